@@ -1,0 +1,1 @@
+//! File transfer over QUIC with TACK

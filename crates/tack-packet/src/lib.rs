@@ -1,0 +1,1 @@
+//! QUIC 1-RTT packet protection from TLS traffic secrets

@@ -1,0 +1,1 @@
+//! TACK protocol logic: frames, receiver and sender state, sans-I/O
