@@ -1,37 +1,187 @@
-//! Configuration of a connection: quiche's own, and the layer's.
+//! Configuration of a connection: quiche's own, and the layer's beside it.
 
 use std::ops::{Deref, DerefMut};
+use std::time::Duration;
 
-/// Which behaviour a connection is given.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+use quiche::CongestionControlAlgorithm;
+use serde::{Deserialize, Serialize};
+
+use crate::negotiation::Template;
+
+/// Packets in quiche's initial window that keep its own controller out of the
+/// way: the most it accepts. With it 27 MB may be in flight.
+const INERT_WINDOW_PACKETS: usize = 20_000;
+
+/// What quiche starts with by itself.
+const QUICHE_WINDOW_PACKETS: usize = 10;
+
+/// Default of `max_ack_delay`: what a TACK may wait for, RTTmin/4 of a 200 ms path.
+const MAX_ACK_DELAY: Duration = Duration::from_millis(50);
+
+/// Default limit of data written and not yet sent, bytes.
+const SEND_BUFFER: usize = 4 * 1024 * 1024;
+
+/// A set of defaults for a kind of use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Profile {
-    /// TACK with the paper's defaults (L = 2, beta = 4).
+    /// TACK with the paper's defaults: L = 2, beta = 4.
     #[default]
     Default,
-    /// Plain quiche, for comparison.
+    /// For live video (section VII-D of the paper): ProbeBW in 16 intervals and
+    /// a bandwidth filter of five round trips, so that a change of the path is
+    /// followed in half the time.
+    Video,
+    /// L = 1: small flows are acknowledged packet by packet; large ones are
+    /// bound by beta all the same.
+    Quick,
+    /// Plain quiche: its own congestion control, its own acknowledgements, no
+    /// extension announced. For comparison.
     Off,
 }
 
+/// What the layer does; every field has a default in each [`Profile`].
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TackConfig {
+    /// Where the other fields' defaults come from.
+    pub profile: Profile,
+    /// L of equation (4): full-sized packets for an acknowledgement. 2.
+    pub packets_per_ack: u64,
+    /// beta of equation (4): acknowledgements for a round trip. 4.
+    pub acks_per_round_trip: f64,
+    /// Data that may be written and not yet sent, in bytes; `stream_send` takes
+    /// no more. 4 MiB. Writes through `&mut quiche::Connection` are not seen
+    /// and only bound by the peer's flow control.
+    pub send_buffer: usize,
+    /// ProbeBW's cycle, in TACK intervals. 32, video 16.
+    pub probe_bw_intervals: u32,
+    /// Span of the bandwidth filter, in round trips. 10, video 5.
+    pub bandwidth_filter_rounds: u64,
+}
+
+impl TackConfig {
+    /// The defaults of a profile.
+    pub fn new(profile: Profile) -> Self {
+        let video = profile == Profile::Video;
+        Self {
+            profile,
+            packets_per_ack: if profile == Profile::Quick { 1 } else { 2 },
+            acks_per_round_trip: 4.0,
+            send_buffer: SEND_BUFFER,
+            probe_bw_intervals: if video { 16 } else { 32 },
+            bandwidth_filter_rounds: if video { 5 } else { 10 },
+        }
+    }
+}
+
+impl Default for TackConfig {
+    fn default() -> Self {
+        Self::new(Profile::Default)
+    }
+}
+
 /// A [`quiche::Config`] with the layer's settings beside it.
+///
+/// Everything of quiche's is reached through `Deref`. Its congestion control
+/// settings have no effect unless the profile is [`Profile::Off`]: the layer has
+/// its own controller.
 pub struct Config {
     inner: quiche::Config,
-    profile: Profile,
+    tack: TackConfig,
+    stateless_reset_token: Option<u128>,
+    template: Option<Template>,
+    inert: bool,
 }
 
 impl Config {
-    /// Creates a configuration for the given QUIC version.
+    /// Creates a configuration for a QUIC version, as [`quiche::Config::new`].
     pub fn new(version: u32) -> quiche::Result<Self> {
-        Ok(Self { inner: quiche::Config::new(version)?, profile: Profile::Default })
+        Ok(Self::from_quiche(quiche::Config::new(version)?))
     }
 
-    /// Selects a profile.
+    /// Creates a configuration with a TLS context of the application's, as
+    /// [`quiche::Config::with_boring_ssl_ctx_builder`].
+    pub fn with_boring_ssl_ctx_builder(
+        version: u32,
+        builder: boring::ssl::SslContextBuilder,
+    ) -> quiche::Result<Self> {
+        quiche::Config::with_boring_ssl_ctx_builder(version, builder).map(Self::from_quiche)
+    }
+
+    /// Takes over a configuration. Its `max_ack_delay` is set to 50 ms, which
+    /// leaves TACK room on paths up to 200 ms; set it again for another.
+    pub fn from_quiche(mut inner: quiche::Config) -> Self {
+        inner.set_max_ack_delay(MAX_ACK_DELAY.as_millis() as u64);
+        Self {
+            inner,
+            tack: TackConfig::default(),
+            stateless_reset_token: None,
+            template: None,
+            inert: false,
+        }
+    }
+
+    /// Sets every field of the layer to a profile's default.
     pub fn set_profile(&mut self, profile: Profile) {
-        self.profile = profile;
+        self.set_tack(TackConfig::new(profile));
+    }
+
+    /// The layer's settings.
+    pub fn tack(&self) -> &TackConfig {
+        &self.tack
+    }
+
+    /// Sets the layer's settings.
+    pub fn set_tack(&mut self, tack: TackConfig) {
+        self.tack = tack;
+        if tack.profile == Profile::Off && self.inert {
+            self.inert = false;
+            self.inner.set_cc_algorithm(CongestionControlAlgorithm::CUBIC);
+            self.inner.set_initial_congestion_window_packets(QUICHE_WINDOW_PACKETS);
+            self.inner.enable_pacing(true);
+        }
+    }
+
+    /// Sets the stateless reset token of the next server connection, as
+    /// [`quiche::Config::set_stateless_reset_token`].
+    pub fn set_stateless_reset_token(&mut self, token: Option<u128>) {
+        self.stateless_reset_token = token;
+        self.inner.set_stateless_reset_token(token);
+    }
+
+    pub(crate) fn is_enabled(&self) -> bool {
+        self.tack.profile != Profile::Off
+    }
+
+    pub(crate) fn stateless_reset_token(&self) -> Option<u128> {
+        self.stateless_reset_token
+    }
+
+    /// quiche's configuration, ready for a connection with the layer inside.
+    pub(crate) fn prepared(&mut self) -> &mut quiche::Config {
+        if self.is_enabled() && !self.inert {
+            self.inert = true;
+            self.inner.set_cc_algorithm(CongestionControlAlgorithm::Bbr2Gcongestion);
+            self.inner.set_initial_congestion_window_packets(INERT_WINDOW_PACKETS);
+            self.inner.enable_pacing(false);
+            self.inner.log_keys();
+        }
+        &mut self.inner
+    }
+
+    /// The transport parameters that quiche would send with this configuration.
+    pub(crate) fn template(&mut self) -> Option<&Template> {
+        if self.template.is_none() {
+            self.template = Template::capture(self.prepared());
+        }
+        self.template.as_ref()
     }
 }
 
 impl Deref for Config {
     type Target = quiche::Config;
+
     fn deref(&self) -> &quiche::Config {
         &self.inner
     }
@@ -39,6 +189,10 @@ impl Deref for Config {
 
 impl DerefMut for Config {
     fn deref_mut(&mut self) -> &mut quiche::Config {
+        // What is changed may be a transport parameter, or what made quiche's
+        // controller inert.
+        self.template = None;
+        self.inert = false;
         &mut self.inner
     }
 }

@@ -1,19 +1,34 @@
 //! The connection that applications embed.
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut};
 use std::time::{Duration, Instant};
 
-use quiche::{ConnectionId, RecvInfo, SendInfo};
+use quiche::{ConnectionId, RecvInfo, RetryConnectionIds, SendInfo};
+use tack_packet::CipherSuite;
 
-use crate::Config;
+use crate::boringssl::{self, ServerParameters};
+use crate::config::{Config, TackConfig};
+use crate::datagram::{self, Layout};
+use crate::keylog::KeyLog;
+use crate::layer::{Delivery, Layer, Parts, Plan, ProtocolError};
+use crate::negotiation::{self, Agreement, ServerIds, Template};
+use crate::stats::TackStats;
+use crate::touch::Footprint;
 
-/// A QUIC connection with TACK inside.
-pub struct Connection {
-    inner: quiche::Connection,
-}
+/// Early data that may leave before the first acknowledgement, bytes: the
+/// initial window of RFC 9002 section 7.2, which quiche's inert controller no
+/// longer enforces.
+const EARLY_DATA_WINDOW: usize = 14_720;
+
+/// Packets that an expired timer of quiche's may send at once: it probes with
+/// up to two (RFC 9002 section 6.2.4).
+const PROBES: u8 = 2;
 
 /// Creates a client connection, as [`quiche::connect`].
+///
+/// Errors are quiche's.
 pub fn connect(
     server_name: Option<&str>,
     scid: &ConnectionId<'_>,
@@ -21,10 +36,20 @@ pub fn connect(
     peer: SocketAddr,
     config: &mut Config,
 ) -> quiche::Result<Connection> {
-    Ok(Connection { inner: quiche::connect(server_name, scid, local, peer, config)? })
+    let inner = quiche::connect(server_name, scid, local, peer, config.prepared())?;
+    let mut connection = Connection::new(inner, config);
+    if let Some(template) = connection.template(config) {
+        connection.parameters = template.for_client(scid).unwrap_or_default();
+        connection.apply_parameters();
+    }
+    Ok(connection)
 }
 
-/// Creates a server connection, as [`quiche::accept`].
+/// Creates a server connection, as [`quiche::accept`]: after a Retry, `odcid` is
+/// the destination of the client's first Initial and `scid` the source of the
+/// Retry.
+///
+/// Errors are quiche's.
 pub fn accept(
     scid: &ConnectionId<'_>,
     odcid: Option<&ConnectionId<'_>>,
@@ -32,62 +57,599 @@ pub fn accept(
     peer: SocketAddr,
     config: &mut Config,
 ) -> quiche::Result<Connection> {
-    Ok(Connection { inner: quiche::accept(scid, odcid, local, peer, config)? })
+    let inner = quiche::accept(scid, odcid, local, peer, config.prepared())?;
+    let mut connection = Connection::new(inner, config);
+    let retry = odcid.map(|odcid| (odcid, scid));
+    connection.expect_client(config, scid, retry);
+    Ok(connection)
+}
+
+/// Creates a server connection after a Retry whose source id differs from the
+/// connection's, as [`quiche::accept_with_retry`].
+///
+/// Errors are quiche's.
+pub fn accept_with_retry(
+    scid: &ConnectionId<'_>,
+    retry_cids: RetryConnectionIds<'_>,
+    local: SocketAddr,
+    peer: SocketAddr,
+    config: &mut Config,
+) -> quiche::Result<Connection> {
+    let original = retry_cids.original_destination_cid.clone();
+    let source = retry_cids.retry_source_cid.clone();
+    let inner = quiche::accept_with_retry(scid, retry_cids, local, peer, config.prepared())?;
+    let mut connection = Connection::new(inner, config);
+    connection.expect_client(config, scid, Some((&original, &source)));
+    Ok(connection)
+}
+
+/// A server's parameters wait for the first Initial: it names the connection id
+/// that they must repeat.
+struct Awaited {
+    template: Template,
+    scid: ConnectionId<'static>,
+    retry: Option<(Vec<u8>, Vec<u8>)>,
+    reset_token: Option<u128>,
+}
+
+/// A QUIC connection with TACK inside.
+///
+/// It dereferences to [`quiche::Connection`] and takes its place: the methods
+/// defined here shadow quiche's of the same name and signature, all others are
+/// quiche's own. `quiche::h3::Connection` works over it by deref coercion.
+///
+/// Sending is paced: [`send`](Self::send) returns [`quiche::Error::Done`] while
+/// the pacer, the inflight cap or the acknowledgement rule says so, and
+/// [`timeout`](Self::timeout) tells when to try again. As with quiche, call
+/// `send` until `Done` after each `recv`, `on_timeout`, and after reading or
+/// writing streams.
+pub struct Connection {
+    inner: quiche::Connection,
+    config: TackConfig,
+    key_log: KeyLog,
+    /// Our encoded transport parameters; empty while the layer is off.
+    parameters: Vec<u8>,
+    awaited: Option<Awaited>,
+    /// Read by BoringSSL through a pointer until the handshake is over.
+    server_parameters: Option<ServerParameters>,
+    layer: Option<Box<Layer>>,
+    zero_rtt: bool,
+    early_bytes: usize,
+    /// Packets that may leave whatever the pacer says: answers, probes.
+    passes: u8,
+    /// quiche may have stream data, or something else, that wants to leave.
+    data_pending: bool,
+    footprint: Footprint,
+    written: u64,
+    /// Payload bytes sent when `written` was last known to be sent as a whole.
+    sent_payload: u64,
+    flushed: u64,
+    /// Streams refused because the send buffer was full.
+    blocked: VecDeque<u64>,
+    path: Option<(SocketAddr, SocketAddr)>,
 }
 
 impl Connection {
-    /// Processes a datagram from the peer.
+    fn new(mut inner: quiche::Connection, config: &Config) -> Self {
+        let key_log = KeyLog::default();
+        if config.is_enabled() {
+            inner.set_keylog(Box::new(key_log.clone()));
+        }
+        Self {
+            inner,
+            config: *config.tack(),
+            key_log,
+            parameters: Vec::new(),
+            awaited: None,
+            server_parameters: None,
+            layer: None,
+            zero_rtt: false,
+            early_bytes: 0,
+            passes: 0,
+            data_pending: true,
+            footprint: Footprint::default(),
+            written: 0,
+            sent_payload: 0,
+            flushed: 0,
+            blocked: VecDeque::new(),
+            path: None,
+        }
+    }
+
+    /// Processes a datagram from the peer, as [`quiche::Connection::recv`].
+    ///
+    /// Beside quiche's errors: a peer that acknowledges what was never sent, or
+    /// breaks the rules of the extension frames, closes the connection and
+    /// gives [`quiche::Error::InvalidFrame`].
     pub fn recv(&mut self, buf: &mut [u8], info: RecvInfo) -> quiche::Result<usize> {
-        self.inner.recv(buf, info)
+        if !self.is_enabled() {
+            return self.inner.recv(buf, info);
+        }
+        let layout = datagram::layout(buf);
+        self.zero_rtt |= layout.has_zero_rtt;
+        self.announce_to_client(buf);
+        if self.path.replace((info.to, info.from)) != Some((info.to, info.from)) {
+            // A new path is challenged at once.
+            self.passes = self.passes.max(1);
+        }
+        let result = self.recv_parts(buf, info, &layout);
+        if layout.is_version_negotiation {
+            // quiche encodes its parameters again for the new version.
+            self.apply_parameters();
+        }
+        if layout.has_long {
+            self.passes = self.passes.max(PROBES);
+        }
+        self.activate();
+        result
     }
 
-    /// Writes one datagram; `SendInfo::at` is the release time.
+    /// Writes one datagram, as [`quiche::Connection::send`]. [`SendInfo::at`] is
+    /// the time to release it.
     pub fn send(&mut self, out: &mut [u8]) -> quiche::Result<(usize, SendInfo)> {
-        self.inner.send(out)
+        self.send_on_path(out, None, None)
     }
 
-    /// When `on_timeout` wants to be called.
+    /// Writes one datagram for a path, as [`quiche::Connection::send_on_path`].
+    pub fn send_on_path(
+        &mut self,
+        out: &mut [u8],
+        from: Option<SocketAddr>,
+        to: Option<SocketAddr>,
+    ) -> quiche::Result<(usize, SendInfo)> {
+        if !self.is_enabled() {
+            return self.inner.send_on_path(out, from, to);
+        }
+        let now = Instant::now();
+        if self.layer.is_none() {
+            return self.send_in_handshake(now, out, from, to);
+        }
+        self.heed_application();
+        let Some(layer) = &mut self.layer else { return Err(quiche::Error::Done) };
+        let closing = self.inner.local_error().is_some() || self.inner.is_draining();
+        let data = self.data_pending && layer.sender.may_send(now);
+        let acknowledges = layer.receiver.due(now).is_some();
+        if layer.windows.is_due(&self.inner) {
+            self.passes = self.passes.max(1);
+        }
+        if !(closing || data || acknowledges || self.passes > 0) {
+            return Err(quiche::Error::Done);
+        }
+        let plan = layer.plan(now, data);
+        match self.send_packet(now, out, from, to, &plan) {
+            Err(quiche::Error::Done) if acknowledges => {
+                // quiche owes no acknowledgement (it went in a packet that had
+                // no room for ours): have it write a packet to carry it.
+                self.inner.send_ack_eliciting()?;
+                let sent = self.send_packet(now, out, from, to, &plan);
+                if sent.is_err()
+                    && let Some(layer) = &mut self.layer
+                {
+                    // Nothing can leave (closing, amplification limit): the
+                    // acknowledgement is given up, or its timer would spin.
+                    layer.receiver.on_ack_sent(now);
+                }
+                sent
+            }
+            result => result,
+        }
+    }
+
+    /// When [`on_timeout`](Self::on_timeout) wants to be called: quiche's own
+    /// timers, the next acknowledgement, or the release of the next packet.
     pub fn timeout_instant(&self) -> Option<Instant> {
-        self.inner.timeout_instant()
+        let own = self.layer.as_ref().filter(|_| !self.inner.is_closed()).and_then(|layer| {
+            let waits = self.data_pending && !layer.sender.is_inflight_limited();
+            let release = waits.then(|| layer.sender.release_time());
+            [release, layer.receiver.deadline()].into_iter().flatten().min()
+        });
+        [self.inner.timeout_instant(), own].into_iter().flatten().min()
     }
 
-    /// Time until `on_timeout` wants to be called.
+    /// Time until [`on_timeout`](Self::on_timeout) wants to be called.
     pub fn timeout(&self) -> Option<Duration> {
-        self.inner.timeout()
+        self.timeout_instant().map(|at| at.saturating_duration_since(Instant::now()))
     }
 
-    /// Handles an expired timer.
+    /// Handles expired timers; call [`send`](Self::send) afterwards.
     pub fn on_timeout(&mut self) {
+        let expired = self.inner.timeout_instant().is_some_and(|at| at <= Instant::now());
         self.inner.on_timeout();
+        if expired {
+            self.passes = self.passes.max(PROBES);
+            self.data_pending = true;
+        }
     }
 
-    /// Writes stream data.
+    /// Writes stream data, as [`quiche::Connection::stream_send`]; takes no more
+    /// than [`stream_capacity`](Self::stream_capacity), and
+    /// [`quiche::Error::Done`] asks to wait.
     pub fn stream_send(
         &mut self,
         stream_id: u64,
         buf: &[u8],
         fin: bool,
     ) -> quiche::Result<usize> {
-        self.inner.stream_send(stream_id, buf, fin)
+        self.data_pending = true;
+        if !self.is_enabled() || buf.is_empty() {
+            return self.inner.stream_send(stream_id, buf, fin);
+        }
+        let room = self.send_room();
+        let capacity = match self.inner.stream_capacity(stream_id) {
+            // Not opened yet, or stopped: quiche says what is to be said.
+            Err(quiche::Error::InvalidStreamState(_)) => room,
+            result => result?.min(room),
+        };
+        if room == 0 {
+            self.block(stream_id);
+            return Err(quiche::Error::Done);
+        }
+        if capacity == 0 {
+            // Nothing would be taken; marks the stream to be reported later.
+            self.inner.stream_writable(stream_id, 1)?;
+            return Err(quiche::Error::Done);
+        }
+        let len = buf.len().min(capacity);
+        let sent = self.inner.stream_send(stream_id, &buf[..len], fin && len == buf.len())?;
+        self.written += sent as u64;
+        Ok(sent)
     }
 
-    /// Reads stream data.
+    /// Reads stream data, as [`quiche::Connection::stream_recv`].
     pub fn stream_recv(
         &mut self,
         stream_id: u64,
         out: &mut [u8],
     ) -> quiche::Result<(usize, bool)> {
-        self.inner.stream_recv(stream_id, out)
+        let (read, fin) = self.inner.stream_recv(stream_id, out)?;
+        if let Some(layer) = &mut self.layer {
+            layer.windows.on_read(stream_id, read);
+        }
+        Ok((read, fin))
     }
 
-    /// How much `stream_send` would take.
+    /// What [`stream_send`](Self::stream_send) would take now, bytes, as
+    /// [`quiche::Connection::stream_capacity`] and within the send buffer.
     pub fn stream_capacity(&mut self, stream_id: u64) -> quiche::Result<usize> {
-        self.inner.stream_capacity(stream_id)
+        let capacity = self.inner.stream_capacity(stream_id)?;
+        if self.is_enabled() { Ok(capacity.min(self.send_room())) } else { Ok(capacity) }
+    }
+
+    /// Whether `len` bytes can be written, as [`quiche::Connection::stream_writable`].
+    pub fn stream_writable(&mut self, stream_id: u64, len: usize) -> quiche::Result<bool> {
+        let writable = self.inner.stream_writable(stream_id, len)?;
+        if writable && self.is_enabled() && self.send_room() < len {
+            self.block(stream_id);
+            return Ok(false);
+        }
+        Ok(writable)
+    }
+
+    /// The next stream that can be written to, as
+    /// [`quiche::Connection::stream_writable_next`].
+    pub fn stream_writable_next(&mut self) -> Option<u64> {
+        if self.is_enabled() && self.send_room() == 0 {
+            return None;
+        }
+        self.blocked.pop_front().or_else(|| self.inner.stream_writable_next())
+    }
+
+    /// Sets the key log, as [`quiche::Connection::set_keylog`].
+    pub fn set_keylog(&mut self, writer: Box<dyn std::io::Write + Send + Sync>) {
+        if self.is_enabled() {
+            self.key_log.set_sink(writer);
+        } else {
+            self.inner.set_keylog(writer);
+        }
+    }
+
+    /// Sets the idle timeout in milliseconds, as
+    /// [`quiche::Connection::set_max_idle_timeout`].
+    pub fn set_max_idle_timeout(&mut self, milliseconds: u64) -> quiche::Result<()> {
+        self.inner.set_max_idle_timeout(milliseconds)?;
+        if !self.parameters.is_empty() {
+            negotiation::set_max_idle_timeout(&mut self.parameters, milliseconds)
+                .map_err(|_| quiche::Error::InvalidTransportParam)?;
+            self.apply_parameters();
+        }
+        Ok(())
+    }
+
+    /// Whether both ends speak TACK. False until the handshake is done.
+    pub fn is_tack(&self) -> bool {
+        self.layer.as_ref().is_some_and(|layer| layer.agreement().tack)
+    }
+
+    /// What the layer measured and did; all zero before the handshake is done
+    /// and with [`Profile::Off`](crate::Profile::Off).
+    pub fn tack_stats(&self) -> TackStats {
+        self.layer.as_ref().map(|layer| TackStats::of(layer)).unwrap_or_default()
+    }
+
+    fn is_enabled(&self) -> bool {
+        self.layer.is_some() || self.awaited.is_some() || !self.parameters.is_empty()
+    }
+
+    fn template(&mut self, config: &mut Config) -> Option<Template> {
+        if !config.is_enabled() {
+            return None;
+        }
+        let template = config.template().cloned();
+        if template.is_none() {
+            log::warn!(
+                "{}: the TLS context lets no handshake begin; the connection goes on without TACK",
+                self.inner.trace_id()
+            );
+        }
+        template
+    }
+
+    fn expect_client(
+        &mut self,
+        config: &mut Config,
+        scid: &ConnectionId<'_>,
+        retry: Option<(&ConnectionId<'_>, &ConnectionId<'_>)>,
+    ) {
+        let Some(template) = self.template(config) else { return };
+        self.awaited = Some(Awaited {
+            template,
+            scid: ConnectionId::from_vec(scid.to_vec()),
+            retry: retry.map(|(original, source)| (original.to_vec(), source.to_vec())),
+            reset_token: config.stateless_reset_token(),
+        });
+    }
+
+    /// Client: replaces the parameters that quiche encoded.
+    fn apply_parameters(&mut self) {
+        if !self.inner.is_server() && !self.parameters.is_empty() {
+            boringssl::set_transport_parameters(self.inner.as_mut(), &self.parameters);
+        }
+    }
+
+    /// Server: the first Initial says what the parameters must repeat.
+    fn announce_to_client(&mut self, datagram: &[u8]) {
+        let Some(awaited) = &self.awaited else { return };
+        let Some(destination) = initial_destination(datagram) else { return };
+        let ids = ServerIds {
+            original_destination: awaited.retry.as_ref().map_or(destination, |(o, _)| o),
+            retry_source: awaited.retry.as_ref().map(|(_, source)| &source[..]),
+            reset_token: awaited.reset_token,
+        };
+        if let Some(parameters) = awaited.template.for_server(&awaited.scid, &ids) {
+            self.parameters.clone_from(&parameters);
+            self.server_parameters =
+                Some(ServerParameters::install(self.inner.as_mut(), parameters));
+        }
+        self.awaited = None;
+    }
+
+    /// The handshake is done: the layer takes over.
+    fn activate(&mut self) {
+        if self.layer.is_some() || !self.inner.is_established() {
+            return;
+        }
+        let Some((client, server)) = self.key_log.take_secrets() else { return };
+        let result = self.build_layer(&client, &server);
+        match result {
+            Ok(layer) => self.layer = Some(Box::new(layer)),
+            Err((code, reason)) => {
+                let _ = self.inner.close(false, code, reason.as_bytes());
+                self.parameters.clear();
+            }
+        }
+        self.passes = self.passes.max(PROBES);
+        self.data_pending = true;
+    }
+
+    fn build_layer(&mut self, client: &[u8], server: &[u8]) -> Result<Layer, (u64, String)> {
+        const INTERNAL_ERROR: u64 = 0x01;
+        const TRANSPORT_PARAMETER_ERROR: u64 = 0x08;
+        let is_server = self.inner.is_server();
+        let peer = boringssl::peer_transport_parameters(self.inner.as_mut());
+        let agreement = Agreement::from_peer(&peer)
+            .map_err(|error| (TRANSPORT_PARAMETER_ERROR, error.to_string()))?;
+        let name = self.inner.as_mut().current_cipher().map_or("none", |cipher| cipher.name());
+        let suite = CipherSuite::from_name(name)
+            .ok_or_else(|| (INTERNAL_ERROR, format!("unknown cipher suite {name}")))?;
+        let (incoming, outgoing) = if is_server { (client, server) } else { (server, client) };
+        let rtt =
+            self.inner.path_stats().find(|path| path.active).and_then(|path| path.min_rtt);
+        Layer::new(&Parts {
+            now: Instant::now(),
+            agreement,
+            suite,
+            incoming,
+            outgoing,
+            config: &self.config,
+            parameters: self
+                .server_parameters
+                .as_ref()
+                .map_or(&self.parameters[..], ServerParameters::get),
+            is_server,
+            mss: self.inner.max_send_udp_payload_size(),
+            rtt,
+            zero_rtt: self.zero_rtt,
+        })
+        .map_err(|error| (INTERNAL_ERROR, error.to_string()))
+    }
+
+    /// Long headers go to quiche as they are; what the layer looks at begins
+    /// behind them, once the handshake that they may complete is done.
+    fn recv_parts(
+        &mut self,
+        buf: &mut [u8],
+        info: RecvInfo,
+        layout: &Layout,
+    ) -> quiche::Result<usize> {
+        let Some(at) = layout.one_rtt else { return self.inner.recv(buf, info) };
+        let (long, short) = buf.split_at_mut(at);
+        if !long.is_empty() {
+            self.inner.recv(long, info)?;
+            self.activate();
+        }
+        if self.layer.is_none() {
+            return self.inner.recv(short, info).map(|read| at + read);
+        }
+        self.recv_one_rtt(short, info).map(|read| at + read)
+    }
+
+    fn recv_one_rtt(&mut self, packet: &mut [u8], info: RecvInfo) -> quiche::Result<usize> {
+        let now = Instant::now();
+        let len = packet.len();
+        let dcid_len = self.inner.source_id().len();
+        let Some(layer) = &mut self.layer else { return self.inner.recv(packet, info) };
+        let (delivery, seen) = match layer.on_incoming(now, packet, dcid_len) {
+            Ok(incoming) => incoming,
+            Err(error) => return self.refuse(&error),
+        };
+        if layer.integrity_limit_reached() {
+            // RFC 9001 section 6.6.
+            const AEAD_LIMIT_REACHED: u64 = 0x0f;
+            let _ = self.inner.close(false, AEAD_LIMIT_REACHED, b"");
+        }
+        let before = self.inner.stats();
+        let result = match delivery {
+            Delivery::AsIs => self.inner.recv(packet, info),
+            Delivery::Rewritten => self.inner.recv(layer.rewritten(), info),
+        };
+        let after = self.inner.stats();
+        if after.recv > before.recv && layer.on_accepted(now, &seen) {
+            self.passes = self.passes.max(1);
+            self.data_pending = true;
+        }
+        if after.lost > before.lost {
+            // quiche has something to send again.
+            self.data_pending = true;
+        }
+        result.map(|_| len)
+    }
+
+    /// Closes the connection over what the peer sent.
+    fn refuse(&mut self, error: &ProtocolError) -> quiche::Result<usize> {
+        log::warn!("{}: {error}", self.inner.trace_id());
+        let _ = self.inner.close(false, error.to_wire(), error.to_string().as_bytes());
+        Err(quiche::Error::InvalidFrame)
+    }
+
+    fn send_in_handshake(
+        &mut self,
+        now: Instant,
+        out: &mut [u8],
+        from: Option<SocketAddr>,
+        to: Option<SocketAddr>,
+    ) -> quiche::Result<(usize, SendInfo)> {
+        let early = self.inner.is_in_early_data() && !self.inner.is_server();
+        if early && self.early_bytes >= EARLY_DATA_WINDOW && self.passes == 0 {
+            return Err(quiche::Error::Done);
+        }
+        self.passes = self.passes.saturating_sub(1);
+        let (len, info) = self.inner.send_on_path(out, from, to)?;
+        if early {
+            self.early_bytes += len;
+            self.zero_rtt = true;
+        }
+        // The call may have completed the handshake and written a 1-RTT packet.
+        self.activate();
+        let len = self.finish_packet(now, out, len, &Plan::default());
+        Ok((len, info))
+    }
+
+    /// Has quiche write a packet, within what the plan needs, and finishes it.
+    fn send_packet(
+        &mut self,
+        now: Instant,
+        out: &mut [u8],
+        from: Option<SocketAddr>,
+        to: Option<SocketAddr>,
+        plan: &Plan,
+    ) -> quiche::Result<(usize, SendInfo)> {
+        let largest = out.len().min(self.inner.max_send_udp_payload_size());
+        let room = plan.room();
+        let limit = if room == 0 { out.len() } else { largest.saturating_sub(room) };
+        match self.inner.send_on_path(&mut out[..limit], from, to) {
+            Ok((len, mut info)) => {
+                info.at = now;
+                Ok((self.finish_packet(now, out, len, plan), info))
+            }
+            Err(quiche::Error::Done) => {
+                self.on_nothing_to_send(now);
+                Err(quiche::Error::Done)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Passes what quiche has written through the layer; the final length.
+    fn finish_packet(
+        &mut self,
+        now: Instant,
+        out: &mut [u8],
+        len: usize,
+        plan: &Plan,
+    ) -> usize {
+        let dcid_len = self.inner.destination_id().len();
+        let largest = self.inner.max_send_udp_payload_size().max(len).min(out.len());
+        let Some(layer) = &mut self.layer else { return len };
+        let Some(at) = datagram::layout(&out[..len]).one_rtt else { return len };
+        let packet = &mut out[at..largest];
+        let Some(sent) = layer.on_outgoing(now, packet, len - at, dcid_len, plan) else {
+            return len;
+        };
+        self.passes = self.passes.saturating_sub(1);
+        if sent.ack_eliciting {
+            self.sent_payload += sent.len as u64;
+        }
+        at + sent.len
+    }
+
+    fn on_nothing_to_send(&mut self, now: Instant) {
+        self.passes = 0;
+        self.flushed = self.written;
+        self.sent_payload = 0;
+        let Some(layer) = &mut self.layer else { return };
+        layer.on_nothing_to_send();
+        if self.data_pending && layer.sender.may_send(now) {
+            layer.sender.on_app_limited();
+        }
+        self.data_pending = false;
+    }
+
+    /// What happened behind the layer's back while the application had the
+    /// quiche connection in its hands.
+    fn heed_application(&mut self) {
+        if !self.footprint.is_touched() {
+            return;
+        }
+        let Some(layer) = &mut self.layer else { return };
+        layer.windows.on_unseen();
+        // If quiche has an acknowledgement to send, asking it for data gets
+        // that, and one ACK for each look at the connection is what the layer
+        // is there to prevent: so only a change that shows counts.
+        let changed = self.footprint.take(&mut self.inner);
+        if changed || !layer.holds_ack() {
+            self.data_pending = true;
+            self.passes = self.passes.max(u8::from(changed));
+        }
+    }
+
+    /// Room in the send buffer, bytes.
+    fn send_room(&self) -> usize {
+        // Headers make what was sent look like more than it was, which errs on
+        // the side of taking a little more.
+        let buffered = (self.written - self.flushed).saturating_sub(self.sent_payload);
+        self.config.send_buffer.saturating_sub(usize::try_from(buffered).unwrap_or(usize::MAX))
+    }
+
+    fn block(&mut self, stream_id: u64) {
+        if !self.blocked.contains(&stream_id) {
+            self.blocked.push_back(stream_id);
+        }
     }
 }
 
 impl Deref for Connection {
     type Target = quiche::Connection;
+
     fn deref(&self) -> &quiche::Connection {
         &self.inner
     }
@@ -95,6 +657,18 @@ impl Deref for Connection {
 
 impl DerefMut for Connection {
     fn deref_mut(&mut self) -> &mut quiche::Connection {
+        self.footprint.touch();
         &mut self.inner
     }
+}
+
+/// Destination connection id of an Initial packet.
+fn initial_destination(datagram: &[u8]) -> Option<&[u8]> {
+    // Long header of type Initial, version not zero (RFC 8999 section 5.1).
+    let (&first, rest) = datagram.split_first()?;
+    if first & 0xb0 != 0x80 || rest.get(..4)? == [0; 4] {
+        return None;
+    }
+    let len = usize::from(*rest.get(4)?);
+    rest.get(5..5 + len)
 }

@@ -1,12 +1,45 @@
 //! TACK for quiche: a QUIC connection whose acknowledgements are tamed.
 //!
-//! [`Connection`] wraps an unmodified [`quiche::Connection`] and dereferences to it.
+//! [`Connection`] wraps an unmodified [`quiche::Connection`], dereferences to it
+//! and takes its place. Where both ends use it, data is acknowledged by TACKs
+//! (a few for each round trip, whatever the bandwidth) and IACKs (at once, when
+//! something happens), and sent by a paced controller that the receiver's
+//! measurements drive. Where the peer is a stock QUIC stack, the connection is
+//! plain QUIC; if that peer understands ACK_FREQUENCY it is asked to acknowledge
+//! less.
+//!
+//! ```no_run
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let (local, peer) = ("127.0.0.1:1".parse()?, "127.0.0.1:2".parse()?);
+//! // Before: quiche::Config and quiche::connect.
+//! let mut config = tacklib::Config::new(quiche::PROTOCOL_VERSION)?;
+//! config.set_application_protos(&[b"h3"])?;
+//! let scid = quiche::ConnectionId::from_ref(&[0xba; 16]);
+//! let mut connection = tacklib::connect(Some("example.org"), &scid, local, peer, &mut config)?;
+//!
+//! let mut datagram = [0; 1350];
+//! while let Ok((len, info)) = connection.send(&mut datagram) {
+//!     // Send datagram[..len] to info.to at info.at.
+//! }
+//! # Ok(())
+//! # }
+//! ```
 
-#![deny(missing_docs)]
+#![deny(unsafe_code, missing_docs)]
 
+#[allow(unsafe_code)] // the only module that needs any
+mod boringssl;
 mod config;
 mod connection;
+mod datagram;
+mod flow_control;
+mod keylog;
+mod layer;
+mod negotiation;
+mod stats;
+mod touch;
 
-pub use config::{Config, Profile};
-pub use connection::{Connection, accept, connect};
+pub use config::{Config, Profile, TackConfig};
+pub use connection::{Connection, accept, accept_with_retry, connect};
 pub use quiche;
+pub use stats::TackStats;

@@ -1,0 +1,170 @@
+//! The short header and its protection (RFC 9000 section 17.3.1, RFC 9001 section 5.4).
+
+use ring::{aead::quic, hkdf};
+
+use crate::{CipherSuite, Error, TAG_LEN, decode_packet_number, keys::expand_label};
+
+const LONG_HEADER: u8 = 0x80;
+const RESERVED: u8 = 0x18;
+const KEY_PHASE: u8 = 0x04;
+const PN_LEN: u8 = 0x03;
+/// The part of the first byte that header protection covers.
+const PROTECTED: u8 = RESERVED | KEY_PHASE | PN_LEN;
+
+/// The sample starts where the payload would after a packet number of this length.
+const MAX_PN_LEN: usize = 4;
+const SAMPLE_LEN: usize = 16;
+
+/// The short header of a 1-RTT packet, without its protection.
+///
+/// Nothing in it is authenticated until the packet has been opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShortHeader {
+    /// The first byte, unprotected.
+    pub first_byte: u8,
+    /// The full packet number.
+    pub packet_number: u64,
+    /// How many bytes of it the packet carries, 1 to 4.
+    pub pn_len: usize,
+    /// Length of the header in bytes: first byte, connection id and packet number.
+    pub header_len: usize,
+}
+
+impl ShortHeader {
+    /// The key phase bit, which changes with every key update.
+    pub fn key_phase(&self) -> bool {
+        self.first_byte & KEY_PHASE != 0
+    }
+
+    /// The two reserved bits, in place: a value within 0x18.
+    pub fn reserved_bits(&self) -> u8 {
+        self.first_byte & RESERVED
+    }
+
+    /// Where the packet number starts; `None` if the lengths contradict each other.
+    fn pn_offset(&self) -> Option<usize> {
+        self.header_len.checked_sub(self.pn_len).filter(|&offset| offset > 0)
+    }
+
+    /// Whether `plain`, an unprotected header, is the one described here.
+    fn describes(&self, plain: &[u8]) -> bool {
+        let Some(offset) = self.pn_offset() else { return false };
+        plain.len() == self.header_len
+            && plain[0] & LONG_HEADER == 0
+            && usize::from(plain[0] & PN_LEN) + 1 == self.pn_len
+            && self.packet_number.to_be_bytes().ends_with(&plain[offset..])
+    }
+}
+
+/// The header-protection key of one direction; it outlives key updates (RFC 9001 section 6).
+pub(crate) struct HeaderProtection {
+    key: quic::HeaderProtectionKey,
+}
+
+/// What to exclusive-or a header with, to protect it or to lift the protection.
+#[derive(Clone, Copy)]
+pub(crate) struct Mask([u8; 5]);
+
+impl HeaderProtection {
+    pub(crate) fn new(suite: CipherSuite, secret: &hkdf::Prk) -> Result<Self, Error> {
+        let key =
+            expand_label(secret, b"quic hp", suite.header_protection(), |okm| Ok(okm.into()))?;
+        Ok(Self { key })
+    }
+
+    /// Reads a protected header and leaves the packet as it is.
+    pub(crate) fn read(
+        &self,
+        packet: &[u8],
+        dcid_len: usize,
+        expected_pn: u64,
+    ) -> Result<(ShortHeader, Mask), Error> {
+        let pn_offset = dcid_len.saturating_add(1);
+        let mask = self.mask(packet, pn_offset)?;
+        if packet[0] & LONG_HEADER != 0 {
+            return Err(Error::LongHeader);
+        }
+        let first_byte = packet[0] ^ (mask.0[0] & PROTECTED);
+        let pn_len = usize::from(first_byte & PN_LEN) + 1;
+        let truncated = packet[pn_offset..pn_offset + pn_len]
+            .iter()
+            .zip(&mask.0[1..])
+            .fold(0, |number, (byte, mask)| number << 8 | u32::from(byte ^ mask));
+        let header = ShortHeader {
+            first_byte,
+            packet_number: decode_packet_number(expected_pn, truncated, pn_len),
+            pn_len,
+            header_len: pn_offset + pn_len,
+        };
+        Ok((header, mask))
+    }
+
+    /// Protects the header of a sealed packet.
+    pub(crate) fn protect(&self, packet: &mut [u8], header: &ShortHeader) -> Result<(), Error> {
+        let pn_offset = header.pn_offset().ok_or(Error::HeaderMismatch)?;
+        self.mask(packet, pn_offset)?.apply(packet, header);
+        Ok(())
+    }
+
+    fn mask(&self, packet: &[u8], pn_offset: usize) -> Result<Mask, Error> {
+        let start = pn_offset.saturating_add(MAX_PN_LEN);
+        let end = start.saturating_add(SAMPLE_LEN);
+        let sample = packet
+            .get(start..end)
+            .ok_or(Error::TooShort { needed: end, actual: packet.len() })?;
+        Ok(Mask(self.key.new_mask(sample)?))
+    }
+}
+
+impl Mask {
+    pub(crate) fn apply(self, packet: &mut [u8], header: &ShortHeader) {
+        packet[0] ^= self.0[0] & PROTECTED;
+        let number = &mut packet[header.header_len - header.pn_len..header.header_len];
+        for (byte, mask) in number.iter_mut().zip(&self.0[1..]) {
+            *byte ^= mask;
+        }
+    }
+}
+
+/// Checks what is to be sealed and returns the length of the whole packet.
+pub(crate) fn check_plain(
+    packet: &[u8],
+    header: &ShortHeader,
+    payload_len: usize,
+) -> Result<usize, Error> {
+    let needed = header.header_len.saturating_add(payload_len).saturating_add(TAG_LEN);
+    if packet.len() < needed {
+        return Err(Error::BufferTooSmall { needed, actual: packet.len() });
+    }
+    if !header.describes(&packet[..header.header_len]) {
+        return Err(Error::HeaderMismatch);
+    }
+    // RFC 9001 section 5.4.2: packet number and payload together have at least four bytes.
+    let short_by = MAX_PN_LEN.saturating_sub(header.pn_len + payload_len);
+    if short_by > 0 {
+        return Err(Error::TooShort { needed: needed + short_by, actual: needed });
+    }
+    Ok(needed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl HeaderProtection {
+        pub(crate) fn mask_bytes(&self, sample: &[u8]) -> [u8; 5] {
+            self.key.new_mask(sample).unwrap()
+        }
+    }
+
+    #[test]
+    fn the_first_byte_holds_key_phase_and_reserved_bits() {
+        let header =
+            ShortHeader { first_byte: 0x40, packet_number: 0, pn_len: 1, header_len: 2 };
+        assert!(!header.key_phase());
+        assert_eq!(header.reserved_bits(), 0);
+        let header = ShortHeader { first_byte: 0x5d, ..header };
+        assert!(header.key_phase());
+        assert_eq!(header.reserved_bits(), 0x18);
+    }
+}

@@ -1,0 +1,193 @@
+//! When a receiver acknowledges.
+//!
+//! TACK's rule (equation 4 of the paper) takes the *minimum* of byte counting
+//! and a period: at least L packets **and** at least alpha since the last
+//! acknowledgement. A delayed ACK takes the maximum: whichever comes first.
+
+use std::time::{Duration, Instant};
+
+/// Which rule decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// Every ack-eliciting packet: the start of a connection, so that short
+    /// flows and the first bandwidth estimate lose nothing (section VI-D).
+    EveryPacket,
+    /// TACK: `packets` and `interval` must both have been reached.
+    Tack {
+        /// L, in ack-eliciting packets.
+        packets: u64,
+        /// alpha = RTTmin / beta.
+        interval: Duration,
+    },
+    /// ACK_FREQUENCY of a stock peer (draft-ietf-quic-ack-frequency): more than
+    /// `threshold` packets, or `max_delay` after the first of them.
+    Delayed {
+        /// Ack-Eliciting Threshold.
+        threshold: u64,
+        /// Requested Max Ack Delay.
+        max_delay: Duration,
+    },
+}
+
+/// Counts what has not been acknowledged and says when it must be.
+#[derive(Debug)]
+pub struct AckPolicy {
+    rule: Rule,
+    /// Never hold an acknowledgement longer: it is the transport parameter
+    /// that the peer's loss timer was told (RFC 9000 section 13.2.1).
+    max_ack_delay: Duration,
+    pending: u64,
+    first_pending: Option<Instant>,
+    last_sent: Option<Instant>,
+    immediate: bool,
+}
+
+impl AckPolicy {
+    /// Starts with [`Rule::EveryPacket`].
+    pub fn new(max_ack_delay: Duration) -> Self {
+        Self {
+            rule: Rule::EveryPacket,
+            max_ack_delay,
+            pending: 0,
+            first_pending: None,
+            last_sent: None,
+            immediate: false,
+        }
+    }
+
+    /// The rule in force.
+    pub fn rule(&self) -> Rule {
+        self.rule
+    }
+
+    /// Changes the rule; what is pending stays pending.
+    pub fn set_rule(&mut self, rule: Rule) {
+        self.rule = rule;
+    }
+
+    /// An ack-eliciting packet has come.
+    pub fn on_ack_eliciting(&mut self, now: Instant) {
+        self.pending += 1;
+        self.first_pending.get_or_insert(now);
+    }
+
+    /// The next acknowledgement is wanted at once (IMMEDIATE_ACK, the end of a
+    /// stream, a reordering threshold).
+    pub fn request_immediate(&mut self) {
+        self.immediate = true;
+    }
+
+    /// Ack-eliciting packets not yet acknowledged.
+    pub fn pending(&self) -> u64 {
+        self.pending
+    }
+
+    /// Whether an acknowledgement is due at `now`.
+    pub fn is_due(&self, now: Instant) -> bool {
+        self.deadline().is_some_and(|deadline| deadline <= now)
+    }
+
+    /// When the next acknowledgement is due if nothing else arrives.
+    pub fn deadline(&self) -> Option<Instant> {
+        let first = self.first_pending?;
+        let latest = first + self.max_ack_delay;
+        if self.immediate {
+            return Some(first);
+        }
+        Some(match self.rule {
+            Rule::EveryPacket => first,
+            Rule::Tack { packets, interval } if self.pending >= packets => {
+                let earliest = self.last_sent.map_or(first, |sent| sent + interval);
+                earliest.max(first).min(latest)
+            }
+            // Fewer than L packets: a lone packet waits for the fallback, which
+            // is longer than alpha on purpose. A timer of alpha would
+            // acknowledge every packet of a slow flow and void L.
+            Rule::Tack { .. } => latest,
+            Rule::Delayed { threshold, .. } if self.pending > threshold => first,
+            Rule::Delayed { max_delay, .. } => first + max_delay.min(self.max_ack_delay),
+        })
+    }
+
+    /// An acknowledgement of everything received has left.
+    pub fn on_sent(&mut self, now: Instant) {
+        self.pending = 0;
+        self.first_pending = None;
+        self.last_sent = Some(now);
+        self.immediate = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn tack() -> (AckPolicy, Instant) {
+        let mut policy = AckPolicy::new(50 * MS);
+        policy.set_rule(Rule::Tack { packets: 2, interval: 10 * MS });
+        let now = crate::test_clock();
+        policy.on_sent(now);
+        (policy, now)
+    }
+
+    #[test]
+    fn tack_waits_for_both_the_packets_and_the_interval() {
+        let (mut policy, t0) = tack();
+        policy.on_ack_eliciting(t0 + MS);
+        policy.on_ack_eliciting(t0 + 2 * MS);
+        assert!(!policy.is_due(t0 + 9 * MS), "the interval has not passed");
+        assert!(policy.is_due(t0 + 10 * MS));
+        policy.on_sent(t0 + 10 * MS);
+        policy.on_ack_eliciting(t0 + 30 * MS);
+        assert!(!policy.is_due(t0 + 30 * MS), "one packet is fewer than L");
+        policy.on_ack_eliciting(t0 + 31 * MS);
+        assert!(policy.is_due(t0 + 31 * MS));
+    }
+
+    #[test]
+    fn a_lone_packet_is_acknowledged_after_max_ack_delay_not_after_alpha() {
+        let (mut policy, t0) = tack();
+        policy.on_ack_eliciting(t0 + 5 * MS);
+        assert_eq!(policy.deadline(), Some(t0 + 55 * MS));
+    }
+
+    #[test]
+    fn an_interval_above_max_ack_delay_is_cut_to_it() {
+        let (mut policy, t0) = tack();
+        policy.set_rule(Rule::Tack { packets: 2, interval: 500 * MS });
+        policy.on_ack_eliciting(t0 + MS);
+        policy.on_ack_eliciting(t0 + MS);
+        assert_eq!(policy.deadline(), Some(t0 + 51 * MS));
+    }
+
+    #[test]
+    fn a_delayed_ack_goes_with_whichever_comes_first() {
+        let (mut policy, t0) = tack();
+        policy.set_rule(Rule::Delayed { threshold: 2, max_delay: 20 * MS });
+        policy.on_ack_eliciting(t0);
+        policy.on_ack_eliciting(t0 + MS);
+        assert_eq!(policy.deadline(), Some(t0 + 20 * MS), "threshold 2: *more* than two");
+        policy.on_ack_eliciting(t0 + 2 * MS);
+        assert!(policy.is_due(t0 + 2 * MS));
+    }
+
+    #[test]
+    fn immediate_overrides_and_is_used_up() {
+        let (mut policy, t0) = tack();
+        policy.on_ack_eliciting(t0 + MS);
+        policy.request_immediate();
+        assert!(policy.is_due(t0 + MS));
+        policy.on_sent(t0 + MS);
+        policy.on_ack_eliciting(t0 + 2 * MS);
+        assert!(!policy.is_due(t0 + 2 * MS));
+    }
+
+    #[test]
+    fn nothing_pending_is_never_due() {
+        let (policy, t0) = tack();
+        assert_eq!(policy.deadline(), None);
+        assert!(!policy.is_due(t0 + 1000 * MS));
+    }
+}

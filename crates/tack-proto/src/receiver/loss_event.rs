@@ -1,0 +1,171 @@
+//! Loss events: when a hole in the packet numbers deserves an instant ACK.
+//!
+//! The paper sends one IACK for each loss event (section V-A) and lets it
+//! settle first, so that reordering is not taken for loss (section VIII). In
+//! QUIC the sender declares a packet lost when one at least three numbers newer
+//! has been acknowledged (RFC 9002 section 6.1.1); an IACK that waits for three
+//! newer packets, or for RTTmin/4 where they do not come, meets that rule on
+//! arrival and the retransmission leaves at once.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// Newer packets that make a hole a loss: kPacketThreshold of RFC 9002.
+const NEWER_PACKETS: u64 = 3;
+
+/// Holes watched at a time. More are reported together, with the next IACK.
+const MAX_WATCHED: usize = 256;
+
+#[derive(Clone, Copy, Debug)]
+struct Hole {
+    first: u64,
+    last: u64,
+    since: Instant,
+}
+
+/// Watches young holes until they are filled or reported.
+#[derive(Debug)]
+pub struct LossEvents {
+    holes: VecDeque<Hole>,
+    largest: u64,
+    settling_time: Duration,
+}
+
+impl LossEvents {
+    /// Starts with the given settling time.
+    pub fn new(settling_time: Duration) -> Self {
+        Self { holes: VecDeque::new(), largest: 0, settling_time }
+    }
+
+    /// Sets how long a hole may stay young: RTTmin/4.
+    pub fn set_settling_time(&mut self, time: Duration) {
+        self.settling_time = time;
+    }
+
+    /// Packet `pn` came ahead of `missing` numbers directly below it.
+    pub fn on_ahead(&mut self, now: Instant, pn: u64, missing: u64) {
+        self.largest = self.largest.max(pn);
+        if missing == 0 {
+            return;
+        }
+        if self.holes.len() == MAX_WATCHED {
+            self.holes.pop_front();
+        }
+        self.holes.push_back(Hole { first: pn - missing, last: pn - 1, since: now });
+    }
+
+    /// Packet `pn` came in order.
+    pub fn on_in_order(&mut self, pn: u64) {
+        self.largest = self.largest.max(pn);
+    }
+
+    /// Packet `pn` came late: it fills a hole, or a part of one.
+    pub fn on_late(&mut self, pn: u64) {
+        let Some(at) = self.holes.iter().position(|h| (h.first..=h.last).contains(&pn)) else {
+            return;
+        };
+        let hole = self.holes[at];
+        self.holes.remove(at);
+        if pn < hole.last {
+            self.holes.insert(at, Hole { first: pn + 1, ..hole });
+        }
+        if hole.first < pn {
+            self.holes.insert(at, Hole { last: pn - 1, ..hole });
+        }
+    }
+
+    /// Whether a hole has settled and is to be reported now.
+    pub fn is_due(&self, now: Instant) -> bool {
+        self.holes.iter().any(|hole| self.settled_by_packets(hole))
+            || self.deadline().is_some_and(|deadline| deadline <= now)
+    }
+
+    /// When the oldest hole settles by time; a past instant if packets have
+    /// settled one already.
+    pub fn deadline(&self) -> Option<Instant> {
+        let oldest = self.holes.iter().map(|hole| hole.since).min()?;
+        if self.holes.iter().any(|hole| self.settled_by_packets(hole)) {
+            return Some(oldest);
+        }
+        Some(oldest + self.settling_time)
+    }
+
+    /// A TACK or IACK has told the sender everything up to now. Holes that are
+    /// still young stay watched: the sender does not take them for lost yet.
+    pub fn on_reported(&mut self, now: Instant) {
+        let (largest, settling) = (self.largest, self.settling_time);
+        self.holes
+            .retain(|hole| largest < hole.last + NEWER_PACKETS && now < hole.since + settling);
+    }
+
+    fn settled_by_packets(&self, hole: &Hole) -> bool {
+        self.largest >= hole.last + NEWER_PACKETS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn lost_five() -> (LossEvents, Instant) {
+        let now = crate::test_clock();
+        let mut events = LossEvents::new(10 * MS);
+        events.on_in_order(4);
+        events.on_ahead(now, 6, 1);
+        (events, now)
+    }
+
+    #[test]
+    fn a_loss_is_reported_once_three_newer_packets_have_come() {
+        let (mut events, now) = lost_five();
+        events.on_in_order(7);
+        assert!(!events.is_due(now + MS));
+        events.on_in_order(8);
+        assert!(events.is_due(now + MS));
+        events.on_reported(now + MS);
+        assert!(!events.is_due(now + 100 * MS), "one IACK for each loss event");
+    }
+
+    #[test]
+    fn without_newer_packets_it_is_reported_after_the_settling_time() {
+        let (events, now) = lost_five();
+        assert!(!events.is_due(now + 9 * MS));
+        assert_eq!(events.deadline(), Some(now + 10 * MS));
+        assert!(events.is_due(now + 10 * MS));
+    }
+
+    #[test]
+    fn reordering_that_heals_in_time_is_not_reported() {
+        let (mut events, now) = lost_five();
+        events.on_late(5);
+        events.on_in_order(9);
+        assert!(!events.is_due(now + 100 * MS));
+        assert_eq!(events.deadline(), None);
+    }
+
+    #[test]
+    fn a_hole_filled_in_its_middle_leaves_both_ends_watched() {
+        let now = crate::test_clock();
+        let mut events = LossEvents::new(10 * MS);
+        events.on_ahead(now, 10, 5);
+        events.on_late(7);
+        events.on_late(5);
+        events.on_late(6);
+        assert!(events.is_due(now + 10 * MS));
+        events.on_late(8);
+        assert!(events.is_due(now + 10 * MS), "9 is still missing");
+        events.on_late(9);
+        assert!(!events.is_due(now + 10 * MS));
+    }
+
+    #[test]
+    fn an_early_report_does_not_hide_a_hole_that_is_still_young() {
+        let (mut events, now) = lost_five();
+        events.on_reported(now + MS);
+        events.on_in_order(7);
+        events.on_in_order(8);
+        assert!(events.is_due(now + 2 * MS));
+    }
+}

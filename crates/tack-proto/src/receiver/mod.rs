@@ -1,0 +1,481 @@
+//! The data receiver: what has arrived, and what to tell the sender when.
+
+mod ack_policy;
+mod delivery_rate;
+mod ledger;
+mod loss_event;
+mod one_way_delay;
+
+use std::ops::RangeInclusive;
+use std::time::{Duration, Instant};
+
+pub use ack_policy::{AckPolicy, Rule};
+pub use delivery_rate::DeliveryRate;
+pub use ledger::{Arrival, Ledger};
+pub use loss_event::LossEvents;
+pub use one_way_delay::OneWayDelay;
+
+use crate::frame::{AckFrequency, IackEvent, Rate, TackFields, encode_iack, encode_tack};
+
+/// Settling time of loss events until the sender has told alpha, from which
+/// RTTmin/4 follows.
+const INITIAL_SETTLING_TIME: Duration = Duration::from_millis(5);
+
+/// TACKs in which a range is repeated. With 30 % loss on the ACK path all of
+/// them get lost once in 15,000 times.
+const REPETITIONS: usize = 8;
+
+/// Ranges that a TACK repeats at least, however old they are.
+const LEAST_RANGES: usize = 32;
+
+/// Ranges in an IACK. It must reach down to what the last TACKs reported; 64
+/// losses between two TACKs are beyond what a usable path shows.
+const IACK_RANGES: usize = 64;
+
+/// A packet's arrival, as the receiver needs to know it.
+#[derive(Clone, Copy, Debug)]
+pub struct Received {
+    /// Packet number.
+    pub packet_number: u64,
+    /// Size on the wire, bytes.
+    pub bytes: usize,
+    /// Whether it elicits acknowledgements (RFC 9000 section 13.2).
+    pub ack_eliciting: bool,
+    /// TIMESTAMP it carried.
+    pub departure: Option<u64>,
+    /// Whether the sender had nothing more to send: the end of a stream.
+    pub ends_stream: bool,
+}
+
+/// An acknowledgement that is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Due {
+    /// The periodic TACK.
+    Tack,
+    /// An instant ACK for this event.
+    Iack(IackEvent),
+}
+
+/// Counters of the receiving side.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReceiverStats {
+    /// TACKs written.
+    pub tacks: u64,
+    /// IACKs written.
+    pub iacks: u64,
+    /// Acknowledgements that a delayed-ACK receiver (every second packet)
+    /// would have sent for the same packets.
+    pub delayed_acks: u64,
+    /// Ack-eliciting packets received.
+    pub packets: u64,
+}
+
+/// Receiver state of one packet number space.
+#[derive(Debug)]
+pub struct Receiver {
+    ledger: Ledger,
+    policy: AckPolicy,
+    losses: LossEvents,
+    one_way_delay: OneWayDelay,
+    delivery_rate: DeliveryRate,
+    interval: Option<Duration>,
+    ack_frequency_sequence: Option<u64>,
+    reordering_threshold: u64,
+    reply_wanted: bool,
+    largest_arrival: Option<Instant>,
+    sequence: u64,
+    /// Largest numbers at the last TACKs: ranges below the oldest of them have
+    /// been reported in all of these.
+    reported: [u64; REPETITIONS],
+    stats: ReceiverStats,
+}
+
+impl Receiver {
+    /// A receiver that never holds an acknowledgement longer than
+    /// `max_ack_delay`; `timestamp_exponent` scales the peer's timestamps.
+    pub fn new(now: Instant, max_ack_delay: Duration, timestamp_exponent: u32) -> Self {
+        Self {
+            ledger: Ledger::default(),
+            policy: AckPolicy::new(max_ack_delay),
+            losses: LossEvents::new(INITIAL_SETTLING_TIME),
+            one_way_delay: OneWayDelay::new(now, timestamp_exponent),
+            delivery_rate: DeliveryRate::default(),
+            interval: None,
+            ack_frequency_sequence: None,
+            reordering_threshold: 1,
+            reply_wanted: false,
+            largest_arrival: None,
+            sequence: 0,
+            reported: [0; REPETITIONS],
+            stats: ReceiverStats::default(),
+        }
+    }
+
+    /// A packet has been received, authenticated and accepted.
+    pub fn on_packet(&mut self, now: Instant, packet: Received) {
+        let pn = packet.packet_number;
+        let arrival = self.ledger.insert(pn);
+        match arrival {
+            Arrival::Duplicate => return,
+            Arrival::InOrder => self.losses.on_in_order(pn),
+            Arrival::Ahead { missing } => self.losses.on_ahead(now, pn, missing),
+            Arrival::Late => self.losses.on_late(pn),
+        }
+        if arrival != Arrival::Late {
+            self.largest_arrival = Some(now);
+        }
+        if let Some(departure) = packet.departure {
+            self.one_way_delay.on_timestamp(now, departure);
+        }
+        if packet.ack_eliciting {
+            self.stats.packets += 1;
+            self.stats.delayed_acks = self.stats.packets / 2;
+            self.delivery_rate.on_packet(now, packet.bytes);
+            self.policy.on_ack_eliciting(now);
+            if packet.ends_stream {
+                self.policy.request_immediate();
+            }
+            // RFC 9000 section 13.2.1, as amended by ACK_FREQUENCY's Reordering
+            // Threshold; between TACK peers the loss events take its place.
+            if matches!(self.policy.rule(), Rule::Delayed { .. })
+                && self.reordering_threshold == 1
+                && !matches!(arrival, Arrival::InOrder)
+            {
+                self.policy.request_immediate();
+            }
+        }
+    }
+
+    /// Numbers that arrived where this receiver could not see them (0-RTT).
+    pub fn on_received_elsewhere(&mut self, range: RangeInclusive<u64>) {
+        self.ledger.insert_range(range);
+    }
+
+    /// ACK_FREQUENCY of a TACK peer: threshold is L - 1, the delay is alpha.
+    pub fn on_frequency_update(&mut self, update: &AckFrequency) {
+        if !self.is_new_sequence(update.sequence) {
+            return;
+        }
+        let interval = Duration::from_micros(update.requested_max_ack_delay_us);
+        let packets = update.ack_eliciting_threshold.saturating_add(1);
+        if update.requested_max_ack_delay_us == 0 {
+            self.policy.set_rule(Rule::EveryPacket);
+            return;
+        }
+        self.interval = Some(interval);
+        self.losses.set_settling_time(interval);
+        self.policy.set_rule(Rule::Tack { packets, interval });
+    }
+
+    /// ACK_FREQUENCY of a peer that knows nothing of TACK: the draft's rule.
+    pub fn on_ack_frequency(&mut self, update: &AckFrequency) {
+        if !self.is_new_sequence(update.sequence) {
+            return;
+        }
+        self.reordering_threshold = update.reordering_threshold;
+        self.policy.set_rule(Rule::Delayed {
+            threshold: update.ack_eliciting_threshold,
+            max_delay: Duration::from_micros(update.requested_max_ack_delay_us),
+        });
+    }
+
+    /// IMMEDIATE_ACK has been received.
+    pub fn on_immediate_ack(&mut self) {
+        self.policy.request_immediate();
+        self.reply_wanted = true;
+    }
+
+    /// Whether packet `pn` has been received before.
+    pub fn has_received(&self, pn: u64) -> bool {
+        self.ledger.contains(pn)
+    }
+
+    /// The rule that decides when to acknowledge.
+    pub fn rule(&self) -> Rule {
+        self.policy.rule()
+    }
+
+    /// What is due at `now`.
+    pub fn due(&self, now: Instant) -> Option<Due> {
+        if self.reply_wanted && self.policy.is_due(now) {
+            return Some(Due::Iack(IackEvent::Reply));
+        }
+        if self.policy.is_due(now) {
+            return Some(Due::Tack);
+        }
+        // While every packet is acknowledged there is nothing to add.
+        let watches = matches!(self.policy.rule(), Rule::Tack { .. });
+        (watches && self.losses.is_due(now)).then_some(Due::Iack(IackEvent::Loss))
+    }
+
+    /// When something becomes due if nothing else arrives.
+    pub fn deadline(&self) -> Option<Instant> {
+        let loss = match self.policy.rule() {
+            Rule::Tack { .. } => self.losses.deadline(),
+            Rule::EveryPacket | Rule::Delayed { .. } => None,
+        };
+        [self.policy.deadline(), loss].into_iter().flatten().min()
+    }
+
+    /// Ack-eliciting packets that no acknowledgement has covered yet.
+    pub fn pending(&self) -> u64 {
+        self.policy.pending()
+    }
+
+    /// Appends the frame for `due` to `out`, in at most `budget` bytes; false
+    /// if it does not fit or nothing has been received.
+    pub fn write(&mut self, now: Instant, due: Due, budget: usize, out: &mut Vec<u8>) -> bool {
+        match due {
+            Due::Tack => self.write_tack(now, budget, out),
+            Due::Iack(event) => self.write_iack(now, event, budget, out),
+        }
+    }
+
+    /// A standard acknowledgement of everything has left instead (stock peers).
+    pub fn on_ack_sent(&mut self, now: Instant) {
+        self.policy.on_sent(now);
+        self.losses.on_reported(now);
+        self.reply_wanted = false;
+    }
+
+    /// Queueing delay on the way here, from one-way delays.
+    pub fn queueing(&self) -> Option<Duration> {
+        self.one_way_delay.queueing()
+    }
+
+    /// rho, the loss rate of the data path between 0 and 1.
+    pub fn loss_rate(&self) -> f64 {
+        self.delivery_rate.loss_rate()
+    }
+
+    /// Counters.
+    pub fn stats(&self) -> ReceiverStats {
+        self.stats
+    }
+
+    fn write_tack(&mut self, now: Instant, budget: usize, out: &mut Vec<u8>) -> bool {
+        let Some(largest) = self.ledger.largest() else { return false };
+        // Shorter spans measure bursts, not the path.
+        let span = self.interval.unwrap_or(Duration::MAX);
+        let rate = self.delivery_rate.estimate(span).map(|rate| Rate {
+            delivery_rate: rate.bytes_per_second().min(crate::varint::MAX),
+            loss_rate: (self.delivery_rate.loss_rate() * 65535.0) as u16,
+        });
+        let fields = TackFields {
+            sequence: self.sequence,
+            ack_delay_us: self.ack_delay_us(now),
+            received_bytes: self.delivery_rate.received_bytes(),
+            timing: self.one_way_delay.take(now),
+            rate,
+            ecn: None,
+        };
+        let floor = self.reported[0];
+        let ranges = self
+            .ledger
+            .newest_first()
+            .enumerate()
+            .take_while(|(i, range)| *i < LEAST_RANGES || *range.end() > floor)
+            .map(|(_, range)| range);
+        if encode_tack(out, &fields, ranges, std::iter::empty(), budget).is_none() {
+            return false;
+        }
+        self.sequence += 1;
+        self.stats.tacks += 1;
+        self.reported.rotate_left(1);
+        self.reported[REPETITIONS - 1] = largest;
+        self.delivery_rate.on_tack_sent(largest);
+        self.on_ack_sent(now);
+        true
+    }
+
+    fn write_iack(
+        &mut self,
+        now: Instant,
+        event: IackEvent,
+        budget: usize,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let delay = self.ack_delay_us(now);
+        let received = self.delivery_rate.received_bytes();
+        // Down to what the last but one TACK reported, so that one lost TACK
+        // leaves no number that the sender has heard nothing of.
+        let floor = self.reported[REPETITIONS - 2];
+        let ranges = self
+            .ledger
+            .newest_first()
+            .enumerate()
+            .take_while(|(i, range)| *i < 2 || (*i < IACK_RANGES && *range.end() >= floor))
+            .map(|(_, range)| range);
+        if encode_iack(out, event, received, delay, ranges, budget) == 0 {
+            return false;
+        }
+        self.stats.iacks += 1;
+        self.losses.on_reported(now);
+        if event == IackEvent::Reply {
+            self.policy.on_sent(now);
+            self.reply_wanted = false;
+        }
+        true
+    }
+
+    /// How long the acknowledgement of the largest packet has been held.
+    fn ack_delay_us(&self, now: Instant) -> u64 {
+        self.largest_arrival
+            .map_or(0, |arrival| now.saturating_duration_since(arrival).as_micros() as u64)
+    }
+
+    /// draft-ietf-quic-ack-frequency section 4: frames that are not newer than
+    /// the newest seen are ignored.
+    fn is_new_sequence(&mut self, sequence: u64) -> bool {
+        if self.ack_frequency_sequence.is_some_and(|newest| sequence <= newest) {
+            return false;
+        }
+        self.ack_frequency_sequence = Some(sequence);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::{Frame, Frames};
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn data(pn: u64) -> Received {
+        Received {
+            packet_number: pn,
+            bytes: 1200,
+            ack_eliciting: true,
+            departure: None,
+            ends_stream: false,
+        }
+    }
+
+    fn update(sequence: u64, threshold: u64, delay: Duration) -> AckFrequency {
+        AckFrequency {
+            sequence,
+            ack_eliciting_threshold: threshold,
+            requested_max_ack_delay_us: delay.as_micros() as u64,
+            reordering_threshold: 1,
+        }
+    }
+
+    /// A receiver that has been told L = 2 and alpha = 10 ms.
+    fn steady() -> (Receiver, Instant) {
+        let t0 = crate::test_clock();
+        let mut receiver = Receiver::new(t0, 50 * MS, 3);
+        receiver.on_packet(t0, data(0));
+        receiver.on_frequency_update(&update(0, 1, 10 * MS));
+        assert!(receiver.write(t0, Due::Tack, 1000, &mut Vec::new()));
+        (receiver, t0)
+    }
+
+    #[test]
+    fn every_packet_is_acknowledged_until_the_sender_says_otherwise() {
+        let t0 = crate::test_clock();
+        let mut receiver = Receiver::new(t0, 50 * MS, 3);
+        for pn in 0..5 {
+            receiver.on_packet(t0 + MS, data(pn));
+            assert_eq!(receiver.due(t0 + MS), Some(Due::Tack));
+            assert!(receiver.write(t0 + MS, Due::Tack, 1000, &mut Vec::new()));
+        }
+        assert_eq!(receiver.due(t0 + 100 * MS), None);
+    }
+
+    #[test]
+    fn one_iack_reports_a_loss_and_the_tack_keeps_its_own_time() {
+        let (mut receiver, t0) = steady();
+        for pn in [1, 2, 4, 5, 6] {
+            receiver.on_packet(t0 + MS, data(pn));
+        }
+        assert_eq!(receiver.due(t0 + MS), Some(Due::Iack(IackEvent::Loss)));
+        let mut out = Vec::new();
+        assert!(receiver.write(t0 + MS, Due::Iack(IackEvent::Loss), 1000, &mut out));
+        let located = Frames::new(&out).next().unwrap().unwrap();
+        let Frame::Iack(iack) = located.frame else { panic!("{:?}", located.frame) };
+        assert_eq!(iack.ranges.largest(), 6);
+        assert_eq!(iack.ranges.second_largest(), Some(2));
+        assert_eq!(receiver.due(t0 + 9 * MS), None);
+        assert_eq!(receiver.due(t0 + 10 * MS), Some(Due::Tack));
+    }
+
+    #[test]
+    fn an_iack_reaches_down_to_what_the_tacks_have_reported() {
+        let (mut receiver, t0) = steady();
+        let mut pn = 1;
+        // Every fifth packet is lost between two TACKs.
+        for _ in 0..20 {
+            for _ in 0..4 {
+                receiver.on_packet(t0 + MS, data(pn));
+                pn += 1;
+            }
+            pn += 1;
+        }
+        let mut out = Vec::new();
+        assert!(receiver.write(t0 + MS, Due::Iack(IackEvent::Loss), 1000, &mut out));
+        let located = Frames::new(&out).next().unwrap().unwrap();
+        let Frame::Iack(iack) = located.frame else { panic!("{:?}", located.frame) };
+        assert_eq!(iack.ranges.smallest(), 0);
+        assert_eq!(iack.ranges.len(), 20);
+    }
+
+    #[test]
+    fn ranges_are_repeated_in_several_tacks_and_then_dropped() {
+        let (mut receiver, t0) = steady();
+        let mut now = t0;
+        let mut pn = 1;
+        let mut counts = Vec::new();
+        for _ in 0..20 {
+            for _ in 0..50 {
+                receiver.on_packet(now, data(pn));
+                pn += 2;
+            }
+            now += 10 * MS;
+            let mut out = Vec::new();
+            assert!(receiver.write(now, Due::Tack, 4000, &mut out));
+            let located = Frames::new(&out).next().unwrap().unwrap();
+            let Frame::Tack(tack) = located.frame else { panic!("{:?}", located.frame) };
+            counts.push(tack.ranges.len());
+        }
+        assert_eq!(counts[1], 100);
+        assert_eq!(counts[19], 50 * REPETITIONS, "as often as promised, no longer");
+    }
+
+    #[test]
+    fn the_end_of_a_stream_is_acknowledged_at_once() {
+        let (mut receiver, t0) = steady();
+        receiver.on_packet(t0 + MS, Received { ends_stream: true, ..data(1) });
+        assert_eq!(receiver.due(t0 + MS), Some(Due::Tack));
+    }
+
+    #[test]
+    fn old_frequency_updates_are_ignored() {
+        let (mut receiver, _) = steady();
+        receiver.on_frequency_update(&update(7, 3, 20 * MS));
+        let rule = receiver.rule();
+        receiver.on_frequency_update(&update(6, 9, 30 * MS));
+        receiver.on_frequency_update(&update(7, 9, 30 * MS));
+        assert_eq!(receiver.rule(), rule);
+    }
+
+    #[test]
+    fn a_duplicate_changes_nothing() {
+        let (mut receiver, t0) = steady();
+        receiver.on_packet(t0 + MS, data(1));
+        let bytes = receiver.delivery_rate.received_bytes();
+        receiver.on_packet(t0 + 2 * MS, data(1));
+        assert_eq!(receiver.pending(), 1);
+        assert_eq!(receiver.delivery_rate.received_bytes(), bytes);
+    }
+
+    #[test]
+    fn an_immediate_ack_is_answered_with_an_iack() {
+        let (mut receiver, t0) = steady();
+        receiver.on_packet(t0 + MS, data(1));
+        receiver.on_immediate_ack();
+        assert_eq!(receiver.due(t0 + MS), Some(Due::Iack(IackEvent::Reply)));
+        assert!(receiver.write(t0 + MS, Due::Iack(IackEvent::Reply), 1000, &mut Vec::new()));
+        assert_eq!(receiver.due(t0 + 40 * MS), None);
+    }
+}

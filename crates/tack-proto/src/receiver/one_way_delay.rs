@@ -1,0 +1,118 @@
+//! One-way delay at the receiver: relative, no clocks are synchronised.
+//!
+//! The packet with the smallest one-way delay of a TACK interval is the one
+//! that queued least; its departure time and how long its acknowledgement was
+//! held let the sender compute the round trip of exactly that packet
+//! (section V-B). A sample of whatever packet happens to be the largest, as a
+//! standard ACK gives, is biased upwards.
+
+use std::time::{Duration, Instant};
+
+use crate::frame::Timing;
+
+/// EWMA weight of a new sample, that of RFC 6298 for the smoothed RTT.
+const SMOOTHING: f64 = 1.0 / 8.0;
+
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    /// The peer's TIMESTAMP, verbatim.
+    departure: u64,
+    arrival: Instant,
+    /// Relative one-way delay in microseconds; the offset between the clocks
+    /// is in it, so only differences mean anything.
+    delay_us: i64,
+}
+
+/// Watches departure timestamps.
+#[derive(Debug)]
+pub struct OneWayDelay {
+    epoch: Instant,
+    /// log2 of the microseconds in one unit of the peer's timestamps.
+    exponent: u32,
+    smallest: Option<Sample>,
+    smoothed_us: Option<f64>,
+    lowest_us: Option<i64>,
+}
+
+impl OneWayDelay {
+    /// `epoch` is any instant before the first arrival; `exponent` is the
+    /// peer's `ack_delay_exponent`, by which its timestamps are scaled.
+    pub fn new(epoch: Instant, exponent: u32) -> Self {
+        Self { epoch, exponent, smallest: None, smoothed_us: None, lowest_us: None }
+    }
+
+    /// A packet with a departure timestamp has arrived.
+    pub fn on_timestamp(&mut self, now: Instant, departure: u64) {
+        let arrival_us = now.saturating_duration_since(self.epoch).as_micros() as i64;
+        // A timestamp is below 2^62, but scaled it may not fit: such a peer
+        // only spoils its own measurement.
+        let departure_us =
+            departure.saturating_mul(1 << self.exponent.min(20)).min(1 << 62) as i64;
+        let delay_us = arrival_us - departure_us;
+        let sample = Sample { departure, arrival: now, delay_us };
+        if self.smallest.is_none_or(|smallest| delay_us <= smallest.delay_us) {
+            self.smallest = Some(sample);
+        }
+        self.lowest_us = Some(self.lowest_us.map_or(delay_us, |lowest| lowest.min(delay_us)));
+        let delay = delay_us as f64;
+        self.smoothed_us =
+            Some(self.smoothed_us.map_or(delay, |s| s + SMOOTHING * (delay - s)));
+    }
+
+    /// What a TACK that leaves at `now` says of timing; starts a new interval.
+    pub fn take(&mut self, now: Instant) -> Option<Timing> {
+        let smallest = self.smallest.take()?;
+        let hold = now.saturating_duration_since(smallest.arrival);
+        Some(Timing { departure: smallest.departure, hold_us: hold.as_micros() as u64 })
+    }
+
+    /// The smoothed one-way delay above the lowest seen: the queueing delay.
+    pub fn queueing(&self) -> Option<Duration> {
+        let above = self.smoothed_us? - self.lowest_us? as f64;
+        Some(Duration::from_micros(above.max(0.0) as u64))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn the_packet_that_queued_least_is_reported_with_its_hold() {
+        let t0 = crate::test_clock();
+        let mut owd = OneWayDelay::new(t0, 0);
+        // Departures 1 ms apart by a clock that runs a minute ahead.
+        let peer = |ms: u64| 60_000_000 + ms * 1000;
+        owd.on_timestamp(t0 + 25 * MS, peer(0)); // 25 ms
+        owd.on_timestamp(t0 + 21 * MS + 500 * Duration::from_micros(1), peer(1)); // 20.5 ms
+        owd.on_timestamp(t0 + 28 * MS, peer(2)); // 26 ms
+        let timing = owd.take(t0 + 30 * MS).unwrap();
+        assert_eq!(timing, Timing { departure: peer(1), hold_us: 8_500 });
+        assert_eq!(owd.take(t0 + 40 * MS), None, "an interval reports once");
+    }
+
+    #[test]
+    fn queueing_is_measured_from_the_lowest_delay() {
+        let t0 = crate::test_clock();
+        let mut owd = OneWayDelay::new(t0, 3);
+        for i in 0..100_u32 {
+            let departure = u64::from(i) * 1000 / 8;
+            let queue = if i < 50 { 0 } else { 4 };
+            owd.on_timestamp(t0 + (20 + i + queue) * MS, departure);
+        }
+        let queueing = owd.queueing().unwrap();
+        assert!((3900..=4010).contains(&queueing.as_micros()), "{queueing:?}");
+    }
+
+    #[test]
+    fn absurd_timestamps_do_no_harm() {
+        let t0 = crate::test_clock();
+        let mut owd = OneWayDelay::new(t0, 20);
+        owd.on_timestamp(t0, (1 << 62) - 1);
+        owd.on_timestamp(t0 + MS, 0);
+        assert!(owd.take(t0 + MS).is_some());
+        assert!(owd.queueing().is_some());
+    }
+}

@@ -1,0 +1,236 @@
+//! How often the receiver should acknowledge: equation (4) of the paper, told
+//! in ACK_FREQUENCY frames.
+//!
+//!     f_tack = min( bw / (L * MSS), beta / RTTmin )
+
+use std::time::Duration;
+
+use crate::bandwidth::Bandwidth;
+use crate::frame::AckFrequency;
+
+/// Shortest TACK interval. Below it the timers of operating systems decide,
+/// and on such short paths nothing is gained by acknowledging more often.
+pub const SHORTEST_INTERVAL: Duration = Duration::from_millis(1);
+
+/// What the peer does with ACK_FREQUENCY.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// Follows TACK's rule.
+    Tack,
+    /// Follows the draft: *more than* a threshold of packets, or a delay.
+    Stock {
+        /// Its `min_ack_delay` transport parameter.
+        min_ack_delay: Duration,
+        /// Its `max_ack_delay`: asking for more would spoil its peer's timers.
+        max_ack_delay: Duration,
+    },
+}
+
+/// The parameters of equation (4).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Frequency {
+    /// L, full-sized packets for an acknowledgement.
+    pub packets: u64,
+    /// beta, acknowledgements for a round trip.
+    pub per_round_trip: f64,
+    /// No interval is longer: the receiver's `max_ack_delay`.
+    pub longest_interval: Duration,
+}
+
+impl Frequency {
+    /// alpha = RTTmin / beta, the TACK interval.
+    pub fn interval(&self, min_rtt: Duration) -> Duration {
+        let alpha = min_rtt.div_f64(self.per_round_trip.max(0.01));
+        alpha.clamp(SHORTEST_INTERVAL, self.longest_interval.max(SHORTEST_INTERVAL))
+    }
+
+    /// f_tack in hertz.
+    pub fn hertz(&self, bandwidth: Bandwidth, min_rtt: Duration, mss: u64) -> f64 {
+        let counting =
+            bandwidth.bytes_per_second() as f64 / (self.packets.max(1) * mss.max(1)) as f64;
+        counting.min(1.0 / self.interval(min_rtt).as_secs_f64())
+    }
+}
+
+/// Decides when to tell the peer a new frequency, and repeats what was lost.
+#[derive(Debug)]
+pub struct AckFrequencySender {
+    peer: Peer,
+    next_sequence: u64,
+    /// What the peer was last told.
+    told: Option<Wanted>,
+    /// Packet that carried it, until it is acknowledged.
+    unconfirmed: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Wanted {
+    threshold: u64,
+    delay: Duration,
+}
+
+impl AckFrequencySender {
+    /// Nothing has been told yet.
+    pub fn new(peer: Peer) -> Self {
+        Self { peer, next_sequence: 0, told: None, unconfirmed: None }
+    }
+
+    /// The frame to send now, if any. `startup` asks for every packet (every
+    /// second one of a stock peer). `carrier_lost` tells that packet's fate.
+    pub fn next_frame(
+        &self,
+        frequency: &Frequency,
+        startup: bool,
+        bandwidth: Bandwidth,
+        min_rtt: Duration,
+        mss: u64,
+    ) -> Option<AckFrequency> {
+        let wanted = self.wanted(frequency, startup, bandwidth, min_rtt, mss);
+        match self.told {
+            // A TACK peer begins with every packet by itself.
+            None if startup && self.peer == Peer::Tack => return None,
+            Some(told) if !differs(told, wanted) => return None,
+            _ => {}
+        }
+        Some(AckFrequency {
+            sequence: self.next_sequence,
+            ack_eliciting_threshold: wanted.threshold,
+            requested_max_ack_delay_us: wanted.delay.as_micros() as u64,
+            reordering_threshold: 1,
+        })
+    }
+
+    /// The frame has left in packet `pn`.
+    pub fn on_sent(&mut self, frame: &AckFrequency, pn: u64) {
+        self.next_sequence = frame.sequence + 1;
+        self.told = Some(Wanted {
+            threshold: frame.ack_eliciting_threshold,
+            delay: Duration::from_micros(frame.requested_max_ack_delay_us),
+        });
+        self.unconfirmed = Some(pn);
+    }
+
+    /// Learns the fate of the packet that carried the last frame;
+    /// `was_delivered` is the sent ledger's answer.
+    pub fn settle(&mut self, was_delivered: impl Fn(u64) -> Option<bool>) {
+        let Some(pn) = self.unconfirmed else { return };
+        match was_delivered(pn) {
+            None => {}
+            Some(true) => self.unconfirmed = None,
+            Some(false) => {
+                // Lost: whatever is wanted now is told again.
+                self.unconfirmed = None;
+                self.told = None;
+            }
+        }
+    }
+
+    /// The threshold and delay last told, for statistics.
+    pub fn told(&self) -> Option<(u64, Duration)> {
+        self.told.map(|told| (told.threshold, told.delay))
+    }
+
+    fn wanted(
+        &self,
+        frequency: &Frequency,
+        startup: bool,
+        bandwidth: Bandwidth,
+        min_rtt: Duration,
+        mss: u64,
+    ) -> Wanted {
+        let alpha = frequency.interval(min_rtt);
+        match self.peer {
+            // A delay of zero stands for "every packet" between TACK peers.
+            Peer::Tack if startup => Wanted { threshold: 0, delay: Duration::ZERO },
+            Peer::Tack => {
+                Wanted { threshold: frequency.packets.saturating_sub(1), delay: alpha }
+            }
+            Peer::Stock { min_ack_delay, max_ack_delay } => {
+                let delay = alpha.min(max_ack_delay).max(min_ack_delay);
+                // The draft takes whichever comes first, TACK what comes last:
+                // a threshold worth alpha's packets makes the two meet.
+                let per_interval = bandwidth.bytes_in(delay) / mss.max(1);
+                let packets = if startup { 2 } else { per_interval.max(frequency.packets) };
+                Wanted { threshold: packets - 1, delay }
+            }
+        }
+    }
+}
+
+/// Section VI-C: update when the frequency has doubled or halved.
+fn differs(told: Wanted, wanted: Wanted) -> bool {
+    let far = |a: f64, b: f64| a >= 2.0 * b || b >= 2.0 * a;
+    let (a, b) = (told.delay.as_secs_f64(), wanted.delay.as_secs_f64());
+    (told.delay.is_zero() != wanted.delay.is_zero())
+        || (a > 0.0 && b > 0.0 && far(a, b))
+        || (told.threshold != wanted.threshold
+            && far((told.threshold + 1) as f64, (wanted.threshold + 1) as f64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+    const FREQUENCY: Frequency = Frequency {
+        packets: 2,
+        per_round_trip: 4.0,
+        longest_interval: Duration::from_millis(50),
+    };
+    const FIFTY_MEGABITS: Bandwidth = Bandwidth::from_bytes_per_second(6_250_000);
+
+    #[test]
+    fn equation_four_takes_the_lower_of_counting_and_period() {
+        // The paper's figure 12(b): 50 Hz at 80 ms, 20 Hz at 200 ms.
+        assert!((FREQUENCY.hertz(FIFTY_MEGABITS, 80 * MS, 1500) - 50.0).abs() < 0.01);
+        assert!((FREQUENCY.hertz(FIFTY_MEGABITS, 200 * MS, 1500) - 20.0).abs() < 0.01);
+        // A slow flow is counted: 7 Mbit/s at 10 ms is 292 Hz, not 400.
+        let slow = Bandwidth::from_bytes_per_second(875_000);
+        assert!((FREQUENCY.hertz(slow, 10 * MS, 1500) - 291.7).abs() < 0.1);
+    }
+
+    #[test]
+    fn a_tack_peer_is_told_when_startup_ends_and_when_alpha_doubles() {
+        let mut sender = AckFrequencySender::new(Peer::Tack);
+        let next = |sender: &AckFrequencySender, startup, rtt| {
+            sender.next_frame(&FREQUENCY, startup, FIFTY_MEGABITS, rtt, 1500)
+        };
+        assert_eq!(next(&sender, true, 40 * MS), None);
+        let frame = next(&sender, false, 40 * MS).unwrap();
+        assert_eq!(frame.ack_eliciting_threshold, 1);
+        assert_eq!(frame.requested_max_ack_delay_us, 10_000);
+        sender.on_sent(&frame, 7);
+        assert_eq!(next(&sender, false, 70 * MS), None);
+        let update = next(&sender, false, 80 * MS).unwrap();
+        assert_eq!((update.sequence, update.requested_max_ack_delay_us), (1, 20_000));
+    }
+
+    #[test]
+    fn a_stock_peer_is_given_the_threshold_that_equals_alpha() {
+        let peer = Peer::Stock { min_ack_delay: MS, max_ack_delay: 25 * MS };
+        let sender = AckFrequencySender::new(peer);
+        let startup =
+            sender.next_frame(&FREQUENCY, true, FIFTY_MEGABITS, 40 * MS, 1250).unwrap();
+        assert_eq!(startup.ack_eliciting_threshold, 1, "every second packet");
+        let steady =
+            sender.next_frame(&FREQUENCY, false, FIFTY_MEGABITS, 40 * MS, 1250).unwrap();
+        assert_eq!(steady.ack_eliciting_threshold, 49, "50 packets in 10 ms");
+        let long =
+            sender.next_frame(&FREQUENCY, false, FIFTY_MEGABITS, 400 * MS, 1250).unwrap();
+        assert_eq!(long.requested_max_ack_delay_us, 25_000, "its own max_ack_delay");
+    }
+
+    #[test]
+    fn a_lost_update_is_told_again_with_a_higher_sequence() {
+        let mut sender = AckFrequencySender::new(Peer::Tack);
+        let frame =
+            sender.next_frame(&FREQUENCY, false, FIFTY_MEGABITS, 40 * MS, 1500).unwrap();
+        sender.on_sent(&frame, 7);
+        sender.settle(|_| None);
+        assert!(sender.next_frame(&FREQUENCY, false, FIFTY_MEGABITS, 40 * MS, 1500).is_none());
+        sender.settle(|pn| Some(pn != 7));
+        let again =
+            sender.next_frame(&FREQUENCY, false, FIFTY_MEGABITS, 40 * MS, 1500).unwrap();
+        assert_eq!(again.sequence, frame.sequence + 1);
+    }
+}

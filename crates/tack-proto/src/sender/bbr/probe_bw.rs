@@ -1,0 +1,100 @@
+//! ProbeBW: most of the time exactly the path's rate, now and then more.
+//!
+//! Section VI-D counts the cycle in TACK intervals: four of them probe at 1.25,
+//! four drain at 0.75, the rest cruise; 32 in all (16 in the video profile).
+
+use std::time::{Duration, Instant};
+
+const PROBE_UP: f64 = 1.25;
+const PROBE_DOWN: f64 = 0.75;
+const INTERVALS_UP: u32 = 4;
+const INTERVALS_DOWN: u32 = 4;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Up,
+    Down,
+    Cruise,
+}
+
+/// Where in the cycle the connection is.
+#[derive(Clone, Copy, Debug)]
+pub struct ProbeBw {
+    phase: Phase,
+    since: Instant,
+    /// TACK intervals of a cycle.
+    intervals: u32,
+}
+
+impl ProbeBw {
+    /// Begins in the middle of cruising, so that the first probe comes soon
+    /// but not at once after Startup.
+    pub fn new(now: Instant, intervals: u32) -> Self {
+        Self { phase: Phase::Cruise, since: now, intervals }
+    }
+
+    /// The gain in force.
+    pub fn gain(&self) -> f64 {
+        match self.phase {
+            Phase::Up => PROBE_UP,
+            Phase::Down => PROBE_DOWN,
+            Phase::Cruise => 1.0,
+        }
+    }
+
+    /// Moves on when a phase has lasted its number of TACK intervals.
+    pub fn advance(&mut self, now: Instant, interval: Duration, in_flight: u64, bdp: u64) {
+        let elapsed = now.saturating_duration_since(self.since);
+        let next = match self.phase {
+            Phase::Up if elapsed >= interval * INTERVALS_UP => Phase::Down,
+            // The queue may be gone before the four intervals are.
+            Phase::Down if elapsed >= interval * INTERVALS_DOWN || in_flight <= bdp => {
+                Phase::Cruise
+            }
+            Phase::Cruise
+                if elapsed
+                    >= interval
+                        * self
+                            .intervals
+                            .saturating_sub(INTERVALS_UP + INTERVALS_DOWN)
+                            .max(1) =>
+            {
+                Phase::Up
+            }
+            _ => return,
+        };
+        self.phase = next;
+        self.since = now;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn the_cycle_lasts_its_number_of_tack_intervals() {
+        let t0 = crate::test_clock();
+        let mut probe = ProbeBw::new(t0, 32);
+        let mut gains = Vec::new();
+        for interval in 0..96_u32 {
+            probe.advance(t0 + interval * 10 * MS, 10 * MS, 2000, 1000);
+            gains.push(probe.gain());
+        }
+        let count = |gain: f64| gains.iter().filter(|g| (**g - gain).abs() < 1e-9).count();
+        assert_eq!((count(PROBE_UP), count(PROBE_DOWN), count(1.0)), (12, 12, 72));
+    }
+
+    #[test]
+    fn draining_ends_when_the_queue_is_gone() {
+        let t0 = crate::test_clock();
+        let mut probe = ProbeBw::new(t0, 16);
+        probe.advance(t0 + 80 * MS, 10 * MS, 2000, 1000);
+        probe.advance(t0 + 120 * MS, 10 * MS, 2000, 1000);
+        assert!(probe.gain() < 1.0);
+        probe.advance(t0 + 121 * MS, 10 * MS, 1000, 1000);
+        assert!((probe.gain() - 1.0).abs() < 1e-9);
+    }
+}

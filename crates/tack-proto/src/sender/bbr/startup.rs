@@ -1,0 +1,66 @@
+//! Startup: the rate doubles every round trip until it stops to grow.
+
+use crate::bandwidth::Bandwidth;
+
+/// Gain that doubles the delivery rate each round: 2/ln 2.
+pub const GAIN: f64 = 2.885;
+
+/// Growth that counts as growth.
+const GROWTH: f64 = 1.25;
+
+/// Rounds without growth after which the pipe is full.
+const PATIENCE: u32 = 3;
+
+/// Notices when the pipe is full.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FullPipe {
+    baseline: Bandwidth,
+    rounds: u32,
+    full: bool,
+}
+
+impl FullPipe {
+    /// A round has ended with this bandwidth estimate.
+    pub fn on_round(&mut self, bandwidth: Bandwidth, app_limited: bool) {
+        if self.full || app_limited {
+            return;
+        }
+        if bandwidth >= self.baseline.scaled(GROWTH) {
+            self.baseline = bandwidth;
+            self.rounds = 0;
+            return;
+        }
+        self.rounds += 1;
+        self.full = self.rounds >= PATIENCE;
+    }
+
+    /// Whether the pipe is full.
+    pub fn is_full(&self) -> bool {
+        self.full
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_rounds_without_growth_end_startup() {
+        let mut pipe = FullPipe::default();
+        for rate in [10, 20, 40, 80, 90, 90] {
+            pipe.on_round(Bandwidth::from_bytes_per_second(rate), false);
+            assert!(!pipe.is_full());
+        }
+        pipe.on_round(Bandwidth::from_bytes_per_second(91), false);
+        assert!(pipe.is_full());
+    }
+
+    #[test]
+    fn a_pause_of_the_application_is_not_a_full_pipe() {
+        let mut pipe = FullPipe::default();
+        for _ in 0..10 {
+            pipe.on_round(Bandwidth::from_bytes_per_second(10), true);
+        }
+        assert!(!pipe.is_full());
+    }
+}

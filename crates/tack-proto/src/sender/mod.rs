@@ -1,0 +1,378 @@
+//! The data sender: what is on its way, how fast to send, how often to be told.
+
+mod ack_frequency;
+mod bbr;
+mod min_rtt;
+mod pacer;
+mod sent_ledger;
+
+use std::time::{Duration, Instant};
+
+pub use ack_frequency::{AckFrequencySender, Frequency, Peer};
+pub use bbr::{Bbr, BbrConfig, Feedback, INITIAL_WINDOW_PACKETS, MaxFilter, Path, Phase};
+pub use min_rtt::MinRtt;
+pub use pacer::Pacer;
+pub use sent_ledger::{Newly, OptimisticAck, RateSample, SentLedger};
+
+use crate::bandwidth::Bandwidth;
+use crate::frame::{Ack, AckFrequency, AckRanges, Iack, Tack, Timestamp};
+
+/// Settings of a sender.
+#[derive(Clone, Copy, Debug)]
+pub struct SenderConfig {
+    /// Equation (4).
+    pub frequency: Frequency,
+    /// The controller.
+    pub bbr: BbrConfig,
+    /// What the peer does with ACK_FREQUENCY; `None` where it did not announce
+    /// to accept any.
+    pub peer: Option<Peer>,
+    /// log2 of the microseconds in one unit of our timestamps
+    /// (`ack_delay_exponent`).
+    pub timestamp_exponent: u32,
+    /// Largest packet, bytes.
+    pub mss: u64,
+}
+
+/// Why an acknowledgement was refused. The connection must be closed with
+/// PROTOCOL_VIOLATION.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Violation {
+    /// A number that was never sent.
+    #[error(transparent)]
+    OptimisticAck(#[from] OptimisticAck),
+    /// A departure timestamp later than now.
+    #[error(
+        "the peer echoed a departure timestamp that lies in the future; it is faulty or lies"
+    )]
+    FutureTimestamp,
+    /// More bytes received than were sent.
+    #[error(
+        "the peer reports {reported} bytes received where {sent} were sent; it is faulty or lies"
+    )]
+    ReceivedMoreThanSent {
+        /// Its claim.
+        reported: u64,
+        /// Our record.
+        sent: u64,
+    },
+}
+
+/// Counters of the sending side.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SenderStats {
+    /// TACKs received.
+    pub tacks: u64,
+    /// IACKs received.
+    pub iacks: u64,
+    /// Standard ACK frames received.
+    pub acks: u64,
+    /// TACKs that did not arrive, by the gaps in their sequence.
+    pub tacks_lost: u64,
+    /// Packets taken for lost.
+    pub lost_packets: u64,
+    /// Of these, packets that had arrived.
+    pub spurious_losses: u64,
+    /// Bytes taken for lost.
+    pub lost_bytes: u64,
+    /// ACK_FREQUENCY frames sent.
+    pub frequency_updates: u64,
+}
+
+/// Sender state of one packet number space.
+#[derive(Debug)]
+pub struct Sender {
+    config: SenderConfig,
+    epoch: Instant,
+    ledger: SentLedger,
+    min_rtt: MinRtt,
+    smoothed_rtt: Option<Duration>,
+    bbr: Bbr,
+    pacer: Pacer,
+    frequency: Option<AckFrequencySender>,
+    next_tack: u64,
+    sent_bytes: u64,
+    /// The path's own loss rate, as the receiver sees it.
+    reported_loss_rate: f64,
+    stats: SenderStats,
+}
+
+impl Sender {
+    /// A sender; `rtt` is the handshake's round trip.
+    pub fn new(now: Instant, config: SenderConfig, rtt: Option<Duration>) -> Self {
+        let mut min_rtt = MinRtt::default();
+        if let Some(rtt) = rtt {
+            min_rtt.on_sample(now, rtt);
+        }
+        let mut sender = Self {
+            config,
+            epoch: now,
+            ledger: SentLedger::new(now),
+            min_rtt,
+            smoothed_rtt: rtt,
+            bbr: Bbr::new(config.bbr),
+            pacer: Pacer::new(now, Bandwidth::ZERO),
+            frequency: config.peer.map(AckFrequencySender::new),
+            next_tack: 0,
+            sent_bytes: 0,
+            reported_loss_rate: 0.0,
+            stats: SenderStats::default(),
+        };
+        sender.pacer.set_rate(sender.bbr.pacing_rate(&sender.path()));
+        sender
+    }
+
+    /// Forgets what was learned of the path, not what is in flight: the
+    /// connection has migrated (RFC 9000 section 9.4).
+    pub fn on_path_change(&mut self, now: Instant) {
+        self.min_rtt = MinRtt::default();
+        self.smoothed_rtt = None;
+        self.bbr = Bbr::new(self.config.bbr);
+        self.pacer = Pacer::new(now, self.bbr.pacing_rate(&self.path()));
+    }
+
+    /// Follows the size of packets that the path takes.
+    pub fn set_mss(&mut self, mss: u64) {
+        self.config.mss = mss;
+    }
+
+    /// Whether data may leave now.
+    pub fn may_send(&mut self, now: Instant) -> bool {
+        !self.is_inflight_limited() && self.pacer.may_send(now)
+    }
+
+    /// Whether as much is in flight as may be. Only an acknowledgement changes that.
+    pub fn is_inflight_limited(&self) -> bool {
+        self.ledger.in_flight() >= self.bbr.inflight_cap(&self.path())
+    }
+
+    /// When the pacer lets the next packet leave.
+    pub fn release_time(&self) -> Instant {
+        self.pacer.release_time()
+    }
+
+    /// The TIMESTAMP to put into a packet written now, if it begins a burst.
+    pub fn timestamp(&self, now: Instant) -> Option<Timestamp> {
+        if !self.pacer.at_burst_head(now) {
+            return None;
+        }
+        let elapsed = now.saturating_duration_since(self.epoch).as_micros() as u64;
+        Some(Timestamp(elapsed >> self.config.timestamp_exponent))
+    }
+
+    /// The ACK_FREQUENCY to put into a packet written now, if the peer should
+    /// be told something new.
+    pub fn frequency_update(&self) -> Option<AckFrequency> {
+        let min_rtt = self.min_rtt.get()?;
+        let startup = self.bbr.phase() == Phase::Startup;
+        self.frequency.as_ref()?.next_frame(
+            &self.config.frequency,
+            startup,
+            self.bbr.bandwidth(),
+            min_rtt,
+            self.config.mss,
+        )
+    }
+
+    /// A packet has been written.
+    pub fn on_packet_sent(
+        &mut self,
+        now: Instant,
+        pn: u64,
+        bytes: usize,
+        ack_eliciting: bool,
+        update: Option<&AckFrequency>,
+    ) {
+        self.ledger.on_sent(now, pn, bytes, ack_eliciting);
+        if ack_eliciting {
+            self.sent_bytes += bytes as u64;
+            self.pacer.on_sent(now, bytes);
+        }
+        if let (Some(update), Some(frequency)) = (update, self.frequency.as_mut()) {
+            frequency.on_sent(update, pn);
+            self.stats.frequency_updates += 1;
+        }
+    }
+
+    /// There was nothing (more) to send although sending was allowed.
+    pub fn on_app_limited(&mut self) {
+        if !self.is_inflight_limited() {
+            self.ledger.on_app_limited();
+        }
+    }
+
+    /// A TACK has arrived.
+    pub fn on_tack(&mut self, now: Instant, tack: &Tack<'_>) -> Result<Newly, Violation> {
+        self.check_received(tack.received_bytes)?;
+        let round_trip = tack
+            .timing
+            .map(|timing| self.round_trip(now, timing.departure, timing.hold_us))
+            .transpose()?;
+        let newly = self.apply(now, &tack.ranges, tack.ack_delay_us)?;
+        self.stats.tacks += 1;
+        if tack.sequence >= self.next_tack {
+            self.stats.tacks_lost += tack.sequence - self.next_tack;
+            self.next_tack = tack.sequence + 1;
+        } else {
+            // Counted as missing before: it was only late.
+            self.stats.tacks_lost = self.stats.tacks_lost.saturating_sub(1);
+        }
+        if let Some(rtt) = round_trip.flatten() {
+            self.on_rtt(now, rtt);
+        }
+        let reported = tack.rate.map(|rate| {
+            self.reported_loss_rate = f64::from(rate.loss_rate) / 65535.0;
+            Bandwidth::from_bytes_per_second(rate.delivery_rate)
+        });
+        self.feed(now, &newly, reported);
+        Ok(newly)
+    }
+
+    /// An IACK has arrived. Where it leaves numbers out that no TACK has
+    /// reported either, it is left to the next TACK: a QUIC sender would take
+    /// all of those for lost.
+    pub fn on_iack(&mut self, now: Instant, iack: &Iack<'_>) -> Result<Newly, Violation> {
+        self.check_received(iack.received_bytes)?;
+        self.stats.iacks += 1;
+        if self.ledger.leaves_unknown_below(iack.ranges.smallest()) {
+            return Ok(Newly::default());
+        }
+        let newly = self.apply(now, &iack.ranges, iack.ack_delay_us)?;
+        self.feed(now, &newly, None);
+        Ok(newly)
+    }
+
+    /// A standard ACK frame has arrived; `ack_delay` is already scaled.
+    pub fn on_ack(
+        &mut self,
+        now: Instant,
+        ack: &Ack<'_>,
+        ack_delay: Duration,
+    ) -> Result<Newly, Violation> {
+        let newly = self.apply(now, &ack.ranges, ack_delay.as_micros() as u64)?;
+        self.stats.acks += 1;
+        self.feed(now, &newly, None);
+        Ok(newly)
+    }
+
+    /// RTTmin.
+    pub fn min_rtt(&self) -> Option<Duration> {
+        self.min_rtt.get()
+    }
+
+    /// Smoothed round trip.
+    pub fn smoothed_rtt(&self) -> Option<Duration> {
+        self.smoothed_rtt
+    }
+
+    /// BWmax.
+    pub fn bandwidth(&self) -> Bandwidth {
+        self.bbr.bandwidth()
+    }
+
+    /// The rate at which packets leave.
+    pub fn pacing_rate(&self) -> Bandwidth {
+        self.pacer.rate()
+    }
+
+    /// Bytes in flight.
+    pub fn in_flight(&self) -> u64 {
+        self.ledger.in_flight()
+    }
+
+    /// The controller's state.
+    pub fn phase(&self) -> Phase {
+        self.bbr.phase()
+    }
+
+    /// rho', the loss rate of the ACK path between 0 and 1.
+    pub fn ack_loss_rate(&self) -> f64 {
+        let expected = self.stats.tacks + self.stats.tacks_lost;
+        if expected == 0 { 0.0 } else { self.stats.tacks_lost as f64 / expected as f64 }
+    }
+
+    /// rho, the loss rate of the data path that the receiver reported.
+    pub fn loss_rate(&self) -> f64 {
+        self.reported_loss_rate
+    }
+
+    /// Counters.
+    pub fn stats(&self) -> SenderStats {
+        self.stats
+    }
+
+    /// One above the largest packet number sent.
+    pub fn next_packet_number(&self) -> u64 {
+        self.ledger.next_packet_number()
+    }
+
+    fn path(&self) -> Path {
+        let min_rtt = self.min_rtt.get();
+        Path {
+            min_rtt,
+            ack_interval: self.config.frequency.interval(min_rtt.unwrap_or_default()),
+            mss: self.config.mss,
+        }
+    }
+
+    fn apply(
+        &mut self,
+        now: Instant,
+        ranges: &AckRanges<'_>,
+        ack_delay_us: u64,
+    ) -> Result<Newly, Violation> {
+        let patience = self.smoothed_rtt.unwrap_or(Duration::from_millis(333));
+        let newly = self.ledger.on_ack(now, ranges.iter(), patience)?;
+        if let Some(with_hold) = newly.largest_rtt {
+            let rtt = with_hold.saturating_sub(Duration::from_micros(ack_delay_us));
+            self.on_rtt(now, if rtt.is_zero() { with_hold } else { rtt });
+        }
+        if let Some(frequency) = &mut self.frequency {
+            frequency.settle(|pn| self.ledger.was_delivered(pn));
+        }
+        self.stats.lost_packets += newly.lost_packets;
+        self.stats.lost_bytes += newly.lost_bytes;
+        self.stats.spurious_losses += newly.spurious;
+        Ok(newly)
+    }
+
+    fn feed(&mut self, now: Instant, newly: &Newly, reported: Option<Bandwidth>) {
+        let path = self.path();
+        let feedback = Feedback {
+            sample: newly.sample,
+            reported,
+            delivered: self.ledger.delivered(),
+            in_flight: self.ledger.in_flight(),
+            min_rtt_expired: self.min_rtt.is_expired(now),
+        };
+        self.bbr.on_feedback(now, &feedback, &path);
+        self.pacer.set_rate(self.bbr.pacing_rate(&path));
+    }
+
+    fn on_rtt(&mut self, now: Instant, rtt: Duration) {
+        self.min_rtt.on_sample(now, rtt);
+        // RFC 9002 section 5.3: 7/8 of the old and 1/8 of the new.
+        self.smoothed_rtt = Some(self.smoothed_rtt.map_or(rtt, |old| (old * 7 + rtt) / 8));
+    }
+
+    /// RTT of the packet with the smallest one-way delay (section V-B).
+    fn round_trip(
+        &self,
+        now: Instant,
+        departure: u64,
+        hold_us: u64,
+    ) -> Result<Option<Duration>, Violation> {
+        let unit = 1u64 << self.config.timestamp_exponent;
+        let departure = Duration::from_micros(departure.saturating_mul(unit));
+        let elapsed = now.saturating_duration_since(self.epoch);
+        let travelled = elapsed.checked_sub(departure).ok_or(Violation::FutureTimestamp)?;
+        Ok(travelled.checked_sub(Duration::from_micros(hold_us)))
+    }
+
+    fn check_received(&self, reported: u64) -> Result<(), Violation> {
+        if reported > self.sent_bytes {
+            return Err(Violation::ReceivedMoreThanSent { reported, sent: self.sent_bytes });
+        }
+        Ok(())
+    }
+}

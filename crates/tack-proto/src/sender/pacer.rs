@@ -1,0 +1,114 @@
+//! Pacing: packets leave in bursts of about a millisecond.
+//!
+//! Fewer acknowledgements would otherwise mean longer bursts (section V-C). A
+//! burst shares one departure time, so that its packets can be handed to the
+//! kernel together; its length is what a millisecond of the path carries.
+
+use std::time::{Duration, Instant};
+
+use crate::bandwidth::Bandwidth;
+
+/// Length of a burst, and how much lateness is caught up.
+pub const BURST: Duration = Duration::from_millis(1);
+
+/// Says when the next packet may leave.
+#[derive(Debug)]
+pub struct Pacer {
+    rate: Bandwidth,
+    /// When everything sent so far has left at `rate`.
+    next_release: Instant,
+    in_burst: bool,
+}
+
+impl Pacer {
+    /// A pacer that releases at `rate`, beginning at `now`.
+    pub fn new(now: Instant, rate: Bandwidth) -> Self {
+        Self { rate, next_release: now, in_burst: false }
+    }
+
+    /// Changes the rate for what is sent from now on.
+    pub fn set_rate(&mut self, rate: Bandwidth) {
+        self.rate = rate;
+    }
+
+    /// The rate.
+    pub fn rate(&self) -> Bandwidth {
+        self.rate
+    }
+
+    /// Whether a packet may leave at `now`.
+    pub fn may_send(&mut self, now: Instant) -> bool {
+        let until = if self.in_burst { now + BURST } else { now };
+        self.in_burst = self.next_release <= until;
+        self.in_burst
+    }
+
+    /// Whether the next packet begins a burst: it then departs when it is
+    /// written, and its departure time is worth telling.
+    pub fn at_burst_head(&self, now: Instant) -> bool {
+        self.next_release <= now
+    }
+
+    /// When `may_send` becomes true.
+    pub fn release_time(&self) -> Instant {
+        self.next_release
+    }
+
+    /// A packet has left.
+    pub fn on_sent(&mut self, now: Instant, bytes: usize) {
+        // A sender that woke late may catch up a burst's worth, not more.
+        let from = self.next_release.max(now - BURST);
+        self.next_release = from + self.rate.time_for(bytes as u64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sends 1,250-byte packets at 50 Mbit/s for `time`, waking `late` after
+    /// each release; returns bytes and the longest burst.
+    fn run(time: Duration, late: Duration) -> (u64, usize) {
+        let t0 = crate::test_clock() + Duration::from_secs(1);
+        let mut pacer = Pacer::new(t0, Bandwidth::from_bytes_per_second(6_250_000));
+        let (mut now, mut bytes, mut longest) = (t0, 0, 0);
+        while now < t0 + time {
+            let mut burst = 0;
+            while pacer.may_send(now) {
+                pacer.on_sent(now, 1250);
+                bytes += 1250;
+                burst += 1;
+            }
+            longest = longest.max(burst);
+            now = pacer.release_time() + late;
+        }
+        (bytes, longest)
+    }
+
+    #[test]
+    fn the_rate_is_kept_to_a_burst_and_bursts_last_a_millisecond() {
+        let (bytes, longest) = run(Duration::from_secs(1), Duration::ZERO);
+        assert!((6_250_000..=6_250_000 + 2 * 6250).contains(&bytes), "{bytes}");
+        assert!(longest <= 6, "{longest} packets of 0.2 ms in a burst of 1 ms");
+    }
+
+    #[test]
+    fn waking_late_costs_no_rate() {
+        let (bytes, longest) = run(Duration::from_secs(1), Duration::from_micros(700));
+        assert!(bytes >= 6_240_000, "{bytes}");
+        assert!(longest <= 10, "{longest}");
+    }
+
+    #[test]
+    fn an_idle_time_is_not_made_up_for() {
+        let t0 = crate::test_clock() + Duration::from_secs(1);
+        let mut pacer = Pacer::new(t0, Bandwidth::from_bytes_per_second(1_250_000));
+        let later = t0 + Duration::from_secs(5);
+        let mut burst = 0;
+        while pacer.may_send(later) {
+            pacer.on_sent(later, 1250);
+            burst += 1;
+        }
+        assert!(burst <= 3, "{burst} packets of 1 ms each after a pause");
+    }
+}

@@ -1,0 +1,448 @@
+//! The sender's record of 1-RTT packets: what is in flight, what an
+//! acknowledgement newly covers, and the rate that its packets were delivered at.
+//!
+//! It is also what every claim of the receiver is held against. A number that
+//! was never sent, or was skipped on purpose, closes the connection
+//! (RFC 9000 section 13.1).
+
+use std::collections::VecDeque;
+use std::ops::RangeInclusive;
+use std::time::{Duration, Instant};
+
+use crate::bandwidth::Bandwidth;
+
+/// kPacketThreshold, RFC 9002 section 6.1.1.
+const PACKET_THRESHOLD: u64 = 3;
+
+/// kTimeThreshold, RFC 9002 section 6.1.2, as a fraction: 9/8.
+const TIME_THRESHOLD: (u32, u32) = (9, 8);
+
+/// Packets that stay in the record although nothing waits for them: a late
+/// acknowledgement of a lost one shows that the loss was spurious.
+const MEMORY: usize = 256;
+
+/// The receiver acknowledged what was never sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the peer acknowledged packet {0}, which was never sent; it is faulty or lies, \
+     and the connection cannot go on"
+)]
+pub struct OptimisticAck(pub u64);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Never sent under this number.
+    Skipped,
+    /// Sent; not ack-eliciting, so not in flight.
+    Uncounted,
+    InFlight,
+    Acked,
+    Lost,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    state: State,
+    bytes: u32,
+    app_limited: bool,
+    time: Instant,
+    /// `delivered` and its time when this packet left: a delivery-rate sample
+    /// spans from then to its acknowledgement.
+    delivered: u64,
+    delivered_time: Instant,
+    first_sent_time: Instant,
+}
+
+/// A delivery-rate sample computed from the sender's own record, as in
+/// draft-cheng-iccrg-delivery-rate-estimation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RateSample {
+    /// Bytes delivered over the longer of the send and the acknowledgement
+    /// interval: never above what was really sent in that time.
+    pub rate: Bandwidth,
+    /// The rate at which those bytes were sent.
+    pub send_rate: Option<Bandwidth>,
+    /// Whether the application, not the path, limited it.
+    pub app_limited: bool,
+    /// `delivered` when the newest packet of the sample was sent: rounds are
+    /// counted with it.
+    pub prior_delivered: u64,
+}
+
+/// What an acknowledgement changed.
+#[derive(Clone, Debug, Default)]
+pub struct Newly {
+    /// Newly acknowledged numbers, ascending ranges.
+    pub acked: Vec<RangeInclusive<u64>>,
+    /// Bytes of them that were in flight.
+    pub acked_bytes: u64,
+    /// Bytes that are lost now.
+    pub lost_bytes: u64,
+    /// Packets that are lost now.
+    pub lost_packets: u64,
+    /// Packets that were taken for lost and have arrived after all.
+    pub spurious: u64,
+    /// Round trip of the largest newly acknowledged packet, its hold included.
+    pub largest_rtt: Option<Duration>,
+    /// Delivery rate.
+    pub sample: Option<RateSample>,
+}
+
+/// Sent packets, indexed by number.
+#[derive(Debug)]
+pub struct SentLedger {
+    packets: VecDeque<Sent>,
+    /// Number of the front packet.
+    base: u64,
+    largest_acked: Option<u64>,
+    in_flight: u64,
+    delivered: u64,
+    delivered_time: Instant,
+    first_sent_time: Instant,
+    /// While `delivered` is at most this, samples are application limited.
+    app_limited_until: u64,
+}
+
+impl SentLedger {
+    /// An empty ledger.
+    pub fn new(now: Instant) -> Self {
+        Self {
+            packets: VecDeque::new(),
+            base: 0,
+            largest_acked: None,
+            in_flight: 0,
+            delivered: 0,
+            delivered_time: now,
+            first_sent_time: now,
+            app_limited_until: 0,
+        }
+    }
+
+    /// Records a packet. Numbers between the last one and `pn` were skipped.
+    /// A number that is not above the last is ignored.
+    pub fn on_sent(&mut self, now: Instant, pn: u64, bytes: usize, ack_eliciting: bool) {
+        if self.packets.is_empty() {
+            // The first number seen: those below it left before 1-RTT (0-RTT).
+            self.base = self.base.max(pn);
+        }
+        if pn < self.next_packet_number() {
+            return;
+        }
+        // Here and not with the acknowledgement, so that the fate of every
+        // packet can be asked for between the two.
+        self.forget_settled();
+        if self.in_flight == 0 && ack_eliciting {
+            self.first_sent_time = now;
+            self.delivered_time = now;
+        }
+        let mut sent = Sent {
+            state: State::Skipped,
+            bytes: 0,
+            app_limited: self.delivered < self.app_limited_until,
+            time: now,
+            delivered: self.delivered,
+            delivered_time: self.delivered_time,
+            first_sent_time: self.first_sent_time,
+        };
+        while self.next_packet_number() < pn {
+            self.packets.push_back(sent);
+        }
+        sent.bytes = bytes as u32;
+        sent.state = if ack_eliciting { State::InFlight } else { State::Uncounted };
+        if ack_eliciting {
+            self.in_flight += bytes as u64;
+        }
+        self.packets.push_back(sent);
+    }
+
+    /// One above the largest number sent.
+    pub fn next_packet_number(&self) -> u64 {
+        self.base + self.packets.len() as u64
+    }
+
+    /// Bytes sent and neither acknowledged nor lost.
+    pub fn in_flight(&self) -> u64 {
+        self.in_flight
+    }
+
+    /// Bytes delivered in total.
+    pub fn delivered(&self) -> u64 {
+        self.delivered
+    }
+
+    /// The largest number that has been acknowledged.
+    pub fn largest_acked(&self) -> Option<u64> {
+        self.largest_acked
+    }
+
+    /// The application has nothing to send: samples of what is in flight now
+    /// say nothing of the path.
+    pub fn on_app_limited(&mut self) {
+        self.app_limited_until = self.delivered + self.in_flight.max(1);
+    }
+
+    /// Whether packet `pn` has been acknowledged, or lost. `None` while it is
+    /// on its way.
+    pub fn was_delivered(&self, pn: u64) -> Option<bool> {
+        if pn < self.base {
+            // Lost packets stay in the record until after they were asked for.
+            return Some(true);
+        }
+        match self.packets.get((pn - self.base) as usize)?.state {
+            State::Acked => Some(true),
+            State::Lost | State::Skipped => Some(false),
+            State::InFlight | State::Uncounted => None,
+        }
+    }
+
+    /// Whether every number above the largest acknowledged one and below
+    /// `smallest` is one that the receiver has been silent about: then an
+    /// acknowledgement that starts at `smallest` would make a QUIC sender take
+    /// all of them for lost.
+    pub fn leaves_unknown_below(&self, smallest: u64) -> bool {
+        let known = self.largest_acked.map_or(self.base, |largest| largest + 1);
+        (known..smallest.min(self.next_packet_number()))
+            .any(|pn| self.state(pn) == Some(State::InFlight))
+    }
+
+    /// Applies acknowledged ranges, newest first. `reordering_time` is the
+    /// round trip by which time-based loss detection goes.
+    pub fn on_ack(
+        &mut self,
+        now: Instant,
+        ranges: impl Iterator<Item = RangeInclusive<u64>> + Clone,
+        round_trip: Duration,
+    ) -> Result<Newly, OptimisticAck> {
+        self.check(ranges.clone())?;
+        let mut newly = Newly::default();
+        let mut newest: Option<Sent> = None;
+        for range in ranges {
+            if *range.end() < self.base {
+                break;
+            }
+            let first = (*range.start()).max(self.base);
+            for pn in (first..=*range.end()).rev() {
+                let sent = &mut self.packets[(pn - self.base) as usize];
+                let before = std::mem::replace(&mut sent.state, State::Acked);
+                match before {
+                    State::Acked => continue,
+                    State::Lost => newly.spurious += 1,
+                    State::Skipped | State::Uncounted => {}
+                    State::InFlight => {
+                        self.in_flight -= u64::from(sent.bytes);
+                        self.delivered += u64::from(sent.bytes);
+                        newly.acked_bytes += u64::from(sent.bytes);
+                        if newest.is_none() {
+                            newest = Some(*sent);
+                            newly.largest_rtt = Some(now.saturating_duration_since(sent.time));
+                        }
+                    }
+                }
+                push_descending(&mut newly.acked, pn);
+                self.largest_acked = self.largest_acked.max(Some(pn));
+            }
+        }
+        newly.acked.reverse();
+        if let Some(sent) = newest {
+            self.delivered_time = now;
+            self.first_sent_time = sent.time;
+            newly.sample = self.sample(now, &sent);
+        }
+        self.detect_losses(now, round_trip, &mut newly);
+        Ok(newly)
+    }
+
+    fn sample(&self, now: Instant, sent: &Sent) -> Option<RateSample> {
+        let bytes = self.delivered - sent.delivered;
+        let send = sent.time.saturating_duration_since(sent.first_sent_time);
+        let ack = now.saturating_duration_since(sent.delivered_time);
+        Some(RateSample {
+            rate: Bandwidth::from_delta(bytes, send.max(ack))?,
+            send_rate: Bandwidth::from_delta(bytes, send),
+            app_limited: sent.app_limited,
+            prior_delivered: sent.delivered,
+        })
+    }
+
+    /// RFC 9000 section 13.1: refuse acknowledgements of what was not sent.
+    fn check(
+        &self,
+        ranges: impl Iterator<Item = RangeInclusive<u64>>,
+    ) -> Result<(), OptimisticAck> {
+        for range in ranges {
+            if *range.end() >= self.next_packet_number() {
+                return Err(OptimisticAck(*range.end()));
+            }
+            let first = (*range.start()).max(self.base);
+            let skipped =
+                (first..=*range.end()).find(|&pn| self.state(pn) == Some(State::Skipped));
+            if let Some(pn) = skipped {
+                return Err(OptimisticAck(pn));
+            }
+        }
+        Ok(())
+    }
+
+    /// RFC 9002 section 6.1, as quiche applies it to the same acknowledgement.
+    fn detect_losses(&mut self, now: Instant, round_trip: Duration, newly: &mut Newly) {
+        let Some(largest) = self.largest_acked else { return };
+        let patience = round_trip * TIME_THRESHOLD.0 / TIME_THRESHOLD.1;
+        let end = (largest.saturating_sub(self.base) as usize).min(self.packets.len());
+        for (offset, sent) in self.packets.iter_mut().take(end).enumerate() {
+            let pn = self.base + offset as u64;
+            let old = now.saturating_duration_since(sent.time) >= patience;
+            if sent.state != State::InFlight || !(largest >= pn + PACKET_THRESHOLD || old) {
+                continue;
+            }
+            sent.state = State::Lost;
+            self.in_flight -= u64::from(sent.bytes);
+            newly.lost_bytes += u64::from(sent.bytes);
+            newly.lost_packets += 1;
+        }
+    }
+
+    fn forget_settled(&mut self) {
+        let largest = self.largest_acked.unwrap_or(0);
+        while let Some(front) = self.packets.front() {
+            let settled = match front.state {
+                State::Acked | State::Skipped => self.base < largest,
+                State::Uncounted => self.base < largest || self.packets.len() > MEMORY,
+                State::Lost => self.base + (MEMORY as u64) < largest,
+                State::InFlight => false,
+            };
+            if !settled {
+                break;
+            }
+            self.packets.pop_front();
+            self.base += 1;
+        }
+    }
+
+    fn state(&self, pn: u64) -> Option<State> {
+        let offset = pn.checked_sub(self.base)?;
+        self.packets.get(offset as usize).map(|sent| sent.state)
+    }
+}
+
+/// Extends descending ranges by the next lower number.
+fn push_descending(ranges: &mut Vec<RangeInclusive<u64>>, pn: u64) {
+    if let Some(last) = ranges.last_mut()
+        && *last.start() == pn + 1
+    {
+        *last = pn..=*last.end();
+        return;
+    }
+    ranges.push(pn..=pn);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+    const RTT: Duration = Duration::from_millis(40);
+
+    /// Ten packets of 1,000 bytes, one a millisecond.
+    fn ten() -> (SentLedger, Instant) {
+        let t0 = crate::test_clock();
+        let mut ledger = SentLedger::new(t0);
+        for pn in 0..10 {
+            ledger.on_sent(t0 + pn as u32 * MS, pn, 1000, true);
+        }
+        (ledger, t0)
+    }
+
+    fn ack(
+        ledger: &mut SentLedger,
+        now: Instant,
+        ranges: &[RangeInclusive<u64>],
+    ) -> Result<Newly, OptimisticAck> {
+        ledger.on_ack(now, ranges.iter().cloned(), RTT)
+    }
+
+    #[test]
+    fn an_acknowledgement_is_counted_once() {
+        let (mut ledger, t0) = ten();
+        let newly = ack(&mut ledger, t0 + RTT, &[0..=4]).unwrap();
+        assert_eq!((newly.acked, newly.acked_bytes), (vec![0..=4], 5000));
+        let newly = ack(&mut ledger, t0 + RTT, &[2..=6]).unwrap();
+        assert_eq!((newly.acked, newly.acked_bytes), (vec![5..=6], 2000));
+        assert_eq!(ledger.in_flight(), 3000);
+        assert_eq!(ledger.delivered(), 7000);
+    }
+
+    #[test]
+    fn three_newer_packets_make_a_loss_and_a_late_arrival_shows_it_spurious() {
+        let (mut ledger, t0) = ten();
+        let newly = ack(&mut ledger, t0 + RTT, &[3..=4, 0..=0]).unwrap();
+        assert_eq!(newly.lost_packets, 1, "1 is three below 4; 2 is not");
+        let newly = ack(&mut ledger, t0 + RTT, &[0..=5]).unwrap();
+        assert_eq!((newly.spurious, newly.lost_packets), (1, 0));
+        assert_eq!(ledger.in_flight(), 4000);
+    }
+
+    #[test]
+    fn an_old_hole_is_a_loss_whatever_its_distance() {
+        let (mut ledger, t0) = ten();
+        let newly = ack(&mut ledger, t0 + 60 * MS, &[9..=9, 0..=7]).unwrap();
+        assert_eq!(newly.lost_packets, 1);
+        assert_eq!(ledger.in_flight(), 0);
+    }
+
+    #[test]
+    fn acknowledging_what_was_never_sent_is_refused() {
+        let (mut ledger, t0) = ten();
+        assert_eq!(ack(&mut ledger, t0, &[0..=10]).unwrap_err(), OptimisticAck(10));
+        ledger.on_sent(t0, 11, 1000, true);
+        assert_eq!(ack(&mut ledger, t0, &[9..=11]).unwrap_err(), OptimisticAck(10));
+        assert_eq!(ledger.in_flight(), 11_000, "a refused acknowledgement changes nothing");
+    }
+
+    #[test]
+    fn the_sample_is_the_rate_of_the_slower_of_sending_and_acknowledging() {
+        let (mut ledger, t0) = ten();
+        ack(&mut ledger, t0 + RTT, &[0..=0]).unwrap();
+        for pn in 10..20 {
+            ledger.on_sent(t0 + RTT + (pn - 10) as u32 * MS, pn, 1000, true);
+        }
+        // Everything up to 10 comes at half the speed at which it was sent.
+        let newly = ack(&mut ledger, t0 + RTT + 20 * MS, &[1..=10]).unwrap();
+        let sample = newly.sample.unwrap();
+        assert_eq!(sample.rate, Bandwidth::from_bytes_per_second(10_000 * 1000 / 40));
+        assert!(!sample.app_limited);
+    }
+
+    #[test]
+    fn what_was_in_flight_when_the_application_paused_is_marked() {
+        let (mut ledger, t0) = ten();
+        ledger.on_app_limited();
+        ledger.on_sent(t0 + 20 * MS, 10, 1000, true);
+        let newly = ack(&mut ledger, t0 + RTT + 20 * MS, &[0..=10]).unwrap();
+        assert!(newly.sample.unwrap().app_limited);
+        ledger.on_sent(t0 + 80 * MS, 11, 1000, true);
+        let newly = ack(&mut ledger, t0 + 120 * MS, &[11..=11]).unwrap();
+        assert!(!newly.sample.unwrap().app_limited);
+    }
+
+    #[test]
+    fn an_instant_ack_that_skips_unreported_packets_is_recognised() {
+        let (mut ledger, t0) = ten();
+        ack(&mut ledger, t0 + RTT, &[0..=3]).unwrap();
+        assert!(!ledger.leaves_unknown_below(4));
+        assert!(ledger.leaves_unknown_below(6));
+    }
+
+    #[test]
+    fn settled_packets_leave_the_record() {
+        let t0 = crate::test_clock();
+        let mut ledger = SentLedger::new(t0);
+        for pn in 0..100_000_u64 {
+            ledger.on_sent(t0, pn, 1000, true);
+            if pn % 10 == 9 {
+                // One in ten is lost.
+                ack(&mut ledger, t0, &[pn - 8..=pn]).unwrap();
+            }
+        }
+        assert!(ledger.packets.len() < 1000, "{}", ledger.packets.len());
+    }
+}

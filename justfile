@@ -1,0 +1,37 @@
+set positional-arguments
+
+# List the commands.
+_default:
+    @just --list
+
+# A transfer over an emulated link, with and without TACK.
+demo *ARGS:
+    @cargo build --release -p tack-cli --bin tack
+    @cargo run --release -q -p tack-cli --bin tack -- demo "$@"
+
+# All tests.
+test:
+    cargo test --workspace
+
+# Formatting and clippy, warnings denied.
+lint:
+    cargo fmt --all --check
+    cargo clippy --workspace --all-targets -- -D warnings
+
+# The documentation, warnings denied.
+doc:
+    RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --workspace
+
+# Licences, sources and bans of the dependencies; needs cargo-deny.
+deny:
+    cargo deny check bans licenses sources
+
+# Fuzz the frame decoder; needs cargo-fuzz and a nightly toolchain.
+fuzz seconds="60":
+    mkdir -p target/fuzz-corpus
+    cd crates/tack-proto && cargo +nightly fuzz run frames \
+        ../../target/fuzz-corpus fuzz/corpus/frames -- -max_total_time={{ seconds }}
+
+# Everything that has to pass before a change goes in.
+ci:
+    ./.ci/run

@@ -1,0 +1,222 @@
+//! When quiche has a window update to send.
+//!
+//! Whatever waits with the acknowledgements waits too, and a window update that
+//! waits stops the peer. quiche does not say when it has one, so its rule is
+//! followed from outside: an update is due when less than half of the window is
+//! left (quiche 0.30, `flowcontrol.rs`). A wrong guess costs one early TACK or
+//! one TACK interval of delay, nothing else.
+
+use std::collections::HashMap;
+
+use tack_proto::transport_parameters::Parameters;
+use tack_proto::varint::Reader;
+
+/// Streams followed at a time; the windows of others wait for the next TACK.
+const MAX_STREAMS: usize = 1024;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Window {
+    limit: u64,
+    size: u64,
+    consumed: u64,
+}
+
+impl Window {
+    fn new(limit: u64) -> Self {
+        Self { limit, size: limit, consumed: 0 }
+    }
+
+    fn is_due(&self) -> bool {
+        self.limit.saturating_sub(self.consumed) < self.size / 2
+    }
+
+    fn on_update(&mut self, limit: u64) {
+        self.limit = self.limit.max(limit);
+        self.size = self.limit.saturating_sub(self.consumed);
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Stream {
+    window: Window,
+    /// Highest offset received: what the application can at most have read.
+    received: u64,
+    /// The peer has finished the stream: quiche updates its window no more.
+    finished: bool,
+}
+
+/// The receive windows of a connection and its streams.
+#[derive(Debug)]
+pub struct FlowControl {
+    connection: Window,
+    streams: HashMap<u64, Stream>,
+    limits: StreamLimits,
+    is_server: bool,
+    /// Reads may have happened that were not counted.
+    unseen_reads: bool,
+    due: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct StreamLimits {
+    bidi_local: u64,
+    bidi_remote: u64,
+    uni: u64,
+}
+
+impl FlowControl {
+    /// Starts from our own encoded transport parameters.
+    pub fn new(parameters: &[u8], is_server: bool) -> Self {
+        let mut connection = Window::default();
+        let mut limits = StreamLimits::default();
+        for (id, value) in Parameters::new(parameters).flatten() {
+            let Ok(value) = Reader::new(value).read_varint() else { continue };
+            match id {
+                0x04 => connection = Window::new(value),
+                0x05 => limits.bidi_local = value,
+                0x06 => limits.bidi_remote = value,
+                0x07 => limits.uni = value,
+                _ => {}
+            }
+        }
+        let streams = HashMap::new();
+        Self { connection, streams, limits, is_server, unseen_reads: false, due: false }
+    }
+
+    /// Stream data has arrived, up to offset `end`.
+    pub fn on_received(&mut self, stream_id: u64, end: u64, fin: bool) {
+        if self.streams.len() >= MAX_STREAMS && !self.streams.contains_key(&stream_id) {
+            self.streams.retain(|_, s| !(s.finished && s.window.consumed >= s.received));
+            if self.streams.len() >= MAX_STREAMS {
+                return;
+            }
+        }
+        let limit = self.initial_limit(stream_id);
+        let stream = self.streams.entry(stream_id).or_insert(Stream {
+            window: Window::new(limit),
+            received: 0,
+            finished: false,
+        });
+        stream.received = stream.received.max(end);
+        stream.finished |= fin;
+    }
+
+    /// The application has read `bytes` of a stream.
+    pub fn on_read(&mut self, stream_id: u64, bytes: usize) {
+        let mut read = bytes as u64;
+        if let Some(stream) = self.streams.get_mut(&stream_id) {
+            // What counted as read while it was behind a hole counts once.
+            read = read.min(stream.received.saturating_sub(stream.window.consumed));
+            stream.window.consumed += read;
+            self.due |= !stream.finished && stream.window.is_due();
+        }
+        self.connection.consumed += read;
+        self.due |= self.connection.is_due();
+    }
+
+    /// The application had the quiche connection in its hands and may have read.
+    pub fn on_unseen(&mut self) {
+        self.unseen_reads = true;
+    }
+
+    /// Whether quiche has an update to send.
+    pub fn is_due(&mut self, connection: &quiche::Connection) -> bool {
+        if std::mem::take(&mut self.unseen_reads) {
+            self.count_unseen_reads(connection);
+        }
+        self.due
+    }
+
+    /// quiche has been asked for a packet, which takes every due update along.
+    pub fn on_sent(&mut self) {
+        self.due = false;
+    }
+
+    /// MAX_DATA has been sent.
+    pub fn on_max_data(&mut self, limit: u64) {
+        self.connection.on_update(limit);
+    }
+
+    /// MAX_STREAM_DATA has been sent.
+    pub fn on_max_stream_data(&mut self, stream_id: u64, limit: u64) {
+        if let Some(stream) = self.streams.get_mut(&stream_id) {
+            stream.window.on_update(limit);
+        }
+    }
+
+    /// What was received and is not readable any more has been read. Data behind
+    /// a hole counts as read here, which makes an update seem due early at worst.
+    fn count_unseen_reads(&mut self, connection: &quiche::Connection) {
+        let mut due = false;
+        for (&id, stream) in &mut self.streams {
+            let unread_at_most = stream.received.saturating_sub(stream.window.consumed);
+            if unread_at_most == 0 {
+                continue;
+            }
+            let unread = connection.stream_readable_len(id, unread_at_most as usize) as u64;
+            let read = unread_at_most - unread.min(unread_at_most);
+            stream.window.consumed += read;
+            self.connection.consumed += read;
+            due |= !stream.finished && stream.window.is_due();
+        }
+        self.due |= due || self.connection.is_due();
+        self.streams.retain(|_, s| !(s.finished && s.window.consumed >= s.received));
+    }
+
+    fn initial_limit(&self, stream_id: u64) -> u64 {
+        // RFC 9000 section 2.1: bit 0 is the initiator, bit 1 the direction.
+        let by_server = stream_id & 1 == 1;
+        match (stream_id & 2 == 0, by_server == self.is_server) {
+            (true, true) => self.limits.bidi_local,
+            (true, false) => self.limits.bidi_remote,
+            (false, _) => self.limits.uni,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn windows() -> FlowControl {
+        let mut blob = Vec::new();
+        for (id, limit) in [(0x04, 1000u64), (0x05, 400), (0x06, 400), (0x07, 100)] {
+            let mut value = Vec::new();
+            tack_proto::varint::put(&mut value, limit);
+            tack_proto::transport_parameters::set(&mut blob, id, &value).unwrap();
+        }
+        FlowControl::new(&blob, true)
+    }
+
+    #[test]
+    fn an_update_is_due_when_half_of_the_window_is_left() {
+        let mut windows = windows();
+        windows.on_received(0, 400, false);
+        windows.on_read(0, 200);
+        assert!(!windows.due);
+        windows.on_read(0, 1);
+        assert!(windows.due);
+        windows.on_sent();
+        windows.on_max_stream_data(0, 601);
+        windows.on_read(0, 199);
+        assert!(!windows.due);
+    }
+
+    #[test]
+    fn the_window_of_the_connection_counts_all_streams() {
+        let mut windows = windows();
+        for id in [0, 4, 8] {
+            windows.on_received(id, 180, true);
+            windows.on_read(id, 180);
+        }
+        assert!(windows.due, "540 of 1,000");
+    }
+
+    #[test]
+    fn a_finished_stream_needs_no_window() {
+        let mut windows = windows();
+        windows.on_received(0, 400, true);
+        windows.on_read(0, 400);
+        assert!(!windows.due);
+    }
+}

@@ -1,0 +1,81 @@
+//! What a video application adapts to, and an engineer looks at.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::layer::Layer;
+
+/// Statistics of the layer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct TackStats {
+    /// Whether both ends speak TACK.
+    pub tack: bool,
+    /// The rate at which data may be sent, bytes per second: BWmax.
+    pub bandwidth: u64,
+    /// The rate at which packets leave now, bytes per second.
+    pub pacing_rate: u64,
+    /// Bytes sent and neither acknowledged nor lost.
+    pub bytes_in_flight: u64,
+    /// RTTmin: the smallest round trip of the last ten seconds.
+    pub min_rtt: Option<Duration>,
+    /// Smoothed round trip.
+    pub smoothed_rtt: Option<Duration>,
+    /// Queueing on the way here: one-way delay above the lowest seen.
+    pub queueing_delay: Option<Duration>,
+    /// rho of what we send, as the receiver reports it: 0 to 1.
+    pub loss_rate: f64,
+    /// rho of what we receive: 0 to 1.
+    pub incoming_loss_rate: f64,
+    /// rho', loss on the way of the TACKs that we receive: 0 to 1.
+    pub ack_loss_rate: f64,
+    /// TACKs sent.
+    pub tacks_sent: u64,
+    /// IACKs sent.
+    pub iacks_sent: u64,
+    /// ACKs that a delayed-ACK receiver would have sent instead: one for every
+    /// second packet.
+    pub delayed_acks_instead: u64,
+    /// TACKs received.
+    pub tacks_received: u64,
+    /// IACKs received.
+    pub iacks_received: u64,
+    /// Standard ACK frames received.
+    pub acks_received: u64,
+    /// ACK_FREQUENCY frames sent.
+    pub frequency_updates_sent: u64,
+    /// Packets taken for lost.
+    pub lost_packets: u64,
+    /// Of these, packets that had arrived.
+    pub spurious_losses: u64,
+    /// Bytes taken for lost.
+    pub lost_bytes: u64,
+}
+
+impl TackStats {
+    pub(crate) fn of(layer: &Layer) -> Self {
+        let (sender, receiver) = (layer.sender.stats(), layer.receiver.stats());
+        Self {
+            tack: layer.agreement().tack,
+            bandwidth: layer.sender.bandwidth().bytes_per_second(),
+            pacing_rate: layer.sender.pacing_rate().bytes_per_second(),
+            bytes_in_flight: layer.sender.in_flight(),
+            min_rtt: layer.sender.min_rtt(),
+            smoothed_rtt: layer.sender.smoothed_rtt(),
+            queueing_delay: layer.receiver.queueing(),
+            loss_rate: layer.sender.loss_rate(),
+            incoming_loss_rate: layer.receiver.loss_rate(),
+            ack_loss_rate: layer.sender.ack_loss_rate(),
+            tacks_sent: receiver.tacks,
+            iacks_sent: receiver.iacks,
+            delayed_acks_instead: receiver.delayed_acks,
+            tacks_received: sender.tacks,
+            iacks_received: sender.iacks,
+            acks_received: sender.acks,
+            frequency_updates_sent: sender.frequency_updates,
+            lost_packets: sender.lost_packets,
+            spurious_losses: sender.spurious_losses,
+            lost_bytes: sender.lost_bytes,
+        }
+    }
+}

@@ -1,0 +1,343 @@
+//! Two connections in one process and the link between them.
+
+#![allow(dead_code)] // each test file uses its part
+
+use std::collections::VecDeque;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use quiche::{ConnectionId, RecvInfo};
+use tacklib::{Config, Connection, Profile};
+
+pub const ALPN: &[u8] = b"test";
+
+/// What both kinds of connection can do.
+pub trait End {
+    fn receive(&mut self, datagram: &mut [u8], info: RecvInfo);
+    fn transmit(&mut self, out: &mut [u8]) -> Option<usize>;
+    fn deadline(&self) -> Option<Instant>;
+    fn expire(&mut self);
+    fn write(&mut self, stream_id: u64, data: &[u8], fin: bool) -> usize;
+    fn read(&mut self, stream_id: u64, out: &mut [u8]) -> quiche::Result<(usize, bool)>;
+    fn quic(&self) -> &quiche::Connection;
+}
+
+macro_rules! end {
+    ($name:ty, $quic:expr) => {
+        impl End for $name {
+            fn receive(&mut self, datagram: &mut [u8], info: RecvInfo) {
+                // What it refuses shows in its state.
+                let _ = self.recv(datagram, info);
+            }
+
+            fn transmit(&mut self, out: &mut [u8]) -> Option<usize> {
+                match self.send(out) {
+                    Ok((len, _)) => Some(len),
+                    Err(quiche::Error::Done) => None,
+                    Err(error) => panic!("send: {error:?}"),
+                }
+            }
+
+            fn deadline(&self) -> Option<Instant> {
+                self.timeout_instant()
+            }
+
+            fn expire(&mut self) {
+                self.on_timeout();
+            }
+
+            fn write(&mut self, stream_id: u64, data: &[u8], fin: bool) -> usize {
+                match self.stream_send(stream_id, data, fin) {
+                    Ok(written) => written,
+                    Err(quiche::Error::Done) => 0,
+                    Err(error) => panic!("stream_send: {error:?}"),
+                }
+            }
+
+            fn read(
+                &mut self,
+                stream_id: u64,
+                out: &mut [u8],
+            ) -> quiche::Result<(usize, bool)> {
+                self.stream_recv(stream_id, out)
+            }
+
+            fn quic(&self) -> &quiche::Connection {
+                let quic: fn(&$name) -> &quiche::Connection = $quic;
+                quic(self)
+            }
+        }
+    };
+}
+end!(Connection, |c| c);
+end!(quiche::Connection, |c| c);
+
+pub fn client_address() -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::LOCALHOST, 4001))
+}
+
+pub fn server_address() -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::LOCALHOST, 4002))
+}
+
+/// A self-signed certificate and its key, as PEM files.
+pub fn certificate() -> &'static (PathBuf, PathBuf) {
+    static FILES: OnceLock<(PathBuf, PathBuf)> = OnceLock::new();
+    FILES.get_or_init(|| {
+        let made = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
+        let dir = std::env::temp_dir().join(format!("tacklib-test-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let (cert, key) = (dir.join("cert.pem"), dir.join("key.pem"));
+        std::fs::write(&cert, made.cert.pem()).unwrap();
+        std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+        (cert, key)
+    })
+}
+
+/// What the tests' configurations share.
+pub fn configure(config: &mut quiche::Config) {
+    let (cert, key) = certificate();
+    config.load_cert_chain_from_pem_file(cert.to_str().unwrap()).unwrap();
+    config.load_priv_key_from_pem_file(key.to_str().unwrap()).unwrap();
+    config.verify_peer(false);
+    config.set_application_protos(&[ALPN]).unwrap();
+    config.set_max_idle_timeout(10_000);
+    config.set_initial_max_data(8_000_000);
+    config.set_initial_max_stream_data_bidi_local(4_000_000);
+    config.set_initial_max_stream_data_bidi_remote(4_000_000);
+    config.set_initial_max_stream_data_uni(4_000_000);
+    config.set_initial_max_streams_bidi(100);
+    config.set_initial_max_streams_uni(100);
+}
+
+pub fn tack_config() -> Config {
+    let mut config = Config::new(quiche::PROTOCOL_VERSION).unwrap();
+    configure(&mut config);
+    config
+}
+
+pub fn profile_config(profile: Profile) -> Config {
+    let mut config = tack_config();
+    config.set_profile(profile);
+    config
+}
+
+pub fn stock_config() -> quiche::Config {
+    let mut config = quiche::Config::new(quiche::PROTOCOL_VERSION).unwrap();
+    configure(&mut config);
+    config
+}
+
+pub fn tack_client(config: &mut Config) -> Connection {
+    let scid = ConnectionId::from_ref(&[0xc1; 16]);
+    tacklib::connect(Some("localhost"), &scid, client_address(), server_address(), config)
+        .unwrap()
+}
+
+pub fn tack_server(config: &mut Config) -> Connection {
+    let scid = ConnectionId::from_ref(&[0x5e; 16]);
+    tacklib::accept(&scid, None, server_address(), client_address(), config).unwrap()
+}
+
+pub fn stock_client(config: &mut quiche::Config) -> quiche::Connection {
+    let scid = ConnectionId::from_ref(&[0xc1; 16]);
+    quiche::connect(Some("localhost"), &scid, client_address(), server_address(), config)
+        .unwrap()
+}
+
+pub fn stock_server(config: &mut quiche::Config) -> quiche::Connection {
+    let scid = ConnectionId::from_ref(&[0x5e; 16]);
+    quiche::accept(&scid, None, server_address(), client_address(), config).unwrap()
+}
+
+/// What may happen to a datagram on its way: `None` drops it.
+pub type Tamper = Box<dyn FnMut(Vec<u8>) -> Option<Vec<u8>>>;
+
+/// One direction of the link.
+struct Way {
+    from: SocketAddr,
+    to: SocketAddr,
+    delay: Duration,
+    queue: VecDeque<(Instant, Vec<u8>)>,
+    tamper: Option<Tamper>,
+    packets: usize,
+}
+
+impl Way {
+    fn carry(&mut self, end: &mut dyn End) -> bool {
+        let mut buffer = vec![0; 65536];
+        let mut any = false;
+        while let Some(len) = end.transmit(&mut buffer) {
+            any = true;
+            self.packets += 1;
+            let datagram = buffer[..len].to_vec();
+            let kept = match &mut self.tamper {
+                Some(tamper) => tamper(datagram),
+                None => Some(datagram),
+            };
+            if let Some(datagram) = kept {
+                self.queue.push_back((Instant::now() + self.delay, datagram));
+            }
+        }
+        any
+    }
+
+    fn deliver(&mut self, end: &mut dyn End) -> bool {
+        let mut any = false;
+        while self.queue.front().is_some_and(|(at, _)| *at <= Instant::now()) {
+            let Some((_, mut datagram)) = self.queue.pop_front() else { break };
+            end.receive(&mut datagram, RecvInfo { from: self.from, to: self.to });
+            any = true;
+        }
+        any
+    }
+}
+
+/// A client, a server, and the link between them.
+pub struct Pair<C: End, S: End> {
+    pub client: C,
+    pub server: S,
+    up: Way,
+    down: Way,
+}
+
+impl<C: End, S: End> Pair<C, S> {
+    pub fn new(client: C, server: S) -> Self {
+        let way = |from, to| Way {
+            from,
+            to,
+            delay: Duration::ZERO,
+            queue: VecDeque::new(),
+            tamper: None,
+            packets: 0,
+        };
+        Self {
+            client,
+            server,
+            up: way(client_address(), server_address()),
+            down: way(server_address(), client_address()),
+        }
+    }
+
+    pub fn with_delay(mut self, one_way: Duration) -> Self {
+        self.up.delay = one_way;
+        self.down.delay = one_way;
+        self
+    }
+
+    pub fn tamper_up(&mut self, tamper: Tamper) {
+        self.up.tamper = Some(tamper);
+    }
+
+    pub fn tamper_down(&mut self, tamper: Tamper) {
+        self.down.tamper = Some(tamper);
+    }
+
+    /// Datagrams sent by the client and by the server.
+    pub fn packets(&self) -> (usize, usize) {
+        (self.up.packets, self.down.packets)
+    }
+
+    /// Carries what is ready; false if nothing was.
+    pub fn step(&mut self) -> bool {
+        let mut any = false;
+        for end in [&mut self.client as &mut dyn End, &mut self.server] {
+            if end.deadline().is_some_and(|at| at <= Instant::now()) {
+                end.expire();
+            }
+        }
+        any |= self.up.carry(&mut self.client);
+        any |= self.down.carry(&mut self.server);
+        any |= self.up.deliver(&mut self.server);
+        any |= self.down.deliver(&mut self.client);
+        any
+    }
+
+    /// Runs until `done`, or panics after half a minute.
+    pub fn run_until(&mut self, mut done: impl FnMut(&mut Self) -> bool) {
+        let give_up = Instant::now() + Duration::from_secs(30);
+        while !done(self) {
+            assert!(
+                Instant::now() < give_up,
+                "stalled: client {:?} {:?}, server {:?} {:?}",
+                self.client.quic().local_error(),
+                self.client.quic().stats(),
+                self.server.quic().local_error(),
+                self.server.quic().stats()
+            );
+            if !self.step() {
+                self.wait();
+            }
+        }
+    }
+
+    pub fn handshake(&mut self) {
+        self.run_until(|pair| {
+            pair.client.quic().is_established() && pair.server.quic().is_established()
+        });
+        // Let what follows the handshake settle.
+        for _ in 0..20 {
+            self.step();
+        }
+    }
+
+    /// Runs for a while.
+    pub fn run_for(&mut self, time: Duration) {
+        let end = Instant::now() + time;
+        self.run_until(|_| Instant::now() >= end);
+    }
+
+    fn wait(&self) {
+        let next = [
+            self.client.deadline(),
+            self.server.deadline(),
+            self.up.queue.front().map(|(at, _)| *at),
+            self.down.queue.front().map(|(at, _)| *at),
+        ];
+        let now = Instant::now();
+        let longest = now + Duration::from_millis(5);
+        let at = next.into_iter().flatten().min().unwrap_or(longest).min(longest);
+        std::thread::sleep(at.saturating_duration_since(now));
+    }
+}
+
+/// Bytes that tell where they belong.
+pub fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i ^ (i >> 8) ^ (i >> 16)) as u8).collect()
+}
+
+/// Sends `data` on a stream from the server and reads it at the client (or the
+/// other way round), checking every byte.
+pub fn transfer<C: End, S: End>(pair: &mut Pair<C, S>, stream_id: u64, len: usize, down: bool) {
+    let data = pattern(len);
+    let (mut sent, mut received, mut finished) = (0, Vec::new(), false);
+    let mut buffer = vec![0; 65536];
+    if down && stream_id % 4 == 0 {
+        // A bidirectional stream is opened by its initiator.
+        pair.client.write(stream_id, b"", false);
+        pair.client.write(stream_id, b"?", true);
+        pair.run_until(|pair| pair.server.read(stream_id, &mut [0; 16]).is_ok());
+    }
+    pair.run_until(|pair| {
+        let (from, to): (&mut dyn End, &mut dyn End) = if down {
+            (&mut pair.server, &mut pair.client)
+        } else {
+            (&mut pair.client, &mut pair.server)
+        };
+        while sent < len {
+            let written = from.write(stream_id, &data[sent..], true);
+            sent += written;
+            if written == 0 {
+                break;
+            }
+        }
+        while let Ok((read, fin)) = to.read(stream_id, &mut buffer) {
+            received.extend_from_slice(&buffer[..read]);
+            finished |= fin;
+        }
+        finished
+    });
+    assert!(received == data, "{} bytes received of {len}", received.len());
+}

@@ -1,0 +1,133 @@
+//! Who speaks TACK with whom, and how that survives the ways of a handshake.
+
+mod common;
+
+use common::*;
+use quiche::ConnectionId;
+use tacklib::Profile;
+
+const MEGABYTE: usize = 1 << 20;
+
+#[test]
+fn two_tack_ends_speak_tack_and_send_no_standard_acknowledgements() {
+    let (mut client, mut server) = (tack_config(), tack_config());
+    let mut pair = Pair::new(tack_client(&mut client), tack_server(&mut server));
+    pair.handshake();
+    assert!(pair.client.is_tack() && pair.server.is_tack());
+    transfer(&mut pair, 0, MEGABYTE, false);
+    let stats = pair.client.tack_stats();
+    assert!(stats.tacks_received > 0);
+    assert_eq!(stats.acks_received, 0);
+    assert_eq!(pair.server.tack_stats().acks_received, 0);
+}
+
+#[test]
+fn a_stock_server_gets_plain_quic() {
+    let (mut client, mut server) = (tack_config(), stock_config());
+    let mut pair = Pair::new(tack_client(&mut client), stock_server(&mut server));
+    pair.handshake();
+    assert!(!pair.client.is_tack());
+    transfer(&mut pair, 0, MEGABYTE, false);
+    transfer(&mut pair, 4, MEGABYTE, true);
+    assert!(pair.client.tack_stats().acks_received > 0);
+    // quiche closes the connection over a frame that it does not know.
+    assert!(pair.server.local_error().is_none() && pair.client.local_error().is_none());
+}
+
+#[test]
+fn a_stock_client_gets_plain_quic() {
+    let (mut client, mut server) = (stock_config(), tack_config());
+    let mut pair = Pair::new(stock_client(&mut client), tack_server(&mut server));
+    pair.handshake();
+    assert!(!pair.server.is_tack());
+    transfer(&mut pair, 0, MEGABYTE, false);
+    transfer(&mut pair, 4, MEGABYTE, true);
+    assert!(pair.client.local_error().is_none() && pair.server.local_error().is_none());
+}
+
+#[test]
+fn the_profile_off_is_plain_quiche() {
+    let mut client = profile_config(Profile::Off);
+    let mut server = tack_config();
+    let mut pair = Pair::new(tack_client(&mut client), tack_server(&mut server));
+    pair.handshake();
+    assert!(!pair.client.is_tack() && !pair.server.is_tack());
+    transfer(&mut pair, 0, MEGABYTE, false);
+    transfer(&mut pair, 4, MEGABYTE, true);
+}
+
+#[test]
+fn tack_survives_a_retry() {
+    let (mut client, mut server) = (tack_config(), tack_config());
+    let mut connection = tack_client(&mut client);
+    let mut buffer = vec![0; 65536];
+    let (len, _) = connection.send(&mut buffer).unwrap();
+    let header = quiche::Header::from_slice(&mut buffer[..len], 16).unwrap();
+    let retry_scid = ConnectionId::from_ref(&[0x77; 16]);
+    let mut retry = vec![0; 1500];
+    let len = quiche::retry(
+        &header.scid,
+        &header.dcid,
+        &retry_scid,
+        b"token",
+        header.version,
+        &mut retry,
+    )
+    .unwrap();
+    let info = quiche::RecvInfo { from: server_address(), to: client_address() };
+    connection.recv(&mut retry[..len], info).unwrap();
+    let accepted = tacklib::accept(
+        &retry_scid,
+        Some(&header.dcid),
+        server_address(),
+        client_address(),
+        &mut server,
+    )
+    .unwrap();
+    let mut pair = Pair::new(connection, accepted);
+    pair.handshake();
+    assert!(pair.client.is_tack() && pair.server.is_tack());
+    transfer(&mut pair, 0, MEGABYTE, true);
+}
+
+#[test]
+fn tack_survives_version_negotiation() {
+    let mut client = tacklib::Config::new(0xbaba_baba).unwrap();
+    configure(&mut client);
+    let mut server = tack_config();
+    let mut connection = tack_client(&mut client);
+    let mut buffer = vec![0; 65536];
+    let (len, _) = connection.send(&mut buffer).unwrap();
+    let header = quiche::Header::from_slice(&mut buffer[..len], 16).unwrap();
+    assert!(!quiche::version_is_supported(header.version));
+    let mut answer = vec![0; 1500];
+    let len = quiche::negotiate_version(&header.scid, &header.dcid, &mut answer).unwrap();
+    let info = quiche::RecvInfo { from: server_address(), to: client_address() };
+    connection.recv(&mut answer[..len], info).unwrap();
+    let mut pair = Pair::new(connection, tack_server(&mut server));
+    pair.handshake();
+    assert!(pair.client.is_tack() && pair.server.is_tack());
+    transfer(&mut pair, 0, MEGABYTE, true);
+}
+
+#[test]
+fn every_cipher_suite_carries_tack() {
+    // BoringSSL picks ChaCha20 where neither end has AES instructions; the
+    // suites themselves are held against vectors in tack-packet.
+    let (mut client, mut server) = (tack_config(), tack_config());
+    let mut pair = Pair::new(tack_client(&mut client), tack_server(&mut server));
+    pair.handshake();
+    let suite = pair.client.as_mut().current_cipher().unwrap().name().to_owned();
+    assert!(pair.client.is_tack(), "{suite}");
+}
+
+#[test]
+fn the_idle_timeout_of_a_connection_is_announced_with_the_extensions() {
+    let (mut client, mut server) = (tack_config(), tack_config());
+    let mut connection = tack_client(&mut client);
+    connection.set_max_idle_timeout(4321).unwrap();
+    let mut pair = Pair::new(connection, tack_server(&mut server));
+    pair.handshake();
+    assert_eq!(pair.server.peer_transport_params().unwrap().max_idle_timeout, 4321);
+    assert!(pair.server.is_tack());
+}
