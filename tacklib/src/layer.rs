@@ -262,7 +262,7 @@ impl Layer {
             if !rewrite && opened.header.reserved_bits() == 0 {
                 return Ok((Delivery::AsIs, seen));
             }
-            let mut header = opened.header.clone();
+            let mut header = opened.header;
             header.first_byte &= !MARK;
             scratch[0] = header.first_byte;
             let plain = if rewrite { &frames[..] } else { &scratch[opened.payload.clone()] };
@@ -325,8 +325,6 @@ impl Layer {
             self.sender.on_packet_sent(now, header.packet_number, len, true, None);
             return Some(Sent { len, ack_eliciting: true });
         }
-        // quiche's own packet, should it hold something that we cannot read.
-        let unread = self.outgoing.peek(&out[..len], dcid_len, expected).ok()?;
         let mut scratch = std::mem::take(&mut self.scratch);
         let mut frames = std::mem::take(&mut self.frames);
         scratch.clear();
@@ -334,10 +332,7 @@ impl Layer {
         let sent = self.rewrite_outgoing(now, out, &mut scratch, &mut frames, dcid_len, plan);
         self.scratch = scratch;
         self.frames = frames;
-        Some(sent.unwrap_or_else(|| {
-            self.sender.on_packet_sent(now, unread.packet_number, len, true, None);
-            Sent { len, ack_eliciting: true }
-        }))
+        sent
     }
 
     /// quiche had nothing to send although it was asked.
@@ -359,7 +354,12 @@ impl Layer {
         let expected = self.sender.next_packet_number();
         let opened = self.outgoing.open(scratch, dcid_len, expected).ok()?;
         let payload = &scratch[opened.payload.clone()];
-        let kept = self.sort_outgoing(now, payload)?;
+        let pn = opened.header.packet_number;
+        let Some(kept) = self.sort_outgoing(now, payload) else {
+            // A frame of quiche's that we cannot read leaves as it is.
+            self.sender.on_packet_sent(now, pn, len, true, None);
+            return Some(Sent { len, ack_eliciting: true });
+        };
 
         // A packet larger than quiche was allowed would leave the path's MTU.
         let overhead = opened.header.header_len + TAG_LEN;
@@ -392,13 +392,12 @@ impl Layer {
         if frames.len() < SHORTEST_PAYLOAD {
             frames.resize(SHORTEST_PAYLOAD, 0);
         }
-        let mut header = opened.header.clone();
+        let mut header = opened.header;
         if marked {
             header.first_byte |= MARK;
         }
         let total =
             seal_into(&self.outgoing, opened.generation, (scratch, &header), frames, out)?;
-        let pn = header.packet_number;
         self.sender.on_packet_sent(now, pn, total, kept.ack_eliciting, update.as_ref());
         Some(Sent { len: total, ack_eliciting: kept.ack_eliciting })
     }
@@ -508,7 +507,7 @@ impl Layer {
                         self.sender.on_ack(now, ack, delay)?;
                     }
                     if let Frame::Stream(stream) = standard {
-                        let end = stream.offset + stream.len as u64;
+                        let end = stream.offset + stream.len;
                         seen.streams.push((stream.stream_id, end, stream.fin));
                         ends_stream |= stream.fin;
                     }

@@ -1,6 +1,7 @@
 //! Two connections in one process and the link between them.
 
 #![allow(dead_code)] // each test file uses its part
+#![allow(clippy::unwrap_used)] // a test that cannot be set up has failed
 
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -160,6 +161,9 @@ struct Way {
     from: SocketAddr,
     to: SocketAddr,
     delay: Duration,
+    /// Bytes per second, and when the last byte will have left.
+    rate: Option<u64>,
+    busy_until: Option<Instant>,
     queue: VecDeque<(Instant, Vec<u8>)>,
     tamper: Option<Tamper>,
     packets: usize,
@@ -178,7 +182,13 @@ impl Way {
                 None => Some(datagram),
             };
             if let Some(datagram) = kept {
-                self.queue.push_back((Instant::now() + self.delay, datagram));
+                let mut at = Instant::now();
+                if let Some(rate) = self.rate {
+                    at = self.busy_until.map_or(at, |busy| busy.max(at));
+                    at += Duration::from_nanos(datagram.len() as u64 * 1_000_000_000 / rate);
+                    self.busy_until = Some(at);
+                }
+                self.queue.push_back((at + self.delay, datagram));
             }
         }
         any
@@ -209,6 +219,8 @@ impl<C: End, S: End> Pair<C, S> {
             from,
             to,
             delay: Duration::ZERO,
+            rate: None,
+            busy_until: None,
             queue: VecDeque::new(),
             tamper: None,
             packets: 0,
@@ -224,6 +236,12 @@ impl<C: End, S: End> Pair<C, S> {
     pub fn with_delay(mut self, one_way: Duration) -> Self {
         self.up.delay = one_way;
         self.down.delay = one_way;
+        self
+    }
+
+    pub fn with_rate(mut self, megabits: u64) -> Self {
+        self.up.rate = Some(megabits * 125_000);
+        self.down.rate = Some(megabits * 125_000);
         self
     }
 

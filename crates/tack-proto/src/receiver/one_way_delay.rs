@@ -47,7 +47,7 @@ impl OneWayDelay {
         // A timestamp is below 2^62, but scaled it may not fit: such a peer
         // only spoils its own measurement.
         let departure_us =
-            departure.saturating_mul(1 << self.exponent.min(20)).min(1 << 62) as i64;
+            departure.saturating_mul(1 << self.exponent.min(20)).min(1 << 62).cast_signed();
         let delay_us = arrival_us - departure_us;
         let sample = Sample { departure, arrival: now, delay_us };
         if self.smallest.is_none_or(|smallest| delay_us <= smallest.delay_us) {

@@ -233,6 +233,7 @@ impl Sender {
     /// all of those for lost.
     pub fn on_iack(&mut self, now: Instant, iack: &Iack<'_>) -> Result<Newly, Violation> {
         self.check_received(iack.received_bytes)?;
+        self.ledger.check(iack.ranges.iter())?;
         self.stats.iacks += 1;
         if self.ledger.leaves_unknown_below(iack.ranges.smallest()) {
             return Ok(Newly::default());

@@ -57,7 +57,7 @@ impl Pacer {
     /// A packet has left.
     pub fn on_sent(&mut self, now: Instant, bytes: usize) {
         // A sender that woke late may catch up a burst's worth, not more.
-        let from = self.next_release.max(now - BURST);
+        let from = now.checked_sub(BURST).map_or(now, |late| late.max(self.next_release));
         self.next_release = from + self.rate.time_for(bytes as u64);
     }
 }

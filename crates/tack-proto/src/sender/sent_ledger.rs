@@ -264,8 +264,8 @@ impl SentLedger {
         })
     }
 
-    /// RFC 9000 section 13.1: refuse acknowledgements of what was not sent.
-    fn check(
+    /// Refuses acknowledgements of what was not sent (RFC 9000 section 13.1).
+    pub fn check(
         &self,
         ranges: impl Iterator<Item = RangeInclusive<u64>>,
     ) -> Result<(), OptimisticAck> {

@@ -1,0 +1,174 @@
+//! A peer that holds the keys and lies, and a network that forges.
+
+mod common;
+
+use std::io::Write;
+use std::sync::{Arc, Mutex};
+
+use common::*;
+use tack_packet::{CipherSuite, ProtectionKeys, TAG_LEN};
+use tack_proto::frame::{
+    AckFrequency, IackEvent, Rate, TackFields, Timing, encode_iack, encode_tack,
+};
+use tacklib::Connection;
+
+/// A key log that remembers the server's 1-RTT secret.
+#[derive(Clone, Default)]
+struct Secrets(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Secrets {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Secrets {
+    fn server(&self) -> Vec<u8> {
+        let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
+        let line =
+            text.lines().find(|line| line.starts_with("SERVER_TRAFFIC_SECRET_0")).unwrap();
+        let hex = line.split(' ').nth(2).unwrap();
+        let byte = |at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
+        (0..hex.len()).step_by(2).map(byte).collect()
+    }
+}
+
+/// A pair that has exchanged some data, and the keys of the server.
+fn pair() -> (Pair<Connection, Connection>, ProtectionKeys) {
+    let (mut client, mut server) = (tack_config(), tack_config());
+    let secrets = Secrets::default();
+    let mut connection = tack_client(&mut client);
+    connection.set_keylog(Box::new(secrets.clone()));
+    // The application's key log is the test's, so this also shows that it works.
+    let mut pair = Pair::new(connection, tack_server(&mut server));
+    pair.handshake();
+    transfer(&mut pair, 0, 100_000, false);
+    pair.run_for(std::time::Duration::from_millis(80));
+    let name = pair.client.as_mut().current_cipher().unwrap().name().to_owned();
+    let suite = CipherSuite::from_name(&name).unwrap();
+    (pair, ProtectionKeys::new(suite, &secrets.server()).unwrap())
+}
+
+/// Has the next packet of the server say `frames` instead of what it said.
+fn lie(frames: Vec<u8>) -> Option<(bool, u64)> {
+    let (mut pair, mut keys) = pair();
+    let mut frames = Some(frames);
+    pair.tamper_down(Box::new(move |datagram| {
+        let Some(frames) = frames.take() else { return Some(datagram) };
+        let mut packet = datagram;
+        let opened = keys.open(&mut packet, 16, 0).unwrap();
+        packet.truncate(opened.payload.start);
+        packet.extend_from_slice(&frames);
+        packet.resize(packet.len() + TAG_LEN, 0);
+        keys.seal(opened.generation, &mut packet, &opened.header, frames.len()).unwrap();
+        Some(packet)
+    }));
+    // Anything that makes the server send.
+    pair.client.write(4, b"more", true);
+    pair.run_for(std::time::Duration::from_millis(150));
+    pair.client.local_error().map(|error| (error.is_app, error.error_code))
+}
+
+const PROTOCOL_VIOLATION: Option<(bool, u64)> = Some((false, 0x0a));
+const FRAME_ENCODING_ERROR: Option<(bool, u64)> = Some((false, 0x07));
+
+fn tack(
+    largest: u64,
+    received_bytes: u64,
+    timing: Option<Timing>,
+    rate: Option<Rate>,
+) -> Vec<u8> {
+    let fields =
+        TackFields { sequence: 1000, ack_delay_us: 0, received_bytes, timing, rate, ecn: None };
+    let mut out = Vec::new();
+    encode_tack(&mut out, &fields, [largest..=largest].into_iter(), std::iter::empty(), 1000)
+        .unwrap();
+    out
+}
+
+#[test]
+fn acknowledging_what_was_never_sent_closes_the_connection() {
+    assert_eq!(lie(tack(1_000_000, 0, None, None)), PROTOCOL_VIOLATION);
+    let mut iack = Vec::new();
+    encode_iack(&mut iack, IackEvent::Loss, 0, 0, [1_000_000..=1_000_001].into_iter(), 1000);
+    assert_eq!(lie(iack), PROTOCOL_VIOLATION);
+}
+
+#[test]
+fn a_departure_in_the_future_closes_the_connection() {
+    let timing = Timing { departure: 1 << 50, hold_us: 0 };
+    assert_eq!(lie(tack(3, 0, Some(timing), None)), PROTOCOL_VIOLATION);
+}
+
+#[test]
+fn receiving_more_than_was_sent_closes_the_connection() {
+    assert_eq!(lie(tack(3, 1 << 40, None, None)), PROTOCOL_VIOLATION);
+}
+
+#[test]
+fn an_absurd_rate_is_not_believed() {
+    let rate = Rate { delivery_rate: (1 << 62) - 1, loss_rate: 0 };
+    assert_eq!(lie(tack(3, 0, None, Some(rate))), None);
+}
+
+#[test]
+fn a_delay_below_min_ack_delay_closes_the_connection() {
+    let mut frame = Vec::new();
+    AckFrequency {
+        sequence: 50,
+        ack_eliciting_threshold: 1,
+        requested_max_ack_delay_us: 10,
+        reordering_threshold: 1,
+    }
+    .encode(&mut frame);
+    assert_eq!(lie(frame), PROTOCOL_VIOLATION);
+}
+
+#[test]
+fn a_frame_that_cannot_be_read_closes_the_connection() {
+    let mut frame = tack(3, 0, None, None);
+    frame.truncate(frame.len() - 1);
+    assert_eq!(lie(frame), FRAME_ENCODING_ERROR);
+}
+
+#[test]
+fn a_packet_without_frames_closes_the_connection() {
+    // Four bytes of padding are frames; header protection needs as many.
+    assert_eq!(lie(vec![0; 4]), None);
+    assert_eq!(lie(vec![0x40, 0x3f, 0, 0]), PROTOCOL_VIOLATION, "a type not in shortest form");
+}
+
+#[test]
+fn tampered_truncated_and_replayed_datagrams_are_dropped() {
+    let (mut client, mut server) = (tack_config(), tack_config());
+    let mut pair = Pair::new(tack_client(&mut client), tack_server(&mut server));
+    pair.handshake();
+    let mut count = 0u32;
+    let mut kept: Option<Vec<u8>> = None;
+    let disturb = move |mut datagram: Vec<u8>| {
+        count += 1;
+        match count % 20 {
+            3 => {
+                let at = (count as usize * 7) % datagram.len();
+                datagram[at] ^= 1 << (count % 8);
+            }
+            7 => datagram.truncate(datagram.len() * 2 / 3),
+            11 => kept = Some(datagram.clone()),
+            // A replay takes the place of what was sent.
+            13 => return kept.clone().or(Some(datagram)),
+            17 => return None,
+            _ => {}
+        }
+        Some(datagram)
+    };
+    pair.tamper_up(Box::new(disturb.clone()));
+    pair.tamper_down(Box::new(disturb));
+    transfer(&mut pair, 0, 1 << 20, false);
+    transfer(&mut pair, 4, 1 << 20, true);
+    assert!(pair.client.local_error().is_none() && pair.server.local_error().is_none());
+}

@@ -1,0 +1,169 @@
+//! What an application that already uses quiche relies on.
+
+mod common;
+
+use std::time::Duration;
+
+use common::*;
+use quiche::h3::{self, NameValue};
+
+/// An HTTP/3 request over a pair of connections, by deref coercion.
+#[test]
+fn an_http3_request_is_answered() {
+    const BODY: usize = 3 << 20;
+    let (mut client, mut server) = (tack_config(), tack_config());
+    let mut pair = Pair::new(tack_client(&mut client), tack_server(&mut server))
+        .with_delay(Duration::from_millis(5));
+    pair.handshake();
+    assert!(pair.client.is_tack());
+    let config = h3::Config::new().unwrap();
+    let mut h3_client = h3::Connection::with_transport(&mut pair.client, &config).unwrap();
+    let mut h3_server = h3::Connection::with_transport(&mut pair.server, &config).unwrap();
+    let request = [
+        h3::Header::new(b":method", b"GET"),
+        h3::Header::new(b":scheme", b"https"),
+        h3::Header::new(b":authority", b"localhost"),
+        h3::Header::new(b":path", b"/video"),
+    ];
+    h3_client.send_request(&mut pair.client, &request, true).unwrap();
+    let data = pattern(BODY);
+    let (mut answering, mut sent) = (None, 0);
+    let (mut status, mut received, mut finished) = (None, Vec::new(), false);
+    let mut buffer = vec![0; 65536];
+    pair.run_until(|pair| {
+        loop {
+            match h3_server.poll(&mut pair.server) {
+                Ok((stream, h3::Event::Headers { .. })) => {
+                    let response = [h3::Header::new(b":status", b"200")];
+                    h3_server
+                        .send_response(&mut pair.server, stream, &response, false)
+                        .unwrap();
+                    answering = Some(stream);
+                }
+                Ok(_) => {}
+                Err(h3::Error::Done) => break,
+                Err(error) => panic!("{error:?}"),
+            }
+        }
+        if let Some(stream) = answering {
+            while sent < BODY {
+                match h3_server.send_body(&mut pair.server, stream, &data[sent..], true) {
+                    Ok(written) => sent += written,
+                    Err(h3::Error::Done) => break,
+                    Err(error) => panic!("{error:?}"),
+                }
+            }
+        }
+        loop {
+            match h3_client.poll(&mut pair.client) {
+                Ok((_, h3::Event::Headers { list, .. })) => {
+                    let found = list.iter().find(|header| header.name() == b":status");
+                    status = found.map(|header| header.value().to_vec());
+                }
+                Ok((stream, h3::Event::Data)) => {
+                    while let Ok(read) =
+                        h3_client.recv_body(&mut pair.client, stream, &mut buffer)
+                    {
+                        received.extend_from_slice(&buffer[..read]);
+                    }
+                }
+                Ok((_, h3::Event::Finished)) => finished = true,
+                Ok(_) => {}
+                Err(h3::Error::Done) => break,
+                Err(error) => panic!("{error:?}"),
+            }
+        }
+        finished
+    });
+    assert_eq!(status.as_deref(), Some(&b"200"[..]));
+    assert!(received == data);
+    // The application had the quiche connection in its hands with each poll, and
+    // still did not get an acknowledgement for each.
+    let stats = pair.client.tack_stats();
+    let packets = stats.delayed_acks_instead * 2;
+    let acknowledgements = stats.tacks_sent + stats.iacks_sent;
+    assert!(packets > 2000, "{packets}");
+    assert!(acknowledgements * 5 < packets, "{acknowledgements} for {packets} packets");
+}
+
+#[test]
+fn a_small_receive_window_does_not_stall_behind_held_acknowledgements() {
+    let (mut client, mut server) = (tack_config(), tack_config());
+    client.set_initial_max_data(100_000);
+    client.set_initial_max_stream_data_bidi_local(60_000);
+    client.set_max_stream_window(60_000);
+    client.set_max_connection_window(100_000);
+    let mut pair = Pair::new(tack_client(&mut client), tack_server(&mut server))
+        .with_delay(Duration::from_millis(20));
+    pair.handshake();
+    let start = std::time::Instant::now();
+    transfer(&mut pair, 0, 600_000, true);
+    // At least ten windows, each a round trip of 40 ms. Held back by a TACK
+    // interval of 10 ms and a fallback of 50 ms the updates would take longer,
+    // and the connection would send an acknowledgement for each of them.
+    assert!(start.elapsed() >= Duration::from_millis(360));
+    assert!(pair.client.tack_stats().tacks_sent < 400);
+}
+
+#[test]
+fn an_application_is_told_to_wait_when_the_send_buffer_is_full() {
+    let (mut client, mut server) = (tack_config(), tack_config());
+    let mut tack = *client.tack();
+    tack.send_buffer = 300_000;
+    client.set_tack(tack);
+    let mut pair = Pair::new(tack_client(&mut client), tack_server(&mut server))
+        .with_delay(Duration::from_millis(10));
+    pair.handshake();
+    let data = pattern(1_000_000);
+    let mut written = 0;
+    loop {
+        match pair.client.stream_send(0, &data[written..], false) {
+            Ok(sent) => written += sent,
+            Err(quiche::Error::Done) => break,
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+    assert_eq!(written, 300_000);
+    assert_eq!(pair.client.stream_capacity(0), Ok(0));
+    assert_eq!(pair.client.stream_writable_next(), None);
+    // Room comes back, and the stream is reported, as data leaves.
+    pair.run_until(|pair| pair.client.stream_writable_next() == Some(0));
+    assert!(pair.client.stream_capacity(0).unwrap() > 0);
+}
+
+#[test]
+fn datagrams_and_data_share_the_pacer() {
+    let (mut client, mut server) = (tack_config(), tack_config());
+    for config in [&mut client, &mut server] {
+        config.enable_dgram(true, 1000, 1000);
+    }
+    let mut pair = Pair::new(tack_client(&mut client), tack_server(&mut server))
+        .with_delay(Duration::from_millis(5));
+    pair.handshake();
+    for number in 0..100u8 {
+        pair.client.dgram_send(&[number; 500]).unwrap();
+    }
+    let mut received = Vec::new();
+    let mut buffer = [0; 1500];
+    pair.run_until(|pair| {
+        while let Ok(len) = pair.server.dgram_recv(&mut buffer) {
+            assert_eq!(len, 500);
+            received.push(buffer[0]);
+        }
+        received.len() == 100
+    });
+    assert_eq!(received, (0..100).collect::<Vec<u8>>());
+}
+
+#[test]
+fn closing_is_not_held_back() {
+    let (mut client, mut server) = (tack_config(), tack_config());
+    let mut pair = Pair::new(tack_client(&mut client), tack_server(&mut server));
+    pair.handshake();
+    transfer(&mut pair, 0, 1 << 20, false);
+    pair.client.close(true, 42, b"enough").unwrap();
+    pair.run_until(|pair| pair.server.is_draining());
+    let error = pair.server.peer_error().unwrap();
+    assert_eq!((error.is_app, error.error_code, &error.reason[..]), (true, 42, &b"enough"[..]));
+    pair.run_until(|pair| pair.client.is_closed() && pair.server.is_closed());
+}
