@@ -1,1 +1,28 @@
-//! File transfer over QUIC with TACK
+//! `tack`: moves files over QUIC with TACK.
+//!
+//! | Module | Concept |
+//! |---|---|
+//! | [`transfer`] | the protocol without sockets: messages, both ends of a file, directory trees |
+//! | [`session`] | connections, and the worker threads that touch the disk |
+//! | [`quic`] | the QUIC configuration of both ends |
+//! | [`identity`], [`target`], [`token`] | certificates, addresses, access tokens |
+//! | [`commands`] | what the command line offers |
+//! | [`demo`] | plain QUIC and TACK side by side over an emulated link |
+
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+pub mod cli;
+pub mod commands;
+pub mod demo;
+pub mod error;
+pub mod exit;
+pub mod identity;
+pub mod progress;
+pub mod quic;
+pub mod session;
+pub mod summary;
+pub mod target;
+pub mod token;
+pub mod transfer;
+pub mod units;

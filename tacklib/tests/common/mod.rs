@@ -164,9 +164,12 @@ struct Way {
     /// Bytes per second, and when the last byte will have left.
     rate: Option<u64>,
     busy_until: Option<Instant>,
+    /// Bytes that may wait for the rate; more are dropped.
+    buffer: u64,
     queue: VecDeque<(Instant, Vec<u8>)>,
     tamper: Option<Tamper>,
     packets: usize,
+    dropped: usize,
 }
 
 impl Way {
@@ -184,7 +187,13 @@ impl Way {
             if let Some(datagram) = kept {
                 let mut at = Instant::now();
                 if let Some(rate) = self.rate {
-                    at = self.busy_until.map_or(at, |busy| busy.max(at));
+                    let free = self.busy_until.map_or(at, |busy| busy.max(at));
+                    let waiting = (free - at).as_nanos() * u128::from(rate) / 1_000_000_000;
+                    if waiting > u128::from(self.buffer) {
+                        self.dropped += 1;
+                        continue;
+                    }
+                    at = free;
                     at += Duration::from_nanos(datagram.len() as u64 * 1_000_000_000 / rate);
                     self.busy_until = Some(at);
                 }
@@ -221,6 +230,8 @@ impl<C: End, S: End> Pair<C, S> {
             delay: Duration::ZERO,
             rate: None,
             busy_until: None,
+            buffer: u64::MAX,
+            dropped: 0,
             queue: VecDeque::new(),
             tamper: None,
             packets: 0,
@@ -243,6 +254,18 @@ impl<C: End, S: End> Pair<C, S> {
         self.up.rate = Some(megabits * 125_000);
         self.down.rate = Some(megabits * 125_000);
         self
+    }
+
+    /// Drop-tail buffers in front of the rate.
+    pub fn with_buffer(mut self, bytes: u64) -> Self {
+        self.up.buffer = bytes;
+        self.down.buffer = bytes;
+        self
+    }
+
+    /// Datagrams that the buffers dropped on the way up and down.
+    pub fn dropped(&self) -> (usize, usize) {
+        (self.up.dropped, self.down.dropped)
     }
 
     pub fn tamper_up(&mut self, tamper: Tamper) {
@@ -332,7 +355,7 @@ pub fn transfer<C: End, S: End>(pair: &mut Pair<C, S>, stream_id: u64, len: usiz
     let data = pattern(len);
     let (mut sent, mut received, mut finished) = (0, Vec::new(), false);
     let mut buffer = vec![0; 65536];
-    if down && stream_id % 4 == 0 {
+    if down && stream_id.is_multiple_of(4) {
         // A bidirectional stream is opened by its initiator.
         pair.client.write(stream_id, b"", false);
         pair.client.write(stream_id, b"?", true);

@@ -311,6 +311,7 @@ impl Sender {
         let min_rtt = self.min_rtt.get();
         Path {
             min_rtt,
+            smoothed_rtt: self.smoothed_rtt,
             ack_interval: self.config.frequency.interval(min_rtt.unwrap_or_default()),
             mss: self.config.mss,
         }

@@ -62,6 +62,8 @@ pub struct RateSample {
     pub rate: Bandwidth,
     /// The rate at which those bytes were sent.
     pub send_rate: Option<Bandwidth>,
+    /// The time that it spans.
+    pub interval: Duration,
     /// Whether the application, not the path, limited it.
     pub app_limited: bool,
     /// `delivered` when the newest packet of the sample was sent: rounds are
@@ -259,6 +261,7 @@ impl SentLedger {
         Some(RateSample {
             rate: Bandwidth::from_delta(bytes, send.max(ack))?,
             send_rate: Bandwidth::from_delta(bytes, send),
+            interval: send.max(ack),
             app_limited: sent.app_limited,
             prior_delivered: sent.delivered,
         })

@@ -70,10 +70,22 @@ pub struct Feedback {
 pub struct Path {
     /// RTTmin, if measured.
     pub min_rtt: Option<Duration>,
+    /// Smoothed round trip, if measured.
+    pub smoothed_rtt: Option<Duration>,
     /// alpha, the interval between TACKs.
     pub ack_interval: Duration,
     /// Largest packet, bytes.
     pub mss: u64,
+}
+
+impl Path {
+    /// Whether the round trip is a quarter above its minimum: packets queue.
+    fn has_queue(&self) -> bool {
+        match (self.min_rtt, self.smoothed_rtt) {
+            (Some(min_rtt), Some(smoothed)) => smoothed > min_rtt + min_rtt / 4,
+            _ => false,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -145,13 +157,16 @@ impl Bbr {
                 self.round_ends_at = feedback.delivered;
             }
             let rate = believed(&sample, feedback.reported);
-            // An application-limited sample can only show that the path is
-            // faster than was known.
-            if !sample.app_limited || rate > self.bandwidth() {
+            // A span below the round trip has caught acknowledgements that came
+            // together. An application-limited sample can only show that the
+            // path is faster than was known.
+            let spans_round_trip = path.min_rtt.is_none_or(|rtt| sample.interval >= rtt);
+            if spans_round_trip && (!sample.app_limited || rate > self.bandwidth()) {
                 self.bandwidth.update(self.round, rate);
             }
             if round_ended {
-                self.full_pipe.on_round(self.bandwidth(), sample.app_limited);
+                let queue = path.has_queue();
+                self.full_pipe.on_round(self.bandwidth(), sample.app_limited, queue);
             }
         }
         self.change_state(now, feedback, path);
@@ -160,16 +175,10 @@ impl Bbr {
     /// How fast to send.
     pub fn pacing_rate(&self, path: &Path) -> Bandwidth {
         let bandwidth = self.bandwidth();
-        if bandwidth == Bandwidth::ZERO {
-            let rtt = path.min_rtt.unwrap_or(ASSUMED_RTT);
-            let window = INITIAL_WINDOW_PACKETS * path.mss;
-            let rate = Bandwidth::from_delta(window, rtt.max(Duration::from_millis(1)));
-            return rate.unwrap_or_default().scaled(startup::GAIN);
-        }
         // max(gain * BWmax, MSS * f_tack): one packet for each TACK at least.
         let least = Bandwidth::from_delta(path.mss, path.ack_interval).unwrap_or_default();
         match self.state {
-            State::Startup => bandwidth.scaled(startup::GAIN),
+            State::Startup => bandwidth.max(initial_rate(path)).scaled(startup::GAIN),
             State::Drain => bandwidth.scaled(drain::GAIN).max(least.min(bandwidth)),
             State::ProbeBw(probe) => bandwidth.scaled(probe.gain()).max(least.min(bandwidth)),
             State::ProbeRtt(_) => least.min(bandwidth),
@@ -185,7 +194,7 @@ impl Bbr {
         let held = self.bandwidth().bytes_in(path.ack_interval);
         match self.state {
             State::Startup => {
-                let cap = (bdp as f64 * startup::GAIN) as u64 + held;
+                let cap = (bdp as f64 * startup::INFLIGHT_GAIN) as u64 + held;
                 cap.max(INITIAL_WINDOW_PACKETS * path.mss)
             }
             State::Drain | State::ProbeBw(_) => (2 * bdp + held).max(least),
@@ -219,6 +228,13 @@ impl Bbr {
     }
 }
 
+/// The initial window in a round trip: the rate to begin with, and Startup's
+/// least. Its first samples are those of single packets and far too low.
+fn initial_rate(path: &Path) -> Bandwidth {
+    let rtt = path.min_rtt.unwrap_or(ASSUMED_RTT).max(Duration::from_millis(1));
+    Bandwidth::from_delta(INITIAL_WINDOW_PACKETS * path.mss, rtt).unwrap_or_default()
+}
+
 /// The receiver's rate, as far as the sender's own record supports it.
 fn believed(sample: &super::RateSample, reported: Option<Bandwidth>) -> Bandwidth {
     match reported {
@@ -235,6 +251,7 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
     const PATH: Path = Path {
         min_rtt: Some(Duration::from_millis(40)),
+        smoothed_rtt: Some(Duration::from_millis(40)),
         ack_interval: Duration::from_millis(10),
         mss: 1250,
     };
@@ -257,6 +274,7 @@ mod tests {
         let sample = RateSample {
             rate: rate(bandwidth),
             send_rate: None,
+            interval: 40 * MS,
             app_limited: false,
             prior_delivered,
         };
@@ -312,6 +330,7 @@ mod tests {
         let sample = RateSample {
             rate: rate(6_250_000),
             send_rate: None,
+            interval: 40 * MS,
             app_limited: false,
             prior_delivered: delivered,
         };
@@ -336,6 +355,7 @@ mod tests {
             let sample = RateSample {
                 rate: rate(1000),
                 send_rate: None,
+                interval: 40 * MS,
                 app_limited: true,
                 prior_delivered: delivered + i * 40,
             };

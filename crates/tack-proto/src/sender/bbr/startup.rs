@@ -5,11 +5,19 @@ use crate::bandwidth::Bandwidth;
 /// Gain that doubles the delivery rate each round: 2/ln 2.
 pub const GAIN: f64 = 2.885;
 
+/// What may be in flight, in BDPs, beside what waits for its TACK: twice the
+/// path lets the rate double, and leaves a queue of one BDP at the most.
+pub const INFLIGHT_GAIN: f64 = 2.0;
+
 /// Growth that counts as growth.
 const GROWTH: f64 = 1.25;
 
 /// Rounds without growth after which the pipe is full.
 const PATIENCE: u32 = 3;
+
+/// Rounds without growth that suffice where a queue has built up: delay shows
+/// what loss cannot, because a lossy path loses at any rate.
+const PATIENCE_WITH_QUEUE: u32 = 1;
 
 /// Notices when the pipe is full.
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,8 +28,9 @@ pub struct FullPipe {
 }
 
 impl FullPipe {
-    /// A round has ended with this bandwidth estimate.
-    pub fn on_round(&mut self, bandwidth: Bandwidth, app_limited: bool) {
+    /// A round has ended with this bandwidth estimate; `queue` if the round trip
+    /// has grown since.
+    pub fn on_round(&mut self, bandwidth: Bandwidth, app_limited: bool, queue: bool) {
         if self.full || app_limited {
             return;
         }
@@ -31,7 +40,7 @@ impl FullPipe {
             return;
         }
         self.rounds += 1;
-        self.full = self.rounds >= PATIENCE;
+        self.full = self.rounds >= if queue { PATIENCE_WITH_QUEUE } else { PATIENCE };
     }
 
     /// Whether the pipe is full.
@@ -48,10 +57,20 @@ mod tests {
     fn three_rounds_without_growth_end_startup() {
         let mut pipe = FullPipe::default();
         for rate in [10, 20, 40, 80, 90, 90] {
-            pipe.on_round(Bandwidth::from_bytes_per_second(rate), false);
+            pipe.on_round(Bandwidth::from_bytes_per_second(rate), false, false);
             assert!(!pipe.is_full());
         }
-        pipe.on_round(Bandwidth::from_bytes_per_second(91), false);
+        pipe.on_round(Bandwidth::from_bytes_per_second(91), false, false);
+        assert!(pipe.is_full());
+    }
+
+    #[test]
+    fn a_queue_without_growth_ends_it_after_one_round() {
+        let mut pipe = FullPipe::default();
+        pipe.on_round(Bandwidth::from_bytes_per_second(80), false, false);
+        pipe.on_round(Bandwidth::from_bytes_per_second(160), false, true);
+        assert!(!pipe.is_full(), "it still grows");
+        pipe.on_round(Bandwidth::from_bytes_per_second(170), false, true);
         assert!(pipe.is_full());
     }
 
@@ -59,7 +78,7 @@ mod tests {
     fn a_pause_of_the_application_is_not_a_full_pipe() {
         let mut pipe = FullPipe::default();
         for _ in 0..10 {
-            pipe.on_round(Bandwidth::from_bytes_per_second(10), true);
+            pipe.on_round(Bandwidth::from_bytes_per_second(10), true, true);
         }
         assert!(!pipe.is_full());
     }

@@ -1,0 +1,211 @@
+//! The command line.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::demo::DemoArgs;
+use crate::error::Error;
+use crate::exit;
+use crate::session::{Fingerprint, Trust};
+use crate::target::Target;
+use crate::token;
+use crate::units::parse_rate;
+
+const EXAMPLES: &str = "\
+Examples:
+  tack serve ~/outbox                      share a directory; prints what to type elsewhere
+  tack get host:4433/video.mkv .           fetch a file; run again to resume
+  tack send photos notes.txt host:4433/    send a directory and a file
+  tack demo                                see what TACK does on an emulated link
+
+The token that tack serve prints is read from the variable TACK_TOKEN, or given with --token-file
+or --token. --fingerprint says which certificate the server must have.
+";
+
+/// Moves files over QUIC with TACK: fewer acknowledgements, made for Wi-Fi, satellite and long
+/// paths. Every file is verified end to end and interrupted transfers resume.
+#[derive(Debug, Parser)]
+#[command(name = "tack", version, after_help = format!("{EXAMPLES}\n{}", exit::TABLE))]
+#[command(arg_required_else_help = true)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Shares a directory
+    ///
+    /// Symbolic links inside DIR are not followed. Prints the certificate's fingerprint and an
+    /// access token that clients need.
+    Serve(ServeArgs),
+    /// Fetches a file or a directory
+    Get(GetArgs),
+    /// Sends files and directories
+    Send(SendArgs),
+    /// Shows plain QUIC and TACK side by side over an emulated link
+    Demo(DemoArgs),
+}
+
+/// What acknowledges the data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Profile {
+    /// TACK
+    #[default]
+    Default,
+    /// Plain QUIC, for comparison
+    Off,
+}
+
+impl Profile {
+    /// As on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Default => "default",
+            Self::Off => "off",
+        }
+    }
+}
+
+impl From<Profile> for tacklib::Profile {
+    fn from(profile: Profile) -> Self {
+        match profile {
+            Profile::Default => Self::Default,
+            Profile::Off => Self::Off,
+        }
+    }
+}
+
+/// Arguments of `tack serve`.
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    /// Directory to share
+    pub dir: PathBuf,
+    /// Address and UDP port to listen on; port 0 lets the system choose
+    #[arg(long, value_name = "ADDR:PORT", default_value = "0.0.0.0:4433")]
+    pub listen: SocketAddr,
+    /// Lets clients fetch, but not send
+    #[arg(long)]
+    pub read_only: bool,
+    /// Keeps the access token in FILE; created if it does not exist
+    #[arg(long, value_name = "FILE", conflicts_with = "no_token")]
+    pub token_file: Option<PathBuf>,
+    /// Lets in everybody who can reach the port
+    #[arg(long)]
+    pub no_token: bool,
+    /// Certificate chain to use instead of the self-signed one
+    #[arg(long, value_name = "PEM", requires = "key")]
+    pub cert: Option<PathBuf>,
+    /// Private key of that certificate
+    #[arg(long, value_name = "PEM", requires = "cert")]
+    pub key: Option<PathBuf>,
+    /// Where the self-signed certificate is kept [default: tack in the user's data directory]
+    #[arg(long, value_name = "DIR", conflicts_with = "cert")]
+    pub identity: Option<PathBuf>,
+    /// Writes received files no faster than this, each: bytes per second, such as 10M
+    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
+    pub write_limit: Option<u64>,
+    /// What acknowledges the data
+    #[arg(long, value_enum, default_value_t)]
+    pub profile: Profile,
+    /// Prints events as JSON, one a line
+    #[arg(long)]
+    pub json: bool,
+    /// Prints errors only, after what clients need to connect
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// Arguments of `tack get`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+DEST is the file to write, or a directory to write it into. For a directory on the server, DEST is \
+the directory that its content goes into. By default the name on the server is used, in the \
+current directory. An existing file is replaced only once the new one is verified.")]
+pub struct GetArgs {
+    /// What to fetch: HOST:PORT[/PATH]
+    #[arg(value_name = "HOST:PORT[/PATH]")]
+    pub source: Target,
+    /// Where to put it
+    pub dest: Option<PathBuf>,
+    /// Writes each file no faster than this: bytes per second, such as 10M
+    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
+    pub write_limit: Option<u64>,
+    /// How to connect and what to show.
+    #[command(flatten)]
+    pub client: ClientArgs,
+}
+
+/// Arguments of `tack send`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+PATH is the directory on the server that everything goes into, under its own name. For a single \
+file without a slash at the end of PATH it is the file's new name, unless the server has a \
+directory of that name. Symbolic links and special files inside directories are left out.")]
+pub struct SendArgs {
+    /// Files and directories to send
+    #[arg(required = true, value_name = "FILE|DIR")]
+    pub sources: Vec<PathBuf>,
+    /// Where to: HOST:PORT[/PATH]
+    #[arg(value_name = "HOST:PORT[/PATH]")]
+    pub dest: Target,
+    /// How to connect and what to show.
+    #[command(flatten)]
+    pub client: ClientArgs,
+}
+
+/// Arguments of both `tack get` and `tack send`.
+#[derive(Debug, Args)]
+pub struct ClientArgs {
+    /// Access token; other users of this machine can see it, unlike with the variable TACK_TOKEN
+    #[arg(long, value_name = "TOKEN", conflicts_with = "token_file")]
+    pub token: Option<String>,
+    /// File that holds the access token
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// SHA-256 fingerprint that the server's certificate must have
+    #[arg(long, value_name = "SHA256", conflicts_with_all = ["ca", "insecure"])]
+    pub fingerprint: Option<Fingerprint>,
+    /// Certificate authorities to trust, instead of the system's
+    #[arg(long, value_name = "PEM", conflicts_with = "insecure")]
+    pub ca: Option<PathBuf>,
+    /// Sends the token to whoever answers
+    #[arg(long)]
+    pub insecure: bool,
+    /// What acknowledges the data
+    #[arg(long, value_enum, default_value_t)]
+    pub profile: Profile,
+    /// Files to transfer at the same time
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=16))]
+    pub parallel: u8,
+    /// Prints a summary as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Prints errors only
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+impl ClientArgs {
+    /// How to tell the right server from others.
+    pub fn trust(&self) -> Trust {
+        match (self.fingerprint, self.insecure) {
+            (Some(fingerprint), _) => Trust::Pinned(fingerprint),
+            (None, true) => Trust::Anything,
+            (None, false) => Trust::Authorities(self.ca.clone()),
+        }
+    }
+
+    /// The access token, if the user gave one.
+    pub fn token(&self) -> Result<Option<String>, Error> {
+        match (&self.token, &self.token_file) {
+            (Some(token), _) => Ok(Some(token.clone())),
+            (None, Some(file)) => token::read(file).map(Some),
+            (None, None) => Ok(std::env::var(token::VARIABLE).ok()),
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! Runs the transfers of one command, a few at a time.
+
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, SyncSender, TryRecvError};
+use std::time::{Duration, Instant};
+
+use super::print_json;
+use crate::cli::ClientArgs;
+use crate::error::Error;
+use crate::exit::Exit;
+use crate::progress::Display;
+use crate::quic::CloseCode;
+use crate::session::{ConnectOptions, Link, Mailbox, Notify, Outcome, Progress};
+use crate::summary::Summary;
+use crate::target::Target;
+use crate::transfer::TransferError;
+
+/// Jobs that may wait: enough to keep all streams busy, few enough for the largest trees.
+const QUEUE: usize = 64;
+/// How often to look at the progress.
+const TURN: Duration = Duration::from_millis(200);
+/// How long to let the server close its streams once everything is done.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// What a worker does with its stream. No outcome: nothing worth counting.
+type Work = Box<dyn FnOnce(&Mailbox) -> Result<Option<Outcome>, TransferError> + Send>;
+
+/// One request.
+pub(super) struct Job {
+    /// What the user calls it.
+    pub(super) name: String,
+    pub(super) work: Work,
+}
+
+/// Transfers wait for each other, inquiries for nothing: transfers may come from them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Transfer,
+    Inquiry,
+}
+
+/// What workers and producers have to tell.
+pub(super) enum Report {
+    /// A job has ended.
+    Done { name: String, kind: Kind, result: Result<Option<Outcome>, TransferError> },
+    /// Something was left out; with an exit code if it is an error.
+    Skipped(String, Option<Exit>),
+}
+
+/// Where producers put jobs.
+#[derive(Clone)]
+pub(super) struct Producer {
+    jobs: SyncSender<Job>,
+    reports: mpsc::Sender<Report>,
+    notify: Notify,
+    /// Totals to add expected sizes to.
+    pub(super) progress: Arc<Progress>,
+}
+
+impl Producer {
+    /// Queues a job; false if nobody works any more.
+    pub(super) fn submit(&self, job: Job) -> bool {
+        let taken = self.jobs.send(job).is_ok();
+        (self.notify)();
+        taken
+    }
+
+    /// Says that something is left out.
+    pub(super) fn skip(&self, name: &str, reason: &str, exit: Option<Exit>) {
+        let text = format!("{name}: skipped, {reason}");
+        // Nobody listens any more: then nobody needs to know.
+        let _ = self.reports.send(Report::Skipped(text, exit));
+    }
+}
+
+/// A command that transfers files over one connection.
+pub(super) struct Run<'a> {
+    args: &'a ClientArgs,
+    start: Instant,
+    pub(super) link: Link,
+    pub(super) progress: Arc<Progress>,
+    display: Display,
+    summary: Summary,
+    reports: Receiver<Report>,
+    report: mpsc::Sender<Report>,
+    transfers: usize,
+    inquiries: usize,
+}
+
+/// Runs a command from connecting to the summary. `produce` starts whatever queues the jobs.
+pub(super) fn run(
+    command: &'static str,
+    target: &Target,
+    args: &ClientArgs,
+    produce: impl FnOnce(&mut Run<'_>, Producer) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let start = Instant::now();
+    let connected = args.token().and_then(|token| {
+        let (trust, profile) = (args.trust(), args.profile.into());
+        Link::connect(target, ConnectOptions { trust, token, profile, key_log: None })
+    });
+    let mut summary = Summary::new(command, args.profile.name());
+    let link = match connected {
+        Ok(link) => link,
+        Err(error) => {
+            let result = summary.conclude(start.elapsed().as_secs_f64(), 0, Err(error));
+            if args.json {
+                print_json(&summary)?;
+            }
+            return result;
+        }
+    };
+    let (report, reports) = mpsc::channel();
+    let run = Run {
+        args,
+        start,
+        link,
+        progress: Arc::default(),
+        display: Display::new(args.quiet),
+        summary,
+        reports,
+        report,
+        transfers: 0,
+        inquiries: 0,
+    };
+    run.all(produce)
+}
+
+impl Run<'_> {
+    /// Opens a stream, waiting until the server allows one.
+    pub(super) fn open(&mut self) -> Result<Mailbox, Error> {
+        loop {
+            if let Some(mailbox) = self.link.open()? {
+                return Ok(mailbox);
+            }
+            self.link.turn(TURN)?;
+        }
+    }
+
+    /// Runs the connection until `wanted` arrives.
+    pub(super) fn wait_for<T>(&mut self, wanted: &Receiver<T>) -> Result<Option<T>, Error> {
+        loop {
+            match wanted.try_recv() {
+                Ok(value) => return Ok(Some(value)),
+                Err(TryRecvError::Disconnected) => return Ok(None),
+                Err(TryRecvError::Empty) => self.link.turn(TURN)?,
+            }
+        }
+    }
+
+    /// Runs a job beside the transfers.
+    pub(super) fn spawn_inquiry(&mut self, mailbox: Mailbox, job: Job) {
+        self.spawn(mailbox, job, Kind::Inquiry);
+    }
+
+    fn spawn(&mut self, mailbox: Mailbox, job: Job, kind: Kind) {
+        let (report, notify) = (self.report.clone(), self.link.notify());
+        *self.running(kind) += 1;
+        std::thread::spawn(move || {
+            let result = (job.work)(&mailbox);
+            if let Err(error) = &result {
+                mailbox.fail(error);
+            }
+            drop(mailbox);
+            // Fails only if the command has ended.
+            let _ = report.send(Report::Done { name: job.name, kind, result });
+            notify();
+        });
+    }
+
+    fn running(&mut self, kind: Kind) -> &mut usize {
+        match kind {
+            Kind::Transfer => &mut self.transfers,
+            Kind::Inquiry => &mut self.inquiries,
+        }
+    }
+
+    fn all(
+        mut self,
+        produce: impl FnOnce(&mut Self, Producer) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let (sender, jobs) = mpsc::sync_channel(QUEUE);
+        let producer = Producer {
+            jobs: sender,
+            reports: self.report.clone(),
+            notify: self.link.notify(),
+            progress: Arc::clone(&self.progress),
+        };
+        let ended = produce(&mut self, producer).and_then(|()| self.work(&jobs));
+        while let Ok(report) = self.reports.try_recv() {
+            self.take(report);
+        }
+        self.link.close(CloseCode::Done, "done");
+        self.display.finish();
+        self.summary.transport = self.link.transport();
+        let seconds = self.start.elapsed().as_secs_f64();
+        let result = self.summary.conclude(seconds, self.progress.moved(), ended);
+        if self.summary.files > 0 {
+            self.display.note(&self.summary.line());
+        }
+        if self.args.json {
+            print_json(&self.summary)?;
+        }
+        result
+    }
+
+    fn work(&mut self, jobs: &Receiver<Job>) -> Result<(), Error> {
+        let mut more = true;
+        while more || self.transfers + self.inquiries > 0 {
+            while let Ok(report) = self.reports.try_recv() {
+                self.take(report);
+            }
+            while more && self.transfers < usize::from(self.args.parallel) {
+                match jobs.try_recv() {
+                    Ok(job) => {
+                        let mailbox = self.open()?;
+                        self.spawn(mailbox, job, Kind::Transfer);
+                    }
+                    Err(TryRecvError::Empty) => break,
+                    Err(TryRecvError::Disconnected) => more = false,
+                }
+            }
+            self.link.turn(TURN)?;
+            self.display.update(&self.progress);
+        }
+        // The last answers of ours are on their way until the server has closed its streams.
+        let deadline = Instant::now() + FAREWELL;
+        while !self.link.is_quiet() && Instant::now() < deadline {
+            self.link.turn(TURN)?;
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, report: Report) {
+        match report {
+            Report::Done { name, kind, result } => {
+                *self.running(kind) -= 1;
+                match result {
+                    Ok(None) => {}
+                    Ok(Some(outcome)) => self.summary.add_file(name, &outcome),
+                    Err(error) => {
+                        let text = format!("{name}: {error}");
+                        self.display.problem(&text);
+                        self.summary.add_failure(text, &error);
+                    }
+                }
+            }
+            Report::Skipped(text, Some(exit)) => {
+                self.display.problem(&text);
+                self.summary.add_problem(text, exit);
+            }
+            Report::Skipped(text, None) => {
+                self.display.note(&text);
+                self.summary.skipped += 1;
+            }
+        }
+    }
+}

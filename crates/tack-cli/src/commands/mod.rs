@@ -1,0 +1,40 @@
+//! What the command line offers.
+
+mod get;
+mod jobs;
+mod send;
+mod serve;
+
+use crate::cli::{Cli, Command};
+use crate::error::Error;
+use crate::exit::Exit;
+use crate::progress;
+
+pub use get::get;
+pub use send::send;
+pub use serve::serve;
+
+/// Runs the command and reports its error on standard error.
+pub fn run(cli: Cli) -> Exit {
+    let result = match cli.command {
+        Command::Serve(args) => serve(&args),
+        Command::Get(args) => get(&args),
+        Command::Send(args) => send(&args),
+        Command::Demo(args) => crate::demo::run(&args),
+    };
+    match result {
+        Ok(()) => Exit::Ok,
+        Err(error) => {
+            progress::print(&error.to_string());
+            error.exit()
+        }
+    }
+}
+
+/// Prints a value as one line of JSON on standard output.
+fn print_json(value: &impl serde::Serialize) -> Result<(), Error> {
+    use std::io::Write;
+    let text = serde_json::to_string(value).unwrap_or_default();
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{text}").and_then(|()| out.flush()).map_err(Error::local("standard output"))
+}

@@ -1,0 +1,147 @@
+//! Errors that end a command.
+
+use std::path::PathBuf;
+
+use crate::exit::Exit;
+use crate::transfer::{FailCode, TransferError};
+
+/// Why a command failed, and what to do about it.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The command line makes no sense.
+    #[error("{0}")]
+    Usage(String),
+    /// Nobody answers.
+    #[error(
+        "no answer from {target} within {seconds} s; check the address, that tack serve runs \
+         there, and that UDP is let through"
+    )]
+    NoAnswer {
+        /// As given by the user.
+        target: String,
+        /// How long it was tried.
+        seconds: u64,
+    },
+    /// The host is unknown.
+    #[error("{target}: {reason}")]
+    Resolve {
+        /// As given by the user.
+        target: String,
+        /// What the system says.
+        reason: String,
+    },
+    /// The connection ended before the work was done.
+    #[error("lost the connection to {target} ({reason}); run the same command again to resume")]
+    ConnectionLost {
+        /// As given by the user.
+        target: String,
+        /// What ended it.
+        reason: String,
+    },
+    /// The peer speaks another protocol.
+    #[error("{0} does not speak tack's file transfer protocol, or another version of it")]
+    NotTack(String),
+    /// The certificate is not the expected one.
+    #[error(
+        "the server's certificate has the fingerprint\n  {actual}\nbut the expected one is\n  \
+         {expected}\nEither the server has a new certificate (ask its owner) or somebody is in \
+         between. The access token was not sent"
+    )]
+    WrongFingerprint {
+        /// As pinned by the user.
+        expected: String,
+        /// As presented by the server.
+        actual: String,
+    },
+    /// The certificate was not issued by a trusted authority for this host.
+    #[error(
+        "the server's certificate is not trusted ({0}); pass --fingerprint with what tack serve \
+         printed, or --ca with the authority's certificate. The access token was not sent"
+    )]
+    Untrusted(String),
+    /// The token is missing or wrong.
+    #[error(
+        "the server refused the access token; pass the one that tack serve printed with --token, \
+         --token-file or the variable TACK_TOKEN"
+    )]
+    WrongToken,
+    /// The server does not take more connections.
+    #[error("the server has too many connections; try again later")]
+    ServerBusy,
+    /// A file of this machine can't be used.
+    #[error("{}: {cause}", .path.display())]
+    Local {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        cause: std::io::Error,
+    },
+    /// A transfer failed.
+    #[error(transparent)]
+    Transfer(#[from] TransferError),
+    /// Some files were not transferred; each has been reported.
+    #[error("not everything was transferred: {count} failed, each is named above")]
+    Incomplete {
+        /// How many.
+        count: u64,
+        /// The exit code of the first failure.
+        exit: Exit,
+    },
+    /// The certificate could not be made.
+    #[error("making a certificate failed: {0}")]
+    Certificate(String),
+    /// The socket can't be used.
+    #[error("{0}")]
+    Endpoint(#[from] tack_endpoint::Error),
+    /// quiche refuses a configuration.
+    #[error("QUIC: {0}")]
+    Quic(#[from] quiche::Error),
+}
+
+impl Error {
+    /// An error of using the file or directory at `path`.
+    pub fn local(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.into();
+        move |cause| Self::Local { path, cause }
+    }
+
+    /// The exit code for this error.
+    pub fn exit(&self) -> Exit {
+        match self {
+            Self::Usage(_) => Exit::Usage,
+            Self::NoAnswer { .. }
+            | Self::Resolve { .. }
+            | Self::ConnectionLost { .. }
+            | Self::NotTack(_)
+            | Self::ServerBusy
+            | Self::Endpoint(_) => Exit::Connection,
+            Self::WrongFingerprint { .. } | Self::Untrusted(_) | Self::WrongToken => {
+                Exit::Refused
+            }
+            Self::Local { .. } => Exit::LocalIo,
+            Self::Transfer(e) => exit_of(e),
+            Self::Incomplete { exit, .. } => *exit,
+            Self::Certificate(_) | Self::Quic(_) => Exit::Internal,
+        }
+    }
+}
+
+/// The exit code for a failed transfer.
+pub fn exit_of(error: &TransferError) -> Exit {
+    match error {
+        TransferError::Remote(fail) => match fail.code {
+            FailCode::Refused => Exit::Refused,
+            FailCode::Verification => Exit::Verification,
+            _ => Exit::Remote,
+        },
+        TransferError::Local { .. }
+        | TransferError::Root(_)
+        | TransferError::SourceChanged(_)
+        | TransferError::Name(_)
+        | TransferError::Busy => Exit::LocalIo,
+        TransferError::ReadOnly => Exit::Refused,
+        TransferError::Verification => Exit::Verification,
+        TransferError::Protocol(_) | TransferError::Wire(_) => Exit::Remote,
+        TransferError::Disconnected => Exit::Connection,
+    }
+}

@@ -1,0 +1,133 @@
+//! The server's certificate and key.
+//!
+//! Unless the user brings a certificate, the server makes one that it signs itself and keeps it
+//! in one file, so that its fingerprint stays the same over restarts. The file is written under
+//! another name first: two servers that start at the same time end up with the same identity.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::error::Error;
+use crate::session::Fingerprint;
+
+const FILE: &str = "identity.pem";
+const COMMON_NAME: &str = "tack";
+
+/// Where a certificate and its key are, and the certificate's fingerprint.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// PEM file with the certificate.
+    pub certificate: PathBuf,
+    /// PEM file with the private key.
+    pub key: PathBuf,
+    /// The certificate's SHA-256.
+    pub fingerprint: Fingerprint,
+}
+
+impl Identity {
+    /// Uses the user's own files.
+    pub fn from_files(certificate: &Path, key: &Path) -> Result<Self, Error> {
+        let pem = fs::read(certificate).map_err(Error::local(certificate))?;
+        let fingerprint = Fingerprint::of_pem(&pem)?;
+        Ok(Self { certificate: certificate.to_owned(), key: key.to_owned(), fingerprint })
+    }
+
+    /// Uses the identity kept in `directory`; makes one if there is none.
+    pub fn in_directory(directory: &Path) -> Result<Self, Error> {
+        let path = directory.join(FILE);
+        if !path.exists() {
+            fs::DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(directory)
+                .map_err(Error::local(directory))?;
+            create(directory, &path)?;
+        }
+        Self::from_files(&path, &path)
+    }
+
+    /// A key for stateless reset tokens that is the same as long as the private key is.
+    pub fn reset_key(&self) -> Result<[u8; 32], Error> {
+        let key = fs::read(&self.key).map_err(Error::local(&self.key))?;
+        Ok(blake3::derive_key("tack-cli 2026 stateless reset key", &key))
+    }
+}
+
+/// The directory for state of this user, after the XDG base directory specification.
+pub fn default_directory() -> Result<PathBuf, Error> {
+    let absolute = |name: &str| {
+        std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute())
+    };
+    absolute("XDG_DATA_HOME")
+        .or_else(|| absolute("HOME").map(|home| home.join(".local/share")))
+        .map(|data| data.join("tack"))
+        .ok_or_else(|| {
+            Error::Usage(
+                "neither XDG_DATA_HOME nor HOME is set; pass --identity DIR".to_owned(),
+            )
+        })
+}
+
+fn create(directory: &Path, path: &Path) -> Result<(), Error> {
+    let failed = |e: rcgen::Error| Error::Certificate(e.to_string());
+    let key = rcgen::KeyPair::generate().map_err(failed)?;
+    let mut params =
+        rcgen::CertificateParams::new(vec!["localhost".to_owned()]).map_err(failed)?;
+    params.distinguished_name.push(rcgen::DnType::CommonName, COMMON_NAME);
+    let certificate = params.self_signed(&key).map_err(failed)?;
+
+    let draft = directory.join(format!(".{FILE}.{}", std::process::id()));
+    let write = || -> io::Result<()> {
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&draft)?;
+        file.write_all(certificate.pem().as_bytes())?;
+        file.write_all(key.serialize_pem().as_bytes())?;
+        file.sync_all()?;
+        // Unlike a rename, this does not replace what another process was faster to make.
+        match fs::hard_link(&draft, path) {
+            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => Err(e),
+            _ => Ok(()),
+        }
+    };
+    let written = write().map_err(Error::local(path));
+    // Left behind, it would only waste space.
+    let _ = fs::remove_file(&draft);
+    written
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt;
+
+    use super::*;
+
+    #[test]
+    fn an_identity_is_made_once_and_kept_private() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = dir.path().join("a/b");
+        let first = Identity::in_directory(&state).unwrap();
+        let second = Identity::in_directory(&state).unwrap();
+        assert_eq!(first.fingerprint, second.fingerprint);
+        assert_eq!(first.reset_key().unwrap(), second.reset_key().unwrap());
+        assert_eq!(first.key.metadata().unwrap().mode() & 0o777, 0o600);
+        assert_eq!(state.metadata().unwrap().mode() & 0o777, 0o700);
+        assert_eq!(fs::read_dir(&state).unwrap().count(), 1);
+        let other = Identity::in_directory(&dir.path().join("c")).unwrap();
+        assert_ne!(other.fingerprint, first.fingerprint);
+        assert_ne!(other.reset_key().unwrap(), first.reset_key().unwrap());
+    }
+
+    #[test]
+    fn the_identity_works_as_a_server_configuration() {
+        let dir = tempfile::tempdir().unwrap();
+        let identity = Identity::in_directory(dir.path()).unwrap();
+        let profile = tacklib::Profile::Off;
+        crate::quic::server_config(profile, &identity.certificate, &identity.key).unwrap();
+    }
+}

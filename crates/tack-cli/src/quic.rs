@@ -1,0 +1,106 @@
+//! The QUIC configuration of both ends, in one place.
+
+use std::path::Path;
+
+use crate::error::Error;
+
+/// The application protocol.
+pub const ALPN: &[u8] = b"tack-file/1";
+/// A connection on which nothing arrives for this long is given up, in milliseconds.
+pub const IDLE_TIMEOUT_MS: u64 = 30_000;
+/// Largest UDP payload: fits every path that can carry QUIC inside common tunnels.
+pub const UDP_PAYLOAD: usize = 1350;
+/// Most bytes of a connection that may wait to be read.
+pub const CONNECTION_WINDOW: u64 = 16 << 20;
+/// Most bytes of one stream that may wait to be read.
+pub const STREAM_WINDOW: u64 = 8 << 20;
+/// Requests that a client may have open at once.
+pub const MAX_STREAMS: u64 = 32;
+
+/// Why a connection is closed, as the application error code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CloseCode {
+    /// Nothing is left to do.
+    Done = 0,
+    /// The access token is missing or wrong.
+    WrongToken = 1,
+    /// The peer broke the protocol.
+    Protocol = 2,
+    /// Too many connections.
+    Busy = 3,
+    /// The connection was silent while another one wanted to send the same file.
+    Superseded = 4,
+    /// The client does not trust the server.
+    Untrusted = 5,
+}
+
+/// How a client decides whether the server's certificate is good during the handshake.
+#[derive(Clone, Copy, Debug)]
+pub enum Verify<'a> {
+    /// By the certificate authorities of the system, or of this PEM file.
+    Authorities(Option<&'a Path>),
+    /// Not at all: the fingerprint is compared afterwards, or nothing is.
+    Later,
+}
+
+/// The configuration of a client.
+pub fn client_config(
+    profile: tacklib::Profile,
+    verify: Verify<'_>,
+) -> Result<tacklib::Config, Error> {
+    let mut config = base_config(profile)?;
+    match verify {
+        Verify::Later => config.verify_peer(false),
+        Verify::Authorities(file) => {
+            config.verify_peer(true);
+            if let Some(file) = file {
+                config.load_verify_locations_from_file(&text(file)?).map_err(|_| {
+                    Error::Usage(format!("{}: not a file of certificates", file.display()))
+                })?;
+            }
+        }
+    }
+    Ok(config)
+}
+
+/// The configuration of a server with its certificate and private key, both PEM.
+pub fn server_config(
+    profile: tacklib::Profile,
+    certificate: &Path,
+    key: &Path,
+) -> Result<tacklib::Config, Error> {
+    let mut config = base_config(profile)?;
+    config.load_cert_chain_from_pem_file(&text(certificate)?).map_err(|_| {
+        Error::Usage(format!("{}: not a certificate in PEM format", certificate.display()))
+    })?;
+    config.load_priv_key_from_pem_file(&text(key)?).map_err(|_| {
+        Error::Usage(format!(
+            "{}: not a private key in PEM format, or not the certificate's",
+            key.display()
+        ))
+    })?;
+    config.set_initial_max_streams_bidi(MAX_STREAMS);
+    Ok(config)
+}
+
+fn base_config(profile: tacklib::Profile) -> Result<tacklib::Config, Error> {
+    let mut config = tacklib::Config::new(quiche::PROTOCOL_VERSION)?;
+    config.set_profile(profile);
+    config.set_application_protos(&[ALPN])?;
+    config.set_max_idle_timeout(IDLE_TIMEOUT_MS);
+    config.set_max_recv_udp_payload_size(UDP_PAYLOAD);
+    config.set_max_send_udp_payload_size(UDP_PAYLOAD);
+    config.set_initial_max_data(CONNECTION_WINDOW);
+    config.set_max_connection_window(CONNECTION_WINDOW);
+    config.set_initial_max_stream_data_bidi_local(STREAM_WINDOW);
+    config.set_initial_max_stream_data_bidi_remote(STREAM_WINDOW);
+    config.set_max_stream_window(STREAM_WINDOW);
+    config.discover_pmtu(false);
+    Ok(config)
+}
+
+fn text(path: &Path) -> Result<String, Error> {
+    path.to_str().map(str::to_owned).ok_or_else(|| {
+        Error::Usage(format!("{}: the path must be valid UTF-8", path.display()))
+    })
+}

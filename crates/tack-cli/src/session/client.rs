@@ -1,0 +1,300 @@
+//! The asking end: one connection to a server.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use tack_endpoint::{CloseReason, Endpoint, EndpointConfig, Event, Handle};
+
+use super::mailbox::{Mailbox, Notify};
+use super::pump::Pump;
+use super::trust::Trust;
+use crate::error::Error;
+use crate::quic::{self, CloseCode, Verify};
+use crate::target::Target;
+use crate::transfer::{Message, Secret, TransferError};
+
+/// How long to wait for an answer.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Keeps address translators and the server's idle timer satisfied while a disk is busy.
+const KEEP_ALIVE: Duration = Duration::from_secs(8);
+/// Distance between the ids of streams that a client opens.
+const STREAM_STEP: u64 = 4;
+
+// TLS alerts as QUIC error codes (RFC 9001 section 4.8).
+const TLS_ALERT_FIRST: u64 = 0x100;
+const TLS_ALERT_LAST: u64 = 0x1ff;
+const NO_APPLICATION_PROTOCOL: u64 = 0x178;
+
+/// A connection to a server.
+pub struct Link {
+    endpoint: Endpoint,
+    handle: Handle,
+    target: Target,
+    notify: Notify,
+    pumps: HashMap<u64, Pump>,
+    next_stream: u64,
+    kept_alive: Instant,
+    last_seen: Transport,
+}
+
+/// How to connect.
+pub struct ConnectOptions {
+    /// What makes the server's certificate good.
+    pub trust: Trust,
+    /// The access token.
+    pub token: Option<String>,
+    /// Plain QUIC or TACK.
+    pub profile: tacklib::Profile,
+    /// Where TLS secrets of the first attempt to connect go, as lines of the NSS key log format.
+    pub key_log: Option<Box<dyn std::io::Write + Send + Sync>>,
+}
+
+/// What the connection measured.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Transport {
+    /// Packets sent.
+    pub packets_sent: usize,
+    /// Packets received.
+    pub packets_received: usize,
+    /// Packets declared lost.
+    pub packets_lost: usize,
+    /// Bytes sent in QUIC packets.
+    pub bytes_sent: u64,
+    /// Bytes received in QUIC packets.
+    pub bytes_received: u64,
+    /// Bytes of streams that were sent more than once.
+    pub bytes_retransmitted: u64,
+    /// Smoothed round-trip time in milliseconds.
+    pub rtt_ms: f64,
+    /// Smallest round-trip time in milliseconds.
+    pub min_rtt_ms: f64,
+}
+
+impl Link {
+    /// Connects to `target`, makes sure that it is the right server, and says the token.
+    pub fn connect(target: &Target, mut options: ConnectOptions) -> Result<Self, Error> {
+        let mut failure = None;
+        for address in target.resolve()? {
+            match Self::connect_to(target, address, &mut options) {
+                Ok(mut link) => {
+                    link.hello(options.token)?;
+                    return Ok(link);
+                }
+                // The host may have another address that does answer.
+                Err(error @ Error::NoAnswer { .. }) => failure = Some(error),
+                Err(error) => return Err(error),
+            }
+        }
+        Err(failure.unwrap_or_else(|| no_answer(target)))
+    }
+
+    fn connect_to(
+        target: &Target,
+        address: SocketAddr,
+        options: &mut ConnectOptions,
+    ) -> Result<Self, Error> {
+        let trust = &options.trust;
+        let mut config = quic::client_config(options.profile, trust.verify())?;
+        if options.key_log.is_some() {
+            config.log_keys();
+        }
+        let local = match address {
+            SocketAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
+            SocketAddr::V6(_) => IpAddr::from(Ipv6Addr::UNSPECIFIED),
+        };
+        let mut endpoint =
+            Endpoint::client(SocketAddr::new(local, 0), EndpointConfig::default())?;
+        // RFC 6066 section 3: an address is no server name.
+        let name = target.address().is_none().then_some(target.host());
+        let handle = endpoint.connect(address, name, &mut config)?;
+        if let (Some(key_log), Some(connection)) =
+            (options.key_log.take(), endpoint.connection_mut(handle))
+        {
+            connection.set_keylog(key_log);
+        }
+        let waker = endpoint.waker();
+        let mut link = Self {
+            endpoint,
+            handle,
+            target: target.clone(),
+            // Fails only if the endpoint is gone, which needs no notice.
+            notify: Arc::new(move || drop(waker.wake())),
+            pumps: HashMap::new(),
+            next_stream: 0,
+            kept_alive: Instant::now(),
+            last_seen: Transport::default(),
+        };
+        link.await_handshake(matches!(trust.verify(), Verify::Authorities(_)))?;
+        let certificate = link.conn()?.peer_cert().map(<[u8]>::to_vec);
+        if let Err(error) = trust.check(certificate.as_deref(), target.address()) {
+            link.close(CloseCode::Untrusted, "certificate not trusted");
+            return Err(error);
+        }
+        Ok(link)
+    }
+
+    fn await_handshake(&mut self, verifies: bool) -> Result<(), Error> {
+        let deadline = Instant::now() + CONNECT_TIMEOUT;
+        while Instant::now() < deadline {
+            self.endpoint.poll(Some(Duration::from_millis(100)))?;
+            while let Some(event) = self.endpoint.next_event() {
+                match event {
+                    Event::Connected(_) => return Ok(()),
+                    Event::Activity(_) => {}
+                    Event::Closed(_, reason) => {
+                        return Err(self.handshake_error(verifies, &reason));
+                    }
+                }
+            }
+            self.endpoint.flush()?;
+        }
+        Err(no_answer(&self.target))
+    }
+
+    fn handshake_error(&mut self, verifies: bool, reason: &CloseReason) -> Error {
+        let target = self.target.to_string();
+        let Some(conn) = self.endpoint.connection_mut(self.handle) else {
+            return no_answer(&self.target);
+        };
+        let code =
+            |error: &quiche::ConnectionError| (!error.is_app).then_some(error.error_code);
+        let (ours, theirs) =
+            (conn.local_error().and_then(code), conn.peer_error().and_then(code));
+        match (ours, theirs) {
+            (_, Some(NO_APPLICATION_PROTOCOL)) | (Some(NO_APPLICATION_PROTOCOL), _) => {
+                Error::NotTack(target)
+            }
+            (Some(TLS_ALERT_FIRST..=TLS_ALERT_LAST), _) if verifies => {
+                Error::Untrusted(reason.to_string())
+            }
+            (Some(TLS_ALERT_FIRST..=TLS_ALERT_LAST), _) | (_, Some(_)) => {
+                Error::ConnectionLost { target, reason: reason.to_string() }
+            }
+            (_, None) => no_answer(&self.target),
+        }
+    }
+
+    fn hello(&mut self, token: Option<String>) -> Result<(), Error> {
+        let Some(mailbox) = self.open()? else {
+            return Err(Error::NotTack(self.target.to_string()));
+        };
+        mailbox.send(Message::Hello { token: token.map(Secret) })?;
+        Ok(())
+    }
+
+    /// Opens a stream for one request; `None` while the server allows no more.
+    pub fn open(&mut self) -> Result<Option<Mailbox>, Error> {
+        let (stream, notify) = (self.next_stream, Arc::clone(&self.notify));
+        let conn = self.conn()?;
+        if conn.peer_streams_left_bidi() == 0 {
+            return Ok(None);
+        }
+        // A stream has a capacity only once it exists.
+        conn.stream_send(stream, &[], false)?;
+        let (pump, mailbox) = Pump::new(stream, notify);
+        self.next_stream += STREAM_STEP;
+        self.pumps.insert(stream, pump);
+        Ok(Some(mailbox))
+    }
+
+    /// Moves everything that can be moved; waits up to `wait` if there is nothing to do. An
+    /// error means that the connection is over.
+    pub fn turn(&mut self, wait: Duration) -> Result<(), Error> {
+        self.drive_pumps()?;
+        self.endpoint.poll(Some(wait))?;
+        while let Some(event) = self.endpoint.next_event() {
+            if let Event::Closed(_, reason) = event {
+                return Err(self.closed(&reason));
+            }
+        }
+        self.drive_pumps()?;
+        if self.kept_alive.elapsed() > KEEP_ALIVE {
+            self.kept_alive = Instant::now();
+            self.conn()?.send_ack_eliciting()?;
+        }
+        Ok(self.endpoint.flush()?)
+    }
+
+    /// Have all requests been answered to the end?
+    pub fn is_quiet(&self) -> bool {
+        self.pumps.is_empty()
+    }
+
+    /// Tells the driving thread to look at the queues; for other threads.
+    pub fn notify(&self) -> Notify {
+        Arc::clone(&self.notify)
+    }
+
+    /// What the connection measured so far.
+    pub fn transport(&mut self) -> Transport {
+        if let Some(conn) = self.endpoint.connection_mut(self.handle) {
+            let (stats, path) = (conn.stats(), conn.path_stats().next());
+            let ms = |time: Duration| time.as_secs_f64() * 1e3;
+            self.last_seen = Transport {
+                packets_sent: stats.sent,
+                packets_received: stats.recv,
+                packets_lost: stats.lost,
+                bytes_sent: stats.sent_bytes,
+                bytes_received: stats.recv_bytes,
+                bytes_retransmitted: stats.stream_retrans_bytes,
+                rtt_ms: path.as_ref().map_or(0.0, |path| ms(path.rtt)),
+                min_rtt_ms: path.and_then(|path| path.min_rtt).map_or(0.0, ms),
+            };
+        }
+        self.last_seen
+    }
+
+    /// Closes the connection.
+    pub fn close(&mut self, code: CloseCode, reason: &str) {
+        self.transport();
+        self.endpoint.shutdown(code as u64, reason.as_bytes());
+        // If the news does not leave, the server's idle timer finds out.
+        let _ = self.endpoint.flush();
+    }
+
+    /// The connection, for observers that need more than [`transport`](Self::transport).
+    pub fn conn(&mut self) -> Result<&mut tacklib::Connection, Error> {
+        let target = &self.target;
+        self.endpoint.connection_mut(self.handle).ok_or_else(|| Error::ConnectionLost {
+            target: target.to_string(),
+            reason: "it is closed".to_owned(),
+        })
+    }
+
+    fn drive_pumps(&mut self) -> Result<(), Error> {
+        let Some(conn) = self.endpoint.connection_mut(self.handle) else { return Ok(()) };
+        for pump in self.pumps.values_mut() {
+            if let Err(error) = pump.drive(conn) {
+                self.close(CloseCode::Protocol, &error.to_string());
+                return Err(TransferError::Wire(error).into());
+            }
+        }
+        self.pumps.retain(|_, pump| !pump.is_done());
+        Ok(())
+    }
+
+    fn closed(&mut self, reason: &CloseReason) -> Error {
+        self.transport();
+        let known = match reason {
+            CloseReason::Peer { application: true, code, .. } => *code,
+            _ => CloseCode::Done as u64,
+        };
+        if known == CloseCode::WrongToken as u64 {
+            Error::WrongToken
+        } else if known == CloseCode::Busy as u64 {
+            Error::ServerBusy
+        } else {
+            Error::ConnectionLost {
+                target: self.target.to_string(),
+                reason: reason.to_string(),
+            }
+        }
+    }
+}
+
+fn no_answer(target: &Target) -> Error {
+    Error::NoAnswer { target: target.to_string(), seconds: CONNECT_TIMEOUT.as_secs() }
+}

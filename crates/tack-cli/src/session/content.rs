@@ -1,0 +1,151 @@
+//! The exchange of one file's content, from a worker's point of view.
+
+use std::fs::File;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::Mailbox;
+use crate::transfer::{
+    Digest, FileSource, Incoming, Message, Offer, Receiver, Resume, Sender, Step, TransferError,
+};
+
+/// Running totals that other threads may read, in bytes.
+#[derive(Debug, Default)]
+pub struct Progress {
+    total: AtomicU64,
+    settled: AtomicU64,
+    moved: AtomicU64,
+}
+
+/// A file that arrived, or was there already.
+#[derive(Clone, Copy, Debug)]
+pub struct Outcome {
+    /// Size of the file in bytes.
+    pub size: u64,
+    /// Bytes of content that crossed the network.
+    pub moved: u64,
+    /// Bytes that an earlier attempt had left.
+    pub resumed: u64,
+    /// The receiver had an equal file.
+    pub equal: bool,
+    /// Digest of the whole file.
+    pub digest: Digest,
+}
+
+impl Progress {
+    /// Adds the size of a file that is to be transferred.
+    pub fn expect(&self, bytes: u64) {
+        self.total.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes to transfer, as far as known.
+    pub fn total(&self) -> u64 {
+        self.total.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that are where they belong, resumed ones included.
+    pub fn settled(&self) -> u64 {
+        self.settled.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of content that crossed the network.
+    pub fn moved(&self) -> u64 {
+        self.moved.load(Ordering::Relaxed)
+    }
+}
+
+/// One file's share of a [`Progress`].
+struct Share<'a> {
+    progress: &'a Progress,
+    settled: u64,
+    moved: u64,
+}
+
+impl<'a> Share<'a> {
+    fn new(progress: &'a Progress) -> Self {
+        Self { progress, settled: 0, moved: 0 }
+    }
+
+    fn settle_at(&mut self, position: u64) {
+        self.progress.settled.fetch_sub(self.settled, Ordering::Relaxed);
+        self.progress.settled.fetch_add(position, Ordering::Relaxed);
+        self.settled = position;
+    }
+
+    fn advance(&mut self, bytes: usize) {
+        self.settle_at(self.settled + bytes as u64);
+        self.moved += bytes as u64;
+        self.progress.moved.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+}
+
+/// Sends the content of a file to a receiver that has what `resume` says, and waits until it
+/// is stored.
+pub fn send_content(
+    mailbox: &Mailbox,
+    sender: &mut Sender<FileSource>,
+    resume: &Resume,
+    progress: &Progress,
+) -> Result<Outcome, TransferError> {
+    let mut share = Share::new(progress);
+    let first = sender.begin(resume).map_err(TransferError::reading)?;
+    let equal = first == Message::Equal;
+    share.settle_at(if equal { sender.offer().size } else { sender.offset() });
+    mailbox.send(first)?;
+    while let Some(message) = sender.next_message().map_err(TransferError::reading)? {
+        match &message {
+            Message::Data(data) => share.advance(data.len()),
+            Message::Restart(_) => share.settle_at(0),
+            Message::Fail(fail) => return Err(TransferError::SourceChanged(fail.clone())),
+            _ => {}
+        }
+        mailbox.send(message)?;
+    }
+    match mailbox.recv()? {
+        Message::Stored => Ok(Outcome {
+            size: sender.offer().size,
+            moved: share.moved,
+            resumed: sender.offset(),
+            equal,
+            digest: sender.digest(),
+        }),
+        other => Err(TransferError::unexpected(&other)),
+    }
+}
+
+/// Receives the content of a file, `offer`ed with the request or by the next message, and
+/// says so once it is stored.
+pub fn receive_content(
+    mailbox: &Mailbox,
+    incoming: Incoming,
+    offer: Option<Offer>,
+    progress: &Progress,
+) -> Result<Outcome, TransferError> {
+    let mut share = Share::new(progress);
+    let mut size = offer.map_or(0, |offer| offer.size);
+    let mut resumed = 0;
+    let mut receiver = Receiver::new(incoming.part, incoming.resume, incoming.hasher);
+    if let Some(offer) = offer {
+        receiver = receiver.with_offer(offer);
+    }
+    let (equal, digest) = loop {
+        match receiver.on_message(mailbox.recv()?)? {
+            Step::Offered(announced) => size = announced,
+            Step::Started(offset, announced) => {
+                resumed = offset;
+                size = announced;
+                share.settle_at(offset);
+            }
+            Step::Stored(bytes) => share.advance(bytes),
+            Step::Equal(digest) => break (true, digest),
+            Step::Complete(digest) => break (false, digest),
+        }
+    };
+    share.settle_at(size);
+    mailbox.send(Message::Stored)?;
+    Ok(Outcome { size, moved: share.moved, resumed, equal, digest })
+}
+
+/// Opens a file for sending.
+pub(super) fn sender_of(file: File) -> Result<Sender<FileSource>, TransferError> {
+    Sender::new(FileSource(file)).map_err(TransferError::reading)
+}

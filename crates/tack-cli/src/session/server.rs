@@ -1,0 +1,297 @@
+//! The serving end: accepts connections, checks tokens, gives each request a worker.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use subtle::ConstantTimeEq;
+use tack_endpoint::{Endpoint, EndpointConfig, Event, Handle};
+
+use super::life::{Claims, Life};
+use super::mailbox::Notify;
+use super::pump::Pump;
+use super::request::{ServerEvent, Service};
+use crate::error::Error;
+use crate::quic::{CloseCode, MAX_STREAMS};
+use crate::transfer::{Decoder, Message, Root};
+
+/// How long a client may take to say the token once the handshake is done.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
+/// Connections that may be without a token at a time; each can make us buffer a window.
+const MAX_STRANGERS: usize = 32;
+/// How often to look after clients that are late.
+const TICK: Duration = Duration::from_secs(1);
+/// The stream that opens a connection.
+const HELLO_STREAM: u64 = 0;
+/// Workers of one connection, those included whose stream has ended.
+const MAX_WORKERS: usize = 2 * MAX_STREAMS as usize;
+
+/// What a server serves, and to whom.
+pub struct ServerOptions {
+    /// Where to listen.
+    pub listen: SocketAddr,
+    /// The QUIC configuration.
+    pub config: tacklib::Config,
+    /// Key of the stateless reset tokens; the same after a restart.
+    pub reset_key: [u8; 32],
+    /// The directory.
+    pub root: Root,
+    /// Whether clients may only read.
+    pub read_only: bool,
+    /// The access token; `None` lets everybody in.
+    pub token: Option<String>,
+    /// Most bytes per second to write to each file.
+    pub write_limit: Option<u64>,
+    /// Called, by any thread, when a request is done.
+    pub report: Box<dyn Fn(ServerEvent) + Send + Sync>,
+}
+
+/// A running server.
+pub struct Server {
+    endpoint: Endpoint,
+    token: Option<String>,
+    service: Arc<Service>,
+    clients: HashMap<Handle, Client>,
+    /// Connections whose workers have moved a queue.
+    notices: mpsc::Receiver<Handle>,
+    notice: mpsc::Sender<Handle>,
+}
+
+struct Client {
+    address: SocketAddr,
+    since: Instant,
+    /// Until the token was right.
+    hello: Option<Decoder>,
+    pumps: HashMap<u64, Pump>,
+    life: Arc<Life>,
+    notify: Notify,
+    /// One reference for each running worker, and this one.
+    workers: Arc<()>,
+}
+
+impl Server {
+    /// Binds the socket.
+    pub fn new(options: ServerOptions) -> Result<Self, Error> {
+        let endpoint_config =
+            EndpointConfig { reset_key: Some(options.reset_key), ..EndpointConfig::default() };
+        let endpoint = Endpoint::server(options.listen, options.config, endpoint_config)?;
+        let (notice, notices) = mpsc::channel();
+        let service = Service {
+            root: Arc::new(options.root),
+            read_only: options.read_only,
+            write_limit: options.write_limit,
+            claims: Claims::default(),
+            report: options.report,
+        };
+        Ok(Self {
+            endpoint,
+            token: options.token,
+            service: Arc::new(service),
+            clients: HashMap::new(),
+            notices,
+            notice,
+        })
+    }
+
+    /// The address it listens on.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.endpoint.local_addr()
+    }
+
+    /// Ends [`run`](Self::run)'s waiting, from any thread.
+    pub fn waker(&self) -> tack_endpoint::Waker {
+        self.endpoint.waker()
+    }
+
+    /// Serves until `stop` says so; it is asked at least once a second.
+    pub fn run(&mut self, mut stop: impl FnMut() -> bool) -> Result<(), Error> {
+        while !stop() {
+            self.turn(TICK)?;
+        }
+        self.endpoint.shutdown(CloseCode::Done as u64, b"the server was stopped");
+        Ok(self.endpoint.flush()?)
+    }
+
+    /// Serves once; waits up to `wait` if there is nothing to do.
+    pub fn turn(&mut self, wait: Duration) -> Result<(), Error> {
+        self.endpoint.poll(Some(wait))?;
+        self.serve_active();
+        Ok(self.endpoint.flush()?)
+    }
+
+    /// One of the connections, for measurements; `None` if there is none.
+    pub fn any_connection(&self) -> Option<&tacklib::Connection> {
+        self.endpoint.connection(*self.clients.keys().next()?)
+    }
+
+    fn serve_active(&mut self) {
+        let mut active: Vec<Handle> = self.notices.try_iter().collect();
+        while let Some(event) = self.endpoint.next_event() {
+            match event {
+                Event::Connected(handle) => {
+                    self.admit(handle);
+                    active.push(handle);
+                }
+                Event::Activity(handle) => active.push(handle),
+                Event::Closed(handle, reason) => {
+                    log::debug!("{handle}: {reason}");
+                    self.clients.remove(&handle);
+                }
+            }
+        }
+        active.sort_unstable();
+        active.dedup();
+        for handle in active {
+            self.drive(handle);
+        }
+        self.dismiss_late_strangers();
+    }
+
+    fn admit(&mut self, handle: Handle) {
+        let Some(conn) = self.endpoint.connection_mut(handle) else { return };
+        let strangers = self.clients.values().filter(|client| client.hello.is_some()).count();
+        if strangers >= MAX_STRANGERS {
+            close(conn, CloseCode::Busy, "too many connections");
+            return;
+        }
+        let Some(address) = conn.path_stats().next().map(|path| path.peer_addr) else { return };
+        let (notice, waker) = (self.notice.clone(), self.endpoint.waker());
+        let notify: Notify = Arc::new(move || {
+            // A server that is gone needs no notice.
+            if notice.send(handle).is_ok() {
+                // Fails only if the endpoint is gone too.
+                let _ = waker.wake();
+            }
+        });
+        let client = Client {
+            address,
+            since: Instant::now(),
+            hello: Some(Decoder::default()),
+            pumps: HashMap::new(),
+            life: Life::new(Arc::clone(&notify)),
+            notify,
+            workers: Arc::new(()),
+        };
+        self.clients.insert(handle, client);
+    }
+
+    fn drive(&mut self, handle: Handle) {
+        let Some(client) = self.clients.get_mut(&handle) else { return };
+        let Some(conn) = self.endpoint.connection_mut(handle) else { return };
+        client.life.heard.store(conn.stats().recv, Ordering::Relaxed);
+        if client.life.condemned.load(Ordering::Relaxed) {
+            close(conn, CloseCode::Superseded, "silent while another transfer was waiting");
+            return;
+        }
+        if client.life.ask.swap(false, Ordering::Relaxed) {
+            // Fails only if the connection is over.
+            let _ = conn.send_ack_eliciting();
+        }
+        if client.hello.is_some() && !client.greet(conn, self.token.as_deref()) {
+            return;
+        }
+        client.accept_streams(conn, &self.service);
+        for pump in client.pumps.values_mut() {
+            if let Err(error) = pump.drive(conn) {
+                close(conn, CloseCode::Protocol, &error.to_string());
+                return;
+            }
+        }
+        client.pumps.retain(|_, pump| !pump.is_done());
+    }
+
+    fn dismiss_late_strangers(&mut self) {
+        for (handle, client) in &self.clients {
+            if client.hello.is_some()
+                && client.since.elapsed() > HELLO_TIMEOUT
+                && let Some(conn) = self.endpoint.connection_mut(*handle)
+            {
+                close(conn, CloseCode::WrongToken, "no access token");
+            }
+        }
+    }
+}
+
+impl Client {
+    /// Reads the opening message; true once the token was right. Nothing else is looked at
+    /// before.
+    fn greet(&mut self, conn: &mut tacklib::Connection, token: Option<&str>) -> bool {
+        let mut buffer = [0; 1024];
+        loop {
+            let Some(decoder) = &mut self.hello else { return true };
+            let Ok((length, _)) = conn.stream_recv(HELLO_STREAM, &mut buffer) else {
+                return false;
+            };
+            match decoder.push(&mut &buffer[..length]) {
+                Ok(None) => {}
+                Ok(Some(Message::Hello { token: given })) => {
+                    let given = given.map(|secret| secret.0).unwrap_or_default();
+                    if token.is_some_and(|token| !equal_in_constant_time(token, &given)) {
+                        close(conn, CloseCode::WrongToken, "wrong access token");
+                        return false;
+                    }
+                    self.hello = None;
+                    // Fails only if the client has gone.
+                    let _ = conn.stream_send(HELLO_STREAM, &[], true);
+                }
+                Ok(Some(_)) | Err(_) => {
+                    close(conn, CloseCode::Protocol, "expected the access token first");
+                    return false;
+                }
+            }
+        }
+    }
+
+    fn accept_streams(&mut self, conn: &mut tacklib::Connection, service: &Arc<Service>) {
+        for stream in conn.readable() {
+            if stream == HELLO_STREAM {
+                // Nothing follows the opening message but its end.
+                let _ = conn.stream_recv(stream, &mut [0; 64]);
+                continue;
+            }
+            // Beyond the limit, requests wait in their streams.
+            if self.pumps.contains_key(&stream)
+                || Arc::strong_count(&self.workers) > MAX_WORKERS
+            {
+                continue;
+            }
+            let (pump, mailbox) = Pump::new(stream, Arc::clone(&self.notify));
+            let (service, life) = (Arc::clone(service), Arc::clone(&self.life));
+            let (worker, client) = (Arc::clone(&self.workers), self.address);
+            self.pumps.insert(stream, pump);
+            std::thread::spawn(move || {
+                service.serve(&mailbox, &life, client);
+                // Counted out before the mailbox closes, whose notice makes room for the next.
+                drop(worker);
+                drop(mailbox);
+            });
+        }
+    }
+}
+
+fn close(conn: &mut tacklib::Connection, code: CloseCode, reason: &str) {
+    // Fails only if it is closed already.
+    let _ = conn.close(true, code as u64, reason.as_bytes());
+}
+
+/// Compares digests of equal length, so that neither content nor length of the token shows in
+/// the time it takes.
+fn equal_in_constant_time(token: &str, given: &str) -> bool {
+    let digest = |text: &str| blake3::hash(text.as_bytes());
+    digest(token).as_bytes().ct_eq(digest(given).as_bytes()).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_are_equal_only_if_they_are_the_same() {
+        assert!(equal_in_constant_time("token", "token"));
+        assert!(!equal_in_constant_time("token", "token2"));
+        assert!(!equal_in_constant_time("token", ""));
+    }
+}

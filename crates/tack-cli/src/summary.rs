@@ -1,0 +1,148 @@
+//! What a transfer came to, for people and for programs.
+
+use serde::Serialize;
+
+use crate::error::{Error, exit_of};
+use crate::exit::Exit;
+use crate::session::{Outcome, Transport};
+use crate::transfer::{Digest, TransferError};
+use crate::units;
+
+/// Below this many bytes a rate measures the handshake.
+const WORTH_A_RATE: u64 = 100_000;
+
+/// The result of a command. Serialised, it is what `--json` prints.
+#[derive(Debug, Serialize)]
+pub struct Summary {
+    /// `get` or `send`.
+    pub command: &'static str,
+    /// Files that are in place and verified, those included that were there already.
+    pub files: u64,
+    /// Files among them that were there already.
+    pub equal: u64,
+    /// Files that could not be transferred.
+    pub failed: u64,
+    /// Things that are neither files nor directories, and were left out.
+    pub skipped: u64,
+    /// Size of the files that are in place.
+    pub bytes: u64,
+    /// Bytes of content that crossed the network.
+    pub transferred_bytes: u64,
+    /// Bytes that an earlier attempt had left.
+    pub resumed_bytes: u64,
+    /// Time from the first packet to the last.
+    pub seconds: f64,
+    /// Content that crossed the network, in millions of bits per second.
+    pub goodput_mbps: f64,
+    /// Every file in place.
+    pub digests: Vec<FileDigest>,
+    /// Everything that went wrong.
+    pub errors: Vec<String>,
+    /// What the connection measured.
+    pub transport: Transport,
+    /// Plain QUIC (`off`) or TACK (`default`).
+    pub profile: &'static str,
+    /// The exit code of the process.
+    pub exit_code: u8,
+    #[serde(skip)]
+    first_failure: Option<Exit>,
+}
+
+/// One file that is in place.
+#[derive(Debug, Serialize)]
+pub struct FileDigest {
+    /// Its path on the server.
+    pub path: String,
+    /// Its size.
+    pub bytes: u64,
+    /// Its BLAKE3 digest.
+    pub blake3: Digest,
+}
+
+impl Summary {
+    /// Nothing has happened yet.
+    pub fn new(command: &'static str, profile: &'static str) -> Self {
+        Self {
+            command,
+            files: 0,
+            equal: 0,
+            failed: 0,
+            skipped: 0,
+            bytes: 0,
+            transferred_bytes: 0,
+            resumed_bytes: 0,
+            seconds: 0.0,
+            goodput_mbps: 0.0,
+            digests: Vec::new(),
+            errors: Vec::new(),
+            transport: Transport::default(),
+            profile,
+            exit_code: 0,
+            first_failure: None,
+        }
+    }
+
+    /// Counts a file that is in place.
+    pub fn add_file(&mut self, path: String, outcome: &Outcome) {
+        self.files += 1;
+        self.equal += u64::from(outcome.equal);
+        self.bytes += outcome.size;
+        self.resumed_bytes += outcome.resumed;
+        self.digests.push(FileDigest { path, bytes: outcome.size, blake3: outcome.digest });
+    }
+
+    /// Counts a file that could not be transferred.
+    pub fn add_failure(&mut self, text: String, error: &TransferError) {
+        self.add_problem(text, exit_of(error));
+    }
+
+    /// Counts a file that was not even tried.
+    pub fn add_problem(&mut self, text: String, exit: Exit) {
+        self.failed += 1;
+        self.errors.push(text);
+        self.first_failure.get_or_insert(exit);
+    }
+
+    /// Notes how it ended and gives that back as one result.
+    pub fn conclude(
+        &mut self,
+        seconds: f64,
+        moved: u64,
+        ended: Result<(), Error>,
+    ) -> Result<(), Error> {
+        self.seconds = seconds;
+        self.transferred_bytes = moved;
+        self.goodput_mbps = moved as f64 * 8.0 / 1e6 / seconds.max(1e-9);
+        let result = match (ended, self.first_failure) {
+            (Ok(()), Some(exit)) => Err(Error::Incomplete { count: self.failed, exit }),
+            (ended, _) => ended,
+        };
+        if let Err(error) = &result {
+            self.exit_code = error.exit() as u8;
+            self.errors.push(error.to_string());
+        }
+        result
+    }
+
+    /// One line for people.
+    pub fn line(&self) -> String {
+        let files = if self.files == 1 { "file" } else { "files" };
+        let mut parts =
+            vec![format!("{} {files}, {} verified", self.files, units::bytes(self.bytes))];
+        if self.transferred_bytes >= WORTH_A_RATE {
+            let rate = self.transferred_bytes as f64 / self.seconds.max(1e-9);
+            parts.push(format!("{:.1} s, {}", self.seconds, units::bit_rate(rate)));
+        }
+        if self.resumed_bytes > 0 {
+            parts.push(format!("{} resumed", units::bytes(self.resumed_bytes)));
+        }
+        for (count, what) in
+            [(self.equal, "already there"), (self.skipped, "skipped"), (self.failed, "failed")]
+        {
+            if count > 0 {
+                parts.push(format!("{count} {what}"));
+            }
+        }
+        parts.join(", ")
+    }
+}

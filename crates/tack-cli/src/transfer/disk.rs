@@ -1,0 +1,103 @@
+//! Files of this machine as a source of content, and a limit on how fast they are written.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::time::{Duration, Instant};
+
+use super::sender::{Source, Stamp};
+use super::wire::{Mtime, Offer};
+
+/// An open file that is sent.
+#[derive(Debug)]
+pub struct FileSource(pub File);
+
+impl Source for FileSource {
+    fn stamp(&mut self) -> io::Result<Stamp> {
+        let stat = rustix::fs::fstat(&self.0)?;
+        let time = |seconds, nanos| Mtime { seconds, nanos };
+        let offer = Offer {
+            size: stat.st_size as u64,
+            modified: time(stat.st_mtime, stat.st_mtime_nsec as u32),
+            executable: stat.st_mode & 0o100 != 0,
+        };
+        Ok(Stamp { offer, changed: time(stat.st_ctime, stat.st_ctime_nsec as u32) })
+    }
+
+    fn seek(&mut self, offset: u64) -> io::Result<()> {
+        self.0.seek(SeekFrom::Start(offset)).map(drop)
+    }
+
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buffer)
+    }
+}
+
+/// Holds writing down to a number of bytes per second by sleeping before each piece.
+#[derive(Debug)]
+pub struct WriteLimit {
+    bytes_per_second: u64,
+    /// When everything written so far would have been written at the allowed rate.
+    due: Instant,
+}
+
+impl WriteLimit {
+    /// A limit of this many bytes per second; zero is taken as one.
+    pub fn new(bytes_per_second: u64) -> Self {
+        Self { bytes_per_second: bytes_per_second.max(1), due: Instant::now() }
+    }
+
+    /// Most bytes to write at once: a tenth of a second's worth, so that the end of a
+    /// connection is noticed soon.
+    pub fn piece(&self) -> usize {
+        let piece = self.bytes_per_second / 10;
+        usize::try_from(piece.max(1)).unwrap_or(usize::MAX)
+    }
+
+    /// Sleeps until `bytes` may be written.
+    pub fn wait(&mut self, bytes: usize) {
+        let now = Instant::now();
+        // Time in which nothing was written is not saved up.
+        self.due = self.due.max(now) + self.cost(bytes);
+        std::thread::sleep(self.due - now);
+    }
+
+    fn cost(&self, bytes: usize) -> Duration {
+        Duration::from_secs_f64(bytes as f64 / self.bytes_per_second as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn writing_to_a_file_changes_its_stamp_even_if_its_times_are_set_back() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"one").unwrap();
+        let mut source = FileSource(file.try_clone().unwrap());
+        let before = source.stamp().unwrap();
+        assert_eq!(source.stamp().unwrap(), before);
+        let modified = file.metadata().unwrap().modified().unwrap();
+        // The kernel's clock for file times ticks every few milliseconds.
+        std::thread::sleep(Duration::from_millis(30));
+        file.seek(SeekFrom::Start(0)).unwrap();
+        file.write_all(b"two").unwrap();
+        file.set_modified(modified).unwrap();
+        let after = source.stamp().unwrap();
+        assert_eq!(after.offer, before.offer);
+        assert_ne!(after, before);
+    }
+
+    #[test]
+    fn a_write_limit_holds_writing_down() {
+        let mut limit = WriteLimit::new(100_000);
+        assert_eq!(limit.piece(), 10_000);
+        let start = Instant::now();
+        for _ in 0..3 {
+            limit.wait(1000);
+        }
+        assert!(start.elapsed() >= Duration::from_millis(29));
+    }
+}

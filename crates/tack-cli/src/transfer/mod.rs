@@ -1,0 +1,46 @@
+//! The transfer protocol, without sockets: messages, the two ends of one file, and the
+//! directory tree they read from and write to.
+//!
+//! One QUIC stream carries one request. Its first message says what is wanted; the stream that
+//! opens a connection carries [`Message::Hello`] and nothing else.
+//!
+//! | Request | Who sends the file | Messages after the request |
+//! |---|---|---|
+//! | `Get` | server | `Offer`, then `Start`, `Data`…, `End`, answered with `Stored`; or `Equal` |
+//! | `Put` | client | answered with `Resume`; then as above |
+//! | `List` | – | `Entry` and `Skipped` …, `EndOfList` |
+//! | `Stat` | – | `Entry` |
+//! | `MakeDirectory` | – | `Stored` |
+//!
+//! Either end may send `Fail` at any point instead of what was expected of it.
+//!
+//! What arrives is kept under a temporary name ([`PartFile`]) until its size and BLAKE3 digest
+//! are those of the sender's file; only then does it take its final name. An interrupted
+//! transfer leaves that temporary file, and the next attempt offers its length and digest. The
+//! sender continues there if its own file begins with the same bytes, else it starts at zero,
+//! so that a result is never put together from two versions of a file.
+
+mod digest;
+mod disk;
+mod error;
+mod part_file;
+mod paths;
+mod receiver;
+mod root;
+mod sender;
+mod walk;
+mod wire;
+
+pub use digest::{Digest, Hasher};
+pub use disk::{FileSource, WriteLimit};
+pub use error::TransferError;
+pub use part_file::{Incoming, PartFile, PartName};
+pub use paths::{NameError, WirePath, printable};
+pub use receiver::{Receiver, Step, Store};
+pub use root::{Root, RootError};
+pub use sender::{Sender, Source, Stamp};
+pub use walk::{Walk, WalkItem};
+pub use wire::{
+    CHUNK, Decoder, Encoded, EntryKind, Fail, FailCode, MAX_CONTROL, MAX_DATA, Message, Mtime,
+    Offer, Prefix, Resume, Secret, WireError,
+};

@@ -1,0 +1,348 @@
+//! The temporary file that content is kept in until it is verified.
+
+use std::fs::File;
+use std::io::{self, Seek, SeekFrom, Write};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, Timespec, Timestamps};
+
+use super::receiver::Store;
+use super::root::{Root, RootError, open_file};
+use super::wire::{Offer, Prefix, Resume};
+use super::{Digest, Hasher, TransferError, WirePath, WriteLimit};
+
+/// How often to start over when the part is renamed away between opening and locking it.
+const LOCK_ATTEMPTS: usize = 8;
+
+/// Names of temporary files.
+pub struct PartName;
+
+impl PartName {
+    const PREFIX: &str = ".";
+    const SUFFIX: &str = ".tack-part";
+
+    /// The temporary name for `name`, in the same directory.
+    pub fn of(name: &str) -> String {
+        let full = format!("{}{name}{}", Self::PREFIX, Self::SUFFIX);
+        if full.len() <= 255 {
+            return full;
+        }
+        let short = Digest::of(name.as_bytes()).to_string();
+        format!("{}{short}{}", Self::PREFIX, Self::SUFFIX)
+    }
+
+    /// Is `name` such a temporary name?
+    pub fn is_reserved(name: &str) -> bool {
+        name.starts_with(Self::PREFIX) && name.ends_with(Self::SUFFIX)
+    }
+}
+
+/// A locked temporary file. Dropping it keeps what is in it, for the next attempt, but does
+/// not leave an empty file behind.
+#[derive(Debug)]
+pub struct PartFile {
+    directory: OwnedFd,
+    final_name: String,
+    part_name: String,
+    file: File,
+    length: u64,
+    limit: Option<WriteLimit>,
+}
+
+/// A temporary file and what is already there of the file it is to become.
+#[derive(Debug)]
+pub struct Incoming {
+    /// The temporary file.
+    pub part: PartFile,
+    /// What to tell the sender.
+    pub resume: Resume,
+    /// The state after the part's content.
+    pub hasher: Hasher,
+}
+
+impl Incoming {
+    /// Prepares to receive `size` bytes into `path`; creates missing directories. Reads what
+    /// is there to say how far it got.
+    pub fn open(
+        root: &Arc<Root>,
+        path: &WirePath,
+        size: u64,
+        write_limit: Option<u64>,
+    ) -> Result<Self, TransferError> {
+        let mut part = PartFile::open(root, path)?;
+        part.limit = write_limit.map(WriteLimit::new);
+        let mut hasher = Hasher::default();
+        let mut resume = Resume { part: None, whole: part.whole(size)? };
+        if (1..=size).contains(&part.length) {
+            part.hash(&mut hasher).map_err(TransferError::reading)?;
+            resume.part = Some(Prefix { length: part.length, digest: hasher.digest() });
+        }
+        Ok(Self { part, resume, hasher })
+    }
+}
+
+impl PartFile {
+    /// Opens and locks the temporary file for `path`; creates it if there is none.
+    pub fn open(root: &Root, path: &WirePath) -> Result<Self, TransferError> {
+        let Some((parent, name)) = path.split_last() else {
+            let wanted = RootError::WrongKind(path.to_string(), "file name");
+            return Err(wanted.into());
+        };
+        let directory = root.create_directory(&parent)?;
+        refuse_directory(&directory, name, path)?;
+        let part_name = PartName::of(name);
+        for _ in 0..LOCK_ATTEMPTS {
+            let Some(file) = open_locked(&directory, &part_name)? else { continue };
+            let length = file.metadata().map_err(TransferError::reading)?.len();
+            let final_name = name.to_owned();
+            return Ok(Self { directory, final_name, part_name, file, length, limit: None });
+        }
+        Err(TransferError::Busy)
+    }
+
+    /// Digest of the file that has the final name, if it has `size` bytes.
+    fn whole(&self, size: u64) -> Result<Option<Digest>, TransferError> {
+        let Ok(mut file) = open_file(&self.directory, &self.final_name) else {
+            return Ok(None);
+        };
+        if file.metadata().map_err(TransferError::reading)?.len() != size {
+            return Ok(None);
+        }
+        let mut hasher = Hasher::default();
+        hasher.read(&mut file, size).map_err(TransferError::reading)?;
+        Ok(Some(hasher.digest()))
+    }
+
+    fn hash(&mut self, hasher: &mut Hasher) -> io::Result<()> {
+        self.file.seek(SeekFrom::Start(0))?;
+        self.length = hasher.read(&mut self.file, self.length)?;
+        Ok(())
+    }
+
+    fn unlink(&self) -> io::Result<()> {
+        Ok(rustix::fs::unlinkat(&self.directory, &self.part_name, AtFlags::empty())?)
+    }
+
+    fn set_attributes(&self, offer: &Offer) -> io::Result<()> {
+        if offer.executable {
+            let mode = rustix::fs::fstat(&self.file)?.st_mode;
+            // Whoever may read it may execute it, as a compiler would set it.
+            let mode = Mode::from_raw_mode(mode | ((mode & 0o444) >> 2));
+            rustix::fs::fchmod(&self.file, mode)?;
+        }
+        let modified = Timespec {
+            tv_sec: offer.modified.seconds,
+            tv_nsec: i64::from(offer.modified.nanos.min(999_999_999)),
+        };
+        let times = Timestamps { last_access: modified, last_modification: modified };
+        // A file system that can't hold this time still holds the content.
+        let _ = rustix::fs::futimens(&self.file, &times);
+        Ok(())
+    }
+}
+
+impl Store for PartFile {
+    fn append(&mut self, data: &[u8]) -> io::Result<()> {
+        let piece = self.limit.as_ref().map_or(data.len(), WriteLimit::piece);
+        for piece in data.chunks(piece.max(1)) {
+            if let Some(limit) = &mut self.limit {
+                limit.wait(piece.len());
+            }
+            self.file.write_all(piece)?;
+            self.length += piece.len() as u64;
+        }
+        Ok(())
+    }
+
+    fn cut(&mut self, length: u64) -> io::Result<()> {
+        self.file.set_len(length)?;
+        self.file.seek(SeekFrom::Start(length))?;
+        self.length = length;
+        Ok(())
+    }
+
+    fn commit(&mut self, offer: &Offer) -> io::Result<()> {
+        self.set_attributes(offer)?;
+        self.file.sync_all()?;
+        let (dir, from, to) = (&self.directory, &self.part_name, &self.final_name);
+        rustix::fs::renameat(dir, from, dir, to)?;
+        // The rename is on disk once the directory is.
+        Ok(rustix::fs::fsync(dir)?)
+    }
+
+    fn discard(&mut self) -> io::Result<()> {
+        self.cut(0)
+    }
+}
+
+impl Drop for PartFile {
+    fn drop(&mut self) {
+        if self.length == 0 && still_named(&self.directory, &self.part_name, &self.file) {
+            // Nothing to resume from. Leaving the empty file behind would do no harm.
+            let _ = self.unlink();
+        }
+    }
+}
+
+/// A directory can't be replaced by a file; say so before anything is transferred.
+fn refuse_directory(
+    directory: &OwnedFd,
+    name: &str,
+    path: &WirePath,
+) -> Result<(), TransferError> {
+    let stat = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW);
+    match stat.map(|stat| FileType::from_raw_mode(stat.st_mode)) {
+        Ok(FileType::Directory) => {
+            Err(RootError::WrongKind(path.to_string(), "file: a directory has this name")
+                .into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Opens and locks `part_name`. `None` if it was renamed or removed before it was locked: the
+/// transfer that held it has just ended.
+fn open_locked(directory: &OwnedFd, part_name: &str) -> Result<Option<File>, TransferError> {
+    let flags =
+        OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(directory, part_name, flags, Mode::from_raw_mode(0o666))
+        .map_err(|e| TransferError::writing(e.into()))?;
+    let stat = rustix::fs::fstat(&file).map_err(|e| TransferError::reading(e.into()))?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return Err(RootError::WrongKind(part_name.to_owned(), "regular file").into());
+    }
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(rustix::io::Errno::WOULDBLOCK) => return Err(TransferError::Busy),
+        Err(e) => return Err(TransferError::writing(e.into())),
+    }
+    let file = File::from(file);
+    Ok(still_named(directory, part_name, &file).then_some(file))
+}
+
+fn still_named(directory: &OwnedFd, name: &str, file: &File) -> bool {
+    let named = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW);
+    match (named, rustix::fs::fstat(file)) {
+        (Ok(named), Ok(open)) => (named.st_dev, named.st_ino) == (open.st_dev, open.st_ino),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transfer::Mtime;
+
+    fn root() -> (tempfile::TempDir, Arc<Root>) {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Arc::new(Root::open(dir.path()).unwrap());
+        (dir, root)
+    }
+
+    fn path(text: &str) -> WirePath {
+        WirePath::new(text).unwrap()
+    }
+
+    fn offer(size: u64) -> Offer {
+        Offer { size, modified: Mtime { seconds: 1_000_000, nanos: 5 }, executable: true }
+    }
+
+    #[test]
+    fn content_has_no_final_name_before_it_is_committed() {
+        let (dir, root) = root();
+        let mut part = PartFile::open(&root, &path("d/file")).unwrap();
+        part.append(b"content").unwrap();
+        assert!(!dir.path().join("d/file").exists());
+        part.commit(&offer(7)).unwrap();
+        drop(part);
+        let file = dir.path().join("d/file");
+        assert_eq!(std::fs::read(&file).unwrap(), b"content");
+        assert_eq!(std::fs::read_dir(dir.path().join("d")).unwrap().count(), 1);
+        let modified = file.metadata().unwrap().modified().unwrap();
+        let since = modified.duration_since(std::time::UNIX_EPOCH).unwrap();
+        assert_eq!(since, std::time::Duration::new(1_000_000, 5));
+        let mode =
+            std::os::unix::fs::PermissionsExt::mode(&file.metadata().unwrap().permissions());
+        assert_eq!(mode & 0o100, 0o100);
+    }
+
+    #[test]
+    fn an_interrupted_transfer_leaves_its_length_and_digest() {
+        let (_dir, root) = root();
+        let mut part = PartFile::open(&root, &path("file")).unwrap();
+        part.append(b"begin").unwrap();
+        drop(part);
+        let incoming = Incoming::open(&root, &path("file"), 10, None).unwrap();
+        let prefix = Prefix { length: 5, digest: Digest::of(b"begin") };
+        assert_eq!(incoming.resume, Resume { part: Some(prefix), whole: None });
+        let shorter = {
+            drop(incoming);
+            Incoming::open(&root, &path("file"), 4, None).unwrap()
+        };
+        assert_eq!(shorter.resume.part, None, "a part longer than the file is no beginning");
+    }
+
+    #[test]
+    fn appending_after_hashing_the_part_continues_it() {
+        let (dir, root) = root();
+        std::fs::write(dir.path().join(PartName::of("file")), "begin").unwrap();
+        let mut incoming = Incoming::open(&root, &path("file"), 8, None).unwrap();
+        incoming.part.append(b"end").unwrap();
+        incoming.part.commit(&offer(8)).unwrap();
+        assert_eq!(std::fs::read(dir.path().join("file")).unwrap(), b"beginend");
+    }
+
+    #[test]
+    fn a_file_of_the_same_size_is_offered_for_comparison() {
+        let (dir, root) = root();
+        std::fs::write(dir.path().join("file"), "same").unwrap();
+        let incoming = Incoming::open(&root, &path("file"), 4, None).unwrap();
+        assert_eq!(incoming.resume.whole, Some(Digest::of(b"same")));
+        drop(incoming);
+        let incoming = Incoming::open(&root, &path("file"), 5, None).unwrap();
+        assert_eq!(incoming.resume.whole, None);
+    }
+
+    #[test]
+    fn a_second_transfer_into_the_same_name_is_refused() {
+        let (_dir, root) = root();
+        let first = PartFile::open(&root, &path("file")).unwrap();
+        let second = PartFile::open(&root, &path("file"));
+        assert!(matches!(second, Err(TransferError::Busy)));
+        drop(first);
+        assert!(PartFile::open(&root, &path("file")).is_ok());
+    }
+
+    #[test]
+    fn a_part_file_that_was_not_written_to_disappears() {
+        let (dir, root) = root();
+        drop(PartFile::open(&root, &path("file")).unwrap());
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_link_in_place_of_the_part_file_is_not_written_through() {
+        let (dir, root) = root();
+        let outside = tempfile::NamedTempFile::new().unwrap();
+        let link = dir.path().join(PartName::of("file"));
+        std::os::unix::fs::symlink(outside.path(), link).unwrap();
+        assert!(PartFile::open(&root, &path("file")).is_err());
+    }
+
+    #[test]
+    fn a_directory_in_place_of_the_file_is_reported_at_once() {
+        let (dir, root) = root();
+        std::fs::create_dir(dir.path().join("file")).unwrap();
+        let error = PartFile::open(&root, &path("file")).unwrap_err();
+        assert!(error.to_string().contains("a directory has this name"));
+    }
+
+    #[test]
+    fn temporary_names_fit_even_for_the_longest_names() {
+        assert_eq!(PartName::of("a"), ".a.tack-part");
+        let long = PartName::of(&"x".repeat(255));
+        assert!(long.len() <= 255 && PartName::is_reserved(&long));
+        assert_ne!(long, PartName::of(&"y".repeat(255)));
+    }
+}

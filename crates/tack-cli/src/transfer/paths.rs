@@ -1,0 +1,210 @@
+//! Names of files as they cross the wire.
+//!
+//! A wire path is UTF-8, relative, separated by `/`, and every component is an ordinary name.
+//! Names that are not UTF-8 can't be sent: the two ends may disagree on what such bytes mean,
+//! and guessing would create files under other names. A backslash is refused because it
+//! separates components on some systems.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::part_file::PartName;
+
+/// Longest accepted path, in bytes.
+const MAX_PATH: usize = 4096;
+/// Longest accepted component, in bytes: what common file systems allow.
+const MAX_COMPONENT: usize = 255;
+
+/// A checked relative path. The empty path is the directory that is served.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct WirePath(String);
+
+/// Why a name can't be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NameError {
+    /// The name is not valid UTF-8; it is given with the offending bytes replaced.
+    #[error("the name \"{0}\" is not valid UTF-8; rename the file to send it")]
+    NotUtf8(String),
+    /// The path starts with a separator.
+    #[error("\"{0}\" is absolute; paths are relative to the served directory")]
+    Absolute(String),
+    /// A component is empty, `.` or `..`.
+    #[error("\"{0}\" has an empty, \".\" or \"..\" component")]
+    Dots(String),
+    /// A byte that is not allowed in names.
+    #[error("\"{0}\" contains a backslash or a NUL byte; rename the file to send it")]
+    Forbidden(String),
+    /// The path or one of its components is too long.
+    #[error("\"{0}\" is too long (4096 bytes at most, 255 for each component)")]
+    TooLong(String),
+    /// The name is kept for unfinished transfers.
+    #[error("\"{0}\" is a name that tack keeps for unfinished transfers")]
+    Reserved(String),
+}
+
+impl WirePath {
+    /// The served directory itself.
+    pub fn root() -> Self {
+        Self::default()
+    }
+
+    /// Checks `path`.
+    pub fn new(path: impl Into<String>) -> Result<Self, NameError> {
+        let path = path.into();
+        if path.is_empty() {
+            return Ok(Self(path));
+        }
+        if path.len() > MAX_PATH {
+            return Err(NameError::TooLong(shortened(&path)));
+        }
+        if path.starts_with('/') {
+            return Err(NameError::Absolute(printable(&path)));
+        }
+        for component in path.split('/') {
+            check_component(component, &path)?;
+        }
+        Ok(Self(path))
+    }
+
+    /// Is this the served directory itself?
+    pub fn is_root(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The components, outermost first.
+    pub fn components(&self) -> impl DoubleEndedIterator<Item = &str> {
+        self.0.split('/').filter(|component| !component.is_empty())
+    }
+
+    /// The parent's components and the last one; `None` for the root.
+    pub fn split_last(&self) -> Option<(Self, &str)> {
+        match self.0.rsplit_once('/') {
+            Some((parent, name)) => Some((Self(parent.to_owned()), name)),
+            None if self.0.is_empty() => None,
+            None => Some((Self::root(), &self.0)),
+        }
+    }
+
+    /// This path with `below` appended.
+    pub fn join(&self, below: &Self) -> Result<Self, NameError> {
+        match (self.is_root(), below.is_root()) {
+            (true, _) => Ok(below.clone()),
+            (_, true) => Ok(self.clone()),
+            _ => Self::new(format!("{}/{}", self.0, below.0)),
+        }
+    }
+
+    /// The path as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+fn check_component(component: &str, path: &str) -> Result<(), NameError> {
+    if matches!(component, "" | "." | "..") {
+        Err(NameError::Dots(printable(path)))
+    } else if component.contains(['\\', '\0']) {
+        Err(NameError::Forbidden(printable(path)))
+    } else if component.len() > MAX_COMPONENT {
+        Err(NameError::TooLong(shortened(path)))
+    } else if PartName::is_reserved(component) {
+        Err(NameError::Reserved(printable(path)))
+    } else {
+        Ok(())
+    }
+}
+
+/// `text` with control characters escaped, so that a name chosen by a peer can't drive the
+/// terminal it is printed on.
+pub fn printable(text: &str) -> String {
+    text.chars().fold(String::with_capacity(text.len()), |mut out, c| {
+        if c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') {
+            out.extend(c.escape_default());
+        } else {
+            out.push(c);
+        }
+        out
+    })
+}
+
+fn shortened(path: &str) -> String {
+    let start: String = path.chars().take(60).collect();
+    format!("{}…", printable(&start))
+}
+
+impl fmt::Display for WirePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_root() { f.write_str(".") } else { f.write_str(&printable(&self.0)) }
+    }
+}
+
+impl From<WirePath> for String {
+    fn from(path: WirePath) -> Self {
+        path.0
+    }
+}
+
+impl TryFrom<String> for WirePath {
+    type Error = NameError;
+    fn try_from(path: String) -> Result<Self, NameError> {
+        Self::new(path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ordinary_relative_names_are_accepted() {
+        for path in ["a", "a/b/c.txt", "Ünïcödé/日本", "..a/b..", "a b", "-x", ".hidden"]
+        {
+            assert_eq!(WirePath::new(path).unwrap().as_str(), path);
+        }
+    }
+
+    #[test]
+    fn whatever_could_leave_the_directory_is_refused() {
+        for path in ["/etc/passwd", "..", "a/../b", "a//b", "a/", "./a", "a/.", "../a", "/"] {
+            assert!(WirePath::new(path).is_err(), "{path}");
+        }
+        for path in ["a\\b", "..\\a", "a\0b", "C:\\x"] {
+            assert!(matches!(WirePath::new(path), Err(NameError::Forbidden(_))), "{path}");
+        }
+    }
+
+    #[test]
+    fn long_paths_and_components_are_refused() {
+        assert!(WirePath::new("x".repeat(255)).is_ok());
+        assert!(WirePath::new("x".repeat(256)).is_err());
+        assert!(WirePath::new(format!("{}y", "x/".repeat(2048))).is_err());
+    }
+
+    #[test]
+    fn names_of_unfinished_transfers_are_refused() {
+        assert!(matches!(WirePath::new("d/.x.tack-part"), Err(NameError::Reserved(_))));
+        assert!(WirePath::new("x.tack-part").is_ok());
+    }
+
+    #[test]
+    fn the_checks_hold_for_paths_that_arrive_as_json() {
+        assert!(serde_json::from_str::<WirePath>("\"a/b\"").is_ok());
+        assert!(serde_json::from_str::<WirePath>("\"../b\"").is_err());
+    }
+
+    #[test]
+    fn joining_and_splitting_are_inverse() {
+        let (dir, name) = (WirePath::new("a/b").unwrap(), WirePath::new("c").unwrap());
+        let joined = dir.join(&name).unwrap();
+        assert_eq!(joined.split_last(), Some((dir, "c")));
+        assert_eq!(WirePath::root().join(&name).unwrap(), name);
+        assert_eq!(WirePath::root().split_last(), None);
+    }
+
+    #[test]
+    fn printed_names_cannot_drive_the_terminal() {
+        assert_eq!(printable("a\x1b[2Jb\u{202e}c é"), "a\\u{1b}[2Jb\\u{202e}c é");
+    }
+}

@@ -1,0 +1,335 @@
+//! The receiving end of one file.
+
+use std::io;
+
+use super::wire::{Message, Offer, Resume};
+use super::{Digest, Hasher, TransferError};
+
+/// Where the content goes until it is verified.
+pub trait Store {
+    /// Appends to what is there.
+    fn append(&mut self, data: &[u8]) -> io::Result<()>;
+    /// Cuts down to `length` bytes.
+    fn cut(&mut self, length: u64) -> io::Result<()>;
+    /// Makes the content durable and gives it its final name.
+    fn commit(&mut self, offer: &Offer) -> io::Result<()>;
+    /// Throws the content away.
+    fn discard(&mut self) -> io::Result<()>;
+}
+
+/// Takes the sender's messages and fills a [`Store`].
+#[derive(Debug)]
+pub struct Receiver<S> {
+    store: S,
+    resume: Resume,
+    /// State after the part that was found, and after what has been appended since.
+    hasher: Hasher,
+    position: u64,
+    offer: Option<Offer>,
+    phase: Phase,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Waiting for [`Message::Offer`].
+    Offer,
+    /// Waiting for [`Message::Start`] or [`Message::Equal`].
+    Start,
+    Content,
+}
+
+/// What a message led to.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The sender has announced the file's size in bytes.
+    Offered(u64),
+    /// Content follows from this offset, up to this size; what was before it is kept.
+    Started(u64, u64),
+    /// This many bytes of content were stored.
+    Stored(usize),
+    /// The file is there already; nothing was transferred.
+    Equal(Digest),
+    /// The file is verified and has its final name.
+    Complete(Digest),
+}
+
+impl<S: Store> Receiver<S> {
+    /// Continues `store`, which holds what `resume` says; `hasher` has taken in its content.
+    pub fn new(store: S, resume: Resume, hasher: Hasher) -> Self {
+        let position = resume.part.map_or(0, |part| part.length);
+        Self { store, resume, hasher, position, offer: None, phase: Phase::Offer }
+    }
+
+    /// Notes an offer that came with the request.
+    #[must_use]
+    pub fn with_offer(mut self, offer: Offer) -> Self {
+        self.offer = Some(offer);
+        self.phase = Phase::Start;
+        self
+    }
+
+    /// Processes the next message. After an error the receiver must not be used again.
+    pub fn on_message(&mut self, message: Message) -> Result<Step, TransferError> {
+        match (self.phase, message) {
+            (_, Message::Fail(fail)) => Err(TransferError::Remote(fail)),
+            (Phase::Offer, Message::Offer(offer)) => {
+                self.offer = Some(offer);
+                self.phase = Phase::Start;
+                Ok(Step::Offered(offer.size))
+            }
+            (Phase::Start, Message::Equal) => self.equal(),
+            (Phase::Start, Message::Start { offset }) => self.start(offset),
+            (Phase::Content, Message::Restart(offer)) => {
+                self.offer = Some(offer);
+                self.start(0)
+            }
+            (Phase::Content, Message::Data(data)) => self.data(&data),
+            (Phase::Content, Message::End { digest }) => self.end(digest),
+            (_, other) => Err(TransferError::unexpected(&other)),
+        }
+    }
+
+    fn equal(&mut self) -> Result<Step, TransferError> {
+        let Some(digest) = self.resume.whole else {
+            return Err(TransferError::Protocol(
+                "the sender calls equal a file that was not there".to_owned(),
+            ));
+        };
+        self.store.discard().map_err(TransferError::writing)?;
+        Ok(Step::Equal(digest))
+    }
+
+    fn start(&mut self, offset: u64) -> Result<Step, TransferError> {
+        // Only what the sender has compared may stay: all of the part, or nothing.
+        if offset != 0 && Some(offset) != self.resume.part.map(|part| part.length) {
+            return Err(TransferError::Protocol(format!(
+                "the sender starts at byte {offset}, which was not offered"
+            )));
+        }
+        if offset == 0 {
+            self.hasher = Hasher::default();
+            self.store.cut(0).map_err(TransferError::writing)?;
+        }
+        self.position = offset;
+        self.phase = Phase::Content;
+        Ok(Step::Started(offset, self.offer.map_or(0, |offer| offer.size)))
+    }
+
+    fn data(&mut self, data: &[u8]) -> Result<Step, TransferError> {
+        let size = self.offer.map_or(0, |offer| offer.size);
+        let end = self.position + data.len() as u64;
+        if end > size {
+            return Err(TransferError::Protocol(format!(
+                "the sender sent more than the {size} bytes it had announced"
+            )));
+        }
+        self.store.append(data).map_err(TransferError::writing)?;
+        self.hasher.update(data);
+        self.position = end;
+        Ok(Step::Stored(data.len()))
+    }
+
+    fn end(&mut self, digest: Digest) -> Result<Step, TransferError> {
+        let offer = self.offer.filter(|offer| offer.size == self.position);
+        match offer {
+            Some(offer) if self.hasher.digest() == digest => {
+                self.store.commit(&offer).map_err(TransferError::writing)?;
+                Ok(Step::Complete(digest))
+            }
+            _ => {
+                // It can't be told which bytes are wrong, so none are worth keeping.
+                self.store.discard().map_err(TransferError::writing)?;
+                Err(TransferError::Verification)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transfer::{Mtime, Prefix};
+
+    /// A store in memory whose disk holds `room` bytes.
+    #[derive(Debug, Default)]
+    struct Memory {
+        content: Vec<u8>,
+        room: Option<usize>,
+        committed: bool,
+        discarded: bool,
+    }
+
+    impl Store for Memory {
+        fn append(&mut self, data: &[u8]) -> io::Result<()> {
+            if self.room.is_some_and(|room| self.content.len() + data.len() > room) {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            self.content.extend_from_slice(data);
+            Ok(())
+        }
+        fn cut(&mut self, length: u64) -> io::Result<()> {
+            self.content.truncate(usize::try_from(length).unwrap());
+            Ok(())
+        }
+        fn commit(&mut self, _: &Offer) -> io::Result<()> {
+            self.committed = true;
+            Ok(())
+        }
+        fn discard(&mut self) -> io::Result<()> {
+            self.discarded = true;
+            Ok(())
+        }
+    }
+
+    fn offer(size: usize) -> Message {
+        Message::Offer(Offer {
+            size: size as u64,
+            modified: Mtime::default(),
+            executable: false,
+        })
+    }
+
+    fn with_part(part: &[u8]) -> Receiver<Memory> {
+        let mut hasher = Hasher::default();
+        hasher.update(part);
+        let store = Memory { content: part.to_vec(), ..Memory::default() };
+        let prefix = Prefix { length: part.len() as u64, digest: Digest::of(part) };
+        Receiver::new(store, Resume { part: Some(prefix), whole: None }, hasher)
+    }
+
+    fn new() -> Receiver<Memory> {
+        Receiver::new(Memory::default(), Resume::default(), Hasher::default())
+    }
+
+    fn feed(receiver: &mut Receiver<Memory>, messages: Vec<Message>) -> Vec<Step> {
+        messages.into_iter().map(|m| receiver.on_message(m).unwrap()).collect()
+    }
+
+    #[test]
+    fn a_file_is_committed_once_size_and_digest_are_right() {
+        let mut receiver = new();
+        feed(
+            &mut receiver,
+            vec![
+                offer(6),
+                Message::Start { offset: 0 },
+                Message::Data(b"foo".to_vec()),
+                Message::Data(b"bar".to_vec()),
+            ],
+        );
+        assert!(!receiver.store.committed);
+        let digest = Digest::of(b"foobar");
+        let step = receiver.on_message(Message::End { digest }).unwrap();
+        assert_eq!(step, Step::Complete(digest));
+        assert!(receiver.store.committed);
+    }
+
+    #[test]
+    fn a_part_is_continued_and_the_digest_covers_it() {
+        let mut receiver = with_part(b"foo");
+        let digest = Digest::of(b"foobar");
+        let steps = feed(
+            &mut receiver,
+            vec![
+                offer(6),
+                Message::Start { offset: 3 },
+                Message::Data(b"bar".to_vec()),
+                Message::End { digest },
+            ],
+        );
+        assert_eq!(steps.last(), Some(&Step::Complete(digest)));
+        assert_eq!(receiver.store.content, b"foobar");
+    }
+
+    #[test]
+    fn starting_over_leaves_nothing_of_the_part() {
+        let mut receiver = with_part(b"old");
+        let digest = Digest::of(b"n");
+        feed(
+            &mut receiver,
+            vec![
+                offer(1),
+                Message::Start { offset: 0 },
+                Message::Data(b"n".to_vec()),
+                Message::End { digest },
+            ],
+        );
+        assert_eq!(receiver.store.content, b"n");
+        assert!(receiver.store.committed);
+    }
+
+    #[test]
+    fn a_restart_drops_what_came_before_it() {
+        let mut receiver = new();
+        let Message::Offer(second) = offer(3) else { unreachable!() };
+        feed(
+            &mut receiver,
+            vec![
+                offer(6),
+                Message::Start { offset: 0 },
+                Message::Data(b"first".to_vec()),
+                Message::Restart(second),
+                Message::Data(b"2nd".to_vec()),
+                Message::End { digest: Digest::of(b"2nd") },
+            ],
+        );
+        assert_eq!(receiver.store.content, b"2nd");
+    }
+
+    #[test]
+    fn a_wrong_digest_or_a_short_file_is_never_committed() {
+        for (announced, digest) in [(3, Digest::of(b"bar")), (4, Digest::of(b"foo"))] {
+            let mut receiver = new();
+            let start = Message::Start { offset: 0 };
+            feed(&mut receiver, vec![offer(announced), start, Message::Data(b"foo".to_vec())]);
+            let result = receiver.on_message(Message::End { digest });
+            assert!(matches!(result, Err(TransferError::Verification)));
+            assert!(!receiver.store.committed && receiver.store.discarded);
+        }
+    }
+
+    #[test]
+    fn more_content_than_announced_is_refused_before_it_is_stored() {
+        let mut receiver = new();
+        feed(&mut receiver, vec![offer(2), Message::Start { offset: 0 }]);
+        let result = receiver.on_message(Message::Data(b"foo".to_vec()));
+        assert!(matches!(result, Err(TransferError::Protocol(_))));
+        assert!(receiver.store.content.is_empty());
+    }
+
+    #[test]
+    fn a_start_that_was_not_offered_is_refused() {
+        for offset in [1, 2, 4] {
+            let mut receiver = with_part(b"foo");
+            feed(&mut receiver, vec![offer(9)]);
+            let result = receiver.on_message(Message::Start { offset });
+            assert!(matches!(result, Err(TransferError::Protocol(_))), "offset {offset}");
+        }
+    }
+
+    #[test]
+    fn equal_is_refused_when_there_was_nothing_to_compare() {
+        let mut receiver = new();
+        feed(&mut receiver, vec![offer(9)]);
+        assert!(matches!(receiver.on_message(Message::Equal), Err(TransferError::Protocol(_))));
+    }
+
+    #[test]
+    fn a_full_disk_is_reported_and_keeps_what_was_stored() {
+        let store = Memory { room: Some(4), ..Memory::default() };
+        let mut receiver = Receiver::new(store, Resume::default(), Hasher::default());
+        let start = Message::Start { offset: 0 };
+        feed(&mut receiver, vec![offer(9), start, Message::Data(b"foo".to_vec())]);
+        let error = receiver.on_message(Message::Data(b"bar".to_vec())).unwrap_err();
+        assert!(error.is_disk_full());
+        assert_eq!(receiver.store.content, b"foo");
+        assert!(!receiver.store.discarded);
+    }
+
+    #[test]
+    fn messages_out_of_order_are_refused() {
+        for message in [Message::Data(vec![1]), Message::Stored, Message::Start { offset: 0 }] {
+            assert!(new().on_message(message).is_err());
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! A directory tree that nothing leads out of.
+//!
+//! Every path is opened component by component with `openat` and `O_NOFOLLOW`. Symbolic links
+//! below the root are therefore never followed, not even those that point inside, and no
+//! renaming behind our back can lead out of the tree between a check and its use. The root
+//! itself may be reached through links.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+
+use super::{EntryKind, WirePath};
+
+const DIRECTORY: OFlags =
+    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// An open directory under which paths are resolved.
+#[derive(Debug)]
+pub struct Root {
+    directory: OwnedFd,
+}
+
+/// A path that can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum RootError {
+    /// It does not exist.
+    #[error("{0}: no such file or directory")]
+    NotFound(String),
+    /// A component is a symbolic link.
+    #[error("{0}: symbolic links are not followed")]
+    Symlink(String),
+    /// It is not what it should be.
+    #[error("{0}: not a {1}")]
+    WrongKind(String, &'static str),
+    /// The system refuses.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+}
+
+impl Root {
+    /// Opens the directory at `path`.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(Self { directory: rustix::fs::open(path, flags, Mode::empty())? })
+    }
+
+    /// Opens a directory below the root.
+    pub fn directory(&self, path: &WirePath) -> Result<OwnedFd, RootError> {
+        self.descend(path, false)
+    }
+
+    /// Opens a directory below the root; creates what is missing.
+    pub fn create_directory(&self, path: &WirePath) -> Result<OwnedFd, RootError> {
+        self.descend(path, true)
+    }
+
+    /// Opens a regular file for reading.
+    pub fn file(&self, path: &WirePath) -> Result<File, RootError> {
+        let Some((parent, name)) = path.split_last() else {
+            return Err(RootError::WrongKind(path.to_string(), "regular file"));
+        };
+        open_file(&self.descend(&parent, false)?, name)
+    }
+
+    /// Says what `path` is.
+    pub fn kind(&self, path: &WirePath) -> Result<EntryKind, RootError> {
+        let Some((parent, name)) = path.split_last() else {
+            return Ok(EntryKind::Directory);
+        };
+        let directory = self.descend(&parent, false)?;
+        let stat = rustix::fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW)
+            .map_err(|e| explain(&directory, name, e, "regular file or directory"))?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Ok(EntryKind::File { size: stat.st_size as u64 }),
+            FileType::Directory => Ok(EntryKind::Directory),
+            FileType::Symlink => Err(RootError::Symlink(path.to_string())),
+            _ => Err(RootError::WrongKind(path.to_string(), "regular file or directory")),
+        }
+    }
+
+    fn descend(&self, path: &WirePath, create: bool) -> Result<OwnedFd, RootError> {
+        let mut directory = self.directory.try_clone()?;
+        for name in path.components() {
+            directory = match rustix::fs::openat(&directory, name, DIRECTORY, Mode::empty()) {
+                Ok(below) => below,
+                Err(rustix::io::Errno::NOENT) if create => {
+                    match rustix::fs::mkdirat(&directory, name, Mode::from_raw_mode(0o777)) {
+                        Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+                        Err(e) => return Err(RootError::Io(e.into())),
+                    }
+                    rustix::fs::openat(&directory, name, DIRECTORY, Mode::empty())
+                        .map_err(|e| explain(&directory, name, e, "directory"))?
+                }
+                Err(e) => return Err(explain(&directory, name, e, "directory")),
+            };
+        }
+        Ok(directory)
+    }
+}
+
+/// Opens the regular file `name` of `directory` for reading, without following a link and
+/// without waiting for the other end of a pipe.
+pub(super) fn open_file(directory: &impl AsFd, name: &str) -> Result<File, RootError> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(directory, name, flags, Mode::empty())
+        .map_err(|e| explain(directory, name, e, "regular file"))?;
+    let mode = rustix::fs::fstat(&file).map_err(io::Error::from)?.st_mode;
+    if FileType::from_raw_mode(mode) != FileType::RegularFile {
+        return Err(RootError::WrongKind(super::printable(name), "regular file"));
+    }
+    Ok(File::from(file))
+}
+
+/// `openat` reports a symbolic link as ELOOP or, with `O_DIRECTORY`, as ENOTDIR.
+fn explain(
+    directory: &impl AsFd,
+    name: &str,
+    error: rustix::io::Errno,
+    wanted: &'static str,
+) -> RootError {
+    use rustix::io::Errno;
+    let shown = super::printable(name);
+    match error {
+        Errno::NOENT => RootError::NotFound(shown),
+        Errno::LOOP => RootError::Symlink(shown),
+        Errno::NOTDIR => {
+            let stat = CString::new(name).map_err(io::Error::other).and_then(|name| {
+                Ok(rustix::fs::statat(directory, &name, AtFlags::SYMLINK_NOFOLLOW)?)
+            });
+            match stat.map(|stat| FileType::from_raw_mode(stat.st_mode)) {
+                Ok(FileType::Symlink) => RootError::Symlink(shown),
+                _ => RootError::WrongKind(shown, wanted),
+            }
+        }
+        // A socket, or a device without a driver.
+        Errno::NXIO => RootError::WrongKind(shown, wanted),
+        other => RootError::Io(io::Error::new(
+            io::Error::from(other).kind(),
+            format!("{shown}: {}", io::Error::from(other)),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn tree() -> (tempfile::TempDir, Root) {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("served/sub")).unwrap();
+        std::fs::write(dir.path().join("secret"), "s").unwrap();
+        std::fs::write(dir.path().join("served/sub/file"), "f").unwrap();
+        let root = Root::open(&dir.path().join("served")).unwrap();
+        (dir, root)
+    }
+
+    fn path(text: &str) -> WirePath {
+        WirePath::new(text).unwrap()
+    }
+
+    #[test]
+    fn files_and_directories_inside_are_found() {
+        let (_dir, root) = tree();
+        assert!(root.file(&path("sub/file")).is_ok());
+        assert_eq!(root.kind(&path("sub/file")).unwrap(), EntryKind::File { size: 1 });
+        assert_eq!(root.kind(&path("sub")).unwrap(), EntryKind::Directory);
+        assert!(matches!(root.file(&path("sub/none")), Err(RootError::NotFound(_))));
+        assert!(matches!(root.file(&path("sub")), Err(RootError::WrongKind(..))));
+        assert!(matches!(root.file(&path("sub/file/x")), Err(RootError::WrongKind(..))));
+    }
+
+    #[test]
+    fn links_are_refused_wherever_they_appear() {
+        let (dir, root) = tree();
+        symlink(dir.path(), dir.path().join("served/up")).unwrap();
+        symlink(dir.path().join("secret"), dir.path().join("served/leaf")).unwrap();
+        symlink("sub", dir.path().join("served/inside")).unwrap();
+        for name in ["up/secret", "leaf", "inside/file"] {
+            let result = root.file(&path(name));
+            assert!(matches!(result, Err(RootError::Symlink(_))), "{name}: {result:?}");
+        }
+        assert!(matches!(root.kind(&path("leaf")), Err(RootError::Symlink(_))));
+        let created = root.create_directory(&path("up/new"));
+        assert!(matches!(created, Err(RootError::Symlink(_))));
+        assert!(!dir.path().join("new").exists());
+    }
+
+    #[test]
+    fn a_pipe_is_refused_without_waiting_for_its_other_end() {
+        let (dir, root) = tree();
+        let fifo = dir.path().join("served/fifo");
+        let status = std::process::Command::new("mkfifo").arg(&fifo).status().unwrap();
+        assert!(status.success());
+        assert!(matches!(root.file(&path("fifo")), Err(RootError::WrongKind(..))));
+    }
+
+    #[test]
+    fn missing_directories_are_created() {
+        let (dir, root) = tree();
+        root.create_directory(&path("a/b/c")).unwrap();
+        assert!(dir.path().join("served/a/b/c").is_dir());
+    }
+}

@@ -1,0 +1,401 @@
+//! Messages and how they are laid out on a stream.
+//!
+//! A frame is one byte of kind, four bytes of length (big endian) and that many bytes. Kind 0
+//! is a message as JSON, at most [`MAX_CONTROL`] bytes; kind 1 is file content, at most
+//! [`MAX_DATA`] bytes. The limits are checked before anything is allocated.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Digest, WirePath};
+
+/// Most bytes of JSON in one frame.
+pub const MAX_CONTROL: usize = 32 * 1024;
+/// Most bytes of file content in one frame.
+pub const MAX_DATA: usize = 256 * 1024;
+/// Bytes of file content that this implementation puts into one frame.
+pub const CHUNK: usize = 64 * 1024;
+
+const HEADER: usize = 5;
+const KIND_CONTROL: u8 = 0;
+const KIND_DATA: u8 = 1;
+
+/// One message of the protocol.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Message {
+    /// Opens a connection: the access token, if the user has one.
+    Hello {
+        /// The access token.
+        token: Option<Secret>,
+    },
+    /// The token is right.
+    Welcome,
+    /// Asks for a file, and says what the client has of it.
+    Get {
+        /// The file.
+        path: WirePath,
+        /// What the client has.
+        resume: Resume,
+    },
+    /// Asks to take a file.
+    Put {
+        /// Its name on the server.
+        path: WirePath,
+        /// What is offered.
+        offer: Offer,
+    },
+    /// Asks for everything below a path.
+    List {
+        /// A directory or a file.
+        path: WirePath,
+    },
+    /// Asks what a path is.
+    Stat {
+        /// A directory or a file.
+        path: WirePath,
+    },
+    /// Asks to create a directory.
+    MakeDirectory {
+        /// The directory.
+        path: WirePath,
+    },
+    /// One entry of a listing, relative to the listed path.
+    Entry {
+        /// Empty for the listed path itself, which comes first.
+        path: WirePath,
+        /// What it is.
+        kind: EntryKind,
+    },
+    /// Something in the listed directory that can't be transferred.
+    Skipped {
+        /// Its name, made printable.
+        name: String,
+        /// Why it is left out.
+        reason: String,
+        /// Is this an error (a name that can't be sent), or merely not a regular file?
+        error: bool,
+    },
+    /// The listing is complete.
+    EndOfList,
+    /// Answer to `Get`: the file as it is now.
+    Offer(Offer),
+    /// Answer to `Put`: what the receiver has.
+    Resume(Resume),
+    /// Content follows, starting at this offset.
+    Start {
+        /// Offset of the first byte that follows.
+        offset: u64,
+    },
+    /// The receiver's file is the sender's: nothing follows.
+    Equal,
+    /// The sender's file changed while it was read: content follows from offset 0.
+    Restart(Offer),
+    /// All content has been sent.
+    End {
+        /// Digest of the whole file.
+        digest: Digest,
+    },
+    /// The receiver has verified and stored the file.
+    Stored,
+    /// The request failed.
+    Fail(Fail),
+    /// File content. Travels in a frame of its own kind, never as JSON.
+    #[serde(skip)]
+    Data(Vec<u8>),
+}
+
+/// A file that is offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Offer {
+    /// Size in bytes.
+    pub size: u64,
+    /// When it was last modified.
+    pub modified: Mtime,
+    /// May it be executed?
+    pub executable: bool,
+}
+
+/// A time of modification.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mtime {
+    /// Seconds since 1970.
+    pub seconds: i64,
+    /// Nanoseconds within the second.
+    pub nanos: u32,
+}
+
+/// What a receiver already has of a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resume {
+    /// The beginning, from an interrupted transfer.
+    pub part: Option<Prefix>,
+    /// Digest of the file that has the final name, if it has the expected size.
+    pub whole: Option<Digest>,
+}
+
+/// The beginning of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Prefix {
+    /// Its length in bytes.
+    pub length: u64,
+    /// Its digest.
+    pub digest: Digest,
+}
+
+/// What a path names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EntryKind {
+    /// A regular file of this many bytes.
+    File {
+        /// Size in bytes.
+        size: u64,
+    },
+    /// A directory.
+    Directory,
+}
+
+/// A failed request, as told to the peer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{text}")]
+pub struct Fail {
+    /// For programs.
+    pub code: FailCode,
+    /// For people.
+    pub text: String,
+}
+
+/// Kinds of failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FailCode {
+    /// There is no such file.
+    NotFound,
+    /// The server does not allow it: read-only, permissions, a symbolic link.
+    Refused,
+    /// The path is not acceptable.
+    BadPath,
+    /// Another transfer into the same name is running.
+    Busy,
+    /// The disk is full.
+    NoSpace,
+    /// Any other error of reading or writing.
+    Io,
+    /// The file kept changing while it was read.
+    SourceChanged,
+    /// Size or digest differ from what was announced.
+    Verification,
+    /// The peer broke the protocol.
+    Protocol,
+}
+
+/// Text that must not appear in logs.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Secret(pub String);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+/// A frame that can't be accepted.
+#[derive(Debug, thiserror::Error)]
+pub enum WireError {
+    /// The kind byte is unknown.
+    #[error("unknown frame kind {0}; the peer runs another version of tack")]
+    UnknownKind(u8),
+    /// The announced length exceeds the limit.
+    #[error("a frame of {length} bytes exceeds the limit of {limit}")]
+    TooLong {
+        /// As announced.
+        length: usize,
+        /// As allowed.
+        limit: usize,
+    },
+    /// The JSON is not a message.
+    #[error("unreadable message: {0}")]
+    Json(#[from] serde_json::Error),
+}
+
+/// A message as bytes: a header (with the JSON, if it is not content) and the content.
+#[derive(Debug, Default)]
+pub struct Encoded {
+    head: Vec<u8>,
+    body: Vec<u8>,
+    written: usize,
+}
+
+impl Encoded {
+    /// Lays out `message`; content is moved, not copied.
+    pub fn new(message: Message) -> Result<Self, WireError> {
+        let (kind, mut json, body) = match message {
+            Message::Data(body) => (KIND_DATA, Vec::new(), body),
+            other => (KIND_CONTROL, serde_json::to_vec(&other)?, Vec::new()),
+        };
+        let length = json.len() + body.len();
+        let limit = limit_of(kind)?;
+        if length > limit {
+            return Err(WireError::TooLong { length, limit });
+        }
+        let mut head = Vec::with_capacity(HEADER + json.len());
+        head.push(kind);
+        head.extend_from_slice(&(length as u32).to_be_bytes());
+        head.append(&mut json);
+        Ok(Self { head, body, written: 0 })
+    }
+
+    /// The next contiguous bytes to write; empty when everything is written.
+    pub fn remaining(&self) -> &[u8] {
+        match self.written.checked_sub(self.head.len()) {
+            None => &self.head[self.written..],
+            Some(in_body) => &self.body[in_body..],
+        }
+    }
+
+    /// Notes that `n` bytes of [`remaining`](Self::remaining) are written.
+    pub fn advance(&mut self, n: usize) {
+        self.written += n;
+    }
+}
+
+/// Puts frames together from the bytes of a stream.
+#[derive(Debug, Default)]
+pub struct Decoder {
+    header: [u8; HEADER],
+    header_len: usize,
+    body: Vec<u8>,
+}
+
+impl Decoder {
+    /// Consumes bytes from the front of `input` until a message is complete or `input` ends.
+    pub fn push(&mut self, input: &mut &[u8]) -> Result<Option<Message>, WireError> {
+        let missing = (HEADER - self.header_len).min(input.len());
+        self.header[self.header_len..][..missing].copy_from_slice(&input[..missing]);
+        self.header_len += missing;
+        *input = &input[missing..];
+        if self.header_len < HEADER {
+            return Ok(None);
+        }
+        let [kind, length @ ..] = self.header;
+        let (length, limit) = (u32::from_be_bytes(length) as usize, limit_of(kind)?);
+        if length > limit {
+            return Err(WireError::TooLong { length, limit });
+        }
+        if self.body.capacity() == 0 {
+            self.body.reserve_exact(length);
+        }
+        let missing = (length - self.body.len()).min(input.len());
+        self.body.extend_from_slice(&input[..missing]);
+        *input = &input[missing..];
+        if self.body.len() < length {
+            return Ok(None);
+        }
+        self.header_len = 0;
+        let body = std::mem::take(&mut self.body);
+        Ok(Some(match kind {
+            KIND_DATA => Message::Data(body),
+            _ => serde_json::from_slice(&body)?,
+        }))
+    }
+
+    /// Is part of a frame waiting for the rest?
+    pub fn is_mid_frame(&self) -> bool {
+        self.header_len > 0
+    }
+}
+
+fn limit_of(kind: u8) -> Result<usize, WireError> {
+    match kind {
+        KIND_CONTROL => Ok(MAX_CONTROL),
+        KIND_DATA => Ok(MAX_DATA),
+        other => Err(WireError::UnknownKind(other)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes_of(message: Message) -> Vec<u8> {
+        let mut encoded = Encoded::new(message).unwrap();
+        let mut bytes = Vec::new();
+        while !encoded.remaining().is_empty() {
+            bytes.extend_from_slice(encoded.remaining());
+            let n = encoded.remaining().len();
+            encoded.advance(n);
+        }
+        bytes
+    }
+
+    #[test]
+    fn messages_survive_any_fragmentation_of_the_stream() {
+        let messages = || {
+            [
+                Message::Hello { token: Some(Secret("t".into())) },
+                Message::Data(vec![7; 1000]),
+                Message::Data(Vec::new()),
+                Message::Get {
+                    path: WirePath::new("a/ü").unwrap(),
+                    resume: Resume { part: None, whole: Some(Digest::of(b"x")) },
+                },
+                Message::End { digest: Digest::of(b"") },
+            ]
+        };
+        let stream: Vec<u8> = messages().into_iter().flat_map(bytes_of).collect();
+        for step in [1, 3, 7, 100, stream.len()] {
+            let mut decoder = Decoder::default();
+            let mut decoded = Vec::new();
+            for mut piece in stream.chunks(step) {
+                while !piece.is_empty() {
+                    decoded.extend(decoder.push(&mut piece).unwrap());
+                }
+            }
+            assert_eq!(decoded, messages(), "in steps of {step}");
+            assert!(!decoder.is_mid_frame());
+        }
+    }
+
+    #[test]
+    fn a_length_above_the_limit_is_refused_before_anything_is_allocated() {
+        for (kind, limit) in [(KIND_CONTROL, MAX_CONTROL), (KIND_DATA, MAX_DATA)] {
+            let mut frame = vec![kind];
+            frame.extend_from_slice(&(limit as u32 + 1).to_be_bytes());
+            let mut decoder = Decoder::default();
+            let result = decoder.push(&mut frame.as_slice());
+            assert!(matches!(result, Err(WireError::TooLong { .. })));
+            assert_eq!(decoder.body.capacity(), 0);
+        }
+    }
+
+    #[test]
+    fn unknown_kinds_and_broken_json_are_refused() {
+        let mut decoder = Decoder::default();
+        let frame = [9, 0, 0, 0, 0];
+        assert!(matches!(decoder.push(&mut &frame[..]), Err(WireError::UnknownKind(9))));
+        let mut decoder = Decoder::default();
+        let frame = [KIND_CONTROL, 0, 0, 0, 2, b'{', b'x'];
+        assert!(matches!(decoder.push(&mut &frame[..]), Err(WireError::Json(_))));
+    }
+
+    #[test]
+    fn content_cannot_be_smuggled_in_as_json() {
+        assert!(serde_json::from_str::<Message>("{\"data\":[1,2]}").is_err());
+    }
+
+    #[test]
+    fn the_longest_path_fits_into_a_message() {
+        let path = format!("{}x", "\u{1}/".repeat(2047));
+        let message = Message::List { path: WirePath::new(path).unwrap() };
+        assert!(bytes_of(message).len() < MAX_CONTROL);
+    }
+
+    #[test]
+    fn a_token_is_never_shown_by_debug() {
+        let hello = Message::Hello { token: Some(Secret("hunter2".into())) };
+        assert!(!format!("{hello:?}").contains("hunter2"));
+    }
+}

@@ -1,0 +1,95 @@
+//! Numbers with units, as users write and read them.
+
+/// Reads a number of bytes per second: digits, optionally a decimal point, optionally one of
+/// k, M, G (powers of 1000) or Ki, Mi, Gi (powers of 1024).
+pub fn parse_rate(text: &str) -> Result<u64, String> {
+    let number_end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(number_end);
+    let scale: f64 = match unit {
+        "" => 1.0,
+        "k" | "K" => 1e3,
+        "M" => 1e6,
+        "G" => 1e9,
+        "Ki" => 1024.0,
+        "Mi" => 1024.0 * 1024.0,
+        "Gi" => 1024.0 * 1024.0 * 1024.0,
+        _ => return Err(format!("unknown unit \"{unit}\"; use k, M, G, Ki, Mi or Gi")),
+    };
+    let number: f64 =
+        number.parse().map_err(|_| "expected a number, such as 10M".to_owned())?;
+    let rate = number * scale;
+    if (1000.0..1e15).contains(&rate) {
+        Ok(rate as u64)
+    } else {
+        Err("expected between 1000 bytes (1k) and 1000 TB per second".to_owned())
+    }
+}
+
+/// A number of bytes with three significant digits.
+pub fn bytes(bytes: u64) -> String {
+    let units = ["B", "kB", "MB", "GB", "TB", "PB", "EB"];
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    while value >= 999.5 && unit + 1 < units.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    let decimals = match value {
+        _ if unit == 0 => 0,
+        v if v < 9.995 => 2,
+        v if v < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.decimals$} {}", units[unit])
+}
+
+/// A rate, given in bytes per second, in bits per second.
+pub fn bit_rate(bytes_per_second: f64) -> String {
+    let megabits = bytes_per_second * 8.0 / 1e6;
+    if megabits < 1.0 {
+        format!("{:.0} kbit/s", megabits * 1e3)
+    } else if megabits < 1000.0 {
+        format!("{megabits:.1} Mbit/s")
+    } else {
+        format!("{:.2} Gbit/s", megabits / 1e3)
+    }
+}
+
+/// A duration, given in seconds, as hours, minutes and seconds.
+pub fn duration(seconds: f64) -> String {
+    let whole = seconds.round().min(359_999.0) as u64;
+    let (hours, minutes, seconds) = (whole / 3600, whole / 60 % 60, whole % 60);
+    if hours > 0 {
+        format!("{hours}:{minutes:02}:{seconds:02}")
+    } else {
+        format!("{minutes}:{seconds:02}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_read_with_decimal_and_binary_units() {
+        assert_eq!(parse_rate("2500"), Ok(2500));
+        assert_eq!(parse_rate("1.5M"), Ok(1_500_000));
+        assert_eq!(parse_rate("64Ki"), Ok(65_536));
+        for wrong in ["", "M", "10Mbit", "-1", "1", "1e9", "1.2.3", "99999999G"] {
+            assert!(parse_rate(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn sizes_rates_and_durations_are_short() {
+        assert_eq!(bytes(0), "0 B");
+        assert_eq!(bytes(999), "999 B");
+        assert_eq!(bytes(1_000_000), "1.00 MB");
+        assert_eq!(bytes(123_456_789), "123 MB");
+        assert_eq!(bytes(u64::MAX), "18.4 EB");
+        assert_eq!(bit_rate(6_250_000.0), "50.0 Mbit/s");
+        assert_eq!(bit_rate(1000.0), "8 kbit/s");
+        assert_eq!(duration(3725.4), "1:02:05");
+        assert_eq!(duration(f64::INFINITY), "99:59:59");
+    }
+}

@@ -1,0 +1,222 @@
+//! Runs the real program.
+
+// Each test file uses its own part of this.
+#![allow(dead_code)]
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// The program under test.
+pub const TACK: &str = env!("CARGO_BIN_EXE_tack");
+
+/// Longer than anything takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(150);
+
+/// Bytes that look random and are the same for the same seed.
+pub fn noise(length: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut bytes = Vec::with_capacity(length + 8);
+    while bytes.len() < length {
+        bytes.extend_from_slice(&next_random(&mut state).to_le_bytes());
+    }
+    bytes.truncate(length);
+    bytes
+}
+
+/// A step of xorshift64*.
+pub fn next_random(state: &mut u64) -> u64 {
+    *state ^= *state >> 12;
+    *state ^= *state << 25;
+    *state ^= *state >> 27;
+    state.wrapping_mul(0x2545_f491_4f6c_dd1d)
+}
+
+/// A directory with a served directory in it, and a running server.
+pub struct Served {
+    pub dir: tempfile::TempDir,
+    pub address: String,
+    pub fingerprint: String,
+    pub token: Option<String>,
+    pub child: Child,
+    /// Kept open, or the server's output would fail.
+    _stdout: BufReader<std::process::ChildStdout>,
+}
+
+impl Served {
+    pub fn new(arguments: &[&str]) -> Self {
+        Self::with_program(Command::new(TACK), arguments)
+    }
+
+    /// Runs `program` with the arguments of `tack serve` appended.
+    pub fn with_program(program: Command, arguments: &[&str]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("served")).unwrap();
+        Self::in_dir(dir, program, "127.0.0.1:0", arguments)
+    }
+
+    pub fn in_dir(
+        dir: tempfile::TempDir,
+        mut program: Command,
+        listen: &str,
+        arguments: &[&str],
+    ) -> Self {
+        let mut child = program
+            .args(["serve", "--json", "--listen", listen, "--identity"])
+            .arg(dir.path().join("identity"))
+            .args(arguments)
+            .arg(dir.path().join("served"))
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        stdout.read_line(&mut line).unwrap();
+        let ready: Value = serde_json::from_str(&line).expect("a line that says ready");
+        let text = |name: &str| ready[name].as_str().map(str::to_owned);
+        Self {
+            dir,
+            address: text("address").unwrap(),
+            fingerprint: text("fingerprint").unwrap(),
+            token: text("token"),
+            child,
+            _stdout: stdout,
+        }
+    }
+
+    /// A path below the served directory.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join("served").join(name)
+    }
+
+    /// A path that is not served.
+    pub fn outside(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Writes a file below the served directory.
+    pub fn write(&self, name: &str, content: &[u8]) {
+        write(&self.path(name), content);
+    }
+
+    /// `HOST:PORT/PATH`
+    pub fn target(&self, path: &str) -> String {
+        format!("{}/{path}", self.address)
+    }
+
+    /// A client command with everything it takes to be let in.
+    pub fn client(&self, command: &str) -> Command {
+        let mut client = Command::new(TACK);
+        client.args([command, "--json", "--fingerprint", &self.fingerprint]);
+        client.env_remove("TACK_TOKEN");
+        if let Some(token) = &self.token {
+            client.env("TACK_TOKEN", token);
+        }
+        client.current_dir(self.dir.path());
+        client
+    }
+
+    pub fn get(&self, path: &str, dest: &Path) -> Finished {
+        run(self.client("get").arg(self.target(path)).arg(dest))
+    }
+
+    pub fn send(&self, source: &Path, path: &str) -> Finished {
+        run(self.client("send").arg(source).arg(self.target(path)))
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A client that has ended.
+pub struct Finished {
+    pub code: Option<i32>,
+    pub summary: Value,
+    pub errors: String,
+}
+
+impl Finished {
+    #[track_caller]
+    pub fn expect(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "{}\n{}", self.errors, self.summary);
+        self
+    }
+
+    pub fn number(&self, name: &str) -> u64 {
+        self.summary[name].as_u64().unwrap_or_else(|| panic!("{name} in {}", self.summary))
+    }
+}
+
+/// Runs a client to its end.
+#[track_caller]
+pub fn run(command: &mut Command) -> Finished {
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    finish(child)
+}
+
+/// Waits for a client whose output is piped.
+#[track_caller]
+pub fn finish(mut child: Child) -> Finished {
+    let deadline = Instant::now() + PATIENCE;
+    while child.try_wait().unwrap().is_none() {
+        if Instant::now() > deadline {
+            let _ = child.kill();
+            let mut errors = String::new();
+            child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+            panic!("the client did not end: {errors}");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let Output { status, stdout, stderr } = child.wait_with_output().unwrap();
+    Finished {
+        code: status.code(),
+        summary: serde_json::from_slice(&stdout).unwrap_or(Value::Null),
+        errors: String::from_utf8_lossy(&stderr).into_owned(),
+    }
+}
+
+pub fn write(path: &Path, content: &[u8]) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, content).unwrap();
+}
+
+/// Everything below `dir`: relative path and content, `None` for directories.
+pub fn tree(dir: &Path) -> Vec<(PathBuf, Option<Vec<u8>>)> {
+    let mut found = Vec::new();
+    let mut pending = vec![dir.to_owned()];
+    while let Some(next) = pending.pop() {
+        for entry in fs::read_dir(next).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.strip_prefix(dir).unwrap().to_owned();
+            if path.is_dir() {
+                pending.push(path);
+                found.push((name, None));
+            } else {
+                found.push((name, Some(fs::read(&path).unwrap())));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// Compares trees without printing megabytes.
+#[track_caller]
+pub fn assert_same_tree(left: &Path, right: &Path) {
+    let (left, right) = (tree(left), tree(right));
+    let names = |tree: &[(PathBuf, Option<Vec<u8>>)]| {
+        tree.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&left), names(&right));
+    for (l, r) in left.iter().zip(&right) {
+        assert!(l.1 == r.1, "{} differs", l.0.display());
+    }
+}

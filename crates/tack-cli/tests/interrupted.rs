@@ -1,0 +1,245 @@
+//! Kills, full disks, rivals and vanished servers.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{Served, TACK, finish, next_random, noise, run, tree};
+
+const SIZE: usize = 6_000_000;
+/// Slow enough to be killed in the middle.
+const RATE: &str = "4M";
+const SEED: u64 = 20_260_401;
+
+/// Kills `client` after a random time, ten times; `check` looks at what is there each time.
+fn kill_ten_times(mut client: impl FnMut() -> Command, mut check: impl FnMut()) {
+    let mut random = SEED;
+    let mut killed = 0;
+    for _ in 0..10 {
+        let mut child = client().stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let pause = Duration::from_millis(20 + next_random(&mut random) % 250);
+        std::thread::sleep(pause);
+        killed += u32::from(child.try_wait().unwrap().is_none());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        check();
+    }
+    assert!(killed > 3, "most clients should have been killed before their end (seed {SEED})");
+}
+
+#[test]
+fn a_fetch_that_is_killed_again_and_again_resumes_and_ends_right() {
+    let served = Served::new(&[]);
+    let content = noise(SIZE, SEED);
+    served.write("file", &content);
+    let dest = served.outside("dest");
+    let mut longest = 0;
+    let command = || {
+        let mut client = served.client("get");
+        client.args(["--write-limit", RATE]).arg(served.target("file")).arg("dest");
+        client
+    };
+    kill_ten_times(command, || {
+        if dest.exists() {
+            assert!(fs::read(&dest).unwrap() == content, "seed {SEED}");
+        } else if let Ok(part) = fs::read(served.outside(".dest.tack-part")) {
+            assert!(content.starts_with(&part), "seed {SEED}");
+            assert!(part.len() >= longest, "a resumed part does not shrink (seed {SEED})");
+            longest = part.len();
+        }
+    });
+    let finished = run(&mut command()).expect(0);
+    assert!(fs::read(&dest).unwrap() == content, "seed {SEED}");
+    assert!(finished.number("resumed_bytes") > 0 || finished.number("equal") == 1);
+    assert!(!served.outside(".dest.tack-part").exists());
+}
+
+#[test]
+fn a_sender_that_is_killed_again_and_again_resumes_and_ends_right() {
+    let served = Served::new(&["--write-limit", RATE]);
+    let content = noise(SIZE, SEED + 1);
+    fs::write(served.outside("file"), &content).unwrap();
+    let dest = served.path("file");
+    // The server believes in a dead client for some seconds, so fewer rounds than for fetching.
+    let mut random = SEED + 1;
+    for _ in 0..3 {
+        let mut client = served.client("send");
+        client.arg("file").arg(served.target(""));
+        let mut child = client.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(100 + next_random(&mut random) % 400));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!dest.exists() || fs::read(&dest).unwrap() == content, "seed {SEED}");
+    }
+    let finished = served.send(Path::new("file"), "").expect(0);
+    assert!(fs::read(&dest).unwrap() == content, "seed {SEED}");
+    assert!(finished.number("resumed_bytes") > 0 || finished.number("equal") == 1);
+    assert_eq!(tree(&served.path("")).len(), 1);
+}
+
+#[test]
+fn a_file_that_changed_since_the_interruption_is_fetched_from_the_start() {
+    let served = Served::new(&[]);
+    served.write("file", &noise(SIZE, 1));
+    let mut client = served.client("get");
+    client.args(["--write-limit", RATE]).arg(served.target("file")).arg("dest");
+    let mut child = client.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let part = served.outside(".dest.tack-part");
+    wait_until(|| part.metadata().is_ok_and(|part| part.len() > 100_000));
+    child.kill().unwrap();
+    child.wait().unwrap();
+
+    let changed = noise(SIZE, 2);
+    served.write("file", &changed);
+    let finished = served.get("file", Path::new("dest")).expect(0);
+    assert_eq!(finished.number("resumed_bytes"), 0);
+    assert!(fs::read(served.outside("dest")).unwrap() == changed);
+}
+
+#[test]
+fn a_second_transfer_into_the_same_name_is_told_so_and_does_no_harm() {
+    let served = Served::new(&["--write-limit", RATE]);
+    let (first, second) = (noise(SIZE, 1), noise(SIZE, 2));
+    fs::write(served.outside("first"), &first).unwrap();
+    fs::write(served.outside("second"), &second).unwrap();
+
+    // Sending: the server holds the name.
+    let part = served.path(".name.tack-part");
+    let slow = spawn(served.client("send").arg("first").arg(served.target("name")));
+    wait_until(|| part.metadata().is_ok_and(|part| part.len() > 100_000));
+    let refused = served.send(Path::new("second"), "name").expect(6);
+    assert!(refused.errors.contains("another transfer"), "{}", refused.errors);
+    finish(slow).expect(0);
+    assert!(fs::read(served.path("name")).unwrap() == first);
+
+    // Fetching: this machine holds it.
+    let part = served.outside(".copy.tack-part");
+    let mut client = served.client("get");
+    client.args(["--write-limit", RATE]).arg(served.target("name")).arg("copy");
+    let slow = spawn(&mut client);
+    wait_until(|| part.metadata().is_ok_and(|part| part.len() > 100_000));
+    let refused = served.get("name", Path::new("copy")).expect(5);
+    assert!(refused.errors.contains("another transfer"), "{}", refused.errors);
+    finish(slow).expect(0);
+    assert!(fs::read(served.outside("copy")).unwrap() == first);
+}
+
+#[test]
+fn a_server_that_comes_back_is_resumed_from() {
+    let served = Served::new(&[]);
+    let content = noise(SIZE, 1);
+    served.write("file", &content);
+    let mut client = served.client("get");
+    client.args(["--write-limit", RATE]).arg(served.target("file")).arg("dest");
+    let child = spawn(&mut client);
+    let part = served.outside(".dest.tack-part");
+    wait_until(|| part.metadata().is_ok_and(|part| part.len() > 100_000));
+
+    let mut served = served;
+    served.child.kill().unwrap();
+    served.child.wait().unwrap();
+    // The same certificate on the same port: a stateless reset tells the client at once.
+    let listen = served.address.clone();
+    let mut program = Command::new(TACK);
+    program.args(["serve", "--json", "--quiet", "--listen", &listen, "--identity"]);
+    program.arg(served.outside("identity")).arg("--no-token").arg(served.path(""));
+    served.child = program.stdout(Stdio::null()).spawn().unwrap();
+    let lost = finish(child).expect(3);
+    assert!(lost.errors.contains("resume"), "{}", lost.errors);
+
+    let finished = served.get("file", Path::new("dest")).expect(0);
+    assert!(finished.number("resumed_bytes") > 100_000, "{}", finished.summary);
+    assert!(fs::read(served.outside("dest")).unwrap() == content);
+}
+
+/// A shell that cannot write files larger than 1 MiB and hears of it by an error.
+fn limited() -> Command {
+    let mut shell = Command::new("sh");
+    // ulimit -f counts blocks of 512 bytes in some shells, of 1024 in others.
+    let script = format!("trap '' XFSZ; ulimit -f 1024; exec {TACK} \"$@\"");
+    shell.args(["-c", &script, "sh"]);
+    shell
+}
+
+#[test]
+fn a_client_that_cannot_write_says_so_and_resumes_later() {
+    let served = Served::new(&[]);
+    let content = noise(SIZE, 1);
+    served.write("file", &content);
+    let mut client = limited();
+    client.args(["get", "--json", "--fingerprint", &served.fingerprint]);
+    client.env("TACK_TOKEN", served.token.as_ref().unwrap());
+    client.arg(served.target("file")).arg(served.outside("dest"));
+    let failed = run(&mut client).expect(5);
+    assert!(failed.errors.contains("make room"), "{}", failed.errors);
+    assert!(!served.outside("dest").exists());
+
+    let finished = served.get("file", Path::new("dest")).expect(0);
+    assert!(finished.number("resumed_bytes") > 100_000, "{}", finished.summary);
+    assert!(fs::read(served.outside("dest")).unwrap() == content);
+}
+
+#[test]
+fn a_server_that_cannot_write_says_so_and_goes_on_serving() {
+    let served = Served::with_program(limited(), &[]);
+    let source = served.outside("source");
+    common::write(&source.join("big"), &noise(SIZE, 1));
+    for n in 0..5 {
+        common::write(&source.join(format!("small{n}")), &noise(100_000, n));
+    }
+    let failed = served.send(&source, "").expect(6);
+    assert!(failed.errors.contains("make room"), "{}", failed.errors);
+    assert!(!served.path("source/big").exists());
+    let part = served.path("source/.big.tack-part");
+    assert!(part.metadata().unwrap().len() > 100_000, "what arrived is kept");
+
+    // On the same server: what the failed transfer held of its connection is free again.
+    fs::remove_file(source.join("big")).unwrap();
+    let finished = served.send(&source, "").expect(0);
+    assert_eq!(finished.number("files"), 5);
+}
+
+#[test]
+fn a_full_file_system_is_survived() {
+    let script =
+        format!("mount -t tmpfs -o size=2m none \"$1/served\" && shift && exec {TACK} \"$@\"");
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join("served")).unwrap();
+    let mut probe = Command::new("unshare");
+    probe
+        .args(["-rm", "sh", "-c", "mount -t tmpfs none \"$0\""])
+        .arg(dir.path().join("served"));
+    if !probe.stderr(Stdio::null()).status().is_ok_and(|status| status.success()) {
+        eprintln!("skipped: this system does not let us mount; the tests above cover the rest");
+        return;
+    }
+    let mut program = Command::new("unshare");
+    program.args(["-rm", "sh", "-c", &script, "sh"]).arg(dir.path());
+    let served = Served::in_dir(dir, program, "127.0.0.1:0", &[]);
+    fs::write(served.outside("big"), noise(SIZE, 1)).unwrap();
+    fs::write(served.outside("small"), noise(1000, 2)).unwrap();
+    let failed = served.send(Path::new("big"), "").expect(6);
+    assert!(failed.errors.contains("make room"), "{}", failed.errors);
+    assert!(failed.errors.contains("No space left"), "{}", failed.errors);
+    // Nothing of it is listed, and the server is well.
+    let finished = served.get("", Path::new("all")).expect(0);
+    assert_eq!(finished.number("files"), 0);
+}
+
+fn spawn(command: &mut Command) -> std::process::Child {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+#[track_caller]
+fn wait_until(mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !condition() {
+        assert!(Instant::now() < deadline, "waited in vain");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}

@@ -1,0 +1,274 @@
+//! What must not be possible.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use common::{Served, noise, run, tree};
+use tack_cli::quic::{self, CloseCode, Verify};
+use tack_endpoint::{CloseReason, Endpoint, EndpointConfig, Event, Handle};
+
+#[test]
+fn a_wrong_or_missing_token_is_refused() {
+    let served = Served::new(&[]);
+    served.write("file", b"secret");
+    let dest = served.outside("dest");
+    for token in [None, Some("wrong")] {
+        let mut client = served.client("get");
+        client.env_remove("TACK_TOKEN");
+        if let Some(token) = token {
+            client.args(["--token", token]);
+        }
+        let finished = run(client.arg(served.target("file")).arg(&dest)).expect(4);
+        assert!(finished.errors.contains("token"), "{}", finished.errors);
+        assert!(!dest.exists());
+    }
+}
+
+#[test]
+fn the_token_can_come_from_a_file_that_the_server_made() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("token");
+    let served = Served::new(&["--token-file", file.to_str().unwrap()]);
+    served.write("file", b"secret");
+    let mut client = served.client("get");
+    client.env_remove("TACK_TOKEN").arg("--token-file").arg(&file);
+    run(client.arg(served.target("file")).arg("dest")).expect(0);
+}
+
+#[test]
+fn without_a_token_everybody_is_let_in_if_the_server_says_so() {
+    let served = Served::new(&["--no-token"]);
+    assert_eq!(served.token, None);
+    served.write("file", b"public");
+    served.get("file", Path::new("dest")).expect(0);
+}
+
+#[test]
+fn a_wrong_fingerprint_ends_before_the_token_is_said() {
+    let served = Served::new(&[]);
+    served.write("file", b"secret");
+    let wrong = "00".repeat(32);
+    let mut client = std::process::Command::new(common::TACK);
+    client.args(["get", "--json", "--fingerprint", &wrong]);
+    client.env("TACK_TOKEN", served.token.as_ref().unwrap());
+    let finished = run(client.arg(served.target("file")).arg(served.outside("x"))).expect(4);
+    assert!(finished.errors.contains(&served.fingerprint), "{}", finished.errors);
+    assert!(finished.errors.contains("was not sent"), "{}", finished.errors);
+}
+
+#[test]
+fn a_self_signed_certificate_is_not_trusted_without_being_told() {
+    let served = Served::new(&[]);
+    served.write("file", b"secret");
+    let port = served.address.rsplit_once(':').unwrap().1;
+    let client = |arguments: &[&str]| {
+        let mut client = std::process::Command::new(common::TACK);
+        client.args(["get", "--json"]).args(arguments);
+        client.env("TACK_TOKEN", served.token.as_ref().unwrap());
+        run(client.arg(format!("localhost:{port}/file")).arg(served.outside("dest")))
+    };
+    let finished = client(&[]).expect(4);
+    assert!(finished.errors.contains("--fingerprint"), "{}", finished.errors);
+    client(&["--insecure"]).expect(0);
+    let identity = served.outside("identity/identity.pem");
+    client(&["--ca", identity.to_str().unwrap()]).expect(0);
+}
+
+#[test]
+fn an_identity_outlives_a_restart() {
+    let first = Served::new(&[]);
+    let identity = first.outside("identity");
+    let copy = tempfile::tempdir().unwrap();
+    fs::create_dir_all(copy.path().join("served")).unwrap();
+    fs::create_dir(copy.path().join("identity")).unwrap();
+    fs::copy(identity.join("identity.pem"), copy.path().join("identity/identity.pem")).unwrap();
+    let program = std::process::Command::new(common::TACK);
+    let second = Served::in_dir(copy, program, "127.0.0.1:0", &[]);
+    assert_eq!(first.fingerprint, second.fingerprint);
+    assert_ne!(first.token, second.token);
+}
+
+#[test]
+fn a_read_only_server_takes_nothing() {
+    let served = Served::new(&["--read-only"]);
+    served.write("file", b"content");
+    served.get("file", Path::new("copy")).expect(0);
+    let before = tree(&served.path(""));
+    let finished = served.send(Path::new("copy"), "new").expect(4);
+    assert!(finished.errors.contains("read-only"), "{}", finished.errors);
+    fs::create_dir(served.outside("empty")).unwrap();
+    served.send(&served.outside("empty"), "").expect(4);
+    assert!(tree(&served.path("")) == before);
+}
+
+#[test]
+fn links_lead_nowhere() {
+    let served = Served::new(&[]);
+    fs::write(served.outside("secret"), "secret").unwrap();
+    symlink(served.outside("secret"), served.path("leaf")).unwrap();
+    symlink(served.dir.path(), served.path("up")).unwrap();
+    for path in ["leaf", "up/secret", "up"] {
+        let finished = served.get(path, Path::new("dest")).expect(4);
+        assert!(finished.errors.contains("symbolic link"), "{path}: {}", finished.errors);
+        assert!(!served.outside("dest").exists());
+    }
+    fs::write(served.outside("mine"), "mine").unwrap();
+    served.send(Path::new("mine"), "up/planted").expect(4);
+    assert!(!served.outside("planted").exists());
+    // In place of a link, not through it.
+    served.send(&served.outside("mine"), "box/").expect(0);
+    fs::remove_file(served.path("box/mine")).unwrap();
+    symlink(served.outside("secret"), served.path("box/mine")).unwrap();
+    served.send(&served.outside("mine"), "box/").expect(0);
+    assert_eq!(fs::read(served.outside("secret")).unwrap(), b"secret");
+    assert_eq!(fs::read(served.path("box/mine")).unwrap(), b"mine");
+}
+
+#[test]
+fn a_server_cannot_make_a_client_write_through_links() {
+    let served = Served::new(&[]);
+    served.write("sub/file", b"content");
+    let dest = served.outside("dest");
+    fs::create_dir(&dest).unwrap();
+    fs::create_dir(served.outside("elsewhere")).unwrap();
+    symlink(served.outside("elsewhere"), dest.join("sub")).unwrap();
+    let finished = served.get("", &dest);
+    assert_eq!(finished.code, Some(5), "{}", finished.errors);
+    assert_eq!(tree(&served.outside("elsewhere")), []);
+}
+
+/// A client that says what it likes.
+struct Raw {
+    endpoint: Endpoint,
+    handle: Handle,
+}
+
+impl Raw {
+    fn connect(served: &Served) -> Self {
+        let mut config = quic::client_config(tacklib::Profile::Off, Verify::Later).unwrap();
+        let local = "127.0.0.1:0".parse().unwrap();
+        let mut endpoint = Endpoint::client(local, EndpointConfig::default()).unwrap();
+        let server = served.address.parse().unwrap();
+        let handle = endpoint.connect(server, None, &mut config).unwrap();
+        let mut raw = Self { endpoint, handle };
+        raw.until(|event| matches!(event, Event::Connected(_)).then_some(()));
+        raw
+    }
+
+    fn authenticated(served: &Served) -> Self {
+        let mut raw = Self::connect(served);
+        let token = served.token.as_ref().unwrap();
+        raw.say(0, &format!("{{\"hello\":{{\"token\":\"{token}\"}}}}"));
+        raw
+    }
+
+    fn until<T>(&mut self, mut wanted: impl FnMut(&Event) -> Option<T>) -> T {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while Instant::now() < deadline {
+            self.endpoint.poll(Some(Duration::from_millis(50))).unwrap();
+            while let Some(event) = self.endpoint.next_event() {
+                if let Some(found) = wanted(&event) {
+                    return found;
+                }
+            }
+        }
+        panic!("the event did not come");
+    }
+
+    fn say(&mut self, stream: u64, json: &str) {
+        let mut frame = vec![0];
+        frame.extend((json.len() as u32).to_be_bytes());
+        frame.extend(json.as_bytes());
+        self.say_bytes(stream, &frame);
+    }
+
+    fn say_bytes(&mut self, stream: u64, bytes: &[u8]) {
+        let connection = self.endpoint.connection_mut(self.handle).unwrap();
+        assert_eq!(connection.stream_send(stream, bytes, false), Ok(bytes.len()));
+        self.endpoint.flush().unwrap();
+    }
+
+    fn closed_with(&mut self) -> u64 {
+        self.until(|event| match event {
+            Event::Closed(_, CloseReason::Peer { application: true, code, .. }) => Some(*code),
+            Event::Closed(_, other) => panic!("{other}"),
+            _ => None,
+        })
+    }
+}
+
+#[test]
+fn a_client_that_asks_for_paths_outside_is_thrown_out() {
+    let served = Served::new(&[]);
+    fs::write(served.outside("secret"), "secret").unwrap();
+    let before = tree(served.dir.path());
+    for path in
+        ["../secret", "/etc/passwd", "a/../../secret", "..", "a\\\\..\\\\b", "a\\u0000b"]
+    {
+        for request in [
+            format!("{{\"get\":{{\"path\":\"{path}\",\"resume\":{{}}}}}}"),
+            format!("{{\"list\":{{\"path\":\"{path}\"}}}}"),
+            format!(
+                "{{\"put\":{{\"path\":\"{path}\",\"offer\":{{\"size\":1,\"modified\":\
+                 {{\"seconds\":0,\"nanos\":0}},\"executable\":false}}}}}}"
+            ),
+        ] {
+            let mut raw = Raw::authenticated(&served);
+            raw.say(4, &request);
+            assert_eq!(raw.closed_with(), CloseCode::Protocol as u64, "{request}");
+        }
+    }
+    assert!(tree(served.dir.path()) == before);
+}
+
+#[test]
+fn oversized_and_unknown_frames_are_thrown_out() {
+    let served = Served::new(&[]);
+    for frame in [[0, 0, 1, 0, 0], [1, 0, 16, 0, 0], [0, 255, 255, 255, 255], [7, 0, 0, 0, 0]] {
+        let mut raw = Raw::authenticated(&served);
+        raw.say_bytes(4, &frame);
+        assert_eq!(raw.closed_with(), CloseCode::Protocol as u64, "{frame:?}");
+    }
+    served.write("file", b"still here");
+    served.get("file", Path::new("dest")).expect(0);
+}
+
+#[test]
+fn nothing_is_served_before_the_token_or_without_it() {
+    let served = Served::new(&[]);
+    served.write("file", &noise(10, 1));
+    let mut raw = Raw::connect(&served);
+    raw.say(4, "{\"list\":{\"path\":\"\"}}");
+    raw.say(8, "{\"get\":{\"path\":\"file\",\"resume\":{}}}");
+    let connection = raw.endpoint.connection_mut(raw.handle).unwrap();
+    assert_eq!(connection.stream_recv(4, &mut [0; 100]), Err(quiche::Error::Done));
+    raw.say(0, "{\"hello\":{\"token\":\"wrong\"}}");
+    assert_eq!(raw.closed_with(), CloseCode::WrongToken as u64);
+    let mut buffer = [0; 100];
+    let connection = raw.endpoint.connection_mut(raw.handle).unwrap();
+    for stream in [4, 8] {
+        assert!(connection.stream_recv(stream, &mut buffer).is_err(), "stream {stream}");
+    }
+}
+
+#[test]
+fn something_else_than_the_token_first_is_thrown_out() {
+    let served = Served::new(&[]);
+    let mut raw = Raw::connect(&served);
+    raw.say(0, "{\"list\":{\"path\":\"\"}}");
+    assert_eq!(raw.closed_with(), CloseCode::Protocol as u64);
+}
+
+#[test]
+fn a_client_that_never_says_the_token_is_thrown_out() {
+    let served = Served::new(&[]);
+    let mut raw = Raw::connect(&served);
+    raw.say_bytes(0, &[0, 0, 0]);
+    assert_eq!(raw.closed_with(), CloseCode::WrongToken as u64);
+}

@@ -1,0 +1,53 @@
+//! Settings of an endpoint.
+
+use std::time::Duration;
+
+/// Settings of an [`Endpoint`](crate::Endpoint); those of its connections are in
+/// [`tacklib::Config`].
+#[derive(Clone, Debug)]
+pub struct EndpointConfig {
+    /// Connections a server keeps at once, half-open ones included. While there are as many,
+    /// packets that would open another are dropped, and clients try again. Default: 1000.
+    pub max_connections: usize,
+    /// Whether a server makes clients prove their address with a Retry before it allocates
+    /// anything for them. Costs one round trip. Default: true.
+    pub retry: bool,
+    /// How long a client may take to answer a Retry. A token can be used again in this time,
+    /// from the same address. Default: 10 s.
+    pub retry_token_lifetime: Duration,
+    /// How long a handshake may take, on either side. Default: 10 s.
+    pub handshake_timeout: Duration,
+    /// Key of the stateless reset tokens. A server that keeps it over a restart can tell the
+    /// clients of its former life that their connections are gone; otherwise they find out by
+    /// their idle timeout. Must stay secret. Default: none, a random key.
+    pub reset_key: Option<[u8; 32]>,
+    /// Whether to send equal datagrams to one peer in one system call where the kernel can
+    /// (generic segmentation offload). Default: true.
+    pub gso: bool,
+    /// Whether to let the kernel hand over received datagrams in one piece where it can (generic
+    /// receive offload). Without it the socket does not learn the address a datagram was sent to
+    /// either: bind to a specific address if the host has several. Default: true.
+    pub gro: bool,
+    /// Size to ask for of the socket's send and receive buffers, in bytes each; the system may
+    /// grant less. Default: 2 MiB.
+    pub socket_buffer: usize,
+    /// Whether to hold a packet until its release time (`SendInfo::at`). Plain quiche paces by
+    /// that alone. Default: true.
+    pub pace: bool,
+}
+
+impl Default for EndpointConfig {
+    fn default() -> Self {
+        Self {
+            max_connections: 1000,
+            retry: true,
+            retry_token_lifetime: Duration::from_secs(10),
+            handshake_timeout: Duration::from_secs(10),
+            reset_key: None,
+            gso: true,
+            gro: true,
+            socket_buffer: 2 * 1024 * 1024,
+            pace: true,
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! What can go wrong with an endpoint, as opposed to one of its connections.
+
+use std::io;
+use std::net::SocketAddr;
+
+/// An error of an [`Endpoint`](crate::Endpoint).
+///
+/// What goes wrong with a single connection is a [`CloseReason`](crate::CloseReason) instead and
+/// leaves the others alone.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The socket could not be opened.
+    #[error(
+        "cannot use UDP address {address}: {source}; is another process using it, and is it one of this host's?"
+    )]
+    Bind {
+        /// The address asked for.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The socket is for one IP version, the server's address of the other.
+    #[error(
+        "cannot reach {server} from {local}: bind the endpoint to an address of the same IP version"
+    )]
+    AddressFamily {
+        /// The server's address.
+        server: SocketAddr,
+        /// The address the endpoint is bound to.
+        local: SocketAddr,
+    },
+    /// quiche refused to create a connection.
+    #[error(
+        "cannot create a connection: {0}; check the certificate, key and parameters in its configuration"
+    )]
+    Connect(#[source] quiche::Error),
+    /// The endpoint was shut down.
+    #[error("the endpoint was shut down; create a new one to connect again")]
+    ShutDown,
+    /// The system's random number generator failed.
+    #[error("the system's random number generator failed; connection IDs and keys need it")]
+    Random,
+    /// Waiting for the socket, a timer or the waker failed.
+    #[error("waiting for network events failed: {0}; the endpoint cannot go on")]
+    Wait(#[source] io::Error),
+    /// Receiving failed in a way that does not concern a single datagram.
+    #[error("receiving from the UDP socket failed: {0}; the endpoint cannot go on")]
+    Receive(#[source] io::Error),
+}

@@ -1,0 +1,238 @@
+#![expect(clippy::disallowed_methods, reason = "a test needs some instant to start from")]
+
+use std::time::Duration;
+
+use super::*;
+
+const VERSION_1: u32 = 1;
+const CLIENT_SCID: [u8; 8] = [0xc1; 8];
+const MADE_UP_DCID: [u8; 8] = [0xd1; 8];
+
+fn client() -> SocketAddr {
+    "192.0.2.1:50000".parse().unwrap()
+}
+
+fn server(now: Instant, retry: bool) -> Router {
+    let config = EndpointConfig { retry, ..EndpointConfig::default() };
+    Router::new(&config, true, now).unwrap()
+}
+
+/// A datagram of `len` bytes that begins like an Initial.
+fn initial(version: u32, dcid: &[u8], token: &[u8], len: usize) -> Vec<u8> {
+    let mut datagram = vec![0xc0];
+    datagram.extend_from_slice(&version.to_be_bytes());
+    datagram.push(dcid.len() as u8);
+    datagram.extend_from_slice(dcid);
+    datagram.push(CLIENT_SCID.len() as u8);
+    datagram.extend_from_slice(&CLIENT_SCID);
+    assert!(token.len() < 1 << 14);
+    datagram.extend_from_slice(&(0x4000 | token.len() as u16).to_be_bytes());
+    datagram.extend_from_slice(token);
+    datagram.resize(len.max(datagram.len()), 0);
+    datagram
+}
+
+/// Sends a first Initial and returns what the Retry carries: our new ID and the token.
+fn get_retry(router: &mut Router, now: Instant) -> (Cid, Vec<u8>) {
+    let mut first = initial(VERSION_1, &MADE_UP_DCID, b"", 1200);
+    let Route::Reply(Reply::Retry, mut packet) = router.route(now, client(), &mut first, true)
+    else {
+        panic!("no Retry");
+    };
+    let header = quiche::Header::from_slice(&mut packet, CID_LEN).unwrap();
+    assert_eq!(header.ty, Type::Retry);
+    assert_eq!(header.dcid.as_ref(), CLIENT_SCID);
+    (Cid::try_from(header.scid.as_ref()).unwrap(), header.token.unwrap())
+}
+
+fn dropped(route: &Route) -> DropReason {
+    match route {
+        Route::Drop(reason) => *reason,
+        other => panic!("not dropped: {other:?}"),
+    }
+}
+
+#[test]
+fn the_token_of_a_retry_opens_a_connection_with_both_ids() {
+    let now = Instant::now();
+    let mut router = server(now, true);
+    let (scid, token) = get_retry(&mut router, now);
+    let mut second = initial(VERSION_1, &scid, &token, 1200);
+    let Route::Accept(admission) = router.route(now, client(), &mut second, true) else {
+        panic!("not accepted");
+    };
+    assert_eq!(admission.scid, scid);
+    assert_eq!(admission.odcid.as_deref(), Some(&MADE_UP_DCID[..]));
+    assert_eq!(admission.initial_dcid, None);
+}
+
+#[test]
+fn a_token_that_does_not_validate_gets_another_retry() {
+    let now = Instant::now();
+    let mut router = server(now, true);
+    let (scid, token) = get_retry(&mut router, now);
+    let elsewhere = "192.0.2.2:50000".parse().unwrap();
+    let late = now + EndpointConfig::default().retry_token_lifetime + Duration::from_millis(2);
+    let garbage = vec![0x5a; token.len()];
+    for (what, now, from, dcid, token) in [
+        ("another address", now, elsewhere, scid, &token),
+        ("expired", late, client(), scid, &token),
+        ("another ID", now, client(), [1; CID_LEN], &token),
+        ("garbage", now, client(), scid, &garbage),
+    ] {
+        let mut second = initial(VERSION_1, &dcid, token, 1200);
+        let route = router.route(now, from, &mut second, true);
+        assert!(matches!(route, Route::Reply(Reply::Retry, _)), "{what}: {route:?}");
+    }
+}
+
+#[test]
+fn a_retry_is_smaller_than_what_asked_for_it() {
+    let now = Instant::now();
+    let mut router = server(now, true);
+    let mut first = initial(VERSION_1, &[9; 20], b"", 1200);
+    let Route::Reply(Reply::Retry, packet) = router.route(now, client(), &mut first, true)
+    else {
+        panic!("no Retry");
+    };
+    assert!(packet.len() < 200, "{} bytes", packet.len());
+}
+
+#[test]
+fn without_retry_the_first_initial_opens_a_connection_and_its_duplicate_finds_it() {
+    let now = Instant::now();
+    let mut router = server(now, false);
+    let mut first = initial(VERSION_1, &MADE_UP_DCID, b"", 1200);
+    let Route::Accept(admission) = router.route(now, client(), &mut first, true) else {
+        panic!("not accepted");
+    };
+    let handle = Handle::for_test(7);
+    router.ids.insert(admission.scid, handle);
+    router.ids.insert_initial(client(), &admission.initial_dcid.unwrap(), handle);
+
+    let route = router.route(now, client(), &mut first, true);
+    assert!(matches!(route, Route::Connection(found) if found == handle), "{route:?}");
+}
+
+#[test]
+fn a_full_server_opens_nothing_and_answers_nothing() {
+    let now = Instant::now();
+    for retry in [true, false] {
+        let mut router = server(now, retry);
+        let mut first = initial(VERSION_1, &MADE_UP_DCID, b"", 1200);
+        let route = router.route(now, client(), &mut first, false);
+        assert_eq!(dropped(&route), DropReason::NotAccepting);
+    }
+}
+
+#[test]
+fn an_unknown_version_gets_a_version_negotiation_with_the_ids_swapped() {
+    let now = Instant::now();
+    let mut router = server(now, true);
+    let mut first = initial(0x1a2a_3a4a, &[3; 40], b"", 1200);
+    let Route::Reply(Reply::VersionNegotiation, packet) =
+        router.route(now, client(), &mut first, true)
+    else {
+        panic!("no Version Negotiation");
+    };
+    let Some(Invariants::Long { version, dcid, scid }) = Invariants::parse(&packet) else {
+        panic!("no long header");
+    };
+    assert_eq!((version, dcid, scid), (0, &CLIENT_SCID[..], &[3; 40][..]));
+    let versions = &packet[7 + dcid.len() + scid.len()..];
+    assert!(versions.chunks(4).any(|version| version == VERSION_1.to_be_bytes()));
+}
+
+#[test]
+fn an_initial_below_1200_bytes_is_dropped_whatever_its_version() {
+    let now = Instant::now();
+    for version in [VERSION_1, 0x1a2a_3a4a] {
+        let mut router = server(now, true);
+        let mut first = initial(version, &MADE_UP_DCID, b"", 1199);
+        let route = router.route(now, client(), &mut first, true);
+        assert_eq!(dropped(&route), DropReason::TooShort);
+    }
+}
+
+#[test]
+fn an_initial_to_a_short_id_is_dropped() {
+    let now = Instant::now();
+    let mut router = server(now, true);
+    let mut first = initial(VERSION_1, &[1; 7], b"", 1200);
+    assert_eq!(dropped(&router.route(now, client(), &mut first, true)), DropReason::Malformed);
+}
+
+#[test]
+fn a_packet_for_an_unknown_connection_gets_a_smaller_reset() {
+    let now = Instant::now();
+    let mut router = server(now, true);
+    let mut short = vec![0x41; 30];
+    let Route::Reply(Reply::Reset, packet) = router.route(now, client(), &mut short, true)
+    else {
+        panic!("no reset");
+    };
+    assert_eq!(packet.len(), 29);
+    let token = router.reset_token(&[0x41; CID_LEN]).to_be_bytes();
+    assert!(packet.ends_with(&token));
+}
+
+#[test]
+fn a_client_endpoint_answers_nobody() {
+    let now = Instant::now();
+    let mut router = Router::new(&EndpointConfig::default(), false, now).unwrap();
+    for mut datagram in [
+        initial(VERSION_1, &MADE_UP_DCID, b"", 1200),
+        initial(0x1a2a_3a4a, &MADE_UP_DCID, b"", 1200),
+        vec![0x41; 100],
+    ] {
+        let route = router.route(now, client(), &mut datagram, false);
+        assert_eq!(dropped(&route), DropReason::UnknownConnection);
+    }
+}
+
+#[test]
+fn a_reset_reaches_the_connection_whose_server_sent_it() {
+    let now = Instant::now();
+    let mut router = Router::new(&EndpointConfig::default(), false, now).unwrap();
+    let (address, token) = (client(), 0x0102_0304_0506_0708_u128);
+    let handle = Handle::for_test(3);
+    router.expect_reset(address, token, handle);
+
+    let mut reset = vec![0x4f; 21];
+    reset[5..].copy_from_slice(&token.to_be_bytes());
+    let route = router.route(now, address, &mut reset, false);
+    assert!(matches!(route, Route::Connection(found) if found == handle), "{route:?}");
+
+    let elsewhere = "192.0.2.9:50000".parse().unwrap();
+    let route = router.route(now, elsewhere, &mut reset, false);
+    assert_eq!(dropped(&route), DropReason::UnknownConnection);
+    reset[20] ^= 1;
+    let route = router.route(now, address, &mut reset, false);
+    assert_eq!(dropped(&route), DropReason::UnknownConnection);
+}
+
+#[test]
+fn no_answer_is_larger_than_what_it_answers() {
+    let now = Instant::now();
+    let mut router = server(now, true);
+    // xorshift: the same garbage each time.
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut random = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    for _ in 0..20_000 {
+        let len = (random() % 1501) as usize;
+        let mut datagram: Vec<u8> = (0..len).map(|_| random() as u8).collect();
+        if len > 5 && random() % 2 == 0 {
+            datagram[0] |= 0xc0;
+            datagram[1..5].copy_from_slice(&VERSION_1.to_be_bytes());
+            datagram[5] = (random() % 21) as u8;
+        }
+        if let Route::Reply(kind, reply) = router.route(now, client(), &mut datagram, true) {
+            assert!(reply.len() < len, "{kind:?} of {} bytes to {len}", reply.len());
+        }
+    }
+}

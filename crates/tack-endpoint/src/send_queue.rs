@@ -1,0 +1,231 @@
+//! Packets of one connection on their way to the socket: held until their release time, then
+//! sent in bursts.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use crate::stats::EndpointStats;
+
+/// Where bursts go: the socket, or a test.
+pub(crate) trait Sink {
+    /// How many datagrams one burst may have at present.
+    fn max_segments(&self) -> usize;
+    fn send(&mut self, burst: &Burst<'_>) -> Result<(), SendError>;
+}
+
+/// Datagrams that leave in one system call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Burst<'a> {
+    pub(crate) contents: &'a [u8],
+    /// Size of each datagram but the last, which may be shorter.
+    pub(crate) segment: usize,
+    pub(crate) count: usize,
+    pub(crate) from: SocketAddr,
+    pub(crate) to: SocketAddr,
+}
+
+/// What a failed send means for the datagrams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SendError {
+    /// The socket buffer is full; the socket says when it is not.
+    Full,
+    /// The device's queue is full; nobody says when it is not.
+    NoBuffers,
+    /// Larger than the path or the interface takes.
+    TooLarge,
+    /// The system does not like the offload after all.
+    Offload,
+    /// Anything else; QUIC treats it as a loss.
+    Failed,
+}
+
+/// How a flush ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flush {
+    /// Everything that was due has been sent.
+    Complete,
+    /// The rest waits for the socket to become writable.
+    Full,
+    /// The rest waits for a moment.
+    NoBuffers,
+}
+
+/// Packets are taken from the connection this long before their release time. More would leave
+/// with stale acknowledgements, fewer would cost a wake-up each.
+const AHEAD: Duration = Duration::from_millis(1);
+
+/// Packets that come due within this time of the first leave together with the last of them: late
+/// by this much at most, and never early.
+const GRAIN: Duration = Duration::from_micros(250);
+
+/// Datagrams one connection may queue, and so send before it is another's turn.
+const MAX_QUEUED: usize = 64;
+
+/// No UDP datagram is larger.
+const MAX_DATAGRAM: usize = 65_535;
+
+const BUFFER: usize = MAX_QUEUED * 1500 + MAX_DATAGRAM;
+
+/// What one IP packet carries beside IPv6 and UDP headers; a burst is one until the system splits
+/// it.
+const MAX_BURST_BYTES: usize = 65_535 - 48;
+
+/// The queue. Datagrams lie one after the other in one buffer, so a burst is a slice of it.
+#[derive(Default)]
+pub(crate) struct SendQueue {
+    /// Taken from the pool while there is something to hold.
+    buffer: Vec<u8>,
+    start: usize,
+    end: usize,
+    waiting: VecDeque<Waiting>,
+    /// How many of the first must go one by one, because together they were refused.
+    singly: usize,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    len: usize,
+    meta: Meta,
+}
+
+/// What is known of a queued datagram beside its bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Meta {
+    pub(crate) from: SocketAddr,
+    pub(crate) to: SocketAddr,
+    /// Release time.
+    pub(crate) at: Instant,
+}
+
+/// Buffers that no queue needs at the moment. Without pacing one is enough for all connections.
+#[derive(Default)]
+pub(crate) struct BufferPool(Vec<Vec<u8>>);
+
+const MAX_SPARE_BUFFERS: usize = 16;
+
+impl SendQueue {
+    /// Room for the next datagram, if there is any.
+    pub(crate) fn room(&mut self, pool: &mut BufferPool) -> Option<&mut [u8]> {
+        if self.waiting.len() >= MAX_QUEUED {
+            return None;
+        }
+        if self.buffer.is_empty() {
+            self.buffer = pool.0.pop().unwrap_or_else(|| vec![0; BUFFER]);
+        }
+        if self.buffer.len() - self.end < MAX_DATAGRAM {
+            self.buffer.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+        }
+        self.buffer.get_mut(self.end..).filter(|room| room.len() >= MAX_DATAGRAM)
+    }
+
+    /// Queues the datagram of `len` bytes that was written to [`room`](Self::room).
+    pub(crate) fn commit(&mut self, len: usize, meta: Meta) {
+        self.end += len;
+        self.waiting.push_back(Waiting { len, meta });
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Whether enough has been collected ahead of time.
+    pub(crate) fn is_ahead(&self, now: Instant) -> bool {
+        self.waiting.back().is_some_and(|last| last.meta.at > now + AHEAD)
+    }
+
+    /// When to flush again, for what is not due yet.
+    pub(crate) fn wakeup(&self) -> Option<Instant> {
+        let grain_end = self.waiting.front()?.meta.at + GRAIN;
+        let releases = self.waiting.iter().map(|waiting| waiting.meta.at);
+        releases.take_while(|at| *at <= grain_end).max()
+    }
+
+    /// Sends what is due.
+    pub(crate) fn flush(
+        &mut self,
+        now: Instant,
+        sink: &mut impl Sink,
+        stats: &mut EndpointStats,
+    ) -> Flush {
+        loop {
+            let max_segments = if self.singly > 0 { 1 } else { sink.max_segments() };
+            let Some(burst) = self.burst(now, max_segments) else { return Flush::Complete };
+            let (count, bytes) = (burst.count, burst.contents.len());
+            stats.send_calls += 1;
+            match sink.send(&burst) {
+                Ok(()) => {
+                    stats.datagrams_out += count as u64;
+                    stats.bytes_out += bytes as u64;
+                    stats.gso_segments_max = stats.gso_segments_max.max(count);
+                }
+                Err(SendError::Full) => {
+                    stats.send_blocked += 1;
+                    return Flush::Full;
+                }
+                Err(SendError::NoBuffers) => {
+                    stats.send_blocked += 1;
+                    return Flush::NoBuffers;
+                }
+                Err(SendError::TooLarge | SendError::Offload) if count > 1 => {
+                    self.singly = count;
+                    continue;
+                }
+                Err(SendError::TooLarge) => stats.dropped.too_large += 1,
+                Err(_) => stats.dropped.send_failed += count as u64,
+            }
+            self.consume(count, bytes);
+        }
+    }
+
+    /// Gives the buffer back once nothing is queued.
+    pub(crate) fn release(&mut self, pool: &mut BufferPool) {
+        if !self.waiting.is_empty() || self.buffer.is_empty() {
+            return;
+        }
+        (self.start, self.end) = (0, 0);
+        let buffer = std::mem::take(&mut self.buffer);
+        if pool.0.len() < MAX_SPARE_BUFFERS {
+            pool.0.push(buffer);
+        }
+    }
+
+    /// The longest burst that is due: same addresses, same size, the last may be shorter.
+    ///
+    /// Shorter only behind two equal ones: a datagram larger than what follows may be a probe for
+    /// a larger path MTU, whose fate the others must not share.
+    fn burst(&self, now: Instant, max_segments: usize) -> Option<Burst<'_>> {
+        let first = self.waiting.front().filter(|first| first.meta.at <= now)?;
+        let (segment, meta) = (first.len, first.meta);
+        let (mut count, mut len) = (1, segment);
+        for next in self.waiting.iter().take(max_segments).skip(1) {
+            let is_last = next.len < segment;
+            let joins = next.meta.at <= now
+                && (next.meta.from, next.meta.to) == (meta.from, meta.to)
+                && len + next.len <= MAX_BURST_BYTES
+                && (next.len == segment || (is_last && count > 1));
+            if !joins {
+                break;
+            }
+            count += 1;
+            len += next.len;
+            if is_last {
+                break;
+            }
+        }
+        let contents = &self.buffer[self.start..self.start + len];
+        Some(Burst { contents, segment, count, from: meta.from, to: meta.to })
+    }
+
+    fn consume(&mut self, count: usize, bytes: usize) {
+        self.waiting.drain(..count);
+        self.start += bytes;
+        self.singly = self.singly.saturating_sub(count);
+    }
+}
+
+#[cfg(test)]
+#[path = "send_queue_tests.rs"]
+mod tests;

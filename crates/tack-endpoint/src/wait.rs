@@ -1,0 +1,179 @@
+//! Waiting for the socket, a deadline or a wake-up, whichever comes first.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Instant;
+
+use mio::{Events, Interest, Poll, Token};
+
+/// Wakes the endpoint's [`poll`](crate::Endpoint::poll) from another thread.
+///
+/// For threads that produce what a connection sends (disk readers), and for signal handlers'
+/// threads. Waking an endpoint that is not waiting makes its next `poll` return at once.
+#[derive(Clone, Debug)]
+pub struct Waker(Arc<mio::Waker>);
+
+impl Waker {
+    /// Makes `poll` return.
+    pub fn wake(&self) -> io::Result<()> {
+        self.0.wake()
+    }
+}
+
+pub(crate) struct Waiter {
+    poll: Poll,
+    events: Events,
+    waker: Waker,
+    alarm: alarm::Alarm,
+    wants_writable: bool,
+}
+
+/// What the socket has become.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Readiness {
+    pub(crate) readable: bool,
+    pub(crate) writable: bool,
+}
+
+const SOCKET: Token = Token(0);
+const WAKER: Token = Token(1);
+#[cfg(target_os = "linux")]
+const ALARM: Token = Token(2);
+
+impl Waiter {
+    pub(crate) fn new(socket: &mut mio::net::UdpSocket) -> io::Result<Self> {
+        let poll = Poll::new()?;
+        poll.registry().register(socket, SOCKET, Interest::READABLE)?;
+        let waker = Waker(Arc::new(mio::Waker::new(poll.registry(), WAKER)?));
+        let alarm = alarm::Alarm::new(poll.registry())?;
+        Ok(Self { poll, events: Events::with_capacity(8), waker, alarm, wants_writable: false })
+    }
+
+    pub(crate) fn waker(&self) -> Waker {
+        self.waker.clone()
+    }
+
+    /// Says whether to wait for room in the socket's buffer. Asked for only when it is full,
+    /// because otherwise every datagram that leaves would be reported.
+    pub(crate) fn want_writable(
+        &mut self,
+        socket: &mut mio::net::UdpSocket,
+        wanted: bool,
+    ) -> io::Result<()> {
+        if wanted != self.wants_writable {
+            let both = Interest::READABLE | Interest::WRITABLE;
+            let interest = if wanted { both } else { Interest::READABLE };
+            self.poll.registry().reregister(socket, SOCKET, interest)?;
+            self.wants_writable = wanted;
+        }
+        Ok(())
+    }
+
+    /// Waits, until the given time at most.
+    pub(crate) fn wait(
+        &mut self,
+        now: Instant,
+        until: Option<Instant>,
+    ) -> io::Result<Readiness> {
+        let timeout = self.alarm.timeout(now, until)?;
+        match self.poll.poll(&mut self.events, timeout) {
+            Ok(()) => {}
+            // A signal: return, so that whoever handles it gets to act.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                return Ok(Readiness::default());
+            }
+            Err(error) => return Err(error),
+        }
+        let mut readiness = Readiness::default();
+        for event in self.events.iter().filter(|event| event.token() == SOCKET) {
+            readiness.readable |= event.is_readable() || event.is_error();
+            readiness.writable |= event.is_writable();
+        }
+        Ok(readiness)
+    }
+}
+
+/// epoll counts in milliseconds, which is too coarse for pacing: a timer descriptor counts in
+/// nanoseconds.
+#[cfg(target_os = "linux")]
+mod alarm {
+    use std::io;
+    use std::os::fd::{AsRawFd, OwnedFd};
+    use std::time::{Duration, Instant};
+
+    use mio::unix::SourceFd;
+    use mio::{Interest, Registry};
+    use rustix::time::{
+        Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+        timerfd_settime,
+    };
+
+    pub(super) struct Alarm {
+        timer: OwnedFd,
+        set_to: Option<Instant>,
+    }
+
+    impl Alarm {
+        pub(super) fn new(registry: &Registry) -> io::Result<Self> {
+            let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+            let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+            let source = timer.as_raw_fd();
+            registry.register(&mut SourceFd(&source), super::ALARM, Interest::READABLE)?;
+            Ok(Self { timer, set_to: None })
+        }
+
+        /// Sets the timer and returns the timeout that remains for `Poll::poll`.
+        pub(super) fn timeout(
+            &mut self,
+            now: Instant,
+            until: Option<Instant>,
+        ) -> io::Result<Option<Duration>> {
+            if until.is_some_and(|until| until <= now) {
+                return Ok(Some(Duration::ZERO));
+            }
+            // mio registers edge-triggered: each expiry is one event, and nothing need be read.
+            if self.set_to != until {
+                let after = until.map(|until| until.saturating_duration_since(now));
+                self.set(after.unwrap_or_default())?;
+                self.set_to = until;
+            }
+            Ok(None)
+        }
+
+        /// Zero disarms the timer.
+        fn set(&self, after: Duration) -> io::Result<()> {
+            // A deadline further away than the type can say is as good as any other.
+            let after =
+                Timespec::try_from(after).unwrap_or(Timespec { tv_sec: 1 << 30, tv_nsec: 0 });
+            let once =
+                Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value: after };
+            timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &once)?;
+            Ok(())
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod alarm {
+    use std::io;
+    use std::time::{Duration, Instant};
+
+    use mio::Registry;
+
+    pub(super) struct Alarm;
+
+    impl Alarm {
+        pub(super) fn new(_registry: &Registry) -> io::Result<Self> {
+            Ok(Self)
+        }
+
+        /// The timeout for `Poll::poll`.
+        pub(super) fn timeout(
+            &mut self,
+            now: Instant,
+            until: Option<Instant>,
+        ) -> io::Result<Option<Duration>> {
+            Ok(until.map(|until| until.saturating_duration_since(now)))
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! What a server answers before, instead of and after a connection.
+
+#![allow(clippy::disallowed_methods, reason = "tests bound how long they may take")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail anywhere")]
+#![allow(clippy::large_stack_arrays, reason = "buffers of the largest datagram")]
+#![allow(missing_docs, reason = "nothing here is public")]
+
+mod common;
+
+use std::net::{SocketAddr, UdpSocket};
+use std::time::Duration;
+
+use common::{App, Certificate, pattern, run_until};
+use tack_endpoint::{CloseReason, Endpoint, EndpointConfig};
+
+/// Sends a datagram to the server and returns its answer, if there is any.
+fn ask(server: &mut App, socket: &UdpSocket, datagram: &[u8]) -> Option<Vec<u8>> {
+    socket.send_to(datagram, server.local_addr()).unwrap();
+    for _ in 0..10 {
+        server.turn(Duration::from_millis(5));
+    }
+    socket.set_nonblocking(true).unwrap();
+    let mut answer = [0; 2048];
+    let len = socket.recv(&mut answer).ok()?;
+    Some(answer[..len].to_vec())
+}
+
+fn stranger() -> UdpSocket {
+    UdpSocket::bind(SocketAddr::from(common::LOCALHOST)).unwrap()
+}
+
+fn server(config: EndpointConfig) -> App {
+    App::server(&Certificate::new(), config, vec![])
+}
+
+/// A real client's first Initial.
+fn first_initial(server: SocketAddr) -> Vec<u8> {
+    let mut config = common::client_config();
+    let local = SocketAddr::from(([127, 0, 0, 1], 9));
+    let scid = quiche::ConnectionId::from_ref(&[5; 16]);
+    let mut client = quiche::connect(None, &scid, local, server, &mut config).unwrap();
+    let mut out = [0; 1500];
+    let (len, _) = client.send(&mut out).unwrap();
+    out[..len].to_vec()
+}
+
+#[test]
+fn a_client_proves_its_address_before_anything_is_allocated() {
+    let mut server = server(EndpointConfig::default());
+    let initial = first_initial(server.local_addr());
+    let mut answer = ask(&mut server, &stranger(), &initial).expect("a Retry");
+    let header = quiche::Header::from_slice(&mut answer, 16).unwrap();
+    assert_eq!(header.ty, quiche::Type::Retry);
+    assert_eq!(server.endpoint.stats().retries_sent, 1);
+    assert_eq!(server.endpoint.stats().accepted, 0);
+    assert!(server.endpoint.is_idle());
+}
+
+#[test]
+fn a_version_we_do_not_speak_is_answered_with_those_we_do() {
+    let mut server = server(EndpointConfig::default());
+    let mut initial = first_initial(server.local_addr());
+    initial[1..5].copy_from_slice(&0x1a2a_3a4a_u32.to_be_bytes());
+    let mut answer = ask(&mut server, &stranger(), &initial).expect("a Version Negotiation");
+    let header = quiche::Header::from_slice(&mut answer, 16).unwrap();
+    assert_eq!(header.ty, quiche::Type::VersionNegotiation);
+    assert!(header.versions.unwrap().contains(&quiche::PROTOCOL_VERSION));
+    assert_eq!(server.endpoint.stats().version_negotiations_sent, 1);
+}
+
+#[test]
+fn a_client_that_starts_with_another_version_connects_after_negotiation() {
+    let mut server = server(EndpointConfig::default());
+    let mut client = App::client();
+    let mut config = tacklib::Config::new(0xbaba_baba).unwrap();
+    common::set_parameters(&mut config);
+    let to = server.local_addr();
+    let handle = client.connect_with(to, pattern(1000, 1), &mut config);
+    run_until(&mut server, &mut client, |_, client| client.is_done(handle));
+    assert!(server.endpoint.stats().version_negotiations_sent > 0);
+}
+
+#[test]
+fn a_full_server_ignores_newcomers_and_takes_them_when_it_has_room() {
+    let mut server = server(EndpointConfig { max_connections: 1, ..Default::default() });
+    let mut client = App::client();
+    let to = server.local_addr();
+    let first = client.connect(to, pattern(1000, 1));
+    run_until(&mut server, &mut client, |_, client| client.is_done(first));
+
+    let second = client.connect(to, pattern(1000, 1));
+    run_until(&mut server, &mut client, |server, _| {
+        server.endpoint.stats().dropped.not_accepting > 0
+    });
+    assert!(!client.is_done(second));
+
+    client.close(first);
+    run_until(&mut server, &mut client, |_, client| client.is_done(second));
+}
+
+#[test]
+fn short_garbage_gets_no_answer() {
+    let mut server = server(EndpointConfig::default());
+    let stranger = stranger();
+    for datagram in [&[][..], &[0x40], &[0x40; 21], &[0xc0; 40], &[0xff; 1199]] {
+        assert_eq!(ask(&mut server, &stranger, datagram), None, "{} bytes", datagram.len());
+    }
+    assert!(server.endpoint.is_idle());
+}
+
+#[test]
+fn an_initial_that_does_not_decrypt_leaves_nothing_behind() {
+    let mut server = server(EndpointConfig { retry: false, ..Default::default() });
+    let mut initial = first_initial(server.local_addr());
+    let len = initial.len();
+    initial[len - 1] ^= 1;
+    ask(&mut server, &stranger(), &initial);
+    assert_eq!(server.endpoint.stats().accepted, 1);
+    assert_eq!(server.endpoint.stats().handshakes_failed, 1);
+    assert!(server.endpoint.is_idle());
+    assert!(server.connected.is_empty() && server.closed.is_empty());
+}
+
+#[test]
+fn a_client_whose_server_restarted_is_reset() {
+    let certificate = Certificate::new();
+    let config = EndpointConfig { reset_key: Some([7; 32]), ..Default::default() };
+    let mut server = App::server(&certificate, config.clone(), vec![]);
+    let mut client = App::client();
+    let address = server.local_addr();
+    let handle = client.connect(address, pattern(1000, 1));
+    run_until(&mut server, &mut client, |_, client| client.is_done(handle));
+    // Nothing may be on its way that the client would still take as a sign of life.
+    for _ in 0..20 {
+        server.turn(Duration::from_millis(5));
+        client.turn(Duration::from_millis(5));
+    }
+    drop(server);
+
+    let tack = common::server_config(&certificate);
+    let endpoint = Endpoint::server(address, tack, config).unwrap();
+    let mut server = App::new(endpoint, Some(vec![]));
+    client.endpoint.connection_mut(handle).unwrap().send_ack_eliciting().unwrap();
+    run_until(&mut server, &mut client, |_, client| client.closed.contains_key(&handle));
+    assert_eq!(client.closed[&handle], CloseReason::Reset);
+    assert!(server.endpoint.stats().resets_sent > 0);
+}
