@@ -209,7 +209,7 @@ impl Connection {
         let closing = self.inner.local_error().is_some() || self.inner.is_draining();
         let data = self.data_pending && layer.sender.may_send(now);
         let acknowledges = layer.receiver.due(now).is_some();
-        if layer.windows.is_due(&self.inner) {
+        if layer.windows.take_due(&self.inner) {
             self.passes = self.passes.max(1);
         }
         if !(closing || data || acknowledges || self.passes > 0) {
@@ -626,10 +626,7 @@ impl Connection {
         // that, and one ACK for each look at the connection is what the layer
         // is there to prevent: so only a change that shows counts.
         let changed = self.footprint.take(&mut self.inner);
-        if changed || !layer.holds_ack() {
-            self.data_pending = true;
-            self.passes = self.passes.max(u8::from(changed));
-        }
+        self.data_pending |= changed || !layer.holds_ack();
     }
 
     /// Room in the send buffer, bytes.

@@ -119,17 +119,13 @@ impl FlowControl {
         self.unseen_reads = true;
     }
 
-    /// Whether quiche has an update to send.
-    pub fn is_due(&mut self, connection: &quiche::Connection) -> bool {
+    /// Whether quiche has an update to send; says so once, because the packet
+    /// that quiche is then asked for takes every due update along.
+    pub fn take_due(&mut self, connection: &quiche::Connection) -> bool {
         if std::mem::take(&mut self.unseen_reads) {
             self.count_unseen_reads(connection);
         }
-        self.due
-    }
-
-    /// quiche has been asked for a packet, which takes every due update along.
-    pub fn on_sent(&mut self) {
-        self.due = false;
+        std::mem::take(&mut self.due)
     }
 
     /// MAX_DATA has been sent.
@@ -196,7 +192,7 @@ mod tests {
         assert!(!windows.due);
         windows.on_read(0, 1);
         assert!(windows.due);
-        windows.on_sent();
+        windows.due = false;
         windows.on_max_stream_data(0, 601);
         windows.on_read(0, 199);
         assert!(!windows.due);

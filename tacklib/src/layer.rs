@@ -337,7 +337,6 @@ impl Layer {
 
     /// quiche had nothing to send although it was asked.
     pub fn on_nothing_to_send(&mut self) {
-        self.windows.on_sent();
         self.quiche_has_ack = false;
     }
 
@@ -440,7 +439,6 @@ impl Layer {
         {
             kept.bytes.push(padding);
         }
-        self.windows.on_sent();
         Some(kept)
     }
 

@@ -17,6 +17,9 @@ const CONFIRMS_WITHIN: f64 = 1.0 / 64.0;
 pub struct MinRtt {
     minimum: Option<Duration>,
     confirmed: Option<Instant>,
+    /// Lowest since the window expired: what takes over if nothing lower comes
+    /// out of ProbeRTT.
+    successor: Option<Duration>,
 }
 
 impl MinRtt {
@@ -25,20 +28,26 @@ impl MinRtt {
         if rtt.is_zero() {
             return;
         }
-        match self.minimum {
-            Some(minimum) if rtt > minimum => {
-                if self.is_expired(now) {
-                    self.minimum = Some(rtt);
-                    self.confirmed = Some(now);
-                } else if rtt <= minimum + minimum.mul_f64(CONFIRMS_WITHIN) {
-                    self.confirmed = Some(now);
-                }
-            }
-            _ => {
-                self.minimum = Some(rtt);
-                self.confirmed = Some(now);
+        let confirms = |minimum: Duration| rtt <= minimum + minimum.mul_f64(CONFIRMS_WITHIN);
+        if self.minimum.is_none_or(confirms) {
+            self.minimum = Some(self.minimum.map_or(rtt, |minimum| minimum.min(rtt)));
+            self.confirmed = Some(now);
+            self.successor = None;
+        } else if self.is_expired(now) {
+            self.successor = Some(self.successor.map_or(rtt, |lowest| lowest.min(rtt)));
+            // Without a visit to ProbeRTT (a flow that never filled the path)
+            // the minimum must not outlive the route by much.
+            if self.age(now) > 2 * WINDOW {
+                self.on_probed(now);
             }
         }
+    }
+
+    /// ProbeRTT is over: every queue of ours had drained, and what was measured
+    /// is the path.
+    pub fn on_probed(&mut self, now: Instant) {
+        self.minimum = self.successor.take().or(self.minimum);
+        self.confirmed = Some(now);
     }
 
     /// The minimum.
@@ -49,7 +58,11 @@ impl MinRtt {
     /// Whether the window has passed without a sample as low: a queue, or a
     /// longer route, may hide in every sample since.
     pub fn is_expired(&self, now: Instant) -> bool {
-        self.confirmed.is_some_and(|at| now.saturating_duration_since(at) > WINDOW)
+        self.age(now) > WINDOW
+    }
+
+    fn age(&self, now: Instant) -> Duration {
+        self.confirmed.map_or(Duration::ZERO, |at| now.saturating_duration_since(at))
     }
 }
 
@@ -67,8 +80,24 @@ mod tests {
         min_rtt.on_sample(t0 + MS, 40 * MS);
         min_rtt.on_sample(t0 + Duration::from_secs(9), 80 * MS);
         assert_eq!(min_rtt.get(), Some(40 * MS));
-        assert!(min_rtt.is_expired(t0 + Duration::from_secs(11)));
-        min_rtt.on_sample(t0 + Duration::from_secs(11), 80 * MS);
+        let late = t0 + Duration::from_secs(11);
+        assert!(min_rtt.is_expired(late));
+        min_rtt.on_sample(late, 90 * MS);
+        min_rtt.on_sample(late, 80 * MS);
+        assert_eq!(min_rtt.get(), Some(40 * MS), "a queue may be in them: probe first");
+        min_rtt.on_probed(late);
+        assert_eq!(min_rtt.get(), Some(80 * MS));
+        assert!(!min_rtt.is_expired(late));
+    }
+
+    #[test]
+    fn a_minimum_that_is_never_probed_for_gives_way_in_the_end() {
+        let t0 = crate::test_clock();
+        let mut min_rtt = MinRtt::default();
+        min_rtt.on_sample(t0, 40 * MS);
+        min_rtt.on_sample(t0 + Duration::from_secs(19), 80 * MS);
+        assert_eq!(min_rtt.get(), Some(40 * MS));
+        min_rtt.on_sample(t0 + Duration::from_secs(21), 85 * MS);
         assert_eq!(min_rtt.get(), Some(80 * MS));
     }
 

@@ -118,7 +118,7 @@ impl Sender {
             reported_loss_rate: 0.0,
             stats: SenderStats::default(),
         };
-        sender.pacer.set_rate(sender.bbr.pacing_rate(&sender.path()));
+        sender.pacer.set_rate(now, sender.bbr.pacing_rate(&sender.path()));
         sender
     }
 
@@ -347,8 +347,10 @@ impl Sender {
             in_flight: self.ledger.in_flight(),
             min_rtt_expired: self.min_rtt.is_expired(now),
         };
-        self.bbr.on_feedback(now, &feedback, &path);
-        self.pacer.set_rate(self.bbr.pacing_rate(&path));
+        if self.bbr.on_feedback(now, &feedback, &path) {
+            self.min_rtt.on_probed(now);
+        }
+        self.pacer.set_rate(now, self.bbr.pacing_rate(&path));
     }
 
     fn on_rtt(&mut self, now: Instant, rtt: Duration) {

@@ -26,9 +26,13 @@ impl Pacer {
         Self { rate, next_release: now, in_burst: false }
     }
 
-    /// Changes the rate for what is sent from now on.
-    pub fn set_rate(&mut self, rate: Bandwidth) {
+    /// Changes the rate. What has been sent ahead of it is owed at the new one.
+    pub fn set_rate(&mut self, now: Instant, rate: Bandwidth) {
+        let owed = self.rate.bytes_in(self.next_release.saturating_duration_since(now));
         self.rate = rate;
+        if owed > 0 {
+            self.next_release = now + rate.time_for(owed);
+        }
     }
 
     /// The rate.
@@ -97,6 +101,16 @@ mod tests {
         let (bytes, longest) = run(Duration::from_secs(1), Duration::from_micros(700));
         assert!(bytes >= 6_240_000, "{bytes}");
         assert!(longest <= 10, "{longest}");
+    }
+
+    #[test]
+    fn a_debt_from_slower_times_is_paid_at_the_new_rate() {
+        let t0 = crate::test_clock() + Duration::from_secs(1);
+        let mut pacer = Pacer::new(t0, Bandwidth::from_bytes_per_second(10_000));
+        pacer.on_sent(t0, 5000);
+        assert!(pacer.release_time() >= t0 + Duration::from_millis(499));
+        pacer.set_rate(t0, Bandwidth::from_bytes_per_second(1_000_000));
+        assert!(pacer.release_time() <= t0 + Duration::from_millis(5));
     }
 
     #[test]

@@ -148,8 +148,8 @@ impl Bbr {
         }
     }
 
-    /// Takes in an acknowledgement.
-    pub fn on_feedback(&mut self, now: Instant, feedback: &Feedback, path: &Path) {
+    /// Takes in an acknowledgement. True if a visit to ProbeRTT has ended with it.
+    pub fn on_feedback(&mut self, now: Instant, feedback: &Feedback, path: &Path) -> bool {
         if let Some(sample) = feedback.sample {
             let round_ended = sample.prior_delivered >= self.round_ends_at;
             if round_ended {
@@ -169,7 +169,9 @@ impl Bbr {
                 self.full_pipe.on_round(self.bandwidth(), sample.app_limited, queue);
             }
         }
+        let probed = self.phase() == Phase::ProbeRtt;
         self.change_state(now, feedback, path);
+        probed && self.phase() != Phase::ProbeRtt
     }
 
     /// How fast to send.

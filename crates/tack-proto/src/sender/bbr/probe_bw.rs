@@ -10,6 +10,9 @@ const PROBE_DOWN: f64 = 0.75;
 const INTERVALS_UP: u32 = 4;
 const INTERVALS_DOWN: u32 = 4;
 
+/// Where other traffic keeps the queue full, draining does not last longer.
+const LONGEST_DOWN: u32 = 16;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Up,
@@ -47,8 +50,9 @@ impl ProbeBw {
         let elapsed = now.saturating_duration_since(self.since);
         let next = match self.phase {
             Phase::Up if elapsed >= interval * INTERVALS_UP => Phase::Down,
-            // The queue may be gone before the four intervals are.
-            Phase::Down if elapsed >= interval * INTERVALS_DOWN || in_flight <= bdp => {
+            // Until the queue is gone: after four intervals what the probe added
+            // is, not what a rate estimated too high has built up before.
+            Phase::Down if elapsed >= interval * LONGEST_DOWN || in_flight <= bdp => {
                 Phase::Cruise
             }
             Phase::Cruise
@@ -80,7 +84,10 @@ mod tests {
         let mut probe = ProbeBw::new(t0, 32);
         let mut gains = Vec::new();
         for interval in 0..96_u32 {
-            probe.advance(t0 + interval * 10 * MS, 10 * MS, 2000, 1000);
+            // Four intervals of draining, as the probe needs.
+            let since_up = interval % 32;
+            let in_flight = if since_up == 0 { 1000 } else { 2000 };
+            probe.advance(t0 + interval * 10 * MS, 10 * MS, in_flight, 1000);
             gains.push(probe.gain());
         }
         let count = |gain: f64| gains.iter().filter(|g| (**g - gain).abs() < 1e-9).count();
