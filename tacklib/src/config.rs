@@ -29,7 +29,7 @@ pub enum Profile {
     #[default]
     Default,
     /// For live video (section VII-D of the paper): ProbeBW in 16 intervals and
-    /// a bandwidth filter of five round trips, so that a change of the path is
+    /// a bandwidth filter of 20, half of the default, so that a change of the path is
     /// followed in half the time.
     Video,
     /// L = 1: small flows are acknowledged packet by packet; large ones are
@@ -56,8 +56,8 @@ pub struct TackConfig {
     pub send_buffer: usize,
     /// ProbeBW's cycle, in TACK intervals. 32, video 16.
     pub probe_bw_intervals: u32,
-    /// Span of the bandwidth filter, in round trips. 10, video 5.
-    pub bandwidth_filter_rounds: u64,
+    /// Span of the bandwidth filter, in TACK intervals. 40, video 20.
+    pub bandwidth_filter_intervals: u64,
 }
 
 impl TackConfig {
@@ -70,7 +70,7 @@ impl TackConfig {
             acks_per_round_trip: 4.0,
             send_buffer: SEND_BUFFER,
             probe_bw_intervals: if video { 16 } else { 32 },
-            bandwidth_filter_rounds: if video { 5 } else { 10 },
+            bandwidth_filter_intervals: if video { 20 } else { 40 },
         }
     }
 }

@@ -175,7 +175,7 @@ impl Layer {
             },
             bbr: BbrConfig {
                 cycle_intervals: config.probe_bw_intervals,
-                filter_rounds: config.bandwidth_filter_rounds,
+                filter_intervals: config.bandwidth_filter_intervals,
             },
             peer,
             timestamp_exponent,

@@ -1,7 +1,9 @@
 //! How often the receiver should acknowledge: equation (4) of the paper, told
 //! in ACK_FREQUENCY frames.
 //!
-//!     f_tack = min( bw / (L * MSS), beta / RTTmin )
+//! ```text
+//! f_tack = min( bw / (L * MSS), beta / RTTmin )
+//! ```
 
 use std::time::Duration;
 

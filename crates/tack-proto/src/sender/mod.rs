@@ -17,6 +17,11 @@ pub use sent_ledger::{Newly, OptimisticAck, RateSample, SentLedger};
 use crate::bandwidth::Bandwidth;
 use crate::frame::{Ack, AckFrequency, AckRanges, Iack, Tack, Timestamp};
 
+/// Round trips for which Startup asks for every packet's acknowledgement. That
+/// doubles ten packets to what any path carries; a flow that is still in Startup
+/// then is limited by its application, and would stay there for good.
+const EVERY_PACKET_ROUNDS: u64 = 16;
+
 /// Settings of a sender.
 #[derive(Clone, Copy, Debug)]
 pub struct SenderConfig {
@@ -164,7 +169,8 @@ impl Sender {
     /// be told something new.
     pub fn frequency_update(&self) -> Option<AckFrequency> {
         let min_rtt = self.min_rtt.get()?;
-        let startup = self.bbr.phase() == Phase::Startup;
+        let startup =
+            self.bbr.phase() == Phase::Startup && self.bbr.rounds() < EVERY_PACKET_ROUNDS;
         self.frequency.as_ref()?.next_frame(
             &self.config.frequency,
             startup,

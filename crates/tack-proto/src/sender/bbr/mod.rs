@@ -1,7 +1,7 @@
 //! Receiver-driven BBR (section VI-D of the paper).
 //!
-//! The bandwidth estimate is the largest delivery rate of the last ten round
-//! trips, as the receiver measured it; the sender's own record bounds what it
+//! The bandwidth estimate is the largest delivery rate of the last forty TACK
+//! intervals, as the receiver measured it; the sender's own record bounds what it
 //! believes. A stock peer reports no rate: then the sender's samples alone
 //! drive the same controller.
 
@@ -40,13 +40,13 @@ const TRUSTED_EXCESS: f64 = 1.25;
 pub struct BbrConfig {
     /// TACK intervals of a ProbeBW cycle: 32, or 16 in the video profile.
     pub cycle_intervals: u32,
-    /// Round trips that the bandwidth filter spans: 10, or 5.
-    pub filter_rounds: u64,
+    /// TACK intervals that the bandwidth filter spans: 40, or 20.
+    pub filter_intervals: u64,
 }
 
 impl Default for BbrConfig {
     fn default() -> Self {
-        Self { cycle_intervals: 32, filter_rounds: 10 }
+        Self { cycle_intervals: 32, filter_intervals: 40 }
     }
 }
 
@@ -79,6 +79,12 @@ pub struct Path {
 }
 
 impl Path {
+    /// The unit of the controller's cycles: a quarter of RTTmin, which is the
+    /// paper's TACK interval whatever interval the receiver was told.
+    fn interval(&self) -> Duration {
+        (self.min_rtt.unwrap_or(ASSUMED_RTT) / 4).max(Duration::from_micros(100))
+    }
+
     /// Whether the round trip is a quarter above its minimum: packets queue.
     fn has_queue(&self) -> bool {
         match (self.min_rtt, self.smoothed_rtt) {
@@ -118,6 +124,10 @@ pub struct Bbr {
     full_pipe: FullPipe,
     round: u64,
     round_ends_at: u64,
+    /// TACK intervals of RTTmin/4 so far. Time, not round trips: those become
+    /// longer just when a queue wants the estimate to fall.
+    interval: u64,
+    interval_began: Option<Instant>,
 }
 
 impl Bbr {
@@ -126,16 +136,23 @@ impl Bbr {
         Self {
             config,
             state: State::Startup,
-            bandwidth: MaxFilter::new(config.filter_rounds),
+            bandwidth: MaxFilter::new(config.filter_intervals),
             full_pipe: FullPipe::default(),
             round: 0,
             round_ends_at: 0,
+            interval: 0,
+            interval_began: None,
         }
     }
 
     /// BWmax.
     pub fn bandwidth(&self) -> Bandwidth {
         self.bandwidth.get()
+    }
+
+    /// Round trips so far.
+    pub fn rounds(&self) -> u64 {
+        self.round
     }
 
     /// The state.
@@ -150,6 +167,7 @@ impl Bbr {
 
     /// Takes in an acknowledgement. True if a visit to ProbeRTT has ended with it.
     pub fn on_feedback(&mut self, now: Instant, feedback: &Feedback, path: &Path) -> bool {
+        self.count_intervals(now, path.interval());
         if let Some(sample) = feedback.sample {
             let round_ended = sample.prior_delivered >= self.round_ends_at;
             if round_ended {
@@ -162,7 +180,7 @@ impl Bbr {
             // path is faster than was known.
             let spans_round_trip = path.min_rtt.is_none_or(|rtt| sample.interval >= rtt);
             if spans_round_trip && (!sample.app_limited || rate > self.bandwidth()) {
-                self.bandwidth.update(self.round, rate);
+                self.bandwidth.update(self.interval, rate);
             }
             if round_ended {
                 let queue = path.has_queue();
@@ -204,6 +222,20 @@ impl Bbr {
         }
     }
 
+    fn count_intervals(&mut self, now: Instant, interval: Duration) {
+        let began = *self.interval_began.get_or_insert(now);
+        let passed = now.saturating_duration_since(began).as_micros() / interval.as_micros();
+        // A day of the shortest intervals fits; after a longer silence nothing
+        // of the estimate is left anyway.
+        if let Ok(passed) = u32::try_from(passed) {
+            self.interval += u64::from(passed);
+            self.interval_began = Some(began + interval * passed);
+        } else {
+            self.interval += u64::from(u32::MAX);
+            self.interval_began = Some(now);
+        }
+    }
+
     fn change_state(&mut self, now: Instant, feedback: &Feedback, path: &Path) {
         let bdp = path.min_rtt.map_or(0, |rtt| self.bandwidth().bytes_in(rtt));
         let cruise = ProbeBw::new(now, self.config.cycle_intervals);
@@ -216,7 +248,7 @@ impl Bbr {
                 self.state = State::ProbeRtt(ProbeRtt::new(now));
             }
             State::ProbeBw(probe) => {
-                probe.advance(now, path.ack_interval, feedback.in_flight, bdp);
+                probe.advance(now, path.interval(), feedback.in_flight, bdp);
             }
             State::ProbeRtt(probe) => {
                 let target = (bdp / 2).max(LEAST_PACKETS * path.mss);

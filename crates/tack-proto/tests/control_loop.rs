@@ -1,0 +1,423 @@
+//! Sender and receiver over a link in virtual time: the control loop without
+//! quiche, sockets or clocks. Deterministic for a seed, so rates may be asserted.
+
+#![allow(clippy::unwrap_used)] // a simulation that goes wrong has failed
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::time::{Duration, Instant};
+
+use tack_proto::frame::{AckFrequency, Frame, Frames};
+use tack_proto::receiver::{Received, Receiver};
+use tack_proto::sender::{BbrConfig, Frequency, Peer, Sender, SenderConfig};
+
+const MS: Duration = Duration::from_millis(1);
+const PACKET: u64 = 1250;
+const MAX_ACK_DELAY: Duration = Duration::from_millis(50);
+
+/// The path between the two.
+#[derive(Clone, Copy)]
+struct Link {
+    megabits: f64,
+    round_trip: Duration,
+    buffer: u64,
+    loss: f64,
+    ack_loss: f64,
+}
+
+impl Link {
+    fn new(megabits: f64, round_trip: Duration) -> Self {
+        let bdp = (megabits * 125_000.0 * round_trip.as_secs_f64()) as u64;
+        Self { megabits, round_trip, buffer: bdp.max(16 * PACKET), loss: 0.0, ack_loss: 0.0 }
+    }
+
+    fn time_for(&self, bytes: u64) -> Duration {
+        Duration::from_secs_f64(bytes as f64 / (self.megabits * 125_000.0))
+    }
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    Data { pn: u64, departure: Option<u64>, update: Option<Vec<u8>> },
+    Ack(Vec<u8>),
+    Wake,
+}
+
+/// What a run showed.
+#[derive(Debug, Default)]
+struct Outcome {
+    /// Bytes that arrived in the measured time, over what the link could carry.
+    utilisation: f64,
+    /// Queueing delays met by packets in the measured time, sorted.
+    queueing: Vec<Duration>,
+    tacks: u64,
+    iacks: u64,
+    dropped: u64,
+    min_rtt: Duration,
+    most_in_flight: u64,
+    spurious: u64,
+}
+
+impl Outcome {
+    fn queueing_p95(&self) -> Duration {
+        self.queueing[self.queueing.len() * 95 / 100]
+    }
+}
+
+struct Simulation {
+    start: Instant,
+    now: Instant,
+    link: Link,
+    sender: Sender,
+    receiver: Receiver,
+    events: BinaryHeap<Reverse<(Instant, u64, Event)>>,
+    order: u64,
+    next_pn: u64,
+    busy_until: Instant,
+    next_wake: Option<Instant>,
+    random: u64,
+    outcome: Outcome,
+    arrived: u64,
+    measure_from: Duration,
+    /// What the application offers, megabits per second.
+    offered: Option<f64>,
+    written: u64,
+}
+
+impl Simulation {
+    fn new(link: Link, seed: u64) -> Self {
+        let start = epoch();
+        let config = SenderConfig {
+            frequency: Frequency {
+                packets: 2,
+                per_round_trip: 4.0,
+                longest_interval: MAX_ACK_DELAY,
+            },
+            bbr: BbrConfig::default(),
+            peer: Some(Peer::Tack),
+            timestamp_exponent: 3,
+            mss: PACKET,
+        };
+        Self {
+            start,
+            now: start,
+            link,
+            sender: Sender::new(start, config, Some(link.round_trip)),
+            receiver: Receiver::new(start, MAX_ACK_DELAY, 3),
+            events: BinaryHeap::new(),
+            order: 0,
+            next_pn: 0,
+            busy_until: start,
+            next_wake: None,
+            random: seed,
+            outcome: Outcome::default(),
+            arrived: 0,
+            measure_from: Duration::from_secs(2),
+            offered: None,
+            written: 0,
+        }
+    }
+
+    /// Runs for `time`; `change` may alter the link on the way.
+    fn run(mut self, time: Duration, mut change: impl FnMut(Duration, &mut Link)) -> Outcome {
+        self.wake_at(self.now);
+        while let Some(Reverse((at, _, event))) = self.events.pop() {
+            if at > self.start + time {
+                break;
+            }
+            self.now = at;
+            change(at - self.start, &mut self.link);
+            match event {
+                Event::Data { pn, departure, update } => self.on_data(pn, departure, update),
+                Event::Ack(frames) => self.on_ack(&frames),
+                // A wake-up that an earlier one has replaced is none.
+                Event::Wake if self.next_wake != Some(at) => continue,
+                Event::Wake => self.next_wake = None,
+            }
+            self.acknowledge();
+            self.transmit();
+        }
+        let measured = time - self.measure_from;
+        let possible = self.link.megabits * 125_000.0 * measured.as_secs_f64();
+        self.outcome.utilisation = self.arrived as f64 / possible;
+        self.outcome.queueing.sort();
+        self.outcome.min_rtt = self.sender.min_rtt().unwrap();
+        self.outcome.spurious = self.sender.stats().spurious_losses;
+        self.outcome
+    }
+
+    fn transmit(&mut self) {
+        loop {
+            if let Some(offered) = self.offered {
+                let elapsed = (self.now - self.start).as_secs_f64();
+                if self.written as f64 > offered * 125_000.0 * elapsed {
+                    self.sender.on_app_limited();
+                    let next = self.written as f64 / (offered * 125_000.0);
+                    let at = self.start + Duration::from_secs_f64(next) + MS / 100;
+                    return self.wake_at(at);
+                }
+            }
+            if self.sender.is_inflight_limited() {
+                return;
+            }
+            if !self.sender.may_send(self.now) {
+                let at = self.sender.release_time();
+                return self.wake_at(at);
+            }
+            let departure = self.sender.timestamp(self.now).map(|timestamp| timestamp.0);
+            let update = self.sender.frequency_update();
+            let pn = self.next_pn;
+            self.next_pn += 1;
+            self.written += PACKET;
+            self.sender.on_packet_sent(self.now, pn, PACKET as usize, true, update.as_ref());
+            let most = self.outcome.most_in_flight.max(self.sender.in_flight());
+            self.outcome.most_in_flight = most;
+            let update = update.map(|update| {
+                let mut bytes = Vec::new();
+                update.encode(&mut bytes);
+                bytes
+            });
+            self.enter_link(Event::Data { pn, departure, update });
+        }
+    }
+
+    fn enter_link(&mut self, packet: Event) {
+        let free = self.busy_until.max(self.now);
+        let queueing = free - self.now;
+        let waiting = queueing.as_secs_f64() * self.link.megabits * 125_000.0;
+        if waiting > self.link.buffer as f64 {
+            self.outcome.dropped += 1;
+            return;
+        }
+        if self.measuring() {
+            self.outcome.queueing.push(queueing);
+        }
+        self.busy_until = free + self.link.time_for(PACKET);
+        if self.chance(self.link.loss) {
+            return;
+        }
+        self.schedule(self.busy_until + self.link.round_trip / 2, packet);
+    }
+
+    fn on_data(&mut self, pn: u64, departure: Option<u64>, update: Option<Vec<u8>>) {
+        if self.measuring() {
+            self.arrived += PACKET;
+        }
+        let received = Received {
+            packet_number: pn,
+            bytes: PACKET as usize,
+            ack_eliciting: true,
+            departure,
+            ends_stream: false,
+        };
+        self.receiver.on_packet(self.now, received);
+        if let Some(bytes) = update {
+            let Frame::AckFrequency(update) = decode(&bytes) else { panic!("not an update") };
+            self.receiver.on_frequency_update(&update);
+        }
+    }
+
+    fn acknowledge(&mut self) {
+        while let Some(due) = self.receiver.due(self.now) {
+            let mut frames = Vec::new();
+            assert!(self.receiver.write(self.now, due, 1200, &mut frames));
+            if !self.chance(self.link.ack_loss) {
+                self.schedule(self.now + self.link.round_trip / 2, Event::Ack(frames));
+            }
+        }
+        if let Some(at) = self.receiver.deadline() {
+            self.wake_at(at.max(self.now));
+        }
+    }
+
+    fn on_ack(&mut self, bytes: &[u8]) {
+        match decode(bytes) {
+            Frame::Tack(tack) => {
+                self.sender.on_tack(self.now, &tack).unwrap();
+                self.outcome.tacks += u64::from(self.measuring());
+            }
+            Frame::Iack(iack) => {
+                self.sender.on_iack(self.now, &iack).unwrap();
+                self.outcome.iacks += u64::from(self.measuring());
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn measuring(&self) -> bool {
+        self.now - self.start >= self.measure_from
+    }
+
+    /// One wake-up is enough, if it is the earliest.
+    fn wake_at(&mut self, at: Instant) {
+        if self.next_wake.is_none_or(|next| at < next) {
+            self.next_wake = Some(at);
+            self.schedule(at, Event::Wake);
+        }
+    }
+
+    fn schedule(&mut self, at: Instant, event: Event) {
+        self.order += 1;
+        self.events.push(Reverse((at, self.order, event)));
+    }
+
+    fn chance(&mut self, probability: f64) -> bool {
+        // splitmix64
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.random;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) as f64 / u64::MAX as f64) < probability
+    }
+}
+
+#[allow(clippy::disallowed_methods)] // an arbitrary instant to count from
+fn epoch() -> Instant {
+    Instant::now()
+}
+
+fn decode(bytes: &[u8]) -> Frame<'_> {
+    Frames::new(bytes).next().unwrap().unwrap().frame
+}
+
+fn steady(_: Duration, _: &mut Link) {}
+
+#[test]
+fn links_from_one_megabit_to_a_gigabit_are_filled_without_a_standing_queue() {
+    for (megabits, round_trip) in
+        [(1.0, 200), (10.0, 20), (50.0, 40), (200.0, 100), (1000.0, 10)]
+    {
+        let link = Link::new(megabits, round_trip * MS);
+        let outcome = Simulation::new(link, 1).run(Duration::from_secs(12), steady);
+        let p95 = outcome.queueing_p95();
+        let context = format!(
+            "{megabits} Mbit/s {round_trip} ms: {:.3}, p95 queue {p95:?}, {} TACKs, {} dropped, min {:?}",
+            outcome.utilisation, outcome.tacks, outcome.dropped, outcome.min_rtt
+        );
+        println!("{context}");
+        assert!(outcome.utilisation > 0.95, "{context}");
+        assert!(p95 < link.round_trip / 2 + link.time_for(8 * PACKET), "{context}");
+    }
+}
+
+#[test]
+fn acknowledgements_keep_to_equation_four() {
+    // 50 Mbit/s, 40 ms: beta / RTTmin = 100 Hz, where every second packet would be 2,500.
+    let link = Link::new(50.0, 40 * MS);
+    let outcome = Simulation::new(link, 1).run(Duration::from_secs(12), steady);
+    assert!((950..=1010).contains(&outcome.tacks), "{}", outcome.tacks);
+    assert_eq!(outcome.iacks, 0);
+    // 0.5 Mbit/s, 40 ms: fewer than L packets in an interval, so L counts: 25 Hz.
+    let link = Link::new(0.5, 40 * MS);
+    let outcome = Simulation::new(link, 1).run(Duration::from_secs(12), steady);
+    assert!(outcome.tacks <= 260, "{}", outcome.tacks);
+    assert!(outcome.utilisation > 0.9, "{}", outcome.utilisation);
+}
+
+#[test]
+fn random_loss_costs_what_it_takes_and_no_more() {
+    for (loss, least) in [(0.01, 0.93), (0.05, 0.88), (0.10, 0.80)] {
+        let link = Link { loss, ..Link::new(50.0, 40 * MS) };
+        let outcome = Simulation::new(link, 7).run(Duration::from_secs(20), steady);
+        println!("loss {loss}: {:.3}, {} IACKs", outcome.utilisation, outcome.iacks);
+        assert!(outcome.utilisation > least, "loss {loss}: {:.3}", outcome.utilisation);
+        assert!(outcome.iacks > 0);
+    }
+}
+
+#[test]
+fn lost_acknowledgements_are_made_up_for_by_the_next() {
+    for ack_loss in [0.1, 0.3] {
+        let link = Link { loss: 0.01, ack_loss, ..Link::new(50.0, 40 * MS) };
+        let outcome = Simulation::new(link, 3).run(Duration::from_secs(20), steady);
+        println!(
+            "ACK loss {ack_loss}: {:.3}, {} spurious",
+            outcome.utilisation, outcome.spurious
+        );
+        assert!(outcome.utilisation > 0.90, "{ack_loss}: {:.3}", outcome.utilisation);
+        // An IACK that skips what a lost TACK reported must not make the sender
+        // take all of it for lost: about 100,000 packets were sent.
+        assert!(outcome.spurious < 100, "{ack_loss}: {} spurious", outcome.spurious);
+    }
+}
+
+#[test]
+fn the_minimum_round_trip_is_measured_through_a_queue() {
+    let link = Link { buffer: 2_000_000, ..Link::new(50.0, 40 * MS) };
+    let outcome = Simulation::new(link, 1).run(Duration::from_secs(25), steady);
+    let serialisation = link.time_for(PACKET);
+    let error = outcome.min_rtt.saturating_sub(link.round_trip + serialisation);
+    assert!(error < MS / 2, "{:?}", outcome.min_rtt);
+}
+
+#[test]
+fn a_link_that_halves_is_followed_and_one_that_doubles_too() {
+    for (before, after) in [(40.0, 20.0), (20.0, 40.0)] {
+        let link = Link { buffer: 400_000, ..Link::new(before, 40 * MS) };
+        let mut simulation = Simulation::new(link, 1);
+        simulation.measure_from = Duration::from_secs(6);
+        let outcome = simulation.run(Duration::from_secs(12), |at, link| {
+            if at >= Duration::from_secs(4) {
+                link.megabits = after;
+            }
+        });
+        println!(
+            "{before} -> {after}: {:.3} {:?}",
+            outcome.utilisation,
+            outcome.queueing_p95()
+        );
+        assert!(outcome.utilisation > 0.94, "{before} -> {after}: {:.3}", outcome.utilisation);
+        assert!(outcome.queueing_p95() < 25 * MS, "{:?}", outcome.queueing_p95());
+    }
+}
+
+#[test]
+fn what_is_in_flight_is_bounded_however_deep_the_buffer() {
+    let link = Link { buffer: 100_000_000, ..Link::new(10.0, 40 * MS) };
+    let outcome = Simulation::new(link, 1).run(Duration::from_secs(12), steady);
+    // (2 + 1/4) BDP of 50 kB, and what a transient overestimate allows.
+    assert!(outcome.most_in_flight < 150_000, "{}", outcome.most_in_flight);
+}
+
+#[test]
+fn a_receiver_that_falls_silent_stops_the_sender() {
+    let link = Link { ack_loss: 1.0, ..Link::new(1000.0, 40 * MS) };
+    let outcome = Simulation::new(link, 1).run(Duration::from_secs(5), steady);
+    assert!(outcome.most_in_flight <= 10 * PACKET + PACKET, "{}", outcome.most_in_flight);
+}
+
+#[test]
+fn an_application_that_sends_less_than_the_path_carries_meets_no_queue() {
+    let link = Link::new(50.0, 40 * MS);
+    let mut simulation = Simulation::new(link, 1);
+    simulation.offered = Some(5.0);
+    let outcome = simulation.run(Duration::from_secs(12), steady);
+    assert!((0.098..0.102).contains(&outcome.utilisation), "{}", outcome.utilisation);
+    assert!(outcome.queueing_p95() < MS, "{:?}", outcome.queueing_p95());
+    // 500 packets a second, L = 2, at most 100 Hz.
+    assert!(outcome.tacks <= 1010, "{}", outcome.tacks);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    let run = || {
+        let link = Link { loss: 0.03, ack_loss: 0.03, ..Link::new(50.0, 40 * MS) };
+        let outcome = Simulation::new(link, 42).run(Duration::from_secs(5), steady);
+        (outcome.tacks, outcome.iacks, outcome.queueing, outcome.utilisation.to_bits())
+    };
+    assert_eq!(run(), run());
+}
+
+/// The simulation speaks the wire format: an update is told and heard.
+#[test]
+fn updates_are_carried_as_frames() {
+    let update = AckFrequency {
+        sequence: 1,
+        ack_eliciting_threshold: 1,
+        requested_max_ack_delay_us: 10_000,
+        reordering_threshold: 1,
+    };
+    let mut bytes = Vec::new();
+    update.encode(&mut bytes);
+    assert_eq!(decode(&bytes), Frame::AckFrequency(update));
+}
