@@ -326,6 +326,18 @@ fn random_loss_costs_what_it_takes_and_no_more() {
 }
 
 #[test]
+fn more_loss_than_a_probe_makes_up_for_slows_the_sender_but_does_not_stop_it() {
+    for loss in [0.2, 0.3, 0.5] {
+        let link = Link { loss, ack_loss: loss, ..Link::new(50.0, 40 * MS) };
+        let outcome = Simulation::new(link, 7).run(Duration::from_secs(30), steady);
+        println!("loss both ways {loss}: {:.3}", outcome.utilisation);
+        // Four packets in 40 ms are 1 Mbit/s.
+        let least = 0.02 * (1.0 - loss);
+        assert!(outcome.utilisation > 0.9 * least, "loss {loss}: {:.3}", outcome.utilisation);
+    }
+}
+
+#[test]
 fn lost_acknowledgements_are_made_up_for_by_the_next() {
     for ack_loss in [0.1, 0.3] {
         let link = Link { loss: 0.01, ack_loss, ..Link::new(50.0, 40 * MS) };

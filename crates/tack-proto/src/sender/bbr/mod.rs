@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 pub use windowed_filter::MaxFilter;
 
+use super::ack_frequency::SHORTEST_INTERVAL;
 use crate::bandwidth::Bandwidth;
 use probe_bw::ProbeBw;
 use probe_rtt::ProbeRtt;
@@ -82,7 +83,7 @@ impl Path {
     /// The unit of the controller's cycles: a quarter of RTTmin, which is the
     /// paper's TACK interval whatever interval the receiver was told.
     fn interval(&self) -> Duration {
-        (self.min_rtt.unwrap_or(ASSUMED_RTT) / 4).max(Duration::from_micros(100))
+        (self.min_rtt.unwrap_or(ASSUMED_RTT) / 4).max(SHORTEST_INTERVAL)
     }
 
     /// Whether the round trip is a quarter above its minimum: packets queue.
@@ -195,14 +196,22 @@ impl Bbr {
     /// How fast to send.
     pub fn pacing_rate(&self, path: &Path) -> Bandwidth {
         let bandwidth = self.bandwidth();
-        // max(gain * BWmax, MSS * f_tack): one packet for each TACK at least.
-        let least = Bandwidth::from_delta(path.mss, path.ack_interval).unwrap_or_default();
+        // The paper's max(gain * BWmax, MSS * f_tack), where f_tack is bound by the
+        // same bandwidth estimate: it would not stop a loss above the probe's gain
+        // from driving both to nothing. Four packets for each round trip do, and
+        // adapt to a path that is slower than that, because its round trip grows.
+        let least = self.least_rate(path);
         match self.state {
             State::Startup => bandwidth.max(initial_rate(path)).scaled(startup::GAIN),
-            State::Drain => bandwidth.scaled(drain::GAIN).max(least.min(bandwidth)),
-            State::ProbeBw(probe) => bandwidth.scaled(probe.gain()).max(least.min(bandwidth)),
-            State::ProbeRtt(_) => least.min(bandwidth),
+            State::Drain => bandwidth.scaled(drain::GAIN).max(least),
+            State::ProbeBw(probe) => bandwidth.scaled(probe.gain()).max(least),
+            State::ProbeRtt(_) => least,
         }
+    }
+
+    fn least_rate(&self, path: &Path) -> Bandwidth {
+        let rtt = path.smoothed_rtt.or(path.min_rtt).unwrap_or(ASSUMED_RTT);
+        Bandwidth::from_delta(LEAST_PACKETS * path.mss, rtt).unwrap_or_default()
     }
 
     /// How much may be in flight: (2 + 1/(RTTmin f)) BDP, where 1/f is what the
@@ -417,7 +426,7 @@ mod tests {
         };
         bbr.on_feedback(now, &feedback, &PATH);
         assert_eq!(bbr.phase(), Phase::ProbeRtt);
-        assert_eq!(bbr.pacing_rate(&PATH), rate(125_000), "one packet for each TACK");
+        assert_eq!(bbr.pacing_rate(&PATH), rate(125_000), "four packets in a round trip");
         feedback.in_flight = 5_000;
         feedback.min_rtt_expired = false;
         for _ in 0..6 {
