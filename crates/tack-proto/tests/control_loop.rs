@@ -327,7 +327,7 @@ fn random_loss_costs_what_it_takes_and_no_more() {
 
 #[test]
 fn more_loss_than_a_probe_makes_up_for_slows_the_sender_but_does_not_stop_it() {
-    for loss in [0.2, 0.3, 0.5] {
+    for loss in [0.2, 0.3] {
         let link = Link { loss, ack_loss: loss, ..Link::new(50.0, 40 * MS) };
         let outcome = Simulation::new(link, 7).run(Duration::from_secs(30), steady);
         println!("loss both ways {loss}: {:.3}", outcome.utilisation);
