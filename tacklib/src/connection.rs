@@ -1,6 +1,6 @@
 //! The connection that applications embed.
 
-use std::collections::VecDeque;
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut};
 use std::time::{Duration, Instant};
@@ -25,6 +25,10 @@ const EARLY_DATA_WINDOW: usize = 14_720;
 /// Packets that an expired timer of quiche's may send at once: it probes with
 /// up to two (RFC 9002 section 6.2.4).
 const PROBES: u8 = 2;
+
+/// Room for a packet with a PING and no other frame that it would matter to
+/// lose: the header, the tag and less than a NEW_CONNECTION_ID needs.
+const PING_PACKET: usize = 1 + quiche::MAX_CONN_ID_LEN + 4 + 16 + 8;
 
 /// Creates a client connection, as [`quiche::connect`].
 ///
@@ -121,13 +125,25 @@ pub struct Connection {
     data_pending: bool,
     footprint: Footprint,
     written: u64,
-    /// Payload bytes sent when `written` was last known to be sent as a whole.
-    sent_payload: u64,
+    /// `written` when last all of it had been sent.
     flushed: u64,
-    /// Streams refused because the send buffer was full.
-    blocked: VecDeque<u64>,
-    path: Option<(SocketAddr, SocketAddr)>,
+    /// Stream bytes sent since then, and quiche's count of repeated ones then.
+    sent_since: u64,
+    repeated_then: u64,
+    /// Streams refused for lack of room, to be reported when there is some.
+    blocked: BTreeSet<u64>,
+    /// Where the last datagram came from: local and remote address.
+    path: Option<Path>,
+    /// Where data goes to.
+    route: Option<Path>,
+    /// Where data went before, while that path has not been told good-bye.
+    left: Option<Path>,
+    /// The peer may not have proven yet that it is where data goes to.
+    validating: bool,
 }
+
+/// Local and remote address.
+type Path = (SocketAddr, SocketAddr);
 
 impl Connection {
     fn new(mut inner: quiche::Connection, config: &Config) -> Self {
@@ -149,10 +165,14 @@ impl Connection {
             data_pending: true,
             footprint: Footprint::default(),
             written: 0,
-            sent_payload: 0,
             flushed: 0,
-            blocked: VecDeque::new(),
+            sent_since: 0,
+            repeated_then: 0,
+            blocked: BTreeSet::new(),
             path: None,
+            route: None,
+            left: None,
+            validating: false,
         }
     }
 
@@ -205,11 +225,14 @@ impl Connection {
             return self.send_in_handshake(now, out, from, to);
         }
         self.heed_application();
+        if let Some(sent) = self.leave_path(now, out, from, to) {
+            return Ok(sent);
+        }
         let Some(layer) = &mut self.layer else { return Err(quiche::Error::Done) };
         let closing = self.inner.local_error().is_some() || self.inner.is_draining();
         let data = self.data_pending && layer.sender.may_send(now);
         let acknowledges = layer.receiver.due(now).is_some();
-        if layer.windows.take_due(&self.inner) {
+        if layer.take_window_update(&self.inner) {
             self.passes = self.passes.max(1);
         }
         if !(closing || data || acknowledges || self.passes > 0) {
@@ -217,7 +240,7 @@ impl Connection {
         }
         let plan = layer.plan(now, data);
         match self.send_packet(now, out, from, to, &plan) {
-            Err(quiche::Error::Done) if acknowledges => {
+            Err(quiche::Error::Done) if acknowledges && self.is_tack() => {
                 // quiche owes no acknowledgement (it went in a packet that had
                 // no room for ours): have it write a packet to carry it.
                 self.inner.send_ack_eliciting()?;
@@ -270,28 +293,25 @@ impl Connection {
         buf: &[u8],
         fin: bool,
     ) -> quiche::Result<usize> {
-        self.data_pending = true;
         if !self.is_enabled() || buf.is_empty() {
+            self.data_pending = true;
             return self.inner.stream_send(stream_id, buf, fin);
         }
         let room = self.send_room();
         let capacity = match self.inner.stream_capacity(stream_id) {
-            // Not opened yet, or stopped: quiche says what is to be said.
+            // Not opened yet: quiche opens it.
             Err(quiche::Error::InvalidStreamState(_)) => room,
             result => result?.min(room),
         };
-        if room == 0 {
-            self.block(stream_id);
-            return Err(quiche::Error::Done);
-        }
         if capacity == 0 {
-            // Nothing would be taken; marks the stream to be reported later.
-            self.inner.stream_writable(stream_id, 1)?;
+            // quiche is not asked: it would queue a DATA_BLOCKED for each time.
+            self.blocked.insert(stream_id);
             return Err(quiche::Error::Done);
         }
         let len = buf.len().min(capacity);
         let sent = self.inner.stream_send(stream_id, &buf[..len], fin && len == buf.len())?;
         self.written += sent as u64;
+        self.data_pending = true;
         Ok(sent)
     }
 
@@ -319,7 +339,7 @@ impl Connection {
     pub fn stream_writable(&mut self, stream_id: u64, len: usize) -> quiche::Result<bool> {
         let writable = self.inner.stream_writable(stream_id, len)?;
         if writable && self.is_enabled() && self.send_room() < len {
-            self.block(stream_id);
+            self.blocked.insert(stream_id);
             return Ok(false);
         }
         Ok(writable)
@@ -328,10 +348,20 @@ impl Connection {
     /// The next stream that can be written to, as
     /// [`quiche::Connection::stream_writable_next`].
     pub fn stream_writable_next(&mut self) -> Option<u64> {
-        if self.is_enabled() && self.send_room() == 0 {
+        if !self.is_enabled() {
+            return self.inner.stream_writable_next();
+        }
+        if self.send_room() == 0 {
             return None;
         }
-        self.blocked.pop_front().or_else(|| self.inner.stream_writable_next())
+        let Self { inner, blocked, .. } = self;
+        // An error counts as writable: writing is how the application learns it.
+        let ready = blocked.iter().find(|id| inner.stream_capacity(**id) != Ok(0)).copied();
+        if let Some(stream_id) = ready {
+            blocked.remove(&stream_id);
+            return ready;
+        }
+        inner.stream_writable_next()
     }
 
     /// Sets the key log, as [`quiche::Connection::set_keylog`].
@@ -513,13 +543,24 @@ impl Connection {
             Delivery::Rewritten => self.inner.recv(layer.rewritten(), info),
         };
         let after = self.inner.stats();
-        if after.recv > before.recv && layer.on_accepted(now, &seen) {
-            self.passes = self.passes.max(1);
-            self.data_pending = true;
+        if after.recv > before.recv {
+            self.footprint.on_stopped(&seen.stopped);
+            if layer.on_accepted(now, &seen) {
+                self.passes = self.passes.max(1);
+                self.data_pending = true;
+            }
         }
         if after.lost > before.lost {
             // quiche has something to send again.
             self.data_pending = true;
+        }
+        if self.validating && after.recv > before.recv {
+            // Each datagram lets more leave, the answer to the challenge all
+            // (RFC 9000 section 8.1).
+            self.data_pending = true;
+            self.validating = self.route.is_some_and(|(local, peer)| {
+                self.inner.is_path_validated(local, peer) == Ok(false)
+            });
         }
         result.map(|_| len)
     }
@@ -569,7 +610,9 @@ impl Connection {
         match self.inner.send_on_path(&mut out[..limit], from, to) {
             Ok((len, mut info)) => {
                 info.at = now;
-                Ok((self.finish_packet(now, out, len, plan), info))
+                let len = self.finish_packet(now, out, len, plan);
+                self.follow_route(now, (info.from, info.to));
+                Ok((len, info))
             }
             Err(quiche::Error::Done) => {
                 self.on_nothing_to_send(now);
@@ -577,6 +620,49 @@ impl Connection {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Notices when data goes another way: the peer's address has changed, or
+    /// the application has migrated.
+    fn follow_route(&mut self, now: Instant, used: Path) {
+        if self.route == Some(used) {
+            return;
+        }
+        let Some(active) = self.inner.path_stats().find(|path| path.active) else { return };
+        let active = (active.local_addr, active.peer_addr);
+        let Some(left) = self.route.replace(active).filter(|left| *left != active) else {
+            return;
+        };
+        self.left = Some(left);
+        self.validating = true;
+        self.passes = self.passes.max(1);
+        // RFC 9000 section 9.4; a change of the port alone is most likely a
+        // NAT's, and the path the same.
+        let hosts = |path: Path| (path.0.ip(), path.1.ip());
+        if let Some(layer) = self.layer.as_mut().filter(|_| hosts(left) != hosts(active)) {
+            layer.sender.on_path_change(now);
+        }
+    }
+
+    /// Sends a PING over the path that was left, by which quiche will find out
+    /// what was lost there: see `Layer::settle_farewells`.
+    fn leave_path(
+        &mut self,
+        now: Instant,
+        out: &mut [u8],
+        from: Option<SocketAddr>,
+        to: Option<SocketAddr>,
+    ) -> Option<(usize, SendInfo)> {
+        let wanted = |path: &mut Path| {
+            from.is_none_or(|from| from == path.0) && to.is_none_or(|to| to == path.1)
+        };
+        let (local, peer) = self.left.take_if(wanted)?;
+        self.inner.send_ack_eliciting_on_path(local, peer).ok()?;
+        let room = out.len().min(PING_PACKET);
+        let (len, mut info) =
+            self.inner.send_on_path(&mut out[..room], Some(local), Some(peer)).ok()?;
+        info.at = now;
+        Some((self.finish_packet(now, out, len, &Plan::farewell()), info))
     }
 
     /// Passes what quiche has written through the layer; the final length.
@@ -596,16 +682,15 @@ impl Connection {
             return len;
         };
         self.passes = self.passes.saturating_sub(1);
-        if sent.ack_eliciting {
-            self.sent_payload += sent.len as u64;
-        }
+        self.sent_since += sent.stream_bytes as u64;
         at + sent.len
     }
 
     fn on_nothing_to_send(&mut self, now: Instant) {
         self.passes = 0;
         self.flushed = self.written;
-        self.sent_payload = 0;
+        self.sent_since = 0;
+        self.repeated_then = self.inner.stats().stream_retrans_bytes;
         let Some(layer) = &mut self.layer else { return };
         layer.on_nothing_to_send();
         if self.data_pending && layer.sender.may_send(now) {
@@ -631,16 +716,10 @@ impl Connection {
 
     /// Room in the send buffer, bytes.
     fn send_room(&self) -> usize {
-        // Headers make what was sent look like more than it was, which errs on
-        // the side of taking a little more.
-        let buffered = (self.written - self.flushed).saturating_sub(self.sent_payload);
+        let repeated = self.inner.stats().stream_retrans_bytes - self.repeated_then;
+        let sent = self.sent_since.saturating_sub(repeated);
+        let buffered = (self.written - self.flushed).saturating_sub(sent);
         self.config.send_buffer.saturating_sub(usize::try_from(buffered).unwrap_or(usize::MAX))
-    }
-
-    fn block(&mut self, stream_id: u64) {
-        if !self.blocked.contains(&stream_id) {
-            self.blocked.push_back(stream_id);
-        }
     }
 }
 

@@ -40,6 +40,16 @@ const SHORTEST_PAYLOAD: usize = 4;
 /// it takes for duplicates (0.30, `PktNumWindow`).
 const QUICHE_WINDOW: u64 = 127;
 
+/// kPacketThreshold, RFC 9002 section 6.1.1.
+const PACKET_THRESHOLD: u64 = 3;
+
+/// Packets in flight at most: what quiche's window of 20,000 leaves room for.
+/// Where that window closed first, nothing would say when it opens again.
+const MAX_IN_FLIGHT_PACKETS: u64 = 19_500;
+
+/// What is not stream data in a full packet, until one has been looked into.
+const ASSUMED_OVERHEAD: usize = 48;
+
 /// Why the connection cannot go on.
 #[derive(Debug, thiserror::Error)]
 pub enum ProtocolError {
@@ -70,9 +80,15 @@ pub struct Plan {
     due: Option<Due>,
     timestamp: Option<Timestamp>,
     update: Option<AckFrequency>,
+    leaves_path: bool,
 }
 
 impl Plan {
+    /// The last packet for a path that quiche no longer sends data on.
+    pub fn farewell() -> Self {
+        Self { leaves_path: true, ..Self::default() }
+    }
+
     /// Bytes that quiche has to leave free.
     pub fn room(&self) -> usize {
         self.timestamp.map_or(0, |_| TIMESTAMP_ROOM)
@@ -98,6 +114,8 @@ pub struct Seen {
     updates: Vec<AckFrequency>,
     immediate_ack: bool,
     wants_answer: bool,
+    /// Streams that the peer asked not to send on.
+    pub stopped: Vec<u64>,
 }
 
 /// What an outgoing packet turned out to be.
@@ -105,8 +123,8 @@ pub struct Seen {
 pub struct Sent {
     /// Its length after rewriting.
     pub len: usize,
-    /// Whether it elicits an acknowledgement, and so counts for pacing.
-    pub ack_eliciting: bool,
+    /// Stream data in it, bytes; an estimate if it was not looked into.
+    pub stream_bytes: usize,
 }
 
 /// Everything the layer knows of an established connection.
@@ -120,13 +138,19 @@ pub struct Layer {
     largest_received: Option<u64>,
     /// quiche has an acknowledgement to send.
     quiche_has_ack: bool,
+    /// quiche has a window update to send.
+    quiche_has_update: bool,
     /// 0-RTT was used: quiche acknowledges, or waits for acknowledgements of,
     /// packets that the layer never saw.
     zero_rtt: bool,
     first_received: Option<u64>,
+    /// Numbers of the PINGs that were sent last on paths since left.
+    farewells: Vec<u64>,
     scratch: Vec<u8>,
     rewritten: Vec<u8>,
     frames: Vec<u8>,
+    /// Bytes of a full packet that are not stream data.
+    overhead: usize,
 }
 
 /// What a layer is made from.
@@ -180,6 +204,7 @@ impl Layer {
             peer,
             timestamp_exponent,
             mss: parts.mss as u64,
+            max_in_flight: MAX_IN_FLIGHT_PACKETS * parts.mss as u64,
         };
         Ok(Self {
             agreement,
@@ -190,11 +215,14 @@ impl Layer {
             windows: FlowControl::new(parts.parameters, parts.is_server),
             largest_received: None,
             quiche_has_ack: true,
+            quiche_has_update: false,
             zero_rtt: parts.zero_rtt,
             first_received: None,
+            farewells: Vec::new(),
             scratch: Vec::new(),
             rewritten: Vec::new(),
             frames: Vec::new(),
+            overhead: ASSUMED_OVERHEAD,
         })
     }
 
@@ -213,17 +241,25 @@ impl Layer {
         self.incoming.integrity_limit_reached()
     }
 
+    /// Whether quiche has got a window update to send since the last call.
+    pub fn take_window_update(&mut self, connection: &quiche::Connection) -> bool {
+        let due = self.windows.take_due(connection);
+        self.quiche_has_update |= due;
+        due
+    }
+
     /// What the next packet should carry; `data` if it may carry stream data.
     pub fn plan(&self, now: Instant, data: bool) -> Plan {
         let due = self.receiver.due(now);
         if !self.agreement.tack {
             let update = if data { self.sender.frequency_update() } else { None };
-            return Plan { due: None, timestamp: None, update };
+            return Plan { update, ..Plan::default() };
         }
         Plan {
             due,
             timestamp: if data { self.sender.timestamp(now) } else { None },
             update: if data { self.sender.frequency_update() } else { None },
+            leaves_path: false,
         }
     }
 
@@ -318,12 +354,15 @@ impl Layer {
         let plain_data = plan.due.is_none()
             && plan.timestamp.is_none()
             && plan.update.is_none()
+            && !plan.leaves_path
+            && !self.quiche_has_update
             && !self.quiche_has_ack;
         if plain_data {
             // Without an acknowledgement, all that quiche sends elicits one.
             let header = self.outgoing.peek(&out[..len], dcid_len, expected).ok()?;
             self.sender.on_packet_sent(now, header.packet_number, len, true, None);
-            return Some(Sent { len, ack_eliciting: true });
+            let stream_bytes = len.saturating_sub(self.overhead);
+            return Some(Sent { len, stream_bytes });
         }
         let mut scratch = std::mem::take(&mut self.scratch);
         let mut frames = std::mem::take(&mut self.frames);
@@ -338,6 +377,7 @@ impl Layer {
     /// quiche had nothing to send although it was asked.
     pub fn on_nothing_to_send(&mut self) {
         self.quiche_has_ack = false;
+        self.quiche_has_update = false;
     }
 
     fn rewrite_outgoing(
@@ -357,7 +397,7 @@ impl Layer {
         let Some(kept) = self.sort_outgoing(now, payload) else {
             // A frame of quiche's that we cannot read leaves as it is.
             self.sender.on_packet_sent(now, pn, len, true, None);
-            return Some(Sent { len, ack_eliciting: true });
+            return Some(Sent { len, stream_bytes: 0 });
         };
 
         // A packet larger than quiche was allowed would leave the path's MTU.
@@ -368,7 +408,7 @@ impl Layer {
         let mut marked = false;
         if let Some(due) = due.filter(|_| self.agreement.tack) {
             // In a packet of its own a TACK may be as long as it likes.
-            let limit = if kept.has_stream { largest } else { out.len() - overhead };
+            let limit = if kept.stream_bytes > 0 { largest } else { out.len() - overhead };
             let budget = limit.saturating_sub(kept.bytes.len());
             marked |= self.receiver.write(now, due, budget, frames);
         }
@@ -398,7 +438,13 @@ impl Layer {
         let total =
             seal_into(&self.outgoing, opened.generation, (scratch, &header), frames, out)?;
         self.sender.on_packet_sent(now, pn, total, kept.ack_eliciting, update.as_ref());
-        Some(Sent { len: total, ack_eliciting: kept.ack_eliciting })
+        if plan.leaves_path && !kept.needs_repair {
+            self.farewells.push(pn);
+        }
+        if kept.stream_bytes > len / 2 {
+            self.overhead = len - kept.stream_bytes;
+        }
+        Some(Sent { len: total, stream_bytes: kept.stream_bytes })
     }
 
     /// Decides which of quiche's frames stay in the packet, and learns from them.
@@ -407,6 +453,7 @@ impl Layer {
         for located in Frames::new(payload) {
             let Located { frame, range } = located.ok()?;
             kept.ack_eliciting |= frame.is_ack_eliciting();
+            kept.needs_repair |= needs_repair(&frame);
             match frame {
                 Frame::Ack(ack) => {
                     self.quiche_has_ack = false;
@@ -424,11 +471,15 @@ impl Layer {
                     kept.padding = Some(range);
                     continue;
                 }
-                Frame::MaxData(limit) => self.windows.on_max_data(limit),
+                Frame::MaxData(limit) => {
+                    self.quiche_has_update = false;
+                    self.windows.on_max_data(limit);
+                }
                 Frame::MaxStreamData { stream_id, max } => {
+                    self.quiche_has_update = false;
                     self.windows.on_max_stream_data(stream_id, max);
                 }
-                Frame::Stream(_) => kept.has_stream = true,
+                Frame::Stream(stream) => kept.stream_bytes += stream.len as usize,
                 _ => {}
             }
             kept.bytes.push(range);
@@ -467,6 +518,7 @@ impl Layer {
         let mut rewrite = false;
         let (mut ack_eliciting, mut left_eliciting, mut ends_stream) = (false, false, false);
         let mut departure = None;
+        let mut largest_acked = None;
         for located in Frames::new(payload) {
             let Located { frame, range } = located?;
             ack_eliciting |= frame.is_ack_eliciting();
@@ -484,10 +536,12 @@ impl Layer {
                 }
                 Frame::Tack(tack) => {
                     let newly = self.sender.on_tack(now, tack)?;
+                    largest_acked = largest_acked.max(largest(&newly));
                     self.pass_ack(&newly, tack.ranges.iter(), tack.ack_delay_us, rest);
                 }
                 Frame::Iack(iack) => {
                     let newly = self.sender.on_iack(now, iack)?;
+                    largest_acked = largest_acked.max(largest(&newly));
                     self.pass_ack(&newly, iack.ranges.iter(), iack.ack_delay_us, rest);
                 }
                 Frame::Timestamp(Timestamp(timestamp)) => departure = Some(*timestamp),
@@ -502,18 +556,23 @@ impl Layer {
                             ack.ack_delay
                                 .saturating_mul(1 << self.agreement.ack_delay_exponent),
                         );
-                        self.sender.on_ack(now, ack, delay)?;
+                        let newly = self.sender.on_ack(now, ack, delay)?;
+                        largest_acked = largest_acked.max(largest(&newly));
                     }
                     if let Frame::Stream(stream) = standard {
                         let end = stream.offset + stream.len;
                         seen.streams.push((stream.stream_id, end, stream.fin));
                         ends_stream |= stream.fin;
                     }
+                    if let Frame::StopSending { stream_id, .. } = standard {
+                        seen.stopped.push(*stream_id);
+                    }
                     left_eliciting |= standard.is_ack_eliciting();
                     rest.extend_from_slice(&payload[range]);
                 }
             }
         }
+        rewrite |= self.settle_farewells(largest_acked, rest);
         if ack_eliciting && !left_eliciting {
             // quiche must still owe an acknowledgement: leave a PING in place of
             // what was taken out. In front, because a STREAM frame may run to
@@ -546,6 +605,33 @@ impl Layer {
         }
     }
 
+    /// Lets quiche see which packets of a path it has left are lost.
+    ///
+    /// quiche (0.30) looks for losses on each path by itself: below the largest
+    /// acknowledged number that was sent *there*. What was lost behind that
+    /// when the path was left is never sent again: an expired timer repeats the
+    /// oldest two packets, and the same two each time. But there is one packet
+    /// number space (RFC 9000 section 12.3), and what is acknowledged on the
+    /// new path tells as much. So once it does, quiche is told that the PING
+    /// behind the last data of the old path has arrived, which it need not have:
+    /// a PING is not sent again if it is lost.
+    fn settle_farewells(&mut self, largest_acked: Option<u64>, rest: &mut Vec<u8>) -> bool {
+        let Some(largest_acked) = largest_acked.filter(|_| !self.farewells.is_empty()) else {
+            return false;
+        };
+        let mut acks = Vec::new();
+        self.farewells.retain(|&pn| {
+            let settled = pn + PACKET_THRESHOLD <= largest_acked;
+            if settled {
+                encode_ack(&mut acks, std::iter::once(pn..=pn), 0, None, usize::MAX);
+            }
+            !settled
+        });
+        // In front, because a STREAM frame may run to the end.
+        rest.splice(0..0, acks.iter().copied());
+        !acks.is_empty()
+    }
+
     /// draft-ietf-quic-ack-frequency section 4. Zero means "every packet"
     /// between TACK peers.
     fn check_update(&self, update: &AckFrequency) -> Result<(), ProtocolError> {
@@ -574,17 +660,37 @@ struct Kept {
     bytes: Ranges,
     padding: Option<std::ops::Range<usize>>,
     had_ack: bool,
-    has_stream: bool,
+    stream_bytes: usize,
     ack_eliciting: bool,
+    /// It carries what has to be sent again if it is lost.
+    needs_repair: bool,
 }
 
 impl Kept {
     /// The packet leaves anyway, with an acknowledgement of quiche's taken out
     /// and no data to make room for: then the TACK may as well go now.
     fn early_tack(&self, receiver: &Receiver) -> Option<Due> {
-        (self.had_ack && !self.has_stream && receiver.pending() > 0 || self.bytes.len() == 0)
+        (self.had_ack && self.stream_bytes == 0 && receiver.pending() > 0
+            || self.bytes.len() == 0)
             .then_some(Due::Tack)
     }
+}
+
+/// Whether quiche sends it again when it is lost.
+fn needs_repair(frame: &Frame<'_>) -> bool {
+    !matches!(
+        frame,
+        Frame::Ack(_)
+            | Frame::Padding { .. }
+            | Frame::Ping
+            | Frame::PathChallenge
+            | Frame::PathResponse
+    )
+}
+
+/// The largest number that an acknowledgement has added.
+fn largest(newly: &Newly) -> Option<u64> {
+    newly.acked.last().map(|range| *range.end())
 }
 
 /// Byte ranges of a payload and their total length.

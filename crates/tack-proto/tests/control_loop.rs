@@ -97,6 +97,7 @@ impl Simulation {
             peer: Some(Peer::Tack),
             timestamp_exponent: 3,
             mss: PACKET,
+            max_in_flight: 100_000_000,
         };
         Self {
             start,

@@ -37,6 +37,8 @@ pub struct SenderConfig {
     pub timestamp_exponent: u32,
     /// Largest packet, bytes.
     pub mss: u64,
+    /// Never more in flight, bytes: what the stack below takes.
+    pub max_in_flight: u64,
 }
 
 /// Why an acknowledgement was refused. The connection must be closed with
@@ -148,7 +150,8 @@ impl Sender {
 
     /// Whether as much is in flight as may be. Only an acknowledgement changes that.
     pub fn is_inflight_limited(&self) -> bool {
-        self.ledger.in_flight() >= self.bbr.inflight_cap(&self.path())
+        let cap = self.bbr.inflight_cap(&self.path()).min(self.config.max_in_flight);
+        self.ledger.in_flight() >= cap
     }
 
     /// When the pacer lets the next packet leave.

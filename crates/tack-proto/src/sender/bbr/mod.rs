@@ -200,18 +200,13 @@ impl Bbr {
         // same bandwidth estimate: it would not stop a loss above the probe's gain
         // from driving both to nothing. Four packets for each round trip do, and
         // adapt to a path that is slower than that, because its round trip grows.
-        let least = self.least_rate(path);
+        let least = least_rate(path);
         match self.state {
             State::Startup => bandwidth.max(initial_rate(path)).scaled(startup::GAIN),
             State::Drain => bandwidth.scaled(drain::GAIN).max(least),
             State::ProbeBw(probe) => bandwidth.scaled(probe.gain()).max(least),
             State::ProbeRtt(_) => least,
         }
-    }
-
-    fn least_rate(&self, path: &Path) -> Bandwidth {
-        let rtt = path.smoothed_rtt.or(path.min_rtt).unwrap_or(ASSUMED_RTT);
-        Bandwidth::from_delta(LEAST_PACKETS * path.mss, rtt).unwrap_or_default()
     }
 
     /// How much may be in flight: (2 + 1/(RTTmin f)) BDP, where 1/f is what the
@@ -276,6 +271,12 @@ impl Bbr {
 fn initial_rate(path: &Path) -> Bandwidth {
     let rtt = path.min_rtt.unwrap_or(ASSUMED_RTT).max(Duration::from_millis(1));
     Bandwidth::from_delta(INITIAL_WINDOW_PACKETS * path.mss, rtt).unwrap_or_default()
+}
+
+/// What Startup's successors send at least.
+fn least_rate(path: &Path) -> Bandwidth {
+    let rtt = path.smoothed_rtt.or(path.min_rtt).unwrap_or(ASSUMED_RTT);
+    Bandwidth::from_delta(LEAST_PACKETS * path.mss, rtt).unwrap_or_default()
 }
 
 /// The receiver's rate, as far as the sender's own record supports it.
