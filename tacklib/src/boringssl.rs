@@ -3,9 +3,10 @@
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
-use std::sync::Arc;
+use std::sync::OnceLock;
 
-use boring::ssl::SslRef;
+use boring::ex_data::Index;
+use boring::ssl::{Ssl, SslRef};
 use boring_sys as ffi;
 use foreign_types_shared::ForeignTypeRef;
 
@@ -35,42 +36,33 @@ pub fn peer_transport_parameters(ssl: &SslRef) -> Vec<u8> {
     }
 }
 
-/// Transport parameters to be set when the server has read the ClientHello.
+/// Sets the transport parameters once the server has read the ClientHello.
 ///
 /// quiche encodes a server's parameters twice more while it reads the first
 /// datagram; the certificate callback runs after both and before they are sent.
-/// The value must be kept alive as long as the connection.
-pub struct ServerParameters(Arc<Vec<u8>>);
-
-impl ServerParameters {
-    /// Installs the callback on a server's handshake.
-    pub fn install(ssl: &mut SslRef, parameters: Vec<u8>) -> Self {
-        let parameters = Arc::new(parameters);
-        // SAFETY: `ssl` is a live SSL object that we hold exclusively. The
-        // argument points into an Arc that the caller keeps as long as the
-        // connection that owns `ssl`, and is only read through. The boring
-        // crate has no way to install a certificate callback, so none is lost.
-        unsafe {
-            ffi::SSL_set_cert_cb(
-                ssl.as_ptr(),
-                Some(on_certificate),
-                Arc::as_ptr(&parameters).cast_mut().cast::<c_void>(),
-            );
-        }
-        Self(parameters)
-    }
-
-    /// The parameters that will be, or were, sent.
-    pub fn get(&self) -> &[u8] {
-        &self.0
-    }
+/// The parameters belong to the SSL object and live as long as it does. False if
+/// BoringSSL refused (out of memory).
+pub fn set_transport_parameters_later(ssl: &mut SslRef, parameters: Vec<u8>) -> bool {
+    let Some(index) = parameters_index() else { return false };
+    ssl.set_ex_data(index, parameters);
+    // SAFETY: `ssl` is a live SSL object that we hold exclusively, and the
+    // callback takes no argument. The boring crate has no way to install a
+    // certificate callback, so none of the application's is lost.
+    unsafe { ffi::SSL_set_cert_cb(ssl.as_ptr(), Some(on_certificate), ptr::null_mut()) };
+    true
 }
 
 /// BoringSSL's certificate callback: returns 1 to go on, 0 to fail.
-unsafe extern "C" fn on_certificate(ssl: *mut ffi::SSL, parameters: *mut c_void) -> c_int {
-    // SAFETY: BoringSSL passes the argument given to `SSL_set_cert_cb`, which
-    // `ServerParameters` keeps alive and nobody writes to.
-    let parameters = unsafe { &*parameters.cast_const().cast::<Vec<u8>>() };
-    // SAFETY: BoringSSL calls back with the live SSL object of the handshake.
-    unsafe { ffi::SSL_set_quic_transport_params(ssl, parameters.as_ptr(), parameters.len()) }
+unsafe extern "C" fn on_certificate(ssl: *mut ffi::SSL, _: *mut c_void) -> c_int {
+    // SAFETY: BoringSSL calls back with the live SSL object of the handshake,
+    // which nobody else uses during the call.
+    let ssl = unsafe { SslRef::from_ptr_mut(ssl) };
+    let parameters = parameters_index().and_then(|index| ssl.ex_data(index)).cloned();
+    c_int::from(parameters.is_some_and(|parameters| set_transport_parameters(ssl, &parameters)))
+}
+
+/// Where SSL objects keep the parameters; `None` if BoringSSL is out of memory.
+fn parameters_index() -> Option<Index<Ssl, Vec<u8>>> {
+    static INDEX: OnceLock<Option<Index<Ssl, Vec<u8>>>> = OnceLock::new();
+    *INDEX.get_or_init(|| Ssl::new_ex_index().ok())
 }

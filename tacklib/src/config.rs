@@ -158,9 +158,10 @@ impl Config {
         self.stateless_reset_token
     }
 
-    /// quiche's configuration, ready for a connection with the layer inside.
+    /// quiche's configuration, ready for a connection: with its controller out of
+    /// the way if the layer is going to take its place.
     pub(crate) fn prepared(&mut self) -> &mut quiche::Config {
-        if self.is_enabled() && !self.inert {
+        if self.is_enabled() && !self.inert && self.template().is_some() {
             self.inert = true;
             self.inner.set_cc_algorithm(CongestionControlAlgorithm::Bbr2Gcongestion);
             self.inner.set_initial_congestion_window_packets(INERT_WINDOW_PACKETS);
@@ -170,10 +171,11 @@ impl Config {
         &mut self.inner
     }
 
-    /// The transport parameters that quiche would send with this configuration.
+    /// The transport parameters that quiche would send with this configuration,
+    /// and our announcement; `None` if they cannot be had, which leaves plain quiche.
     pub(crate) fn template(&mut self) -> Option<&Template> {
         if self.template.is_none() {
-            self.template = Template::capture(self.prepared());
+            self.template = Template::capture(&mut self.inner);
         }
         self.template.as_ref()
     }

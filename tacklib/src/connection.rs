@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use quiche::{ConnectionId, RecvInfo, RetryConnectionIds, SendInfo};
 use tack_packet::CipherSuite;
 
-use crate::boringssl::{self, ServerParameters};
+use crate::boringssl;
 use crate::config::{Config, TackConfig};
 use crate::datagram::{self, Layout};
 use crate::keylog::KeyLog;
@@ -25,6 +25,9 @@ const EARLY_DATA_WINDOW: usize = 14_720;
 /// Packets that an expired timer of quiche's may send at once: it probes with
 /// up to two (RFC 9002 section 6.2.4).
 const PROBES: u8 = 2;
+
+/// Transport error code of RFC 9000 section 20.1.
+const INTERNAL_ERROR: u64 = 0x01;
 
 /// Room for a packet with a PING and no other frame that it would matter to
 /// lose: the header, the tag and less than a NEW_CONNECTION_ID needs.
@@ -114,8 +117,6 @@ pub struct Connection {
     /// Our encoded transport parameters; empty while the layer is off.
     parameters: Vec<u8>,
     awaited: Option<Awaited>,
-    /// Read by BoringSSL through a pointer until the handshake is over.
-    server_parameters: Option<ServerParameters>,
     layer: Option<Box<Layer>>,
     zero_rtt: bool,
     early_bytes: usize,
@@ -157,7 +158,6 @@ impl Connection {
             key_log,
             parameters: Vec::new(),
             awaited: None,
-            server_parameters: None,
             layer: None,
             zero_rtt: false,
             early_bytes: 0,
@@ -238,6 +238,7 @@ impl Connection {
         if !(closing || data || acknowledges || self.passes > 0) {
             return Err(quiche::Error::Done);
         }
+        layer.sender.set_mss(self.inner.max_send_udp_payload_size() as u64);
         let plan = layer.plan(now, data);
         match self.send_packet(now, out, from, to, &plan) {
             Err(quiche::Error::Done) if acknowledges && self.is_tack() => {
@@ -447,18 +448,23 @@ impl Connection {
         };
         if let Some(parameters) = awaited.template.for_server(&awaited.scid, &ids) {
             self.parameters.clone_from(&parameters);
-            self.server_parameters =
-                Some(ServerParameters::install(self.inner.as_mut(), parameters));
+            boringssl::set_transport_parameters_later(self.inner.as_mut(), parameters);
         }
         self.awaited = None;
     }
 
     /// The handshake is done: the layer takes over.
     fn activate(&mut self) {
-        if self.layer.is_some() || !self.inner.is_established() {
+        if self.layer.is_some() || !self.inner.is_established() || self.inner.is_closed() {
             return;
         }
-        let Some((client, server)) = self.key_log.take_secrets() else { return };
+        let Some((client, server)) = self.key_log.take_secrets() else {
+            // Without the keys nothing controls the rate, and the peer has been
+            // told of frames that quiche would choke on.
+            let reason = b"the key log of the connection inside was replaced";
+            let _ = self.inner.close(false, INTERNAL_ERROR, reason);
+            return;
+        };
         let result = self.build_layer(&client, &server);
         match result {
             Ok(layer) => self.layer = Some(Box::new(layer)),
@@ -472,7 +478,6 @@ impl Connection {
     }
 
     fn build_layer(&mut self, client: &[u8], server: &[u8]) -> Result<Layer, (u64, String)> {
-        const INTERNAL_ERROR: u64 = 0x01;
         const TRANSPORT_PARAMETER_ERROR: u64 = 0x08;
         let is_server = self.inner.is_server();
         let peer = boringssl::peer_transport_parameters(self.inner.as_mut());
@@ -491,10 +496,7 @@ impl Connection {
             incoming,
             outgoing,
             config: &self.config,
-            parameters: self
-                .server_parameters
-                .as_ref()
-                .map_or(&self.parameters[..], ServerParameters::get),
+            parameters: &self.parameters,
             is_server,
             mss: self.inner.max_send_udp_payload_size(),
             rtt,

@@ -185,7 +185,9 @@ impl Layer {
         let Parts { now, agreement, config, .. } = *parts;
         let (max_ack_delay, timestamp_exponent) = negotiation::ack_delays(parts.parameters);
         let peer = match agreement.min_ack_delay {
-            _ if agreement.tack => Some(Peer::Tack),
+            min_ack_delay if agreement.tack => {
+                Some(Peer::Tack { min_ack_delay: min_ack_delay.unwrap_or_default() })
+            }
             Some(min_ack_delay) => {
                 Some(Peer::Stock { min_ack_delay, max_ack_delay: agreement.max_ack_delay })
             }
@@ -205,6 +207,7 @@ impl Layer {
             timestamp_exponent,
             mss: parts.mss as u64,
             max_in_flight: MAX_IN_FLIGHT_PACKETS * parts.mss as u64,
+            sees_all: !parts.zero_rtt,
         };
         Ok(Self {
             agreement,
@@ -283,6 +286,10 @@ impl Layer {
         if self.is_old(pn) {
             return untouched;
         }
+        if !self.agreement.tack && opened.header.reserved_bits() != 0 {
+            // RFC 9000 section 17.3.1; quiche does not look.
+            return Err(ProtocolError::Frame("reserved bits are set"));
+        }
         // The buffers are moved out so that the frames may borrow from them.
         let mut scratch = std::mem::take(&mut self.scratch);
         let mut frames = std::mem::take(&mut self.frames);
@@ -358,11 +365,14 @@ impl Layer {
             && !self.quiche_has_update
             && !self.quiche_has_ack;
         if plain_data {
-            // Without an acknowledgement, all that quiche sends elicits one.
             let header = self.outgoing.peek(&out[..len], dcid_len, expected).ok()?;
-            self.sender.on_packet_sent(now, header.packet_number, len, true, None);
-            let stream_bytes = len.saturating_sub(self.overhead);
-            return Some(Sent { len, stream_bytes });
+            // The first packet after a key update is opened, so that none is missed.
+            if header.key_phase() == (self.outgoing.generation() % 2 == 1) {
+                // Without an acknowledgement, all that quiche sends elicits one.
+                self.sender.on_packet_sent(now, header.packet_number, len, true, None);
+                let stream_bytes = len.saturating_sub(self.overhead);
+                return Some(Sent { len, stream_bytes });
+            }
         }
         let mut scratch = std::mem::take(&mut self.scratch);
         let mut frames = std::mem::take(&mut self.frames);
@@ -400,18 +410,8 @@ impl Layer {
             return Some(Sent { len, stream_bytes: 0 });
         };
 
-        // A packet larger than quiche was allowed would leave the path's MTU.
-        let overhead = opened.header.header_len + TAG_LEN;
-        let largest = out.len().min((len + plan.room()).max(len)).saturating_sub(overhead);
         frames.clear();
-        let due = plan.due.or_else(|| kept.early_tack(&self.receiver));
         let mut marked = false;
-        if let Some(due) = due.filter(|_| self.agreement.tack) {
-            // In a packet of its own a TACK may be as long as it likes.
-            let limit = if kept.stream_bytes > 0 { largest } else { out.len() - overhead };
-            let budget = limit.saturating_sub(kept.bytes.len());
-            marked |= self.receiver.write(now, due, budget, frames);
-        }
         let mut update = None;
         if kept.ack_eliciting {
             if let Some(timestamp) = plan.timestamp {
@@ -424,6 +424,19 @@ impl Layer {
                 marked |= self.agreement.tack;
             }
         }
+        let due = plan.due.or_else(|| kept.early_tack(&self.receiver));
+        if let Some(due) = due.filter(|_| self.agreement.tack) {
+            let overhead = opened.header.header_len + TAG_LEN;
+            // In a packet without data a TACK may be as long as it likes; in
+            // others it leaves the rest of the room to the frames beside it.
+            let limit = if kept.stream_bytes > 0 {
+                out.len().min(len + plan.room())
+            } else {
+                out.len()
+            };
+            let budget = limit.saturating_sub(overhead + frames.len() + kept.bytes.len());
+            marked |= self.receiver.write(now, due, budget, frames);
+        }
         // Ours first: a STREAM frame without a length runs to the end.
         for range in &kept.bytes.ranges {
             frames.extend_from_slice(&payload[range.clone()]);
@@ -435,8 +448,14 @@ impl Layer {
         if marked {
             header.first_byte |= MARK;
         }
-        let total =
-            seal_into(&self.outgoing, opened.generation, (scratch, &header), frames, out)?;
+        let generation = opened.generation;
+        let Some(total) =
+            seal_into(&self.outgoing, generation, (scratch, &header), frames, out)
+        else {
+            // It does not fit, and quiche's packet leaves as it is.
+            self.sender.on_packet_sent(now, pn, len, kept.ack_eliciting, None);
+            return Some(Sent { len, stream_bytes: kept.stream_bytes });
+        };
         self.sender.on_packet_sent(now, pn, total, kept.ack_eliciting, update.as_ref());
         if plan.leaves_path && !kept.needs_repair {
             self.farewells.push(pn);

@@ -52,10 +52,11 @@ impl Template {
     /// context does not let a handshake begin.
     pub fn capture(config: &mut quiche::Config) -> Option<Self> {
         let mut blob = first_flight_parameters(config)?;
+        let (max_ack_delay, _) = ack_delays(&blob);
         parameters::remove(&mut blob, id::INITIAL_SOURCE_CONNECTION_ID).ok()?;
         let announcement = Announcement {
             tack_version: Some(TACK_VERSION),
-            min_ack_delay_us: Some(MIN_ACK_DELAY.as_micros() as u64),
+            min_ack_delay_us: Some(MIN_ACK_DELAY.min(max_ack_delay).as_micros() as u64),
             timestamp: Some(TimestampMode::Both),
         };
         announcement.encode(&mut blob);

@@ -94,10 +94,11 @@ impl Simulation {
                 longest_interval: MAX_ACK_DELAY,
             },
             bbr: BbrConfig::default(),
-            peer: Some(Peer::Tack),
+            peer: Some(Peer::Tack { min_ack_delay: MS }),
             timestamp_exponent: 3,
             mss: PACKET,
             max_in_flight: 100_000_000,
+            sees_all: true,
         };
         Self {
             start,
@@ -138,7 +139,7 @@ impl Simulation {
             self.acknowledge();
             self.transmit();
         }
-        let measured = time - self.measure_from;
+        let measured = time.saturating_sub(self.measure_from);
         let possible = self.link.megabits * 125_000.0 * measured.as_secs_f64();
         self.outcome.utilisation = self.arrived as f64 / possible;
         self.outcome.queueing.sort();

@@ -23,8 +23,9 @@ struct Hole {
     since: Instant,
 }
 
-/// Watches young holes until they are filled or reported.
-#[derive(Debug)]
+/// Watches young holes until they are filled or reported. Holes settle at once
+/// until the sender has told alpha, from which RTTmin/4 follows.
+#[derive(Debug, Default)]
 pub struct LossEvents {
     holes: VecDeque<Hole>,
     largest: u64,
@@ -32,11 +33,6 @@ pub struct LossEvents {
 }
 
 impl LossEvents {
-    /// Starts with the given settling time.
-    pub fn new(settling_time: Duration) -> Self {
-        Self { holes: VecDeque::new(), largest: 0, settling_time }
-    }
-
     /// Sets how long a hole may stay young: RTTmin/4.
     pub fn set_settling_time(&mut self, time: Duration) {
         self.settling_time = time;
@@ -111,7 +107,8 @@ mod tests {
 
     fn lost_five() -> (LossEvents, Instant) {
         let now = crate::test_clock();
-        let mut events = LossEvents::new(10 * MS);
+        let mut events = LossEvents::default();
+        events.set_settling_time(10 * MS);
         events.on_in_order(4);
         events.on_ahead(now, 6, 1);
         (events, now)
@@ -148,7 +145,8 @@ mod tests {
     #[test]
     fn a_hole_filled_in_its_middle_leaves_both_ends_watched() {
         let now = crate::test_clock();
-        let mut events = LossEvents::new(10 * MS);
+        let mut events = LossEvents::default();
+        events.set_settling_time(10 * MS);
         events.on_ahead(now, 10, 5);
         events.on_late(7);
         events.on_late(5);

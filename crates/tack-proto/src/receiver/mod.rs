@@ -17,10 +17,6 @@ pub use one_way_delay::OneWayDelay;
 
 use crate::frame::{AckFrequency, IackEvent, Rate, TackFields, encode_iack, encode_tack};
 
-/// Settling time of loss events until the sender has told alpha, from which
-/// RTTmin/4 follows.
-const INITIAL_SETTLING_TIME: Duration = Duration::from_millis(5);
-
 /// TACKs in which a range is repeated. With 30 % loss on the ACK path all of
 /// them get lost once in 15,000 times.
 const REPETITIONS: usize = 8;
@@ -97,7 +93,7 @@ impl Receiver {
         Self {
             ledger: Ledger::default(),
             policy: AckPolicy::new(max_ack_delay),
-            losses: LossEvents::new(INITIAL_SETTLING_TIME),
+            losses: LossEvents::default(),
             one_way_delay: OneWayDelay::new(now, timestamp_exponent),
             delivery_rate: DeliveryRate::default(),
             interval: None,
@@ -259,7 +255,7 @@ impl Receiver {
         let span = self.interval.unwrap_or(Duration::MAX);
         let rate = self.delivery_rate.estimate(span).map(|rate| Rate {
             delivery_rate: rate.bytes_per_second().min(crate::varint::MAX),
-            loss_rate: (self.delivery_rate.loss_rate() * 65535.0) as u16,
+            loss_rate: (self.delivery_rate.loss_rate() * 65536.0).min(65535.0) as u16,
         });
         let fields = TackFields {
             sequence: self.sequence,

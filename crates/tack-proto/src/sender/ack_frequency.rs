@@ -18,7 +18,10 @@ pub const SHORTEST_INTERVAL: Duration = Duration::from_millis(1);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
     /// Follows TACK's rule.
-    Tack,
+    Tack {
+        /// Its `min_ack_delay` transport parameter.
+        min_ack_delay: Duration,
+    },
     /// Follows the draft: *more than* a threshold of packets, or a delay.
     Stock {
         /// Its `min_ack_delay` transport parameter.
@@ -90,7 +93,7 @@ impl AckFrequencySender {
         let wanted = self.wanted(frequency, startup, bandwidth, min_rtt, mss);
         match self.told {
             // A TACK peer begins with every packet by itself.
-            None if startup && self.peer == Peer::Tack => return None,
+            None if startup && matches!(self.peer, Peer::Tack { .. }) => return None,
             Some(told) if !differs(told, wanted) => return None,
             _ => {}
         }
@@ -143,10 +146,11 @@ impl AckFrequencySender {
         let alpha = frequency.interval(min_rtt);
         match self.peer {
             // A delay of zero stands for "every packet" between TACK peers.
-            Peer::Tack if startup => Wanted { threshold: 0, delay: Duration::ZERO },
-            Peer::Tack => {
-                Wanted { threshold: frequency.packets.saturating_sub(1), delay: alpha }
-            }
+            Peer::Tack { .. } if startup => Wanted { threshold: 0, delay: Duration::ZERO },
+            Peer::Tack { min_ack_delay } => Wanted {
+                threshold: frequency.packets.saturating_sub(1),
+                delay: alpha.max(min_ack_delay),
+            },
             Peer::Stock { min_ack_delay, max_ack_delay } => {
                 let delay = alpha.min(max_ack_delay).max(min_ack_delay);
                 // The draft takes whichever comes first, TACK what comes last:
@@ -193,7 +197,7 @@ mod tests {
 
     #[test]
     fn a_tack_peer_is_told_when_startup_ends_and_when_alpha_doubles() {
-        let mut sender = AckFrequencySender::new(Peer::Tack);
+        let mut sender = AckFrequencySender::new(Peer::Tack { min_ack_delay: MS });
         let next = |sender: &AckFrequencySender, startup, rtt| {
             sender.next_frame(&FREQUENCY, startup, FIFTY_MEGABITS, rtt, 1500)
         };
@@ -224,7 +228,7 @@ mod tests {
 
     #[test]
     fn a_lost_update_is_told_again_with_a_higher_sequence() {
-        let mut sender = AckFrequencySender::new(Peer::Tack);
+        let mut sender = AckFrequencySender::new(Peer::Tack { min_ack_delay: MS });
         let frame =
             sender.next_frame(&FREQUENCY, false, FIFTY_MEGABITS, 40 * MS, 1500).unwrap();
         sender.on_sent(&frame, 7);

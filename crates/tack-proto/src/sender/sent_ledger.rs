@@ -218,6 +218,7 @@ impl SentLedger {
         self.check(ranges.clone())?;
         let mut newly = Newly::default();
         let mut newest: Option<Sent> = None;
+        let largest = ranges.clone().next().map(|range| *range.end());
         for range in ranges {
             if *range.end() < self.base {
                 break;
@@ -236,7 +237,12 @@ impl SentLedger {
                         newly.acked_bytes += u64::from(sent.bytes);
                         if newest.is_none() {
                             newest = Some(*sent);
-                            newly.largest_rtt = Some(now.saturating_duration_since(sent.time));
+                            // RFC 9002 section 5.1: the delay that came with it
+                            // is that of the largest.
+                            if largest == Some(pn) {
+                                let rtt = now.saturating_duration_since(sent.time);
+                                newly.largest_rtt = Some(rtt);
+                            }
                         }
                     }
                 }

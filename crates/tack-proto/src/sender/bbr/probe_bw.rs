@@ -30,8 +30,7 @@ pub struct ProbeBw {
 }
 
 impl ProbeBw {
-    /// Begins in the middle of cruising, so that the first probe comes soon
-    /// but not at once after Startup.
+    /// Begins with cruising: Startup has only just probed for more.
     pub fn new(now: Instant, intervals: u32) -> Self {
         Self { phase: Phase::Cruise, since: now, intervals }
     }
