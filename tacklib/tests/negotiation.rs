@@ -131,3 +131,56 @@ fn the_idle_timeout_of_a_connection_is_announced_with_the_extensions() {
     assert_eq!(pair.server.peer_transport_params().unwrap().max_idle_timeout, 4321);
     assert!(pair.server.is_tack());
 }
+
+#[test]
+fn early_data_of_a_resumed_connection_is_acknowledged_and_tack_takes_over() {
+    let (mut client, mut server) = (tack_config(), tack_config());
+    for config in [&mut client, &mut server] {
+        config.enable_early_data();
+    }
+    server.set_ticket_key(&[7; 48]).unwrap();
+    let mut first = Pair::new(tack_client(&mut client), tack_server(&mut server));
+    first.handshake();
+    first.run_until(|pair| pair.client.session().is_some());
+    let session = first.client.session().unwrap().to_vec();
+
+    let mut resumed = tack_client(&mut client);
+    resumed.set_session(&session).unwrap();
+    let mut pair = Pair::new(resumed, tack_server(&mut server));
+    let mut early = 0;
+    let (mut received, mut finished, mut buffer) = (Vec::new(), false, vec![0; 65536]);
+    let data = pattern(MEGABYTE);
+    let mut written = 0;
+    pair.run_until(|pair| {
+        if pair.client.is_in_early_data() || pair.client.is_established() {
+            let sent = pair.client.write(0, &data[written..], true);
+            written += sent;
+            if !pair.client.is_established() {
+                early += sent;
+            }
+        }
+        while let Ok((read, fin)) = pair.server.read(0, &mut buffer) {
+            received.extend_from_slice(&buffer[..read]);
+            finished |= fin;
+        }
+        finished
+    });
+    assert!(pair.client.is_resumed() && early > 0, "no early data was sent");
+    assert!(received == data);
+    assert!(pair.client.is_tack() && pair.server.is_tack());
+    transfer(&mut pair, 4, MEGABYTE, true);
+    assert!(pair.client.local_error().is_none() && pair.server.local_error().is_none());
+}
+
+#[test]
+fn a_key_log_set_behind_the_layers_back_closes_the_connection_with_a_reason() {
+    let (mut client, mut server) = (tack_config(), tack_config());
+    let mut connection = tack_client(&mut client);
+    let inner: &mut quiche::Connection = &mut connection;
+    inner.set_keylog(Box::new(std::io::sink()));
+    let mut pair = Pair::new(connection, tack_server(&mut server));
+    pair.run_until(|pair| pair.client.local_error().is_some());
+    let error = pair.client.local_error().unwrap();
+    assert_eq!((error.is_app, error.error_code), (false, 1));
+    assert!(String::from_utf8_lossy(&error.reason).contains("key log"));
+}

@@ -117,7 +117,7 @@ impl Sender {
         let mut sender = Self {
             config,
             epoch: now,
-            ledger: SentLedger::new(now),
+            ledger: SentLedger::new(now, config.sees_all),
             min_rtt,
             smoothed_rtt: rtt,
             bbr: Bbr::new(config.bbr),
