@@ -1,0 +1,159 @@
+//! Packets of an established connection, between quiche, the layer and the caller.
+
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use quiche::{RecvInfo, SendInfo};
+
+use super::Connection;
+use crate::datagram::{self, Layout};
+use crate::layer::{Delivery, Plan, ProtocolError};
+
+impl Connection {
+    /// Long headers go to quiche as they are; what the layer looks at begins
+    /// behind them, once the handshake that they may complete is done.
+    pub(super) fn recv_parts(
+        &mut self,
+        buf: &mut [u8],
+        info: RecvInfo,
+        layout: &Layout,
+    ) -> quiche::Result<usize> {
+        let Some(at) = layout.one_rtt else { return self.inner.recv(buf, info) };
+        let (long, short) = buf.split_at_mut(at);
+        if !long.is_empty() {
+            self.inner.recv(long, info)?;
+            self.activate();
+        }
+        if self.layer.is_none() {
+            return self.inner.recv(short, info).map(|read| at + read);
+        }
+        self.recv_one_rtt(short, info).map(|read| at + read)
+    }
+
+    pub(super) fn recv_one_rtt(
+        &mut self,
+        packet: &mut [u8],
+        info: RecvInfo,
+    ) -> quiche::Result<usize> {
+        let now = Instant::now();
+        let len = packet.len();
+        let dcid_len = self.inner.source_id().len();
+        let Some(layer) = &mut self.layer else { return self.inner.recv(packet, info) };
+        let (delivery, seen) = match layer.on_incoming(now, packet, dcid_len) {
+            Ok(incoming) => incoming,
+            Err(error) => return self.refuse(&error),
+        };
+        if layer.integrity_limit_reached() {
+            // RFC 9001 section 6.6.
+            const AEAD_LIMIT_REACHED: u64 = 0x0f;
+            let _ = self.inner.close(false, AEAD_LIMIT_REACHED, b"");
+        }
+        let before = self.inner.stats();
+        let result = match delivery {
+            Delivery::AsIs => self.inner.recv(packet, info),
+            Delivery::Rewritten => self.inner.recv(layer.rewritten(), info),
+        };
+        let after = self.inner.stats();
+        if after.recv > before.recv {
+            self.footprint.on_stopped(&seen.stopped);
+            if layer.on_accepted(now, &seen) {
+                self.passes = self.passes.max(1);
+                self.data_pending = true;
+            }
+        }
+        if after.lost > before.lost {
+            // quiche has something to send again.
+            self.data_pending = true;
+        }
+        if self.validating && after.recv > before.recv {
+            // Each datagram lets more leave, the answer to the challenge all
+            // (RFC 9000 section 8.1).
+            self.data_pending = true;
+            self.validating = self.route.is_some_and(|(local, peer)| {
+                self.inner.is_path_validated(local, peer) == Ok(false)
+            });
+        }
+        result.map(|_| len)
+    }
+
+    /// Closes the connection over what the peer sent.
+    pub(super) fn refuse(&mut self, error: &ProtocolError) -> quiche::Result<usize> {
+        log::warn!("{}: {error}", self.inner.trace_id());
+        let _ = self.inner.close(false, error.to_wire(), error.to_string().as_bytes());
+        Err(quiche::Error::InvalidFrame)
+    }
+
+    /// Has quiche write a packet, within what the plan needs, and finishes it.
+    pub(super) fn send_packet(
+        &mut self,
+        now: Instant,
+        out: &mut [u8],
+        from: Option<SocketAddr>,
+        to: Option<SocketAddr>,
+        plan: &Plan,
+    ) -> quiche::Result<(usize, SendInfo)> {
+        let largest = out.len().min(self.inner.max_send_udp_payload_size());
+        let room = plan.room();
+        let limit = if room == 0 { out.len() } else { largest.saturating_sub(room) };
+        match self.inner.send_on_path(&mut out[..limit], from, to) {
+            Ok((len, mut info)) => {
+                info.at = now;
+                let len = self.finish_packet(now, out, len, plan);
+                self.follow_route(now, (info.from, info.to));
+                Ok((len, info))
+            }
+            Err(quiche::Error::Done) => {
+                self.on_nothing_to_send(now);
+                Err(quiche::Error::Done)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Passes what quiche has written through the layer; the final length.
+    pub(super) fn finish_packet(
+        &mut self,
+        now: Instant,
+        out: &mut [u8],
+        len: usize,
+        plan: &Plan,
+    ) -> usize {
+        let dcid_len = self.inner.destination_id().len();
+        let largest = self.inner.max_send_udp_payload_size().max(len).min(out.len());
+        let Some(layer) = &mut self.layer else { return len };
+        let Some(at) = datagram::layout(&out[..len]).one_rtt else { return len };
+        let packet = &mut out[at..largest];
+        let Some(sent) = layer.on_outgoing(now, packet, len - at, dcid_len, plan) else {
+            return len;
+        };
+        self.passes = self.passes.saturating_sub(1);
+        self.send_buffer.on_sent(sent.stream_bytes);
+        at + sent.len
+    }
+
+    pub(super) fn on_nothing_to_send(&mut self, now: Instant) {
+        self.passes = 0;
+        self.send_buffer.on_flushed(&self.inner);
+        let Some(layer) = &mut self.layer else { return };
+        layer.on_nothing_to_send();
+        if self.data_pending && layer.sender.may_send(now) {
+            layer.sender.on_app_limited();
+        }
+        self.data_pending = false;
+    }
+
+    /// What happened behind the layer's back while the application had the
+    /// quiche connection in its hands.
+    pub(super) fn heed_application(&mut self) {
+        if !self.footprint.is_touched() {
+            return;
+        }
+        let Some(layer) = &mut self.layer else { return };
+        layer.windows.on_unseen();
+        // If quiche has an acknowledgement to send, asking it for data gets
+        // that, and one ACK for each look at the connection is what the layer
+        // is there to prevent: so only a change that shows counts.
+        let changed = self.footprint.take(&mut self.inner);
+        self.data_pending |= changed || !layer.holds_ack();
+    }
+}

@@ -1,0 +1,300 @@
+//! Packets on their way out: from quiche to the socket.
+
+use std::ops::{Range, RangeInclusive};
+use std::time::Instant;
+
+use tack_packet::TAG_LEN;
+use tack_proto::frame::{AckFrequency, Frame, Frames, Located, Timestamp};
+use tack_proto::receiver::{Due, Receiver};
+
+use super::{Layer, MARK, SHORTEST_PAYLOAD, seal_into};
+
+/// Room for a TIMESTAMP frame.
+const TIMESTAMP_ROOM: usize = 10;
+
+/// Room for an ACK_FREQUENCY frame.
+const ACK_FREQUENCY_ROOM: usize = 24;
+
+/// Room for a TACK in a packet that carries stream data too. Alone, it may fill
+/// the packet.
+const TACK_ROOM: usize = 200;
+
+/// What the next packet is to carry.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Plan {
+    due: Option<Due>,
+    timestamp: Option<Timestamp>,
+    update: Option<AckFrequency>,
+    leaves_path: bool,
+}
+
+impl Plan {
+    /// The last packet for a path that quiche no longer sends data on.
+    pub fn farewell() -> Self {
+        Self { leaves_path: true, ..Self::default() }
+    }
+
+    /// Bytes that quiche has to leave free.
+    pub fn room(&self) -> usize {
+        self.timestamp.map_or(0, |_| TIMESTAMP_ROOM)
+            + self.update.map_or(0, |_| ACK_FREQUENCY_ROOM)
+            + self.due.map_or(0, |_| TACK_ROOM)
+    }
+}
+
+/// What an outgoing packet turned out to be.
+#[derive(Clone, Copy, Debug)]
+pub struct Sent {
+    /// Its length after rewriting.
+    pub len: usize,
+    /// Stream data in it, bytes; an estimate if it was not looked into.
+    pub stream_bytes: usize,
+}
+
+impl Layer {
+    /// What the next packet should carry; `data` if it may carry stream data.
+    pub fn plan(&self, now: Instant, data: bool) -> Plan {
+        let due = self.receiver.due(now);
+        if !self.agreement.tack {
+            let update = if data { self.sender.frequency_update() } else { None };
+            return Plan { update, ..Plan::default() };
+        }
+        Plan {
+            due,
+            timestamp: if data { self.sender.timestamp(now) } else { None },
+            update: if data { self.sender.frequency_update() } else { None },
+            leaves_path: false,
+        }
+    }
+
+    /// Rewrites, where needed, the 1-RTT packet of `len` bytes that quiche has
+    /// written to the front of `out`, and records it.
+    pub fn on_outgoing(
+        &mut self,
+        now: Instant,
+        out: &mut [u8],
+        len: usize,
+        dcid_len: usize,
+        plan: &Plan,
+    ) -> Option<Sent> {
+        let expected = self.sender.next_packet_number();
+        let plain_data = plan.due.is_none()
+            && plan.timestamp.is_none()
+            && plan.update.is_none()
+            && !plan.leaves_path
+            && !self.quiche_has_update
+            && !self.quiche_has_ack;
+        if plain_data {
+            let header = self.outgoing.peek(&out[..len], dcid_len, expected).ok()?;
+            // The first packet after a key update is opened, so that none is missed.
+            if header.key_phase() == (self.outgoing.generation() % 2 == 1) {
+                // Without an acknowledgement, all that quiche sends elicits one.
+                self.sender.on_packet_sent(now, header.packet_number, len, true, None);
+                let stream_bytes = len.saturating_sub(self.overhead);
+                return Some(Sent { len, stream_bytes });
+            }
+        }
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let mut frames = std::mem::take(&mut self.frames);
+        scratch.clear();
+        scratch.extend_from_slice(&out[..len]);
+        let sent = self.rewrite_outgoing(now, out, &mut scratch, &mut frames, dcid_len, plan);
+        self.scratch = scratch;
+        self.frames = frames;
+        sent
+    }
+
+    /// quiche had nothing to send although it was asked.
+    pub fn on_nothing_to_send(&mut self) {
+        self.quiche_has_ack = false;
+        self.quiche_has_update = false;
+    }
+
+    fn rewrite_outgoing(
+        &mut self,
+        now: Instant,
+        out: &mut [u8],
+        scratch: &mut [u8],
+        frames: &mut Vec<u8>,
+        dcid_len: usize,
+        plan: &Plan,
+    ) -> Option<Sent> {
+        let len = scratch.len();
+        let expected = self.sender.next_packet_number();
+        let opened = self.outgoing.open(scratch, dcid_len, expected).ok()?;
+        let payload = &scratch[opened.payload.clone()];
+        let pn = opened.header.packet_number;
+        let Some(kept) = self.sort_outgoing(now, payload) else {
+            // A frame of quiche's that we cannot read leaves as it is.
+            self.sender.on_packet_sent(now, pn, len, true, None);
+            return Some(Sent { len, stream_bytes: 0 });
+        };
+
+        frames.clear();
+        let mut marked = false;
+        let mut update = None;
+        if kept.ack_eliciting {
+            if let Some(timestamp) = plan.timestamp {
+                timestamp.encode(frames);
+                marked = true;
+            }
+            if let Some(frame) = plan.update {
+                frame.encode(frames);
+                update = Some(frame);
+                marked |= self.agreement.tack;
+            }
+        }
+        let due = plan.due.or_else(|| kept.early_tack(&self.receiver));
+        if let Some(due) = due.filter(|_| self.agreement.tack) {
+            let overhead = opened.header.header_len + TAG_LEN;
+            // In a packet without data a TACK may be as long as it likes; in
+            // others it leaves the rest of the room to the frames beside it.
+            let limit = if kept.stream_bytes > 0 {
+                out.len().min(len + plan.room())
+            } else {
+                out.len()
+            };
+            let budget = limit.saturating_sub(overhead + frames.len() + kept.bytes.len());
+            marked |= self.receiver.write(now, due, budget, frames);
+        }
+        // Ours first: a STREAM frame without a length runs to the end.
+        for range in &kept.bytes.ranges {
+            frames.extend_from_slice(&payload[range.clone()]);
+        }
+        if frames.len() < SHORTEST_PAYLOAD {
+            frames.resize(SHORTEST_PAYLOAD, 0);
+        }
+        let mut header = opened.header;
+        if marked {
+            header.first_byte |= MARK;
+        }
+        let generation = opened.generation;
+        let Some(total) =
+            seal_into(&self.outgoing, generation, (scratch, &header), frames, out)
+        else {
+            // It does not fit, and quiche's packet leaves as it is.
+            self.sender.on_packet_sent(now, pn, len, kept.ack_eliciting, None);
+            return Some(Sent { len, stream_bytes: kept.stream_bytes });
+        };
+        self.sender.on_packet_sent(now, pn, total, kept.ack_eliciting, update.as_ref());
+        if plan.leaves_path && !kept.needs_repair {
+            self.farewells.push(pn);
+        }
+        if kept.stream_bytes > len / 2 {
+            self.overhead = len - kept.stream_bytes;
+        }
+        Some(Sent { len: total, stream_bytes: kept.stream_bytes })
+    }
+
+    /// Decides which of quiche's frames stay in the packet, and learns from them.
+    fn sort_outgoing(&mut self, now: Instant, payload: &[u8]) -> Option<Kept> {
+        let mut kept = Kept::default();
+        for located in Frames::new(payload) {
+            let Located { frame, range } = located.ok()?;
+            kept.ack_eliciting |= frame.is_ack_eliciting();
+            kept.needs_repair |= needs_repair(&frame);
+            match frame {
+                Frame::Ack(ack) => {
+                    self.quiche_has_ack = false;
+                    if self.zero_rtt {
+                        self.learn_zero_rtt(ack.ranges.iter());
+                    }
+                    if self.agreement.tack {
+                        kept.had_ack = true;
+                        continue;
+                    }
+                    self.receiver.on_ack_sent(now);
+                }
+                Frame::Padding { .. } if self.agreement.tack => {
+                    // quiche pads what would be too short; we do it again.
+                    kept.padding = Some(range);
+                    continue;
+                }
+                Frame::MaxData(limit) => {
+                    self.quiche_has_update = false;
+                    self.windows.on_max_data(limit);
+                }
+                Frame::MaxStreamData { stream_id, max } => {
+                    self.quiche_has_update = false;
+                    self.windows.on_max_stream_data(stream_id, max);
+                }
+                Frame::Stream(stream) => kept.stream_bytes += stream.len as usize,
+                _ => {}
+            }
+            kept.bytes.push(range);
+        }
+        // Padding of a probe, or of an unvalidated path, is meant.
+        if let Some(padding) = kept.padding.take()
+            && padding.len() > SHORTEST_PAYLOAD
+        {
+            kept.bytes.push(padding);
+        }
+        Some(kept)
+    }
+
+    /// Numbers below the first that the layer saw were received as 0-RTT.
+    fn learn_zero_rtt(&mut self, ranges: impl Iterator<Item = RangeInclusive<u64>>) {
+        let Some(first) = self.first_received else { return };
+        for range in ranges {
+            let end = (*range.end()).min(first.saturating_sub(1));
+            if first > 0 && *range.start() <= end {
+                self.receiver.on_received_elsewhere(*range.start()..=end);
+            }
+        }
+    }
+}
+
+/// What stays of an outgoing packet.
+#[derive(Debug, Default)]
+struct Kept {
+    bytes: Ranges,
+    padding: Option<Range<usize>>,
+    had_ack: bool,
+    stream_bytes: usize,
+    ack_eliciting: bool,
+    /// It carries what has to be sent again if it is lost.
+    needs_repair: bool,
+}
+
+impl Kept {
+    /// The packet leaves anyway, with an acknowledgement of quiche's taken out
+    /// and no data to make room for: then the TACK may as well go now.
+    fn early_tack(&self, receiver: &Receiver) -> Option<Due> {
+        (self.had_ack && self.stream_bytes == 0 && receiver.pending() > 0
+            || self.bytes.len() == 0)
+            .then_some(Due::Tack)
+    }
+}
+
+/// Whether quiche sends it again when it is lost.
+fn needs_repair(frame: &Frame<'_>) -> bool {
+    !matches!(
+        frame,
+        Frame::Ack(_)
+            | Frame::Padding { .. }
+            | Frame::Ping
+            | Frame::PathChallenge
+            | Frame::PathResponse
+    )
+}
+
+/// Byte ranges of a payload and their total length.
+#[derive(Debug, Default)]
+struct Ranges {
+    ranges: Vec<Range<usize>>,
+    total: usize,
+}
+
+impl Ranges {
+    fn push(&mut self, range: Range<usize>) {
+        self.total += range.len();
+        match self.ranges.last_mut() {
+            Some(last) if last.end == range.start => last.end = range.end,
+            _ => self.ranges.push(range),
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.total
+    }
+}
