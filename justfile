@@ -9,6 +9,25 @@ demo *ARGS:
     @cargo build --release -p tack-cli --bin tack
     @cargo run --release -q -p tack-cli --bin tack -- demo "$@"
 
+# Run the demo anew and keep its table and JSON in docs/results; wants an idle machine.
+results:
+    #!/usr/bin/env bash
+    set -euo pipefail
+    cargo build --release -p tack-cli --bin tack
+    demo() { cargo run --release -q -p tack-cli --bin tack -- demo --quiet "$@"; }
+    mkdir -p docs/results
+    demo --json >docs/results/demo.json
+    {
+        echo '# `tack demo`'
+        echo
+        echo 'Written by `just results`: this table by `tack demo --quiet`, [demo.json](demo.json) by'
+        echo '`tack demo --quiet --json`. Those are two runs, so their figures differ a little.'
+        echo
+        echo '```text'
+        demo
+        echo '```'
+    } >docs/results/demo.md
+
 # All tests.
 test:
     cargo test --workspace

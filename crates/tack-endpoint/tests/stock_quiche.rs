@@ -11,7 +11,7 @@ use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use common::{App, Certificate, Exchange, PATIENCE, pattern};
+use common::{App, Certificate, Exchange, PATIENCE, pattern, run_alone};
 use tack_endpoint::EndpointConfig;
 
 const LEN: usize = 16 << 20;
@@ -86,14 +86,6 @@ impl Stock {
             }
         }
         self.exchange
-    }
-}
-
-fn run_alone(app: &mut App, mut done: impl FnMut(&App) -> bool) {
-    let start = Instant::now();
-    while !done(app) {
-        assert!(start.elapsed() < PATIENCE, "the test hangs");
-        app.turn(Duration::from_millis(10));
     }
 }
 

@@ -10,7 +10,7 @@ mod common;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use common::{App, Certificate, Direction, Relay, pattern, run_until, run_with};
+use common::{App, Certificate, pattern, run_until};
 use tack_endpoint::{CloseReason, Endpoint, EndpointConfig};
 
 const MEBIBYTE: usize = 1 << 20;
@@ -147,36 +147,6 @@ fn fifty_connections_share_a_socket() {
         server.endpoint.is_idle() && client.endpoint.is_idle()
     });
     assert_eq!((server.closed.len(), client.closed.len()), (50, 50));
-}
-
-#[test]
-fn a_client_whose_address_changes_goes_on() {
-    let mut server = server(EndpointConfig::default());
-    let mut client = App::client();
-    let mut relay = Relay::new(server.local_addr());
-    let (upload, download) = (pattern(MEBIBYTE, 1), pattern(MEBIBYTE, 2));
-    let handle = client.connect(relay.address(), upload.clone());
-
-    let mut to_server = 0;
-    run_with(
-        &mut server,
-        &mut client,
-        || {
-            let before = to_server;
-            relay.turn(|direction, datagram, _| {
-                if direction == Direction::ToServer {
-                    to_server += datagram.len();
-                }
-                true
-            });
-            if before < MEBIBYTE / 2 && to_server >= MEBIBYTE / 2 {
-                relay.rebind();
-            }
-        },
-        |_, client| client.is_done(handle),
-    );
-    client.exchanges[&handle].assert_received(&download);
-    server.exchanges[&server.only()].assert_received(&upload);
 }
 
 #[test]

@@ -3,6 +3,8 @@
 
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
+pub mod link;
+
 use std::collections::HashMap;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -338,6 +340,15 @@ pub fn run_with(
     }
 }
 
+/// Gives one side turns, the other of which runs on a thread of its own, until `done` says so.
+pub fn run_alone(app: &mut App, mut done: impl FnMut(&App) -> bool) {
+    let start = Instant::now();
+    while !done(app) {
+        assert!(start.elapsed() < PATIENCE, "the test hangs");
+        app.turn(Duration::from_millis(10));
+    }
+}
+
 /// Sits between a client and a server, and may change what passes.
 pub struct Relay {
     front: UdpSocket,
@@ -354,7 +365,11 @@ pub enum Direction {
 }
 
 fn nonblocking() -> UdpSocket {
-    let socket = UdpSocket::bind(SocketAddr::from(LOCALHOST)).unwrap();
+    nonblocking_at(LOCALHOST.0)
+}
+
+fn nonblocking_at(host: [u8; 4]) -> UdpSocket {
+    let socket = UdpSocket::bind(SocketAddr::from((host, 0))).unwrap();
     socket.set_nonblocking(true).unwrap();
     socket
 }
@@ -371,6 +386,12 @@ impl Relay {
     /// The server sees the client at another port from now on, as behind a NAT that chose anew.
     pub fn rebind(&mut self) {
         self.back.push(nonblocking());
+    }
+
+    /// The server sees the client at another address from now on, and what it sends to those
+    /// before is lost.
+    pub fn move_to(&mut self, host: [u8; 4]) {
+        self.back = vec![nonblocking_at(host)];
     }
 
     /// Passes on what has arrived, if `pass` says so. What it adds to the list goes to the same

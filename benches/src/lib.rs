@@ -1,0 +1,16 @@
+//! What the benchmarks share: two connections in one process with no socket between them, and
+//! the clock that they are measured with.
+//!
+//! Ratios are what to look at. Two kinds of connection that take turns in one process see the
+//! same machine; a time from another hour or another machine says nothing about this one.
+
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+mod cpu_time;
+mod pair;
+mod random;
+
+pub use cpu_time::process_cpu_time;
+pub use pair::{Outcome, Pair, Setup};
+pub use random::Random;

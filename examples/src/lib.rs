@@ -1,0 +1,18 @@
+//! What the examples share beside tacklib: a certificate to test with, and a path to send over.
+//!
+//! - `before` and `after`: one HTTP/3 application, with plain quiche and with tacklib
+//! - `video`: a live sender that adapts to what the connection measures
+//! - `request_reply`: small messages over `tack-endpoint`, and how long they take
+//!
+//! Run one with `cargo run --release -p tack-examples --bin after`.
+
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+mod certificate;
+mod link;
+mod relay;
+
+pub use certificate::Certificate;
+pub use link::Link;
+pub use relay::Relay;
