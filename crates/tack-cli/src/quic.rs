@@ -90,6 +90,8 @@ fn base_config(profile: tacklib::Profile) -> Result<tacklib::Config, Error> {
     config.set_max_idle_timeout(IDLE_TIMEOUT_MS);
     config.set_max_recv_udp_payload_size(UDP_PAYLOAD);
     config.set_max_send_udp_payload_size(UDP_PAYLOAD);
+    // quiche keeps a path for each address that the peer was seen at, and needs an id for each.
+    config.set_active_connection_id_limit(8);
     config.set_initial_max_data(CONNECTION_WINDOW);
     config.set_max_connection_window(CONNECTION_WINDOW);
     config.set_initial_max_stream_data_bidi_local(STREAM_WINDOW);

@@ -17,13 +17,16 @@ pub struct Pacer {
     rate: Bandwidth,
     /// When everything sent so far has left at `rate`.
     next_release: Instant,
+    /// Before this instant no further burst begins. A sender that cannot keep up
+    /// with its rate never gets ahead of it, and each packet would be a head.
+    next_head: Instant,
     in_burst: bool,
 }
 
 impl Pacer {
     /// A pacer that releases at `rate`, beginning at `now`.
     pub fn new(now: Instant, rate: Bandwidth) -> Self {
-        Self { rate, next_release: now, in_burst: false }
+        Self { rate, next_release: now, next_head: now, in_burst: false }
     }
 
     /// Changes the rate. What has been sent ahead of it is owed at the new one.
@@ -50,7 +53,7 @@ impl Pacer {
     /// Whether the next packet begins a burst: it then departs when it is
     /// written, and its departure time is worth telling.
     pub fn at_burst_head(&self, now: Instant) -> bool {
-        self.next_release <= now
+        self.next_release <= now && self.next_head <= now
     }
 
     /// When `may_send` becomes true.
@@ -60,6 +63,9 @@ impl Pacer {
 
     /// A packet has left.
     pub fn on_sent(&mut self, now: Instant, bytes: usize) {
+        if self.at_burst_head(now) {
+            self.next_head = now + BURST / 2;
+        }
         // A sender that woke late may catch up a burst's worth, not more.
         let from = now.checked_sub(BURST).map_or(now, |late| late.max(self.next_release));
         self.next_release = from + self.rate.time_for(bytes as u64);
@@ -101,6 +107,21 @@ mod tests {
         let (bytes, longest) = run(Duration::from_secs(1), Duration::from_micros(700));
         assert!(bytes >= 6_240_000, "{bytes}");
         assert!(longest <= 10, "{longest}");
+    }
+
+    #[test]
+    fn a_sender_that_cannot_keep_up_begins_a_burst_twice_a_millisecond_at_most() {
+        let t0 = crate::test_clock() + Duration::from_secs(1);
+        let mut pacer = Pacer::new(t0, Bandwidth::from_bytes_per_second(1_000_000_000));
+        let mut heads = 0;
+        for packet in 0..1000 {
+            // Ten microseconds for each packet, which the rate allows in one.
+            let now = t0 + packet * Duration::from_micros(10);
+            assert!(pacer.may_send(now));
+            heads += u32::from(pacer.at_burst_head(now));
+            pacer.on_sent(now, 1250);
+        }
+        assert_eq!(heads, 20);
     }
 
     #[test]
