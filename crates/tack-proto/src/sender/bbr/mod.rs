@@ -182,6 +182,10 @@ impl Bbr {
             let spans_round_trip = path.min_rtt.is_none_or(|rtt| sample.interval >= rtt);
             if spans_round_trip && (!sample.app_limited || rate > self.bandwidth()) {
                 self.bandwidth.update(self.interval, rate);
+            } else if sample.app_limited {
+                // It says nothing, and the estimate does not age by it: else the
+                // first sample after a quiet time would replace it, however low.
+                self.bandwidth.update(self.interval, self.bandwidth());
             }
             if round_ended {
                 let queue = path.has_queue();
@@ -413,6 +417,36 @@ mod tests {
             bbr.on_feedback(now, &feedback, &PATH);
         }
         assert_eq!(bbr.bandwidth(), rate(6_250_000));
+    }
+
+    #[test]
+    fn one_low_sample_after_a_limited_time_does_not_replace_the_estimate() {
+        let (mut bbr, mut now, mut delivered) = cruising();
+        for _ in 0..100 {
+            now += 40 * MS;
+            delivered += 40;
+            let sample = RateSample {
+                rate: rate(1000),
+                send_rate: None,
+                interval: 40 * MS,
+                app_limited: true,
+                prior_delivered: delivered - 40,
+            };
+            let feedback = Feedback {
+                sample: Some(sample),
+                reported: None,
+                delivered,
+                in_flight: 40,
+                min_rtt_expired: false,
+            };
+            bbr.on_feedback(now, &feedback, &PATH);
+        }
+        round(&mut bbr, &mut now, &mut delivered, 100_000, 4000);
+        assert_eq!(bbr.bandwidth(), rate(6_250_000));
+        for _ in 0..11 {
+            round(&mut bbr, &mut now, &mut delivered, 100_000, 4000);
+        }
+        assert_eq!(bbr.bandwidth(), rate(100_000), "many of them do");
     }
 
     #[test]
