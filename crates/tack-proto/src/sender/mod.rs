@@ -362,6 +362,11 @@ impl Sender {
         if self.bbr.on_feedback(now, &feedback, &path) {
             self.min_rtt.on_probed(now);
         }
+        if self.bbr.phase() == Phase::ProbeRtt {
+            // What is sent now says nothing of the path's rate. On a short path the visit lasts
+            // longer than the bandwidth filter remembers.
+            self.ledger.on_app_limited();
+        }
         self.pacer.set_rate(now, self.bbr.pacing_rate(&path));
     }
 

@@ -29,12 +29,14 @@ impl Pacer {
         Self { rate, next_release: now, next_head: now, in_burst: false }
     }
 
-    /// Changes the rate. What has been sent ahead of it is owed at the new one.
+    /// Changes the rate. What has been sent ahead of it is paid off at the higher of the two:
+    /// it was within what was allowed, so a lower rate is none the slower for it. ProbeRTT's is
+    /// a thousandth of the rate before it on some paths, and a burst would last for seconds.
     pub fn set_rate(&mut self, now: Instant, rate: Bandwidth) {
         let owed = self.rate.bytes_in(self.next_release.saturating_duration_since(now));
         self.rate = rate;
         if owed > 0 {
-            self.next_release = now + rate.time_for(owed);
+            self.next_release = self.next_release.min(now + rate.time_for(owed));
         }
     }
 
@@ -132,6 +134,19 @@ mod tests {
         assert!(pacer.release_time() >= t0 + Duration::from_millis(499));
         pacer.set_rate(t0, Bandwidth::from_bytes_per_second(1_000_000));
         assert!(pacer.release_time() <= t0 + Duration::from_millis(5));
+    }
+
+    #[test]
+    fn a_burst_ahead_of_a_rate_that_falls_takes_no_longer_than_it_would_have() {
+        let t0 = crate::test_clock() + Duration::from_secs(1);
+        let mut pacer = Pacer::new(t0, Bandwidth::from_bytes_per_second(50_000_000));
+        while pacer.may_send(t0) {
+            pacer.on_sent(t0, 1250);
+        }
+        let before = pacer.release_time();
+        pacer.set_rate(t0, Bandwidth::from_bytes_per_second(10_000));
+        assert_eq!(pacer.release_time(), before);
+        assert!(before <= t0 + 2 * BURST);
     }
 
     #[test]
