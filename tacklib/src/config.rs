@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use quiche::CongestionControlAlgorithm;
 use serde::{Deserialize, Serialize};
+use tack_proto::receiver::Schedule;
 
 use crate::negotiation::Template;
 
@@ -40,6 +41,33 @@ pub enum Profile {
     Off,
 }
 
+/// When this end acknowledges what a TACK peer sends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AckSchedule {
+    /// As the sender asks: equation (4) of the paper.
+    #[default]
+    Tack,
+    /// RFC 9000's delayed ACK: every second packet, at once when one is out of order, and
+    /// within `max_ack_delay`. For comparison.
+    Delayed,
+    /// The same after another number of packets. For comparison.
+    EveryPackets(u64),
+    /// At this interval while packets arrive. For comparison.
+    Periodic(Duration),
+}
+
+impl From<AckSchedule> for Schedule {
+    fn from(schedule: AckSchedule) -> Self {
+        match schedule {
+            AckSchedule::Tack => Self::Tack,
+            AckSchedule::Delayed => Self::EveryPackets(2),
+            AckSchedule::EveryPackets(packets) => Self::EveryPackets(packets),
+            AckSchedule::Periodic(interval) => Self::Periodic(interval),
+        }
+    }
+}
+
 /// What the layer does; every field has a default in each [`Profile`].
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -50,6 +78,11 @@ pub struct TackConfig {
     pub packets_per_ack: u64,
     /// beta of equation (4): acknowledgements for a round trip. 4.
     pub acks_per_round_trip: f64,
+    /// When this end acknowledges. As the sender asks.
+    pub schedule: AckSchedule,
+    /// Gaps in what was received that one acknowledgement reports at most, newest
+    /// first. No limit; `Some(1)` is the paper's "poor" TACK, for comparison.
+    pub reported_gaps: Option<usize>,
     /// Data that may be written and not yet sent, in bytes; `stream_send` takes
     /// no more. 4 MiB. Writes through `&mut quiche::Connection` are not seen
     /// and only bound by the peer's flow control.
@@ -68,6 +101,8 @@ impl TackConfig {
             profile,
             packets_per_ack: if profile == Profile::Quick { 1 } else { 2 },
             acks_per_round_trip: 4.0,
+            schedule: AckSchedule::Tack,
+            reported_gaps: None,
             send_buffer: SEND_BUFFER,
             probe_bw_intervals: if video { 16 } else { 32 },
             bandwidth_filter_intervals: if video { 20 } else { 40 },

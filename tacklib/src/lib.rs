@@ -39,7 +39,7 @@ mod negotiation;
 mod stats;
 mod touch;
 
-pub use config::{Config, Profile, TackConfig};
+pub use config::{AckSchedule, Config, Profile, TackConfig};
 pub use connection::{Connection, accept, accept_with_retry, connect};
 pub use quiche;
 pub use stats::TackStats;

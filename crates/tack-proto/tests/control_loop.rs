@@ -8,7 +8,7 @@ use std::collections::BinaryHeap;
 use std::time::{Duration, Instant};
 
 use tack_proto::frame::{AckFrequency, Frame, Frames};
-use tack_proto::receiver::{Received, Receiver};
+use tack_proto::receiver::{Received, Receiver, ReceiverConfig, Schedule};
 use tack_proto::sender::{BbrConfig, Frequency, Peer, Sender, SenderConfig};
 
 const MS: Duration = Duration::from_millis(1);
@@ -105,7 +105,15 @@ impl Simulation {
             now: start,
             link,
             sender: Sender::new(start, config, Some(link.round_trip)),
-            receiver: Receiver::new(start, MAX_ACK_DELAY, 3),
+            receiver: Receiver::new(
+                start,
+                ReceiverConfig {
+                    max_ack_delay: MAX_ACK_DELAY,
+                    timestamp_exponent: 3,
+                    schedule: Schedule::Tack,
+                    reported_gaps: None,
+                },
+            ),
             events: BinaryHeap::new(),
             order: 0,
             next_pn: 0,
@@ -299,6 +307,20 @@ fn links_from_one_megabit_to_a_gigabit_are_filled_without_a_standing_queue() {
         println!("{context}");
         assert!(outcome.utilisation > 0.95, "{context}");
         assert!(p95 < link.round_trip / 2 + link.time_for(8 * PACKET), "{context}");
+    }
+}
+
+#[test]
+fn probe_rtt_costs_its_time_and_not_the_estimate() {
+    // On short paths the visit lasts longer than the bandwidth filter remembers.
+    for (megabits, round_trip) in [(12.0, 4 * MS), (50.0, 10 * MS), (300.0, 80 * MS)] {
+        let mut simulation = Simulation::new(Link::new(megabits, round_trip), 5);
+        simulation.measure_from = Duration::from_secs(9);
+        // A path that gets longer never shows its first minimum again, which therefore expires.
+        let longer =
+            |time: Duration, link: &mut Link| link.round_trip = round_trip + time / 50_000;
+        let outcome = simulation.run(Duration::from_secs(14), longer);
+        assert!(outcome.utilisation > 0.92, "{megabits} Mbit/s: {}", outcome.utilisation);
     }
 }
 

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use tack_packet::{CipherSuite, ProtectionKeys, ShortHeader, TAG_LEN};
 use tack_proto::frame::DecodeError;
-use tack_proto::receiver::Receiver;
+use tack_proto::receiver::{Receiver, ReceiverConfig};
 use tack_proto::sender::{BbrConfig, Frequency, Peer, Sender, SenderConfig, Violation};
 
 pub use incoming::Delivery;
@@ -148,7 +148,15 @@ impl Layer {
             incoming: ProtectionKeys::new(parts.suite, parts.incoming)?,
             outgoing: ProtectionKeys::new(parts.suite, parts.outgoing)?,
             sender: Sender::new(now, sender, parts.rtt),
-            receiver: Receiver::new(now, max_ack_delay, agreement.ack_delay_exponent),
+            receiver: Receiver::new(
+                now,
+                ReceiverConfig {
+                    max_ack_delay,
+                    timestamp_exponent: agreement.ack_delay_exponent,
+                    schedule: config.schedule.into(),
+                    reported_gaps: config.reported_gaps,
+                },
+            ),
             windows: FlowControl::new(parts.parameters, parts.is_server),
             largest_received: None,
             quiche_has_ack: true,

@@ -5,6 +5,7 @@ mod delivery_rate;
 mod ledger;
 mod loss_event;
 mod one_way_delay;
+mod schedule;
 
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
@@ -14,6 +15,7 @@ pub use delivery_rate::DeliveryRate;
 pub use ledger::{Arrival, Ledger};
 pub use loss_event::LossEvents;
 pub use one_way_delay::OneWayDelay;
+pub use schedule::Schedule;
 
 use crate::frame::{AckFrequency, IackEvent, Rate, TackFields, encode_iack, encode_tack};
 
@@ -66,9 +68,24 @@ pub struct ReceiverStats {
     pub packets: u64,
 }
 
+/// Settings of a receiver.
+#[derive(Clone, Copy, Debug)]
+pub struct ReceiverConfig {
+    /// No acknowledgement is held longer: our `max_ack_delay`.
+    pub max_ack_delay: Duration,
+    /// log2 of the microseconds in one unit of the peer's timestamps.
+    pub timestamp_exponent: u32,
+    /// Who decides when to acknowledge.
+    pub schedule: Schedule,
+    /// Gaps between ranges that an acknowledgement reports at most, newest first; `None`: as
+    /// many as a rich TACK needs. One makes the paper's "poor" TACK, for comparison.
+    pub reported_gaps: Option<usize>,
+}
+
 /// Receiver state of one packet number space.
 #[derive(Debug)]
 pub struct Receiver {
+    config: ReceiverConfig,
     ledger: Ledger,
     policy: AckPolicy,
     losses: LossEvents,
@@ -87,14 +104,16 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// A receiver that never holds an acknowledgement longer than
-    /// `max_ack_delay`; `timestamp_exponent` scales the peer's timestamps.
-    pub fn new(now: Instant, max_ack_delay: Duration, timestamp_exponent: u32) -> Self {
+    /// A receiver that has received nothing.
+    pub fn new(now: Instant, config: ReceiverConfig) -> Self {
+        let mut policy = AckPolicy::new(config.max_ack_delay);
+        policy.set_rule(config.schedule.rule(Rule::EveryPacket));
         Self {
+            config,
             ledger: Ledger::default(),
-            policy: AckPolicy::new(max_ack_delay),
+            policy,
             losses: LossEvents::default(),
-            one_way_delay: OneWayDelay::new(now, timestamp_exponent),
+            one_way_delay: OneWayDelay::new(now, config.timestamp_exponent),
             delivery_rate: DeliveryRate::default(),
             interval: None,
             ack_frequency_sequence: None,
@@ -154,13 +173,13 @@ impl Receiver {
         }
         let interval = Duration::from_micros(update.requested_max_ack_delay_us);
         let packets = update.ack_eliciting_threshold.saturating_add(1);
-        if update.requested_max_ack_delay_us == 0 {
-            self.policy.set_rule(Rule::EveryPacket);
-            return;
+        let mut asked = Rule::EveryPacket;
+        if !interval.is_zero() {
+            self.interval = Some(interval);
+            self.losses.set_settling_time(interval);
+            asked = Rule::Tack { packets, interval };
         }
-        self.interval = Some(interval);
-        self.losses.set_settling_time(interval);
-        self.policy.set_rule(Rule::Tack { packets, interval });
+        self.policy.set_rule(self.config.schedule.rule(asked));
     }
 
     /// ACK_FREQUENCY of a peer that knows nothing of TACK: the draft's rule.
@@ -271,6 +290,7 @@ impl Receiver {
             .newest_first()
             .enumerate()
             .take_while(|(i, range)| *i < LEAST_RANGES || *range.end() > floor)
+            .take(self.most_ranges())
             .map(|(_, range)| range);
         if encode_tack(out, &fields, ranges, std::iter::empty(), budget).is_none() {
             return false;
@@ -301,6 +321,7 @@ impl Receiver {
             .newest_first()
             .enumerate()
             .take_while(|(i, range)| *i < 2 || (*i < IACK_RANGES && *range.end() >= floor))
+            .take(self.most_ranges())
             .map(|(_, range)| range);
         if encode_iack(out, event, received, delay, ranges, budget) == 0 {
             return false;
@@ -312,6 +333,10 @@ impl Receiver {
             self.reply_wanted = false;
         }
         true
+    }
+
+    fn most_ranges(&self) -> usize {
+        self.config.reported_gaps.map_or(usize::MAX, |gaps| gaps.saturating_add(1))
     }
 
     /// How long the acknowledgement of the largest packet has been held.
@@ -348,6 +373,15 @@ mod tests {
         }
     }
 
+    fn config(schedule: Schedule) -> ReceiverConfig {
+        ReceiverConfig {
+            max_ack_delay: 50 * MS,
+            timestamp_exponent: 3,
+            schedule,
+            reported_gaps: None,
+        }
+    }
+
     fn update(sequence: u64, threshold: u64, delay: Duration) -> AckFrequency {
         AckFrequency {
             sequence,
@@ -360,7 +394,7 @@ mod tests {
     /// A receiver that has been told L = 2 and alpha = 10 ms.
     fn steady() -> (Receiver, Instant) {
         let t0 = crate::test_clock();
-        let mut receiver = Receiver::new(t0, 50 * MS, 3);
+        let mut receiver = Receiver::new(t0, config(Schedule::Tack));
         receiver.on_packet(t0, data(0));
         receiver.on_frequency_update(&update(0, 1, 10 * MS));
         assert!(receiver.write(t0, Due::Tack, 1000, &mut Vec::new()));
@@ -370,13 +404,45 @@ mod tests {
     #[test]
     fn every_packet_is_acknowledged_until_the_sender_says_otherwise() {
         let t0 = crate::test_clock();
-        let mut receiver = Receiver::new(t0, 50 * MS, 3);
+        let mut receiver = Receiver::new(t0, config(Schedule::Tack));
         for pn in 0..5 {
             receiver.on_packet(t0 + MS, data(pn));
             assert_eq!(receiver.due(t0 + MS), Some(Due::Tack));
             assert!(receiver.write(t0 + MS, Due::Tack, 1000, &mut Vec::new()));
         }
         assert_eq!(receiver.due(t0 + 100 * MS), None);
+    }
+
+    #[test]
+    fn a_schedule_of_its_own_leaves_the_frequency_update_its_other_uses() {
+        let t0 = crate::test_clock();
+        let mut receiver = Receiver::new(t0, config(Schedule::EveryPackets(4)));
+        receiver.on_frequency_update(&update(0, 1, 10 * MS));
+        for pn in 0..3 {
+            receiver.on_packet(t0 + MS, data(pn));
+        }
+        assert_eq!(receiver.due(t0 + MS), None);
+        assert_eq!(receiver.deadline(), Some(t0 + 51 * MS), "max_ack_delay");
+        receiver.on_packet(t0 + 2 * MS, data(3));
+        assert_eq!(receiver.due(t0 + 2 * MS), Some(Due::Tack));
+        // The delivery rate still needs to know how long a TACK interval is.
+        assert_eq!(receiver.interval, Some(10 * MS));
+    }
+
+    #[test]
+    fn a_poor_receiver_reports_the_newest_gap_only() {
+        let t0 = crate::test_clock();
+        let poor = ReceiverConfig { reported_gaps: Some(1), ..config(Schedule::Tack) };
+        let mut receiver = Receiver::new(t0, poor);
+        for pn in [0, 2, 4, 6] {
+            receiver.on_packet(t0 + MS, data(pn));
+        }
+        let mut out = Vec::new();
+        assert!(receiver.write(t0 + MS, Due::Tack, 1000, &mut out));
+        let located = Frames::new(&out).next().unwrap().unwrap();
+        let Frame::Tack(tack) = located.frame else { panic!("{:?}", located.frame) };
+        assert_eq!(tack.ranges.len(), 2);
+        assert_eq!(tack.ranges.smallest(), 4);
     }
 
     #[test]
