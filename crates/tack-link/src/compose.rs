@@ -1,0 +1,18 @@
+//! Links made of links.
+
+mod chain;
+mod duplex;
+mod network;
+mod per_flow;
+
+pub use self::chain::Chain;
+pub use self::duplex::Duplex;
+pub use self::per_flow::PerFlow;
+
+use crate::Link;
+
+/// A link of any kind, as part of another.
+pub type BoxedLink = Box<dyn Link + Send>;
+
+#[cfg(test)]
+mod tests;
