@@ -1,13 +1,11 @@
 //! `tack demo`: the same transfer twice over an emulated link, as plain QUIC and with TACK.
 //!
 //! A server and a client, the ones that `tack serve` and `tack get` use, exchange one file over
-//! real UDP sockets on the loopback interface. Between them the [`relay`] makes it a slow, long
-//! and lossy path, and the [`tap`] counts what crosses it.
+//! real UDP sockets on the loopback interface. Between them a relay makes it the link that was
+//! asked for, and a tap counts what crosses it.
 
-pub mod relay;
 mod report;
 mod run;
-pub mod tap;
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -15,37 +13,47 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use tack_link::{LinkSpec, PathSpec};
 
 use crate::error::Error;
 use crate::progress::Display;
 use crate::session::Progress;
 use crate::transfer::{Digest, Hasher, WirePath};
 
-use relay::RelayConfig;
 use report::{Comparison, Parameters, Versions};
 
-/// Size of the generated file unless the user asks for another, in MiB.
-const DEFAULT_SIZE: u32 = 64;
+/// The generated file takes the link about this long, unless the user asks for a size. Start-up
+/// is over by then, and both transfers together are done before one gets impatient.
+const DEFAULT_DURATION: Duration = Duration::from_secs(5);
+/// Largest size that is generated without being asked for, in MiB.
+const MAX_DEFAULT_MIB: f64 = 256.0;
 
 /// Arguments of `tack demo`.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+LINK is a Wi-Fi profile (b, g, n or ac), pipe:RATE for a wire with RATE in Mbit/s, or a TOML file \
+that describes a link.")]
 pub struct DemoArgs {
     /// File to transfer [default: a generated one]
     pub file: Option<PathBuf>,
-    /// Size of the generated file in MiB
-    #[arg(long, value_name = "MIB", default_value_t = DEFAULT_SIZE, conflicts_with = "file")]
+    /// Size of the generated file in MiB [default: what the link carries in five seconds]
+    #[arg(long, value_name = "MIB", conflicts_with = "file")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=4096))]
-    pub size: u32,
-    /// Round-trip time of the link in milliseconds
-    #[arg(long, value_name = "MS", default_value_t = 40.0, value_parser = parse_rtt)]
-    pub rtt: f64,
-    /// Rate of the link in each direction, in Mbit/s of UDP payload
-    #[arg(long, value_name = "MBIT/S", default_value_t = 50.0, value_parser = parse_link_rate)]
-    pub rate: f64,
-    /// Datagrams lost at random in each direction, in percent
+    pub size: Option<u32>,
+    /// Link to emulate, b, g, n, ac, pipe:RATE, or a file
+    #[arg(long, value_name = "LINK", default_value = "n", value_parser = LinkSpec::resolve)]
+    pub link: LinkSpec,
+    /// Short for --link pipe:MBIT/S
+    #[arg(long, value_name = "MBIT/S", conflicts_with = "link", value_parser = parse_rate)]
+    pub rate: Option<LinkSpec>,
+    /// Round-trip time of the path behind the link in milliseconds [default: 40; what the file
+    /// says, with a file]
+    #[arg(long, value_name = "MS", value_parser = parse_rtt)]
+    pub rtt: Option<f64>,
+    /// Datagrams lost at random on that path in each direction, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = parse_loss)]
     pub loss: f64,
-    /// Seed of the losses and of the generated file
+    /// Seed of all that is left to chance, and of the generated file
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// Prints the result as JSON
@@ -56,24 +64,42 @@ pub struct DemoArgs {
     pub quiet: bool,
 }
 
+impl DemoArgs {
+    fn spec(&self) -> &LinkSpec {
+        self.rate.as_ref().unwrap_or(&self.link)
+    }
+
+    fn path(&self) -> PathSpec {
+        let asked = self.rtt.map(|ms| Duration::from_secs_f64(ms / 1e3));
+        let loss = self.loss / 100.0;
+        PathSpec {
+            rtt: asked.unwrap_or_else(|| self.spec().default_rtt()),
+            loss_forward: loss,
+            loss_reverse: loss,
+        }
+    }
+
+    /// Size of the generated file in bytes.
+    fn size(&self) -> u64 {
+        let bits = self.spec().capacity_bps(DEFAULT_DURATION) * DEFAULT_DURATION.as_secs_f64();
+        let fitting = (bits / 8.0 / f64::from(1 << 20)).clamp(1.0, MAX_DEFAULT_MIB);
+        self.size.map_or(fitting as u64, u64::from) << 20
+    }
+}
+
 /// Runs the comparison and prints it.
 pub fn run(args: &DemoArgs) -> Result<(), Error> {
+    let (spec, path) = (args.spec(), args.path());
+    let unusable = |error: tack_link::SpecError| Error::Usage(error.to_string());
+    let buffer_bytes = spec.buffer_bytes(&path).map_err(unusable)?;
     let scratch = tempfile::tempdir().map_err(Error::local(std::env::temp_dir()))?;
     let source = Source::open(args, scratch.path())?;
-    let link = |server| RelayConfig {
-        loss: args.loss / 100.0,
-        seed: args.seed,
-        ..RelayConfig::new(
-            server,
-            (args.rate * 1e6) as u64,
-            Duration::from_secs_f64(args.rtt / 2e3),
-        )
-    };
     let transfer = |name: &str, profile| {
+        let link = spec.build(&path, args.seed).map_err(unusable)?;
         let mut display = Display::new(args.quiet);
         display.note(name);
         let mut update = |progress: &Progress| display.update(progress);
-        let result = run::transfer(&source, profile, &link, scratch.path(), &mut update);
+        let result = run::transfer(&source, profile, link, scratch.path(), &mut update);
         display.finish();
         result
     };
@@ -82,10 +108,11 @@ pub fn run(args: &DemoArgs) -> Result<(), Error> {
     let comparison = Comparison {
         parameters: Parameters {
             bytes: source.size,
-            rtt_ms: args.rtt,
-            rate_mbps: args.rate,
+            rtt_ms: (spec.own_rtt() + path.rtt).as_secs_f64() * 1e3,
+            rate_mbps: spec.capacity_bps(DEFAULT_DURATION) / 1e6,
             loss_percent: args.loss,
-            buffer_bytes: link(([127, 0, 0, 1], 0).into()).buffer_bytes,
+            buffer_bytes,
+            link: spec.clone(),
             seed: args.seed,
             versions: Versions::of_this_build(),
         },
@@ -110,8 +137,7 @@ impl Source {
             path.canonicalize().map_err(Error::local(path))?
         } else {
             let path = scratch.join("generated");
-            let size = u64::from(args.size) << 20;
-            generate(&path, size, args.seed).map_err(Error::local(&path))?;
+            generate(&path, args.size(), args.seed).map_err(Error::local(&path))?;
             path
         };
         let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else {
@@ -137,12 +163,12 @@ fn generate(path: &Path, size: u64, seed: u64) -> io::Result<()> {
     file.flush()
 }
 
-fn parse_rtt(text: &str) -> Result<f64, String> {
-    parse_between(text, 0.0, 10_000.0)
+fn parse_rate(text: &str) -> Result<LinkSpec, tack_link::SpecError> {
+    LinkSpec::resolve(&format!("pipe:{text}"))
 }
 
-fn parse_link_rate(text: &str) -> Result<f64, String> {
-    parse_between(text, 0.1, 10_000.0)
+fn parse_rtt(text: &str) -> Result<f64, String> {
+    parse_between(text, 0.0, 10_000.0)
 }
 
 fn parse_loss(text: &str) -> Result<f64, String> {
@@ -158,6 +184,8 @@ fn parse_between(text: &str, least: f64, most: f64) -> Result<f64, String> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
 
     #[test]
@@ -176,7 +204,54 @@ mod tests {
     #[test]
     fn numbers_out_of_range_are_refused() {
         assert!(parse_loss("51").is_err() && parse_loss("-1").is_err());
-        assert!(parse_rtt("NaN").is_err() && parse_link_rate("0").is_err());
-        assert_eq!(parse_link_rate("0.5"), Ok(0.5));
+        assert!(parse_rtt("NaN").is_err() && parse_rate("0").is_err());
+        assert_eq!(parse_loss("0.5"), Ok(0.5));
+    }
+
+    #[derive(Debug, clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: DemoArgs,
+    }
+
+    fn parse(line: &str) -> Result<DemoArgs, clap::Error> {
+        Line::try_parse_from(line.split_whitespace()).map(|line| line.args)
+    }
+
+    #[test]
+    fn the_link_is_wi_fi_with_40_ms_behind_it_unless_another_is_asked_for() {
+        let args = parse("demo").unwrap();
+        assert_eq!(args.spec().name(), "n");
+        assert_eq!(args.path().rtt, Duration::from_millis(40));
+        let args = parse("demo --link b --rtt 7.5").unwrap();
+        assert_eq!(args.spec().name(), "b");
+        assert_eq!(args.path().rtt, Duration::from_micros(7500));
+    }
+
+    #[test]
+    fn a_rate_is_short_for_a_pipe() {
+        assert_eq!(parse("demo --rate 50").unwrap().spec().name(), "pipe:50");
+        assert!(parse("demo --rate 50 --link n").is_err());
+    }
+
+    #[test]
+    fn losses_are_on_both_ways_of_the_path() {
+        let path = parse("demo --loss 3").unwrap().path();
+        assert_eq!((path.loss_forward, path.loss_reverse), (0.03, 0.03));
+    }
+
+    #[test]
+    fn the_generated_file_is_what_the_link_carries_in_some_seconds() {
+        let mib = |line: &str| parse(line).unwrap().size() >> 20;
+        assert_eq!(mib("demo --rate 50"), 29);
+        assert_eq!(mib("demo --rate 0.1"), 1);
+        assert_eq!(mib("demo --rate 10000"), 256);
+        assert_eq!(mib("demo --rate 50 --size 3"), 3);
+    }
+
+    #[test]
+    fn an_unknown_link_is_answered_with_the_known_ones() {
+        let error = parse("demo --link ax").unwrap_err().to_string();
+        assert!(error.contains("give b, g, n, ac, pipe:RATE"), "{error}");
     }
 }

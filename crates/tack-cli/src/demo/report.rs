@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use serde::Serialize;
+use tack_link::LinkSpec;
 
 use crate::error::Error;
 use crate::transfer::TransferError;
@@ -20,10 +21,14 @@ pub(super) struct Comparison {
 #[derive(Debug, Serialize)]
 pub(super) struct Parameters {
     pub(super) bytes: u64,
+    /// Of link and path together.
     pub(super) rtt_ms: f64,
+    /// What the link can carry at most, in IP packets; none if it has no limit.
     pub(super) rate_mbps: f64,
     pub(super) loss_percent: f64,
+    /// In front of the slowest hop.
     pub(super) buffer_bytes: u64,
+    pub(super) link: LinkSpec,
     pub(super) seed: u64,
     pub(super) versions: Versions,
 }
@@ -103,8 +108,10 @@ impl Comparison {
         let verified = |m: &Measurement| if m.digest_ok { "right" } else { "WRONG" };
         let mut lines = vec![
             format!(
-                "{} over {} Mbit/s, {} ms round trip, {} % loss each way, {} of queue (seed {})",
+                "{} over {} ({:.1} Mbit/s at most), {} ms round trip, {} % loss each way, {} of \
+                 queue (seed {})",
                 units::bytes(p.bytes),
+                p.link.name(),
                 p.rate_mbps,
                 p.rtt_ms,
                 p.loss_percent,
@@ -173,6 +180,7 @@ mod tests {
                 rate_mbps: 50.0,
                 loss_percent: 0.0,
                 buffer_bytes: 250_000,
+                link: LinkSpec::resolve("pipe:50").unwrap(),
                 seed: 1,
                 versions: Versions::of_this_build(),
             },
@@ -186,6 +194,7 @@ mod tests {
         let table = comparison(true).table();
         let row = table.lines().find(|line| line.contains("acknowledgements only")).unwrap();
         assert!(row.contains("900") && row.ends_with("-99.0 %"), "{row}");
+        assert!(table.contains("1.05 MB over pipe:50 (50.0 Mbit/s at most)"), "{table}");
         assert!(!table.contains("too busy"));
     }
 

@@ -1,16 +1,18 @@
 //! One transfer over the emulated link.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tack_emulator::relay::{Observer, Relay};
+use tack_link::compose::BoxedLink;
+use tack_tap::{KeyLog, Tap};
+
 use super::Source;
-use super::relay::{Direction, Relay, RelayConfig};
 use super::report::Measurement;
-use super::tap::{KeyLog, Tap};
 use crate::error::Error;
 use crate::identity::Identity;
 use crate::quic::{self, CloseCode};
@@ -24,11 +26,11 @@ use crate::transfer::{Incoming, Message, Root, TransferError, WirePath};
 
 const TURN: Duration = Duration::from_millis(100);
 
-/// Fetches the file once, over the link that `link` makes towards a server.
+/// Fetches the file once, over the link: from its first end to its second.
 pub(super) fn transfer(
     source: &Source,
     profile: tacklib::Profile,
-    link: &dyn Fn(SocketAddr) -> RelayConfig,
+    link: BoxedLink,
     scratch: &Path,
     update: &mut dyn FnMut(&Progress),
 ) -> Result<Measurement, Error> {
@@ -46,8 +48,8 @@ pub(super) fn transfer(
         report: Box::new(|_| {}),
     })?;
     let key_log = KeyLog::new();
-    let tap = Tap::new(key_log.clone());
-    let relay = Relay::start_observed(link(server.local_addr()), tap).map_err(system)?;
+    let tap = Tapped(Tap::new(key_log.clone()));
+    let relay = Relay::start_observed(server.local_addr(), link, tap).map_err(system)?;
     let running = Running::start(server);
 
     let target: Target = relay.address().to_string().parse().map_err(Error::Usage)?;
@@ -63,8 +65,8 @@ pub(super) fn transfer(
     let (outcome, elapsed) = fetched?;
 
     let report = relay.stop().map_err(Error::local("the emulated link"))?;
-    let data = report.observer.counters(Direction::ToClient);
-    let acks = report.observer.counters(Direction::ToServer);
+    let data = report.observer.0.counters(tack_tap::Direction::ToClient);
+    let acks = report.observer.0.counters(tack_tap::Direction::ToServer);
     let seconds = elapsed.as_secs_f64();
     Ok(Measurement {
         seconds,
@@ -74,10 +76,23 @@ pub(super) fn transfer(
         ack_bytes: acks.bytes,
         retransmitted_bytes: data.retransmitted_stream_bytes,
         min_rtt_ms: min_rtt.map(|rtt| rtt.as_secs_f64() * 1e3),
-        dropped_datagrams: report.to_client.drops_queue + report.to_client.drops_loss,
+        dropped_datagrams: report.forward.losses.total(),
         deadline_misses: report.deadline_misses,
         digest_ok: outcome.digest == source.digest && outcome.size == source.size,
     })
+}
+
+/// A tap on the relay.
+struct Tapped(Tap);
+
+impl Observer for Tapped {
+    fn datagram(&mut self, direction: tack_link::Direction, bytes: &[u8]) {
+        let direction = match direction {
+            tack_link::Direction::Forward => tack_tap::Direction::ToClient,
+            tack_link::Direction::Reverse => tack_tap::Direction::ToServer,
+        };
+        self.0.datagram(direction, bytes);
+    }
 }
 
 /// The server on its thread.

@@ -1,0 +1,67 @@
+//! Runs two commands, one at each end of a link with a delay, for the tests of that:
+//!
+//! ```sh
+//! sudo target/debug/run_over_link 20 sleep 5 ::: sh -c 'ping -c 3 $TACK_LAB_PEER'
+//! ```
+//!
+//! The first argument is the delay of each direction in milliseconds. It is over when one of the
+//! commands has ended; with `--both` in front, when both have. Started as
+//! `run_over_link init COMMAND`, it is the process that the library wants between itself and each
+//! command.
+
+#[cfg(target_os = "linux")]
+fn main() -> std::process::ExitCode {
+    let mut arguments: Vec<_> = std::env::args_os().skip(1).collect();
+    if arguments.first().is_some_and(|first| first == "init") {
+        return tack_emulator::tun::init(&arguments.split_off(1)).into();
+    }
+    match linux::run(arguments) {
+        Ok(code) => code.into(),
+        Err(error) => {
+            eprintln!("run_over_link: {error}");
+            std::process::ExitCode::FAILURE
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn main() {
+    eprintln!("run_over_link: needs Linux");
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::env;
+    use std::error::Error;
+    use std::ffi::OsString;
+    use std::time::Duration;
+
+    use tack_emulator::tun::{CommandOptions, Until, run_commands};
+    use tack_link::compose::Duplex;
+    use tack_link::pipe::{PipeConfig, Schedule};
+
+    pub fn run(mut arguments: Vec<OsString>) -> Result<u8, Box<dyn Error>> {
+        const USAGE: &str = "usage: run_over_link [--both] DELAY_MS COMMAND ::: COMMAND";
+        let both = arguments.first().is_some_and(|first| first == "--both");
+        if both {
+            arguments.remove(0);
+        }
+        let separator = arguments.iter().position(|argument| argument == ":::").ok_or(USAGE)?;
+        let second = arguments.split_off(separator).split_off(1);
+        let delay = arguments.first().and_then(|delay| delay.to_str()).ok_or(USAGE)?;
+        let delay_ms = delay.parse()?;
+        let first = arguments.split_off(1);
+        let pipe = PipeConfig {
+            delay: Schedule::constant(Duration::from_millis(delay_ms)),
+            ..PipeConfig::default()
+        };
+        let report = run_commands(CommandOptions {
+            link: Box::new(Duplex::new(&pipe, &pipe, 1)?),
+            commands: [first, second],
+            init: vec![env::current_exe()?.into(), "init".into()],
+            until: if both { Until::Both } else { Until::First },
+        })?;
+        eprintln!("{:?}", report.punctuality);
+        Ok(report.exit_code)
+    }
+}

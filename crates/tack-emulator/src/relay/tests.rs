@@ -1,0 +1,302 @@
+use std::net::{Ipv4Addr, UdpSocket};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::time::{Duration, Instant};
+
+use tack_link::{Arrival, Link, LinkSpec, Losses, Packet, PathSpec, Time};
+
+use super::*;
+
+/// How long a test waits for what must come.
+const PATIENCE: Duration = Duration::from_secs(20);
+const SEED: u64 = 1;
+
+/// A pipe of the given fields with that delay each way.
+fn pipe(fields: &str, delay: Duration) -> BoxedLink {
+    pipe_with_seed(fields, delay, SEED)
+}
+
+fn pipe_with_seed(fields: &str, delay: Duration, seed: u64) -> BoxedLink {
+    let toml = format!("[[hop]]\nkind = \"pipe\"\n{fields}");
+    let path = PathSpec::with_rtt(2 * delay);
+    LinkSpec::from_toml(&toml, "test").unwrap().build(&path, seed).unwrap()
+}
+
+fn wire() -> BoxedLink {
+    pipe("", Duration::ZERO)
+}
+
+fn endpoint() -> UdpSocket {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket
+}
+
+fn address(socket: &UdpSocket) -> SocketAddr {
+    socket.local_addr().unwrap()
+}
+
+fn receive(socket: &UdpSocket) -> (Vec<u8>, SocketAddr) {
+    let mut buf = [0; 2000];
+    let (len, from) = socket.recv_from(&mut buf).unwrap();
+    (buf[..len].to_vec(), from)
+}
+
+fn start(server: &UdpSocket, link: BoxedLink) -> Relay {
+    Relay::start(address(server), link).unwrap()
+}
+
+/// Hands every datagram to the test.
+struct Tell(Sender<(Direction, Vec<u8>)>);
+
+impl Observer for Tell {
+    fn datagram(&mut self, direction: Direction, bytes: &[u8]) {
+        self.0.send((direction, bytes.to_vec())).unwrap();
+    }
+}
+
+fn start_observed(
+    server: SocketAddr,
+    link: BoxedLink,
+) -> (Relay<Tell>, Receiver<(Direction, Vec<u8>)>) {
+    let (sender, receiver) = mpsc::channel();
+    (Relay::start_observed(server, link, Tell(sender)).unwrap(), receiver)
+}
+
+#[test]
+fn a_round_trip_takes_both_delays_and_changes_nothing() {
+    let (server, client) = (endpoint(), endpoint());
+    let delay = Duration::from_millis(15);
+    let relay = start(&server, pipe("", delay));
+
+    let sent = Instant::now();
+    client.send_to(b"question", relay.address()).unwrap();
+    let (question, from) = receive(&server);
+    assert!(sent.elapsed() >= delay);
+    server.send_to(b"an answer", from).unwrap();
+    let (answer, from) = receive(&client);
+    assert!(sent.elapsed() >= 2 * delay);
+    assert_eq!((&question[..], &answer[..]), (&b"question"[..], &b"an answer"[..]));
+    assert_eq!(from, relay.address());
+
+    let report = relay.stop().unwrap();
+    for (direction, len) in [(Direction::Reverse, 8), (Direction::Forward, 9)] {
+        let expected = LaneCounters {
+            packets: 1,
+            bytes: len,
+            delivered_packets: 1,
+            delivered_bytes: len,
+            ..LaneCounters::default()
+        };
+        assert_eq!(*report.counters(direction), expected);
+    }
+}
+
+#[test]
+fn nothing_arrives_before_the_rate_of_the_link_allows() {
+    let (server, client) = (endpoint(), endpoint());
+    // A byte of an IP packet takes a microsecond.
+    let relay = start(&server, pipe("rate_mbps = 8", Duration::from_millis(10)));
+
+    let sent = Instant::now();
+    for n in 0..60_u8 {
+        client.send_to(&[n; 1000], relay.address()).unwrap();
+    }
+    for n in 0..60_u8 {
+        let (bytes, _) = receive(&server);
+        assert_eq!(bytes, [n; 1000], "in order");
+        let soonest = Duration::from_micros(10_000 + 1028 * (u64::from(n) + 1));
+        assert!(sent.elapsed() >= soonest, "{n} after {:?}", sent.elapsed());
+    }
+    let report = relay.stop().unwrap();
+    assert_eq!(report.reverse.delivered_bytes, 60_000);
+}
+
+#[test]
+fn what_the_server_sends_goes_forward() {
+    let (server, client) = (endpoint(), endpoint());
+    let relay = start(&server, pipe("[hop.reverse]\nloss = 1.0", Duration::ZERO));
+    client.send_to(b"lost", relay.address()).unwrap();
+    server.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    assert!(server.recv_from(&mut [0; 10]).is_err());
+    assert_eq!(relay.stop().unwrap().reverse.losses.random, 1);
+
+    let server = endpoint();
+    let relay = start(&server, pipe("[hop.forward]\nloss = 1.0", Duration::ZERO));
+    client.send_to(b"arrives", relay.address()).unwrap();
+    let (_, from) = receive(&server);
+    server.send_to(b"lost", from).unwrap();
+    client.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    assert!(client.recv_from(&mut [0; 10]).is_err());
+    let report = relay.stop().unwrap();
+    assert_eq!((report.forward.losses.random, report.reverse.losses.random), (1, 0));
+}
+
+#[test]
+fn every_client_gets_its_own_answers() {
+    let server = endpoint();
+    let relay = start(&server, wire());
+    let clients: Vec<_> = (0..5).map(|_| endpoint()).collect();
+    for (client, name) in clients.iter().zip(b'a'..) {
+        client.send_to(&[name], relay.address()).unwrap();
+    }
+    let mut sources = Vec::new();
+    for _ in &clients {
+        let (name, from) = receive(&server);
+        server.send_to(&[name[0].to_ascii_uppercase()], from).unwrap();
+        sources.push(from);
+    }
+    for (client, name) in clients.iter().zip(b'A'..) {
+        assert_eq!(receive(client).0, [name]);
+    }
+    sources.sort_unstable();
+    sources.dedup();
+    assert_eq!(sources.len(), clients.len(), "the server tells clients apart");
+}
+
+#[test]
+fn every_client_is_a_flow_with_a_path_of_its_own() {
+    let server = endpoint();
+    let paths = [0, 400].map(|rtt| PathSpec::with_rtt(Duration::from_millis(rtt)));
+    let spec = LinkSpec::from_toml("[[hop]]\nkind = \"pipe\"", "test").unwrap();
+    let relay = start(&server, spec.build_shared(&paths, SEED).unwrap());
+    let (near, far) = (endpoint(), endpoint());
+
+    near.send_to(b"first", relay.address()).unwrap();
+    receive(&server);
+    let sent = Instant::now();
+    far.send_to(b"far", relay.address()).unwrap();
+    thread::sleep(Duration::from_millis(5));
+    near.send_to(b"near", relay.address()).unwrap();
+    assert_eq!(receive(&server).0, b"near");
+    assert_eq!(receive(&server).0, b"far");
+    assert!(sent.elapsed() >= Duration::from_millis(200));
+}
+
+#[test]
+fn the_observer_sees_also_what_is_lost() {
+    let (server, client) = (endpoint(), endpoint());
+    let (relay, seen) = start_observed(address(&server), pipe("loss = 1.0", Duration::ZERO));
+    for n in 0..20 {
+        client.send_to(&[n], relay.address()).unwrap();
+    }
+    for n in 0..20 {
+        let datagram = seen.recv_timeout(PATIENCE).unwrap();
+        assert_eq!(datagram, (Direction::Reverse, vec![n]));
+    }
+    let counters = relay.stop().unwrap().reverse;
+    assert_eq!((counters.losses.random, counters.delivered_packets), (20, 0));
+}
+
+#[test]
+fn the_same_seed_loses_the_same_datagrams() {
+    let run = |seed| {
+        let lossy = || pipe_with_seed("loss = 0.4", Duration::ZERO, seed);
+        let mut model = lossy();
+        let mut survives = |n: &u8| {
+            let now = Time::from(Duration::from_millis(u64::from(*n)));
+            let packet = Packet { size: 29, flow: 0, sent: now, bytes: vec![*n] };
+            model.send(Direction::Reverse, packet, now);
+            std::iter::from_fn(|| model.arrival(now)).count() == 1
+        };
+        let expected: Vec<u8> = (0..100).filter(|n| survives(n)).collect();
+
+        let (server, client) = (endpoint(), endpoint());
+        let relay = start(&server, lossy());
+        for n in 0..100_u8 {
+            client.send_to(&[n], relay.address()).unwrap();
+        }
+        let arrived: Vec<u8> = expected.iter().map(|_| receive(&server).0[0]).collect();
+        assert_eq!(arrived, expected);
+        let lost = relay.stop().unwrap().reverse.losses.random;
+        assert_eq!(lost, 100 - arrived.len() as u64);
+        arrived
+    };
+    assert_ne!(run(1), run(2));
+}
+
+#[test]
+fn a_wlan_carries_datagrams_both_ways() {
+    let (server, client) = (endpoint(), endpoint());
+    let path = PathSpec::with_rtt(Duration::from_millis(10));
+    let link = LinkSpec::resolve("n").unwrap().build(&path, SEED).unwrap();
+    let relay = start(&server, link);
+    let sent = Instant::now();
+    client.send_to(b"data, please", relay.address()).unwrap();
+    let (_, from) = receive(&server);
+    for n in 0..200_u8 {
+        server.send_to(&[n; 1400], from).unwrap();
+    }
+    for n in 0..200_u8 {
+        assert_eq!(receive(&client).0, [n; 1400], "in order");
+    }
+    // 200 packets of 1428 bytes at 216 Mbit/s at most, after the round trip.
+    assert!(sent.elapsed() >= Duration::from_micros(10_000 + 10_500), "{:?}", sent.elapsed());
+    let report = relay.stop().unwrap();
+    assert_eq!(report.forward.losses, Losses::default());
+}
+
+#[test]
+fn what_is_on_its_way_when_the_relay_stops_is_accounted_for() {
+    let (server, client) = (endpoint(), endpoint());
+    let link = pipe("", Duration::from_secs(50));
+    let (relay, seen) = start_observed(address(&server), link);
+    for _ in 0..40 {
+        client.send_to(&[0; 1000], relay.address()).unwrap();
+    }
+    for _ in 0..40 {
+        seen.recv_timeout(PATIENCE).unwrap();
+    }
+    let counters = relay.stop().unwrap().reverse;
+    assert_eq!(counters.packets, 40);
+    assert_eq!(counters.delivered_packets, 0);
+    assert_eq!(counters.in_transit(), 40);
+}
+
+#[test]
+fn a_server_that_is_not_there_does_not_end_the_relay() {
+    let (server, client) = (endpoint(), endpoint());
+    let gone = address(&server);
+    drop(server);
+    let (relay, seen) = start_observed(gone, wire());
+    for _ in 0..5 {
+        client.send_to(b"anyone?", relay.address()).unwrap();
+        seen.recv_timeout(PATIENCE).unwrap();
+    }
+    let counters = relay.stop().unwrap().reverse;
+    assert_eq!(counters.packets, 5);
+    assert_eq!(counters.delivered_packets + counters.refused + counters.in_transit(), 5);
+}
+
+/// A link that is late: what it delivers was due long ago.
+struct Late(Option<Arrival>);
+
+impl Link for Late {
+    fn send(&mut self, direction: Direction, packet: Packet, now: Time) {
+        let at = now - Duration::from_millis(6);
+        self.0 = Some(Arrival { at, direction, packet });
+    }
+
+    fn next_event(&self) -> Option<Time> {
+        self.0.as_ref().map(|arrival| arrival.at)
+    }
+
+    fn arrival(&mut self, _: Time) -> Option<Arrival> {
+        self.0.take()
+    }
+
+    fn losses(&self, _: Direction) -> Losses {
+        Losses::default()
+    }
+}
+
+#[test]
+fn a_datagram_that_is_sent_on_too_late_misses_its_deadline() {
+    let (server, client) = (endpoint(), endpoint());
+    let relay = start(&server, Box::new(Late(None)));
+    thread::sleep(Duration::from_millis(10));
+    client.send_to(b"late", relay.address()).unwrap();
+    receive(&server);
+    let report = relay.stop().unwrap();
+    assert_eq!(report.deadline_misses, 1);
+    assert!(report.worst_lateness >= Duration::from_millis(6));
+}

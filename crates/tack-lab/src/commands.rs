@@ -1,0 +1,9 @@
+//! The commands of the tool, one file each.
+
+pub mod list;
+pub mod medium;
+pub mod report;
+pub mod run;
+pub mod tcp;
+pub mod transfer;
+pub mod tun;

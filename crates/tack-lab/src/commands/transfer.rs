@@ -1,0 +1,273 @@
+//! `tack-lab transfer`: one flow in virtual time.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde::Serialize;
+use tack_link::spec::{LinkSpec, PathSpec};
+
+use crate::output;
+use crate::pool;
+use crate::sim::{
+    self, Acks, Congestion, Flow, FlowReport, Load, Scenario, ScenarioReport, Stack,
+};
+use crate::versions::Versions;
+
+/// One flow over an emulated link, in virtual time.
+///
+/// The server sends, the client receives and acknowledges. What is counted is read off the
+/// wire, in the same way for every stack. The same arguments give the same packets.
+#[derive(clap::Args, Clone, Debug, Serialize)]
+pub struct Args {
+    /// The link: b, g, n, ac, pipe:MBIT or a TOML file.
+    #[arg(long, default_value = "n", value_name = "SPEC")]
+    link: String,
+    /// The QUIC stack at both ends.
+    #[arg(long, value_enum, default_value_t = Stack::Tack)]
+    stack: Stack,
+    /// How the receiver acknowledges: tack, tack-poor, delayed, every:L or periodic:MS.
+    ///
+    /// By default as the stack does by itself: `tack`, and `delayed` for plain quiche, which
+    /// acknowledges each batch that it reads, and for quinn, which acknowledges every second
+    /// packet. quinn is asked for `every:L` and `periodic:MS` by ACK_FREQUENCY; quiche has no
+    /// way but its own.
+    #[arg(long, value_name = "HOW")]
+    ack: Option<Acks>,
+    /// The sender's congestion control: BBR by default for TACK, CUBIC for the others.
+    #[arg(long, value_enum)]
+    cc: Option<Congestion>,
+    /// Round-trip propagation delay besides the link's own: by default 40 ms, and 0 for a link
+    /// from a file.
+    #[arg(long, value_name = "MS")]
+    rtt: Option<f64>,
+    /// Probability from 0 to 1 that a data packet is lost, behind the link.
+    #[arg(long, default_value_t = 0.0, value_name = "P")]
+    loss_data: f64,
+    /// Probability from 0 to 1 that a packet of the receiver is lost, before the link.
+    #[arg(long, default_value_t = 0.0, value_name = "P")]
+    loss_ack: f64,
+    /// Virtual time to run for.
+    #[arg(long, default_value_t = 10.0, value_name = "S")]
+    seconds: f64,
+    /// Time at the start that is not counted.
+    #[arg(long, default_value_t = 0.0, value_name = "S")]
+    warm_up: f64,
+    /// Send so many bytes instead of as many as possible; the run ends when they have arrived.
+    #[arg(long, value_name = "BYTES")]
+    bytes: Option<u64>,
+    /// Send from a source of so many Mbit/s instead of as much as possible.
+    #[arg(long, value_name = "MBIT", conflicts_with = "bytes")]
+    source: Option<f64>,
+    /// UDP payload of a full packet, 1200 to 1472 bytes.
+    #[arg(long, default_value_t = 1472, value_name = "BYTES")]
+    udp_payload: usize,
+    /// TACK's video profile.
+    #[arg(long)]
+    video: bool,
+    /// Seed of everything that is random.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Run with this many seeds, from --seed on, in parallel; show the medians.
+    #[arg(long, default_value_t = 1, value_name = "N",
+          value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    seeds: u64,
+    /// Write a line for each packet to this file (with one seed).
+    #[arg(long, value_name = "FILE")]
+    #[serde(skip)]
+    trace: Option<PathBuf>,
+    /// Add the flow over time to the JSON, in bins of so many milliseconds.
+    #[arg(long, value_name = "MS")]
+    timeline: Option<f64>,
+    /// Print JSON.
+    #[arg(long)]
+    #[serde(skip)]
+    json: bool,
+}
+
+/// What is printed as JSON.
+#[derive(Serialize)]
+struct Report<'a> {
+    /// Medians over the seeds.
+    #[serde(flatten)]
+    median: FlowReport,
+    parameters: Parameters<'a>,
+    versions: Versions,
+    /// Each seed by itself, where there are several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    runs: Vec<Run>,
+}
+
+/// Everything that it takes to run it again, defaults filled in.
+#[derive(Serialize)]
+struct Parameters<'a> {
+    #[serde(flatten)]
+    args: &'a Args,
+    ack: Acks,
+    cc: Congestion,
+    rtt: f64,
+    link_spec: &'a LinkSpec,
+    capacity_mbps: f64,
+}
+
+#[derive(Serialize)]
+struct Run {
+    seed: u64,
+    #[serde(flatten)]
+    report: FlowReport,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let (scenario, rtt) = scenario(args)?;
+    let flow = &scenario.flows[0];
+    let seeds = (0..args.seeds).map(|index| args.seed.wrapping_add(index));
+    let scenarios: Vec<Scenario> =
+        seeds.map(|seed| Scenario { seed, ..scenario.clone() }).collect();
+    let reports = match &args.trace {
+        Some(_) if args.seeds > 1 => bail!("--trace: a trace is of one seed, --seeds 1"),
+        Some(path) => {
+            let file =
+                File::create(path).with_context(|| format!("--trace {}", path.display()))?;
+            let mut out = BufWriter::new(file);
+            let report = sim::run_traced(&scenario, Some(&mut out))?;
+            out.flush()?;
+            vec![report]
+        }
+        None => pool::run_all(&scenarios, sim::run).into_iter().collect::<Result<_, _>>()?,
+    };
+    let mut flows: Vec<FlowReport> =
+        reports.into_iter().flat_map(|ScenarioReport { flows }| flows).collect();
+    if args.timeline.is_none() {
+        flows.iter_mut().for_each(|flow| flow.timeline.clear());
+    }
+    let report = Report {
+        median: FlowReport::median(&flows),
+        parameters: Parameters {
+            args,
+            ack: flow.acks,
+            cc: flow.congestion,
+            rtt,
+            link_spec: &scenario.link,
+            capacity_mbps: scenario.link.capacity_bps(scenario.duration) / 1e6,
+        },
+        versions: Versions::of_this_build(),
+        runs: if flows.len() == 1 {
+            Vec::new()
+        } else {
+            let seeds = scenarios.iter().map(|scenario| scenario.seed);
+            seeds.zip(flows).map(|(seed, report)| Run { seed, report }).collect()
+        },
+    };
+    if args.json {
+        output::json(&report)?
+    } else {
+        output::text(&table(&report))?
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The scenario, and the round-trip time in ms that was chosen.
+fn scenario(args: &Args) -> Result<(Scenario, f64)> {
+    let link = LinkSpec::resolve(&args.link)?;
+    let rtt = match args.rtt {
+        None => link.default_rtt(),
+        Some(ms) => milliseconds("--rtt", ms, 0.0)?,
+    };
+    let path = PathSpec { rtt, loss_forward: args.loss_data, loss_reverse: args.loss_ack };
+    let acks = args.ack.unwrap_or(args.stack.own_acks());
+    let congestion = args.cc.unwrap_or(args.stack.own_congestion());
+    let load = match (args.bytes, args.source) {
+        (Some(bytes), _) => Load::Bytes(bytes),
+        (None, Some(mbps)) if mbps > 0.0 && mbps <= 1e6 => Load::Rate(mbps * 1e6),
+        (None, Some(mbps)) => bail!("--source {mbps}: above 0 and up to 1000000 Mbit/s"),
+        (None, None) => Load::Bulk { stop: None },
+    };
+    let flow = Flow {
+        udp_payload: args.udp_payload,
+        load,
+        video: args.video,
+        ..Flow::new(args.stack, acks, congestion, path)
+    };
+    let bin = args
+        .timeline
+        .map_or(Ok(Duration::from_secs(1)), |ms| milliseconds("--timeline", ms, 1.0))?;
+    let scenario = Scenario {
+        link,
+        flows: vec![flow],
+        duration: seconds("--seconds", args.seconds)?,
+        warm_up: seconds("--warm-up", args.warm_up)?,
+        bin,
+        seed: args.seed,
+    };
+    Ok((scenario, rtt.as_secs_f64() * 1e3))
+}
+
+fn milliseconds(option: &str, value: f64, least: f64) -> Result<Duration> {
+    const MOST: f64 = 60e3;
+    if !(least..=MOST).contains(&value) {
+        bail!("{option} {value}: from {least} to {MOST} ms");
+    }
+    Ok(Duration::from_secs_f64(value / 1e3))
+}
+
+fn seconds(option: &str, value: f64) -> Result<Duration> {
+    const MOST: f64 = 86_400.0;
+    if !(0.0..=MOST).contains(&value) {
+        bail!("{option} {value}: from 0 to {MOST} s");
+    }
+    Ok(Duration::from_secs_f64(value))
+}
+
+fn table(report: &Report<'_>) -> String {
+    let Parameters { args, ack, cc, rtt, capacity_mbps, .. } = &report.parameters;
+    let flow = &report.median;
+    let number = |value: f64, decimals: usize| format!("{value:.decimals$}");
+    let maybe = |value: Option<f64>, decimals| {
+        value.map_or("-".to_owned(), |value| number(value, decimals))
+    };
+    let mut rows = vec![
+        ("goodput, Mbit/s", number(flow.goodput_mbps, 2)),
+        ("utilisation, %", number(flow.utilisation * 100.0, 1)),
+        ("data packets", flow.data_packets.to_string()),
+        ("ACK packets", flow.ack_packets.to_string()),
+        ("ACK bytes", flow.ack_bytes.to_string()),
+        ("IACKs", flow.iacks.to_string()),
+        ("retransmitted packets", flow.retransmitted.to_string()),
+        ("  of these needless", flow.spurious.to_string()),
+        ("lost on the link", flow.lost.to_string()),
+        ("RTTmin at the sender, ms", maybe(flow.min_rtt_ms, 2)),
+        ("one-way delay, 95 %, ms", maybe(flow.owd_p95_ms, 2)),
+        ("queueing, 95 %, ms", maybe(flow.queue_p95_ms, 2)),
+        ("blocked behind gaps, 95 %, bytes", maybe(flow.hol_blocked_bytes_p95, 0)),
+    ];
+    if args.bytes.is_some() {
+        rows.push(("completed after, ms", maybe(flow.completion_ms, 1)));
+    }
+    let seeds = match args.seeds {
+        1 => format!("seed {}", args.seed),
+        n => format!("medians of {n} seeds from {}", args.seed),
+    };
+    let stack = match args.stack {
+        Stack::Tack => "tacklib",
+        Stack::Plain => "quiche",
+        Stack::Quinn => "quinn",
+    };
+    let cc = match cc {
+        Congestion::Bbr => "BBR",
+        Congestion::Cubic => "CUBIC",
+    };
+    let mut lines = vec![
+        format!(
+            "{stack}, ACKs {ack}, {cc}, over {} ({capacity_mbps:.1} Mbit/s), RTT {rtt} ms, loss \
+             {} data {} ACK, {} s, {seeds}",
+            args.link, args.loss_data, args.loss_ack, args.seconds
+        ),
+        String::new(),
+    ];
+    lines.extend(rows.into_iter().map(|(name, value)| format!("{name:<34}{value:>14}")));
+    lines.join("\n")
+}

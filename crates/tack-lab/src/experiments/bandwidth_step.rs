@@ -1,0 +1,249 @@
+//! Section VII-D: how fast a sender follows a rate that doubles or halves.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tack_link::{LinkSpec, PathSpec};
+
+use super::statistics::{converged_after, median};
+use super::{Contender, Context, Error, Experiment, Findings};
+use crate::report::{Axis, Chart, Check, Colour, Plot, Series, Table};
+use crate::sim::{Acks, Bin, Flow, Scenario, ScenarioReport};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "bandwidth-step",
+    title: "A rate that doubles and halves",
+    question: "How many round trips does a sender take to use a rate that doubles, and to drain \
+               the queue when it halves again?",
+    paper: "Section VII-D, 10 to 20 to 10 Mbit/s, 40 ms: 24 RTTs up and 10 down with BBR, 12 and 5 \
+            with TACK's video profile (half the ProbeBW cycle, half the bandwidth filter).",
+    measure,
+};
+
+const RTT: Duration = Duration::from_millis(40);
+const LOW_MBPS: f64 = 10.0;
+const HIGH_MBPS: f64 = 20.0;
+const UP_S: f64 = 20.0;
+const DOWN_S: f64 = 40.0;
+const END_S: f64 = 60.0;
+/// Eight bandwidth-delay products at the low rate: nothing is lost when the rate halves.
+const BUFFER_BYTES: u64 = 400_000;
+const BIN: Duration = RTT;
+/// How many bins in a row have to be as they should.
+const HOLD: usize = 5;
+/// Goodput that counts as all: payload is 96 % of a packet, and five points of slack.
+const USED: f64 = 0.91;
+
+const STACKS: [(Contender, bool); 7] = [
+    (Contender::TACK.acknowledging("tacklib TACK video", Acks::Tack), true),
+    (Contender::TACK.coloured(Colour::Sky), false),
+    (Contender::EVERY_SECOND.coloured(Colour::Violet), false),
+    (Contender::QUICHE_BBR, false),
+    (Contender::QUICHE_CUBIC, false),
+    (Contender::QUINN, false),
+    (Contender::QUINN_TENTH, false),
+];
+
+fn measure(context: &Context) -> Result<Findings, Error> {
+    let seeds = context.seeds(5, 3);
+    let runs = context.simulate(&STACKS, &seeds, |(stack, video), seed| {
+        let flow = stack.flow(PathSpec::with_rtt(RTT));
+        let scenario = Scenario {
+            link: link()?,
+            flows: vec![Flow { video: *video, ..flow }],
+            duration: Duration::from_secs_f64(END_S),
+            warm_up: Duration::ZERO,
+            bin: BIN,
+            seed,
+        };
+        Ok((stack.label.to_owned(), scenario))
+    })?;
+
+    let rtts = |seconds: f64| seconds / RTT.as_secs_f64();
+    let over = |runs: &[ScenarioReport], value: fn(&[Bin]) -> Option<f64>| {
+        // A run that never gets there counts as longer than all others.
+        let values = runs.iter().filter_map(|run| run.flows.first());
+        median(values.map(|flow| value(&flow.timeline).map_or(f64::INFINITY, rtts)))
+            .filter(|value| value.is_finite())
+    };
+    let mut table = Table::new("Round trips until the new rate is used, and the queue drained")
+        .text("stack", "stack")
+        .number("up_rtts", "10 to 20", "RTT", 1)
+        .number("down_rtts", "20 to 10", "RTT", 1)
+        .number("goodput_mbps", "goodput", "Mbit/s", 2)
+        .number("peak_owd_ms", "one-way peak after halving", "ms", 0)
+        .number("lost", "lost", "", 0);
+    let mut found = Vec::new();
+    for ((stack, _), runs) in STACKS.iter().zip(&runs) {
+        let (up, down) = (over(runs, after_doubling), over(runs, after_halving));
+        found.push((up, down));
+        let flows = || runs.iter().filter_map(|run| run.flows.first());
+        table.row([
+            stack.label.into(),
+            up.into(),
+            down.into(),
+            median(flows().map(|flow| flow.goodput_mbps)).into(),
+            median(flows().map(|flow| peak_owd(&flow.timeline))).into(),
+            median(flows().map(|flow| flow.lost as f64)).into(),
+        ]);
+    }
+
+    let first = |index: usize| runs[index].first().and_then(|run| run.flows.first());
+    let plotted = [0, 1, 3, 4];
+    let lines = |value: fn(&Bin) -> Option<f64>, from: f64, to: f64| -> Vec<Series> {
+        plotted
+            .iter()
+            .filter_map(|&index| {
+                let stack = STACKS[index].0;
+                let bins = first(index)?.timeline.iter();
+                let points = bins
+                    .filter(|bin| (from..to).contains(&bin.at))
+                    .filter_map(|bin| Some((bin.at, value(bin)?)));
+                Some(Series::measured(stack.label, stack.colour, points.collect()))
+            })
+            .collect()
+    };
+    let plots = vec![
+        Plot::new(
+            "Goodput around the doubling",
+            Axis::range("time, s"),
+            Axis::linear("goodput, Mbit/s"),
+            Chart::Steps { series: lines(|bin| Some(bin.goodput_mbps), 19.0, 23.0) },
+        )
+        .mark(UP_S, "10 to 20 Mbit/s"),
+        Plot::new(
+            "One-way delay around the halving",
+            Axis::range("time, s"),
+            Axis::linear("one-way delay, ms"),
+            Chart::Steps { series: lines(|bin| bin.owd_ms, 39.0, 43.0) },
+        )
+        .mark(DOWN_S, "20 to 10 Mbit/s"),
+    ];
+
+    let shown =
+        |value: Option<f64>| value.map_or("never".into(), |rtts| format!("{rtts:.0} RTTs"));
+    let mut checks = Vec::new();
+    for (index, up, down) in [(0, 12.0, 5.0), (3, 24.0, 10.0)] {
+        let stack = STACKS[index].0.label;
+        let is = |seen: Option<f64>, paper: f64| {
+            seen.is_some_and(|seen| {
+                if index == 0 { seen <= paper * 1.25 } else { seen >= paper / 2.0 }
+            })
+        };
+        let (seen_up, seen_down) = found[index];
+        let paper = |rtts: f64| format!("{rtts:.0} RTTs");
+        let what = |step: &str| format!("{stack}: {step}");
+        checks.push(Check::paper(what("doubling"), shown(seen_up), paper(up), is(seen_up, up)));
+        checks.push(Check::paper(
+            what("halving"),
+            shown(seen_down),
+            paper(down),
+            is(seen_down, down),
+        ));
+    }
+    Ok(Findings {
+        parameters: json!({
+            "link": link()?,
+            "rtt_ms": RTT.as_millis() as u64,
+            "duration_s": END_S,
+            "bin_ms": BIN.as_millis() as u64,
+            "hold_bins": HOLD,
+            "doubling": format!("first bin from which goodput stays at {USED} of the new rate"),
+            "halving": "first bin from which packets wait no longer than 1.1 RTT in the queue",
+            "warm_up_s": 0,
+        }),
+        seeds,
+        tables: vec![table],
+        plots,
+        checks,
+        notes: vec![
+            "When the rate halves, goodput falls at once, whoever sends: what takes time is the \
+             queue. BBR is done when no more than two bandwidth-delay products of the new rate \
+             are in flight, which leaves one of them in the queue."
+                .to_owned(),
+            "Plots show the first seed, tables medians.".to_owned(),
+        ],
+    })
+}
+
+fn link() -> Result<LinkSpec, Error> {
+    let toml = format!(
+        "[[hop]]\nkind = \"pipe\"\nbuffer_bytes = {BUFFER_BYTES}\n\
+         rate_trace = {{ steps = [[0, {LOW_MBPS:?}], [{UP_S:?}, {HIGH_MBPS:?}], \
+         [{DOWN_S:?}, {LOW_MBPS:?}]] }}\n"
+    );
+    Ok(LinkSpec::from_toml(&toml, "rate step")?)
+}
+
+/// Seconds from the doubling until the new rate is used.
+fn after_doubling(bins: &[Bin]) -> Option<f64> {
+    let goodputs: Vec<_> = bins
+        .iter()
+        .filter(|bin| bin.at < DOWN_S)
+        .map(|bin| (bin.at, bin.goodput_mbps))
+        .collect();
+    converged_after(&goodputs, UP_S, HOLD, |goodput| goodput >= USED * HIGH_MBPS)
+}
+
+/// Seconds from the halving until the queue is down to a round trip.
+fn after_halving(bins: &[Bin]) -> Option<f64> {
+    let rtt_ms = RTT.as_secs_f64() * 1e3;
+    let delays: Vec<_> =
+        bins.iter().filter_map(|bin| Some((bin.at, bin.owd_ms? - rtt_ms / 2.0))).collect();
+    // The queue needs a moment to grow.
+    let grown = delays
+        .iter()
+        .find(|(at, wait)| *at >= DOWN_S && *wait > 1.1 * rtt_ms)
+        .map_or(DOWN_S, |(at, _)| *at);
+    let drained = converged_after(&delays, grown, HOLD, |wait| wait <= 1.1 * rtt_ms)?;
+    Some(grown - DOWN_S + drained)
+}
+
+fn peak_owd(bins: &[Bin]) -> f64 {
+    bins.iter()
+        .filter(|bin| bin.at >= DOWN_S)
+        .filter_map(|bin| bin.owd_ms)
+        .fold(f64::NAN, f64::max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bins(goodput: impl Fn(f64) -> f64, owd: impl Fn(f64) -> f64) -> Vec<Bin> {
+        (0..1500)
+            .map(|bin| f64::from(bin) * BIN.as_secs_f64())
+            .map(|at| Bin {
+                at,
+                goodput_mbps: goodput(at),
+                owd_ms: Some(owd(at)),
+                ..Bin::default()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn doubling_ends_when_the_new_rate_stays_used() {
+        let bins = bins(|at| if at < 20.48 { 9.6 } else { 19.2 }, |_| 20.0);
+        let seconds = after_doubling(&bins).unwrap();
+        assert!((seconds - 0.48).abs() < 1e-6, "{seconds}");
+    }
+
+    #[test]
+    fn a_rate_that_is_never_used_is_never_reached() {
+        assert_eq!(after_doubling(&bins(|_| 9.6, |_| 20.0)), None);
+    }
+
+    #[test]
+    fn halving_ends_when_the_queue_is_drained() {
+        // The queue grows for a while before it counts, and drains later.
+        let owd = |at: f64| if (40.1..40.6).contains(&at) { 120.0 } else { 40.0 };
+        let seconds = after_halving(&bins(|_| 9.6, owd)).unwrap();
+        assert!((seconds - 0.6).abs() < 0.041, "{seconds}");
+    }
+
+    #[test]
+    fn a_queue_that_never_grows_has_nothing_to_drain() {
+        assert_eq!(after_halving(&bins(|_| 9.6, |_| 40.0)), Some(0.0));
+    }
+}

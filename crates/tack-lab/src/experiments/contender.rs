@@ -1,0 +1,110 @@
+//! The stacks that are compared, always under the same names and in the same colours.
+
+use crate::report::Colour;
+use crate::sim::{Acks, Congestion, Flow, Stack};
+use tack_link::PathSpec;
+
+/// A stack with its way to acknowledge and its congestion control.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Contender {
+    /// For tables and legends.
+    pub label: &'static str,
+    /// In plots.
+    pub colour: Colour,
+    stack: Stack,
+    acks: Acks,
+    congestion: Congestion,
+}
+
+impl Contender {
+    /// tacklib as it comes.
+    pub const TACK: Self = Self {
+        label: "tacklib TACK",
+        colour: Colour::Blue,
+        stack: Stack::Tack,
+        acks: Acks::Tack,
+        congestion: Congestion::Bbr,
+    };
+    /// TACKs that report one gap at most.
+    pub const TACK_POOR: Self = Self {
+        label: "tacklib TACK poor",
+        colour: Colour::Grey,
+        acks: Acks::TackPoor,
+        ..Self::TACK
+    };
+    /// The same stack with the ACK rate of Linux TCP: the paper's rival.
+    pub const EVERY_SECOND: Self =
+        Self { label: "tacklib L=2", colour: Colour::Sky, acks: Acks::Every(2), ..Self::TACK };
+    /// The same stack, every packet acknowledged.
+    pub const EVERY_PACKET: Self = Self {
+        label: "tacklib L=1",
+        colour: Colour::Violet,
+        acks: Acks::Every(1),
+        ..Self::TACK
+    };
+    /// The same stack with the delayed ACKs of RFC 9000.
+    pub const DELAYED: Self = Self {
+        label: "tacklib delayed",
+        colour: Colour::Grey,
+        acks: Acks::Delayed,
+        ..Self::TACK
+    };
+    /// Plain quiche with CUBIC.
+    pub const QUICHE_CUBIC: Self = Self {
+        label: "quiche CUBIC",
+        colour: Colour::Red,
+        stack: Stack::Plain,
+        acks: Acks::Delayed,
+        congestion: Congestion::Cubic,
+    };
+    /// Plain quiche with BBRv2.
+    pub const QUICHE_BBR: Self = Self {
+        label: "quiche BBR2",
+        colour: Colour::Orange,
+        congestion: Congestion::Bbr,
+        ..Self::QUICHE_CUBIC
+    };
+    /// quinn as it comes.
+    pub const QUINN: Self = Self {
+        label: "quinn CUBIC",
+        colour: Colour::Green,
+        stack: Stack::Quinn,
+        acks: Acks::Delayed,
+        congestion: Congestion::Cubic,
+    };
+    /// quinn with its ACK-frequency extension, at the ratio that the QUIC working group's
+    /// proposals mention.
+    pub const QUINN_TENTH: Self = Self {
+        label: "quinn L=10",
+        colour: Colour::Pink,
+        acks: Acks::Every(10),
+        ..Self::QUINN
+    };
+
+    /// TACK and everything that it is held against.
+    pub const ALL: [Self; 8] = [
+        Self::TACK,
+        Self::EVERY_SECOND,
+        Self::EVERY_PACKET,
+        Self::DELAYED,
+        Self::QUICHE_CUBIC,
+        Self::QUICHE_BBR,
+        Self::QUINN,
+        Self::QUINN_TENTH,
+    ];
+
+    /// The same with another way to acknowledge.
+    pub(super) const fn acknowledging(self, label: &'static str, acks: Acks) -> Self {
+        Self { label, acks, ..self }
+    }
+
+    /// In another colour.
+    pub(super) const fn coloured(self, colour: Colour) -> Self {
+        Self { colour, ..self }
+    }
+
+    /// A bulk flow of this stack.
+    pub fn flow(&self, path: PathSpec) -> Flow {
+        Flow::new(self.stack, self.acks, self.congestion, path)
+    }
+}

@@ -1,0 +1,115 @@
+//! What every experiment is given.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::{Error, Progress};
+use crate::pool;
+use crate::sim::{self, Scenario, ScenarioReport};
+
+/// How much is to be run, and from which seed.
+#[derive(Clone, Debug)]
+pub struct Context {
+    quick: bool,
+    seed: u64,
+    progress: Progress,
+}
+
+impl Context {
+    /// The seed where none is given.
+    pub const DEFAULT_SEED: u64 = 1;
+
+    /// The form (short or long), the first seed and the display of progress.
+    pub const fn new(quick: bool, seed: u64, progress: Progress) -> Self {
+        Self { quick, seed, progress }
+    }
+
+    /// Whether this is the short form.
+    pub const fn quick(&self) -> bool {
+        self.quick
+    }
+
+    /// The first seed.
+    pub const fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// One of two values, by the form.
+    pub(super) fn pick<T>(&self, full: T, quick: T) -> T {
+        if self.quick { quick } else { full }
+    }
+
+    /// So many seeds, from the first one on.
+    pub(super) fn seeds(&self, full: u64, quick: u64) -> Vec<u64> {
+        (0..self.pick(full, quick)).map(|index| self.seed.wrapping_add(index)).collect()
+    }
+
+    /// Does the work for every cell with every seed, on all cores: for each cell the results of
+    /// all seeds. After a failure nothing new is begun.
+    pub(super) fn each<C: Sync, T: Send>(
+        &self,
+        cells: &[C],
+        seeds: &[u64],
+        work: impl Fn(&C, u64) -> Result<T, Error> + Sync,
+    ) -> Result<Vec<Vec<T>>, Error> {
+        let runs: Vec<_> =
+            cells.iter().flat_map(|cell| seeds.iter().map(move |&seed| (cell, seed))).collect();
+        self.progress.expect(runs.len());
+        let failed = AtomicBool::new(false);
+        let results = pool::run_all(&runs, |&(cell, seed)| {
+            if failed.load(Ordering::Relaxed) {
+                return None;
+            }
+            let result = work(cell, seed);
+            failed.fetch_or(result.is_err(), Ordering::Relaxed);
+            self.progress.advance();
+            Some(result)
+        });
+        let results: Vec<_> = results.into_iter().flatten().collect::<Result<_, _>>()?;
+        let mut results = results.into_iter();
+        Ok(cells.iter().map(|_| results.by_ref().take(seeds.len()).collect()).collect())
+    }
+
+    /// Runs a scenario for every cell with every seed. `scenario` also names the cell, for
+    /// errors.
+    pub(super) fn simulate<C: Sync>(
+        &self,
+        cells: &[C],
+        seeds: &[u64],
+        scenario: impl Fn(&C, u64) -> Result<(String, Scenario), Error> + Sync,
+    ) -> Result<Vec<Vec<ScenarioReport>>, Error> {
+        self.each(cells, seeds, |cell, seed| {
+            let (cell, scenario) = scenario(cell, seed)?;
+            sim::run(&scenario)
+                .map_err(|source| Error::Simulation { cell, source: Box::new(source) })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tack_link::LinkSpec;
+
+    use super::*;
+
+    #[test]
+    fn results_of_a_cell_stay_together() {
+        let context = Context::new(false, 7, Progress::hidden());
+        let seeds = context.seeds(2, 1);
+        let results =
+            context.each(&["a", "b"], &seeds, |cell, seed| Ok(format!("{cell}{seed}")));
+        assert_eq!(results.unwrap(), [["a7", "a8"], ["b7", "b8"]]);
+    }
+
+    #[test]
+    fn a_failure_ends_the_work() {
+        let context = Context::new(false, 1, Progress::hidden());
+        let cells: Vec<u32> = (0..1000).collect();
+        let begun = std::sync::atomic::AtomicUsize::new(0);
+        let result = context.each(&cells, &[1], |_, _| {
+            begun.fetch_add(1, Ordering::Relaxed);
+            LinkSpec::resolve("no-such-link").map_err(Error::from)
+        });
+        assert!(result.is_err());
+        assert!(begun.load(Ordering::Relaxed) < 100);
+    }
+}

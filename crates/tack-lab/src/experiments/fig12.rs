@@ -1,0 +1,171 @@
+//! Figure 12: how often TACK acknowledges.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tack_link::PathSpec;
+use tack_link::wlan::Profile;
+
+use super::links::{standard, udp_baseline, wlan};
+use super::summary::{acks_hz, median_flow};
+use super::{Contender, Context, Error, Experiment, Findings};
+use crate::report::{Axis, Chart, Check, Colour, Plot, Series, Table};
+use crate::sim::Scenario;
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "fig12",
+    title: "ACK frequency",
+    question: "How many ACKs a second does TACK send on 802.11b, g, n and ac at 10, 80 and 200 \
+               ms?",
+    paper: "Figure 12(b), equation (4): 294, 50 and 20 Hz on b, 400, 50 and 20 Hz on ac; a delayed \
+            ACK (L = 2) makes 294 Hz on b and 24,777 Hz on ac.",
+    measure,
+};
+
+const RTTS_MS: [u64; 3] = [10, 80, 200];
+const MSS_BYTES: f64 = 1500.0;
+const L: f64 = 2.0;
+const BETA: f64 = 4.0;
+const STACKS: [Contender; 4] =
+    [Contender::TACK, Contender::EVERY_SECOND, Contender::QUICHE_BBR, Contender::QUINN];
+
+/// Equation (1): an ACK for every L-th packet.
+fn byte_counting_hz(bandwidth_mbps: f64) -> f64 {
+    bandwidth_mbps * 1e6 / (L * MSS_BYTES * 8.0)
+}
+
+/// Equation (4).
+pub(super) fn tack_hz(bandwidth_mbps: f64, rtt: Duration) -> f64 {
+    byte_counting_hz(bandwidth_mbps).min(BETA / rtt.as_secs_f64())
+}
+
+fn measure(context: &Context) -> Result<Findings, Error> {
+    let seeds = context.seeds(5, 1);
+    let duration = Duration::from_secs(context.pick(30, 5));
+    let warm_up = Duration::from_secs(context.pick(10, 3));
+    let cells: Vec<_> = Profile::ALL
+        .into_iter()
+        .flat_map(|profile| RTTS_MS.map(|rtt| (profile, Duration::from_millis(rtt))))
+        .flat_map(|(profile, rtt)| STACKS.map(|stack| (profile, rtt, stack)))
+        .collect();
+    let runs = context.simulate(&cells, &seeds, |(profile, rtt, stack), seed| {
+        let scenario = Scenario {
+            link: wlan(*profile)?,
+            flows: vec![stack.flow(PathSpec::with_rtt(*rtt))],
+            duration,
+            warm_up,
+            bin: duration,
+            seed,
+        };
+        Ok((format!("{}, {rtt:?}, {}", standard(*profile), stack.label), scenario))
+    })?;
+
+    let mut table = Table::new("ACKs a second")
+        .text("profile", "profile")
+        .number("rtt_ms", "RTT", "ms", 0)
+        .number("equation_tack_hz", "equation (4)", "Hz", 0)
+        .number("equation_l2_hz", "L = 2", "Hz", 0)
+        .number("tack_hz", STACKS[0].label, "Hz", 0)
+        .number("tack_iacks_hz", "IACKs in it", "Hz", 1)
+        .number("l2_hz", STACKS[1].label, "Hz", 0)
+        .number("quiche_hz", STACKS[2].label, "Hz", 0)
+        .number("quinn_hz", STACKS[3].label, "Hz", 0)
+        .number("tack_goodput_mbps", "TACK's goodput", "Mbit/s", 1);
+    let mut plots: Vec<_> = RTTS_MS.iter().map(|_| (Vec::new(), Vec::new())).collect();
+    let mut checks = Vec::new();
+    for (cells, runs) in cells.chunks(STACKS.len()).zip(runs.chunks(STACKS.len())) {
+        let &[(profile, rtt, _), ..] = cells else { continue };
+        let flows: Vec<_> = runs.iter().map(|runs| median_flow(runs, 0)).collect();
+        let bandwidth = udp_baseline(profile);
+        let expected = tack_hz(bandwidth, rtt);
+        let seen = acks_hz(&flows[0]);
+        let rtt_ms = rtt.as_millis() as u64;
+        table.row([
+            standard(profile).into(),
+            rtt_ms.into(),
+            expected.into(),
+            byte_counting_hz(bandwidth).into(),
+            seen.into(),
+            (flows[0].iacks as f64 / flows[0].seconds).into(),
+            acks_hz(&flows[1]).into(),
+            acks_hz(&flows[2]).into(),
+            acks_hz(&flows[3]).into(),
+            flows[0].goodput_mbps.into(),
+        ]);
+        if let Some(at) = RTTS_MS.iter().position(|rtt| *rtt == rtt_ms) {
+            plots[at].0.push((bandwidth, seen));
+            plots[at].1.push((bandwidth, expected));
+        }
+        if let Some(paper) = paper_hz(profile, rtt_ms) {
+            checks.push(Check::paper(
+                format!("{}, {rtt_ms} ms", standard(profile)),
+                format!("{seen:.0} Hz"),
+                format!("{paper:.0} Hz"),
+                seen < paper * 1.25,
+            ));
+        }
+    }
+    let mut series: Vec<_> = Vec::new();
+    for (at, (seen, expected)) in plots.into_iter().enumerate() {
+        let colour = Colour::nth(at);
+        series.push(Series::measured(format!("{} ms", RTTS_MS[at]), colour, seen));
+        series.push(Series::reference(
+            format!("{} ms, eq. (4)", RTTS_MS[at]),
+            colour,
+            expected,
+        ));
+    }
+    let counting = Profile::ALL.map(udp_baseline).map(|bw| (bw, byte_counting_hz(bw)));
+    series.push(Series::reference("L = 2, eq. (1)", Colour::Grey, counting.to_vec()));
+    let plot = Plot::new(
+        "ACKs a second of TACK on 802.11b, g, n and ac",
+        Axis::log("UDP baseline, Mbit/s"),
+        Axis::log("ACKs, Hz"),
+        Chart::Lines { series },
+    );
+    Ok(Findings {
+        parameters: json!({
+            "mss_bytes": MSS_BYTES,
+            "l": L,
+            "beta": BETA,
+            "bandwidth_mbps": Profile::ALL.map(udp_baseline),
+            "rtt_ms": RTTS_MS,
+            "duration_s": duration.as_secs_f64(),
+            "warm_up_s": warm_up.as_secs_f64(),
+        }),
+        seeds,
+        tables: vec![table],
+        plots: vec![plot],
+        checks,
+        notes: vec![
+            "Measured are real stacks whose RTTmin includes the time on the air; equation (4) \
+             takes the RTT of the path alone. IACKs are counted among the ACKs."
+                .to_owned(),
+            "quiche and quinn acknowledge a batch that arrives at one time once: an A-MPDU is a \
+             batch."
+                .to_owned(),
+        ],
+    })
+}
+
+fn paper_hz(profile: Profile, rtt_ms: u64) -> Option<f64> {
+    match (profile, rtt_ms) {
+        (Profile::B, 10) => Some(294.0),
+        (Profile::Ac, 10) => Some(400.0),
+        (Profile::B | Profile::Ac, 80) => Some(50.0),
+        (Profile::B | Profile::Ac, 200) => Some(20.0),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equation_4_takes_the_smaller_of_the_two_frequencies() {
+        let rtt = Duration::from_millis(10);
+        assert!((tack_hz(7.06, rtt) - 294.2).abs() < 0.1);
+        assert!((tack_hz(594.6, rtt) - 400.0).abs() < 0.1);
+    }
+}

@@ -1,0 +1,147 @@
+//! Figure 14(b): what happens to real stacks when their ACKs are thinned.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tack_link::PathSpec;
+use tack_link::wlan::Profile;
+
+use super::links::wlan;
+use super::summary::{self, median_flow};
+use super::{Contender, Context, Error, Experiment, Findings};
+use crate::report::{Axis, BarSeries, Chart, Check, Colour, Plot, Table};
+use crate::sim::{Acks, Scenario};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "fig14b",
+    title: "Thinning ACKs of real stacks",
+    question: "Does goodput grow as ideally when a real stack acknowledges only every L-th packet?",
+    paper: "Figure 14(b), n, 80 ms, no loss: TCP BBR reaches 151, 154, 98, 25 and 0 Mbit/s with L = \
+            1, 2, 4, 8 and 16, TACK 191. (Ideally 152, 162, 175, 182, 188 and 198.)",
+    measure,
+};
+
+const RTT: Duration = Duration::from_millis(80);
+const LOSSES: [f64; 2] = [0.0, 0.001];
+const PAPER_MBPS: [f64; 6] = [151.0, 154.0, 98.0, 25.0, 0.0, 191.0];
+const GROUPS: [&str; 6] = ["L = 1", "L = 2", "L = 4", "L = 8", "L = 16", "TACK"];
+/// Every L-th packet with our stack, then TACK; then quinn.
+const STACKS: [Contender; 11] = [
+    Contender::EVERY_PACKET,
+    Contender::EVERY_SECOND,
+    Contender::TACK.acknowledging("tacklib L=4", Acks::Every(4)),
+    Contender::TACK.acknowledging("tacklib L=8", Acks::Every(8)),
+    Contender::TACK.acknowledging("tacklib L=16", Acks::Every(16)),
+    Contender::TACK,
+    Contender::QUINN.acknowledging("quinn L=1", Acks::Every(1)),
+    Contender::QUINN.acknowledging("quinn L=2", Acks::Every(2)),
+    Contender::QUINN.acknowledging("quinn L=4", Acks::Every(4)),
+    Contender::QUINN.acknowledging("quinn L=8", Acks::Every(8)),
+    Contender::QUINN.acknowledging("quinn L=16", Acks::Every(16)),
+];
+
+fn measure(context: &Context) -> Result<Findings, Error> {
+    let seeds = context.seeds(5, 1);
+    let duration = Duration::from_secs(context.pick(60, 8));
+    let warm_up = Duration::from_secs(context.pick(5, 3));
+    let cells: Vec<_> =
+        LOSSES.iter().flat_map(|loss| STACKS.map(|stack| (*loss, stack))).collect();
+    let runs = context.simulate(&cells, &seeds, |(loss, stack), seed| {
+        let path = PathSpec { rtt: RTT, loss_forward: *loss, loss_reverse: *loss };
+        let scenario = Scenario {
+            link: wlan(Profile::N)?,
+            flows: vec![stack.flow(path)],
+            duration,
+            warm_up,
+            bin: duration,
+            seed,
+        };
+        Ok((format!("{}, loss {loss}", stack.label), scenario))
+    })?;
+    let flows: Vec<_> = runs.iter().map(|runs| median_flow(runs, 0)).collect();
+
+    let mut table = summary::columns(
+        Table::new("802.11n, RTT 80 ms")
+            .number("loss_percent", "loss", "%", 1)
+            .text("stack", "stack"),
+    );
+    for ((loss, stack), flow) in cells.iter().zip(&flows) {
+        table.row(summary::row([(loss * 100.0).into(), stack.label.into()], flow));
+    }
+    let goodputs = |from: usize, count: usize| {
+        flows[from..from + count].iter().map(|flow| Some(flow.goodput_mbps))
+    };
+    let lossy = STACKS.len();
+    let plot = Plot::new(
+        "Goodput on 802.11n at 80 ms",
+        Axis::linear("data packets per ACK"),
+        Axis::linear("goodput, Mbit/s"),
+        Chart::Bars {
+            groups: GROUPS.map(str::to_owned).to_vec(),
+            series: vec![
+                BarSeries::measured("tacklib", Colour::Blue, goodputs(0, 6)),
+                BarSeries::measured("tacklib, 0.1 % loss", Colour::Sky, goodputs(lossy, 6)),
+                BarSeries::measured("quinn CUBIC", Colour::Green, goodputs(6, 5)),
+                BarSeries::measured(
+                    "quinn CUBIC, 0.1 % loss",
+                    Colour::Pink,
+                    goodputs(lossy + 6, 5),
+                ),
+                BarSeries::reference("paper, TCP", Colour::Grey, PAPER_MBPS.map(Some)),
+            ],
+        },
+    );
+    let mbps = |at: usize| flows[at].goodput_mbps;
+    let gain = summary::gain_percent(mbps(5), mbps(1));
+    let paper_gain = summary::gain_percent(PAPER_MBPS[5], PAPER_MBPS[1]);
+    let checks = vec![
+        Check::paper(
+            "TACK",
+            format!("{:.1} Mbit/s", mbps(5)),
+            format!("{:.0} Mbit/s", PAPER_MBPS[5]),
+            mbps(5) > PAPER_MBPS[5] * 0.97,
+        ),
+        Check::paper(
+            "TACK over L = 2",
+            format!("{gain:+.1} %"),
+            format!("{paper_gain:+.1} %"),
+            gain > 0.0 && (gain - paper_gain).abs() < 8.0,
+        ),
+        Check::paper(
+            "TACK is faster than any L, at either loss",
+            format!("{:.1} and {:.1} Mbit/s", mbps(5), mbps(lossy + 5)),
+            "faster",
+            [0, lossy].into_iter().all(|from| {
+                (0..STACKS.len()).all(|at| at == 5 || mbps(from + at) <= mbps(from + 5))
+            }),
+        ),
+        Check::paper(
+            "L = 16 without TACK's other mechanisms",
+            format!("tacklib {:.1}, quinn {:.1} Mbit/s", mbps(4), mbps(10)),
+            "about 0 Mbit/s",
+            mbps(4).min(mbps(10)) < 100.0,
+        ),
+    ];
+    Ok(Findings {
+        parameters: json!({
+            "profile": "n",
+            "rtt_ms": RTT.as_millis() as u64,
+            "loss": LOSSES,
+            "loss_direction": "both",
+            "duration_s": duration.as_secs_f64(),
+            "warm_up_s": warm_up.as_secs_f64(),
+        }),
+        seeds,
+        tables: vec![table],
+        plots: vec![plot],
+        checks,
+        notes: vec![
+            "quinn is asked for every L-th packet by its ACK-frequency extension, and acknowledges \
+             once what arrives at one time; tacklib with L sends an ACK for every L-th packet even \
+             then. Plain quiche has no setting for it."
+                .to_owned(),
+            "A QUIC sender that paces does not collapse with rare ACKs as the paper's TCP did."
+                .to_owned(),
+        ],
+    })
+}

@@ -1,0 +1,220 @@
+//! Figure 18: a server behind a wide-area network, a client on Wi-Fi.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tack_link::PathSpec;
+use tack_link::wlan::Profile;
+
+use super::links::wan_and_wlan;
+use super::summary::{self, acks_per_100, gain_percent, median_flow};
+use super::{Contender, Context, Error, Experiment, Findings};
+use crate::report::{Axis, BarSeries, Chart, Check, Colour, Plot, Table};
+use crate::sim::Scenario;
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "fig18",
+    title: "WLAN and WAN",
+    question: "Does TACK pay when a long and lossy wide-area network lies behind the Wi-Fi?",
+    paper: "Figure 18, goodput of TCP BBR and TCP-TACK: case 1 (54M, 20 ms) 17.16 and 20.21 \
+            Mbit/s, case 2 (with 1 % loss) 16.90 and 18.44, case 3 (300M, 200 ms) 159.50 and \
+            190.22, case 4 (with 1 % loss) 156.39 and 185.73.",
+    measure,
+};
+
+/// One row of the paper's table.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    profile: Profile,
+    rtt: Duration,
+    wan_mbps: f64,
+    loss: f64,
+    paper: [Reported; 2],
+}
+
+/// What the paper reports for TCP BBR and TCP-TACK.
+#[derive(Clone, Copy, Debug)]
+struct Reported {
+    goodput_mbps: f64,
+    data_packets: f64,
+    acks: f64,
+}
+
+impl Reported {
+    const fn new(goodput_mbps: f64, data_packets: f64, acks: f64) -> Self {
+        Self { goodput_mbps, data_packets, acks }
+    }
+
+    fn acks_per_100(&self) -> f64 {
+        100.0 * self.acks / self.data_packets
+    }
+}
+
+const CASES: [Case; 4] = [
+    Case {
+        profile: Profile::G,
+        rtt: Duration::from_millis(20),
+        wan_mbps: 100.0,
+        loss: 0.0,
+        paper: [
+            Reported::new(17.16, 190_896.0, 104_298.0),
+            Reported::new(20.21, 222_561.0, 24_356.0),
+        ],
+    },
+    Case {
+        profile: Profile::G,
+        rtt: Duration::from_millis(20),
+        wan_mbps: 100.0,
+        loss: 0.01,
+        paper: [
+            Reported::new(16.90, 175_434.0, 84_523.0),
+            Reported::new(18.44, 213_161.0, 26_068.0),
+        ],
+    },
+    Case {
+        profile: Profile::N,
+        rtt: Duration::from_millis(200),
+        wan_mbps: 500.0,
+        loss: 0.0,
+        paper: [
+            Reported::new(159.50, 1_657_476.0, 882_545.0),
+            Reported::new(190.22, 2_067_212.0, 2_474.0),
+        ],
+    },
+    Case {
+        profile: Profile::N,
+        rtt: Duration::from_millis(200),
+        wan_mbps: 500.0,
+        loss: 0.01,
+        paper: [
+            Reported::new(156.39, 1_767_197.0, 897_361.0),
+            Reported::new(185.73, 2_204_647.0, 22_407.0),
+        ],
+    },
+];
+
+const STACKS: [Contender; 6] = [
+    Contender::TACK,
+    Contender::EVERY_SECOND,
+    Contender::QUICHE_BBR,
+    Contender::QUICHE_CUBIC,
+    Contender::QUINN,
+    Contender::QUINN_TENTH,
+];
+
+fn measure(context: &Context) -> Result<Findings, Error> {
+    let seeds = context.seeds(5, 1);
+    let duration = Duration::from_secs(context.pick(60, 12));
+    let warm_up = Duration::from_secs(context.pick(0, 4));
+    let cells: Vec<_> =
+        CASES.iter().flat_map(|case| STACKS.map(|stack| (*case, stack))).collect();
+    let runs = context.simulate(&cells, &seeds, |(case, stack), seed| {
+        let scenario = Scenario {
+            link: wan_and_wlan(case.profile, case.wan_mbps, case.rtt, case.loss)?,
+            flows: vec![stack.flow(PathSpec::default())],
+            duration,
+            warm_up,
+            bin: duration,
+            seed,
+        };
+        Ok((format!("{}, loss {}, {}", case.profile, case.loss, stack.label), scenario))
+    })?;
+
+    let mut table = summary::columns(
+        Table::new("A client in a Wi-Fi cell, a server behind a WAN")
+            .number("case", "case", "", 0)
+            .text("stack", "stack")
+            .number("paper_mbps", "paper", "Mbit/s", 2)
+            .number("data_packets", "data packets", "", 0)
+            .number("ack_packets", "ACK packets", "", 0)
+            .number("paper_acks_per_100_data", "paper, ACKs per 100 data", "", 2),
+    );
+    let mut bars = STACKS.map(|_| Vec::new());
+    let mut checks = Vec::new();
+    for ((case, runs), number) in CASES.iter().zip(runs.chunks(STACKS.len())).zip(1_u32..) {
+        let flows: Vec<_> = runs.iter().map(|runs| median_flow(runs, 0)).collect();
+        let [bbr, tack] = case.paper;
+        // The paper's TCP BBR stands beside the same stack with its ACK rate.
+        let reported = |index: usize| match index {
+            0 => Some(tack),
+            1 => Some(bbr),
+            _ => None,
+        };
+        for (index, (stack, flow)) in STACKS.iter().zip(&flows).enumerate() {
+            bars[index].push(Some(flow.goodput_mbps));
+            let front = [
+                number.into(),
+                stack.label.into(),
+                reported(index).map(|paper| paper.goodput_mbps).into(),
+                flow.data_packets.into(),
+                flow.ack_packets.into(),
+                reported(index).map(|paper| paper.acks_per_100()).into(),
+            ];
+            table.row(summary::row(front, flow));
+        }
+        let gain = gain_percent(flows[0].goodput_mbps, flows[1].goodput_mbps);
+        let paper_gain = gain_percent(tack.goodput_mbps, bbr.goodput_mbps);
+        checks.push(Check::paper(
+            format!("case {number}: TACK's goodput"),
+            format!("{:.2} Mbit/s", flows[0].goodput_mbps),
+            format!("{:.2} Mbit/s", tack.goodput_mbps),
+            flows[0].goodput_mbps > 0.97 * tack.goodput_mbps,
+        ));
+        checks.push(Check::paper(
+            format!("case {number}: TACK over L = 2"),
+            format!("{gain:+.1} %"),
+            format!("{paper_gain:+.1} % over TCP BBR"),
+            gain > 0.0 && (gain - paper_gain).abs() < 10.0,
+        ));
+        let ratio = acks_per_100(&flows[0]);
+        checks.push(Check::paper(
+            format!("case {number}: TACK's ACKs per 100 data packets"),
+            format!("{ratio:.2}"),
+            format!("{:.2}", tack.acks_per_100()),
+            ratio < tack.acks_per_100() * 1.25,
+        ));
+    }
+    let mut series: Vec<_> = STACKS
+        .iter()
+        .zip(bars)
+        .map(|(stack, values)| BarSeries::measured(stack.label, stack.colour, values))
+        .collect();
+    for (label, colour, index) in
+        [("paper, TCP BBR", Colour::Grey, 0), ("paper, TACK", Colour::Blue, 1)]
+    {
+        let values = CASES.map(|case| Some(case.paper[index].goodput_mbps));
+        series.push(BarSeries::reference(label, colour, values));
+    }
+    let groups = CASES.iter().zip(1..).map(|(case, number)| {
+        let loss = if case.loss > 0.0 { ", 1 % loss" } else { "" };
+        format!("case {number}: {} ms{loss}", case.rtt.as_millis())
+    });
+    let plot = Plot::new(
+        "Goodput over WLAN and WAN",
+        Axis::linear(""),
+        Axis::linear("goodput, Mbit/s"),
+        Chart::Bars { groups: groups.collect(), series },
+    );
+    Ok(Findings {
+        parameters: json!({
+            "wlan": CASES.map(|case| case.profile.name()),
+            "wan_mbps": CASES.map(|case| case.wan_mbps),
+            "wan_rtt_ms": CASES.map(|case| case.rtt.as_millis() as u64),
+            "wan_loss_each_way": CASES.map(|case| case.loss),
+            "duration_s": duration.as_secs_f64(),
+            "warm_up_s": warm_up.as_secs_f64(),
+        }),
+        seeds,
+        tables: vec![table],
+        plots: vec![plot],
+        checks,
+        notes: vec![
+            "The numbers of packets in the paper are those of about two minutes; compare ACKs \
+             per 100 data packets."
+                .to_owned(),
+            "The losses are in the WAN: lost data does not reach the Wi-Fi, lost ACKs have \
+             crossed it."
+                .to_owned(),
+        ],
+    })
+}

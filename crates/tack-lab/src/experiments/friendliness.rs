@@ -1,0 +1,218 @@
+//! Appendix C: TACK beside flows of other kinds.
+
+use std::time::Duration;
+
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use serde_json::json;
+use tack_link::PathSpec;
+
+use super::links::pipe;
+use super::statistics::median;
+use super::{Contender, Context, Error, Experiment, Findings};
+use crate::report::{Axis, Chart, Check, Colour, Plot, Series, Table};
+use crate::sim::Scenario;
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "friendliness",
+    title: "Beside CUBIC and BBR",
+    question: "What share does one TACK flow take from one flow of another kind, on links drawn at \
+               random?",
+    paper: "Appendix C: friendliness of TACK towards CUBIC and BBR is similar to that of legacy BBR.",
+    measure,
+};
+
+/// Who is measured, and beside whom; the last two say what is usual.
+const PAIRS: [(Contender, Contender, Colour); 4] = [
+    (Contender::TACK, Contender::QUICHE_CUBIC, Colour::Blue),
+    (Contender::TACK, Contender::QUICHE_BBR, Colour::Sky),
+    (Contender::QUICHE_BBR, Contender::QUICHE_CUBIC, Colour::Orange),
+    (Contender::QUINN, Contender::QUICHE_CUBIC, Colour::Green),
+];
+const RTT_MS: (f64, f64) = (10.0, 100.0);
+const BUFFER_BDP: (f64, f64) = (0.5, 4.0);
+
+/// A link that was drawn.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Trial {
+    rate_mbps: f64,
+    rtt: Duration,
+    buffer_bdp: f64,
+    seed: u64,
+}
+
+fn measure(context: &Context) -> Result<Findings, Error> {
+    let rate_mbps = context.pick((5.0, 100.0), (5.0, 40.0));
+    let duration = Duration::from_secs(context.pick(60, 20));
+    let warm_up = Duration::from_secs(5);
+    let trials = draw(context.seed(), context.pick(40, 8), rate_mbps);
+    let cells: Vec<_> =
+        PAIRS.iter().flat_map(|pair| trials.iter().map(move |trial| (*pair, *trial))).collect();
+    let runs = context.simulate(&cells, &[context.seed()], |((one, other, _), trial), _| {
+        let path = PathSpec::with_rtt(trial.rtt);
+        let scenario = Scenario {
+            link: pipe(trial.rate_mbps, trial.buffer_bdp)?,
+            flows: vec![one.flow(path), other.flow(path)],
+            duration,
+            warm_up,
+            bin: duration,
+            seed: trial.seed,
+        };
+        Ok((format!("{} beside {}, {trial:?}", one.label, other.label), scenario))
+    })?;
+    let results: Vec<_> = runs
+        .iter()
+        .flatten()
+        .map(|run| {
+            let (one, other) = (run.flows[0].goodput_mbps, run.flows[1].goodput_mbps);
+            (one / (one + other), one + other)
+        })
+        .collect();
+
+    let mut summary = Table::new("Share of the first flow: 50 % is equal")
+        .text("flow", "flow")
+        .text("beside", "beside")
+        .number("share_median_percent", "median", "%", 1)
+        .number("share_low_percent", "lowest", "%", 1)
+        .number("share_high_percent", "highest", "%", 1);
+    let mut all = Table::new("Every trial")
+        .text("flow", "flow")
+        .text("beside", "beside")
+        .number("rate_mbps", "rate", "Mbit/s", 1)
+        .number("rtt_ms", "RTT", "ms", 1)
+        .number("buffer_bdp", "buffer", "BDP", 2)
+        .number("share_percent", "share", "%", 1)
+        .number("goodput_mbps", "both", "Mbit/s", 2);
+    let mut series = Vec::new();
+    let mut medians = Vec::new();
+    for ((one, other, colour), (cells, results)) in
+        PAIRS.iter().zip(cells.chunks(trials.len()).zip(results.chunks(trials.len())))
+    {
+        let shares = || results.iter().map(|(share, _)| share * 100.0);
+        let middle = median(shares());
+        medians.push(middle);
+        summary.row([
+            one.label.into(),
+            other.label.into(),
+            middle.into(),
+            shares().reduce(f64::min).into(),
+            shares().reduce(f64::max).into(),
+        ]);
+        for ((_, trial), (share, both)) in cells.iter().zip(results) {
+            all.row([
+                one.label.into(),
+                other.label.into(),
+                trial.rate_mbps.into(),
+                (trial.rtt.as_secs_f64() * 1e3).into(),
+                trial.buffer_bdp.into(),
+                (share * 100.0).into(),
+                (*both).into(),
+            ]);
+        }
+        let points = cells.iter().zip(shares()).map(|((_, trial), y)| (trial.buffer_bdp, y));
+        let label = format!("{} beside {}", one.label, other.label);
+        series.push(Series::measured(label, *colour, points.collect()));
+    }
+    let plots = vec![
+        Plot::new(
+            "Share of the first flow by the size of the buffer",
+            Axis::linear("buffer, BDP"),
+            Axis::linear("share, %"),
+            Chart::Scatter { series: series.clone() },
+        ),
+        Plot::new(
+            "How often the first flow gets less than a share",
+            Axis::linear("share, %"),
+            Axis::linear("trials with a smaller share, %"),
+            Chart::Lines { series: series.iter().map(distribution).collect() },
+        )
+        .mark(50.0, "equal"),
+    ];
+    let shown =
+        |value: Option<f64>| value.map_or("none".into(), |value| format!("{value:.0} %"));
+    let near = |one: Option<f64>, other: Option<f64>| {
+        one.zip(other).is_some_and(|(one, other)| (one - other).abs() < 15.0)
+    };
+    let checks = vec![
+        Check::paper(
+            "TACK's share beside CUBIC",
+            shown(medians[0]),
+            format!("similar to BBR's (quiche BBR2 here: {})", shown(medians[2])),
+            near(medians[0], medians[2]),
+        ),
+        Check::paper(
+            "TACK's share beside BBR",
+            shown(medians[1]),
+            "about half",
+            near(medians[1], Some(50.0)),
+        ),
+    ];
+    Ok(Findings {
+        parameters: json!({
+            "rate_mbps": [rate_mbps.0, rate_mbps.1],
+            "rtt_ms": [RTT_MS.0, RTT_MS.1],
+            "buffer_bdp": [BUFFER_BDP.0, BUFFER_BDP.1],
+            "distribution": "logarithmically even",
+            "trials": trials.len(),
+            "duration_s": duration.as_secs_f64(),
+            "warm_up_s": warm_up.as_secs_f64(),
+        }),
+        seeds: vec![context.seed()],
+        tables: vec![summary, all],
+        plots,
+        checks,
+        notes: vec![
+            "All pairs meet on the same links. A pipe's queue is 64 KiB at least only where none \
+             is given: here it may be a few packets."
+                .to_owned(),
+        ],
+    })
+}
+
+fn draw(seed: u64, trials: usize, rate_mbps: (f64, f64)) -> Vec<Trial> {
+    let mut random = Pcg64Mcg::seed_from_u64(seed);
+    let mut within = |(low, high): (f64, f64)| low * (high / low).powf(random.random::<f64>());
+    let seeds = seed..;
+    seeds
+        .take(trials)
+        .map(|seed| Trial {
+            rate_mbps: within(rate_mbps),
+            rtt: Duration::from_secs_f64(within(RTT_MS) / 1e3),
+            buffer_bdp: within(BUFFER_BDP),
+            seed,
+        })
+        .collect()
+}
+
+/// The cumulated distribution of the y values, in percent of the points.
+fn distribution(cloud: &Series) -> Series {
+    let mut values: Vec<_> = cloud.points.iter().map(|(_, y)| *y).collect();
+    values.sort_by(f64::total_cmp);
+    let count = values.len() as f64;
+    let points =
+        values.into_iter().zip(1_u32..).map(|(x, n)| (x, 100.0 * f64::from(n) / count));
+    Series { points: points.collect(), ..cloud.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_seed_draws_the_same_links_within_their_limits() {
+        let trials = draw(3, 50, (5.0, 40.0));
+        assert_eq!(trials, draw(3, 50, (5.0, 40.0)));
+        assert_ne!(trials, draw(4, 50, (5.0, 40.0)));
+        for trial in trials {
+            assert!((5.0..=40.0).contains(&trial.rate_mbps));
+            assert!((0.01..=0.1).contains(&trial.rtt.as_secs_f64()));
+            assert!((0.5..=4.0).contains(&trial.buffer_bdp));
+        }
+    }
+
+    #[test]
+    fn a_distribution_ends_at_all_points() {
+        let cloud = Series::measured("s", Colour::Blue, vec![(1.0, 60.0), (2.0, 40.0)]);
+        assert_eq!(distribution(&cloud).points, [(40.0, 50.0), (60.0, 100.0)]);
+    }
+}

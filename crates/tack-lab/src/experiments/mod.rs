@@ -1,0 +1,149 @@
+//! The experiments: the paper's figures again with real QUIC stacks, and checks of the
+//! emulation that they run on.
+
+mod bandwidth_step;
+mod busy_room;
+mod calibration;
+mod contender;
+mod context;
+mod convergence;
+mod fig12;
+mod fig13;
+mod fig14a;
+mod fig14b;
+mod fig18;
+mod fig3;
+mod fig6;
+mod fig7;
+mod friendliness;
+mod links;
+mod progress;
+mod rtt_fairness;
+mod statistics;
+mod summary;
+mod traffic_change;
+
+pub use contender::Contender;
+pub use context::Context;
+pub use progress::Progress;
+pub use statistics::{converged_after, jain, median};
+
+use serde_json::{Map, Value};
+
+use crate::report::{Check, Outcome, Plot, Table};
+use crate::sim;
+use crate::versions::Versions;
+
+/// An experiment, and where in the paper it comes from.
+#[derive(Clone, Copy, Debug)]
+pub struct Experiment {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// A title for people.
+    pub title: &'static str,
+    /// What is asked.
+    pub question: &'static str,
+    /// Figure or section of the paper, and what it reports.
+    pub paper: &'static str,
+    measure: fn(&Context) -> Result<Findings, Error>,
+}
+
+/// What an experiment hands back.
+#[derive(Debug, Default)]
+struct Findings {
+    /// A JSON object.
+    parameters: Value,
+    seeds: Vec<u64>,
+    tables: Vec<Table>,
+    plots: Vec<Plot>,
+    checks: Vec<Check>,
+    notes: Vec<String>,
+}
+
+/// Why an experiment has no result.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A run of QUIC stacks failed.
+    #[error("{cell}: {source}")]
+    Simulation {
+        /// Which run.
+        cell: String,
+        /// Why.
+        source: Box<sim::Error>,
+    },
+    /// A run of the medium failed.
+    #[error("{0}")]
+    Medium(#[from] tack_link::ParameterError),
+    /// A link could not be described.
+    #[error("{0}")]
+    Link(#[from] tack_link::SpecError),
+}
+
+/// All experiments, in the order in which they are run and reported.
+pub const ALL: [Experiment; 15] = [
+    calibration::EXPERIMENT,
+    fig3::EXPERIMENT,
+    fig6::EXPERIMENT,
+    fig7::EXPERIMENT,
+    fig12::EXPERIMENT,
+    fig13::EXPERIMENT,
+    fig14a::EXPERIMENT,
+    fig14b::EXPERIMENT,
+    busy_room::EXPERIMENT,
+    fig18::EXPERIMENT,
+    bandwidth_step::EXPERIMENT,
+    convergence::EXPERIMENT,
+    rtt_fairness::EXPERIMENT,
+    friendliness::EXPERIMENT,
+    traffic_change::EXPERIMENT,
+];
+
+impl Experiment {
+    /// The experiment of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        ALL.into_iter().find(|experiment| experiment.name == name)
+    }
+
+    /// Runs it.
+    pub fn run(&self, context: &Context) -> Result<Outcome, Error> {
+        let findings = (self.measure)(context)?;
+        let quick = if context.quick() { " --quick" } else { "" };
+        let seed = match context.seed() {
+            Context::DEFAULT_SEED => String::new(),
+            seed => format!(" --seed {seed}"),
+        };
+        let parameters = match findings.parameters {
+            Value::Object(parameters) => parameters,
+            _ => Map::new(),
+        };
+        Ok(Outcome {
+            name: self.name.to_owned(),
+            title: self.title.to_owned(),
+            question: self.question.to_owned(),
+            paper: self.paper.to_owned(),
+            quick: context.quick(),
+            command: format!("tack-lab run {}{quick}{seed}", self.name),
+            parameters,
+            versions: Versions::of_this_build(),
+            seeds: findings.seeds,
+            tables: findings.tables,
+            plots: findings.plots,
+            checks: findings.checks,
+            notes: findings.notes,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_belongs_to_one_experiment() {
+        for experiment in ALL {
+            let same = ALL.iter().filter(|other| other.name == experiment.name).count();
+            assert_eq!(same, 1, "{}", experiment.name);
+            assert_eq!(Experiment::named(experiment.name).unwrap().title, experiment.title);
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Appendix C: two flows whose paths differ in length.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tack_link::PathSpec;
+
+use super::links::pipe;
+use super::statistics::{jain, median};
+use super::summary::median_flow;
+use super::{Contender, Context, Error, Experiment, Findings};
+use crate::report::{Axis, BarSeries, Chart, Check, Colour, Plot, Table};
+use crate::sim::Scenario;
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "rtt-fairness",
+    title: "Two flows with different round-trip times",
+    question: "How do two flows of one kind share a bottleneck when one path is twice as long?",
+    paper: "Appendix C: RTT fairness of TACK is similar to that of legacy BBR.",
+    measure,
+};
+
+const RTTS_MS: [u64; 2] = [30, 60];
+const RATE_MBPS: f64 = 40.0;
+const BUFFER_BDP: f64 = 2.0;
+const STACKS: [Contender; 5] = [
+    Contender::TACK,
+    Contender::EVERY_SECOND,
+    Contender::QUICHE_BBR,
+    Contender::QUICHE_CUBIC,
+    Contender::QUINN,
+];
+
+fn measure(context: &Context) -> Result<Findings, Error> {
+    let seeds = context.seeds(5, 2);
+    let duration = Duration::from_secs(context.pick(120, 40));
+    let warm_up = Duration::from_secs(10);
+    let runs = context.simulate(&STACKS, &seeds, |stack, seed| {
+        let flow = |rtt_ms| stack.flow(PathSpec::with_rtt(Duration::from_millis(rtt_ms)));
+        let scenario = Scenario {
+            link: pipe(RATE_MBPS, BUFFER_BDP)?,
+            flows: RTTS_MS.map(flow).to_vec(),
+            duration,
+            warm_up,
+            bin: duration,
+            seed,
+        };
+        Ok((stack.label.to_owned(), scenario))
+    })?;
+
+    let mut table = Table::new("Two flows of one kind, 30 and 60 ms")
+        .text("stack", "stack")
+        .number("short_mbps", "30 ms", "Mbit/s", 2)
+        .number("long_mbps", "60 ms", "Mbit/s", 2)
+        .number("long_over_short", "60 ms / 30 ms", "", 2)
+        .number("jain", "Jain", "", 3)
+        .number("queue_p95_ms", "queue p95", "ms", 1)
+        .number("lost", "lost", "", 0);
+    let mut bars = [Vec::new(), Vec::new()];
+    let mut ratios = Vec::new();
+    for (stack, runs) in STACKS.iter().zip(&runs) {
+        let (short, long) = (median_flow(runs, 0), median_flow(runs, 1));
+        let goodputs = [short.goodput_mbps, long.goodput_mbps];
+        let ratio = median(
+            runs.iter().map(|run| run.flows[1].goodput_mbps / run.flows[0].goodput_mbps),
+        );
+        ratios.push(ratio);
+        bars[0].push(Some(goodputs[0]));
+        bars[1].push(Some(goodputs[1]));
+        table.row([
+            stack.label.into(),
+            goodputs[0].into(),
+            goodputs[1].into(),
+            ratio.into(),
+            jain(&goodputs).into(),
+            short.queue_p95_ms.into(),
+            (short.lost + long.lost).into(),
+        ]);
+    }
+    let [short, long] = bars;
+    let plot = Plot::new(
+        "Goodput of two flows on 40 Mbit/s",
+        Axis::linear(""),
+        Axis::linear("goodput, Mbit/s"),
+        Chart::Bars {
+            groups: STACKS.map(|stack| stack.label.to_owned()).to_vec(),
+            series: vec![
+                BarSeries::measured("30 ms", Colour::Blue, short),
+                BarSeries::measured("60 ms", Colour::Orange, long),
+            ],
+        },
+    );
+    let shown = |value: Option<f64>| value.map_or("none".into(), |value| format!("{value:.2}"));
+    // How far a ratio is from equal shares, whoever has the larger one.
+    let unfairness = |ratio: Option<f64>| ratio.map_or(f64::INFINITY, |ratio| ratio.ln().abs());
+    let checks = vec![Check::paper(
+        "TACK: goodput at 60 ms over that at 30 ms",
+        shown(ratios[0]),
+        format!("similar to legacy BBR (quiche BBR2 here: {})", shown(ratios[2])),
+        unfairness(ratios[0]) <= unfairness(ratios[2]) + 0.25,
+    )];
+    Ok(Findings {
+        parameters: json!({
+            "rate_mbps": RATE_MBPS,
+            "rtt_ms": RTTS_MS,
+            "buffer_bdp": BUFFER_BDP,
+            "buffer_bdp_of_ms": RTTS_MS[1],
+            "duration_s": duration.as_secs_f64(),
+            "warm_up_s": warm_up.as_secs_f64(),
+        }),
+        seeds,
+        tables: vec![table],
+        plots: vec![plot],
+        checks,
+        notes: vec![
+            "BBR favours the longer path where the buffer is deep, CUBIC the shorter one."
+                .to_owned(),
+        ],
+    })
+}

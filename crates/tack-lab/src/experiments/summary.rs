@@ -1,0 +1,82 @@
+//! Flows of many seeds in one row.
+
+use serde_json::Value;
+
+use crate::report::Table;
+use crate::sim::{FlowReport, ScenarioReport};
+
+/// Medians over the seeds of the flow at `index`.
+pub(super) fn median_flow(reports: &[ScenarioReport], index: usize) -> FlowReport {
+    let flows: Vec<_> =
+        reports.iter().filter_map(|report| report.flows.get(index).cloned()).collect();
+    FlowReport::median(&flows)
+}
+
+/// Packets with acknowledgements alone, each second.
+pub(super) fn acks_hz(flow: &FlowReport) -> f64 {
+    flow.ack_packets as f64 / flow.seconds
+}
+
+/// Packets with acknowledgements alone for each hundred data packets.
+pub(super) fn acks_per_100(flow: &FlowReport) -> f64 {
+    100.0 * flow.ack_packets as f64 / flow.data_packets.max(1) as f64
+}
+
+/// How much more one value is than another, in percent.
+pub(super) fn gain_percent(value: f64, over: f64) -> f64 {
+    (value / over - 1.0) * 100.0
+}
+
+/// Adds the columns that every comparison of stacks has.
+pub(super) fn columns(table: Table) -> Table {
+    table
+        .number("goodput_mbps", "goodput", "Mbit/s", 2)
+        .number("acks_hz", "ACKs", "1/s", 0)
+        .number("acks_per_100_data", "ACKs per 100 data", "", 2)
+        .number("lost", "lost", "", 0)
+        .number("retransmitted", "sent again", "", 0)
+        .number("spurious", "needlessly", "", 0)
+        .number("owd_p95_ms", "one-way p95", "ms", 1)
+        .number("queue_p95_ms", "queue p95", "ms", 1)
+}
+
+/// The values of [`columns`] behind some others.
+pub(super) fn row(front: impl IntoIterator<Item = Value>, flow: &FlowReport) -> Vec<Value> {
+    let values: [Value; 8] = [
+        flow.goodput_mbps.into(),
+        acks_hz(flow).into(),
+        acks_per_100(flow).into(),
+        flow.lost.into(),
+        flow.retransmitted.into(),
+        flow.spurious.into(),
+        flow.owd_p95_ms.into(),
+        flow.queue_p95_ms.into(),
+    ];
+    front.into_iter().chain(values).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn acknowledgements_are_counted_by_time_and_by_data() {
+        let flow = FlowReport {
+            seconds: 10.0,
+            data_packets: 1000,
+            ack_packets: 500,
+            ..FlowReport::default()
+        };
+        let report = ScenarioReport { flows: vec![flow] };
+        let flow = median_flow(&[report], 0);
+        assert!((acks_hz(&flow) - 50.0).abs() < 1e-9);
+        assert!((acks_per_100(&flow) - 50.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_row_has_a_value_for_each_column() {
+        let mut table = columns(Table::new("t").text("stack", "stack"));
+        table.row(row(["TACK".into()], &FlowReport::default()));
+        assert_eq!(table.rows.len(), 1);
+    }
+}

@@ -1,0 +1,16 @@
+//! The laboratory: experiments with acknowledgements on emulated links.
+//!
+//! `docs/lab.md` of the repository is about its use and its methods.
+
+#![forbid(unsafe_code)]
+
+pub mod cli;
+mod commands;
+pub mod experiments;
+mod output;
+mod pool;
+pub mod report;
+pub mod sim;
+mod versions;
+
+pub use versions::Versions;

@@ -1,0 +1,182 @@
+//! What is held against what.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+
+use serde::{Deserialize, Serialize};
+
+/// A number that an experiment found, and what it should be.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Check {
+    /// What a miss means.
+    pub kind: Kind,
+    /// What was looked at.
+    pub what: String,
+    /// What was found, with its unit.
+    pub seen: String,
+    /// What it should be, or what the paper reports.
+    pub expected: String,
+    /// The number behind `seen`, where it is one number.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub value: Option<f64>,
+    /// Smallest accepted value.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub low: Option<f64>,
+    /// Largest accepted value.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub high: Option<f64>,
+    /// Whether it is as expected.
+    pub passed: bool,
+}
+
+/// What a check is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// The emulation itself against the standard, theory and reference simulations. A miss
+    /// makes the run fail: nothing measured on a wrong medium means anything.
+    Model,
+    /// The stack against the paper. A miss is a finding, not a failure.
+    Paper,
+}
+
+impl Check {
+    /// A property of the emulation, which has to lie in a range.
+    pub fn model(
+        what: impl Into<String>,
+        value: f64,
+        unit: &str,
+        range: RangeInclusive<f64>,
+    ) -> Self {
+        let (low, high) = (*range.start(), *range.end());
+        Self {
+            kind: Kind::Model,
+            what: what.into(),
+            seen: with_unit(value, unit),
+            expected: format!("{} to {}", short(low), with_unit(high, unit)),
+            value: Some(value),
+            low: Some(low),
+            high: Some(high),
+            passed: range.contains(&value),
+        }
+    }
+
+    /// A property of the emulation that should be within `percent` of a known value.
+    pub fn model_near(
+        what: impl Into<String>,
+        value: f64,
+        unit: &str,
+        known: f64,
+        percent: f64,
+    ) -> Self {
+        let slack = known.abs() * percent / 100.0;
+        Self {
+            expected: format!("{} ± {percent} %", with_unit(known, unit)),
+            ..Self::model(what, value, unit, known - slack..=known + slack)
+        }
+    }
+
+    /// What the paper says beside what we see.
+    pub fn paper(
+        what: impl Into<String>,
+        seen: impl Into<String>,
+        paper: impl Into<String>,
+        agrees: bool,
+    ) -> Self {
+        Self {
+            kind: Kind::Paper,
+            what: what.into(),
+            seen: seen.into(),
+            expected: paper.into(),
+            value: None,
+            low: None,
+            high: None,
+            passed: agrees,
+        }
+    }
+
+    /// Whether this alone makes the run fail.
+    pub fn fails_the_run(&self) -> bool {
+        self.kind == Kind::Model && !self.passed
+    }
+
+    /// How the result is called, as a word.
+    pub fn verdict(&self) -> &'static str {
+        match (self.kind, self.passed) {
+            (Kind::Model, true) => "pass",
+            (Kind::Model, false) => "FAIL",
+            (Kind::Paper, true) => "agrees",
+            (Kind::Paper, false) => "differs",
+        }
+    }
+}
+
+impl fmt::Display for Check {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let source = match self.kind {
+            Kind::Model => "expected",
+            Kind::Paper => "paper says",
+        };
+        write!(
+            f,
+            "{:<7}  {}: {}; {source} {}",
+            self.verdict(),
+            self.what,
+            self.seen,
+            self.expected
+        )
+    }
+}
+
+/// A number with as many digits as one wants to read, and its unit.
+pub fn with_unit(value: f64, unit: &str) -> String {
+    if unit.is_empty() { short(value) } else { format!("{} {unit}", short(value)) }
+}
+
+/// A number with three significant digits at least.
+pub fn short(value: f64) -> String {
+    let decimals = match value.abs() {
+        size if size >= 100.0 || size == 0.0 => 0,
+        size if size >= 10.0 => 1,
+        size if size >= 1.0 => 2,
+        _ => 3,
+    };
+    format!("{value:.decimals$}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_outside_the_range_fails_a_model_check() {
+        let check = Check::model("goodput", 7.2, "Mbit/s", 6.7..=7.1);
+        assert!(check.fails_the_run());
+        assert_eq!(check.expected, "6.70 to 7.10 Mbit/s");
+    }
+
+    #[test]
+    fn a_value_within_the_percentage_passes() {
+        assert!(Check::model_near("goodput", 205.3, "Mbit/s", 211.6, 3.0).passed);
+        assert!(!Check::model_near("goodput", 205.2, "Mbit/s", 211.6, 3.0).passed);
+    }
+
+    #[test]
+    fn not_a_number_fails_a_model_check() {
+        assert!(Check::model("goodput", f64::NAN, "Mbit/s", 0.0..=1e9).fails_the_run());
+    }
+
+    #[test]
+    fn a_difference_from_the_paper_does_not_fail_the_run() {
+        let check = Check::paper("gain", "14 %", "28 %", false);
+        assert!(!check.fails_the_run());
+        assert_eq!(check.verdict(), "differs");
+    }
+
+    #[test]
+    fn numbers_keep_three_significant_digits() {
+        let shown: Vec<_> =
+            [1234.5, 211.64, 25.12, 6.938, 0.057].into_iter().map(short).collect();
+        assert_eq!(shown, ["1234", "212", "25.1", "6.94", "0.057"]);
+    }
+}

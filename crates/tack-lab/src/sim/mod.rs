@@ -1,0 +1,24 @@
+//! Real QUIC stacks over emulated links, in virtual time.
+//!
+//! A [`Scenario`] runs on one thread, whose clock is virtual: the stacks believe that a minute
+//! has passed when the events of a minute have been worked off. The same scenario gives the same
+//! packets at the same times, whatever the machine does meanwhile: link, connection ids and the
+//! stacks' decisions draw from its seed. What is measured is read off the wire, with the keys of
+//! the connection, in the same way for every stack.
+
+mod content;
+mod error;
+mod identity;
+mod peer;
+mod probe;
+mod quiche;
+mod quinn;
+mod report;
+mod run;
+mod scenario;
+mod trace;
+
+pub use error::Error;
+pub use report::{Bin, FlowReport, ScenarioReport};
+pub use run::{run, run_traced};
+pub use scenario::{Acks, Congestion, Flow, Load, Scenario, Stack};

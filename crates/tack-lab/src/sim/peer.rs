@@ -1,0 +1,59 @@
+//! One end of a connection, whichever stack it is.
+
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::time::{Duration, Instant};
+
+use super::content::Content;
+
+/// Where clients are, for their servers.
+pub const CLIENT: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 4001));
+/// Where servers are, for their clients.
+pub const SERVER: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 4002));
+
+/// The application protocol of the lab.
+pub const ALPN: &[u8] = b"tack-lab";
+
+/// Limits of flow control, bytes: more than any path of the lab holds.
+pub const WINDOW: u32 = 64 << 20;
+
+/// Timeout of idle connections: longer than any outage of the lab.
+pub const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// A connection's end, driven from outside.
+///
+/// The client opens one bidirectional stream and asks for data; the server sends it there.
+pub trait Peer {
+    /// A datagram has arrived.
+    fn receive(&mut self, datagram: &mut [u8]);
+
+    /// Puts the next datagram into `out`; returns when it is to leave.
+    fn transmit(&mut self, out: &mut Vec<u8>) -> Option<Instant>;
+
+    /// When [`on_timeout`](Self::on_timeout) wants to be called.
+    fn timeout(&mut self) -> Option<Instant>;
+
+    /// Time has come.
+    fn on_timeout(&mut self);
+
+    /// Server: writes what the stack takes of the first `available` bytes of the content, and
+    /// ends the stream behind them if that is all (`last`).
+    fn supply(&mut self, content: &Content, available: u64, last: bool);
+
+    /// Client: reads all there is. `Err` with the offset of what does not match.
+    fn consume(&mut self, content: &Content) -> Result<Consumed, u64>;
+
+    /// What the sender takes for the smallest round-trip time.
+    fn min_rtt(&self) -> Option<Duration>;
+
+    /// Why the connection is over, if it is.
+    fn closed(&self) -> Option<String>;
+}
+
+/// What a client has read so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Consumed {
+    /// Bytes.
+    pub bytes: u64,
+    /// The end of the stream was among them.
+    pub finished: bool,
+}

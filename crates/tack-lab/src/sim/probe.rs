@@ -1,0 +1,227 @@
+//! What a flow did, seen from the wire.
+
+use hdrhistogram::Histogram;
+use tack_link::{Direction, Packet, Time};
+use tack_tap::{self as tap, KeyLog, RangeSet, StreamData, Tap, TapCounters};
+
+use super::{Bin, FlowReport};
+
+/// Significant digits of percentiles.
+const DIGITS: u8 = 3;
+
+/// Length of the headers around a UDP payload: IPv4 and UDP.
+pub const HEADERS: usize = 28;
+
+/// Watches one flow at both ends of the link.
+pub struct Probe {
+    /// Nothing before this counts.
+    from: Time,
+    to: Time,
+    bin: u64,
+    /// As the endpoints sent it.
+    sent: Tap,
+    /// As it arrived.
+    arrived: Tap,
+    received: RangeSet,
+    /// The tap's counts when the measurement began.
+    before: Option<TapCounters>,
+    counts: Counts,
+    one_way_delay: Histogram<u64>,
+    blocked: Histogram<u64>,
+    blocked_since: Time,
+    bins: Vec<BinCounts>,
+}
+
+#[derive(Default)]
+struct Counts {
+    new_bytes: u64,
+    delivered_ip_bytes: u64,
+    data_sent: u64,
+    data_arrived: u64,
+    retransmitted: u64,
+    spurious: u64,
+}
+
+#[derive(Clone, Copy, Default)]
+struct BinCounts {
+    new_bytes: u64,
+    ack_packets: u64,
+    delay_ns: u64,
+    delays: u64,
+    min_rtt_ms: Option<f64>,
+}
+
+impl Probe {
+    /// Measures from one moment to another; the timeline has bins of `bin` nanoseconds from the
+    /// start of the run.
+    pub fn new(key_log: &KeyLog, from: Time, to: Time, bin: u64) -> Self {
+        let bins = to.as_nanos().div_ceil(bin.max(1)) as usize;
+        Self {
+            from,
+            to,
+            bin: bin.max(1),
+            sent: Tap::new(key_log.clone()),
+            arrived: Tap::new(key_log.clone()),
+            received: RangeSet::default(),
+            before: None,
+            counts: Counts::default(),
+            one_way_delay: histogram(),
+            blocked: histogram(),
+            blocked_since: from,
+            bins: vec![BinCounts::default(); bins],
+        }
+    }
+
+    /// A datagram is put on the link.
+    pub fn on_sent(&mut self, direction: Direction, datagram: &[u8], now: Time) {
+        let counts = now >= self.from;
+        if counts && self.before.is_none() {
+            self.before = Some(*self.sent.counters(tap::Direction::ToServer));
+        }
+        match direction {
+            Direction::Forward => {
+                let (mut len, mut again, mut needless) = (0, 0, 0);
+                let received = &self.received;
+                self.sent.inspect(tap::Direction::ToClient, datagram, |data: StreamData| {
+                    len += data.range.end - data.range.start;
+                    again += data.retransmitted;
+                    needless += received.overlap(data.range);
+                });
+                if counts && len > 0 {
+                    self.counts.data_sent += 1;
+                    self.counts.retransmitted += u64::from(again == len);
+                    self.counts.spurious += u64::from(needless == len);
+                }
+            }
+            Direction::Reverse => {
+                let packets = self.sent.counters(tap::Direction::ToServer).ack_packets;
+                self.sent.datagram(tap::Direction::ToServer, datagram);
+                let more = self.sent.counters(tap::Direction::ToServer).ack_packets - packets;
+                if let Some(bin) = self.bin_at(now) {
+                    bin.ack_packets += more;
+                }
+            }
+        }
+    }
+
+    /// A packet came out of the link.
+    pub fn on_arrival(&mut self, direction: Direction, packet: &Packet, now: Time) {
+        if direction == Direction::Reverse {
+            // Only to follow the connection ids.
+            self.arrived.datagram(tap::Direction::ToServer, &packet.bytes);
+            return;
+        }
+        self.note_blocked(now);
+        let (mut data, mut new) = (false, 0);
+        let received = &mut self.received;
+        self.arrived.inspect(tap::Direction::ToClient, &packet.bytes, |part: StreamData| {
+            let len = part.range.end - part.range.start;
+            data |= len > 0;
+            new += len - received.insert(part.range);
+        });
+        if !data {
+            return;
+        }
+        let delay = now.since(packet.sent).as_nanos() as u64;
+        if now >= self.from {
+            self.counts.new_bytes += new;
+            self.counts.data_arrived += 1;
+            self.counts.delivered_ip_bytes += u64::from(packet.size);
+            record(&mut self.one_way_delay, delay, 1);
+        }
+        if let Some(bin) = self.bin_at(now) {
+            bin.new_bytes += new;
+            bin.delay_ns += delay;
+            bin.delays += 1;
+        }
+    }
+
+    /// Bytes that wait behind a gap, for as long as they have done so.
+    fn note_blocked(&mut self, now: Time) {
+        let micros = now.since(self.blocked_since).as_micros() as u64;
+        if now >= self.from && micros > 0 {
+            let blocked = self.received.len() - self.received.contiguous();
+            record(&mut self.blocked, blocked, micros);
+            self.blocked_since = now;
+        }
+    }
+
+    /// Notes the sender's estimate.
+    pub fn on_min_rtt(&mut self, min_rtt_ms: f64, now: Time) {
+        if let Some(bin) = self.bin_at(now) {
+            bin.min_rtt_ms = Some(min_rtt_ms);
+        }
+    }
+
+    fn bin_at(&mut self, now: Time) -> Option<&mut BinCounts> {
+        self.bins.get_mut((now.as_nanos() / self.bin) as usize)
+    }
+
+    /// What was seen until `now`, on a link that can carry `capacity_bps`.
+    pub fn report(mut self, now: Time, capacity_bps: f64) -> FlowReport {
+        let now = now.min(self.to);
+        self.note_blocked(now);
+        let seconds = now.since(self.from).as_secs_f64();
+        let over = |bytes: u64| if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 };
+        let acks = self.sent.counters(tap::Direction::ToServer);
+        let before = self.before.unwrap_or(*acks);
+        let ack_packets = acks.ack_packets - before.ack_packets;
+        let ms = |histogram: &Histogram<u64>, nanos: u64| {
+            (!histogram.is_empty()).then_some(nanos as f64 / 1e6)
+        };
+        let p95 = self.one_way_delay.value_at_quantile(0.95);
+        let least = self.one_way_delay.min();
+        FlowReport {
+            goodput_mbps: over(self.counts.new_bytes) / 1e6,
+            utilisation: over(self.counts.delivered_ip_bytes) / capacity_bps,
+            seconds,
+            data_packets: self.counts.data_sent,
+            ack_packets,
+            ack_bytes: acks.ack_path_bytes - before.ack_path_bytes
+                + ack_packets * HEADERS as u64,
+            iacks: acks.iacks - before.iacks,
+            retransmitted: self.counts.retransmitted,
+            spurious: self.counts.spurious,
+            lost: self.counts.data_sent.saturating_sub(self.counts.data_arrived),
+            min_rtt_ms: None,
+            owd_p95_ms: ms(&self.one_way_delay, p95),
+            queue_p95_ms: ms(&self.one_way_delay, p95 - least.min(p95)),
+            hol_blocked_bytes_p95: (!self.blocked.is_empty())
+                .then(|| self.blocked.value_at_quantile(0.95))
+                // The histogram has no zero.
+                .map(|bytes| if bytes <= 1 { 0.0 } else { bytes as f64 }),
+            completion_ms: None,
+            timeline: self.timeline(now),
+        }
+    }
+
+    fn timeline(&self, end: Time) -> Vec<Bin> {
+        let starts = (0..).map(|index| index * self.bin);
+        let until_end = starts.zip(&self.bins).take_while(|(start, _)| *start < end.as_nanos());
+        let bin = |(start, counts): (u64, &BinCounts)| {
+            let width = self.bin.min(end.as_nanos() - start) as f64 / 1e9;
+            Bin {
+                at: start as f64 / 1e9,
+                goodput_mbps: counts.new_bytes as f64 * 8.0 / 1e6 / width,
+                ack_packets: counts.ack_packets,
+                owd_ms: (counts.delays > 0)
+                    .then(|| counts.delay_ns as f64 / counts.delays as f64 / 1e6),
+                min_rtt_ms: counts.min_rtt_ms,
+            }
+        };
+        until_end.map(bin).collect()
+    }
+}
+
+fn record(histogram: &mut Histogram<u64>, value: u64, times: u64) {
+    // It grows as needed, up to any u64; zero it does not take.
+    let _ = histogram.record_n(value.max(1), times);
+}
+
+fn histogram() -> Histogram<u64> {
+    const { assert!(DIGITS <= 5, "more digits are refused") };
+    // Cannot fail with a valid number of digits.
+    let mut histogram = Histogram::new(DIGITS).unwrap_or_else(|_| unreachable!());
+    histogram.auto(true);
+    histogram
+}

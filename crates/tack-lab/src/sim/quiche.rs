@@ -1,0 +1,328 @@
+//! quiche as a peer, with our layer and without.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use boring::ssl::{SslContextBuilder, SslMethod};
+use quiche::{CongestionControlAlgorithm, ConnectionId, RecvInfo, SendInfo};
+use tack_tap::KeyLog;
+use tacklib::{AckSchedule, Profile, TackConfig};
+
+use super::content::Content;
+use super::identity::Identity;
+use super::peer::{ALPN, CLIENT, Consumed, IDLE_TIMEOUT, Peer, SERVER, WINDOW};
+use super::{Acks, Congestion, Error, Flow, Stack};
+
+/// The client's first bidirectional stream.
+const STREAM: u64 = 0;
+
+/// The largest UDP payload that quiche may receive.
+const LARGEST_DATAGRAM: usize = 1500;
+
+/// What the server's application waits to write at once, bytes.
+const LEAST_WRITE: usize = 16 << 10;
+
+/// A client and a server.
+pub fn connect(
+    flow: &Flow,
+    ids: [[u8; 16]; 2],
+    key_log: &KeyLog,
+) -> Result<(Box<dyn Peer>, Box<dyn Peer>), Error> {
+    let [client_id, server_id] = &ids;
+    let (client_id, server_id) =
+        (ConnectionId::from_ref(client_id), ConnectionId::from_ref(server_id));
+    let name = Some("localhost");
+    if flow.stack == Stack::Tack {
+        let error = |error: quiche::Error| Error::setup("tacklib")(&error);
+        let config = |server| tack_config(flow, server);
+        let client = tacklib::connect(name, &client_id, CLIENT, SERVER, &mut config(false)?)
+            .map_err(error)?;
+        let server = tacklib::accept(&server_id, None, SERVER, CLIENT, &mut config(true)?)
+            .map_err(error)?;
+        Ok((client_of(client, key_log), server_of(server, key_log)))
+    } else {
+        let error = |error: quiche::Error| Error::setup("quiche")(&error);
+        let config = |server| plain_config(flow, server);
+        let client = quiche::connect(name, &client_id, CLIENT, SERVER, &mut config(false)?)
+            .map_err(error)?;
+        let server = quiche::accept(&server_id, None, SERVER, CLIENT, &mut config(true)?)
+            .map_err(error)?;
+        Ok((client_of(client, key_log), server_of(server, key_log)))
+    }
+}
+
+fn client_of<C: Connection + 'static>(connection: C, key_log: &KeyLog) -> Box<dyn Peer> {
+    End::new(connection, CLIENT, SERVER, key_log)
+}
+
+fn server_of<C: Connection + 'static>(connection: C, key_log: &KeyLog) -> Box<dyn Peer> {
+    End::new(connection, SERVER, CLIENT, key_log)
+}
+
+fn plain_config(flow: &Flow, server: bool) -> Result<quiche::Config, Error> {
+    let mut config = base_config(flow, server)?;
+    config.set_cc_algorithm(match flow.congestion {
+        Congestion::Bbr => CongestionControlAlgorithm::Bbr2Gcongestion,
+        Congestion::Cubic => CongestionControlAlgorithm::CUBIC,
+    });
+    match flow.acks {
+        Acks::Delayed => Ok(config),
+        _ => Err(Error::Scenario {
+            field: "--ack",
+            problem: "quiche has one way to acknowledge, its own: `delayed` for --stack plain"
+                .to_owned(),
+        }),
+    }
+}
+
+fn tack_config(flow: &Flow, server: bool) -> Result<tacklib::Config, Error> {
+    if flow.congestion != Congestion::Bbr {
+        return Err(Error::Scenario {
+            field: "--cc",
+            problem: "the TACK stack has one controller, `bbr`; `cubic` is for --stack plain \
+                      and --stack quinn"
+                .to_owned(),
+        });
+    }
+    let mut config = tacklib::Config::from_quiche(base_config(flow, server)?);
+    let profile = if flow.video { Profile::Video } else { Profile::Default };
+    config.set_tack(TackConfig {
+        schedule: match flow.acks {
+            Acks::Tack | Acks::TackPoor => AckSchedule::Tack,
+            Acks::Delayed => AckSchedule::Delayed,
+            Acks::Every(packets) => AckSchedule::EveryPackets(packets),
+            Acks::Periodic(interval) => AckSchedule::Periodic(interval),
+        },
+        reported_gaps: if flow.acks == Acks::TackPoor { Some(1) } else { None },
+        ..TackConfig::new(profile)
+    });
+    Ok(config)
+}
+
+/// What both kinds have in common.
+fn base_config(flow: &Flow, server: bool) -> Result<quiche::Config, Error> {
+    let setup = Error::setup("quiche");
+    let identity = Identity::get()?;
+    let mut tls = SslContextBuilder::new(SslMethod::tls()).map_err(|error| setup(&error))?;
+    if server {
+        tls.set_certificate(&identity.certificate).map_err(|error| setup(&error))?;
+        tls.set_private_key(&identity.key).map_err(|error| setup(&error))?;
+    }
+    let builder = quiche::Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, tls);
+    let mut config = builder.map_err(|error| setup(&error))?;
+    config.verify_peer(false);
+    config.set_application_protos(&[ALPN]).map_err(|error| setup(&error))?;
+    config.log_keys();
+    config.set_max_idle_timeout(IDLE_TIMEOUT.as_millis() as u64);
+    config.set_max_send_udp_payload_size(flow.udp_payload);
+    config.set_max_recv_udp_payload_size(LARGEST_DATAGRAM);
+    config.set_initial_max_data(WINDOW.into());
+    config.set_initial_max_stream_data_bidi_local(WINDOW.into());
+    config.set_initial_max_stream_data_bidi_remote(WINDOW.into());
+    config.set_max_connection_window(WINDOW.into());
+    config.set_max_stream_window(WINDOW.into());
+    config.set_initial_max_streams_bidi(1);
+    config.set_disable_active_migration(true);
+    Ok(config)
+}
+
+/// What [`End`] needs of a connection; ours and quiche's have the same methods.
+trait Connection: Sized {
+    fn plain(&self) -> &quiche::Connection;
+    fn recv(&mut self, datagram: &mut [u8], info: RecvInfo) -> quiche::Result<usize>;
+    fn send(&mut self, out: &mut [u8]) -> quiche::Result<(usize, SendInfo)>;
+    fn timeout_instant(&self) -> Option<Instant>;
+    fn on_timeout(&mut self);
+    fn stream_send(&mut self, bytes: &[u8], fin: bool) -> quiche::Result<usize>;
+    fn stream_recv(&mut self, out: &mut [u8]) -> quiche::Result<(usize, bool)>;
+    fn stream_capacity(&mut self) -> quiche::Result<usize>;
+    fn set_keylog(&mut self, key_log: KeyLog);
+    fn min_rtt(&self) -> Option<Duration>;
+}
+
+macro_rules! connection {
+    ($type:ty, $min_rtt:expr) => {
+        impl Connection for $type {
+            fn plain(&self) -> &quiche::Connection {
+                self
+            }
+
+            fn recv(&mut self, datagram: &mut [u8], info: RecvInfo) -> quiche::Result<usize> {
+                <$type>::recv(self, datagram, info)
+            }
+
+            fn send(&mut self, out: &mut [u8]) -> quiche::Result<(usize, SendInfo)> {
+                <$type>::send(self, out)
+            }
+
+            fn timeout_instant(&self) -> Option<Instant> {
+                <$type>::timeout_instant(self)
+            }
+
+            fn on_timeout(&mut self) {
+                <$type>::on_timeout(self);
+            }
+
+            fn stream_send(&mut self, bytes: &[u8], fin: bool) -> quiche::Result<usize> {
+                <$type>::stream_send(self, STREAM, bytes, fin)
+            }
+
+            fn stream_recv(&mut self, out: &mut [u8]) -> quiche::Result<(usize, bool)> {
+                <$type>::stream_recv(self, STREAM, out)
+            }
+
+            fn stream_capacity(&mut self) -> quiche::Result<usize> {
+                <$type>::stream_capacity(self, STREAM)
+            }
+
+            fn set_keylog(&mut self, key_log: KeyLog) {
+                <$type>::set_keylog(self, Box::new(key_log));
+            }
+
+            fn min_rtt(&self) -> Option<Duration> {
+                $min_rtt(self)
+            }
+        }
+    };
+}
+
+connection!(quiche::Connection, |connection: &quiche::Connection| connection
+    .path_stats()
+    .next()
+    .and_then(|path| path.min_rtt));
+connection!(tacklib::Connection, |connection: &tacklib::Connection| connection
+    .tack_stats()
+    .min_rtt);
+
+/// One end.
+struct End<C> {
+    connection: C,
+    info: RecvInfo,
+    is_server: bool,
+    /// Client: the request has been written. Server: the end of the stream has.
+    written: bool,
+    offset: u64,
+    consumed: Consumed,
+    buffer: Vec<u8>,
+}
+
+impl<C: Connection + 'static> End<C> {
+    fn new(
+        mut connection: C,
+        local: SocketAddr,
+        peer: SocketAddr,
+        key_log: &KeyLog,
+    ) -> Box<dyn Peer> {
+        connection.set_keylog(key_log.clone());
+        Box::new(Self {
+            connection,
+            info: RecvInfo { from: peer, to: local },
+            is_server: local == SERVER,
+            written: false,
+            offset: 0,
+            consumed: Consumed::default(),
+            buffer: vec![0; 1 << 16],
+        })
+    }
+
+    /// quiche makes a packet of what there is: an application that writes each byte that the
+    /// congestion window allows gets small packets. Ours waits until a few full packets fit, as
+    /// `stream_writable` is there for, but for no more than a quarter of the window.
+    fn least_write(&self) -> u64 {
+        let window = self.connection.plain().path_stats().next().map_or(0, |path| path.cwnd);
+        (window / 4).clamp(1, LEAST_WRITE) as u64
+    }
+
+    /// The client asks as soon as it can.
+    fn request(&mut self) {
+        if !self.is_server && !self.written && self.connection.plain().is_established() {
+            self.written = self.connection.stream_send(b"?", true).is_ok();
+        }
+    }
+}
+
+impl<C: Connection + 'static> Peer for End<C> {
+    fn receive(&mut self, datagram: &mut [u8]) {
+        // Errors close the connection, which is noticed; a damaged datagram is dropped.
+        let _ = self.connection.recv(datagram, self.info);
+        self.request();
+    }
+
+    fn transmit(&mut self, out: &mut Vec<u8>) -> Option<Instant> {
+        out.resize(LARGEST_DATAGRAM, 0);
+        let (len, info) = self.connection.send(out).ok()?;
+        out.truncate(len);
+        Some(info.at)
+    }
+
+    fn timeout(&mut self) -> Option<Instant> {
+        self.connection.timeout_instant()
+    }
+
+    fn on_timeout(&mut self) {
+        self.connection.on_timeout();
+    }
+
+    fn supply(&mut self, content: &Content, available: u64, last: bool) {
+        if !self.consumed.finished {
+            // The request comes first, with the end of the client's side.
+            let request = self.connection.stream_recv(&mut self.buffer);
+            self.consumed.finished = matches!(request, Ok((_, true)));
+            if !self.consumed.finished {
+                return;
+            }
+        }
+        while !self.written && (self.offset < available || last) {
+            // quiche queues a DATA_BLOCKED each time that it is given more than it takes.
+            let Ok(capacity) = self.connection.stream_capacity() else { return };
+            let left = available - self.offset;
+            if (capacity as u64) < left.min(self.least_write()) {
+                return;
+            }
+            let bytes = content.at(self.offset, left.min(capacity as u64));
+            let fin = last && bytes.len() as u64 == left;
+            let Ok(taken) = self.connection.stream_send(bytes, fin) else { return };
+            self.offset += taken as u64;
+            self.written = fin && taken == bytes.len();
+            if taken < bytes.len() {
+                return;
+            }
+        }
+    }
+
+    fn consume(&mut self, content: &Content) -> Result<Consumed, u64> {
+        while !self.consumed.finished
+            && let Ok((len, fin)) = self.connection.stream_recv(&mut self.buffer)
+        {
+            if !content.matches(self.consumed.bytes, &self.buffer[..len]) {
+                return Err(self.consumed.bytes);
+            }
+            self.consumed.bytes += len as u64;
+            self.consumed.finished = fin;
+        }
+        Ok(self.consumed)
+    }
+
+    fn min_rtt(&self) -> Option<Duration> {
+        self.connection.min_rtt()
+    }
+
+    fn closed(&self) -> Option<String> {
+        let connection = self.connection.plain();
+        if !connection.is_closed() && !connection.is_draining() {
+            return None;
+        }
+        let error = connection.local_error().or_else(|| connection.peer_error());
+        Some(match error {
+            Some(error) => {
+                format!(
+                    "error {:#x} {}",
+                    error.error_code,
+                    String::from_utf8_lossy(&error.reason)
+                )
+            }
+            None if connection.is_timed_out() => "idle timeout".to_owned(),
+            None => "no reason given".to_owned(),
+        })
+    }
+}

@@ -1,0 +1,125 @@
+//! What was seen.
+
+use serde::Serialize;
+
+/// Result of a [`Scenario`](super::Scenario).
+#[derive(Clone, Debug, Serialize)]
+pub struct ScenarioReport {
+    /// In the order of the scenario's flows.
+    pub flows: Vec<FlowReport>,
+}
+
+/// What one flow did. Counts are of packets put on the link, unless said otherwise; all of them
+/// are taken from the wire, with the keys of the connection, in the same way for every stack.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct FlowReport {
+    /// Stream data that arrived for the first time, in megabits per second of the measured time.
+    pub goodput_mbps: f64,
+    /// IP bytes of data packets that arrived, as a share of what the link could have carried.
+    pub utilisation: f64,
+    /// Seconds that were measured.
+    pub seconds: f64,
+    /// Packets with stream data, from the server.
+    pub data_packets: u64,
+    /// Packets of the client with acknowledgements and nothing that asks for one.
+    pub ack_packets: u64,
+    /// Length of those as IP packets.
+    pub ack_bytes: u64,
+    /// IACK frames from the client.
+    pub iacks: u64,
+    /// Packets whose data had all been sent before.
+    pub retransmitted: u64,
+    /// Among these, packets whose data had all arrived when they were sent.
+    pub spurious: u64,
+    /// Data packets lost on the link.
+    pub lost: u64,
+    /// What the sender believes to be the smallest round-trip time, at the end.
+    pub min_rtt_ms: Option<f64>,
+    /// 95th percentile of the data packets' one-way delay.
+    pub owd_p95_ms: Option<f64>,
+    /// 95th percentile of what their one-way delay lay above the smallest one.
+    pub queue_p95_ms: Option<f64>,
+    /// 95th percentile, over time, of received bytes that wait behind a gap in the stream.
+    pub hol_blocked_bytes_p95: Option<f64>,
+    /// From the client's first packet to the last byte, where the load has an end.
+    pub completion_ms: Option<f64>,
+    /// The flow over time.
+    pub timeline: Vec<Bin>,
+}
+
+/// A stretch of time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Bin {
+    /// Start, in seconds since the start of the run.
+    pub at: f64,
+    /// Stream data that arrived for the first time, Mbit/s.
+    pub goodput_mbps: f64,
+    /// Packets with acknowledgements only that the client sent.
+    pub ack_packets: u64,
+    /// Mean one-way delay of data packets that arrived, ms.
+    pub owd_ms: Option<f64>,
+    /// The sender's estimate of the smallest round-trip time at the end of the bin, ms.
+    pub min_rtt_ms: Option<f64>,
+}
+
+impl FlowReport {
+    /// The median of each value over several runs, with the timeline of the first.
+    ///
+    /// Of an even number of runs it is the lower of the two in the middle, so that every value
+    /// is one that was seen; a value that some runs lack is that of those which have it.
+    pub fn median(runs: &[Self]) -> Self {
+        let float = |of: &dyn Fn(&Self) -> Option<f64>| {
+            let mut values: Vec<f64> = runs.iter().filter_map(of).collect();
+            values.sort_by(f64::total_cmp);
+            values.get(values.len().saturating_sub(1) / 2).copied()
+        };
+        let count = |of: &dyn Fn(&Self) -> u64| {
+            let mut values: Vec<u64> = runs.iter().map(of).collect();
+            values.sort_unstable();
+            values.get(values.len().saturating_sub(1) / 2).copied().unwrap_or_default()
+        };
+        Self {
+            goodput_mbps: float(&|run| Some(run.goodput_mbps)).unwrap_or_default(),
+            utilisation: float(&|run| Some(run.utilisation)).unwrap_or_default(),
+            seconds: float(&|run| Some(run.seconds)).unwrap_or_default(),
+            data_packets: count(&|run| run.data_packets),
+            ack_packets: count(&|run| run.ack_packets),
+            ack_bytes: count(&|run| run.ack_bytes),
+            iacks: count(&|run| run.iacks),
+            retransmitted: count(&|run| run.retransmitted),
+            spurious: count(&|run| run.spurious),
+            lost: count(&|run| run.lost),
+            min_rtt_ms: float(&|run| run.min_rtt_ms),
+            owd_p95_ms: float(&|run| run.owd_p95_ms),
+            queue_p95_ms: float(&|run| run.queue_p95_ms),
+            hol_blocked_bytes_p95: float(&|run| run.hol_blocked_bytes_p95),
+            completion_ms: float(&|run| run.completion_ms),
+            timeline: runs.first().map(|run| run.timeline.clone()).unwrap_or_default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_median_is_one_of_the_values_and_missing_ones_do_not_count() {
+        let run = |goodput_mbps, acks, min_rtt_ms| FlowReport {
+            goodput_mbps,
+            ack_packets: acks,
+            min_rtt_ms,
+            ..FlowReport::default()
+        };
+        let median = FlowReport::median(&[
+            run(9.0, 5, None),
+            run(1.0, 7, Some(20.0)),
+            run(3.0, 1, Some(40.0)),
+            run(4.0, 2, Some(30.0)),
+        ]);
+        assert_eq!(median.goodput_mbps.to_bits(), 3.0_f64.to_bits());
+        assert_eq!(median.ack_packets, 2);
+        assert_eq!(median.min_rtt_ms, Some(30.0));
+        assert_eq!(median.completion_ms, None);
+    }
+}

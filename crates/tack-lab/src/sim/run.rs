@@ -1,0 +1,379 @@
+//! The event loop: what happens next, until time is up.
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use rand::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use tack_link::{Arrival, Direction, Link, Packet, Time};
+use tack_tap::KeyLog;
+use tack_virtual::Virtual;
+
+use super::content::Content;
+use super::identity::Identity;
+use super::peer::{Consumed, Peer};
+use super::probe::{HEADERS, Probe};
+use super::trace::{Event, Trace};
+use super::{
+    Acks, Error, Flow, FlowReport, Load, Scenario, ScenarioReport, Stack, quiche, quinn,
+};
+
+/// Rounds without progress of time after which a simulation is given up.
+const PATIENCE: u32 = 100_000;
+
+/// A UDP payload that quiche and quinn can send at least, and the most that an Ethernet packet
+/// holds.
+const UDP_PAYLOAD: std::ops::RangeInclusive<usize> = 1200..=1472;
+
+/// Runs a scenario on this thread, as fast as it goes.
+pub fn run(scenario: &Scenario) -> Result<ScenarioReport, Error> {
+    run_traced(scenario, None)
+}
+
+/// Runs a scenario and writes a line for each packet.
+pub fn run_traced<'a>(
+    scenario: &'a Scenario,
+    trace: Option<&'a mut dyn Write>,
+) -> Result<ScenarioReport, Error> {
+    check(scenario)?;
+    Identity::get()?; // it is not to be made in virtual time
+    let paths: Vec<_> = scenario.flows.iter().map(|flow| flow.path).collect();
+    let link = scenario.link.build_shared(&paths, scenario.seed)?;
+    let time = Virtual::enter(scenario.seed);
+    let mut world = World {
+        scenario,
+        epoch: Instant::now(),
+        clock: time,
+        now: Time::ZERO,
+        link,
+        content: Content::new(),
+        flows: Vec::new(),
+        trace: Trace::new(trace),
+    };
+    let mut seeds = Pcg64Mcg::seed_from_u64(scenario.seed);
+    for (index, flow) in scenario.flows.iter().enumerate() {
+        world.flows.push(Running::new(index, flow, scenario, seeds.next_u64()));
+    }
+    world.run()?;
+    world.report()
+}
+
+fn check(scenario: &Scenario) -> Result<(), Error> {
+    let wrong = |field, problem: String| Err(Error::Scenario { field, problem });
+    if scenario.duration.is_zero() {
+        return wrong("--seconds", "more than 0".to_owned());
+    }
+    if scenario.warm_up >= scenario.duration {
+        let whole = scenario.duration.as_secs_f64();
+        return wrong("--warm-up", format!("shorter than the run, {whole} s"));
+    }
+    for flow in &scenario.flows {
+        if !UDP_PAYLOAD.contains(&flow.udp_payload) {
+            let (least, most) = (UDP_PAYLOAD.start(), UDP_PAYLOAD.end());
+            return wrong("--udp-payload", format!("from {least} to {most} bytes"));
+        }
+    }
+    Ok(())
+}
+
+struct World<'a> {
+    scenario: &'a Scenario,
+    /// What the clock shows at [`Time::ZERO`].
+    epoch: Instant,
+    clock: Virtual,
+    now: Time,
+    link: Box<dyn Link + Send>,
+    content: Content,
+    flows: Vec<Running<'a>>,
+    trace: Trace<'a>,
+}
+
+/// A flow and its two ends.
+struct Running<'a> {
+    index: usize,
+    flow: &'a Flow,
+    seed: u64,
+    start: Time,
+    key_log: KeyLog,
+    /// Client and server, from `start` on.
+    ends: Option<[End; 2]>,
+    probe: Probe,
+    consumed: Consumed,
+    completed: Option<Time>,
+}
+
+/// One end, and the packet that it paces.
+struct End {
+    peer: Box<dyn Peer>,
+    /// The direction that it sends in.
+    direction: Direction,
+    /// Written and not to leave before its time.
+    held: Option<(Time, Vec<u8>)>,
+    timeout: Option<Time>,
+    /// Something happened to it: it may have something to send.
+    touched: bool,
+}
+
+const CLIENT: usize = 0;
+const SERVER: usize = 1;
+
+impl World<'_> {
+    fn run(&mut self) -> Result<(), Error> {
+        let end = Time::from(self.scenario.duration);
+        let mut rounds = 0;
+        while !self.flows.iter().all(Running::is_done) {
+            let Some(next) = self.next_event() else { break };
+            if next > end {
+                break;
+            }
+            rounds = if next > self.now { 0 } else { rounds + 1 };
+            if rounds > PATIENCE {
+                return Err(Error::Stuck { at: self.now });
+            }
+            self.now = self.now.max(next);
+            self.clock.set(self.now.since(Time::ZERO));
+            self.deliver()?;
+            for index in 0..self.flows.len() {
+                self.turn(index)?;
+            }
+        }
+        if !self.flows.iter().all(Running::is_done) {
+            self.now = end;
+        }
+        Ok(())
+    }
+
+    fn next_event(&self) -> Option<Time> {
+        let flows = self.flows.iter().filter_map(|flow| flow.next_event(self.now));
+        flows.chain(self.link.next_event()).min()
+    }
+
+    /// Takes from the link what has arrived: all that arrives at one time (an A-MPDU's packets
+    /// do) is read before anything is answered, as from a socket. A receiver that counts
+    /// packets strictly answers each.
+    fn deliver(&mut self) -> Result<(), Error> {
+        while let Some(Arrival { direction, packet, .. }) = self.link.arrival(self.now) {
+            let Some(flow) = self.flows.get_mut(packet.flow as usize) else { continue };
+            let of = (flow.index, direction);
+            self.trace.note(Event::Arrived, of, (packet.size, &packet.bytes), self.now);
+            flow.probe.on_arrival(direction, &packet, self.now);
+            let Some(ends) = &mut flow.ends else { continue };
+            let end = match direction {
+                Direction::Forward => &mut ends[CLIENT],
+                Direction::Reverse => &mut ends[SERVER],
+            };
+            let mut bytes = packet.bytes;
+            end.peer.receive(&mut bytes);
+            end.touched = true;
+            if flow.counts_strictly() {
+                self.turn(packet.flow as usize)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets a flow's ends do what is due.
+    fn turn(&mut self, index: usize) -> Result<(), Error> {
+        let Self { epoch, now, content, link, trace, .. } = self;
+        let (now, epoch) = (*now, *epoch);
+        let flow = &mut self.flows[index];
+        if flow.ends.is_none() && flow.start <= now {
+            flow.connect()?;
+        }
+        let (available, last) = flow.available(now);
+        let Some(ends) = &mut flow.ends else { return Ok(()) };
+        for (which, end) in ends.iter_mut().enumerate() {
+            if end.timeout.is_some_and(|at| at <= now) {
+                end.peer.on_timeout();
+                end.touched = true;
+            }
+            let released = end.held.as_ref().is_some_and(|(at, _)| *at <= now);
+            let fresh = which == SERVER && matches!(flow.flow.load, Load::Rate(_));
+            if !(end.touched || released || fresh) {
+                continue;
+            }
+            if which == CLIENT {
+                flow.consumed = end
+                    .peer
+                    .consume(content)
+                    .map_err(|offset| Error::Content { flow: index, offset })?;
+                if flow.consumed.finished {
+                    flow.completed.get_or_insert(now);
+                }
+            } else {
+                end.peer.supply(content, available, last);
+            }
+            let direction = end.direction;
+            end.transmit(now, epoch, |bytes| {
+                flow.probe.on_sent(direction, &bytes, now);
+                let size = (bytes.len() + HEADERS) as u32;
+                trace.note(Event::Sent, (index, direction), (size, &bytes), now);
+                link.send(
+                    direction,
+                    Packet { size, flow: index as u32, sent: now, bytes },
+                    now,
+                );
+            });
+            end.touched = false;
+            if which == SERVER
+                && let Some(min_rtt) = end.peer.min_rtt()
+            {
+                flow.probe.on_min_rtt(min_rtt.as_secs_f64() * 1e3, now);
+            }
+            if let Some(reason) = end.peer.closed()
+                && flow.completed.is_none()
+            {
+                return Err(Error::Closed { flow: index, at: now.as_secs_f64(), reason });
+            }
+        }
+        Ok(())
+    }
+
+    fn report(self) -> Result<ScenarioReport, Error> {
+        let Self { scenario, now, flows, trace, .. } = self;
+        trace.finish()?;
+        let capacity = scenario.link.capacity_bps(scenario.duration);
+        let flows = flows.into_iter().map(|flow| flow.report(now, capacity)).collect();
+        Ok(ScenarioReport { flows })
+    }
+}
+
+impl<'a> Running<'a> {
+    fn new(index: usize, flow: &'a Flow, scenario: &Scenario, seed: u64) -> Self {
+        let start = Time::from(flow.start);
+        let (from, to) = (start + scenario.warm_up, Time::from(scenario.duration));
+        let to = match flow.load {
+            Load::Bulk { stop: Some(stop) } => to.min(start + stop),
+            _ => to,
+        };
+        let key_log = KeyLog::new();
+        let bin = scenario.bin.as_nanos() as u64;
+        Self {
+            index,
+            flow,
+            seed,
+            start,
+            probe: Probe::new(&key_log, from.min(to), to, bin),
+            key_log,
+            ends: None,
+            consumed: Consumed::default(),
+            completed: None,
+        }
+    }
+
+    fn connect(&mut self) -> Result<(), Error> {
+        let (client, server) = match self.flow.stack {
+            Stack::Quinn => quinn::connect(self.flow, self.seed, &self.key_log)?,
+            Stack::Tack | Stack::Plain => {
+                let mut ids = [[0; 16]; 2];
+                let mut generator = Pcg64Mcg::seed_from_u64(self.seed);
+                ids.iter_mut().for_each(|id| generator.fill_bytes(id));
+                quiche::connect(self.flow, ids, &self.key_log)?
+            }
+        };
+        self.ends =
+            Some([End::new(client, Direction::Reverse), End::new(server, Direction::Forward)]);
+        Ok(())
+    }
+
+    /// Whether each packet is answered by itself, also among others.
+    fn counts_strictly(&self) -> bool {
+        self.flow.stack == Stack::Tack && matches!(self.flow.acks, Acks::Every(_))
+    }
+
+    /// How many bytes the server's application has produced, and whether these are all.
+    fn available(&self, now: Time) -> (u64, bool) {
+        let age = now.since(self.start);
+        match self.flow.load {
+            // quiche and quinn take what their windows allow.
+            Load::Bulk { stop: None } => (u64::MAX, false),
+            Load::Bulk { stop: Some(stop) } if age >= stop => (0, true),
+            Load::Bulk { stop: Some(_) } => (u64::MAX, false),
+            Load::Bytes(bytes) => (bytes, true),
+            Load::Rate(bps) => {
+                let frames = (age.as_secs_f64() / self.frame_interval(bps)) as u64;
+                (frames * self.flow.udp_payload as u64, false)
+            }
+        }
+    }
+
+    /// Seconds from one frame of a source to the next. A frame is worth a packet.
+    fn frame_interval(&self, bps: f64) -> f64 {
+        self.flow.udp_payload as f64 * 8.0 / bps
+    }
+
+    /// Whether nothing more will happen.
+    fn is_done(&self) -> bool {
+        self.completed.is_some()
+    }
+
+    fn next_event(&self, now: Time) -> Option<Time> {
+        let Some(ends) = &self.ends else { return Some(self.start) };
+        let ends = ends.iter().flat_map(|end| {
+            [end.held.as_ref().map(|(at, _)| *at), end.timeout, end.touched.then_some(now)]
+        });
+        ends.chain([self.next_load(now)]).flatten().min()
+    }
+
+    /// When the application next has something to say.
+    fn next_load(&self, now: Time) -> Option<Time> {
+        match self.flow.load {
+            Load::Bulk { stop: Some(stop) } => {
+                Some(self.start + stop).filter(|stop| *stop > now)
+            }
+            Load::Rate(bps) => {
+                // A packet's worth at a time.
+                let step = self.flow.udp_payload as f64 * 8.0 / bps;
+                let age = now.since(self.start).as_secs_f64();
+                let next = ((age / step).floor() + 1.0) * step;
+                Some(
+                    (self.start + Duration::from_secs_f64(next))
+                        .max(now + Duration::from_nanos(1)),
+                )
+            }
+            _ => None,
+        }
+    }
+
+    fn report(self, now: Time, capacity_bps: f64) -> FlowReport {
+        let min_rtt = self.ends.as_ref().and_then(|ends| ends[SERVER].peer.min_rtt());
+        let end = self.completed.unwrap_or(now);
+        let completion = self.completed.map(|at| at.since(self.start));
+        let ms = |duration: Duration| duration.as_secs_f64() * 1e3;
+        FlowReport {
+            min_rtt_ms: min_rtt.map(ms),
+            completion_ms: completion.map(ms),
+            ..self.probe.report(end, capacity_bps)
+        }
+    }
+}
+
+impl End {
+    fn new(peer: Box<dyn Peer>, direction: Direction) -> Self {
+        Self { peer, direction, held: None, timeout: None, touched: true }
+    }
+
+    /// Sends what may leave now; a packet that is to leave later is held, and nothing is
+    /// written behind it.
+    fn transmit(&mut self, now: Time, epoch: Instant, mut send: impl FnMut(Vec<u8>)) {
+        if let Some((at, datagram)) = self.held.take() {
+            if at > now {
+                self.held = Some((at, datagram));
+            } else {
+                send(datagram);
+            }
+        }
+        while self.held.is_none() {
+            let mut datagram = Vec::new();
+            let Some(at) = self.peer.transmit(&mut datagram) else { break };
+            let at = Time::from(at.saturating_duration_since(epoch));
+            if at > now {
+                self.held = Some((at, datagram));
+            } else {
+                send(datagram);
+            }
+        }
+        let timeout = self.peer.timeout();
+        self.timeout = timeout.map(|at| Time::from(at.saturating_duration_since(epoch)));
+    }
+}

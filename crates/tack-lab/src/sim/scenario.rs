@@ -1,0 +1,205 @@
+//! What is run: flows over a link, in virtual time.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tack_link::spec::{LinkSpec, PathSpec};
+
+/// Flows that share a link.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// The link that all of them share.
+    pub link: LinkSpec,
+    /// The flows, in the order in which they are reported.
+    pub flows: Vec<Flow>,
+    /// Virtual time from the start to the end of the run.
+    pub duration: Duration,
+    /// Left out of all counts and rates at the start of each flow. Zero for the whole flow,
+    /// handshake and start-up included.
+    pub warm_up: Duration,
+    /// Width of the bins of [`FlowReport::timeline`](super::FlowReport::timeline).
+    pub bin: Duration,
+    /// Seed of the link and of the endpoints.
+    pub seed: u64,
+}
+
+/// One connection, and the data that its server sends to its client.
+#[derive(Clone, Debug)]
+pub struct Flow {
+    /// The QUIC stack at both ends.
+    pub stack: Stack,
+    /// When the receiver acknowledges.
+    pub acks: Acks,
+    /// The sender's congestion control.
+    pub congestion: Congestion,
+    /// Delay and losses of this flow's own part of the path.
+    pub path: PathSpec,
+    /// UDP payload of a full packet in bytes, 1200 to 1472.
+    pub udp_payload: usize,
+    /// When the client connects.
+    pub start: Duration,
+    /// How much is sent.
+    pub load: Load,
+    /// Video profile of the TACK stack.
+    pub video: bool,
+}
+
+impl Stack {
+    /// How it acknowledges when nobody chooses.
+    pub const fn own_acks(self) -> Acks {
+        match self {
+            Self::Tack => Acks::Tack,
+            Self::Plain | Self::Quinn => Acks::Delayed,
+        }
+    }
+
+    /// Its congestion control when nobody chooses.
+    pub const fn own_congestion(self) -> Congestion {
+        match self {
+            Self::Tack => Congestion::Bbr,
+            Self::Plain | Self::Quinn => Congestion::Cubic,
+        }
+    }
+}
+
+impl Flow {
+    /// A bulk flow of full-sized packets from the start to the end.
+    pub fn new(stack: Stack, acks: Acks, congestion: Congestion, path: PathSpec) -> Self {
+        Self {
+            stack,
+            acks,
+            congestion,
+            path,
+            udp_payload: 1472,
+            start: Duration::ZERO,
+            load: Load::Bulk { stop: None },
+            video: false,
+        }
+    }
+}
+
+/// A QUIC implementation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[derive(clap::ValueEnum)]
+pub enum Stack {
+    /// tacklib.
+    Tack,
+    /// quiche, without our layer.
+    Plain,
+    /// quinn-proto.
+    Quinn,
+}
+
+/// A receiver's way to acknowledge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Acks {
+    /// TACK with IACKs, all ranges in each TACK. Of the TACK stack only.
+    Tack,
+    /// TACK whose reports hold one gap at most. Of the TACK stack only.
+    TackPoor,
+    /// What the stack does by itself. For the TACK stack: every second packet, or after
+    /// `max_ack_delay`, as RFC 9000 section 13.2.2 recommends; packets that arrive together are
+    /// acknowledged once.
+    Delayed,
+    /// After that many packets, also when they arrive together; earlier only for one out of
+    /// order, and when `max_ack_delay` has passed. quinn is asked for it by its ACK-frequency
+    /// extension, and acknowledges packets that arrive together once.
+    Every(u64),
+    /// At that interval while data arrives.
+    Periodic(Duration),
+}
+
+/// How an [`Acks`] is written.
+const ACKS: &str = "tack, tack-poor, delayed, every:L (L packets, from 1) or periodic:MS \
+                    (milliseconds, above 0)";
+
+impl fmt::Display for Acks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tack => f.write_str("tack"),
+            Self::TackPoor => f.write_str("tack-poor"),
+            Self::Delayed => f.write_str("delayed"),
+            Self::Every(packets) => write!(f, "every:{packets}"),
+            Self::Periodic(interval) => write!(f, "periodic:{}", interval.as_secs_f64() * 1e3),
+        }
+    }
+}
+
+impl FromStr for Acks {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let acks = match text.split_once(':') {
+            None => match text {
+                "tack" => Some(Self::Tack),
+                "tack-poor" => Some(Self::TackPoor),
+                "delayed" => Some(Self::Delayed),
+                _ => None,
+            },
+            Some(("every", packets)) => {
+                packets.parse().ok().filter(|packets| *packets > 0).map(Self::Every)
+            }
+            Some(("periodic", ms)) => {
+                let interval = ms.parse().ok().filter(|ms| (1e-3..=60e3).contains(ms));
+                interval.map(|ms: f64| Self::Periodic(Duration::from_secs_f64(ms / 1e3)))
+            }
+            Some(_) => None,
+        };
+        acks.ok_or_else(|| format!("allowed: {ACKS}"))
+    }
+}
+
+impl Serialize for Acks {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// A congestion controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[derive(clap::ValueEnum)]
+pub enum Congestion {
+    /// The TACK stack's receiver-driven BBR, quiche's BBRv2, quinn's BBR.
+    Bbr,
+    /// quiche's and quinn's CUBIC.
+    Cubic,
+}
+
+/// What the server sends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Load {
+    /// As much as possible, until the end or for so long after the start.
+    Bulk {
+        /// How long.
+        stop: Option<Duration>,
+    },
+    /// So many bytes.
+    Bytes(u64),
+    /// A steady source of so many bits per second.
+    Rate(f64),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_way_to_acknowledge_is_read_as_it_is_written() {
+        for text in ["tack", "tack-poor", "delayed", "every:2", "periodic:12.5"] {
+            assert_eq!(text.parse::<Acks>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_wrong_way_to_acknowledge_is_told_the_right_ones() {
+        for text in ["", "tacks", "every", "every:0", "every:-1", "periodic:0", "periodic:NaN"]
+        {
+            let error = text.parse::<Acks>().unwrap_err();
+            assert!(error.contains("every:L"), "{text}: {error}");
+        }
+    }
+}

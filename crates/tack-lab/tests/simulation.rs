@@ -1,0 +1,181 @@
+//! Real stacks in virtual time.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail anywhere")]
+
+use std::thread;
+use std::time::Duration;
+
+use tack_lab::sim::{
+    Acks, Congestion, Error, Flow, FlowReport, Load, Scenario, Stack, run, run_traced,
+};
+use tack_link::spec::{LinkSpec, PathSpec};
+
+const STACKS: [Stack; 3] = [Stack::Tack, Stack::Plain, Stack::Quinn];
+
+fn path(rtt_ms: u64, loss: f64) -> PathSpec {
+    PathSpec { rtt: Duration::from_millis(rtt_ms), loss_forward: loss, loss_reverse: loss }
+}
+
+fn own(stack: Stack, path: PathSpec) -> Flow {
+    Flow::new(stack, stack.own_acks(), stack.own_congestion(), path)
+}
+
+fn scenario(link: &str, flows: Vec<Flow>, seconds: f64) -> Scenario {
+    Scenario {
+        link: LinkSpec::resolve(link).unwrap(),
+        flows,
+        duration: Duration::from_secs_f64(seconds),
+        warm_up: Duration::ZERO,
+        bin: Duration::from_millis(100),
+        seed: 7,
+    }
+}
+
+fn trace(scenario: &Scenario) -> Vec<u8> {
+    let mut lines = Vec::new();
+    run_traced(scenario, Some(&mut lines)).unwrap();
+    lines
+}
+
+fn single(scenario: &Scenario) -> FlowReport {
+    run(scenario).unwrap().flows.remove(0)
+}
+
+#[test]
+fn the_same_seed_gives_the_same_packets_byte_for_byte_on_any_thread() {
+    for stack in STACKS {
+        let lossy = scenario("n", vec![own(stack, path(20, 0.005))], 1.5);
+        let (first, others) = thread::scope(|scope| {
+            let others: Vec<_> = (0..2).map(|_| scope.spawn(|| trace(&lossy))).collect();
+            let first = trace(&lossy);
+            (first, others.into_iter().map(|other| other.join().unwrap()).collect::<Vec<_>>())
+        });
+        assert!(first.len() > 5_000, "{stack:?}: {} bytes", first.len());
+        assert!(others.iter().all(|other| *other == first), "{stack:?}");
+        let other_seed = Scenario { seed: 8, ..lossy };
+        assert_ne!(trace(&other_seed), first, "{stack:?}");
+    }
+}
+
+#[test]
+fn every_stack_fills_a_pipe_and_measures_its_delay() {
+    for stack in STACKS {
+        let report = single(&scenario("pipe:20", vec![own(stack, path(30, 0.0))], 4.0));
+        assert!(report.utilisation > 0.85 && report.utilisation <= 1.0, "{stack:?} {report:?}");
+        // 15 ms and the time of 1500 bytes at 20 Mbit/s; RTTmin with a packet of either kind.
+        let least = report.owd_p95_ms.unwrap() - report.queue_p95_ms.unwrap();
+        assert!((15.0..=15.7).contains(&least), "{stack:?}: {least}");
+        let min_rtt = report.min_rtt_ms.unwrap();
+        assert!((30.0..=31.0).contains(&min_rtt), "{stack:?}: {min_rtt}");
+        let headers = 1.0 - report.goodput_mbps / 20.0 / report.utilisation;
+        assert!((0.03..0.08).contains(&headers), "{stack:?}: {headers}");
+    }
+}
+
+#[test]
+fn what_is_lost_is_sent_again_and_waits_at_the_receiver() {
+    for stack in STACKS {
+        let clean = single(&scenario("pipe:20", vec![own(stack, path(20, 0.0))], 1.0));
+        let lossy = single(&scenario("pipe:20", vec![own(stack, path(20, 0.05))], 3.0));
+        let share = lossy.lost as f64 / lossy.data_packets as f64;
+        assert!((0.02..0.1).contains(&share), "{stack:?}: {share}");
+        assert!(lossy.retransmitted >= lossy.lost * 9 / 10, "{stack:?} {lossy:?}");
+        assert!(lossy.hol_blocked_bytes_p95.unwrap() > 1000.0, "{stack:?} {lossy:?}");
+        assert!(clean.lost > 0 || clean.hol_blocked_bytes_p95 == Some(0.0), "{stack:?}");
+    }
+}
+
+#[test]
+fn a_load_with_an_end_ends_the_run_when_all_of_it_has_arrived() {
+    for stack in STACKS {
+        for bytes in [0, 1, 300_000] {
+            let flow = Flow { load: Load::Bytes(bytes), ..own(stack, path(40, 0.02)) };
+            let report = single(&scenario("pipe:10", vec![flow], 60.0));
+            let completion = report.completion_ms.unwrap();
+            // Two round trips at least: handshake, request.
+            assert!((80.0..10_000.0).contains(&completion), "{stack:?} {bytes}: {completion}");
+            let arrived = report.goodput_mbps * 1e6 / 8.0 * report.seconds;
+            assert!((arrived - bytes as f64).abs() < 1.0, "{stack:?}: {arrived} of {bytes}");
+        }
+    }
+}
+
+#[test]
+fn a_source_with_a_rate_is_not_exceeded() {
+    for stack in STACKS {
+        let flow = Flow { load: Load::Rate(2e6), ..own(stack, path(20, 0.0)) };
+        let report = single(&scenario("pipe:20", vec![flow], 4.0));
+        assert!((1.85..=2.0).contains(&report.goodput_mbps), "{stack:?} {report:?}");
+    }
+}
+
+#[test]
+fn acknowledgements_are_counted_as_the_receiver_was_told_to_send_them() {
+    let acks_per_packet = |stack, acks| {
+        let flow = Flow::new(stack, acks, Congestion::Bbr, path(40, 0.0));
+        let mut scenario = scenario("pipe:20", vec![flow], 4.0);
+        scenario.warm_up = Duration::from_secs(2);
+        let report = single(&scenario);
+        report.ack_packets as f64 / report.data_packets as f64
+    };
+    for (packets, expected) in [(1, 1.0), (2, 0.5), (8, 0.125)] {
+        let ratio = acks_per_packet(Stack::Tack, Acks::Every(packets));
+        assert!((ratio / expected - 1.0).abs() < 0.1, "every:{packets}: {ratio}");
+    }
+    let asked = acks_per_packet(Stack::Quinn, Acks::Every(8));
+    assert!((asked / 0.125 - 1.0).abs() < 0.1, "quinn every:8: {asked}");
+    // 20 Mbit/s are 1667 packets a second; TACK acknowledges 100 times at 40 ms.
+    let tack = acks_per_packet(Stack::Tack, Acks::Tack);
+    assert!((tack / 0.06 - 1.0).abs() < 0.15, "TACK: {tack}");
+    let periodic = acks_per_packet(Stack::Tack, Acks::Periodic(Duration::from_millis(5)));
+    assert!((periodic / 0.12 - 1.0).abs() < 0.1, "periodic:5: {periodic}");
+}
+
+#[test]
+fn strict_counting_answers_each_packet_of_an_a_mpdu_and_a_delayed_ack_answers_it_once() {
+    let acks = |acks| {
+        let flow = Flow::new(Stack::Tack, acks, Congestion::Bbr, path(20, 0.0));
+        let report = single(&scenario("n", vec![flow], 1.5));
+        report.ack_packets as f64 / report.data_packets as f64
+    };
+    assert!(acks(Acks::Every(2)) > 0.4);
+    assert!(acks(Acks::Delayed) < 0.3);
+}
+
+#[test]
+fn flows_share_a_link_and_start_when_they_are_told_to() {
+    let late = Flow { start: Duration::from_secs(2), ..own(Stack::Plain, path(30, 0.0)) };
+    let report =
+        run(&scenario("pipe:20", vec![own(Stack::Quinn, path(30, 0.0)), late], 6.0)).unwrap();
+    let [first, second] = &report.flows[..] else { panic!("{report:?}") };
+    let before = |flow: &FlowReport| {
+        flow.timeline.iter().take(20).map(|bin| bin.goodput_mbps).sum::<f64>() / 20.0
+    };
+    assert!(before(first) > 10.0, "{}", before(first));
+    assert!(before(second).abs() < f64::EPSILON);
+    assert!(second.goodput_mbps > 1.0, "{}", second.goodput_mbps);
+    assert!(first.utilisation + second.utilisation * 4.0 / 6.0 <= 1.0);
+}
+
+#[test]
+fn what_a_stack_cannot_do_is_refused_with_what_it_can() {
+    let refusal = |stack, acks, congestion| {
+        let flow = Flow::new(stack, acks, congestion, path(10, 0.0));
+        match run(&scenario("pipe:10", vec![flow], 1.0)) {
+            Err(error @ Error::Scenario { .. }) => error.to_string(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let cubic = refusal(Stack::Tack, Acks::Tack, Congestion::Cubic);
+    assert!(cubic.starts_with("--cc") && cubic.contains("bbr"), "{cubic}");
+    let plain = refusal(Stack::Plain, Acks::Every(2), Congestion::Cubic);
+    assert!(plain.starts_with("--ack") && plain.contains("delayed"), "{plain}");
+    let quinn = refusal(Stack::Quinn, Acks::Tack, Congestion::Cubic);
+    assert!(quinn.starts_with("--ack") && quinn.contains("every:L"), "{quinn}");
+}
+
+#[test]
+fn a_connection_that_cannot_live_is_an_error_and_no_result() {
+    let error = run(&scenario("pipe:10", vec![own(Stack::Quinn, path(10, 1.0))], 300.0));
+    assert!(matches!(error, Err(Error::Closed { flow: 0, .. })), "{error:?}");
+}
