@@ -42,7 +42,7 @@ impl Cli {
             Command::Run(args) => run::run(args),
             Command::List(args) => list::run(args),
             Command::Report(args) => report::run(args),
-            Command::Internal(command) => command.run(),
+            Command::Internal(command) => Ok(command.run()),
         }
     }
 }

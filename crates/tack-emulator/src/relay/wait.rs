@@ -41,12 +41,13 @@ pub(super) fn readable<'a>(
     Ok(())
 }
 
-/// Asks that the timeouts of this thread end when they should. Linux lets them end up to 50 µs
-/// late otherwise, to wake the processor less often.
-pub(super) fn ask_for_exact_timers() {
+/// Asks the kernel to wake this thread on time and before the endpoints, where it can be asked.
+pub(super) fn ask_for_promptness() {
     #[cfg(target_os = "linux")]
     {
-        // Refused, it makes timeouts less exact, which the relay's report shows.
-        let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+        use crate::tun::promptness::{Rank, ask_for_promptness};
+
+        // Without the permission the relay is later at times, which its report shows.
+        let _ = ask_for_promptness(Rank::Link);
     }
 }

@@ -64,7 +64,7 @@ impl<O: Observer> Worker<O> {
     }
 
     pub(super) fn run(mut self, stop: &AtomicBool) -> io::Result<RelayReport<O>> {
-        wait::ask_for_exact_timers();
+        wait::ask_for_promptness();
         let mut buf = vec![0; usize::from(u16::MAX)];
         let mut ready = Vec::new();
         while !stop.load(Ordering::Relaxed) {

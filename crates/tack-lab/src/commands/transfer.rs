@@ -142,7 +142,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let mut flows: Vec<FlowReport> =
         reports.into_iter().flat_map(|ScenarioReport { flows }| flows).collect();
     if args.timeline.is_none() {
-        flows.iter_mut().for_each(|flow| flow.timeline.clear());
+        for flow in &mut flows {
+            flow.timeline.clear();
+        }
     }
     let report = Report {
         median: FlowReport::median(&flows),
@@ -163,9 +165,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         },
     };
     if args.json {
-        output::json(&report)?
+        output::json(&report)?;
     } else {
-        output::text(&table(&report))?
+        output::text(&table(&report))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -59,9 +59,9 @@ pub enum Internal {
 
 impl Internal {
     /// Runs the command.
-    pub fn run(self) -> Result<ExitCode> {
+    pub fn run(self) -> ExitCode {
         let Self::InNamespace { command } = self;
-        Ok(tun::init(&command).into())
+        tun::init(&command).into()
     }
 }
 

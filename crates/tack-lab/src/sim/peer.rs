@@ -19,6 +19,9 @@ pub const WINDOW: u32 = 64 << 20;
 /// Timeout of idle connections: longer than any outage of the lab.
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 
+/// A client and its server.
+pub type Pair = (Box<dyn Peer>, Box<dyn Peer>);
+
 /// A connection's end, driven from outside.
 ///
 /// The client opens one bidirectional stream and asks for data; the server sends it there.

@@ -10,7 +10,7 @@ use tacklib::{AckSchedule, Profile, TackConfig};
 
 use super::content::Content;
 use super::identity::Identity;
-use super::peer::{ALPN, CLIENT, Consumed, IDLE_TIMEOUT, Peer, SERVER, WINDOW};
+use super::peer::{ALPN, CLIENT, Consumed, IDLE_TIMEOUT, Pair, Peer, SERVER, WINDOW};
 use super::{Acks, Congestion, Error, Flow, Stack};
 
 /// The client's first bidirectional stream.
@@ -23,11 +23,7 @@ const LARGEST_DATAGRAM: usize = 1500;
 const LEAST_WRITE: usize = 16 << 10;
 
 /// A client and a server.
-pub fn connect(
-    flow: &Flow,
-    ids: [[u8; 16]; 2],
-    key_log: &KeyLog,
-) -> Result<(Box<dyn Peer>, Box<dyn Peer>), Error> {
+pub fn connect(flow: &Flow, ids: [[u8; 16]; 2], key_log: &KeyLog) -> Result<Pair, Error> {
     let [client_id, server_id] = &ids;
     let (client_id, server_id) =
         (ConnectionId::from_ref(client_id), ConnectionId::from_ref(server_id));
@@ -52,11 +48,11 @@ pub fn connect(
 }
 
 fn client_of<C: Connection + 'static>(connection: C, key_log: &KeyLog) -> Box<dyn Peer> {
-    End::new(connection, CLIENT, SERVER, key_log)
+    Box::new(End::new(connection, CLIENT, SERVER, key_log))
 }
 
 fn server_of<C: Connection + 'static>(connection: C, key_log: &KeyLog) -> Box<dyn Peer> {
-    End::new(connection, SERVER, CLIENT, key_log)
+    Box::new(End::new(connection, SERVER, CLIENT, key_log))
 }
 
 fn plain_config(flow: &Flow, server: bool) -> Result<quiche::Config, Error> {
@@ -207,14 +203,9 @@ struct End<C> {
 }
 
 impl<C: Connection + 'static> End<C> {
-    fn new(
-        mut connection: C,
-        local: SocketAddr,
-        peer: SocketAddr,
-        key_log: &KeyLog,
-    ) -> Box<dyn Peer> {
+    fn new(mut connection: C, local: SocketAddr, peer: SocketAddr, key_log: &KeyLog) -> Self {
         connection.set_keylog(key_log.clone());
-        Box::new(Self {
+        Self {
             connection,
             info: RecvInfo { from: peer, to: local },
             is_server: local == SERVER,
@@ -222,7 +213,7 @@ impl<C: Connection + 'static> End<C> {
             offset: 0,
             consumed: Consumed::default(),
             buffer: vec![0; 1 << 16],
-        })
+        }
     }
 
     /// quiche makes a packet of what there is: an application that writes each byte that the
@@ -275,7 +266,7 @@ impl<C: Connection + 'static> Peer for End<C> {
         while !self.written && (self.offset < available || last) {
             // quiche queues a DATA_BLOCKED each time that it is given more than it takes.
             let Ok(capacity) = self.connection.stream_capacity() else { return };
-            let left = available - self.offset;
+            let left = available.saturating_sub(self.offset);
             if (capacity as u64) < left.min(self.least_write()) {
                 return;
             }

@@ -23,18 +23,14 @@ use tack_tap::KeyLog;
 
 use super::content::Content;
 use super::identity::Identity;
-use super::peer::{ALPN, CLIENT, Consumed, IDLE_TIMEOUT, Peer, SERVER, WINDOW};
+use super::peer::{ALPN, CLIENT, Consumed, IDLE_TIMEOUT, Pair, Peer, SERVER, WINDOW};
 use super::{Acks, Congestion, Error, Flow};
 
 /// A threshold that is never reached: the delay alone decides.
 const NEVER: VarInt = VarInt::from_u32(1 << 20);
 
 /// A client and a server.
-pub fn connect(
-    flow: &Flow,
-    seed: u64,
-    key_log: &KeyLog,
-) -> Result<(Box<dyn Peer>, Box<dyn Peer>), Error> {
+pub fn connect(flow: &Flow, seed: u64, key_log: &KeyLog) -> Result<Pair, Error> {
     let transport = Arc::new(transport(flow)?);
     let mut seeds = Pcg64Mcg::seed_from_u64(seed);
     let mut client = End::new(None, SERVER, &mut seeds);
@@ -361,8 +357,10 @@ impl rustls::KeyLog for Secrets {
     fn log(&self, label: &str, client_random: &[u8], secret: &[u8]) {
         use std::io::Write;
 
-        let hex = |bytes: &[u8]| -> String {
-            bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+        let hex = |bytes: &[u8]| {
+            let digit = |value| char::from_digit(u32::from(value), 16).unwrap_or_default();
+            let digits = bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]);
+            digits.collect::<String>()
         };
         // A key log in memory takes everything.
         let _ = writeln!(self.0.clone(), "{label} {} {}", hex(client_random), hex(secret));

@@ -267,7 +267,9 @@ impl<'a> Running<'a> {
             Stack::Tack | Stack::Plain => {
                 let mut ids = [[0; 16]; 2];
                 let mut generator = Pcg64Mcg::seed_from_u64(self.seed);
-                ids.iter_mut().for_each(|id| generator.fill_bytes(id));
+                for id in &mut ids {
+                    generator.fill_bytes(id);
+                }
                 quiche::connect(self.flow, ids, &self.key_log)?
             }
         };
@@ -285,10 +287,9 @@ impl<'a> Running<'a> {
     fn available(&self, now: Time) -> (u64, bool) {
         let age = now.since(self.start);
         match self.flow.load {
-            // quiche and quinn take what their windows allow.
-            Load::Bulk { stop: None } => (u64::MAX, false),
             Load::Bulk { stop: Some(stop) } if age >= stop => (0, true),
-            Load::Bulk { stop: Some(_) } => (u64::MAX, false),
+            // quiche and quinn take what their windows allow.
+            Load::Bulk { .. } => (u64::MAX, false),
             Load::Bytes(bytes) => (bytes, true),
             Load::Rate(bps) => {
                 let frames = (age.as_secs_f64() / self.frame_interval(bps)) as u64;

@@ -85,7 +85,9 @@ impl<'a> Frame<'a> {
             Px(right),
             base = Px(base)
         );
-        text(svg, "label end", right, self.height - 6.0, &self.plot.x.label);
+        if !self.plot.x.label.is_empty() {
+            text(svg, "label end", right, self.height - 6.0, &self.plot.x.label);
+        }
         for mark in &self.plot.marks {
             self.draw_mark(svg, mark, bottom, top);
         }
