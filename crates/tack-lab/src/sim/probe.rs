@@ -74,6 +74,9 @@ impl Probe {
 
     /// A datagram is put on the link.
     pub fn on_sent(&mut self, direction: Direction, datagram: &[u8], now: Time) {
+        if now > self.to {
+            return;
+        }
         let counts = now >= self.from;
         if counts && self.before.is_none() {
             self.before = Some(*self.sent.counters(tap::Direction::ToServer));
@@ -106,6 +109,9 @@ impl Probe {
 
     /// A packet came out of the link.
     pub fn on_arrival(&mut self, direction: Direction, packet: &Packet, now: Time) {
+        if now > self.to {
+            return;
+        }
         if direction == Direction::Reverse {
             // Only to follow the connection ids.
             self.arrived.datagram(tap::Direction::ToServer, &packet.bytes);

@@ -94,9 +94,12 @@ struct Running<'a> {
     flow: &'a Flow,
     seed: u64,
     start: Time,
+    stop: Option<Time>,
     key_log: KeyLog,
-    /// Client and server, from `start` on.
+    /// Client and server, from `start` to `stop`.
     ends: Option<[End; 2]>,
+    /// What the sender believed when it left.
+    min_rtt: Option<Duration>,
     probe: Probe,
     consumed: Consumed,
     completed: Option<Time>,
@@ -121,7 +124,7 @@ impl World<'_> {
     fn run(&mut self) -> Result<(), Error> {
         let end = Time::from(self.scenario.duration);
         let mut rounds = 0;
-        while !self.flows.iter().all(Running::is_done) {
+        while !self.flows.iter().all(|flow| flow.is_done(self.now)) {
             let Some(next) = self.next_event() else { break };
             if next > end {
                 break;
@@ -137,7 +140,7 @@ impl World<'_> {
                 self.turn(index)?;
             }
         }
-        if !self.flows.iter().all(Running::is_done) {
+        if !self.flows.iter().all(|flow| flow.is_done(self.now)) {
             self.now = end;
         }
         Ok(())
@@ -177,7 +180,9 @@ impl World<'_> {
         let Self { epoch, now, content, link, trace, .. } = self;
         let (now, epoch) = (*now, *epoch);
         let flow = &mut self.flows[index];
-        if flow.ends.is_none() && flow.start <= now {
+        if flow.is_stopped(now) {
+            flow.leave();
+        } else if flow.ends.is_none() && flow.start <= now {
             flow.connect()?;
         }
         let (available, last) = flow.available(now);
@@ -242,10 +247,11 @@ impl<'a> Running<'a> {
     fn new(index: usize, flow: &'a Flow, scenario: &Scenario, seed: u64) -> Self {
         let start = Time::from(flow.start);
         let (from, to) = (start + scenario.warm_up, Time::from(scenario.duration));
-        let to = match flow.load {
-            Load::Bulk { stop: Some(stop) } => to.min(start + stop),
-            _ => to,
+        let stop = match flow.load {
+            Load::Bulk { stop } => stop.map(|stop| start + stop),
+            Load::Bytes(_) | Load::Rate(_) => None,
         };
+        let to = stop.map_or(to, |stop| to.min(stop));
         let key_log = KeyLog::new();
         let bin = scenario.bin.as_nanos() as u64;
         Self {
@@ -256,6 +262,8 @@ impl<'a> Running<'a> {
             probe: Probe::new(&key_log, from.min(to), to, bin),
             key_log,
             ends: None,
+            stop,
+            min_rtt: None,
             consumed: Consumed::default(),
             completed: None,
         }
@@ -287,7 +295,6 @@ impl<'a> Running<'a> {
     fn available(&self, now: Time) -> (u64, bool) {
         let age = now.since(self.start);
         match self.flow.load {
-            Load::Bulk { stop: Some(stop) } if age >= stop => (0, true),
             // quiche and quinn take what their windows allow.
             Load::Bulk { .. } => (u64::MAX, false),
             Load::Bytes(bytes) => (bytes, true),
@@ -304,12 +311,26 @@ impl<'a> Running<'a> {
     }
 
     /// Whether nothing more will happen.
-    fn is_done(&self) -> bool {
-        self.completed.is_some()
+    fn is_done(&self, now: Time) -> bool {
+        self.completed.is_some() || self.is_stopped(now)
+    }
+
+    /// Whether the time of a flow with an end is over.
+    fn is_stopped(&self, now: Time) -> bool {
+        self.stop.is_some_and(|stop| stop <= now)
+    }
+
+    /// Both ends fall silent at once, whatever they have buffered: quinn holds 64 MiB.
+    fn leave(&mut self) {
+        if let Some([_, server]) = self.ends.take() {
+            self.min_rtt = server.peer.min_rtt();
+        }
     }
 
     fn next_event(&self, now: Time) -> Option<Time> {
-        let Some(ends) = &self.ends else { return Some(self.start) };
+        let Some(ends) = &self.ends else {
+            return Some(self.start).filter(|_| !self.is_stopped(now));
+        };
         let ends = ends.iter().flat_map(|end| {
             [end.held.as_ref().map(|(at, _)| *at), end.timeout, end.touched.then_some(now)]
         });
@@ -319,9 +340,7 @@ impl<'a> Running<'a> {
     /// When the application next has something to say.
     fn next_load(&self, now: Time) -> Option<Time> {
         match self.flow.load {
-            Load::Bulk { stop: Some(stop) } => {
-                Some(self.start + stop).filter(|stop| *stop > now)
-            }
+            Load::Bulk { .. } => self.stop.filter(|stop| *stop > now),
             Load::Rate(bps) => {
                 // A packet's worth at a time.
                 let step = self.flow.udp_payload as f64 * 8.0 / bps;
@@ -337,7 +356,10 @@ impl<'a> Running<'a> {
     }
 
     fn report(self, now: Time, capacity_bps: f64) -> FlowReport {
-        let min_rtt = self.ends.as_ref().and_then(|ends| ends[SERVER].peer.min_rtt());
+        let min_rtt = match &self.ends {
+            Some(ends) => ends[SERVER].peer.min_rtt(),
+            None => self.min_rtt,
+        };
         let end = self.completed.unwrap_or(now);
         let completion = self.completed.map(|at| at.since(self.start));
         let ms = |duration: Duration| duration.as_secs_f64() * 1e3;

@@ -172,7 +172,8 @@ pub enum Congestion {
 /// What the server sends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Load {
-    /// As much as possible, until the end or for so long after the start.
+    /// As much as possible, until the end or for so long after the start: both ends fall
+    /// silent then.
     Bulk {
         /// How long.
         stop: Option<Duration>,
