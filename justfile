@@ -27,6 +27,23 @@ results:
         demo
         echo '```'
     } >docs/results/demo.md
+    cargo build --release -p tack-lab
+    lab() { cargo run --release -q -p tack-lab -- "$@"; }
+    lab run all --quick --out target/results >target/results.txt
+    {
+        echo '# `tack-lab run all --quick`'
+        echo
+        echo 'Written by `just results`. The figures of the short form are of short runs and few seeds;'
+        echo '`tack-lab run all` takes the whole time. "agrees" and "differs" hold them against the paper.'
+        echo
+        echo '```text'
+        cat target/results.txt
+        echo '```'
+    } >docs/results/lab.md
+
+# The lab's experiments, `--quick` or in full; fails if a check of the models does.
+lab *ARGS:
+    cargo run --release -p tack-lab -- run all "$@"
 
 # All tests.
 test:

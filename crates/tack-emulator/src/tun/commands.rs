@@ -204,7 +204,7 @@ impl Running {
         signal_mask: SigSet,
     ) -> Result<Self, Error> {
         // Of the processes that this thread starts, the first one is the init of the rest.
-        unshare(CloneFlags::empty())
+        unshare(CloneFlags::CLONE_NEWPID)
             .map_err(|errno| Error::setup("create a process namespace", errno.into()))?;
         // Processes inherit what the thread blocks.
         signal_mask
