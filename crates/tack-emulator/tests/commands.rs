@@ -33,9 +33,9 @@ fn commands_find_both_addresses_in_their_environment() {
     if !can_emulate() {
         return;
     }
-    let output = run("sleep 1000", "echo $TACK_LAB_LOCAL $TACK_LAB_PEER");
+    let output = run("sleep 60", "echo $TACK_LAB_LOCAL $TACK_LAB_PEER");
     assert_eq!(stdout(&output), "198.18.0.2 198.18.0.1\n");
-    let output = run("echo $TACK_LAB_LOCAL $TACK_LAB_PEER", "sleep 1000");
+    let output = run("echo $TACK_LAB_LOCAL $TACK_LAB_PEER", "sleep 60");
     assert_eq!(stdout(&output), "198.18.0.1 198.18.0.2\n");
 }
 
@@ -44,8 +44,8 @@ fn the_exit_code_is_that_of_the_command_that_ended_first() {
     if !can_emulate() {
         return;
     }
-    assert_eq!(run("sleep 1000", "exit 3").status.code(), Some(3));
-    assert_eq!(run("exit 4", "sleep 1000").status.code(), Some(4));
+    assert_eq!(run("sleep 60", "exit 3").status.code(), Some(3));
+    assert_eq!(run("exit 4", "sleep 60").status.code(), Some(4));
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn standard_input_is_empty() {
     if !can_emulate() {
         return;
     }
-    assert_eq!(stdout(&run("sleep 1000", "cat; echo end")), "end\n");
+    assert_eq!(stdout(&run("sleep 60", "cat; echo end")), "end\n");
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn a_command_that_does_not_exist_gives_the_code_of_a_shell_and_its_name() {
         return;
     }
     let mut command = Command::new(RUN_OVER_LINK);
-    command.args(["1", "sleep", "1000", ":::", "no-such-command"]);
+    command.args(["1", "sleep", "60", ":::", "no-such-command"]);
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(127));
     let message = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -103,8 +103,8 @@ fn a_command_that_does_not_exist_gives_the_code_of_a_shell_and_its_name() {
 fn tell_and_stay(at: &Path) -> String {
     let path = at.display();
     format!(
-        "readlink /proc/self/ns/net > {path}.new; setsid sleep 1000 & \
-         mv {path}.new {path}; sleep 1000"
+        "readlink /proc/self/ns/net > {path}.new; setsid sleep 60 & \
+         mv {path}.new {path}; sleep 60"
     )
 }
 
@@ -163,7 +163,7 @@ fn commands_get_the_signal_that_the_emulator_got() {
         "trap 'echo interrupted; exit' INT; touch {}; while :; do sleep 0.05; done",
         ready.display()
     );
-    let emulator = shells(&at_a, "sleep 1000").stdout(Stdio::piped()).spawn().unwrap();
+    let emulator = shells(&at_a, "sleep 60").stdout(Stdio::piped()).spawn().unwrap();
     assert!(comes_true(|| ready.exists()));
     kill_process(Pid::from_child(&emulator), Signal::INT).unwrap();
     let output = emulator.wait_with_output().unwrap();
