@@ -351,7 +351,7 @@ impl<'a> Running<'a> {
                         .max(now + Duration::from_nanos(1)),
                 )
             }
-            _ => None,
+            Load::Bytes(_) => None,
         }
     }
 
