@@ -26,20 +26,20 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 /// How many others there are in the busy room of all experiments.
 pub(super) const BUSY_STATIONS: u32 = 10;
 /// How much of the air each of them takes.
-const AIR_SHARE: f64 = 0.005;
+pub(super) const AIR_SHARE: f64 = 0.005;
 const TACK_HZ: f64 = 50.0;
 const RTT: Duration = Duration::from_millis(40);
 const STACKS: [Contender; 4] =
     [Contender::TACK, Contender::EVERY_SECOND, Contender::QUICHE_BBR, Contender::QUINN];
 
-/// What each station of the busy room sends: single packets, for with so little traffic there is
-/// nothing to aggregate.
-pub(super) fn background_mbps(profile: Profile) -> f64 {
+/// What a station sends to take that share of the air, in Mbit/s: single packets, for with so
+/// little traffic there is nothing to aggregate.
+pub(super) fn background_mbps(profile: Profile, air_share: f64) -> f64 {
     let single =
         Options { ampdu_bytes: profile.aggregates().then_some(1), ..Options::default() };
     let all_air = Parameters::new(profile, &single).map_or(0.0, |single| closed_form(&single));
     // Three digits, to keep parameters readable.
-    (all_air * AIR_SHARE * 1e3).round() / 1e3
+    (all_air * air_share * 1e3).round() / 1e3
 }
 
 fn measure(context: &Context) -> Result<Findings, Error> {
@@ -50,7 +50,7 @@ fn measure(context: &Context) -> Result<Findings, Error> {
     let actual = measure_stacks(context, &seeds, &mut findings)?;
     findings.parameters = json!({
         "background_stations": counts,
-        "background_mbps_each": Profile::ALL.map(background_mbps),
+        "background_mbps_each": Profile::ALL.map(|profile| background_mbps(profile, AIR_SHARE)),
         "background_air_share_each": AIR_SHARE,
         "background_direction": "to the access point",
         "ideal": ideal,
@@ -79,7 +79,7 @@ fn measure_ideal(
         .flat_map(|(profile, others)| acks.map(|acks| (profile, others, acks)))
         .collect();
     let runs = context.each(&cells, seeds, |&(profile, background, acks), seed| {
-        let background_load = Load::Mbps(background_mbps(profile));
+        let background_load = Load::Mbps(background_mbps(profile, AIR_SHARE));
         let new = Emulation::new(Parameters::from(profile));
         Ok(Emulation { acks, background, background_load, duration, seed, ..new }.run()?)
     })?;
@@ -157,7 +157,7 @@ fn measure_stacks(
         .collect();
     let runs = context.simulate(&cells, seeds, |(profile, others, stack), seed| {
         let scenario = Scenario {
-            link: room(*profile, *others, background_mbps(*profile))?,
+            link: room(*profile, *others, background_mbps(*profile, AIR_SHARE))?,
             flows: vec![stack.flow(PathSpec::with_rtt(RTT))],
             duration,
             warm_up,

@@ -23,14 +23,15 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     measure,
 };
 
-const RTT: Duration = Duration::from_millis(40);
+/// What the paper's numbers of ACKs come to: 49 a second at 198 Mbit/s, four for each round trip.
+const RTT: Duration = Duration::from_millis(80);
 const PAPER_GAIN: [f64; 4] = [20.0, 26.3, 27.7, 28.1];
 const PAPER_REMOVED: [f64; 4] = [90.5, 95.4, 99.4, 99.8];
 
 fn measure(context: &Context) -> Result<Findings, Error> {
     let seeds = context.seeds(5, 1);
-    let duration = Duration::from_secs(context.pick(60, 6));
-    let warm_up = Duration::from_secs(2);
+    let duration = Duration::from_secs(context.pick(60, 7));
+    let warm_up = Duration::from_secs(3);
     let cells: Vec<_> = Profile::ALL
         .into_iter()
         .flat_map(|profile| Contender::ALL.map(|stack| (profile, stack)))
@@ -48,12 +49,12 @@ fn measure(context: &Context) -> Result<Findings, Error> {
     })?;
 
     let mut table = summary::columns(
-        Table::new("One bulk flow on a clean medium of two stations, RTT 40 ms")
+        Table::new("One bulk flow on a clean medium of two stations, RTT 80 ms")
             .text("profile", "profile")
             .text("stack", "stack")
-            .number("baseline_percent", "of UDP baseline", "%", 1)
+            .number("baseline_percent", "of UDP", "%", 1)
             .number("tack_gain_percent", "TACK gains", "%", 1)
-            .number("acks_removed_percent", "ACKs that TACK saves", "%", 1),
+            .number("acks_removed_percent", "ACKs saved", "%", 1),
     );
     let mut bars = Contender::ALL.map(|_| Vec::new());
     let mut checks = Vec::new();
@@ -108,6 +109,7 @@ fn measure(context: &Context) -> Result<Findings, Error> {
     Ok(Findings {
         parameters: json!({
             "rtt_ms": RTT.as_millis() as u64,
+            "rtt_of": "not given in the paper (4 to 200 ms); follows from its numbers of ACKs",
             "udp_baseline_mbps": Profile::ALL.map(udp_baseline),
             "buffer": "512 KiB or one BDP at each station",
             "duration_s": duration.as_secs_f64(),

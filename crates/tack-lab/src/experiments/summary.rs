@@ -32,24 +32,22 @@ pub(super) fn columns(table: Table) -> Table {
     table
         .number("goodput_mbps", "goodput", "Mbit/s", 2)
         .number("acks_hz", "ACKs", "1/s", 0)
-        .number("acks_per_100_data", "ACKs per 100 data", "", 2)
+        .number("acks_per_100_data", "per 100 data", "", 2)
         .number("lost", "lost", "", 0)
-        .number("retransmitted", "sent again", "", 0)
-        .number("spurious", "needlessly", "", 0)
-        .number("owd_p95_ms", "one-way p95", "ms", 1)
+        .number("retransmitted", "resent", "", 0)
+        .number("spurious", "in vain", "", 0)
         .number("queue_p95_ms", "queue p95", "ms", 1)
 }
 
 /// The values of [`columns`] behind some others.
 pub(super) fn row(front: impl IntoIterator<Item = Value>, flow: &FlowReport) -> Vec<Value> {
-    let values: [Value; 8] = [
+    let values: [Value; 7] = [
         flow.goodput_mbps.into(),
         acks_hz(flow).into(),
         acks_per_100(flow).into(),
         flow.lost.into(),
         flow.retransmitted.into(),
         flow.spurious.into(),
-        flow.owd_p95_ms.into(),
         flow.queue_p95_ms.into(),
     ];
     front.into_iter().chain(values).collect()
