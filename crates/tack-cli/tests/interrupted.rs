@@ -79,7 +79,9 @@ fn a_sender_that_is_killed_again_and_again_resumes_and_ends_right() {
     let finished = served.send(Path::new("file"), "").expect(0);
     assert!(fs::read(&dest).unwrap() == content, "seed {SEED}");
     assert!(finished.number("resumed_bytes") > 0 || finished.number("equal") == 1);
-    assert_eq!(tree(&served.path("")).len(), 1);
+    // The server may yet open, and remove, an empty part for a request of a dead client that
+    // had been waiting for its turn.
+    wait_until(|| tree(&served.path("")).len() == 1);
 }
 
 #[test]

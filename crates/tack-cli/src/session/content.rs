@@ -141,6 +141,9 @@ pub fn receive_content(
         }
     };
     share.settle_at(size);
+    // Removes what was only needed on the way, so that none of it is left when the sender
+    // hears of the end.
+    drop(receiver);
     mailbox.send(Message::Stored)?;
     Ok(Outcome { size, moved: share.moved, resumed, equal, digest })
 }
