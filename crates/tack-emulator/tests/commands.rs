@@ -171,6 +171,17 @@ fn commands_get_the_signal_that_the_emulator_got() {
 }
 
 #[test]
+fn commands_do_not_inherit_blocked_signals() {
+    if !can_emulate() {
+        return;
+    }
+    let mut command = Command::new(RUN_OVER_LINK);
+    command.args(["1", "sleep", "60", ":::", "grep", "SigBlk", "/proc/self/status"]);
+    // Directly: a shell would clear the mask.
+    assert_eq!(stdout(&command.output().unwrap()), "SigBlk:\t0000000000000000\n");
+}
+
+#[test]
 fn without_privileges_the_message_says_what_to_do() {
     if !can_emulate() {
         return;

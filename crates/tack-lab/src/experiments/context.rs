@@ -80,7 +80,7 @@ impl Context {
         self.each(cells, seeds, |cell, seed| {
             let (cell, scenario) = scenario(cell, seed)?;
             sim::run(&scenario)
-                .map_err(|source| Error::Simulation { cell, source: Box::new(source) })
+                .map_err(|error| Error::Simulation { cell, reason: Box::new(error) })
         })
     }
 }

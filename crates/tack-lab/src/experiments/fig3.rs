@@ -164,12 +164,17 @@ fn measure(context: &Context) -> Result<Findings, Error> {
 }
 
 fn emulation(room: &Room, l: u32) -> Result<Emulation, Error> {
+    let (background, background_load) = if room.air_share > 0.0 {
+        (BUSY_STATIONS, Load::Mbps(background_mbps(PROFILE, room.air_share)))
+    } else {
+        (0, Load::Saturated)
+    };
     let options = Options { aggregate_acks: Some(room.aggregate_acks), ..Options::default() };
     Ok(Emulation {
         acks: Acks::EveryN(l),
         offered_mbps: room.offered_mbps,
-        background: if room.air_share > 0.0 { BUSY_STATIONS } else { 0 },
-        background_load: Load::Mbps(background_mbps(PROFILE, room.air_share)),
+        background,
+        background_load,
         ..Emulation::new(Parameters::new(PROFILE, &options)?)
     })
 }

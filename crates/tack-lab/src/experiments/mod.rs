@@ -64,18 +64,18 @@ struct Findings {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A run of QUIC stacks failed.
-    #[error("{cell}: {source}")]
+    #[error("{cell}: {reason}")]
     Simulation {
         /// Which run.
         cell: String,
         /// Why.
-        source: Box<sim::Error>,
+        reason: Box<sim::Error>,
     },
     /// A run of the medium failed.
-    #[error("{0}")]
+    #[error(transparent)]
     Medium(#[from] tack_link::ParameterError),
     /// A link could not be described.
-    #[error("{0}")]
+    #[error(transparent)]
     Link(#[from] tack_link::SpecError),
 }
 

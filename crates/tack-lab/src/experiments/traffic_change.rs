@@ -30,7 +30,7 @@ const STACKS: [Contender; 4] =
 
 fn measure(context: &Context) -> Result<Findings, Error> {
     let seeds = context.seeds(context.pick(3, 1), 1);
-    let rate_mbps = context.pick(1000.0, 50.0);
+    let rate_mbps = context.pick(1000.0, 100.0);
     let stage = Duration::from_secs(context.pick(20, 10));
     let duration = stage * STAGES;
     let runs = context.simulate(&STACKS, &seeds, |stack, seed| {

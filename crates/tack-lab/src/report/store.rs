@@ -16,22 +16,22 @@ pub struct Store {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file system refused.
-    #[error("{path}: {source}; check that the directory exists and is yours")]
+    #[error("{path}: {reason}; check that the directory exists and is yours")]
     Io {
         /// The file.
         path: PathBuf,
         /// Why.
-        source: io::Error,
+        reason: io::Error,
     },
     /// Not what `run` writes.
     #[error(
-        "{path} is no result of this version ({source}); run the experiment again, or delete it"
+        "{path} is no result of this version ({reason}); run the experiment again, or delete it"
     )]
     Format {
         /// The file.
         path: PathBuf,
         /// Why.
-        source: serde_json::Error,
+        reason: serde_json::Error,
     },
 }
 
@@ -49,10 +49,10 @@ impl Store {
     /// Writes a result, in place of an older one.
     pub fn save(&self, outcome: &Outcome) -> Result<(), Error> {
         fs::create_dir_all(&self.dir)
-            .map_err(|source| Error::Io { path: self.dir.clone(), source })?;
+            .map_err(|reason| Error::Io { path: self.dir.clone(), reason })?;
         let path = self.path(&outcome.name);
         let mut json = serde_json::to_vec_pretty(outcome)
-            .map_err(|source| Error::Format { path: path.clone(), source })?;
+            .map_err(|reason| Error::Format { path: path.clone(), reason })?;
         json.push(b'\n');
         write(path, &json)?;
         for (index, plot) in outcome.plots.iter().enumerate() {
@@ -68,9 +68,9 @@ impl Store {
         let json = match fs::read(&path) {
             Ok(json) => json,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(source) => return Err(Error::Io { path, source }),
+            Err(reason) => return Err(Error::Io { path, reason }),
         };
-        serde_json::from_slice(&json).map(Some).map_err(|source| Error::Format { path, source })
+        serde_json::from_slice(&json).map(Some).map_err(|reason| Error::Format { path, reason })
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -79,5 +79,5 @@ impl Store {
 }
 
 fn write(path: PathBuf, bytes: &[u8]) -> Result<(), Error> {
-    fs::write(&path, bytes).map_err(|source| Error::Io { path, source })
+    fs::write(&path, bytes).map_err(|reason| Error::Io { path, reason })
 }
