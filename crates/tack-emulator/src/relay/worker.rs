@@ -77,6 +77,8 @@ impl<O: Observer> Worker<O> {
                 }
             }
         }
+        // What the link has lost by now counts, though nobody asked it since.
+        self.deliver_due();
         let lane = |direction: Direction| LaneCounters {
             losses: self.link.losses(direction),
             ..self.lanes[direction.index()]
