@@ -19,6 +19,9 @@ const QUICHE_WINDOW_PACKETS: usize = 10;
 /// Default of `max_ack_delay`: what a TACK may wait for, RTTmin/4 of a 200 ms path.
 const MAX_ACK_DELAY: Duration = Duration::from_millis(50);
 
+/// Default of the shortest interval between TACKs.
+const SHORTEST_ACK_INTERVAL: Duration = Duration::from_millis(10);
+
 /// Default limit of data written and not yet sent, bytes.
 const SEND_BUFFER: usize = 4 * 1024 * 1024;
 
@@ -26,7 +29,7 @@ const SEND_BUFFER: usize = 4 * 1024 * 1024;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Profile {
-    /// TACK with the paper's defaults: L = 2, beta = 4.
+    /// TACK with L = 10 and beta = 2, and a hundred acknowledgements a second at most.
     #[default]
     Default,
     /// For live video (section VII-D of the paper): ProbeBW in 16 intervals and
@@ -74,10 +77,12 @@ impl From<AckSchedule> for Schedule {
 pub struct TackConfig {
     /// Where the other fields' defaults come from.
     pub profile: Profile,
-    /// L of equation (4): full-sized packets for an acknowledgement. 2.
+    /// L of equation (4): full-sized packets for an acknowledgement. 10, video 2 as in the paper.
     pub packets_per_ack: u64,
-    /// beta of equation (4): acknowledgements for a round trip. 4.
+    /// beta of equation (4): acknowledgements for a round trip. 2, video 4 as in the paper.
     pub acks_per_round_trip: f64,
+    /// Shortest time between acknowledgements, however short the path: 10 ms. Not below 1 ms.
+    pub shortest_ack_interval: Duration,
     /// When this end acknowledges. As the sender asks.
     pub schedule: AckSchedule,
     /// Gaps in what was received that one acknowledgement reports at most, newest
@@ -99,8 +104,13 @@ impl TackConfig {
         let video = profile == Profile::Video;
         Self {
             profile,
-            packets_per_ack: if profile == Profile::Quick { 1 } else { 2 },
-            acks_per_round_trip: 4.0,
+            packets_per_ack: match profile {
+                Profile::Quick => 1,
+                Profile::Video => 2,
+                Profile::Default | Profile::Off => 10,
+            },
+            acks_per_round_trip: if video { 4.0 } else { 2.0 },
+            shortest_ack_interval: SHORTEST_ACK_INTERVAL,
             schedule: AckSchedule::Tack,
             reported_gaps: None,
             send_buffer: SEND_BUFFER,

@@ -19,7 +19,7 @@ use tack_proto::sender::{BbrConfig, Frequency, Peer, Sender, SenderConfig, Viola
 pub use incoming::Delivery;
 pub use outgoing::Plan;
 
-use crate::config::TackConfig;
+use crate::config::{Profile, TackConfig};
 use crate::flow_control::FlowControl;
 use crate::negotiation::{self, Agreement};
 
@@ -131,11 +131,16 @@ impl Layer {
             frequency: Frequency {
                 packets: config.packets_per_ack,
                 per_round_trip: config.acks_per_round_trip,
+                shortest_interval: config.shortest_ack_interval,
                 longest_interval: agreement.max_ack_delay,
             },
             bbr: BbrConfig {
                 cycle_intervals: config.probe_bw_intervals,
                 filter_intervals: config.bandwidth_filter_intervals,
+                ..match config.profile {
+                    Profile::Video => BbrConfig::VIDEO,
+                    _ => BbrConfig::default(),
+                }
             },
             peer,
             timestamp_exponent,

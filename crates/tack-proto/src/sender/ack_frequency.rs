@@ -38,15 +38,30 @@ pub struct Frequency {
     pub packets: u64,
     /// beta, acknowledgements for a round trip.
     pub per_round_trip: f64,
+    /// No interval is shorter. An acknowledgement takes the same time on the air however short
+    /// the path is: on 802.11n a hundred a second take 2 % of the link.
+    pub shortest_interval: Duration,
     /// No interval is longer: the receiver's `max_ack_delay`.
     pub longest_interval: Duration,
 }
 
 impl Frequency {
+    /// The time between two acknowledgements: alpha, or what L packets take.
+    pub fn expected_interval(
+        &self,
+        bandwidth: Bandwidth,
+        min_rtt: Duration,
+        mss: u64,
+    ) -> Duration {
+        let counted = bandwidth.time_for(self.packets * mss);
+        self.interval(min_rtt).max(counted).min(self.longest_interval)
+    }
+
     /// alpha = RTTmin / beta, the TACK interval.
     pub fn interval(&self, min_rtt: Duration) -> Duration {
         let alpha = min_rtt.div_f64(self.per_round_trip.max(0.01));
-        alpha.clamp(SHORTEST_INTERVAL, self.longest_interval.max(SHORTEST_INTERVAL))
+        let shortest = self.shortest_interval.max(SHORTEST_INTERVAL);
+        alpha.max(shortest).min(self.longest_interval.max(SHORTEST_INTERVAL))
     }
 
     /// f_tack in hertz.
@@ -181,6 +196,7 @@ mod tests {
     const FREQUENCY: Frequency = Frequency {
         packets: 2,
         per_round_trip: 4.0,
+        shortest_interval: SHORTEST_INTERVAL,
         longest_interval: Duration::from_millis(50),
     };
     const FIFTY_MEGABITS: Bandwidth = Bandwidth::from_bytes_per_second(6_250_000);

@@ -5,16 +5,15 @@
 
 use std::time::{Duration, Instant};
 
-/// Longest window: after it a route may have changed (tau of the paper).
-pub const WINDOW: Duration = Duration::from_secs(10);
-
 /// A sample this close above the minimum confirms it. Without the allowance the
 /// jitter of a timer makes every flow probe for its minimum each ten seconds.
 const CONFIRMS_WITHIN: f64 = 1.0 / 64.0;
 
 /// Minimum of the round trips seen in a window.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct MinRtt {
+    /// After it a route may have changed (tau of the paper, 10 s at most).
+    window: Duration,
     minimum: Option<Duration>,
     confirmed: Option<Instant>,
     /// Lowest since the window expired: what takes over if nothing lower comes
@@ -23,6 +22,11 @@ pub struct MinRtt {
 }
 
 impl MinRtt {
+    /// Nothing is known yet; a minimum is out of date after `window` without a sample like it.
+    pub fn new(window: Duration) -> Self {
+        Self { window, minimum: None, confirmed: None, successor: None }
+    }
+
     /// A round trip has been measured. Zero is no measurement.
     pub fn on_sample(&mut self, now: Instant, rtt: Duration) {
         if rtt.is_zero() {
@@ -37,7 +41,7 @@ impl MinRtt {
             self.successor = Some(self.successor.map_or(rtt, |lowest| lowest.min(rtt)));
             // Without a visit to ProbeRTT (a flow that never filled the path)
             // the minimum must not outlive the route by much.
-            if self.age(now) > 2 * WINDOW {
+            if self.age(now) > 2 * self.window {
                 self.on_probed(now);
             }
         }
@@ -58,7 +62,7 @@ impl MinRtt {
     /// Whether the window has passed without a sample as low: a queue, or a
     /// longer route, may hide in every sample since.
     pub fn is_expired(&self, now: Instant) -> bool {
-        self.age(now) > WINDOW
+        self.age(now) > self.window
     }
 
     fn age(&self, now: Instant) -> Duration {
@@ -75,7 +79,7 @@ mod tests {
     #[test]
     fn the_minimum_holds_for_its_window_and_then_follows_the_route() {
         let t0 = crate::test_clock();
-        let mut min_rtt = MinRtt::default();
+        let mut min_rtt = MinRtt::new(Duration::from_secs(10));
         min_rtt.on_sample(t0, 50 * MS);
         min_rtt.on_sample(t0 + MS, 40 * MS);
         min_rtt.on_sample(t0 + Duration::from_secs(9), 80 * MS);
@@ -93,7 +97,7 @@ mod tests {
     #[test]
     fn a_minimum_that_is_never_probed_for_gives_way_in_the_end() {
         let t0 = crate::test_clock();
-        let mut min_rtt = MinRtt::default();
+        let mut min_rtt = MinRtt::new(Duration::from_secs(10));
         min_rtt.on_sample(t0, 40 * MS);
         min_rtt.on_sample(t0 + Duration::from_secs(19), 80 * MS);
         assert_eq!(min_rtt.get(), Some(40 * MS));
@@ -104,7 +108,7 @@ mod tests {
     #[test]
     fn a_sample_close_to_the_minimum_confirms_it_without_raising_it() {
         let t0 = crate::test_clock();
-        let mut min_rtt = MinRtt::default();
+        let mut min_rtt = MinRtt::new(Duration::from_secs(10));
         min_rtt.on_sample(t0, 40 * MS);
         min_rtt.on_sample(t0 + Duration::from_secs(9), 40 * MS + MS / 2);
         assert!(!min_rtt.is_expired(t0 + Duration::from_secs(18)));

@@ -110,7 +110,7 @@ pub struct Sender {
 impl Sender {
     /// A sender; `rtt` is the handshake's round trip.
     pub fn new(now: Instant, config: SenderConfig, rtt: Option<Duration>) -> Self {
-        let mut min_rtt = MinRtt::default();
+        let mut min_rtt = MinRtt::new(config.bbr.probe_rtt_after);
         if let Some(rtt) = rtt {
             min_rtt.on_sample(now, rtt);
         }
@@ -135,7 +135,7 @@ impl Sender {
     /// Forgets what was learned of the path, not what is in flight: the
     /// connection has migrated (RFC 9000 section 9.4).
     pub fn on_path_change(&mut self, now: Instant) {
-        self.min_rtt = MinRtt::default();
+        self.min_rtt = MinRtt::new(self.config.bbr.probe_rtt_after);
         self.smoothed_rtt = None;
         self.bbr = Bbr::new(self.config.bbr);
         self.pacer = Pacer::new(now, self.bbr.pacing_rate(&self.path()));
@@ -236,7 +236,8 @@ impl Sender {
             self.reported_loss_rate = f64::from(rate.loss_rate) / 65536.0;
             Bandwidth::from_bytes_per_second(rate.delivery_rate)
         });
-        self.feed(now, &newly, reported);
+        let round_trip = round_trip.flatten().or(newly.largest_rtt);
+        self.feed(now, &newly, reported, round_trip);
         Ok(newly)
     }
 
@@ -251,7 +252,7 @@ impl Sender {
             return Ok(Newly::default());
         }
         let newly = self.apply(now, &iack.ranges, iack.ack_delay_us)?;
-        self.feed(now, &newly, None);
+        self.feed(now, &newly, None, newly.largest_rtt);
         Ok(newly)
     }
 
@@ -264,7 +265,7 @@ impl Sender {
     ) -> Result<Newly, Violation> {
         let newly = self.apply(now, &ack.ranges, ack_delay.as_micros() as u64)?;
         self.stats.acks += 1;
-        self.feed(now, &newly, None);
+        self.feed(now, &newly, None, newly.largest_rtt);
         Ok(newly)
     }
 
@@ -324,7 +325,11 @@ impl Sender {
         Path {
             min_rtt,
             smoothed_rtt: self.smoothed_rtt,
-            ack_interval: self.config.frequency.interval(min_rtt.unwrap_or_default()),
+            ack_interval: self.config.frequency.expected_interval(
+                self.bbr.bandwidth(),
+                min_rtt.unwrap_or_default(),
+                self.config.mss,
+            ),
             mss: self.config.mss,
         }
     }
@@ -350,13 +355,20 @@ impl Sender {
         Ok(newly)
     }
 
-    fn feed(&mut self, now: Instant, newly: &Newly, reported: Option<Bandwidth>) {
+    fn feed(
+        &mut self,
+        now: Instant,
+        newly: &Newly,
+        reported: Option<Bandwidth>,
+        round_trip: Option<Duration>,
+    ) {
         let path = self.path();
         let feedback = Feedback {
             sample: newly.sample,
             reported,
             delivered: self.ledger.delivered(),
             in_flight: self.ledger.in_flight(),
+            round_trip,
             min_rtt_expired: self.min_rtt.is_expired(now),
         };
         if self.bbr.on_feedback(now, &feedback, &path) {

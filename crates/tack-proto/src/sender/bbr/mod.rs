@@ -8,6 +8,7 @@
 mod drain;
 mod probe_bw;
 mod probe_rtt;
+mod slump;
 mod startup;
 mod windowed_filter;
 
@@ -19,6 +20,7 @@ use super::ack_frequency::SHORTEST_INTERVAL;
 use crate::bandwidth::Bandwidth;
 use probe_bw::ProbeBw;
 use probe_rtt::ProbeRtt;
+use slump::Slump;
 use startup::FullPipe;
 
 /// RFC 9002 section 7.2: what may be in flight before anything is known.
@@ -37,17 +39,46 @@ const ASSUMED_RTT: Duration = Duration::from_millis(100);
 const TRUSTED_EXCESS: f64 = 1.25;
 
 /// Parameters of the controller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BbrConfig {
     /// TACK intervals of a ProbeBW cycle: 32, or 16 in the video profile.
     pub cycle_intervals: u32,
     /// TACK intervals that the bandwidth filter spans: 40, or 20.
     pub filter_intervals: u64,
+    /// TACK intervals of low samples behind a queue after which the path counts as slower: 4,
+    /// or 2.
+    pub slump_intervals: u32,
+    /// Time without a sample as low as RTTmin after which ProbeRTT looks for it: 10 s, or 2.5 s.
+    pub probe_rtt_after: Duration,
+    /// What ProbeRTT leaves of the rate: 0.5, or 0.75.
+    pub probe_rtt_gain: f64,
+    /// Shorter paths probe, remember and queue as if they were this long, though at most twice
+    /// as long as they are: 60 ms, or nothing.
+    pub even_rtt: Duration,
+}
+
+impl BbrConfig {
+    /// The video profile (section VII-D of the paper).
+    pub const VIDEO: Self = Self {
+        cycle_intervals: 16,
+        filter_intervals: 20,
+        slump_intervals: 2,
+        probe_rtt_after: Duration::from_millis(2500),
+        probe_rtt_gain: 0.75,
+        even_rtt: Duration::ZERO,
+    };
 }
 
 impl Default for BbrConfig {
     fn default() -> Self {
-        Self { cycle_intervals: 32, filter_intervals: 40 }
+        Self {
+            cycle_intervals: 32,
+            filter_intervals: 40,
+            slump_intervals: 4,
+            probe_rtt_after: Duration::from_secs(10),
+            probe_rtt_gain: 0.5,
+            even_rtt: Duration::from_millis(60),
+        }
     }
 }
 
@@ -62,6 +93,8 @@ pub struct Feedback {
     pub delivered: u64,
     /// Bytes in flight now.
     pub in_flight: u64,
+    /// The round trip that came with the acknowledgement.
+    pub round_trip: Option<Duration>,
     /// Whether the minimum of the round trips is out of date.
     pub min_rtt_expired: bool,
 }
@@ -80,16 +113,32 @@ pub struct Path {
 }
 
 impl Path {
-    /// The unit of the controller's cycles: a quarter of RTTmin, which is the
-    /// paper's TACK interval whatever interval the receiver was told.
+    /// The unit of the controller's cycles: a quarter of RTTmin, which is the paper's TACK
+    /// interval. Where the receiver was told a longer one than half a round trip, half of that:
+    /// what a probe of four units does has to show in a rate that spans two TACKs.
     fn interval(&self) -> Duration {
-        (self.min_rtt.unwrap_or(ASSUMED_RTT) / 4).max(SHORTEST_INTERVAL)
+        let quarter = self.min_rtt.unwrap_or(ASSUMED_RTT) / 4;
+        quarter.max(self.ack_interval / 2).max(SHORTEST_INTERVAL)
     }
 
-    /// Whether the round trip is a quarter above its minimum: packets queue.
-    fn has_queue(&self) -> bool {
-        match (self.min_rtt, self.smoothed_rtt) {
-            (Some(min_rtt), Some(smoothed)) => smoothed > min_rtt + min_rtt / 4,
+    /// The unit that the time between probes and the memory of the filter are counted in. Flows
+    /// over short paths would forget within the cycle of one over a long path what that leaves
+    /// them when it drains, and starve beside it; so up to [`BbrConfig::even_rtt`] a path counts as up to
+    /// twice as long.
+    fn cycle_interval(&self, config: &BbrConfig) -> Duration {
+        (self.even_rtt(config) / 4).max(self.interval())
+    }
+
+    /// RTTmin, for the purpose of sharing with flows over longer paths.
+    fn even_rtt(&self, config: &BbrConfig) -> Duration {
+        let min_rtt = self.min_rtt.unwrap_or(ASSUMED_RTT);
+        min_rtt.max(config.even_rtt.min(2 * min_rtt))
+    }
+
+    /// Whether a round trip is a quarter above the minimum: packets queue.
+    fn is_queueing(&self, round_trip: Option<Duration>) -> bool {
+        match (self.min_rtt, round_trip) {
+            (Some(min_rtt), Some(round_trip)) => round_trip > min_rtt + min_rtt / 4,
             _ => false,
         }
     }
@@ -123,6 +172,7 @@ pub struct Bbr {
     state: State,
     bandwidth: MaxFilter<Bandwidth>,
     full_pipe: FullPipe,
+    slump: Slump,
     round: u64,
     round_ends_at: u64,
     /// TACK intervals of RTTmin/4 so far. Time, not round trips: those become
@@ -139,6 +189,7 @@ impl Bbr {
             state: State::Startup,
             bandwidth: MaxFilter::new(config.filter_intervals),
             full_pipe: FullPipe::default(),
+            slump: Slump::default(),
             round: 0,
             round_ends_at: 0,
             interval: 0,
@@ -168,7 +219,7 @@ impl Bbr {
 
     /// Takes in an acknowledgement. True if a visit to ProbeRTT has ended with it.
     pub fn on_feedback(&mut self, now: Instant, feedback: &Feedback, path: &Path) -> bool {
-        self.count_intervals(now, path.interval());
+        self.count_intervals(now, path);
         if let Some(sample) = feedback.sample {
             let round_ended = sample.prior_delivered >= self.round_ends_at;
             if round_ended {
@@ -188,9 +239,10 @@ impl Bbr {
                 self.bandwidth.update(self.interval, self.bandwidth());
             }
             if round_ended {
-                let queue = path.has_queue();
+                let queue = path.is_queueing(path.smoothed_rtt);
                 self.full_pipe.on_round(self.bandwidth(), sample.app_limited, queue);
             }
+            self.heed_slump(now, feedback, path, &sample);
         }
         let probed = self.phase() == Phase::ProbeRtt;
         self.change_state(now, feedback, path);
@@ -209,7 +261,7 @@ impl Bbr {
             State::Startup => bandwidth.max(initial_rate(path)).scaled(startup::GAIN),
             State::Drain => bandwidth.scaled(drain::GAIN).max(least),
             State::ProbeBw(probe) => bandwidth.scaled(probe.gain()).max(least),
-            State::ProbeRtt(_) => least,
+            State::ProbeRtt(_) => bandwidth.scaled(self.config.probe_rtt_gain).max(least),
         }
     }
 
@@ -225,27 +277,64 @@ impl Bbr {
                 let cap = (bdp as f64 * startup::INFLIGHT_GAIN) as u64 + held;
                 cap.max(INITIAL_WINDOW_PACKETS * path.mss)
             }
-            State::Drain | State::ProbeBw(_) => (2 * bdp + held).max(least),
-            State::ProbeRtt(_) => (bdp / 2).max(least),
+            State::Drain | State::ProbeBw(_) => {
+                let queue = self.bandwidth().bytes_in(path.even_rtt(&self.config));
+                (bdp + queue + held).max(least)
+            }
+            State::ProbeRtt(_) => self.probe_rtt_window(path),
         }
     }
 
-    fn count_intervals(&mut self, now: Instant, interval: Duration) {
+    /// What ProbeRTT leaves in flight: its part of what the path and the wait for the next TACK
+    /// hold.
+    fn probe_rtt_window(&self, path: &Path) -> u64 {
+        let span = path.min_rtt.unwrap_or(ASSUMED_RTT) + path.ack_interval;
+        let rate = self.bandwidth().scaled(self.config.probe_rtt_gain);
+        rate.bytes_in(span).max(LEAST_PACKETS * path.mss)
+    }
+
+    /// Counts time in TACK intervals. A medium that pauses brings no acknowledgements, and the
+    /// estimate ages by no more than a round trip meanwhile: else the first sample behind the
+    /// pause, which has the pause in it, would replace it.
+    fn count_intervals(&mut self, now: Instant, path: &Path) {
+        let interval = path.cycle_interval(&self.config);
         let began = *self.interval_began.get_or_insert(now);
-        let passed = now.saturating_duration_since(began).as_micros() / interval.as_micros();
-        // A day of the shortest intervals fits; after a longer silence nothing
-        // of the estimate is left anyway.
-        if let Ok(passed) = u32::try_from(passed) {
-            self.interval += u64::from(passed);
-            self.interval_began = Some(began + interval * passed);
-        } else {
-            self.interval += u64::from(u32::MAX);
-            self.interval_began = Some(now);
+        let longest = 4 * interval + path.ack_interval;
+        let began = now.checked_sub(longest).map_or(began, |earliest| began.max(earliest));
+        let passed = now.saturating_duration_since(began);
+        // At most four and what an ACK may wait for, which is 2^14 ms at most.
+        let intervals = (passed.as_nanos() / interval.as_nanos()) as u32;
+        self.interval += u64::from(intervals);
+        self.interval_began = Some(began + interval * intervals);
+    }
+
+    /// Follows a path that has become slower before the filter forgets.
+    fn heed_slump(
+        &mut self,
+        now: Instant,
+        feedback: &Feedback,
+        path: &Path,
+        sample: &super::RateSample,
+    ) {
+        if !matches!(self.state, State::ProbeBw(_)) || sample.app_limited {
+            self.slump = Slump::default();
+            return;
+        }
+        // The receiver's word counts here, as nobody gains by too low a rate, and it does not
+        // have the pause of a medium in it once that is over.
+        let rate = feedback.reported.unwrap_or(sample.rate);
+        let queue = path.is_queueing(feedback.round_trip);
+        let lasting = path.interval() * self.config.slump_intervals;
+        if let Some(rate) = self.slump.on_sample(now, rate, self.bandwidth(), queue, lasting) {
+            self.bandwidth.reset(self.interval, rate);
+            self.state = State::Drain;
         }
     }
 
     fn change_state(&mut self, now: Instant, feedback: &Feedback, path: &Path) {
-        let bdp = path.min_rtt.map_or(0, |rtt| self.bandwidth().bytes_in(rtt));
+        let bandwidth = self.bandwidth();
+        let bdp = path.min_rtt.map_or(0, |rtt| bandwidth.bytes_in(rtt));
+        let probe_rtt_window = self.probe_rtt_window(path);
         let cruise = ProbeBw::new(now, self.config.cycle_intervals);
         match &mut self.state {
             State::Startup if self.full_pipe.is_full() => self.state = State::Drain,
@@ -256,12 +345,12 @@ impl Bbr {
                 self.state = State::ProbeRtt(ProbeRtt::new(now));
             }
             State::ProbeBw(probe) => {
-                probe.advance(now, path.interval(), feedback.in_flight, bdp);
+                let intervals = (path.interval(), path.cycle_interval(&self.config));
+                probe.advance(now, intervals, feedback.in_flight, bdp, bandwidth);
             }
             State::ProbeRtt(probe) => {
-                let target = (bdp / 2).max(LEAST_PACKETS * path.mss);
                 let round_trip = path.min_rtt.unwrap_or(ASSUMED_RTT);
-                if probe.is_done(now, feedback.in_flight, target, round_trip) {
+                if probe.is_done(now, feedback.in_flight, probe_rtt_window, round_trip) {
                     self.state = State::ProbeBw(cruise);
                 }
             }
@@ -331,6 +420,7 @@ mod tests {
             reported: None,
             delivered: *delivered,
             in_flight,
+            round_trip: None,
             min_rtt_expired: false,
         };
         bbr.on_feedback(*now, &feedback, &PATH);
@@ -355,8 +445,8 @@ mod tests {
     fn startup_fills_the_pipe_drains_and_cruises_at_its_rate() {
         let (bbr, _, _) = cruising();
         assert_eq!(bbr.pacing_rate(&PATH), rate(6_250_000));
-        // (2 + 10/40) * 250,000 bytes.
-        assert_eq!(bbr.inflight_cap(&PATH), 562_500);
+        // 6.25 MB/s for 40 ms, 60 ms for the queue, and 10 ms for the next TACK.
+        assert_eq!(bbr.inflight_cap(&PATH), 687_500);
     }
 
     #[test]
@@ -366,7 +456,8 @@ mod tests {
             round(&mut bbr, &mut now, &mut delivered, 7_000_000, 300_000);
         }
         assert_eq!(bbr.bandwidth(), rate(7_000_000));
-        for _ in 0..11 {
+        // The filter spans 600 ms.
+        for _ in 0..16 {
             round(&mut bbr, &mut now, &mut delivered, 3_000_000, 300_000);
         }
         assert_eq!(bbr.bandwidth(), rate(3_000_000));
@@ -388,6 +479,7 @@ mod tests {
                 reported: Some(rate(lie)),
                 delivered: delivered + 1,
                 in_flight: 250_000,
+                round_trip: None,
                 min_rtt_expired: false,
             };
             bbr.on_feedback(now + MS, &feedback, &PATH);
@@ -412,6 +504,7 @@ mod tests {
                 reported: None,
                 delivered: delivered + (i + 1) * 40,
                 in_flight: 40,
+                round_trip: None,
                 min_rtt_expired: false,
             };
             bbr.on_feedback(now, &feedback, &PATH);
@@ -437,13 +530,14 @@ mod tests {
                 reported: None,
                 delivered,
                 in_flight: 40,
+                round_trip: None,
                 min_rtt_expired: false,
             };
             bbr.on_feedback(now, &feedback, &PATH);
         }
         round(&mut bbr, &mut now, &mut delivered, 100_000, 4000);
         assert_eq!(bbr.bandwidth(), rate(6_250_000));
-        for _ in 0..11 {
+        for _ in 0..16 {
             round(&mut bbr, &mut now, &mut delivered, 100_000, 4000);
         }
         assert_eq!(bbr.bandwidth(), rate(100_000), "many of them do");
@@ -457,11 +551,14 @@ mod tests {
             reported: None,
             delivered: 0,
             in_flight: 250_000,
+            round_trip: None,
             min_rtt_expired: true,
         };
         bbr.on_feedback(now, &feedback, &PATH);
         assert_eq!(bbr.phase(), Phase::ProbeRtt);
-        assert_eq!(bbr.pacing_rate(&PATH), rate(125_000), "four packets in a round trip");
+        assert_eq!(bbr.pacing_rate(&PATH), rate(3_125_000), "half the rate");
+        // Half of 6.25 MB/s in 40 ms and 10 ms more, which the next TACK may wait for.
+        assert_eq!(bbr.inflight_cap(&PATH), 156_250);
         feedback.in_flight = 5_000;
         feedback.min_rtt_expired = false;
         for _ in 0..6 {

@@ -2,8 +2,11 @@
 //!
 //! Section VI-D counts the cycle in TACK intervals: four of them probe at 1.25,
 //! four drain at 0.75, the rest cruise; 32 in all (16 in the video profile).
+//! A probe that found more is followed by the next one at once.
 
 use std::time::{Duration, Instant};
+
+use crate::bandwidth::Bandwidth;
 
 const PROBE_UP: f64 = 1.25;
 const PROBE_DOWN: f64 = 0.75;
@@ -12,6 +15,9 @@ const INTERVALS_DOWN: u32 = 4;
 
 /// Where other traffic keeps the queue full, draining does not last longer.
 const LONGEST_DOWN: u32 = 16;
+
+/// A probe that raised the estimate by this has found room, not noise: all of it would be 1.25.
+const FOUND_MORE: f64 = 1.15;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -27,12 +33,14 @@ pub struct ProbeBw {
     since: Instant,
     /// TACK intervals of a cycle.
     intervals: u32,
+    /// The estimate when the last probe began.
+    before: Bandwidth,
 }
 
 impl ProbeBw {
     /// Begins with cruising: Startup has only just probed for more.
     pub fn new(now: Instant, intervals: u32) -> Self {
-        Self { phase: Phase::Cruise, since: now, intervals }
+        Self { phase: Phase::Cruise, since: now, intervals, before: Bandwidth::ZERO }
     }
 
     /// The gain in force.
@@ -44,19 +52,32 @@ impl ProbeBw {
         }
     }
 
-    /// Moves on when a phase has lasted its number of TACK intervals.
-    pub fn advance(&mut self, now: Instant, interval: Duration, in_flight: u64, bdp: u64) {
+    /// Moves on when a phase has lasted its number of TACK intervals; cruising is counted in
+    /// intervals of its own.
+    pub fn advance(
+        &mut self,
+        now: Instant,
+        (interval, cycle_interval): (Duration, Duration),
+        in_flight: u64,
+        bdp: u64,
+        bandwidth: Bandwidth,
+    ) {
         let elapsed = now.saturating_duration_since(self.since);
         let next = match self.phase {
             Phase::Up if elapsed >= interval * INTERVALS_UP => Phase::Down,
             // Until the queue is gone: after four intervals what the probe added
             // is, not what a rate estimated too high has built up before.
             Phase::Down if elapsed >= interval * LONGEST_DOWN || in_flight <= bdp => {
-                Phase::Cruise
+                // The round trip of draining has brought what the probe found.
+                if bandwidth >= self.before.scaled(FOUND_MORE) {
+                    Phase::Up
+                } else {
+                    Phase::Cruise
+                }
             }
             Phase::Cruise
                 if elapsed
-                    >= interval
+                    >= cycle_interval
                         * self
                             .intervals
                             .saturating_sub(INTERVALS_UP + INTERVALS_DOWN)
@@ -66,6 +87,9 @@ impl ProbeBw {
             }
             _ => return,
         };
+        if next == Phase::Up {
+            self.before = bandwidth;
+        }
         self.phase = next;
         self.since = now;
     }
@@ -76,6 +100,9 @@ mod tests {
     use super::*;
 
     const MS: Duration = Duration::from_millis(1);
+    const INTERVALS: (Duration, Duration) =
+        (Duration::from_millis(10), Duration::from_millis(10));
+    const RATE: Bandwidth = Bandwidth::from_bytes_per_second(1_000_000);
 
     #[test]
     fn the_cycle_lasts_its_number_of_tack_intervals() {
@@ -86,7 +113,7 @@ mod tests {
             // Four intervals of draining, as the probe needs.
             let since_up = interval % 32;
             let in_flight = if since_up == 0 { 1000 } else { 2000 };
-            probe.advance(t0 + interval * 10 * MS, 10 * MS, in_flight, 1000);
+            probe.advance(t0 + interval * 10 * MS, INTERVALS, in_flight, 1000, RATE);
             gains.push(probe.gain());
         }
         let count = |gain: f64| gains.iter().filter(|g| (**g - gain).abs() < 1e-9).count();
@@ -97,10 +124,20 @@ mod tests {
     fn draining_ends_when_the_queue_is_gone() {
         let t0 = crate::test_clock();
         let mut probe = ProbeBw::new(t0, 16);
-        probe.advance(t0 + 80 * MS, 10 * MS, 2000, 1000);
-        probe.advance(t0 + 120 * MS, 10 * MS, 2000, 1000);
+        probe.advance(t0 + 80 * MS, INTERVALS, 2000, 1000, RATE);
+        probe.advance(t0 + 120 * MS, INTERVALS, 2000, 1000, RATE);
         assert!(probe.gain() < 1.0);
-        probe.advance(t0 + 121 * MS, 10 * MS, 1000, 1000);
+        probe.advance(t0 + 121 * MS, INTERVALS, 1000, 1000, RATE);
         assert!((probe.gain() - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_probe_that_found_more_is_followed_by_the_next() {
+        let t0 = crate::test_clock();
+        let mut probe = ProbeBw::new(t0, 16);
+        probe.advance(t0 + 80 * MS, INTERVALS, 1000, 1000, RATE);
+        probe.advance(t0 + 120 * MS, INTERVALS, 2000, 1000, RATE);
+        probe.advance(t0 + 150 * MS, INTERVALS, 1000, 1250, RATE.scaled(1.25));
+        assert!(probe.gain() > 1.0);
     }
 }

@@ -19,6 +19,11 @@ impl<V: Copy + Ord + Default> MaxFilter<V> {
         self.best[0].1
     }
 
+    /// Forgets everything for this value.
+    pub fn reset(&mut self, time: u64, value: V) {
+        self.best = [(time, value); 3];
+    }
+
     /// Adds a value that was seen at `time`, which must not go back.
     pub fn update(&mut self, time: u64, value: V) {
         let new = (time, value);

@@ -1,0 +1,87 @@
+//! A path that has become slower shows it by both: a queue, and less that gets through.
+//!
+//! The bandwidth filter would go on at the old rate until it forgets, ten round trips later, and
+//! fill the queue meanwhile. A queue alone says nothing (others fill it too), nor do low samples
+//! alone (a lossy round, a pause).
+
+use std::time::{Duration, Instant};
+
+use crate::bandwidth::Bandwidth;
+
+/// Samples below this part of the estimate are low. A neighbour's probe of 1.25 takes a fifth
+/// away for a round trip, a rival of the same size half.
+const LOW: f64 = 0.65;
+
+/// Watches for samples that stay low behind a queue.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Slump {
+    since: Option<Instant>,
+    best: Bandwidth,
+}
+
+impl Slump {
+    /// A sample has come; `queue` if packets queued with it. The best rate of the slump once that
+    /// has lasted for `lasting`.
+    pub fn on_sample(
+        &mut self,
+        now: Instant,
+        rate: Bandwidth,
+        estimate: Bandwidth,
+        queue: bool,
+        lasting: Duration,
+    ) -> Option<Bandwidth> {
+        if !queue || rate >= estimate.scaled(LOW) {
+            *self = Self::default();
+            return None;
+        }
+        let since = *self.since.get_or_insert(now);
+        self.best = self.best.max(rate);
+        if now.saturating_duration_since(since) < lasting {
+            return None;
+        }
+        let best = self.best;
+        *self = Self::default();
+        Some(best)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+    const ESTIMATE: Bandwidth = Bandwidth::from_bytes_per_second(1000);
+
+    fn rate(bytes_per_second: u64) -> Bandwidth {
+        Bandwidth::from_bytes_per_second(bytes_per_second)
+    }
+
+    /// Feeds a sample every 10 ms; when a slump was seen, in ms.
+    fn watch(samples: &[(u64, bool)]) -> Option<(usize, Bandwidth)> {
+        let t0 = crate::test_clock();
+        let mut slump = Slump::default();
+        samples.iter().enumerate().find_map(|(i, &(sample, queue))| {
+            let now = t0 + 10 * MS * i as u32;
+            let best = slump.on_sample(now, rate(sample), ESTIMATE, queue, 30 * MS)?;
+            Some((10 * i, best))
+        })
+    }
+
+    #[test]
+    fn low_samples_behind_a_queue_are_a_slump_and_the_best_of_them_is_the_rate() {
+        let seen = watch(&[(990, true), (600, true), (500, true), (480, true), (490, true)]);
+        assert_eq!(seen, Some((40, rate(600))));
+    }
+
+    #[test]
+    fn neither_a_queue_nor_low_samples_are_enough_alone() {
+        assert_eq!(watch(&[(500, false); 10]), None);
+        assert_eq!(watch(&[(900, true); 10]), None);
+    }
+
+    #[test]
+    fn one_good_sample_ends_the_suspicion() {
+        let low = (500, true);
+        assert_eq!(watch(&[low, low, low, (900, true), low, low, low]), None);
+    }
+}
