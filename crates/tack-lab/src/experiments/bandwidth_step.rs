@@ -141,6 +141,20 @@ fn measure(context: &Context) -> Result<Findings, Error> {
             is(seen_down, down),
         ));
     }
+    let video = STACKS[0].0.label;
+    let target = |rtts: Option<f64>| rtts.unwrap_or(f64::NAN);
+    let lost = runs[0].iter().filter_map(|run| run.flows.first()).map(|flow| flow.lost as f64);
+    let bdp_packets = LOW_MBPS * 1e6 / 8.0 * RTT.as_secs_f64() / 1500.0;
+    checks.extend([
+        Check::at_most(format!("{video}: doubling"), target(found[0].0), "RTTs", 12.0),
+        Check::at_most(format!("{video}: halving"), target(found[0].1), "RTTs", 5.0),
+        Check::at_most(
+            format!("{video}: lost in all, in bandwidth-delay products of the lower rate"),
+            median(lost).unwrap_or(f64::NAN) / bdp_packets,
+            "",
+            1.0,
+        ),
+    ]);
     Ok(Findings {
         parameters: json!({
             "link": link()?,

@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use serde_json::json;
 use tack_link::PathSpec;
-use tack_link::wlan::Profile;
+use tack_link::emulation::{self, Emulation};
+use tack_link::wlan::{Parameters, Profile};
 
 use super::links::wan_and_wlan;
+use super::statistics::median;
 use super::summary::{self, acks_per_100, gain_percent, median_flow};
 use super::{Contender, Context, Error, Experiment, Findings};
 use crate::report::{Axis, BarSeries, Chart, Check, Colour, Plot, Table};
@@ -120,6 +122,17 @@ fn measure(context: &Context) -> Result<Findings, Error> {
         Ok((format!("{}, loss {}, {}", case.profile, case.loss, stack.label), scenario))
     })?;
 
+    // What no ACKs at all gain over L = 2 on this Wi-Fi, where the bottleneck is: nothing that
+    // acknowledges can gain more.
+    let bounds = context.each(&CASES, &seeds, |case, seed| {
+        let new = Emulation::new(Parameters::from(case.profile));
+        let goodput =
+            |acks| Ok::<_, Error>(Emulation { acks, seed, ..new.clone() }.run()?.goodput_mbps);
+        Ok(gain_percent(goodput(emulation::Acks::None)?, goodput(emulation::Acks::EveryN(2))?))
+    })?;
+    let bounds: Vec<_> =
+        bounds.into_iter().map(|runs| median(runs).unwrap_or(f64::NAN)).collect();
+
     let mut table = summary::columns(
         Table::new("A client in a Wi-Fi cell, a server behind a WAN")
             .number("case", "case", "", 0)
@@ -131,7 +144,8 @@ fn measure(context: &Context) -> Result<Findings, Error> {
     );
     let mut bars = STACKS.map(|_| Vec::new());
     let mut checks = Vec::new();
-    for ((case, runs), number) in CASES.iter().zip(runs.chunks(STACKS.len())).zip(1_u32..) {
+    let cases = CASES.iter().zip(&bounds);
+    for (((case, bound), runs), number) in cases.zip(runs.chunks(STACKS.len())).zip(1_u32..) {
         let flows: Vec<_> = runs.iter().map(|runs| median_flow(runs, 0)).collect();
         let [bbr, tack] = case.paper;
         // The paper's TCP BBR stands beside the same stack with its ACK rate.
@@ -173,6 +187,18 @@ fn measure(context: &Context) -> Result<Findings, Error> {
             format!("{:.2}", tack.acks_per_100()),
             ratio < tack.acks_per_100() * 1.25,
         ));
+        checks.push(Check::at_least(
+            format!("case {number}: gain over L = 2 (the medium allows {bound:.1} %)"),
+            gain,
+            "%",
+            paper_gain.min(*bound),
+        ));
+        checks.push(Check::at_most(
+            format!("case {number}: ACKs per 100 data packets"),
+            ratio,
+            "",
+            tack.acks_per_100(),
+        ));
     }
     let mut series: Vec<_> = STACKS
         .iter()
@@ -200,6 +226,7 @@ fn measure(context: &Context) -> Result<Findings, Error> {
             "wlan": CASES.map(|case| case.profile.name()),
             "wan_mbps": CASES.map(|case| case.wan_mbps),
             "wan_rtt_ms": CASES.map(|case| case.rtt.as_millis() as u64),
+            "gain_bound_percent": bounds,
             "wan_loss_each_way": CASES.map(|case| case.loss),
             "duration_s": duration.as_secs_f64(),
             "warm_up_s": warm_up.as_secs_f64(),

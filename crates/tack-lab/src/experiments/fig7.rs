@@ -115,6 +115,12 @@ fn measure(context: &Context) -> Result<Findings, Error> {
             "-20 %",
             delay.is_some_and(|delay| delay < -5.0),
         ),
+        Check::at_most(
+            "how far TACK's RTTmin is from 100 ms",
+            errors[0].map_or(f64::NAN, f64::abs),
+            "%",
+            1.0,
+        ),
     ];
     Ok(Findings {
         parameters: json!({

@@ -133,7 +133,7 @@ fn measure(context: &Context) -> Result<Findings, Error> {
     let near = |one: Option<f64>, other: Option<f64>| {
         one.zip(other).is_some_and(|(one, other)| (one - other).abs() < 15.0)
     };
-    let checks = vec![
+    let mut checks = vec![
         Check::paper(
             "TACK's share beside CUBIC",
             shown(medians[0]),
@@ -147,6 +147,14 @@ fn measure(context: &Context) -> Result<Findings, Error> {
             near(medians[1], Some(50.0)),
         ),
     ];
+    for ((_, other, _), share) in PAIRS[..2].iter().zip(&medians) {
+        let times_fair = share.map_or(f64::NAN, |share| share / 50.0);
+        let what = format!("TACK beside {}: times its fair share", other.label);
+        checks.push(Check::at_least(what, times_fair, "", 0.5));
+        // Of two flows none can have more than 2: what counts is what is left to the other.
+        let what = format!("{} beside TACK: times its fair share", other.label);
+        checks.push(Check::at_least(what, 2.0 - times_fair, "", 0.5));
+    }
     Ok(Findings {
         parameters: json!({
             "rate_mbps": [rate_mbps.0, rate_mbps.1],

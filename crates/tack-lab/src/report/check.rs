@@ -38,6 +38,9 @@ pub enum Kind {
     Model,
     /// The stack against the paper. A miss is a finding, not a failure.
     Paper,
+    /// The stack against what this project promises. A miss is a finding, not a failure: the
+    /// measurement is as good as before.
+    Target,
 }
 
 impl Check {
@@ -95,6 +98,41 @@ impl Check {
         }
     }
 
+    /// A property of the stack that should reach a value. What is not a number does not.
+    pub fn at_least(what: impl Into<String>, value: f64, unit: &str, low: f64) -> Self {
+        let expected = format!("{} or more", with_unit(low, unit));
+        Self { low: Some(low), ..Self::target(what, value, unit, expected, value >= low) }
+    }
+
+    /// A property of the stack that should not exceed a value. What is not a number does.
+    pub fn at_most(what: impl Into<String>, value: f64, unit: &str, high: f64) -> Self {
+        let expected = format!("{} or less", with_unit(high, unit));
+        Self { high: Some(high), ..Self::target(what, value, unit, expected, value <= high) }
+    }
+
+    fn target(
+        what: impl Into<String>,
+        value: f64,
+        unit: &str,
+        expected: String,
+        passed: bool,
+    ) -> Self {
+        let seen = if value.is_finite() { with_unit(value, unit) } else { "none".to_owned() };
+        // A near miss shows by how much.
+        let near_miss = !passed && expected.starts_with(&seen);
+        let seen = if near_miss { format!("{value:.4} {unit}") } else { seen };
+        Self {
+            kind: Kind::Target,
+            what: what.into(),
+            seen,
+            expected,
+            value: Some(value).filter(|value| value.is_finite()),
+            low: None,
+            high: None,
+            passed,
+        }
+    }
+
     /// Whether this alone makes the run fail.
     pub fn fails_the_run(&self) -> bool {
         self.kind == Kind::Model && !self.passed
@@ -107,6 +145,8 @@ impl Check {
             (Kind::Model, false) => "FAIL",
             (Kind::Paper, true) => "agrees",
             (Kind::Paper, false) => "differs",
+            (Kind::Target, true) => "pass",
+            (Kind::Target, false) => "fail",
         }
     }
 }
@@ -116,6 +156,7 @@ impl fmt::Display for Check {
         let source = match self.kind {
             Kind::Model => "expected",
             Kind::Paper => "paper says",
+            Kind::Target => "target",
         };
         write!(
             f,
@@ -171,6 +212,27 @@ mod tests {
         let check = Check::paper("gain", "14 %", "28 %", false);
         assert!(!check.fails_the_run());
         assert_eq!(check.verdict(), "differs");
+    }
+
+    #[test]
+    fn a_target_is_met_at_its_bound_and_a_miss_does_not_fail_the_run() {
+        assert!(Check::at_least("utilisation", 95.0, "%", 95.0).passed);
+        assert!(Check::at_most("queue", 20.0, "ms", 20.0).passed);
+        assert_eq!(Check::at_least("saved", 99.88, "%", 99.9).seen, "99.8800 %");
+        let missed = Check::at_least("utilisation", 94.9, "%", 95.0);
+        assert!(!missed.passed && !missed.fails_the_run());
+        assert_eq!(missed.to_string(), "fail     utilisation: 94.9 %; target 95.0 % or more");
+    }
+
+    #[test]
+    fn a_value_that_was_never_seen_meets_no_target() {
+        for check in [
+            Check::at_least("gain", f64::NAN, "%", 0.0),
+            Check::at_most("time", f64::INFINITY, "RTT", 2.0),
+        ] {
+            assert!(!check.passed);
+            assert_eq!((check.seen.as_str(), check.value), ("none", None));
+        }
     }
 
     #[test]

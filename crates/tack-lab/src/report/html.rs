@@ -63,12 +63,14 @@ fn summary(html: &mut String, outcomes: &[Outcome]) {
     }
     let (passed, all) = tally(outcomes.iter().flat_map(|o| &o.checks), Kind::Model);
     let (agree, compared) = tally(outcomes.iter().flat_map(|o| &o.checks), Kind::Paper);
+    let (met, targets) = tally(outcomes.iter().flat_map(|o| &o.checks), Kind::Target);
     let _ = writeln!(
         html,
-        "<div class=\"tiles\">\n{}{}{}</div>\n</header>\n<main>",
+        "<div class=\"tiles\">\n{}{}{}{}</div>\n</header>\n<main>",
         tile(outcomes.len(), "experiments", true),
         tile(format!("{passed} of {all}"), "checks of the emulation passed", passed == all),
-        tile(format!("{agree} of {compared}"), "comparisons agree with the paper", true)
+        tile(format!("{agree} of {compared}"), "comparisons agree with the paper", true),
+        tile(format!("{met} of {targets}"), "targets met", true)
     );
 }
 
@@ -88,6 +90,7 @@ fn contents(html: &mut String, outcomes: &[Outcome]) {
     for outcome in outcomes {
         let (passed, all) = tally(outcome.checks.iter(), Kind::Model);
         let (agree, compared) = tally(outcome.checks.iter(), Kind::Paper);
+        let (met, targets) = tally(outcome.checks.iter(), Kind::Target);
         let mut marks = String::new();
         if all > 0 {
             let class = if passed == all { "pass" } else { "fail" };
@@ -95,6 +98,10 @@ fn contents(html: &mut String, outcomes: &[Outcome]) {
         }
         if compared > 0 {
             let _ = write!(marks, " <span class=\"paper\">{agree}/{compared}</span>");
+        }
+        if targets > 0 {
+            let class = if met == targets { "pass" } else { "differs" };
+            let _ = write!(marks, " <span class=\"{class}\">{met}/{targets} targets</span>");
         }
         let _ = writeln!(
             html,
@@ -105,7 +112,8 @@ fn contents(html: &mut String, outcomes: &[Outcome]) {
     }
     html.push_str(
         "</ol>\n<p class=\"key\"><span class=\"pass\">n/n</span> checks of the emulation passed, \
-         <span class=\"paper\">n/n</span> comparisons that agree with the paper. Dashed and \
+         <span class=\"paper\">n/n</span> comparisons that agree with the paper; \
+         targets are those of this project. Dashed and \
          hollow marks in plots are values of the paper, or computed ones. Values are medians \
          over the seeds.</p>\n</nav>\n",
     );
@@ -116,7 +124,7 @@ fn section(html: &mut String, outcome: &Outcome) {
     let _ = writeln!(
         html,
         "<section id=\"{name}\">\n<h2><a href=\"#{name}\">{}</a> <code>{name}</code>{form}</h2>\n\
-         <p class=\"question\">{}</p>\n<p class=\"source\"><b>The paper:</b> {}</p>",
+         <p class=\"question\">{}</p>\n<p class=\"source\"><b>Source:</b> {}</p>",
         Escaped(&outcome.title),
         Escaped(&outcome.question),
         Escaped(&outcome.paper),
@@ -129,6 +137,7 @@ fn section(html: &mut String, outcome: &Outcome) {
     }
     checks(html, &outcome.checks, Kind::Model);
     checks(html, &outcome.checks, Kind::Paper);
+    checks(html, &outcome.checks, Kind::Target);
     outcome.tables.iter().for_each(|table| write_table(html, table));
     if !outcome.notes.is_empty() {
         html.push_str("<ul class=\"notes\">\n");
@@ -159,6 +168,7 @@ fn checks(html: &mut String, checks: &[Check], kind: Kind) {
     let (class, heading) = match kind {
         Kind::Model => ("model", "expected"),
         Kind::Paper => ("paper", "paper says"),
+        Kind::Target => ("target", "target"),
     };
     let _ = writeln!(
         html,
@@ -167,10 +177,11 @@ fn checks(html: &mut String, checks: &[Check], kind: Kind) {
     );
     for check in checks {
         let (mark, class) = match (kind, check.passed) {
-            (Kind::Model, true) => ("✓", "pass"),
+            (Kind::Model | Kind::Target, true) => ("✓", "pass"),
             (Kind::Model, false) => ("✗", "fail"),
             (Kind::Paper, true) => ("=", "paper"),
             (Kind::Paper, false) => ("≠", "differs"),
+            (Kind::Target, false) => ("✗", "differs"),
         };
         let _ = writeln!(
             html,
@@ -278,6 +289,8 @@ mod tests {
             checks: vec![
                 Check::model("baseline", 7.0, "Mbit/s", 6.8..=7.2),
                 Check::paper("gain", "14 %", "28 %", false),
+                Check::at_least("share", 98.0, "%", 95.0),
+                Check::at_most("queue", 30.0, "ms", 20.0),
             ],
             notes: vec!["a note".to_owned()],
         }
@@ -323,9 +336,10 @@ mod tests {
     }
 
     #[test]
-    fn paper_and_model_checks_are_counted_apart() {
+    fn model_and_paper_checks_and_targets_are_counted_apart() {
         let html = page(&[outcome("fig3")]);
         assert!(html.contains("<b>1 of 1</b><span>checks of the emulation passed"));
         assert!(html.contains("<b>0 of 1</b><span>comparisons agree"));
+        assert!(html.contains("<b>1 of 2</b><span>targets met"));
     }
 }

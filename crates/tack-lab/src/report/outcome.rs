@@ -17,7 +17,7 @@ pub struct Outcome {
     pub title: String,
     /// What is asked, in a sentence.
     pub question: String,
-    /// Where in the paper this is, and what the paper reports.
+    /// Where this is from, in the paper as a rule, and what is reported there.
     pub paper: String,
     /// Whether this is the short form.
     pub quick: bool,
@@ -51,7 +51,7 @@ impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}  {}", self.name, self.title)?;
         writeln!(f, "{}", wrapped(&self.question))?;
-        writeln!(f, "{}", wrapped(&format!("Paper: {}", self.paper)))?;
+        writeln!(f, "{}", wrapped(&format!("Source: {}", self.paper)))?;
         for table in &self.tables {
             writeln!(f, "\n{table}")?;
         }
