@@ -17,6 +17,7 @@ mod fig6;
 mod fig7;
 mod friendliness;
 mod links;
+mod live_media;
 mod progress;
 mod rtt_fairness;
 mod statistics;
@@ -43,7 +44,7 @@ pub struct Experiment {
     pub title: &'static str,
     /// What is asked.
     pub question: &'static str,
-    /// Figure or section of the paper, and what it reports.
+    /// Where it is from: figure or section of the paper as a rule, and what it reports.
     pub paper: &'static str,
     measure: fn(&Context) -> Result<Findings, Error>,
 }
@@ -80,7 +81,7 @@ pub enum Error {
 }
 
 /// All experiments, in the order in which they are run and reported.
-pub const ALL: [Experiment; 15] = [
+pub const ALL: [Experiment; 16] = [
     calibration::EXPERIMENT,
     fig3::EXPERIMENT,
     fig6::EXPERIMENT,
@@ -96,6 +97,7 @@ pub const ALL: [Experiment; 15] = [
     rtt_fairness::EXPERIMENT,
     friendliness::EXPERIMENT,
     traffic_change::EXPERIMENT,
+    live_media::EXPERIMENT,
 ];
 
 impl Experiment {

@@ -9,6 +9,7 @@
 mod content;
 mod error;
 mod identity;
+mod media;
 mod peer;
 mod probe;
 mod quiche;
@@ -21,4 +22,4 @@ mod trace;
 pub use error::Error;
 pub use report::{Bin, FlowReport, ScenarioReport};
 pub use run::{run, run_traced};
-pub use scenario::{Acks, Congestion, Flow, Load, Scenario, Stack};
+pub use scenario::{Acks, Congestion, Flow, Load, Media, Scenario, Stack};

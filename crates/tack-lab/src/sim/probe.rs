@@ -23,6 +23,8 @@ pub struct Probe {
     /// As it arrived.
     arrived: Tap,
     received: RangeSet,
+    /// End of the stream data that was put on the link.
+    sent_until: u64,
     /// The tap's counts when the measurement began.
     before: Option<TapCounters>,
     counts: Counts,
@@ -63,6 +65,7 @@ impl Probe {
             sent: Tap::new(key_log.clone()),
             arrived: Tap::new(key_log.clone()),
             received: RangeSet::default(),
+            sent_until: 0,
             before: None,
             counts: Counts::default(),
             one_way_delay: histogram(),
@@ -84,10 +87,11 @@ impl Probe {
         match direction {
             Direction::Forward => {
                 let (mut len, mut again, mut needless) = (0, 0, 0);
-                let received = &self.received;
+                let (received, sent_until) = (&self.received, &mut self.sent_until);
                 self.sent.inspect(tap::Direction::ToClient, datagram, |data: StreamData| {
                     len += data.range.end - data.range.start;
                     again += data.retransmitted;
+                    *sent_until = (*sent_until).max(data.range.end);
                     needless += received.overlap(data.range);
                 });
                 if counts && len > 0 {
@@ -152,6 +156,11 @@ impl Probe {
         }
     }
 
+    /// How much of the stream has been put on the link.
+    pub const fn sent_until(&self) -> u64 {
+        self.sent_until
+    }
+
     /// Notes the sender's estimate.
     pub fn on_min_rtt(&mut self, min_rtt_ms: f64, now: Time) {
         if let Some(bin) = self.bin_at(now) {
@@ -190,6 +199,7 @@ impl Probe {
             spurious: self.counts.spurious,
             lost: self.counts.data_sent.saturating_sub(self.counts.data_arrived),
             min_rtt_ms: None,
+            owd_p50_ms: ms(&self.one_way_delay, self.one_way_delay.value_at_quantile(0.5)),
             owd_p95_ms: ms(&self.one_way_delay, p95),
             queue_p95_ms: ms(&self.one_way_delay, p95 - least.min(p95)),
             hol_blocked_bytes_p95: (!self.blocked.is_empty())

@@ -35,6 +35,8 @@ pub struct FlowReport {
     pub lost: u64,
     /// What the sender believes to be the smallest round-trip time, at the end.
     pub min_rtt_ms: Option<f64>,
+    /// Median of the data packets' one-way delay.
+    pub owd_p50_ms: Option<f64>,
     /// 95th percentile of the data packets' one-way delay.
     pub owd_p95_ms: Option<f64>,
     /// 95th percentile of what their one-way delay lay above the smallest one.
@@ -90,6 +92,7 @@ impl FlowReport {
             spurious: count(&|run| run.spurious),
             lost: count(&|run| run.lost),
             min_rtt_ms: float(&|run| run.min_rtt_ms),
+            owd_p50_ms: float(&|run| run.owd_p50_ms),
             owd_p95_ms: float(&|run| run.owd_p95_ms),
             queue_p95_ms: float(&|run| run.queue_p95_ms),
             hol_blocked_bytes_p95: float(&|run| run.hol_blocked_bytes_p95),

@@ -11,6 +11,7 @@ use tack_virtual::Virtual;
 
 use super::content::Content;
 use super::identity::Identity;
+use super::media::MediaSource;
 use super::peer::{Consumed, Peer};
 use super::probe::{HEADERS, Probe};
 use super::trace::{Event, Trace};
@@ -101,6 +102,8 @@ struct Running<'a> {
     /// What the sender believed when it left.
     min_rtt: Option<Duration>,
     probe: Probe,
+    /// What makes the frames of a live source.
+    media: Option<MediaSource>,
     consumed: Consumed,
     completed: Option<Time>,
 }
@@ -193,7 +196,8 @@ impl World<'_> {
                 end.touched = true;
             }
             let released = end.held.as_ref().is_some_and(|(at, _)| *at <= now);
-            let fresh = which == SERVER && matches!(flow.flow.load, Load::Rate(_));
+            let fresh =
+                which == SERVER && matches!(flow.flow.load, Load::Rate(_) | Load::Media(_));
             if !(end.touched || released || fresh) {
                 continue;
             }
@@ -249,9 +253,13 @@ impl<'a> Running<'a> {
         let (from, to) = (start + scenario.warm_up, Time::from(scenario.duration));
         let stop = match flow.load {
             Load::Bulk { stop } => stop.map(|stop| start + stop),
-            Load::Bytes(_) | Load::Rate(_) => None,
+            Load::Bytes(_) | Load::Rate(_) | Load::Media(_) => None,
         };
         let to = stop.map_or(to, |stop| to.min(stop));
+        let media = match flow.load {
+            Load::Media(media) => Some(MediaSource::new(media, start)),
+            _ => None,
+        };
         let key_log = KeyLog::new();
         let bin = scenario.bin.as_nanos() as u64;
         Self {
@@ -264,6 +272,7 @@ impl<'a> Running<'a> {
             ends: None,
             stop,
             min_rtt: None,
+            media,
             consumed: Consumed::default(),
             completed: None,
         }
@@ -292,12 +301,16 @@ impl<'a> Running<'a> {
     }
 
     /// How many bytes the server's application has produced, and whether these are all.
-    fn available(&self, now: Time) -> (u64, bool) {
+    fn available(&mut self, now: Time) -> (u64, bool) {
+        if let Some(media) = &mut self.media {
+            return (media.handed(now, self.probe.sent_until()), false);
+        }
         let age = now.since(self.start);
         match self.flow.load {
             // quiche and quinn take what their windows allow.
             Load::Bulk { .. } => (u64::MAX, false),
             Load::Bytes(bytes) => (bytes, true),
+            Load::Media(_) => (0, false),
             Load::Rate(bps) => {
                 let frames = (age.as_secs_f64() / self.frame_interval(bps)) as u64;
                 (frames * self.flow.udp_payload as u64, false)
@@ -351,6 +364,7 @@ impl<'a> Running<'a> {
                         .max(now + Duration::from_nanos(1)),
                 )
             }
+            Load::Media(_) => self.media.as_ref().map(MediaSource::next_frame),
             Load::Bytes(_) => None,
         }
     }

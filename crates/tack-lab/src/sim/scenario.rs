@@ -182,6 +182,19 @@ pub enum Load {
     Bytes(u64),
     /// A steady source of so many bits per second.
     Rate(f64),
+    /// Live frames, dropped when they are old.
+    Media(Media),
+}
+
+/// A live source at a constant rate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Media {
+    /// Bits per second of all frames that are made.
+    pub bps: f64,
+    /// Frames per second, all of one size.
+    pub fps: f64,
+    /// How long a frame may wait for the stack before it is dropped.
+    pub patience: Duration,
 }
 
 #[cfg(test)]
