@@ -3,10 +3,12 @@
 mod chain;
 mod duplex;
 mod network;
+mod paused;
 mod per_flow;
 
 pub use self::chain::Chain;
 pub use self::duplex::Duplex;
+pub use self::paused::{Paused, Pauses};
 pub use self::per_flow::PerFlow;
 
 use crate::Link;

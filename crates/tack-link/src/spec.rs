@@ -14,6 +14,7 @@
 //! corrupt = 0.0001
 //! gilbert_elliott = { p = 0.001, r = 0.2, loss_good = 0.0, loss_bad = 1.0 }
 //! reorder = { probability = 0.01, delay_ms = 5.0 }
+//! pauses = [[2.0, 150.0], [5.0, 80.0]] # [second, ms]: it stands still; of a WLAN too
 //! [hop.reverse]                     # what is different in reverse; or [hop.forward]
 //! rate_trace = { steps = [[0, 2.0], [60, 0.0], [61, 2.0]], repeat_s = 90 } # [second, Mbit/s]
 //! delay_trace = { steps = [[0, 270.0], [30, 280.0]] }                      # [second, ms]
@@ -53,11 +54,11 @@ use serde::{Deserialize, Serialize};
 
 pub use self::error::SpecError;
 pub use self::pipe::MIN_DEFAULT_PIPE_BUFFER;
-use self::pipe::{PipeHop, millis};
+use self::pipe::{PipeHop, millis, pauses};
 use self::table::{HopTable, LinkTable, PipeTable, WlanTable};
 pub use self::wlan::MIN_DEFAULT_WLAN_BUFFER;
 use self::wlan::WlanHop;
-use crate::compose::{BoxedLink, Chain, Duplex, PerFlow};
+use crate::compose::{BoxedLink, Chain, Duplex, Paused, Pauses, PerFlow};
 use crate::parameter::{number, probability};
 use crate::pipe::{MAX_DELAY, PipeConfig, Schedule};
 use crate::random::child_seed;
@@ -83,7 +84,13 @@ pub struct LinkSpec {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Hop {
+struct Hop {
+    kind: HopKind,
+    pauses: Pauses,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum HopKind {
     Pipe(Box<PipeHop>),
     Wlan(WlanHop),
 }
@@ -145,7 +152,8 @@ impl LinkSpec {
     /// What the forward direction can carry at most in the first `span` after the start: bits of
     /// IP packets per second. Infinite if no hop has a rate.
     ///
-    /// For a WLAN that is what a single sender gets that has the medium to itself.
+    /// For a WLAN that is what a single sender gets that has the medium to itself. Pauses are
+    /// not taken off.
     pub fn capacity_bps(&self, span: Duration) -> f64 {
         self.hops.iter().map(|hop| hop.capacity_bps(span)).fold(f64::INFINITY, f64::min)
     }
@@ -270,38 +278,45 @@ impl From<LinkSpec> for LinkTable {
 
 impl Hop {
     fn new(table: &HopTable) -> Result<Self, ParameterError> {
-        match table {
-            HopTable::Pipe(table) => PipeHop::new(table).map(|pipe| Self::Pipe(Box::new(pipe))),
-            HopTable::Wlan(table) => WlanHop::new(table).map(Self::Wlan),
-        }
+        let (kind, given) = match table {
+            HopTable::Pipe(table) => {
+                (HopKind::Pipe(Box::new(PipeHop::new(table)?)), &table.pauses)
+            }
+            HopTable::Wlan(table) => (HopKind::Wlan(WlanHop::new(table)?), &table.pauses),
+        };
+        Ok(Self { kind, pauses: pauses(given)? })
     }
 
     fn rtt(&self) -> Duration {
-        match self {
-            Self::Pipe(pipe) => pipe.rtt(),
-            Self::Wlan(_) => Duration::ZERO,
+        match &self.kind {
+            HopKind::Pipe(pipe) => pipe.rtt(),
+            HopKind::Wlan(_) => Duration::ZERO,
         }
     }
 
     fn capacity_bps(&self, span: Duration) -> f64 {
-        match self {
-            Self::Pipe(pipe) => pipe.capacity_bps(span).unwrap_or(f64::INFINITY),
-            Self::Wlan(wlan) => wlan.capacity_bps(),
+        match &self.kind {
+            HopKind::Pipe(pipe) => pipe.capacity_bps(span).unwrap_or(f64::INFINITY),
+            HopKind::Wlan(wlan) => wlan.capacity_bps(),
         }
     }
 
     fn buffer_bytes(&self, rtt: Duration) -> Result<u64, ParameterError> {
-        match self {
-            Self::Pipe(pipe) => pipe.buffer_bytes(Direction::Forward, rtt),
-            Self::Wlan(wlan) => Ok(wlan.buffer_bytes(rtt)),
+        match &self.kind {
+            HopKind::Pipe(pipe) => pipe.buffer_bytes(Direction::Forward, rtt),
+            HopKind::Wlan(wlan) => Ok(wlan.buffer_bytes(rtt)),
         }
     }
 
     fn build(&self, rtt: Duration, seed: u64) -> Result<BoxedLink, ParameterError> {
-        match self {
-            Self::Pipe(pipe) => pipe.build(rtt, seed),
-            Self::Wlan(wlan) => wlan.build(rtt, seed),
+        let link = match &self.kind {
+            HopKind::Pipe(pipe) => pipe.build(rtt, seed),
+            HopKind::Wlan(wlan) => wlan.build(rtt, seed),
+        }?;
+        if self.pauses.is_empty() {
+            return Ok(link);
         }
+        Ok(Box::new(Paused::new(link, self.pauses.clone())))
     }
 }
 

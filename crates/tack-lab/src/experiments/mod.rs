@@ -22,6 +22,7 @@ mod progress;
 mod rtt_fairness;
 mod statistics;
 mod summary;
+mod suspension;
 mod traffic_change;
 
 pub use contender::Contender;
@@ -81,7 +82,7 @@ pub enum Error {
 }
 
 /// All experiments, in the order in which they are run and reported.
-pub const ALL: [Experiment; 16] = [
+pub const ALL: [Experiment; 17] = [
     calibration::EXPERIMENT,
     fig3::EXPERIMENT,
     fig6::EXPERIMENT,
@@ -98,6 +99,7 @@ pub const ALL: [Experiment; 16] = [
     friendliness::EXPERIMENT,
     traffic_change::EXPERIMENT,
     live_media::EXPERIMENT,
+    suspension::EXPERIMENT,
 ];
 
 impl Experiment {

@@ -48,6 +48,7 @@ struct Counts {
 struct BinCounts {
     new_bytes: u64,
     ack_packets: u64,
+    repeated: u64,
     delay_ns: u64,
     delays: u64,
     min_rtt_ms: Option<f64>,
@@ -86,6 +87,7 @@ impl Probe {
         }
         match direction {
             Direction::Forward => {
+                let before = *self.sent.counters(tap::Direction::ToClient);
                 let (mut len, mut again, mut needless) = (0, 0, 0);
                 let (received, sent_until) = (&self.received, &mut self.sent_until);
                 self.sent.inspect(tap::Direction::ToClient, datagram, |data: StreamData| {
@@ -94,6 +96,14 @@ impl Probe {
                     *sent_until = (*sent_until).max(data.range.end);
                     needless += received.overlap(data.range);
                 });
+                let after = self.sent.counters(tap::Direction::ToClient);
+                let acks = after.ack_packets - before.ack_packets;
+                let eliciting = after.packets - before.packets - acks;
+                if again == len
+                    && let Some(bin) = self.bin_at(now)
+                {
+                    bin.repeated += eliciting;
+                }
                 if counts && len > 0 {
                     self.counts.data_sent += 1;
                     self.counts.retransmitted += u64::from(again == len);
@@ -220,6 +230,7 @@ impl Probe {
                 at: start as f64 / 1e9,
                 goodput_mbps: counts.new_bytes as f64 * 8.0 / 1e6 / width,
                 ack_packets: counts.ack_packets,
+                repeated: counts.repeated,
                 owd_ms: (counts.delays > 0)
                     .then(|| counts.delay_ns as f64 / counts.delays as f64 / 1e6),
                 min_rtt_ms: counts.min_rtt_ms,

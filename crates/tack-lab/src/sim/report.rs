@@ -58,6 +58,9 @@ pub struct Bin {
     pub goodput_mbps: f64,
     /// Packets with acknowledgements only that the client sent.
     pub ack_packets: u64,
+    /// Packets from the server that ask for an acknowledgement and bring no new data:
+    /// retransmissions and probes.
+    pub repeated: u64,
     /// Mean one-way delay of data packets that arrived, ms.
     pub owd_ms: Option<f64>,
     /// The sender's estimate of the smallest round-trip time at the end of the bin, ms.

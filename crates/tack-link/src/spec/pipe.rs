@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::table::{GilbertElliottTable, PipeTable, ReorderTable, TraceTable};
-use crate::compose::{BoxedLink, Duplex};
+use crate::compose::{BoxedLink, Duplex, Pauses};
 use crate::parameter::{number, probability};
 use crate::pipe::{
     GilbertElliott, MAX_DELAY, MAX_RATE_BPS, PipeConfig, Reorder, Schedule, check_rate,
@@ -222,8 +222,22 @@ impl Fields<'_> {
                 return Err(ParameterError::new(name, "a table", allowed));
             }
         }
+        if !self.0.pauses.is_empty() {
+            let allowed = "only for both directions of a hop";
+            return Err(ParameterError::new("pauses", "given", allowed));
+        }
         Ok(())
     }
+}
+
+/// The pauses of a hop.
+pub(super) fn pauses(table: &[[f64; 2]]) -> Result<Pauses, ParameterError> {
+    let pause = |[start, length]: &[f64; 2]| {
+        let start = number("pauses", *start, 0.0..=MAX_TRACE_SECS, "s")?;
+        let length = number("pauses", *length, 0.0..=MAX_DELAY_MS, "ms")?;
+        Ok((Duration::from_secs_f64(start), millis(length)))
+    };
+    Pauses::new(table.iter().map(pause).collect::<Result<Vec<_>, _>>()?)
 }
 
 /// Fails if more than one of these fields is given: they say the same thing.

@@ -45,6 +45,9 @@ pub(super) struct PipeTable {
     pub buffer_ms: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub buffer_bdp: Option<f64>,
+    /// Start in seconds, length in milliseconds.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pauses: Vec<[f64; 2]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loss: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -118,6 +121,9 @@ pub(super) struct WlanTable {
     pub background: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub background_mbps: Option<f64>,
+    /// As those of a pipe.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pauses: Vec<[f64; 2]>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub buffer_bytes: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -138,6 +144,7 @@ impl WlanTable {
             hops: None,
             background: None,
             background_mbps: None,
+            pauses: Vec::new(),
             buffer_bytes: None,
             buffer_packets: None,
         }

@@ -305,3 +305,23 @@ fn the_capacity_of_a_trace_is_its_average() {
     assert!(close(spec.capacity_bps(Duration::from_secs(8)), 15e6));
     assert!(close(spec.capacity_bps(Duration::from_secs(20)), 16e6));
 }
+
+#[test]
+fn a_hop_with_pauses_holds_packets_meanwhile_and_is_written_as_it_was_read() {
+    for hop in ["kind = \"pipe\"\nrate_mbps = 12", "kind = \"wlan\"\nprofile = \"g\""] {
+        let toml = format!("[[hop]]\n{hop}\npauses = [[0.01, 50.0]]\n");
+        let spec = LinkSpec::from_toml(&toml, "test.toml").unwrap();
+        let mut link = spec.build(&PathSpec::default(), 1).unwrap();
+        let now = Time::from(Duration::from_millis(20));
+        let packet = Packet { size: 1500, flow: 0, sent: now, bytes: Vec::new() };
+        link.send(Forward, packet, now);
+        let mut arrived = None;
+        while let Some(next) = link.next_event() {
+            arrived = arrived.or(link.arrival(next).map(|arrival| arrival.at));
+        }
+        let late = arrived.unwrap().since(Time::from(Duration::from_millis(60)));
+        assert!(late > Duration::ZERO && late < Duration::from_millis(3), "{late:?}");
+        let written = toml::to_string(&spec).unwrap();
+        assert_eq!(LinkSpec::from_toml(&written, "written").unwrap(), spec);
+    }
+}

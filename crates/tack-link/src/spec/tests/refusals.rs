@@ -218,3 +218,13 @@ fn a_path_that_makes_no_sense_is_refused() {
     let lossy = PathSpec { loss_reverse: f64::NAN, ..path(0) };
     assert!(refused(lossy).starts_with("path: loss_reverse is NaN; allowed: 0 to 1"));
 }
+
+#[test]
+fn pauses_that_overlap_or_are_of_one_direction_are_refused() {
+    let overlap = pipe_error("pauses = [[1.0, 200], [1.1, 50]]");
+    assert!(overlap.contains("a pause at 1.1 s") && overlap.contains("after the end"));
+    let nothing = wlan_error("profile = \"n\"\npauses = [[1.0, 0.0]]");
+    assert!(nothing.contains("a pause of 0"), "{nothing}");
+    let one_way = pipe_error("[hop.reverse]\npauses = [[1.0, 200]]");
+    assert!(one_way.contains("reverse.pauses"), "{one_way}");
+}
