@@ -2,8 +2,10 @@
 //! emulation that they run on.
 
 mod bandwidth_step;
+mod buffer;
 mod busy_room;
 mod calibration;
+mod completion;
 mod contender;
 mod context;
 mod convergence;
@@ -16,10 +18,12 @@ mod fig3;
 mod fig6;
 mod fig7;
 mod friendliness;
+mod heavy_loss;
 mod links;
 mod live_media;
 mod progress;
 mod rtt_fairness;
+mod short_flows;
 mod statistics;
 mod summary;
 mod suspension;
@@ -82,7 +86,7 @@ pub enum Error {
 }
 
 /// All experiments, in the order in which they are run and reported.
-pub const ALL: [Experiment; 17] = [
+pub const ALL: [Experiment; 20] = [
     calibration::EXPERIMENT,
     fig3::EXPERIMENT,
     fig6::EXPERIMENT,
@@ -100,6 +104,9 @@ pub const ALL: [Experiment; 17] = [
     traffic_change::EXPERIMENT,
     live_media::EXPERIMENT,
     suspension::EXPERIMENT,
+    buffer::EXPERIMENT,
+    short_flows::EXPERIMENT,
+    heavy_loss::EXPERIMENT,
 ];
 
 impl Experiment {

@@ -15,6 +15,15 @@ pub(super) fn mean(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     (count > 0).then(|| sum / f64::from(count))
 }
 
+/// The value that a share of all does not exceed, by nearest rank: one that was seen. `None`
+/// without values.
+pub(super) fn percentile(values: &[f64], share: f64) -> Option<f64> {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    let rank = (values.len() as f64 * share).ceil() as usize;
+    values.get(rank.saturating_sub(1)).copied()
+}
+
 /// Jain's fairness index: 1 when all shares are equal, 1/n when one takes everything. `None`
 /// when there is nothing to share.
 pub fn jain(shares: &[f64]) -> Option<f64> {
@@ -50,6 +59,15 @@ mod tests {
         assert_eq!(median([9.0, 1.0, 5.0, 4.0]), Some(4.0));
         assert_eq!(median([f64::NAN, 2.0]), Some(2.0));
         assert_eq!(median([]), None);
+    }
+
+    #[test]
+    fn a_percentile_is_the_smallest_value_that_so_many_do_not_exceed() {
+        let values: Vec<f64> = (1..=200).rev().map(f64::from).collect();
+        assert_eq!(percentile(&values, 0.99), Some(198.0));
+        assert_eq!(percentile(&values, 0.5), Some(100.0));
+        assert_eq!(percentile(&[3.0], 0.99), Some(3.0));
+        assert_eq!(percentile(&[], 0.5), None);
     }
 
     #[test]

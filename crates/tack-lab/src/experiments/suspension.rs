@@ -7,7 +7,7 @@ use rand_pcg::Pcg64Mcg;
 use serde_json::json;
 use tack_link::{LinkSpec, PathSpec};
 
-use super::statistics::median;
+use super::statistics::{mean, median, percentile};
 use super::{Contender, Context, Error, Experiment, Findings};
 use crate::report::{Axis, Chart, Check, Plot, Series, Table};
 use crate::sim::{Bin, FlowReport, Scenario};
@@ -129,7 +129,7 @@ fn measure(context: &Context) -> Result<Findings, Error> {
                 (*name).into(),
                 stack.label.into(),
                 effect.goodput_percent.into(),
-                super::statistics::mean(effect.repeated.iter().copied()).into(),
+                mean(effect.repeated.iter().copied()).into(),
                 repeated.into(),
                 effect.needless.into(),
                 recovery.into(),
@@ -301,13 +301,6 @@ fn recovery_rtts(goodputs: &[f64], full_mbps: f64) -> f64 {
     let full = |rounds: &[f64]| rounds.iter().all(|mbps| *mbps >= FULL * full_mbps);
     let first = rounds.windows(HOLD).position(full);
     first.map_or(f64::INFINITY, |round| round as f64)
-}
-
-fn percentile(values: &[f64], share: f64) -> Option<f64> {
-    let mut values = values.to_vec();
-    values.sort_by(f64::total_cmp);
-    let last = values.len().checked_sub(1)?;
-    values.get((last as f64 * share).round() as usize).copied()
 }
 
 #[cfg(test)]
