@@ -3,6 +3,9 @@
 
 #![allow(clippy::unwrap_used)] // a simulation that goes wrong has failed
 
+#[path = "control_loop/lying_peer.rs"]
+mod lying_peer;
+
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::{Duration, Instant};
@@ -54,6 +57,8 @@ struct Outcome {
     iacks: u64,
     dropped: u64,
     min_rtt: Duration,
+    /// When packets were sent in the measured time.
+    sent: Vec<Duration>,
     most_in_flight: u64,
     spurious: u64,
 }
@@ -82,6 +87,8 @@ struct Simulation {
     /// What the application offers, megabits per second.
     offered: Option<f64>,
     written: u64,
+    /// The receiver reports its delivery rate times this.
+    exaggeration: f64,
 }
 
 impl Simulation {
@@ -126,6 +133,7 @@ impl Simulation {
             measure_from: Duration::from_secs(2),
             offered: None,
             written: 0,
+            exaggeration: 1.0,
         }
     }
 
@@ -180,6 +188,9 @@ impl Simulation {
             let pn = self.next_pn;
             self.next_pn += 1;
             self.written += PACKET;
+            if self.measuring() {
+                self.outcome.sent.push(self.now - self.start);
+            }
             self.sender.on_packet_sent(self.now, pn, PACKET as usize, true, update.as_ref());
             let most = self.outcome.most_in_flight.max(self.sender.in_flight());
             self.outcome.most_in_flight = most;
@@ -243,7 +254,8 @@ impl Simulation {
 
     fn on_ack(&mut self, bytes: &[u8]) {
         match decode(bytes) {
-            Frame::Tack(tack) => {
+            Frame::Tack(mut tack) => {
+                lying_peer::exaggerate(&mut tack, self.exaggeration);
                 self.sender.on_tack(self.now, &tack).unwrap();
                 self.outcome.tacks += u64::from(self.measuring());
             }
