@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use tack_lab::sim::{
-    Acks, Congestion, Error, Flow, FlowReport, Load, Scenario, Stack, run, run_traced,
+    Acks, Congestion, Error, Flow, FlowReport, Load, Media, Scenario, Stack, run, run_traced,
 };
 use tack_link::spec::{LinkSpec, PathSpec};
 
@@ -118,6 +118,33 @@ fn a_source_with_a_rate_is_not_exceeded() {
         let flow = Flow { load: Load::Rate(2e6), ..own(stack, path(20, 0.0)) };
         let report = single(&scenario("pipe:20", vec![flow], 4.0));
         assert!((1.85..=2.0).contains(&report.goodput_mbps), "{stack:?} {report:?}");
+    }
+}
+
+#[test]
+fn a_live_source_never_has_much_to_send_and_drops_what_is_old() {
+    let media = Media { bps: 4e6, fps: 25.0, patience: Duration::from_millis(100) };
+    for stack in STACKS {
+        let flow = Flow { load: Load::Media(media), ..own(stack, path(20, 0.0)) };
+        // Twice the source's rate: every frame arrives. 20 kB take 20 ms at 8 Mbit/s.
+        let wide = single(&scenario("pipe:8", vec![flow.clone()], 4.0));
+        assert!((3.8..=4.0).contains(&wide.goodput_mbps), "{stack:?} {}", wide.goodput_mbps);
+        assert!(wide.queue_p95_ms.unwrap() < 30.0, "{stack:?} {wide:?}");
+        // Half of it: the link is full, and no more than that is sent.
+        let narrow = single(&scenario("pipe:2", vec![flow], 8.0));
+        assert!((0.85..=1.0).contains(&narrow.utilisation), "{stack:?} {}", narrow.utilisation);
+    }
+}
+
+#[test]
+fn retransmissions_are_counted_in_their_time() {
+    for stack in STACKS {
+        let lossy = single(&scenario("pipe:20", vec![own(stack, path(20, 0.05))], 3.0));
+        let repeated: u64 = lossy.timeline.iter().map(|bin| bin.repeated).sum();
+        assert!(repeated >= lossy.retransmitted, "{stack:?}: {repeated}");
+        let clean = single(&scenario("pipe:20", vec![own(stack, path(20, 0.0))], 0.5));
+        let repeated: u64 = clean.timeline.iter().map(|bin| bin.repeated).sum();
+        assert!(clean.lost > 0 || repeated < 10, "{stack:?}: {repeated}");
     }
 }
 
