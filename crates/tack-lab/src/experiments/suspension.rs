@@ -120,7 +120,7 @@ fn measure(context: &Context) -> Result<Findings, Error> {
                 let pauses = draw(*seed, seconds);
                 Some(effect(&flow(&runs[0], at)?, &flow(&runs[1], at)?, &pauses, seconds))
             });
-            let effect = together(effects.collect());
+            let effect = together(&effects.collect::<Vec<_>>());
             let repeated = effect.repeated.iter().copied().fold(f64::NAN, f64::max);
             let recovery = median(effect.recovery_rtts.iter().copied());
             let queue = percentile(&effect.queue_ms, 0.95);
@@ -271,7 +271,7 @@ fn effect(paused: &FlowReport, unpaused: &FlowReport, pauses: &[Pause], end: f64
 }
 
 /// Effects of all seeds: medians of the runs, and all pauses.
-fn together(effects: Vec<Effect>) -> Effect {
+fn together(effects: &[Effect]) -> Effect {
     let of = |value: fn(&Effect) -> f64| median(effects.iter().map(value)).unwrap_or(f64::NAN);
     let all = |values: fn(&Effect) -> &Vec<f64>| {
         effects.iter().flat_map(values).copied().collect::<Vec<_>>()

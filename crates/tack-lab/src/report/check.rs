@@ -141,11 +141,10 @@ impl Check {
     /// How the result is called, as a word.
     pub fn verdict(&self) -> &'static str {
         match (self.kind, self.passed) {
-            (Kind::Model, true) => "pass",
+            (Kind::Model | Kind::Target, true) => "pass",
             (Kind::Model, false) => "FAIL",
             (Kind::Paper, true) => "agrees",
             (Kind::Paper, false) => "differs",
-            (Kind::Target, true) => "pass",
             (Kind::Target, false) => "fail",
         }
     }
