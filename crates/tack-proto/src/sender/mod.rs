@@ -199,6 +199,9 @@ impl Sender {
         if ack_eliciting {
             self.sent_bytes += bytes as u64;
             self.pacer.on_sent(now, bytes);
+            if self.bbr.on_time(now) {
+                self.pacer.set_rate(now, self.bbr.pacing_rate(&self.path()));
+            }
         }
         if let (Some(update), Some(frequency)) = (update, self.frequency.as_mut()) {
             frequency.on_sent(update, pn);

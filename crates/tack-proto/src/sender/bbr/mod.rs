@@ -135,6 +135,12 @@ impl Path {
         min_rtt.max(config.even_rtt.min(2 * min_rtt))
     }
 
+    /// Whether so long a silence means that the path stood still: where packets flow, there is
+    /// an acknowledgement in each interval.
+    fn is_outage(&self, silence: Duration) -> bool {
+        self.min_rtt.is_some_and(|rtt| silence > rtt + self.ack_interval)
+    }
+
     /// Whether a round trip is a quarter above the minimum: packets queue.
     fn is_queueing(&self, round_trip: Option<Duration>) -> bool {
         match (self.min_rtt, round_trip) {
@@ -179,6 +185,7 @@ pub struct Bbr {
     /// longer just when a queue wants the estimate to fall.
     interval: u64,
     interval_began: Option<Instant>,
+    last_feedback: Option<Instant>,
 }
 
 impl Bbr {
@@ -194,6 +201,7 @@ impl Bbr {
             round_ends_at: 0,
             interval: 0,
             interval_began: None,
+            last_feedback: None,
         }
     }
 
@@ -220,6 +228,10 @@ impl Bbr {
     /// Takes in an acknowledgement. True if a visit to ProbeRTT has ended with it.
     pub fn on_feedback(&mut self, now: Instant, feedback: &Feedback, path: &Path) -> bool {
         self.count_intervals(now, path);
+        let silence = self
+            .last_feedback
+            .replace(now)
+            .map_or(Duration::ZERO, |last| now.saturating_duration_since(last));
         if let Some(sample) = feedback.sample {
             let round_ended = sample.prior_delivered >= self.round_ends_at;
             if round_ended {
@@ -246,7 +258,19 @@ impl Bbr {
         }
         let probed = self.phase() == Phase::ProbeRtt;
         self.change_state(now, feedback, path);
+        if matches!(self.state, State::ProbeBw(_)) && path.is_outage(silence) {
+            // What was sent meanwhile waits in a queue that nothing else would take back.
+            self.state = State::Drain;
+        }
         probed && self.phase() != Phase::ProbeRtt
+    }
+
+    /// Moves on where time alone says so. True if the pacing rate has changed with it.
+    pub fn on_time(&mut self, now: Instant) -> bool {
+        match &mut self.state {
+            State::ProbeBw(probe) => probe.end_overdue(now),
+            _ => false,
+        }
     }
 
     /// How fast to send.

@@ -35,12 +35,20 @@ pub struct ProbeBw {
     intervals: u32,
     /// The estimate when the last probe began.
     before: Bandwidth,
+    /// When it ends.
+    up_until: Instant,
 }
 
 impl ProbeBw {
     /// Begins with cruising: Startup has only just probed for more.
     pub fn new(now: Instant, intervals: u32) -> Self {
-        Self { phase: Phase::Cruise, since: now, intervals, before: Bandwidth::ZERO }
+        Self {
+            phase: Phase::Cruise,
+            since: now,
+            intervals,
+            before: Bandwidth::ZERO,
+            up_until: now,
+        }
     }
 
     /// The gain in force.
@@ -50,6 +58,17 @@ impl ProbeBw {
             Phase::Down => PROBE_DOWN,
             Phase::Cruise => 1.0,
         }
+    }
+
+    /// Ends a probe whose time is over although no acknowledgement says so: what is sent beyond
+    /// it only queues. True if it did.
+    pub fn end_overdue(&mut self, now: Instant) -> bool {
+        let overdue = self.phase == Phase::Up && now >= self.up_until;
+        if overdue {
+            self.phase = Phase::Down;
+            self.since = now;
+        }
+        overdue
     }
 
     /// Moves on when a phase has lasted its number of TACK intervals; cruising is counted in
@@ -64,7 +83,7 @@ impl ProbeBw {
     ) {
         let elapsed = now.saturating_duration_since(self.since);
         let next = match self.phase {
-            Phase::Up if elapsed >= interval * INTERVALS_UP => Phase::Down,
+            Phase::Up if now >= self.up_until => Phase::Down,
             // Until the queue is gone: after four intervals what the probe added
             // is, not what a rate estimated too high has built up before.
             Phase::Down if elapsed >= interval * LONGEST_DOWN || in_flight <= bdp => {
@@ -89,6 +108,7 @@ impl ProbeBw {
         };
         if next == Phase::Up {
             self.before = bandwidth;
+            self.up_until = now + interval * INTERVALS_UP;
         }
         self.phase = next;
         self.since = now;
