@@ -34,7 +34,8 @@ fn bubbles_save_retransmissions_where_the_ack_path_fails_at_times() {
     assert!(with.stats.packets_by_bubbles > 500, "{with:?}");
     assert_eq!(without.stats.packets_by_bubbles, 0);
     // What is taken for lost beyond what the link lost is sent in vain.
-    let needless = |outcome: &Outcome| outcome.stats.lost_packets.saturating_sub(outcome.dropped);
+    let needless =
+        |outcome: &Outcome| outcome.stats.lost_packets.saturating_sub(outcome.dropped);
     assert!(needless(&without) > 1000, "{without:?}");
     assert!(needless(&with) * 2 < needless(&without), "{with:?} {without:?}");
     assert!(with.received > without.received, "{with:?} {without:?}");
@@ -71,7 +72,7 @@ fn transfer(strip: bool) -> Outcome {
         tacklib::accept(&server_id, None, address(2), address(1), &mut server_config).unwrap();
     let mut up = Way::default();
     let mut down = Way::default();
-    let mut stripper = None;
+    let (mut stripper, mut next_number) = (None, 0);
     let mut random = Random(9);
     let (mut dropped, mut received) = (0, 0);
     let mut buffer = vec![0; 65536];
@@ -94,21 +95,20 @@ fn transfer(strip: bool) -> Outcome {
             while client.stream_send(2, &buffer, false).is_ok() {}
         }
         while let Ok((len, _)) = client.send(&mut buffer) {
-            if elapsed > MS * 1000 && random.chance(DATA_LOSS) || !up.carry(now, &buffer[..len]) {
+            if elapsed > MS * 1000 && random.chance(DATA_LOSS) || !up.carry(now, &buffer[..len])
+            {
                 dropped += 1;
             }
         }
         while let Ok((len, _)) = server.send(&mut buffer) {
             let mut datagram = buffer[..len].to_vec();
-            if elapsed > MS * 1000 {
-                if strip {
-                    let keys = stripper.get_or_insert_with(|| secrets.server_keys(&mut client));
-                    datagram = without_bubbles(keys, datagram);
-                }
-                let outage = elapsed.as_millis() % 2000 >= 2000 - OUTAGE.as_millis();
-                if outage || random.chance(ACK_LOSS) {
-                    continue;
-                }
+            if strip && client.is_established() {
+                let keys = stripper.get_or_insert_with(|| secrets.server_keys(&mut client));
+                datagram = without_bubbles(keys, &mut next_number, datagram);
+            }
+            let outage = elapsed.as_millis() % 2000 >= 2000 - OUTAGE.as_millis();
+            if elapsed > MS * 1000 && (outage || random.chance(ACK_LOSS)) {
+                continue;
             }
             down.carry(now, &datagram);
         }
@@ -158,12 +158,20 @@ impl Random {
 }
 
 /// The packet without the bubbles of its TACKs.
-fn without_bubbles(keys: &mut ProtectionKeys, datagram: Vec<u8>) -> Vec<u8> {
-    let mut packet = datagram.clone();
-    let Ok(opened) = keys.open(&mut packet, CLIENT_ID.len(), 0) else { return datagram };
-    let payload = &packet[opened.payload.clone()];
+fn without_bubbles(
+    keys: &mut ProtectionKeys,
+    next_number: &mut u64,
+    datagram: Vec<u8>,
+) -> Vec<u8> {
+    let mut packet = datagram;
+    if packet[0] & 0x80 != 0 {
+        return packet; // of the handshake
+    }
+    let opened = keys.open(&mut packet, CLIENT_ID.len(), *next_number).unwrap();
+    *next_number = opened.header.packet_number + 1;
+    let payload = packet[opened.payload.clone()].to_vec();
     let mut frames = Vec::new();
-    for located in Frames::new(payload) {
+    for located in Frames::new(&payload) {
         let Located { frame, range } = located.unwrap();
         match frame {
             Frame::Tack(tack) => {

@@ -78,6 +78,7 @@ impl Transfer {
                 packets: 2,
                 per_round_trip: 4.0,
                 longest_interval: MAX_ACK_DELAY,
+                shortest_interval: MS,
             },
             bbr: BbrConfig::default(),
             peer: Some(Peer::Tack { min_ack_delay: MS }),
