@@ -46,6 +46,15 @@ struct Outcome {
     looked_into: u64,
 }
 
+/// A packet of the sender's.
+struct Data {
+    packet_number: u64,
+    /// Where its chunk of the stream begins.
+    offset: u64,
+    update: Option<AckFrequency>,
+    departure: Option<u64>,
+}
+
 struct Transfer {
     start: Instant,
     now: Instant,
@@ -56,7 +65,7 @@ struct Transfer {
     sender: Sender,
     receiver: Receiver,
     /// Packets and acknowledgements on their way.
-    data: VecDeque<(Instant, u64, u64, Option<AckFrequency>, Option<u64>)>,
+    data: VecDeque<(Instant, Data)>,
     acks: VecDeque<(Instant, Vec<u8>)>,
     busy_until: Instant,
     next_pn: u64,
@@ -176,16 +185,18 @@ impl Transfer {
             self.busy_until = free + MS.mul_f64(PACKET as f64 / BYTES_PER_MS);
             if !self.chance(self.losses.data) {
                 let at = self.busy_until + ONE_WAY;
-                self.data.push_back((at, pn, offset, update, departure));
+                self.data
+                    .push_back((at, Data { packet_number: pn, offset, update, departure }));
             }
         }
     }
 
     fn receive(&mut self) {
-        while let Some(&(at, packet_number, offset, update, departure)) = self.data.front()
-            && at <= self.now
+        while let Some((at, _)) = self.data.front()
+            && *at <= self.now
         {
-            self.data.pop_front();
+            let (_, packet) = self.data.pop_front().unwrap();
+            let Data { packet_number, offset, update, departure } = packet;
             self.receiver.on_packet(
                 self.now,
                 Received {
@@ -268,9 +279,8 @@ impl Transfer {
     }
 
     fn in_outage(&self) -> bool {
-        let period = Duration::from_secs(2);
-        let within = (self.now - self.start).as_millis() % period.as_millis();
-        within >= (period - self.losses.outage).as_millis()
+        let within = (self.now - self.start).as_millis() % 2000;
+        within + self.losses.outage.as_millis() >= 2000
     }
 
     fn chance(&mut self, probability: f64) -> bool {
