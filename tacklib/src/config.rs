@@ -85,8 +85,10 @@ pub struct TackConfig {
     pub shortest_ack_interval: Duration,
     /// When this end acknowledges. As the sender asks.
     pub schedule: AckSchedule,
-    /// Gaps in what was received that one acknowledgement reports at most, newest
-    /// first. No limit; `Some(1)` is the paper's "poor" TACK, for comparison.
+    /// Q of equation (5): bubbles that one TACK of this end reports at most, and
+    /// gaps in packet numbers that one IACK does. No limit; `Some(1)`, the least,
+    /// is the paper's "poor" TACK, for comparison: it acknowledges what arrived
+    /// before the oldest bubble, and the packet right behind that.
     pub reported_gaps: Option<usize>,
     /// Data that may be written and not yet sent, in bytes; `stream_send` takes
     /// no more. 4 MiB. Writes through `&mut quiche::Connection` are not seen

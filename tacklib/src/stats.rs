@@ -33,6 +33,8 @@ pub struct TackStats {
     pub tacks_sent: u64,
     /// IACKs sent.
     pub iacks_sent: u64,
+    /// Bubbles listed in them: missing ranges of stream bytes.
+    pub bubbles_sent: u64,
     /// ACKs that a delayed-ACK receiver would have sent instead: one for every
     /// second packet.
     pub delayed_acks_instead: u64,
@@ -44,6 +46,8 @@ pub struct TackStats {
     pub acks_received: u64,
     /// ACK_FREQUENCY frames sent.
     pub frequency_updates_sent: u64,
+    /// Packets whose data had arrived as bubbles told, when nothing else did.
+    pub packets_by_bubbles: u64,
     /// Packets taken for lost.
     pub lost_packets: u64,
     /// Of these, packets that had arrived.
@@ -68,11 +72,13 @@ impl TackStats {
             ack_loss_rate: layer.sender.ack_loss_rate(),
             tacks_sent: receiver.tacks,
             iacks_sent: receiver.iacks,
+            bubbles_sent: receiver.bubbles,
             delayed_acks_instead: receiver.delayed_acks,
             tacks_received: sender.tacks,
             iacks_received: sender.iacks,
             acks_received: sender.acks,
             frequency_updates_sent: sender.frequency_updates,
+            packets_by_bubbles: sender.by_bubbles,
             lost_packets: sender.lost_packets,
             spurious_losses: sender.spurious_losses,
             lost_bytes: sender.lost_bytes,

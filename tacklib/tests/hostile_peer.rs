@@ -79,6 +79,15 @@ fn lie(frames: Vec<u8>) -> Option<(bool, u64)> {
 const PROTOCOL_VIOLATION: Option<(bool, u64)> = Some((false, 0x0a));
 const FRAME_ENCODING_ERROR: Option<(bool, u64)> = Some((false, 0x07));
 
+/// A TACK with one bubble.
+fn tack_missing(stream_id: u64, bytes: std::ops::Range<u64>) -> Vec<u8> {
+    let mut out = Vec::new();
+    let fields = TackFields { sequence: 1000, ..TackFields::default() };
+    let bubbles = [(stream_id, bytes)].into_iter();
+    encode_tack(&mut out, &fields, [3..=3].into_iter(), bubbles, 1000).unwrap();
+    out
+}
+
 fn tack(
     largest: u64,
     received_bytes: u64,
@@ -110,6 +119,21 @@ fn a_departure_in_the_future_closes_the_connection() {
 #[test]
 fn receiving_more_than_was_sent_closes_the_connection() {
     assert_eq!(lie(tack(3, 1 << 40, None, None)), PROTOCOL_VIOLATION);
+}
+
+#[test]
+fn missing_what_was_never_sent_closes_the_connection() {
+    // The client has sent 100,000 bytes of stream 0, and less than 200,000 in all.
+    assert_eq!(lie(tack_missing(0, 50_000..50_001)), None);
+    assert_eq!(lie(tack_missing(0, 50_000..200_000)), PROTOCOL_VIOLATION);
+    assert_eq!(lie(tack_missing(0, 0..(1 << 62) - 1)), PROTOCOL_VIOLATION);
+    assert_eq!(lie(tack_missing(8, 300_000..300_001)), PROTOCOL_VIOLATION);
+}
+
+#[test]
+fn missing_bytes_of_a_stream_that_only_the_peer_sends_on_closes_the_connection() {
+    assert_eq!(lie(tack_missing(3, 0..1)), PROTOCOL_VIOLATION);
+    assert_eq!(lie(tack_missing(2, 0..1)), None, "the client could have sent on it");
 }
 
 #[test]

@@ -107,6 +107,7 @@ impl Simulation {
             mss: PACKET,
             max_in_flight: 100_000_000,
             sees_all: true,
+            is_server: true,
         };
         Self {
             start,

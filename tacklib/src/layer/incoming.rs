@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 use tack_packet::{ProtectionKeys, ShortHeader, TAG_LEN};
-use tack_proto::frame::{AckFrequency, Frame, Frames, Located, Timestamp, encode_ack};
+use tack_proto::frame::{AckFrequency, Frame, Frames, Located, Stream, Timestamp, encode_ack};
 use tack_proto::receiver::Received;
 use tack_proto::sender::Newly;
 
@@ -31,7 +31,8 @@ pub enum Delivery {
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     received: Option<Received>,
-    streams: Vec<(u64, u64, bool)>,
+    streams: Vec<Stream>,
+    reset: Vec<u64>,
     updates: Vec<AckFrequency>,
     immediate_ack: bool,
     wants_answer: bool,
@@ -115,8 +116,17 @@ impl Layer {
         if seen.immediate_ack {
             self.receiver.on_immediate_ack();
         }
-        for &(stream_id, end, fin) in &seen.streams {
-            self.windows.on_received(stream_id, end, fin);
+        // After 0-RTT the record would miss what came in packets that were not
+        // seen here.
+        let lists_bubbles = self.agreement.tack && !self.zero_rtt;
+        for stream in &seen.streams {
+            self.windows.on_received(stream.stream_id, stream.data().end, stream.fin);
+            if lists_bubbles {
+                self.receiver.on_stream(now, received.packet_number, stream);
+            }
+        }
+        for &stream_id in &seen.reset {
+            self.receiver.on_reset_stream(stream_id);
         }
         seen.wants_answer
     }
@@ -177,9 +187,11 @@ impl Layer {
                         largest_acked = largest_acked.max(largest(&newly));
                     }
                     if let Frame::Stream(stream) = standard {
-                        let end = stream.offset + stream.len;
-                        seen.streams.push((stream.stream_id, end, stream.fin));
+                        seen.streams.push(*stream);
                         ends_stream |= stream.fin;
+                    }
+                    if let Frame::ResetStream { stream_id, .. } = standard {
+                        seen.reset.push(*stream_id);
                     }
                     if let Frame::StopSending { stream_id, .. } = standard {
                         seen.stopped.push(*stream_id);

@@ -147,6 +147,7 @@ impl Layer {
             mss: parts.mss as u64,
             max_in_flight: MAX_IN_FLIGHT_PACKETS * parts.mss as u64,
             sees_all: !parts.zero_rtt,
+            is_server: parts.is_server,
         };
         Ok(Self {
             agreement,

@@ -98,7 +98,7 @@ pub enum Stack {
 pub enum Acks {
     /// TACK with IACKs, all ranges in each TACK. Of the TACK stack only.
     Tack,
-    /// TACK whose reports hold one gap at most. Of the TACK stack only.
+    /// TACK that acknowledges up to the packet behind the oldest bubble. Of the TACK stack only.
     TackPoor,
     /// What the stack does by itself. For the TACK stack: every second packet, or after
     /// `max_ack_delay`, as RFC 9000 section 13.2.2 recommends; packets that arrive together are

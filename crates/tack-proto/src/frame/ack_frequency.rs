@@ -20,7 +20,8 @@ pub struct AckFrequency {
     /// The longest that an acknowledgement may be held back, in microseconds.
     pub requested_max_ack_delay_us: u64,
     /// How far packets may be out of order before an acknowledgement is due at once: 1 is the
-    /// rule of RFC 9000, 0 means never.
+    /// rule of RFC 9000, 0 means never. Between TACK peers it is the sender's part of equation
+    /// (5) of the paper instead: of how many packets of a round trip lost TACKs tell nothing.
     pub reordering_threshold: u64,
 }
 

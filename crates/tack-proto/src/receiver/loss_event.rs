@@ -76,6 +76,11 @@ impl LossEvents {
             || self.deadline().is_some_and(|deadline| deadline <= now)
     }
 
+    /// The lowest number that is missing without having been reported as lost.
+    pub fn lowest_watched(&self) -> Option<u64> {
+        self.holes.front().map(|hole| hole.first)
+    }
+
     /// When the oldest hole settles by time; a past instant if packets have
     /// settled one already.
     pub fn deadline(&self) -> Option<Instant> {

@@ -1,10 +1,13 @@
 //! The data receiver: what has arrived, and what to tell the sender when.
 
 mod ack_policy;
+#[cfg(test)]
+mod bubble_tests;
 mod delivery_rate;
 mod ledger;
 mod loss_event;
 mod one_way_delay;
+mod rbb;
 mod schedule;
 
 use std::ops::RangeInclusive;
@@ -15,9 +18,12 @@ pub use delivery_rate::DeliveryRate;
 pub use ledger::{Arrival, Ledger};
 pub use loss_event::LossEvents;
 pub use one_way_delay::OneWayDelay;
+pub use rbb::{Packet, ReceiveBuffer};
 pub use schedule::Schedule;
 
-use crate::frame::{AckFrequency, IackEvent, Rate, TackFields, encode_iack, encode_tack};
+use crate::frame::{
+    AckFrequency, IackEvent, Rate, Stream, TackFields, encode_iack, encode_tack,
+};
 
 /// TACKs in which a range is repeated. With 30 % loss on the ACK path all of
 /// them get lost once in 15,000 times.
@@ -61,6 +67,8 @@ pub struct ReceiverStats {
     pub tacks: u64,
     /// IACKs written.
     pub iacks: u64,
+    /// Bubbles written, repetitions included.
+    pub bubbles: u64,
     /// Acknowledgements that a delayed-ACK receiver (every second packet)
     /// would have sent for the same packets.
     pub delayed_acks: u64,
@@ -77,8 +85,10 @@ pub struct ReceiverConfig {
     pub timestamp_exponent: u32,
     /// Who decides when to acknowledge.
     pub schedule: Schedule,
-    /// Gaps between ranges that an acknowledgement reports at most, newest first; `None`: as
-    /// many as a rich TACK needs. One makes the paper's "poor" TACK, for comparison.
+    /// Q of equation (5): bubbles that a TACK reports at most, and the gaps in packet numbers
+    /// that an IACK does; `None`: as many as a rich TACK needs. One, the least, makes the
+    /// paper's "poor" TACK, for comparison: it acknowledges what arrived before the oldest
+    /// bubble and the packet right behind that.
     pub reported_gaps: Option<usize>,
 }
 
@@ -89,6 +99,10 @@ pub struct Receiver {
     ledger: Ledger,
     policy: AckPolicy,
     losses: LossEvents,
+    buffer: ReceiveBuffer,
+    /// The sender's part of equation (5): packets of a round trip that it hears nothing of
+    /// because TACKs get lost.
+    unreported: u64,
     one_way_delay: OneWayDelay,
     delivery_rate: DeliveryRate,
     interval: Option<Duration>,
@@ -113,6 +127,8 @@ impl Receiver {
             ledger: Ledger::default(),
             policy,
             losses: LossEvents::default(),
+            buffer: ReceiveBuffer::default(),
+            unreported: 0,
             one_way_delay: OneWayDelay::new(now, config.timestamp_exponent),
             delivery_rate: DeliveryRate::default(),
             interval: None,
@@ -161,12 +177,23 @@ impl Receiver {
         }
     }
 
+    /// A packet that [`Self::on_packet`] was told of has brought stream data.
+    pub fn on_stream(&mut self, now: Instant, packet_number: u64, frame: &Stream) {
+        self.buffer.on_stream(Packet { number: packet_number, arrival: now }, frame);
+    }
+
+    /// RESET_STREAM has been received.
+    pub fn on_reset_stream(&mut self, stream_id: u64) {
+        self.buffer.on_reset(stream_id);
+    }
+
     /// Numbers that arrived where this receiver could not see them (0-RTT).
     pub fn on_received_elsewhere(&mut self, range: RangeInclusive<u64>) {
         self.ledger.insert_range(range);
     }
 
-    /// ACK_FREQUENCY of a TACK peer: threshold is L - 1, the delay is alpha.
+    /// ACK_FREQUENCY of a TACK peer: threshold is L - 1, the delay is alpha, and the
+    /// reordering threshold is the sender's part of equation (5).
     pub fn on_frequency_update(&mut self, update: &AckFrequency) {
         if !self.is_new_sequence(update.sequence) {
             return;
@@ -180,6 +207,7 @@ impl Receiver {
             asked = Rule::Tack { packets, interval };
         }
         self.policy.set_rule(self.config.schedule.rule(asked));
+        self.unreported = update.reordering_threshold;
     }
 
     /// ACK_FREQUENCY of a peer that knows nothing of TACK: the draft's rule.
@@ -270,6 +298,7 @@ impl Receiver {
 
     fn write_tack(&mut self, now: Instant, budget: usize, out: &mut Vec<u8>) -> bool {
         let Some(largest) = self.ledger.largest() else { return false };
+        let newest = self.newest_acknowledged(now, largest);
         // Shorter spans measure bursts, not the path.
         let span = self.interval.unwrap_or(Duration::MAX);
         let rate = self.delivery_rate.estimate(span).map(|rate| Rate {
@@ -278,7 +307,7 @@ impl Receiver {
         });
         let fields = TackFields {
             sequence: self.sequence,
-            ack_delay_us: self.ack_delay_us(now),
+            ack_delay_us: now.saturating_duration_since(newest.arrival).as_micros() as u64,
             received_bytes: self.delivery_rate.received_bytes(),
             timing: self.one_way_delay.take(now),
             rate,
@@ -290,11 +319,19 @@ impl Receiver {
             .newest_first()
             .enumerate()
             .take_while(|(i, range)| *i < LEAST_RANGES || *range.end() > floor)
-            .take(self.most_ranges())
-            .map(|(_, range)| range);
-        if encode_tack(out, &fields, ranges, std::iter::empty(), budget).is_none() {
+            .filter(|(_, range)| *range.start() <= newest.number)
+            .map(|(_, range)| *range.start()..=newest.number.min(*range.end()));
+        // Those that a hole with no IACK yet may explain are left to a later TACK.
+        let young = self.youngest_reported();
+        let most = if self.wants_bubbles() { self.most_gaps() } else { 0 };
+        let bubbles = self.buffer.bubbles(young).take(most);
+        let Some(encoded) = encode_tack(out, &fields, ranges, bubbles, budget) else {
             return false;
+        };
+        if encoded.bubbles < most {
+            self.buffer.on_listed(encoded.bubbles, young);
         }
+        self.stats.bubbles += encoded.bubbles as u64;
         self.sequence += 1;
         self.stats.tacks += 1;
         self.reported.rotate_left(1);
@@ -321,7 +358,7 @@ impl Receiver {
             .newest_first()
             .enumerate()
             .take_while(|(i, range)| *i < 2 || (*i < IACK_RANGES && *range.end() >= floor))
-            .take(self.most_ranges())
+            .take(self.most_gaps().saturating_add(1))
             .map(|(_, range)| range);
         if encode_iack(out, event, received, delay, ranges, budget) == 0 {
             return false;
@@ -335,8 +372,35 @@ impl Receiver {
         true
     }
 
-    fn most_ranges(&self) -> usize {
-        self.config.reported_gaps.map_or(usize::MAX, |gaps| gaps.saturating_add(1))
+    /// Equation (5): whether lost TACKs leave the sender without word of more than the one
+    /// loss that the newest range tells in any case.
+    fn wants_bubbles(&self) -> bool {
+        self.loss_rate() * self.unreported as f64 >= 1.0
+    }
+
+    fn most_gaps(&self) -> usize {
+        self.config.reported_gaps.map_or(usize::MAX, |gaps| gaps.max(1))
+    }
+
+    /// The packet that a TACK acknowledges up to: the largest received, or of a poor TACK
+    /// the one behind its last bubble. A bubble that the sender does nothing about for as
+    /// many TACKs as repeat a range is passed over, so that nothing stops for good.
+    fn newest_acknowledged(&self, now: Instant, largest: u64) -> Packet {
+        let arrival = self.largest_arrival.unwrap_or(now);
+        self.config
+            .reported_gaps
+            .and_then(|_| self.buffer.revealer(self.most_gaps()))
+            .filter(|packet| packet.number > self.reported[0])
+            .unwrap_or(Packet { number: largest, arrival })
+    }
+
+    /// The lowest number of a packet whose loss the sender may not have been told. None
+    /// where every packet is acknowledged and no IACK is sent.
+    fn youngest_reported(&self) -> u64 {
+        match self.policy.rule() {
+            Rule::Tack { .. } => self.losses.lowest_watched().unwrap_or(u64::MAX),
+            Rule::EveryPacket | Rule::Delayed { .. } => u64::MAX,
+        }
     }
 
     /// How long the acknowledgement of the largest packet has been held.
@@ -427,22 +491,6 @@ mod tests {
         assert_eq!(receiver.due(t0 + 2 * MS), Some(Due::Tack));
         // The delivery rate still needs to know how long a TACK interval is.
         assert_eq!(receiver.interval, Some(10 * MS));
-    }
-
-    #[test]
-    fn a_poor_receiver_reports_the_newest_gap_only() {
-        let t0 = crate::test_clock();
-        let poor = ReceiverConfig { reported_gaps: Some(1), ..config(Schedule::Tack) };
-        let mut receiver = Receiver::new(t0, poor);
-        for pn in [0, 2, 4, 6] {
-            receiver.on_packet(t0 + MS, data(pn));
-        }
-        let mut out = Vec::new();
-        assert!(receiver.write(t0 + MS, Due::Tack, 1000, &mut out));
-        let located = Frames::new(&out).next().unwrap().unwrap();
-        let Frame::Tack(tack) = located.frame else { panic!("{:?}", located.frame) };
-        assert_eq!(tack.ranges.len(), 2);
-        assert_eq!(tack.ranges.smallest(), 4);
     }
 
     #[test]

@@ -87,6 +87,8 @@ pub struct AckFrequencySender {
 struct Wanted {
     threshold: u64,
     delay: Duration,
+    /// The sender's part of equation (5), for TACK peers.
+    unreported: u64,
 }
 
 impl AckFrequencySender {
@@ -96,7 +98,7 @@ impl AckFrequencySender {
     }
 
     /// The frame to send now, if any. `startup` asks for every packet (every
-    /// second one of a stock peer). `carrier_lost` tells that packet's fate.
+    /// second one of a stock peer). `unreported` is told to a TACK peer.
     pub fn next_frame(
         &self,
         frequency: &Frequency,
@@ -104,11 +106,17 @@ impl AckFrequencySender {
         bandwidth: Bandwidth,
         min_rtt: Duration,
         mss: u64,
+        unreported: u64,
     ) -> Option<AckFrequency> {
-        let wanted = self.wanted(frequency, startup, bandwidth, min_rtt, mss);
+        let mut wanted = self.wanted(frequency, startup, bandwidth, min_rtt, mss);
+        if matches!(self.peer, Peer::Tack { .. }) {
+            wanted.unreported = unreported;
+        }
         match self.told {
             // A TACK peer begins with every packet by itself.
-            None if startup && matches!(self.peer, Peer::Tack { .. }) => return None,
+            None if startup && unreported == 0 && matches!(self.peer, Peer::Tack { .. }) => {
+                return None;
+            }
             Some(told) if !differs(told, wanted) => return None,
             _ => {}
         }
@@ -116,7 +124,10 @@ impl AckFrequencySender {
             sequence: self.next_sequence,
             ack_eliciting_threshold: wanted.threshold,
             requested_max_ack_delay_us: wanted.delay.as_micros() as u64,
-            reordering_threshold: 1,
+            reordering_threshold: match self.peer {
+                Peer::Tack { .. } => wanted.unreported,
+                Peer::Stock { .. } => 1,
+            },
         })
     }
 
@@ -126,6 +137,10 @@ impl AckFrequencySender {
         self.told = Some(Wanted {
             threshold: frame.ack_eliciting_threshold,
             delay: Duration::from_micros(frame.requested_max_ack_delay_us),
+            unreported: match self.peer {
+                Peer::Tack { .. } => frame.reordering_threshold,
+                Peer::Stock { .. } => 0,
+            },
         });
         self.unconfirmed = Some(pn);
     }
@@ -145,6 +160,11 @@ impl AckFrequencySender {
         }
     }
 
+    /// Whether the peer has last been told that packets go unreported: then it lists bubbles.
+    pub fn asked_for_bubbles(&self) -> bool {
+        self.told.is_some_and(|told| told.unreported > 0)
+    }
+
     /// The threshold and delay last told, for statistics.
     pub fn told(&self) -> Option<(u64, Duration)> {
         self.told.map(|told| (told.threshold, told.delay))
@@ -161,10 +181,13 @@ impl AckFrequencySender {
         let alpha = frequency.interval(min_rtt);
         match self.peer {
             // A delay of zero stands for "every packet" between TACK peers.
-            Peer::Tack { .. } if startup => Wanted { threshold: 0, delay: Duration::ZERO },
+            Peer::Tack { .. } if startup => {
+                Wanted { threshold: 0, delay: Duration::ZERO, unreported: 0 }
+            }
             Peer::Tack { min_ack_delay } => Wanted {
                 threshold: frequency.packets.saturating_sub(1),
                 delay: alpha.max(min_ack_delay),
+                unreported: 0,
             },
             Peer::Stock { min_ack_delay, max_ack_delay } => {
                 let delay = alpha.min(max_ack_delay).max(min_ack_delay);
@@ -172,7 +195,7 @@ impl AckFrequencySender {
                 // a threshold worth alpha's packets makes the two meet.
                 let per_interval = bandwidth.bytes_in(delay) / mss.max(1);
                 let packets = if startup { 2 } else { per_interval.max(frequency.packets) };
-                Wanted { threshold: packets - 1, delay }
+                Wanted { threshold: packets - 1, delay, unreported: 0 }
             }
         }
     }
@@ -186,6 +209,7 @@ fn differs(told: Wanted, wanted: Wanted) -> bool {
         || (a > 0.0 && b > 0.0 && far(a, b))
         || (told.threshold != wanted.threshold
             && far((told.threshold + 1) as f64, (wanted.threshold + 1) as f64))
+        || far((told.unreported + 1) as f64, (wanted.unreported + 1) as f64)
 }
 
 #[cfg(test)]
@@ -215,7 +239,7 @@ mod tests {
     fn a_tack_peer_is_told_when_startup_ends_and_when_alpha_doubles() {
         let mut sender = AckFrequencySender::new(Peer::Tack { min_ack_delay: MS });
         let next = |sender: &AckFrequencySender, startup, rtt| {
-            sender.next_frame(&FREQUENCY, startup, FIFTY_MEGABITS, rtt, 1500)
+            sender.next_frame(&FREQUENCY, startup, FIFTY_MEGABITS, rtt, 1500, 0)
         };
         assert_eq!(next(&sender, true, 40 * MS), None);
         let frame = next(&sender, false, 40 * MS).unwrap();
@@ -232,27 +256,54 @@ mod tests {
         let peer = Peer::Stock { min_ack_delay: MS, max_ack_delay: 25 * MS };
         let sender = AckFrequencySender::new(peer);
         let startup =
-            sender.next_frame(&FREQUENCY, true, FIFTY_MEGABITS, 40 * MS, 1250).unwrap();
+            sender.next_frame(&FREQUENCY, true, FIFTY_MEGABITS, 40 * MS, 1250, 0).unwrap();
         assert_eq!(startup.ack_eliciting_threshold, 1, "every second packet");
         let steady =
-            sender.next_frame(&FREQUENCY, false, FIFTY_MEGABITS, 40 * MS, 1250).unwrap();
+            sender.next_frame(&FREQUENCY, false, FIFTY_MEGABITS, 40 * MS, 1250, 0).unwrap();
         assert_eq!(steady.ack_eliciting_threshold, 49, "50 packets in 10 ms");
         let long =
-            sender.next_frame(&FREQUENCY, false, FIFTY_MEGABITS, 400 * MS, 1250).unwrap();
+            sender.next_frame(&FREQUENCY, false, FIFTY_MEGABITS, 400 * MS, 1250, 0).unwrap();
         assert_eq!(long.requested_max_ack_delay_us, 25_000, "its own max_ack_delay");
+    }
+
+    #[test]
+    fn packets_that_go_unreported_are_told_to_tack_peers_only() {
+        let next = |sender: &AckFrequencySender, unreported| {
+            sender.next_frame(&FREQUENCY, false, FIFTY_MEGABITS, 40 * MS, 1500, unreported)
+        };
+        let mut sender = AckFrequencySender::new(Peer::Tack { min_ack_delay: MS });
+        sender.on_sent(&next(&sender, 0).unwrap(), 7);
+        assert!(!sender.asked_for_bubbles());
+        let frame = next(&sender, 40).unwrap();
+        assert_eq!(frame.reordering_threshold, 40);
+        sender.on_sent(&frame, 8);
+        assert!(sender.asked_for_bubbles());
+        assert_eq!(next(&sender, 70), None);
+        let frame = next(&sender, 0).unwrap();
+        sender.on_sent(&frame, 9);
+        assert!(!sender.asked_for_bubbles());
+
+        let peer = Peer::Stock { min_ack_delay: MS, max_ack_delay: 25 * MS };
+        let mut stock = AckFrequencySender::new(peer);
+        let frame = next(&stock, 40).unwrap();
+        assert_eq!(frame.reordering_threshold, 1);
+        stock.on_sent(&frame, 7);
+        assert_eq!(next(&stock, 0), None);
     }
 
     #[test]
     fn a_lost_update_is_told_again_with_a_higher_sequence() {
         let mut sender = AckFrequencySender::new(Peer::Tack { min_ack_delay: MS });
         let frame =
-            sender.next_frame(&FREQUENCY, false, FIFTY_MEGABITS, 40 * MS, 1500).unwrap();
+            sender.next_frame(&FREQUENCY, false, FIFTY_MEGABITS, 40 * MS, 1500, 0).unwrap();
         sender.on_sent(&frame, 7);
         sender.settle(|_| None);
-        assert!(sender.next_frame(&FREQUENCY, false, FIFTY_MEGABITS, 40 * MS, 1500).is_none());
+        assert!(
+            sender.next_frame(&FREQUENCY, false, FIFTY_MEGABITS, 40 * MS, 1500, 0).is_none()
+        );
         sender.settle(|pn| Some(pn != 7));
         let again =
-            sender.next_frame(&FREQUENCY, false, FIFTY_MEGABITS, 40 * MS, 1500).unwrap();
+            sender.next_frame(&FREQUENCY, false, FIFTY_MEGABITS, 40 * MS, 1500, 0).unwrap();
         assert_eq!(again.sequence, frame.sequence + 1);
     }
 }

@@ -1,18 +1,22 @@
 //! The data sender: what is on its way, how fast to send, how often to be told.
 
 mod ack_frequency;
+mod ack_loss;
 mod bbr;
 mod min_rtt;
 mod pacer;
 mod sent_ledger;
+mod stream_record;
 
 use std::time::{Duration, Instant};
 
 pub use ack_frequency::{AckFrequencySender, Frequency, Peer};
+pub use ack_loss::AckLoss;
 pub use bbr::{Bbr, BbrConfig, Feedback, INITIAL_WINDOW_PACKETS, MaxFilter, Path, Phase};
 pub use min_rtt::MinRtt;
 pub use pacer::Pacer;
 pub use sent_ledger::{Newly, OptimisticAck, RateSample, SentLedger};
+pub use stream_record::{BadBubble, StreamRecord};
 
 use crate::bandwidth::Bandwidth;
 use crate::frame::{Ack, AckFrequency, AckRanges, Iack, Tack, Timestamp};
@@ -42,6 +46,8 @@ pub struct SenderConfig {
     /// Whether every packet is recorded here. After 0-RTT some were not, and what
     /// the peer received in all cannot be held against the record.
     pub sees_all: bool,
+    /// Whether this end is the server: which streams it sends on.
+    pub is_server: bool,
 }
 
 /// Why an acknowledgement was refused. The connection must be closed with
@@ -51,6 +57,9 @@ pub enum Violation {
     /// A number that was never sent.
     #[error(transparent)]
     OptimisticAck(#[from] OptimisticAck),
+    /// Bubbles in what was never sent.
+    #[error(transparent)]
+    BadBubble(#[from] BadBubble),
     /// A departure timestamp later than now.
     #[error(
         "the peer echoed a departure timestamp that lies in the future; it is faulty or lies"
@@ -79,6 +88,9 @@ pub struct SenderStats {
     pub acks: u64,
     /// TACKs that did not arrive, by the gaps in their sequence.
     pub tacks_lost: u64,
+    /// Packets that every acknowledgement of which got lost, or was forgotten, and whose data
+    /// had arrived as bubbles told.
+    pub by_bubbles: u64,
     /// Packets taken for lost.
     pub lost_packets: u64,
     /// Of these, packets that had arrived.
@@ -100,7 +112,10 @@ pub struct Sender {
     bbr: Bbr,
     pacer: Pacer,
     frequency: Option<AckFrequencySender>,
-    next_tack: u64,
+    ack_loss: AckLoss,
+    streams: StreamRecord,
+    /// The packet whose payload was given last.
+    looked_into: Option<u64>,
     sent_bytes: u64,
     /// The path's own loss rate, as the receiver sees it.
     reported_loss_rate: f64,
@@ -123,7 +138,9 @@ impl Sender {
             bbr: Bbr::new(config.bbr),
             pacer: Pacer::new(now, Bandwidth::ZERO),
             frequency: config.peer.map(AckFrequencySender::new),
-            next_tack: 0,
+            ack_loss: AckLoss::default(),
+            streams: StreamRecord::default(),
+            looked_into: None,
             sent_bytes: 0,
             reported_loss_rate: 0.0,
             stats: SenderStats::default(),
@@ -183,7 +200,22 @@ impl Sender {
             self.bbr.bandwidth(),
             min_rtt,
             self.config.mss,
+            self.unreported(),
         )
+    }
+
+    /// Whether [`Self::on_payload`] is worth opening a packet for: the receiver has been asked
+    /// for bubbles.
+    pub fn wants_payloads(&self) -> bool {
+        self.config.sees_all
+            && self.frequency.as_ref().is_some_and(AckFrequencySender::asked_for_bubbles)
+    }
+
+    /// The frames of packet `pn`, which is going to be written.
+    pub fn on_payload(&mut self, pn: u64, payload: &[u8]) {
+        self.streams.forget_below(self.ledger.first_packet_number());
+        self.streams.on_payload(pn, payload, self.sent_bytes + payload.len() as u64);
+        self.looked_into = Some(pn);
     }
 
     /// A packet has been written.
@@ -198,6 +230,9 @@ impl Sender {
         self.ledger.on_sent(now, pn, bytes, ack_eliciting);
         if ack_eliciting {
             self.sent_bytes += bytes as u64;
+            if self.looked_into != Some(pn) {
+                self.streams.on_unseen(self.sent_bytes);
+            }
             self.pacer.on_sent(now, bytes);
             if self.bbr.on_time(now) {
                 self.pacer.set_rate(now, self.bbr.pacing_rate(&self.path()));
@@ -223,15 +258,11 @@ impl Sender {
             .timing
             .map(|timing| self.round_trip(now, timing.departure, timing.hold_us))
             .transpose()?;
-        let newly = self.apply(now, &tack.ranges, tack.ack_delay_us)?;
+        let delivered = self.delivered(tack)?;
+        let newly = self.apply(now, &tack.ranges, &delivered, tack.ack_delay_us)?;
         self.stats.tacks += 1;
-        if tack.sequence >= self.next_tack {
-            self.stats.tacks_lost += tack.sequence - self.next_tack;
-            self.next_tack = tack.sequence + 1;
-        } else {
-            // Counted as missing before: it was only late.
-            self.stats.tacks_lost = self.stats.tacks_lost.saturating_sub(1);
-        }
+        self.ack_loss.on_tack(tack.sequence);
+        self.stats.tacks_lost = self.ack_loss.lost();
         if let Some(rtt) = round_trip.flatten() {
             self.on_rtt(now, rtt);
         }
@@ -254,7 +285,7 @@ impl Sender {
         if self.ledger.leaves_unknown_below(iack.ranges.smallest()) {
             return Ok(Newly::default());
         }
-        let newly = self.apply(now, &iack.ranges, iack.ack_delay_us)?;
+        let newly = self.apply(now, &iack.ranges, &[], iack.ack_delay_us)?;
         self.feed(now, &newly, None, newly.largest_rtt);
         Ok(newly)
     }
@@ -266,7 +297,7 @@ impl Sender {
         ack: &Ack<'_>,
         ack_delay: Duration,
     ) -> Result<Newly, Violation> {
-        let newly = self.apply(now, &ack.ranges, ack_delay.as_micros() as u64)?;
+        let newly = self.apply(now, &ack.ranges, &[], ack_delay.as_micros() as u64)?;
         self.stats.acks += 1;
         self.feed(now, &newly, None, newly.largest_rtt);
         Ok(newly)
@@ -304,8 +335,7 @@ impl Sender {
 
     /// rho', the loss rate of the ACK path between 0 and 1.
     pub fn ack_loss_rate(&self) -> f64 {
-        let expected = self.stats.tacks + self.stats.tacks_lost;
-        if expected == 0 { 0.0 } else { self.stats.tacks_lost as f64 / expected as f64 }
+        self.ack_loss.share()
     }
 
     /// rho, the loss rate of the data path that the receiver reported.
@@ -341,10 +371,11 @@ impl Sender {
         &mut self,
         now: Instant,
         ranges: &AckRanges<'_>,
+        delivered: &[u64],
         ack_delay_us: u64,
     ) -> Result<Newly, Violation> {
         let patience = self.smoothed_rtt.unwrap_or(Duration::from_millis(333));
-        let newly = self.ledger.on_ack(now, ranges.iter(), patience)?;
+        let newly = self.ledger.on_ack(now, ranges.iter(), delivered, patience)?;
         if let Some(with_hold) = newly.largest_rtt {
             let rtt = with_hold.saturating_sub(Duration::from_micros(ack_delay_us));
             self.on_rtt(now, if rtt.is_zero() { with_hold } else { rtt });
@@ -355,7 +386,32 @@ impl Sender {
         self.stats.lost_packets += newly.lost_packets;
         self.stats.lost_bytes += newly.lost_bytes;
         self.stats.spurious_losses += newly.spurious;
+        self.stats.by_bubbles += newly.by_bubbles;
         Ok(newly)
+    }
+
+    /// The packets whose data has arrived, as the bubbles of a TACK tell.
+    fn delivered(&self, tack: &Tack<'_>) -> Result<Vec<u64>, Violation> {
+        let Some(bubbles) = tack.bubbles.as_ref().filter(|_| self.config.sees_all) else {
+            return Ok(Vec::new());
+        };
+        let largest = tack.ranges.largest();
+        Ok(self.streams.delivered(bubbles, largest, self.config.is_server)?)
+    }
+
+    /// The sender's part of equation (5): of how many packets of a round trip it hears nothing
+    /// because their TACK gets lost. Zero while rho, the other part, leaves fewer than half a
+    /// loss among them: then bubbles are of no use, and looking into packets for them neither.
+    fn unreported(&self) -> u64 {
+        let mss = self.config.mss.max(1);
+        let min_rtt = self.min_rtt.get().unwrap_or_default();
+        let in_round_trip = self.bbr.bandwidth().bytes_in(min_rtt) / mss;
+        let Frequency { packets, per_round_trip, .. } = self.config.frequency;
+        // bdp >= beta * L * MSS, or else each TACK stands for L packets.
+        let bound_by_time = in_round_trip as f64 >= per_round_trip * packets as f64;
+        let reported = if bound_by_time { in_round_trip } else { packets };
+        let unreported = self.ack_loss.recent() * reported as f64;
+        if unreported * self.reported_loss_rate < 0.5 { 0 } else { unreported as u64 }
     }
 
     fn feed(

@@ -82,6 +82,8 @@ pub struct Newly {
     pub lost_bytes: u64,
     /// Packets that are lost now.
     pub lost_packets: u64,
+    /// Packets that no number named, and whose data has arrived according to bubbles.
+    pub by_bubbles: u64,
     /// Packets that were taken for lost and have arrived after all.
     pub spurious: u64,
     /// Round trip of the largest newly acknowledged packet, its hold included.
@@ -166,6 +168,11 @@ impl SentLedger {
         self.base + self.packets.len() as u64
     }
 
+    /// The lowest number that something may still wait for.
+    pub fn first_packet_number(&self) -> u64 {
+        self.base
+    }
+
     /// Bytes sent and neither acknowledged nor lost.
     pub fn in_flight(&self) -> u64 {
         self.in_flight
@@ -211,12 +218,14 @@ impl SentLedger {
             .any(|pn| self.state(pn) == Some(State::InFlight))
     }
 
-    /// Applies acknowledged ranges, newest first. `reordering_time` is the
-    /// round trip by which time-based loss detection goes.
+    /// Applies acknowledged ranges, newest first, and then the packets of `also`, which
+    /// ascend: those whose data has arrived as bubbles tell. `round_trip` is what time-based
+    /// loss detection goes by.
     pub fn on_ack(
         &mut self,
         now: Instant,
         ranges: impl Iterator<Item = RangeInclusive<u64>> + Clone,
+        also: &[u64],
         round_trip: Duration,
     ) -> Result<Newly, OptimisticAck> {
         self.check(ranges.clone())?;
@@ -256,6 +265,7 @@ impl SentLedger {
             }
         }
         newly.acked.reverse();
+        self.settle(also, &mut newly);
         if let Some(sent) = newest {
             self.delivered_time = now;
             self.first_sent_time = sent.time;
@@ -263,6 +273,34 @@ impl SentLedger {
         }
         self.detect_losses(now, round_trip, &mut newly);
         Ok(newly)
+    }
+
+    /// Takes packets out of flight whose data has arrived. They yield no sample and do not
+    /// count as delivered: bubbles name no packet numbers, so the trap of skipped ones
+    /// (RFC 9000 section 21.4) would not catch a receiver that lies. In this way a lie gains
+    /// no more than reporting the packets as lost would.
+    fn settle(&mut self, also: &[u64], newly: &mut Newly) {
+        for &pn in also {
+            let Some(at) = pn.checked_sub(self.base) else { continue };
+            let Some(sent) = self.packets.get_mut(at as usize) else { continue };
+            if sent.state != State::InFlight {
+                continue;
+            }
+            sent.state = State::Acked;
+            self.in_flight -= u64::from(sent.bytes);
+            newly.by_bubbles += 1;
+            newly.acked.push(pn..=pn);
+        }
+        if newly.by_bubbles > 0 {
+            newly.acked.sort_unstable_by_key(|range| *range.start());
+            newly.acked.dedup_by(|next, range| {
+                let joins = *range.end() + 1 == *next.start();
+                if joins {
+                    *range = *range.start()..=*next.end();
+                }
+                joins
+            });
+        }
     }
 
     fn sample(&self, now: Instant, sent: &Sent) -> Option<RateSample> {
@@ -374,7 +412,7 @@ mod tests {
         now: Instant,
         ranges: &[RangeInclusive<u64>],
     ) -> Result<Newly, OptimisticAck> {
-        ledger.on_ack(now, ranges.iter().cloned(), RTT)
+        ledger.on_ack(now, ranges.iter().cloned(), &[], RTT)
     }
 
     #[test]
@@ -396,6 +434,19 @@ mod tests {
         let newly = ack(&mut ledger, t0 + RTT, &[0..=5]).unwrap();
         assert_eq!((newly.spurious, newly.lost_packets), (1, 0));
         assert_eq!(ledger.in_flight(), 4000);
+    }
+
+    #[test]
+    fn data_that_arrived_as_bubbles_tell_is_neither_lost_nor_counted_as_delivered() {
+        let (mut ledger, t0) = ten();
+        let newly =
+            ledger.on_ack(t0 + RTT, [8..=9, 6..=6].into_iter(), &[1, 2, 5], RTT).unwrap();
+        assert_eq!(newly.acked, [1..=2, 5..=6, 8..=9]);
+        assert_eq!((newly.by_bubbles, newly.lost_packets), (3, 3), "0, 3 and 4 are lost");
+        assert_eq!((ledger.delivered(), ledger.in_flight()), (3000, 1000));
+        // A number that names it after all changes nothing, nor do repetitions and lost ones.
+        let newly = ledger.on_ack(t0 + RTT, [9..=9, 1..=2].into_iter(), &[0, 5], RTT).unwrap();
+        assert_eq!((newly.acked, newly.by_bubbles, newly.spurious), (vec![], 0, 0));
     }
 
     #[test]
