@@ -234,8 +234,9 @@ impl Sender {
                 self.streams.on_unseen(self.sent_bytes);
             }
             self.pacer.on_sent(now, bytes);
-            if self.bbr.on_time(now) {
-                self.pacer.set_rate(now, self.bbr.pacing_rate(&self.path()));
+            let path = self.path();
+            if self.bbr.on_time(now, &path) {
+                self.pacer.set_rate(now, self.bbr.pacing_rate(&path));
             }
         }
         if let (Some(update), Some(frequency)) = (update, self.frequency.as_mut()) {

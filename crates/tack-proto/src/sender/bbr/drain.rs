@@ -1,11 +1,57 @@
-//! Drain: give back the queue that Startup built.
+//! Drain: give back the queue that Startup, a pause of the path or an estimate too high has built.
+
+use std::time::{Duration, Instant};
 
 use super::startup;
+use crate::bandwidth::Bandwidth;
 
 /// Inverse of Startup's gain: the queue is gone in about a round.
 pub const GAIN: f64 = 1.0 / startup::GAIN;
 
-/// Drained once no more is in flight than the path itself holds.
-pub fn is_done(in_flight: u64, bdp: u64) -> bool {
-    in_flight <= bdp
+/// How long it takes at `gain` until no more is in flight than the path itself holds.
+/// Acknowledgements are too rare to wait for the one that says so: with the next the path
+/// would have run dry.
+pub fn lasts(gain: f64, in_flight: u64, bdp: u64, bandwidth: Bandwidth) -> Duration {
+    bandwidth.scaled(1.0 - gain).time_for(in_flight.saturating_sub(bdp))
+}
+
+/// One stay in the state.
+#[derive(Clone, Copy, Debug)]
+pub struct Drain {
+    /// By what the last acknowledgement said.
+    until: Instant,
+}
+
+impl Drain {
+    /// Begins, or goes on, with so much in flight.
+    pub fn new(now: Instant, in_flight: u64, bdp: u64, bandwidth: Bandwidth) -> Self {
+        Self { until: now + lasts(GAIN, in_flight, bdp, bandwidth) }
+    }
+
+    /// Whether the queue is gone.
+    pub fn is_done(&self, now: Instant) -> bool {
+        now >= self.until
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_drains_by_what_is_not_sent() {
+        // 100 kB too much, at 1 MB/s of which three quarters are sent.
+        let rate = Bandwidth::from_bytes_per_second(1_000_000);
+        assert_eq!(lasts(0.75, 300_000, 200_000, rate), Duration::from_millis(400));
+        assert_eq!(lasts(0.75, 100_000, 200_000, rate), Duration::ZERO);
+    }
+
+    #[test]
+    fn the_state_ends_between_two_acknowledgements() {
+        let now = crate::test_clock();
+        let rate = Bandwidth::from_bytes_per_second(1_000_000);
+        let drain = Drain::new(now, 265_000, 200_000, rate);
+        assert!(!drain.is_done(now + Duration::from_millis(98)));
+        assert!(drain.is_done(now + Duration::from_millis(100)));
+    }
 }

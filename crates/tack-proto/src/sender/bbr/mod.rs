@@ -18,6 +18,7 @@ pub use windowed_filter::MaxFilter;
 
 use super::ack_frequency::SHORTEST_INTERVAL;
 use crate::bandwidth::Bandwidth;
+use drain::Drain;
 use probe_bw::ProbeBw;
 use probe_rtt::ProbeRtt;
 use slump::Slump;
@@ -153,7 +154,7 @@ impl Path {
 #[derive(Clone, Copy, Debug)]
 enum State {
     Startup,
-    Drain,
+    Drain(Drain),
     ProbeBw(ProbeBw),
     ProbeRtt(ProbeRtt),
 }
@@ -219,7 +220,7 @@ impl Bbr {
     pub fn phase(&self) -> Phase {
         match self.state {
             State::Startup => Phase::Startup,
-            State::Drain => Phase::Drain,
+            State::Drain(_) => Phase::Drain,
             State::ProbeBw(_) => Phase::ProbeBw,
             State::ProbeRtt(_) => Phase::ProbeRtt,
         }
@@ -260,15 +261,24 @@ impl Bbr {
         self.change_state(now, feedback, path);
         if matches!(self.state, State::ProbeBw(_)) && path.is_outage(silence) {
             // What was sent meanwhile waits in a queue that nothing else would take back.
-            self.state = State::Drain;
+            self.drain(now, feedback, path);
         }
+        self.on_time(now, path);
         probed && self.phase() != Phase::ProbeRtt
     }
 
     /// Moves on where time alone says so. True if the pacing rate has changed with it.
-    pub fn on_time(&mut self, now: Instant) -> bool {
+    pub fn on_time(&mut self, now: Instant, path: &Path) -> bool {
+        let bandwidth = self.bandwidth();
         match &mut self.state {
-            State::ProbeBw(probe) => probe.end_overdue(now),
+            State::ProbeBw(probe) => {
+                let intervals = (path.interval(), path.cycle_interval(&self.config));
+                probe.on_time(now, intervals, bandwidth)
+            }
+            State::Drain(drain) if drain.is_done(now) => {
+                self.state = State::ProbeBw(ProbeBw::new(now, self.config.cycle_intervals));
+                true
+            }
             _ => false,
         }
     }
@@ -283,7 +293,7 @@ impl Bbr {
         let least = least_rate(path);
         match self.state {
             State::Startup => bandwidth.max(initial_rate(path)).scaled(startup::GAIN),
-            State::Drain => bandwidth.scaled(drain::GAIN).max(least),
+            State::Drain(_) => bandwidth.scaled(drain::GAIN).max(least),
             State::ProbeBw(probe) => bandwidth.scaled(probe.gain()).max(least),
             State::ProbeRtt(_) => bandwidth.scaled(self.config.probe_rtt_gain).max(least),
         }
@@ -301,7 +311,7 @@ impl Bbr {
                 let cap = (bdp as f64 * startup::INFLIGHT_GAIN) as u64 + held;
                 cap.max(INITIAL_WINDOW_PACKETS * path.mss)
             }
-            State::Drain | State::ProbeBw(_) => {
+            State::Drain(_) | State::ProbeBw(_) => {
                 let queue = self.bandwidth().bytes_in(path.even_rtt(&self.config));
                 (bdp + queue + held).max(least)
             }
@@ -351,8 +361,14 @@ impl Bbr {
         let lasting = path.interval() * self.config.slump_intervals;
         if let Some(rate) = self.slump.on_sample(now, rate, self.bandwidth(), queue, lasting) {
             self.bandwidth.reset(self.interval, rate);
-            self.state = State::Drain;
+            self.drain(now, feedback, path);
         }
+    }
+
+    fn drain(&mut self, now: Instant, feedback: &Feedback, path: &Path) {
+        let bandwidth = self.bandwidth();
+        let bdp = path.min_rtt.map_or(0, |rtt| bandwidth.bytes_in(rtt));
+        self.state = State::Drain(Drain::new(now, feedback.in_flight, bdp, bandwidth));
     }
 
     fn change_state(&mut self, now: Instant, feedback: &Feedback, path: &Path) {
@@ -361,16 +377,13 @@ impl Bbr {
         let probe_rtt_window = self.probe_rtt_window(path);
         let cruise = ProbeBw::new(now, self.config.cycle_intervals);
         match &mut self.state {
-            State::Startup if self.full_pipe.is_full() => self.state = State::Drain,
-            State::Drain if drain::is_done(feedback.in_flight, bdp) => {
-                self.state = State::ProbeBw(cruise);
-            }
+            State::Startup if self.full_pipe.is_full() => self.drain(now, feedback, path),
+            State::Drain(_) => self.drain(now, feedback, path),
             State::ProbeBw(_) if feedback.min_rtt_expired => {
                 self.state = State::ProbeRtt(ProbeRtt::new(now));
             }
             State::ProbeBw(probe) => {
-                let intervals = (path.interval(), path.cycle_interval(&self.config));
-                probe.advance(now, intervals, feedback.in_flight, bdp, bandwidth);
+                probe.on_feedback(now, feedback.in_flight, bdp, bandwidth);
             }
             State::ProbeRtt(probe) => {
                 let round_trip = path.min_rtt.unwrap_or(ASSUMED_RTT);
@@ -378,7 +391,7 @@ impl Bbr {
                     self.state = State::ProbeBw(cruise);
                 }
             }
-            State::Startup | State::Drain => {}
+            State::Startup => {}
         }
     }
 }

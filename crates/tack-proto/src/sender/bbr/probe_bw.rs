@@ -6,6 +6,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::drain;
 use crate::bandwidth::Bandwidth;
 
 const PROBE_UP: f64 = 1.25;
@@ -35,20 +36,14 @@ pub struct ProbeBw {
     intervals: u32,
     /// The estimate when the last probe began.
     before: Bandwidth,
-    /// When it ends.
-    up_until: Instant,
+    /// When probing or draining ends.
+    ends: Instant,
 }
 
 impl ProbeBw {
     /// Begins with cruising: Startup has only just probed for more.
     pub fn new(now: Instant, intervals: u32) -> Self {
-        Self {
-            phase: Phase::Cruise,
-            since: now,
-            intervals,
-            before: Bandwidth::ZERO,
-            up_until: now,
-        }
+        Self { phase: Phase::Cruise, since: now, intervals, before: Bandwidth::ZERO, ends: now }
     }
 
     /// The gain in force.
@@ -60,58 +55,58 @@ impl ProbeBw {
         }
     }
 
-    /// Ends a probe whose time is over although no acknowledgement says so: what is sent beyond
-    /// it only queues. True if it did.
-    pub fn end_overdue(&mut self, now: Instant) -> bool {
-        let overdue = self.phase == Phase::Up && now >= self.up_until;
-        if overdue {
-            self.phase = Phase::Down;
-            self.since = now;
-        }
-        overdue
-    }
-
-    /// Moves on when a phase has lasted its number of TACK intervals; cruising is counted in
-    /// intervals of its own.
-    pub fn advance(
+    /// Moves on when the time of a phase is over; `interval` is the TACK interval, cruising is
+    /// counted in intervals of its own. True if the gain has changed.
+    pub fn on_time(
         &mut self,
         now: Instant,
         (interval, cycle_interval): (Duration, Duration),
+        bandwidth: Bandwidth,
+    ) -> bool {
+        if now < self.until(cycle_interval) {
+            return false;
+        }
+        self.since = now;
+        self.phase = match self.phase {
+            Phase::Up => {
+                self.ends = now + interval * LONGEST_DOWN;
+                Phase::Down
+            }
+            // Draining has taken the round trip that brings what the probe has found.
+            Phase::Down if bandwidth < self.before.scaled(FOUND_MORE) => Phase::Cruise,
+            Phase::Down | Phase::Cruise => {
+                self.before = bandwidth;
+                self.ends = now + interval * INTERVALS_UP;
+                Phase::Up
+            }
+        };
+        true
+    }
+
+    /// An acknowledgement says how much is in flight. Draining lasts until the queue is gone:
+    /// four intervals would do for what the probe added, not for what a rate estimated too high
+    /// has built up before.
+    pub fn on_feedback(
+        &mut self,
+        now: Instant,
         in_flight: u64,
         bdp: u64,
         bandwidth: Bandwidth,
     ) {
-        let elapsed = now.saturating_duration_since(self.since);
-        let next = match self.phase {
-            Phase::Up if now >= self.up_until => Phase::Down,
-            // Until the queue is gone: after four intervals what the probe added
-            // is, not what a rate estimated too high has built up before.
-            Phase::Down if elapsed >= interval * LONGEST_DOWN || in_flight <= bdp => {
-                // The round trip of draining has brought what the probe found.
-                if bandwidth >= self.before.scaled(FOUND_MORE) {
-                    Phase::Up
-                } else {
-                    Phase::Cruise
-                }
-            }
-            Phase::Cruise
-                if elapsed
-                    >= cycle_interval
-                        * self
-                            .intervals
-                            .saturating_sub(INTERVALS_UP + INTERVALS_DOWN)
-                            .max(1) =>
-            {
-                Phase::Up
-            }
-            _ => return,
-        };
-        if next == Phase::Up {
-            self.before = bandwidth;
-            self.up_until = now + interval * INTERVALS_UP;
+        if self.phase == Phase::Down {
+            self.ends =
+                self.ends.min(now + drain::lasts(PROBE_DOWN, in_flight, bdp, bandwidth));
         }
-        self.phase = next;
-        self.since = now;
+    }
+
+    fn until(&self, cycle_interval: Duration) -> Instant {
+        match self.phase {
+            Phase::Up | Phase::Down => self.ends,
+            Phase::Cruise => {
+                let rest = self.intervals.saturating_sub(INTERVALS_UP + INTERVALS_DOWN);
+                self.since + cycle_interval * rest.max(1)
+            }
+        }
     }
 }
 
@@ -124,40 +119,59 @@ mod tests {
         (Duration::from_millis(10), Duration::from_millis(10));
     const RATE: Bandwidth = Bandwidth::from_bytes_per_second(1_000_000);
 
+    /// Advances by 10 ms, the interval, with so much in flight; the gain after it.
+    fn step(probe: &mut ProbeBw, t0: Instant, interval: u32, in_flight: u64) -> f64 {
+        let now = t0 + interval * 10 * MS;
+        probe.on_feedback(now, in_flight, 1000, RATE);
+        probe.on_time(now, INTERVALS, RATE);
+        probe.gain()
+    }
+
     #[test]
     fn the_cycle_lasts_its_number_of_tack_intervals() {
         let t0 = crate::test_clock();
         let mut probe = ProbeBw::new(t0, 32);
-        let mut gains = Vec::new();
-        for interval in 0..96_u32 {
-            // Four intervals of draining, as the probe needs.
-            let since_up = interval % 32;
-            let in_flight = if since_up == 0 { 1000 } else { 2000 };
-            probe.advance(t0 + interval * 10 * MS, INTERVALS, in_flight, 1000, RATE);
-            gains.push(probe.gain());
-        }
+        // What four intervals at 0.75 drain: 10 kB of 1 MB/s.
+        let gains: Vec<_> = (0..96)
+            .map(|interval| {
+                let draining = probe.gain() < 1.0;
+                step(&mut probe, t0, interval, if draining { 1000 } else { 11_000 })
+            })
+            .collect();
         let count = |gain: f64| gains.iter().filter(|g| (**g - gain).abs() < 1e-9).count();
-        assert_eq!((count(PROBE_UP), count(PROBE_DOWN), count(1.0)), (12, 12, 72));
+        assert_eq!(count(PROBE_UP), 12);
+        assert!(count(PROBE_DOWN) <= 6, "{}", count(PROBE_DOWN));
+        assert!(count(1.0) >= 72, "{}", count(1.0));
     }
 
     #[test]
-    fn draining_ends_when_the_queue_is_gone() {
+    fn draining_ends_when_the_queue_must_be_gone_and_after_sixteen_intervals_at_the_latest() {
         let t0 = crate::test_clock();
         let mut probe = ProbeBw::new(t0, 16);
-        probe.advance(t0 + 80 * MS, INTERVALS, 2000, 1000, RATE);
-        probe.advance(t0 + 120 * MS, INTERVALS, 2000, 1000, RATE);
-        assert!(probe.gain() < 1.0);
-        probe.advance(t0 + 121 * MS, INTERVALS, 1000, 1000, RATE);
+        step(&mut probe, t0, 8, 1000);
+        assert!(step(&mut probe, t0, 12, 6000) < 1.0);
+        // 5,000 bytes at a quarter of 1 MB/s: 20 ms, without another acknowledgement.
+        probe.on_feedback(t0 + 120 * MS, 6000, 1000, RATE);
+        assert!(!probe.on_time(t0 + 139 * MS, INTERVALS, RATE));
+        assert!(probe.on_time(t0 + 140 * MS, INTERVALS, RATE));
         assert!((probe.gain() - 1.0).abs() < 1e-9);
+
+        let mut probe = ProbeBw::new(t0, 16);
+        step(&mut probe, t0, 8, 1000);
+        step(&mut probe, t0, 12, 1_000_000);
+        assert!(step(&mut probe, t0, 27, 1_000_000) < 1.0);
+        assert!(step(&mut probe, t0, 28, 1_000_000) >= 1.0);
     }
 
     #[test]
     fn a_probe_that_found_more_is_followed_by_the_next() {
         let t0 = crate::test_clock();
         let mut probe = ProbeBw::new(t0, 16);
-        probe.advance(t0 + 80 * MS, INTERVALS, 1000, 1000, RATE);
-        probe.advance(t0 + 120 * MS, INTERVALS, 2000, 1000, RATE);
-        probe.advance(t0 + 150 * MS, INTERVALS, 1000, 1250, RATE.scaled(1.25));
+        step(&mut probe, t0, 8, 1000);
+        step(&mut probe, t0, 12, 2000);
+        let more = RATE.scaled(1.25);
+        probe.on_feedback(t0 + 150 * MS, 1000, 1250, more);
+        probe.on_time(t0 + 150 * MS, INTERVALS, more);
         assert!(probe.gain() > 1.0);
     }
 }
