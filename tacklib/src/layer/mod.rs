@@ -64,6 +64,8 @@ impl ProtocolError {
 /// Everything the layer knows of an established connection.
 pub struct Layer {
     agreement: Agreement,
+    /// Our own, as announced.
+    min_ack_delay: Duration,
     incoming: ProtectionKeys,
     outgoing: ProtectionKeys,
     pub sender: Sender,
@@ -150,6 +152,7 @@ impl Layer {
         };
         Ok(Self {
             agreement,
+            min_ack_delay: negotiation::min_ack_delay(max_ack_delay),
             incoming: ProtectionKeys::new(parts.suite, parts.incoming)?,
             outgoing: ProtectionKeys::new(parts.suite, parts.outgoing)?,
             sender: Sender::new(now, sender, parts.rtt),

@@ -5,6 +5,7 @@ mod delivery_rate;
 mod ledger;
 mod loss_event;
 mod one_way_delay;
+mod reordering;
 mod schedule;
 
 use std::ops::RangeInclusive;
@@ -15,6 +16,7 @@ pub use delivery_rate::DeliveryRate;
 pub use ledger::{Arrival, Ledger};
 pub use loss_event::LossEvents;
 pub use one_way_delay::OneWayDelay;
+pub use reordering::Reordering;
 pub use schedule::Schedule;
 
 use crate::frame::{AckFrequency, IackEvent, Rate, TackFields, encode_iack, encode_tack};
@@ -93,7 +95,7 @@ pub struct Receiver {
     delivery_rate: DeliveryRate,
     interval: Option<Duration>,
     ack_frequency_sequence: Option<u64>,
-    reordering_threshold: u64,
+    reordering: Reordering,
     reply_wanted: bool,
     largest_arrival: Option<Instant>,
     sequence: u64,
@@ -107,7 +109,7 @@ impl Receiver {
     /// A receiver that has received nothing.
     pub fn new(now: Instant, config: ReceiverConfig) -> Self {
         let mut policy = AckPolicy::new(config.max_ack_delay);
-        policy.set_rule(config.schedule.rule(Rule::EveryPacket));
+        policy.set_rule(config.schedule.rule(Rule::EveryPacket, config.max_ack_delay));
         Self {
             config,
             ledger: Ledger::default(),
@@ -117,7 +119,7 @@ impl Receiver {
             delivery_rate: DeliveryRate::default(),
             interval: None,
             ack_frequency_sequence: None,
-            reordering_threshold: 1,
+            reordering: Reordering::default(),
             reply_wanted: false,
             largest_arrival: None,
             sequence: 0,
@@ -150,12 +152,8 @@ impl Receiver {
             if packet.ends_stream {
                 self.policy.request_immediate();
             }
-            // RFC 9000 section 13.2.1, as amended by ACK_FREQUENCY's Reordering
-            // Threshold; between TACK peers the loss events take its place.
-            if matches!(self.policy.rule(), Rule::Delayed { .. })
-                && self.reordering_threshold == 1
-                && !matches!(arrival, Arrival::InOrder)
-            {
+            let reordered = self.reordering.on_ack_eliciting(pn, &self.ledger);
+            if reordered && matches!(self.policy.rule(), Rule::Delayed { .. }) {
                 self.policy.request_immediate();
             }
         }
@@ -179,7 +177,7 @@ impl Receiver {
             self.losses.set_settling_time(interval);
             asked = Rule::Tack { packets, interval };
         }
-        self.policy.set_rule(self.config.schedule.rule(asked));
+        self.policy.set_rule(self.config.schedule.rule(asked, self.config.max_ack_delay));
     }
 
     /// ACK_FREQUENCY of a peer that knows nothing of TACK: the draft's rule.
@@ -187,7 +185,7 @@ impl Receiver {
         if !self.is_new_sequence(update.sequence) {
             return;
         }
-        self.reordering_threshold = update.reordering_threshold;
+        self.reordering.set_threshold(update.reordering_threshold);
         self.policy.set_rule(Rule::Delayed {
             threshold: update.ack_eliciting_threshold,
             max_delay: Duration::from_micros(update.requested_max_ack_delay_us),
@@ -250,6 +248,7 @@ impl Receiver {
     pub fn on_ack_sent(&mut self, now: Instant) {
         self.policy.on_sent(now);
         self.losses.on_reported(now);
+        self.reordering.on_acknowledged(self.ledger.largest());
         self.reply_wanted = false;
     }
 
@@ -519,6 +518,38 @@ mod tests {
         receiver.on_frequency_update(&update(6, 9, 30 * MS));
         receiver.on_frequency_update(&update(7, 9, 30 * MS));
         assert_eq!(receiver.rule(), rule);
+    }
+
+    #[test]
+    fn a_stock_peers_reordering_threshold_decides_when_a_gap_is_reported() {
+        for (threshold, at_once) in [(0, None), (1, Some(5)), (3, Some(7))] {
+            let t0 = crate::test_clock();
+            let mut receiver = Receiver::new(t0, config(Schedule::Tack));
+            let asked =
+                AckFrequency { reordering_threshold: threshold, ..update(0, 100, 20 * MS) };
+            receiver.on_ack_frequency(&asked);
+            let due = [0, 1, 2, 3, 5, 6, 7].into_iter().find(|pn| {
+                receiver.on_packet(t0, data(*pn));
+                receiver.due(t0).is_some()
+            });
+            assert_eq!(due, at_once, "threshold {threshold}");
+        }
+    }
+
+    #[test]
+    fn a_stock_peer_may_ask_for_every_packet_and_for_a_longer_delay_than_was_announced() {
+        let t0 = crate::test_clock();
+        let mut receiver = Receiver::new(t0, config(Schedule::Tack));
+        receiver.on_ack_frequency(&update(0, 0, 20 * MS));
+        receiver.on_packet(t0, data(0));
+        assert!(receiver.due(t0).is_some(), "threshold 0");
+        receiver.on_ack_sent(t0);
+        // It replaces the transport parameter's 50 ms.
+        receiver.on_ack_frequency(&update(1, 9, 80 * MS));
+        receiver.on_packet(t0, data(1));
+        assert_eq!(receiver.deadline(), Some(t0 + 80 * MS));
+        receiver.on_ack_frequency(&update(1, 0, 20 * MS));
+        assert_eq!(receiver.due(t0), None, "an old frame");
     }
 
     #[test]
