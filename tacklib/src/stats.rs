@@ -44,6 +44,8 @@ pub struct TackStats {
     pub acks_received: u64,
     /// ACK_FREQUENCY frames sent.
     pub frequency_updates_sent: u64,
+    /// IMMEDIATE_ACK frames sent.
+    pub immediate_acks_sent: u64,
     /// Packets taken for lost.
     pub lost_packets: u64,
     /// Of these, packets that had arrived.
@@ -73,6 +75,7 @@ impl TackStats {
             iacks_received: sender.iacks,
             acks_received: sender.acks,
             frequency_updates_sent: sender.frequency_updates,
+            immediate_acks_sent: sender.immediate_acks,
             lost_packets: sender.lost_packets,
             spurious_losses: sender.spurious_losses,
             lost_bytes: sender.lost_bytes,

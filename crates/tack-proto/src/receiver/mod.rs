@@ -312,14 +312,18 @@ impl Receiver {
     ) -> bool {
         let delay = self.ack_delay_us(now);
         let received = self.delivery_rate.received_bytes();
-        // Down to what the last but one TACK reported, so that one lost TACK
-        // leaves no number that the sender has heard nothing of.
-        let floor = self.reported[REPETITIONS - 2];
+        let (least, most, floor) = match event {
+            // It comes instead of a TACK.
+            IackEvent::Reply => (LEAST_RANGES, usize::MAX, self.reported[0]),
+            // Down to what the last but one TACK reported, so that one lost TACK
+            // leaves no number that the sender has heard nothing of.
+            _ => (2, IACK_RANGES, self.reported[REPETITIONS - 2]),
+        };
         let ranges = self
             .ledger
             .newest_first()
             .enumerate()
-            .take_while(|(i, range)| *i < 2 || (*i < IACK_RANGES && *range.end() >= floor))
+            .take_while(|(i, range)| *i < least || (*i < most && *range.end() >= floor))
             .take(self.most_ranges())
             .map(|(_, range)| range);
         if encode_iack(out, event, received, delay, ranges, budget) == 0 {
@@ -570,5 +574,22 @@ mod tests {
         assert_eq!(receiver.due(t0 + MS), Some(Due::Iack(IackEvent::Reply)));
         assert!(receiver.write(t0 + MS, Due::Iack(IackEvent::Reply), 1000, &mut Vec::new()));
         assert_eq!(receiver.due(t0 + 40 * MS), None);
+    }
+
+    #[test]
+    fn the_reply_reports_what_a_tack_would() {
+        let (mut receiver, t0) = steady();
+        for pn in (1..400).step_by(2) {
+            receiver.on_packet(t0 + MS, data(pn));
+            if pn % 100 == 99 {
+                assert!(receiver.write(t0 + MS, Due::Tack, 4000, &mut Vec::new()));
+            }
+        }
+        receiver.on_packet(t0 + 2 * MS, data(401));
+        let mut out = Vec::new();
+        assert!(receiver.write(t0 + 2 * MS, Due::Iack(IackEvent::Reply), 4000, &mut out));
+        let located = Frames::new(&out).next().unwrap().unwrap();
+        let Frame::Iack(iack) = located.frame else { panic!("{:?}", located.frame) };
+        assert_eq!((iack.ranges.largest(), iack.ranges.smallest()), (401, 0));
     }
 }

@@ -150,6 +150,18 @@ impl AckFrequencySender {
         self.told.map(|told| (told.threshold, told.delay))
     }
 
+    /// How long the peer may hold the acknowledgement of a lone packet, where
+    /// `longest` is its `max_ack_delay`; `None` if it acknowledges every packet.
+    pub fn hold(&self, longest: Duration) -> Option<Duration> {
+        match (self.peer, self.told) {
+            (Peer::Tack { .. }, told) => {
+                told.filter(|told| !told.delay.is_zero()).map(|_| longest)
+            }
+            (Peer::Stock { .. }, Some(told)) => (told.threshold > 0).then_some(told.delay),
+            (Peer::Stock { max_ack_delay, .. }, None) => Some(max_ack_delay),
+        }
+    }
+
     fn wanted(
         &self,
         frequency: &Frequency,
@@ -240,6 +252,22 @@ mod tests {
         let long =
             sender.next_frame(&FREQUENCY, false, FIFTY_MEGABITS, 400 * MS, 1250).unwrap();
         assert_eq!(long.requested_max_ack_delay_us, 25_000, "its own max_ack_delay");
+    }
+
+    #[test]
+    fn the_hold_follows_from_what_the_peer_was_told() {
+        let steady = |mut sender: AckFrequencySender| {
+            let frame =
+                sender.next_frame(&FREQUENCY, false, FIFTY_MEGABITS, 40 * MS, 1250).unwrap();
+            sender.on_sent(&frame, 7);
+            sender.hold(50 * MS)
+        };
+        let tack = || AckFrequencySender::new(Peer::Tack { min_ack_delay: MS });
+        assert_eq!(tack().hold(50 * MS), None, "it begins with every packet");
+        assert_eq!(steady(tack()), Some(50 * MS));
+        let peer = Peer::Stock { min_ack_delay: MS, max_ack_delay: 25 * MS };
+        assert_eq!(AckFrequencySender::new(peer).hold(50 * MS), Some(25 * MS));
+        assert_eq!(steady(AckFrequencySender::new(peer)), Some(10 * MS));
     }
 
     #[test]
