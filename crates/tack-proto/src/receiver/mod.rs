@@ -7,6 +7,7 @@ mod loss_event;
 mod one_way_delay;
 mod reordering;
 mod schedule;
+mod tolerance;
 
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
@@ -18,6 +19,7 @@ pub use loss_event::LossEvents;
 pub use one_way_delay::OneWayDelay;
 pub use reordering::Reordering;
 pub use schedule::Schedule;
+pub use tolerance::Tolerance;
 
 use crate::frame::{AckFrequency, IackEvent, Rate, TackFields, encode_iack, encode_tack};
 
@@ -136,7 +138,7 @@ impl Receiver {
             Arrival::Duplicate => return,
             Arrival::InOrder => self.losses.on_in_order(pn),
             Arrival::Ahead { missing } => self.losses.on_ahead(now, pn, missing),
-            Arrival::Late => self.losses.on_late(pn),
+            Arrival::Late => self.losses.on_late(now, pn),
         }
         if arrival != Arrival::Late {
             self.largest_arrival = Some(now);
@@ -164,11 +166,13 @@ impl Receiver {
         self.ledger.insert_range(range);
     }
 
-    /// ACK_FREQUENCY of a TACK peer: threshold is L - 1, the delay is alpha.
+    /// ACK_FREQUENCY of a TACK peer: threshold is L - 1, the delay is alpha, the
+    /// Reordering Threshold is how its sender tells losses.
     pub fn on_frequency_update(&mut self, update: &AckFrequency) {
         if !self.is_new_sequence(update.sequence) {
             return;
         }
+        self.losses.set_packet_threshold(update.reordering_threshold);
         let interval = Duration::from_micros(update.requested_max_ack_delay_us);
         let packets = update.ack_eliciting_threshold.saturating_add(1);
         let mut asked = Rule::EveryPacket;
@@ -260,6 +264,11 @@ impl Receiver {
     /// rho, the loss rate of the data path between 0 and 1.
     pub fn loss_rate(&self) -> f64 {
         self.delivery_rate.loss_rate()
+    }
+
+    /// What makes a hole in the packet numbers a loss.
+    pub fn tolerance(&self) -> &Tolerance {
+        self.losses.tolerance()
     }
 
     /// Counters.

@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use super::sent_ledger::PACKET_THRESHOLD;
 use crate::bandwidth::Bandwidth;
 use crate::frame::AckFrequency;
 
@@ -79,6 +80,9 @@ pub struct AckFrequencySender {
     next_sequence: u64,
     /// What the peer was last told.
     told: Option<Wanted>,
+    /// Reordering Threshold: what it should be, and what it was told to be.
+    reordering: u64,
+    told_reordering: u64,
     /// Packet that carried it, until it is acknowledged.
     unconfirmed: Option<u64>,
 }
@@ -92,7 +96,20 @@ struct Wanted {
 impl AckFrequencySender {
     /// Nothing has been told yet.
     pub fn new(peer: Peer) -> Self {
-        Self { peer, next_sequence: 0, told: None, unconfirmed: None }
+        Self {
+            peer,
+            next_sequence: 0,
+            told: None,
+            reordering: PACKET_THRESHOLD,
+            told_reordering: PACKET_THRESHOLD,
+            unconfirmed: None,
+        }
+    }
+
+    /// Sets the Reordering Threshold: the distance at which packets are taken
+    /// for lost (section 9 of the draft).
+    pub fn set_reordering_threshold(&mut self, packets: u64) {
+        self.reordering = packets;
     }
 
     /// The frame to send now, if any. `startup` asks for every packet (every
@@ -109,20 +126,23 @@ impl AckFrequencySender {
         match self.told {
             // A TACK peer begins with every packet by itself.
             None if startup && matches!(self.peer, Peer::Tack { .. }) => return None,
-            Some(told) if !differs(told, wanted) => return None,
+            Some(told) if !differs(told, wanted) && self.reordering == self.told_reordering => {
+                return None;
+            }
             _ => {}
         }
         Some(AckFrequency {
             sequence: self.next_sequence,
             ack_eliciting_threshold: wanted.threshold,
             requested_max_ack_delay_us: wanted.delay.as_micros() as u64,
-            reordering_threshold: 1,
+            reordering_threshold: self.reordering,
         })
     }
 
     /// The frame has left in packet `pn`.
     pub fn on_sent(&mut self, frame: &AckFrequency, pn: u64) {
         self.next_sequence = frame.sequence + 1;
+        self.told_reordering = frame.reordering_threshold;
         self.told = Some(Wanted {
             threshold: frame.ack_eliciting_threshold,
             delay: Duration::from_micros(frame.requested_max_ack_delay_us),
@@ -237,6 +257,20 @@ mod tests {
         assert_eq!(next(&sender, false, 70 * MS), None);
         let update = next(&sender, false, 80 * MS).unwrap();
         assert_eq!((update.sequence, update.requested_max_ack_delay_us), (1, 20_000));
+    }
+
+    #[test]
+    fn a_new_reordering_threshold_is_told_at_once() {
+        let mut sender = AckFrequencySender::new(Peer::Tack { min_ack_delay: MS });
+        let next = |sender: &AckFrequencySender| {
+            sender.next_frame(&FREQUENCY, false, FIFTY_MEGABITS, 40 * MS, 1500)
+        };
+        let frame = next(&sender).unwrap();
+        assert_eq!(frame.reordering_threshold, 3);
+        sender.on_sent(&frame, 7);
+        assert_eq!(next(&sender), None);
+        sender.set_reordering_threshold(4);
+        assert_eq!(next(&sender).unwrap().reordering_threshold, 4);
     }
 
     #[test]

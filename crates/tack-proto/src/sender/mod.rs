@@ -377,6 +377,7 @@ impl Sender {
         }
         if let Some(frequency) = &mut self.frequency {
             frequency.settle(|pn| self.ledger.was_delivered(pn));
+            frequency.set_reordering_threshold(self.ledger.packet_threshold());
         }
         self.stats.lost_packets += newly.lost_packets;
         self.stats.lost_bytes += newly.lost_bytes;
