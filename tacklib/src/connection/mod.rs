@@ -1,6 +1,7 @@
 //! The connection that applications embed.
 
 mod handshake;
+mod log;
 mod packets;
 mod route;
 mod send_buffer;
@@ -118,6 +119,7 @@ impl Connection {
             self.passes = self.passes.max(PROBES);
         }
         self.activate();
+        self.write_journal();
         result
     }
 

@@ -9,6 +9,7 @@ use tack_proto::receiver::Received;
 use tack_proto::sender::Newly;
 
 use super::{Layer, MARK, ProtocolError, SHORTEST_PAYLOAD, seal_into};
+use crate::journal::Way;
 
 /// Packet numbers that quiche remembers below the largest received; older ones
 /// it takes for duplicates (0.30, `PktNumWindow`).
@@ -137,6 +138,7 @@ impl Layer {
         let mut largest_acked = None;
         for located in Frames::new(payload) {
             let Located { frame, range } = located?;
+            self.journal.on_frame(Way::Received, pn, &frame);
             ack_eliciting |= frame.is_ack_eliciting();
             seen.wants_answer |= frame.wants_answer();
             if frame.is_extension() {

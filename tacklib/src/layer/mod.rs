@@ -21,6 +21,7 @@ pub use outgoing::Plan;
 
 use crate::config::{Profile, TackConfig};
 use crate::flow_control::FlowControl;
+use crate::journal::Journal;
 use crate::negotiation::{self, Agreement};
 
 /// The mark of packets that carry extension frames: the reserved bits of the
@@ -71,6 +72,7 @@ pub struct Layer {
     pub sender: Sender,
     pub receiver: Receiver,
     pub windows: FlowControl,
+    pub journal: Journal,
     largest_received: Option<u64>,
     /// quiche has an acknowledgement to send.
     quiche_has_ack: bool,
@@ -166,6 +168,7 @@ impl Layer {
                 },
             ),
             windows: FlowControl::new(parts.parameters, parts.is_server),
+            journal: Journal::default(),
             largest_received: None,
             quiche_has_ack: true,
             quiche_has_update: false,

@@ -10,6 +10,7 @@ use tack_proto::frame::{
 use tack_proto::receiver::{Due, Receiver};
 
 use super::{Layer, MARK, SHORTEST_PAYLOAD, seal_into};
+use crate::journal::Way;
 
 /// Room for a TIMESTAMP frame.
 const TIMESTAMP_ROOM: usize = 10;
@@ -184,6 +185,7 @@ impl Layer {
             let budget = limit.saturating_sub(overhead + frames.len() + kept.bytes.len());
             marked |= self.receiver.write(now, due, budget, frames);
         }
+        let ours = frames.len();
         // Ours first: a STREAM frame without a length runs to the end.
         for range in &kept.bytes.ranges {
             frames.extend_from_slice(&payload[range.clone()]);
@@ -206,6 +208,11 @@ impl Layer {
         self.sender.on_packet_sent(now, pn, total, kept.ack_eliciting, update.as_ref());
         if asked {
             self.sender.on_immediate_ack_sent(now);
+        }
+        if self.journal.is_enabled() {
+            for located in Frames::new(&frames[..ours]).flatten() {
+                self.journal.on_frame(Way::Sent, pn, &located.frame);
+            }
         }
         if plan.leaves_path && !kept.needs_repair {
             self.farewells.push(pn);

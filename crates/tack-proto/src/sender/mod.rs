@@ -339,6 +339,11 @@ impl Sender {
         self.reported_loss_rate
     }
 
+    /// How far below the largest acknowledged number a packet is lost.
+    pub fn packet_threshold(&self) -> u64 {
+        self.ledger.packet_threshold()
+    }
+
     /// Counters.
     pub fn stats(&self) -> SenderStats {
         self.stats
