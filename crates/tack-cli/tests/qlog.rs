@@ -14,9 +14,10 @@ use serde_json::Value;
 fn events(directory: &Path, role: &str) -> Vec<String> {
     let files: Vec<_> = fs::read_dir(directory).unwrap().map(Result::unwrap).collect();
     assert_eq!(files.len(), 1, "one connection");
-    let name = files[0].file_name().into_string().unwrap();
-    assert!(name.starts_with(role) && name.ends_with(".sqlog"), "{name}");
-    let text = fs::read_to_string(files[0].path()).unwrap();
+    let path = files[0].path();
+    assert!(path.file_stem().unwrap().to_str().unwrap().starts_with(role), "{path:?}");
+    assert_eq!(path.extension(), Some("sqlog".as_ref()));
+    let text = fs::read_to_string(path).unwrap();
     let records = text.split('\x1e').skip(1).map(|record| {
         let record = record.strip_suffix('\n').expect("no record is cut");
         serde_json::from_str::<Value>(record).expect("a record is JSON")

@@ -1,7 +1,7 @@
 //! The connection that applications embed.
 
+mod event_log;
 mod handshake;
-mod log;
 mod packets;
 mod route;
 mod send_buffer;
