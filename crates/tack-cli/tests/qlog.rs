@@ -15,7 +15,7 @@ fn events(directory: &Path, role: &str) -> Vec<String> {
     let files: Vec<_> = fs::read_dir(directory).unwrap().map(Result::unwrap).collect();
     assert_eq!(files.len(), 1, "one connection");
     let path = files[0].path();
-    assert!(path.file_stem().unwrap().to_str().unwrap().starts_with(role), "{path:?}");
+    assert!(path.file_stem().unwrap().to_str().unwrap().starts_with(role));
     assert_eq!(path.extension(), Some("sqlog".as_ref()));
     let text = fs::read_to_string(path).unwrap();
     let records = text.split('\x1e').skip(1).map(|record| {
