@@ -33,6 +33,8 @@ mod config;
 mod connection;
 mod datagram;
 mod flow_control;
+#[cfg_attr(not(feature = "qlog"), allow(dead_code, reason = "nothing is ever logged"))]
+mod journal;
 mod keylog;
 mod layer;
 mod negotiation;

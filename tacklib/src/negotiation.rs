@@ -17,7 +17,7 @@ use crate::boringssl;
 
 /// The shortest delay of acknowledgements that ACK_FREQUENCY may ask us for:
 /// about what an operating system's timers can do.
-pub const MIN_ACK_DELAY: Duration = Duration::from_millis(1);
+const MIN_ACK_DELAY: Duration = Duration::from_millis(1);
 
 /// Ids of RFC 9000 section 18.2.
 mod id {
@@ -56,7 +56,7 @@ impl Template {
         parameters::remove(&mut blob, id::INITIAL_SOURCE_CONNECTION_ID).ok()?;
         let announcement = Announcement {
             tack_version: Some(TACK_VERSION),
-            min_ack_delay_us: Some(MIN_ACK_DELAY.min(max_ack_delay).as_micros() as u64),
+            min_ack_delay_us: Some(min_ack_delay(max_ack_delay).as_micros() as u64),
             timestamp: Some(TimestampMode::Both),
         };
         announcement.encode(&mut blob);
@@ -107,6 +107,12 @@ pub fn ack_delays(blob: &[u8]) -> (Duration, u32) {
         }
     }
     (Duration::from_millis(delay), exponent)
+}
+
+/// What we announce as `min_ack_delay` beside this `max_ack_delay`, which it must
+/// not exceed.
+pub fn min_ack_delay(max_ack_delay: Duration) -> Duration {
+    MIN_ACK_DELAY.min(max_ack_delay)
 }
 
 /// What was agreed with the peer.

@@ -48,6 +48,8 @@ pub struct TackStats {
     pub frequency_updates_sent: u64,
     /// Packets whose data had arrived as bubbles told, when nothing else did.
     pub packets_by_bubbles: u64,
+    /// IMMEDIATE_ACK frames sent.
+    pub immediate_acks_sent: u64,
     /// Packets taken for lost.
     pub lost_packets: u64,
     /// Of these, packets that had arrived.
@@ -79,6 +81,7 @@ impl TackStats {
             acks_received: sender.acks,
             frequency_updates_sent: sender.frequency_updates,
             packets_by_bubbles: sender.by_bubbles,
+            immediate_acks_sent: sender.immediate_acks,
             lost_packets: sender.lost_packets,
             spurious_losses: sender.spurious_losses,
             lost_bytes: sender.lost_bytes,

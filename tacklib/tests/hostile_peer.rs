@@ -10,9 +10,10 @@ use std::sync::{Arc, Mutex};
 use common::*;
 use tack_packet::{CipherSuite, ProtectionKeys, TAG_LEN};
 use tack_proto::frame::{
-    AckFrequency, IackEvent, Rate, TackFields, Timing, encode_iack, encode_tack,
+    AckFrequency, IackEvent, Rate, TackFields, Timing, encode_iack, encode_immediate_ack,
+    encode_tack,
 };
-use tacklib::Connection;
+use tacklib::{Connection, Profile};
 
 /// A key log that remembers the server's 1-RTT secret.
 #[derive(Clone, Default)]
@@ -41,8 +42,9 @@ impl Secrets {
 }
 
 /// A pair that has exchanged some data, and the keys of the server.
-fn pair() -> (Pair<Connection, Connection>, ProtectionKeys) {
-    let (mut client, mut server) = (tack_config(), tack_config());
+fn pair(client: Profile) -> (Pair<Connection, Connection>, ProtectionKeys) {
+    let (mut client, mut server) = (profile_config(client), tack_config());
+    client.log_keys();
     let secrets = Secrets::default();
     let mut connection = tack_client(&mut client);
     connection.set_keylog(Box::new(secrets.clone()));
@@ -58,7 +60,11 @@ fn pair() -> (Pair<Connection, Connection>, ProtectionKeys) {
 
 /// Has the next packet of the server say `frames` instead of what it said.
 fn lie(frames: Vec<u8>) -> Option<(bool, u64)> {
-    let (mut pair, mut keys) = pair();
+    lie_to(Profile::Default, frames)
+}
+
+fn lie_to(client: Profile, frames: Vec<u8>) -> Option<(bool, u64)> {
+    let (mut pair, mut keys) = pair(client);
     let mut frames = Some(frames);
     pair.tamper_down(Box::new(move |datagram| {
         let Some(frames) = frames.take() else { return Some(datagram) };
@@ -142,17 +148,35 @@ fn an_absurd_rate_is_not_believed() {
     assert_eq!(lie(tack(3, 0, None, Some(rate))), None);
 }
 
-#[test]
-fn a_delay_below_min_ack_delay_closes_the_connection() {
+fn ack_frequency(requested_max_ack_delay_us: u64) -> Vec<u8> {
     let mut frame = Vec::new();
     AckFrequency {
         sequence: 50,
         ack_eliciting_threshold: 1,
-        requested_max_ack_delay_us: 10,
+        requested_max_ack_delay_us,
         reordering_threshold: 1,
     }
     .encode(&mut frame);
-    assert_eq!(lie(frame), PROTOCOL_VIOLATION);
+    frame
+}
+
+#[test]
+fn a_delay_outside_the_drafts_bounds_closes_the_connection() {
+    assert_eq!(lie(ack_frequency(999)), PROTOCOL_VIOLATION, "our min_ack_delay is 1 ms");
+    assert_eq!(lie(ack_frequency(16_384_000)), PROTOCOL_VIOLATION, "2^14 ms");
+    assert_eq!(lie(ack_frequency(1_000)), None);
+    assert_eq!(lie(ack_frequency(16_383_999)), None);
+}
+
+#[test]
+fn frequency_frames_that_were_not_invited_close_the_connection() {
+    // A frame of an unknown type, RFC 9000 section 12.4.
+    let mut immediate_ack = vec![0; 3];
+    encode_immediate_ack(&mut immediate_ack);
+    for frames in [ack_frequency(1_000), immediate_ack] {
+        assert_eq!(lie_to(Profile::Off, frames.clone()), FRAME_ENCODING_ERROR);
+        assert_eq!(lie(frames), None, "and where they were, they do not");
+    }
 }
 
 #[test]

@@ -112,6 +112,9 @@ pub struct ServeArgs {
     /// What acknowledges the data
     #[arg(long, value_enum, default_value_t)]
     pub profile: Profile,
+    /// Writes what each connection does to a qlog file in DIR
+    #[arg(long, value_name = "DIR")]
+    pub qlog: Option<PathBuf>,
     /// Prints events as JSON, one a line
     #[arg(long)]
     pub json: bool,
@@ -182,6 +185,9 @@ pub struct ClientArgs {
     /// Files to transfer at the same time
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=16))]
     pub parallel: u8,
+    /// Writes what the connection does to a qlog file in DIR
+    #[arg(long, value_name = "DIR")]
+    pub qlog: Option<PathBuf>,
     /// Prints a summary as JSON
     #[arg(long)]
     pub json: bool,

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use tack_endpoint::EndpointConfig;
+
 use crate::error::Error;
 
 /// The application protocol.
@@ -81,6 +83,14 @@ pub fn server_config(
     })?;
     config.set_initial_max_streams_bidi(MAX_STREAMS);
     Ok(config)
+}
+
+/// The settings of a socket whose connections write qlog files into `qlog`, which is created.
+pub fn endpoint_config(qlog: Option<&Path>) -> Result<EndpointConfig, Error> {
+    if let Some(directory) = qlog {
+        std::fs::create_dir_all(directory).map_err(Error::local(directory))?;
+    }
+    Ok(EndpointConfig { qlog: qlog.map(Path::to_path_buf), ..EndpointConfig::default() })
 }
 
 fn base_config(profile: tacklib::Profile) -> Result<tacklib::Config, Error> {

@@ -34,6 +34,10 @@ pub struct EndpointConfig {
     /// Whether to hold a packet until its release time (`SendInfo::at`). Plain quiche paces by
     /// that alone. Default: true.
     pub pace: bool,
+    /// Directory in which each connection writes a qlog file, named after its role and its source
+    /// connection id. A server's clients make it grow: for finding faults. Default: none.
+    #[cfg(feature = "qlog")]
+    pub qlog: Option<std::path::PathBuf>,
 }
 
 impl Default for EndpointConfig {
@@ -48,6 +52,8 @@ impl Default for EndpointConfig {
             gro: true,
             socket_buffer: 2 * 1024 * 1024,
             pace: true,
+            #[cfg(feature = "qlog")]
+            qlog: None,
         }
     }
 }

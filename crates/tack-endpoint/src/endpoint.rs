@@ -131,8 +131,13 @@ impl Endpoint {
         };
         let (scid, _) = self.router.new_id()?;
         let id = ConnectionId::from_ref(&scid);
-        let connection =
+        #[cfg_attr(not(feature = "qlog"), allow(unused_mut))]
+        let mut connection =
             tacklib::connect(name, &id, local, server, config).map_err(Error::Connect)?;
+        #[cfg(feature = "qlog")]
+        if let Some(directory) = &self.config.qlog {
+            crate::qlog::start(directory, &mut connection);
+        }
 
         let timeout = self.config.handshake_timeout;
         let handle = self.peers.insert(Peer::new(connection, server, clock(), timeout));
@@ -336,9 +341,14 @@ impl Endpoint {
         config.set_stateless_reset_token(Some(self.router.reset_token(&admission.scid)));
         let scid = ConnectionId::from_ref(&admission.scid);
         let accepted = tacklib::accept(&scid, admission.odcid.as_ref(), to, from, config);
-        let connection = accepted
+        #[cfg_attr(not(feature = "qlog"), allow(unused_mut))]
+        let mut connection = accepted
             .inspect_err(|error| log::warn!("cannot accept a connection: {error}"))
             .ok()?;
+        #[cfg(feature = "qlog")]
+        if let Some(directory) = &self.config.qlog {
+            crate::qlog::start(directory, &mut connection);
+        }
 
         self.stats.accepted += 1;
         let timeout = self.config.handshake_timeout;

@@ -70,6 +70,8 @@ mod event;
 mod handle;
 mod header;
 mod peer;
+#[cfg(feature = "qlog")]
+mod qlog;
 mod retry_token;
 mod router;
 mod send_queue;

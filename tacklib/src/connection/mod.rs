@@ -1,5 +1,6 @@
 //! The connection that applications embed.
 
+mod event_log;
 mod handshake;
 mod packets;
 mod route;
@@ -118,6 +119,7 @@ impl Connection {
             self.passes = self.passes.max(PROBES);
         }
         self.activate();
+        self.write_journal();
         result
     }
 
@@ -195,8 +197,13 @@ impl Connection {
     /// Handles expired timers; call [`send`](Self::send) afterwards.
     pub fn on_timeout(&mut self) {
         let expired = self.inner.timeout_instant().is_some_and(|at| at <= Instant::now());
+        let probes = if expired { self.probe_timeouts() } else { 0 };
         self.inner.on_timeout();
         if expired {
+            let is_probe = self.probe_timeouts() > probes;
+            if let Some(layer) = self.layer.as_mut().filter(|_| is_probe) {
+                layer.sender.on_probe_timeout();
+            }
             self.passes = self.passes.max(PROBES);
             self.data_pending = true;
         }
@@ -310,6 +317,11 @@ impl Connection {
     /// and with [`Profile::Off`](crate::Profile::Off).
     pub fn tack_stats(&self) -> TackStats {
         self.layer.as_ref().map(|layer| TackStats::of(layer)).unwrap_or_default()
+    }
+
+    /// How often quiche's probe timer has expired.
+    fn probe_timeouts(&self) -> usize {
+        self.inner.path_stats().map(|path| path.total_pto_count).sum()
     }
 
     fn is_enabled(&self) -> bool {

@@ -128,6 +128,7 @@ impl Connection {
         };
         self.passes = self.passes.saturating_sub(1);
         self.send_buffer.on_sent(sent.stream_bytes);
+        self.write_journal();
         at + sent.len
     }
 

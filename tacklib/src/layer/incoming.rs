@@ -9,7 +9,7 @@ use tack_proto::receiver::Received;
 use tack_proto::sender::Newly;
 
 use super::{Layer, MARK, ProtocolError, SHORTEST_PAYLOAD, seal_into};
-use crate::negotiation::MIN_ACK_DELAY;
+use crate::journal::Way;
 
 /// Packet numbers that quiche remembers below the largest received; older ones
 /// it takes for duplicates (0.30, `PktNumWindow`).
@@ -148,6 +148,7 @@ impl Layer {
         let mut largest_acked = None;
         for located in Frames::new(payload) {
             let Located { frame, range } = located?;
+            self.journal.on_frame(Way::Received, pn, &frame);
             ack_eliciting |= frame.is_ack_eliciting();
             seen.wants_answer |= frame.wants_answer();
             if frame.is_extension() {
@@ -268,9 +269,10 @@ impl Layer {
         if self.agreement.tack && delay.is_zero() {
             return Ok(());
         }
-        if delay < MIN_ACK_DELAY || delay >= Duration::from_millis(1 << 14) {
+        let too_long = update.requested_max_ack_delay_us >= AckFrequency::DELAY_LIMIT_US;
+        if delay < self.min_ack_delay || too_long {
             return Err(ProtocolError::Frame(
-                "ACK_FREQUENCY asks for a delay below min_ack_delay or above 2^14 ms",
+                "ACK_FREQUENCY asks for a delay below min_ack_delay or of 2^14 ms and above",
             ));
         }
         Ok(())

@@ -21,6 +21,7 @@ pub use outgoing::Plan;
 
 use crate::config::{Profile, TackConfig};
 use crate::flow_control::FlowControl;
+use crate::journal::Journal;
 use crate::negotiation::{self, Agreement};
 
 /// The mark of packets that carry extension frames: the reserved bits of the
@@ -64,11 +65,14 @@ impl ProtocolError {
 /// Everything the layer knows of an established connection.
 pub struct Layer {
     agreement: Agreement,
+    /// Our own, as announced.
+    min_ack_delay: Duration,
     incoming: ProtectionKeys,
     outgoing: ProtectionKeys,
     pub sender: Sender,
     pub receiver: Receiver,
     pub windows: FlowControl,
+    pub journal: Journal,
     largest_received: Option<u64>,
     /// quiche has an acknowledgement to send.
     quiche_has_ack: bool,
@@ -151,6 +155,7 @@ impl Layer {
         };
         Ok(Self {
             agreement,
+            min_ack_delay: negotiation::min_ack_delay(max_ack_delay),
             incoming: ProtectionKeys::new(parts.suite, parts.incoming)?,
             outgoing: ProtectionKeys::new(parts.suite, parts.outgoing)?,
             sender: Sender::new(now, sender, parts.rtt),
@@ -164,6 +169,7 @@ impl Layer {
                 },
             ),
             windows: FlowControl::new(parts.parameters, parts.is_server),
+            journal: Journal::default(),
             largest_received: None,
             quiche_has_ack: true,
             quiche_has_update: false,

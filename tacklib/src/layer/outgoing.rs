@@ -4,16 +4,26 @@ use std::ops::{Range, RangeInclusive};
 use std::time::Instant;
 
 use tack_packet::TAG_LEN;
-use tack_proto::frame::{AckFrequency, Frame, Frames, Located, Timestamp};
+use tack_proto::frame::{
+    AckFrequency, Frame, Frames, Located, Timestamp, encode_immediate_ack,
+};
 use tack_proto::receiver::{Due, Receiver};
 
 use super::{Layer, MARK, SHORTEST_PAYLOAD, seal_into};
+use crate::journal::Way;
 
 /// Room for a TIMESTAMP frame.
 const TIMESTAMP_ROOM: usize = 10;
 
 /// Room for an ACK_FREQUENCY frame.
 const ACK_FREQUENCY_ROOM: usize = 24;
+
+/// Room for an IMMEDIATE_ACK frame.
+const IMMEDIATE_ACK_ROOM: usize = 1;
+
+/// Room that quiche may leave in a packet although it has more to send: too
+/// little for another STREAM frame.
+const UNUSABLE_ROOM: usize = 32;
 
 /// Room for a TACK in a packet that carries stream data too. Alone, it may fill
 /// the packet.
@@ -25,6 +35,8 @@ pub struct Plan {
     due: Option<Due>,
     timestamp: Option<Timestamp>,
     update: Option<AckFrequency>,
+    /// An acknowledgement is wanted at once, whatever the packet turns out to be.
+    immediate_ack: bool,
     leaves_path: bool,
 }
 
@@ -39,6 +51,13 @@ impl Plan {
         self.timestamp.map_or(0, |_| TIMESTAMP_ROOM)
             + self.update.map_or(0, |_| ACK_FREQUENCY_ROOM)
             + self.due.map_or(0, |_| TACK_ROOM)
+            + if self.immediate_ack { IMMEDIATE_ACK_ROOM } else { 0 }
+    }
+
+    /// Whether quiche left room in the packet of `len` bytes that it could have
+    /// filled: it has no more data.
+    fn leaves_room(&self, len: usize, out: &[u8]) -> bool {
+        len + self.room() + UNUSABLE_ROOM <= out.len()
     }
 }
 
@@ -55,16 +74,13 @@ impl Layer {
     /// What the next packet should carry; `data` if it may carry stream data.
     pub fn plan(&self, now: Instant, data: bool) -> Plan {
         let due = self.receiver.due(now);
+        let update = if data { self.sender.frequency_update() } else { None };
+        let immediate_ack = self.sender.wants_immediate_ack(now, false);
         if !self.agreement.tack {
-            let update = if data { self.sender.frequency_update() } else { None };
-            return Plan { update, ..Plan::default() };
+            return Plan { update, immediate_ack, ..Plan::default() };
         }
-        Plan {
-            due,
-            timestamp: if data { self.sender.timestamp(now) } else { None },
-            update: if data { self.sender.frequency_update() } else { None },
-            leaves_path: false,
-        }
+        let timestamp = if data { self.sender.timestamp(now) } else { None };
+        Plan { due, timestamp, update, immediate_ack, leaves_path: false }
     }
 
     /// Rewrites, where needed, the 1-RTT packet of `len` bytes that quiche has
@@ -78,9 +94,12 @@ impl Layer {
         plan: &Plan,
     ) -> Option<Sent> {
         let expected = self.sender.next_packet_number();
+        let ends_data = plan.leaves_room(len, out);
         let plain_data = plan.due.is_none()
             && plan.timestamp.is_none()
             && plan.update.is_none()
+            && !plan.immediate_ack
+            && !(ends_data && self.sender.wants_immediate_ack(now, true))
             && !plan.leaves_path
             && !self.quiche_has_update
             && !self.quiche_has_ack;
@@ -149,6 +168,7 @@ impl Layer {
         frames.clear();
         let mut marked = false;
         let mut update = None;
+        let mut asked = false;
         if kept.ack_eliciting {
             if let Some(timestamp) = plan.timestamp {
                 timestamp.encode(frames);
@@ -157,6 +177,14 @@ impl Layer {
             if let Some(frame) = plan.update {
                 frame.encode(frames);
                 update = Some(frame);
+                marked |= self.agreement.tack;
+            }
+            // A TACK peer acknowledges the end of a stream at once by itself.
+            let is_answered = kept.ends_stream && self.agreement.tack;
+            let is_tail = kept.stream_bytes > 0 && plan.leaves_room(len, out) && !is_answered;
+            if plan.immediate_ack || is_tail && self.sender.wants_immediate_ack(now, true) {
+                encode_immediate_ack(frames);
+                asked = true;
                 marked |= self.agreement.tack;
             }
         }
@@ -173,6 +201,7 @@ impl Layer {
             let budget = limit.saturating_sub(overhead + frames.len() + kept.bytes.len());
             marked |= self.receiver.write(now, due, budget, frames);
         }
+        let ours = frames.len();
         // Ours first: a STREAM frame without a length runs to the end.
         for range in &kept.bytes.ranges {
             frames.extend_from_slice(&payload[range.clone()]);
@@ -196,6 +225,14 @@ impl Layer {
             return Some(Sent { len, stream_bytes: kept.stream_bytes });
         };
         self.sender.on_packet_sent(now, pn, total, kept.ack_eliciting, update.as_ref());
+        if asked {
+            self.sender.on_immediate_ack_sent(now);
+        }
+        if self.journal.is_enabled() {
+            for located in Frames::new(&frames[..ours]).flatten() {
+                self.journal.on_frame(Way::Sent, pn, &located.frame);
+            }
+        }
         if plan.leaves_path && !kept.needs_repair {
             self.farewells.push(pn);
         }
@@ -237,7 +274,10 @@ impl Layer {
                     self.quiche_has_update = false;
                     self.windows.on_max_stream_data(stream_id, max);
                 }
-                Frame::Stream(stream) => kept.stream_bytes += stream.len as usize,
+                Frame::Stream(stream) => {
+                    kept.stream_bytes += stream.len as usize;
+                    kept.ends_stream |= stream.fin;
+                }
                 _ => {}
             }
             kept.bytes.push(range);
@@ -270,6 +310,7 @@ struct Kept {
     padding: Option<Range<usize>>,
     had_ack: bool,
     stream_bytes: usize,
+    ends_stream: bool,
     ack_eliciting: bool,
     /// It carries what has to be sent again if it is lost.
     needs_repair: bool,

@@ -97,7 +97,8 @@ pub(super) fn run(
     let start = Instant::now();
     let connected = args.token().and_then(|token| {
         let (trust, profile) = (args.trust(), args.profile.into());
-        Link::connect(target, ConnectOptions { trust, token, profile, key_log: None })
+        let qlog = args.qlog.clone();
+        Link::connect(target, ConnectOptions { trust, token, profile, key_log: None, qlog })
     });
     let mut summary = Summary::new(command, args.profile.name());
     let link = match connected {

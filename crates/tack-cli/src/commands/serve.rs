@@ -46,6 +46,7 @@ pub fn serve(args: &ServeArgs) -> Result<(), Error> {
         read_only: args.read_only,
         token: token.clone(),
         write_limit: args.write_limit,
+        qlog: args.qlog.clone(),
         report: reporter(args.json, args.quiet),
     })?;
     let ready = Ready {

@@ -45,6 +45,7 @@ pub(super) fn transfer(
         read_only: true,
         token: Some(token.clone()),
         write_limit: None,
+        qlog: None,
         report: Box::new(|_| {}),
     })?;
     let key_log = KeyLog::new();
@@ -58,6 +59,7 @@ pub(super) fn transfer(
         token: Some(token),
         profile,
         key_log: Some(Box::new(key_log)),
+        qlog: None,
     };
     let client = Client { source, dest: scratch.join("received"), options };
     let fetched = client.fetch(&target, update);

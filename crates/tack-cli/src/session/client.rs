@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use tack_endpoint::{CloseReason, Endpoint, EndpointConfig, Event, Handle};
+use tack_endpoint::{CloseReason, Endpoint, Event, Handle};
 
 use super::mailbox::{Mailbox, Notify};
 use super::pump::Pump;
@@ -50,6 +51,8 @@ pub struct ConnectOptions {
     pub profile: tacklib::Profile,
     /// Where TLS secrets of the first attempt to connect go, as lines of the NSS key log format.
     pub key_log: Option<Box<dyn std::io::Write + Send + Sync>>,
+    /// Directory for a qlog file; created if it does not exist.
+    pub qlog: Option<PathBuf>,
 }
 
 /// What the connection measured.
@@ -105,8 +108,8 @@ impl Link {
             SocketAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
             SocketAddr::V6(_) => IpAddr::from(Ipv6Addr::UNSPECIFIED),
         };
-        let mut endpoint =
-            Endpoint::client(SocketAddr::new(local, 0), EndpointConfig::default())?;
+        let settings = quic::endpoint_config(options.qlog.as_deref())?;
+        let mut endpoint = Endpoint::client(SocketAddr::new(local, 0), settings)?;
         // RFC 6066 section 3: an address is no server name.
         let name = target.address().is_none().then_some(target.host());
         let handle = endpoint.connect(address, name, &mut config)?;

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc;
@@ -15,7 +16,7 @@ use super::mailbox::Notify;
 use super::pump::Pump;
 use super::request::{ServerEvent, Service};
 use crate::error::Error;
-use crate::quic::{CloseCode, MAX_STREAMS};
+use crate::quic::{self, CloseCode, MAX_STREAMS};
 use crate::transfer::{Decoder, Message, Root};
 
 /// How long a client may take to say the token once the handshake is done.
@@ -45,6 +46,8 @@ pub struct ServerOptions {
     pub token: Option<String>,
     /// Most bytes per second to write to each file.
     pub write_limit: Option<u64>,
+    /// Directory for the qlog files of connections; created if it does not exist.
+    pub qlog: Option<PathBuf>,
     /// Called, by any thread, when a request is done.
     pub report: Box<dyn Fn(ServerEvent) + Send + Sync>,
 }
@@ -75,8 +78,10 @@ struct Client {
 impl Server {
     /// Binds the socket.
     pub fn new(options: ServerOptions) -> Result<Self, Error> {
-        let endpoint_config =
-            EndpointConfig { reset_key: Some(options.reset_key), ..EndpointConfig::default() };
+        let endpoint_config = EndpointConfig {
+            reset_key: Some(options.reset_key),
+            ..quic::endpoint_config(options.qlog.as_deref())?
+        };
         let endpoint = Endpoint::server(options.listen, options.config, endpoint_config)?;
         let (notice, notices) = mpsc::channel();
         let service = Service {

@@ -105,7 +105,9 @@ impl AckPolicy {
             // acknowledge every packet of a slow flow and void L.
             Rule::Tack { .. } => latest,
             Rule::Delayed { threshold, .. } if self.pending > threshold => first,
-            Rule::Delayed { max_delay, .. } => first + max_delay.min(self.max_ack_delay),
+            // What the peer asks for replaces what the transport parameter
+            // promised it (the draft's section 4).
+            Rule::Delayed { max_delay, .. } => first + max_delay,
         })
     }
 

@@ -80,6 +80,15 @@ impl Ledger {
         after > 0 && self.ranges[after - 1].1 >= pn
     }
 
+    /// The smallest number from `from` on that has not been received although a
+    /// larger one has; numbers below the oldest range count as received.
+    pub fn first_missing_from(&self, from: u64) -> Option<u64> {
+        let after = self.ranges.partition_point(|&(start, _)| start <= from);
+        let (_, end) = *self.ranges.get(after.saturating_sub(1))?;
+        let missing = if after == 0 { end + 1 } else { from.max(end + 1) };
+        (missing < self.ranges.back()?.0).then_some(missing)
+    }
+
     /// How many ranges are remembered.
     pub fn len(&self) -> usize {
         self.ranges.len()
@@ -172,8 +181,11 @@ mod tests {
             }
             let listed: Vec<u64> = ledger.newest_first().flat_map(Iterator::rev).collect();
             prop_assert_eq!(listed, set.iter().rev().copied().collect::<Vec<_>>());
+            let known = set.first().copied().unwrap_or(0)..set.last().copied().unwrap_or(0);
             for pn in 0..300 {
                 prop_assert_eq!(ledger.contains(pn), set.contains(&pn));
+                let missing = known.clone().find(|n| *n >= pn && !set.contains(n));
+                prop_assert_eq!(ledger.first_missing_from(pn), missing);
             }
             // Adjacent ranges are one range.
             let starts: Vec<_> = ledger.newest_first().collect();

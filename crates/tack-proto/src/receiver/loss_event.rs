@@ -5,15 +5,16 @@
 //! QUIC the sender declares a packet lost when one at least three numbers newer
 //! has been acknowledged (RFC 9002 section 6.1.1); an IACK that waits for three
 //! newer packets, or for RTTmin/4 where they do not come, meets that rule on
-//! arrival and the retransmission leaves at once.
+//! arrival and the retransmission leaves at once. Where that proves too early
+//! both grow, see [`Tolerance`].
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// Newer packets that make a hole a loss: kPacketThreshold of RFC 9002.
-const NEWER_PACKETS: u64 = 3;
+use super::Tolerance;
 
-/// Holes watched at a time. More are reported together, with the next IACK.
+/// Holes watched at a time, and as many reported ones remembered. More are
+/// reported together, with the next IACK.
 const MAX_WATCHED: usize = 256;
 
 #[derive(Clone, Copy, Debug)]
@@ -28,14 +29,22 @@ struct Hole {
 #[derive(Debug, Default)]
 pub struct LossEvents {
     holes: VecDeque<Hole>,
+    /// Holes that were reported as losses; who fills one shows that it was none.
+    reported: VecDeque<Hole>,
     largest: u64,
-    settling_time: Duration,
+    tolerance: Tolerance,
 }
 
 impl LossEvents {
-    /// Sets how long a hole may stay young: RTTmin/4.
+    /// Sets how long a hole may stay young on a path without reordering:
+    /// RTTmin/4.
     pub fn set_settling_time(&mut self, time: Duration) {
-        self.settling_time = time;
+        self.tolerance.set_least_time(time);
+    }
+
+    /// What makes a hole a loss now.
+    pub fn tolerance(&self) -> &Tolerance {
+        &self.tolerance
     }
 
     /// Packet `pn` came ahead of `missing` numbers directly below it.
@@ -44,10 +53,8 @@ impl LossEvents {
         if missing == 0 {
             return;
         }
-        if self.holes.len() == MAX_WATCHED {
-            self.holes.pop_front();
-        }
-        self.holes.push_back(Hole { first: pn - missing, last: pn - 1, since: now });
+        self.tolerance.decay(now);
+        remember(&mut self.holes, Hole { first: pn - missing, last: pn - 1, since: now });
     }
 
     /// Packet `pn` came in order.
@@ -56,18 +63,12 @@ impl LossEvents {
     }
 
     /// Packet `pn` came late: it fills a hole, or a part of one.
-    pub fn on_late(&mut self, pn: u64) {
-        let Some(at) = self.holes.iter().position(|h| (h.first..=h.last).contains(&pn)) else {
-            return;
-        };
-        let hole = self.holes[at];
-        self.holes.remove(at);
-        if pn < hole.last {
-            self.holes.insert(at, Hole { first: pn + 1, ..hole });
-        }
-        if hole.first < pn {
-            self.holes.insert(at, Hole { last: pn - 1, ..hole });
-        }
+    pub fn on_late(&mut self, now: Instant, pn: u64) {
+        let young = fill(&mut self.holes, pn);
+        let reported = young.is_none();
+        let Some(hole) = young.or_else(|| fill(&mut self.reported, pn)) else { return };
+        let (newer, age) = (self.largest - pn, now.saturating_duration_since(hole.since));
+        self.tolerance.on_late(now, newer, age, reported);
     }
 
     /// Whether a hole has settled and is to be reported now.
@@ -88,20 +89,47 @@ impl LossEvents {
         if self.holes.iter().any(|hole| self.settled_by_packets(hole)) {
             return Some(oldest);
         }
-        Some(oldest + self.settling_time)
+        Some(oldest + self.tolerance.time())
     }
 
     /// A TACK or IACK has told the sender everything up to now. Holes that are
     /// still young stay watched: the sender does not take them for lost yet.
     pub fn on_reported(&mut self, now: Instant) {
-        let (largest, settling) = (self.largest, self.settling_time);
-        self.holes
-            .retain(|hole| largest < hole.last + NEWER_PACKETS && now < hole.since + settling);
+        for _ in 0..self.holes.len() {
+            let Some(hole) = self.holes.pop_front() else { break };
+            if self.settled_by_packets(&hole) || now >= hole.since + self.tolerance.time() {
+                remember(&mut self.reported, hole);
+            } else {
+                self.holes.push_back(hole);
+            }
+        }
     }
 
     fn settled_by_packets(&self, hole: &Hole) -> bool {
-        self.largest >= hole.last + NEWER_PACKETS
+        self.largest >= hole.last + self.tolerance.packets()
     }
+}
+
+/// Adds a hole, and forgets the oldest if there are too many.
+fn remember(holes: &mut VecDeque<Hole>, hole: Hole) {
+    if holes.len() == MAX_WATCHED {
+        holes.pop_front();
+    }
+    holes.push_back(hole);
+}
+
+/// Takes `pn` out of the hole that it lies in, which may leave a hole on either
+/// side; the hole as it was.
+fn fill(holes: &mut VecDeque<Hole>, pn: u64) -> Option<Hole> {
+    let at = holes.iter().position(|hole| (hole.first..=hole.last).contains(&pn))?;
+    let hole = holes.remove(at)?;
+    if pn < hole.last {
+        holes.insert(at, Hole { first: pn + 1, ..hole });
+    }
+    if hole.first < pn {
+        holes.insert(at, Hole { last: pn - 1, ..hole });
+    }
+    Some(hole)
 }
 
 #[cfg(test)]
@@ -141,7 +169,7 @@ mod tests {
     #[test]
     fn reordering_that_heals_in_time_is_not_reported() {
         let (mut events, now) = lost_five();
-        events.on_late(5);
+        events.on_late(now + MS, 5);
         events.on_in_order(9);
         assert!(!events.is_due(now + 100 * MS));
         assert_eq!(events.deadline(), None);
@@ -153,13 +181,13 @@ mod tests {
         let mut events = LossEvents::default();
         events.set_settling_time(10 * MS);
         events.on_ahead(now, 10, 5);
-        events.on_late(7);
-        events.on_late(5);
-        events.on_late(6);
+        events.on_late(now, 7);
+        events.on_late(now, 5);
+        events.on_late(now, 6);
         assert!(events.is_due(now + 10 * MS));
-        events.on_late(8);
+        events.on_late(now, 8);
         assert!(events.is_due(now + 10 * MS), "9 is still missing");
-        events.on_late(9);
+        events.on_late(now, 9);
         assert!(!events.is_due(now + 10 * MS));
     }
 
@@ -170,5 +198,34 @@ mod tests {
         events.on_in_order(7);
         events.on_in_order(8);
         assert!(events.is_due(now + 2 * MS));
+    }
+
+    #[test]
+    fn a_loss_that_fills_late_makes_the_next_hole_wait_longer() {
+        let (mut events, now) = lost_five();
+        for pn in 7..=9 {
+            events.on_in_order(pn);
+        }
+        events.on_reported(now + MS);
+        events.on_late(now + 2 * MS, 5);
+        // Four newer packets had come.
+        events.on_ahead(now + 3 * MS, 11, 1);
+        for (pn, due) in [(12, false), (13, false), (14, false), (15, true)] {
+            events.on_in_order(pn);
+            assert_eq!(events.is_due(now + 3 * MS), due, "{pn}");
+        }
+    }
+
+    #[test]
+    fn the_holes_that_are_remembered_are_bounded() {
+        let now = crate::test_clock();
+        let mut events = LossEvents::default();
+        for pn in (2..100_000).step_by(2) {
+            events.on_ahead(now, pn, 1);
+            if pn % 1000 == 0 {
+                events.on_reported(now);
+            }
+        }
+        assert_eq!((events.holes.len(), events.reported.len()), (256, 256));
     }
 }

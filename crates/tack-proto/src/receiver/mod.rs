@@ -8,7 +8,9 @@ mod ledger;
 mod loss_event;
 mod one_way_delay;
 mod rbb;
+mod reordering;
 mod schedule;
+mod tolerance;
 
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
@@ -19,7 +21,9 @@ pub use ledger::{Arrival, Ledger};
 pub use loss_event::LossEvents;
 pub use one_way_delay::OneWayDelay;
 pub use rbb::{Packet, ReceiveBuffer};
+pub use reordering::Reordering;
 pub use schedule::Schedule;
+pub use tolerance::Tolerance;
 
 use crate::frame::{
     AckFrequency, IackEvent, Rate, Stream, TackFields, encode_iack, encode_tack,
@@ -107,7 +111,7 @@ pub struct Receiver {
     delivery_rate: DeliveryRate,
     interval: Option<Duration>,
     ack_frequency_sequence: Option<u64>,
-    reordering_threshold: u64,
+    reordering: Reordering,
     reply_wanted: bool,
     largest_arrival: Option<Instant>,
     sequence: u64,
@@ -121,7 +125,7 @@ impl Receiver {
     /// A receiver that has received nothing.
     pub fn new(now: Instant, config: ReceiverConfig) -> Self {
         let mut policy = AckPolicy::new(config.max_ack_delay);
-        policy.set_rule(config.schedule.rule(Rule::EveryPacket));
+        policy.set_rule(config.schedule.rule(Rule::EveryPacket, config.max_ack_delay));
         Self {
             config,
             ledger: Ledger::default(),
@@ -133,7 +137,7 @@ impl Receiver {
             delivery_rate: DeliveryRate::default(),
             interval: None,
             ack_frequency_sequence: None,
-            reordering_threshold: 1,
+            reordering: Reordering::default(),
             reply_wanted: false,
             largest_arrival: None,
             sequence: 0,
@@ -150,7 +154,7 @@ impl Receiver {
             Arrival::Duplicate => return,
             Arrival::InOrder => self.losses.on_in_order(pn),
             Arrival::Ahead { missing } => self.losses.on_ahead(now, pn, missing),
-            Arrival::Late => self.losses.on_late(pn),
+            Arrival::Late => self.losses.on_late(now, pn),
         }
         if arrival != Arrival::Late {
             self.largest_arrival = Some(now);
@@ -166,12 +170,8 @@ impl Receiver {
             if packet.ends_stream {
                 self.policy.request_immediate();
             }
-            // RFC 9000 section 13.2.1, as amended by ACK_FREQUENCY's Reordering
-            // Threshold; between TACK peers the loss events take its place.
-            if matches!(self.policy.rule(), Rule::Delayed { .. })
-                && self.reordering_threshold == 1
-                && !matches!(arrival, Arrival::InOrder)
-            {
+            let reordered = self.reordering.on_ack_eliciting(pn, &self.ledger);
+            if reordered && matches!(self.policy.rule(), Rule::Delayed { .. }) {
                 self.policy.request_immediate();
             }
         }
@@ -206,7 +206,7 @@ impl Receiver {
             self.losses.set_settling_time(interval);
             asked = Rule::Tack { packets, interval };
         }
-        self.policy.set_rule(self.config.schedule.rule(asked));
+        self.policy.set_rule(self.config.schedule.rule(asked, self.config.max_ack_delay));
         self.unreported = update.reordering_threshold;
     }
 
@@ -215,7 +215,7 @@ impl Receiver {
         if !self.is_new_sequence(update.sequence) {
             return;
         }
-        self.reordering_threshold = update.reordering_threshold;
+        self.reordering.set_threshold(update.reordering_threshold);
         self.policy.set_rule(Rule::Delayed {
             threshold: update.ack_eliciting_threshold,
             max_delay: Duration::from_micros(update.requested_max_ack_delay_us),
@@ -246,16 +246,19 @@ impl Receiver {
         if self.policy.is_due(now) {
             return Some(Due::Tack);
         }
-        // While every packet is acknowledged there is nothing to add.
-        let watches = matches!(self.policy.rule(), Rule::Tack { .. });
+        // While every packet is acknowledged there is nothing to add. And packets that elicit no
+        // acknowledgement get none, holes or not (RFC 9000 section 13.2.1): else the losses of
+        // ACKs would be reported, and those of the reports.
+        let watches =
+            matches!(self.policy.rule(), Rule::Tack { .. }) && self.policy.pending() > 0;
         (watches && self.losses.is_due(now)).then_some(Due::Iack(IackEvent::Loss))
     }
 
     /// When something becomes due if nothing else arrives.
     pub fn deadline(&self) -> Option<Instant> {
         let loss = match self.policy.rule() {
-            Rule::Tack { .. } => self.losses.deadline(),
-            Rule::EveryPacket | Rule::Delayed { .. } => None,
+            Rule::Tack { .. } if self.policy.pending() > 0 => self.losses.deadline(),
+            Rule::Tack { .. } | Rule::EveryPacket | Rule::Delayed { .. } => None,
         };
         [self.policy.deadline(), loss].into_iter().flatten().min()
     }
@@ -278,6 +281,7 @@ impl Receiver {
     pub fn on_ack_sent(&mut self, now: Instant) {
         self.policy.on_sent(now);
         self.losses.on_reported(now);
+        self.reordering.on_acknowledged(self.ledger.largest());
         self.reply_wanted = false;
     }
 
@@ -289,6 +293,11 @@ impl Receiver {
     /// rho, the loss rate of the data path between 0 and 1.
     pub fn loss_rate(&self) -> f64 {
         self.delivery_rate.loss_rate()
+    }
+
+    /// What makes a hole in the packet numbers a loss.
+    pub fn tolerance(&self) -> &Tolerance {
+        self.losses.tolerance()
     }
 
     /// Counters.
@@ -350,14 +359,18 @@ impl Receiver {
     ) -> bool {
         let delay = self.ack_delay_us(now);
         let received = self.delivery_rate.received_bytes();
-        // Down to what the last but one TACK reported, so that one lost TACK
-        // leaves no number that the sender has heard nothing of.
-        let floor = self.reported[REPETITIONS - 2];
+        let (least, most, floor) = match event {
+            // It comes instead of a TACK.
+            IackEvent::Reply => (LEAST_RANGES, usize::MAX, self.reported[0]),
+            // Down to what the last but one TACK reported, so that one lost TACK
+            // leaves no number that the sender has heard nothing of.
+            _ => (2, IACK_RANGES, self.reported[REPETITIONS - 2]),
+        };
         let ranges = self
             .ledger
             .newest_first()
             .enumerate()
-            .take_while(|(i, range)| *i < 2 || (*i < IACK_RANGES && *range.end() >= floor))
+            .take_while(|(i, range)| *i < least || (*i < most && *range.end() >= floor))
             .take(self.most_gaps().saturating_add(1))
             .map(|(_, range)| range);
         if encode_iack(out, event, received, delay, ranges, budget) == 0 {
@@ -494,6 +507,18 @@ mod tests {
     }
 
     #[test]
+    fn holes_between_packets_that_elicit_nothing_are_not_reported() {
+        let (mut receiver, t0) = steady();
+        for pn in [1, 3, 5, 6, 7, 8] {
+            receiver.on_packet(t0 + MS, Received { ack_eliciting: false, ..data(pn) });
+        }
+        assert_eq!(receiver.due(t0 + 40 * MS), None);
+        assert_eq!(receiver.deadline(), None);
+        receiver.on_packet(t0 + 40 * MS, data(9));
+        assert!(receiver.due(t0 + 40 * MS).is_some());
+    }
+
+    #[test]
     fn one_iack_reports_a_loss_and_the_tack_keeps_its_own_time() {
         let (mut receiver, t0) = steady();
         for pn in [1, 2, 4, 5, 6] {
@@ -570,6 +595,38 @@ mod tests {
     }
 
     #[test]
+    fn a_stock_peers_reordering_threshold_decides_when_a_gap_is_reported() {
+        for (threshold, at_once) in [(0, None), (1, Some(5)), (3, Some(7))] {
+            let t0 = crate::test_clock();
+            let mut receiver = Receiver::new(t0, config(Schedule::Tack));
+            let asked =
+                AckFrequency { reordering_threshold: threshold, ..update(0, 100, 20 * MS) };
+            receiver.on_ack_frequency(&asked);
+            let due = [0, 1, 2, 3, 5, 6, 7].into_iter().find(|pn| {
+                receiver.on_packet(t0, data(*pn));
+                receiver.due(t0).is_some()
+            });
+            assert_eq!(due, at_once, "threshold {threshold}");
+        }
+    }
+
+    #[test]
+    fn a_stock_peer_may_ask_for_every_packet_and_for_a_longer_delay_than_was_announced() {
+        let t0 = crate::test_clock();
+        let mut receiver = Receiver::new(t0, config(Schedule::Tack));
+        receiver.on_ack_frequency(&update(0, 0, 20 * MS));
+        receiver.on_packet(t0, data(0));
+        assert!(receiver.due(t0).is_some(), "threshold 0");
+        receiver.on_ack_sent(t0);
+        // It replaces the transport parameter's 50 ms.
+        receiver.on_ack_frequency(&update(1, 9, 80 * MS));
+        receiver.on_packet(t0, data(1));
+        assert_eq!(receiver.deadline(), Some(t0 + 80 * MS));
+        receiver.on_ack_frequency(&update(1, 0, 20 * MS));
+        assert_eq!(receiver.due(t0), None, "an old frame");
+    }
+
+    #[test]
     fn a_duplicate_changes_nothing() {
         let (mut receiver, t0) = steady();
         receiver.on_packet(t0 + MS, data(1));
@@ -587,5 +644,22 @@ mod tests {
         assert_eq!(receiver.due(t0 + MS), Some(Due::Iack(IackEvent::Reply)));
         assert!(receiver.write(t0 + MS, Due::Iack(IackEvent::Reply), 1000, &mut Vec::new()));
         assert_eq!(receiver.due(t0 + 40 * MS), None);
+    }
+
+    #[test]
+    fn the_reply_reports_what_a_tack_would() {
+        let (mut receiver, t0) = steady();
+        for pn in (1..400).step_by(2) {
+            receiver.on_packet(t0 + MS, data(pn));
+            if pn % 100 == 99 {
+                assert!(receiver.write(t0 + MS, Due::Tack, 4000, &mut Vec::new()));
+            }
+        }
+        receiver.on_packet(t0 + 2 * MS, data(401));
+        let mut out = Vec::new();
+        assert!(receiver.write(t0 + 2 * MS, Due::Iack(IackEvent::Reply), 4000, &mut out));
+        let located = Frames::new(&out).next().unwrap().unwrap();
+        let Frame::Iack(iack) = located.frame else { panic!("{:?}", located.frame) };
+        assert_eq!((iack.ranges.largest(), iack.ranges.smallest()), (401, 0));
     }
 }

@@ -21,14 +21,14 @@ pub enum Schedule {
 }
 
 impl Schedule {
-    /// The rule in force where the sender has asked for `asked`.
-    pub(super) fn rule(self, asked: Rule) -> Rule {
+    /// The rule in force where the sender has asked for `asked`; `max_ack_delay` is the receiver's
+    /// own.
+    pub(super) fn rule(self, asked: Rule, max_ack_delay: Duration) -> Rule {
         match self {
             Self::Tack => asked,
-            Self::EveryPackets(packets) => Rule::Delayed {
-                threshold: packets.saturating_sub(1),
-                max_delay: Duration::MAX, // the receiver's own limit
-            },
+            Self::EveryPackets(packets) => {
+                Rule::Delayed { threshold: packets.saturating_sub(1), max_delay: max_ack_delay }
+            }
             Self::Periodic(interval) => Rule::Tack { packets: 1, interval },
         }
     }

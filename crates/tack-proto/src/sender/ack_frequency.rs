@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use super::sent_ledger::PACKET_THRESHOLD;
 use crate::bandwidth::Bandwidth;
 use crate::frame::AckFrequency;
 
@@ -79,6 +80,9 @@ pub struct AckFrequencySender {
     next_sequence: u64,
     /// What the peer was last told.
     told: Option<Wanted>,
+    /// Reordering Threshold of a stock peer: what it should be, and what it was told to be.
+    reordering: u64,
+    told_reordering: u64,
     /// Packet that carried it, until it is acknowledged.
     unconfirmed: Option<u64>,
 }
@@ -94,7 +98,20 @@ struct Wanted {
 impl AckFrequencySender {
     /// Nothing has been told yet.
     pub fn new(peer: Peer) -> Self {
-        Self { peer, next_sequence: 0, told: None, unconfirmed: None }
+        Self {
+            peer,
+            next_sequence: 0,
+            told: None,
+            reordering: PACKET_THRESHOLD,
+            told_reordering: PACKET_THRESHOLD,
+            unconfirmed: None,
+        }
+    }
+
+    /// Sets the Reordering Threshold: the distance at which packets are taken
+    /// for lost (section 9 of the draft).
+    pub fn set_reordering_threshold(&mut self, packets: u64) {
+        self.reordering = packets;
     }
 
     /// The frame to send now, if any. `startup` asks for every packet (every
@@ -117,7 +134,7 @@ impl AckFrequencySender {
             None if startup && unreported == 0 && matches!(self.peer, Peer::Tack { .. }) => {
                 return None;
             }
-            Some(told) if !differs(told, wanted) => return None,
+            Some(told) if !differs(told, wanted) && !self.reordering_changed() => return None,
             _ => {}
         }
         Some(AckFrequency {
@@ -126,7 +143,7 @@ impl AckFrequencySender {
             requested_max_ack_delay_us: wanted.delay.as_micros() as u64,
             reordering_threshold: match self.peer {
                 Peer::Tack { .. } => wanted.unreported,
-                Peer::Stock { .. } => 1,
+                Peer::Stock { .. } => self.reordering,
             },
         })
     }
@@ -134,6 +151,7 @@ impl AckFrequencySender {
     /// The frame has left in packet `pn`.
     pub fn on_sent(&mut self, frame: &AckFrequency, pn: u64) {
         self.next_sequence = frame.sequence + 1;
+        self.told_reordering = frame.reordering_threshold;
         self.told = Some(Wanted {
             threshold: frame.ack_eliciting_threshold,
             delay: Duration::from_micros(frame.requested_max_ack_delay_us),
@@ -143,6 +161,10 @@ impl AckFrequencySender {
             },
         });
         self.unconfirmed = Some(pn);
+    }
+
+    fn reordering_changed(&self) -> bool {
+        matches!(self.peer, Peer::Stock { .. }) && self.reordering != self.told_reordering
     }
 
     /// Learns the fate of the packet that carried the last frame;
@@ -168,6 +190,18 @@ impl AckFrequencySender {
     /// The threshold and delay last told, for statistics.
     pub fn told(&self) -> Option<(u64, Duration)> {
         self.told.map(|told| (told.threshold, told.delay))
+    }
+
+    /// How long the peer may hold the acknowledgement of a lone packet, where
+    /// `longest` is its `max_ack_delay`; `None` if it acknowledges every packet.
+    pub fn hold(&self, longest: Duration) -> Option<Duration> {
+        match (self.peer, self.told) {
+            (Peer::Tack { .. }, told) => {
+                told.filter(|told| !told.delay.is_zero()).map(|_| longest)
+            }
+            (Peer::Stock { .. }, Some(told)) => (told.threshold > 0).then_some(told.delay),
+            (Peer::Stock { max_ack_delay, .. }, None) => Some(max_ack_delay),
+        }
     }
 
     fn wanted(
@@ -252,6 +286,21 @@ mod tests {
     }
 
     #[test]
+    fn a_stock_peer_is_told_a_new_reordering_threshold_at_once() {
+        let peer = Peer::Stock { min_ack_delay: MS, max_ack_delay: 25 * MS };
+        let mut sender = AckFrequencySender::new(peer);
+        let next = |sender: &AckFrequencySender| {
+            sender.next_frame(&FREQUENCY, false, FIFTY_MEGABITS, 40 * MS, 1500, 0)
+        };
+        let frame = next(&sender).unwrap();
+        assert_eq!(frame.reordering_threshold, 3);
+        sender.on_sent(&frame, 7);
+        assert_eq!(next(&sender), None);
+        sender.set_reordering_threshold(4);
+        assert_eq!(next(&sender).unwrap().reordering_threshold, 4);
+    }
+
+    #[test]
     fn a_stock_peer_is_given_the_threshold_that_equals_alpha() {
         let peer = Peer::Stock { min_ack_delay: MS, max_ack_delay: 25 * MS };
         let sender = AckFrequencySender::new(peer);
@@ -286,9 +335,25 @@ mod tests {
         let peer = Peer::Stock { min_ack_delay: MS, max_ack_delay: 25 * MS };
         let mut stock = AckFrequencySender::new(peer);
         let frame = next(&stock, 40).unwrap();
-        assert_eq!(frame.reordering_threshold, 1);
+        assert_eq!(frame.reordering_threshold, PACKET_THRESHOLD);
         stock.on_sent(&frame, 7);
         assert_eq!(next(&stock, 0), None);
+    }
+
+    #[test]
+    fn the_hold_follows_from_what_the_peer_was_told() {
+        let steady = |mut sender: AckFrequencySender| {
+            let frame =
+                sender.next_frame(&FREQUENCY, false, FIFTY_MEGABITS, 40 * MS, 1250, 0).unwrap();
+            sender.on_sent(&frame, 7);
+            sender.hold(50 * MS)
+        };
+        let tack = || AckFrequencySender::new(Peer::Tack { min_ack_delay: MS });
+        assert_eq!(tack().hold(50 * MS), None, "it begins with every packet");
+        assert_eq!(steady(tack()), Some(50 * MS));
+        let peer = Peer::Stock { min_ack_delay: MS, max_ack_delay: 25 * MS };
+        assert_eq!(AckFrequencySender::new(peer).hold(50 * MS), Some(25 * MS));
+        assert_eq!(steady(AckFrequencySender::new(peer)), Some(10 * MS));
     }
 
     #[test]

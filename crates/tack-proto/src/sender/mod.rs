@@ -3,6 +3,7 @@
 mod ack_frequency;
 mod ack_loss;
 mod bbr;
+mod immediate_ack;
 mod min_rtt;
 mod pacer;
 mod sent_ledger;
@@ -13,13 +14,14 @@ use std::time::{Duration, Instant};
 pub use ack_frequency::{AckFrequencySender, Frequency, Peer};
 pub use ack_loss::AckLoss;
 pub use bbr::{Bbr, BbrConfig, Feedback, INITIAL_WINDOW_PACKETS, MaxFilter, Path, Phase};
+pub use immediate_ack::ImmediateAcks;
 pub use min_rtt::MinRtt;
 pub use pacer::Pacer;
 pub use sent_ledger::{Newly, OptimisticAck, RateSample, SentLedger};
 pub use stream_record::{BadBubble, StreamRecord};
 
 use crate::bandwidth::Bandwidth;
-use crate::frame::{Ack, AckFrequency, AckRanges, Iack, Tack, Timestamp};
+use crate::frame::{Ack, AckFrequency, AckRanges, Iack, IackEvent, Tack, Timestamp};
 
 /// Round trips for which Startup asks for every packet's acknowledgement. That
 /// doubles ten packets to what any path carries; a flow that is still in Startup
@@ -99,6 +101,8 @@ pub struct SenderStats {
     pub lost_bytes: u64,
     /// ACK_FREQUENCY frames sent.
     pub frequency_updates: u64,
+    /// IMMEDIATE_ACK frames sent.
+    pub immediate_acks: u64,
 }
 
 /// Sender state of one packet number space.
@@ -116,6 +120,7 @@ pub struct Sender {
     streams: StreamRecord,
     /// The packet whose payload was given last.
     looked_into: Option<u64>,
+    immediate_acks: ImmediateAcks,
     sent_bytes: u64,
     /// The path's own loss rate, as the receiver sees it.
     reported_loss_rate: f64,
@@ -141,6 +146,7 @@ impl Sender {
             ack_loss: AckLoss::default(),
             streams: StreamRecord::default(),
             looked_into: None,
+            immediate_acks: ImmediateAcks::default(),
             sent_bytes: 0,
             reported_loss_rate: 0.0,
             stats: SenderStats::default(),
@@ -218,6 +224,26 @@ impl Sender {
         self.looked_into = Some(pn);
     }
 
+    /// The probe timer (RFC 9002 section 6.2) has expired.
+    pub fn on_probe_timeout(&mut self) {
+        self.immediate_acks.on_probe_timeout();
+    }
+
+    /// Whether the packet written now should carry IMMEDIATE_ACK; `tail` if it
+    /// takes all that was left to send.
+    pub fn wants_immediate_ack(&self, now: Instant, tail: bool) -> bool {
+        let longest = self.config.frequency.longest_interval;
+        let hold = self.frequency.as_ref().and_then(|frequency| frequency.hold(longest));
+        let rtt = self.smoothed_rtt.unwrap_or_default();
+        hold.is_some_and(|hold| self.immediate_acks.is_wanted(now, tail, hold, rtt))
+    }
+
+    /// IMMEDIATE_ACK has been written.
+    pub fn on_immediate_ack_sent(&mut self, now: Instant) {
+        self.immediate_acks.on_sent(now);
+        self.stats.immediate_acks += 1;
+    }
+
     /// A packet has been written.
     pub fn on_packet_sent(
         &mut self,
@@ -278,12 +304,15 @@ impl Sender {
 
     /// An IACK has arrived. Where it leaves numbers out that no TACK has
     /// reported either, it is left to the next TACK: a QUIC sender would take
-    /// all of those for lost.
+    /// all of those for lost. A reply to IMMEDIATE_ACK reports what a TACK would,
+    /// and after the last packet no other may come.
     pub fn on_iack(&mut self, now: Instant, iack: &Iack<'_>) -> Result<Newly, Violation> {
         self.check_received(iack.received_bytes)?;
         self.ledger.check(iack.ranges.iter())?;
         self.stats.iacks += 1;
-        if self.ledger.leaves_unknown_below(iack.ranges.smallest()) {
+        if iack.event != IackEvent::Reply
+            && self.ledger.leaves_unknown_below(iack.ranges.smallest())
+        {
             return Ok(Newly::default());
         }
         let newly = self.apply(now, &iack.ranges, &[], iack.ack_delay_us)?;
@@ -344,6 +373,11 @@ impl Sender {
         self.reported_loss_rate
     }
 
+    /// How far below the largest acknowledged number a packet is lost.
+    pub fn packet_threshold(&self) -> u64 {
+        self.ledger.packet_threshold()
+    }
+
     /// Counters.
     pub fn stats(&self) -> SenderStats {
         self.stats
@@ -383,6 +417,7 @@ impl Sender {
         }
         if let Some(frequency) = &mut self.frequency {
             frequency.settle(|pn| self.ledger.was_delivered(pn));
+            frequency.set_reordering_threshold(self.ledger.packet_threshold());
         }
         self.stats.lost_packets += newly.lost_packets;
         self.stats.lost_bytes += newly.lost_bytes;

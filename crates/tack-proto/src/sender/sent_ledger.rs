@@ -12,10 +12,16 @@ use std::time::{Duration, Instant};
 use crate::bandwidth::Bandwidth;
 
 /// kPacketThreshold, RFC 9002 section 6.1.1.
-const PACKET_THRESHOLD: u64 = 3;
+pub(super) const PACKET_THRESHOLD: u64 = 3;
+
+/// Reordering does not raise it further: quiche's limit (0.30).
+const MOST_PACKETS: u64 = 20;
 
 /// kTimeThreshold, RFC 9002 section 6.1.2, as a fraction: 9/8.
 const TIME_THRESHOLD: (u32, u32) = (9, 8);
+
+/// The same once a loss was spurious: quiche's value.
+const REORDERING_TIME_THRESHOLD: (u32, u32) = (5, 4);
 
 /// Packets that stay in the record although nothing waits for them: a late
 /// acknowledgement of a lost one shows that the loss was spurious.
@@ -107,6 +113,8 @@ pub struct SentLedger {
     app_limited_until: u64,
     /// Whether every packet of the number space is recorded.
     sees_all: bool,
+    packet_threshold: u64,
+    time_threshold: (u32, u32),
 }
 
 impl SentLedger {
@@ -123,7 +131,14 @@ impl SentLedger {
             first_sent_time: now,
             app_limited_until: 0,
             sees_all,
+            packet_threshold: PACKET_THRESHOLD,
+            time_threshold: TIME_THRESHOLD,
         }
+    }
+
+    /// How far below the largest acknowledged number a packet is lost.
+    pub fn packet_threshold(&self) -> u64 {
+        self.packet_threshold
     }
 
     /// Records a packet. Numbers between the last one and `pn` were skipped.
@@ -231,6 +246,7 @@ impl SentLedger {
         self.check(ranges.clone())?;
         let mut newly = Newly::default();
         let mut newest: Option<Sent> = None;
+        let mut oldest_spurious = None;
         let largest = ranges.clone().next().map(|range| *range.end());
         for range in ranges {
             if *range.end() < self.base {
@@ -243,7 +259,10 @@ impl SentLedger {
                 let before = std::mem::replace(&mut sent.state, State::Acked);
                 match before {
                     State::Acked => continue,
-                    State::Lost => newly.spurious += 1,
+                    State::Lost => {
+                        newly.spurious += 1;
+                        oldest_spurious = Some(pn);
+                    }
                     State::Skipped | State::Uncounted => {}
                     State::InFlight => {
                         self.in_flight -= u64::from(sent.bytes);
@@ -270,6 +289,9 @@ impl SentLedger {
             self.delivered_time = now;
             self.first_sent_time = sent.time;
             newly.sample = self.sample(now, &sent);
+        }
+        if let Some(pn) = oldest_spurious {
+            self.tolerate(pn);
         }
         self.detect_losses(now, round_trip, &mut newly);
         Ok(newly)
@@ -338,15 +360,24 @@ impl SentLedger {
         Ok(())
     }
 
+    /// Packet `pn` had arrived and was taken for lost: it takes more to be lost
+    /// from now on, as it does for quiche.
+    fn tolerate(&mut self, pn: u64) {
+        let distance = self.largest_acked.map_or(0, |largest| largest.saturating_sub(pn) + 1);
+        self.packet_threshold = self.packet_threshold.max(distance.min(MOST_PACKETS));
+        self.time_threshold = REORDERING_TIME_THRESHOLD;
+    }
+
     /// RFC 9002 section 6.1, as quiche applies it to the same acknowledgement.
     fn detect_losses(&mut self, now: Instant, round_trip: Duration, newly: &mut Newly) {
         let Some(largest) = self.largest_acked else { return };
-        let patience = round_trip * TIME_THRESHOLD.0 / TIME_THRESHOLD.1;
+        let patience = round_trip * self.time_threshold.0 / self.time_threshold.1;
         let end = (largest.saturating_sub(self.base) as usize).min(self.packets.len());
         for (offset, sent) in self.packets.iter_mut().take(end).enumerate() {
             let pn = self.base + offset as u64;
             let old = now.saturating_duration_since(sent.time) >= patience;
-            if sent.state != State::InFlight || !(largest >= pn + PACKET_THRESHOLD || old) {
+            if sent.state != State::InFlight || !(largest >= pn + self.packet_threshold || old)
+            {
                 continue;
             }
             sent.state = State::Lost;
@@ -447,6 +478,25 @@ mod tests {
         // A number that names it after all changes nothing, nor do repetitions and lost ones.
         let newly = ledger.on_ack(t0 + RTT, [9..=9, 1..=2].into_iter(), &[0, 5], RTT).unwrap();
         assert_eq!((newly.acked, newly.by_bubbles, newly.spurious), (vec![], 0, 0));
+    }
+
+    #[test]
+    fn a_spurious_loss_shows_how_far_packets_may_be_apart() {
+        let (mut ledger, t0) = ten();
+        assert_eq!(ack(&mut ledger, t0 + RTT, &[1..=5]).unwrap().lost_packets, 1);
+        ack(&mut ledger, t0 + RTT, &[0..=6]).unwrap();
+        assert_eq!(ledger.packet_threshold(), 7, "0 was six below 6");
+        for pn in 10..20 {
+            ledger.on_sent(t0 + RTT, pn, 1000, true);
+        }
+        assert_eq!(ack(&mut ledger, t0 + RTT, &[8..=13]).unwrap().lost_packets, 0);
+        assert_eq!(ack(&mut ledger, t0 + RTT, &[8..=14]).unwrap().lost_packets, 1);
+        // And by time: 5/4 of the round trip.
+        let losses = |ledger: &mut SentLedger, at| {
+            ack(ledger, t0 + RTT + at, &[16..=16]).unwrap().lost_packets
+        };
+        assert_eq!(losses(&mut ledger, 49 * MS), 0);
+        assert_eq!(losses(&mut ledger, 50 * MS), 1);
     }
 
     #[test]

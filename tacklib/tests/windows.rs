@@ -1,0 +1,101 @@
+//! A sender that waits for room gets it as soon as there is some: window updates
+//! never wait with an acknowledgement, and a lost one is sent again.
+
+#![allow(clippy::unwrap_used)] // a test that cannot be set up has failed
+
+mod common;
+
+use std::time::Duration;
+
+use common::*;
+use quiche::RecvInfo;
+use tacklib::Connection;
+
+const STREAM: u64 = 0;
+const WINDOW: u64 = 50_000;
+
+/// Which window stops the sender.
+#[derive(Clone, Copy, Debug)]
+enum Limit {
+    Stream,
+    Connection,
+}
+
+/// A server with a small window that is full: everything in it has arrived and
+/// is acknowledged, and the client has more to send.
+fn blocked<C: End>(client: C, limit: Limit) -> Pair<C, Connection> {
+    let mut config = tack_config();
+    match limit {
+        Limit::Stream => config.set_initial_max_stream_data_bidi_remote(WINDOW),
+        Limit::Connection => config.set_initial_max_data(WINDOW),
+    }
+    let mut pair =
+        Pair::new(client, tack_server(&mut config)).with_delay(Duration::from_millis(5));
+    pair.handshake();
+    let data = pattern(WINDOW as usize + 20_000);
+    let mut written = 0;
+    pair.run_until(|pair| {
+        written += pair.client.write(STREAM, &data[written..], false);
+        written >= WINDOW as usize
+    });
+    // Longer than the last acknowledgement may be held. A stock client says that
+    // it is blocked, which changes nothing while nothing is read.
+    pair.run_for(Duration::from_millis(150));
+    assert_eq!(pair.client.write(STREAM, &data[written..], false), 0);
+    assert!(pair.server.transmit(&mut [0; 1500]).is_none(), "nothing is left to say");
+    pair
+}
+
+fn read_all(server: &mut dyn End) {
+    let mut buffer = [0; 8192];
+    while server.read(STREAM, &mut buffer).is_ok() {}
+}
+
+fn assert_reopens_at_once<C: End>(pair: &mut Pair<C, Connection>) {
+    let mut buffer = [0; 1500];
+    let len = pair.server.transmit(&mut buffer).unwrap();
+    let info = RecvInfo { from: server_address(), to: client_address() };
+    pair.client.receive(&mut buffer[..len], info);
+    assert!(pair.client.write(STREAM, &[0; 1000], false) > 0, "the first packet reopens it");
+}
+
+#[test]
+fn the_first_packet_after_a_read_reopens_the_window() {
+    for limit in [Limit::Stream, Limit::Connection] {
+        let mut pair = blocked(tack_client(&mut tack_config()), limit);
+        read_all(&mut pair.server);
+        assert_reopens_at_once(&mut pair);
+        let mut pair = blocked(stock_client(&mut stock_config()), limit);
+        read_all(&mut pair.server);
+        assert_reopens_at_once(&mut pair);
+    }
+}
+
+#[test]
+fn so_it_does_when_the_application_reads_from_the_connection_inside() {
+    for limit in [Limit::Stream, Limit::Connection] {
+        let mut pair = blocked(tack_client(&mut tack_config()), limit);
+        let inside: &mut quiche::Connection = &mut pair.server;
+        read_all(inside);
+        assert_reopens_at_once(&mut pair);
+    }
+}
+
+#[test]
+fn an_update_that_is_lost_is_sent_again() {
+    for limit in [Limit::Stream, Limit::Connection] {
+        let mut pair = blocked(tack_client(&mut tack_config()), limit);
+        read_all(&mut pair.server);
+        let mut left = 3;
+        pair.tamper_down(Box::new(move |datagram| {
+            left -= i32::from(left > 0);
+            (left == 0).then_some(datagram)
+        }));
+        let mut writes = 0;
+        pair.run_until(|pair| {
+            writes += pair.client.write(STREAM, &[0; 1000], false);
+            writes > 0
+        });
+        assert!(pair.packets().1 > 2, "{limit:?}");
+    }
+}
