@@ -60,6 +60,8 @@ impl Connection {
                 self.passes = self.passes.max(1);
                 self.data_pending = true;
             }
+        } else {
+            layer.on_refused(delivery, &seen);
         }
         if after.lost > before.lost {
             // quiche has something to send again.
