@@ -2,6 +2,7 @@
 
 mod handshake;
 mod packets;
+mod progress;
 mod route;
 mod send_buffer;
 
@@ -21,6 +22,7 @@ use crate::negotiation;
 use crate::stats::TackStats;
 use crate::touch::Footprint;
 use handshake::Awaited;
+use progress::Progress;
 use send_buffer::SendBuffer;
 
 /// Packets that an expired timer of quiche's may send at once: it probes with
@@ -53,6 +55,7 @@ pub struct Connection {
     /// quiche may have stream data, or something else, that wants to leave.
     data_pending: bool,
     footprint: Footprint,
+    progress: Progress,
     send_buffer: SendBuffer,
     /// Where the last datagram came from: local and remote address.
     path: Option<Path>,
@@ -85,6 +88,7 @@ impl Connection {
             passes: 0,
             data_pending: true,
             footprint: Footprint::default(),
+            progress: Progress::default(),
             send_buffer: SendBuffer::new(config.tack().send_buffer),
             path: None,
             route: None,

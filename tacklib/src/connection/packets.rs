@@ -6,6 +6,7 @@ use std::time::Instant;
 use quiche::{RecvInfo, SendInfo};
 
 use super::Connection;
+use super::progress::Progress;
 use crate::datagram::{self, Layout};
 use crate::layer::{Delivery, Plan, ProtocolError};
 
@@ -18,11 +19,16 @@ impl Connection {
         info: RecvInfo,
         layout: &Layout,
     ) -> quiche::Result<usize> {
-        let Some(at) = layout.one_rtt else { return self.inner.recv(buf, info) };
+        let Some(at) = layout.one_rtt else {
+            let result = self.inner.recv(buf, info);
+            self.progress = Progress::of(&self.inner);
+            return result;
+        };
         let (long, short) = buf.split_at_mut(at);
         if !long.is_empty() {
             self.inner.recv(long, info)?;
             self.activate();
+            self.progress = Progress::of(&self.inner);
         }
         if self.layer.is_none() {
             return self.inner.recv(short, info).map(|read| at + read);
@@ -39,6 +45,22 @@ impl Connection {
         let len = packet.len();
         let dcid_len = self.inner.source_id().len();
         let Some(layer) = &mut self.layer else { return self.inner.recv(packet, info) };
+        if self.footprint.is_touched() {
+            self.progress = Progress::of(&self.inner);
+        }
+        if let Some(received) = layer.plain_data(packet, dcid_len) {
+            let result = self.inner.recv(packet, info);
+            let news = self.progress.follow(&self.inner);
+            // If there are losses, quiche has something to send again.
+            self.data_pending |= news.losses;
+            if news.packet {
+                layer.record(now, received);
+                self.follow_validation();
+            } else {
+                layer.on_plain_refused();
+            }
+            return result.map(|_| len);
+        }
         let (delivery, seen) = match layer.on_incoming(now, packet, dcid_len) {
             Ok(incoming) => incoming,
             Err(error) => return self.refuse(&error),
@@ -48,26 +70,26 @@ impl Connection {
             const AEAD_LIMIT_REACHED: u64 = 0x0f;
             let _ = self.inner.close(false, AEAD_LIMIT_REACHED, b"");
         }
-        let before = self.inner.stats();
         let result = match delivery {
             Delivery::AsIs => self.inner.recv(packet, info),
             Delivery::Rewritten => self.inner.recv(layer.rewritten(), info),
         };
-        let after = self.inner.stats();
-        if after.recv > before.recv {
+        let news = self.progress.follow(&self.inner);
+        self.data_pending |= news.losses;
+        if news.packet {
             self.footprint.on_stopped(&seen.stopped);
             if layer.on_accepted(now, &seen) {
                 self.passes = self.passes.max(1);
                 self.data_pending = true;
             }
-        } else {
-            layer.on_refused(delivery, &seen);
+            self.follow_validation();
         }
-        if after.lost > before.lost {
-            // quiche has something to send again.
-            self.data_pending = true;
-        }
-        if self.validating && after.recv > before.recv {
+        result.map(|_| len)
+    }
+
+    /// A packet has been accepted while the peer has yet to prove where it is.
+    fn follow_validation(&mut self) {
+        if self.validating {
             // Each datagram lets more leave, the answer to the challenge all
             // (RFC 9000 section 8.1).
             self.data_pending = true;
@@ -75,7 +97,6 @@ impl Connection {
                 self.inner.is_path_validated(local, peer) == Ok(false)
             });
         }
-        result.map(|_| len)
     }
 
     /// Closes the connection over what the peer sent.

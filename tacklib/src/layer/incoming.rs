@@ -50,9 +50,6 @@ impl Layer {
         dcid_len: usize,
     ) -> Result<(Delivery, Seen), ProtocolError> {
         let untouched = Ok((Delivery::AsIs, Seen::default()));
-        if let Some(seen) = self.pass_unmarked(packet, dcid_len) {
-            return Ok((Delivery::AsIs, seen));
-        }
         self.scratch.clear();
         self.scratch.extend_from_slice(packet);
         let expected = self.largest_received.map_or(0, |largest| largest + 1);
@@ -98,8 +95,9 @@ impl Layer {
 
     /// Takes a packet without the mark for what the mark's absence says it is: plain data, of
     /// which nothing but number and size is needed. What is read here proves to be genuine when
-    /// quiche accepts the packet; `None` asks for a closer look.
-    fn pass_unmarked(&mut self, packet: &[u8], dcid_len: usize) -> Option<Seen> {
+    /// quiche accepts the packet, and is to be recorded then with
+    /// [`Self::record`]. `None` asks for a closer look.
+    pub fn plain_data(&self, packet: &[u8], dcid_len: usize) -> Option<Received> {
         if !self.agreement.tack || self.looks_into_unmarked() {
             return None;
         }
@@ -109,17 +107,13 @@ impl Layer {
             return None;
         }
         let pn = header.packet_number;
-        if self.is_old(pn) {
-            return Some(Seen::default());
-        }
-        let received = Received {
+        (!self.is_old(pn)).then_some(Received {
             packet_number: pn,
             bytes: packet.len(),
             ack_eliciting: true,
             departure: None,
             ends_stream: false,
-        };
-        Some(Seen { received: Some(received), ..Seen::default() })
+        })
     }
 
     /// Whether somebody needs to know which bytes of which stream a packet carries.
@@ -132,21 +126,24 @@ impl Layer {
         &mut self.rewritten
     }
 
-    /// quiche has not accepted the packet. If it was not opened here, it may be a forgery.
-    pub fn on_refused(&mut self, delivery: Delivery, seen: &Seen) {
-        if delivery == Delivery::AsIs && seen.received.is_some() {
-            self.incoming.on_failed_open();
-        }
+    /// quiche has accepted a packet.
+    pub fn record(&mut self, now: Instant, received: Received) {
+        self.largest_received = self.largest_received.max(Some(received.packet_number));
+        self.first_received.get_or_insert(received.packet_number);
+        self.receiver.on_packet(now, received);
+        self.quiche_has_ack |= received.ack_eliciting;
+    }
+
+    /// quiche has not: most likely the packet did not authenticate.
+    pub fn on_plain_refused(&mut self) {
+        self.incoming.on_failed_open();
     }
 
     /// quiche has accepted the packet. Returns whether it may have something to
     /// send at once.
     pub fn on_accepted(&mut self, now: Instant, seen: &Seen) -> bool {
         let Some(received) = seen.received else { return false };
-        self.largest_received = self.largest_received.max(Some(received.packet_number));
-        self.first_received.get_or_insert(received.packet_number);
-        self.receiver.on_packet(now, received);
-        self.quiche_has_ack |= received.ack_eliciting;
+        self.record(now, received);
         for update in &seen.updates {
             if self.agreement.tack {
                 self.receiver.on_frequency_update(update);

@@ -155,6 +155,7 @@ impl Layer {
         if kept.ack_eliciting {
             if let Some(timestamp) = plan.timestamp {
                 timestamp.encode(frames);
+                self.sender.on_timestamp_sent(now);
                 marked = true;
             }
             if let Some(frame) = plan.update {
