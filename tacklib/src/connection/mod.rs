@@ -159,7 +159,6 @@ impl Connection {
         if !(closing || data || acknowledges || self.passes > 0) {
             return Err(quiche::Error::Done);
         }
-        layer.sender.set_mss(self.inner.max_send_udp_payload_size() as u64);
         let plan = layer.plan(now, data);
         match self.send_packet(now, out, from, to, &plan) {
             Err(quiche::Error::Done) if acknowledges && self.is_tack() => {
@@ -203,6 +202,9 @@ impl Connection {
         if expired {
             self.passes = self.passes.max(PROBES);
             self.data_pending = true;
+            if let Some(layer) = &mut self.layer {
+                layer.sender.set_mss(self.inner.max_send_udp_payload_size() as u64);
+            }
         }
     }
 

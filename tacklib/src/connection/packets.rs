@@ -78,6 +78,8 @@ impl Connection {
         self.data_pending |= news.losses;
         if news.packet {
             self.footprint.on_stopped(&seen.stopped);
+            // What was acknowledged may have been a probe of the path's MTU.
+            layer.sender.set_mss(self.inner.max_send_udp_payload_size() as u64);
             if layer.on_accepted(now, &seen) {
                 self.passes = self.passes.max(1);
                 self.data_pending = true;
@@ -115,9 +117,12 @@ impl Connection {
         to: Option<SocketAddr>,
         plan: &Plan,
     ) -> quiche::Result<(usize, SendInfo)> {
-        let largest = out.len().min(self.inner.max_send_udp_payload_size());
         let room = plan.room();
-        let limit = if room == 0 { out.len() } else { largest.saturating_sub(room) };
+        let limit = if room == 0 {
+            out.len()
+        } else {
+            out.len().min(self.inner.max_send_udp_payload_size()).saturating_sub(room)
+        };
         match self.inner.send_on_path(&mut out[..limit], from, to) {
             Ok((len, mut info)) => {
                 info.at = now;
@@ -142,13 +147,14 @@ impl Connection {
         plan: &Plan,
     ) -> usize {
         let dcid_len = self.inner.destination_id().len();
-        let largest = self.inner.max_send_udp_payload_size().max(len).min(out.len());
         let Some(layer) = &mut self.layer else { return len };
         let Some(at) = datagram::layout(&out[..len]).one_rtt else { return len };
-        let packet = &mut out[at..largest];
-        let Some(sent) = layer.on_outgoing(now, packet, len - at, dcid_len, plan) else {
-            return len;
-        };
+        let passed = layer.pass_outgoing(now, &out[at..len], dcid_len, plan);
+        let sent = passed.or_else(|| {
+            let largest = self.inner.max_send_udp_payload_size().max(len).min(out.len());
+            layer.on_outgoing(now, &mut out[at..largest], len - at, dcid_len, plan)
+        });
+        let Some(sent) = sent else { return len };
         self.passes = self.passes.saturating_sub(1);
         self.send_buffer.on_sent(sent.stream_bytes);
         at + sent.len

@@ -75,8 +75,30 @@ impl Layer {
         }
     }
 
-    /// Rewrites, where needed, the 1-RTT packet of `len` bytes that quiche has
-    /// written to the front of `out`, and records it.
+    /// Records a 1-RTT packet of quiche's that may leave as it is, for which it must carry
+    /// nothing but plain data.
+    pub fn pass_outgoing(
+        &mut self,
+        now: Instant,
+        packet: &[u8],
+        dcid_len: usize,
+        plan: &Plan,
+    ) -> Option<Sent> {
+        if !plan.adds_nothing() {
+            return None;
+        }
+        let expected = self.sender.next_packet_number();
+        let header = self.outgoing.peek(packet, dcid_len, expected).ok()?;
+        // The first packet after a key update is opened, so that none is missed.
+        self.outgoing.peek_first_byte(packet, &header).filter(|first| opens_plain_data(*first))?;
+        self.note_content(packet, dcid_len, expected);
+        let len = packet.len();
+        self.sender.on_packet_sent(now, header.packet_number, len, true, None);
+        Some(Sent { len, stream_bytes: len.saturating_sub(self.overhead) })
+    }
+
+    /// Rewrites the 1-RTT packet of `len` bytes that quiche has written to the
+    /// front of `out`, and records it.
     pub fn on_outgoing(
         &mut self,
         now: Instant,
@@ -85,19 +107,6 @@ impl Layer {
         dcid_len: usize,
         plan: &Plan,
     ) -> Option<Sent> {
-        let expected = self.sender.next_packet_number();
-        if plan.adds_nothing() {
-            let packet = &out[..len];
-            let header = self.outgoing.peek(packet, dcid_len, expected).ok()?;
-            // The first packet after a key update is opened, so that none is missed.
-            let first = self.outgoing.peek_first_byte(packet, &header);
-            if first.is_some_and(opens_plain_data) {
-                self.note_content(packet, dcid_len, expected);
-                self.sender.on_packet_sent(now, header.packet_number, len, true, None);
-                let stream_bytes = len.saturating_sub(self.overhead);
-                return Some(Sent { len, stream_bytes });
-            }
-        }
         let mut scratch = std::mem::take(&mut self.scratch);
         let mut frames = std::mem::take(&mut self.frames);
         scratch.clear();
