@@ -179,7 +179,8 @@ impl Runner {
                     datagram.truncate(len);
                     // Plain quiche leaves the waiting to the caller.
                     let enters = info.at.max(now);
-                    if let Err(refused) = self.bottleneck.enter(enters, datagram, &self.course) {
+                    if let Err(refused) = self.bottleneck.enter(enters, datagram, &self.course)
+                    {
                         self.finish.dropped += 1;
                         self.spare.push(refused);
                     }
@@ -274,9 +275,15 @@ impl Runner {
 
 impl Bottleneck {
     /// Takes a datagram at `at`, or gives it back where there is no room for it.
-    fn enter(&mut self, at: Instant, datagram: Vec<u8>, course: &Course) -> Result<(), Vec<u8>> {
+    fn enter(
+        &mut self,
+        at: Instant,
+        datagram: Vec<u8>,
+        course: &Course,
+    ) -> Result<(), Vec<u8>> {
         let begin = self.idle_at.max(at);
-        let waiting = begin.duration_since(at).as_nanos() * u128::from(course.rate) / 8_000_000_000;
+        let waiting =
+            begin.duration_since(at).as_nanos() * u128::from(course.rate) / 8_000_000_000;
         if waiting > u128::from(course.queue) {
             return Err(datagram);
         }
@@ -329,13 +336,15 @@ mod tests {
     fn plain_quiche_acknowledges_every_batch_and_tack_does_not() {
         let plain = course(Profile::Off).connect(1).unwrap().counted_transfer(4 << 20).unwrap();
         assert!(plain.ack_packets * 10 >= plain.batches * 9, "{plain:?}");
-        let tack = course(Profile::Default).connect(1).unwrap().counted_transfer(4 << 20).unwrap();
+        let tack =
+            course(Profile::Default).connect(1).unwrap().counted_transfer(4 << 20).unwrap();
         assert!(tack.ack_packets * 2 < plain.ack_packets, "{tack:?}");
     }
 
     #[test]
     fn a_run_repeats_to_the_last_packet() {
-        let run = || course(Profile::Default).connect(7).unwrap().counted_transfer(1 << 20).unwrap();
+        let run =
+            || course(Profile::Default).connect(7).unwrap().counted_transfer(1 << 20).unwrap();
         assert_eq!(run(), run());
     }
 

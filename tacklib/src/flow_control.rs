@@ -86,7 +86,15 @@ impl FlowControl {
             }
         }
         let streams = HashMap::new();
-        Self { connection, streams, limits, is_server, unseen_reads: false, needs_offsets: false, due: false }
+        Self {
+            connection,
+            streams,
+            limits,
+            is_server,
+            unseen_reads: false,
+            needs_offsets: false,
+            due: false,
+        }
     }
 
     /// Stream data has arrived, up to offset `end`.
@@ -230,6 +238,25 @@ mod tests {
             windows.on_read(id, 180);
         }
         assert!(windows.due, "540 of 1,000");
+    }
+
+    #[test]
+    fn a_stream_of_which_no_packet_was_looked_into_needs_its_window_all_the_same() {
+        let mut windows = windows();
+        windows.on_read(0, 200);
+        assert!(!windows.due);
+        windows.on_read(0, 1);
+        assert!(windows.due);
+    }
+
+    #[test]
+    fn offsets_are_needed_from_an_unseen_read_to_the_next_one_that_is_seen() {
+        let mut windows = windows();
+        assert!(!windows.needs_offsets());
+        windows.on_unseen();
+        assert!(windows.needs_offsets());
+        windows.on_read(0, 1);
+        assert!(!windows.needs_offsets());
     }
 
     #[test]

@@ -220,7 +220,8 @@ fn print_table(report: &Report<'_>) {
         "batch", "", "instructions/MiB", "ratio", "packets", "acks", "per batch", "dropped"
     );
     for row in &report.rows {
-        for (name, side, ratio) in [("quiche", &row.plain, 1.0), ("tack", &row.tack, row.ratio)] {
+        for (name, side, ratio) in [("quiche", &row.plain, 1.0), ("tack", &row.tack, row.ratio)]
+        {
             println!(
                 "{:>6}  {:<8}{:>18}{:>8.3}{:>10}{:>8}{:>10.1}{:>9}",
                 row.batch,

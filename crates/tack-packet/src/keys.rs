@@ -24,7 +24,12 @@ impl GenerationKeys {
     pub(crate) fn new(suite: CipherSuite, secret: hkdf::Prk) -> Result<Self, Error> {
         let key = expand_label(&secret, b"quic key", suite.aead(), |okm| Ok(okm.into()))?;
         let cipher =
-            expand_label(&secret, b"quic key", suite.header_protection(), |okm| Ok(okm.into()))?;
+            expand_label(
+                &secret,
+                b"quic key",
+                suite.header_protection(),
+                |okm| Ok(okm.into()),
+            )?;
         let iv = expand_label(&secret, b"quic iv", Length(NONCE_LEN), |okm| {
             let mut iv = [0; NONCE_LEN];
             okm.fill(&mut iv)?;

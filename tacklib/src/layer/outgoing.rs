@@ -90,7 +90,9 @@ impl Layer {
         let expected = self.sender.next_packet_number();
         let header = self.outgoing.peek(packet, dcid_len, expected).ok()?;
         // The first packet after a key update is opened, so that none is missed.
-        self.outgoing.peek_first_byte(packet, &header).filter(|first| opens_plain_data(*first))?;
+        self.outgoing
+            .peek_first_byte(packet, &header)
+            .filter(|first| opens_plain_data(*first))?;
         self.note_content(packet, dcid_len, expected);
         let len = packet.len();
         self.sender.on_packet_sent(now, header.packet_number, len, true, None);

@@ -348,7 +348,8 @@ impl SentLedger {
         let end = largest.min(self.next_packet_number());
         // What is settled stays so: most of the record is not looked at again.
         self.settled_below = self.settled_below.max(self.base);
-        while self.settled_below < end && self.state(self.settled_below) != Some(State::InFlight)
+        while self.settled_below < end
+            && self.state(self.settled_below) != Some(State::InFlight)
         {
             self.settled_below += 1;
         }
