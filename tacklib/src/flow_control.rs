@@ -127,6 +127,13 @@ impl FlowControl {
         self.due |= self.connection.is_due();
     }
 
+    /// Bytes that have arrived from the beginning of a stream on, as far as is known for sure.
+    pub fn arrived(&self, stream_id: u64, connection: &quiche::Connection) -> u64 {
+        let stream = self.streams.get(&stream_id).filter(|stream| stream.ahead == 0);
+        let read = stream.map_or(0, |stream| stream.window.consumed);
+        read + connection.stream_readable_len(stream_id, usize::MAX) as u64
+    }
+
     /// The application had the quiche connection in its hands and may have read.
     pub fn on_unseen(&mut self) {
         self.unseen_reads = true;

@@ -80,7 +80,7 @@ impl Connection {
             self.footprint.on_stopped(&seen.stopped);
             // What was acknowledged may have been a probe of the path's MTU.
             layer.sender.set_mss(self.inner.max_send_udp_payload_size() as u64);
-            if layer.on_accepted(now, &seen) {
+            if layer.on_accepted(now, &seen, &self.inner) {
                 self.passes = self.passes.max(1);
                 self.data_pending = true;
             }

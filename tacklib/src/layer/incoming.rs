@@ -118,7 +118,31 @@ impl Layer {
 
     /// Whether somebody needs to know which bytes of which stream a packet carries.
     fn looks_into_unmarked(&self) -> bool {
-        self.windows.needs_offsets()
+        self.windows.needs_offsets() || self.records_streams()
+    }
+
+    /// Whether the receiver's record of stream data is worth looking into every packet for. After
+    /// 0-RTT it would miss what came in packets that were not seen here.
+    fn records_streams(&self) -> bool {
+        self.agreement.tack && !self.zero_rtt && self.receiver.wants_streams()
+    }
+
+    /// Tells the receiver of stream data in a packet that quiche has accepted.
+    fn record_stream(
+        &mut self,
+        now: Instant,
+        pn: u64,
+        stream: &Stream,
+        connection: &quiche::Connection,
+    ) {
+        let stream_id = stream.stream_id;
+        if !self.receiver.knows_stream(stream_id) {
+            // What has come of it so far may have come in packets that nobody looked into.
+            let arrived = self.windows.arrived(stream_id, connection);
+            let before = Stream { stream_id, offset: 0, len: arrived, fin: false };
+            self.receiver.on_stream(now, pn, &before);
+        }
+        self.receiver.on_stream(now, pn, stream);
     }
 
     /// The packet that [`Delivery::Rewritten`] speaks of.
@@ -141,7 +165,12 @@ impl Layer {
 
     /// quiche has accepted the packet. Returns whether it may have something to
     /// send at once.
-    pub fn on_accepted(&mut self, now: Instant, seen: &Seen) -> bool {
+    pub fn on_accepted(
+        &mut self,
+        now: Instant,
+        seen: &Seen,
+        connection: &quiche::Connection,
+    ) -> bool {
         let Some(received) = seen.received else { return false };
         self.record(now, received);
         for update in &seen.updates {
@@ -154,13 +183,11 @@ impl Layer {
         if seen.immediate_ack {
             self.receiver.on_immediate_ack();
         }
-        // After 0-RTT the record would miss what came in packets that were not
-        // seen here.
-        let lists_bubbles = self.agreement.tack && !self.zero_rtt;
+        let records_streams = self.records_streams();
         for stream in &seen.streams {
             self.windows.on_received(stream.stream_id, stream.data().end, stream.fin);
-            if lists_bubbles {
-                self.receiver.on_stream(now, received.packet_number, stream);
+            if records_streams {
+                self.record_stream(now, received.packet_number, stream, connection);
             }
         }
         for &stream_id in &seen.reset {
