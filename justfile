@@ -45,6 +45,11 @@ results:
 lab *ARGS:
     cargo run --release -p tack-lab -- run all "$@"
 
+# Instructions for each MiB delivered, plain quiche beside TACK; needs valgrind.
+instructions *ARGS:
+    @command -v valgrind >/dev/null || { echo "valgrind is missing; Debian: apt-get install valgrind" >&2; exit 1; }
+    @cargo run --release -q -p tack-benches --bin instructions-per-mib -- "$@"
+
 # All tests.
 test:
     cargo test --workspace

@@ -60,7 +60,7 @@ fn in_flight(start: Instant, acknowledged: &Ledger) -> SentLedger {
     for number in 0..PER_TACK + IN_FLIGHT {
         sent.on_sent(start, number, PACKET, true);
     }
-    sent.on_ack(start + RTT, acknowledged.newest_first(), RTT).unwrap();
+    sent.on_ack(start + RTT, acknowledged.newest_first(), &[], RTT).unwrap();
     sent
 }
 
@@ -87,7 +87,7 @@ fn sender(c: &mut Criterion) {
         group.bench_function(BenchmarkId::new("on_ack, 10k in flight", name), |b| {
             b.iter_batched_ref(
                 || in_flight(start, &before),
-                |sent| sent.on_ack(now, ranges.iter().cloned(), RTT).unwrap(),
+                |sent| sent.on_ack(now, ranges.iter().cloned(), &[], RTT).unwrap(),
                 BatchSize::LargeInput,
             );
         });

@@ -1,5 +1,6 @@
-//! What the benchmarks share: two connections in one process with no socket between them, and
-//! the clock that they are measured with.
+//! What the benchmarks share: two connections in one process with no socket between them, in
+//! real time ([`Pair`]) and in virtual time ([`Course`]), and the clock that the former are
+//! measured with.
 //!
 //! Ratios are what to look at. Two kinds of connection that take turns in one process see the
 //! same machine; a time from another hour or another machine says nothing about this one.
@@ -7,10 +8,14 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+mod course;
 mod cpu_time;
 mod pair;
 mod random;
+mod versions;
 
+pub use course::{Course, Finish, Runner};
 pub use cpu_time::process_cpu_time;
 pub use pair::{Outcome, Pair, Setup};
 pub use random::Random;
+pub use versions::quiche_version;

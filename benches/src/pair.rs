@@ -16,10 +16,10 @@ use crate::{Random, process_cpu_time};
 const ALPN: &[u8] = b"tack-benches";
 
 /// Bytes of UDP payload in a full packet, of either kind of connection.
-const DATAGRAM: usize = 1350;
+pub const DATAGRAM: usize = 1350;
 
 /// The client's first unidirectional stream.
-const STREAM: u64 = 2;
+pub const STREAM: u64 = 2;
 
 /// Longest sleep: bounds what a timer that nobody told of can cost.
 const LONGEST_WAIT: Duration = Duration::from_millis(10);
@@ -282,7 +282,7 @@ impl End {
 }
 
 /// One configuration for both ends; the profile alone tells the kinds of connection apart.
-fn config(profile: Profile) -> Result<Config> {
+pub fn config(profile: Profile) -> Result<Config> {
     let mut config =
         Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, tls_context()?)?;
     config.set_application_protos(&[ALPN])?;

@@ -41,6 +41,9 @@ struct Stream {
     window: Window,
     /// Highest offset received: what the application can at most have read.
     received: u64,
+    /// What counted as read without having been seen to be: it may have been behind a hole,
+    /// and is not counted again when it is read.
+    ahead: u64,
     /// The peer has finished the stream: quiche updates its window no more.
     finished: bool,
 }
@@ -54,6 +57,9 @@ pub struct FlowControl {
     is_server: bool,
     /// Reads may have happened that were not counted.
     unseen_reads: bool,
+    /// The application reads in a way that is not counted: what it has read follows from what
+    /// has arrived.
+    needs_offsets: bool,
     due: bool,
 }
 
@@ -80,43 +86,58 @@ impl FlowControl {
             }
         }
         let streams = HashMap::new();
-        Self { connection, streams, limits, is_server, unseen_reads: false, due: false }
+        Self {
+            connection,
+            streams,
+            limits,
+            is_server,
+            unseen_reads: false,
+            needs_offsets: false,
+            due: false,
+        }
     }
 
     /// Stream data has arrived, up to offset `end`.
     pub fn on_received(&mut self, stream_id: u64, end: u64, fin: bool) {
-        if self.streams.len() >= MAX_STREAMS && !self.streams.contains_key(&stream_id) {
-            self.streams.retain(|_, s| !(s.finished && s.window.consumed >= s.received));
-            if self.streams.len() >= MAX_STREAMS {
-                return;
-            }
-        }
-        let limit = self.initial_limit(stream_id);
-        let stream = self.streams.entry(stream_id).or_insert(Stream {
-            window: Window::new(limit),
-            received: 0,
-            finished: false,
-        });
+        let Some(stream) = self.stream(stream_id) else { return };
         stream.received = stream.received.max(end);
         stream.finished |= fin;
+    }
+
+    /// Whether [`on_received`](Self::on_received) must be told of every packet. While all reads
+    /// are seen, only of the ends of streams.
+    pub fn needs_offsets(&self) -> bool {
+        self.needs_offsets
     }
 
     /// The application has read `bytes` of a stream.
     pub fn on_read(&mut self, stream_id: u64, bytes: usize) {
         let mut read = bytes as u64;
-        if let Some(stream) = self.streams.get_mut(&stream_id) {
-            // What counted as read while it was behind a hole counts once.
-            read = read.min(stream.received.saturating_sub(stream.window.consumed));
+        self.needs_offsets = false;
+        if let Some(stream) = self.stream(stream_id) {
+            let counted = read.min(stream.ahead);
+            stream.ahead -= counted;
+            read -= counted;
             stream.window.consumed += read;
-            self.due |= !stream.finished && stream.window.is_due();
+            stream.received = stream.received.max(stream.window.consumed);
+            let due = !stream.finished && stream.window.is_due();
+            self.due |= due;
         }
         self.connection.consumed += read;
         self.due |= self.connection.is_due();
     }
 
+    /// Bytes that have arrived from the beginning of a stream on, as far as is known for sure.
+    pub fn arrived(&self, stream_id: u64, connection: &quiche::Connection) -> u64 {
+        let stream = self.streams.get(&stream_id).filter(|stream| stream.ahead == 0);
+        let read = stream.map_or(0, |stream| stream.window.consumed);
+        read + connection.stream_readable_len(stream_id, usize::MAX) as u64
+    }
+
     /// The application had the quiche connection in its hands and may have read.
     pub fn on_unseen(&mut self) {
         self.unseen_reads = true;
+        self.needs_offsets = true;
     }
 
     /// Whether quiche has an update to send; says so once, because the packet
@@ -152,11 +173,29 @@ impl FlowControl {
             let unread = connection.stream_readable_len(id, unread_at_most as usize) as u64;
             let read = unread_at_most - unread.min(unread_at_most);
             stream.window.consumed += read;
+            stream.ahead += read;
             self.connection.consumed += read;
             due |= !stream.finished && stream.window.is_due();
         }
         self.due |= due || self.connection.is_due();
         self.streams.retain(|_, s| !(s.finished && s.window.consumed >= s.received));
+    }
+
+    /// The record of a stream, if there is room for another one.
+    fn stream(&mut self, stream_id: u64) -> Option<&mut Stream> {
+        if self.streams.len() >= MAX_STREAMS && !self.streams.contains_key(&stream_id) {
+            self.streams.retain(|_, s| !(s.finished && s.window.consumed >= s.received));
+            if self.streams.len() >= MAX_STREAMS {
+                return None;
+            }
+        }
+        let limit = self.initial_limit(stream_id);
+        Some(self.streams.entry(stream_id).or_insert(Stream {
+            window: Window::new(limit),
+            received: 0,
+            ahead: 0,
+            finished: false,
+        }))
     }
 
     fn initial_limit(&self, stream_id: u64) -> u64 {
@@ -206,6 +245,25 @@ mod tests {
             windows.on_read(id, 180);
         }
         assert!(windows.due, "540 of 1,000");
+    }
+
+    #[test]
+    fn a_stream_of_which_no_packet_was_looked_into_needs_its_window_all_the_same() {
+        let mut windows = windows();
+        windows.on_read(0, 200);
+        assert!(!windows.due);
+        windows.on_read(0, 1);
+        assert!(windows.due);
+    }
+
+    #[test]
+    fn offsets_are_needed_from_an_unseen_read_to_the_next_one_that_is_seen() {
+        let mut windows = windows();
+        assert!(!windows.needs_offsets());
+        windows.on_unseen();
+        assert!(windows.needs_offsets());
+        windows.on_read(0, 1);
+        assert!(!windows.needs_offsets());
     }
 
     #[test]

@@ -86,10 +86,8 @@ impl HeaderProtection {
         }
         let first_byte = packet[0] ^ (mask.0[0] & PROTECTED);
         let pn_len = usize::from(first_byte & PN_LEN) + 1;
-        let truncated = packet[pn_offset..pn_offset + pn_len]
-            .iter()
-            .zip(&mask.0[1..])
-            .fold(0, |number, (byte, mask)| number << 8 | u32::from(byte ^ mask));
+        let truncated = (four_bytes(&packet[pn_offset..]) ^ four_bytes(&mask.0[1..]))
+            >> (8 * (MAX_PN_LEN - pn_len));
         let header = ShortHeader {
             first_byte,
             packet_number: decode_packet_number(expected_pn, truncated, pn_len),
@@ -124,6 +122,11 @@ impl Mask {
             *byte ^= mask;
         }
     }
+}
+
+/// The number that the first four bytes make; zero if there are not as many.
+fn four_bytes(bytes: &[u8]) -> u32 {
+    bytes.first_chunk().copied().map_or(0, u32::from_be_bytes)
 }
 
 /// Checks what is to be sealed and returns the length of the whole packet.

@@ -1,6 +1,9 @@
 //! Keys of one generation, and how they follow from a traffic secret (RFC 9001 section 5.1).
 
-use ring::{aead, hkdf};
+use ring::{
+    aead::{self, quic},
+    hkdf,
+};
 
 use crate::{CipherSuite, Error, TAG_LEN};
 
@@ -9,6 +12,9 @@ const NONCE_LEN: usize = aead::NONCE_LEN;
 /// What protects the payloads of one direction between two key updates.
 pub(crate) struct GenerationKeys {
     aead: aead::LessSafeKey,
+    /// The same key, as ring lets its bare cipher be used: see [`Self::first_byte`].
+    cipher: quic::HeaderProtectionKey,
+    suite: CipherSuite,
     iv: [u8; NONCE_LEN],
     /// Kept for the derivation of the generation after this one.
     secret: hkdf::Prk,
@@ -17,12 +23,19 @@ pub(crate) struct GenerationKeys {
 impl GenerationKeys {
     pub(crate) fn new(suite: CipherSuite, secret: hkdf::Prk) -> Result<Self, Error> {
         let key = expand_label(&secret, b"quic key", suite.aead(), |okm| Ok(okm.into()))?;
+        let cipher =
+            expand_label(
+                &secret,
+                b"quic key",
+                suite.header_protection(),
+                |okm| Ok(okm.into()),
+            )?;
         let iv = expand_label(&secret, b"quic iv", Length(NONCE_LEN), |okm| {
             let mut iv = [0; NONCE_LEN];
             okm.fill(&mut iv)?;
             Ok(iv)
         })?;
-        Ok(Self { aead: aead::LessSafeKey::new(key), iv, secret })
+        Ok(Self { aead: aead::LessSafeKey::new(key), cipher, suite, iv, secret })
     }
 
     /// The keys after the next key update (RFC 9001 section 6.1).
@@ -46,6 +59,28 @@ impl GenerationKeys {
             .map_err(|_| Error::Authentication)
     }
 
+    /// Decrypts the first byte of a payload, and authenticates nothing.
+    ///
+    /// All suites encrypt by a stream of key bytes. What makes a header's mask of a sample also
+    /// makes the first bytes of that stream, of the block that belongs to them: AES of the nonce
+    /// and a counter of 2 (NIST SP 800-38D section 7.1), or ChaCha20 at a counter of 1 (RFC 8439
+    /// section 2.8), of which RFC 9001 section 5.4.4 takes the counter first.
+    pub(crate) fn first_byte(&self, packet_number: u64, ciphertext: u8) -> Result<u8, Error> {
+        let nonce = self.nonce_bytes(packet_number);
+        let mut block = [0; 16];
+        match self.suite {
+            CipherSuite::Aes128GcmSha256 | CipherSuite::Aes256GcmSha384 => {
+                block[..NONCE_LEN].copy_from_slice(&nonce);
+                block[15] = 2;
+            }
+            CipherSuite::ChaCha20Poly1305Sha256 => {
+                block[0] = 1;
+                block[4..].copy_from_slice(&nonce);
+            }
+        }
+        Ok(ciphertext ^ self.cipher.new_mask(&block)?[0])
+    }
+
     /// Encrypts `payload` in place and returns the tag to write behind it.
     pub(crate) fn seal(
         &self,
@@ -61,11 +96,15 @@ impl GenerationKeys {
 
     /// RFC 9001 section 5.3: the packet number, left-padded, exclusive-or the IV.
     fn nonce(&self, packet_number: u64) -> aead::Nonce {
+        aead::Nonce::assume_unique_for_key(self.nonce_bytes(packet_number))
+    }
+
+    fn nonce_bytes(&self, packet_number: u64) -> [u8; NONCE_LEN] {
         let mut nonce = self.iv;
         for (byte, number) in nonce[4..].iter_mut().zip(packet_number.to_be_bytes()) {
             *byte ^= number;
         }
-        aead::Nonce::assume_unique_for_key(nonce)
+        nonce
     }
 }
 

@@ -25,7 +25,7 @@ pub fn decode_packet_number(expected: u64, truncated: u32, len: usize) -> u64 {
     const MAX: u64 = 1 << 62;
 
     let mask = window_mask(len);
-    let (window, half) = (mask + 1, mask.div_ceil(2));
+    let (window, half) = (mask + 1, mask / 2 + 1);
     let candidate = (expected & !mask) | (u64::from(truncated) & mask);
     if candidate.saturating_add(half) <= expected && candidate < MAX - window {
         candidate + window

@@ -78,6 +78,24 @@ impl ProtectionKeys {
         self.header.read(packet, dcid_len, expected_pn).map(|(header, _)| header)
     }
 
+    /// Whether the packet of this header was sealed with the current keys, as far as its key
+    /// phase tells.
+    pub fn is_current(&self, header: &ShortHeader) -> bool {
+        header.key_phase() == (self.generation % 2 == 1)
+    }
+
+    /// Decrypts the first byte of a packet's payload, the type of its first frame, and leaves the
+    /// packet as it is. This costs a small part of opening it, and authenticates nothing: it is
+    /// meant for packets of the own process.
+    ///
+    /// `None` if there is no payload, or the packet was not sealed with the current keys.
+    pub fn peek_first_byte(&self, packet: &[u8], header: &ShortHeader) -> Option<u8> {
+        if !self.is_current(header) || packet.len() <= header.header_len + TAG_LEN {
+            return None;
+        }
+        self.current.first_byte(header.packet_number, packet[header.header_len]).ok()
+    }
+
     /// Authenticates and decrypts a packet in place, and follows the peer's key update.
     ///
     /// `dcid_len` and `expected_pn` are those of [`peek`](Self::peek). After
@@ -137,6 +155,11 @@ impl ProtectionKeys {
         tag.copy_from_slice(&keys.seal(header.packet_number, plain, payload)?);
         self.header.protect(packet, header)?;
         Ok(total)
+    }
+
+    /// A packet that was not opened here has failed to authenticate elsewhere.
+    pub fn on_failed_open(&mut self) {
+        self.failed_opens += 1;
     }
 
     /// The number of key updates followed so far.

@@ -3,6 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
+/// Nanoseconds in a second.
+const NANOS: u64 = 1_000_000_000;
+
 /// A data rate, in bytes per second. Kept apart from byte counts and from
 /// bits per second by its type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,7 +42,14 @@ impl Bandwidth {
 
     /// How many bytes pass in `time` at this rate, rounded down.
     pub fn bytes_in(self, time: Duration) -> u64 {
-        let bytes = u128::from(self.0) * time.as_nanos() / 1_000_000_000;
+        let nanos = time.as_nanos();
+        // Dividing 64 bits takes a tenth of the instructions, and this runs for every packet.
+        if let Ok(nanos) = u64::try_from(nanos)
+            && let Some(product) = self.0.checked_mul(nanos)
+        {
+            return product / NANOS;
+        }
+        let bytes = u128::from(self.0) * nanos / u128::from(NANOS);
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 
@@ -49,7 +59,10 @@ impl Bandwidth {
         if self.0 == 0 {
             return NEVER;
         }
-        let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(self.0);
+        if let Some(product) = bytes.checked_mul(NANOS) {
+            return Duration::from_nanos(product / self.0).min(NEVER);
+        }
+        let nanos = u128::from(bytes) * u128::from(NANOS) / u128::from(self.0);
         u64::try_from(nanos).map_or(NEVER, Duration::from_nanos).min(NEVER)
     }
 

@@ -6,6 +6,7 @@ use std::time::Instant;
 use quiche::{ConnectionId, RetryConnectionIds, SendInfo};
 use tack_packet::CipherSuite;
 
+use super::progress::Progress;
 use super::{Connection, PROBES};
 use crate::boringssl;
 use crate::config::Config;
@@ -153,7 +154,10 @@ impl Connection {
         };
         let result = self.build_layer(&client, &server);
         match result {
-            Ok(layer) => self.layer = Some(Box::new(layer)),
+            Ok(layer) => {
+                self.layer = Some(Box::new(layer));
+                self.progress = Progress::of(&self.inner);
+            }
             Err((code, reason)) => {
                 let _ = self.inner.close(false, code, reason.as_bytes());
                 self.parameters.clear();

@@ -3,6 +3,7 @@
 mod event_log;
 mod handshake;
 mod packets;
+mod progress;
 mod route;
 mod send_buffer;
 
@@ -22,6 +23,7 @@ use crate::negotiation;
 use crate::stats::TackStats;
 use crate::touch::Footprint;
 use handshake::Awaited;
+use progress::Progress;
 use send_buffer::SendBuffer;
 
 /// Packets that an expired timer of quiche's may send at once: it probes with
@@ -54,6 +56,7 @@ pub struct Connection {
     /// quiche may have stream data, or something else, that wants to leave.
     data_pending: bool,
     footprint: Footprint,
+    progress: Progress,
     send_buffer: SendBuffer,
     /// Where the last datagram came from: local and remote address.
     path: Option<Path>,
@@ -86,6 +89,7 @@ impl Connection {
             passes: 0,
             data_pending: true,
             footprint: Footprint::default(),
+            progress: Progress::default(),
             send_buffer: SendBuffer::new(config.tack().send_buffer),
             path: None,
             route: None,
@@ -157,7 +161,6 @@ impl Connection {
         if !(closing || data || acknowledges || self.passes > 0) {
             return Err(quiche::Error::Done);
         }
-        layer.sender.set_mss(self.inner.max_send_udp_payload_size() as u64);
         let plan = layer.plan(now, data);
         match self.send_packet(now, out, from, to, &plan) {
             Err(quiche::Error::Done) if acknowledges && self.is_tack() => {
@@ -206,6 +209,9 @@ impl Connection {
             }
             self.passes = self.passes.max(PROBES);
             self.data_pending = true;
+            if let Some(layer) = &mut self.layer {
+                layer.sender.set_mss(self.inner.max_send_udp_payload_size() as u64);
+            }
         }
     }
 

@@ -6,6 +6,7 @@ use std::time::Instant;
 use quiche::{RecvInfo, SendInfo};
 
 use super::Connection;
+use super::progress::Progress;
 use crate::datagram::{self, Layout};
 use crate::layer::{Delivery, Plan, ProtocolError};
 
@@ -18,11 +19,16 @@ impl Connection {
         info: RecvInfo,
         layout: &Layout,
     ) -> quiche::Result<usize> {
-        let Some(at) = layout.one_rtt else { return self.inner.recv(buf, info) };
+        let Some(at) = layout.one_rtt else {
+            let result = self.inner.recv(buf, info);
+            self.progress = Progress::of(&self.inner);
+            return result;
+        };
         let (long, short) = buf.split_at_mut(at);
         if !long.is_empty() {
             self.inner.recv(long, info)?;
             self.activate();
+            self.progress = Progress::of(&self.inner);
         }
         if self.layer.is_none() {
             return self.inner.recv(short, info).map(|read| at + read);
@@ -39,6 +45,22 @@ impl Connection {
         let len = packet.len();
         let dcid_len = self.inner.source_id().len();
         let Some(layer) = &mut self.layer else { return self.inner.recv(packet, info) };
+        if self.footprint.is_touched() {
+            self.progress = Progress::of(&self.inner);
+        }
+        if let Some(received) = layer.plain_data(packet, dcid_len) {
+            let result = self.inner.recv(packet, info);
+            let news = self.progress.follow(&self.inner);
+            // If there are losses, quiche has something to send again.
+            self.data_pending |= news.losses;
+            if news.packet {
+                layer.record(now, received);
+                self.follow_validation();
+            } else {
+                layer.on_plain_refused();
+            }
+            return result.map(|_| len);
+        }
         let (delivery, seen) = match layer.on_incoming(now, packet, dcid_len) {
             Ok(incoming) => incoming,
             Err(error) => return self.refuse(&error),
@@ -48,24 +70,28 @@ impl Connection {
             const AEAD_LIMIT_REACHED: u64 = 0x0f;
             let _ = self.inner.close(false, AEAD_LIMIT_REACHED, b"");
         }
-        let before = self.inner.stats();
         let result = match delivery {
             Delivery::AsIs => self.inner.recv(packet, info),
             Delivery::Rewritten => self.inner.recv(layer.rewritten(), info),
         };
-        let after = self.inner.stats();
-        if after.recv > before.recv {
+        let news = self.progress.follow(&self.inner);
+        self.data_pending |= news.losses;
+        if news.packet {
             self.footprint.on_stopped(&seen.stopped);
-            if layer.on_accepted(now, &seen) {
+            // What was acknowledged may have been a probe of the path's MTU.
+            layer.sender.set_mss(self.inner.max_send_udp_payload_size() as u64);
+            if layer.on_accepted(now, &seen, &self.inner) {
                 self.passes = self.passes.max(1);
                 self.data_pending = true;
             }
+            self.follow_validation();
         }
-        if after.lost > before.lost {
-            // quiche has something to send again.
-            self.data_pending = true;
-        }
-        if self.validating && after.recv > before.recv {
+        result.map(|_| len)
+    }
+
+    /// A packet has been accepted while the peer has yet to prove where it is.
+    fn follow_validation(&mut self) {
+        if self.validating {
             // Each datagram lets more leave, the answer to the challenge all
             // (RFC 9000 section 8.1).
             self.data_pending = true;
@@ -73,7 +99,6 @@ impl Connection {
                 self.inner.is_path_validated(local, peer) == Ok(false)
             });
         }
-        result.map(|_| len)
     }
 
     /// Closes the connection over what the peer sent.
@@ -92,9 +117,12 @@ impl Connection {
         to: Option<SocketAddr>,
         plan: &Plan,
     ) -> quiche::Result<(usize, SendInfo)> {
-        let largest = out.len().min(self.inner.max_send_udp_payload_size());
         let room = plan.room();
-        let limit = if room == 0 { out.len() } else { largest.saturating_sub(room) };
+        let limit = if room == 0 {
+            out.len()
+        } else {
+            out.len().min(self.inner.max_send_udp_payload_size()).saturating_sub(room)
+        };
         match self.inner.send_on_path(&mut out[..limit], from, to) {
             Ok((len, mut info)) => {
                 info.at = now;
@@ -119,13 +147,14 @@ impl Connection {
         plan: &Plan,
     ) -> usize {
         let dcid_len = self.inner.destination_id().len();
-        let largest = self.inner.max_send_udp_payload_size().max(len).min(out.len());
         let Some(layer) = &mut self.layer else { return len };
         let Some(at) = datagram::layout(&out[..len]).one_rtt else { return len };
-        let packet = &mut out[at..largest];
-        let Some(sent) = layer.on_outgoing(now, packet, len - at, dcid_len, plan) else {
-            return len;
-        };
+        let largest = self.inner.max_send_udp_payload_size().max(len).min(out.len());
+        let passed = layer.pass_outgoing(now, (&out[at..largest], len - at), dcid_len, plan);
+        let sent = passed.or_else(|| {
+            layer.on_outgoing(now, &mut out[at..largest], len - at, dcid_len, plan)
+        });
+        let Some(sent) = sent else { return len };
         self.passes = self.passes.saturating_sub(1);
         self.send_buffer.on_sent(sent.stream_bytes);
         self.write_journal();

@@ -93,19 +93,86 @@ impl Layer {
         result
     }
 
+    /// Takes a packet without the mark for what the mark's absence says it is: plain data, of
+    /// which nothing but number and size is needed. What is read here proves to be genuine when
+    /// quiche accepts the packet, and is to be recorded then with
+    /// [`Self::record`]. `None` asks for a closer look.
+    pub fn plain_data(&self, packet: &[u8], dcid_len: usize) -> Option<Received> {
+        if !self.agreement.tack || self.looks_into_unmarked() {
+            return None;
+        }
+        let expected = self.largest_received.map_or(0, |largest| largest + 1);
+        let header = self.incoming.peek(packet, dcid_len, expected).ok()?;
+        if header.reserved_bits() != 0 || !self.incoming.is_current(&header) {
+            return None;
+        }
+        let pn = header.packet_number;
+        (!self.is_old(pn)).then_some(Received {
+            packet_number: pn,
+            bytes: packet.len(),
+            ack_eliciting: true,
+            departure: None,
+            ends_stream: false,
+        })
+    }
+
+    /// Whether somebody needs to know which bytes of which stream a packet carries.
+    fn looks_into_unmarked(&self) -> bool {
+        self.windows.needs_offsets() || self.records_streams()
+    }
+
+    /// Whether the receiver's record of stream data is worth looking into every packet for. After
+    /// 0-RTT it would miss what came in packets that were not seen here.
+    fn records_streams(&self) -> bool {
+        self.agreement.tack && !self.zero_rtt && self.receiver.wants_streams()
+    }
+
+    /// Tells the receiver of stream data in a packet that quiche has accepted.
+    fn record_stream(
+        &mut self,
+        now: Instant,
+        pn: u64,
+        stream: &Stream,
+        connection: &quiche::Connection,
+    ) {
+        let stream_id = stream.stream_id;
+        if !self.receiver.knows_stream(stream_id) {
+            // What has come of it so far may have come in packets that nobody looked into.
+            let arrived = self.windows.arrived(stream_id, connection);
+            let before = Stream { stream_id, offset: 0, len: arrived, fin: false };
+            self.receiver.on_stream(now, pn, &before);
+        }
+        self.receiver.on_stream(now, pn, stream);
+    }
+
     /// The packet that [`Delivery::Rewritten`] speaks of.
     pub fn rewritten(&mut self) -> &mut [u8] {
         &mut self.rewritten
     }
 
-    /// quiche has accepted the packet. Returns whether it may have something to
-    /// send at once.
-    pub fn on_accepted(&mut self, now: Instant, seen: &Seen) -> bool {
-        let Some(received) = seen.received else { return false };
+    /// quiche has accepted a packet.
+    pub fn record(&mut self, now: Instant, received: Received) {
         self.largest_received = self.largest_received.max(Some(received.packet_number));
         self.first_received.get_or_insert(received.packet_number);
         self.receiver.on_packet(now, received);
         self.quiche_has_ack |= received.ack_eliciting;
+    }
+
+    /// quiche has not: most likely the packet did not authenticate.
+    pub fn on_plain_refused(&mut self) {
+        self.incoming.on_failed_open();
+    }
+
+    /// quiche has accepted the packet. Returns whether it may have something to
+    /// send at once.
+    pub fn on_accepted(
+        &mut self,
+        now: Instant,
+        seen: &Seen,
+        connection: &quiche::Connection,
+    ) -> bool {
+        let Some(received) = seen.received else { return false };
+        self.record(now, received);
         for update in &seen.updates {
             if self.agreement.tack {
                 self.receiver.on_frequency_update(update);
@@ -116,13 +183,11 @@ impl Layer {
         if seen.immediate_ack {
             self.receiver.on_immediate_ack();
         }
-        // After 0-RTT the record would miss what came in packets that were not
-        // seen here.
-        let lists_bubbles = self.agreement.tack && !self.zero_rtt;
+        let records_streams = self.records_streams();
         for stream in &seen.streams {
             self.windows.on_received(stream.stream_id, stream.data().end, stream.fin);
-            if lists_bubbles {
-                self.receiver.on_stream(now, received.packet_number, stream);
+            if records_streams {
+                self.record_stream(now, received.packet_number, stream, connection);
             }
         }
         for &stream_id in &seen.reset {

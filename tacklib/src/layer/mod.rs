@@ -2,8 +2,8 @@
 //!
 //! Outgoing packets are opened where something has to be taken out or put in,
 //! and sealed again under the same number and key; incoming packets are opened
-//! to see what they are, and sealed again for quiche where they carried frames
-//! that it does not know. Of the two ciphertexts of one number and key only one
+//! where their mark says that there is something to see, and sealed again for
+//! quiche where they carried frames that it does not know. Of the two ciphertexts of one number and key only one
 //! ever leaves the process: quiche's own is overwritten in the same call.
 
 mod incoming;
@@ -24,8 +24,8 @@ use crate::flow_control::FlowControl;
 use crate::journal::Journal;
 use crate::negotiation::{self, Agreement};
 
-/// The mark of packets that carry extension frames: the reserved bits of the
-/// short header, which header protection hides. Both ends negotiated it.
+/// The mark of packets that carry anything but plain data: the reserved bits of
+/// the short header, which header protection hides. Both ends negotiated it.
 const MARK: u8 = 0x18;
 
 /// Shortest payload that header protection can sample (RFC 9001 section 5.4.2).

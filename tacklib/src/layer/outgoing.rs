@@ -46,6 +46,15 @@ impl Plan {
         Self { leaves_path: true, ..Self::default() }
     }
 
+    /// Whether the packet may leave as quiche wrote it.
+    fn adds_nothing(&self) -> bool {
+        self.due.is_none()
+            && self.timestamp.is_none()
+            && self.update.is_none()
+            && !self.immediate_ack
+            && !self.leaves_path
+    }
+
     /// Bytes that quiche has to leave free.
     pub fn room(&self) -> usize {
         self.timestamp.map_or(0, |_| TIMESTAMP_ROOM)
@@ -83,8 +92,33 @@ impl Layer {
         Plan { due, timestamp, update, immediate_ack, leaves_path: false }
     }
 
-    /// Rewrites, where needed, the 1-RTT packet of `len` bytes that quiche has
-    /// written to the front of `out`, and records it.
+    /// Records a 1-RTT packet of quiche's that may leave as it is, for which it must carry
+    /// nothing but plain data.
+    pub fn pass_outgoing(
+        &mut self,
+        now: Instant,
+        (out, len): (&[u8], usize),
+        dcid_len: usize,
+        plan: &Plan,
+    ) -> Option<Sent> {
+        let packet = &out[..len];
+        let is_tail = plan.leaves_room(len, out);
+        if !plan.adds_nothing() || is_tail && self.sender.wants_immediate_ack(now, true) {
+            return None;
+        }
+        let expected = self.sender.next_packet_number();
+        let header = self.outgoing.peek(packet, dcid_len, expected).ok()?;
+        // The first packet after a key update is opened, so that none is missed.
+        self.outgoing
+            .peek_first_byte(packet, &header)
+            .filter(|first| opens_plain_data(*first))?;
+        self.note_content(packet, dcid_len, expected);
+        self.sender.on_packet_sent(now, header.packet_number, len, true, None);
+        Some(Sent { len, stream_bytes: len.saturating_sub(self.overhead) })
+    }
+
+    /// Rewrites the 1-RTT packet of `len` bytes that quiche has written to the
+    /// front of `out`, and records it.
     pub fn on_outgoing(
         &mut self,
         now: Instant,
@@ -93,27 +127,6 @@ impl Layer {
         dcid_len: usize,
         plan: &Plan,
     ) -> Option<Sent> {
-        let expected = self.sender.next_packet_number();
-        let ends_data = plan.leaves_room(len, out);
-        let plain_data = plan.due.is_none()
-            && plan.timestamp.is_none()
-            && plan.update.is_none()
-            && !plan.immediate_ack
-            && !(ends_data && self.sender.wants_immediate_ack(now, true))
-            && !plan.leaves_path
-            && !self.quiche_has_update
-            && !self.quiche_has_ack;
-        if plain_data {
-            let header = self.outgoing.peek(&out[..len], dcid_len, expected).ok()?;
-            // The first packet after a key update is opened, so that none is missed.
-            if header.key_phase() == (self.outgoing.generation() % 2 == 1) {
-                self.note_content(&out[..len], dcid_len, expected);
-                // Without an acknowledgement, all that quiche sends elicits one.
-                self.sender.on_packet_sent(now, header.packet_number, len, true, None);
-                let stream_bytes = len.saturating_sub(self.overhead);
-                return Some(Sent { len, stream_bytes });
-            }
-        }
         let mut scratch = std::mem::take(&mut self.scratch);
         let mut frames = std::mem::take(&mut self.frames);
         scratch.clear();
@@ -172,6 +185,7 @@ impl Layer {
         if kept.ack_eliciting {
             if let Some(timestamp) = plan.timestamp {
                 timestamp.encode(frames);
+                self.sender.on_timestamp_sent(now);
                 marked = true;
             }
             if let Some(frame) = plan.update {
@@ -213,7 +227,7 @@ impl Layer {
             self.sender.on_payload(pn, frames);
         }
         let mut header = opened.header;
-        if marked {
+        if marked || self.agreement.tack && !kept.is_plain_data() {
             header.first_byte |= MARK;
         }
         let generation = opened.generation;
@@ -249,6 +263,7 @@ impl Layer {
             let Located { frame, range } = located.ok()?;
             kept.ack_eliciting |= frame.is_ack_eliciting();
             kept.needs_repair |= needs_repair(&frame);
+            kept.wants_look |= !matches!(frame, Frame::Ack(_)) && wants_look(&frame);
             match frame {
                 Frame::Ack(ack) => {
                     self.quiche_has_ack = false;
@@ -314,15 +329,44 @@ struct Kept {
     ack_eliciting: bool,
     /// It carries what has to be sent again if it is lost.
     needs_repair: bool,
+    /// A frame in it has to be seen by the layer of the other end.
+    wants_look: bool,
 }
 
 impl Kept {
+    /// Whether the other end knows enough of the packet when it leaves without the mark.
+    fn is_plain_data(&self) -> bool {
+        self.ack_eliciting && !self.wants_look
+    }
+
     /// The packet leaves anyway, with an acknowledgement of quiche's taken out
     /// and no data to make room for: then the TACK may as well go now.
     fn early_tack(&self, receiver: &Receiver) -> Option<Due> {
         (self.had_ack && self.stream_bytes == 0 && receiver.pending() > 0
             || self.bytes.len() == 0)
             .then_some(Due::Tack)
+    }
+}
+
+/// Whether a packet of quiche's whose first frame is of this type carries nothing but plain data.
+///
+/// quiche (0.30, `send_single`) writes one STREAM frame, or several DATAGRAM frames, behind
+/// everything else and nothing but PADDING behind them. So what begins with one of these, and
+/// is no end of a stream, has nothing in it that [`wants_look`].
+fn opens_plain_data(frame_type: u8) -> bool {
+    const STREAM: RangeInclusive<u8> = 0x08..=0x0f;
+    const FIN: u8 = 0x01;
+    const DATAGRAM: RangeInclusive<u8> = 0x30..=0x31;
+
+    STREAM.contains(&frame_type) && frame_type & FIN == 0 || DATAGRAM.contains(&frame_type)
+}
+
+/// Whether the other end's layer must see the frame: all but plain data.
+fn wants_look(frame: &Frame<'_>) -> bool {
+    match frame {
+        Frame::Stream(stream) => stream.fin,
+        Frame::Datagram { .. } | Frame::Padding { .. } => false,
+        _ => true,
     }
 }
 

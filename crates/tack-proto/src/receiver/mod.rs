@@ -177,7 +177,20 @@ impl Receiver {
         }
     }
 
-    /// A packet that [`Self::on_packet`] was told of has brought stream data.
+    /// Whether [`Self::on_stream`] is worth looking into packets for: the sender asks for bubbles,
+    /// or poor TACKs go by them.
+    pub fn wants_streams(&self) -> bool {
+        self.unreported > 0 || self.config.reported_gaps.is_some()
+    }
+
+    /// Whether [`Self::on_stream`] was told of this stream before. What of it came earlier, without
+    /// having been told, should be told first.
+    pub fn knows_stream(&self, stream_id: u64) -> bool {
+        self.buffer.knows(stream_id)
+    }
+
+    /// A packet that [`Self::on_packet`] was told of has brought stream data. To be called for all
+    /// of it while [`Self::wants_streams`].
     pub fn on_stream(&mut self, now: Instant, packet_number: u64, frame: &Stream) {
         self.buffer.on_stream(Packet { number: packet_number, arrival: now }, frame);
     }
@@ -208,6 +221,10 @@ impl Receiver {
         }
         self.policy.set_rule(self.config.schedule.rule(asked, self.config.max_ack_delay));
         self.unreported = update.reordering_threshold;
+        if !self.wants_streams() {
+            // What comes now may not be told: the record would be out of date.
+            self.buffer = ReceiveBuffer::default();
+        }
     }
 
     /// ACK_FREQUENCY of a peer that knows nothing of TACK: the draft's rule.

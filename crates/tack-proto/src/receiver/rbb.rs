@@ -106,6 +106,11 @@ impl ReceiveBuffer {
         }
     }
 
+    /// Whether the stream is in the record, or was.
+    pub fn knows(&self, stream_id: u64) -> bool {
+        self.streams.contains_key(&stream_id) || self.finished.contains(&stream_id)
+    }
+
     /// The peer has given the stream up: nothing of it is missing any more.
     pub fn on_reset(&mut self, stream_id: u64) {
         self.forget(stream_id);

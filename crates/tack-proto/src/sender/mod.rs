@@ -105,6 +105,21 @@ pub struct SenderStats {
     pub immediate_acks: u64,
 }
 
+/// TIMESTAMPs sent in an interval between TACKs, of which the one that took the least time on its
+/// way is reported.
+const TIMESTAMPS_PER_INTERVAL: u32 = 4;
+
+/// What an acknowledgement, and little else, changes.
+#[derive(Clone, Copy, Debug)]
+struct Standing {
+    path: Path,
+    /// Bytes that may be in flight.
+    inflight_cap: u64,
+    /// What the peer should be told.
+    update: Option<AckFrequency>,
+    timestamp_interval: Duration,
+}
+
 /// Sender state of one packet number space.
 #[derive(Debug)]
 pub struct Sender {
@@ -121,6 +136,10 @@ pub struct Sender {
     /// The packet whose payload was given last.
     looked_into: Option<u64>,
     immediate_acks: ImmediateAcks,
+    /// What follows from all of the above, and is asked for with every packet.
+    standing: Standing,
+    /// Before this instant no packet carries a TIMESTAMP.
+    next_timestamp: Instant,
     sent_bytes: u64,
     /// The path's own loss rate, as the receiver sees it.
     reported_loss_rate: f64,
@@ -147,11 +166,24 @@ impl Sender {
             streams: StreamRecord::default(),
             looked_into: None,
             immediate_acks: ImmediateAcks::default(),
+            standing: Standing {
+                path: Path {
+                    min_rtt: rtt,
+                    smoothed_rtt: rtt,
+                    ack_interval: Duration::ZERO,
+                    mss: config.mss,
+                },
+                inflight_cap: 0,
+                update: None,
+                timestamp_interval: Duration::ZERO,
+            },
+            next_timestamp: now,
             sent_bytes: 0,
             reported_loss_rate: 0.0,
             stats: SenderStats::default(),
         };
         sender.pacer.set_rate(now, sender.bbr.pacing_rate(&sender.path()));
+        sender.take_stock();
         sender
     }
 
@@ -162,11 +194,15 @@ impl Sender {
         self.smoothed_rtt = None;
         self.bbr = Bbr::new(self.config.bbr);
         self.pacer = Pacer::new(now, self.bbr.pacing_rate(&self.path()));
+        self.take_stock();
     }
 
     /// Follows the size of packets that the path takes.
     pub fn set_mss(&mut self, mss: u64) {
-        self.config.mss = mss;
+        if self.config.mss != mss {
+            self.config.mss = mss;
+            self.take_stock();
+        }
     }
 
     /// Whether data may leave now.
@@ -176,8 +212,7 @@ impl Sender {
 
     /// Whether as much is in flight as may be. Only an acknowledgement changes that.
     pub fn is_inflight_limited(&self) -> bool {
-        let cap = self.bbr.inflight_cap(&self.path()).min(self.config.max_in_flight);
-        self.ledger.in_flight() >= cap
+        self.ledger.in_flight() >= self.standing.inflight_cap
     }
 
     /// When the pacer lets the next packet leave.
@@ -185,18 +220,39 @@ impl Sender {
         self.pacer.release_time()
     }
 
-    /// The TIMESTAMP to put into a packet written now, if it begins a burst.
+    /// The TIMESTAMP to put into a packet written now, if it begins a burst and the last one was
+    /// [sent](Self::on_timestamp_sent) long enough ago.
     pub fn timestamp(&self, now: Instant) -> Option<Timestamp> {
-        if !self.pacer.at_burst_head(now) {
+        if now < self.next_timestamp || !self.pacer.at_burst_head(now) {
             return None;
         }
         let elapsed = now.saturating_duration_since(self.epoch).as_micros() as u64;
         Some(Timestamp(elapsed >> self.config.timestamp_exponent))
     }
 
+    /// A TIMESTAMP is in the packet written now.
+    pub fn on_timestamp_sent(&mut self, now: Instant) {
+        self.next_timestamp = now + self.standing.timestamp_interval;
+    }
+
     /// The ACK_FREQUENCY to put into a packet written now, if the peer should
     /// be told something new.
     pub fn frequency_update(&self) -> Option<AckFrequency> {
+        self.standing.update
+    }
+
+    /// Looks at everything anew that [`Standing`] keeps.
+    fn take_stock(&mut self) {
+        let path = self.path();
+        self.standing = Standing {
+            path,
+            inflight_cap: self.bbr.inflight_cap(&path).min(self.config.max_in_flight),
+            update: self.wanted_update(),
+            timestamp_interval: path.ack_interval / TIMESTAMPS_PER_INTERVAL,
+        };
+    }
+
+    fn wanted_update(&self) -> Option<AckFrequency> {
         let min_rtt = self.min_rtt.get()?;
         let startup =
             self.bbr.phase() == Phase::Startup && self.bbr.rounds() < EVERY_PACKET_ROUNDS;
@@ -260,14 +316,15 @@ impl Sender {
                 self.streams.on_unseen(self.sent_bytes);
             }
             self.pacer.on_sent(now, bytes);
-            let path = self.path();
-            if self.bbr.on_time(now, &path) {
-                self.pacer.set_rate(now, self.bbr.pacing_rate(&path));
+            if self.bbr.on_time(now, &self.standing.path) {
+                self.pacer.set_rate(now, self.bbr.pacing_rate(&self.standing.path));
+                self.take_stock();
             }
         }
         if let (Some(update), Some(frequency)) = (update, self.frequency.as_mut()) {
             frequency.on_sent(update, pn);
             self.stats.frequency_updates += 1;
+            self.take_stock();
         }
     }
 
@@ -475,6 +532,7 @@ impl Sender {
             self.ledger.on_app_limited();
         }
         self.pacer.set_rate(now, self.bbr.pacing_rate(&path));
+        self.take_stock();
     }
 
     fn on_rtt(&mut self, now: Instant, rtt: Duration) {

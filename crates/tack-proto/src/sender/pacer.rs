@@ -69,7 +69,10 @@ impl Pacer {
             self.next_head = now + BURST / 2;
         }
         // A sender that woke late may catch up a burst's worth, not more.
-        let from = now.checked_sub(BURST).map_or(now, |late| late.max(self.next_release));
+        let mut from = self.next_release;
+        if from + BURST < now {
+            from = now.checked_sub(BURST).unwrap_or(now);
+        }
         self.next_release = from + self.rate.time_for(bytes as u64);
     }
 }

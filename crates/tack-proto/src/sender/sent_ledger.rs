@@ -105,6 +105,8 @@ pub struct SentLedger {
     /// Number of the front packet.
     base: u64,
     largest_acked: Option<u64>,
+    /// No packet with a lower number is in flight.
+    settled_below: u64,
     in_flight: u64,
     delivered: u64,
     delivered_time: Instant,
@@ -125,6 +127,7 @@ impl SentLedger {
             packets: VecDeque::new(),
             base: 0,
             largest_acked: None,
+            settled_below: 0,
             in_flight: 0,
             delivered: 0,
             delivered_time: now,
@@ -372,9 +375,16 @@ impl SentLedger {
     fn detect_losses(&mut self, now: Instant, round_trip: Duration, newly: &mut Newly) {
         let Some(largest) = self.largest_acked else { return };
         let patience = round_trip * self.time_threshold.0 / self.time_threshold.1;
-        let end = (largest.saturating_sub(self.base) as usize).min(self.packets.len());
-        for (offset, sent) in self.packets.iter_mut().take(end).enumerate() {
-            let pn = self.base + offset as u64;
+        let end = largest.min(self.next_packet_number());
+        // What is settled stays so: most of the record is not looked at again.
+        self.settled_below = self.settled_below.max(self.base);
+        while self.settled_below < end
+            && self.state(self.settled_below) != Some(State::InFlight)
+        {
+            self.settled_below += 1;
+        }
+        for pn in self.settled_below..end {
+            let sent = &mut self.packets[(pn - self.base) as usize];
             let old = now.saturating_duration_since(sent.time) >= patience;
             if sent.state != State::InFlight || !(largest >= pn + self.packet_threshold || old)
             {

@@ -1,0 +1,19 @@
+//! What was measured.
+
+/// quiche's version, which it does not tell, from the lock file that this was built with.
+pub fn quiche_version() -> Option<&'static str> {
+    let lock = include_str!("../../Cargo.lock");
+    let (_, entry) = lock.split_once("name = \"quiche\"\nversion = \"")?;
+    entry.split('"').next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_of_quiche_is_known() {
+        let version = quiche_version().unwrap();
+        assert!(version.starts_with("0."), "{version}");
+    }
+}
