@@ -6,8 +6,9 @@
 use std::time::{Duration, Instant};
 
 /// A sample this close above the minimum confirms it. Without the allowance the
-/// jitter of a timer makes every flow probe for its minimum each ten seconds.
-const CONFIRMS_WITHIN: f64 = 1.0 / 64.0;
+/// jitter of a timer, or of a shared medium, makes every flow probe for its minimum
+/// each ten seconds.
+const CONFIRMS_WITHIN: f64 = 1.0 / 32.0;
 
 /// Minimum of the round trips seen in a window.
 #[derive(Clone, Copy, Debug)]

@@ -113,8 +113,9 @@ const TIMESTAMPS_PER_INTERVAL: u32 = 4;
 #[derive(Clone, Copy, Debug)]
 struct Standing {
     path: Path,
-    /// Bytes that may be in flight.
+    /// Bytes that may be in flight, and with how many the path may be silent.
     inflight_cap: u64,
+    outage_cap: u64,
     /// What the peer should be told.
     update: Option<AckFrequency>,
     timestamp_interval: Duration,
@@ -140,6 +141,9 @@ pub struct Sender {
     standing: Standing,
     /// Before this instant no packet carries a TIMESTAMP.
     next_timestamp: Instant,
+    last_feedback: Instant,
+    /// Too much was sent since: the path is waited for.
+    stands_still: bool,
     sent_bytes: u64,
     /// The path's own loss rate, as the receiver sees it.
     reported_loss_rate: f64,
@@ -174,10 +178,13 @@ impl Sender {
                     mss: config.mss,
                 },
                 inflight_cap: 0,
+                outage_cap: 0,
                 update: None,
                 timestamp_interval: Duration::ZERO,
             },
             next_timestamp: now,
+            last_feedback: now,
+            stands_still: false,
             sent_bytes: 0,
             reported_loss_rate: 0.0,
             stats: SenderStats::default(),
@@ -207,12 +214,16 @@ impl Sender {
 
     /// Whether data may leave now.
     pub fn may_send(&mut self, now: Instant) -> bool {
+        if self.ledger.in_flight() >= self.standing.outage_cap {
+            let silence = now.saturating_duration_since(self.last_feedback);
+            self.stands_still |= self.standing.path.is_outage(silence);
+        }
         !self.is_inflight_limited() && self.pacer.may_send(now)
     }
 
     /// Whether as much is in flight as may be. Only an acknowledgement changes that.
     pub fn is_inflight_limited(&self) -> bool {
-        self.ledger.in_flight() >= self.standing.inflight_cap
+        self.stands_still || self.ledger.in_flight() >= self.standing.inflight_cap
     }
 
     /// When the pacer lets the next packet leave.
@@ -247,6 +258,7 @@ impl Sender {
         self.standing = Standing {
             path,
             inflight_cap: self.bbr.inflight_cap(&path).min(self.config.max_in_flight),
+            outage_cap: self.bbr.outage_cap(&path),
             update: self.wanted_update(),
             timestamp_interval: path.ack_interval / TIMESTAMPS_PER_INTERVAL,
         };
@@ -514,6 +526,8 @@ impl Sender {
         reported: Option<Bandwidth>,
         round_trip: Option<Duration>,
     ) {
+        self.last_feedback = now;
+        self.stands_still = false;
         let path = self.path();
         let feedback = Feedback {
             sample: newly.sample,

@@ -15,17 +15,42 @@ pub fn lasts(gain: f64, in_flight: u64, bdp: u64, bandwidth: Bandwidth) -> Durat
     bandwidth.scaled(1.0 - gain).time_for(in_flight.saturating_sub(bdp))
 }
 
-/// One stay in the state.
+/// One stay in the state. No more may be in flight meanwhile than the path and the wait for a
+/// TACK hold.
 #[derive(Clone, Copy, Debug)]
 pub struct Drain {
-    /// By what the last acknowledgement said.
     until: Instant,
+    after_outage: bool,
 }
 
 impl Drain {
-    /// Begins, or goes on, with so much in flight.
+    /// Begins with so much in flight, or goes on.
     pub fn new(now: Instant, in_flight: u64, bdp: u64, bandwidth: Bandwidth) -> Self {
-        Self { until: now + lasts(GAIN, in_flight, bdp, bandwidth) }
+        Self { until: now + lasts(GAIN, in_flight, bdp, bandwidth), after_outage: false }
+    }
+
+    /// Begins when a path that stood still until now has to be filled with what queues in front
+    /// of it: that takes a round trip, in which the queue tells nothing.
+    pub fn after_outage(now: Instant, round_trip: Duration) -> Self {
+        Self { until: now + round_trip, after_outage: true }
+    }
+
+    /// An acknowledgement says how much is in flight.
+    pub fn on_feedback(
+        &mut self,
+        now: Instant,
+        in_flight: u64,
+        bdp: u64,
+        bandwidth: Bandwidth,
+    ) {
+        if !self.after_outage {
+            *self = Self::new(now, in_flight, bdp, bandwidth);
+        }
+    }
+
+    /// The gain in force.
+    pub fn gain(&self) -> f64 {
+        if self.after_outage { 1.0 } else { GAIN }
     }
 
     /// Whether the queue is gone.
@@ -53,5 +78,16 @@ mod tests {
         let drain = Drain::new(now, 265_000, 200_000, rate);
         assert!(!drain.is_done(now + Duration::from_millis(98)));
         assert!(drain.is_done(now + Duration::from_millis(100)));
+    }
+
+    #[test]
+    fn behind_an_outage_it_lasts_a_round_trip_at_the_full_rate() {
+        let now = crate::test_clock();
+        let rate = Bandwidth::from_bytes_per_second(1_000_000);
+        let mut drain = Drain::after_outage(now, Duration::from_millis(40));
+        drain.on_feedback(now, 500_000, 40_000, rate);
+        assert!((drain.gain() - 1.0).abs() < 1e-9);
+        assert!(!drain.is_done(now + Duration::from_millis(39)));
+        assert!(drain.is_done(now + Duration::from_millis(40)));
     }
 }

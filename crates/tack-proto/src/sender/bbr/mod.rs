@@ -138,7 +138,7 @@ impl Path {
 
     /// Whether so long a silence means that the path stood still: where packets flow, there is
     /// an acknowledgement in each interval.
-    fn is_outage(&self, silence: Duration) -> bool {
+    pub(super) fn is_outage(&self, silence: Duration) -> bool {
         self.min_rtt.is_some_and(|rtt| silence > rtt + self.ack_interval)
     }
 
@@ -261,7 +261,8 @@ impl Bbr {
         self.change_state(now, feedback, path);
         if matches!(self.state, State::ProbeBw(_)) && path.is_outage(silence) {
             // What was sent meanwhile waits in a queue that nothing else would take back.
-            self.drain(now, feedback, path);
+            let round_trip = path.min_rtt.unwrap_or(ASSUMED_RTT) + path.ack_interval;
+            self.state = State::Drain(Drain::after_outage(now, round_trip));
         }
         self.on_time(now, path);
         probed && self.phase() != Phase::ProbeRtt
@@ -270,12 +271,15 @@ impl Bbr {
     /// Moves on where time alone says so. True if the pacing rate has changed with it.
     pub fn on_time(&mut self, now: Instant, path: &Path) -> bool {
         let bandwidth = self.bandwidth();
+        // A queue is known to have drained while acknowledgements come.
+        let heard =
+            self.last_feedback.is_some_and(|last| now <= last + path.ack_interval * 3 / 2);
         match &mut self.state {
-            State::ProbeBw(probe) => {
+            State::ProbeBw(probe) if heard || !probe.is_draining() => {
                 let intervals = (path.interval(), path.cycle_interval(&self.config));
                 probe.on_time(now, intervals, bandwidth)
             }
-            State::Drain(drain) if drain.is_done(now) => {
+            State::Drain(drain) if heard && drain.is_done(now) => {
                 self.state = State::ProbeBw(ProbeBw::new(now, self.config.cycle_intervals));
                 true
             }
@@ -293,7 +297,7 @@ impl Bbr {
         let least = least_rate(path);
         match self.state {
             State::Startup => bandwidth.max(initial_rate(path)).scaled(startup::GAIN),
-            State::Drain(_) => bandwidth.scaled(drain::GAIN).max(least),
+            State::Drain(drain) => bandwidth.scaled(drain.gain()).max(least),
             State::ProbeBw(probe) => bandwidth.scaled(probe.gain()).max(least),
             State::ProbeRtt(_) => bandwidth.scaled(self.config.probe_rtt_gain).max(least),
         }
@@ -311,11 +315,24 @@ impl Bbr {
                 let cap = (bdp as f64 * startup::INFLIGHT_GAIN) as u64 + held;
                 cap.max(INITIAL_WINDOW_PACKETS * path.mss)
             }
-            State::Drain(_) | State::ProbeBw(_) => {
+            State::Drain(_) => (bdp + held).max(least),
+            State::ProbeBw(_) => {
                 let queue = self.bandwidth().bytes_in(path.even_rtt(&self.config));
                 (bdp + queue + held).max(least)
             }
             State::ProbeRtt(_) => self.probe_rtt_window(path),
+        }
+    }
+
+    /// How much may be in flight while the path says nothing: what it holds, and two waits for a
+    /// TACK. More would only fill the queue in front of a path that stands still.
+    pub fn outage_cap(&self, path: &Path) -> u64 {
+        match (self.state, path.min_rtt) {
+            (State::ProbeBw(_), Some(rtt)) => {
+                let cap = self.bandwidth().bytes_in(rtt + 2 * path.ack_interval);
+                cap.max(LEAST_PACKETS * path.mss)
+            }
+            _ => u64::MAX,
         }
     }
 
@@ -378,12 +395,15 @@ impl Bbr {
         let cruise = ProbeBw::new(now, self.config.cycle_intervals);
         match &mut self.state {
             State::Startup if self.full_pipe.is_full() => self.drain(now, feedback, path),
-            State::Drain(_) => self.drain(now, feedback, path),
+            State::Drain(drain) => {
+                drain.on_feedback(now, feedback.in_flight, bdp, bandwidth);
+            }
             State::ProbeBw(_) if feedback.min_rtt_expired => {
                 self.state = State::ProbeRtt(ProbeRtt::new(now));
             }
             State::ProbeBw(probe) => {
-                probe.on_feedback(now, feedback.in_flight, bdp, bandwidth);
+                let flight = (feedback.in_flight, bdp);
+                probe.on_feedback(now, path.interval(), flight, bandwidth);
             }
             State::ProbeRtt(probe) => {
                 let round_trip = path.min_rtt.unwrap_or(ASSUMED_RTT);

@@ -55,6 +55,11 @@ impl ProbeBw {
         }
     }
 
+    /// Whether less than the path's rate is sent.
+    pub fn is_draining(&self) -> bool {
+        self.phase == Phase::Down
+    }
+
     /// Moves on when the time of a phase is over; `interval` is the TACK interval, cruising is
     /// counted in intervals of its own. True if the gain has changed.
     pub fn on_time(
@@ -72,28 +77,33 @@ impl ProbeBw {
                 self.ends = now + interval * LONGEST_DOWN;
                 Phase::Down
             }
-            // Draining has taken the round trip that brings what the probe has found.
-            Phase::Down if bandwidth < self.before.scaled(FOUND_MORE) => Phase::Cruise,
-            Phase::Down | Phase::Cruise => {
-                self.before = bandwidth;
-                self.ends = now + interval * INTERVALS_UP;
-                Phase::Up
-            }
+            Phase::Down => Phase::Cruise,
+            Phase::Cruise => self.probe(now, interval, bandwidth),
         };
         true
     }
 
+    fn probe(&mut self, now: Instant, interval: Duration, bandwidth: Bandwidth) -> Phase {
+        self.before = bandwidth;
+        self.ends = now + interval * INTERVALS_UP;
+        Phase::Up
+    }
+
     /// An acknowledgement says how much is in flight. Draining lasts until the queue is gone:
     /// four intervals would do for what the probe added, not for what a rate estimated too high
-    /// has built up before.
+    /// has built up before. What a probe has found is heard of a round trip later.
     pub fn on_feedback(
         &mut self,
         now: Instant,
-        in_flight: u64,
-        bdp: u64,
+        interval: Duration,
+        (in_flight, bdp): (u64, u64),
         bandwidth: Bandwidth,
     ) {
-        if self.phase == Phase::Down {
+        let probed = self.phase != Phase::Up && self.before != Bandwidth::ZERO;
+        if probed && bandwidth >= self.before.scaled(FOUND_MORE) {
+            self.since = now;
+            self.phase = self.probe(now, interval, bandwidth);
+        } else if self.phase == Phase::Down {
             self.ends =
                 self.ends.min(now + drain::lasts(PROBE_DOWN, in_flight, bdp, bandwidth));
         }
@@ -122,7 +132,7 @@ mod tests {
     /// Advances by 10 ms, the interval, with so much in flight; the gain after it.
     fn step(probe: &mut ProbeBw, t0: Instant, interval: u32, in_flight: u64) -> f64 {
         let now = t0 + interval * 10 * MS;
-        probe.on_feedback(now, in_flight, 1000, RATE);
+        probe.on_feedback(now, INTERVALS.0, (in_flight, 1000), RATE);
         probe.on_time(now, INTERVALS, RATE);
         probe.gain()
     }
@@ -151,7 +161,7 @@ mod tests {
         step(&mut probe, t0, 8, 1000);
         assert!(step(&mut probe, t0, 12, 6000) < 1.0);
         // 5,000 bytes at a quarter of 1 MB/s: 20 ms, without another acknowledgement.
-        probe.on_feedback(t0 + 120 * MS, 6000, 1000, RATE);
+        probe.on_feedback(t0 + 120 * MS, INTERVALS.0, (6000, 1000), RATE);
         assert!(!probe.on_time(t0 + 139 * MS, INTERVALS, RATE));
         assert!(probe.on_time(t0 + 140 * MS, INTERVALS, RATE));
         assert!((probe.gain() - 1.0).abs() < 1e-9);
@@ -170,8 +180,7 @@ mod tests {
         step(&mut probe, t0, 8, 1000);
         step(&mut probe, t0, 12, 2000);
         let more = RATE.scaled(1.25);
-        probe.on_feedback(t0 + 150 * MS, 1000, 1250, more);
-        probe.on_time(t0 + 150 * MS, INTERVALS, more);
+        probe.on_feedback(t0 + 150 * MS, INTERVALS.0, (1000, 1250), more);
         assert!(probe.gain() > 1.0);
     }
 }

@@ -16,12 +16,11 @@ const LOW: f64 = 0.65;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Slump {
     since: Option<Instant>,
-    best: Bandwidth,
 }
 
 impl Slump {
-    /// A sample has come; `queue` if packets queued with it. The best rate of the slump once that
-    /// has lasted for `lasting`.
+    /// A sample has come; `queue` if packets queued with it. The newest rate once that has lasted
+    /// for `lasting`: the first of a slump have what was before in them.
     pub fn on_sample(
         &mut self,
         now: Instant,
@@ -35,13 +34,11 @@ impl Slump {
             return None;
         }
         let since = *self.since.get_or_insert(now);
-        self.best = self.best.max(rate);
         if now.saturating_duration_since(since) < lasting {
             return None;
         }
-        let best = self.best;
         *self = Self::default();
-        Some(best)
+        Some(rate)
     }
 }
 
@@ -62,15 +59,15 @@ mod tests {
         let mut slump = Slump::default();
         samples.iter().enumerate().find_map(|(i, &(sample, queue))| {
             let now = t0 + 10 * MS * i as u32;
-            let best = slump.on_sample(now, rate(sample), ESTIMATE, queue, 30 * MS)?;
-            Some((10 * i, best))
+            let rate = slump.on_sample(now, rate(sample), ESTIMATE, queue, 30 * MS)?;
+            Some((10 * i, rate))
         })
     }
 
     #[test]
-    fn low_samples_behind_a_queue_are_a_slump_and_the_best_of_them_is_the_rate() {
+    fn low_samples_behind_a_queue_are_a_slump_and_the_newest_is_the_rate() {
         let seen = watch(&[(990, true), (600, true), (500, true), (480, true), (490, true)]);
-        assert_eq!(seen, Some((40, rate(600))));
+        assert_eq!(seen, Some((40, rate(490))));
     }
 
     #[test]
