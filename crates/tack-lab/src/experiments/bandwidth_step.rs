@@ -59,7 +59,8 @@ fn measure(context: &Context) -> Result<Findings, Error> {
         Ok((stack.label.to_owned(), scenario))
     })?;
 
-    let rtts = |seconds: f64| seconds / RTT.as_secs_f64();
+    // Whole bins, which are round trips.
+    let rtts = |seconds: f64| (seconds / RTT.as_secs_f64()).round();
     let over = |runs: &[ScenarioReport], value: fn(&[Bin]) -> Option<f64>| {
         // A run that never gets there counts as longer than all others.
         let values = runs.iter().filter_map(|run| run.flows.first());

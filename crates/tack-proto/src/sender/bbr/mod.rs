@@ -35,20 +35,25 @@ const LEAST_PACKETS: u64 = 4;
 const ASSUMED_RTT: Duration = Duration::from_millis(100);
 
 /// What a receiver may report above the sender's own estimate: its samples
-/// span half a round trip, the sender's a whole one, and a probe shows in them
-/// earlier.
-const TRUSTED_EXCESS: f64 = 1.25;
+/// span less time than the sender's, and a probe shows in them earlier. What a
+/// liar gains by more would be a queue that never drains.
+const TRUSTED_EXCESS: f64 = 1.05;
 
 /// Parameters of the controller.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BbrConfig {
     /// TACK intervals of a ProbeBW cycle: 32, or 16 in the video profile.
     pub cycle_intervals: u32,
+    /// TACK intervals that ProbeBW sends more for: 4, which is a round trip, or 3.
+    pub probe_intervals: u32,
     /// TACK intervals that the bandwidth filter spans: 40, or 20.
     pub filter_intervals: u64,
     /// TACK intervals of low samples behind a queue after which the path counts as slower: 4,
-    /// or 2.
+    /// or 1.
     pub slump_intervals: u32,
+    /// Samples below this part of the estimate are low. A neighbour's probe of 1.25 takes a
+    /// fifth away for a round trip, a rival of the same size half: 0.65, or 0.75.
+    pub slump_below: f64,
     /// Time without a sample as low as RTTmin after which ProbeRTT looks for it: 10 s, or 2.5 s.
     pub probe_rtt_after: Duration,
     /// What ProbeRTT leaves of the rate: 0.5, or 0.75.
@@ -62,8 +67,10 @@ impl BbrConfig {
     /// The video profile (section VII-D of the paper).
     pub const VIDEO: Self = Self {
         cycle_intervals: 16,
+        probe_intervals: 3,
         filter_intervals: 20,
-        slump_intervals: 2,
+        slump_intervals: 1,
+        slump_below: 0.75,
         probe_rtt_after: Duration::from_millis(2500),
         probe_rtt_gain: 0.75,
         even_rtt: Duration::ZERO,
@@ -74,8 +81,10 @@ impl Default for BbrConfig {
     fn default() -> Self {
         Self {
             cycle_intervals: 32,
+            probe_intervals: 4,
             filter_intervals: 40,
             slump_intervals: 4,
+            slump_below: 0.65,
             probe_rtt_after: Duration::from_secs(10),
             probe_rtt_gain: 0.5,
             even_rtt: Duration::from_millis(60),
@@ -124,8 +133,8 @@ impl Path {
 
     /// The unit that the time between probes and the memory of the filter are counted in. Flows
     /// over short paths would forget within the cycle of one over a long path what that leaves
-    /// them when it drains, and starve beside it; so up to [`BbrConfig::even_rtt`] a path counts as up to
-    /// twice as long.
+    /// them when it drains, and starve beside it; so up to
+    /// [`BbrConfig::even_rtt`] a path counts as up to twice as long.
     fn cycle_interval(&self, config: &BbrConfig) -> Duration {
         (self.even_rtt(config) / 4).max(self.interval())
     }
@@ -280,7 +289,10 @@ impl Bbr {
                 probe.on_time(now, intervals, bandwidth)
             }
             State::Drain(drain) if heard && drain.is_done(now) => {
-                self.state = State::ProbeBw(ProbeBw::new(now, self.config.cycle_intervals));
+                self.state = State::ProbeBw(ProbeBw::new(
+                    now,
+                    (self.config.cycle_intervals, self.config.probe_intervals),
+                ));
                 true
             }
             _ => false,
@@ -375,8 +387,9 @@ impl Bbr {
         // have the pause of a medium in it once that is over.
         let rate = feedback.reported.unwrap_or(sample.rate);
         let queue = path.is_queueing(feedback.round_trip);
+        let low = self.bandwidth().scaled(self.config.slump_below);
         let lasting = path.interval() * self.config.slump_intervals;
-        if let Some(rate) = self.slump.on_sample(now, rate, self.bandwidth(), queue, lasting) {
+        if let Some(rate) = self.slump.on_sample(now, rate, low, queue, lasting) {
             self.bandwidth.reset(self.interval, rate);
             self.drain(now, feedback, path);
         }
@@ -392,7 +405,8 @@ impl Bbr {
         let bandwidth = self.bandwidth();
         let bdp = path.min_rtt.map_or(0, |rtt| bandwidth.bytes_in(rtt));
         let probe_rtt_window = self.probe_rtt_window(path);
-        let cruise = ProbeBw::new(now, self.config.cycle_intervals);
+        let cruise =
+            ProbeBw::new(now, (self.config.cycle_intervals, self.config.probe_intervals));
         match &mut self.state {
             State::Startup if self.full_pipe.is_full() => self.drain(now, feedback, path),
             State::Drain(drain) => {

@@ -11,7 +11,6 @@ use crate::bandwidth::Bandwidth;
 
 const PROBE_UP: f64 = 1.25;
 const PROBE_DOWN: f64 = 0.75;
-const INTERVALS_UP: u32 = 4;
 const INTERVALS_DOWN: u32 = 4;
 
 /// Where other traffic keeps the queue full, draining does not last longer.
@@ -32,8 +31,9 @@ enum Phase {
 pub struct ProbeBw {
     phase: Phase,
     since: Instant,
-    /// TACK intervals of a cycle.
+    /// TACK intervals of a cycle, and of a probe.
     intervals: u32,
+    up: u32,
     /// The estimate when the last probe began.
     before: Bandwidth,
     /// When probing or draining ends.
@@ -42,8 +42,15 @@ pub struct ProbeBw {
 
 impl ProbeBw {
     /// Begins with cruising: Startup has only just probed for more.
-    pub fn new(now: Instant, intervals: u32) -> Self {
-        Self { phase: Phase::Cruise, since: now, intervals, before: Bandwidth::ZERO, ends: now }
+    pub fn new(now: Instant, (intervals, up): (u32, u32)) -> Self {
+        Self {
+            phase: Phase::Cruise,
+            since: now,
+            intervals,
+            up,
+            before: Bandwidth::ZERO,
+            ends: now,
+        }
     }
 
     /// The gain in force.
@@ -85,7 +92,7 @@ impl ProbeBw {
 
     fn probe(&mut self, now: Instant, interval: Duration, bandwidth: Bandwidth) -> Phase {
         self.before = bandwidth;
-        self.ends = now + interval * INTERVALS_UP;
+        self.ends = now + interval * self.up;
         Phase::Up
     }
 
@@ -113,7 +120,7 @@ impl ProbeBw {
         match self.phase {
             Phase::Up | Phase::Down => self.ends,
             Phase::Cruise => {
-                let rest = self.intervals.saturating_sub(INTERVALS_UP + INTERVALS_DOWN);
+                let rest = self.intervals.saturating_sub(self.up + INTERVALS_DOWN);
                 self.since + cycle_interval * rest.max(1)
             }
         }
@@ -140,7 +147,7 @@ mod tests {
     #[test]
     fn the_cycle_lasts_its_number_of_tack_intervals() {
         let t0 = crate::test_clock();
-        let mut probe = ProbeBw::new(t0, 32);
+        let mut probe = ProbeBw::new(t0, (32, 4));
         // What four intervals at 0.75 drain: 10 kB of 1 MB/s.
         let gains: Vec<_> = (0..96)
             .map(|interval| {
@@ -157,7 +164,7 @@ mod tests {
     #[test]
     fn draining_ends_when_the_queue_must_be_gone_and_after_sixteen_intervals_at_the_latest() {
         let t0 = crate::test_clock();
-        let mut probe = ProbeBw::new(t0, 16);
+        let mut probe = ProbeBw::new(t0, (16, 4));
         step(&mut probe, t0, 8, 1000);
         assert!(step(&mut probe, t0, 12, 6000) < 1.0);
         // 5,000 bytes at a quarter of 1 MB/s: 20 ms, without another acknowledgement.
@@ -166,7 +173,7 @@ mod tests {
         assert!(probe.on_time(t0 + 140 * MS, INTERVALS, RATE));
         assert!((probe.gain() - 1.0).abs() < 1e-9);
 
-        let mut probe = ProbeBw::new(t0, 16);
+        let mut probe = ProbeBw::new(t0, (16, 4));
         step(&mut probe, t0, 8, 1000);
         step(&mut probe, t0, 12, 1_000_000);
         assert!(step(&mut probe, t0, 27, 1_000_000) < 1.0);
@@ -176,7 +183,7 @@ mod tests {
     #[test]
     fn a_probe_that_found_more_is_followed_by_the_next() {
         let t0 = crate::test_clock();
-        let mut probe = ProbeBw::new(t0, 16);
+        let mut probe = ProbeBw::new(t0, (16, 4));
         step(&mut probe, t0, 8, 1000);
         step(&mut probe, t0, 12, 2000);
         let more = RATE.scaled(1.25);

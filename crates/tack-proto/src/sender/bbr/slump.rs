@@ -8,10 +8,6 @@ use std::time::{Duration, Instant};
 
 use crate::bandwidth::Bandwidth;
 
-/// Samples below this part of the estimate are low. A neighbour's probe of 1.25 takes a fifth
-/// away for a round trip, a rival of the same size half.
-const LOW: f64 = 0.65;
-
 /// Watches for samples that stay low behind a queue.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Slump {
@@ -19,17 +15,17 @@ pub struct Slump {
 }
 
 impl Slump {
-    /// A sample has come; `queue` if packets queued with it. The newest rate once that has lasted
+    /// A sample has come, which is low if it is below `low`; `queue` if packets queued with it. The newest rate once that has lasted
     /// for `lasting`: the first of a slump have what was before in them.
     pub fn on_sample(
         &mut self,
         now: Instant,
         rate: Bandwidth,
-        estimate: Bandwidth,
+        low: Bandwidth,
         queue: bool,
         lasting: Duration,
     ) -> Option<Bandwidth> {
-        if !queue || rate >= estimate.scaled(LOW) {
+        if !queue || rate >= low {
             *self = Self::default();
             return None;
         }
@@ -47,7 +43,7 @@ mod tests {
     use super::*;
 
     const MS: Duration = Duration::from_millis(1);
-    const ESTIMATE: Bandwidth = Bandwidth::from_bytes_per_second(1000);
+    const LOW: Bandwidth = Bandwidth::from_bytes_per_second(650);
 
     fn rate(bytes_per_second: u64) -> Bandwidth {
         Bandwidth::from_bytes_per_second(bytes_per_second)
@@ -59,7 +55,7 @@ mod tests {
         let mut slump = Slump::default();
         samples.iter().enumerate().find_map(|(i, &(sample, queue))| {
             let now = t0 + 10 * MS * i as u32;
-            let rate = slump.on_sample(now, rate(sample), ESTIMATE, queue, 30 * MS)?;
+            let rate = slump.on_sample(now, rate(sample), LOW, queue, 30 * MS)?;
             Some((10 * i, rate))
         })
     }
