@@ -105,10 +105,6 @@ pub struct SenderStats {
     pub immediate_acks: u64,
 }
 
-/// TIMESTAMPs sent in an interval between TACKs, of which the one that took the least time on its
-/// way is reported.
-const TIMESTAMPS_PER_INTERVAL: u32 = 4;
-
 /// What an acknowledgement, and little else, changes.
 #[derive(Clone, Copy, Debug)]
 struct Standing {
@@ -117,7 +113,6 @@ struct Standing {
     inflight_cap: u64,
     /// What the peer should be told.
     update: Option<AckFrequency>,
-    timestamp_interval: Duration,
 }
 
 /// Sender state of one packet number space.
@@ -138,8 +133,6 @@ pub struct Sender {
     immediate_acks: ImmediateAcks,
     /// What follows from all of the above, and is asked for with every packet.
     standing: Standing,
-    /// Before this instant no packet carries a TIMESTAMP.
-    next_timestamp: Instant,
     sent_bytes: u64,
     /// The path's own loss rate, as the receiver sees it.
     reported_loss_rate: f64,
@@ -175,9 +168,7 @@ impl Sender {
                 },
                 inflight_cap: 0,
                 update: None,
-                timestamp_interval: Duration::ZERO,
             },
-            next_timestamp: now,
             sent_bytes: 0,
             reported_loss_rate: 0.0,
             stats: SenderStats::default(),
@@ -220,19 +211,13 @@ impl Sender {
         self.pacer.release_time()
     }
 
-    /// The TIMESTAMP to put into a packet written now, if it begins a burst and the last one was
-    /// [sent](Self::on_timestamp_sent) long enough ago.
+    /// The TIMESTAMP to put into a packet written now, if it begins a burst.
     pub fn timestamp(&self, now: Instant) -> Option<Timestamp> {
-        if now < self.next_timestamp || !self.pacer.at_burst_head(now) {
+        if !self.pacer.at_burst_head(now) {
             return None;
         }
         let elapsed = now.saturating_duration_since(self.epoch).as_micros() as u64;
         Some(Timestamp(elapsed >> self.config.timestamp_exponent))
-    }
-
-    /// A TIMESTAMP is in the packet written now.
-    pub fn on_timestamp_sent(&mut self, now: Instant) {
-        self.next_timestamp = now + self.standing.timestamp_interval;
     }
 
     /// The ACK_FREQUENCY to put into a packet written now, if the peer should
@@ -248,7 +233,6 @@ impl Sender {
             path,
             inflight_cap: self.bbr.inflight_cap(&path).min(self.config.max_in_flight),
             update: self.wanted_update(),
-            timestamp_interval: path.ack_interval / TIMESTAMPS_PER_INTERVAL,
         };
     }
 
