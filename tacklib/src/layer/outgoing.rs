@@ -185,7 +185,6 @@ impl Layer {
         if kept.ack_eliciting {
             if let Some(timestamp) = plan.timestamp {
                 timestamp.encode(frames);
-                self.sender.on_timestamp_sent(now);
                 marked = true;
             }
             if let Some(frame) = plan.update {

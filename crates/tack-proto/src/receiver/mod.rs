@@ -268,7 +268,12 @@ impl Receiver {
         // ACKs would be reported, and those of the reports.
         let watches =
             matches!(self.policy.rule(), Rule::Tack { .. }) && self.policy.pending() > 0;
-        (watches && self.losses.is_due(now)).then_some(Due::Iack(IackEvent::Loss))
+        if !watches || !self.losses.is_due(now) {
+            return None;
+        }
+        // A TACK that is all but due says it too.
+        let soon = self.interval.is_some_and(|interval| self.policy.is_due(now + interval / 8));
+        Some(if soon { Due::Tack } else { Due::Iack(IackEvent::Loss) })
     }
 
     /// When something becomes due if nothing else arrives.
@@ -533,6 +538,17 @@ mod tests {
         assert_eq!(receiver.deadline(), None);
         receiver.on_packet(t0 + 40 * MS, data(9));
         assert!(receiver.due(t0 + 40 * MS).is_some());
+    }
+
+    #[test]
+    fn a_tack_that_is_all_but_due_takes_the_place_of_the_iack() {
+        let (mut receiver, t0) = steady();
+        for pn in [1, 2, 4, 5] {
+            receiver.on_packet(t0 + MS, data(pn));
+        }
+        let late = t0 + 9 * MS;
+        receiver.on_packet(late, data(6));
+        assert_eq!(receiver.due(late), Some(Due::Tack));
     }
 
     #[test]

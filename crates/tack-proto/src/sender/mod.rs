@@ -105,10 +105,6 @@ pub struct SenderStats {
     pub immediate_acks: u64,
 }
 
-/// TIMESTAMPs sent in an interval between TACKs, of which the one that took the least time on its
-/// way is reported.
-const TIMESTAMPS_PER_INTERVAL: u32 = 4;
-
 /// What an acknowledgement, and little else, changes.
 #[derive(Clone, Copy, Debug)]
 struct Standing {
@@ -118,7 +114,6 @@ struct Standing {
     outage_cap: u64,
     /// What the peer should be told.
     update: Option<AckFrequency>,
-    timestamp_interval: Duration,
 }
 
 /// Sender state of one packet number space.
@@ -139,11 +134,11 @@ pub struct Sender {
     immediate_acks: ImmediateAcks,
     /// What follows from all of the above, and is asked for with every packet.
     standing: Standing,
-    /// Before this instant no packet carries a TIMESTAMP.
-    next_timestamp: Instant,
     last_feedback: Instant,
     /// Too much was sent since: the path is waited for.
     stands_still: bool,
+    /// Packets that repeat what was lost, and are still to be sent.
+    repairs: u64,
     sent_bytes: u64,
     /// The path's own loss rate, as the receiver sees it.
     reported_loss_rate: f64,
@@ -180,11 +175,10 @@ impl Sender {
                 inflight_cap: 0,
                 outage_cap: 0,
                 update: None,
-                timestamp_interval: Duration::ZERO,
             },
-            next_timestamp: now,
             last_feedback: now,
             stands_still: false,
+            repairs: 0,
             sent_bytes: 0,
             reported_loss_rate: 0.0,
             stats: SenderStats::default(),
@@ -231,19 +225,14 @@ impl Sender {
         self.pacer.release_time()
     }
 
-    /// The TIMESTAMP to put into a packet written now, if it begins a burst and the last one was
-    /// [sent](Self::on_timestamp_sent) long enough ago.
+    /// The TIMESTAMP to put into a packet written now, if it begins a burst. Not where it repeats
+    /// what was lost: the QUIC stack would split that for want of its room.
     pub fn timestamp(&self, now: Instant) -> Option<Timestamp> {
-        if now < self.next_timestamp || !self.pacer.at_burst_head(now) {
+        if self.repairs > 0 || !self.pacer.at_burst_head(now) {
             return None;
         }
         let elapsed = now.saturating_duration_since(self.epoch).as_micros() as u64;
         Some(Timestamp(elapsed >> self.config.timestamp_exponent))
-    }
-
-    /// A TIMESTAMP is in the packet written now.
-    pub fn on_timestamp_sent(&mut self, now: Instant) {
-        self.next_timestamp = now + self.standing.timestamp_interval;
     }
 
     /// The ACK_FREQUENCY to put into a packet written now, if the peer should
@@ -260,7 +249,6 @@ impl Sender {
             inflight_cap: self.bbr.inflight_cap(&path).min(self.config.max_in_flight),
             outage_cap: self.bbr.outage_cap(&path),
             update: self.wanted_update(),
-            timestamp_interval: path.ack_interval / TIMESTAMPS_PER_INTERVAL,
         };
     }
 
@@ -328,6 +316,7 @@ impl Sender {
                 self.streams.on_unseen(self.sent_bytes);
             }
             self.pacer.on_sent(now, bytes);
+            self.repairs = self.repairs.saturating_sub(1);
             if self.bbr.on_time(now, &self.standing.path) {
                 self.pacer.set_rate(now, self.bbr.pacing_rate(&self.standing.path));
                 self.take_stock();
@@ -489,6 +478,7 @@ impl Sender {
             frequency.set_reordering_threshold(self.ledger.packet_threshold());
         }
         self.stats.lost_packets += newly.lost_packets;
+        self.repairs += newly.lost_packets;
         self.stats.lost_bytes += newly.lost_bytes;
         self.stats.spurious_losses += newly.spurious;
         self.stats.by_bubbles += newly.by_bubbles;
