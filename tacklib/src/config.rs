@@ -16,11 +16,11 @@ const INERT_WINDOW_PACKETS: usize = 20_000;
 /// What quiche starts with by itself.
 const QUICHE_WINDOW_PACKETS: usize = 10;
 
-/// Default of `max_ack_delay`: what a TACK may wait for, RTTmin/4 of a 200 ms path.
-const MAX_ACK_DELAY: Duration = Duration::from_millis(50);
-
 /// Default of the shortest interval between TACKs.
 const SHORTEST_ACK_INTERVAL: Duration = Duration::from_millis(10);
+
+/// Default of the longest: RTTmin/4 of a 200 ms path.
+const LONGEST_ACK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Default limit of data written and not yet sent, bytes.
 const SEND_BUFFER: usize = 4 * 1024 * 1024;
@@ -83,6 +83,9 @@ pub struct TackConfig {
     pub acks_per_round_trip: f64,
     /// Shortest time between acknowledgements, however short the path: 10 ms. Not below 1 ms.
     pub shortest_ack_interval: Duration,
+    /// Longest time between acknowledgements, however long the path: 50 ms, or the peer's
+    /// `max_ack_delay` if that is more. A stock peer is asked for no more than the latter.
+    pub longest_ack_interval: Duration,
     /// When this end acknowledges. As the sender asks.
     pub schedule: AckSchedule,
     /// Q of equation (5): bubbles that one TACK of this end reports at most, and
@@ -113,6 +116,7 @@ impl TackConfig {
             },
             acks_per_round_trip: if video { 4.0 } else { 2.0 },
             shortest_ack_interval: SHORTEST_ACK_INTERVAL,
+            longest_ack_interval: LONGEST_ACK_INTERVAL,
             schedule: AckSchedule::Tack,
             reported_gaps: None,
             send_buffer: SEND_BUFFER,
@@ -156,10 +160,8 @@ impl Config {
         quiche::Config::with_boring_ssl_ctx_builder(version, builder).map(Self::from_quiche)
     }
 
-    /// Takes over a configuration. Its `max_ack_delay` is set to 50 ms, which
-    /// leaves TACK room on paths up to 200 ms; set it again for another.
-    pub fn from_quiche(mut inner: quiche::Config) -> Self {
-        inner.set_max_ack_delay(MAX_ACK_DELAY.as_millis() as u64);
+    /// Takes over a configuration.
+    pub fn from_quiche(inner: quiche::Config) -> Self {
         Self {
             inner,
             tack: TackConfig::default(),

@@ -102,7 +102,7 @@ impl Simulation {
                 longest_interval: MAX_ACK_DELAY,
             },
             bbr: BbrConfig::default(),
-            peer: Some(Peer::Tack { min_ack_delay: MS }),
+            peer: Some(Peer::Tack { min_ack_delay: MS, max_ack_delay: MAX_ACK_DELAY }),
             timestamp_exponent: 3,
             mss: PACKET,
             max_in_flight: 100_000_000,

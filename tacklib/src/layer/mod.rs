@@ -123,9 +123,10 @@ impl Layer {
         let Parts { now, agreement, config, .. } = *parts;
         let (max_ack_delay, timestamp_exponent) = negotiation::ack_delays(parts.parameters);
         let peer = match agreement.min_ack_delay {
-            min_ack_delay if agreement.tack => {
-                Some(Peer::Tack { min_ack_delay: min_ack_delay.unwrap_or_default() })
-            }
+            min_ack_delay if agreement.tack => Some(Peer::Tack {
+                min_ack_delay: min_ack_delay.unwrap_or_default(),
+                max_ack_delay: agreement.max_ack_delay,
+            }),
             Some(min_ack_delay) => {
                 Some(Peer::Stock { min_ack_delay, max_ack_delay: agreement.max_ack_delay })
             }
@@ -136,7 +137,11 @@ impl Layer {
                 packets: config.packets_per_ack,
                 per_round_trip: config.acks_per_round_trip,
                 shortest_interval: config.shortest_ack_interval,
-                longest_interval: agreement.max_ack_delay,
+                longest_interval: if agreement.tack {
+                    config.longest_ack_interval.max(agreement.max_ack_delay)
+                } else {
+                    agreement.max_ack_delay
+                },
             },
             bbr: BbrConfig {
                 cycle_intervals: config.probe_bw_intervals,

@@ -98,7 +98,8 @@ impl AckPolicy {
             Rule::EveryPacket => first,
             Rule::Tack { packets, interval } if self.pending >= packets => {
                 let earliest = self.last_sent.map_or(first, |sent| sent + interval);
-                earliest.max(first).min(latest)
+                // What the sender asks for replaces what it was promised.
+                earliest.max(first).min(latest.max(first + interval))
             }
             // Fewer than L packets: a lone packet waits for the fallback, which
             // is longer than alpha on purpose. A timer of alpha would
@@ -156,12 +157,13 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_above_max_ack_delay_is_cut_to_it() {
+    fn an_interval_above_max_ack_delay_holds_for_l_packets_and_not_for_a_lone_one() {
         let (mut policy, t0) = tack();
         policy.set_rule(Rule::Tack { packets: 2, interval: 500 * MS });
         policy.on_ack_eliciting(t0 + MS);
-        policy.on_ack_eliciting(t0 + MS);
         assert_eq!(policy.deadline(), Some(t0 + 51 * MS));
+        policy.on_ack_eliciting(t0 + MS);
+        assert_eq!(policy.deadline(), Some(t0 + 500 * MS));
     }
 
     #[test]

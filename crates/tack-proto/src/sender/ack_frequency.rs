@@ -22,6 +22,8 @@ pub enum Peer {
     Tack {
         /// Its `min_ack_delay` transport parameter.
         min_ack_delay: Duration,
+        /// Its `max_ack_delay`, which it holds fewer than L packets for.
+        max_ack_delay: Duration,
     },
     /// Follows the draft: *more than* a threshold of packets, or a delay.
     Stock {
@@ -42,7 +44,7 @@ pub struct Frequency {
     /// No interval is shorter. An acknowledgement takes the same time on the air however short
     /// the path is: on 802.11n a hundred a second take 2 % of the link.
     pub shortest_interval: Duration,
-    /// No interval is longer: the receiver's `max_ack_delay`.
+    /// No interval is longer.
     pub longest_interval: Duration,
 }
 
@@ -192,12 +194,12 @@ impl AckFrequencySender {
         self.told.map(|told| (told.threshold, told.delay))
     }
 
-    /// How long the peer may hold the acknowledgement of a lone packet, where
-    /// `longest` is its `max_ack_delay`; `None` if it acknowledges every packet.
-    pub fn hold(&self, longest: Duration) -> Option<Duration> {
+    /// How long the peer may hold the acknowledgement of a lone packet; `None` if it
+    /// acknowledges every packet.
+    pub fn hold(&self) -> Option<Duration> {
         match (self.peer, self.told) {
-            (Peer::Tack { .. }, told) => {
-                told.filter(|told| !told.delay.is_zero()).map(|_| longest)
+            (Peer::Tack { max_ack_delay, .. }, told) => {
+                told.filter(|told| !told.delay.is_zero()).map(|_| max_ack_delay)
             }
             (Peer::Stock { .. }, Some(told)) => (told.threshold > 0).then_some(told.delay),
             (Peer::Stock { max_ack_delay, .. }, None) => Some(max_ack_delay),
@@ -218,7 +220,7 @@ impl AckFrequencySender {
             Peer::Tack { .. } if startup => {
                 Wanted { threshold: 0, delay: Duration::ZERO, unreported: 0 }
             }
-            Peer::Tack { min_ack_delay } => Wanted {
+            Peer::Tack { min_ack_delay, .. } => Wanted {
                 threshold: frequency.packets.saturating_sub(1),
                 delay: alpha.max(min_ack_delay),
                 unreported: 0,
@@ -271,7 +273,8 @@ mod tests {
 
     #[test]
     fn a_tack_peer_is_told_when_startup_ends_and_when_alpha_doubles() {
-        let mut sender = AckFrequencySender::new(Peer::Tack { min_ack_delay: MS });
+        let mut sender =
+            AckFrequencySender::new(Peer::Tack { min_ack_delay: MS, max_ack_delay: 50 * MS });
         let next = |sender: &AckFrequencySender, startup, rtt| {
             sender.next_frame(&FREQUENCY, startup, FIFTY_MEGABITS, rtt, 1500, 0)
         };
@@ -320,7 +323,8 @@ mod tests {
         let next = |sender: &AckFrequencySender, unreported| {
             sender.next_frame(&FREQUENCY, false, FIFTY_MEGABITS, 40 * MS, 1500, unreported)
         };
-        let mut sender = AckFrequencySender::new(Peer::Tack { min_ack_delay: MS });
+        let mut sender =
+            AckFrequencySender::new(Peer::Tack { min_ack_delay: MS, max_ack_delay: 50 * MS });
         sender.on_sent(&next(&sender, 0).unwrap(), 7);
         assert!(!sender.asked_for_bubbles());
         let frame = next(&sender, 40).unwrap();
@@ -346,19 +350,22 @@ mod tests {
             let frame =
                 sender.next_frame(&FREQUENCY, false, FIFTY_MEGABITS, 40 * MS, 1250, 0).unwrap();
             sender.on_sent(&frame, 7);
-            sender.hold(50 * MS)
+            sender.hold()
         };
-        let tack = || AckFrequencySender::new(Peer::Tack { min_ack_delay: MS });
-        assert_eq!(tack().hold(50 * MS), None, "it begins with every packet");
+        let tack = || {
+            AckFrequencySender::new(Peer::Tack { min_ack_delay: MS, max_ack_delay: 50 * MS })
+        };
+        assert_eq!(tack().hold(), None, "it begins with every packet");
         assert_eq!(steady(tack()), Some(50 * MS));
         let peer = Peer::Stock { min_ack_delay: MS, max_ack_delay: 25 * MS };
-        assert_eq!(AckFrequencySender::new(peer).hold(50 * MS), Some(25 * MS));
+        assert_eq!(AckFrequencySender::new(peer).hold(), Some(25 * MS));
         assert_eq!(steady(AckFrequencySender::new(peer)), Some(10 * MS));
     }
 
     #[test]
     fn a_lost_update_is_told_again_with_a_higher_sequence() {
-        let mut sender = AckFrequencySender::new(Peer::Tack { min_ack_delay: MS });
+        let mut sender =
+            AckFrequencySender::new(Peer::Tack { min_ack_delay: MS, max_ack_delay: 50 * MS });
         let frame =
             sender.next_frame(&FREQUENCY, false, FIFTY_MEGABITS, 40 * MS, 1500, 0).unwrap();
         sender.on_sent(&frame, 7);

@@ -212,7 +212,10 @@ impl Sender {
             let silence = now.saturating_duration_since(self.last_feedback);
             self.stands_still |= self.standing.path.is_outage(silence);
         }
-        !self.is_inflight_limited() && self.pacer.may_send(now)
+        // The initial window may leave at once (RFC 9002 section 7.7): a flow that fits is over
+        // sooner.
+        let first = self.sent_bytes < INITIAL_WINDOW_PACKETS * self.config.mss;
+        !self.is_inflight_limited() && (first || self.pacer.may_send(now))
     }
 
     /// Whether as much is in flight as may be. Only an acknowledgement changes that.
@@ -288,8 +291,7 @@ impl Sender {
     /// Whether the packet written now should carry IMMEDIATE_ACK; `tail` if it
     /// takes all that was left to send.
     pub fn wants_immediate_ack(&self, now: Instant, tail: bool) -> bool {
-        let longest = self.config.frequency.longest_interval;
-        let hold = self.frequency.as_ref().and_then(|frequency| frequency.hold(longest));
+        let hold = self.frequency.as_ref().and_then(AckFrequencySender::hold);
         let rtt = self.smoothed_rtt.unwrap_or_default();
         hold.is_some_and(|hold| self.immediate_acks.is_wanted(now, tail, hold, rtt))
     }
