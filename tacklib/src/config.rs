@@ -93,6 +93,9 @@ pub struct TackConfig {
     /// is the paper's "poor" TACK, for comparison: it acknowledges what arrived
     /// before the oldest bubble, and the packet right behind that.
     pub reported_gaps: Option<usize>,
+    /// Whether round trips are sampled as by TCP's timestamps, the wait for the acknowledgement
+    /// included, and not by one-way delays. For comparison.
+    pub plain_sampling: bool,
     /// Data that may be written and not yet sent, in bytes; `stream_send` takes
     /// no more. 4 MiB. Writes through `&mut quiche::Connection` are not seen
     /// and only bound by the peer's flow control.
@@ -119,6 +122,7 @@ impl TackConfig {
             longest_ack_interval: LONGEST_ACK_INTERVAL,
             schedule: AckSchedule::Tack,
             reported_gaps: None,
+            plain_sampling: false,
             send_buffer: SEND_BUFFER,
             probe_bw_intervals: if video { 16 } else { 32 },
             bandwidth_filter_intervals: if video { 20 } else { 40 },

@@ -94,6 +94,7 @@ impl Transfer {
             timestamp_exponent: 3,
             mss: PACKET as u64,
             max_in_flight: 100_000_000,
+            plain_sampling: false,
             sees_all: true,
             is_server: true,
         };

@@ -106,6 +106,7 @@ impl Simulation {
             timestamp_exponent: 3,
             mss: PACKET,
             max_in_flight: 100_000_000,
+            plain_sampling: false,
             sees_all: true,
             is_server: true,
         };

@@ -155,6 +155,7 @@ impl Layer {
             timestamp_exponent,
             mss: parts.mss as u64,
             max_in_flight: MAX_IN_FLIGHT_PACKETS * parts.mss as u64,
+            plain_sampling: config.plain_sampling,
             sees_all: !parts.zero_rtt,
             is_server: parts.is_server,
         };

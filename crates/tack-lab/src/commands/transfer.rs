@@ -68,6 +68,9 @@ pub struct Args {
     /// TACK's video profile.
     #[arg(long)]
     video: bool,
+    /// Let TACK sample round trips as TCP's timestamps do, and not by one-way delays.
+    #[arg(long)]
+    plain_sampling: bool,
     /// Seed of everything that is random.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -192,6 +195,7 @@ fn scenario(args: &Args) -> Result<(Scenario, f64)> {
         udp_payload: args.udp_payload,
         load,
         video: args.video,
+        plain_sampling: args.plain_sampling,
         ..Flow::new(args.stack, acks, congestion, path)
     };
     let bin = args

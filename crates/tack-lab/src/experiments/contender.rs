@@ -14,6 +14,7 @@ pub struct Contender {
     stack: Stack,
     acks: Acks,
     congestion: Congestion,
+    plain_sampling: bool,
 }
 
 impl Contender {
@@ -24,6 +25,14 @@ impl Contender {
         stack: Stack::Tack,
         acks: Acks::Tack,
         congestion: Congestion::Bbr,
+        plain_sampling: false,
+    };
+    /// TACK with round trips sampled as by TCP's timestamps.
+    pub const TACK_PLAIN_SAMPLING: Self = Self {
+        label: "tacklib, plain sampling",
+        colour: Colour::Violet,
+        plain_sampling: true,
+        ..Self::TACK
     };
     /// TACKs that report one gap at most.
     pub const TACK_POOR: Self = Self {
@@ -56,6 +65,7 @@ impl Contender {
         stack: Stack::Plain,
         acks: Acks::Delayed,
         congestion: Congestion::Cubic,
+        plain_sampling: false,
     };
     /// Plain quiche with BBRv2.
     pub const QUICHE_BBR: Self = Self {
@@ -71,6 +81,7 @@ impl Contender {
         stack: Stack::Quinn,
         acks: Acks::Delayed,
         congestion: Congestion::Cubic,
+        plain_sampling: false,
     };
     /// quinn with its ACK-frequency extension, at the ratio that the QUIC working group's
     /// proposals mention.
@@ -105,6 +116,7 @@ impl Contender {
 
     /// A bulk flow of this stack.
     pub fn flow(&self, path: PathSpec) -> Flow {
-        Flow::new(self.stack, self.acks, self.congestion, path)
+        let plain_sampling = self.plain_sampling;
+        Flow { plain_sampling, ..Flow::new(self.stack, self.acks, self.congestion, path) }
     }
 }

@@ -90,6 +90,7 @@ fn tack_config(flow: &Flow, server: bool) -> Result<tacklib::Config, Error> {
             Acks::Periodic(interval) => AckSchedule::Periodic(interval),
         },
         reported_gaps: if flow.acks == Acks::TackPoor { Some(1) } else { None },
+        plain_sampling: flow.plain_sampling,
         ..TackConfig::new(profile)
     });
     Ok(config)

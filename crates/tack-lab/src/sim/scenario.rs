@@ -44,6 +44,8 @@ pub struct Flow {
     pub load: Load,
     /// Video profile of the TACK stack.
     pub video: bool,
+    /// Whether TACK samples round trips as TCP's timestamps do.
+    pub plain_sampling: bool,
 }
 
 impl Stack {
@@ -76,6 +78,7 @@ impl Flow {
             start: Duration::ZERO,
             load: Load::Bulk { stop: None },
             video: false,
+            plain_sampling: false,
         }
     }
 }

@@ -23,6 +23,10 @@ struct Sample {
     delay_us: i64,
 }
 
+/// The lowest delay counts for one to two of these: longer, and the clocks' drift would be in
+/// what queueing is measured from; 100 ppm are 1 ms in ten seconds.
+const LOWEST_SPAN: Duration = Duration::from_secs(5);
+
 /// Watches departure timestamps.
 #[derive(Debug)]
 pub struct OneWayDelay {
@@ -31,14 +35,23 @@ pub struct OneWayDelay {
     exponent: u32,
     smallest: Option<Sample>,
     smoothed_us: Option<f64>,
-    lowest_us: Option<i64>,
+    /// The lowest of the span before, and of the one that began then.
+    lowest_us: [Option<i64>; 2],
+    span_began: Instant,
 }
 
 impl OneWayDelay {
     /// `epoch` is any instant before the first arrival; `exponent` is the
     /// peer's `ack_delay_exponent`, by which its timestamps are scaled.
     pub fn new(epoch: Instant, exponent: u32) -> Self {
-        Self { epoch, exponent, smallest: None, smoothed_us: None, lowest_us: None }
+        Self {
+            epoch,
+            exponent,
+            smallest: None,
+            smoothed_us: None,
+            lowest_us: [None; 2],
+            span_began: epoch,
+        }
     }
 
     /// A packet with a departure timestamp has arrived.
@@ -53,7 +66,12 @@ impl OneWayDelay {
         if self.smallest.is_none_or(|smallest| delay_us <= smallest.delay_us) {
             self.smallest = Some(sample);
         }
-        self.lowest_us = Some(self.lowest_us.map_or(delay_us, |lowest| lowest.min(delay_us)));
+        if now.saturating_duration_since(self.span_began) >= LOWEST_SPAN {
+            self.lowest_us = [self.lowest_us[1], None];
+            self.span_began = now;
+        }
+        let lowest = &mut self.lowest_us[1];
+        *lowest = Some(lowest.map_or(delay_us, |lowest| lowest.min(delay_us)));
         let delay = delay_us as f64;
         self.smoothed_us =
             Some(self.smoothed_us.map_or(delay, |s| s + SMOOTHING * (delay - s)));
@@ -66,9 +84,10 @@ impl OneWayDelay {
         Some(Timing { departure: smallest.departure, hold_us: hold.as_micros() as u64 })
     }
 
-    /// The smoothed one-way delay above the lowest seen: the queueing delay.
+    /// The smoothed one-way delay above the lowest of late: the queueing delay.
     pub fn queueing(&self) -> Option<Duration> {
-        let above = self.smoothed_us? - self.lowest_us? as f64;
+        let lowest = self.lowest_us.into_iter().flatten().min()?;
+        let above = self.smoothed_us? - lowest as f64;
         Some(Duration::from_micros(above.max(0.0) as u64))
     }
 }
@@ -104,6 +123,18 @@ mod tests {
         }
         let queueing = owd.queueing().unwrap();
         assert!((3900..=4010).contains(&queueing.as_micros()), "{queueing:?}");
+    }
+
+    #[test]
+    fn a_clock_that_drifts_does_not_look_like_a_queue() {
+        let t0 = crate::test_clock();
+        let mut owd = OneWayDelay::new(t0, 0);
+        // An hour in which the peer's clock loses 100 ppm: 360 ms in all.
+        for second in 0..3600_u32 {
+            let departure = u64::from(second) * 999_900;
+            owd.on_timestamp(t0 + (20 + 1000 * second) * MS, departure);
+        }
+        assert!(owd.queueing().unwrap() < 2 * MS, "{:?}", owd.queueing());
     }
 
     #[test]

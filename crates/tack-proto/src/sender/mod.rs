@@ -45,6 +45,10 @@ pub struct SenderConfig {
     pub mss: u64,
     /// Never more in flight, bytes: what the stack below takes.
     pub max_in_flight: u64,
+    /// Whether a round trip ends with the acknowledgement and begins with the earliest packet in
+    /// it, as TCP's timestamps have it (RFC 7323 section 4.3), so that the wait for the
+    /// acknowledgement is part of it. For comparison (section V-B).
+    pub plain_sampling: bool,
     /// Whether every packet is recorded here. After 0-RTT some were not, and what
     /// the peer received in all cannot be held against the record.
     pub sees_all: bool,
@@ -350,14 +354,15 @@ impl Sender {
         self.stats.tacks += 1;
         self.ack_loss.on_tack(tack.sequence);
         self.stats.tacks_lost = self.ack_loss.lost();
-        if let Some(rtt) = round_trip.flatten() {
+        let round_trip = round_trip.flatten().filter(|_| !self.config.plain_sampling);
+        if let Some(rtt) = round_trip {
             self.on_rtt(now, rtt);
         }
         let reported = tack.rate.map(|rate| {
             self.reported_loss_rate = f64::from(rate.loss_rate) / 65536.0;
             Bandwidth::from_bytes_per_second(rate.delivery_rate)
         });
-        let round_trip = round_trip.flatten().or(newly.largest_rtt);
+        let round_trip = round_trip.or(newly.largest_rtt);
         self.feed(now, &newly, reported, round_trip);
         Ok(newly)
     }
@@ -471,7 +476,11 @@ impl Sender {
     ) -> Result<Newly, Violation> {
         let patience = self.smoothed_rtt.unwrap_or(Duration::from_millis(333));
         let newly = self.ledger.on_ack(now, ranges.iter(), delivered, patience)?;
-        if let Some(with_hold) = newly.largest_rtt {
+        if self.config.plain_sampling {
+            if let Some(rtt) = newly.earliest_rtt {
+                self.on_rtt(now, rtt);
+            }
+        } else if let Some(with_hold) = newly.largest_rtt {
             let rtt = with_hold.saturating_sub(Duration::from_micros(ack_delay_us));
             self.on_rtt(now, if rtt.is_zero() { with_hold } else { rtt });
         }
@@ -525,6 +534,7 @@ impl Sender {
             sample: newly.sample,
             reported,
             delivered: self.ledger.delivered(),
+            acked: newly.acked_bytes,
             in_flight: self.ledger.in_flight(),
             round_trip,
             min_rtt_expired: self.min_rtt.is_expired(now),

@@ -94,6 +94,9 @@ pub struct Newly {
     pub spurious: u64,
     /// Round trip of the largest newly acknowledged packet, its hold included.
     pub largest_rtt: Option<Duration>,
+    /// Time since the smallest newly acknowledged packet left, the wait for its
+    /// acknowledgement included.
+    pub earliest_rtt: Option<Duration>,
     /// Delivery rate.
     pub sample: Option<RateSample>,
 }
@@ -271,6 +274,7 @@ impl SentLedger {
                         self.in_flight -= u64::from(sent.bytes);
                         self.delivered += u64::from(sent.bytes);
                         newly.acked_bytes += u64::from(sent.bytes);
+                        newly.earliest_rtt = Some(now.saturating_duration_since(sent.time));
                         if newest.is_none() {
                             newest = Some(*sent);
                             // RFC 9002 section 5.1: the delay that came with it
@@ -465,6 +469,15 @@ mod tests {
         assert_eq!((newly.acked, newly.acked_bytes), (vec![5..=6], 2000));
         assert_eq!(ledger.in_flight(), 3000);
         assert_eq!(ledger.delivered(), 7000);
+    }
+
+    #[test]
+    fn the_earliest_packet_has_waited_for_its_acknowledgement_the_largest_has_not() {
+        let (mut ledger, t0) = ten();
+        ack(&mut ledger, t0 + RTT, &[0..=1]).unwrap();
+        let newly = ack(&mut ledger, t0 + RTT + 8 * MS, &[0..=8]).unwrap();
+        assert_eq!(newly.largest_rtt, Some(RTT));
+        assert_eq!(newly.earliest_rtt, Some(RTT + 6 * MS));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! believes. A stock peer reports no rate: then the sender's samples alone
 //! drive the same controller.
 
+mod aggregation;
 mod drain;
 mod probe_bw;
 mod probe_rtt;
@@ -18,6 +19,7 @@ pub use windowed_filter::MaxFilter;
 
 use super::ack_frequency::SHORTEST_INTERVAL;
 use crate::bandwidth::Bandwidth;
+use aggregation::Aggregation;
 use drain::Drain;
 use probe_bw::ProbeBw;
 use probe_rtt::ProbeRtt;
@@ -101,6 +103,8 @@ pub struct Feedback {
     pub reported: Option<Bandwidth>,
     /// Bytes delivered so far.
     pub delivered: u64,
+    /// Bytes that this acknowledgement has added.
+    pub acked: u64,
     /// Bytes in flight now.
     pub in_flight: u64,
     /// The round trip that came with the acknowledgement.
@@ -189,6 +193,7 @@ pub struct Bbr {
     bandwidth: MaxFilter<Bandwidth>,
     full_pipe: FullPipe,
     slump: Slump,
+    aggregation: Aggregation,
     round: u64,
     round_ends_at: u64,
     /// TACK intervals of RTTmin/4 so far. Time, not round trips: those become
@@ -207,6 +212,7 @@ impl Bbr {
             bandwidth: MaxFilter::new(config.filter_intervals),
             full_pipe: FullPipe::default(),
             slump: Slump::default(),
+            aggregation: Aggregation::new(config.filter_intervals),
             round: 0,
             round_ends_at: 0,
             interval: 0,
@@ -242,6 +248,12 @@ impl Bbr {
             .last_feedback
             .replace(now)
             .map_or(Duration::ZERO, |last| now.saturating_duration_since(last));
+        if path.is_outage(silence) || !matches!(self.state, State::ProbeBw(_)) {
+            self.aggregation.interrupt();
+        } else {
+            let bandwidth = self.bandwidth();
+            self.aggregation.on_acked(now, self.interval, feedback.acked, bandwidth);
+        }
         if let Some(sample) = feedback.sample {
             let round_ended = sample.prior_delivered >= self.round_ends_at;
             if round_ended {
@@ -330,7 +342,8 @@ impl Bbr {
             State::Drain(_) => (bdp + held).max(least),
             State::ProbeBw(_) => {
                 let queue = self.bandwidth().bytes_in(path.even_rtt(&self.config));
-                (bdp + queue + held).max(least)
+                let lumps = self.aggregation.allowance(self.bandwidth(), path.ack_interval);
+                (bdp + queue + held + lumps).max(least)
             }
             State::ProbeRtt(_) => self.probe_rtt_window(path),
         }
@@ -490,6 +503,7 @@ mod tests {
             sample: Some(sample),
             reported: None,
             delivered: *delivered,
+            acked: bandwidth / 25,
             in_flight,
             round_trip: None,
             min_rtt_expired: false,
@@ -549,6 +563,7 @@ mod tests {
                 sample: Some(sample),
                 reported: Some(rate(lie)),
                 delivered: delivered + 1,
+                acked: 1,
                 in_flight: 250_000,
                 round_trip: None,
                 min_rtt_expired: false,
@@ -574,6 +589,7 @@ mod tests {
                 sample: Some(sample),
                 reported: None,
                 delivered: delivered + (i + 1) * 40,
+                acked: 40,
                 in_flight: 40,
                 round_trip: None,
                 min_rtt_expired: false,
@@ -600,6 +616,7 @@ mod tests {
                 sample: Some(sample),
                 reported: None,
                 delivered,
+                acked: 40,
                 in_flight: 40,
                 round_trip: None,
                 min_rtt_expired: false,
@@ -621,6 +638,7 @@ mod tests {
             sample: None,
             reported: None,
             delivered: 0,
+            acked: 0,
             in_flight: 250_000,
             round_trip: None,
             min_rtt_expired: true,
