@@ -31,13 +31,13 @@ fn bubbles_save_retransmissions_where_the_ack_path_fails_at_times() {
     let with = transfer(false);
     let without = transfer(true);
     println!("with {with:?}\nwithout {without:?}");
-    assert!(with.stats.packets_by_bubbles > 500, "{with:?}");
+    assert!(with.stats.packets_by_bubbles > 300, "{with:?}");
     assert_eq!(without.stats.packets_by_bubbles, 0);
     // What is taken for lost beyond what the link lost is sent in vain.
     let needless =
         |outcome: &Outcome| outcome.stats.lost_packets.saturating_sub(outcome.dropped);
     assert!(needless(&without) > 1000, "{without:?}");
-    assert!(needless(&with) * 2 < needless(&without), "{with:?} {without:?}");
+    assert!(needless(&with) + 300 < needless(&without), "{with:?} {without:?}");
     // Goodput is not compared: one run differs from the next by more than this saves.
     assert!(with.received > 20_000_000, "{with:?}");
 }
