@@ -116,6 +116,8 @@ struct Standing {
     /// Bytes that may be in flight, and with how many the path may be silent.
     inflight_cap: u64,
     outage_cap: u64,
+    /// When time may change something, if no acknowledgement does before.
+    next_change: Option<Instant>,
     /// What the peer should be told.
     update: Option<AckFrequency>,
 }
@@ -178,6 +180,7 @@ impl Sender {
                 },
                 inflight_cap: 0,
                 outage_cap: 0,
+                next_change: None,
                 update: None,
             },
             last_feedback: now,
@@ -255,6 +258,7 @@ impl Sender {
             path,
             inflight_cap: self.bbr.inflight_cap(&path).min(self.config.max_in_flight),
             outage_cap: self.bbr.outage_cap(&path),
+            next_change: self.bbr.next_change(&path),
             update: self.wanted_update(),
         };
     }
@@ -323,7 +327,8 @@ impl Sender {
             }
             self.pacer.on_sent(now, bytes);
             self.repairs = self.repairs.saturating_sub(1);
-            if self.bbr.on_time(now, &self.standing.path) {
+            let is_time = self.standing.next_change.is_some_and(|at| at <= now);
+            if is_time && self.bbr.on_time(now, &self.standing.path) {
                 self.pacer.set_rate(now, self.bbr.pacing_rate(&self.standing.path));
                 self.take_stock();
             }

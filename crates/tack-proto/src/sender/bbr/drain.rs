@@ -53,6 +53,11 @@ impl Drain {
         if self.after_outage { 1.0 } else { GAIN }
     }
 
+    /// When the queue is gone.
+    pub fn until(&self) -> Instant {
+        self.until
+    }
+
     /// Whether the queue is gone.
     pub fn is_done(&self, now: Instant) -> bool {
         now >= self.until

@@ -311,6 +311,16 @@ impl Bbr {
         }
     }
 
+    /// Before this instant [`Self::on_time`] changes nothing, unless an acknowledgement comes
+    /// first; `None` if it never does.
+    pub fn next_change(&self, path: &Path) -> Option<Instant> {
+        match &self.state {
+            State::ProbeBw(probe) => Some(probe.until(path.cycle_interval(&self.config))),
+            State::Drain(drain) => Some(drain.until()),
+            State::Startup | State::ProbeRtt(_) => None,
+        }
+    }
+
     /// How fast to send.
     pub fn pacing_rate(&self, path: &Path) -> Bandwidth {
         let bandwidth = self.bandwidth();

@@ -116,7 +116,8 @@ impl ProbeBw {
         }
     }
 
-    fn until(&self, cycle_interval: Duration) -> Instant {
+    /// When the phase is over at the earliest.
+    pub fn until(&self, cycle_interval: Duration) -> Instant {
         match self.phase {
             Phase::Up | Phase::Down => self.ends,
             Phase::Cruise => {
