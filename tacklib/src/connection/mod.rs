@@ -110,7 +110,9 @@ impl Connection {
         let layout = datagram::layout(buf);
         self.zero_rtt |= layout.has_zero_rtt;
         self.announce_to_client(buf);
-        if self.path.replace((info.to, info.from)) != Some((info.to, info.from)) {
+        let path = Some((info.to, info.from));
+        if self.path != path {
+            self.path = path;
             // A new path is challenged at once.
             self.passes = self.passes.max(1);
         }
@@ -154,16 +156,16 @@ impl Connection {
         let Some(layer) = &mut self.layer else { return Err(quiche::Error::Done) };
         let closing = self.inner.local_error().is_some() || self.inner.is_draining();
         let data = self.data_pending && layer.sender.may_send(now);
-        let acknowledges = layer.receiver.due(now).is_some();
+        let due = layer.receiver.due(now);
         if layer.take_window_update(&self.inner) {
             self.passes = self.passes.max(1);
         }
-        if !(closing || data || acknowledges || self.passes > 0) {
+        if !(closing || data || due.is_some() || self.passes > 0) {
             return Err(quiche::Error::Done);
         }
-        let plan = layer.plan(now, data);
+        let plan = layer.plan(now, data, due);
         match self.send_packet(now, out, from, to, &plan) {
-            Err(quiche::Error::Done) if acknowledges && self.is_tack() => {
+            Err(quiche::Error::Done) if due.is_some() && self.is_tack() => {
                 // quiche owes no acknowledgement (it went in a packet that had
                 // no room for ours): have it write a packet to carry it.
                 self.inner.send_ack_eliciting()?;

@@ -345,8 +345,9 @@ impl Layer {
 
     /// Whether quiche will take the number for a duplicate.
     fn is_old(&self, pn: u64) -> bool {
-        self.largest_received.is_some_and(|largest| pn + QUICHE_WINDOW < largest)
-            || self.receiver.has_received(pn)
+        self.largest_received.is_some_and(|largest| {
+            pn + QUICHE_WINDOW < largest || pn <= largest && self.receiver.has_received(pn)
+        })
     }
 }
 

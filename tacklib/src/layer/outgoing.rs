@@ -80,9 +80,9 @@ pub struct Sent {
 }
 
 impl Layer {
-    /// What the next packet should carry; `data` if it may carry stream data.
-    pub fn plan(&self, now: Instant, data: bool) -> Plan {
-        let due = self.receiver.due(now);
+    /// What the next packet should carry; `data` if it may carry stream data, `due` as the
+    /// receiver says.
+    pub fn plan(&self, now: Instant, data: bool, due: Option<Due>) -> Plan {
         let update = if data { self.sender.frequency_update() } else { None };
         let immediate_ack = self.sender.wants_immediate_ack(now, false);
         if !self.agreement.tack {

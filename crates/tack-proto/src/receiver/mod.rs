@@ -170,9 +170,12 @@ impl Receiver {
             if packet.ends_stream {
                 self.policy.request_immediate();
             }
-            let reordered = self.reordering.on_ack_eliciting(pn, &self.ledger);
-            if reordered && matches!(self.policy.rule(), Rule::Delayed { .. }) {
-                self.policy.request_immediate();
+            // Between TACK peers loss events take the place of reordering.
+            if !matches!(self.policy.rule(), Rule::Tack { .. }) {
+                let reordered = self.reordering.on_ack_eliciting(pn, &self.ledger);
+                if reordered && matches!(self.policy.rule(), Rule::Delayed { .. }) {
+                    self.policy.request_immediate();
+                }
             }
         }
     }
@@ -257,17 +260,17 @@ impl Receiver {
 
     /// What is due at `now`.
     pub fn due(&self, now: Instant) -> Option<Due> {
-        if self.reply_wanted && self.policy.is_due(now) {
-            return Some(Due::Iack(IackEvent::Reply));
+        // Packets that elicit no acknowledgement get none, holes or not (RFC 9000 section 13.2.1):
+        // else the losses of ACKs would be reported, and those of the reports.
+        if self.policy.pending() == 0 {
+            return None;
         }
         if self.policy.is_due(now) {
-            return Some(Due::Tack);
+            let reply = Due::Iack(IackEvent::Reply);
+            return Some(if self.reply_wanted { reply } else { Due::Tack });
         }
-        // While every packet is acknowledged there is nothing to add. And packets that elicit no
-        // acknowledgement get none, holes or not (RFC 9000 section 13.2.1): else the losses of
-        // ACKs would be reported, and those of the reports.
-        let watches =
-            matches!(self.policy.rule(), Rule::Tack { .. }) && self.policy.pending() > 0;
+        // While every packet is acknowledged there is nothing to add.
+        let watches = matches!(self.policy.rule(), Rule::Tack { .. });
         if !watches || !self.losses.is_due(now) {
             return None;
         }
