@@ -545,6 +545,21 @@ mod tests {
     }
 
     #[test]
+    fn time_changes_the_rate_no_sooner_than_was_said() {
+        let (mut bbr, mut now, _) = cruising();
+        let mut changes = 0;
+        for _ in 0..2000 {
+            now += MS;
+            let is_time = bbr.next_change(&PATH).is_some_and(|at| at <= now);
+            if bbr.on_time(now, &PATH) {
+                assert!(is_time);
+                changes += 1;
+            }
+        }
+        assert_eq!(changes, 2, "to probe, and to drain until an acknowledgement comes");
+    }
+
+    #[test]
     fn more_bandwidth_is_found_by_probing_and_less_within_the_filter() {
         let (mut bbr, mut now, mut delivered) = cruising();
         for _ in 0..9 {
