@@ -161,6 +161,7 @@ impl Cell {
             server: Ending::Running,
             seen: Observation::default(),
             lost: 0,
+            late: 0,
             file_bytes: requests.iter().map(|request| request.size as u64).sum(),
         };
         let address = match server.ready(READY_PATIENCE)? {
@@ -176,6 +177,7 @@ impl Cell {
         drop((client, server));
 
         let report = relay.stop().map_err(Error::file(directory))?;
+        evidence.late = report.deadline_misses;
         evidence.lost = report.forward.losses.random + report.reverse.losses.random;
         let keys = process::key_log(&directory.join(our_role.name()));
         // Without keys nothing is opened, and the verdict says so.

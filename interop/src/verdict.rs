@@ -99,6 +99,8 @@ pub struct Evidence {
     pub seen: Observation,
     /// Packets that the link lost at random.
     pub lost: u64,
+    /// Datagrams that the relay delivered late, because the machine was busy.
+    pub late: u64,
     /// Bytes of all files.
     pub file_bytes: u64,
 }
@@ -212,6 +214,7 @@ struct Savings {
     per_1000_without: f64,
     goodput_with: f64,
     goodput_without: f64,
+    late: u64,
 }
 
 impl fmt::Display for Savings {
@@ -225,7 +228,11 @@ impl fmt::Display for Savings {
             -100.0 * self.saved,
             self.goodput_with / 1e6,
             self.goodput_without / 1e6
-        )
+        )?;
+        if self.late > 0 {
+            write!(f, "; the machine was busy: {} datagrams were delivered late", self.late)?;
+        }
+        Ok(())
     }
 }
 
@@ -237,6 +244,7 @@ fn saved_acks(with: &Evidence, without: &Evidence) -> Savings {
         per_1000_without: 1000.0 * ratio_without,
         goodput_with: with.goodput(),
         goodput_without: without.goodput(),
+        late: with.late + without.late,
     }
 }
 

@@ -23,6 +23,7 @@ fn good(peer: Announced) -> Evidence {
             ..Observation::default()
         },
         lost: 0,
+        late: 0,
         file_bytes: 1_000_000,
     }
 }
@@ -162,7 +163,10 @@ fn ack_frequency_must_not_cost_goodput() {
     let without = with_acks(FREQUENCY, 500, 0);
     let mut with = with_acks(FREQUENCY, 50, 1);
     with.seen.data_seconds = 1.2;
-    assert!(reason(judge_ack_frequency(&with, &without)).starts_with("slower than without"));
+    with.late = 3;
+    let failed = reason(judge_ack_frequency(&with, &without));
+    assert!(failed.starts_with("slower than without"), "{failed}");
+    assert!(failed.ends_with("3 datagrams were delivered late"), "{failed}");
 }
 
 #[test]
