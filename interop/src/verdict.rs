@@ -138,10 +138,10 @@ impl Evidence {
         self.file_bytes as f64 * 8.0 / self.seen.data_seconds.max(1e-9)
     }
 
-    /// ACK packets of the peer for each packet of ours with data.
-    fn ack_ratio(&self) -> f64 {
+    /// How many for each packet of ours with data.
+    fn for_each_data_packet(&self, count: u64) -> f64 {
         let data = self.seen.counters(self.to_peer()).data_packets;
-        self.peers().ack_packets as f64 / data.max(1) as f64
+        count as f64 / data.max(1) as f64
     }
 }
 
@@ -210,8 +210,10 @@ pub fn judge_ack_frequency(with: &Evidence, without: &Evidence) -> Verdict {
 
 struct Savings {
     saved: f64,
-    per_1000_with: f64,
-    per_1000_without: f64,
+    acks_with: f64,
+    acks_without: f64,
+    packets_with: f64,
+    packets_without: f64,
     goodput_with: f64,
     goodput_without: f64,
     late: u64,
@@ -221,11 +223,13 @@ impl fmt::Display for Savings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{:.0} instead of {:.0} ACK packets for 1000 data packets ({:+.1} %), {:.1} instead \
-             of {:.1} Mbit/s",
-            self.per_1000_with,
-            self.per_1000_without,
+            "{:.0} instead of {:.0} ACK packets for 1000 data packets ({:+.1} %), {:.0} instead \
+             of {:.0} with those for window updates, {:.1} instead of {:.1} Mbit/s",
+            1000.0 * self.acks_with,
+            1000.0 * self.acks_without,
             -100.0 * self.saved,
+            1000.0 * self.packets_with,
+            1000.0 * self.packets_without,
             self.goodput_with / 1e6,
             self.goodput_without / 1e6
         )?;
@@ -237,11 +241,16 @@ impl fmt::Display for Savings {
 }
 
 fn saved_acks(with: &Evidence, without: &Evidence) -> Savings {
-    let (ratio_with, ratio_without) = (with.ack_ratio(), without.ack_ratio());
+    let acks =
+        |evidence: &Evidence| evidence.for_each_data_packet(evidence.peers().ack_packets);
+    let packets = |evidence: &Evidence| evidence.for_each_data_packet(evidence.peers().packets);
+    let (acks_with, acks_without) = (acks(with), acks(without));
     Savings {
-        saved: 1.0 - ratio_with / ratio_without.max(1e-9),
-        per_1000_with: 1000.0 * ratio_with,
-        per_1000_without: 1000.0 * ratio_without,
+        saved: 1.0 - acks_with / acks_without.max(1e-9),
+        acks_with,
+        acks_without,
+        packets_with: packets(with),
+        packets_without: packets(without),
         goodput_with: with.goodput(),
         goodput_without: without.goodput(),
         late: with.late + without.late,

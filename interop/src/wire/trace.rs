@@ -48,6 +48,9 @@ fn frames(before: &TapCounters, after: &TapCounters) -> String {
     if after.retransmitted_stream_bytes > before.retransmitted_stream_bytes {
         text.push_str("again");
     }
+    if after.ack_packets > before.ack_packets {
+        text.push_str(" only");
+    }
     let mut add = |name: &str, before: u64, after: u64| {
         for _ in before..after {
             text.push(' ');
@@ -67,6 +70,15 @@ fn frames(before: &TapCounters, after: &TapCounters) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_only_acknowledges_is_told_from_what_carries_more() {
+        let before = TapCounters::default();
+        let with_more = TapCounters { packets: 1, ack_frames: 1, ..before };
+        let only = TapCounters { ack_packets: 1, ..with_more };
+        assert_eq!(frames(&before, &with_more), " ACK");
+        assert_eq!(frames(&before, &only), " only ACK");
+    }
 
     #[test]
     fn a_line_says_who_sent_what_when() {
