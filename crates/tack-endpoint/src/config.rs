@@ -34,6 +34,10 @@ pub struct EndpointConfig {
     /// Whether to hold a packet until its release time (`SendInfo::at`). Plain quiche paces by
     /// that alone. Default: true.
     pub pace: bool,
+    /// File to which every connection appends its TLS secrets, in the format of SSLKEYLOGFILE.
+    /// Who has it can read the traffic: for finding faults. Takes effect for connections whose
+    /// configuration has [`log_keys`](quiche::Config::log_keys) set. Default: none.
+    pub key_log: Option<std::path::PathBuf>,
     /// Directory in which each connection writes a qlog file, named after its role and its source
     /// connection id. A server's clients make it grow: for finding faults. Default: none.
     #[cfg(feature = "qlog")]
@@ -52,6 +56,7 @@ impl Default for EndpointConfig {
             gro: true,
             socket_buffer: 2 * 1024 * 1024,
             pace: true,
+            key_log: None,
             #[cfg(feature = "qlog")]
             qlog: None,
         }

@@ -131,9 +131,11 @@ impl Endpoint {
         };
         let (scid, _) = self.router.new_id()?;
         let id = ConnectionId::from_ref(&scid);
-        #[cfg_attr(not(feature = "qlog"), allow(unused_mut))]
         let mut connection =
             tacklib::connect(name, &id, local, server, config).map_err(Error::Connect)?;
+        if let Some(path) = &self.config.key_log {
+            crate::key_log::start(path, &mut connection);
+        }
         #[cfg(feature = "qlog")]
         if let Some(directory) = &self.config.qlog {
             crate::qlog::start(directory, &mut connection);
@@ -341,10 +343,12 @@ impl Endpoint {
         config.set_stateless_reset_token(Some(self.router.reset_token(&admission.scid)));
         let scid = ConnectionId::from_ref(&admission.scid);
         let accepted = tacklib::accept(&scid, admission.odcid.as_ref(), to, from, config);
-        #[cfg_attr(not(feature = "qlog"), allow(unused_mut))]
         let mut connection = accepted
             .inspect_err(|error| log::warn!("cannot accept a connection: {error}"))
             .ok()?;
+        if let Some(path) = &self.config.key_log {
+            crate::key_log::start(path, &mut connection);
+        }
         #[cfg(feature = "qlog")]
         if let Some(directory) = &self.config.qlog {
             crate::qlog::start(directory, &mut connection);

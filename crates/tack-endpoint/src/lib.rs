@@ -69,6 +69,7 @@ mod error;
 mod event;
 mod handle;
 mod header;
+mod key_log;
 mod peer;
 #[cfg(feature = "qlog")]
 mod qlog;

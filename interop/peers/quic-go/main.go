@@ -1,0 +1,228 @@
+// quic-go as a peer of tack-interop: hq-interop in both roles. docs/interop.md has the contract.
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/quic-go/quic-go"
+	"github.com/quic-go/quic-go/qlog"
+)
+
+const (
+	alpn = "hq-interop"
+	// What the contract says to exit with where a test case is not known.
+	unsupported = 127
+)
+
+var testCases = map[string]bool{
+	"handshake": true, "transfer": true, "retry": true, "transferloss": true,
+	"ackfrequency": true, "noannounce": true,
+}
+
+func main() {
+	if !testCases[variable("TESTCASE")] {
+		os.Exit(unsupported)
+	}
+	var err error
+	switch role := variable("ROLE"); role {
+	case "server":
+		err = serve()
+	case "client":
+		err = fetch()
+	default:
+		err = fmt.Errorf("TACK_INTEROP_ROLE is neither client nor server: %q", role)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "quic-go-peer:", err)
+		os.Exit(1)
+	}
+}
+
+func serve() error {
+	certificate, err := tls.LoadX509KeyPair(variable("CERTIFICATE"), variable("KEY"))
+	if err != nil {
+		return err
+	}
+	tlsConfig, err := tlsConfig()
+	if err != nil {
+		return err
+	}
+	tlsConfig.Certificates = []tls.Certificate{certificate}
+	address, err := net.ResolveUDPAddr("udp", variable("ADDRESS"))
+	if err != nil {
+		return err
+	}
+	socket, err := net.ListenUDP("udp", address)
+	if err != nil {
+		return err
+	}
+	retry := variable("TESTCASE") == "retry"
+	transport := quic.Transport{
+		Conn:                socket,
+		VerifySourceAddress: func(net.Addr) bool { return retry },
+	}
+	listener, err := transport.Listen(tlsConfig, config())
+	if err != nil {
+		return err
+	}
+	fmt.Println("ready", listener.Addr())
+	for {
+		connection, err := listener.Accept(context.Background())
+		if err != nil {
+			return err
+		}
+		go func() {
+			for {
+				stream, err := connection.AcceptStream(context.Background())
+				if err != nil {
+					return
+				}
+				go func() {
+					if err := answer(stream); err != nil {
+						fmt.Fprintln(os.Stderr, "quic-go-peer:", err)
+						stream.CancelWrite(1)
+					}
+				}()
+			}
+		}()
+	}
+}
+
+func answer(stream *quic.Stream) error {
+	request, err := io.ReadAll(stream)
+	if err != nil {
+		return err
+	}
+	line, body, found := bytes.Cut(request, []byte("\n"))
+	if !found {
+		return errors.New("no request line")
+	}
+	method, path, _ := strings.Cut(strings.TrimSpace(string(line)), " /")
+	switch method {
+	case "GET":
+		file, err := inside("FILES", path)
+		if err != nil {
+			return err
+		}
+		contents, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		if _, err := stream.Write(contents); err != nil {
+			return err
+		}
+	case "PUT":
+		file, err := inside("RECEIVED", path)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(file, body, 0o644); err != nil {
+			return err
+		}
+	default:
+		return fmt.Errorf("not a request: %q", line)
+	}
+	return stream.Close()
+}
+
+func fetch() error {
+	tlsConfig, err := tlsConfig()
+	if err != nil {
+		return err
+	}
+	tlsConfig.InsecureSkipVerify = true // what is tested is not whom to trust
+	tlsConfig.ServerName = "localhost"
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	connection, err := quic.DialAddr(ctx, variable("ADDRESS"), tlsConfig, config())
+	if err != nil {
+		return err
+	}
+	requests := strings.Split(variable("REQUESTS"), ",")
+	results := make(chan error, len(requests))
+	for _, request := range requests {
+		go func() { results <- ask(ctx, connection, request) }()
+	}
+	for range requests {
+		if err := <-results; err != nil {
+			return err
+		}
+	}
+	return connection.CloseWithError(0, "done")
+}
+
+// The request is "GET name" or "PUT name".
+func ask(ctx context.Context, connection *quic.Conn, request string) error {
+	method, name, _ := strings.Cut(request, " ")
+	stream, err := connection.OpenStreamSync(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(stream, "%s /%s\r\n", method, name); err != nil {
+		return err
+	}
+	if method == "PUT" {
+		file, err := inside("FILES", name)
+		if err != nil {
+			return err
+		}
+		contents, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		if _, err := stream.Write(contents); err != nil {
+			return err
+		}
+	}
+	if err := stream.Close(); err != nil {
+		return err
+	}
+	answer, err := io.ReadAll(stream)
+	if err != nil || method != "GET" {
+		return err
+	}
+	file, err := inside("RECEIVED", name)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, answer, 0o644)
+}
+
+func tlsConfig() (*tls.Config, error) {
+	config := &tls.Config{NextProtos: []string{alpn}}
+	if path := os.Getenv("SSLKEYLOGFILE"); path != "" {
+		log, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		config.KeyLogWriter = log
+	}
+	return config, nil
+}
+
+// The tracer writes into QLOGDIR, if that is set.
+func config() *quic.Config {
+	return &quic.Config{Tracer: qlog.DefaultConnectionTracer}
+}
+
+func variable(name string) string {
+	return os.Getenv("TACK_INTEROP_" + name)
+}
+
+// A file of that name in the directory that a variable names.
+func inside(directory, name string) (string, error) {
+	if name == "" || strings.HasPrefix(name, ".") || strings.ContainsAny(name, `/\`) {
+		return "", fmt.Errorf("not a file name: %q", name)
+	}
+	return filepath.Join(variable(directory), name), nil
+}

@@ -1,0 +1,194 @@
+//! quinn as a peer of tack-interop: hq-interop in both roles. docs/interop.md has the contract.
+
+#![forbid(unsafe_code)]
+
+use std::error::Error;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::{env, fs};
+
+use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+use quinn::{Connection, Endpoint, RecvStream, SendStream};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{DigitallySignedStruct, KeyLogFile, SignatureScheme};
+
+type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
+
+const ALPN: &[u8] = b"hq-interop";
+/// What the contract says to exit with where a test case is not known.
+const UNSUPPORTED: u8 = 127;
+const TEST_CASES: [&str; 6] =
+    ["handshake", "transfer", "retry", "transferloss", "ackfrequency", "noannounce"];
+/// More than any test case sends.
+const LARGEST: usize = 64 << 20;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    if !TEST_CASES.contains(&variable("TESTCASE").unwrap_or_default().as_str()) {
+        return UNSUPPORTED.into();
+    }
+    let done = match variable("ROLE").as_deref() {
+        Ok("server") => serve().await,
+        Ok("client") => fetch().await,
+        _ => Err("TACK_INTEROP_ROLE is neither client nor server".into()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("quinn-peer: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn serve() -> Result<()> {
+    let chain = vec![CertificateDer::from_pem_file(variable("CERTIFICATE")?)?];
+    let key = PrivateKeyDer::from_pem_file(variable("KEY")?)?;
+    let mut tls = rustls::ServerConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&rustls::version::TLS13])?
+        .with_no_client_auth()
+        .with_single_cert(chain, key)?;
+    tls.alpn_protocols = vec![ALPN.to_vec()];
+    tls.key_log = Arc::new(KeyLogFile::new());
+    let config = quinn::ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls)?));
+    let address: SocketAddr = variable("ADDRESS")?.parse()?;
+    let endpoint = Endpoint::server(config, address)?;
+    println!("ready {}", endpoint.local_addr()?);
+
+    let retry = variable("TESTCASE")? == "retry";
+    while let Some(incoming) = endpoint.accept().await {
+        if retry && !incoming.remote_address_validated() {
+            incoming.retry()?;
+            continue;
+        }
+        let connection = incoming.await?;
+        tokio::spawn(async move {
+            while let Ok((send, receive)) = connection.accept_bi().await {
+                tokio::spawn(async move {
+                    if let Err(error) = answer(send, receive).await {
+                        eprintln!("quinn-peer: {error}");
+                    }
+                });
+            }
+        });
+    }
+    Ok(())
+}
+
+async fn answer(mut send: SendStream, mut receive: RecvStream) -> Result<()> {
+    let request = receive.read_to_end(LARGEST).await?;
+    let end = request.iter().position(|byte| *byte == b'\n').ok_or("no request line")?;
+    let line = std::str::from_utf8(&request[..end])?.trim_end();
+    match line.split_once(" /") {
+        Some(("GET", name)) => send.write_all(&fs::read(inside("FILES", name)?)?).await?,
+        Some(("PUT", name)) => fs::write(inside("RECEIVED", name)?, &request[end + 1..])?,
+        _ => return Err(format!("not a request: {line:?}").into()),
+    }
+    send.finish()?;
+    send.stopped().await?;
+    Ok(())
+}
+
+async fn fetch() -> Result<()> {
+    let mut tls = rustls::ClientConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&rustls::version::TLS13])?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(AnyCertificate))
+        .with_no_client_auth();
+    tls.alpn_protocols = vec![ALPN.to_vec()];
+    tls.key_log = Arc::new(KeyLogFile::new());
+    let config = quinn::ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls)?));
+    let endpoint = Endpoint::client(([127, 0, 0, 1], 0).into())?;
+    let server: SocketAddr = variable("ADDRESS")?.parse()?;
+    let connection = endpoint.connect_with(config, server, "localhost")?.await?;
+
+    let requests = variable("REQUESTS")?;
+    let mut running = Vec::new();
+    for request in requests.split(',').map(str::to_owned) {
+        let connection = connection.clone();
+        running.push(tokio::spawn(async move { ask(&connection, &request).await }));
+    }
+    for request in running {
+        request.await??;
+    }
+    connection.close(0_u32.into(), b"done");
+    endpoint.wait_idle().await;
+    Ok(())
+}
+
+/// `request` is `GET name` or `PUT name`.
+async fn ask(connection: &Connection, request: &str) -> Result<()> {
+    let (method, name) = request.split_once(' ').ok_or("not a request")?;
+    let (mut send, mut receive) = connection.open_bi().await?;
+    send.write_all(format!("{method} /{name}\r\n").as_bytes()).await?;
+    if method == "PUT" {
+        send.write_all(&fs::read(inside("FILES", name)?)?).await?;
+    }
+    send.finish()?;
+    let answer = receive.read_to_end(LARGEST).await?;
+    if method == "GET" {
+        fs::write(inside("RECEIVED", name)?, answer)?;
+    }
+    Ok(())
+}
+
+fn variable(name: &str) -> Result<String> {
+    let name = format!("TACK_INTEROP_{name}");
+    env::var(&name).map_err(|_| format!("{name} is not set").into())
+}
+
+/// A file of that name in the directory that a variable names.
+fn inside(directory: &str, name: &str) -> Result<PathBuf> {
+    if name.contains('/') || name.starts_with('.') {
+        return Err(format!("not a file name: {name:?}").into());
+    }
+    Ok(Path::new(&variable(directory)?).join(name))
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+/// Takes any certificate: what is tested is not whom to trust.
+#[derive(Debug)]
+struct AnyCertificate;
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> std::result::Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _cert: &CertificateDer<'_>,
+        _dss: &DigitallySignedStruct,
+    ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
+        Err(rustls::Error::General("QUIC has no TLS 1.2".to_owned()))
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _message: &[u8],
+        _cert: &CertificateDer<'_>,
+        _dss: &DigitallySignedStruct,
+    ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        provider().signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,210 @@
+//! The test cases: what is transferred, over which link. What counts as passed is in `verdict`.
+
+use std::time::Duration;
+
+use tack_link::compose::{BoxedLink, Duplex};
+use tack_link::pipe::PipeConfig;
+use tack_link::{LinkSpec, PathSpec};
+
+use crate::contract::{Method, Role};
+use crate::error::Error;
+
+/// A test case.
+#[derive(Debug)]
+pub struct Case {
+    /// As on the command line and in the environment of the peers.
+    pub name: &'static str,
+    /// What it shows.
+    pub about: &'static str,
+    /// What makes it more than a transfer.
+    pub kind: Kind,
+    /// Sizes of the files in bytes.
+    files: &'static [usize],
+    path: Path,
+}
+
+/// What a test case looks at besides the files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Nothing.
+    Transfer,
+    /// The server asks for a proof of address.
+    Retry,
+    /// The link loses packets.
+    Loss,
+    /// How often the peer acknowledges: one transfer with TACK at our end, one without.
+    AckFrequency,
+    /// That no extension frame is sent to a peer that did not announce it, with data both ways.
+    NoAnnounce,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Path {
+    /// The quic-interop-runner's: 15 ms each way, 10 Mbit/s, a queue of 25 packets; each packet
+    /// is lost with this probability.
+    Wire { loss: f64 },
+    /// The Wi-Fi profile `n` and a round-trip time of 40 ms.
+    Wifi,
+}
+
+const KIB: usize = 1 << 10;
+const MIB: usize = 1 << 20;
+
+/// Every test case, in the order of the matrix.
+pub static ALL: [Case; 6] = [
+    Case {
+        name: "handshake",
+        about: "the handshake, and a file of 1 KiB",
+        kind: Kind::Transfer,
+        files: &[KIB],
+        path: Path::Wire { loss: 0.0 },
+    },
+    Case {
+        name: "transfer",
+        about: "three files at once, 3.5 MiB together",
+        kind: Kind::Transfer,
+        files: &[512 * KIB, MIB, 2 * MIB],
+        path: Path::Wire { loss: 0.0 },
+    },
+    Case {
+        name: "retry",
+        about: "a Retry, answered with its token",
+        kind: Kind::Retry,
+        files: &[KIB],
+        path: Path::Wire { loss: 0.0 },
+    },
+    Case {
+        name: "transferloss",
+        about: "2 MiB while 2 % of the packets are lost each way",
+        kind: Kind::Loss,
+        files: &[2 * MIB],
+        path: Path::Wire { loss: 0.02 },
+    },
+    Case {
+        name: "ackfrequency",
+        about: "what our ACK_FREQUENCY does to the peer's ACKs: 48 MiB over Wi-Fi n at 40 ms, \
+                with and without",
+        kind: Kind::AckFrequency,
+        files: &[48 * MIB],
+        path: Path::Wifi,
+    },
+    Case {
+        name: "noannounce",
+        about: "data both ways, and no extension frame to a peer that did not announce it",
+        kind: Kind::NoAnnounce,
+        files: &[256 * KIB, 256 * KIB],
+        path: Path::Wire { loss: 0.0 },
+    },
+];
+
+/// The test case of a name.
+pub fn by_name(name: &str) -> Option<&'static Case> {
+    ALL.iter().find(|case| case.name == name)
+}
+
+/// The names of all test cases.
+pub fn names() -> Vec<&'static str> {
+    ALL.iter().map(|case| case.name).collect()
+}
+
+/// The test cases of these names in their own order; all of them if there is no name.
+///
+/// Fails on a name that is none.
+pub fn select(names: &[String]) -> Result<Vec<&'static Case>, Error> {
+    if let Some(name) = names.iter().find(|name| by_name(name).is_none()) {
+        return Err(Error::UnknownTest(name.clone()));
+    }
+    let wanted = |case: &&Case| names.is_empty() || names.iter().any(|name| name == case.name);
+    Ok(ALL.iter().filter(wanted).collect())
+}
+
+/// What the client asks for in a cell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Which way the file goes.
+    pub method: Method,
+    /// Its name.
+    pub name: String,
+    /// Its size in bytes.
+    pub size: usize,
+}
+
+impl Case {
+    /// What the client asks for if our end has this role.
+    pub fn requests(&self, ours: Role) -> Vec<Request> {
+        let method = |at: usize| match (self.kind, ours) {
+            // Our end sends the data: it is the peer's acknowledgements that count.
+            (Kind::AckFrequency, Role::Client) => Method::Put,
+            (Kind::NoAnnounce, _) if at % 2 == 1 => Method::Put,
+            _ => Method::Get,
+        };
+        let files = self.files.iter().enumerate();
+        files
+            .map(|(at, &size)| Request {
+                method: method(at),
+                name: format!("file-{at}.bin"),
+                size,
+            })
+            .collect()
+    }
+
+    /// Whether a measurement is part of it, which other cells at the same time would disturb.
+    pub fn wants_quiet(&self) -> bool {
+        self.kind == Kind::AckFrequency
+    }
+
+    /// The link between the ends; the same seed loses the same packets.
+    pub fn link(&self, seed: u64) -> Result<BoxedLink, Error> {
+        match self.path {
+            Path::Wire { loss } => {
+                const PACKET: u64 = 1500;
+                let pipe = PipeConfig {
+                    loss,
+                    ..PipeConfig::new(10_000_000, Duration::from_millis(15), 25 * PACKET)
+                };
+                let link = Duplex::new(&pipe, &pipe, seed);
+                Ok(Box::new(link.map_err(|error| Error::Link(error.to_string()))?))
+            }
+            Path::Wifi => {
+                let rtt = Duration::from_millis(40);
+                let link = LinkSpec::resolve("n")
+                    .and_then(|link| link.build(&PathSpec::with_rtt(rtt), seed));
+                link.map_err(|error| Error::Link(error.to_string()))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_case_has_a_link_and_is_found_by_its_name() {
+        for case in &ALL {
+            assert_eq!(by_name(case.name).map(|found| found.kind), Some(case.kind));
+            assert!(case.link(1).is_ok());
+        }
+    }
+
+    #[test]
+    fn cases_are_selected_in_their_own_order() {
+        let names = ["retry".to_owned(), "handshake".to_owned()];
+        let selected = select(&names).unwrap();
+        assert_eq!(
+            selected.iter().map(|case| case.name).collect::<Vec<_>>(),
+            ["handshake", "retry"]
+        );
+        assert_eq!(select(&[]).unwrap().len(), ALL.len());
+        assert!(
+            matches!(select(&["x".to_owned()]), Err(Error::UnknownTest(name)) if name == "x")
+        );
+    }
+
+    #[test]
+    fn where_acks_are_counted_our_end_sends() {
+        let case = by_name("ackfrequency").unwrap();
+        assert_eq!(case.requests(Role::Client)[0].method, Method::Put);
+        assert_eq!(case.requests(Role::Server)[0].method, Method::Get);
+    }
+}

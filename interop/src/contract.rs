@@ -1,0 +1,129 @@
+//! What the runner and a peer's program agree on: environment variables, one line of output, and
+//! exit codes. docs/interop.md describes it for those who add a peer.
+
+use std::fmt;
+
+use clap::ValueEnum;
+use serde::Serialize;
+
+/// `client` or `server`.
+pub const ROLE: &str = "TACK_INTEROP_ROLE";
+/// The name of the test case.
+pub const TEST_CASE: &str = "TACK_INTEROP_TESTCASE";
+/// Where a server listens (with port 0 for any), and where a client connects to.
+pub const ADDRESS: &str = "TACK_INTEROP_ADDRESS";
+/// What a client does: `GET name` and `PUT name`, with commas between.
+pub const REQUESTS: &str = "TACK_INTEROP_REQUESTS";
+/// The directory of what is sent.
+pub const FILES: &str = "TACK_INTEROP_FILES";
+/// The directory for what is received.
+pub const RECEIVED: &str = "TACK_INTEROP_RECEIVED";
+/// A server's certificate, a PEM file.
+pub const CERTIFICATE: &str = "TACK_INTEROP_CERTIFICATE";
+/// A server's private key, a PEM file.
+pub const KEY: &str = "TACK_INTEROP_KEY";
+/// The file for TLS secrets, by the name that many programs know already.
+pub const KEY_LOG: &str = "SSLKEYLOGFILE";
+/// The directory for qlog files, by the name of the quic-interop-runner.
+pub const QLOG: &str = "QLOGDIR";
+
+/// The exit code of a program that lacks what the test case needs.
+pub const UNSUPPORTED: u8 = 127;
+/// What a server writes in front of its address, on a line of its standard output.
+pub const READY: &str = "ready ";
+
+/// The two ends of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Connects.
+    Client,
+    /// Listens.
+    Server,
+}
+
+impl Role {
+    /// The other one.
+    #[must_use]
+    pub const fn other(self) -> Self {
+        match self {
+            Self::Client => Self::Server,
+            Self::Server => Self::Client,
+        }
+    }
+
+    /// As the environment has it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Server => "server",
+        }
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// What a client is asked to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// Fetch a file.
+    Get,
+    /// Send a file. hq-interop has no such thing: a peer whose program cannot do it exits with
+    /// [`UNSUPPORTED`].
+    Put,
+}
+
+impl Method {
+    /// As it is written on the wire.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Put => "PUT",
+        }
+    }
+}
+
+/// Reads `GET name` or `PUT name`; a name is that of a file, without directories.
+pub fn parse_request(text: &str) -> Option<(Method, &str)> {
+    let (method, name) = text.split_once(' ')?;
+    let method = match method {
+        "GET" => Method::Get,
+        "PUT" => Method::Put,
+        _ => return None,
+    };
+    let is_name =
+        !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\\', ' ']);
+    is_name.then_some((method, name))
+}
+
+/// The address in the output of a server, once it is ready.
+pub fn ready_address(output: &str) -> Option<std::net::SocketAddr> {
+    let (lines, _) = output.rsplit_once('\n')?; // the last may not be whole yet
+    lines.lines().find_map(|line| line.strip_prefix(READY)?.trim().parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_name_files_and_nothing_else() {
+        assert_eq!(parse_request("GET a.bin"), Some((Method::Get, "a.bin")));
+        assert_eq!(parse_request("PUT a"), Some((Method::Put, "a")));
+        for text in ["GET", "GET ", "DELETE a", "GET ../a", "GET /a", "GET a b", "get a"] {
+            assert_eq!(parse_request(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_server_is_ready_once_its_whole_line_is_there() {
+        assert_eq!(ready_address("hello\nready 127.0.0.1:44"), None);
+        let address = "127.0.0.1:443".parse().ok();
+        assert_eq!(ready_address("hello\nready 127.0.0.1:443\nmore"), address);
+        assert_eq!(ready_address("ready soon\n"), None);
+    }
+}

@@ -1,0 +1,94 @@
+//! Installs and builds peers, each from its own manifest and lock file.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::error::Error;
+use crate::peers::{Peer, Places, Source};
+
+/// Fetches a peer; the commands write their progress to this process's standard error.
+///
+/// What could not be had is said in the inner result, and remembered for `list` and `run`. Fails
+/// if it cannot be remembered.
+pub fn fetch(peer: &Peer, places: &Places) -> Result<Result<(), String>, Error> {
+    if peer.source == Source::Own {
+        return Ok(Ok(()));
+    }
+    let cache = places.cache(peer);
+    fs::create_dir_all(&cache).map_err(Error::file(&cache))?;
+    let failure = places.fetch_failure(peer);
+    let fetched = commands(peer, places).into_iter().try_for_each(run);
+    match &fetched {
+        Err(reason) => fs::write(&failure, reason).map_err(Error::file(failure))?,
+        Ok(()) => match fs::remove_file(&failure) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(Error::file(failure)(error));
+            }
+            _ => {}
+        },
+    }
+    Ok(fetched)
+}
+
+fn commands(peer: &Peer, places: &Places) -> Vec<Command> {
+    let (manifest, cache) = (places.manifest(peer), places.cache(peer));
+    match peer.source {
+        Source::Own => vec![],
+        Source::Cargo => {
+            let mut build = Command::new("cargo");
+            build.args(["build", "--release", "--locked", "--manifest-path"]);
+            build.arg(manifest.join("Cargo.toml")).arg("--target-dir").arg(cache);
+            vec![build]
+        }
+        Source::Go => {
+            let mut build = Command::new("go");
+            build
+                .args(["build", "-mod=readonly", "-o"])
+                .arg(cache.join(peer.binary()))
+                .arg(".");
+            build.current_dir(manifest);
+            vec![build]
+        }
+        Source::Python => {
+            let mut environment = Command::new("python3");
+            environment.args(["-m", "venv"]).arg(&cache);
+            let mut install = Command::new(cache.join("bin/python"));
+            install.args(["-m", "pip", "install", "--disable-pip-version-check", "-r"]);
+            install.arg(manifest.join("requirements.txt"));
+            vec![environment, install]
+        }
+    }
+}
+
+fn run(mut command: Command) -> Result<(), String> {
+    let program = Path::new(command.get_program());
+    let program = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    eprintln!("+ {command:?}");
+    // What is on standard output would mix with a report.
+    let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status();
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!(
+            "`{program}` failed ({status}); `tack-interop fetch` shows its messages"
+        )),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            Err(format!("`{program}` was not found: install it and fetch again"))
+        }
+        Err(error) => Err(format!("`{program}` could not be started: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_compiler_is_named() {
+        let missing = run(Command::new("no-such-compiler")).unwrap_err();
+        assert_eq!(missing, "`no-such-compiler` was not found: install it and fetch again");
+        assert!(run(Command::new("false")).unwrap_err().contains("`false` failed"));
+        assert_eq!(run(Command::new("true")), Ok(()));
+    }
+}

@@ -1,0 +1,86 @@
+//! The `tack-interop` command.
+
+#![forbid(unsafe_code)]
+
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::Parser;
+use tack_interop::cli::{Cli, Command, OwnKind, RunArgs};
+use tack_interop::contract::Role;
+use tack_interop::error::Error;
+use tack_interop::peers::{self, Places};
+use tack_interop::report::{self, Report};
+use tack_interop::{cases, fetch, own, run};
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::List => list(),
+        Command::Fetch { peers } => fetch_peers(&peers),
+        Command::Run(args) => run_cells(&args),
+        Command::Peer { kind: OwnKind::Tack } => return own::run(tacklib::Profile::Default),
+        Command::Peer { kind: OwnKind::Quiche } => return own::run(tacklib::Profile::Off),
+    };
+    done.unwrap_or_else(|error| {
+        eprintln!("tack-interop: {error}");
+        error.exit_code()
+    })
+    .into()
+}
+
+fn list() -> Result<u8, Error> {
+    let places = Places::of_checkout()?;
+    println!("Peers");
+    for peer in peers::all() {
+        let roles: Vec<_> = peer.roles.iter().copied().map(Role::name).collect();
+        println!("  {:<13} {:<14} {}", peer.name, roles.join(", "), peer.about);
+        match peer.program(&places) {
+            Ok(_) => println!("  {:<13} available", ""),
+            Err(reason) => println!("  {:<13} unavailable: {reason}", ""),
+        }
+    }
+    println!("\nTest cases");
+    for case in &cases::ALL {
+        println!("  {:<13} {}", case.name, case.about);
+    }
+    Ok(0)
+}
+
+fn fetch_peers(names: &[String]) -> Result<u8, Error> {
+    let places = Places::of_checkout()?;
+    let mut all_there = true;
+    for peer in peers::select(names)? {
+        match fetch::fetch(peer, &places)? {
+            Ok(()) => println!("{}: available", peer.name),
+            Err(reason) => {
+                println!("{}: unavailable: {reason}", peer.name);
+                all_there = false;
+            }
+        }
+    }
+    Ok(u8::from(!all_there))
+}
+
+fn run_cells(args: &RunArgs) -> Result<u8, Error> {
+    let cells = run::cells(args)?;
+    let places = Places::of_checkout()?;
+    let done = |cell: &_| eprintln!("{}", report::line(cell));
+    let report = Report::new(run::run(&cells, &places, args.jobs, args.keep, &done)?);
+    if let Some(path) = &args.json {
+        let mut json = serde_json::to_string_pretty(&report)
+            .map_err(std::io::Error::from)
+            .map_err(Error::file(path))?;
+        json.push('\n');
+        write(path, &json)?;
+    }
+    if let Some(path) = &args.html {
+        write(path, &report::html(&report))?;
+    }
+    print!("{}", report::matrix(&report));
+    Ok(report.exit_code(!args.peers.is_empty()))
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Error> {
+    fs::write(path, text).map_err(Error::file(path))
+}

@@ -1,0 +1,95 @@
+//! What the environment says, and the QUIC configuration that follows.
+
+use std::env;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use tack_endpoint::EndpointConfig;
+use tacklib::{Config, Profile};
+
+use super::OwnError;
+use crate::contract::{self, Method, Role};
+
+const ALPN: &[u8] = b"hq-interop";
+const IDLE_TIMEOUT_MS: u64 = 20_000;
+/// Fits every path that the runner has, and leaves the peer's limit out of question.
+const UDP_PAYLOAD: usize = 1350;
+const WINDOW: u64 = 8 << 20;
+
+/// What the environment says.
+pub struct Settings {
+    pub role: Role,
+    pub test_case: String,
+    pub address: SocketAddr,
+    pub files: PathBuf,
+    pub received: PathBuf,
+    profile: Profile,
+}
+
+impl Settings {
+    pub fn from_environment(profile: Profile) -> Result<Self, OwnError> {
+        let role = match text(contract::ROLE)?.as_str() {
+            "client" => Role::Client,
+            "server" => Role::Server,
+            _ => return Err(OwnError::Environment(contract::ROLE)),
+        };
+        let address = text(contract::ADDRESS)?;
+        Ok(Self {
+            role,
+            test_case: text(contract::TEST_CASE)?,
+            address: address.parse().map_err(|_| OwnError::Environment(contract::ADDRESS))?,
+            files: text(contract::FILES)?.into(),
+            received: text(contract::RECEIVED)?.into(),
+            profile,
+        })
+    }
+
+    /// What a client is asked to do.
+    pub fn requests() -> Result<Vec<(Method, String)>, OwnError> {
+        let requests = text(contract::REQUESTS)?;
+        requests
+            .split(',')
+            .map(|request| {
+                let (method, name) = contract::parse_request(request)
+                    .ok_or(OwnError::Environment(contract::REQUESTS))?;
+                Ok((method, name.to_owned()))
+            })
+            .collect()
+    }
+
+    pub fn endpoint(&self) -> EndpointConfig {
+        EndpointConfig {
+            retry: self.test_case == "retry",
+            key_log: env::var_os(contract::KEY_LOG).map(PathBuf::from),
+            qlog: env::var_os(contract::QLOG).map(PathBuf::from),
+            // A batch is acknowledged once, which would hide how often anybody acknowledges.
+            gso: false,
+            gro: false,
+            ..EndpointConfig::default()
+        }
+    }
+
+    pub fn quic(&self) -> Result<Config, OwnError> {
+        let mut config = Config::new(quiche::PROTOCOL_VERSION)?;
+        config.set_profile(self.profile);
+        config.set_application_protos(&[ALPN])?;
+        config.verify_peer(false);
+        config.log_keys();
+        config.set_max_idle_timeout(IDLE_TIMEOUT_MS);
+        config.set_max_recv_udp_payload_size(UDP_PAYLOAD);
+        config.set_max_send_udp_payload_size(UDP_PAYLOAD);
+        config.set_initial_max_data(WINDOW);
+        config.set_initial_max_stream_data_bidi_local(WINDOW);
+        config.set_initial_max_stream_data_bidi_remote(WINDOW);
+        config.set_initial_max_streams_bidi(100);
+        if self.role == Role::Server {
+            config.load_cert_chain_from_pem_file(&text(contract::CERTIFICATE)?)?;
+            config.load_priv_key_from_pem_file(&text(contract::KEY)?)?;
+        }
+        Ok(config)
+    }
+}
+
+fn text(variable: &'static str) -> Result<String, OwnError> {
+    env::var(variable).map_err(|_| OwnError::Environment(variable))
+}

@@ -1,0 +1,203 @@
+//! The QUIC implementations to run against, and where their programs are.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::contract::Role;
+use crate::error::Error;
+
+/// A QUIC implementation with a program that keeps to the contract.
+#[derive(Debug)]
+pub struct Peer {
+    /// As on the command line.
+    pub name: &'static str,
+    /// What it is, with its version.
+    pub about: &'static str,
+    /// What its program can be.
+    pub roles: &'static [Role],
+    /// Where the program comes from.
+    pub source: Source,
+}
+
+/// Where a program comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// This one, with the name as its argument.
+    Own,
+    /// A Rust package in `interop/peers`, whose binary is called `NAME-peer`.
+    Cargo,
+    /// A Go module in `interop/peers`.
+    Go,
+    /// A `peer.py` in `interop/peers` with a `requirements.txt`.
+    Python,
+}
+
+const BOTH: &[Role] = &[Role::Client, Role::Server];
+
+/// Our own end in every cell.
+pub const OURS: &str = "tack";
+/// Our own end where TACK is to make no difference.
+pub const OURS_WITHOUT_TACK: &str = "quiche";
+
+static PEERS: [Peer; 5] = [
+    Peer { name: OURS, about: "this project, with TACK", roles: BOTH, source: Source::Own },
+    Peer {
+        name: OURS_WITHOUT_TACK,
+        about: "quiche 0.30 as it is: this project's endpoint with TACK off",
+        roles: BOTH,
+        source: Source::Own,
+    },
+    Peer { name: "quinn", about: "quinn 0.11.12 (Rust)", roles: BOTH, source: Source::Cargo },
+    Peer { name: "quic-go", about: "quic-go 0.65.0 (Go)", roles: BOTH, source: Source::Go },
+    Peer {
+        name: "aioquic",
+        about: "aioquic 1.7.2 (Python)",
+        roles: BOTH,
+        source: Source::Python,
+    },
+];
+
+/// All peers, in the order of the matrix.
+pub fn all() -> &'static [Peer] {
+    &PEERS
+}
+
+/// Their names.
+pub fn names() -> Vec<&'static str> {
+    PEERS.iter().map(|peer| peer.name).collect()
+}
+
+/// The peers of these names in their own order; all of them if there is no name.
+///
+/// Fails on a name that is none.
+pub fn select(names: &[String]) -> Result<Vec<&'static Peer>, Error> {
+    if let Some(name) = names.iter().find(|name| PEERS.iter().all(|peer| peer.name != **name)) {
+        return Err(Error::UnknownPeer(name.clone()));
+    }
+    let wanted = |peer: &&Peer| names.is_empty() || names.iter().any(|name| name == peer.name);
+    Ok(PEERS.iter().filter(wanted).collect())
+}
+
+/// A program and its arguments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// The file.
+    pub file: PathBuf,
+    /// What it is given.
+    pub arguments: Vec<PathBuf>,
+}
+
+/// The directories that the runner uses.
+#[derive(Clone, Debug)]
+pub struct Places {
+    /// This program.
+    pub own: PathBuf,
+    /// Adapters with their manifests, one directory for each peer.
+    pub manifests: PathBuf,
+    /// Everything that is made: `peers/NAME`, and a directory for each run.
+    pub output: PathBuf,
+}
+
+impl Places {
+    /// Those of a checkout: `interop/peers` and, in cargo's target directory, `interop`.
+    ///
+    /// Fails if the system does not tell where this program is.
+    pub fn of_checkout() -> Result<Self, Error> {
+        let own = std::env::current_exe().map_err(Error::file("tack-interop"))?;
+        let package = std::env::var_os("CARGO_MANIFEST_DIR")
+            .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+        let target = std::env::var_os("CARGO_TARGET_DIR")
+            .map_or_else(|| package.parent().unwrap_or(&package).join("target"), PathBuf::from);
+        Ok(Self { own, manifests: package.join("peers"), output: target.join("interop") })
+    }
+
+    /// What `fetch` makes of a peer.
+    pub fn cache(&self, peer: &Peer) -> PathBuf {
+        self.output.join("peers").join(peer.name)
+    }
+
+    /// Where the peer's adapter is.
+    pub fn manifest(&self, peer: &Peer) -> PathBuf {
+        self.manifests.join(peer.name)
+    }
+
+    /// Where the last attempt to fetch the peer left its reason for failing.
+    pub fn fetch_failure(&self, peer: &Peer) -> PathBuf {
+        self.cache(peer).join("unavailable")
+    }
+}
+
+impl Peer {
+    /// Its program, or why it cannot be started.
+    pub fn program(&self, places: &Places) -> Result<Program, String> {
+        let cache = places.cache(self);
+        let (file, arguments) = match self.source {
+            Source::Own => (places.own.clone(), vec!["peer".into(), self.name.into()]),
+            Source::Cargo => (cache.join("release").join(self.binary()), vec![]),
+            Source::Go => (cache.join(self.binary()), vec![]),
+            Source::Python => {
+                (cache.join("bin/python"), vec![places.manifest(self).join("peer.py")])
+            }
+        };
+        if let Ok(reason) = fs::read_to_string(places.fetch_failure(self)) {
+            return Err(reason.trim().to_owned());
+        }
+        if !is_file(&file) {
+            return Err(format!("not fetched: run `tack-interop fetch --peers {}`", self.name));
+        }
+        Ok(Program { file, arguments })
+    }
+
+    /// What its compiled adapter is called.
+    pub fn binary(&self) -> String {
+        format!("{}-peer", self.name)
+    }
+}
+
+fn is_file(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|metadata| metadata.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places(output: &Path) -> Places {
+        let own = output.join("tack-interop");
+        fs::write(&own, "").unwrap();
+        Places { own, manifests: output.join("manifests"), output: output.to_owned() }
+    }
+
+    #[test]
+    fn an_unknown_peer_is_refused_by_name() {
+        let error = select(&["quinn".to_owned(), "quin".to_owned()]).unwrap_err();
+        assert!(error.to_string().contains("\"quin\"; known are tack, quiche, quinn"));
+        assert_eq!(error.exit_code(), 2);
+        assert_eq!(select(&["quinn".to_owned()]).unwrap()[0].name, "quinn");
+    }
+
+    #[test]
+    fn a_peer_that_was_not_fetched_says_how_to_and_a_failed_one_why() {
+        let directory = tempfile::tempdir().unwrap();
+        let places = places(directory.path());
+        let quinn = PEERS.iter().find(|peer| peer.name == "quinn").unwrap();
+        assert!(quinn.program(&places).unwrap_err().contains("fetch --peers quinn"));
+
+        let program = places.cache(quinn).join("release/quinn-peer");
+        fs::create_dir_all(program.parent().unwrap()).unwrap();
+        fs::write(&program, "").unwrap();
+        assert_eq!(quinn.program(&places).unwrap().file, program);
+
+        fs::write(places.fetch_failure(quinn), "no compiler\n").unwrap();
+        assert_eq!(quinn.program(&places), Err("no compiler".to_owned()));
+    }
+
+    #[test]
+    fn our_own_peers_are_there_without_fetching() {
+        let directory = tempfile::tempdir().unwrap();
+        let places = places(directory.path());
+        for peer in PEERS.iter().filter(|peer| peer.source == Source::Own) {
+            assert_eq!(peer.program(&places).unwrap().file, places.own);
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! A peer's program, started with the environment of the contract.
+
+use std::fs::{self, File};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::contract::{self, Role};
+use crate::error::Error;
+use crate::peers::Program;
+use crate::verdict::Ending;
+
+const TURN: Duration = Duration::from_millis(10);
+
+/// What a program is told.
+#[derive(Debug)]
+pub struct Task<'a> {
+    /// What it plays.
+    pub role: Role,
+    /// The name of the test case.
+    pub test_case: &'a str,
+    /// Where to listen or to connect to.
+    pub address: SocketAddr,
+    /// What a client does.
+    pub requests: &'a str,
+    /// The directory of what is sent.
+    pub files: &'a Path,
+    /// A server's certificate and key.
+    pub identity: &'a Identity,
+    /// The directory of this program's own: `received`, `qlog`, `keys.log`, `stdout`, `stderr`.
+    pub directory: PathBuf,
+}
+
+/// Files in PEM format.
+#[derive(Debug)]
+pub struct Identity {
+    /// The certificate.
+    pub certificate: PathBuf,
+    /// The private key.
+    pub key: PathBuf,
+}
+
+impl Identity {
+    /// Makes a certificate for localhost in `directory`.
+    pub fn create(directory: &Path) -> Result<Self, Error> {
+        let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()])
+            .map_err(|error| Error::Certificate(error.to_string()))?;
+        let identity = Self {
+            certificate: directory.join("certificate.pem"),
+            key: directory.join("key.pem"),
+        };
+        let write = |path: &Path, pem: String| fs::write(path, pem).map_err(Error::file(path));
+        write(&identity.certificate, made.cert.pem())?;
+        write(&identity.key, made.signing_key.serialize_pem())?;
+        Ok(identity)
+    }
+}
+
+/// A program that runs; it is ended when this is dropped.
+#[derive(Debug)]
+pub struct Process {
+    child: Child,
+    directory: PathBuf,
+}
+
+/// Where a program keeps what it receives.
+pub fn received(directory: &Path) -> PathBuf {
+    directory.join("received")
+}
+
+/// Where a program writes its TLS secrets.
+pub fn key_log(directory: &Path) -> PathBuf {
+    directory.join("keys.log")
+}
+
+impl Process {
+    /// Starts a program; what it writes goes into files in its directory.
+    pub fn start(program: &Program, task: &Task<'_>) -> Result<Self, Error> {
+        let directory = &task.directory;
+        let (received, qlog) = (received(directory), directory.join("qlog"));
+        for directory in [&received, &qlog] {
+            fs::create_dir_all(directory).map_err(Error::file(directory))?;
+        }
+        let output = |name: &str| {
+            let path = directory.join(name);
+            File::create(&path).map_err(Error::file(path))
+        };
+        let child = Command::new(&program.file)
+            .args(&program.arguments)
+            .env(contract::ROLE, task.role.name())
+            .env(contract::TEST_CASE, task.test_case)
+            .env(contract::ADDRESS, task.address.to_string())
+            .env(contract::REQUESTS, task.requests)
+            .env(contract::FILES, task.files)
+            .env(contract::RECEIVED, received)
+            .env(contract::CERTIFICATE, &task.identity.certificate)
+            .env(contract::KEY, &task.identity.key)
+            .env(contract::KEY_LOG, key_log(directory))
+            .env(contract::QLOG, qlog)
+            .stdin(Stdio::null())
+            .stdout(output("stdout")?)
+            .stderr(output("stderr")?)
+            .spawn()
+            .map_err(Error::file(&program.file))?;
+        Ok(Self { child, directory: directory.clone() })
+    }
+
+    /// Waits until the server says where it listens.
+    ///
+    /// If it does not, the inner result says what it did instead.
+    pub fn ready(&mut self, patience: Duration) -> Result<Result<SocketAddr, Ending>, Error> {
+        let path = self.directory.join("stdout");
+        let start = Instant::now();
+        loop {
+            let ending = self.ending()?;
+            let output = fs::read(&path).map_err(Error::file(&path))?;
+            if let Some(address) = contract::ready_address(&String::from_utf8_lossy(&output)) {
+                return Ok(Ok(address));
+            }
+            if ending != Ending::Running {
+                return Ok(Err(ending));
+            }
+            if start.elapsed() > patience {
+                return Ok(Err(Ending::TimedOut));
+            }
+            thread::sleep(TURN);
+        }
+    }
+
+    /// Waits until the program ends.
+    pub fn wait(&mut self, patience: Duration) -> Result<Ending, Error> {
+        let start = Instant::now();
+        loop {
+            match self.ending()? {
+                Ending::Running if start.elapsed() > patience => return Ok(Ending::TimedOut),
+                Ending::Running => thread::sleep(TURN),
+                ended => return Ok(ended),
+            }
+        }
+    }
+
+    /// How the program ended, if it has.
+    pub fn ending(&mut self) -> Result<Ending, Error> {
+        let status = self.child.try_wait().map_err(Error::file(&self.directory))?;
+        Ok(status.map_or(Ending::Running, |status| Ending::Exited(status.code())))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Fails if it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,181 @@
+use super::*;
+
+const PLAIN: Announced = Announced { tack: false, min_ack_delay_us: None, timestamp: false };
+const FREQUENCY: Announced = Announced { min_ack_delay_us: Some(1000), ..PLAIN };
+const TACK: Announced = Announced { tack: true, ..FREQUENCY };
+
+/// A transfer from our server to a peer, in which everything went well.
+fn good(peer: Announced) -> Evidence {
+    let digest = blake3::hash(b"file");
+    let sent = TapCounters { packets: 1000, data_packets: 1000, ..TapCounters::default() };
+    let acks = TapCounters { packets: 500, ack_packets: 500, ..TapCounters::default() };
+    Evidence {
+        ours: Role::Server,
+        files: vec![Transferred { name: "a".into(), sent: digest, received: Some(digest) }],
+        client: Ending::Exited(Some(0)),
+        server: Ending::Running,
+        seen: Observation {
+            to_client: sent,
+            to_server: acks,
+            client: Some(peer),
+            server: Some(TACK),
+            data_seconds: 1.0,
+            ..Observation::default()
+        },
+        lost: 0,
+        late: 0,
+        file_bytes: 1_000_000,
+    }
+}
+
+fn reason(verdict: Verdict) -> String {
+    let Verdict::Fail { reason } = verdict else { panic!("{verdict:?}") };
+    reason
+}
+
+#[test]
+fn a_transfer_passes_if_everything_arrived_and_was_read() {
+    assert_eq!(judge(Kind::Transfer, &good(PLAIN)), Verdict::Pass { note: None });
+}
+
+#[test]
+fn a_missing_or_changed_file_fails_whatever_the_programs_say() {
+    let mut evidence = good(PLAIN);
+    evidence.files[0].received = Some(blake3::hash(b"life"));
+    assert_eq!(reason(judge(Kind::Transfer, &evidence)), "a was received with another digest");
+    evidence.files[0].received = None;
+    assert_eq!(reason(judge(Kind::Transfer, &evidence)), "a was not received");
+}
+
+#[test]
+fn a_program_that_fails_is_named_by_its_side() {
+    let mut evidence = good(PLAIN);
+    evidence.client = Ending::Exited(Some(3));
+    let failed = reason(judge(Kind::Transfer, &evidence));
+    assert_eq!(failed, "the peer, the client, failed with exit code 3");
+    evidence.client = Ending::TimedOut;
+    let failed = reason(judge(Kind::Transfer, &evidence));
+    assert_eq!(failed, "the peer, the client, was not done in time");
+    evidence.server = Ending::Exited(None);
+    let failed = reason(judge(Kind::Transfer, &evidence));
+    assert_eq!(failed, "our end, the server, was ended by a signal");
+}
+
+#[test]
+fn exit_code_127_is_unsupported_by_its_side() {
+    let mut evidence = good(PLAIN);
+    evidence.client = Ending::Exited(Some(127));
+    let verdict = judge(Kind::Transfer, &evidence);
+    assert!(matches!(verdict, Verdict::Unsupported { by: Side::Peer, .. }), "{verdict:?}");
+    evidence.server = Ending::Exited(Some(127));
+    let verdict = judge(Kind::Transfer, &evidence);
+    assert!(matches!(verdict, Verdict::Unsupported { by: Side::Ours, .. }), "{verdict:?}");
+}
+
+#[test]
+fn each_extension_frame_needs_its_announcement() {
+    type Count = fn(&mut TapCounters) -> &mut u64;
+    let frames: [(Count, Announced); 5] = [
+        (|sent| &mut sent.tacks, TACK),
+        (|sent| &mut sent.iacks, TACK),
+        (|sent| &mut sent.timestamps, TACK),
+        (|sent| &mut sent.ack_frequency, FREQUENCY),
+        (|sent| &mut sent.immediate_acks, FREQUENCY),
+    ];
+    for (count, needed) in frames {
+        for peer in [PLAIN, FREQUENCY, TACK] {
+            let mut evidence = good(peer);
+            *count(&mut evidence.seen.to_client) = 1;
+            let passed = matches!(judge(Kind::Transfer, &evidence), Verdict::Pass { .. });
+            assert_eq!(passed, peer == needed || peer == TACK, "{evidence:?}");
+        }
+    }
+}
+
+#[test]
+fn timestamps_alone_may_be_announced_too() {
+    let mut evidence = good(Announced { timestamp: true, ..PLAIN });
+    evidence.seen.to_client.timestamps = 1;
+    assert_eq!(judge(Kind::Transfer, &evidence), Verdict::Pass { note: None });
+}
+
+#[test]
+fn what_the_peer_sends_of_its_own_is_not_our_fault() {
+    let mut evidence = good(PLAIN);
+    evidence.seen.to_server.ack_frequency = 1;
+    assert_eq!(judge(Kind::NoAnnounce, &evidence), Verdict::Pass { note: None });
+}
+
+#[test]
+fn a_wire_that_was_not_read_is_no_evidence() {
+    let mut unopened = good(PLAIN);
+    unopened.seen.to_server.undecryptable = 2;
+    let failed = reason(judge(Kind::Transfer, &unopened));
+    assert_eq!(failed, "2 1-RTT packets of the client could not be opened");
+    let mut silent = good(PLAIN);
+    silent.seen.client = None;
+    let failed = reason(judge(Kind::Transfer, &silent));
+    assert_eq!(failed, "the client's transport parameters could not be read");
+    let mut empty = good(PLAIN);
+    empty.seen.to_client = TapCounters::default();
+    let failed = reason(judge(Kind::Transfer, &empty));
+    assert_eq!(failed, "no 1-RTT packet of the server could be opened");
+}
+
+#[test]
+fn retry_takes_a_retry_and_a_token() {
+    let mut evidence = good(PLAIN);
+    assert_eq!(reason(judge(Kind::Retry, &evidence)), "the server sent no Retry");
+    evidence.seen.retries = 1;
+    assert!(reason(judge(Kind::Retry, &evidence)).contains("token"));
+    evidence.seen.initials_with_token = 1;
+    assert_eq!(judge(Kind::Retry, &evidence), Verdict::Pass { note: None });
+}
+
+#[test]
+fn a_lossy_link_has_to_lose_something() {
+    let mut evidence = good(PLAIN);
+    assert_eq!(reason(judge(Kind::Loss, &evidence)), "the link lost nothing");
+    evidence.lost = 1;
+    assert_eq!(judge(Kind::Loss, &evidence), Verdict::Pass { note: None });
+}
+
+fn with_acks(peer: Announced, acks: u64, ack_frequency: u64) -> Evidence {
+    let mut evidence = good(peer);
+    evidence.seen.to_server.ack_packets = acks;
+    evidence.seen.to_client.ack_frequency = ack_frequency;
+    evidence
+}
+
+#[test]
+fn ack_frequency_has_to_save_four_fifths_of_the_acks() {
+    let without = with_acks(FREQUENCY, 500, 0);
+    let passed = judge_ack_frequency(&with_acks(FREQUENCY, 99, 1), &without);
+    assert!(matches!(passed, Verdict::Pass { note: Some(_) }), "{passed:?}");
+    let failed = reason(judge_ack_frequency(&with_acks(FREQUENCY, 101, 1), &without));
+    assert!(failed.starts_with("too many ACK packets: 101 instead of 500"), "{failed}");
+    let failed = reason(judge_ack_frequency(&with_acks(FREQUENCY, 99, 0), &without));
+    assert_eq!(failed, "our end sent no ACK_FREQUENCY");
+}
+
+#[test]
+fn ack_frequency_must_not_cost_goodput() {
+    let without = with_acks(FREQUENCY, 500, 0);
+    let mut with = with_acks(FREQUENCY, 50, 1);
+    with.seen.data_seconds = 1.2;
+    with.late = 3;
+    let failed = reason(judge_ack_frequency(&with, &without));
+    assert!(failed.starts_with("slower than without"), "{failed}");
+    assert!(failed.ends_with("3 datagrams were delivered late"), "{failed}");
+}
+
+#[test]
+fn a_peer_without_min_ack_delay_does_not_support_ack_frequency() {
+    let verdict = judge_asking(&good(PLAIN));
+    assert!(
+        matches!(verdict, Some(Verdict::Unsupported { by: Side::Peer, .. })),
+        "{verdict:?}"
+    );
+    assert_eq!(judge_asking(&good(FREQUENCY)), None);
+    assert_eq!(judge_asking(&good(TACK)), None);
+}

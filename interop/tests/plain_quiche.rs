@@ -1,0 +1,84 @@
+//! The command, from the command line to the report, between our own ends.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail anywhere")]
+#![allow(missing_docs, reason = "nothing here is public")]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn interop(target: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_tack-interop"))
+        .args(arguments)
+        .env("CARGO_TARGET_DIR", target)
+        .output()
+        .unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn handshake_and_transfer_pass_in_both_roles_with_plain_quiche() {
+    let target = tempfile::tempdir().unwrap();
+    let json = target.path().join("report.json");
+    let html = target.path().join("report.html");
+    let mut arguments =
+        vec!["run", "--peers", "quiche", "--tests", "handshake,transfer", "--jobs", "2"];
+    arguments.extend(["--json", json.to_str().unwrap(), "--html", html.to_str().unwrap()]);
+    let output = interop(target.path(), &arguments);
+    assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
+
+    let report: Value = serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
+    let cells = report["cells"].as_array().unwrap();
+    assert_eq!(cells.len(), 2 * 2);
+    for cell in cells {
+        assert_eq!(cell["verdict"], "pass");
+        let wire = &cell["wire"][0][1];
+        let (peer, us) = match cell["role"].as_str().unwrap() {
+            "server" => ("server", "client"),
+            _ => ("client", "server"),
+        };
+        assert_eq!(wire[us]["tack"], true, "our end announces TACK");
+        assert_eq!(wire[peer]["tack"], false, "plain quiche does not");
+        let file = if cell["test"] == "handshake" { 1 << 10 } else { 3584 << 10 };
+        assert!(wire["to_client"]["stream_bytes"].as_u64().unwrap() >= file);
+        assert!(cell["kept"].is_null(), "nothing is kept of what passed");
+    }
+    assert!(std::fs::read_to_string(html).unwrap().contains("class=\"v pass\""));
+    let kept: Vec<_> = std::fs::read_dir(target.path().join("interop")).unwrap().collect();
+    assert!(kept.is_empty(), "{kept:?}");
+}
+
+#[test]
+fn unknown_names_are_refused_with_those_that_are_known() {
+    let target = tempfile::tempdir().unwrap();
+    for (option, known) in
+        [("--peers", "tack, quiche, quinn"), ("--tests", "handshake, transfer")]
+    {
+        let output = interop(target.path(), &["run", option, "nonesuch"]);
+        assert_eq!(output.status.code(), Some(2));
+        let message = text(&output.stderr);
+        assert!(message.contains("nonesuch") && message.contains(known), "{message}");
+    }
+    let output = interop(target.path(), &["run", "--tests", "handshake", "--jobs", "0"]);
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn a_peer_that_is_not_there_is_reported_and_fails_the_run_that_names_it() {
+    let target = tempfile::tempdir().unwrap();
+    let output = interop(target.path(), &["run", "--peers", "quinn", "--tests", "handshake"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(text(&output.stdout).contains("tack-interop fetch --peers quinn"));
+}
+
+#[test]
+fn a_peer_without_its_environment_says_what_is_missing() {
+    let target = tempfile::tempdir().unwrap();
+    let output = interop(target.path(), &["peer", "tack"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("TACK_INTEROP_ROLE: not set"));
+}
