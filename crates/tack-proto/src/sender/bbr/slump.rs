@@ -15,8 +15,9 @@ pub struct Slump {
 }
 
 impl Slump {
-    /// A sample has come, which is low if it is below `low`; `queue` if packets queued with it. The newest rate once that has lasted
-    /// for `lasting`: the first of a slump have what was before in them.
+    /// A sample has come, which is low if it is below `low`; `queue` if packets queued with it.
+    /// The newest rate, once that has lasted for `lasting`: the first ones of a slump still have
+    /// in them what was before.
     pub fn on_sample(
         &mut self,
         now: Instant,
