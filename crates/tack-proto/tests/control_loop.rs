@@ -26,12 +26,19 @@ struct Link {
     buffer: u64,
     loss: f64,
     ack_loss: f64,
+    /// From when to when it stands still, after the start.
+    pause: Option<(Duration, Duration)>,
 }
 
 impl Link {
     fn new(megabits: f64, round_trip: Duration) -> Self {
         let bdp = (megabits * 125_000.0 * round_trip.as_secs_f64()) as u64;
-        Self { megabits, round_trip, buffer: bdp.max(16 * PACKET), loss: 0.0, ack_loss: 0.0 }
+        let buffer = bdp.max(16 * PACKET);
+        Self { megabits, round_trip, buffer, loss: 0.0, ack_loss: 0.0, pause: None }
+    }
+
+    fn bytes_in(&self, time: Duration) -> u64 {
+        (self.megabits * 125_000.0 * time.as_secs_f64()) as u64
     }
 
     fn time_for(&self, bytes: u64) -> Duration {
@@ -60,6 +67,8 @@ struct Outcome {
     /// When packets were sent in the measured time.
     sent: Vec<Duration>,
     most_in_flight: u64,
+    /// The same in the measured time.
+    most_in_flight_measured: u64,
     spurious: u64,
 }
 
@@ -190,10 +199,12 @@ impl Simulation {
             let pn = self.next_pn;
             self.next_pn += 1;
             self.written += PACKET;
+            self.sender.on_packet_sent(self.now, pn, PACKET as usize, true, update.as_ref());
             if self.measuring() {
                 self.outcome.sent.push(self.now - self.start);
+                let most = &mut self.outcome.most_in_flight_measured;
+                *most = (*most).max(self.sender.in_flight());
             }
-            self.sender.on_packet_sent(self.now, pn, PACKET as usize, true, update.as_ref());
             let most = self.outcome.most_in_flight.max(self.sender.in_flight());
             self.outcome.most_in_flight = most;
             let update = update.map(|update| {
@@ -206,7 +217,12 @@ impl Simulation {
     }
 
     fn enter_link(&mut self, packet: Event) {
-        let free = self.busy_until.max(self.now);
+        let mut free = self.busy_until.max(self.now);
+        if let Some((from, to)) = self.link.pause
+            && (self.start + from..self.start + to).contains(&free)
+        {
+            free = self.start + to;
+        }
         let queueing = free - self.now;
         let waiting = queueing.as_secs_f64() * self.link.megabits * 125_000.0;
         if waiting > self.link.buffer as f64 {
@@ -435,6 +451,27 @@ fn a_receiver_that_falls_silent_stops_the_sender() {
     let link = Link { ack_loss: 1.0, ..Link::new(1000.0, 40 * MS) };
     let outcome = Simulation::new(link, 1).run(Duration::from_secs(5), steady);
     assert!(outcome.most_in_flight <= 10 * PACKET + PACKET, "{}", outcome.most_in_flight);
+}
+
+#[test]
+fn a_path_that_stands_still_is_waited_for_and_filled_without_a_queue() {
+    let (pause, end) = (Duration::from_secs(5), 5 * MS * 1000 + 200 * MS);
+    let deep = 2_000_000;
+    let link = Link { pause: Some((pause, end)), buffer: deep, ..Link::new(50.0, 40 * MS) };
+    let mut simulation = Simulation::new(link, 1);
+    // Three round trips later.
+    simulation.measure_from = end + 120 * MS;
+    let outcome = simulation.run(Duration::from_secs(6), steady);
+    assert!(outcome.utilisation > 0.95, "{}", outcome.utilisation);
+    assert!(outcome.queueing_p95() < 12 * MS, "{:?}", outcome.queueing_p95());
+
+    let mut simulation = Simulation::new(link, 1);
+    simulation.measure_from = Duration::from_secs(4);
+    let outcome = simulation.run(end, steady);
+    // A round trip until the last acknowledgement, and one with a wait for a TACK until that was
+    // the last: 100 ms. The cap is 120 ms.
+    let in_flight = outcome.most_in_flight_measured;
+    assert!(in_flight < link.bytes_in(110 * MS), "{in_flight}");
 }
 
 #[test]

@@ -202,6 +202,9 @@ impl Sender {
         self.smoothed_rtt = None;
         self.bbr = Bbr::new(self.config.bbr);
         self.pacer = Pacer::new(now, self.bbr.pacing_rate(&self.path()));
+        // That the old path was silent says nothing of the new one.
+        self.last_feedback = now;
+        self.stands_still = false;
         self.take_stock();
     }
 

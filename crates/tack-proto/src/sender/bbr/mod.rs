@@ -196,7 +196,7 @@ pub struct Bbr {
     aggregation: Aggregation,
     round: u64,
     round_ends_at: u64,
-    /// TACK intervals of RTTmin/4 so far. Time, not round trips: those become
+    /// Cycle intervals so far. Time, not round trips: those become
     /// longer just when a queue wants the estimate to fall.
     interval: u64,
     interval_began: Option<Instant>,
@@ -338,7 +338,8 @@ impl Bbr {
     }
 
     /// How much may be in flight: (2 + 1/(RTTmin f)) BDP, where 1/f is what the
-    /// wait for the next TACK adds.
+    /// wait for the next TACK adds; more where acknowledgements come in lumps, or the
+    /// path is shorter than those it shares with.
     pub fn inflight_cap(&self, path: &Path) -> u64 {
         let least = LEAST_PACKETS * path.mss;
         let Some(min_rtt) = path.min_rtt else { return INITIAL_WINDOW_PACKETS * path.mss };

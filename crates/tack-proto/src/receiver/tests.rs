@@ -1,0 +1,237 @@
+use super::*;
+use crate::frame::{Frame, Frames};
+
+const MS: Duration = Duration::from_millis(1);
+
+fn data(pn: u64) -> Received {
+    Received {
+        packet_number: pn,
+        bytes: 1200,
+        ack_eliciting: true,
+        departure: None,
+        ends_stream: false,
+    }
+}
+
+fn config(schedule: Schedule) -> ReceiverConfig {
+    ReceiverConfig {
+        max_ack_delay: 50 * MS,
+        timestamp_exponent: 3,
+        schedule,
+        reported_gaps: None,
+    }
+}
+
+fn update(sequence: u64, threshold: u64, delay: Duration) -> AckFrequency {
+    AckFrequency {
+        sequence,
+        ack_eliciting_threshold: threshold,
+        requested_max_ack_delay_us: delay.as_micros() as u64,
+        reordering_threshold: 1,
+    }
+}
+
+/// A receiver that has been told L = 2 and alpha = 10 ms.
+fn steady() -> (Receiver, Instant) {
+    let t0 = crate::test_clock();
+    let mut receiver = Receiver::new(t0, config(Schedule::Tack));
+    receiver.on_packet(t0, data(0));
+    receiver.on_frequency_update(&update(0, 1, 10 * MS));
+    assert!(receiver.write(t0, Due::Tack, 1000, &mut Vec::new()));
+    (receiver, t0)
+}
+
+#[test]
+fn every_packet_is_acknowledged_until_the_sender_says_otherwise() {
+    let t0 = crate::test_clock();
+    let mut receiver = Receiver::new(t0, config(Schedule::Tack));
+    for pn in 0..5 {
+        receiver.on_packet(t0 + MS, data(pn));
+        assert_eq!(receiver.due(t0 + MS), Some(Due::Tack));
+        assert!(receiver.write(t0 + MS, Due::Tack, 1000, &mut Vec::new()));
+    }
+    assert_eq!(receiver.due(t0 + 100 * MS), None);
+}
+
+#[test]
+fn a_schedule_of_its_own_leaves_the_frequency_update_its_other_uses() {
+    let t0 = crate::test_clock();
+    let mut receiver = Receiver::new(t0, config(Schedule::EveryPackets(4)));
+    receiver.on_frequency_update(&update(0, 1, 10 * MS));
+    for pn in 0..3 {
+        receiver.on_packet(t0 + MS, data(pn));
+    }
+    assert_eq!(receiver.due(t0 + MS), None);
+    assert_eq!(receiver.deadline(), Some(t0 + 51 * MS), "max_ack_delay");
+    receiver.on_packet(t0 + 2 * MS, data(3));
+    assert_eq!(receiver.due(t0 + 2 * MS), Some(Due::Tack));
+    // The delivery rate still needs to know how long a TACK interval is.
+    assert_eq!(receiver.interval, Some(10 * MS));
+}
+
+#[test]
+fn holes_between_packets_that_elicit_nothing_are_not_reported() {
+    let (mut receiver, t0) = steady();
+    for pn in [1, 3, 5, 6, 7, 8] {
+        receiver.on_packet(t0 + MS, Received { ack_eliciting: false, ..data(pn) });
+    }
+    assert_eq!(receiver.due(t0 + 40 * MS), None);
+    assert_eq!(receiver.deadline(), None);
+    receiver.on_packet(t0 + 40 * MS, data(9));
+    assert!(receiver.due(t0 + 40 * MS).is_some());
+}
+
+#[test]
+fn a_tack_that_is_all_but_due_takes_the_place_of_the_iack() {
+    let (mut receiver, t0) = steady();
+    for pn in [1, 2, 4, 5] {
+        receiver.on_packet(t0 + MS, data(pn));
+    }
+    let late = t0 + 9 * MS;
+    receiver.on_packet(late, data(6));
+    assert_eq!(receiver.due(late), Some(Due::Tack));
+}
+
+#[test]
+fn one_iack_reports_a_loss_and_the_tack_keeps_its_own_time() {
+    let (mut receiver, t0) = steady();
+    for pn in [1, 2, 4, 5, 6] {
+        receiver.on_packet(t0 + MS, data(pn));
+    }
+    assert_eq!(receiver.due(t0 + MS), Some(Due::Iack(IackEvent::Loss)));
+    let mut out = Vec::new();
+    assert!(receiver.write(t0 + MS, Due::Iack(IackEvent::Loss), 1000, &mut out));
+    let located = Frames::new(&out).next().unwrap().unwrap();
+    let Frame::Iack(iack) = located.frame else { panic!("{:?}", located.frame) };
+    assert_eq!(iack.ranges.largest(), 6);
+    assert_eq!(iack.ranges.second_largest(), Some(2));
+    assert_eq!(receiver.due(t0 + 9 * MS), None);
+    assert_eq!(receiver.due(t0 + 10 * MS), Some(Due::Tack));
+}
+
+#[test]
+fn an_iack_reaches_down_to_what_the_tacks_have_reported() {
+    let (mut receiver, t0) = steady();
+    let mut pn = 1;
+    // Every fifth packet is lost between two TACKs.
+    for _ in 0..20 {
+        for _ in 0..4 {
+            receiver.on_packet(t0 + MS, data(pn));
+            pn += 1;
+        }
+        pn += 1;
+    }
+    let mut out = Vec::new();
+    assert!(receiver.write(t0 + MS, Due::Iack(IackEvent::Loss), 1000, &mut out));
+    let located = Frames::new(&out).next().unwrap().unwrap();
+    let Frame::Iack(iack) = located.frame else { panic!("{:?}", located.frame) };
+    assert_eq!(iack.ranges.smallest(), 0);
+    assert_eq!(iack.ranges.len(), 20);
+}
+
+#[test]
+fn ranges_are_repeated_in_several_tacks_and_then_dropped() {
+    let (mut receiver, t0) = steady();
+    let mut now = t0;
+    let mut pn = 1;
+    let mut counts = Vec::new();
+    for _ in 0..20 {
+        for _ in 0..50 {
+            receiver.on_packet(now, data(pn));
+            pn += 2;
+        }
+        now += 10 * MS;
+        let mut out = Vec::new();
+        assert!(receiver.write(now, Due::Tack, 4000, &mut out));
+        let located = Frames::new(&out).next().unwrap().unwrap();
+        let Frame::Tack(tack) = located.frame else { panic!("{:?}", located.frame) };
+        counts.push(tack.ranges.len());
+    }
+    assert_eq!(counts[1], 100);
+    assert_eq!(counts[19], 50 * REPETITIONS, "as often as promised, no longer");
+}
+
+#[test]
+fn the_end_of_a_stream_is_acknowledged_at_once() {
+    let (mut receiver, t0) = steady();
+    receiver.on_packet(t0 + MS, Received { ends_stream: true, ..data(1) });
+    assert_eq!(receiver.due(t0 + MS), Some(Due::Tack));
+}
+
+#[test]
+fn old_frequency_updates_are_ignored() {
+    let (mut receiver, _) = steady();
+    receiver.on_frequency_update(&update(7, 3, 20 * MS));
+    let rule = receiver.rule();
+    receiver.on_frequency_update(&update(6, 9, 30 * MS));
+    receiver.on_frequency_update(&update(7, 9, 30 * MS));
+    assert_eq!(receiver.rule(), rule);
+}
+
+#[test]
+fn a_stock_peers_reordering_threshold_decides_when_a_gap_is_reported() {
+    for (threshold, at_once) in [(0, None), (1, Some(5)), (3, Some(7))] {
+        let t0 = crate::test_clock();
+        let mut receiver = Receiver::new(t0, config(Schedule::Tack));
+        let asked = AckFrequency { reordering_threshold: threshold, ..update(0, 100, 20 * MS) };
+        receiver.on_ack_frequency(&asked);
+        let due = [0, 1, 2, 3, 5, 6, 7].into_iter().find(|pn| {
+            receiver.on_packet(t0, data(*pn));
+            receiver.due(t0).is_some()
+        });
+        assert_eq!(due, at_once, "threshold {threshold}");
+    }
+}
+
+#[test]
+fn a_stock_peer_may_ask_for_every_packet_and_for_a_longer_delay_than_was_announced() {
+    let t0 = crate::test_clock();
+    let mut receiver = Receiver::new(t0, config(Schedule::Tack));
+    receiver.on_ack_frequency(&update(0, 0, 20 * MS));
+    receiver.on_packet(t0, data(0));
+    assert!(receiver.due(t0).is_some(), "threshold 0");
+    receiver.on_ack_sent(t0);
+    // It replaces the transport parameter's 50 ms.
+    receiver.on_ack_frequency(&update(1, 9, 80 * MS));
+    receiver.on_packet(t0, data(1));
+    assert_eq!(receiver.deadline(), Some(t0 + 80 * MS));
+    receiver.on_ack_frequency(&update(1, 0, 20 * MS));
+    assert_eq!(receiver.due(t0), None, "an old frame");
+}
+
+#[test]
+fn a_duplicate_changes_nothing() {
+    let (mut receiver, t0) = steady();
+    receiver.on_packet(t0 + MS, data(1));
+    let bytes = receiver.delivery_rate.received_bytes();
+    receiver.on_packet(t0 + 2 * MS, data(1));
+    assert_eq!(receiver.pending(), 1);
+    assert_eq!(receiver.delivery_rate.received_bytes(), bytes);
+}
+
+#[test]
+fn an_immediate_ack_is_answered_with_an_iack() {
+    let (mut receiver, t0) = steady();
+    receiver.on_packet(t0 + MS, data(1));
+    receiver.on_immediate_ack();
+    assert_eq!(receiver.due(t0 + MS), Some(Due::Iack(IackEvent::Reply)));
+    assert!(receiver.write(t0 + MS, Due::Iack(IackEvent::Reply), 1000, &mut Vec::new()));
+    assert_eq!(receiver.due(t0 + 40 * MS), None);
+}
+
+#[test]
+fn the_reply_reports_what_a_tack_would() {
+    let (mut receiver, t0) = steady();
+    for pn in (1..400).step_by(2) {
+        receiver.on_packet(t0 + MS, data(pn));
+        if pn % 100 == 99 {
+            assert!(receiver.write(t0 + MS, Due::Tack, 4000, &mut Vec::new()));
+        }
+    }
+    receiver.on_packet(t0 + 2 * MS, data(401));
+    let mut out = Vec::new();
+    assert!(receiver.write(t0 + 2 * MS, Due::Iack(IackEvent::Reply), 4000, &mut out));
+    let located = Frames::new(&out).next().unwrap().unwrap();
+    let Frame::Iack(iack) = located.frame else { panic!("{:?}", located.frame) };
+    assert_eq!((iack.ranges.largest(), iack.ranges.smallest()), (401, 0));
+}
