@@ -6,7 +6,7 @@ use tack_link::compose::{BoxedLink, Duplex};
 use tack_link::pipe::PipeConfig;
 use tack_link::{LinkSpec, PathSpec};
 
-use crate::contract::{Method, Role};
+use crate::contract::{Method, Protocol, Role};
 use crate::error::Error;
 
 /// A test case.
@@ -30,6 +30,8 @@ pub enum Kind {
     Transfer,
     /// The server asks for a proof of address.
     Retry,
+    /// HTTP/3 is spoken.
+    Http3,
     /// The link loses packets.
     Loss,
     /// How often the peer acknowledges: one transfer with TACK at our end, one without.
@@ -51,7 +53,7 @@ const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 
 /// Every test case, in the order of the matrix.
-pub static ALL: [Case; 6] = [
+pub static ALL: [Case; 7] = [
     Case {
         name: "handshake",
         about: "the handshake, and a file of 1 KiB",
@@ -71,6 +73,13 @@ pub static ALL: [Case; 6] = [
         about: "a Retry, answered with its token",
         kind: Kind::Retry,
         files: &[KIB],
+        path: Path::Wire { loss: 0.0 },
+    },
+    Case {
+        name: "http3",
+        about: "three files at once over HTTP/3, 1.5 MiB together",
+        kind: Kind::Http3,
+        files: &[100 * KIB, 412 * KIB, MIB],
         path: Path::Wire { loss: 0.0 },
     },
     Case {
@@ -146,6 +155,11 @@ impl Case {
                 size,
             })
             .collect()
+    }
+
+    /// What has to be spoken, if it matters.
+    pub fn protocol(&self) -> Option<Protocol> {
+        (self.kind == Kind::Http3).then_some(Protocol::H3)
     }
 
     /// Whether a measurement is part of it, which other cells at the same time would disturb.

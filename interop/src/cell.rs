@@ -9,12 +9,12 @@ use serde::Serialize;
 use tack_emulator::relay::Relay;
 
 use crate::cases::{Case, Kind, Request};
-use crate::contract::{Method, Role};
+use crate::contract::{Method, Protocol, Role};
 use crate::error::Error;
 use crate::peers::{self, Peer, Places, Program};
 use crate::process::{self, Identity, Process, Task};
 use crate::verdict::{
-    Ending, Evidence, Transferred, Verdict, judge, judge_ack_frequency, judge_asking,
+    Ending, Evidence, Side, Transferred, Verdict, judge, judge_ack_frequency, judge_asking,
 };
 use crate::wire::{Observation, Recorder, observe};
 
@@ -62,6 +62,16 @@ impl Cell {
         format!("{}-{}-{}", self.peer.name, self.role, self.case.name)
     }
 
+    /// What is spoken: what the test case is about, or else what the peer likes best. `None` if
+    /// the peer does not speak it.
+    fn protocol(&self) -> Option<Protocol> {
+        let spoken = self.peer.protocols;
+        match self.case.protocol() {
+            Some(protocol) => spoken.contains(&protocol).then_some(protocol),
+            None => spoken.first().copied(),
+        }
+    }
+
     /// Runs the cell in `run`, the directory of the whole run. What it wrote is kept if it failed,
     /// or if `keep` says so.
     ///
@@ -76,9 +86,15 @@ impl Cell {
         let start = Instant::now();
         let directory = run.join(self.name());
         let mut wire = Vec::new();
-        let verdict = match self.peer.program(places) {
-            Err(reason) => Verdict::Unavailable { reason },
-            Ok(peer) => self.judged(places, &peer, &directory, identity, &mut wire)?,
+        let verdict = match (self.peer.program(places), self.protocol()) {
+            (Err(reason), _) => Verdict::Unavailable { reason },
+            (Ok(_), None) => {
+                let reason = "its program does not speak what the test case needs".to_owned();
+                Verdict::Unsupported { by: Side::Peer, reason }
+            }
+            (Ok(peer), Some(protocol)) => {
+                self.judged(places, &peer, protocol, &directory, identity, &mut wire)?
+            }
         };
         let keep = keep || matches!(verdict, Verdict::Fail { .. });
         if !keep && directory.exists() {
@@ -99,6 +115,7 @@ impl Cell {
         &self,
         places: &Places,
         peer: &Program,
+        protocol: Protocol,
         directory: &Path,
         identity: &Identity,
         wire: &mut Vec<(&'static str, Observation)>,
@@ -107,7 +124,7 @@ impl Cell {
             let arguments = vec!["peer".into(), ours.into()];
             let program = Program { file: places.own.clone(), arguments };
             let directory = directory.join(ours);
-            let evidence = self.transfer(&program, peer, &directory, identity)?;
+            let evidence = self.transfer(&program, peer, protocol, &directory, identity)?;
             wire.push((ours, evidence.seen.clone()));
             Ok(evidence)
         };
@@ -126,6 +143,7 @@ impl Cell {
         &self,
         ours: &Program,
         peer: &Program,
+        protocol: Protocol,
         directory: &Path,
         identity: &Identity,
     ) -> Result<Evidence, Error> {
@@ -141,6 +159,7 @@ impl Cell {
         let task = |role: Role, address| Task {
             role,
             test_case: self.case.name,
+            protocol,
             address,
             requests: &asked,
             files: &files,

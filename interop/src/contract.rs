@@ -10,6 +10,8 @@ use serde::Serialize;
 pub const ROLE: &str = "TACK_INTEROP_ROLE";
 /// The name of the test case.
 pub const TEST_CASE: &str = "TACK_INTEROP_TESTCASE";
+/// The application protocol, a [`Protocol`]; `hq-interop` if it is not set.
+pub const PROTOCOL: &str = "TACK_INTEROP_PROTOCOL";
 /// Where a server listens (with port 0 for any), and where a client connects to.
 pub const ADDRESS: &str = "TACK_INTEROP_ADDRESS";
 /// What a client does: `GET name` and `PUT name`, with commas between.
@@ -62,6 +64,38 @@ impl Role {
 }
 
 impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// What is spoken over QUIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+pub enum Protocol {
+    /// HTTP/0.9 on streams.
+    #[serde(rename = "hq-interop")]
+    Hq,
+    /// HTTP/3.
+    #[serde(rename = "h3")]
+    H3,
+}
+
+impl Protocol {
+    /// As the environment has it, which is also the name for ALPN.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Hq => "hq-interop",
+            Self::H3 => "h3",
+        }
+    }
+
+    /// The protocol of a name.
+    pub fn by_name(name: &str) -> Option<Self> {
+        [Self::Hq, Self::H3].into_iter().find(|protocol| protocol.name() == name)
+    }
+}
+
+impl fmt::Display for Protocol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }

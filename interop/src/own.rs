@@ -1,16 +1,23 @@
-//! Our own end: hq-interop (HTTP/0.9 on streams) over tack-endpoint, with TACK or without.
+//! Our own end: hq-interop and HTTP/3 over tack-endpoint, with TACK or without.
 
 mod client;
+mod hq;
+mod http3;
 mod outgoing;
+mod request;
 mod server;
 mod settings;
 
 use std::process::ExitCode;
 
-use tacklib::Profile;
+use tacklib::{Connection, Profile};
 
+use self::request::Request;
 use self::settings::Settings;
 use crate::contract::{Role, UNSUPPORTED};
+
+/// More than any test case sends in a request.
+const LONGEST_REQUEST: usize = 64 << 20;
 
 /// Plays the role that the environment describes, as any other peer's program.
 pub fn run(profile: Profile) -> ExitCode {
@@ -34,6 +41,25 @@ fn play(settings: &Settings) -> Result<ExitCode, OwnError> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The client's side of an application protocol, on one connection.
+trait Client {
+    /// Sends and receives what can be sent and received now.
+    fn pump(&mut self, connection: &mut Connection) -> Result<(), OwnError>;
+
+    /// What it was asked to do.
+    fn requests(&self) -> Box<dyn Iterator<Item = &Request> + '_>;
+}
+
+/// The server's side of an application protocol, on one connection.
+trait Service {
+    /// Receives, answers and sends what can be now. Fails if the connection is of no more use.
+    fn pump(
+        &mut self,
+        connection: &mut Connection,
+        settings: &Settings,
+    ) -> Result<(), OwnError>;
+}
+
 /// Why our end gave up.
 #[derive(Debug, thiserror::Error)]
 enum OwnError {
@@ -49,6 +75,12 @@ enum OwnError {
     /// quiche refused a setting or a stream.
     #[error("quiche: {0}")]
     Quiche(#[from] quiche::Error),
+    /// quiche's HTTP/3 refused something, or the peer broke its rules.
+    #[error("HTTP/3: {0}")]
+    Http3(#[from] quiche::h3::Error),
+    /// A client sent something else than a request of the contract.
+    #[error("not a request")]
+    BadRequest,
     /// The connection ended before everything was done.
     #[error("the connection ended early: {0}")]
     Ended(String),

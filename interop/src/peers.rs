@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::contract::Role;
+use crate::contract::{Protocol, Role};
 use crate::error::Error;
 
 /// A QUIC implementation with a program that keeps to the contract.
@@ -15,6 +15,8 @@ pub struct Peer {
     pub about: &'static str,
     /// What its program can be.
     pub roles: &'static [Role],
+    /// What its program speaks over QUIC; the first where the test case leaves it open.
+    pub protocols: &'static [Protocol],
     /// Where the program comes from.
     pub source: Source,
 }
@@ -33,6 +35,7 @@ pub enum Source {
 }
 
 const BOTH: &[Role] = &[Role::Client, Role::Server];
+const HQ_AND_H3: &[Protocol] = &[Protocol::Hq, Protocol::H3];
 
 /// Our own end in every cell.
 pub const OURS: &str = "tack";
@@ -40,19 +43,39 @@ pub const OURS: &str = "tack";
 pub const OURS_WITHOUT_TACK: &str = "quiche";
 
 static PEERS: [Peer; 5] = [
-    Peer { name: OURS, about: "this project, with TACK", roles: BOTH, source: Source::Own },
+    Peer {
+        name: OURS,
+        about: "this project, with TACK",
+        roles: BOTH,
+        protocols: HQ_AND_H3,
+        source: Source::Own,
+    },
     Peer {
         name: OURS_WITHOUT_TACK,
         about: "quiche 0.30 as it is: this project's endpoint with TACK off",
         roles: BOTH,
+        protocols: HQ_AND_H3,
         source: Source::Own,
     },
-    Peer { name: "quinn", about: "quinn 0.11.12 (Rust)", roles: BOTH, source: Source::Cargo },
-    Peer { name: "quic-go", about: "quic-go 0.65.0 (Go)", roles: BOTH, source: Source::Go },
+    Peer {
+        name: "quinn",
+        about: "quinn 0.11.12 (Rust)",
+        roles: BOTH,
+        protocols: HQ_AND_H3,
+        source: Source::Cargo,
+    },
+    Peer {
+        name: "quic-go",
+        about: "quic-go 0.65.0 (Go)",
+        roles: BOTH,
+        protocols: HQ_AND_H3,
+        source: Source::Go,
+    },
     Peer {
         name: "aioquic",
         about: "aioquic 1.7.2 (Python)",
         roles: BOTH,
+        protocols: HQ_AND_H3,
         source: Source::Python,
     },
 ];

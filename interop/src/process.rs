@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::contract::{self, Role};
+use crate::contract::{self, Protocol, Role};
 use crate::error::Error;
 use crate::peers::Program;
 use crate::verdict::Ending;
@@ -21,6 +21,8 @@ pub struct Task<'a> {
     pub role: Role,
     /// The name of the test case.
     pub test_case: &'a str,
+    /// What is spoken.
+    pub protocol: Protocol,
     /// Where to listen or to connect to.
     pub address: SocketAddr,
     /// What a client does.
@@ -91,6 +93,7 @@ impl Process {
             .args(&program.arguments)
             .env(contract::ROLE, task.role.name())
             .env(contract::TEST_CASE, task.test_case)
+            .env(contract::PROTOCOL, task.protocol.name())
             .env(contract::ADDRESS, task.address.to_string())
             .env(contract::REQUESTS, task.requests)
             .env(contract::FILES, task.files)

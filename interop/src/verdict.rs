@@ -1,6 +1,8 @@
 //! What counts as passed. Every rule is a function of what was received, what was on the wire,
 //! and how the programs ended.
 
+mod http3;
+
 use std::fmt;
 
 use serde::Serialize;
@@ -156,6 +158,7 @@ pub fn judge(kind: Kind, evidence: &Evidence) -> Verdict {
         .and_then(|()| wire_was_read(evidence))
         .and_then(|()| match kind {
             Kind::Retry => retried(&evidence.seen),
+            Kind::Http3 => http3::was_spoken(&evidence.seen),
             Kind::Loss if evidence.lost == 0 => Err("the link lost nothing".to_owned()),
             _ => Ok(()),
         });

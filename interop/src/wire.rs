@@ -40,6 +40,8 @@ pub struct Observation {
     pub client: Option<Announced>,
     /// What the server announced; `None` if it could not be read.
     pub server: Option<Announced>,
+    /// The application protocol that the server chose; `None` if it could not be read.
+    pub protocol: Option<String>,
     /// Retry packets that the server sent.
     pub retries: u64,
     /// Initials of the client with a token.
@@ -97,6 +99,7 @@ pub fn observe(record: &[Sent], key_log: &str, trace: &mut String) -> Observatio
     seen.to_client = *tap.counters(Direction::ToClient);
     seen.client = handshake.client().map(Announced::from);
     seen.server = handshake.server().map(Announced::from);
+    seen.protocol = handshake.protocol();
     seen.data_seconds =
         data.map_or(Duration::ZERO, |(first, last)| last.saturating_sub(first)).as_secs_f64();
     seen

@@ -21,19 +21,19 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn handshake_and_transfer_pass_in_both_roles_with_plain_quiche() {
+fn handshake_transfer_and_http3_pass_in_both_roles_with_plain_quiche() {
     let target = tempfile::tempdir().unwrap();
     let json = target.path().join("report.json");
     let html = target.path().join("report.html");
     let mut arguments =
-        vec!["run", "--peers", "quiche", "--tests", "handshake,transfer", "--jobs", "2"];
+        vec!["run", "--peers", "quiche", "--tests", "handshake,transfer,http3", "--jobs", "2"];
     arguments.extend(["--json", json.to_str().unwrap(), "--html", html.to_str().unwrap()]);
     let output = interop(target.path(), &arguments);
     assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
 
     let report: Value = serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
     let cells = report["cells"].as_array().unwrap();
-    assert_eq!(cells.len(), 2 * 2);
+    assert_eq!(cells.len(), 2 * 3);
     for cell in cells {
         assert_eq!(cell["verdict"], "pass");
         let wire = &cell["wire"][0][1];
@@ -43,7 +43,12 @@ fn handshake_and_transfer_pass_in_both_roles_with_plain_quiche() {
         };
         assert_eq!(wire[us]["tack"], true, "our end announces TACK");
         assert_eq!(wire[peer]["tack"], false, "plain quiche does not");
-        let file = if cell["test"] == "handshake" { 1 << 10 } else { 3584 << 10 };
+        let (file, protocol) = match cell["test"].as_str().unwrap() {
+            "handshake" => (1 << 10, "hq-interop"),
+            "http3" => (1536 << 10, "h3"),
+            _ => (3584 << 10, "hq-interop"),
+        };
+        assert_eq!(wire["protocol"], protocol);
         assert!(wire["to_client"]["stream_bytes"].as_u64().unwrap() >= file);
         assert!(cell["kept"].is_null(), "nothing is kept of what passed");
     }

@@ -8,18 +8,20 @@ use tack_endpoint::EndpointConfig;
 use tacklib::{Config, Profile};
 
 use super::OwnError;
-use crate::contract::{self, Method, Role};
+use crate::contract::{self, Method, Protocol, Role};
 
-const ALPN: &[u8] = b"hq-interop";
 const IDLE_TIMEOUT_MS: u64 = 20_000;
 /// Fits every path that the runner has, and leaves the peer's limit out of question.
 const UDP_PAYLOAD: usize = 1350;
 const WINDOW: u64 = 8 << 20;
+/// HTTP/3 takes three each way; more would be the peer's own.
+const UNIDIRECTIONAL_STREAMS: u64 = 8;
 
 /// What the environment says.
 pub struct Settings {
     pub role: Role,
     pub test_case: String,
+    pub protocol: Protocol,
     pub address: SocketAddr,
     pub files: PathBuf,
     pub received: PathBuf,
@@ -33,10 +35,17 @@ impl Settings {
             "server" => Role::Server,
             _ => return Err(OwnError::Environment(contract::ROLE)),
         };
+        let protocol = match env::var(contract::PROTOCOL) {
+            Err(_) => Protocol::Hq,
+            Ok(name) => {
+                Protocol::by_name(&name).ok_or(OwnError::Environment(contract::PROTOCOL))?
+            }
+        };
         let address = text(contract::ADDRESS)?;
         Ok(Self {
             role,
             test_case: text(contract::TEST_CASE)?,
+            protocol,
             address: address.parse().map_err(|_| OwnError::Environment(contract::ADDRESS))?,
             files: text(contract::FILES)?.into(),
             received: text(contract::RECEIVED)?.into(),
@@ -57,6 +66,14 @@ impl Settings {
             .collect()
     }
 
+    /// The application's error code where there is no error.
+    pub const fn no_error(&self) -> u64 {
+        match self.protocol {
+            Protocol::Hq => 0,
+            Protocol::H3 => 0x100, // H3_NO_ERROR, RFC 9114 section 8.1
+        }
+    }
+
     pub fn endpoint(&self) -> EndpointConfig {
         EndpointConfig {
             retry: self.test_case == "retry",
@@ -72,7 +89,7 @@ impl Settings {
     pub fn quic(&self) -> Result<Config, OwnError> {
         let mut config = Config::new(quiche::PROTOCOL_VERSION)?;
         config.set_profile(self.profile);
-        config.set_application_protos(&[ALPN])?;
+        config.set_application_protos(&[self.protocol.name().as_bytes()])?;
         config.verify_peer(false);
         config.log_keys();
         config.set_max_idle_timeout(IDLE_TIMEOUT_MS);
@@ -82,6 +99,10 @@ impl Settings {
         config.set_initial_max_stream_data_bidi_local(WINDOW);
         config.set_initial_max_stream_data_bidi_remote(WINDOW);
         config.set_initial_max_streams_bidi(100);
+        if self.protocol == Protocol::H3 {
+            config.set_initial_max_streams_uni(UNIDIRECTIONAL_STREAMS);
+            config.set_initial_max_stream_data_uni(WINDOW);
+        }
         if self.role == Role::Server {
             config.load_cert_chain_from_pem_file(&text(contract::CERTIFICATE)?)?;
             config.load_priv_key_from_pem_file(&text(contract::KEY)?)?;

@@ -1,5 +1,5 @@
 //! What the ends announce of the extensions: their transport parameters, read from the TLS
-//! handshake on the wire (RFC 9001 section 8.2).
+//! handshake on the wire (RFC 9001 section 8.2). And what they agree to speak.
 
 use std::collections::BTreeMap;
 
@@ -16,6 +16,8 @@ const CLIENT_HELLO: u8 = 1;
 const ENCRYPTED_EXTENSIONS: u8 = 8;
 /// The TLS extension `quic_transport_parameters`.
 const TRANSPORT_PARAMETERS: u16 = 0x39;
+/// The TLS extension `application_layer_protocol_negotiation` (RFC 7301).
+const ALPN: u16 = 0x10;
 /// Longer than any ClientHello: what lies behind is not collected.
 const LONGEST_HELLO: u64 = 64 << 10;
 
@@ -70,6 +72,13 @@ impl Handshake {
         announcement(&self.server.contiguous(), ENCRYPTED_EXTENSIONS)
     }
 
+    /// The application protocol that the server chose; `None` if that was not seen.
+    pub fn protocol(&self) -> Option<String> {
+        let stream = self.server.contiguous();
+        let list = extension(&stream, ENCRYPTED_EXTENSIONS, ALPN).ok().flatten()?;
+        chosen(list).ok()
+    }
+
     fn open_initial(&mut self, packet: &LongPacket<'_>) -> Option<Vec<u8>> {
         if let Some(payload) = self.client_keys.iter_mut().find_map(|keys| keys.open(packet)) {
             return Some(payload);
@@ -115,12 +124,21 @@ impl CryptoStream {
 
 /// The announcement in the first handshake message of that type.
 fn announcement(stream: &[u8], message_type: u8) -> Option<Announcement> {
-    let parameters = parameters(stream, message_type).ok().flatten()?;
+    let parameters = extension(stream, message_type, TRANSPORT_PARAMETERS).ok().flatten()?;
     // Whether max_ack_delay allows what is announced is for the ends to check.
     transport_parameters::parse(parameters, u64::MAX).ok()
 }
 
-fn parameters(stream: &[u8], message_type: u8) -> Result<Option<&[u8]>, Truncated> {
+/// The only entry in the server's list.
+fn chosen(list: &[u8]) -> Result<String, Truncated> {
+    let mut reader = Reader::new(list);
+    let _whole = reader.read_u16()?;
+    let len = reader.read_u8()?;
+    Ok(String::from_utf8_lossy(reader.take(len.into())?).into_owned())
+}
+
+/// That extension in the first handshake message of that type.
+fn extension(stream: &[u8], message_type: u8, wanted: u16) -> Result<Option<&[u8]>, Truncated> {
     let mut reader = Reader::new(stream);
     while reader.remaining() > 0 {
         let found = reader.read_u8()?;
@@ -139,18 +157,18 @@ fn parameters(stream: &[u8], message_type: u8) -> Result<Option<&[u8]>, Truncate
             body.take(compression.into())?;
         }
         let extensions = body.read_u16()?;
-        return extension(body.take(extensions.into())?);
+        return find(body.take(extensions.into())?, wanted);
     }
     Ok(None)
 }
 
-fn extension(extensions: &[u8]) -> Result<Option<&[u8]>, Truncated> {
+fn find(extensions: &[u8], wanted: u16) -> Result<Option<&[u8]>, Truncated> {
     let mut reader = Reader::new(extensions);
     while reader.remaining() > 0 {
         let id = reader.read_u16()?;
         let len = reader.read_u16()?;
         let value = reader.take(len.into())?;
-        if id == TRANSPORT_PARAMETERS {
+        if id == wanted {
             return Ok(Some(value));
         }
     }
@@ -165,7 +183,7 @@ mod tests {
     const PARAMETERS: [u8; 11] = [0xc0, 0, 0, 0, 0xff, 0x04, 0xde, 0x1b, 2, 0x43, 0xe8];
 
     fn encrypted_extensions() -> Vec<u8> {
-        let mut extensions = vec![0, 0x10, 0, 1, 0xaa]; // another one first
+        let mut extensions = vec![0, 0x10, 0, 5, 0, 3, 2, b'h', b'3'];
         extensions.extend([0, 0x39, 0, PARAMETERS.len() as u8]);
         extensions.extend(PARAMETERS);
         let len = extensions.len() as u8;
@@ -177,6 +195,14 @@ mod tests {
         let found = announcement(&encrypted_extensions(), ENCRYPTED_EXTENSIONS).unwrap();
         assert_eq!(found.min_ack_delay_us, Some(1000));
         assert_eq!(found.tack_version, None);
+    }
+
+    #[test]
+    fn the_chosen_protocol_is_found_among_the_extensions() {
+        let mut handshake = Handshake::new("");
+        assert_eq!(handshake.protocol(), None);
+        handshake.server.0.insert(0, encrypted_extensions());
+        assert_eq!(handshake.protocol().as_deref(), Some("h3"));
     }
 
     #[test]
