@@ -2,9 +2,12 @@
 
 mod announced;
 mod handshake_keys;
+mod handshakes;
 mod long_header;
 mod recorder;
 mod secrets;
+mod signals;
+mod tls;
 mod trace;
 
 use std::io::Write;
@@ -15,8 +18,12 @@ use tack_proto::transport_parameters::Announcement;
 use tack_tap::{Direction, KeyLog, Tap, TapCounters};
 
 use self::announced::Handshake;
+use self::handshakes::Handshakes;
+pub use self::handshakes::{EarlyData, Greeting};
 use self::long_header::{LongKind, Packet, packets};
 pub use self::recorder::{Recorder, Sent};
+use self::signals::Conversation;
+pub use self::signals::{Frequency, Signals};
 
 /// What one end announced of the extensions, in its transport parameters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -42,6 +49,12 @@ pub struct Observation {
     pub server: Option<Announced>,
     /// The application protocol that the server chose; `None` if it could not be read.
     pub protocol: Option<String>,
+    /// What the client asked of the server.
+    pub asked_of_server: Signals,
+    /// What the server asked of the client.
+    pub asked_of_client: Signals,
+    /// The handshake of each connection.
+    pub greetings: Vec<Greeting>,
     /// Retry packets that the server sent.
     pub retries: u64,
     /// Initials of the client with a token.
@@ -56,6 +69,14 @@ impl Observation {
         match direction {
             Direction::ToServer => &self.to_server,
             Direction::ToClient => &self.to_client,
+        }
+    }
+
+    /// What the sender of what goes in that direction asked for.
+    pub const fn asked(&self, direction: Direction) -> &Signals {
+        match direction {
+            Direction::ToServer => &self.asked_of_server,
+            Direction::ToClient => &self.asked_of_client,
         }
     }
 
@@ -75,15 +96,18 @@ pub fn observe(record: &[Sent], key_log: &str, trace: &mut String) -> Observatio
     let _ = keys.write_all(key_log.as_bytes());
     let mut tap = Tap::new(keys);
     let mut handshake = Handshake::new(key_log);
+    let mut handshakes = Handshakes::new(key_log);
+    let mut conversation = Conversation::default();
     let mut seen = Observation::default();
     let mut data = None;
     for Sent { at, direction, bytes } in record {
         let before = *tap.counters(*direction);
-        tap.datagram(*direction, bytes);
+        tap.open(*direction, bytes, |packet| conversation.packet(*at, *direction, packet));
         let after = *tap.counters(*direction);
         for packet in packets(bytes) {
             if let Packet::Long(packet) = packet {
                 handshake.packet(*direction, &packet);
+                handshakes.packet(*direction, &packet);
                 seen.retries += u64::from(packet.kind == LongKind::Retry);
                 let with_token = packet.kind == LongKind::Initial && !packet.token.is_empty();
                 seen.initials_with_token += u64::from(with_token);
@@ -100,6 +124,8 @@ pub fn observe(record: &[Sent], key_log: &str, trace: &mut String) -> Observatio
     seen.client = handshake.client().map(Announced::from);
     seen.server = handshake.server().map(Announced::from);
     seen.protocol = handshake.protocol();
+    (seen.asked_of_server, seen.asked_of_client) = conversation.into_signals();
+    seen.greetings = handshakes.greetings();
     seen.data_seconds =
         data.map_or(Duration::ZERO, |(first, last)| last.saturating_sub(first)).as_secs_f64();
     seen

@@ -38,6 +38,17 @@ pub struct StreamData {
     pub retransmitted: u64,
 }
 
+/// A 1-RTT packet that was opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenedPacket<'a> {
+    /// Its number.
+    pub number: u64,
+    /// How many key updates came before the keys that opened it.
+    pub key_updates: u64,
+    /// The frames in it.
+    pub payload: &'a [u8],
+}
+
 /// What one end sent in 1-RTT packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct TapCounters {
@@ -111,6 +122,26 @@ impl Tap {
         bytes: &[u8],
         mut data: impl FnMut(StreamData),
     ) {
+        self.look(direction, bytes, &mut data, &mut |_| {});
+    }
+
+    /// Counts a datagram, and shows the packets in it that were opened.
+    pub fn open(
+        &mut self,
+        direction: Direction,
+        bytes: &[u8],
+        mut opened: impl FnMut(OpenedPacket<'_>),
+    ) {
+        self.look(direction, bytes, &mut |_| {}, &mut opened);
+    }
+
+    fn look(
+        &mut self,
+        direction: Direction,
+        bytes: &[u8],
+        data: &mut dyn FnMut(StreamData),
+        opened: &mut dyn FnMut(OpenedPacket<'_>),
+    ) {
         let (sender, peer) = match direction {
             Direction::ToServer => (&mut self.to_server, &mut self.to_client),
             Direction::ToClient => (&mut self.to_client, &mut self.to_server),
@@ -119,7 +150,9 @@ impl Tap {
             match packet {
                 // What one end calls itself is what the other will write.
                 Packet::Long { scid } => peer.dcid_len = scid.len(),
-                Packet::Short(packet) => sender.packet(packet, &self.key_log, &mut data),
+                Packet::Short(packet) => {
+                    sender.packet(packet, &self.key_log, data, opened);
+                }
             }
         }
     }
@@ -153,14 +186,20 @@ impl Sender {
         }
     }
 
-    fn packet(&mut self, packet: &[u8], key_log: &KeyLog, data: &mut dyn FnMut(StreamData)) {
+    fn packet(
+        &mut self,
+        packet: &[u8],
+        key_log: &KeyLog,
+        data: &mut dyn FnMut(StreamData),
+        opened: &mut dyn FnMut(OpenedPacket<'_>),
+    ) {
         if self.keys.is_empty()
             && let Some(secret) = key_log.secret(self.direction)
         {
             let keys = |suite| ProtectionKeys::new(suite, &secret).ok();
             self.keys = CipherSuite::ALL.into_iter().filter_map(keys).collect();
         }
-        let Some(Opened { header, payload, .. }) = self.open(packet) else {
+        let Some(Opened { header, payload, generation }) = self.open(packet) else {
             self.counters.undecryptable += 1;
             return;
         };
@@ -168,7 +207,12 @@ impl Sender {
         self.counters.packets += 1;
         self.counters.bytes += packet.len() as u64;
 
-        let content = self.count_frames(payload, data);
+        let content = self.count_frames(payload.clone(), data);
+        opened(OpenedPacket {
+            number: header.packet_number,
+            key_updates: generation,
+            payload: &self.scratch[payload],
+        });
         self.counters.data_packets += u64::from(content.data);
         if content.acknowledges && !content.asks {
             self.counters.ack_packets += 1;

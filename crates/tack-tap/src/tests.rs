@@ -108,6 +108,22 @@ fn retransmitted_bytes_are_those_sent_before_on_the_same_stream_and_way() {
 }
 
 #[test]
+fn opened_packets_are_shown_with_their_number_and_their_frames() {
+    let mut pair = Pair::new(CipherSuite::Aes128GcmSha256);
+    let packets: Vec<_> =
+        (0..2).map(|_| pair.seal(ToClient, &[IMMEDIATE_ACK, PADDING])).collect();
+    let mut seen = Vec::new();
+    for packet in packets {
+        pair.tap.open(ToClient, &packet, |opened| {
+            seen.push((opened.number, opened.key_updates, opened.payload.to_vec()));
+        });
+    }
+    let frames = [IMMEDIATE_ACK, PADDING].concat();
+    assert_eq!(seen, [(0, 0, frames.clone()), (1, 0, frames)]);
+    assert_eq!(pair.tap.counters(ToClient).immediate_acks, 2, "they are counted as well");
+}
+
+#[test]
 fn a_packet_coalesced_behind_handshake_packets_is_found() {
     let mut pair = Pair::new(CipherSuite::Aes128GcmSha256);
     let packet = pair.seal(ToClient, &[PING, PADDING]);

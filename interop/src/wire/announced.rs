@@ -92,10 +92,11 @@ impl Handshake {
 
 /// The bytes of CRYPTO frames, which come in any order and more than once.
 #[derive(Default)]
-struct CryptoStream(BTreeMap<u64, Vec<u8>>);
+pub struct CryptoStream(BTreeMap<u64, Vec<u8>>);
 
 impl CryptoStream {
-    fn take_from(&mut self, payload: &[u8]) {
+    /// Takes the CRYPTO frames among those of a packet.
+    pub fn take_from(&mut self, payload: &[u8]) {
         for located in Frames::new(payload).map_while(Result::ok) {
             let Located { frame: Frame::Crypto { offset, data_len }, range } = located else {
                 continue;
@@ -112,7 +113,7 @@ impl CryptoStream {
     }
 
     /// Everything before the first hole.
-    fn contiguous(&self) -> Vec<u8> {
+    pub fn contiguous(&self) -> Vec<u8> {
         let mut stream: Vec<u8> = Vec::new();
         for (&offset, data) in &self.0 {
             let Some(new) = (stream.len() as u64).checked_sub(offset) else { break };
