@@ -1,4 +1,4 @@
-"""aioquic as a peer of tack-interop: hq-interop in both roles. docs/interop.md has the contract."""
+"""aioquic as a peer of tack-interop: hq-interop and HTTP/3 in both roles. docs/interop.md has the contract."""
 
 import asyncio
 import os
@@ -7,14 +7,24 @@ import sys
 from pathlib import Path
 
 from aioquic.asyncio.client import connect
+from aioquic.asyncio.protocol import QuicConnectionProtocol
 from aioquic.asyncio.server import QuicServer
 from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.logger import QuicFileLogger
 
-ALPN = "hq-interop"
+import http3
+
 # What the contract says to exit with where a test case is not known.
 UNSUPPORTED = 127
-TEST_CASES = {"handshake", "transfer", "retry", "transferloss", "ackfrequency", "noannounce"}
+TEST_CASES = {
+    "handshake",
+    "transfer",
+    "retry",
+    "http3",
+    "transferloss",
+    "ackfrequency",
+    "noannounce",
+}
 # Above the window of a fast link, so that flow control is not what is measured.
 WINDOW = 8 << 20
 
@@ -35,11 +45,19 @@ def address() -> tuple[str, int]:
     return host, int(port)
 
 
+def protocol() -> str:
+    return os.environ.get("TACK_INTEROP_PROTOCOL", "hq-interop")
+
+
+def speaks_http3() -> bool:
+    return protocol() == "h3"
+
+
 def configuration(is_client: bool) -> QuicConfiguration:
     logs = os.environ.get("QLOGDIR")
     secrets = os.environ.get("SSLKEYLOGFILE")
     return QuicConfiguration(
-        alpn_protocols=[ALPN],
+        alpn_protocols=[protocol()],
         is_client=is_client,
         max_data=WINDOW,
         max_stream_data=WINDOW,
@@ -63,7 +81,8 @@ async def serve() -> None:
         lambda: QuicServer(
             configuration=config,
             retry=variable("TESTCASE") == "retry",
-            stream_handler=on_stream,
+            create_protocol=http3.server(inside) if speaks_http3() else QuicConnectionProtocol,
+            stream_handler=None if speaks_http3() else on_stream,
         ),
         local_addr=address(),
     )
@@ -89,12 +108,16 @@ async def fetch() -> None:
     config.verify_mode = ssl.CERT_NONE  # what is tested is not whom to trust
     config.server_name = "localhost"
     host, port = address()
-    async with connect(host, port, configuration=config) as connection:
+    create = http3.Client if speaks_http3() else QuicConnectionProtocol
+    ask = ask_http3 if speaks_http3() else ask_hq
+    async with connect(
+        host, port, configuration=config, create_protocol=create
+    ) as connection:
         requests = variable("REQUESTS").split(",")
         await asyncio.gather(*(ask(connection, request) for request in requests))
 
 
-async def ask(connection, request: str) -> None:
+async def ask_hq(connection: QuicConnectionProtocol, request: str) -> None:
     """`request` is `GET name` or `PUT name`."""
     method, name = request.split(" ")
     reader, writer = await connection.create_stream()
@@ -103,6 +126,15 @@ async def ask(connection, request: str) -> None:
         writer.write(inside("FILES", name).read_bytes())
     writer.write_eof()
     contents = await reader.read()
+    if method == "GET":
+        inside("RECEIVED", name).write_bytes(contents)
+
+
+async def ask_http3(connection: http3.Client, request: str) -> None:
+    """`request` is `GET name` or `PUT name`."""
+    method, name = request.split(" ")
+    body = inside("FILES", name).read_bytes() if method == "PUT" else b""
+    contents = await connection.ask(method, name, body)
     if method == "GET":
         inside("RECEIVED", name).write_bytes(contents)
 

@@ -1,4 +1,4 @@
-// quic-go as a peer of tack-interop: hq-interop in both roles. docs/interop.md has the contract.
+// quic-go as a peer of tack-interop: hq-interop and HTTP/3 in both roles. docs/interop.md has the contract.
 package main
 
 import (
@@ -15,17 +15,15 @@ import (
 	"time"
 
 	"github.com/quic-go/quic-go"
+	"github.com/quic-go/quic-go/http3"
 	"github.com/quic-go/quic-go/qlog"
 )
 
-const (
-	alpn = "hq-interop"
-	// What the contract says to exit with where a test case is not known.
-	unsupported = 127
-)
+// What the contract says to exit with where a test case is not known.
+const unsupported = 127
 
 var testCases = map[string]bool{
-	"handshake": true, "transfer": true, "retry": true, "transferloss": true,
+	"handshake": true, "transfer": true, "retry": true, "http3": true, "transferloss": true,
 	"ackfrequency": true, "noannounce": true,
 }
 
@@ -80,6 +78,10 @@ func serve() error {
 		connection, err := listener.Accept(context.Background())
 		if err != nil {
 			return err
+		}
+		if protocol() == http3.NextProtoH3 {
+			go serveHTTP3(connection)
+			continue
 		}
 		go func() {
 			for {
@@ -148,10 +150,15 @@ func fetch() error {
 	if err != nil {
 		return err
 	}
+	ask := func(request string) error { return ask(ctx, connection, request) }
+	if protocol() == http3.NextProtoH3 {
+		client := new(http3.Transport).NewClientConn(connection)
+		ask = func(request string) error { return askHTTP3(ctx, client, request) }
+	}
 	requests := strings.Split(variable("REQUESTS"), ",")
 	results := make(chan error, len(requests))
 	for _, request := range requests {
-		go func() { results <- ask(ctx, connection, request) }()
+		go func() { results <- ask(request) }()
 	}
 	for range requests {
 		if err := <-results; err != nil {
@@ -199,7 +206,7 @@ func ask(ctx context.Context, connection *quic.Conn, request string) error {
 }
 
 func tlsConfig() (*tls.Config, error) {
-	config := &tls.Config{NextProtos: []string{alpn}}
+	config := &tls.Config{NextProtos: []string{protocol()}}
 	if path := os.Getenv("SSLKEYLOGFILE"); path != "" {
 		log, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 		if err != nil {
@@ -213,6 +220,13 @@ func tlsConfig() (*tls.Config, error) {
 // The tracer writes into QLOGDIR, if that is set.
 func config() *quic.Config {
 	return &quic.Config{Tracer: qlog.DefaultConnectionTracer}
+}
+
+func protocol() string {
+	if name := variable("PROTOCOL"); name != "" {
+		return name
+	}
+	return "hq-interop"
 }
 
 func variable(name string) string {

@@ -1,6 +1,8 @@
-//! quinn as a peer of tack-interop: hq-interop in both roles. docs/interop.md has the contract.
+//! quinn as a peer of tack-interop: hq-interop and HTTP/3 in both roles. docs/interop.md has the contract.
 
 #![forbid(unsafe_code)]
+
+mod http3;
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -19,11 +21,11 @@ use rustls::{DigitallySignedStruct, KeyLogFile, SignatureScheme};
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
-const ALPN: &[u8] = b"hq-interop";
+const HTTP3: &str = "h3";
 /// What the contract says to exit with where a test case is not known.
 const UNSUPPORTED: u8 = 127;
-const TEST_CASES: [&str; 6] =
-    ["handshake", "transfer", "retry", "transferloss", "ackfrequency", "noannounce"];
+const TEST_CASES: [&str; 7] =
+    ["handshake", "transfer", "retry", "http3", "transferloss", "ackfrequency", "noannounce"];
 /// More than any test case sends.
 const LARGEST: usize = 64 << 20;
 
@@ -53,7 +55,7 @@ async fn serve() -> Result<()> {
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .with_no_client_auth()
         .with_single_cert(chain, key)?;
-    tls.alpn_protocols = vec![ALPN.to_vec()];
+    tls.alpn_protocols = vec![protocol().into_bytes()];
     tls.key_log = Arc::new(KeyLogFile::new());
     let config = quinn::ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls)?));
     let address: SocketAddr = variable("ADDRESS")?.parse()?;
@@ -67,6 +69,10 @@ async fn serve() -> Result<()> {
             continue;
         }
         let connection = incoming.await?;
+        if protocol() == HTTP3 {
+            tokio::spawn(http3::serve(connection));
+            continue;
+        }
         tokio::spawn(async move {
             while let Ok((send, receive)) = connection.accept_bi().await {
                 tokio::spawn(async move {
@@ -100,7 +106,7 @@ async fn fetch() -> Result<()> {
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(AnyCertificate))
         .with_no_client_auth();
-    tls.alpn_protocols = vec![ALPN.to_vec()];
+    tls.alpn_protocols = vec![protocol().into_bytes()];
     tls.key_log = Arc::new(KeyLogFile::new());
     let config = quinn::ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls)?));
     let endpoint = Endpoint::client(([127, 0, 0, 1], 0).into())?;
@@ -108,6 +114,17 @@ async fn fetch() -> Result<()> {
     let connection = endpoint.connect_with(config, server, "localhost")?.await?;
 
     let requests = variable("REQUESTS")?;
+    if protocol() == HTTP3 {
+        http3::fetch(&connection, &requests).await?;
+    } else {
+        ask_all(&connection, &requests).await?;
+    }
+    connection.close(0_u32.into(), b"done");
+    endpoint.wait_idle().await;
+    Ok(())
+}
+
+async fn ask_all(connection: &Connection, requests: &str) -> Result<()> {
     let mut running = Vec::new();
     for request in requests.split(',').map(str::to_owned) {
         let connection = connection.clone();
@@ -116,8 +133,6 @@ async fn fetch() -> Result<()> {
     for request in running {
         request.await??;
     }
-    connection.close(0_u32.into(), b"done");
-    endpoint.wait_idle().await;
     Ok(())
 }
 
@@ -135,6 +150,10 @@ async fn ask(connection: &Connection, request: &str) -> Result<()> {
         fs::write(inside("RECEIVED", name)?, answer)?;
     }
     Ok(())
+}
+
+fn protocol() -> String {
+    variable("PROTOCOL").unwrap_or_else(|_| "hq-interop".to_owned())
 }
 
 fn variable(name: &str) -> Result<String> {
