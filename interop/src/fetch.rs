@@ -1,5 +1,7 @@
 //! Installs and builds peers, each from its own manifest and lock file.
 
+pub mod debian;
+
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -19,7 +21,13 @@ pub fn fetch(peer: &Peer, places: &Places) -> Result<Result<(), String>, Error> 
     let cache = places.cache(peer);
     fs::create_dir_all(&cache).map_err(Error::file(&cache))?;
     let failure = places.fetch_failure(peer);
-    let fetched = commands(peer, places).into_iter().try_for_each(run);
+    let manifest = places.manifest(peer);
+    let fetched = debian::install_what_it_takes(&manifest).and_then(|()| match peer.source {
+        Source::Debian => {
+            run(python_version()).and_then(|()| debian::unpack(&manifest, &cache))
+        }
+        _ => commands(peer, places).into_iter().try_for_each(run),
+    });
     match &fetched {
         Err(reason) => fs::write(&failure, reason).map_err(Error::file(failure))?,
         Ok(()) => match fs::remove_file(&failure) {
@@ -35,7 +43,7 @@ pub fn fetch(peer: &Peer, places: &Places) -> Result<Result<(), String>, Error> 
 fn commands(peer: &Peer, places: &Places) -> Vec<Command> {
     let (manifest, cache) = (places.manifest(peer), places.cache(peer));
     match peer.source {
-        Source::Own => vec![],
+        Source::Own | Source::Debian => vec![],
         Source::Cargo => {
             let mut build = Command::new("cargo");
             build.args(["build", "--release", "--locked", "--manifest-path"]);
@@ -60,6 +68,13 @@ fn commands(peer: &Peer, places: &Places) -> Vec<Command> {
             vec![environment, install]
         }
     }
+}
+
+/// Fails where there is no Python, which the adapters of Debian's programs are run by.
+fn python_version() -> Command {
+    let mut command = Command::new("python3");
+    command.arg("--version");
+    command
 }
 
 fn run(mut command: Command) -> Result<(), String> {

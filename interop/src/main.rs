@@ -66,7 +66,8 @@ fn run_cells(args: &RunArgs) -> Result<u8, Error> {
     let cells = run::cells(args)?;
     let places = Places::of_checkout()?;
     let done = |cell: &_| eprintln!("{}", report::line(cell));
-    let report = Report::new(run::run(&cells, &places, args.jobs, args.keep, &done)?);
+    let cells = run::run(&cells, &places, args.jobs, args.keep, &done)?;
+    let report = Report::new(cells).with_warnings(&places);
     if let Some(path) = &args.json {
         let mut json = serde_json::to_string_pretty(&report)
             .map_err(std::io::Error::from)

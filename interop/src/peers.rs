@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::contract::{Protocol, Role};
 use crate::error::Error;
+use crate::fetch::debian;
 
 /// A QUIC implementation with a program that keeps to the contract.
 #[derive(Debug)]
@@ -32,9 +33,14 @@ pub enum Source {
     Go,
     /// A `peer.py` in `interop/peers` with a `requirements.txt`.
     Python,
+    /// A `peer.py` in `interop/peers` with a `packages.txt`: its argument is where these packages
+    /// are unpacked.
+    Debian,
 }
 
 const BOTH: &[Role] = &[Role::Client, Role::Server];
+const HQ: &[Protocol] = &[Protocol::Hq];
+const H3: &[Protocol] = &[Protocol::H3];
 const HQ_AND_H3: &[Protocol] = &[Protocol::Hq, Protocol::H3];
 
 /// Our own end in every cell.
@@ -42,7 +48,7 @@ pub const OURS: &str = "tack";
 /// Our own end where TACK is to make no difference.
 pub const OURS_WITHOUT_TACK: &str = "quiche";
 
-static PEERS: [Peer; 5] = [
+static PEERS: [Peer; 8] = [
     Peer {
         name: OURS,
         about: "this project, with TACK",
@@ -77,6 +83,27 @@ static PEERS: [Peer; 5] = [
         roles: BOTH,
         protocols: HQ_AND_H3,
         source: Source::Python,
+    },
+    Peer {
+        name: "s2n-quic",
+        about: "s2n-quic 1.91.0 (Rust)",
+        roles: BOTH,
+        protocols: HQ,
+        source: Source::Cargo,
+    },
+    Peer {
+        name: "msquic",
+        about: "msquic 2.5.1-beta (C)",
+        roles: BOTH,
+        protocols: HQ,
+        source: Source::Cargo,
+    },
+    Peer {
+        name: "ngtcp2",
+        about: "ngtcp2 0.12.1 (C, from Debian)",
+        roles: BOTH,
+        protocols: H3,
+        source: Source::Debian,
     },
 ];
 
@@ -161,14 +188,30 @@ impl Peer {
             Source::Python => {
                 (cache.join("bin/python"), vec![places.manifest(self).join("peer.py")])
             }
+            Source::Debian => {
+                let adapter = places.manifest(self).join("peer.py");
+                ("python3".into(), vec![adapter, debian::unpacked(&cache)])
+            }
         };
         if let Ok(reason) = fs::read_to_string(places.fetch_failure(self)) {
             return Err(reason.trim().to_owned());
         }
-        if !is_file(&file) {
+        let is_there = match self.source {
+            Source::Debian => debian::is_unpacked(&cache),
+            _ => is_file(&file),
+        };
+        if !is_there {
             return Err(format!("not fetched: run `tack-interop fetch --peers {}`", self.name));
         }
         Ok(Program { file, arguments })
+    }
+
+    /// What is not as it was when the peer was tested.
+    pub fn warnings(&self, places: &Places) -> Vec<String> {
+        match self.source {
+            Source::Debian => debian::warnings(&places.manifest(self), &places.cache(self)),
+            _ => vec![],
+        }
     }
 
     /// What its compiled adapter is called.

@@ -6,7 +6,7 @@ mod matrix;
 use serde::Serialize;
 
 use crate::cell::CellReport;
-use crate::peers;
+use crate::peers::{self, Places};
 use crate::verdict::Verdict;
 
 pub use self::html::html;
@@ -21,6 +21,8 @@ pub struct Report {
     pub tests: Vec<(&'static str, &'static str)>,
     /// All cells, in the order of the matrix.
     pub cells: Vec<CellReport>,
+    /// What is not as it was when the peers were tested.
+    pub warnings: Vec<String>,
 }
 
 impl Report {
@@ -34,7 +36,17 @@ impl Report {
             peers: peers.filter(|(name, _)| has_peer(name)).collect(),
             tests: tests.filter(|(name, _)| has_test(name)).collect(),
             cells,
+            warnings: vec![],
         }
+    }
+
+    /// Adds what is to be said of the peers' versions.
+    #[must_use]
+    pub fn with_warnings(mut self, places: &Places) -> Self {
+        let is_shown = |name| self.peers.iter().any(|(shown, _)| *shown == name);
+        let peers = peers::all().iter().filter(|peer| is_shown(peer.name));
+        self.warnings = peers.flat_map(|peer| peer.warnings(places)).collect();
+        self
     }
 
     /// What the process reports. `named`: whether the peers were asked for by name.

@@ -61,6 +61,9 @@ pub fn html(report: &Report) -> String {
     out.push_str("</tbody></table></div>\n");
     details(&mut out, report);
     definitions(&mut out, "Peers", &report.peers);
+    for warning in &report.warnings {
+        let _ = writeln!(out, "<p>Warning: {}</p>", escaped(warning));
+    }
     definitions(&mut out, "Test cases", &report.tests);
     out
 }

@@ -65,6 +65,9 @@ pub fn matrix(report: &Report) -> String {
             let _ = writeln!(out, "     logs and traces: {kept}");
         }
     }
+    for warning in &report.warnings {
+        let _ = writeln!(out, "warning: {warning}");
+    }
     out
 }
 
@@ -76,14 +79,16 @@ mod tests {
     #[test]
     fn a_row_for_each_peer_and_the_reasons_below() {
         let failed = CellReport { kept: Some("here".into()), ..cell("quinn", fail()) };
-        let report = Report::new(vec![cell("tack", pass()), failed]);
+        let mut report = Report::new(vec![cell("tack", pass()), failed]);
+        report.warnings = vec!["old".to_owned()];
         assert_eq!(
             matrix(&report),
             "peer     as      handshake\n\
              tack     client  pass\n\
              quinn    client  FAIL\n\
              \n\
-             FAIL quinn client, handshake: lost <it>\n     logs and traces: here\n"
+             FAIL quinn client, handshake: lost <it>\n     logs and traces: here\n\
+             warning: old\n"
         );
     }
 }

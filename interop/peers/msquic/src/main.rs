@@ -1,0 +1,80 @@
+//! msquic as a peer of tack-interop: hq-interop in both roles. docs/interop.md has the contract.
+
+mod client;
+mod server;
+mod stream;
+
+use std::error::Error;
+use std::ffi::c_void;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::{env, ptr};
+
+use msquic::ffi::HQUIC;
+use msquic::{Api, BufferRef, Settings, Status};
+
+type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
+
+const ALPN: &str = "hq-interop";
+/// What the contract says to exit with where a test case is not known.
+const UNSUPPORTED: u8 = 127;
+const TEST_CASES: [&str; 6] =
+    ["handshake", "transfer", "retry", "transferloss", "ackfrequency", "noannounce"];
+/// Above the window of a fast link, so that flow control is not what is measured; a power of two.
+const WINDOW: u32 = 8 << 20;
+const PATIENCE_MS: u64 = 20_000;
+
+fn main() -> ExitCode {
+    if !TEST_CASES.contains(&variable("TESTCASE").unwrap_or_default().as_str()) {
+        return UNSUPPORTED.into();
+    }
+    let done = match variable("ROLE").as_deref() {
+        Ok("server") => server::run(),
+        Ok("client") => client::run(),
+        _ => Err("TACK_INTEROP_ROLE is neither client nor server".into()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("msquic-peer: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn settings() -> Settings {
+    Settings::new()
+        .set_HandshakeIdleTimeoutMs(PATIENCE_MS)
+        .set_IdleTimeoutMs(PATIENCE_MS)
+        .set_PeerBidiStreamCount(100)
+        .set_StreamRecvWindowDefault(WINDOW)
+        .set_ConnFlowControlWindow(WINDOW)
+}
+
+fn alpn() -> [BufferRef; 1] {
+    [BufferRef::from(ALPN)]
+}
+
+/// Sets a parameter that the wrapper has no function for; of the library itself without a handle.
+fn set_parameter<T>(handle: Option<HQUIC>, parameter: u32, value: &T) -> Result<()> {
+    let length = u32::try_from(size_of::<T>())?;
+    let handle = handle.unwrap_or(ptr::null_mut());
+    // SAFETY: msquic copies that many bytes of the value before it returns.
+    let set: std::result::Result<(), Status> = unsafe {
+        Api::set_param(handle, parameter, length, ptr::from_ref(value).cast::<c_void>())
+    };
+    Ok(set?)
+}
+
+fn variable(name: &str) -> Result<String> {
+    let name = format!("TACK_INTEROP_{name}");
+    env::var(&name).map_err(|_| format!("{name} is not set").into())
+}
+
+/// A file of that name in the directory that a variable names.
+fn inside(directory: &str, name: &str) -> Result<PathBuf> {
+    if name.contains('/') || name.starts_with('.') {
+        return Err(format!("not a file name: {name:?}").into());
+    }
+    Ok(Path::new(&variable(directory)?).join(name))
+}
