@@ -53,7 +53,7 @@ fn commands(peer: &Peer, places: &Places) -> Vec<Command> {
         Source::Go => {
             let mut build = Command::new("go");
             build
-                .args(["build", "-mod=readonly", "-o"])
+                .args(["build", "-mod=readonly", "-ldflags=-s -w", "-o"])
                 .arg(cache.join(peer.binary()))
                 .arg(".");
             build.current_dir(manifest);

@@ -40,6 +40,7 @@ pub enum Source {
 
 const BOTH: &[Role] = &[Role::Client, Role::Server];
 const HQ: &[Protocol] = &[Protocol::Hq];
+const SERVER: &[Role] = &[Role::Server];
 const H3: &[Protocol] = &[Protocol::H3];
 const HQ_AND_H3: &[Protocol] = &[Protocol::Hq, Protocol::H3];
 
@@ -48,7 +49,7 @@ pub const OURS: &str = "tack";
 /// Our own end where TACK is to make no difference.
 pub const OURS_WITHOUT_TACK: &str = "quiche";
 
-static PEERS: [Peer; 8] = [
+static PEERS: &[Peer] = &[
     Peer {
         name: OURS,
         about: "this project, with TACK",
@@ -105,11 +106,18 @@ static PEERS: [Peer; 8] = [
         protocols: H3,
         source: Source::Debian,
     },
+    Peer {
+        name: "caddy",
+        about: "Caddy 2.11.9 (Go)",
+        roles: SERVER,
+        protocols: H3,
+        source: Source::Go,
+    },
 ];
 
 /// All peers, in the order of the matrix.
 pub fn all() -> &'static [Peer] {
-    &PEERS
+    PEERS
 }
 
 /// Their names.
