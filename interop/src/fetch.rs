@@ -24,7 +24,7 @@ pub fn fetch(peer: &Peer, places: &Places) -> Result<Result<(), String>, Error> 
     let manifest = places.manifest(peer);
     let fetched = debian::install_what_it_takes(&manifest).and_then(|()| match peer.source {
         Source::Debian => {
-            run(python_version()).and_then(|()| debian::unpack(&manifest, &cache))
+            run(version("python3")).and_then(|()| debian::unpack(&manifest, &cache))
         }
         _ => commands(peer, places).into_iter().try_for_each(run),
     });
@@ -44,6 +44,7 @@ fn commands(peer: &Peer, places: &Places) -> Vec<Command> {
     let (manifest, cache) = (places.manifest(peer), places.cache(peer));
     match peer.source {
         Source::Own | Source::Debian => vec![],
+        Source::Installed(program) => vec![version(program), version("python3")],
         Source::Cargo => {
             let mut build = Command::new("cargo");
             build.args(["build", "--release", "--locked", "--manifest-path"]);
@@ -70,9 +71,9 @@ fn commands(peer: &Peer, places: &Places) -> Vec<Command> {
     }
 }
 
-/// Fails where there is no Python, which the adapters of Debian's programs are run by.
-fn python_version() -> Command {
-    let mut command = Command::new("python3");
+/// Fails where there is no such program. The adapters of Debian's programs are run by Python.
+fn version(program: &str) -> Command {
+    let mut command = Command::new(program);
     command.arg("--version");
     command
 }

@@ -36,10 +36,14 @@ pub enum Source {
     /// A `peer.py` in `interop/peers` with a `packages.txt`: its argument is where these packages
     /// are unpacked.
     Debian,
+    /// A `peer.py` in `interop/peers` that starts this program, which the packages in `debian.txt`
+    /// install.
+    Installed(&'static str),
 }
 
 const BOTH: &[Role] = &[Role::Client, Role::Server];
 const HQ: &[Protocol] = &[Protocol::Hq];
+const CLIENT: &[Role] = &[Role::Client];
 const SERVER: &[Role] = &[Role::Server];
 const H3: &[Protocol] = &[Protocol::H3];
 const HQ_AND_H3: &[Protocol] = &[Protocol::Hq, Protocol::H3];
@@ -112,6 +116,13 @@ static PEERS: &[Peer] = &[
         roles: SERVER,
         protocols: H3,
         source: Source::Go,
+    },
+    Peer {
+        name: "chromium",
+        about: "Chromium 156 (C++, from Debian)",
+        roles: CLIENT,
+        protocols: H3,
+        source: Source::Installed("chromium"),
     },
 ];
 
@@ -200,12 +211,16 @@ impl Peer {
                 let adapter = places.manifest(self).join("peer.py");
                 ("python3".into(), vec![adapter, debian::unpacked(&cache)])
             }
+            Source::Installed(_) => {
+                ("python3".into(), vec![places.manifest(self).join("peer.py")])
+            }
         };
         if let Ok(reason) = fs::read_to_string(places.fetch_failure(self)) {
             return Err(reason.trim().to_owned());
         }
         let is_there = match self.source {
             Source::Debian => debian::is_unpacked(&cache),
+            Source::Installed(program) => debian::is_there(program),
             _ => is_file(&file),
         };
         if !is_there {
@@ -218,6 +233,7 @@ impl Peer {
     pub fn warnings(&self, places: &Places) -> Vec<String> {
         match self.source {
             Source::Debian => debian::warnings(&places.manifest(self), &places.cache(self)),
+            Source::Installed(_) => debian::warnings_of_installed(&places.manifest(self)),
             _ => vec![],
         }
     }

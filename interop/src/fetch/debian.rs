@@ -7,7 +7,8 @@ use std::process::{Command, Stdio};
 
 use super::run;
 
-/// Beside an adapter: the packages that have to be installed before it is built.
+/// Beside an adapter: the packages that have to be installed before it is built or run, as `NAME`
+/// or, where the version is what is tested, `NAME=VERSION`.
 const TAKEN: &str = "debian.txt";
 /// Beside an adapter: the packages that the peer is, as `NAME=VERSION`.
 const PINNED: &str = "packages.txt";
@@ -20,14 +21,16 @@ const FOUND: &str = "found.txt";
 /// finds what it takes or says that it does not.
 pub fn install_what_it_takes(manifest: &Path) -> Result<(), String> {
     let Ok(names) = fs::read_to_string(manifest.join(TAKEN)) else { return Ok(()) };
-    let missing: Vec<&str> = names.lines().filter(|name| is_missing(name)).collect();
+    // Debian keeps the newest version only: that which is named may be gone.
+    let names = names.lines().map(name);
+    let missing: Vec<&str> = names.filter(|name| is_missing(name)).collect();
     if missing.is_empty() {
         return Ok(());
     }
     if !is_root() {
         let packages = missing.join(" ");
         return Err(format!(
-            "its build takes Debian packages: have an administrator run \
+            "it takes Debian packages: have an administrator run \
              `apt-get install {packages}`, then fetch again"
         ));
     }
@@ -60,7 +63,7 @@ pub fn unpack(manifest: &Path, cache: &Path) -> Result<(), String> {
     }
     let mut found = String::new();
     for package in packages.lines() {
-        let name = package.split_once('=').map_or(package, |(name, _)| name);
+        let name = name(package);
         let download = |what: &str| {
             let mut command = apt_get(&["download", what]);
             command.current_dir(&downloads);
@@ -104,6 +107,25 @@ pub fn warnings(manifest: &Path, cache: &Path) -> Vec<String> {
     different(&read(manifest.join(PINNED)), &read(cache.join(FOUND)))
 }
 
+/// What to say of installed packages whose version is not the one that `debian.txt` names.
+pub fn warnings_of_installed(manifest: &Path) -> Vec<String> {
+    let pinned = fs::read_to_string(manifest.join(TAKEN)).unwrap_or_default();
+    let mut found = String::new();
+    for package in pinned.lines() {
+        let name = name(package);
+        match queried(name, "${Version}") {
+            Some(version) if package != name => found.extend([name, "=", &version, "\n"]),
+            _ => found.extend([package, "\n"]),
+        }
+    }
+    different(&pinned, &found)
+}
+
+/// Of `NAME` or `NAME=VERSION`.
+fn name(package: &str) -> &str {
+    package.split_once('=').map_or(package, |(name, _)| name)
+}
+
 fn different(pinned: &str, found: &str) -> Vec<String> {
     let pairs = pinned.lines().zip(found.lines()).filter(|(pinned, found)| pinned != found);
     pairs
@@ -124,18 +146,21 @@ fn downloaded(directory: &Path, name: &str) -> Result<PathBuf, String> {
 }
 
 fn is_missing(package: &str) -> bool {
-    let query = output(command(
-        "dpkg-query",
-        &["--show".as_ref(), "--showformat=${db:Status-Status}".as_ref(), package.as_ref()],
-    ));
-    match query {
+    match queried(package, "${db:Status-Status}") {
         Some(status) => status != "installed",
         // Of packages that were never there it knows nothing.
         None => is_there("dpkg-query"),
     }
 }
 
-fn is_there(program: &str) -> bool {
+/// What the package database says of a package; `None` if it does not know it or is not there.
+fn queried(package: &str, format: &str) -> Option<String> {
+    let format = format!("--showformat={format}");
+    output(command("dpkg-query", &["--show".as_ref(), format.as_ref(), package.as_ref()]))
+}
+
+/// Whether a program can be started.
+pub fn is_there(program: &str) -> bool {
     let mut version = Command::new(program);
     version.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     !matches!(version.status(), Err(error) if error.kind() == ErrorKind::NotFound)
