@@ -1,13 +1,17 @@
 //! Links made of links.
 
 mod chain;
+mod deaf;
 mod duplex;
 mod network;
+mod omitting;
 mod paused;
 mod per_flow;
 
 pub use self::chain::Chain;
+pub use self::deaf::Deaf;
 pub use self::duplex::Duplex;
+pub use self::omitting::Omitting;
 pub use self::paused::{Paused, Pauses};
 pub use self::per_flow::PerFlow;
 

@@ -83,6 +83,9 @@ pub trait Link {
 
     /// What was lost on the link so far in one direction.
     fn losses(&self, direction: Direction) -> Losses;
+
+    /// How many packets it delivered, or will deliver, with a bit flipped.
+    fn corrupted(&self, direction: Direction) -> u64;
 }
 
 impl<L: Link + ?Sized> Link for Box<L> {
@@ -101,6 +104,10 @@ impl<L: Link + ?Sized> Link for Box<L> {
     fn losses(&self, direction: Direction) -> Losses {
         (**self).losses(direction)
     }
+
+    fn corrupted(&self, direction: Direction) -> u64 {
+        (**self).corrupted(direction)
+    }
 }
 
 /// Packets that a link took and did not deliver, by cause.
@@ -112,12 +119,15 @@ pub struct Losses {
     pub random: u64,
     /// Given up after the last retry of the radio.
     pub retries: u64,
+    /// Swallowed because the link was told to: these packets, or at this time.
+    #[serde(default)]
+    pub prescribed: u64,
 }
 
 impl Losses {
     /// All of them.
     pub const fn total(&self) -> u64 {
-        self.queue + self.random + self.retries
+        self.queue + self.random + self.retries + self.prescribed
     }
 }
 
@@ -129,6 +139,7 @@ impl std::ops::Add for Losses {
             queue: self.queue + other.queue,
             random: self.random + other.random,
             retries: self.retries + other.retries,
+            prescribed: self.prescribed + other.prescribed,
         }
     }
 }

@@ -44,6 +44,7 @@ pub struct Pipe {
     latest_in_order: Time,
     losses: Losses,
     duplicates: u64,
+    corrupted: u64,
 }
 
 impl Pipe {
@@ -63,6 +64,7 @@ impl Pipe {
             latest_in_order: Time::ZERO,
             losses: Losses::default(),
             duplicates: 0,
+            corrupted: 0,
         })
     }
 
@@ -87,6 +89,7 @@ impl Pipe {
                 return;
             }
             flip_bit(&mut packet.bytes, place);
+            self.corrupted += 1;
         }
         let at = self.arrival_time(sent, &fate);
         if fate.duplicated {
@@ -117,6 +120,11 @@ impl Pipe {
     /// How many packets were doubled so far.
     pub const fn duplicates(&self) -> u64 {
         self.duplicates
+    }
+
+    /// How many packets had a bit flipped so far.
+    pub const fn corrupted(&self) -> u64 {
+        self.corrupted
     }
 
     fn arrival_time(&mut self, sent: Time, fate: &Fate) -> Time {

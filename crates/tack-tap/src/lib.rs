@@ -10,7 +10,10 @@ mod datagram;
 mod key_log;
 mod range_set;
 
-use std::{collections::HashMap, ops::Range};
+use std::{
+    collections::HashMap,
+    ops::{AddAssign, Range},
+};
 
 use tack_packet::{CipherSuite, Opened, ProtectionKeys};
 use tack_proto::frame::{Frame, Frames, Located};
@@ -74,6 +77,10 @@ pub struct TapCounters {
     pub immediate_acks: u64,
     /// TIMESTAMP frames.
     pub timestamps: u64,
+    /// PATH_CHALLENGE frames.
+    pub path_challenges: u64,
+    /// PATH_RESPONSE frames.
+    pub path_responses: u64,
     /// Bytes of data in STREAM frames.
     pub stream_bytes: u64,
     /// Those among them that had been sent before.
@@ -263,6 +270,29 @@ impl Sender {
     }
 }
 
+/// Of several connections together.
+impl AddAssign for TapCounters {
+    fn add_assign(&mut self, other: Self) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+        self.data_packets += other.data_packets;
+        self.ack_packets += other.ack_packets;
+        self.ack_path_bytes += other.ack_path_bytes;
+        self.ack_frames += other.ack_frames;
+        self.tacks += other.tacks;
+        self.iacks += other.iacks;
+        self.ack_frequency += other.ack_frequency;
+        self.immediate_acks += other.immediate_acks;
+        self.timestamps += other.timestamps;
+        self.path_challenges += other.path_challenges;
+        self.path_responses += other.path_responses;
+        self.stream_bytes += other.stream_bytes;
+        self.retransmitted_stream_bytes += other.retransmitted_stream_bytes;
+        self.malformed += other.malformed;
+        self.undecryptable += other.undecryptable;
+    }
+}
+
 impl TapCounters {
     fn note(&mut self, frame: &Frame<'_>) {
         match frame {
@@ -272,6 +302,8 @@ impl TapCounters {
             Frame::AckFrequency(_) => self.ack_frequency += 1,
             Frame::ImmediateAck => self.immediate_acks += 1,
             Frame::Timestamp(_) => self.timestamps += 1,
+            Frame::PathChallenge => self.path_challenges += 1,
+            Frame::PathResponse => self.path_responses += 1,
             Frame::Stream(stream) => self.stream_bytes += stream.len,
             _ => {}
         }

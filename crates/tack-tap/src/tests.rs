@@ -93,6 +93,39 @@ fn every_kind_of_extension_frame_has_its_count() {
 }
 
 #[test]
+fn path_validation_is_counted() {
+    let mut pair = Pair::new(CipherSuite::Aes128GcmSha256);
+    let challenge = [&[0x1a][..], &[7; 8]].concat();
+    let response = [&[0x1b][..], &[7; 8]].concat();
+    pair.send(ToServer, &[PING, &challenge, &challenge, &response]);
+    let counters = pair.tap.counters(ToServer);
+    assert_eq!((counters.path_challenges, counters.path_responses), (2, 1));
+}
+
+#[test]
+fn counters_of_connections_add_up() {
+    let mut pair = Pair::new(CipherSuite::Aes128GcmSha256);
+    pair.send(ToServer, &[&stream(0, 0, 100), ACK, TIMESTAMP, IMMEDIATE_ACK, ACK_FREQUENCY]);
+    let one = *pair.tap.counters(ToServer);
+    let mut both = one;
+    both += one;
+    let (one, both) = (fields(&one), fields(&both));
+    assert!(one.values().any(|value| *value > 0));
+    assert!(one.iter().all(|(name, value)| both[name] == 2 * value), "{one:?} {both:?}");
+}
+
+/// The values by name, as a report has them.
+fn fields(counters: &TapCounters) -> std::collections::BTreeMap<String, u64> {
+    let text = format!("{counters:?}");
+    let inside = text.trim_start_matches("TapCounters {").trim_end_matches('}');
+    let field = |field: &str| {
+        let (name, value) = field.split_once(": ").unwrap();
+        (name.trim().to_owned(), value.trim().parse().unwrap())
+    };
+    inside.split(',').map(field).collect()
+}
+
+#[test]
 fn retransmitted_bytes_are_those_sent_before_on_the_same_stream_and_way() {
     let mut pair = Pair::new(CipherSuite::Aes128GcmSha256);
     pair.send(ToServer, &[&stream(0, 0, 1000)]);

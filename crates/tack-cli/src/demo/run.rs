@@ -7,7 +7,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tack_emulator::relay::{Observer, Relay};
+use tack_emulator::relay::{Datagram, Observer, Relay};
 use tack_link::compose::BoxedLink;
 use tack_tap::{KeyLog, Tap};
 
@@ -88,12 +88,12 @@ pub(super) fn transfer(
 struct Tapped(Tap);
 
 impl Observer for Tapped {
-    fn datagram(&mut self, direction: tack_link::Direction, bytes: &[u8]) {
-        let direction = match direction {
+    fn datagram(&mut self, datagram: &Datagram<'_>) {
+        let direction = match datagram.direction {
             tack_link::Direction::Forward => tack_tap::Direction::ToClient,
             tack_link::Direction::Reverse => tack_tap::Direction::ToServer,
         };
-        self.0.datagram(direction, bytes);
+        self.0.datagram(direction, datagram.bytes);
     }
 }
 

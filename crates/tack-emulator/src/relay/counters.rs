@@ -23,19 +23,27 @@ pub struct LaneCounters {
     pub losses: Losses,
     /// Datagrams that the host did not take for delivery, as when nobody listens.
     pub refused: u64,
+    /// Datagrams to an address that the client no longer had.
+    pub expired: u64,
+    /// Datagrams that the link delivered, or was about to, with a bit flipped.
+    pub corrupted: u64,
 }
 
 impl LaneCounters {
     /// Datagrams neither delivered nor lost: on their way when the relay stopped. Of no meaning
     /// with a link that doubles packets.
     pub const fn in_transit(&self) -> u64 {
-        let ended = self.delivered_packets + self.losses.total() + self.refused;
+        let ended = self.delivered_packets + self.losses.total() + self.refused + self.expired;
         self.packets.saturating_sub(ended)
     }
 
     pub(super) const fn sent(&mut self, len: usize) {
         self.packets += 1;
         self.bytes += len as u64;
+    }
+
+    pub(super) const fn expired(&mut self) {
+        self.expired += 1;
     }
 
     pub(super) const fn delivered(&mut self, len: usize, accepted: bool) {
@@ -58,6 +66,8 @@ pub struct RelayReport<O = ()> {
     /// Datagrams sent on later than [`LATE`] because the relay's thread did not get the
     /// processor. Measurements over such a link describe the machine rather than the link.
     pub deadline_misses: u64,
+    /// How often clients got another address.
+    pub rebindings: u64,
     /// By how much the latest of all was late.
     pub worst_lateness: Duration,
     /// What was given to [`Relay::start_observed`](super::Relay::start_observed).

@@ -49,8 +49,8 @@ fn start(server: &UdpSocket, link: BoxedLink) -> Relay {
 struct Tell(Sender<(Direction, Vec<u8>)>);
 
 impl Observer for Tell {
-    fn datagram(&mut self, direction: Direction, bytes: &[u8]) {
-        self.0.send((direction, bytes.to_vec())).unwrap();
+    fn datagram(&mut self, datagram: &Datagram<'_>) {
+        self.0.send((datagram.direction, datagram.bytes.to_vec())).unwrap();
     }
 }
 
@@ -287,12 +287,18 @@ impl Link for Late {
     fn losses(&self, _: Direction) -> Losses {
         Losses::default()
     }
+
+    fn corrupted(&self, _: Direction) -> u64 {
+        0
+    }
 }
 
 #[test]
 fn a_datagram_that_is_sent_on_too_late_misses_its_deadline() {
     let (server, client) = (endpoint(), endpoint());
     let relay = start(&server, Box::new(Late(None)));
+    client.send_to(b"the clock starts", relay.address()).unwrap();
+    receive(&server);
     thread::sleep(Duration::from_millis(10));
     client.send_to(b"late", relay.address()).unwrap();
     receive(&server);

@@ -1,35 +1,43 @@
 //! The thread of a relay.
 
-use std::collections::HashMap;
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use std::{io, iter};
 
 use tack_link::compose::BoxedLink;
 use tack_link::{Arrival, Direction, Link, Packet, Time};
 
+use super::client::{Client, Upstream, listener};
 use super::counters::{LATE, LaneCounters, RelayReport};
-use super::{Observer, wait};
+use super::{Change, Datagram, Observer, Rebinding, Setup, wait};
 
 /// How long the thread sleeps at most before it looks whether it should stop.
 const IDLE: Duration = Duration::from_millis(20);
 /// Reads from one socket before the others get their turn.
 const READ_BURST: usize = 64;
-/// Asked of the kernel, which may grant less.
-const SOCKET_BUFFER: usize = 8 << 20;
 /// Headers of IPv4 (without options) and UDP, in bytes.
-const HEADERS: usize = 20 + 8;
+const HEADERS_V4: usize = 20 + 8;
+/// Headers of IPv6 and UDP, in bytes.
+const HEADERS_V6: usize = 40 + 8;
 
 pub(super) struct Worker<O> {
-    server: SocketAddr,
-    listener: UdpSocket,
+    servers: Vec<SocketAddr>,
+    /// One for each server.
+    listeners: Vec<UdpSocket>,
     /// In the order of their coming; the place is the flow.
     clients: Vec<Client>,
-    flow_of: HashMap<SocketAddr, u32>,
+    /// By server and address.
+    flow_of: HashMap<(usize, SocketAddr), usize>,
+    /// Those that clients no longer have included.
+    upstreams: Vec<Upstream>,
+    rebindings: VecDeque<Rebinding>,
+    rebound: u64,
+    headers: usize,
     link: BoxedLink,
-    /// Time zero of the link.
-    start: Instant,
+    /// Time zero of the link: the first datagram.
+    start: Option<Instant>,
     /// In the order of [`Direction::index`].
     lanes: [LaneCounters; 2],
     deadline_misses: u64,
@@ -37,21 +45,29 @@ pub(super) struct Worker<O> {
     observer: O,
 }
 
-struct Client {
-    address: SocketAddr,
-    /// Connected to the server, which tells clients apart by this socket's port.
-    upstream: UdpSocket,
-}
-
 impl<O: Observer> Worker<O> {
-    pub(super) fn new(server: SocketAddr, link: BoxedLink, observer: O) -> io::Result<Self> {
+    pub(super) fn new(setup: Setup, link: BoxedLink, observer: O) -> io::Result<Self> {
+        let Setup { servers, rebindings } = setup;
+        let in_order = rebindings.is_sorted_by_key(|rebinding| rebinding.at);
+        let Some(first) = servers.first().filter(|_| in_order) else {
+            let message = "a relay needs a server, and rebindings in order of time";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        };
+        let headers = if first.is_ipv4() { HEADERS_V4 } else { HEADERS_V6 };
         Ok(Self {
-            server,
-            listener: socket()?,
+            listeners: servers
+                .iter()
+                .map(|server| listener(*server))
+                .collect::<Result<_, _>>()?,
+            servers,
             clients: Vec::new(),
             flow_of: HashMap::new(),
+            upstreams: Vec::new(),
+            rebindings: rebindings.into(),
+            rebound: 0,
+            headers,
             link,
-            start: Instant::now(),
+            start: None,
             lanes: [LaneCounters::default(); 2],
             deadline_misses: 0,
             worst_lateness: Duration::ZERO,
@@ -59,8 +75,8 @@ impl<O: Observer> Worker<O> {
         })
     }
 
-    pub(super) fn address(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
+    pub(super) fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
+        self.listeners.iter().map(UdpSocket::local_addr).collect()
     }
 
     pub(super) fn run(mut self, stop: &AtomicBool) -> io::Result<RelayReport<O>> {
@@ -69,11 +85,12 @@ impl<O: Observer> Worker<O> {
         let mut ready = Vec::new();
         while !stop.load(Ordering::Relaxed) {
             self.deliver_due();
+            self.rebind_due()?;
             self.wait(&mut ready)?;
             for &socket in &ready {
-                match socket.checked_sub(1) {
-                    None => self.read_listener(&mut buf)?,
-                    Some(client) => self.read_upstream(client, &mut buf)?,
+                match socket.checked_sub(self.listeners.len()) {
+                    None => self.read_listener(socket, &mut buf)?,
+                    Some(upstream) => self.read_upstream(upstream, &mut buf)?,
                 }
             }
         }
@@ -81,66 +98,103 @@ impl<O: Observer> Worker<O> {
         self.deliver_due();
         let lane = |direction: Direction| LaneCounters {
             losses: self.link.losses(direction),
+            corrupted: self.link.corrupted(direction),
             ..self.lanes[direction.index()]
         };
         Ok(RelayReport {
             forward: lane(Direction::Forward),
             reverse: lane(Direction::Reverse),
             deadline_misses: self.deadline_misses,
+            rebindings: self.rebound,
             worst_lateness: self.worst_lateness,
             observer: self.observer,
         })
     }
 
     fn now(&self) -> Time {
-        Time::from(self.start.elapsed())
+        self.start.map_or(Time::ZERO, |start| Time::from(start.elapsed()))
     }
 
-    /// Waits for datagrams and for the link; writes into `ready` which sockets have some, the
-    /// listener first.
+    /// Waits for datagrams, the link, and rebindings; writes into `ready` which sockets have some,
+    /// the listeners first.
     fn wait(&self, ready: &mut Vec<usize>) -> io::Result<()> {
-        let until_event = self.link.next_event().map(|at| at.since(self.now()));
-        let timeout = until_event.map_or(IDLE, |timeout| timeout.min(IDLE));
-        let upstreams = self.clients.iter().map(|client| &client.upstream);
-        wait::readable(iter::once(&self.listener).chain(upstreams), timeout, ready)
+        let rebinding = self.rebindings.front().map(|rebinding| Time::from(rebinding.at));
+        let until_event =
+            self.link.next_event().into_iter().chain(rebinding).map(|at| at.since(self.now()));
+        let timeout = until_event.chain([IDLE]).min().unwrap_or(IDLE);
+        let upstreams = self.upstreams.iter().map(|upstream| &upstream.socket);
+        wait::readable(self.listeners.iter().chain(upstreams), timeout, ready)
     }
 
-    fn read_listener(&mut self, buf: &mut [u8]) -> io::Result<()> {
+    fn read_listener(&mut self, server: usize, buf: &mut [u8]) -> io::Result<()> {
         for _ in 0..READ_BURST {
-            let Some((len, address)) = pending(self.listener.recv_from(buf))? else { break };
-            let flow = self.flow(address)?;
-            self.send(Direction::Reverse, flow, &buf[..len]);
+            let Some((len, address)) = pending(self.listeners[server].recv_from(buf))? else {
+                break;
+            };
+            self.start.get_or_insert_with(Instant::now);
+            let client = self.client(server, address)?;
+            let upstream = self.clients[client].current;
+            self.send(Direction::Reverse, upstream, &buf[..len]);
         }
         Ok(())
     }
 
-    fn read_upstream(&mut self, client: usize, buf: &mut [u8]) -> io::Result<()> {
+    fn read_upstream(&mut self, upstream: usize, buf: &mut [u8]) -> io::Result<()> {
         for _ in 0..READ_BURST {
-            let Some(len) = pending(self.clients[client].upstream.recv(buf))? else { break };
-            self.send(Direction::Forward, client as u32, &buf[..len]);
+            let Some(len) = pending(self.upstreams[upstream].socket.recv(buf))? else { break };
+            self.send(Direction::Forward, upstream, &buf[..len]);
         }
         Ok(())
     }
 
-    fn flow(&mut self, address: SocketAddr) -> io::Result<u32> {
-        if let Some(&flow) = self.flow_of.get(&address) {
-            return Ok(flow);
+    fn client(&mut self, server: usize, address: SocketAddr) -> io::Result<usize> {
+        if let Some(&client) = self.flow_of.get(&(server, address)) {
+            return Ok(client);
         }
-        let upstream = socket()?;
-        upstream.connect(self.server)?;
-        let flow = self.clients.len() as u32;
-        self.clients.push(Client { address, upstream });
-        self.flow_of.insert(address, flow);
-        Ok(flow)
+        let client = self.clients.len();
+        let upstream = Upstream::first(client, self.servers[server])?;
+        self.clients.push(Client { address, server, current: self.upstreams.len() });
+        self.upstreams.push(upstream);
+        self.flow_of.insert((server, address), client);
+        Ok(client)
     }
 
-    fn send(&mut self, direction: Direction, flow: u32, bytes: &[u8]) {
-        self.observer.datagram(direction, bytes);
+    fn rebind_due(&mut self) -> io::Result<()> {
+        while let Some(&Rebinding { at, change }) = self.rebindings.front()
+            && Time::from(at) <= self.now()
+        {
+            self.rebindings.pop_front();
+            self.rebind(change)?;
+            self.rebound += 1;
+        }
+        Ok(())
+    }
+
+    fn rebind(&mut self, change: Change) -> io::Result<()> {
+        for client in &mut self.clients {
+            let server = self.servers[client.server];
+            let next = self.upstreams[client.current].next(server, change)?;
+            client.current = self.upstreams.len();
+            self.upstreams.push(next);
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, direction: Direction, upstream: usize, bytes: &[u8]) {
+        let Upstream { client, path, .. } = self.upstreams[upstream];
+        let Client { server, current, .. } = self.clients[client];
+        let flow = client as u32;
+        let server = server as u32;
+        self.observer.datagram(&Datagram { direction, flow, server, path, bytes });
         self.lanes[direction.index()].sent(bytes.len());
+        if upstream != current {
+            self.lanes[direction.index()].expired();
+            return;
+        }
         // What is due meanwhile must not wait for the end of a burst.
         self.deliver_due();
         let now = self.now();
-        let size = (bytes.len() + HEADERS) as u32;
+        let size = (bytes.len() + self.headers) as u32;
         let packet = Packet { size, flow, sent: now, bytes: bytes.to_vec() };
         self.link.send(direction, packet, now);
     }
@@ -148,26 +202,28 @@ impl<O: Observer> Worker<O> {
     fn deliver_due(&mut self) {
         let now = self.now();
         while let Some(Arrival { at, direction, packet }) = self.link.arrival(now) {
-            let client = &self.clients[packet.flow as usize];
+            let Packet { flow, bytes, .. } = packet;
+            let client = &self.clients[flow as usize];
+            let upstream = &self.upstreams[client.current];
             let sent = match direction {
-                Direction::Forward => self.listener.send_to(&packet.bytes, client.address),
-                Direction::Reverse => client.upstream.send(&packet.bytes),
+                Direction::Forward => {
+                    self.listeners[client.server].send_to(&bytes, client.address)
+                }
+                Direction::Reverse => upstream.socket.send(&bytes),
             };
-            self.lanes[direction.index()].delivered(packet.bytes.len(), sent.is_ok());
+            self.lanes[direction.index()].delivered(bytes.len(), sent.is_ok());
+            self.observer.delivered(&Datagram {
+                direction,
+                flow,
+                server: client.server as u32,
+                path: upstream.path,
+                bytes: &bytes,
+            });
             let lateness = self.now().since(at);
             self.deadline_misses += u64::from(lateness > LATE);
             self.worst_lateness = self.worst_lateness.max(lateness);
         }
     }
-}
-
-fn socket() -> io::Result<UdpSocket> {
-    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
-    socket.set_nonblocking(true)?;
-    let options = socket2::SockRef::from(&socket);
-    options.set_recv_buffer_size(SOCKET_BUFFER)?;
-    options.set_send_buffer_size(SOCKET_BUFFER)?;
-    Ok(socket)
 }
 
 /// Tells an empty socket, or one that only reports that nobody listens at the other end, from a

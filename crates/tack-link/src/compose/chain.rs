@@ -46,4 +46,8 @@ impl Link for Chain {
     fn losses(&self, direction: Direction) -> Losses {
         self.0.losses(direction)
     }
+
+    fn corrupted(&self, direction: Direction) -> u64 {
+        self.0.corrupted(direction)
+    }
 }

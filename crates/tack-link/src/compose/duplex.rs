@@ -62,4 +62,8 @@ impl Link for Duplex {
     fn losses(&self, direction: Direction) -> Losses {
         self.pipe(direction).losses()
     }
+
+    fn corrupted(&self, direction: Direction) -> u64 {
+        self.pipe(direction).corrupted()
+    }
 }

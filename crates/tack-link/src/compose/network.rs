@@ -74,4 +74,8 @@ impl<R: Route> Link for Network<R> {
         let losses = self.elements.iter().map(|element| element.losses(direction));
         losses.fold(Losses::default(), std::ops::Add::add)
     }
+
+    fn corrupted(&self, direction: Direction) -> u64 {
+        self.elements.iter().map(|element| element.corrupted(direction)).sum()
+    }
 }

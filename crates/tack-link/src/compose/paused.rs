@@ -50,6 +50,13 @@ impl Pauses {
         self.pauses.is_empty()
     }
 
+    /// Whether one lasts at this moment. Its end is no part of it.
+    pub(super) fn cover(&self, now: Time) -> bool {
+        let begun = self.pauses.partition_point(|pause| pause.start <= now);
+        let last = begun.checked_sub(1).map(|at| &self.pauses[at]);
+        last.is_some_and(|last| now.since(last.start) < last.length)
+    }
+
     /// How long the link has run by then.
     fn running(&self, now: Time) -> Time {
         let begun = self.pauses.partition_point(|pause| pause.start <= now);
@@ -100,6 +107,10 @@ impl Link for Paused {
 
     fn losses(&self, direction: Direction) -> Losses {
         self.link.losses(direction)
+    }
+
+    fn corrupted(&self, direction: Direction) -> u64 {
+        self.link.corrupted(direction)
     }
 }
 

@@ -65,4 +65,8 @@ impl Link for PerFlow {
     fn losses(&self, direction: Direction) -> Losses {
         self.0.losses(direction)
     }
+
+    fn corrupted(&self, direction: Direction) -> u64 {
+        self.0.corrupted(direction)
+    }
 }

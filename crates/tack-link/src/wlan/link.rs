@@ -227,6 +227,11 @@ impl Link for Wlan {
         let flows = self.flows(direction);
         flows.fold(Losses::default(), |sum, flow| sum + self.medium.flow(flow).losses())
     }
+
+    /// What arrives damaged is sent again by the MAC.
+    fn corrupted(&self, _: Direction) -> u64 {
+        0
+    }
 }
 
 /// A cell that is being put together.
