@@ -180,6 +180,8 @@ impl Cell {
             server: Ending::Running,
             seen: Observation::default(),
             lost: 0,
+            corrupted_to_server: 0,
+            corrupted_to_client: 0,
             late: 0,
             file_bytes: requests.iter().map(|request| request.size as u64).sum(),
         };
@@ -197,12 +199,14 @@ impl Cell {
 
         let report = relay.stop().map_err(Error::file(directory))?;
         evidence.late = report.deadline_misses;
+        evidence.corrupted_to_server = report.reverse.corrupted;
+        evidence.corrupted_to_client = report.forward.corrupted;
         evidence.lost = report.forward.losses.random + report.reverse.losses.random;
         let keys = process::key_log(&directory.join(our_role.name()));
         // Without keys nothing is opened, and the verdict says so.
         let keys = fs::read_to_string(keys).unwrap_or_default();
         let mut trace = String::new();
-        evidence.seen = observe(&report.observer.into_record(), &keys, &mut trace);
+        evidence.seen = observe(&report.observer.into_record(), 0, &keys, &mut trace);
         let path = directory.join("trace.txt");
         fs::write(&path, trace).map_err(Error::file(path))?;
 

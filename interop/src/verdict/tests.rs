@@ -1,4 +1,5 @@
 use super::*;
+use crate::wire::ConnectionSeen;
 
 const PLAIN: Announced = Announced { tack: false, min_ack_delay_us: None, timestamp: false };
 const FREQUENCY: Announced = Announced { min_ack_delay_us: Some(1000), ..PLAIN };
@@ -9,6 +10,13 @@ fn good(peer: Announced) -> Evidence {
     let digest = blake3::hash(b"file");
     let sent = TapCounters { packets: 1000, data_packets: 1000, ..TapCounters::default() };
     let acks = TapCounters { packets: 500, ack_packets: 500, ..TapCounters::default() };
+    let connection = ConnectionSeen {
+        to_client: sent,
+        to_server: acks,
+        client: Some(peer),
+        server: Some(TACK),
+        ..ConnectionSeen::default()
+    };
     Evidence {
         ours: Role::Server,
         files: vec![Transferred { name: "a".into(), sent: digest, received: Some(digest) }],
@@ -20,9 +28,12 @@ fn good(peer: Announced) -> Evidence {
             client: Some(peer),
             server: Some(TACK),
             data_seconds: 1.0,
+            connections: vec![connection],
             ..Observation::default()
         },
         lost: 0,
+        corrupted_to_server: 0,
+        corrupted_to_client: 0,
         late: 0,
         file_bytes: 1_000_000,
     }
@@ -85,7 +96,7 @@ fn each_extension_frame_needs_its_announcement() {
     for (count, needed) in frames {
         for peer in [PLAIN, FREQUENCY, TACK] {
             let mut evidence = good(peer);
-            *count(&mut evidence.seen.to_client) = 1;
+            *count(&mut evidence.seen.connections[0].to_client) = 1;
             let passed = matches!(judge(Kind::Transfer, &evidence), Verdict::Pass { .. });
             assert_eq!(passed, peer == needed || peer == TACK, "{evidence:?}");
         }
@@ -95,7 +106,7 @@ fn each_extension_frame_needs_its_announcement() {
 #[test]
 fn timestamps_alone_may_be_announced_too() {
     let mut evidence = good(Announced { timestamp: true, ..PLAIN });
-    evidence.seen.to_client.timestamps = 1;
+    evidence.seen.connections[0].to_client.timestamps = 1;
     assert_eq!(judge(Kind::Transfer, &evidence), Verdict::Pass { note: None });
 }
 
@@ -111,13 +122,13 @@ fn a_wire_that_was_not_read_is_no_evidence() {
     let mut unopened = good(PLAIN);
     unopened.seen.to_server.undecryptable = 2;
     let failed = reason(judge(Kind::Transfer, &unopened));
-    assert_eq!(failed, "2 1-RTT packets of the client could not be opened");
+    assert_eq!(failed, "2 packets of the client could not be opened");
     let mut silent = good(PLAIN);
-    silent.seen.client = None;
+    silent.seen.connections[0].client = None;
     let failed = reason(judge(Kind::Transfer, &silent));
     assert_eq!(failed, "the client's transport parameters could not be read");
     let mut empty = good(PLAIN);
-    empty.seen.to_client = TapCounters::default();
+    empty.seen.connections[0].to_client = TapCounters::default();
     let failed = reason(judge(Kind::Transfer, &empty));
     assert_eq!(failed, "no 1-RTT packet of the server could be opened");
 }

@@ -10,7 +10,7 @@ use tack_tap::Direction;
 
 use super::handshake_keys::HandshakeKeys;
 use super::long_header::{LongKind, LongPacket};
-use super::secrets::secret;
+use super::tls;
 
 const CLIENT_HELLO: u8 = 1;
 const ENCRYPTED_EXTENSIONS: u8 = 8;
@@ -22,6 +22,7 @@ const ALPN: u16 = 0x10;
 const LONGEST_HELLO: u64 = 64 << 10;
 
 /// Reads the announcements of both ends out of long-header packets.
+#[derive(Default)]
 pub struct Handshake {
     /// Of the client's Initials. More than one after a Retry: its id gives new keys.
     client_keys: Vec<HandshakeKeys>,
@@ -32,16 +33,14 @@ pub struct Handshake {
 }
 
 impl Handshake {
-    /// A handshake whose secrets are in the key log.
-    pub fn new(key_log: &str) -> Self {
-        let secret = secret(key_log, "SERVER_HANDSHAKE_TRAFFIC_SECRET");
-        Self {
-            client_keys: Vec::new(),
-            server_keys: secret
-                .map_or_else(Vec::new, |secret| HandshakeKeys::handshake(&secret)),
-            client: CryptoStream::default(),
-            server: CryptoStream::default(),
-        }
+    /// Takes the secret under which the server's handshake packets are.
+    pub fn take_secret(&mut self, secret: &[u8]) {
+        self.server_keys = HandshakeKeys::handshake(secret);
+    }
+
+    /// What the key log calls the connection by; `None` before the ClientHello was seen.
+    pub fn client_random(&self) -> Option<[u8; 32]> {
+        tls::client_hello(&self.client.contiguous()).map(|hello| hello.random)
     }
 
     /// Looks into a packet.
@@ -200,7 +199,7 @@ mod tests {
 
     #[test]
     fn the_chosen_protocol_is_found_among_the_extensions() {
-        let mut handshake = Handshake::new("");
+        let mut handshake = Handshake::default();
         assert_eq!(handshake.protocol(), None);
         handshake.server.0.insert(0, encrypted_extensions());
         assert_eq!(handshake.protocol().as_deref(), Some("h3"));

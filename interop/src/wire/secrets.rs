@@ -1,15 +1,17 @@
 //! Secrets from a key log in the format of SSLKEYLOGFILE.
 
-/// The first secret of that label.
-pub fn secret(key_log: &str, label: &str) -> Option<Vec<u8>> {
-    lines(key_log, label).find_map(|(_, secret)| from_hex(secret))
-}
-
 /// The secret of that label and of the connection whose client began with that random.
 pub fn secret_of(key_log: &str, label: &str, random: &[u8]) -> Option<Vec<u8>> {
     lines(key_log, label)
         .find(|(of, _)| from_hex(of).as_deref() == Some(random))
         .and_then(|(_, secret)| from_hex(secret))
+}
+
+/// All lines of that connection.
+pub fn lines_of<'log>(key_log: &'log str, random: &[u8]) -> impl Iterator<Item = &'log str> {
+    key_log.lines().filter(move |line| {
+        line.split_whitespace().nth(1).and_then(from_hex).as_deref() == Some(random)
+    })
 }
 
 /// Random and secret of the lines with that label.
@@ -34,19 +36,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_secret_of_a_label_counts() {
-        let log = "# comment\nA 00 01fe\nB 00 zz\nB 00 c0\nB 00 c1\nC 00\n";
-        assert_eq!(secret(log, "A"), Some(vec![0x01, 0xfe]));
-        assert_eq!(secret(log, "B"), Some(vec![0xc0]));
-        assert_eq!(secret(log, "C"), None);
-        assert_eq!(secret(log, "D"), None);
-    }
-
-    #[test]
     fn a_connection_has_the_secret_of_its_own() {
         let log = "A 00 01\nA ff 02\nA zz 03\n";
         assert_eq!(secret_of(log, "A", &[0xff]), Some(vec![2]));
         assert_eq!(secret_of(log, "A", &[0]), Some(vec![1]));
         assert_eq!(secret_of(log, "B", &[0]), None);
+        assert_eq!(lines_of(log, &[0xff]).collect::<Vec<_>>(), ["A ff 02"]);
     }
 }

@@ -1,6 +1,7 @@
 //! What 1-RTT packets ask of their receiver, and how soon it answers.
 
 use std::collections::VecDeque;
+use std::ops::AddAssign;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -18,7 +19,7 @@ pub struct Signals {
     /// For each IMMEDIATE_ACK of its that was answered: from where it passed to where the first
     /// acknowledgement of its packet did, in milliseconds.
     pub answers_ms: Vec<f64>,
-    /// How many times it changed its keys.
+    /// How many times it changed its keys, on the connection where it did so most.
     pub key_updates: u64,
     /// Packets of its under keys that are not the first ones.
     pub packets_with_new_keys: u64,
@@ -83,6 +84,16 @@ impl Conversation {
     /// What was sent to the server, and what to the client.
     pub fn into_signals(self) -> (Signals, Signals) {
         (self.to_server.signals, self.to_client.signals)
+    }
+}
+
+/// Of several connections together.
+impl AddAssign for Signals {
+    fn add_assign(&mut self, other: Self) {
+        self.frequencies.extend(other.frequencies);
+        self.answers_ms.extend(other.answers_ms);
+        self.key_updates = self.key_updates.max(other.key_updates);
+        self.packets_with_new_keys += other.packets_with_new_keys;
     }
 }
 

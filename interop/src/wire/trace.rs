@@ -1,25 +1,27 @@
 //! One line of text for each datagram.
 
 use std::fmt::Write;
-use std::time::Duration;
 
 use tack_tap::{Direction, TapCounters};
 
 use super::long_header::{Packet, packets};
+use super::recorder::Passage;
 
-/// Appends the line. What was in a 1-RTT packet is what it added to the tap's counters.
+/// Appends the line. What was in a 1-RTT packet is what it added to the tap's counters. The number
+/// of the connection is 0 for what belongs to none.
 pub fn line(
     out: &mut String,
-    at: Duration,
-    direction: Direction,
-    bytes: &[u8],
+    connection: usize,
+    passage: &Passage,
     before: &TapCounters,
     after: &TapCounters,
 ) {
+    let Passage { at, direction, path, bytes, .. } = passage;
     let sender = match direction {
         Direction::ToServer => "client >",
         Direction::ToClient => "< server",
     };
+    let address = if *path == 0 { String::new() } else { format!(" (address {})", path + 1) };
     let parts: Vec<String> = packets(bytes)
         .iter()
         .map(|packet| match packet {
@@ -30,7 +32,7 @@ pub fn line(
     // Writing to a string does not fail.
     let _ = writeln!(
         out,
-        "{:>12.3} ms  {sender}  {:>5} B  {}",
+        "{:>12.3} ms  #{connection}  {sender}{address}  {:>5} B  {}",
         at.as_secs_f64() * 1e3,
         bytes.len(),
         parts.join(" + ")
@@ -63,12 +65,16 @@ fn frames(before: &TapCounters, after: &TapCounters) -> String {
     add("ACK_FREQUENCY", before.ack_frequency, after.ack_frequency);
     add("IMMEDIATE_ACK", before.immediate_acks, after.immediate_acks);
     add("TIMESTAMP", before.timestamps, after.timestamps);
+    add("PATH_CHALLENGE", before.path_challenges, after.path_challenges);
+    add("PATH_RESPONSE", before.path_responses, after.path_responses);
     add("unreadable", before.malformed, after.malformed);
     text
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -85,15 +91,23 @@ mod tests {
         let before = TapCounters::default();
         let after = TapCounters { packets: 1, stream_bytes: 100, timestamps: 1, ..before };
         let mut out = String::new();
-        let at = Duration::from_micros(1500);
-        line(&mut out, at, Direction::ToServer, &[0x40, 1], &before, &after);
-        line(&mut out, at, Direction::ToClient, &[0x40, 1], &before, &before);
+        let passage = |direction, path| Passage {
+            at: Duration::from_micros(1500),
+            direction,
+            flow: 0,
+            server: 0,
+            path,
+            len: 2,
+            bytes: vec![0x40, 1],
+        };
+        line(&mut out, 1, &passage(Direction::ToServer, 0), &before, &after);
+        line(&mut out, 0, &passage(Direction::ToClient, 1), &before, &before);
         let lines: Vec<_> = out.lines().map(str::trim).collect();
         assert_eq!(
             lines,
             [
-                "1.500 ms  client >      2 B  1-RTT(2) STREAM(100) TIMESTAMP",
-                "1.500 ms  < server      2 B  1-RTT(2) not opened",
+                "1.500 ms  #1  client >      2 B  1-RTT(2) STREAM(100) TIMESTAMP",
+                "1.500 ms  #0  < server (address 2)      2 B  1-RTT(2) not opened",
             ]
         );
     }

@@ -1,0 +1,231 @@
+//! One connection, from its first Initial on.
+
+use std::io::Write;
+use std::time::Duration;
+
+use serde::Serialize;
+use tack_proto::frame::{Frame, Frames};
+use tack_tap::{Direction, KeyLog, Tap, TapCounters};
+
+use super::Announced;
+use super::announced::Handshake;
+use super::long_header::{LongKind, Packet, packets};
+use super::recorder::Passage;
+use super::secrets;
+use super::signals::{Conversation, Signals};
+use super::validation::Amplification;
+
+/// What was seen of a connection.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Seen {
+    /// What the client sent in 1-RTT packets.
+    pub to_server: TapCounters,
+    /// What the server sent in 1-RTT packets.
+    pub to_client: TapCounters,
+    /// What the client announced; `None` if it could not be read.
+    pub client: Option<Announced>,
+    /// What the server announced; `None` if it could not be read.
+    pub server: Option<Announced>,
+    /// When it began, in seconds after the first datagram of all.
+    pub began_seconds: f64,
+    /// From the client's first Initial to its first packet under other keys, in seconds; `None`
+    /// if there was none.
+    pub handshake_seconds: Option<f64>,
+    /// Initials that the client sent.
+    pub client_initials: u64,
+    /// What the server sent to a client that had not proven its address.
+    pub amplification: Amplification,
+    /// The client's addresses, in the order in which the server came to know them.
+    pub paths: Vec<PathSeen>,
+    /// When new stream data was sent, after the first datagram of all, and how many bytes.
+    #[serde(skip)]
+    pub progress: Vec<(Duration, u64)>,
+}
+
+/// What passed between the server and one address of the client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PathSeen {
+    /// How many the client had before.
+    pub path: u32,
+    /// Datagrams that arrived from there.
+    pub arrived: u64,
+    /// Datagrams that the server sent there.
+    pub sent: u64,
+    /// PATH_CHALLENGE frames among what the server sent there.
+    pub challenges: u64,
+    /// PATH_RESPONSE frames that the client sent while it was there.
+    pub responses: u64,
+}
+
+impl Seen {
+    /// What was sent in one direction.
+    pub const fn counters(&self, direction: Direction) -> &TapCounters {
+        match direction {
+            Direction::ToServer => &self.to_server,
+            Direction::ToClient => &self.to_client,
+        }
+    }
+
+    /// What the end announced to which packets go in that direction.
+    pub const fn receiver(&self, direction: Direction) -> Option<Announced> {
+        match direction {
+            Direction::ToServer => self.server,
+            Direction::ToClient => self.client,
+        }
+    }
+}
+
+/// Follows a connection.
+pub struct Connection {
+    tap: Tap,
+    keys: KeyLog,
+    /// The key log has been searched.
+    is_keyed: bool,
+    handshake: Handshake,
+    conversation: Conversation,
+    seen: Seen,
+    began: Duration,
+}
+
+/// A connection id that one end gave to the other.
+pub struct Named {
+    /// Where packets with it go.
+    pub direction: Direction,
+    /// The connection id.
+    pub cid: Vec<u8>,
+}
+
+impl Connection {
+    /// A connection that begins now.
+    pub fn new(began: Duration) -> Self {
+        let keys = KeyLog::new();
+        Self {
+            tap: Tap::new(keys.clone()),
+            keys,
+            is_keyed: false,
+            handshake: Handshake::default(),
+            conversation: Conversation::default(),
+            seen: Seen { began_seconds: began.as_secs_f64(), ..Seen::default() },
+            began,
+        }
+    }
+
+    /// What was counted so far in one direction.
+    pub const fn counters(&self, direction: Direction) -> &TapCounters {
+        self.tap.counters(direction)
+    }
+
+    /// A datagram of this connection was sent, so long after the first of all. Returns the
+    /// connection ids that are given in it.
+    pub fn sent(&mut self, passage: &Passage, at: Duration, key_log: &str) -> Vec<Named> {
+        let Passage { direction, path, len, ref bytes, .. } = *passage;
+        let mut named = Vec::new();
+        for packet in packets(bytes) {
+            match packet {
+                Packet::Long(long) => {
+                    self.handshake.packet(direction, &long);
+                    let cid = long.scid.to_vec();
+                    named.push(Named { direction: opposite(direction), cid });
+                    let is_clients = direction == Direction::ToServer;
+                    match long.kind {
+                        LongKind::Initial if is_clients => self.seen.client_initials += 1,
+                        LongKind::Handshake if is_clients => self.handshake_done(at),
+                        _ => {}
+                    }
+                }
+                Packet::Short(_) if direction == Direction::ToServer => self.handshake_done(at),
+                Packet::Short(_) => {}
+            }
+        }
+        self.look_for_keys(key_log);
+
+        let before = *self.tap.counters(direction);
+        let conversation = &mut self.conversation;
+        self.tap.open(direction, bytes, |packet| {
+            for frame in Frames::new(packet.payload).map_while(Result::ok) {
+                if let Frame::NewConnectionId { cid, .. } = frame.frame {
+                    named.push(Named { direction: opposite(direction), cid: cid.to_vec() });
+                }
+            }
+            conversation.packet(passage.at, direction, packet);
+        });
+        let after = *self.tap.counters(direction);
+        let new = |counters: &TapCounters| {
+            counters.stream_bytes - counters.retransmitted_stream_bytes
+        };
+        if after.data_packets > before.data_packets {
+            self.seen.progress.push((at, new(&after) - new(&before)));
+        }
+        match direction {
+            Direction::ToClient => {
+                self.seen.amplification.sent(len);
+                let path = self.path(path);
+                path.sent += 1;
+                path.challenges += after.path_challenges - before.path_challenges;
+            }
+            Direction::ToServer => {
+                self.path(path).responses += after.path_responses - before.path_responses;
+            }
+        }
+        named
+    }
+
+    /// A datagram reached the server.
+    pub fn arrived(&mut self, passage: &Passage) {
+        let Passage { path, len, ref bytes, .. } = *passage;
+        self.seen.amplification.arrived(len, bytes);
+        self.path(path).arrived += 1;
+    }
+
+    /// What was seen, and what the ends asked of each other: of the server first.
+    pub fn into_seen(self) -> (Seen, Option<String>, Signals, Signals) {
+        let (of_server, of_client) = self.conversation.into_signals();
+        let seen = Seen {
+            to_server: *self.tap.counters(Direction::ToServer),
+            to_client: *self.tap.counters(Direction::ToClient),
+            client: self.handshake.client().map(Announced::from),
+            server: self.handshake.server().map(Announced::from),
+            ..self.seen
+        };
+        (seen, self.handshake.protocol(), of_server, of_client)
+    }
+
+    fn handshake_done(&mut self, at: Duration) {
+        let since = at.saturating_sub(self.began).as_secs_f64();
+        self.seen.handshake_seconds.get_or_insert(since);
+    }
+
+    /// The key log calls a connection by what its client began with.
+    fn look_for_keys(&mut self, key_log: &str) {
+        if self.is_keyed {
+            return;
+        }
+        let Some(random) = self.handshake.client_random() else { return };
+        self.is_keyed = true;
+        if let Some(secret) =
+            secrets::secret_of(key_log, "SERVER_HANDSHAKE_TRAFFIC_SECRET", &random)
+        {
+            self.handshake.take_secret(&secret);
+        }
+        for line in secrets::lines_of(key_log, &random) {
+            // It is in memory: nothing can fail.
+            let _ = writeln!(self.keys, "{line}");
+        }
+    }
+
+    fn path(&mut self, path: u32) -> &mut PathSeen {
+        let paths = &mut self.seen.paths;
+        let at = paths.iter().position(|seen| seen.path == path).unwrap_or_else(|| {
+            paths.push(PathSeen { path, ..PathSeen::default() });
+            paths.len() - 1
+        });
+        &mut paths[at]
+    }
+}
+
+const fn opposite(direction: Direction) -> Direction {
+    match direction {
+        Direction::ToServer => Direction::ToClient,
+        Direction::ToClient => Direction::ToServer,
+    }
+}

@@ -1,0 +1,113 @@
+//! All connections of a record, told apart by connection ids: those of the handshake, and those
+//! given later. Addresses are of no use for that, as they change.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::time::Duration;
+
+use tack_tap::{Direction, TapCounters};
+
+use super::connection::{Connection, Named};
+use super::long_header::{LongKind, Packet, packets};
+use super::recorder::Passage;
+
+/// Follows every connection.
+pub struct Connections<'log> {
+    key_log: &'log str,
+    all: Vec<Connection>,
+    /// By where packets with that id go.
+    by_id: HashMap<(Direction, Vec<u8>), usize>,
+    /// The lengths of those ids, as a short header does not tell.
+    lengths: BTreeSet<usize>,
+    /// Who has an empty id: packets that go there.
+    unnamed: HashSet<(Direction, usize)>,
+    /// The last connection of each client: an empty id leaves no other choice.
+    last_of_flow: HashMap<u32, usize>,
+}
+
+impl<'log> Connections<'log> {
+    /// Connections whose secrets are in the key log.
+    pub fn new(key_log: &'log str) -> Self {
+        Self {
+            key_log,
+            all: Vec::new(),
+            by_id: HashMap::new(),
+            lengths: BTreeSet::new(),
+            unnamed: HashSet::new(),
+            last_of_flow: HashMap::new(),
+        }
+    }
+
+    /// A datagram was sent, so long after the first. Returns the number of its connection, if it
+    /// belongs to one.
+    pub fn sent(&mut self, passage: &Passage, at: Duration) -> Option<usize> {
+        let number = self.find(passage).or_else(|| self.begin(passage, at))?;
+        for named in self.all[number].sent(passage, at, self.key_log) {
+            self.name(named, number);
+        }
+        Some(number)
+    }
+
+    /// A datagram reached the server.
+    pub fn arrived(&mut self, passage: &Passage) {
+        if let Some(number) = self.find(passage) {
+            self.all[number].arrived(passage);
+        }
+    }
+
+    /// Where a datagram that is sent now would belong.
+    pub fn find(&self, passage: &Passage) -> Option<usize> {
+        let Passage { direction, flow, ref bytes, .. } = *passage;
+        let known = |id: &[u8]| match id {
+            [] => self.with_empty_id(direction, flow),
+            id => self.by_id.get(&(direction, id.to_vec())).copied(),
+        };
+        match *packets(bytes).first()? {
+            Packet::Long(long) => known(long.dcid),
+            Packet::Short(packet) => {
+                let ids = self.lengths.iter().rev().filter_map(|len| packet.get(1..1 + len));
+                let mut found = ids.filter_map(known);
+                found.next().or_else(|| self.with_empty_id(direction, flow))
+            }
+        }
+    }
+
+    /// What was counted so far of a connection, in one direction.
+    pub fn counters(&self, number: usize, direction: Direction) -> TapCounters {
+        *self.all[number].counters(direction)
+    }
+
+    /// All of them, in the order in which they began.
+    pub fn into_all(self) -> Vec<Connection> {
+        self.all
+    }
+
+    fn with_empty_id(&self, direction: Direction, flow: u32) -> Option<usize> {
+        let number = *self.last_of_flow.get(&flow)?;
+        self.unnamed.contains(&(direction, number)).then_some(number)
+    }
+
+    /// A client's Initial to nobody begins a connection.
+    fn begin(&mut self, passage: &Passage, at: Duration) -> Option<usize> {
+        let Packet::Long(first) = *packets(&passage.bytes).first()? else { return None };
+        let begins =
+            passage.direction == Direction::ToServer && first.kind == LongKind::Initial;
+        if !begins {
+            return None;
+        }
+        let number = self.all.len();
+        self.all.push(Connection::new(at));
+        self.last_of_flow.insert(passage.flow, number);
+        let cid = first.dcid.to_vec();
+        self.name(Named { direction: Direction::ToServer, cid }, number);
+        Some(number)
+    }
+
+    fn name(&mut self, Named { direction, cid }: Named, number: usize) {
+        if cid.is_empty() {
+            self.unnamed.insert((direction, number));
+        } else {
+            self.lengths.insert(cid.len());
+            self.by_id.insert((direction, cid), number);
+        }
+    }
+}
