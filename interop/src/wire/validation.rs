@@ -57,7 +57,8 @@ mod tests {
         seen.sent(1200);
         seen.sent(3000);
         seen.arrived(1200, &INITIAL);
-        assert_eq!((seen.received, seen.sent, seen.worst), (2400, 4200, 3.5));
+        assert_eq!((seen.received, seen.sent), (2400, 4200));
+        assert!((seen.worst - 3.5).abs() < 1e-9);
         assert!(!seen.validated);
     }
 
@@ -71,7 +72,7 @@ mod tests {
             seen.arrived(100, proof);
             seen.sent(100_000);
             assert!(seen.validated);
-            assert_eq!(seen.worst, 0.0);
+            assert!(seen.worst < 1e-9);
         }
     }
 }
