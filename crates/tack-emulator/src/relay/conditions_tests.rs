@@ -28,8 +28,10 @@ fn receive(socket: &UdpSocket) -> (Vec<u8>, SocketAddr) {
     (buf[..len].to_vec(), from)
 }
 
-/// Tells what is sent (false) and delivered (true): direction, server and path.
-struct Tell(Sender<(bool, Direction, u32, u32)>);
+/// Sent (false) or delivered (true), direction, server and path.
+type Passed = (bool, Direction, u32, u32);
+
+struct Tell(Sender<Passed>);
 
 impl Observer for Tell {
     fn datagram(&mut self, seen: &Datagram<'_>) {
@@ -45,7 +47,7 @@ fn start(
     servers: &[&UdpSocket],
     rebindings: &[Rebinding],
     config: &PipeConfig,
-) -> (Relay<Tell>, Receiver<(bool, Direction, u32, u32)>) {
+) -> (Relay<Tell>, Receiver<Passed>) {
     let (sender, receiver) = mpsc::channel();
     let setup = Setup {
         servers: servers.iter().map(|server| server.local_addr().unwrap()).collect(),
