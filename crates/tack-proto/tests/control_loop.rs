@@ -463,7 +463,8 @@ fn a_path_that_stands_still_is_waited_for_and_filled_without_a_queue() {
     simulation.measure_from = end + 120 * MS;
     let outcome = simulation.run(Duration::from_secs(6), steady);
     assert!(outcome.utilisation > 0.95, "{}", outcome.utilisation);
-    assert!(outcome.queueing_p95() < 12 * MS, "{:?}", outcome.queueing_p95());
+    // Half a round trip: probes alone take a quarter.
+    assert!(outcome.queueing_p95() < 20 * MS, "{:?}", outcome.queueing_p95());
 
     let mut simulation = Simulation::new(link, 1);
     simulation.measure_from = Duration::from_secs(4);

@@ -56,6 +56,12 @@ pub struct BbrConfig {
     /// Samples below this part of the estimate are low. A neighbour's probe of 1.25 takes a
     /// fifth away for a round trip, a rival of the same size half: 0.65, or 0.75.
     pub slump_below: f64,
+    /// What one slump leaves of the estimate at least: 0.8, or nothing. A flow that starts takes
+    /// for a moment more than its share, and who believes that starts from below it.
+    pub slump_keeps: f64,
+    /// By how much of itself a cycle's cruise is longer or shorter at random: a third, or
+    /// nothing. Flows that probe in step learn nothing of each other.
+    pub cruise_spread: f64,
     /// Time without a sample as low as RTTmin after which ProbeRTT looks for it: 10 s, or 2.5 s.
     pub probe_rtt_after: Duration,
     /// What ProbeRTT leaves of the rate: 0.5, or 0.75.
@@ -73,6 +79,8 @@ impl BbrConfig {
         filter_intervals: 20,
         slump_intervals: 1,
         slump_below: 0.75,
+        slump_keeps: 0.0,
+        cruise_spread: 0.0,
         probe_rtt_after: Duration::from_millis(2500),
         probe_rtt_gain: 0.75,
         even_rtt: Duration::ZERO,
@@ -87,6 +95,8 @@ impl Default for BbrConfig {
             filter_intervals: 40,
             slump_intervals: 4,
             slump_below: 0.65,
+            slump_keeps: 0.8,
+            cruise_spread: 1.0 / 3.0,
             probe_rtt_after: Duration::from_secs(10),
             probe_rtt_gain: 0.5,
             even_rtt: Duration::from_millis(60),
@@ -301,10 +311,7 @@ impl Bbr {
                 probe.on_time(now, intervals, bandwidth)
             }
             State::Drain(drain) if heard && drain.is_done(now) => {
-                self.state = State::ProbeBw(ProbeBw::new(
-                    now,
-                    (self.config.cycle_intervals, self.config.probe_intervals),
-                ));
+                self.state = State::ProbeBw(ProbeBw::new(now, bandwidth, &self.config));
                 true
             }
             _ => false,
@@ -414,7 +421,8 @@ impl Bbr {
         let low = self.bandwidth().scaled(self.config.slump_below);
         let lasting = path.interval() * self.config.slump_intervals;
         if let Some(rate) = self.slump.on_sample(now, rate, low, queue, lasting) {
-            self.bandwidth.reset(self.interval, rate);
+            let kept = self.bandwidth().scaled(self.config.slump_keeps);
+            self.bandwidth.reset(self.interval, rate.max(kept));
             self.drain(now, feedback, path);
         }
     }
@@ -429,8 +437,7 @@ impl Bbr {
         let bandwidth = self.bandwidth();
         let bdp = path.min_rtt.map_or(0, |rtt| bandwidth.bytes_in(rtt));
         let probe_rtt_window = self.probe_rtt_window(path);
-        let cruise =
-            ProbeBw::new(now, (self.config.cycle_intervals, self.config.probe_intervals));
+        let cruise = ProbeBw::new(now, bandwidth, &self.config);
         match &mut self.state {
             State::Startup if self.full_pipe.is_full() => self.drain(now, feedback, path),
             State::Drain(drain) => {

@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::drain;
+use super::{BbrConfig, drain};
 use crate::bandwidth::Bandwidth;
 
 const PROBE_UP: f64 = 1.25;
@@ -34,6 +34,9 @@ pub struct ProbeBw {
     /// TACK intervals of a cycle, and of a probe.
     intervals: u32,
     up: u32,
+    spread: f64,
+    /// What this cycle's cruise is multiplied by.
+    stretch: f64,
     /// The estimate when the last probe began.
     before: Bandwidth,
     /// When probing or draining ends.
@@ -42,12 +45,14 @@ pub struct ProbeBw {
 
 impl ProbeBw {
     /// Begins with cruising: Startup has only just probed for more.
-    pub fn new(now: Instant, (intervals, up): (u32, u32)) -> Self {
+    pub fn new(now: Instant, bandwidth: Bandwidth, config: &BbrConfig) -> Self {
         Self {
             phase: Phase::Cruise,
             since: now,
-            intervals,
-            up,
+            intervals: config.cycle_intervals,
+            up: config.probe_intervals,
+            spread: config.cruise_spread,
+            stretch: stretch(bandwidth, config.cruise_spread),
             before: Bandwidth::ZERO,
             ends: now,
         }
@@ -84,7 +89,10 @@ impl ProbeBw {
                 self.ends = now + interval * LONGEST_DOWN;
                 Phase::Down
             }
-            Phase::Down => Phase::Cruise,
+            Phase::Down => {
+                self.stretch = stretch(bandwidth, self.spread);
+                Phase::Cruise
+            }
             Phase::Cruise => self.probe(now, interval, bandwidth),
         };
         true
@@ -122,10 +130,19 @@ impl ProbeBw {
             Phase::Up | Phase::Down => self.ends,
             Phase::Cruise => {
                 let rest = self.intervals.saturating_sub(self.up + INTERVALS_DOWN);
-                self.since + cycle_interval * rest.max(1)
+                self.since + (cycle_interval * rest.max(1)).mul_f64(self.stretch)
             }
         }
     }
+}
+
+/// A factor within `spread` of one. The bytes per second of an estimate are never the same twice,
+/// nor for two flows, once scrambled (by the fractional part of the golden ratio): which spares
+/// the controller a source of randomness, and keeps a run repeatable.
+fn stretch(bandwidth: Bandwidth, spread: f64) -> f64 {
+    let scrambled = bandwidth.bytes_per_second().wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let within_one = scrambled as f64 / u64::MAX as f64;
+    1.0 + spread * (2.0 * within_one - 1.0)
 }
 
 #[cfg(test)]
@@ -136,6 +153,12 @@ mod tests {
     const INTERVALS: (Duration, Duration) =
         (Duration::from_millis(10), Duration::from_millis(10));
     const RATE: Bandwidth = Bandwidth::from_bytes_per_second(1_000_000);
+
+    /// A cycle of so many intervals, four of them for the probe, always as long.
+    fn beginning(t0: Instant, cycle_intervals: u32) -> ProbeBw {
+        let config = BbrConfig { cycle_intervals, cruise_spread: 0.0, ..BbrConfig::default() };
+        ProbeBw::new(t0, RATE, &config)
+    }
 
     /// Advances by 10 ms, the interval, with so much in flight; the gain after it.
     fn step(probe: &mut ProbeBw, t0: Instant, interval: u32, in_flight: u64) -> f64 {
@@ -148,7 +171,7 @@ mod tests {
     #[test]
     fn the_cycle_lasts_its_number_of_tack_intervals() {
         let t0 = crate::test_clock();
-        let mut probe = ProbeBw::new(t0, (32, 4));
+        let mut probe = beginning(t0, 32);
         // What four intervals at 0.75 drain: 10 kB of 1 MB/s.
         let gains: Vec<_> = (0..96)
             .map(|interval| {
@@ -165,7 +188,7 @@ mod tests {
     #[test]
     fn draining_ends_when_the_queue_must_be_gone_and_after_sixteen_intervals_at_the_latest() {
         let t0 = crate::test_clock();
-        let mut probe = ProbeBw::new(t0, (16, 4));
+        let mut probe = beginning(t0, 16);
         step(&mut probe, t0, 8, 1000);
         assert!(step(&mut probe, t0, 12, 6000) < 1.0);
         // 5,000 bytes at a quarter of 1 MB/s: 20 ms, without another acknowledgement.
@@ -174,7 +197,7 @@ mod tests {
         assert!(probe.on_time(t0 + 140 * MS, INTERVALS, RATE));
         assert!((probe.gain() - 1.0).abs() < 1e-9);
 
-        let mut probe = ProbeBw::new(t0, (16, 4));
+        let mut probe = beginning(t0, 16);
         step(&mut probe, t0, 8, 1000);
         step(&mut probe, t0, 12, 1_000_000);
         assert!(step(&mut probe, t0, 27, 1_000_000) < 1.0);
@@ -184,11 +207,24 @@ mod tests {
     #[test]
     fn a_probe_that_found_more_is_followed_by_the_next() {
         let t0 = crate::test_clock();
-        let mut probe = ProbeBw::new(t0, (16, 4));
+        let mut probe = beginning(t0, 16);
         step(&mut probe, t0, 8, 1000);
         step(&mut probe, t0, 12, 2000);
         let more = RATE.scaled(1.25);
         probe.on_feedback(t0 + 150 * MS, INTERVALS.0, (1000, 1250), more);
         assert!(probe.gain() > 1.0);
+    }
+
+    #[test]
+    fn flows_with_other_rates_probe_at_other_times_and_none_too_late() {
+        let t0 = crate::test_clock();
+        let config = BbrConfig::default();
+        let first: Vec<_> = (0..100)
+            .map(|i| Bandwidth::from_bytes_per_second(1_000_000 + i))
+            .map(|rate| ProbeBw::new(t0, rate, &config).until(10 * MS) - t0)
+            .collect();
+        assert!(first.iter().all(|at| (160 * MS..=320 * MS).contains(at)), "{first:?}");
+        let early = first.iter().filter(|at| **at < 240 * MS).count();
+        assert!((35..65).contains(&early), "{early}");
     }
 }
