@@ -461,7 +461,7 @@ fn a_path_that_stands_still_is_waited_for_and_filled_without_a_queue() {
     let mut simulation = Simulation::new(link, 1);
     // Three round trips later.
     simulation.measure_from = end + 120 * MS;
-    let outcome = simulation.run(Duration::from_secs(6), steady);
+    let outcome = simulation.run(Duration::from_secs(8), steady);
     assert!(outcome.utilisation > 0.95, "{}", outcome.utilisation);
     // Half a round trip: probes alone take a quarter.
     assert!(outcome.queueing_p95() < 20 * MS, "{:?}", outcome.queueing_p95());
@@ -470,9 +470,9 @@ fn a_path_that_stands_still_is_waited_for_and_filled_without_a_queue() {
     simulation.measure_from = Duration::from_secs(4);
     let outcome = simulation.run(end, steady);
     // A round trip until the last acknowledgement, and one with a wait for a TACK until that was
-    // the last: 100 ms. The cap is 120 ms.
+    // the last: 100 ms, some of them perhaps at a probe's rate. The cap is 120 ms.
     let in_flight = outcome.most_in_flight_measured;
-    assert!(in_flight < link.bytes_in(110 * MS), "{in_flight}");
+    assert!(in_flight < link.bytes_in(116 * MS), "{in_flight}");
 }
 
 #[test]

@@ -34,6 +34,13 @@ pub enum Peer {
     },
 }
 
+/// beta in Startup, where the rate doubles within a round trip: an acknowledgement held for a
+/// sixteenth of it delays that by a thirty-second.
+const STARTUP_PER_ROUND_TRIP: f64 = 16.0;
+
+/// L in Startup, as RFC 9000 section 13.2.2 recommends it.
+const STARTUP_PACKETS: u64 = 2;
+
 /// The parameters of equation (4).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Frequency {
@@ -67,6 +74,16 @@ impl Frequency {
         alpha.max(shortest).min(self.longest_interval.max(SHORTEST_INTERVAL))
     }
 
+    /// The parameters of Startup.
+    fn of_startup(self) -> Self {
+        Self {
+            packets: STARTUP_PACKETS.min(self.packets),
+            per_round_trip: STARTUP_PER_ROUND_TRIP.max(self.per_round_trip),
+            shortest_interval: SHORTEST_INTERVAL,
+            ..self
+        }
+    }
+
     /// f_tack in hertz.
     pub fn hertz(&self, bandwidth: Bandwidth, min_rtt: Duration, mss: u64) -> f64 {
         let counting =
@@ -97,6 +114,9 @@ struct Wanted {
     unreported: u64,
 }
 
+/// Between TACK peers a delay of zero stands for every packet.
+const EVERY_PACKET: Wanted = Wanted { threshold: 0, delay: Duration::ZERO, unreported: 0 };
+
 impl AckFrequencySender {
     /// Nothing has been told yet.
     pub fn new(peer: Peer) -> Self {
@@ -116,8 +136,9 @@ impl AckFrequencySender {
         self.reordering = packets;
     }
 
-    /// The frame to send now, if any. `startup` asks for every packet (every
-    /// second one of a stock peer). `unreported` is told to a TACK peer.
+    /// The frame to send now, if any. `startup` asks for every packet (every second one of a
+    /// stock peer) until sixteen acknowledgements for a round trip are fewer. `unreported` is
+    /// told to a TACK peer.
     pub fn next_frame(
         &self,
         frequency: &Frequency,
@@ -133,9 +154,7 @@ impl AckFrequencySender {
         }
         match self.told {
             // A TACK peer begins with every packet by itself.
-            None if startup && unreported == 0 && matches!(self.peer, Peer::Tack { .. }) => {
-                return None;
-            }
+            None if wanted == EVERY_PACKET => return None,
             Some(told) if !differs(told, wanted) && !self.reordering_changed() => return None,
             _ => {}
         }
@@ -214,11 +233,13 @@ impl AckFrequencySender {
         min_rtt: Duration,
         mss: u64,
     ) -> Wanted {
+        let frequency = if startup { frequency.of_startup() } else { *frequency };
         let alpha = frequency.interval(min_rtt);
         match self.peer {
-            // A delay of zero stands for "every packet" between TACK peers.
-            Peer::Tack { .. } if startup => {
-                Wanted { threshold: 0, delay: Duration::ZERO, unreported: 0 }
+            Peer::Tack { .. }
+                if startup && alpha < bandwidth.time_for(frequency.packets * mss) =>
+            {
+                EVERY_PACKET
             }
             Peer::Tack { min_ack_delay, .. } => Wanted {
                 threshold: frequency.packets.saturating_sub(1),
@@ -230,8 +251,8 @@ impl AckFrequencySender {
                 // The draft takes whichever comes first, TACK what comes last:
                 // a threshold worth alpha's packets makes the two meet.
                 let per_interval = bandwidth.bytes_in(delay) / mss.max(1);
-                let packets = if startup { 2 } else { per_interval.max(frequency.packets) };
-                Wanted { threshold: packets - 1, delay, unreported: 0 }
+                let packets = per_interval.max(frequency.packets);
+                Wanted { threshold: packets.saturating_sub(1), delay, unreported: 0 }
             }
         }
     }
@@ -272,13 +293,12 @@ mod tests {
     }
 
     #[test]
-    fn a_tack_peer_is_told_when_startup_ends_and_when_alpha_doubles() {
+    fn a_tack_peer_is_told_what_alpha_is_and_when_it_doubles() {
         let mut sender =
             AckFrequencySender::new(Peer::Tack { min_ack_delay: MS, max_ack_delay: 50 * MS });
         let next = |sender: &AckFrequencySender, startup, rtt| {
             sender.next_frame(&FREQUENCY, startup, FIFTY_MEGABITS, rtt, 1500, 0)
         };
-        assert_eq!(next(&sender, true, 40 * MS), None);
         let frame = next(&sender, false, 40 * MS).unwrap();
         assert_eq!(frame.ack_eliciting_threshold, 1);
         assert_eq!(frame.requested_max_ack_delay_us, 10_000);
@@ -286,6 +306,23 @@ mod tests {
         assert_eq!(next(&sender, false, 70 * MS), None);
         let update = next(&sender, false, 80 * MS).unwrap();
         assert_eq!((update.sequence, update.requested_max_ack_delay_us), (1, 20_000));
+    }
+
+    #[test]
+    fn startup_asks_for_every_packet_until_sixteen_acknowledgements_a_round_trip_are_fewer() {
+        let tack = Peer::Tack { min_ack_delay: MS, max_ack_delay: 50 * MS };
+        let stock = Peer::Stock { min_ack_delay: MS, max_ack_delay: 25 * MS };
+        let next = |peer, megabits: u64| {
+            let rate = Bandwidth::from_bytes_per_second(megabits * 125_000);
+            let sender = AckFrequencySender::new(peer);
+            let frame = sender.next_frame(&FREQUENCY, true, rate, 80 * MS, 1250, 0)?;
+            Some((frame.ack_eliciting_threshold, frame.requested_max_ack_delay_us))
+        };
+        // Two packets take 10 ms, and 1 ms.
+        assert_eq!(next(tack, 2), None, "it begins with every packet");
+        assert_eq!(next(tack, 20), Some((1, 5000)));
+        assert_eq!(next(stock, 2), Some((1, 5000)));
+        assert_eq!(next(stock, 20), Some((9, 5000)), "ten packets in 5 ms");
     }
 
     #[test]
@@ -307,9 +344,6 @@ mod tests {
     fn a_stock_peer_is_given_the_threshold_that_equals_alpha() {
         let peer = Peer::Stock { min_ack_delay: MS, max_ack_delay: 25 * MS };
         let sender = AckFrequencySender::new(peer);
-        let startup =
-            sender.next_frame(&FREQUENCY, true, FIFTY_MEGABITS, 40 * MS, 1250, 0).unwrap();
-        assert_eq!(startup.ack_eliciting_threshold, 1, "every second packet");
         let steady =
             sender.next_frame(&FREQUENCY, false, FIFTY_MEGABITS, 40 * MS, 1250, 0).unwrap();
         assert_eq!(steady.ack_eliciting_threshold, 49, "50 packets in 10 ms");

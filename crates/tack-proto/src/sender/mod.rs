@@ -23,10 +23,10 @@ pub use stream_record::{BadBubble, StreamRecord};
 use crate::bandwidth::Bandwidth;
 use crate::frame::{Ack, AckFrequency, AckRanges, Iack, IackEvent, Tack, Timestamp};
 
-/// Round trips for which Startup asks for every packet's acknowledgement. That
+/// Round trips for which Startup asks for more acknowledgements than later. That
 /// doubles ten packets to what any path carries; a flow that is still in Startup
 /// then is limited by its application, and would stay there for good.
-const EVERY_PACKET_ROUNDS: u64 = 16;
+const STARTUP_ROUNDS: u64 = 16;
 
 /// Settings of a sender.
 #[derive(Clone, Copy, Debug)]
@@ -268,8 +268,7 @@ impl Sender {
 
     fn wanted_update(&self) -> Option<AckFrequency> {
         let min_rtt = self.min_rtt.get()?;
-        let startup =
-            self.bbr.phase() == Phase::Startup && self.bbr.rounds() < EVERY_PACKET_ROUNDS;
+        let startup = self.bbr.phase() == Phase::Startup && self.bbr.rounds() < STARTUP_ROUNDS;
         self.frequency.as_ref()?.next_frame(
             &self.config.frequency,
             startup,
