@@ -6,6 +6,7 @@ use tack_link::compose::{BoxedLink, Duplex};
 use tack_link::pipe::PipeConfig;
 use tack_link::{LinkSpec, PathSpec};
 
+use crate::cli::OwnKind;
 use crate::contract::{Method, Protocol, Role};
 use crate::error::Error;
 
@@ -38,6 +39,29 @@ pub enum Kind {
     AckFrequency,
     /// That no extension frame is sent to a peer that did not announce it, with data both ways.
     NoAnnounce,
+    /// ChaCha20 is all that the client offers.
+    ChaCha20,
+    /// Many streams on one connection.
+    Multiplexing,
+    /// A second connection resumes the session of the first.
+    Resumption,
+    /// And asks in 0-RTT packets.
+    ZeroRtt,
+    /// The client changes the keys.
+    KeyUpdate,
+    /// QUIC version 2.
+    Version2,
+    /// Packets are marked for ECN, and marks reported.
+    Ecn,
+    /// How often our end acknowledges when the peer asks for less: one transfer with TACK at our
+    /// end, one without.
+    AckFrequencyReceived,
+    /// TACK at both ends: one transfer with it at our end, one without.
+    Tack,
+    /// The peer announces what nobody knows.
+    Greased,
+    /// Who asks for an acknowledgement at once gets it.
+    ImmediateAck,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +69,9 @@ enum Path {
     /// The quic-interop-runner's: 15 ms each way, 10 Mbit/s, a queue of 25 packets; each packet
     /// is lost with this probability.
     Wire { loss: f64 },
+    /// 6 ms each way, 100 Mbit/s: the last packet of a burst would be acknowledged after more than
+    /// a round trip if nobody asked.
+    Near,
     /// The Wi-Fi profile `n` and a round-trip time of 40 ms.
     Wifi,
 }
@@ -52,8 +79,13 @@ enum Path {
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 
+const PACKET: u64 = 1500;
+const WIRE_MS: u64 = 15;
+const NEAR_MS: u64 = 6;
+const WIFI_RTT_MS: u64 = 40;
+
 /// Every test case, in the order of the matrix.
-pub static ALL: [Case; 7] = [
+pub static ALL: [Case; 18] = [
     Case {
         name: "handshake",
         about: "the handshake, and a file of 1 KiB",
@@ -69,10 +101,59 @@ pub static ALL: [Case; 7] = [
         path: Path::Wire { loss: 0.0 },
     },
     Case {
+        name: "chacha20",
+        about: "the client offers TLS_CHACHA20_POLY1305_SHA256 alone",
+        kind: Kind::ChaCha20,
+        files: &[256 * KIB],
+        path: Path::Wire { loss: 0.0 },
+    },
+    Case {
+        name: "multiplexing",
+        about: "1000 files of 32 bytes on one connection",
+        kind: Kind::Multiplexing,
+        files: &[32; 1000],
+        path: Path::Wire { loss: 0.0 },
+    },
+    Case {
         name: "retry",
         about: "a Retry, answered with its token",
         kind: Kind::Retry,
         files: &[KIB],
+        path: Path::Wire { loss: 0.0 },
+    },
+    Case {
+        name: "resumption",
+        about: "a second connection resumes the session: no certificate is sent",
+        kind: Kind::Resumption,
+        files: &[KIB, 256 * KIB],
+        path: Path::Wire { loss: 0.0 },
+    },
+    Case {
+        name: "zerortt",
+        about: "a second connection makes eight requests in 0-RTT packets",
+        kind: Kind::ZeroRtt,
+        files: &[KIB; 9],
+        path: Path::Wire { loss: 0.0 },
+    },
+    Case {
+        name: "keyupdate",
+        about: "the client changes the keys during a transfer of 3 MiB",
+        kind: Kind::KeyUpdate,
+        files: &[3 * MIB],
+        path: Path::Wire { loss: 0.0 },
+    },
+    Case {
+        name: "v2",
+        about: "QUIC version 2 (RFC 9369)",
+        kind: Kind::Version2,
+        files: &[KIB],
+        path: Path::Wire { loss: 0.0 },
+    },
+    Case {
+        name: "ecn",
+        about: "packets are marked with ECT, and the counts come back",
+        kind: Kind::Ecn,
+        files: &[256 * KIB],
         path: Path::Wire { loss: 0.0 },
     },
     Case {
@@ -96,6 +177,34 @@ pub static ALL: [Case; 7] = [
         kind: Kind::AckFrequency,
         files: &[48 * MIB],
         path: Path::Wifi,
+    },
+    Case {
+        name: "ackfrequency-received",
+        about: "what the peer's ACK_FREQUENCY does to our ACKs: 2 MiB, with and without",
+        kind: Kind::AckFrequencyReceived,
+        files: &[2 * MIB],
+        path: Path::Wire { loss: 0.0 },
+    },
+    Case {
+        name: "immediateack",
+        about: "IMMEDIATE_ACK is answered within a round trip",
+        kind: Kind::ImmediateAck,
+        files: &[64 * KIB, 64 * KIB, 64 * KIB],
+        path: Path::Near,
+    },
+    Case {
+        name: "tack",
+        about: "TACKs, IACKs and TIMESTAMPs between TACK endpoints, 2 % lost: 2 MiB, with and without",
+        kind: Kind::Tack,
+        files: &[2 * MIB],
+        path: Path::Wire { loss: 0.02 },
+    },
+    Case {
+        name: "greased",
+        about: "transport parameters that nobody knows are ignored",
+        kind: Kind::Greased,
+        files: &[KIB],
+        path: Path::Wire { loss: 0.0 },
     },
     Case {
         name: "noannounce",
@@ -142,9 +251,11 @@ impl Case {
     /// What the client asks for if our end has this role.
     pub fn requests(&self, ours: Role) -> Vec<Request> {
         let method = |at: usize| match (self.kind, ours) {
-            // Our end sends the data: it is the peer's acknowledgements that count.
-            (Kind::AckFrequency, Role::Client) => Method::Put,
-            (Kind::NoAnnounce, _) if at % 2 == 1 => Method::Put,
+            // The data flows to whose acknowledgements count: the peer's, or ours.
+            (Kind::AckFrequency, Role::Client) | (Kind::AckFrequencyReceived, Role::Server) => {
+                Method::Put
+            }
+            (Kind::NoAnnounce | Kind::ImmediateAck, _) if at % 2 == 1 => Method::Put,
             _ => Method::Get,
         };
         let files = self.files.iter().enumerate();
@@ -162,31 +273,54 @@ impl Case {
         (self.kind == Kind::Http3).then_some(Protocol::H3)
     }
 
+    /// The transfers that are made one after the other, as long as they go well.
+    pub const fn transfers(&self) -> &'static [OwnKind] {
+        match self.kind {
+            Kind::AckFrequency => &[OwnKind::Tack, OwnKind::Quiche, OwnKind::TackUnasking],
+            Kind::AckFrequencyReceived | Kind::Tack => &[OwnKind::Tack, OwnKind::Quiche],
+            _ => &[OwnKind::Tack],
+        }
+    }
+
     /// Whether a measurement is part of it, which other cells at the same time would disturb.
-    pub fn wants_quiet(&self) -> bool {
-        self.kind == Kind::AckFrequency
+    pub const fn wants_quiet(&self) -> bool {
+        matches!(self.kind, Kind::AckFrequency | Kind::ImmediateAck)
+    }
+
+    /// The round trip of the link, without any queue.
+    pub const fn round_trip(&self) -> Duration {
+        Duration::from_millis(match self.path {
+            Path::Wire { .. } => 2 * WIRE_MS,
+            Path::Near => 2 * NEAR_MS,
+            Path::Wifi => WIFI_RTT_MS,
+        })
     }
 
     /// The link between the ends; the same seed loses the same packets.
     pub fn link(&self, seed: u64) -> Result<BoxedLink, Error> {
         match self.path {
             Path::Wire { loss } => {
-                const PACKET: u64 = 1500;
-                let pipe = PipeConfig {
-                    loss,
-                    ..PipeConfig::new(10_000_000, Duration::from_millis(15), 25 * PACKET)
-                };
-                let link = Duplex::new(&pipe, &pipe, seed);
-                Ok(Box::new(link.map_err(|error| Error::Link(error.to_string()))?))
+                let delay = Duration::from_millis(WIRE_MS);
+                let pipe = PipeConfig::new(10_000_000, delay, 25 * PACKET);
+                duplex(&PipeConfig { loss, ..pipe }, seed)
+            }
+            Path::Near => {
+                let delay = Duration::from_millis(NEAR_MS);
+                duplex(&PipeConfig::new(100_000_000, delay, 100 * PACKET), seed)
             }
             Path::Wifi => {
-                let rtt = Duration::from_millis(40);
+                let rtt = Duration::from_millis(WIFI_RTT_MS);
                 let link = LinkSpec::resolve("n")
                     .and_then(|link| link.build(&PathSpec::with_rtt(rtt), seed));
                 link.map_err(|error| Error::Link(error.to_string()))
             }
         }
     }
+}
+
+fn duplex(pipe: &PipeConfig, seed: u64) -> Result<BoxedLink, Error> {
+    let link = Duplex::new(pipe, pipe, seed);
+    Ok(Box::new(link.map_err(|error| Error::Link(error.to_string()))?))
 }
 
 #[cfg(test)]

@@ -5,17 +5,18 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use clap::ValueEnum;
 use serde::Serialize;
 use tack_emulator::relay::Relay;
 
-use crate::cases::{Case, Kind, Request};
+use crate::cases::{Case, Request};
+use crate::cli::OwnKind;
 use crate::contract::{Method, Protocol, Role};
 use crate::error::Error;
-use crate::peers::{self, Peer, Places, Program};
+use crate::own;
+use crate::peers::{Peer, Places, Program};
 use crate::process::{self, Identity, Process, Task};
-use crate::verdict::{
-    Ending, Evidence, Side, Transferred, Verdict, judge, judge_ack_frequency, judge_asking,
-};
+use crate::verdict::{Ending, Evidence, Side, Transferred, Verdict, judge_so_far};
 use crate::wire::{Observation, Recorder, observe};
 
 /// How long a server may take until it listens: an interpreter has to start.
@@ -88,6 +89,7 @@ impl Cell {
         let mut wire = Vec::new();
         let verdict = match (self.peer.program(places), self.protocol()) {
             (Err(reason), _) => Verdict::Unavailable { reason },
+            _ if let Some(lacking) = self.lacking() => lacking,
             (Ok(_), None) => {
                 let reason = "its program does not speak what the test case needs".to_owned();
                 Verdict::Unsupported { by: Side::Peer, reason }
@@ -120,23 +122,34 @@ impl Cell {
         identity: &Identity,
         wire: &mut Vec<(&'static str, Observation)>,
     ) -> Result<Verdict, Error> {
-        let mut transfer = |ours: &'static str| -> Result<Evidence, Error> {
-            let arguments = vec!["peer".into(), ours.into()];
+        let mut made = Vec::new();
+        for ours in self.case.transfers() {
+            let name = ours.name();
+            let arguments = vec!["peer".into(), name.into()];
             let program = Program { file: places.own.clone(), arguments };
-            let directory = directory.join(ours);
+            let directory = directory.join(name);
             let evidence = self.transfer(&program, peer, protocol, &directory, identity)?;
-            wire.push((ours, evidence.seen.clone()));
-            Ok(evidence)
+            wire.push((name, evidence.seen.clone()));
+            made.push(evidence);
+            if let Some(verdict) = judge_so_far(self.case.kind, &made) {
+                return Ok(verdict);
+            }
+        }
+        let reason = "the transfers say nothing".to_owned();
+        Ok(Verdict::Fail { reason })
+    }
+
+    /// What one of this project's own ends cannot do in this cell, if it is known beforehand.
+    fn lacking(&self) -> Option<Verdict> {
+        let test = self.case.name;
+        let ours = own::lacks(OwnKind::Tack, test, self.role.other());
+        let peer = || {
+            let kind = OwnKind::from_str(self.peer.name, false).ok()?;
+            own::lacks(kind, test, self.role)
         };
-        if self.case.kind != Kind::AckFrequency {
-            return Ok(judge(self.case.kind, &transfer(peers::OURS)?));
-        }
-        let with = transfer(peers::OURS)?;
-        if let Some(verdict) = judge_asking(&with) {
-            return Ok(verdict);
-        }
-        let without = transfer(peers::OURS_WITHOUT_TACK)?;
-        Ok(judge_ack_frequency(&with, &without))
+        ours.map(|reason| (Side::Ours, reason))
+            .or_else(|| Some((Side::Peer, peer()?)))
+            .map(|(by, reason)| Verdict::Unsupported { by, reason: reason.to_owned() })
     }
 
     fn transfer(
@@ -183,6 +196,7 @@ impl Cell {
             corrupted_to_server: 0,
             corrupted_to_client: 0,
             late: 0,
+            round_trip: self.case.round_trip(),
             file_bytes: requests.iter().map(|request| request.size as u64).sum(),
         };
         let address = match server.ready(READY_PATIENCE)? {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
+use tacklib::{Profile, TackConfig};
 
 use crate::contract::Role;
 
@@ -101,4 +102,28 @@ pub enum OwnKind {
     Tack,
     /// Without.
     Quiche,
+    /// With TACK, but a stock peer is asked for nothing.
+    TackUnasking,
+}
+
+impl OwnKind {
+    /// As the command line has it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tack => "tack",
+            Self::Quiche => "quiche",
+            Self::TackUnasking => "tack-unasking",
+        }
+    }
+
+    /// What it does.
+    pub fn settings(self) -> TackConfig {
+        match self {
+            Self::Tack => TackConfig::default(),
+            Self::Quiche => TackConfig::new(Profile::Off),
+            Self::TackUnasking => {
+                TackConfig { asks_stock_peers: false, ..TackConfig::default() }
+            }
+        }
+    }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
-use tack_interop::cli::{Cli, Command, OwnKind, RunArgs};
+use tack_interop::cli::{Cli, Command, RunArgs};
 use tack_interop::contract::Role;
 use tack_interop::error::Error;
 use tack_interop::peers::{self, Places};
@@ -19,8 +19,7 @@ fn main() -> ExitCode {
         Command::List => list(),
         Command::Fetch { peers } => fetch_peers(&peers),
         Command::Run(args) => run_cells(&args),
-        Command::Peer { kind: OwnKind::Tack } => return own::run(tacklib::Profile::Default),
-        Command::Peer { kind: OwnKind::Quiche } => return own::run(tacklib::Profile::Off),
+        Command::Peer { kind } => return own::run(kind.settings()),
     };
     done.unwrap_or_else(|error| {
         eprintln!("tack-interop: {error}");

@@ -3,6 +3,7 @@
 mod client;
 mod hq;
 mod http3;
+mod lacks;
 mod outgoing;
 mod request;
 mod server;
@@ -10,8 +11,9 @@ mod settings;
 
 use std::process::ExitCode;
 
-use tacklib::{Connection, Profile};
+use tacklib::{Connection, TackConfig};
 
+pub use self::lacks::lacks;
 use self::request::Request;
 use self::settings::Settings;
 use crate::contract::{Role, UNSUPPORTED};
@@ -20,8 +22,8 @@ use crate::contract::{Role, UNSUPPORTED};
 const LONGEST_REQUEST: usize = 64 << 20;
 
 /// Plays the role that the environment describes, as any other peer's program.
-pub fn run(profile: Profile) -> ExitCode {
-    match Settings::from_environment(profile).and_then(|settings| play(&settings)) {
+pub fn run(tack: TackConfig) -> ExitCode {
+    match Settings::from_environment(tack).and_then(|settings| play(&settings)) {
         Ok(code) => code,
         Err(error) => {
             eprintln!("{error}");

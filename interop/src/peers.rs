@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::cli::OwnKind;
 use crate::contract::{Protocol, Role};
 use crate::error::Error;
 use crate::fetch::debian;
@@ -48,21 +49,16 @@ const SERVER: &[Role] = &[Role::Server];
 const H3: &[Protocol] = &[Protocol::H3];
 const HQ_AND_H3: &[Protocol] = &[Protocol::Hq, Protocol::H3];
 
-/// Our own end in every cell.
-pub const OURS: &str = "tack";
-/// Our own end where TACK is to make no difference.
-pub const OURS_WITHOUT_TACK: &str = "quiche";
-
 static PEERS: &[Peer] = &[
     Peer {
-        name: OURS,
+        name: OwnKind::Tack.name(),
         about: "this project, with TACK",
         roles: BOTH,
         protocols: HQ_AND_H3,
         source: Source::Own,
     },
     Peer {
-        name: OURS_WITHOUT_TACK,
+        name: OwnKind::Quiche.name(),
         about: "quiche 0.30 as it is: this project's endpoint with TACK off",
         roles: BOTH,
         protocols: HQ_AND_H3,

@@ -1,21 +1,20 @@
 //! What counts as passed. Every rule is a function of what was received, what was on the wire,
 //! and how the programs ended.
 
+mod ack_frequency;
+mod extensions;
+mod features;
 mod http3;
 
 use std::fmt;
+use std::time::Duration;
 
 use serde::Serialize;
 use tack_tap::{Direction, TapCounters};
 
 use crate::cases::Kind;
 use crate::contract::{Role, UNSUPPORTED};
-use crate::wire::{Announced, Observation};
-
-/// The part of the ACK packets that ACK_FREQUENCY has to save.
-const SAVED_ACKS: f64 = 0.8;
-/// The part of the goodput that has to stay; two runs in real time are never quite equal.
-const KEPT_GOODPUT: f64 = 0.9;
+use crate::wire::{Announced, Observation, Signals};
 
 /// What came of a cell.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -109,6 +108,8 @@ pub struct Evidence {
     pub late: u64,
     /// Bytes of all files.
     pub file_bytes: u64,
+    /// Of the link, without any queue.
+    pub round_trip: Duration,
 }
 
 impl Evidence {
@@ -147,6 +148,28 @@ impl Evidence {
         }
     }
 
+    /// What the peer asked of our end.
+    const fn peers_signals(&self) -> &Signals {
+        match self.ours {
+            Role::Client => &self.seen.asked_of_client,
+            Role::Server => &self.seen.asked_of_server,
+        }
+    }
+
+    /// What our end asked of the peer.
+    const fn our_signals(&self) -> &Signals {
+        self.seen.asked(self.to_peer())
+    }
+
+    /// The ids of the peer's transport parameters.
+    fn peers_parameters(&self) -> impl Iterator<Item = u64> {
+        let greetings = self.seen.greetings.iter();
+        greetings.flat_map(|greeting| match self.ours {
+            Role::Client => greeting.server_parameters.iter().copied(),
+            Role::Server => greeting.client_parameters.iter().copied(),
+        })
+    }
+
     /// Bits per second of the files' bytes.
     fn goodput(&self) -> f64 {
         self.file_bytes as f64 * 8.0 / self.seen.data_seconds.max(1e-9)
@@ -159,116 +182,50 @@ impl Evidence {
     }
 }
 
-/// The verdict on a transfer.
+/// The verdict on the transfers of a test case that were made so far, of which there is one at
+/// least; `None` if all is well and the next one is to be made, if there is one.
+pub fn judge_so_far(kind: Kind, made: &[Evidence]) -> Option<Verdict> {
+    let verdict = judge(kind, made.last()?);
+    if !matches!(verdict, Verdict::Pass { .. }) {
+        return Some(verdict);
+    }
+    match kind {
+        Kind::AckFrequency => ack_frequency::judge_so_far(made),
+        Kind::Tack => extensions::judge_tack_so_far(made),
+        Kind::AckFrequencyReceived => extensions::judge_asked_so_far(made),
+        _ => Some(verdict),
+    }
+}
+
+/// The verdict on one transfer.
 pub fn judge(kind: Kind, evidence: &Evidence) -> Verdict {
     if let Some(unsupported) = unsupported(evidence) {
         return unsupported;
     }
-    let checked = no_unannounced_frames(evidence)
+    let went_well = no_unannounced_frames(evidence)
         .and_then(|()| ended_well(evidence))
         .and_then(|()| files_arrived(evidence))
-        .and_then(|()| wire_was_read(evidence))
-        .and_then(|()| match kind {
-            Kind::Retry => retried(&evidence.seen),
-            Kind::Http3 => http3::was_spoken(&evidence.seen),
-            Kind::Loss if evidence.lost == 0 => Err("the link lost nothing".to_owned()),
-            _ => Ok(()),
-        });
-    match checked {
+        .and_then(|()| wire_was_read(evidence));
+    if let Err(reason) = went_well {
+        return Verdict::Fail { reason };
+    }
+    let seen = &evidence.seen;
+    let passed = match kind {
+        Kind::Retry => retried(seen),
+        Kind::Http3 => http3::was_spoken(seen),
+        Kind::Loss if evidence.lost == 0 => Err("the link lost nothing".to_owned()),
+        Kind::ChaCha20 => features::only_chacha20(seen),
+        Kind::Multiplexing => features::on_one_connection(seen),
+        Kind::Resumption => features::resumed(seen),
+        Kind::ZeroRtt => features::asked_early(seen, evidence.files.len()),
+        Kind::KeyUpdate => features::keys_were_updated(seen),
+        Kind::Greased => return extensions::judge_greased(evidence),
+        Kind::ImmediateAck => return extensions::judge_immediate_ack(evidence),
+        _ => Ok(()),
+    };
+    match passed {
         Ok(()) => Verdict::Pass { note: None },
         Err(reason) => Verdict::Fail { reason },
-    }
-}
-
-/// The verdict on the first of two transfers, with TACK at our end: `None` if the second has to be
-/// made for the rest.
-pub fn judge_asking(with: &Evidence) -> Option<Verdict> {
-    let verdict = judge(Kind::AckFrequency, with);
-    if !matches!(verdict, Verdict::Pass { .. }) {
-        return Some(verdict);
-    }
-    let announced = with.seen.receiver(with.to_peer()).unwrap_or_default();
-    let reason = "it announces no min_ack_delay".to_owned();
-    (!announced.tack && announced.min_ack_delay_us.is_none())
-        .then_some(Verdict::Unsupported { by: Side::Peer, reason })
-}
-
-/// The verdict on a transfer with TACK at our end that [`judge_asking`] had nothing to say of, and
-/// one without.
-pub fn judge_ack_frequency(with: &Evidence, without: &Evidence) -> Verdict {
-    let verdict = judge(Kind::AckFrequency, without);
-    if !matches!(verdict, Verdict::Pass { .. }) {
-        return verdict;
-    }
-    let announced = with.seen.receiver(with.to_peer()).unwrap_or_default();
-    if announced.tack {
-        let tacks = with.peers().tacks;
-        let note = saved_acks(with, without).to_string();
-        return if tacks == 0 {
-            Verdict::Fail { reason: format!("it announced TACK and sent none; {note}") }
-        } else {
-            Verdict::Pass { note: Some(note) }
-        };
-    }
-    let sent = with.seen.counters(with.to_peer()).ack_frequency;
-    let savings = saved_acks(with, without);
-    if sent == 0 {
-        Verdict::Fail { reason: "our end sent no ACK_FREQUENCY".to_owned() }
-    } else if savings.saved < SAVED_ACKS {
-        Verdict::Fail { reason: format!("too many ACK packets: {savings}") }
-    } else if savings.goodput_with < KEPT_GOODPUT * savings.goodput_without {
-        Verdict::Fail { reason: format!("slower than without: {savings}") }
-    } else {
-        Verdict::Pass { note: Some(savings.to_string()) }
-    }
-}
-
-struct Savings {
-    saved: f64,
-    acks_with: f64,
-    acks_without: f64,
-    packets_with: f64,
-    packets_without: f64,
-    goodput_with: f64,
-    goodput_without: f64,
-    late: u64,
-}
-
-impl fmt::Display for Savings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{:.0} instead of {:.0} ACK packets for 1000 data packets ({:+.1} %), {:.0} instead \
-             of {:.0} with those for window updates, {:.1} instead of {:.1} Mbit/s",
-            1000.0 * self.acks_with,
-            1000.0 * self.acks_without,
-            -100.0 * self.saved,
-            1000.0 * self.packets_with,
-            1000.0 * self.packets_without,
-            self.goodput_with / 1e6,
-            self.goodput_without / 1e6
-        )?;
-        if self.late > 0 {
-            write!(f, "; the machine was busy: {} datagrams were delivered late", self.late)?;
-        }
-        Ok(())
-    }
-}
-
-fn saved_acks(with: &Evidence, without: &Evidence) -> Savings {
-    let acks =
-        |evidence: &Evidence| evidence.for_each_data_packet(evidence.peers().ack_packets);
-    let packets = |evidence: &Evidence| evidence.for_each_data_packet(evidence.peers().packets);
-    let (acks_with, acks_without) = (acks(with), acks(without));
-    Savings {
-        saved: 1.0 - acks_with / acks_without.max(1e-9),
-        acks_with,
-        acks_without,
-        packets_with: packets(with),
-        packets_without: packets(without),
-        goodput_with: with.goodput(),
-        goodput_without: without.goodput(),
-        late: with.late + without.late,
     }
 }
 
@@ -283,6 +240,11 @@ fn unsupported(evidence: &Evidence) -> Option<Verdict> {
 /// An extension frame is sent only to who announced it: draft-ietf-quic-ack-frequency section 3,
 /// and docs/protocol.md. The peer has to be read for that, unless nothing was sent.
 fn no_unannounced_frames(evidence: &Evidence) -> Result<(), String> {
+    let early: u64 =
+        evidence.seen.greetings.iter().map(|greeting| greeting.early.extension_frames).sum();
+    if early > 0 && evidence.ours == Role::Client {
+        return Err(format!("our end sent {early} extension frames in 0-RTT packets"));
+    }
     let to_peer = evidence.to_peer();
     evidence.seen.connections.iter().try_for_each(|connection| {
         announced_all(connection.counters(to_peer), connection.receiver(to_peer))

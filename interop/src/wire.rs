@@ -58,9 +58,9 @@ pub struct Observation {
     pub strays_to_client: u64,
     /// The application protocol that the server chose; `None` if it could not be read.
     pub protocol: Option<String>,
-    /// What the client asked of the server.
+    /// What the client asked of the server, and how that answered.
     pub asked_of_server: Signals,
-    /// What the server asked of the client.
+    /// What the server asked of the client, and how that answered.
     pub asked_of_client: Signals,
     /// The handshake of each connection.
     pub greetings: Vec<Greeting>,

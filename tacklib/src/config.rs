@@ -96,6 +96,9 @@ pub struct TackConfig {
     /// Whether round trips are sampled as by TCP's timestamps, the wait for the acknowledgement
     /// included, and not by one-way delays. For comparison.
     pub plain_sampling: bool,
+    /// Whether a stock peer that takes ACK_FREQUENCY is asked to acknowledge less; without, for
+    /// comparison, it is sent neither that nor IMMEDIATE_ACK.
+    pub asks_stock_peers: bool,
     /// Data that may be written and not yet sent, in bytes; `stream_send` takes
     /// no more. 4 MiB. Writes through `&mut quiche::Connection` are not seen
     /// and only bound by the peer's flow control.
@@ -123,6 +126,7 @@ impl TackConfig {
             schedule: AckSchedule::Tack,
             reported_gaps: None,
             plain_sampling: false,
+            asks_stock_peers: true,
             send_buffer: SEND_BUFFER,
             probe_bw_intervals: if video { 16 } else { 32 },
             bandwidth_filter_intervals: if video { 20 } else { 40 },

@@ -1,9 +1,10 @@
-//! Our client: all requests at once, each on a stream of its own.
+//! Our client: all requests at once, each on a stream of its own. Where a session is to be
+//! resumed, the first request is made on a connection before.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use tack_endpoint::{Endpoint, Event};
+use tack_endpoint::{Endpoint, Event, Handle};
 
 use super::hq::HqClient;
 use super::http3::H3Client;
@@ -15,16 +16,61 @@ use crate::contract::Protocol;
 const TURN: Duration = Duration::from_millis(100);
 
 pub fn run(settings: &Settings) -> Result<(), OwnError> {
-    let requests = Request::all(settings)?;
+    let mut requests = Request::all(settings)?;
+    let local = (Ipv4Addr::LOCALHOST, 0).into();
+    let mut endpoint = Endpoint::client(local, settings.endpoint())?;
+    let ticket = if settings.resumes() {
+        let rest = requests.split_off(1);
+        let first = std::mem::replace(&mut requests, rest);
+        Some(ticket(&mut endpoint, first, settings)?)
+    } else {
+        None
+    };
+    exchange(&mut endpoint, requests, ticket.as_deref(), settings)?;
+    endpoint.shutdown(settings.no_error(), b"done");
+    while !endpoint.is_idle() {
+        endpoint.poll(Some(TURN))?;
+        while endpoint.next_event().is_some() {}
+    }
+    Ok(())
+}
+
+/// Makes requests on a connection of their own, and keeps what is needed to resume it.
+fn ticket(
+    endpoint: &mut Endpoint,
+    requests: Vec<Request>,
+    settings: &Settings,
+) -> Result<Vec<u8>, OwnError> {
+    let handle = exchange(endpoint, requests, None, settings)?;
+    // Bound by the idle timeout.
+    while let Some(connection) = endpoint.connection_mut(handle) {
+        if let Some(ticket) = connection.session().map(<[u8]>::to_vec) {
+            // `Done` would only say that it is closing already.
+            let _ = connection.close(true, settings.no_error(), b"done");
+            return Ok(ticket);
+        }
+        endpoint.poll(Some(TURN))?;
+        while endpoint.next_event().is_some() {}
+    }
+    Err(OwnError::Ended("the server sent no session ticket".to_owned()))
+}
+
+/// Makes requests on a connection, until all are answered.
+fn exchange(
+    endpoint: &mut Endpoint,
+    requests: Vec<Request>,
+    ticket: Option<&[u8]>,
+    settings: &Settings,
+) -> Result<Handle, OwnError> {
     let mut client: Box<dyn Client> = match settings.protocol {
         Protocol::Hq => Box::new(HqClient::new(requests)),
         Protocol::H3 => Box::new(H3Client::new(requests)),
     };
-    let local = (Ipv4Addr::LOCALHOST, 0).into();
-    let mut endpoint = Endpoint::client(local, settings.endpoint())?;
     let handle =
         endpoint.connect(settings.address, Some("localhost"), &mut settings.quic()?)?;
-
+    if let (Some(ticket), Some(connection)) = (ticket, endpoint.connection_mut(handle)) {
+        connection.set_session(ticket)?;
+    }
     // Bound by the handshake timeout, then by the idle timeout.
     while !is_done(&*client) {
         endpoint.poll(Some(TURN))?;
@@ -32,7 +78,8 @@ pub fn run(settings: &Settings) -> Result<(), OwnError> {
             if let Some(connection) = endpoint.connection_mut(handle) {
                 client.pump(connection)?;
             }
-            if let Event::Closed(_, reason) = event
+            if let Event::Closed(of, reason) = event
+                && of == handle
                 && !is_done(&*client)
             {
                 return Err(OwnError::Ended(reason.to_string()));
@@ -40,12 +87,7 @@ pub fn run(settings: &Settings) -> Result<(), OwnError> {
         }
     }
     client.requests().try_for_each(|request| request.keep(settings))?;
-    endpoint.shutdown(settings.no_error(), b"done");
-    while !endpoint.is_idle() {
-        endpoint.poll(Some(TURN))?;
-        while endpoint.next_event().is_some() {}
-    }
-    Ok(())
+    Ok(handle)
 }
 
 fn is_done(client: &dyn Client) -> bool {

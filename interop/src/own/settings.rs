@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use tack_endpoint::EndpointConfig;
-use tacklib::{Config, Profile};
+use tacklib::{Config, TackConfig};
 
 use super::OwnError;
 use crate::contract::{self, Method, Protocol, Role};
@@ -25,11 +25,11 @@ pub struct Settings {
     pub address: SocketAddr,
     pub files: PathBuf,
     pub received: PathBuf,
-    profile: Profile,
+    tack: TackConfig,
 }
 
 impl Settings {
-    pub fn from_environment(profile: Profile) -> Result<Self, OwnError> {
+    pub fn from_environment(tack: TackConfig) -> Result<Self, OwnError> {
         let role = match text(contract::ROLE)?.as_str() {
             "client" => Role::Client,
             "server" => Role::Server,
@@ -49,7 +49,7 @@ impl Settings {
             address: address.parse().map_err(|_| OwnError::Environment(contract::ADDRESS))?,
             files: text(contract::FILES)?.into(),
             received: text(contract::RECEIVED)?.into(),
-            profile,
+            tack,
         })
     }
 
@@ -64,6 +64,11 @@ impl Settings {
                 Ok((method, name.to_owned()))
             })
             .collect()
+    }
+
+    /// Whether all requests but the first are for a second connection.
+    pub fn resumes(&self) -> bool {
+        matches!(self.test_case.as_str(), "resumption" | "zerortt")
     }
 
     /// The application's error code where there is no error.
@@ -88,7 +93,7 @@ impl Settings {
 
     pub fn quic(&self) -> Result<Config, OwnError> {
         let mut config = Config::new(quiche::PROTOCOL_VERSION)?;
-        config.set_profile(self.profile);
+        config.set_tack(self.tack);
         config.set_application_protos(&[self.protocol.name().as_bytes()])?;
         config.verify_peer(false);
         config.log_keys();
@@ -102,6 +107,9 @@ impl Settings {
         if self.protocol == Protocol::H3 {
             config.set_initial_max_streams_uni(UNIDIRECTIONAL_STREAMS);
             config.set_initial_max_stream_data_uni(WINDOW);
+        }
+        if self.test_case == "zerortt" {
+            config.enable_early_data();
         }
         if self.role == Role::Server {
             config.load_cert_chain_from_pem_file(&text(contract::CERTIFICATE)?)?;

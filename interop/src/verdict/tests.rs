@@ -1,12 +1,13 @@
 use super::*;
-use crate::wire::ConnectionSeen;
+use crate::wire::{ConnectionSeen, EarlyData, Greeting};
 
-const PLAIN: Announced = Announced { tack: false, min_ack_delay_us: None, timestamp: false };
-const FREQUENCY: Announced = Announced { min_ack_delay_us: Some(1000), ..PLAIN };
-const TACK: Announced = Announced { tack: true, ..FREQUENCY };
+pub const PLAIN: Announced =
+    Announced { tack: false, min_ack_delay_us: None, timestamp: false };
+pub const FREQUENCY: Announced = Announced { min_ack_delay_us: Some(1000), ..PLAIN };
+pub const TACK: Announced = Announced { tack: true, ..FREQUENCY };
 
 /// A transfer from our server to a peer, in which everything went well.
-fn good(peer: Announced) -> Evidence {
+pub fn good(peer: Announced) -> Evidence {
     let digest = blake3::hash(b"file");
     let sent = TapCounters { packets: 1000, data_packets: 1000, ..TapCounters::default() };
     let acks = TapCounters { packets: 500, ack_packets: 500, ..TapCounters::default() };
@@ -36,10 +37,11 @@ fn good(peer: Announced) -> Evidence {
         corrupted_to_client: 0,
         late: 0,
         file_bytes: 1_000_000,
+        round_trip: Duration::from_millis(40),
     }
 }
 
-fn reason(verdict: Verdict) -> String {
+pub fn reason(verdict: Verdict) -> String {
     let Verdict::Fail { reason } = verdict else { panic!("{verdict:?}") };
     reason
 }
@@ -151,42 +153,13 @@ fn a_lossy_link_has_to_lose_something() {
     assert_eq!(judge(Kind::Loss, &evidence), Verdict::Pass { note: None });
 }
 
-fn with_acks(peer: Announced, acks: u64, ack_frequency: u64) -> Evidence {
-    let mut evidence = good(peer);
-    evidence.seen.to_server.ack_packets = acks;
-    evidence.seen.to_client.ack_frequency = ack_frequency;
-    evidence
-}
-
 #[test]
-fn ack_frequency_has_to_save_four_fifths_of_the_acks() {
-    let without = with_acks(FREQUENCY, 500, 0);
-    let passed = judge_ack_frequency(&with_acks(FREQUENCY, 99, 1), &without);
-    assert!(matches!(passed, Verdict::Pass { note: Some(_) }), "{passed:?}");
-    let failed = reason(judge_ack_frequency(&with_acks(FREQUENCY, 101, 1), &without));
-    assert!(failed.starts_with("too many ACK packets: 101 instead of 500"), "{failed}");
-    let failed = reason(judge_ack_frequency(&with_acks(FREQUENCY, 99, 0), &without));
-    assert_eq!(failed, "our end sent no ACK_FREQUENCY");
-}
-
-#[test]
-fn ack_frequency_must_not_cost_goodput() {
-    let without = with_acks(FREQUENCY, 500, 0);
-    let mut with = with_acks(FREQUENCY, 50, 1);
-    with.seen.data_seconds = 1.2;
-    with.late = 3;
-    let failed = reason(judge_ack_frequency(&with, &without));
-    assert!(failed.starts_with("slower than without"), "{failed}");
-    assert!(failed.ends_with("3 datagrams were delivered late"), "{failed}");
-}
-
-#[test]
-fn a_peer_without_min_ack_delay_does_not_support_ack_frequency() {
-    let verdict = judge_asking(&good(PLAIN));
-    assert!(
-        matches!(verdict, Some(Verdict::Unsupported { by: Side::Peer, .. })),
-        "{verdict:?}"
-    );
-    assert_eq!(judge_asking(&good(FREQUENCY)), None);
-    assert_eq!(judge_asking(&good(TACK)), None);
+fn extension_frames_do_not_belong_into_our_0_rtt_packets() {
+    let mut evidence = Evidence { ours: Role::Client, ..good(TACK) };
+    evidence.seen.client = Some(TACK);
+    let early = EarlyData { extension_frames: 1, ..EarlyData::default() };
+    evidence.seen.greetings = vec![Greeting { early, ..Greeting::default() }];
+    assert!(reason(judge(Kind::Transfer, &evidence)).contains("0-RTT"));
+    evidence.ours = Role::Server;
+    assert_eq!(judge(Kind::Transfer, &evidence), Verdict::Pass { note: None });
 }

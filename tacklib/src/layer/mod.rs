@@ -127,10 +127,10 @@ impl Layer {
                 min_ack_delay: min_ack_delay.unwrap_or_default(),
                 max_ack_delay: agreement.max_ack_delay,
             }),
-            Some(min_ack_delay) => {
+            Some(min_ack_delay) if config.asks_stock_peers => {
                 Some(Peer::Stock { min_ack_delay, max_ack_delay: agreement.max_ack_delay })
             }
-            None => None,
+            _ => None,
         };
         let sender = SenderConfig {
             frequency: Frequency {

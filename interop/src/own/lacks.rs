@@ -1,0 +1,32 @@
+//! What our own end cannot do, and why.
+
+use crate::cli::OwnKind;
+use crate::contract::Role;
+
+/// What an own end lacks for a test case in a role; `None` if nothing.
+pub fn lacks(kind: OwnKind, test_case: &str, role: Role) -> Option<&'static str> {
+    match (test_case, role) {
+        ("chacha20", Role::Client) => Some(
+            "BoringSSL offers all cipher suites of TLS 1.3 that it has, and lets none be left out",
+        ),
+        ("keyupdate", Role::Client) => Some("quiche follows key updates and begins none"),
+        ("v2", _) => Some("quiche speaks QUIC version 1 alone"),
+        ("ecn", _) => Some("quiche neither marks packets nor reports marks"),
+        ("ackfrequency-received", _) if kind == OwnKind::Quiche => {
+            Some("quiche knows no ACK_FREQUENCY")
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quiche_follows_a_key_update_that_it_cannot_begin() {
+        assert!(lacks(OwnKind::Tack, "keyupdate", Role::Client).is_some());
+        assert_eq!(lacks(OwnKind::Tack, "keyupdate", Role::Server), None);
+        assert_eq!(lacks(OwnKind::Tack, "transfer", Role::Client), None);
+    }
+}

@@ -1,0 +1,244 @@
+//! The extensions of this project: TACK between its own ends, and what draft-ietf-quic-ack-frequency
+//! lets a stock peer ask of it.
+
+use tack_proto::transport_parameters::{ENABLE_TIMESTAMP, MIN_ACK_DELAY, TACK};
+
+use super::{Evidence, Side, Verdict};
+use crate::wire::Signals;
+
+/// The part of our ACK packets that have to stay away if the peer asks for it.
+const SAVED_ACKS: f64 = 0.5;
+/// The part of the answers that must come within a round trip: the machine may be busy.
+const TIMELY: f64 = 0.75;
+
+/// The verdict on a transfer between TACK endpoints, and on one with plain quiche at our end.
+pub fn judge_tack_so_far(made: &[Evidence]) -> Option<Verdict> {
+    let [with, rest @ ..] = made else { return None };
+    let announced = with.seen.receiver(with.to_peer()).unwrap_or_default();
+    if !announced.tack {
+        let reason = "it does not announce TACK".to_owned();
+        return Some(Verdict::Unsupported { by: Side::Peer, reason });
+    }
+    let [without, ..] = rest else { return None };
+    // The client receives.
+    let (sender, receiver) = (&with.seen.to_client, &with.seen.to_server);
+    for (frame, count) in
+        [("TACK", receiver.tacks), ("IACK", receiver.iacks), ("TIMESTAMP", sender.timestamps)]
+    {
+        if count == 0 {
+            return Some(Verdict::Fail { reason: format!("no {frame} was on the wire") });
+        }
+    }
+    let (acks, plain) = (receiver.ack_packets, without.seen.to_server.ack_packets);
+    let note = format!(
+        "{} TACKs, {} IACKs and {} TIMESTAMPs; {acks} packets that only acknowledge, with plain \
+         quiche {plain}",
+        receiver.tacks, receiver.iacks, sender.timestamps
+    );
+    Some(if acks < plain {
+        Verdict::Pass { note: Some(note) }
+    } else {
+        Verdict::Fail { reason: format!("not fewer acknowledgements: {note}") }
+    })
+}
+
+/// The verdict on a transfer to our end from a peer that asks for fewer acknowledgements, and on
+/// one to an end that does not announce that it can be asked.
+pub fn judge_asked_so_far(made: &[Evidence]) -> Option<Verdict> {
+    let [asked, rest @ ..] = made else { return None };
+    let frequencies = &asked.peers_signals().frequencies;
+    let Some(last) = frequencies.last() else {
+        return Some(Verdict::Fail { reason: "the peer sent no ACK_FREQUENCY".to_owned() });
+    };
+    if !frequencies.is_sorted_by_key(|frequency| frequency.sequence) {
+        return Some(Verdict::Fail { reason: "its sequence numbers go back".to_owned() });
+    }
+    let [unasked, ..] = rest else { return None };
+    if !unasked.peers_signals().frequencies.is_empty() {
+        let reason =
+            "the peer sent ACK_FREQUENCY to an end that had not announced it".to_owned();
+        return Some(Verdict::Fail { reason });
+    }
+    let (acks, plain) = (acks_of_ours(asked), acks_of_ours(unasked));
+    let note = format!(
+        "asked {} times, at last for one after more than {} packets or {:.0} ms; {:.0} ACK \
+         packets of ours for 1000 data packets, {:.0} where it could not ask",
+        frequencies.len(),
+        last.threshold,
+        last.max_ack_delay_us as f64 / 1e3,
+        1000.0 * acks,
+        1000.0 * plain
+    );
+    Some(if acks <= (1.0 - SAVED_ACKS) * plain {
+        Verdict::Pass { note: Some(note) }
+    } else {
+        Verdict::Fail { reason: format!("our end did not obey: {note}") }
+    })
+}
+
+fn acks_of_ours(evidence: &Evidence) -> f64 {
+    let acks = evidence.seen.counters(evidence.to_peer()).ack_packets;
+    acks as f64 / evidence.peers().data_packets.max(1) as f64
+}
+
+/// The verdict on a transfer with a peer that announces what our end does not know.
+pub fn judge_greased(evidence: &Evidence) -> Verdict {
+    let unknown: Vec<_> = evidence
+        .peers_parameters()
+        .filter(|id| !is_known(*id))
+        .map(|id| format!("{id:#x}"))
+        .collect();
+    if unknown.is_empty() {
+        let reason = "it sends no transport parameters that our end does not know".to_owned();
+        return Verdict::Unsupported { by: Side::Peer, reason };
+    }
+    Verdict::Pass { note: Some(format!("ignored {}", unknown.join(", "))) }
+}
+
+/// RFC 9000 section 18.2, RFC 9221, RFC 9368, and this project's extensions.
+const fn is_known(id: u64) -> bool {
+    matches!(id, 0x00..=0x11 | 0x20 | TACK | MIN_ACK_DELAY | ENABLE_TIMESTAMP)
+}
+
+/// The verdict on a transfer over a link so short that tails are worth IMMEDIATE_ACK.
+pub fn judge_immediate_ack(evidence: &Evidence) -> Verdict {
+    let announced = evidence.seen.receiver(evidence.to_peer()).unwrap_or_default();
+    let sent = evidence.seen.counters(evidence.to_peer()).immediate_acks;
+    let theirs = evidence.peers().immediate_acks;
+    if announced.min_ack_delay_us.is_none() && theirs == 0 {
+        let reason = "it neither announces min_ack_delay nor sends IMMEDIATE_ACK".to_owned();
+        return Verdict::Unsupported { by: Side::Peer, reason };
+    }
+    if announced.tack && sent == 0 {
+        let reason = "a TACK peer acknowledges ends of streams at once, so it is not asked to";
+        return Verdict::Unsupported { by: Side::Ours, reason: reason.to_owned() };
+    }
+    if announced.min_ack_delay_us.is_some() && sent == 0 {
+        return Verdict::Fail { reason: "our end sent no IMMEDIATE_ACK".to_owned() };
+    }
+    let rtt_ms = evidence.round_trip.as_secs_f64() * 1e3;
+    let checked = answered("of ours", sent, evidence.our_signals(), rtt_ms).and_then(|ours| {
+        Ok((ours, answered("of the peer", theirs, evidence.peers_signals(), rtt_ms)?))
+    });
+    match checked {
+        Ok((ours, theirs)) => Verdict::Pass { note: Some(format!("{ours}; {theirs}")) },
+        Err(reason) => Verdict::Fail { reason },
+    }
+}
+
+fn answered(whose: &str, sent: u64, signals: &Signals, rtt_ms: f64) -> Result<String, String> {
+    let answers = &signals.answers_ms;
+    let timely = answers.iter().filter(|ms| **ms <= rtt_ms).count();
+    let slowest = answers.iter().copied().fold(0.0, f64::max);
+    let note = format!(
+        "{sent} {whose}, {} answered, {timely} of these within {rtt_ms:.0} ms, the slowest in \
+         {slowest:.1} ms",
+        answers.len()
+    );
+    if sent == 0 {
+        return Ok(format!("none {whose}"));
+    }
+    // The last may be overtaken by the close.
+    let is_answered = answers.len() as u64 + 1 >= sent && !answers.is_empty();
+    if is_answered && timely as f64 >= TIMELY * answers.len() as f64 {
+        Ok(note)
+    } else {
+        Err(note)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{FREQUENCY, PLAIN, TACK as TACKS, good, reason};
+    use super::*;
+    use crate::contract::Role;
+    use crate::wire::{Frequency, Greeting};
+
+    #[test]
+    fn tack_is_tacks_iacks_timestamps_and_fewer_acknowledgements() {
+        let mut with = good(TACKS);
+        with.seen.to_server.tacks = 40;
+        with.seen.to_server.iacks = 2;
+        with.seen.to_server.ack_packets = 42;
+        assert_eq!(judge_tack_so_far(std::slice::from_ref(&with)), None);
+        let without = good(PLAIN);
+        let failed = judge_tack_so_far(&[with.clone(), without.clone()]).unwrap();
+        assert_eq!(reason(failed), "no TIMESTAMP was on the wire");
+        with.seen.to_client.timestamps = 9;
+        let passed = judge_tack_so_far(&[with.clone(), without.clone()]).unwrap();
+        assert!(matches!(passed, Verdict::Pass { note: Some(_) }), "{passed:?}");
+        with.seen.to_server.ack_packets = 500;
+        assert!(reason(judge_tack_so_far(&[with, without]).unwrap()).starts_with("not fewer"));
+        let stock = judge_tack_so_far(&[good(FREQUENCY)]).unwrap();
+        assert!(matches!(stock, Verdict::Unsupported { by: Side::Peer, .. }), "{stock:?}");
+    }
+
+    /// Our server receives 1000 packets and acknowledges so many times.
+    fn received(acks: u64, frequencies: &[u64]) -> Evidence {
+        let mut evidence = good(FREQUENCY);
+        evidence.seen.to_server.data_packets = 1000;
+        evidence.seen.to_client.ack_packets = acks;
+        let frequencies = frequencies.iter().map(|sequence| Frequency {
+            sequence: *sequence,
+            threshold: 20,
+            max_ack_delay_us: 25_000,
+        });
+        evidence.seen.asked_of_server.frequencies = frequencies.collect();
+        evidence
+    }
+
+    #[test]
+    fn our_end_acknowledges_less_when_it_is_asked_to() {
+        assert_eq!(judge_asked_so_far(&[received(50, &[0, 1])]), None);
+        let judged = |asked| judge_asked_so_far(&[asked, received(500, &[])]).unwrap();
+        let passed = judged(received(250, &[0, 1]));
+        assert!(matches!(passed, Verdict::Pass { note: Some(_) }), "{passed:?}");
+        assert!(reason(judged(received(251, &[0]))).starts_with("our end did not obey"));
+        assert!(reason(judged(received(50, &[1, 0]))).contains("go back"));
+        assert!(reason(judged(received(50, &[]))).contains("no ACK_FREQUENCY"));
+        let unannounced = judge_asked_so_far(&[received(50, &[0]), received(500, &[0])]);
+        assert!(reason(unannounced.unwrap()).contains("had not announced it"));
+    }
+
+    #[test]
+    fn greased_takes_a_parameter_that_nobody_knows() {
+        let mut evidence = good(PLAIN);
+        let greeting = Greeting {
+            client_parameters: vec![0, 0x0f, 0x20, MIN_ACK_DELAY],
+            server_parameters: vec![27],
+            ..Greeting::default()
+        };
+        evidence.seen.greetings = vec![greeting];
+        assert!(matches!(
+            judge_greased(&evidence),
+            Verdict::Unsupported { by: Side::Peer, .. }
+        ));
+        evidence.ours = Role::Client;
+        assert_eq!(
+            judge_greased(&evidence),
+            Verdict::Pass { note: Some("ignored 0x1b".into()) }
+        );
+    }
+
+    #[test]
+    fn immediate_ack_is_answered_within_a_round_trip() {
+        let mut evidence = good(FREQUENCY);
+        assert!(reason(judge_immediate_ack(&evidence)).contains("our end sent no"));
+        evidence.seen.to_client.immediate_acks = 4;
+        evidence.seen.asked_of_client.answers_ms = vec![10.0, 39.0, 40.0];
+        let passed = judge_immediate_ack(&evidence);
+        assert!(matches!(passed, Verdict::Pass { note: Some(_) }), "{passed:?}");
+        evidence.seen.asked_of_client.answers_ms = vec![10.0, 41.0, 60.0, 20.0];
+        assert!(reason(judge_immediate_ack(&evidence)).contains("2 of these within 40 ms"));
+        evidence.seen.asked_of_client.answers_ms = vec![10.0];
+        assert!(reason(judge_immediate_ack(&evidence)).contains("4 of ours, 1 answered"));
+    }
+
+    #[test]
+    fn who_knows_no_immediate_ack_does_not_support_it() {
+        let verdict = judge_immediate_ack(&good(PLAIN));
+        assert!(matches!(verdict, Verdict::Unsupported { by: Side::Peer, .. }), "{verdict:?}");
+        let verdict = judge_immediate_ack(&good(TACKS));
+        assert!(matches!(verdict, Verdict::Unsupported { by: Side::Ours, .. }), "{verdict:?}");
+    }
+}

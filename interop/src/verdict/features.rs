@@ -1,0 +1,159 @@
+//! Features of TLS and QUIC version 1, by what was on the wire.
+
+use crate::wire::{Greeting, Observation};
+
+/// TLS_CHACHA20_POLY1305_SHA256.
+const CHACHA20: u16 = 0x1303;
+
+/// ChaCha20 was agreed on, and nothing else had been offered.
+pub fn only_chacha20(seen: &Observation) -> Result<(), String> {
+    let [greeting] = &seen.greetings[..] else { return Err(connections(seen)) };
+    // Values of RFC 8701 offer nothing.
+    let offered: Vec<_> =
+        greeting.offered.iter().filter(|suite| *suite & 0x0f0f != 0x0a0a).collect();
+    if offered != [&CHACHA20] {
+        return Err(format!("the client offered {} cipher suites, not one", offered.len()));
+    }
+    match greeting.chosen {
+        Some(CHACHA20) => Ok(()),
+        Some(other) => Err(format!("the server chose cipher suite {other:#06x}")),
+        None => Err("the server's hello could not be read".to_owned()),
+    }
+}
+
+/// Everything went over one connection.
+pub fn on_one_connection(seen: &Observation) -> Result<(), String> {
+    if seen.greetings.len() == 1 { Ok(()) } else { Err(connections(seen)) }
+}
+
+/// The second connection resumed the session of the first: nobody sent a certificate.
+pub fn resumed(seen: &Observation) -> Result<(), String> {
+    second_connection(seen).map(|_| ())
+}
+
+/// All requests but the first were made in 0-RTT packets of a second connection.
+pub fn asked_early(seen: &Observation, requests: usize) -> Result<(), String> {
+    let early = &second_connection(seen)?.early;
+    if early.packets == 0 {
+        return Err("the client sent no 0-RTT packet that could be opened".to_owned());
+    }
+    if early.undecryptable > 0 {
+        return Err(format!("{} 0-RTT packets could not be opened", early.undecryptable));
+    }
+    if !early.accepted {
+        return Err("the server did not accept early data".to_owned());
+    }
+    // Bidirectional, the client's: RFC 9000 section 2.1.
+    let asked = early.streams.iter().filter(|stream| *stream % 4 == 0).count();
+    if asked + 1 < requests {
+        return Err(format!("{asked} of {} requests were early", requests - 1));
+    }
+    Ok(())
+}
+
+/// Both ends changed their keys. That every packet opens is checked for all test cases.
+pub fn keys_were_updated(seen: &Observation) -> Result<(), String> {
+    for (sender, asked) in
+        [("client", &seen.asked_of_server), ("server", &seen.asked_of_client)]
+    {
+        if asked.packets_with_new_keys == 0 {
+            return Err(format!("the {sender} sent nothing with new keys"));
+        }
+    }
+    Ok(())
+}
+
+fn second_connection(seen: &Observation) -> Result<&Greeting, String> {
+    let [first, second] = &seen.greetings[..] else { return Err(connections(seen)) };
+    if !first.certificate || first.resumed {
+        return Err("the first handshake was not a full one".to_owned());
+    }
+    if !second.resumed || second.certificate {
+        return Err("the server sent its certificate again".to_owned());
+    }
+    Ok(second)
+}
+
+fn connections(seen: &Observation) -> String {
+    format!("there were {} connections", seen.greetings.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{EarlyData, Signals};
+
+    fn seen(greetings: &[Greeting]) -> Observation {
+        Observation { greetings: greetings.to_vec(), ..Observation::default() }
+    }
+
+    fn full() -> Greeting {
+        Greeting {
+            offered: vec![CHACHA20],
+            chosen: Some(CHACHA20),
+            certificate: true,
+            ..Greeting::default()
+        }
+    }
+
+    fn short() -> Greeting {
+        Greeting { resumed: true, certificate: false, ..full() }
+    }
+
+    #[test]
+    fn chacha20_is_all_that_is_offered_and_what_is_chosen() {
+        assert_eq!(only_chacha20(&seen(&[full()])), Ok(()));
+        let greased = Greeting { offered: vec![0x1a1a, CHACHA20], ..full() };
+        assert_eq!(only_chacha20(&seen(&[greased])), Ok(()));
+        let more = Greeting { offered: vec![0x1301, CHACHA20], ..full() };
+        assert!(only_chacha20(&seen(&[more])).is_err());
+        let other = Greeting { chosen: Some(0x1301), ..full() };
+        assert!(only_chacha20(&seen(&[other])).unwrap_err().contains("0x1301"));
+        assert!(only_chacha20(&seen(&[])).is_err());
+    }
+
+    #[test]
+    fn a_second_connection_is_one_too_many_to_multiplex() {
+        assert_eq!(on_one_connection(&seen(&[full()])), Ok(()));
+        assert!(on_one_connection(&seen(&[full(), full()])).is_err());
+    }
+
+    #[test]
+    fn a_resumed_session_needs_no_certificate() {
+        assert_eq!(resumed(&seen(&[full(), short()])), Ok(()));
+        assert!(resumed(&seen(&[full(), full()])).is_err());
+        assert!(resumed(&seen(&[short(), short()])).is_err());
+        assert!(resumed(&seen(&[full()])).is_err());
+    }
+
+    #[test]
+    fn every_request_of_the_second_connection_is_early() {
+        let early = EarlyData {
+            accepted: true,
+            packets: 2,
+            streams: [0, 2, 4].into(),
+            ..EarlyData::default()
+        };
+        let with = |early: EarlyData| seen(&[full(), Greeting { early, ..short() }]);
+        assert_eq!(asked_early(&with(early.clone()), 3), Ok(()));
+        let missing = asked_early(&with(early.clone()), 4).unwrap_err();
+        assert_eq!(missing, "2 of 3 requests were early");
+        let refused = EarlyData { accepted: false, ..early.clone() };
+        assert!(asked_early(&with(refused), 3).is_err());
+        let unread = EarlyData { undecryptable: 1, ..early.clone() };
+        assert!(asked_early(&with(unread), 3).is_err());
+        assert!(asked_early(&with(EarlyData { packets: 0, ..early }), 3).is_err());
+    }
+
+    #[test]
+    fn both_ends_have_to_use_new_keys() {
+        let with = |client, server| Observation {
+            asked_of_server: Signals { packets_with_new_keys: client, ..Signals::default() },
+            asked_of_client: Signals { packets_with_new_keys: server, ..Signals::default() },
+            ..Observation::default()
+        };
+        assert_eq!(keys_were_updated(&with(1, 1)), Ok(()));
+        assert!(keys_were_updated(&with(1, 0)).unwrap_err().contains("server"));
+        assert!(keys_were_updated(&with(0, 1)).unwrap_err().contains("client"));
+    }
+}
