@@ -1,43 +1,52 @@
 //! Installs and builds peers, each from its own manifest and lock file.
 
 pub mod debian;
+pub mod stamp;
 
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::error::Error;
 use crate::peers::{Peer, Places, Source};
 
-/// Fetches a peer; the commands write their progress to this process's standard error.
+/// Fetches a peer, unless it is there as its manifest has it now; the commands write their
+/// progress to this process's standard error.
 ///
 /// What could not be had is said in the inner result, and remembered for `list` and `run`. Fails
 /// if it cannot be remembered.
 pub fn fetch(peer: &Peer, places: &Places) -> Result<Result<(), String>, Error> {
-    if peer.source == Source::Own {
+    if peer.program(places).is_ok() {
         return Ok(Ok(()));
     }
     let cache = places.cache(peer);
     fs::create_dir_all(&cache).map_err(Error::file(&cache))?;
     let failure = places.fetch_failure(peer);
     let manifest = places.manifest(peer);
+    // What is interrupted leaves nothing to run, and no reason of an earlier attempt.
+    for path in [&failure, &stamp::path(&cache)] {
+        remove(path).map_err(Error::file(path))?;
+    }
     let fetched = debian::install_what_it_takes(&manifest).and_then(|()| match peer.source {
         Source::Debian => {
             run(version("python3")).and_then(|()| debian::unpack(&manifest, &cache))
         }
         _ => commands(peer, places).into_iter().try_for_each(run),
     });
-    match &fetched {
-        Err(reason) => fs::write(&failure, reason).map_err(Error::file(failure))?,
-        Ok(()) => match fs::remove_file(&failure) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                return Err(Error::file(failure)(error));
-            }
-            _ => {}
-        },
-    }
+    let remembered = match &fetched {
+        Err(reason) => fs::write(&failure, reason),
+        Ok(()) => stamp::leave(&manifest, &cache),
+    };
+    remembered.map_err(Error::file(cache))?;
     Ok(fetched)
+}
+
+fn remove(file: &Path) -> io::Result<()> {
+    match fs::remove_file(file) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }
 
 fn commands(peer: &Peer, places: &Places) -> Vec<Command> {
@@ -54,7 +63,7 @@ fn commands(peer: &Peer, places: &Places) -> Vec<Command> {
         Source::Go => {
             let mut build = Command::new("go");
             build
-                .args(["build", "-mod=readonly", "-ldflags=-s -w", "-o"])
+                .args(["build", "-v", "-mod=readonly", "-ldflags=-s -w", "-o"])
                 .arg(cache.join(peer.binary()))
                 .arg(".");
             build.current_dir(manifest);
@@ -67,6 +76,16 @@ fn commands(peer: &Peer, places: &Places) -> Vec<Command> {
             install.args(["-m", "pip", "install", "--disable-pip-version-check", "-r"]);
             install.arg(manifest.join("requirements.txt"));
             vec![environment, install]
+        }
+        Source::Maven => {
+            let mut build = Command::new("mvn");
+            build.args(["--batch-mode", "--no-transfer-progress", "--strict-checksums"]);
+            build.arg("--file").arg(manifest.join("pom.xml"));
+            build.arg(format!("-Doutput={}", cache.display())).arg("package");
+            let mut check = Command::new("sha256sum");
+            check.args(["--check", "--strict"]).arg(manifest.join("lib.sha256"));
+            check.current_dir(cache.join("lib"));
+            vec![version("java"), build, check]
         }
     }
 }
@@ -82,8 +101,8 @@ fn run(mut command: Command) -> Result<(), String> {
     let program = Path::new(command.get_program());
     let program = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
     eprintln!("+ {command:?}");
-    // What is on standard output would mix with a report.
-    let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status();
+    // Progress, as on standard error: standard output belongs to what this command says itself.
+    let status = command.stdin(Stdio::null()).stdout(io::stderr()).status();
     match status {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!(

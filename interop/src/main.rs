@@ -49,7 +49,9 @@ fn list() -> Result<u8, Error> {
 fn fetch_peers(names: &[String]) -> Result<u8, Error> {
     let places = Places::of_checkout()?;
     let mut all_there = true;
-    for peer in peers::select(names)? {
+    let peers = peers::select(names)?;
+    for (at, peer) in peers.iter().enumerate() {
+        eprintln!("fetching {} ({} of {})", peer.name, at + 1, peers.len());
         match fetch::fetch(peer, &places)? {
             Ok(()) => println!("{}: available", peer.name),
             Err(reason) => {

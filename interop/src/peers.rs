@@ -1,12 +1,12 @@
 //! The QUIC implementations to run against, and where their programs are.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::cli::OwnKind;
 use crate::contract::{Protocol, Role};
 use crate::error::Error;
-use crate::fetch::debian;
+use crate::fetch::{debian, stamp};
 
 /// A QUIC implementation with a program that keeps to the contract.
 #[derive(Debug)]
@@ -34,6 +34,8 @@ pub enum Source {
     Go,
     /// A `peer.py` in `interop/peers` with a `requirements.txt`.
     Python,
+    /// A Java program in `interop/peers` with a `pom.xml`, and `lib.sha256` for what that takes.
+    Maven,
     /// A `peer.py` in `interop/peers` with a `packages.txt`: its argument is where these packages
     /// are unpacked.
     Debian,
@@ -120,6 +122,13 @@ static PEERS: &[Peer] = &[
         protocols: H3,
         source: Source::Installed("chromium"),
     },
+    Peer {
+        name: "kwik",
+        about: "kwik 0.10.8 (Java)",
+        roles: BOTH,
+        protocols: HQ_AND_H3,
+        source: Source::Maven,
+    },
 ];
 
 /// All peers, in the order of the matrix.
@@ -201,7 +210,13 @@ impl Peer {
             Source::Cargo => (cache.join("release").join(self.binary()), vec![]),
             Source::Go => (cache.join(self.binary()), vec![]),
             Source::Python => {
-                (cache.join("bin/python"), vec![places.manifest(self).join("peer.py")])
+                // Without `-B` it would leave its byte code in the source tree.
+                let adapter = places.manifest(self).join("peer.py");
+                (cache.join("bin/python"), vec!["-B".into(), adapter])
+            }
+            Source::Maven => {
+                let jar = cache.join(self.binary()).with_extension("jar");
+                ("java".into(), vec!["-jar".into(), jar])
             }
             Source::Debian => {
                 let adapter = places.manifest(self).join("peer.py");
@@ -215,12 +230,17 @@ impl Peer {
             return Err(reason.trim().to_owned());
         }
         let is_there = match self.source {
-            Source::Debian => debian::is_unpacked(&cache),
-            Source::Installed(program) => debian::is_there(program),
-            _ => is_file(&file),
+            Source::Own => true,
+            Source::Installed(program) => stamp::is_there(&cache) && debian::is_there(program),
+            _ => stamp::is_there(&cache),
         };
+        let is_current = || stamp::is_current(&places.manifest(self), &cache);
+        let advice = || format!("run `tack-interop fetch --peers {}`", self.name);
         if !is_there {
-            return Err(format!("not fetched: run `tack-interop fetch --peers {}`", self.name));
+            return Err(format!("not fetched: {}", advice()));
+        }
+        if self.source != Source::Own && !is_current() {
+            return Err(format!("its adapter has changed since it was fetched: {}", advice()));
         }
         Ok(Program { file, arguments })
     }
@@ -240,12 +260,10 @@ impl Peer {
     }
 }
 
-fn is_file(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|metadata| metadata.is_file())
-}
-
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     fn places(output: &Path) -> Places {
@@ -269,10 +287,14 @@ mod tests {
         let quinn = PEERS.iter().find(|peer| peer.name == "quinn").unwrap();
         assert!(quinn.program(&places).unwrap_err().contains("fetch --peers quinn"));
 
-        let program = places.cache(quinn).join("release/quinn-peer");
-        fs::create_dir_all(program.parent().unwrap()).unwrap();
-        fs::write(&program, "").unwrap();
-        assert_eq!(quinn.program(&places).unwrap().file, program);
+        let (manifest, cache) = (places.manifest(quinn), places.cache(quinn));
+        for directory in [&manifest, &cache] {
+            fs::create_dir_all(directory).unwrap();
+        }
+        stamp::leave(&manifest, &cache).unwrap();
+        assert!(quinn.program(&places).unwrap().file.ends_with("release/quinn-peer"));
+        fs::write(manifest.join("Cargo.toml"), "changed").unwrap();
+        assert!(quinn.program(&places).unwrap_err().contains("adapter has changed"));
 
         fs::write(places.fetch_failure(quinn), "no compiler\n").unwrap();
         assert_eq!(quinn.program(&places), Err("no compiler".to_owned()));
