@@ -11,18 +11,28 @@ from aioquic.asyncio.protocol import QuicConnectionProtocol
 from aioquic.asyncio.server import QuicServer
 from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.logger import QuicFileLogger
+from aioquic.tls import CipherSuite, SessionTicket
 
 import http3
+import unknown_parameters
 
 # What the contract says to exit with where a test case is not known.
 UNSUPPORTED = 127
 TEST_CASES = {
     "handshake",
     "transfer",
+    "chacha20",
+    "multiplexing",
     "retry",
+    "resumption",
+    "zerortt",
+    "keyupdate",
     "http3",
     "transferloss",
     "ackfrequency",
+    "immediateack",
+    "tack",
+    "greased",
     "noannounce",
 }
 # Above the window of a fast link, so that flow control is not what is measured.
@@ -45,6 +55,10 @@ def address() -> tuple[str, int]:
     return host, int(port)
 
 
+def is_test(name: str) -> bool:
+    return variable("TESTCASE") == name
+
+
 def protocol() -> str:
     return os.environ.get("TACK_INTEROP_PROTOCOL", "hq-interop")
 
@@ -56,7 +70,9 @@ def speaks_http3() -> bool:
 def configuration(is_client: bool) -> QuicConfiguration:
     logs = os.environ.get("QLOGDIR")
     secrets = os.environ.get("SSLKEYLOGFILE")
+    only_chacha20 = is_client and is_test("chacha20")
     return QuicConfiguration(
+        cipher_suites=[CipherSuite.CHACHA20_POLY1305_SHA256] if only_chacha20 else None,
         alpn_protocols=[protocol()],
         is_client=is_client,
         max_data=WINDOW,
@@ -70,6 +86,7 @@ async def serve() -> None:
     config = configuration(is_client=False)
     config.load_cert_chain(variable("CERTIFICATE"), variable("KEY"))
     running = set()
+    tickets: dict[bytes, SessionTicket] = {}
 
     def on_stream(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         # asyncio keeps no reference of its own to a task.
@@ -80,7 +97,9 @@ async def serve() -> None:
     transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(
         lambda: QuicServer(
             configuration=config,
-            retry=variable("TESTCASE") == "retry",
+            retry=is_test("retry"),
+            session_ticket_fetcher=tickets.get,
+            session_ticket_handler=lambda ticket: tickets.update({ticket.ticket: ticket}),
             create_protocol=http3.server(inside) if speaks_http3() else QuicConnectionProtocol,
             stream_handler=None if speaks_http3() else on_stream,
         ),
@@ -108,13 +127,33 @@ async def fetch() -> None:
     config.verify_mode = ssl.CERT_NONE  # what is tested is not whom to trust
     config.server_name = "localhost"
     host, port = address()
-    create = http3.Client if speaks_http3() else QuicConnectionProtocol
+    requests = variable("REQUESTS").split(",")
+    ticket = asyncio.get_running_loop().create_future()
+
+    def keep(new: SessionTicket) -> None:
+        if not ticket.done():
+            ticket.set_result(new)
+
+    def connection(**more):
+        create = http3.Client if speaks_http3() else QuicConnectionProtocol
+        return connect(host, port, configuration=config, create_protocol=create, **more)
+
+    if is_test("resumption") or is_test("zerortt"):
+        async with connection(session_ticket_handler=keep) as first:
+            await ask_all(first, requests[:1])
+            config.session_ticket = await ticket
+        requests = requests[1:]
+    async with connection(wait_connected=not is_test("zerortt")) as second:
+        await ask_all(second, requests)
+
+
+async def ask_all(connection: QuicConnectionProtocol, requests: list[str]) -> None:
     ask = ask_http3 if speaks_http3() else ask_hq
-    async with connect(
-        host, port, configuration=config, create_protocol=create
-    ) as connection:
-        requests = variable("REQUESTS").split(",")
-        await asyncio.gather(*(ask(connection, request) for request in requests))
+    exchanges = [asyncio.ensure_future(ask(connection, request)) for request in requests]
+    if is_test("keyupdate"):
+        await asyncio.sleep(0.3)  # the handshake is confirmed, most of the data is to come
+        connection.request_key_update()
+    await asyncio.gather(*exchanges)
 
 
 async def ask_hq(connection: QuicConnectionProtocol, request: str) -> None:
@@ -142,4 +181,6 @@ async def ask_http3(connection: http3.Client, request: str) -> None:
 if __name__ == "__main__":
     if variable("TESTCASE") not in TEST_CASES:
         sys.exit(UNSUPPORTED)
+    if is_test("greased"):
+        unknown_parameters.send()
     asyncio.run({"client": fetch, "server": serve}[variable("ROLE")]())

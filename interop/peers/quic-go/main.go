@@ -23,8 +23,9 @@ import (
 const unsupported = 127
 
 var testCases = map[string]bool{
-	"handshake": true, "transfer": true, "retry": true, "http3": true, "transferloss": true,
-	"ackfrequency": true, "noannounce": true,
+	"handshake": true, "transfer": true, "chacha20": true, "multiplexing": true, "retry": true,
+	"resumption": true, "zerortt": true, "keyupdate": true, "http3": true, "transferloss": true,
+	"ackfrequency": true, "immediateack": true, "tack": true, "greased": true, "noannounce": true,
 }
 
 func main() {
@@ -64,7 +65,7 @@ func serve() error {
 	if err != nil {
 		return err
 	}
-	retry := variable("TESTCASE") == "retry"
+	retry := isTest("retry")
 	transport := quic.Transport{
 		Conn:                socket,
 		VerifySourceAddress: func(net.Addr) bool { return retry },
@@ -146,16 +147,49 @@ func fetch() error {
 	tlsConfig.ServerName = "localhost"
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	connection, err := quic.DialAddr(ctx, variable("ADDRESS"), tlsConfig, config())
+	if isTest("chacha20") {
+		offerOnly(tls.TLS_CHACHA20_POLY1305_SHA256)
+	}
+	dial := quic.DialAddr
+	requests := strings.Split(variable("REQUESTS"), ",")
+	if isTest("resumption") || isTest("zerortt") {
+		tickets := newTickets()
+		tlsConfig.ClientSessionCache = tickets
+		connection, err := dial(ctx, variable("ADDRESS"), tlsConfig, config())
+		if err != nil {
+			return err
+		}
+		if err := askAll(ctx, connection, requests[:1]); err != nil {
+			return err
+		}
+		if err := tickets.wait(ctx); err != nil {
+			return err
+		}
+		if err := connection.CloseWithError(0, "done"); err != nil {
+			return err
+		}
+		requests = requests[1:]
+	}
+	if isTest("zerortt") {
+		dial = quic.DialAddrEarly
+	}
+	// After a hundred packets quic-go changes the keys by itself.
+	connection, err := dial(ctx, variable("ADDRESS"), tlsConfig, config())
 	if err != nil {
 		return err
 	}
+	if err := askAll(ctx, connection, requests); err != nil {
+		return err
+	}
+	return connection.CloseWithError(0, "done")
+}
+
+func askAll(ctx context.Context, connection *quic.Conn, requests []string) error {
 	ask := func(request string) error { return ask(ctx, connection, request) }
 	if protocol() == http3.NextProtoH3 {
 		client := new(http3.Transport).NewClientConn(connection)
 		ask = func(request string) error { return askHTTP3(ctx, client, request) }
 	}
-	requests := strings.Split(variable("REQUESTS"), ",")
 	results := make(chan error, len(requests))
 	for _, request := range requests {
 		go func() { results <- ask(request) }()
@@ -165,7 +199,7 @@ func fetch() error {
 			return err
 		}
 	}
-	return connection.CloseWithError(0, "done")
+	return nil
 }
 
 // The request is "GET name" or "PUT name".
@@ -219,7 +253,11 @@ func tlsConfig() (*tls.Config, error) {
 
 // The tracer writes into QLOGDIR, if that is set.
 func config() *quic.Config {
-	return &quic.Config{Tracer: qlog.DefaultConnectionTracer}
+	return &quic.Config{Tracer: qlog.DefaultConnectionTracer, Allow0RTT: isTest("zerortt")}
+}
+
+func isTest(name string) bool {
+	return variable("TESTCASE") == name
 }
 
 func protocol() string {

@@ -51,7 +51,8 @@ async fn answer(request: RequestResolver<h3_quinn::Connection, Bytes>) -> Result
 pub async fn fetch(connection: &Connection, requests: &str) -> Result<()> {
     let connection = h3_quinn::Connection::new(connection.clone());
     let (mut driver, sender) = h3::client::new(connection).await?;
-    let driver = tokio::spawn(async move { poll_fn(|context| driver.poll_close(context)).await });
+    let driver =
+        tokio::spawn(async move { poll_fn(|context| driver.poll_close(context)).await });
     let mut running = Vec::new();
     for request in requests.split(',').map(str::to_owned) {
         let mut sender = sender.clone();

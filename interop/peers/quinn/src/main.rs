@@ -3,29 +3,57 @@
 #![forbid(unsafe_code)]
 
 mod http3;
+mod resumption;
 
 use std::error::Error;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 use std::{env, fs};
 
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
-use quinn::{Connection, Endpoint, RecvStream, SendStream};
+use quinn::{
+    AckFrequencyConfig, Connection, Endpoint, RecvStream, SendStream, TransportConfig,
+};
+use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
+use rustls::crypto::ring::cipher_suite::{
+    TLS13_AES_128_GCM_SHA256, TLS13_CHACHA20_POLY1305_SHA256,
+};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{DigitallySignedStruct, KeyLogFile, SignatureScheme};
+
+use resumption::Tickets;
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
 const HTTP3: &str = "h3";
 /// What the contract says to exit with where a test case is not known.
 const UNSUPPORTED: u8 = 127;
-const TEST_CASES: [&str; 7] =
-    ["handshake", "transfer", "retry", "http3", "transferloss", "ackfrequency", "noannounce"];
+const TEST_CASES: [&str; 16] = [
+    "handshake",
+    "transfer",
+    "chacha20",
+    "multiplexing",
+    "retry",
+    "resumption",
+    "zerortt",
+    "keyupdate",
+    "http3",
+    "transferloss",
+    "ackfrequency",
+    "ackfrequency-received",
+    "immediateack",
+    "tack",
+    "greased",
+    "noannounce",
+];
+/// What the other end is asked not to acknowledge where that is the test.
+const PACKETS_WITHOUT_ACK: u32 = 20;
 /// More than any test case sends.
 const LARGEST: usize = 64 << 20;
 
@@ -57,12 +85,17 @@ async fn serve() -> Result<()> {
         .with_single_cert(chain, key)?;
     tls.alpn_protocols = vec![protocol().into_bytes()];
     tls.key_log = Arc::new(KeyLogFile::new());
-    let config = quinn::ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls)?));
+    if is_test("zerortt") {
+        tls.max_early_data_size = u32::MAX; // RFC 9001 section 4.6.1
+    }
+    let mut config =
+        quinn::ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls)?));
+    config.transport_config(transport());
     let address: SocketAddr = variable("ADDRESS")?.parse()?;
     let endpoint = Endpoint::server(config, address)?;
     println!("ready {}", endpoint.local_addr()?);
 
-    let retry = variable("TESTCASE")? == "retry";
+    let retry = is_test("retry");
     while let Some(incoming) = endpoint.accept().await {
         if retry && !incoming.remote_address_validated() {
             incoming.retry()?;
@@ -101,6 +134,7 @@ async fn answer(mut send: SendStream, mut receive: RecvStream) -> Result<()> {
 }
 
 async fn fetch() -> Result<()> {
+    let tickets = Tickets::new();
     let mut tls = rustls::ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .dangerous()
@@ -108,23 +142,54 @@ async fn fetch() -> Result<()> {
         .with_no_client_auth();
     tls.alpn_protocols = vec![protocol().into_bytes()];
     tls.key_log = Arc::new(KeyLogFile::new());
-    let config = quinn::ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls)?));
-    let endpoint = Endpoint::client(([127, 0, 0, 1], 0).into())?;
+    tls.resumption = Resumption::store(tickets.clone());
+    tls.enable_early_data = is_test("zerortt");
+    // Initial packets always take AES-128, whatever is offered.
+    let initial = TLS13_AES_128_GCM_SHA256.tls13().and_then(|suite| suite.quic_suite());
+    let initial = initial.ok_or("rustls has no suite for Initial packets")?;
+    let tls = QuicClientConfig::with_initial(Arc::new(tls), initial)?;
+    let mut config = quinn::ClientConfig::new(Arc::new(tls));
+    config.transport_config(transport());
+    let mut endpoint = Endpoint::client(([127, 0, 0, 1], 0).into())?;
+    endpoint.set_default_client_config(config);
     let server: SocketAddr = variable("ADDRESS")?.parse()?;
-    let connection = endpoint.connect_with(config, server, "localhost")?.await?;
 
     let requests = variable("REQUESTS")?;
-    if protocol() == HTTP3 {
-        http3::fetch(&connection, &requests).await?;
-    } else {
-        ask_all(&connection, &requests).await?;
+    let mut requests = requests.as_str();
+    if is_test("resumption") || is_test("zerortt") {
+        let (first, rest) = requests.split_once(',').ok_or("nothing to ask afterwards")?;
+        let connection = endpoint.connect(server, "localhost")?.await?;
+        ask_all(&connection, first).await?;
+        tickets.arrived().await;
+        connection.close(0_u32.into(), b"done");
+        requests = rest;
     }
+    let connecting = endpoint.connect(server, "localhost")?;
+    let connection = if is_test("zerortt") {
+        let (connection, _) = connecting.into_0rtt().map_err(|_| "no keys for early data")?;
+        connection
+    } else {
+        connecting.await?
+    };
+    if is_test("keyupdate") {
+        tokio::spawn(update_keys(connection.clone()));
+    }
+    ask_all(&connection, requests).await?;
     connection.close(0_u32.into(), b"done");
     endpoint.wait_idle().await;
     Ok(())
 }
 
+/// Once the handshake is confirmed, and while most of the data is still to come.
+async fn update_keys(connection: Connection) {
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    connection.force_key_update();
+}
+
 async fn ask_all(connection: &Connection, requests: &str) -> Result<()> {
+    if protocol() == HTTP3 {
+        return http3::fetch(connection, requests).await;
+    }
     let mut running = Vec::new();
     for request in requests.split(',').map(str::to_owned) {
         let connection = connection.clone();
@@ -169,8 +234,26 @@ fn inside(directory: &str, name: &str) -> Result<PathBuf> {
     Ok(Path::new(&variable(directory)?).join(name))
 }
 
+fn is_test(name: &str) -> bool {
+    variable("TESTCASE").is_ok_and(|test| test == name)
+}
+
+fn transport() -> Arc<TransportConfig> {
+    let mut transport = TransportConfig::default();
+    if is_test("ackfrequency-received") {
+        let mut frequency = AckFrequencyConfig::default();
+        frequency.ack_eliciting_threshold(PACKETS_WITHOUT_ACK.into());
+        transport.ack_frequency_config(Some(frequency));
+    }
+    Arc::new(transport)
+}
+
 fn provider() -> Arc<CryptoProvider> {
-    Arc::new(rustls::crypto::ring::default_provider())
+    let mut provider = rustls::crypto::ring::default_provider();
+    if is_test("chacha20") && variable("ROLE").is_ok_and(|role| role == "client") {
+        provider.cipher_suites = vec![TLS13_CHACHA20_POLY1305_SHA256];
+    }
+    Arc::new(provider)
 }
 
 /// Takes any certificate: what is tested is not whom to trust.
