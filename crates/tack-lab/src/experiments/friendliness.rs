@@ -23,9 +23,10 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 /// Who is measured, and beside whom; the last two say what is usual.
-const PAIRS: [(Contender, Contender, Colour); 4] = [
+const PAIRS: [(Contender, Contender, Colour); 5] = [
     (Contender::TACK, Contender::QUICHE_CUBIC, Colour::Blue),
     (Contender::TACK, Contender::QUICHE_BBR, Colour::Sky),
+    (Contender::TACK, Contender::QUINN, Colour::Violet),
     (Contender::QUICHE_BBR, Contender::QUICHE_CUBIC, Colour::Orange),
     (Contender::QUINN, Contender::QUICHE_CUBIC, Colour::Green),
 ];
@@ -137,8 +138,8 @@ fn measure(context: &Context) -> Result<Findings, Error> {
         Check::paper(
             "TACK's share beside CUBIC",
             shown(medians[0]),
-            format!("similar to BBR's (quiche BBR2 here: {})", shown(medians[2])),
-            near(medians[0], medians[2]),
+            format!("similar to BBR's (quiche BBR2 here: {})", shown(medians[3])),
+            near(medians[0], medians[3]),
         ),
         Check::paper(
             "TACK's share beside BBR",
@@ -147,7 +148,7 @@ fn measure(context: &Context) -> Result<Findings, Error> {
             near(medians[1], Some(50.0)),
         ),
     ];
-    for ((_, other, _), share) in PAIRS[..2].iter().zip(&medians) {
+    for ((_, other, _), share) in PAIRS[..3].iter().zip(&medians) {
         let times_fair = share.map_or(f64::NAN, |share| share / 50.0);
         let what = format!("TACK beside {}: times its fair share", other.label);
         checks.push(Check::at_least(what, times_fair, "", 0.5));
@@ -172,6 +173,9 @@ fn measure(context: &Context) -> Result<Findings, Error> {
         notes: vec![
             "All pairs meet on the same links. A pipe's queue is 64 KiB at least only where none \
              is given: here it may be a few packets."
+                .to_owned(),
+            "What a flow takes from quiche's CUBIC says as much of that: quinn's, which is CUBIC \
+             as well, is shown beside it."
                 .to_owned(),
         ],
     })

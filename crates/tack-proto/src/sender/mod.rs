@@ -28,6 +28,10 @@ use crate::frame::{Ack, AckFrequency, AckRanges, Iack, IackEvent, Tack, Timestam
 /// then is limited by its application, and would stay there for good.
 const STARTUP_ROUNDS: u64 = 16;
 
+/// Departure times told for each TACK that may answer one of them. A TACK interval on a fast path
+/// has dozens of bursts, and to tell the departure of one costs as much as a whole packet.
+const DEPARTURES_PER_TACK: u32 = 8;
+
 /// Settings of a sender.
 #[derive(Clone, Copy, Debug)]
 pub struct SenderConfig {
@@ -264,6 +268,7 @@ impl Sender {
             next_change: self.bbr.next_change(&path),
             update: self.wanted_update(),
         };
+        self.pacer.set_head_spacing(path.ack_interval / DEPARTURES_PER_TACK);
     }
 
     fn wanted_update(&self) -> Option<AckFrequency> {

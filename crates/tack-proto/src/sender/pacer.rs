@@ -17,16 +17,23 @@ pub struct Pacer {
     rate: Bandwidth,
     /// When everything sent so far has left at `rate`.
     next_release: Instant,
-    /// Before this instant no further burst begins. A sender that cannot keep up
+    /// Before this instant no departure is worth telling. A sender that cannot keep up
     /// with its rate never gets ahead of it, and each packet would be a head.
     next_head: Instant,
+    head_spacing: Duration,
     in_burst: bool,
 }
 
 impl Pacer {
     /// A pacer that releases at `rate`, beginning at `now`.
     pub fn new(now: Instant, rate: Bandwidth) -> Self {
-        Self { rate, next_release: now, next_head: now, in_burst: false }
+        Self {
+            rate,
+            next_release: now,
+            next_head: now,
+            head_spacing: BURST / 2,
+            in_burst: false,
+        }
     }
 
     /// Changes the rate. What has been sent ahead of it is paid off at the higher of the two:
@@ -52,8 +59,13 @@ impl Pacer {
         self.in_burst
     }
 
+    /// Between two departures that are told, so much time has to pass; half a burst at least.
+    pub fn set_head_spacing(&mut self, spacing: Duration) {
+        self.head_spacing = spacing.max(BURST / 2);
+    }
+
     /// Whether the next packet begins a burst: it then departs when it is
-    /// written, and its departure time is worth telling.
+    /// written, and its departure time is worth telling, unless another was just told.
     pub fn at_burst_head(&self, now: Instant) -> bool {
         self.next_release <= now && self.next_head <= now
     }
@@ -66,7 +78,7 @@ impl Pacer {
     /// A packet has left.
     pub fn on_sent(&mut self, now: Instant, bytes: usize) {
         if self.at_burst_head(now) {
-            self.next_head = now + BURST / 2;
+            self.next_head = now + self.head_spacing;
         }
         // A sender that woke late may catch up a burst's worth, not more.
         let mut from = self.next_release;
