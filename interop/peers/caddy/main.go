@@ -19,8 +19,10 @@ const unsupported = 127
 
 // Caddy sends a Retry only under attack, and no setting makes it.
 var testCases = map[string]bool{
-	"handshake": true, "transfer": true, "http3": true, "transferloss": true,
-	"ackfrequency": true, "noannounce": true,
+	"handshake": true, "transfer": true, "chacha20": true, "multiplexing": true,
+	"resumption": true, "zerortt": true, "keyupdate": true, "http3": true,
+	"transferloss": true, "ackfrequency": true, "immediateack": true, "tack": true,
+	"greased": true, "noannounce": true,
 }
 
 func main() {
