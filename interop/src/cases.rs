@@ -1,11 +1,14 @@
 //! The test cases: what is transferred, over which link. What counts as passed is in `verdict`.
 
+mod conditions;
+
 use std::time::Duration;
 
-use tack_link::compose::{BoxedLink, Duplex};
-use tack_link::pipe::PipeConfig;
+use tack_emulator::relay::Change;
+use tack_link::compose::BoxedLink;
 use tack_link::{LinkSpec, PathSpec};
 
+pub use self::conditions::Conditions;
 use crate::cli::OwnKind;
 use crate::contract::{Method, Protocol, Role};
 use crate::error::Error;
@@ -35,6 +38,24 @@ pub enum Kind {
     Http3,
     /// The link loses packets.
     Loss,
+    /// The link corrupts packets.
+    Corruption,
+    /// The way is long.
+    LongRtt,
+    /// Nothing arrives for a while.
+    Blackhole,
+    /// The server's certificate is too long for what it may send at first.
+    AmplificationLimit,
+    /// Handshakes, one after the other, over a link that loses packets.
+    HandshakeLoss,
+    /// Handshakes, one after the other, over a link that corrupts packets.
+    HandshakeCorruption,
+    /// IPv6.
+    Ipv6,
+    /// The client gets other addresses.
+    Rebinding,
+    /// The client moves to the address that the server prefers.
+    Migration,
     /// How often the peer acknowledges: one transfer with TACK at our end, one without.
     AckFrequency,
     /// That no extension frame is sent to a peer that did not announce it, with data both ways.
@@ -66,109 +87,182 @@ pub enum Kind {
 
 #[derive(Clone, Copy, Debug)]
 enum Path {
-    /// The quic-interop-runner's: 15 ms each way, 10 Mbit/s, a queue of 25 packets; each packet
-    /// is lost with this probability.
-    Wire { loss: f64 },
-    /// 6 ms each way, 100 Mbit/s: the last packet of a burst would be acknowledged after more than
-    /// a round trip if nobody asked.
-    Near,
+    /// A wire.
+    Wire(Conditions),
     /// The Wi-Fi profile `n` and a round-trip time of 40 ms.
     Wifi,
 }
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
+const DEFAULT: Conditions = Conditions::DEFAULT;
+/// Of handshakes where there are many.
+const HANDSHAKES: usize = 10;
 
-const PACKET: u64 = 1500;
-const WIRE_MS: u64 = 15;
-const NEAR_MS: u64 = 6;
-const WIFI_RTT_MS: u64 = 40;
+/// The last packet of a burst would be acknowledged after more than a round trip if nobody asked.
+const NEAR: Conditions =
+    Conditions { delay_ms: 6, rate_mbps: 100, queue_packets: 100, ..DEFAULT };
+const WIFI_RTT: Duration = Duration::from_millis(40);
 
 /// Every test case, in the order of the matrix.
-pub static ALL: [Case; 18] = [
+pub static ALL: [Case; 28] = [
     Case {
         name: "handshake",
         about: "the handshake, and a file of 1 KiB",
         kind: Kind::Transfer,
         files: &[KIB],
-        path: Path::Wire { loss: 0.0 },
+        path: Path::Wire(DEFAULT),
     },
     Case {
         name: "transfer",
         about: "three files at once, 3.5 MiB together",
         kind: Kind::Transfer,
         files: &[512 * KIB, MIB, 2 * MIB],
-        path: Path::Wire { loss: 0.0 },
+        path: Path::Wire(DEFAULT),
     },
     Case {
         name: "chacha20",
         about: "the client offers TLS_CHACHA20_POLY1305_SHA256 alone",
         kind: Kind::ChaCha20,
         files: &[256 * KIB],
-        path: Path::Wire { loss: 0.0 },
+        path: Path::Wire(DEFAULT),
     },
     Case {
         name: "multiplexing",
         about: "1000 files of 32 bytes on one connection",
         kind: Kind::Multiplexing,
         files: &[32; 1000],
-        path: Path::Wire { loss: 0.0 },
+        path: Path::Wire(DEFAULT),
     },
     Case {
         name: "retry",
         about: "a Retry, answered with its token",
         kind: Kind::Retry,
         files: &[KIB],
-        path: Path::Wire { loss: 0.0 },
+        path: Path::Wire(DEFAULT),
     },
     Case {
         name: "resumption",
         about: "a second connection resumes the session: no certificate is sent",
         kind: Kind::Resumption,
         files: &[KIB, 256 * KIB],
-        path: Path::Wire { loss: 0.0 },
+        path: Path::Wire(DEFAULT),
     },
     Case {
         name: "zerortt",
         about: "a second connection makes eight requests in 0-RTT packets",
         kind: Kind::ZeroRtt,
         files: &[KIB; 9],
-        path: Path::Wire { loss: 0.0 },
+        path: Path::Wire(DEFAULT),
     },
     Case {
         name: "keyupdate",
         about: "the client changes the keys during a transfer of 3 MiB",
         kind: Kind::KeyUpdate,
         files: &[3 * MIB],
-        path: Path::Wire { loss: 0.0 },
+        path: Path::Wire(DEFAULT),
     },
     Case {
         name: "v2",
         about: "QUIC version 2 (RFC 9369)",
         kind: Kind::Version2,
         files: &[KIB],
-        path: Path::Wire { loss: 0.0 },
+        path: Path::Wire(DEFAULT),
     },
     Case {
         name: "ecn",
         about: "packets are marked with ECT, and the counts come back",
         kind: Kind::Ecn,
         files: &[256 * KIB],
-        path: Path::Wire { loss: 0.0 },
+        path: Path::Wire(DEFAULT),
     },
     Case {
         name: "http3",
         about: "three files at once over HTTP/3, 1.5 MiB together",
         kind: Kind::Http3,
         files: &[100 * KIB, 412 * KIB, MIB],
-        path: Path::Wire { loss: 0.0 },
+        path: Path::Wire(DEFAULT),
     },
     Case {
         name: "transferloss",
         about: "2 MiB while 2 % of the packets are lost each way",
         kind: Kind::Loss,
         files: &[2 * MIB],
-        path: Path::Wire { loss: 0.02 },
+        path: Path::Wire(Conditions { loss: 0.02, ..DEFAULT }),
+    },
+    Case {
+        name: "transfercorruption",
+        about: "2 MiB while a bit is flipped in 2 % of the packets each way",
+        kind: Kind::Corruption,
+        files: &[2 * MIB],
+        path: Path::Wire(Conditions { corrupt: 0.02, ..DEFAULT }),
+    },
+    Case {
+        name: "handshakeloss",
+        about: "ten handshakes while 30 % of the packets are lost each way",
+        kind: Kind::HandshakeLoss,
+        files: &[KIB; HANDSHAKES],
+        path: Path::Wire(Conditions { loss: 0.3, ..DEFAULT }),
+    },
+    Case {
+        name: "handshakecorruption",
+        about: "ten handshakes while a bit is flipped in 30 % of the packets each way",
+        kind: Kind::HandshakeCorruption,
+        files: &[KIB; HANDSHAKES],
+        path: Path::Wire(Conditions { corrupt: 0.3, ..DEFAULT }),
+    },
+    Case {
+        name: "longrtt",
+        about: "a handshake over a way of 750 ms, each way",
+        kind: Kind::LongRtt,
+        files: &[KIB],
+        path: Path::Wire(Conditions { delay_ms: 750, ..DEFAULT }),
+    },
+    Case {
+        name: "blackhole",
+        about: "3 MiB, while nothing arrives from 1 s to 3 s",
+        kind: Kind::Blackhole,
+        files: &[3 * MIB],
+        path: Path::Wire(Conditions { deaf_ms: &[(1000, 2000)], ..DEFAULT }),
+    },
+    Case {
+        name: "amplificationlimit",
+        about: "a long certificate chain, and the client's second to seventh packet lost",
+        kind: Kind::AmplificationLimit,
+        files: &[5 * KIB],
+        path: Path::Wire(Conditions { omitted_to_server: &[2, 3, 4, 5, 6, 7], ..DEFAULT }),
+    },
+    Case {
+        name: "ipv6",
+        about: "a transfer over IPv6",
+        kind: Kind::Ipv6,
+        files: &[512 * KIB, 512 * KIB],
+        path: Path::Wire(Conditions { ipv6: true, ..DEFAULT }),
+    },
+    Case {
+        name: "rebind-port",
+        about: "4 MiB; the client's port changes after 1 s and 2 s",
+        kind: Kind::Rebinding,
+        files: &[4 * MIB],
+        path: Path::Wire(Conditions { rebound_ms: &[1000, 2000], ..DEFAULT }),
+    },
+    Case {
+        name: "rebind-addr",
+        about: "4 MiB; the client's address changes after 1 s and 2 s",
+        kind: Kind::Rebinding,
+        files: &[4 * MIB],
+        path: Path::Wire(Conditions {
+            rebound_ms: &[1000, 2000],
+            change: Change::Address,
+            ..DEFAULT
+        }),
+    },
+    Case {
+        name: "connectionmigration",
+        about: "the client moves to the address that the server prefers",
+        kind: Kind::Migration,
+        files: &[2 * MIB],
+        path: Path::Wire(DEFAULT),
     },
     Case {
         name: "ackfrequency",
@@ -183,35 +277,35 @@ pub static ALL: [Case; 18] = [
         about: "what the peer's ACK_FREQUENCY does to our ACKs: 2 MiB, with and without",
         kind: Kind::AckFrequencyReceived,
         files: &[2 * MIB],
-        path: Path::Wire { loss: 0.0 },
+        path: Path::Wire(DEFAULT),
     },
     Case {
         name: "immediateack",
         about: "IMMEDIATE_ACK is answered within a round trip",
         kind: Kind::ImmediateAck,
         files: &[64 * KIB, 64 * KIB, 64 * KIB],
-        path: Path::Near,
+        path: Path::Wire(NEAR),
     },
     Case {
         name: "tack",
         about: "TACKs, IACKs and TIMESTAMPs between TACK endpoints, 2 % lost: 2 MiB, with and without",
         kind: Kind::Tack,
         files: &[2 * MIB],
-        path: Path::Wire { loss: 0.02 },
+        path: Path::Wire(Conditions { loss: 0.02, ..DEFAULT }),
     },
     Case {
         name: "greased",
         about: "transport parameters that nobody knows are ignored",
         kind: Kind::Greased,
         files: &[KIB],
-        path: Path::Wire { loss: 0.0 },
+        path: Path::Wire(DEFAULT),
     },
     Case {
         name: "noannounce",
         about: "data both ways, and no extension frame to a peer that did not announce it",
         kind: Kind::NoAnnounce,
         files: &[256 * KIB, 256 * KIB],
-        path: Path::Wire { loss: 0.0 },
+        path: Path::Wire(DEFAULT),
     },
 ];
 
@@ -289,38 +383,57 @@ impl Case {
 
     /// The round trip of the link, without any queue.
     pub const fn round_trip(&self) -> Duration {
-        Duration::from_millis(match self.path {
-            Path::Wire { .. } => 2 * WIRE_MS,
-            Path::Near => 2 * NEAR_MS,
-            Path::Wifi => WIFI_RTT_MS,
-        })
+        match &self.path {
+            Path::Wire(conditions) => conditions.round_trip(),
+            Path::Wifi => WIFI_RTT,
+        }
+    }
+
+    /// What the programs are told that it is: they need not know what happens on the way.
+    pub const fn told(&self) -> &'static str {
+        match self.kind {
+            Kind::HandshakeLoss | Kind::HandshakeCorruption | Kind::LongRtt => "handshake",
+            Kind::Corruption
+            | Kind::Blackhole
+            | Kind::AmplificationLimit
+            | Kind::Ipv6
+            | Kind::Rebinding => "transfer",
+            _ => self.name,
+        }
+    }
+
+    /// How many clients are started, one after the other; each makes its share of the requests.
+    pub const fn clients(&self) -> usize {
+        match self.kind {
+            Kind::HandshakeLoss | Kind::HandshakeCorruption => HANDSHAKES,
+            _ => 1,
+        }
+    }
+
+    /// Whether the server shows a long chain of certificates.
+    pub fn has_long_chain(&self) -> bool {
+        self.kind == Kind::AmplificationLimit
+    }
+
+    /// What the way is like; of a Wi-Fi link, what there is besides the link.
+    pub const fn conditions(&self) -> &Conditions {
+        match &self.path {
+            Path::Wire(conditions) => conditions,
+            Path::Wifi => &DEFAULT,
+        }
     }
 
     /// The link between the ends; the same seed loses the same packets.
     pub fn link(&self, seed: u64) -> Result<BoxedLink, Error> {
-        match self.path {
-            Path::Wire { loss } => {
-                let delay = Duration::from_millis(WIRE_MS);
-                let pipe = PipeConfig::new(10_000_000, delay, 25 * PACKET);
-                duplex(&PipeConfig { loss, ..pipe }, seed)
-            }
-            Path::Near => {
-                let delay = Duration::from_millis(NEAR_MS);
-                duplex(&PipeConfig::new(100_000_000, delay, 100 * PACKET), seed)
-            }
+        match &self.path {
+            Path::Wire(conditions) => conditions.link(seed),
             Path::Wifi => {
-                let rtt = Duration::from_millis(WIFI_RTT_MS);
                 let link = LinkSpec::resolve("n")
-                    .and_then(|link| link.build(&PathSpec::with_rtt(rtt), seed));
+                    .and_then(|link| link.build(&PathSpec::with_rtt(WIFI_RTT), seed));
                 link.map_err(|error| Error::Link(error.to_string()))
             }
         }
     }
-}
-
-fn duplex(pipe: &PipeConfig, seed: u64) -> Result<BoxedLink, Error> {
-    let link = Duplex::new(pipe, pipe, seed);
-    Ok(Box::new(link.map_err(|error| Error::Link(error.to_string()))?))
 }
 
 #[cfg(test)]
@@ -347,6 +460,21 @@ mod tests {
         assert!(
             matches!(select(&["x".to_owned()]), Err(Error::UnknownTest(name)) if name == "x")
         );
+    }
+
+    #[test]
+    fn what_programs_are_told_is_a_test_case_that_asks_nothing_more_of_them() {
+        for case in ALL.iter().filter(|case| case.told() != case.name) {
+            let told = by_name(case.told()).unwrap();
+            assert_eq!(told.kind, Kind::Transfer, "{}", case.name);
+        }
+    }
+
+    #[test]
+    fn every_client_has_a_request() {
+        for case in ALL.iter().filter(|case| case.clients() > 1) {
+            assert_eq!(case.requests(Role::Client).len(), case.clients());
+        }
     }
 
     #[test]

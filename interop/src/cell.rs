@@ -1,30 +1,23 @@
 //! One cell of the matrix: our end and a peer, with the relay between them.
 
+mod transfer;
+
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use clap::ValueEnum;
 use serde::Serialize;
-use tack_emulator::relay::Relay;
 
-use crate::cases::{Case, Request};
+use crate::cases::Case;
 use crate::cli::OwnKind;
-use crate::contract::{Method, Protocol, Role};
+use crate::contract::{Protocol, Role};
 use crate::error::Error;
 use crate::own;
 use crate::peers::{Peer, Places, Program};
-use crate::process::{self, Identity, Process, Task};
-use crate::verdict::{Ending, Evidence, Side, Transferred, Verdict, judge_so_far};
-use crate::wire::{Observation, Recorder, observe};
-
-/// How long a server may take until it listens: an interpreter has to start.
-const READY_PATIENCE: Duration = Duration::from_secs(10);
-/// How long a client may take.
-const CLIENT_PATIENCE: Duration = Duration::from_secs(60);
-/// Of the link's random stream: a cell meets the same losses each time.
-const SEED: u64 = 1;
+use crate::process::Identity;
+use crate::verdict::{Side, Verdict, judge_so_far};
+use crate::wire::Observation;
 
 /// What is to be run.
 #[derive(Clone, Copy, Debug)]
@@ -151,113 +144,4 @@ impl Cell {
             .or_else(|| Some((Side::Peer, peer()?)))
             .map(|(by, reason)| Verdict::Unsupported { by, reason: reason.to_owned() })
     }
-
-    fn transfer(
-        &self,
-        ours: &Program,
-        peer: &Program,
-        protocol: Protocol,
-        directory: &Path,
-        identity: &Identity,
-    ) -> Result<Evidence, Error> {
-        let our_role = self.role.other();
-        let requests = self.case.requests(our_role);
-        let files = directory.join("files");
-        let digests = write_files(&files, &requests)?;
-        let asked: Vec<_> = requests
-            .iter()
-            .map(|request| format!("{} {}", request.method.name(), request.name))
-            .collect();
-        let asked = asked.join(",");
-        let task = |role: Role, address| Task {
-            role,
-            test_case: self.case.name,
-            protocol,
-            address,
-            requests: &asked,
-            files: &files,
-            identity,
-            directory: directory.join(role.name()),
-        };
-        let (client, server) = match our_role {
-            Role::Client => (ours, peer),
-            Role::Server => (peer, ours),
-        };
-
-        let any: SocketAddr = (Ipv4Addr::LOCALHOST, 0).into();
-        let mut server = Process::start(server, &task(Role::Server, any))?;
-        let mut evidence = Evidence {
-            ours: our_role,
-            files: Vec::new(),
-            client: Ending::Running,
-            server: Ending::Running,
-            seen: Observation::default(),
-            lost: 0,
-            corrupted_to_server: 0,
-            corrupted_to_client: 0,
-            late: 0,
-            round_trip: self.case.round_trip(),
-            file_bytes: requests.iter().map(|request| request.size as u64).sum(),
-        };
-        let address = match server.ready(READY_PATIENCE)? {
-            Ok(address) => address,
-            Err(ending) => return Ok(Evidence { server: ending, ..evidence }),
-        };
-        let link = self.case.link(SEED)?;
-        let relay = Relay::start_observed(address, link, Recorder::new())
-            .map_err(Error::file(directory))?;
-        let mut client = Process::start(client, &task(Role::Client, relay.address()))?;
-        evidence.client = client.wait(CLIENT_PATIENCE)?;
-        evidence.server = server.ending()?;
-        drop((client, server));
-
-        let report = relay.stop().map_err(Error::file(directory))?;
-        evidence.late = report.deadline_misses;
-        evidence.corrupted_to_server = report.reverse.corrupted;
-        evidence.corrupted_to_client = report.forward.corrupted;
-        evidence.lost = report.forward.losses.random + report.reverse.losses.random;
-        let keys = process::key_log(&directory.join(our_role.name()));
-        // Without keys nothing is opened, and the verdict says so.
-        let keys = fs::read_to_string(keys).unwrap_or_default();
-        let mut trace = String::new();
-        evidence.seen = observe(&report.observer.into_record(), 0, &keys, &mut trace);
-        let path = directory.join("trace.txt");
-        fs::write(&path, trace).map_err(Error::file(path))?;
-
-        let mut clear = vec![files.clone()];
-        for (request, sent) in requests.iter().zip(digests) {
-            let receiver = match request.method {
-                Method::Get => Role::Client,
-                Method::Put => Role::Server,
-            };
-            let received =
-                process::received(&directory.join(receiver.name())).join(&request.name);
-            let digest = fs::read(&received).ok().map(|bytes| blake3::hash(&bytes));
-            let name = request.name.clone();
-            evidence.files.push(Transferred { name, sent, received: digest });
-            if digest == Some(sent) {
-                clear.push(received);
-            }
-        }
-        // What was sent can be made again, and what is equal to it shows nothing.
-        for path in clear {
-            let removed =
-                if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
-            removed.map_err(Error::file(path))?;
-        }
-        Ok(evidence)
-    }
-}
-
-/// Makes the files, each with its own bytes that look random and are the same each time.
-fn write_files(directory: &Path, requests: &[Request]) -> Result<Vec<blake3::Hash>, Error> {
-    fs::create_dir_all(directory).map_err(Error::file(directory))?;
-    let write = |request: &Request| {
-        let mut bytes = vec![0; request.size];
-        blake3::Hasher::new().update(request.name.as_bytes()).finalize_xof().fill(&mut bytes);
-        let path = directory.join(&request.name);
-        fs::write(&path, &bytes).map_err(Error::file(path))?;
-        Ok(blake3::hash(&bytes))
-    };
-    requests.iter().map(write).collect()
 }

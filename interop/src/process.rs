@@ -7,11 +7,16 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+
 use crate::contract::{self, Protocol, Role};
 use crate::error::Error;
 use crate::peers::Program;
 use crate::verdict::Ending;
 
+/// In a long chain; together their certificates have some 9 KiB.
+const AUTHORITIES: usize = 8;
+const NAMES: usize = 25;
 const TURN: Duration = Duration::from_millis(10);
 
 /// What a program is told.
@@ -26,7 +31,7 @@ pub struct Task<'a> {
     /// Where to listen or to connect to.
     pub address: SocketAddr,
     /// What a client does.
-    pub requests: &'a str,
+    pub requests: String,
     /// The directory of what is sent.
     pub files: &'a Path,
     /// A server's certificate and key.
@@ -49,15 +54,59 @@ impl Identity {
     pub fn create(directory: &Path) -> Result<Self, Error> {
         let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()])
             .map_err(|error| Error::Certificate(error.to_string()))?;
+        Self::write(directory, &made.cert.pem(), &made.signing_key)
+    }
+
+    /// Makes one with a chain of certificates behind it that a server cannot send at once
+    /// (RFC 9000 section 8.1).
+    pub fn create_long(directory: &Path) -> Result<Self, Error> {
+        let (chain, key) =
+            long_chain().map_err(|error| Error::Certificate(error.to_string()))?;
+        Self::write(directory, &chain, &key)
+    }
+
+    fn write(directory: &Path, certificates: &str, key: &KeyPair) -> Result<Self, Error> {
         let identity = Self {
             certificate: directory.join("certificate.pem"),
             key: directory.join("key.pem"),
         };
-        let write = |path: &Path, pem: String| fs::write(path, pem).map_err(Error::file(path));
-        write(&identity.certificate, made.cert.pem())?;
-        write(&identity.key, made.signing_key.serialize_pem())?;
+        let write = |path: &Path, pem: &str| fs::write(path, pem).map_err(Error::file(path));
+        write(&identity.certificate, certificates)?;
+        write(&identity.key, &key.serialize_pem())?;
         Ok(identity)
     }
+}
+
+/// A certificate for localhost, those of the authorities above it, and its key. Each authority has
+/// many names, which makes its certificate long.
+fn long_chain() -> Result<(String, KeyPair), rcgen::Error> {
+    let mut above: Option<Issuer<'static, KeyPair>> = None;
+    let mut chain = String::new();
+    for at in 0..AUTHORITIES {
+        let names = (0..NAMES).map(|name| format!("name-{name}.authority-{at}.test"));
+        let mut params = CertificateParams::new(names.collect::<Vec<_>>())?;
+        params.distinguished_name.push(DnType::CommonName, format!("authority {at}"));
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate()?;
+        chain.insert_str(0, &signed(&params, &key, above.as_ref())?);
+        above = Some(Issuer::new(params, key));
+    }
+    let params = CertificateParams::new(vec!["localhost".to_owned()])?;
+    let key = KeyPair::generate()?;
+    chain.insert_str(0, &signed(&params, &key, above.as_ref())?);
+    Ok((chain, key))
+}
+
+fn signed(
+    params: &CertificateParams,
+    key: &KeyPair,
+    above: Option<&Issuer<'static, KeyPair>>,
+) -> Result<String, rcgen::Error> {
+    let made = match above {
+        Some(issuer) => params.signed_by(key, issuer),
+        None => params.self_signed(key),
+    };
+    Ok(made?.pem())
 }
 
 /// A program that runs; it is ended when this is dropped.
@@ -95,7 +144,7 @@ impl Process {
             .env(contract::TEST_CASE, task.test_case)
             .env(contract::PROTOCOL, task.protocol.name())
             .env(contract::ADDRESS, task.address.to_string())
-            .env(contract::REQUESTS, task.requests)
+            .env(contract::REQUESTS, &task.requests)
             .env(contract::FILES, task.files)
             .env(contract::RECEIVED, received)
             .env(contract::CERTIFICATE, &task.identity.certificate)

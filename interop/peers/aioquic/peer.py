@@ -52,7 +52,7 @@ def inside(directory: str, name: str) -> Path:
 
 def address() -> tuple[str, int]:
     host, port = variable("ADDRESS").rsplit(":", 1)
-    return host, int(port)
+    return host.strip("[]"), int(port)
 
 
 def is_test(name: str) -> bool:
@@ -106,6 +106,7 @@ async def serve() -> None:
         local_addr=address(),
     )
     host, port = transport.get_extra_info("sockname")[:2]
+    host = f"[{host}]" if ":" in host else host
     print(f"ready {host}:{port}", flush=True)
     await asyncio.Event().wait()
 

@@ -22,6 +22,8 @@ import (
 // What the contract says to exit with where a test case is not known.
 const unsupported = 127
 
+const handshakePatience = 30 * time.Second
+
 var testCases = map[string]bool{
 	"handshake": true, "transfer": true, "chacha20": true, "multiplexing": true, "retry": true,
 	"resumption": true, "zerortt": true, "keyupdate": true, "http3": true, "transferloss": true,
@@ -251,9 +253,14 @@ func tlsConfig() (*tls.Config, error) {
 	return config, nil
 }
 
-// The tracer writes into QLOGDIR, if that is set.
+// The tracer writes into QLOGDIR, if that is set. On a link that loses much a handshake may be
+// silent for longer than the five seconds that are usual.
 func config() *quic.Config {
-	return &quic.Config{Tracer: qlog.DefaultConnectionTracer, Allow0RTT: isTest("zerortt")}
+	return &quic.Config{
+		HandshakeIdleTimeout: handshakePatience,
+		Tracer:               qlog.DefaultConnectionTracer,
+		Allow0RTT:            isTest("zerortt"),
+	}
 }
 
 func isTest(name string) bool {

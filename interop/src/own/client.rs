@@ -1,7 +1,7 @@
 //! Our client: all requests at once, each on a stream of its own. Where a session is to be
 //! resumed, the first request is made on a connection before.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use tack_endpoint::{Endpoint, Event, Handle};
@@ -17,7 +17,11 @@ const TURN: Duration = Duration::from_millis(100);
 
 pub fn run(settings: &Settings) -> Result<(), OwnError> {
     let mut requests = Request::all(settings)?;
-    let local = (Ipv4Addr::LOCALHOST, 0).into();
+    let host = match settings.address {
+        SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
+    };
+    let local = (host, 0).into();
     let mut endpoint = Endpoint::client(local, settings.endpoint())?;
     let ticket = if settings.resumes() {
         let rest = requests.split_off(1);

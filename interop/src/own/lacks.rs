@@ -11,6 +11,9 @@ pub fn lacks(kind: OwnKind, test_case: &str, role: Role) -> Option<&'static str>
         ),
         ("keyupdate", Role::Client) => Some("quiche follows key updates and begins none"),
         ("v2", _) => Some("quiche speaks QUIC version 1 alone"),
+        ("connectionmigration", _) => {
+            Some("quiche neither sends nor reads preferred_address (RFC 9000 section 9.6)")
+        }
         ("ecn", _) => Some("quiche neither marks packets nor reports marks"),
         ("ackfrequency-received", _) if kind == OwnKind::Quiche => {
             Some("quiche knows no ACK_FREQUENCY")

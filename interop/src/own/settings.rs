@@ -3,6 +3,7 @@
 use std::env;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use tack_endpoint::EndpointConfig;
 use tacklib::{Config, TackConfig};
@@ -10,9 +11,14 @@ use tacklib::{Config, TackConfig};
 use super::OwnError;
 use crate::contract::{self, Method, Protocol, Role};
 
-const IDLE_TIMEOUT_MS: u64 = 20_000;
+/// Some links lose a third of all packets each way.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(50);
+const IDLE_TIMEOUT_MS: u64 = 30_000;
 /// Fits every path that the runner has, and leaves the peer's limit out of question.
 const UDP_PAYLOAD: usize = 1350;
+/// Addresses of a client that a server can know: quiche keeps them all for as long as the connection
+/// lasts, and takes nothing from one more.
+const ADDRESSES: u64 = 8;
 const WINDOW: u64 = 8 << 20;
 /// HTTP/3 takes three each way; more would be the peer's own.
 const UNIDIRECTIONAL_STREAMS: u64 = 8;
@@ -87,6 +93,7 @@ impl Settings {
             // A batch is acknowledged once, which would hide how often anybody acknowledges.
             gso: false,
             gro: false,
+            handshake_timeout: HANDSHAKE_TIMEOUT,
             ..EndpointConfig::default()
         }
     }
@@ -103,6 +110,7 @@ impl Settings {
         config.set_initial_max_data(WINDOW);
         config.set_initial_max_stream_data_bidi_local(WINDOW);
         config.set_initial_max_stream_data_bidi_remote(WINDOW);
+        config.set_active_connection_id_limit(ADDRESSES);
         config.set_initial_max_streams_bidi(100);
         if self.protocol == Protocol::H3 {
             config.set_initial_max_streams_uni(UNIDIRECTIONAL_STREAMS);

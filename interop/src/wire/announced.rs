@@ -71,6 +71,11 @@ impl Handshake {
         announcement(&self.server.contiguous(), ENCRYPTED_EXTENSIONS)
     }
 
+    /// How long the server's messages under handshake keys are, in bytes.
+    pub fn server_flight_bytes(&self) -> u64 {
+        self.server.contiguous().len() as u64
+    }
+
     /// The application protocol that the server chose; `None` if that was not seen.
     pub fn protocol(&self) -> Option<String> {
         let stream = self.server.contiguous();

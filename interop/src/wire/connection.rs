@@ -33,6 +33,8 @@ pub struct Seen {
     pub handshake_seconds: Option<f64>,
     /// Initials that the client sent.
     pub client_initials: u64,
+    /// TLS messages of the server under handshake keys, in bytes.
+    pub server_flight_bytes: u64,
     /// What the server sent to a client that had not proven its address.
     pub amplification: Amplification,
     /// The client's addresses, in the order in which the server came to know them.
@@ -126,6 +128,11 @@ impl Connection {
                     self.handshake.packet(direction, &long);
                     let cid = long.scid.to_vec();
                     named.push(Named { direction: opposite(direction), cid });
+                    if long.kind == LongKind::Retry {
+                        // The client begins again, with another ClientHello if it likes.
+                        self.handshake = Handshake::default();
+                        self.is_keyed = false;
+                    }
                     let is_clients = direction == Direction::ToServer;
                     match long.kind {
                         LongKind::Initial if is_clients => self.seen.client_initials += 1,
@@ -185,6 +192,7 @@ impl Connection {
             to_client: *self.tap.counters(Direction::ToClient),
             client: self.handshake.client().map(Announced::from),
             server: self.handshake.server().map(Announced::from),
+            server_flight_bytes: self.handshake.server_flight_bytes(),
             ..self.seen
         };
         (seen, self.handshake.protocol(), of_server, of_client)

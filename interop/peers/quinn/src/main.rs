@@ -77,7 +77,8 @@ async fn main() -> ExitCode {
 }
 
 async fn serve() -> Result<()> {
-    let chain = vec![CertificateDer::from_pem_file(variable("CERTIFICATE")?)?];
+    let chain = CertificateDer::pem_file_iter(variable("CERTIFICATE")?)?;
+    let chain = chain.collect::<std::result::Result<Vec<_>, _>>()?;
     let key = PrivateKeyDer::from_pem_file(variable("KEY")?)?;
     let mut tls = rustls::ServerConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])?
@@ -101,18 +102,26 @@ async fn serve() -> Result<()> {
             incoming.retry()?;
             continue;
         }
-        let connection = incoming.await?;
-        if protocol() == HTTP3 {
-            tokio::spawn(http3::serve(connection));
-            continue;
-        }
+        // One that fails is no reason to leave the others.
         tokio::spawn(async move {
-            while let Ok((send, receive)) = connection.accept_bi().await {
-                tokio::spawn(async move {
-                    if let Err(error) = answer(send, receive).await {
-                        eprintln!("quinn-peer: {error}");
-                    }
-                });
+            let served = match incoming.await {
+                Ok(connection) if protocol() == HTTP3 => http3::serve(connection).await,
+                Ok(connection) => answer_all(connection).await,
+                Err(error) => Err(error.into()),
+            };
+            if let Err(error) = served {
+                eprintln!("quinn-peer: {error}");
+            }
+        });
+    }
+    Ok(())
+}
+
+async fn answer_all(connection: Connection) -> Result<()> {
+    while let Ok((send, receive)) = connection.accept_bi().await {
+        tokio::spawn(async move {
+            if let Err(error) = answer(send, receive).await {
+                eprintln!("quinn-peer: {error}");
             }
         });
     }
@@ -150,9 +159,10 @@ async fn fetch() -> Result<()> {
     let tls = QuicClientConfig::with_initial(Arc::new(tls), initial)?;
     let mut config = quinn::ClientConfig::new(Arc::new(tls));
     config.transport_config(transport());
-    let mut endpoint = Endpoint::client(([127, 0, 0, 1], 0).into())?;
-    endpoint.set_default_client_config(config);
     let server: SocketAddr = variable("ADDRESS")?.parse()?;
+    let local = if server.is_ipv4() { "127.0.0.1:0" } else { "[::1]:0" };
+    let mut endpoint = Endpoint::client(local.parse()?)?;
+    endpoint.set_default_client_config(config);
 
     let requests = variable("REQUESTS")?;
     let mut requests = requests.as_str();

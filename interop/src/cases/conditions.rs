@@ -1,0 +1,151 @@
+//! What the way between the ends is like.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+use tack_emulator::relay::{Change, Rebinding, Setup};
+use tack_link::Direction;
+use tack_link::compose::{BoxedLink, Deaf, Duplex, Omitting, Pauses};
+use tack_link::pipe::PipeConfig;
+
+use crate::error::Error;
+
+const PACKET: u64 = 1500;
+
+/// A wire, and what happens on it. All times are in milliseconds from the first datagram of a
+/// client.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Conditions {
+    /// The way takes so long, each way.
+    pub delay_ms: u64,
+    /// Mbit/s each way, of everything in an IP packet.
+    pub rate_mbps: u64,
+    /// Packets that wait for it at most.
+    pub queue_packets: u64,
+    /// Each packet is lost with this probability.
+    pub loss: f64,
+    /// Each packet has a bit flipped with this probability.
+    pub corrupt: f64,
+    /// Nothing arrives for a while: when it begins, and how long it lasts.
+    pub deaf_ms: &'static [(u64, u64)],
+    /// The packets of clients that are lost, the first of all being 1.
+    pub omitted_to_server: &'static [u64],
+    /// When clients get another address.
+    pub rebound_ms: &'static [u64],
+    /// What is new about it.
+    pub change: Change,
+    /// Addresses are those of IPv6.
+    pub ipv6: bool,
+}
+
+impl Conditions {
+    /// The link of the quic-interop-runner where it says nothing else.
+    pub const DEFAULT: Self = Self {
+        delay_ms: 15,
+        rate_mbps: 10,
+        queue_packets: 25,
+        loss: 0.0,
+        corrupt: 0.0,
+        deaf_ms: &[],
+        omitted_to_server: &[],
+        rebound_ms: &[],
+        change: Change::Port,
+        ipv6: false,
+    };
+
+    /// The link; the same seed does the same to the same packets.
+    pub fn link(&self, seed: u64) -> Result<BoxedLink, Error> {
+        let delay = Duration::from_millis(self.delay_ms);
+        let pipe = PipeConfig {
+            loss: self.loss,
+            corrupt: self.corrupt,
+            ..PipeConfig::new(self.rate_mbps * 1_000_000, delay, self.queue_packets * PACKET)
+        };
+        let wrong = |error: tack_link::ParameterError| Error::Link(error.to_string());
+        let duplex = Duplex::new(&pipe, &pipe, seed).map_err(wrong)?;
+        let ms = Duration::from_millis;
+        let times = self.deaf_ms.iter().map(|(start, length)| (ms(*start), ms(*length)));
+        let deaf = Deaf::new(Box::new(duplex), Pauses::new(times).map_err(wrong)?);
+        let omitted = self.omitted_to_server.iter().copied();
+        Ok(Box::new(Omitting::new(Box::new(deaf), Direction::Reverse, omitted)))
+    }
+
+    /// What the relay is told.
+    pub fn setup(&self, servers: Vec<SocketAddr>) -> Setup {
+        let rebinding =
+            |at: &u64| Rebinding { at: Duration::from_millis(*at), change: self.change };
+        Setup { servers, rebindings: self.rebound_ms.iter().map(rebinding).collect() }
+    }
+
+    /// Where servers listen.
+    pub const fn host(&self) -> IpAddr {
+        if self.ipv6 {
+            IpAddr::V6(Ipv6Addr::LOCALHOST)
+        } else {
+            IpAddr::V4(Ipv4Addr::LOCALHOST)
+        }
+    }
+
+    /// When the link begins to carry datagrams again for good.
+    pub fn heard_again(&self) -> Option<Duration> {
+        let (start, length) = self.deaf_ms.last()?;
+        Some(Duration::from_millis(start + length))
+    }
+
+    /// There and back, without any queue.
+    pub const fn round_trip(&self) -> Duration {
+        Duration::from_millis(2 * self.delay_ms)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tack_link::{Link, Packet, Time};
+
+    use super::*;
+
+    fn send(link: &mut BoxedLink, direction: Direction, millis: u64) -> Option<u64> {
+        let sent = Time::from(Duration::from_millis(millis));
+        let packet = Packet { size: 1250, flow: 0, sent, bytes: vec![0; 1222] };
+        link.send(direction, packet, sent);
+        let next = link.next_event()?;
+        link.arrival(next).map(|arrival| arrival.at.as_nanos() / 1_000_000)
+    }
+
+    #[test]
+    fn the_default_link_is_that_of_the_quic_interop_runner() {
+        let mut link = Conditions::DEFAULT.link(1).unwrap();
+        // A packet of 1250 bytes takes a millisecond.
+        assert_eq!(send(&mut link, Direction::Forward, 100), Some(116));
+        assert_eq!(send(&mut link, Direction::Reverse, 200), Some(216));
+        assert_eq!(Conditions::DEFAULT.round_trip(), Duration::from_millis(30));
+    }
+
+    #[test]
+    fn what_is_to_happen_happens_when_and_where_it_is_to() {
+        let conditions = Conditions {
+            deaf_ms: &[(1000, 500)],
+            omitted_to_server: &[2],
+            ..Conditions::DEFAULT
+        };
+        let mut link = conditions.link(1).unwrap();
+        assert_eq!(send(&mut link, Direction::Reverse, 0), Some(16));
+        assert_eq!(send(&mut link, Direction::Reverse, 100), None);
+        assert_eq!(send(&mut link, Direction::Forward, 200), Some(216));
+        assert_eq!(send(&mut link, Direction::Forward, 990), None);
+        assert_eq!(send(&mut link, Direction::Forward, 1490), Some(1506));
+        assert_eq!(conditions.heard_again(), Some(Duration::from_millis(1500)));
+    }
+
+    #[test]
+    fn rebindings_and_addresses_are_what_the_relay_is_told() {
+        let conditions =
+            Conditions { rebound_ms: &[5, 9], change: Change::Address, ..Conditions::DEFAULT };
+        let setup = conditions.setup(Vec::new());
+        let at = Duration::from_millis(9);
+        assert_eq!(setup.rebindings.len(), 2);
+        assert_eq!(setup.rebindings[1], Rebinding { at, change: Change::Address });
+        assert!(conditions.host().is_ipv4());
+        assert!(Conditions { ipv6: true, ..conditions }.host().is_ipv6());
+    }
+}

@@ -1,0 +1,297 @@
+//! Rules of the test cases that differ in what happens on the way: the wire has to show that it
+//! did happen, and how the ends took it.
+
+use super::Evidence;
+use crate::cases::Kind;
+use crate::contract::Role;
+
+/// RFC 9000 section 8.1.
+const AMPLIFICATION_LIMIT: f64 = 3.0;
+/// The quic-interop-runner lets pass what is below: some servers, quiche among them, do not count
+/// what they pad datagrams with.
+const AMPLIFICATION_TOLERATED: f64 = 4.0;
+/// What a server may send upon the first packet of a client, which has 1200 bytes as a rule, with
+/// something to spare: a flight that is not longer shows nothing.
+const FIRST_ALLOWANCE: u64 = 2 * 3 * 1200;
+
+/// Whether a transfer that went well went as the test case says; what there is to say of it.
+pub fn were_met(kind: Kind, evidence: &Evidence) -> Result<Option<String>, String> {
+    our_server_kept_to_the_limit(evidence)?;
+    match kind {
+        Kind::Loss => lost(evidence).map(|()| None),
+        Kind::Corruption => corrupted(evidence).map(Some),
+        Kind::LongRtt => took_a_round_trip(evidence).map(Some),
+        Kind::Blackhole => went_on(evidence).map(Some),
+        Kind::AmplificationLimit => kept_to_the_limit(evidence).map(Some),
+        Kind::HandshakeLoss => lost(evidence).and_then(|()| handshakes(evidence)).map(Some),
+        Kind::HandshakeCorruption => {
+            corrupted(evidence).and_then(|_| handshakes(evidence)).map(Some)
+        }
+        Kind::Ipv6 => ipv6(evidence).map(|()| None),
+        Kind::Rebinding => followed(evidence).map(Some),
+        _ => Ok(None),
+    }
+}
+
+fn lost(evidence: &Evidence) -> Result<(), String> {
+    if evidence.lost == 0 {
+        return Err("the link lost nothing".to_owned());
+    }
+    Ok(())
+}
+
+fn corrupted(evidence: &Evidence) -> Result<String, String> {
+    let count = evidence.corrupted_to_client + evidence.corrupted_to_server;
+    if count == 0 {
+        return Err("the link corrupted nothing".to_owned());
+    }
+    Ok(format!("{count} datagrams corrupted"))
+}
+
+/// The client's second flight answers the server's first.
+fn took_a_round_trip(evidence: &Evidence) -> Result<String, String> {
+    let shortest = evidence.round_trip.as_secs_f64();
+    for connection in &evidence.seen.connections {
+        match connection.handshake_seconds {
+            None => return Err("no answer of the client to the server was seen".to_owned()),
+            Some(seconds) if seconds < shortest => {
+                return Err(format!(
+                    "the client answered the server after {seconds:.2} s, which takes \
+                     {shortest:.2} s"
+                ));
+            }
+            Some(_) => {}
+        }
+    }
+    let (initials, seconds) = evidence.seen.connections.iter().fold((0, 0.0), |_, seen| {
+        (seen.client_initials, seen.handshake_seconds.unwrap_or_default())
+    });
+    Ok(format!("answered after {seconds:.2} s, {initials} Initials of the client"))
+}
+
+fn went_on(evidence: &Evidence) -> Result<String, String> {
+    let swallowed = evidence.swallowed;
+    if swallowed == 0 {
+        return Err("nothing was sent into the black hole".to_owned());
+    }
+    let end = evidence.conditions.heard_again().unwrap_or_default();
+    let progress = evidence.seen.connections.iter().flat_map(|seen| &seen.progress);
+    let resumed = progress.filter(|(at, new)| *at > end && *new > 0).map(|(at, _)| *at).min();
+    let Some(resumed) = resumed else {
+        return Err("no new data was sent after the black hole".to_owned());
+    };
+    let after = resumed.saturating_sub(end).as_secs_f64();
+    Ok(format!("{swallowed} datagrams swallowed, new data {after:.2} s after the end"))
+}
+
+/// Whatever the test case: this is for our server to keep.
+fn our_server_kept_to_the_limit(evidence: &Evidence) -> Result<(), String> {
+    let worst = worst_amplification(evidence);
+    if evidence.ours == Role::Server && worst >= AMPLIFICATION_TOLERATED {
+        return Err(exceeded(evidence, worst));
+    }
+    Ok(())
+}
+
+fn kept_to_the_limit(evidence: &Evidence) -> Result<String, String> {
+    let worst = worst_amplification(evidence);
+    if worst >= AMPLIFICATION_TOLERATED {
+        return Err(exceeded(evidence, worst));
+    }
+    if evidence.swallowed == 0 {
+        return Err("no packet of the client was lost".to_owned());
+    }
+    let flight = evidence.seen.connections.first().map_or(0, |seen| seen.server_flight_bytes);
+    if flight < FIRST_ALLOWANCE {
+        return Err(format!(
+            "the server's flight has only {flight} bytes: not the chain given"
+        ));
+    }
+    let above = if worst > AMPLIFICATION_LIMIT {
+        ", above the limit of 3, but as the quic-interop-runner lets pass"
+    } else {
+        ""
+    };
+    Ok(format!(
+        "at most {worst:.2} times what had reached the server{above}; a flight of {flight} bytes"
+    ))
+}
+
+fn worst_amplification(evidence: &Evidence) -> f64 {
+    evidence.seen.connections.iter().map(|seen| seen.amplification.worst).fold(0.0, f64::max)
+}
+
+fn exceeded(evidence: &Evidence, worst: f64) -> String {
+    let side = evidence.side(Role::Server);
+    format!(
+        "{side}, the server, sent {worst:.2} times what it had got from an unproven address"
+    )
+}
+
+fn handshakes(evidence: &Evidence) -> Result<String, String> {
+    let (found, wanted) = (evidence.seen.connections.len(), evidence.clients);
+    if found != wanted {
+        return Err(format!("{found} connections were made instead of {wanted}"));
+    }
+    let seconds = evidence.seen.connections.iter().filter_map(|seen| seen.handshake_seconds);
+    let slowest = seconds.fold(0.0, f64::max);
+    Ok(format!("{found} handshakes, the slowest took {slowest:.2} s"))
+}
+
+fn ipv6(evidence: &Evidence) -> Result<(), String> {
+    match evidence.address {
+        Some(address) if address.is_ipv6() => Ok(()),
+        _ => Err("the server listened on IPv4".to_owned()),
+    }
+}
+
+/// A server asks a client at a new address to prove it (RFC 9000 section 9.3).
+fn followed(evidence: &Evidence) -> Result<String, String> {
+    if evidence.rebindings == 0 {
+        return Err("the transfer was over before the client's address changed".to_owned());
+    }
+    let paths = evidence.seen.connections.iter().flat_map(|seen| &seen.paths);
+    let new: Vec<_> = paths.filter(|path| path.path > 0 && path.arrived > 0).collect();
+    if new.is_empty() {
+        return Err("nothing arrived from another address".to_owned());
+    }
+    for path in &new {
+        let number = path.path + 1;
+        if path.challenges == 0 {
+            let side = evidence.side(Role::Server);
+            return Err(format!(
+                "{side}, the server, sent no PATH_CHALLENGE to address {number} of the client"
+            ));
+        }
+        if path.responses == 0 {
+            let side = evidence.side(Role::Client);
+            return Err(format!(
+                "{side}, the client, sent no PATH_RESPONSE from its address {number}"
+            ));
+        }
+    }
+    let challenges: u64 = new.iter().map(|path| path.challenges).sum();
+    Ok(format!("{} new addresses, {challenges} PATH_CHALLENGEs there", new.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::cases::Conditions;
+    use crate::verdict::tests::{PLAIN, good};
+    use crate::wire::{Amplification, ConnectionSeen, PathSeen};
+
+    fn seen(evidence: &mut Evidence) -> &mut ConnectionSeen {
+        &mut evidence.seen.connections[0]
+    }
+
+    #[test]
+    fn a_lossy_or_corrupting_link_has_to_do_something() {
+        let mut evidence = good(PLAIN);
+        for kind in [Kind::Loss, Kind::HandshakeLoss] {
+            assert_eq!(were_met(kind, &evidence), Err("the link lost nothing".to_owned()));
+        }
+        for kind in [Kind::Corruption, Kind::HandshakeCorruption] {
+            let nothing = Err("the link corrupted nothing".to_owned());
+            assert_eq!(were_met(kind, &evidence), nothing);
+        }
+        (evidence.lost, evidence.corrupted_to_client) = (1, 1);
+        assert_eq!(were_met(Kind::Loss, &evidence), Ok(None));
+        assert!(were_met(Kind::Corruption, &evidence).is_ok());
+    }
+
+    #[test]
+    fn as_many_handshakes_as_clients_have_to_be_seen() {
+        let mut evidence = good(PLAIN);
+        (evidence.lost, evidence.clients) = (1, 2);
+        let few = were_met(Kind::HandshakeLoss, &evidence).unwrap_err();
+        assert_eq!(few, "1 connections were made instead of 2");
+        let first = seen(&mut evidence).clone();
+        evidence.seen.connections.push(first);
+        assert!(were_met(Kind::HandshakeLoss, &evidence).is_ok());
+    }
+
+    #[test]
+    fn a_handshake_over_a_long_way_takes_the_round_trip() {
+        let mut evidence = good(PLAIN);
+        evidence.round_trip = Duration::from_millis(1500);
+        assert!(were_met(Kind::LongRtt, &evidence).unwrap_err().contains("no answer"));
+        seen(&mut evidence).handshake_seconds = Some(1.49);
+        let fast = were_met(Kind::LongRtt, &evidence).unwrap_err();
+        assert_eq!(fast, "the client answered the server after 1.49 s, which takes 1.50 s");
+        seen(&mut evidence).handshake_seconds = Some(1.51);
+        assert!(were_met(Kind::LongRtt, &evidence).is_ok());
+    }
+
+    #[test]
+    fn a_black_hole_swallows_something_and_new_data_follows_it() {
+        let mut evidence = good(PLAIN);
+        evidence.conditions = Conditions { deaf_ms: &[(1000, 500)], ..Conditions::DEFAULT };
+        assert!(were_met(Kind::Blackhole, &evidence).unwrap_err().contains("nothing was sent"));
+        evidence.swallowed = 9;
+        let ms = Duration::from_millis;
+        // New data inside of it, and data that was sent before behind it, are not enough.
+        seen(&mut evidence).progress = vec![(ms(900), 5), (ms(1400), 5), (ms(1700), 0)];
+        assert!(were_met(Kind::Blackhole, &evidence).unwrap_err().contains("no new data"));
+        seen(&mut evidence).progress.push((ms(1750), 1));
+        let note = were_met(Kind::Blackhole, &evidence).unwrap();
+        assert_eq!(note.unwrap(), "9 datagrams swallowed, new data 0.25 s after the end");
+    }
+
+    #[test]
+    fn no_server_may_send_more_than_three_times_what_it_got() {
+        let amplification = |worst| Amplification { worst, ..Amplification::default() };
+        for (ours, side) in [(Role::Server, "our end"), (Role::Client, "the peer")] {
+            let mut evidence = good(PLAIN);
+            (evidence.ours, evidence.swallowed) = (ours, 6);
+            seen(&mut evidence).amplification = amplification(4.0);
+            seen(&mut evidence).server_flight_bytes = 9000;
+            let exceeded = were_met(Kind::AmplificationLimit, &evidence).unwrap_err();
+            assert!(exceeded.starts_with(side), "{exceeded}");
+            // In other cases it is ours that has to.
+            assert_eq!(were_met(Kind::Transfer, &evidence).is_err(), ours == Role::Server);
+            for (worst, is_above) in [(3.0, false), (3.01, true)] {
+                seen(&mut evidence).amplification = amplification(worst);
+                let note = were_met(Kind::AmplificationLimit, &evidence).unwrap().unwrap();
+                assert_eq!(note.contains("above the limit of 3"), is_above, "{note}");
+            }
+            seen(&mut evidence).server_flight_bytes = 1000;
+            let short = were_met(Kind::AmplificationLimit, &evidence).unwrap_err();
+            assert!(short.contains("only 1000 bytes"), "{short}");
+        }
+    }
+
+    #[test]
+    fn ipv6_is_where_the_server_listened() {
+        let mut evidence = good(PLAIN);
+        assert!(were_met(Kind::Ipv6, &evidence).is_err());
+        evidence.address = "[::1]:443".parse().ok();
+        assert_eq!(were_met(Kind::Ipv6, &evidence), Ok(None));
+    }
+
+    #[test]
+    fn a_rebound_client_is_challenged_and_responds() {
+        let mut evidence = good(PLAIN);
+        let over = were_met(Kind::Rebinding, &evidence).unwrap_err();
+        assert!(over.contains("was over before"), "{over}");
+        evidence.rebindings = 1;
+        let first = PathSeen { arrived: 9, sent: 9, ..PathSeen::default() };
+        let second = PathSeen { path: 1, arrived: 1, sent: 1, ..PathSeen::default() };
+        seen(&mut evidence).paths = vec![first];
+        assert!(were_met(Kind::Rebinding, &evidence).unwrap_err().contains("nothing arrived"));
+        seen(&mut evidence).paths = vec![first, second];
+        let silent = were_met(Kind::Rebinding, &evidence).unwrap_err();
+        assert_eq!(
+            silent,
+            "our end, the server, sent no PATH_CHALLENGE to address 2 of the client"
+        );
+        seen(&mut evidence).paths[1].challenges = 1;
+        let deaf = were_met(Kind::Rebinding, &evidence).unwrap_err();
+        assert_eq!(deaf, "the peer, the client, sent no PATH_RESPONSE from its address 2");
+        seen(&mut evidence).paths[1].responses = 1;
+        let note = were_met(Kind::Rebinding, &evidence).unwrap();
+        assert_eq!(note.unwrap(), "1 new addresses, 1 PATH_CHALLENGEs there");
+    }
+}
