@@ -41,6 +41,13 @@ results:
         echo '```'
     } >docs/results/lab.md
 
+# Every cell of the interop matrix anew, and its page in docs/results/interop; wants an idle machine.
+interop-results:
+    mkdir -p docs/results/interop
+    cargo build --release -p tack-interop
+    cargo run --release -q -p tack-interop -- fetch
+    cargo run --release -q -p tack-interop -- run --html docs/results/interop/index.html
+
 # The lab's experiments, `--quick` or in full; fails if a check of the models does.
 lab *ARGS:
     cargo run --release -p tack-lab -- run all "$@"

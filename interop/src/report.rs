@@ -2,10 +2,12 @@
 
 mod html;
 mod matrix;
+mod remarks;
 
 use serde::Serialize;
 
 use crate::cell::CellReport;
+use crate::contract::Role;
 use crate::peers::{self, Places};
 use crate::verdict::Verdict;
 
@@ -61,17 +63,17 @@ impl Report {
         }
     }
 
-    /// The rows of the matrix: a peer and what it played, with a cell for each test case.
-    fn rows(&self) -> Vec<Vec<&CellReport>> {
-        let same = |a: &CellReport, b: &CellReport| (a.peer, a.role) == (b.peer, b.role);
-        self.cells.chunk_by(same).map(|row| row.iter().collect()).collect()
+    /// The cell of a peer in a role in a test case, if it was run.
+    fn cell(&self, peer: &str, role: Role, test: &str) -> Option<&CellReport> {
+        let is_it =
+            |cell: &&CellReport| (cell.peer, cell.role, cell.test) == (peer, role, test);
+        self.cells.iter().find(is_it)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::Role;
 
     pub(super) fn cell(peer: &'static str, verdict: Verdict) -> CellReport {
         CellReport {

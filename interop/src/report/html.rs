@@ -1,31 +1,16 @@
-//! The matrix as a web page that needs nothing else.
+//! The report as a web page that needs nothing else: no script, no file, no network.
+
+mod figures;
 
 use std::fmt::Write;
 
 use super::Report;
-use super::matrix::remark;
+use super::remarks::{remark, remarks};
 use crate::cell::CellReport;
+use crate::contract::Role;
 use crate::verdict::Verdict;
 
-const STYLE: &str = "\
-:root{--fg:#1c2733;--dim:#66788a;--bg:#fff;--line:#e3e8ee;--pass:#1a7f4b;--pass-bg:#e5f5ec;\
---fail:#b42318;--fail-bg:#fde8e6;--none:#66788a;--none-bg:#f1f4f7}\
-@media(prefers-color-scheme:dark){:root{--fg:#e4eaf0;--dim:#93a4b5;--bg:#14191f;--line:#2b343e;\
---pass:#6fd39c;--pass-bg:#16352a;--fail:#ff9c92;--fail-bg:#46201d;--none:#93a4b5;--none-bg:#222a32}}\
-body{margin:0 auto;padding:2.5rem 1.5rem;max-width:70rem;background:var(--bg);color:var(--fg);\
-font:16px/1.5 system-ui,sans-serif}\
-h1{font-size:1.6rem;margin:0 0 .3rem}h2{font-size:1.1rem;margin:2.5rem 0 .5rem}\
-p{color:var(--dim);margin:0 0 1.5rem;max-width:45rem}\
-.wide{overflow-x:auto}table{border-collapse:collapse;width:100%}\
-th,td{padding:.45rem .7rem;text-align:left;border-bottom:1px solid var(--line);vertical-align:top}\
-th{font-weight:600;white-space:nowrap}thead th{color:var(--dim);font-size:.85rem}\
-.as{color:var(--dim);font-weight:400}\
-.v{display:inline-block;border-radius:1rem;padding:.05rem .7rem;font-size:.85rem;white-space:nowrap}\
-.pass{color:var(--pass);background:var(--pass-bg)}\
-.fail{color:var(--fail);background:var(--fail-bg);font-weight:600}\
-.none{color:var(--none);background:var(--none-bg)}\
-dl{display:grid;grid-template-columns:max-content 1fr;gap:.2rem 1.2rem;margin:0}\
-dt{font-weight:600}dd{margin:0;color:var(--dim)}";
+const STYLE: &str = include_str!("html/style.css");
 
 /// The whole page.
 pub fn html(report: &Report) -> String {
@@ -34,79 +19,150 @@ pub fn html(report: &Report) -> String {
     let _ = write!(
         out,
         "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width\">\n\
-         <title>TACK interoperability</title>\n<style>{STYLE}</style>\n\
-         <h1>TACK interoperability</h1>\n\
-         <p>A TACK endpoint at one end, the peer at the other, an emulated link between them. \
-         Verdicts come from what was received and from what was on the wire.</p>\n\
-         <div class=\"wide\"><table>\n<thead><tr><th>Peer</th>"
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>TACK interoperability</title>\n<style>\n{STYLE}</style>\n\
+         <header>\n<h1>TACK interoperability</h1>\n\
+         <p>A TACK endpoint at one end, another QUIC implementation at the other, and an emulated \
+         link between them. What passed is decided by digests of what was received and by the \
+         packets on the wire, opened with the keys of our end; exit codes alone decide \
+         nothing.</p>\n"
     );
-    for (test, about) in &report.tests {
-        let _ = write!(out, "<th title=\"{}\">{}</th>", escaped(about), escaped(test));
+    tally(&mut out, report);
+    out.push_str("</header>\n");
+    legend(&mut out);
+    matrix(&mut out, report);
+    figures::acknowledgements(&mut out, report);
+    details(&mut out, report);
+    peers(&mut out, report);
+    out
+}
+
+fn tally(out: &mut String, report: &Report) {
+    out.push_str("<ul class=\"tally\">\n");
+    for (class, word) in [
+        ("pass", "passed"),
+        ("fail", "failed"),
+        ("none", "unsupported"),
+        ("absent", "unavailable"),
+    ] {
+        let count =
+            report.cells.iter().filter(|cell| class_of(&cell.verdict).0 == class).count();
+        let _ = writeln!(out, "<li class=\"{class}\"><b>{count}</b>{word}</li>");
+    }
+    out.push_str("</ul>\n");
+}
+
+fn legend(out: &mut String) {
+    out.push_str(
+        "<ul class=\"legend\">\n\
+         <li><span class=\"v pass\"><i>S</i>✓</span> the peer as server: passed</li>\n\
+         <li><span class=\"v fail\"><i>C</i>✕</span> the peer as client: failed</li>\n\
+         <li><span class=\"v none\"><i>S</i>–</span> an end lacks what the test case is about</li>\n\
+         <li><span class=\"v absent\"><i>S</i>○</span> the peer could not be installed</li>\n\
+         <li>Reasons and figures: point at a cell, or see below.</li>\n\
+         </ul>\n",
+    );
+}
+
+fn matrix(out: &mut String, report: &Report) {
+    out.push_str(
+        "<div class=\"card scroll\"><table class=\"matrix\">\n<thead><tr><th>Test case</th>",
+    );
+    for (peer, about) in &report.peers {
+        let _ = write!(out, "<th title=\"{}\">{}</th>", escaped(about), escaped(peer));
     }
     out.push_str("</tr></thead>\n<tbody>\n");
-    for row in report.rows() {
-        let Some(first) = row.first() else { continue };
-        let (peer, role) = (escaped(first.peer), first.role);
-        let _ = write!(out, "<tr><th>{peer} <span class=\"as\">as {role}</span></th>");
-        for (test, _) in &report.tests {
-            out.push_str("<td>");
-            if let Some(cell) = row.iter().find(|cell| cell.test == *test) {
-                out.push_str(&badge(&cell.verdict));
-            }
-            out.push_str("</td>");
+    for (test, about) in &report.tests {
+        let (test, about) = (escaped(test), escaped(about));
+        let _ = write!(out, "<tr><th>{test}<small>{about}</small></th>");
+        for (peer, _) in &report.peers {
+            let cells = [Role::Server, Role::Client].map(|role| report.cell(peer, role, &test));
+            out.push_str("<td><span class=\"both\">");
+            cells.into_iter().flatten().for_each(|cell| badge(out, cell));
+            out.push_str("</span></td>");
         }
         out.push_str("</tr>\n");
     }
     out.push_str("</tbody></table></div>\n");
-    details(&mut out, report);
-    definitions(&mut out, "Peers", &report.peers);
-    for warning in &report.warnings {
-        let _ = writeln!(out, "<p>Warning: {}</p>", escaped(warning));
-    }
-    definitions(&mut out, "Test cases", &report.tests);
-    out
+}
+
+fn badge(out: &mut String, cell: &CellReport) {
+    let CellReport { peer, role, test, verdict, .. } = cell;
+    let (class, sign, word) = class_of(verdict);
+    let letter = match role {
+        Role::Server => 'S',
+        Role::Client => 'C',
+    };
+    let remark = remark(verdict).map_or_else(String::new, |remark| escaped(&remark));
+    let _ = write!(
+        out,
+        "<span class=\"v {class} {role}\" tabindex=\"0\"><i>{letter}</i>{sign}<span class=\"tip\">\
+         <b>{} as {role}, {}: {word}</b>{remark}</span></span>",
+        escaped(peer),
+        escaped(test)
+    );
 }
 
 fn details(out: &mut String, report: &Report) {
-    let said: Vec<_> =
-        report.cells.iter().filter_map(|cell| Some((cell, remark(&cell.verdict)?))).collect();
-    if said.is_empty() {
-        return;
+    type Is = fn(&Verdict) -> bool;
+    let parts: [(&str, &str, Is); 4] = [
+        ("Failed", "", |verdict| matches!(verdict, Verdict::Fail { .. })),
+        ("What was seen", "Figures and findings of cells that passed.", |verdict| {
+            matches!(verdict, Verdict::Pass { .. })
+        }),
+        (
+            "What is not supported",
+            "An end lacks what the test case is about: “our end” is this project's, with quiche \
+             below it.",
+            |verdict| matches!(verdict, Verdict::Unsupported { .. }),
+        ),
+        ("What is not there", "", |verdict| matches!(verdict, Verdict::Unavailable { .. })),
+    ];
+    let all = remarks(report);
+    for (title, about, is) in parts {
+        let mut remarks = all.iter().filter(|remark| is(remark.verdict)).peekable();
+        if remarks.peek().is_none() {
+            continue;
+        }
+        let _ = writeln!(out, "<h2>{title}</h2>");
+        if !about.is_empty() {
+            let _ = writeln!(out, "<p>{about}</p>");
+        }
+        out.push_str("<br><div class=\"card scroll\"><table class=\"remarks\"><tbody>\n");
+        for remark in remarks {
+            let (class, sign, _) = class_of(remark.verdict);
+            let _ = writeln!(
+                out,
+                "<tr><td><span class=\"v {class}\">{sign}</span></td><td>{}</td><td>{}</td>\
+                 <td>{}</td></tr>",
+                escaped(remark.test),
+                escaped(&remark.who()),
+                escaped(&remark.text)
+            );
+        }
+        out.push_str("</tbody></table></div>\n");
     }
-    out.push_str("<h2>In detail</h2>\n<div class=\"wide\"><table><tbody>\n");
-    for (CellReport { peer, role, test, verdict, .. }, remark) in said {
-        let _ = writeln!(
-            out,
-            "<tr><td>{}</td><th>{} <span class=\"as\">as {role}</span></th><td>{}</td>\
-             <td>{}</td></tr>",
-            badge(verdict),
-            escaped(peer),
-            escaped(test),
-            escaped(&remark)
-        );
-    }
-    out.push_str("</tbody></table></div>\n");
 }
 
-fn definitions(out: &mut String, title: &str, of: &[(&str, &str)]) {
-    let _ = write!(out, "<h2>{title}</h2>\n<dl>\n");
-    for (name, about) in of {
+fn peers(out: &mut String, report: &Report) {
+    out.push_str("<h2>Peers</h2>\n<dl class=\"peers\">\n");
+    for (name, about) in &report.peers {
         let _ = writeln!(out, "<dt>{}</dt><dd>{}</dd>", escaped(name), escaped(about));
     }
     out.push_str("</dl>\n");
+    for warning in &report.warnings {
+        let _ = writeln!(out, "<p>Warning: {}</p>", escaped(warning));
+    }
 }
 
-fn badge(verdict: &Verdict) -> String {
-    let (class, word) = match verdict {
-        Verdict::Pass { .. } => ("pass", "pass"),
-        Verdict::Fail { .. } => ("fail", "fail"),
-        Verdict::Unsupported { .. } => ("none", "unsupported"),
-        Verdict::Unavailable { .. } => ("none", "unavailable"),
-    };
-    let title = remark(verdict)
-        .map_or_else(String::new, |remark| format!(" title=\"{}\"", escaped(&remark)));
-    format!("<span class=\"v {class}\"{title}>{word}</span>")
+/// The class of a verdict in the style, its sign, and its word.
+const fn class_of(verdict: &Verdict) -> (&'static str, char, &'static str) {
+    match verdict {
+        Verdict::Pass { .. } => ("pass", '✓', "passed"),
+        Verdict::Fail { .. } => ("fail", '✕', "failed"),
+        Verdict::Unsupported { .. } => ("none", '–', "unsupported"),
+        Verdict::Unavailable { .. } => ("absent", '○', "unavailable"),
+    }
 }
 
 fn escaped(text: &str) -> String {
@@ -133,6 +189,6 @@ mod tests {
         let page = html(&Report::new(vec![cell("quinn", fail())]));
         assert!(page.contains("lost &lt;it&gt;") && !page.contains("lost <it>"));
         assert!(page.contains("class=\"v fail\""));
-        assert!(!page.contains("http") && !page.contains("<script"));
+        assert!(!page.contains("http") && !page.contains("<script") && !page.contains("url("));
     }
 }

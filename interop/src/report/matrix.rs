@@ -3,8 +3,15 @@
 use std::fmt::Write;
 
 use super::Report;
+use super::remarks::{remark, remarks};
 use crate::cell::CellReport;
+use crate::contract::Role;
 use crate::verdict::Verdict;
+
+/// Takes the longest mark and a space.
+const MARK: usize = 5;
+const LEGEND: &str = "Left: the peer as server, right: as client. ok: passed, -: unsupported, absent: the peer is \
+                      not there.";
 
 /// The word of a verdict.
 pub const fn word(verdict: &Verdict) -> &'static str {
@@ -16,12 +23,12 @@ pub const fn word(verdict: &Verdict) -> &'static str {
     }
 }
 
-/// What there is to say besides the word.
-pub fn remark(verdict: &Verdict) -> Option<String> {
+const fn mark(verdict: &Verdict) -> &'static str {
     match verdict {
-        Verdict::Pass { note } => note.clone(),
-        Verdict::Fail { reason } | Verdict::Unavailable { reason } => Some(reason.clone()),
-        Verdict::Unsupported { by, reason } => Some(format!("{by}: {reason}")),
+        Verdict::Pass { .. } => "ok",
+        Verdict::Fail { .. } => "FAIL",
+        Verdict::Unsupported { .. } => "-",
+        Verdict::Unavailable { .. } => "abs.",
     }
 }
 
@@ -34,35 +41,33 @@ pub fn line(cell: &CellReport) -> String {
 
 /// The matrix, and below it what there is to say of its cells.
 pub fn matrix(report: &Report) -> String {
-    let width = |names: &mut dyn Iterator<Item = usize>| names.max().unwrap_or(0).max(7);
-    let peers = width(&mut report.peers.iter().map(|(name, _)| name.len()));
-    let mut out = format!("{:<peers$}  {:<6}", "peer", "as");
+    let tests = report.tests.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    let mut out = " ".repeat(tests);
     // Writing to a string does not fail.
+    for (peer, _) in &report.peers {
+        let _ = write!(out, "  {peer:<width$}", width = 2 * MARK - 1);
+    }
+    end_line(&mut out);
     for (test, _) in &report.tests {
-        let _ = write!(out, "  {test:<7}");
-    }
-    out.push('\n');
-    let mut remarks = Vec::new();
-    for row in report.rows() {
-        let Some(first) = row.first() else { continue };
-        let _ = write!(out, "{:<peers$}  {:<6}", first.peer, first.role);
-        for (test, _) in &report.tests {
-            let verdict = row.iter().find(|cell| cell.test == *test);
-            let word = verdict.map_or("", |cell| word(&cell.verdict));
-            let _ = write!(out, "  {word:<width$}", width = test.len().max(7));
+        let _ = write!(out, "{test:<tests$}");
+        for (peer, _) in &report.peers {
+            let of =
+                |role| report.cell(peer, role, test).map_or("", |cell| mark(&cell.verdict));
+            let (server, client) = (of(Role::Server), of(Role::Client));
+            let _ = write!(
+                out,
+                "  {server:<MARK$}{client:<width$}",
+                width = peer.len().max(2 * MARK - 1) - MARK
+            );
         }
-        out.truncate(out.trim_end().len());
-        out.push('\n');
-        remarks.extend(row.into_iter().filter_map(|cell| Some((cell, remark(&cell.verdict)?))));
+        end_line(&mut out);
     }
-    if !remarks.is_empty() {
-        out.push('\n');
-    }
-    for (cell, remark) in remarks {
-        let CellReport { peer, role, test, verdict, kept, .. } = cell;
-        let _ = writeln!(out, "{} {peer} {role}, {test}: {remark}", word(verdict));
-        if let (Verdict::Fail { .. }, Some(kept)) = (verdict, kept) {
-            let _ = writeln!(out, "     logs and traces: {kept}");
+    let _ = writeln!(out, "\n{LEGEND}");
+    for remark in remarks(report) {
+        let (word, who) = (word(remark.verdict), remark.who());
+        let _ = writeln!(out, "{word:<7} {}, {who}: {}", remark.test, remark.text);
+        for kept in remark.failed().filter_map(|cell| cell.kept.as_deref()) {
+            let _ = writeln!(out, "        logs and traces: {kept}");
         }
     }
     for warning in &report.warnings {
@@ -71,24 +76,31 @@ pub fn matrix(report: &Report) -> String {
     out
 }
 
+fn end_line(out: &mut String) {
+    out.truncate(out.trim_end().len());
+    out.push('\n');
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::tests::{cell, fail, pass};
     use super::*;
 
     #[test]
-    fn a_row_for_each_peer_and_the_reasons_below() {
+    fn a_line_for_each_test_case_and_the_reasons_below() {
         let failed = CellReport { kept: Some("here".into()), ..cell("quinn", fail()) };
-        let mut report = Report::new(vec![cell("tack", pass()), failed]);
-        report.warnings = vec!["old".to_owned()];
+        let server = CellReport { role: Role::Server, ..cell("quinn", pass()) };
+        let mut report = Report::new(vec![cell("tack", pass()), server, failed]);
+        report.warnings.push("old".to_owned());
         assert_eq!(
             matrix(&report),
-            "peer     as      handshake\n\
-             tack     client  pass\n\
-             quinn    client  FAIL\n\
-             \n\
-             FAIL quinn client, handshake: lost <it>\n     logs and traces: here\n\
-             warning: old\n"
+            format!(
+                "           tack       quinn\n\
+                 handshake       ok    ok   FAIL\n\n\
+                 {LEGEND}\n\
+                 FAIL    handshake, quinn client: lost <it>\n        logs and traces: here\n\
+                 warning: old\n"
+            )
         );
     }
 }
