@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::own;
 use crate::peers::{Peer, Places, Program};
 use crate::process::Identity;
-use crate::verdict::{Side, Verdict, judge_so_far};
+use crate::verdict::{Side, Verdict, defects, judge_so_far};
 use crate::wire::Observation;
 
 /// What is to be run.
@@ -91,7 +91,7 @@ impl Cell {
                 self.judged(places, &peer, protocol, &directory, identity, &mut wire)?
             }
         };
-        let keep = keep || matches!(verdict, Verdict::Fail { .. });
+        let keep = keep || matches!(verdict, Verdict::Fail { .. } | Verdict::Defect { .. });
         if !keep && directory.exists() {
             fs::remove_dir_all(&directory).map_err(Error::file(&directory))?;
         }
@@ -123,9 +123,9 @@ impl Cell {
             let directory = directory.join(name);
             let evidence = self.transfer(&program, peer, protocol, &directory, identity)?;
             wire.push((name, evidence.seen.clone()));
-            made.push(evidence);
+            made.push(evidence.clone());
             if let Some(verdict) = judge_so_far(self.case.kind, &made) {
-                return Ok(verdict);
+                return Ok(defects::explain(self.peer.name, verdict, &evidence));
             }
         }
         let reason = "the transfers say nothing".to_owned();

@@ -3,6 +3,7 @@
 
 mod ack_frequency;
 mod conditions;
+pub mod defects;
 mod extensions;
 mod features;
 mod http3;
@@ -38,6 +39,11 @@ pub enum Verdict {
         /// Which.
         by: Side,
         /// What it lacks.
+        reason: String,
+    },
+    /// Something is not as it should be, and the wire shows a defect of the peer that is known.
+    Defect {
+        /// Which.
         reason: String,
     },
     /// The peer could not be started.

@@ -1,6 +1,7 @@
 //! What was on the wire: everything that both ends sent, opened with the key log of our end.
 
 mod announced;
+mod closing;
 mod connection;
 mod connections;
 mod handshake_keys;
@@ -19,6 +20,7 @@ use serde::Serialize;
 use tack_proto::transport_parameters::Announcement;
 use tack_tap::{Direction, TapCounters};
 
+pub use self::closing::Close;
 pub use self::connection::{PathSeen, Seen as ConnectionSeen};
 use self::connections::Connections;
 use self::handshakes::Handshakes;

@@ -42,6 +42,7 @@ fn tally(out: &mut String, report: &Report) {
     for (class, word) in [
         ("pass", "passed"),
         ("fail", "failed"),
+        ("defect", "defects of peers"),
         ("none", "unsupported"),
         ("absent", "unavailable"),
     ] {
@@ -57,6 +58,8 @@ fn legend(out: &mut String) {
         "<ul class=\"legend\">\n\
          <li><span class=\"v pass\"><i>S</i>✓</span> the peer as server: passed</li>\n\
          <li><span class=\"v fail\"><i>C</i>✕</span> the peer as client: failed</li>\n\
+         <li><span class=\"v defect\"><i>S</i>!</span> failed, by a defect of the peer that the \
+         wire shows</li>\n\
          <li><span class=\"v none\"><i>S</i>–</span> an end lacks what the test case is about</li>\n\
          <li><span class=\"v absent\"><i>S</i>○</span> the peer could not be installed</li>\n\
          <li>Reasons and figures: point at a cell, or see below.</li>\n\
@@ -105,8 +108,11 @@ fn badge(out: &mut String, cell: &CellReport) {
 
 fn details(out: &mut String, report: &Report) {
     type Is = fn(&Verdict) -> bool;
-    let parts: [(&str, &str, Is); 4] = [
+    let parts: [(&str, &str, Is); 5] = [
         ("Failed", "", |verdict| matches!(verdict, Verdict::Fail { .. })),
+        ("Known defects of peers", "Each is visible on the wire.", |verdict| {
+            matches!(verdict, Verdict::Defect { .. })
+        }),
         ("What was seen", "Figures and findings of cells that passed.", |verdict| {
             matches!(verdict, Verdict::Pass { .. })
         }),
@@ -161,6 +167,7 @@ const fn class_of(verdict: &Verdict) -> (&'static str, char, &'static str) {
         Verdict::Pass { .. } => ("pass", '✓', "passed"),
         Verdict::Fail { .. } => ("fail", '✕', "failed"),
         Verdict::Unsupported { .. } => ("none", '–', "unsupported"),
+        Verdict::Defect { .. } => ("defect", '!', "a defect of the peer"),
         Verdict::Unavailable { .. } => ("absent", '○', "unavailable"),
     }
 }

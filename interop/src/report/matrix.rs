@@ -10,8 +10,8 @@ use crate::verdict::Verdict;
 
 /// Takes the longest mark and a space.
 const MARK: usize = 5;
-const LEGEND: &str = "Left: the peer as server, right: as client. ok: passed, -: unsupported, absent: the peer is \
-                      not there.";
+const LEGEND: &str = "Left: the peer as server, right: as client. ok: passed, -: unsupported, DEF.: a defect of \
+                      the peer, abs.: the peer is not there.";
 
 /// The word of a verdict.
 pub const fn word(verdict: &Verdict) -> &'static str {
@@ -19,6 +19,7 @@ pub const fn word(verdict: &Verdict) -> &'static str {
         Verdict::Pass { .. } => "pass",
         Verdict::Fail { .. } => "FAIL",
         Verdict::Unsupported { .. } => "unsupp.",
+        Verdict::Defect { .. } => "defect",
         Verdict::Unavailable { .. } => "absent",
     }
 }
@@ -28,6 +29,7 @@ const fn mark(verdict: &Verdict) -> &'static str {
         Verdict::Pass { .. } => "ok",
         Verdict::Fail { .. } => "FAIL",
         Verdict::Unsupported { .. } => "-",
+        Verdict::Defect { .. } => "DEF.",
         Verdict::Unavailable { .. } => "abs.",
     }
 }

@@ -23,7 +23,9 @@ pub struct Remark<'a> {
 pub fn remark(verdict: &Verdict) -> Option<String> {
     match verdict {
         Verdict::Pass { note } => note.clone(),
-        Verdict::Fail { reason } | Verdict::Unavailable { reason } => Some(reason.clone()),
+        Verdict::Fail { reason }
+        | Verdict::Defect { reason }
+        | Verdict::Unavailable { reason } => Some(reason.clone()),
         Verdict::Unsupported { by, reason } => Some(format!("{by}: {reason}")),
     }
 }
@@ -55,9 +57,11 @@ pub fn remarks(report: &Report) -> Vec<Remark<'_>> {
 }
 
 impl<'a> Remark<'a> {
-    /// The cells, if they failed.
+    /// The cells, if they failed, whoever is to blame.
     pub fn failed(&self) -> impl Iterator<Item = &'a CellReport> {
-        let failed = |cell: &&CellReport| matches!(cell.verdict, Verdict::Fail { .. });
+        let failed = |cell: &&CellReport| {
+            matches!(cell.verdict, Verdict::Fail { .. } | Verdict::Defect { .. })
+        };
         self.cells.iter().copied().filter(failed)
     }
 

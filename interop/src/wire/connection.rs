@@ -9,6 +9,7 @@ use tack_tap::{Direction, KeyLog, Tap, TapCounters};
 
 use super::Announced;
 use super::announced::Handshake;
+use super::closing::{Close, begins_with_reserved_frame};
 use super::long_header::{LongKind, Packet, packets};
 use super::recorder::Passage;
 use super::secrets;
@@ -37,6 +38,10 @@ pub struct Seen {
     pub server_flight_bytes: u64,
     /// What the server sent to a client that had not proven its address.
     pub amplification: Amplification,
+    /// How it was closed: what each end sent first.
+    pub closes: Vec<Close>,
+    /// A request began with an HTTP/3 frame that has to be ignored.
+    pub reserved_frame_first: bool,
     /// The client's addresses, in the order in which the server came to know them.
     pub paths: Vec<PathSeen>,
     /// When new stream data was sent, after the first datagram of all, and how many bytes.
@@ -148,11 +153,19 @@ impl Connection {
 
         let before = *self.tap.counters(direction);
         let conversation = &mut self.conversation;
+        let Seen { closes, reserved_frame_first, .. } = &mut self.seen;
         self.tap.open(direction, bytes, |packet| {
-            for frame in Frames::new(packet.payload).map_while(Result::ok) {
-                if let Frame::NewConnectionId { cid, .. } = frame.frame {
+            for located in Frames::new(packet.payload).map_while(Result::ok) {
+                if let Frame::NewConnectionId { cid, .. } = located.frame {
                     named.push(Named { direction: opposite(direction), cid: cid.to_vec() });
                 }
+                let close = Close::from_frame(direction, &located.frame);
+                let is_new = |close: &Close| {
+                    closes.iter().all(|known| known.by_server != close.by_server)
+                };
+                closes.extend(close.filter(is_new));
+                *reserved_frame_first |=
+                    begins_with_reserved_frame(direction, &located, packet.payload);
             }
             conversation.packet(passage.at, direction, packet);
         });
