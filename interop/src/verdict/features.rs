@@ -5,12 +5,15 @@ use crate::wire::{Greeting, Observation};
 /// TLS_CHACHA20_POLY1305_SHA256.
 const CHACHA20: u16 = 0x1303;
 
+/// TLS_EMPTY_RENEGOTIATION_INFO_SCSV, RFC 5746 section 3.3.
+const RENEGOTIATION_INFO: u16 = 0x00ff;
+
 /// ChaCha20 was agreed on, and nothing else had been offered.
 pub fn only_chacha20(seen: &Observation) -> Result<(), String> {
     let [greeting] = &seen.greetings[..] else { return Err(connections(seen)) };
-    // Values of RFC 8701 offer nothing.
-    let offered: Vec<_> =
-        greeting.offered.iter().filter(|suite| *suite & 0x0f0f != 0x0a0a).collect();
+    // Values of RFC 8701 offer nothing, and neither does what stands for an extension of TLS 1.2.
+    let is_offer = |suite: &&u16| **suite & 0x0f0f != 0x0a0a && **suite != RENEGOTIATION_INFO;
+    let offered: Vec<_> = greeting.offered.iter().filter(is_offer).collect();
     if offered != [&CHACHA20] {
         return Err(format!("the client offered {} cipher suites, not one", offered.len()));
     }
@@ -103,7 +106,7 @@ mod tests {
     #[test]
     fn chacha20_is_all_that_is_offered_and_what_is_chosen() {
         assert_eq!(only_chacha20(&seen(&[full()])), Ok(()));
-        let greased = Greeting { offered: vec![0x1a1a, CHACHA20], ..full() };
+        let greased = Greeting { offered: vec![0x1a1a, CHACHA20, 0x00ff], ..full() };
         assert_eq!(only_chacha20(&seen(&[greased])), Ok(()));
         let more = Greeting { offered: vec![0x1301, CHACHA20], ..full() };
         assert!(only_chacha20(&seen(&[more])).is_err());
