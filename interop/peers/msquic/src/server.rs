@@ -1,10 +1,10 @@
 //! The server: answers until it is ended from outside.
 
 use std::net::SocketAddr;
-use std::{fs, thread};
+use std::{fs, ptr, thread};
 
 use msquic::{
-    Addr, CertificateFile, Configuration, Connection, ConnectionEvent, ConnectionRef,
+    Addr, Api, CertificateFile, Configuration, Connection, ConnectionEvent, ConnectionRef,
     Credential, CredentialConfig, Listener, ListenerEvent, Registration, RegistrationConfig,
     Status, ffi,
 };
@@ -46,6 +46,7 @@ fn on_connection(
     event: ConnectionEvent<'_>,
 ) -> std::result::Result<(), Status> {
     match event {
+        ConnectionEvent::Connected { .. } => send_ticket(&connection)?,
         ConnectionEvent::PeerStreamStarted { stream, .. } => {
             stream.set_callback_handler(collecting(|request| {
                 answer(request).map(Some).map_err(|error| error.to_string())
@@ -58,6 +59,15 @@ fn on_connection(
         _ => {}
     }
     Ok(())
+}
+
+fn send_ticket(connection: &Connection) -> std::result::Result<(), Status> {
+    let Some(send) = Api::get_ffi().ConnectionSendResumptionTicket else { return Ok(()) };
+    // SAFETY: the handle is one of a connection, and there is no data of ours.
+    Status::ok_from_raw(unsafe {
+        let flags = ffi::QUIC_SEND_RESUMPTION_FLAGS_QUIC_SEND_RESUMPTION_FLAG_NONE;
+        send(connection.as_raw(), flags, 0, ptr::null())
+    })
 }
 
 fn answer(request: &[u8]) -> Result<Vec<u8>> {
