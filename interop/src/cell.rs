@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::own;
 use crate::peers::{Peer, Places, Program};
 use crate::process::Identity;
-use crate::verdict::{Side, Verdict, defects, judge_so_far};
+use crate::verdict::{Evidence, Side, Verdict, defects, judge_so_far};
 use crate::wire::Observation;
 
 /// What is to be run.
@@ -88,7 +88,13 @@ impl Cell {
                 Verdict::Unsupported { by: Side::Peer, reason }
             }
             (Ok(peer), Some(protocol)) => {
-                self.judged(places, &peer, protocol, &directory, identity, &mut wire)?
+                let judged = || self.judged(places, &peer, protocol, &directory, identity);
+                let mut attempt = judged()?;
+                if self.case.wants_quiet() && attempt.was_disturbed() {
+                    attempt = judged()?.after(attempt);
+                }
+                wire = attempt.wire;
+                attempt.verdict
             }
         };
         let keep = keep || matches!(verdict, Verdict::Fail { .. } | Verdict::Defect { .. });
@@ -113,9 +119,8 @@ impl Cell {
         protocol: Protocol,
         directory: &Path,
         identity: &Identity,
-        wire: &mut Vec<(&'static str, Observation)>,
-    ) -> Result<Verdict, Error> {
-        let mut made = Vec::new();
+    ) -> Result<Attempt, Error> {
+        let (mut made, mut wire) = (Vec::new(), Vec::new());
         for ours in self.case.transfers() {
             let name = ours.name();
             let arguments = vec!["peer".into(), name.into()];
@@ -125,11 +130,12 @@ impl Cell {
             wire.push((name, evidence.seen.clone()));
             made.push(evidence.clone());
             if let Some(verdict) = judge_so_far(self.case.kind, &made) {
-                return Ok(defects::explain(self.peer.name, verdict, &evidence));
+                let verdict = defects::explain(self.peer.name, verdict, &evidence);
+                return Ok(Attempt::new(verdict, wire, &made));
             }
         }
         let reason = "the transfers say nothing".to_owned();
-        Ok(Verdict::Fail { reason })
+        Ok(Attempt::new(Verdict::Fail { reason }, wire, &made))
     }
 
     /// What one of this project's own ends cannot do in this cell, if it is known beforehand.
@@ -143,5 +149,72 @@ impl Cell {
         ours.map(|reason| (Side::Ours, reason))
             .or_else(|| Some((Side::Peer, peer()?)))
             .map(|(by, reason)| Verdict::Unsupported { by, reason: reason.to_owned() })
+    }
+}
+
+/// What came of the transfers of a cell.
+struct Attempt {
+    verdict: Verdict,
+    wire: Vec<(&'static str, Observation)>,
+    /// Datagrams that the relay delivered late, because the machine was busy.
+    late: u64,
+}
+
+impl Attempt {
+    fn new(
+        verdict: Verdict,
+        wire: Vec<(&'static str, Observation)>,
+        made: &[Evidence],
+    ) -> Self {
+        Self { verdict, wire, late: made.iter().map(|evidence| evidence.late).sum() }
+    }
+
+    /// Whether it failed while the machine was busy with other things.
+    fn was_disturbed(&self) -> bool {
+        self.late > 0 && matches!(self.verdict, Verdict::Fail { .. })
+    }
+
+    /// The second attempt, which does not hide the first.
+    fn after(self, first: Self) -> Self {
+        let verdict = match (self.verdict, first.verdict) {
+            (Verdict::Pass { note }, Verdict::Fail { reason }) => {
+                let note = note.unwrap_or_default();
+                Verdict::Pass {
+                    note: Some(format!("{note}; at the second attempt, the first: {reason}")),
+                }
+            }
+            (verdict, _) => verdict,
+        };
+        Self { verdict, ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attempt(verdict: Verdict, late: u64) -> Attempt {
+        Attempt { verdict, wire: Vec::new(), late }
+    }
+
+    fn failed(reason: &str) -> Verdict {
+        Verdict::Fail { reason: reason.to_owned() }
+    }
+
+    #[test]
+    fn only_a_failure_on_a_busy_machine_was_disturbed() {
+        assert!(attempt(failed("slow"), 1).was_disturbed());
+        assert!(!attempt(failed("slow"), 0).was_disturbed());
+        assert!(!attempt(Verdict::Pass { note: None }, 1).was_disturbed());
+    }
+
+    #[test]
+    fn a_second_attempt_tells_of_the_first() {
+        let passed = attempt(Verdict::Pass { note: Some("fast".into()) }, 0);
+        let verdict = passed.after(attempt(failed("slow"), 1)).verdict;
+        let note = "fast; at the second attempt, the first: slow".to_owned();
+        assert_eq!(verdict, Verdict::Pass { note: Some(note) });
+        let verdict = attempt(failed("slower"), 0).after(attempt(failed("slow"), 1)).verdict;
+        assert_eq!(verdict, failed("slower"));
     }
 }
