@@ -7,6 +7,7 @@ pub mod defects;
 mod extensions;
 mod features;
 mod http3;
+mod migration;
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -232,8 +233,13 @@ pub fn judge(kind: Kind, evidence: &Evidence) -> Verdict {
     if let Some(unsupported) = unsupported(evidence) {
         return unsupported;
     }
-    let went_well = no_unannounced_frames(evidence)
-        .and_then(|()| ended_well(evidence))
+    if let Err(reason) = no_unannounced_frames(evidence) {
+        return Verdict::Fail { reason };
+    }
+    if let Some(refused) = migration::refused(kind, evidence) {
+        return refused;
+    }
+    let went_well = ended_well(evidence)
         .and_then(|()| files_arrived(evidence))
         .and_then(|()| wire_was_read(evidence));
     if let Err(reason) = went_well {

@@ -80,6 +80,11 @@ def options(port: str, host: str, profile: Path) -> list[str]:
         "--remote-debugging-pipe",
         f"--user-data-dir={profile}",
         "--enable-quic",
+        # Without these, it gives up a handshake after four seconds in which nothing came.
+        "--force-fieldtrials=QUIC/Interop",
+        "--force-fieldtrial-params=QUIC.Interop:"
+        "max_idle_time_before_crypto_handshake_seconds/30/"
+        "max_time_before_crypto_handshake_seconds/60",
         # For the script that closes connections.
         "--enable-net-benchmarking",
         f"--origin-to-force-quic-on=localhost:{port}",

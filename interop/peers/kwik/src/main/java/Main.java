@@ -13,6 +13,8 @@ public final class Main {
         if (!TEST_CASES.contains(Environment.variable("TESTCASE"))) {
             System.exit(UNSUPPORTED);
         }
+        // Otherwise its server gives up a client whose first Initial is lost and second is short.
+        System.setProperty("tech.kwik.core.min-crypto-data-check", "disabled");
         switch (Environment.variable("ROLE")) {
             case "client" -> Client.run();
             case "server" -> Server.run();
