@@ -22,8 +22,8 @@ pub fn acknowledgements(out: &mut String, report: &Report) {
         measured.iter().flat_map(|cell| cell.wire.iter().map(move |(_, seen)| (cell, seen)));
     let most = rates.map(|(cell, seen)| Rates::new(cell, seen).acks).fold(1.0, f64::max);
     out.push_str(
-        "<h2>Acknowledgements saved</h2>\n<p>Packets of the peer that do nothing but \
-         acknowledge, for 1000 data packets of our end, over Wi-Fi 802.11n at a round trip of \
+        "<h2>Acknowledgements saved</h2>\n<p>Packets of the peer without data, for \
+         1000 data packets of our end, over Wi-Fi 802.11n at a round trip of \
          40 ms, 48 MiB. “Not asked” differs from the first bar in ACK_FREQUENCY alone; “plain \
          quiche” has another congestion controller as well.</p><br>\n\
          <div class=\"card figures\">\n",
@@ -67,7 +67,7 @@ fn figure(out: &mut String, cell: &CellReport, most: f64) {
 }
 
 struct Rates {
-    /// ACK packets for 1000 data packets.
+    /// The receiver's packets without data for 1000 data packets.
     acks: f64,
     /// Bits per second.
     goodput: f64,
@@ -81,7 +81,8 @@ impl Rates {
         };
         let bytes = data.stream_bytes.saturating_sub(data.retransmitted_stream_bytes);
         Self {
-            acks: 1000.0 * acks.ack_packets as f64 / data.data_packets.max(1) as f64,
+            acks: 1000.0 * acks.packets.saturating_sub(acks.data_packets) as f64
+                / data.data_packets.max(1) as f64,
             goodput: bytes as f64 * 8.0 / seen.data_seconds.max(1e-9),
         }
     }
@@ -96,9 +97,9 @@ mod tests {
 
     #[test]
     fn each_transfer_has_a_bar_as_long_as_its_share_of_the_longest() {
-        let seen = |ack_packets| Observation {
+        let seen = |packets| Observation {
             to_client: TapCounters { data_packets: 1000, ..TapCounters::default() },
-            to_server: TapCounters { ack_packets, ..TapCounters::default() },
+            to_server: TapCounters { packets, ..TapCounters::default() },
             ..Observation::default()
         };
         let wire = vec![("tack", seen(10)), ("quiche", seen(40)), ("tack-unasking", seen(20))];
