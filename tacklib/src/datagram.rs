@@ -13,6 +13,7 @@ const PACKET_TYPE: u8 = 0x30;
 mod packet_type {
     pub const INITIAL: u8 = 0x00;
     pub const ZERO_RTT: u8 = 0x10;
+    pub const HANDSHAKE: u8 = 0x20;
     pub const RETRY: u8 = 0x30;
 }
 
@@ -25,6 +26,8 @@ pub struct Layout {
     pub has_long: bool,
     /// Whether one of them carries 0-RTT data.
     pub has_zero_rtt: bool,
+    /// Whether one of them is a Handshake packet.
+    pub has_handshake: bool,
     /// Whether it is a Version Negotiation packet.
     pub is_version_negotiation: bool,
 }
@@ -44,6 +47,7 @@ pub fn layout(datagram: &[u8]) -> Layout {
         layout.has_long = true;
         layout.is_version_negotiation = packet.len() >= 5 && packet[1..5] == [0; 4];
         layout.has_zero_rtt |= packet[0] & PACKET_TYPE == packet_type::ZERO_RTT;
+        layout.has_handshake |= packet[0] & PACKET_TYPE == packet_type::HANDSHAKE;
         match long_packet_len(packet) {
             Some(len) if !layout.is_version_negotiation => at += len,
             _ => return layout,
@@ -97,7 +101,7 @@ mod tests {
         datagram.extend([0x40; 25]);
         let layout = layout(&datagram);
         assert_eq!(layout.one_rtt, Some(at));
-        assert!(layout.has_long && !layout.has_zero_rtt);
+        assert!(layout.has_long && layout.has_handshake && !layout.has_zero_rtt);
     }
 
     #[test]
@@ -105,6 +109,7 @@ mod tests {
         let mut datagram = long(packet_type::INITIAL, 30);
         datagram.extend([0; 1000]);
         assert_eq!(layout(&datagram).one_rtt, None);
+        assert!(!layout(&datagram).has_handshake);
     }
 
     #[test]

@@ -22,7 +22,8 @@ import (
 // What the contract says to exit with where a test case is not known.
 const unsupported = 127
 
-const handshakePatience = 30 * time.Second
+// On a link that loses much, probes soon come seldom.
+const patience = time.Minute
 
 var testCases = map[string]bool{
 	"handshake": true, "transfer": true, "chacha20": true, "multiplexing": true, "retry": true,
@@ -147,7 +148,7 @@ func fetch() error {
 	}
 	tlsConfig.InsecureSkipVerify = true // what is tested is not whom to trust
 	tlsConfig.ServerName = "localhost"
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 	defer cancel()
 	if isTest("chacha20") {
 		offerOnly(tls.TLS_CHACHA20_POLY1305_SHA256)
@@ -253,11 +254,11 @@ func tlsConfig() (*tls.Config, error) {
 	return config, nil
 }
 
-// The tracer writes into QLOGDIR, if that is set. On a link that loses much a handshake may be
-// silent for longer than the five seconds that are usual.
+// The tracer writes into QLOGDIR, if that is set.
 func config() *quic.Config {
 	return &quic.Config{
-		HandshakeIdleTimeout: handshakePatience,
+		HandshakeIdleTimeout: patience,
+		MaxIdleTimeout:       patience,
 		Tracer:               qlog.DefaultConnectionTracer,
 		Allow0RTT:            isTest("zerortt"),
 	}

@@ -11,6 +11,9 @@ use tack_link::pipe::PipeConfig;
 use crate::error::Error;
 
 const PACKET: u64 = 1500;
+/// So many packets in a row are lost or corrupted at most, as in the quic-interop-runner: on a link
+/// that loses a third, chance alone would silence an end for longer than it waits.
+const LONGEST_RUN: u32 = 3;
 
 /// A wire, and what happens on it. All times are in milliseconds from the first datagram of a
 /// client.
@@ -22,6 +25,8 @@ pub struct Conditions {
     pub rate_mbps: u64,
     /// Packets that wait for it at most.
     pub queue_packets: u64,
+    /// Decides which packets chance takes: a cell meets the same losses each time.
+    pub seed: u64,
     /// Each packet is lost with this probability.
     pub loss: f64,
     /// Each packet has a bit flipped with this probability.
@@ -44,6 +49,7 @@ impl Conditions {
         delay_ms: 15,
         rate_mbps: 10,
         queue_packets: 25,
+        seed: 1,
         loss: 0.0,
         corrupt: 0.0,
         deaf_ms: &[],
@@ -54,15 +60,16 @@ impl Conditions {
     };
 
     /// The link; the same seed does the same to the same packets.
-    pub fn link(&self, seed: u64) -> Result<BoxedLink, Error> {
+    pub fn link(&self) -> Result<BoxedLink, Error> {
         let delay = Duration::from_millis(self.delay_ms);
         let pipe = PipeConfig {
             loss: self.loss,
             corrupt: self.corrupt,
+            longest_run: Some(LONGEST_RUN),
             ..PipeConfig::new(self.rate_mbps * 1_000_000, delay, self.queue_packets * PACKET)
         };
         let wrong = |error: tack_link::ParameterError| Error::Link(error.to_string());
-        let duplex = Duplex::new(&pipe, &pipe, seed).map_err(wrong)?;
+        let duplex = Duplex::new(&pipe, &pipe, self.seed).map_err(wrong)?;
         let ms = Duration::from_millis;
         let times = self.deaf_ms.iter().map(|(start, length)| (ms(*start), ms(*length)));
         let deaf = Deaf::new(Box::new(duplex), Pauses::new(times).map_err(wrong)?);
@@ -114,7 +121,7 @@ mod tests {
 
     #[test]
     fn the_default_link_is_that_of_the_quic_interop_runner() {
-        let mut link = Conditions::DEFAULT.link(1).unwrap();
+        let mut link = Conditions::DEFAULT.link().unwrap();
         // A packet of 1250 bytes takes a millisecond.
         assert_eq!(send(&mut link, Direction::Forward, 100), Some(116));
         assert_eq!(send(&mut link, Direction::Reverse, 200), Some(216));
@@ -128,7 +135,7 @@ mod tests {
             omitted_to_server: &[2],
             ..Conditions::DEFAULT
         };
-        let mut link = conditions.link(1).unwrap();
+        let mut link = conditions.link().unwrap();
         assert_eq!(send(&mut link, Direction::Reverse, 0), Some(16));
         assert_eq!(send(&mut link, Direction::Reverse, 100), None);
         assert_eq!(send(&mut link, Direction::Forward, 200), Some(216));

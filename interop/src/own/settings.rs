@@ -12,8 +12,8 @@ use super::OwnError;
 use crate::contract::{self, Method, Protocol, Role};
 
 /// Some links lose a third of all packets each way.
-const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(50);
-const IDLE_TIMEOUT_MS: u64 = 30_000;
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(100);
+const IDLE_TIMEOUT_MS: u64 = 60_000;
 /// Fits every path that the runner has, and leaves the peer's limit out of question.
 const UDP_PAYLOAD: usize = 1350;
 /// Addresses of a client that a server can know: quiche keeps them all for as long as the connection

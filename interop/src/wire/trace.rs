@@ -16,7 +16,7 @@ pub fn line(
     before: &TapCounters,
     after: &TapCounters,
 ) {
-    let Passage { at, direction, path, bytes, .. } = passage;
+    let Passage { at, direction, path, bytes, arrived, .. } = passage;
     let sender = match direction {
         Direction::ToServer => "client >",
         Direction::ToClient => "< server",
@@ -29,10 +29,11 @@ pub fn line(
             Packet::Short(short) => format!("1-RTT({}){}", short.len(), frames(before, after)),
         })
         .collect();
+    let fate = if *arrived { "" } else { "  (did not arrive)" };
     // Writing to a string does not fail.
     let _ = writeln!(
         out,
-        "{:>12.3} ms  #{connection}  {sender}{address}  {:>5} B  {}",
+        "{:>12.3} ms  #{connection}  {sender}{address}  {:>5} B  {}{fate}",
         at.as_secs_f64() * 1e3,
         bytes.len(),
         parts.join(" + ")
@@ -99,6 +100,7 @@ mod tests {
             path,
             len: 2,
             bytes: vec![0x40, 1],
+            arrived: path == 0,
         };
         line(&mut out, 1, &passage(Direction::ToServer, 0), &before, &after);
         line(&mut out, 0, &passage(Direction::ToClient, 1), &before, &before);
@@ -107,7 +109,7 @@ mod tests {
             lines,
             [
                 "1.500 ms  #1  client >      2 B  1-RTT(2) STREAM(100) TIMESTAMP",
-                "1.500 ms  #0  < server (address 2)      2 B  1-RTT(2) not opened",
+                "1.500 ms  #0  < server (address 2)      2 B  1-RTT(2) not opened  (did not arrive)",
             ]
         );
     }

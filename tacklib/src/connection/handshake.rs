@@ -6,6 +6,7 @@ use std::time::Instant;
 use quiche::{ConnectionId, RetryConnectionIds, SendInfo};
 use tack_packet::CipherSuite;
 
+use super::allowance::Allowance;
 use super::progress::Progress;
 use super::{Connection, PROBES};
 use crate::boringssl;
@@ -54,6 +55,9 @@ pub fn accept(
 ) -> quiche::Result<Connection> {
     let inner = quiche::accept(scid, odcid, local, peer, config.prepared())?;
     let mut connection = Connection::new(inner, config);
+    if odcid.is_none() {
+        connection.allowance = Allowance::of_stranger();
+    }
     let retry = odcid.map(|odcid| (odcid, scid));
     connection.expect_client(config, scid, retry);
     Ok(connection)
@@ -211,7 +215,12 @@ impl Connection {
             return Err(quiche::Error::Done);
         }
         self.passes = self.passes.saturating_sub(1);
-        let (len, info) = self.inner.send_on_path(out, from, to)?;
+        let room = self.allowance.room(out.len());
+        if room == 0 {
+            return Err(quiche::Error::Done);
+        }
+        let (len, info) = self.inner.send_on_path(&mut out[..room], from, to)?;
+        self.allowance.sent(len);
         if early {
             self.early_bytes += len;
             self.zero_rtt = true;

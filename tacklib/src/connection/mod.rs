@@ -1,5 +1,6 @@
 //! The connection that applications embed.
 
+mod allowance;
 mod event_log;
 mod handshake;
 mod packets;
@@ -22,6 +23,7 @@ use crate::layer::Layer;
 use crate::negotiation;
 use crate::stats::TackStats;
 use crate::touch::Footprint;
+use allowance::Allowance;
 use handshake::Awaited;
 use progress::Progress;
 use send_buffer::SendBuffer;
@@ -57,6 +59,7 @@ pub struct Connection {
     data_pending: bool,
     footprint: Footprint,
     progress: Progress,
+    allowance: Allowance,
     send_buffer: SendBuffer,
     /// Where the last datagram came from: local and remote address.
     path: Option<Path>,
@@ -90,6 +93,7 @@ impl Connection {
             data_pending: true,
             footprint: Footprint::default(),
             progress: Progress::default(),
+            allowance: Allowance::unlimited(),
             send_buffer: SendBuffer::new(config.tack().send_buffer),
             path: None,
             route: None,
@@ -109,6 +113,7 @@ impl Connection {
         }
         let layout = datagram::layout(buf);
         self.zero_rtt |= layout.has_zero_rtt;
+        self.allowance.received(buf.len(), &layout);
         self.announce_to_client(buf);
         let path = Some((info.to, info.from));
         if self.path != path {

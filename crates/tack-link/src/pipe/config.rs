@@ -32,6 +32,9 @@ pub struct PipeConfig {
     pub duplicate: f64,
     /// Probability that one bit of a packet is flipped.
     pub corrupt: f64,
+    /// How many packets in a row `loss` takes at most, and `corrupt` as well. `None`: as many as
+    /// chance will have it.
+    pub longest_run: Option<u32>,
 }
 
 /// A link that is good or bad, as E. N. Gilbert ("Capacity of a burst-noise channel", 1960) and
@@ -72,6 +75,7 @@ impl Default for PipeConfig {
             reorder: None,
             duplicate: 0.0,
             corrupt: 0.0,
+            longest_run: None,
         }
     }
 }

@@ -25,26 +25,27 @@ pub(super) struct Fate {
 /// switching one impairment on leaves what the others do as it was.
 #[derive(Clone, Debug)]
 pub(super) struct Impairments {
-    loss: Coin,
+    loss: Bounded,
     bursts: Option<Bursts>,
     reorder: Option<(Coin, Duration)>,
     duplicate: Coin,
-    corrupt: Coin,
+    corrupt: Bounded,
     corrupt_where: Pcg64Mcg,
 }
 
 impl Impairments {
     pub(super) fn new(config: &PipeConfig, seed: u64) -> Self {
         let coin = |probability, label| Coin { probability, random: stream(seed, label) };
+        let bounded = |coin| Bounded { coin, longest: config.longest_run, run: 0 };
         // The labels are part of what a seed means: a new impairment gets a new one.
         Self {
-            loss: coin(config.loss, 0),
+            loss: bounded(coin(config.loss, 0)),
             bursts: config.gilbert_elliott.map(|model| Bursts::new(model, stream(seed, 1))),
             reorder: config
                 .reorder
                 .map(|Reorder { probability, delay }| (coin(probability, 2), delay)),
             duplicate: coin(config.duplicate, 3),
-            corrupt: coin(config.corrupt, 4),
+            corrupt: bounded(coin(config.corrupt, 4)),
             corrupt_where: stream(seed, 5),
         }
     }
@@ -74,6 +75,22 @@ impl Coin {
     fn toss(&mut self) -> bool {
         // A probability of 1 is above every draw, one of 0 above none.
         self.probability > 0.0 && self.random.random::<f64>() < self.probability
+    }
+}
+
+/// A coin that does not come up more often than so many times in a row.
+#[derive(Clone, Debug)]
+struct Bounded {
+    coin: Coin,
+    longest: Option<u32>,
+    run: u32,
+}
+
+impl Bounded {
+    fn toss(&mut self) -> bool {
+        let up = self.coin.toss() && self.longest.is_none_or(|longest| self.run < longest);
+        self.run = if up { self.run + 1 } else { 0 };
+        up
     }
 }
 

@@ -118,6 +118,17 @@ fn losses_are_as_frequent_as_asked() {
 }
 
 #[test]
+fn no_more_packets_in_a_row_are_lost_than_allowed() {
+    let run = |longest_run| {
+        let config = PipeConfig { loss: 0.5, longest_run, ..wire() };
+        let arrived = survivors(&config, 1, 1000);
+        arrived.windows(2).map(|pair| pair[1] - pair[0] - 1).max().unwrap()
+    };
+    assert_eq!(run(Some(3)), 3);
+    assert!(run(None) > 3);
+}
+
+#[test]
 fn what_is_lost_at_random_takes_no_time_on_the_link() {
     let mut config = PipeConfig::new(BYTE_A_MICRO, Duration::ZERO, u64::MAX);
     config.loss = 0.5;

@@ -128,6 +128,7 @@ fn side(both: &PipeTable, name: &str, own: Option<&PipeTable>) -> Result<Side, P
             reorder: special.reorder.or(usual.reorder),
             duplicate: special.duplicate.or(usual.duplicate).unwrap_or(default.duplicate),
             corrupt: special.corrupt.or(usual.corrupt).unwrap_or(default.corrupt),
+            longest_run: default.longest_run,
             buffer_bytes: default.buffer_bytes,
         },
         buffer: special.buffer.or(usual.buffer),

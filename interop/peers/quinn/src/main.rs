@@ -15,7 +15,7 @@ use std::{env, fs};
 
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn::{
-    AckFrequencyConfig, Connection, Endpoint, RecvStream, SendStream, TransportConfig,
+    AckFrequencyConfig, Connection, Endpoint, RecvStream, SendStream, TransportConfig, VarInt,
 };
 use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -54,6 +54,7 @@ const TEST_CASES: [&str; 16] = [
 ];
 /// What the other end is asked not to acknowledge where that is the test.
 const PACKETS_WITHOUT_ACK: u32 = 20;
+const IDLE_TIMEOUT: VarInt = VarInt::from_u32(60_000); // ms
 /// More than any test case sends.
 const LARGEST: usize = 64 << 20;
 
@@ -250,6 +251,8 @@ fn is_test(name: &str) -> bool {
 
 fn transport() -> Arc<TransportConfig> {
     let mut transport = TransportConfig::default();
+    // Where much is lost, probes soon come seldom.
+    transport.max_idle_timeout(Some(IDLE_TIMEOUT.into()));
     if is_test("ackfrequency-received") {
         let mut frequency = AckFrequencyConfig::default();
         frequency.ack_eliciting_threshold(PACKETS_WITHOUT_ACK.into());
