@@ -68,7 +68,7 @@ pub enum Kind {
     Resumption,
     /// And asks in 0-RTT packets.
     ZeroRtt,
-    /// The client changes the keys.
+    /// The client changes the keys, or else the server.
     KeyUpdate,
     /// QUIC version 2.
     Version2,
@@ -154,7 +154,7 @@ pub static ALL: [Case; 28] = [
     },
     Case {
         name: "keyupdate",
-        about: "the client changes the keys during a transfer of 3 MiB",
+        about: "the keys change during a transfer of 3 MiB",
         kind: Kind::KeyUpdate,
         files: &[3 * MIB],
         path: Path::Wire(DEFAULT),

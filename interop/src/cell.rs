@@ -9,7 +9,7 @@ use std::time::Instant;
 use clap::ValueEnum;
 use serde::Serialize;
 
-use crate::cases::Case;
+use crate::cases::{Case, Kind};
 use crate::cli::OwnKind;
 use crate::contract::{Protocol, Role};
 use crate::error::Error;
@@ -141,14 +141,17 @@ impl Cell {
     /// What one of this project's own ends cannot do in this cell, if it is known beforehand.
     fn lacking(&self) -> Option<Verdict> {
         let test = self.case.name;
+        let peer = OwnKind::from_str(self.peer.name, false).ok();
         let ours = own::lacks(OwnKind::Tack, test, self.role.other());
-        let peer = || {
-            let kind = OwnKind::from_str(self.peer.name, false).ok()?;
-            own::lacks(kind, test, self.role)
+        let peers = || own::lacks(peer?, test, self.role);
+        let (by, reason) = match ours {
+            Some(reason) => (Side::Ours, reason),
+            None if self.case.kind == Kind::KeyUpdate && peer.is_some() => {
+                (Side::Ours, "quiche follows key updates and begins none")
+            }
+            None => (Side::Peer, peers()?),
         };
-        ours.map(|reason| (Side::Ours, reason))
-            .or_else(|| Some((Side::Peer, peer()?)))
-            .map(|(by, reason)| Verdict::Unsupported { by, reason: reason.to_owned() })
+        Some(Verdict::Unsupported { by, reason: reason.to_owned() })
     }
 }
 

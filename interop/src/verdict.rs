@@ -253,7 +253,7 @@ pub fn judge(kind: Kind, evidence: &Evidence) -> Verdict {
         Kind::Multiplexing => features::on_one_connection(seen),
         Kind::Resumption => features::resumed(seen),
         Kind::ZeroRtt => features::asked_early(seen, evidence.files.len()),
-        Kind::KeyUpdate => features::keys_were_updated(seen),
+        Kind::KeyUpdate => return features::judge_key_update(evidence),
         Kind::Greased => return extensions::judge_greased(evidence),
         Kind::ImmediateAck => return extensions::judge_immediate_ack(evidence),
         _ => Ok(()),

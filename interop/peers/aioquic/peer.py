@@ -10,6 +10,7 @@ from aioquic.asyncio.client import connect
 from aioquic.asyncio.protocol import QuicConnectionProtocol
 from aioquic.asyncio.server import QuicServer
 from aioquic.quic.configuration import QuicConfiguration
+from aioquic.quic.events import HandshakeCompleted
 from aioquic.quic.logger import QuicFileLogger
 from aioquic.tls import CipherSuite, SessionTicket
 
@@ -35,6 +36,8 @@ TEST_CASES = {
     "greased",
     "noannounce",
 }
+# Seconds: the handshake is confirmed, and most of the data is still to come.
+KEY_UPDATE_AFTER = 0.3
 # Above the window of a fast link, so that flow control is not what is measured.
 WINDOW = 8 << 20
 
@@ -100,7 +103,7 @@ async def serve() -> None:
             retry=is_test("retry"),
             session_ticket_fetcher=tickets.get,
             session_ticket_handler=lambda ticket: tickets.update({ticket.ticket: ticket}),
-            create_protocol=http3.server(inside) if speaks_http3() else QuicConnectionProtocol,
+            create_protocol=http3.server(inside) if speaks_http3() else Server,
             stream_handler=None if speaks_http3() else on_stream,
         ),
         local_addr=address(),
@@ -109,6 +112,15 @@ async def serve() -> None:
     host = f"[{host}]" if ":" in host else host
     print(f"ready {host}:{port}", flush=True)
     await asyncio.Event().wait()
+
+
+class Server(QuicConnectionProtocol):
+    """Changes its keys if that is the test: our end cannot begin it."""
+
+    def quic_event_received(self, event) -> None:
+        if is_test("keyupdate") and isinstance(event, HandshakeCompleted):
+            asyncio.get_running_loop().call_later(KEY_UPDATE_AFTER, self.request_key_update)
+        super().quic_event_received(event)
 
 
 async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -152,7 +164,7 @@ async def ask_all(connection: QuicConnectionProtocol, requests: list[str]) -> No
     ask = ask_http3 if speaks_http3() else ask_hq
     exchanges = [asyncio.ensure_future(ask(connection, request)) for request in requests]
     if is_test("keyupdate"):
-        await asyncio.sleep(0.3)  # the handshake is confirmed, most of the data is to come
+        await asyncio.sleep(KEY_UPDATE_AFTER)
         connection.request_key_update()
     await asyncio.gather(*exchanges)
 

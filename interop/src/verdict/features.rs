@@ -1,6 +1,8 @@
 //! Features of TLS and QUIC version 1, by what was on the wire.
 
-use crate::wire::{Greeting, Observation};
+use super::{Evidence, Side, Verdict};
+use crate::contract::Role;
+use crate::wire::{Greeting, Observation, Signals};
 
 /// TLS_CHACHA20_POLY1305_SHA256.
 const CHACHA20: u16 = 0x1303;
@@ -55,15 +57,26 @@ pub fn asked_early(seen: &Observation, requests: usize) -> Result<(), String> {
 }
 
 /// Both ends changed their keys. That every packet opens is checked for all test cases.
-pub fn keys_were_updated(seen: &Observation) -> Result<(), String> {
-    for (sender, asked) in
-        [("client", &seen.asked_of_server), ("server", &seen.asked_of_client)]
-    {
-        if asked.packets_with_new_keys == 0 {
-            return Err(format!("the {sender} sent nothing with new keys"));
+///
+/// quiche cannot begin that: where our end is the client, the server may, and ours has to follow.
+pub fn judge_key_update(evidence: &Evidence) -> Verdict {
+    let used = |signals: &Signals| signals.packets_with_new_keys > 0;
+    let (ours, peers) = (used(evidence.our_signals()), used(evidence.peers_signals()));
+    match (evidence.ours, ours, peers) {
+        (_, true, true) => Verdict::Pass { note: None },
+        (_, true, false) => failed("the peer sent nothing with new keys"),
+        (_, false, true) => failed("our end sent nothing with new keys"),
+        (Role::Client, false, false) => {
+            let reason =
+                "quiche follows key updates and begins none, and the server began none";
+            Verdict::Unsupported { by: Side::Ours, reason: reason.to_owned() }
         }
+        (Role::Server, false, false) => failed("the client did not change its keys"),
     }
-    Ok(())
+}
+
+fn failed(reason: &str) -> Verdict {
+    Verdict::Fail { reason: reason.to_owned() }
 }
 
 fn second_connection(seen: &Observation) -> Result<&Greeting, String> {
@@ -83,8 +96,9 @@ fn connections(seen: &Observation) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::{PLAIN, good, reason};
     use super::*;
-    use crate::wire::{EarlyData, Signals};
+    use crate::wire::EarlyData;
 
     fn seen(greetings: &[Greeting]) -> Observation {
         Observation { greetings: greetings.to_vec(), ..Observation::default() }
@@ -149,14 +163,19 @@ mod tests {
     }
 
     #[test]
-    fn both_ends_have_to_use_new_keys() {
-        let with = |client, server| Observation {
-            asked_of_server: Signals { packets_with_new_keys: client, ..Signals::default() },
-            asked_of_client: Signals { packets_with_new_keys: server, ..Signals::default() },
-            ..Observation::default()
+    fn both_ends_have_to_use_new_keys_whoever_begins() {
+        let judged = |ours, client, server| {
+            let mut evidence = Evidence { ours, ..good(PLAIN) };
+            evidence.seen.asked_of_server.packets_with_new_keys = client;
+            evidence.seen.asked_of_client.packets_with_new_keys = server;
+            judge_key_update(&evidence)
         };
-        assert_eq!(keys_were_updated(&with(1, 1)), Ok(()));
-        assert!(keys_were_updated(&with(1, 0)).unwrap_err().contains("server"));
-        assert!(keys_were_updated(&with(0, 1)).unwrap_err().contains("client"));
+        assert_eq!(judged(Role::Server, 1, 1), Verdict::Pass { note: None });
+        assert_eq!(judged(Role::Client, 1, 1), Verdict::Pass { note: None });
+        assert!(reason(judged(Role::Server, 1, 0)).contains("our end"));
+        assert!(reason(judged(Role::Client, 0, 1)).contains("our end"));
+        assert!(reason(judged(Role::Server, 0, 0)).contains("the client"));
+        let nobody = judged(Role::Client, 0, 0);
+        assert!(matches!(nobody, Verdict::Unsupported { by: Side::Ours, .. }), "{nobody:?}");
     }
 }

@@ -119,6 +119,10 @@ async fn serve() -> Result<()> {
 }
 
 async fn answer_all(connection: Connection) -> Result<()> {
+    // Not every client can.
+    if is_test("keyupdate") {
+        tokio::spawn(update_keys(connection.clone()));
+    }
     while let Ok((send, receive)) = connection.accept_bi().await {
         tokio::spawn(async move {
             if let Err(error) = answer(send, receive).await {
