@@ -88,6 +88,7 @@ pub struct Connection {
     keys: KeyLog,
     /// The key log has been searched.
     is_keyed: bool,
+    is_retried: bool,
     handshake: Handshake,
     conversation: Conversation,
     seen: Seen,
@@ -110,6 +111,7 @@ impl Connection {
             tap: Tap::new(keys.clone()),
             keys,
             is_keyed: false,
+            is_retried: false,
             handshake: Handshake::default(),
             conversation: Conversation::default(),
             seen: Seen { began_seconds: began.as_secs_f64(), ..Seen::default() },
@@ -133,8 +135,10 @@ impl Connection {
                     self.handshake.packet(direction, &long);
                     let cid = long.scid.to_vec();
                     named.push(Named { direction: opposite(direction), cid });
-                    if long.kind == LongKind::Retry {
-                        // The client begins again, with another ClientHello if it likes.
+                    if long.kind == LongKind::Retry && !self.is_retried {
+                        // The client begins again, with another ClientHello if it likes. It
+                        // takes one Retry and no more: RFC 9000 section 17.2.5.2.
+                        self.is_retried = true;
                         self.handshake = Handshake::default();
                         self.is_keyed = false;
                     }
@@ -248,5 +252,30 @@ const fn opposite(direction: Direction) -> Direction {
     match direction {
         Direction::ToServer => Direction::ToClient,
         Direction::ToClient => Direction::ToServer,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_first_retry_makes_the_client_begin_again() {
+        let retry = Passage {
+            at: Duration::ZERO,
+            direction: Direction::ToClient,
+            flow: 0,
+            server: 0,
+            path: 0,
+            len: 12,
+            bytes: vec![0xf0, 0, 0, 0, 1, 2, 0xd, 0xd, 1, 0x5, 7, 7],
+        };
+        let mut connection = Connection::new(Duration::ZERO);
+        connection.is_keyed = true;
+        connection.sent(&retry, Duration::ZERO, "");
+        assert!(!connection.is_keyed, "with another ClientHello there are other keys");
+        connection.is_keyed = true;
+        connection.sent(&retry, Duration::ZERO, "");
+        assert!(connection.is_keyed, "the client does not look at a second one");
     }
 }

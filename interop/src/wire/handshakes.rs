@@ -85,7 +85,8 @@ impl<'log> Handshakes<'log> {
             }
             (Direction::ToClient, LongKind::Retry) => {
                 if let Some(flow) = self.flows.last_mut() {
-                    flow.retried_to = Some(packet.scid.to_vec());
+                    // One, and no more: RFC 9000 section 17.2.5.2.
+                    flow.retried_to.get_or_insert_with(|| packet.scid.to_vec());
                 }
             }
             _ => {}
