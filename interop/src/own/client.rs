@@ -2,7 +2,7 @@
 //! resumed, the first request is made on a connection before.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tack_endpoint::{Endpoint, Event, Handle};
 
@@ -14,6 +14,9 @@ use super::{Client, OwnError};
 use crate::contract::Protocol;
 
 const TURN: Duration = Duration::from_millis(100);
+/// How long the close is repeated if it did not arrive. Three PTOs would be minutes after a
+/// handshake that took its time; who closes the socket may go earlier (RFC 9000 section 10.2).
+const LINGER: Duration = Duration::from_secs(2);
 
 pub fn run(settings: &Settings) -> Result<(), OwnError> {
     let mut requests = Request::all(settings)?;
@@ -32,7 +35,8 @@ pub fn run(settings: &Settings) -> Result<(), OwnError> {
     };
     exchange(&mut endpoint, requests, ticket.as_deref(), settings)?;
     endpoint.shutdown(settings.no_error(), b"done");
-    while !endpoint.is_idle() {
+    let closed = Instant::now();
+    while !endpoint.is_idle() && closed.elapsed() < LINGER {
         endpoint.poll(Some(TURN))?;
         while endpoint.next_event().is_some() {}
     }
