@@ -267,6 +267,7 @@ mod tests {
             flow: 0,
             server: 0,
             path: 0,
+            arrived: true,
             len: 12,
             bytes: vec![0xf0, 0, 0, 0, 1, 2, 0xd, 0xd, 1, 0x5, 7, 7],
         };
