@@ -3,7 +3,7 @@
 
 use super::{Evidence, Verdict, no_unannounced_frames};
 use crate::contract::Role;
-use crate::wire::Close;
+use crate::wire::{Close, ConnectionSeen};
 
 struct Defect {
     peer: &'static str,
@@ -14,19 +14,35 @@ struct Defect {
 }
 
 /// `docs/interop.md` lists them too.
-const KNOWN: [Defect; 1] = [Defect {
-    peer: "kwik",
-    role: Role::Server,
-    what: "flupke closes with H3_FRAME_UNEXPECTED if a request begins with a reserved frame, \
-           which it has to ignore (RFC 9114 section 9)",
-    shows: refuses_reserved_frames,
-}];
+const KNOWN: [Defect; 2] = [
+    Defect {
+        peer: "kwik",
+        role: Role::Server,
+        what: "flupke closes with H3_FRAME_UNEXPECTED if a request begins with a reserved frame, \
+               which it has to ignore (RFC 9114 section 9)",
+        shows: refuses_reserved_frames,
+    },
+    Defect {
+        peer: "msquic",
+        role: Role::Server,
+        what: "msquic acknowledges the first part of a ClientHello by the connection id that the \
+               client made up, and goes on with another: the client has to refuse (RFC 9000 \
+               sections 7.2 and 7.3)",
+        shows: changes_its_id,
+    },
+];
 
 fn refuses_reserved_frames(evidence: &Evidence) -> bool {
     const H3_FRAME_UNEXPECTED: u64 = 0x105;
     let close = Close { by_server: true, application: true, code: H3_FRAME_UNEXPECTED };
     let mut connections = evidence.seen.connections.iter();
     connections.any(|seen| seen.reserved_frame_first && seen.closes.contains(&close))
+}
+
+fn changes_its_id(evidence: &Evidence) -> bool {
+    let refused = |seen: &ConnectionSeen| seen.to_server.packets == 0;
+    let mut connections = evidence.seen.connections.iter();
+    connections.any(|seen| seen.server_ids.len() > 1 && refused(seen))
 }
 
 /// The verdict, or what is known of the peer if that is why the transfer failed.
@@ -45,7 +61,6 @@ pub fn explain(peer: &str, verdict: Verdict, evidence: &Evidence) -> Verdict {
 mod tests {
     use super::super::tests::{TACK, good};
     use super::*;
-    use crate::wire::ConnectionSeen;
 
     fn failed() -> Verdict {
         Verdict::Fail { reason: "our end, the client, failed with exit code 1".to_owned() }
@@ -77,6 +92,23 @@ mod tests {
         let mut other = refused();
         other.seen.connections[0].closes[0].code = 0x106;
         assert_eq!(explained(failed(), &other), failed());
+    }
+
+    #[test]
+    fn a_server_that_calls_itself_by_two_ids_is_refused() {
+        let mut evidence = Evidence { ours: Role::Client, ..good(TACK) };
+        evidence.seen.connections = vec![ConnectionSeen {
+            server_ids: [vec![1], vec![2]].into(),
+            client: Some(TACK),
+            ..ConnectionSeen::default()
+        }];
+        let is_defect = |evidence: &Evidence| explain("msquic", failed(), evidence) != failed();
+        assert!(is_defect(&evidence));
+        let mut accepted = evidence.clone();
+        accepted.seen.connections[0].to_server.packets = 1;
+        assert!(!is_defect(&accepted));
+        evidence.seen.connections[0].server_ids.remove(&vec![2]);
+        assert!(!is_defect(&evidence));
     }
 
     #[test]

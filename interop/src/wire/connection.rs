@@ -1,5 +1,6 @@
 //! One connection, from its first Initial on.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::time::Duration;
 
@@ -42,6 +43,8 @@ pub struct Seen {
     pub closes: Vec<Close>,
     /// A request began with an HTTP/3 frame that has to be ignored.
     pub reserved_frame_first: bool,
+    /// Connection ids that the server called itself by in long headers, but for a Retry.
+    pub server_ids: BTreeSet<Vec<u8>>,
     /// The client's addresses, in the order in which the server came to know them.
     pub paths: Vec<PathSeen>,
     /// When new stream data was sent, after the first datagram of all, and how many bytes.
@@ -134,6 +137,9 @@ impl Connection {
                 Packet::Long(long) => {
                     self.handshake.packet(direction, &long);
                     let cid = long.scid.to_vec();
+                    if direction == Direction::ToClient && long.kind != LongKind::Retry {
+                        self.seen.server_ids.insert(cid.clone());
+                    }
                     named.push(Named { direction: opposite(direction), cid });
                     if long.kind == LongKind::Retry && !self.is_retried {
                         // The client begins again, with another ClientHello if it likes. It
