@@ -152,6 +152,8 @@ fn run(parameters: &Parameters, kind: Kind) -> Result<Run> {
 fn count(parameters: &Parameters, batch: usize, kind: Kind) -> Result<Side> {
     let name = if kind == Kind::Tack { "tack" } else { "plain" };
     let directory = parameters.keep.clone().unwrap_or_else(env::temp_dir);
+    fs::create_dir_all(&directory)
+        .with_context(|| format!("{} could not be made", directory.display()))?;
     let file = directory.join(format!("callgrind.{}.{name}.{batch}", std::process::id()));
     let mut option = std::ffi::OsString::from("--callgrind-out-file=");
     option.push(&file);
