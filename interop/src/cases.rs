@@ -56,6 +56,10 @@ pub enum Kind {
     Rebinding,
     /// The client moves to the address that the server prefers.
     Migration,
+    /// How fast it is.
+    Goodput,
+    /// How fast it is beside another flow.
+    CrossTraffic,
     /// How often the peer acknowledges: one transfer with TACK at our end, one without.
     AckFrequency,
     /// That no extension frame is sent to a peer that did not announce it, with data both ways.
@@ -98,11 +102,13 @@ const MIB: usize = 1 << 20;
 const DEFAULT: Conditions = Conditions::DEFAULT;
 /// Of handshakes where there are many.
 const HANDSHAKES: usize = 10;
+/// How often a figure is measured of which the median counts.
+pub const MEASURED_TIMES: usize = 3;
 
 const WIFI_RTT: Duration = Duration::from_millis(40);
 
 /// Every test case, in the order of the matrix.
-pub static ALL: [Case; 28] = [
+pub static ALL: [Case; 30] = [
     Case {
         name: "handshake",
         about: "the handshake, and a file of 1 KiB",
@@ -303,6 +309,20 @@ pub static ALL: [Case; 28] = [
         path: Path::Wire(DEFAULT),
     },
     Case {
+        name: "goodput",
+        about: "Mbit/s of the data of 6 MiB, the median of three transfers",
+        kind: Kind::Goodput,
+        files: &[6 * MIB],
+        path: Path::Wire(DEFAULT),
+    },
+    Case {
+        name: "crosstraffic",
+        about: "share of the link beside a CUBIC flow of plain quiche: 4 MiB, the median of three",
+        kind: Kind::CrossTraffic,
+        files: &[4 * MIB],
+        path: Path::Wire(DEFAULT),
+    },
+    Case {
         name: "noannounce",
         about: "data both ways, and no extension frame to a peer that did not announce it",
         kind: Kind::NoAnnounce,
@@ -373,13 +393,17 @@ impl Case {
         match self.kind {
             Kind::AckFrequency => &[OwnKind::Tack, OwnKind::Quiche, OwnKind::TackUnasking],
             Kind::AckFrequencyReceived | Kind::Tack => &[OwnKind::Tack, OwnKind::Quiche],
+            Kind::Goodput | Kind::CrossTraffic => &[OwnKind::Tack; MEASURED_TIMES],
             _ => &[OwnKind::Tack],
         }
     }
 
     /// Whether a measurement is part of it, which other cells at the same time would disturb.
     pub const fn wants_quiet(&self) -> bool {
-        matches!(self.kind, Kind::AckFrequency | Kind::ImmediateAck)
+        matches!(
+            self.kind,
+            Kind::AckFrequency | Kind::ImmediateAck | Kind::Goodput | Kind::CrossTraffic
+        )
     }
 
     /// The round trip of the link, without any queue.
@@ -398,7 +422,9 @@ impl Case {
             | Kind::Blackhole
             | Kind::AmplificationLimit
             | Kind::Ipv6
-            | Kind::Rebinding => "transfer",
+            | Kind::Rebinding
+            | Kind::Goodput
+            | Kind::CrossTraffic => "transfer",
             _ => self.name,
         }
     }
@@ -409,6 +435,11 @@ impl Case {
             Kind::HandshakeLoss | Kind::HandshakeCorruption => HANDSHAKES,
             _ => 1,
         }
+    }
+
+    /// Whether another flow has a share of the link.
+    pub fn has_cross_traffic(&self) -> bool {
+        self.kind == Kind::CrossTraffic
     }
 
     /// Whether the server shows a long chain of certificates.

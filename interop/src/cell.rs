@@ -1,5 +1,6 @@
 //! One cell of the matrix: our end and a peer, with the relay between them.
 
+mod cross_traffic;
 mod transfer;
 
 use std::fs;
@@ -121,11 +122,14 @@ impl Cell {
         identity: &Identity,
     ) -> Result<Attempt, Error> {
         let (mut made, mut wire) = (Vec::new(), Vec::new());
-        for ours in self.case.transfers() {
+        let transfers = self.case.transfers();
+        for (at, ours) in transfers.iter().enumerate() {
             let name = ours.name();
             let arguments = vec!["peer".into(), name.into()];
             let program = Program { file: places.own.clone(), arguments };
-            let directory = directory.join(name);
+            let is_again = transfers[..at].contains(ours);
+            let place = if is_again { format!("{name}-{}", at + 1) } else { name.to_owned() };
+            let directory = directory.join(place);
             let evidence = self.transfer(&program, peer, protocol, &directory, identity)?;
             wire.push((name, evidence.seen.clone()));
             made.push(evidence.clone());

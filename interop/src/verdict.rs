@@ -7,6 +7,7 @@ pub mod defects;
 mod extensions;
 mod features;
 mod http3;
+mod measurements;
 mod migration;
 
 use std::fmt;
@@ -17,7 +18,7 @@ use serde::Serialize;
 use tack_emulator::relay::RelayReport;
 use tack_tap::{Direction, TapCounters};
 
-use crate::cases::{Conditions, Kind};
+use crate::cases::{Conditions, Kind, MEASURED_TIMES};
 use crate::contract::{Role, UNSUPPORTED};
 use crate::wire::{Announced, Observation, Signals};
 
@@ -29,6 +30,13 @@ pub enum Verdict {
     Pass {
         /// What was measured, where something was.
         note: Option<String>,
+    },
+    /// Everything is as it should be, and this was measured.
+    Measured {
+        /// The figure in short.
+        figure: String,
+        /// What it is of.
+        note: String,
     },
     /// Something is not.
     Fail {
@@ -122,6 +130,8 @@ pub struct Evidence {
     pub corrupted_to_server: u64,
     /// Datagrams that the link delivered to the client with a bit flipped.
     pub corrupted_to_client: u64,
+    /// When another flow over the same link sent how many new bytes, since the first datagram of all.
+    pub cross_traffic: Vec<(Duration, u64)>,
     /// How often clients got another address.
     pub rebindings: u64,
     /// Datagrams that the relay delivered late, because the machine was busy.
@@ -223,6 +233,9 @@ pub fn judge_so_far(kind: Kind, made: &[Evidence]) -> Option<Verdict> {
     match kind {
         Kind::AckFrequency => ack_frequency::judge_so_far(made),
         Kind::Tack => extensions::judge_tack_so_far(made),
+        Kind::Goodput | Kind::CrossTraffic => {
+            measurements::judge_so_far(kind, made, MEASURED_TIMES)
+        }
         Kind::AckFrequencyReceived => extensions::judge_asked_so_far(made),
         _ => Some(verdict),
     }

@@ -127,7 +127,7 @@ pub fn observe(
     let mut handshakes = Handshakes::new(key_log);
     let mut seen = Observation::default();
     let mut data = None;
-    let mut first = None;
+    let first = record.first().map_or(Duration::ZERO, Event::at);
     for event in record {
         let passage = match event {
             Event::Sent(passage) if passage.server == server => passage,
@@ -138,7 +138,7 @@ pub fn observe(
             _ => continue,
         };
         let Passage { at, direction, ref bytes, .. } = *passage;
-        let since = at.saturating_sub(*first.get_or_insert(at));
+        let since = at.saturating_sub(first);
         for packet in packets(bytes) {
             if let Packet::Long(packet) = packet {
                 handshakes.packet(direction, &packet);

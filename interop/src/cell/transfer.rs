@@ -9,6 +9,7 @@ use std::time::Duration;
 use tack_emulator::relay::Relay;
 
 use super::Cell;
+use super::cross_traffic::CrossTraffic;
 use crate::cases::Request;
 use crate::contract::{Method, Protocol, Role};
 use crate::error::Error;
@@ -74,6 +75,7 @@ impl Cell {
             corrupted_to_server: 0,
             corrupted_to_client: 0,
             rebindings: 0,
+            cross_traffic: Vec::new(),
             late: 0,
             round_trip: self.case.round_trip(),
             file_bytes: requests.iter().map(|request| request.size as u64).sum(),
@@ -83,9 +85,19 @@ impl Cell {
             Err(ending) => return Ok(Evidence { server: ending, ..evidence }),
         };
         evidence.address = Some(address);
-        let setup = conditions.setup(vec![address]);
+        let mut beside = None;
+        let mut servers = vec![address];
+        if self.case.has_cross_traffic() {
+            let mut traffic = CrossTraffic::new(ours, identity, directory)?;
+            servers.extend(traffic.serve(any)?);
+            beside = Some(traffic);
+        }
+        let setup = conditions.setup(servers);
         let relay = Relay::start_with(setup, self.case.link()?, Recorder::new())
             .map_err(Error::file(directory))?;
+        if let (Some(traffic), Some(address)) = (&mut beside, relay.addresses().get(1)) {
+            traffic.begin(*address)?;
+        }
         let mut at_clients = Vec::new();
         for requests in requests.chunks(requests.len().div_ceil(evidence.clients)) {
             let name = match evidence.clients {
@@ -109,7 +121,11 @@ impl Cell {
             Role::Server => slice::from_ref(&at_server),
         };
         let mut trace = String::new();
-        evidence.seen = observe(&report.observer.into_record(), 0, &keys(ours), &mut trace);
+        let record = report.observer.into_record();
+        evidence.seen = observe(&record, 0, &keys(ours), &mut trace);
+        if let Some(traffic) = beside {
+            evidence.cross_traffic = traffic.end(&record)?;
+        }
         let path = directory.join("trace.txt");
         fs::write(&path, trace).map_err(Error::file(path))?;
 

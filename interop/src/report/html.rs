@@ -114,7 +114,7 @@ fn details(out: &mut String, report: &Report) {
             matches!(verdict, Verdict::Defect { .. })
         }),
         ("What was seen", "Figures and findings of cells that passed.", |verdict| {
-            matches!(verdict, Verdict::Pass { .. })
+            matches!(verdict, Verdict::Pass { .. } | Verdict::Measured { .. })
         }),
         (
             "What is not supported",
@@ -162,13 +162,14 @@ fn peers(out: &mut String, report: &Report) {
 }
 
 /// The class of a verdict in the style, its sign, and its word.
-const fn class_of(verdict: &Verdict) -> (&'static str, char, &'static str) {
+const fn class_of(verdict: &Verdict) -> (&'static str, &str, &'static str) {
     match verdict {
-        Verdict::Pass { .. } => ("pass", '✓', "passed"),
-        Verdict::Fail { .. } => ("fail", '✕', "failed"),
-        Verdict::Unsupported { .. } => ("none", '–', "unsupported"),
-        Verdict::Defect { .. } => ("defect", '!', "a defect of the peer"),
-        Verdict::Unavailable { .. } => ("absent", '○', "unavailable"),
+        Verdict::Pass { .. } => ("pass", "✓", "passed"),
+        Verdict::Measured { figure, .. } => ("pass", figure.as_str(), "measured"),
+        Verdict::Fail { .. } => ("fail", "✕", "failed"),
+        Verdict::Unsupported { .. } => ("none", "–", "unsupported"),
+        Verdict::Defect { .. } => ("defect", "!", "a defect of the peer"),
+        Verdict::Unavailable { .. } => ("absent", "○", "unavailable"),
     }
 }
 

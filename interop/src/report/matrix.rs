@@ -16,7 +16,7 @@ const LEGEND: &str = "Left: the peer as server, right: as client. ok: passed, -:
 /// The word of a verdict.
 pub const fn word(verdict: &Verdict) -> &'static str {
     match verdict {
-        Verdict::Pass { .. } => "pass",
+        Verdict::Pass { .. } | Verdict::Measured { .. } => "pass",
         Verdict::Fail { .. } => "FAIL",
         Verdict::Unsupported { .. } => "unsupp.",
         Verdict::Defect { .. } => "defect",
@@ -24,8 +24,9 @@ pub const fn word(verdict: &Verdict) -> &'static str {
     }
 }
 
-const fn mark(verdict: &Verdict) -> &'static str {
+const fn mark(verdict: &Verdict) -> &str {
     match verdict {
+        Verdict::Measured { figure, .. } => figure.as_str(),
         Verdict::Pass { .. } => "ok",
         Verdict::Fail { .. } => "FAIL",
         Verdict::Unsupported { .. } => "-",

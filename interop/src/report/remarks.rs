@@ -23,6 +23,7 @@ pub struct Remark<'a> {
 pub fn remark(verdict: &Verdict) -> Option<String> {
     match verdict {
         Verdict::Pass { note } => note.clone(),
+        Verdict::Measured { note, .. } => Some(note.clone()),
         Verdict::Fail { reason }
         | Verdict::Defect { reason }
         | Verdict::Unavailable { reason } => Some(reason.clone()),

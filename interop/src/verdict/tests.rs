@@ -38,6 +38,7 @@ pub fn good(peer: Announced) -> Evidence {
         lost: 0,
         swallowed: 0,
         rebindings: 0,
+        cross_traffic: vec![],
         corrupted_to_server: 0,
         corrupted_to_client: 0,
         late: 0,

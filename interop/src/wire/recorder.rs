@@ -20,6 +20,15 @@ pub enum Event {
     Arrived(Passage),
 }
 
+impl Event {
+    /// When it happened.
+    pub const fn at(&self) -> Duration {
+        match self {
+            Self::Sent(passage) | Self::Arrived(passage) => passage.at,
+        }
+    }
+}
+
 /// A datagram, and where it was when.
 #[derive(Clone, Debug)]
 pub struct Passage {
