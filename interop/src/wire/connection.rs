@@ -142,13 +142,14 @@ impl Connection {
                     }
                     named.push(Named { direction: opposite(direction), cid });
                     if long.kind == LongKind::Retry && !self.is_retried {
-                        // The client begins again, with another ClientHello if it likes. It
-                        // takes one Retry and no more: RFC 9000 section 17.2.5.2.
-                        self.is_retried = true;
+                        // The client begins again, with another ClientHello if it likes.
                         self.handshake = Handshake::default();
                         self.is_keyed = false;
                     }
                     let is_clients = direction == Direction::ToServer;
+                    // Whose token it has sent is the Retry that it took, and it takes no other:
+                    // RFC 9000 section 17.2.5.2. Those before may have been lost.
+                    self.is_retried |= is_clients && !long.token.is_empty();
                     match long.kind {
                         LongKind::Initial if is_clients => self.seen.client_initials += 1,
                         LongKind::Handshake if is_clients => self.handshake_done(at),
