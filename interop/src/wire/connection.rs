@@ -141,15 +141,15 @@ impl Connection {
                         self.seen.server_ids.insert(cid.clone());
                     }
                     named.push(Named { direction: opposite(direction), cid });
-                    if long.kind == LongKind::Retry && !self.is_retried {
-                        // The client begins again, with another ClientHello if it likes.
+                    let is_retry = long.kind == LongKind::Retry && passage.arrived;
+                    if is_retry && !self.is_retried {
+                        // The client begins again, with another ClientHello if it likes. It
+                        // takes one Retry and no more: RFC 9000 section 17.2.5.2.
+                        self.is_retried = true;
                         self.handshake = Handshake::default();
                         self.is_keyed = false;
                     }
                     let is_clients = direction == Direction::ToServer;
-                    // Whose token it has sent is the Retry that it took, and it takes no other:
-                    // RFC 9000 section 17.2.5.2. Those before may have been lost.
-                    self.is_retried |= is_clients && !long.token.is_empty();
                     match long.kind {
                         LongKind::Initial if is_clients => self.seen.client_initials += 1,
                         LongKind::Handshake if is_clients => self.handshake_done(at),
@@ -267,7 +267,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_first_retry_makes_the_client_begin_again() {
+    fn only_the_first_retry_that_arrives_makes_the_client_begin_again() {
         let retry = Passage {
             at: Duration::ZERO,
             direction: Direction::ToClient,
@@ -280,6 +280,9 @@ mod tests {
         };
         let mut connection = Connection::new(Duration::ZERO);
         connection.is_keyed = true;
+        let lost = Passage { arrived: false, ..retry.clone() };
+        connection.sent(&lost, Duration::ZERO, "");
+        assert!(connection.is_keyed, "the client has not seen it");
         connection.sent(&retry, Duration::ZERO, "");
         assert!(!connection.is_keyed, "with another ClientHello there are other keys");
         connection.is_keyed = true;
