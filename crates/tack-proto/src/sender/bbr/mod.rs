@@ -48,6 +48,9 @@ pub struct BbrConfig {
     pub cycle_intervals: u32,
     /// TACK intervals that ProbeBW sends more for: 4, which is a round trip, or 3.
     pub probe_intervals: u32,
+    /// A probe that raised the estimate by this has found room, not noise: 1.15, or 1.1. All of
+    /// it would be 1.25 after a probe of a round trip, and less after a shorter one.
+    pub found_more: f64,
     /// TACK intervals that the bandwidth filter spans: 40, or 20.
     pub filter_intervals: u64,
     /// TACK intervals of low samples behind a queue after which the path counts as slower: 4,
@@ -76,6 +79,7 @@ impl BbrConfig {
     pub const VIDEO: Self = Self {
         cycle_intervals: 16,
         probe_intervals: 3,
+        found_more: 1.1,
         filter_intervals: 20,
         slump_intervals: 1,
         slump_below: 0.75,
@@ -92,6 +96,7 @@ impl Default for BbrConfig {
         Self {
             cycle_intervals: 32,
             probe_intervals: 4,
+            found_more: 1.15,
             filter_intervals: 40,
             slump_intervals: 4,
             slump_below: 0.65,

@@ -16,9 +16,6 @@ const INTERVALS_DOWN: u32 = 4;
 /// Where other traffic keeps the queue full, draining does not last longer.
 const LONGEST_DOWN: u32 = 16;
 
-/// A probe that raised the estimate by this has found room, not noise: all of it would be 1.25.
-const FOUND_MORE: f64 = 1.15;
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Up,
@@ -34,6 +31,7 @@ pub struct ProbeBw {
     /// TACK intervals of a cycle, and of a probe.
     intervals: u32,
     up: u32,
+    found_more: f64,
     spread: f64,
     /// What this cycle's cruise is multiplied by.
     stretch: f64,
@@ -51,6 +49,7 @@ impl ProbeBw {
             since: now,
             intervals: config.cycle_intervals,
             up: config.probe_intervals,
+            found_more: config.found_more,
             spread: config.cruise_spread,
             stretch: stretch(bandwidth, config.cruise_spread),
             before: Bandwidth::ZERO,
@@ -115,7 +114,7 @@ impl ProbeBw {
         bandwidth: Bandwidth,
     ) {
         let probed = self.phase != Phase::Up && self.before != Bandwidth::ZERO;
-        if probed && bandwidth >= self.before.scaled(FOUND_MORE) {
+        if probed && bandwidth >= self.before.scaled(self.found_more) {
             self.since = now;
             self.phase = self.probe(now, interval, bandwidth);
         } else if self.phase == Phase::Down {
