@@ -57,6 +57,10 @@ instructions *ARGS:
     @command -v valgrind >/dev/null || { echo "valgrind is missing; Debian: apt-get install valgrind" >&2; exit 1; }
     @cargo run --release -q -p tack-benches --bin instructions-per-mib -- "$@"
 
+# The most important interop test cases against stock peers; installs what they take.
+interop *ARGS:
+    ./.ci/interop "$@"
+
 # All tests.
 test:
     cargo test --workspace
