@@ -58,6 +58,7 @@ final class Server {
                         ? new Http3ApplicationProtocolFactory(Server::http3)
                         : new Hq());
         connector.start();
+        Client.warmUp(socket.getLocalPort());
         System.out.println("ready " + Environment.variable("ADDRESS").replaceFirst(
                 ":\\d+$", ":" + socket.getLocalPort()));
     }
