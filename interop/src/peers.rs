@@ -216,7 +216,10 @@ impl Peer {
             }
             Source::Maven => {
                 let jar = cache.join(self.binary()).with_extension("jar");
-                ("java".into(), vec!["-jar".into(), jar])
+                // A process of seconds gains nothing by the second compiler, and waits for it.
+                let short_lived = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-jar"];
+                let options = short_lived.map(PathBuf::from).into_iter();
+                ("java".into(), options.chain([jar]).collect())
             }
             Source::Debian => {
                 let adapter = places.manifest(self).join("peer.py");

@@ -19,7 +19,7 @@ use crate::verdict::{Ending, Evidence, Transferred};
 use crate::wire::{Observation, Recorder, observe};
 
 /// How long a server may take until it listens: an interpreter has to start.
-const READY_PATIENCE: Duration = Duration::from_secs(10);
+const READY_PATIENCE: Duration = Duration::from_secs(30);
 /// How long a client may take: on a link that loses a third, probes soon come seldom.
 const CLIENT_PATIENCE: Duration = Duration::from_secs(120);
 
