@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use std::fs;
+use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -30,20 +31,31 @@ fn main() -> ExitCode {
 
 fn list() -> Result<u8, Error> {
     let places = Places::of_checkout()?;
-    println!("Peers");
+    say("Peers\n")?;
     for peer in peers::all() {
         let roles: Vec<_> = peer.roles.iter().copied().map(Role::name).collect();
-        println!("  {:<13} {:<14} {}", peer.name, roles.join(", "), peer.about);
-        match peer.program(&places) {
-            Ok(_) => println!("  {:<13} available", ""),
-            Err(reason) => println!("  {:<13} unavailable: {reason}", ""),
-        }
+        say(&format!("  {:<19} {:<14} {}\n", peer.name, roles.join(", "), peer.about))?;
+        let state = match peer.program(&places) {
+            Ok(_) => "available".to_owned(),
+            Err(reason) => format!("unavailable: {reason}"),
+        };
+        say(&format!("  {:<19} {state}\n", ""))?;
     }
-    println!("\nTest cases");
+    say("\nTest cases\n")?;
     for case in &cases::ALL {
-        println!("  {:<13} {}", case.name, case.about);
+        say(&format!("  {:<19} {}\n", case.name, case.about))?;
     }
     Ok(0)
+}
+
+/// Prints; who reads only the beginning, as `head` does, has read enough.
+fn say(text: &str) -> Result<(), Error> {
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Error::file("standard output")(error))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn fetch_peers(names: &[String]) -> Result<u8, Error> {
@@ -53,9 +65,9 @@ fn fetch_peers(names: &[String]) -> Result<u8, Error> {
     for (at, peer) in peers.iter().enumerate() {
         eprintln!("fetching {} ({} of {})", peer.name, at + 1, peers.len());
         match fetch::fetch(peer, &places)? {
-            Ok(()) => println!("{}: available", peer.name),
+            Ok(()) => say(&format!("{}: available\n", peer.name))?,
             Err(reason) => {
-                println!("{}: unavailable: {reason}", peer.name);
+                say(&format!("{}: unavailable: {reason}\n", peer.name))?;
                 all_there = false;
             }
         }
@@ -71,7 +83,7 @@ fn run_cells(args: &RunArgs) -> Result<u8, Error> {
     let report = Report::new(cells).with_warnings(&places);
     if let Some(path) = &args.json {
         let mut json = serde_json::to_string_pretty(&report)
-            .map_err(std::io::Error::from)
+            .map_err(io::Error::from)
             .map_err(Error::file(path))?;
         json.push('\n');
         write(path, &json)?;
@@ -79,7 +91,7 @@ fn run_cells(args: &RunArgs) -> Result<u8, Error> {
     if let Some(path) = &args.html {
         write(path, &report::html(&report))?;
     }
-    print!("{}", report::matrix(&report));
+    say(&report::matrix(&report))?;
     Ok(report.exit_code(!args.peers.is_empty()))
 }
 
