@@ -14,13 +14,21 @@ struct Defect {
 }
 
 /// `docs/interop.md` lists them too.
-const KNOWN: [Defect; 2] = [
+const KNOWN: [Defect; 3] = [
     Defect {
         peer: "kwik",
         role: Role::Server,
         what: "flupke closes with H3_FRAME_UNEXPECTED if a request begins with a reserved frame, \
                which it has to ignore (RFC 9114 section 9)",
         shows: refuses_reserved_frames,
+    },
+    Defect {
+        peer: "kwik",
+        role: Role::Server,
+        what: "kwik acknowledges no part of a ClientHello until it has all of it (RFC 9000 section \
+               13.2.1: at once), so the client takes what it waits for the round trip, and \
+               repeats at intervals of that",
+        shows: acknowledges_late,
     },
     Defect {
         peer: "msquic",
@@ -37,6 +45,13 @@ fn refuses_reserved_frames(evidence: &Evidence) -> bool {
     let close = Close { by_server: true, application: true, code: H3_FRAME_UNEXPECTED };
     let mut connections = evidence.seen.connections.iter();
     connections.any(|seen| seen.reserved_frame_first && seen.closes.contains(&close))
+}
+
+fn acknowledges_late(evidence: &Evidence) -> bool {
+    // A busy machine takes tenths of it.
+    const LATE_S: f64 = 0.9;
+    let mut connections = evidence.seen.connections.iter();
+    connections.any(|seen| seen.answered_seconds.is_some_and(|seconds| seconds > LATE_S))
 }
 
 fn changes_its_id(evidence: &Evidence) -> bool {
@@ -109,6 +124,20 @@ mod tests {
         assert!(!is_defect(&accepted));
         evidence.seen.connections[0].server_ids.remove(&vec![2]);
         assert!(!is_defect(&evidence));
+    }
+
+    #[test]
+    fn a_server_that_answers_an_initial_late_made_the_client_slow() {
+        let mut evidence = Evidence { ours: Role::Client, ..good(TACK) };
+        evidence.seen.connections = vec![ConnectionSeen {
+            answered_seconds: Some(1.02),
+            client: Some(TACK),
+            server: Some(TACK),
+            ..ConnectionSeen::default()
+        }];
+        assert!(matches!(explain("kwik", failed(), &evidence), Verdict::Defect { .. }));
+        evidence.seen.connections[0].answered_seconds = Some(0.03);
+        assert_eq!(explain("kwik", failed(), &evidence), failed());
     }
 
     #[test]

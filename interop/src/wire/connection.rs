@@ -33,6 +33,9 @@ pub struct Seen {
     /// From the client's first Initial to its first packet under other keys, in seconds; `None`
     /// if there was none.
     pub handshake_seconds: Option<f64>,
+    /// From the first datagram that reached the server to the first that it sent, in seconds;
+    /// `None` if there were not both.
+    pub answered_seconds: Option<f64>,
     /// Initials that the client sent.
     pub client_initials: u64,
     /// TLS messages of the server under handshake keys, in bytes.
@@ -96,6 +99,7 @@ pub struct Connection {
     conversation: Conversation,
     seen: Seen,
     began: Duration,
+    reached_server: Option<Duration>,
 }
 
 /// A connection id that one end gave to the other.
@@ -119,6 +123,7 @@ impl Connection {
             conversation: Conversation::default(),
             seen: Seen { began_seconds: began.as_secs_f64(), ..Seen::default() },
             began,
+            reached_server: None,
         }
     }
 
@@ -131,6 +136,10 @@ impl Connection {
     /// connection ids that are given in it.
     pub fn sent(&mut self, passage: &Passage, at: Duration, key_log: &str) -> Vec<Named> {
         let Passage { direction, path, len, ref bytes, .. } = *passage;
+        if let (Direction::ToClient, Some(reached)) = (direction, self.reached_server) {
+            let since = passage.at.saturating_sub(reached).as_secs_f64();
+            self.seen.answered_seconds.get_or_insert(since);
+        }
         let mut named = Vec::new();
         for packet in packets(bytes) {
             match packet {
@@ -203,7 +212,8 @@ impl Connection {
 
     /// A datagram reached the server.
     pub fn arrived(&mut self, passage: &Passage) {
-        let Passage { path, len, ref bytes, .. } = *passage;
+        let Passage { at, path, len, ref bytes, .. } = *passage;
+        self.reached_server.get_or_insert(at);
         self.seen.amplification.arrived(len, bytes);
         self.path(path).arrived += 1;
     }

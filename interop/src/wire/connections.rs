@@ -41,6 +41,10 @@ impl<'log> Connections<'log> {
     /// belongs to one.
     pub fn sent(&mut self, passage: &Passage, at: Duration) -> Option<usize> {
         let number = self.find(passage).or_else(|| self.begin(passage, at))?;
+        if passage.direction == Direction::ToServer {
+            // A client may go on from another socket: what comes back there is its as well.
+            self.last_of_flow.entry(passage.flow).or_insert(number);
+        }
         for named in self.all[number].sent(passage, at, self.key_log) {
             self.name(named, number);
         }
@@ -109,5 +113,43 @@ impl<'log> Connections<'log> {
             self.lengths.insert(cid.len());
             self.by_id.insert((direction, cid), number);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn passage(direction: Direction, flow: u32, bytes: Vec<u8>) -> Passage {
+        let (at, len) = (Duration::ZERO, bytes.len());
+        Passage { at, direction, flow, server: 0, path: flow, len, bytes, arrived: false }
+    }
+
+    /// An Initial with an empty source connection id.
+    fn initial(dcid: &[u8]) -> Vec<u8> {
+        let mut packet = vec![0xc0, 0, 0, 0, 1, dcid.len() as u8];
+        packet.extend_from_slice(dcid);
+        packet.extend_from_slice(&[0, 0, 0x41, 0x00]); // no id, no token, 256 bytes follow
+        packet.extend_from_slice(&[0; 256]);
+        packet
+    }
+
+    #[test]
+    fn a_client_without_a_connection_id_is_known_at_the_socket_that_it_moves_to() {
+        let mut connections = Connections::new("");
+        let id = [7; 8];
+        let first = passage(Direction::ToServer, 0, initial(&id));
+        assert_eq!(connections.sent(&first, Duration::ZERO), Some(0));
+
+        let back = passage(Direction::ToClient, 1, vec![0x40; 40]);
+        assert_eq!(connections.find(&back), None, "nobody is there yet");
+        let mut moved = vec![0x40];
+        moved.extend_from_slice(&id);
+        moved.extend_from_slice(&[0; 30]);
+        let moved = passage(Direction::ToServer, 1, moved);
+        assert_eq!(connections.sent(&moved, Duration::ZERO), Some(0));
+        assert_eq!(connections.find(&back), Some(0));
     }
 }
