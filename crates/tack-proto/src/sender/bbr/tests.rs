@@ -1,0 +1,205 @@
+use super::super::RateSample;
+use super::*;
+
+const MS: Duration = Duration::from_millis(1);
+const PATH: Path = Path {
+    min_rtt: Some(Duration::from_millis(40)),
+    smoothed_rtt: Some(Duration::from_millis(40)),
+    ack_interval: Duration::from_millis(10),
+    mss: 1250,
+};
+
+fn rate(bytes_per_second: u64) -> Bandwidth {
+    Bandwidth::from_bytes_per_second(bytes_per_second)
+}
+
+/// One round trip in which `bandwidth` was delivered.
+fn round(
+    bbr: &mut Bbr,
+    now: &mut Instant,
+    delivered: &mut u64,
+    bandwidth: u64,
+    in_flight: u64,
+) {
+    let prior_delivered = *delivered;
+    *delivered += bandwidth / 25;
+    *now += 40 * MS;
+    let sample = RateSample {
+        rate: rate(bandwidth),
+        send_rate: None,
+        interval: 40 * MS,
+        app_limited: false,
+        prior_delivered,
+    };
+    let feedback = Feedback {
+        sample: Some(sample),
+        reported: None,
+        delivered: *delivered,
+        acked: bandwidth / 25,
+        in_flight,
+        round_trip: None,
+        min_rtt_expired: false,
+    };
+    bbr.on_feedback(*now, &feedback, &PATH);
+}
+
+fn cruising() -> (Bbr, Instant, u64) {
+    let mut bbr = Bbr::new(BbrConfig::default());
+    let (mut now, mut delivered) = (crate::test_clock(), 0);
+    for bandwidth in [312_500, 1_000_000, 3_000_000, 6_250_000, 6_250_000, 6_250_000] {
+        round(&mut bbr, &mut now, &mut delivered, bandwidth, 600_000);
+        assert_eq!(bbr.phase(), Phase::Startup);
+    }
+    round(&mut bbr, &mut now, &mut delivered, 6_250_000, 600_000);
+    assert_eq!(bbr.phase(), Phase::Drain);
+    assert!(bbr.pacing_rate(&PATH) < rate(3_000_000));
+    round(&mut bbr, &mut now, &mut delivered, 6_250_000, 240_000);
+    assert_eq!(bbr.phase(), Phase::ProbeBw);
+    (bbr, now, delivered)
+}
+
+#[test]
+fn startup_fills_the_pipe_drains_and_cruises_at_its_rate() {
+    let (bbr, _, _) = cruising();
+    assert_eq!(bbr.pacing_rate(&PATH), rate(6_250_000));
+    // 6.25 MB/s for 40 ms, 60 ms for the queue, and 10 ms for the next TACK.
+    assert_eq!(bbr.inflight_cap(&PATH), 687_500);
+}
+
+#[test]
+fn time_changes_the_rate_no_sooner_than_was_said() {
+    let (mut bbr, mut now, _) = cruising();
+    let mut changes = 0;
+    for _ in 0..2000 {
+        now += MS;
+        let is_time = bbr.next_change(&PATH).is_some_and(|at| at <= now);
+        if bbr.on_time(now, &PATH) {
+            assert!(is_time);
+            changes += 1;
+        }
+    }
+    assert_eq!(changes, 2, "to probe, and to drain until an acknowledgement comes");
+}
+
+#[test]
+fn more_bandwidth_is_found_by_probing_and_less_within_the_filter() {
+    let (mut bbr, mut now, mut delivered) = cruising();
+    for _ in 0..9 {
+        round(&mut bbr, &mut now, &mut delivered, 7_000_000, 300_000);
+    }
+    assert_eq!(bbr.bandwidth(), rate(7_000_000));
+    // The filter spans 600 ms.
+    for _ in 0..16 {
+        round(&mut bbr, &mut now, &mut delivered, 3_000_000, 300_000);
+    }
+    assert_eq!(bbr.bandwidth(), rate(3_000_000));
+}
+
+#[test]
+fn a_receiver_that_lies_upwards_gains_a_quarter_at_most() {
+    let (mut bbr, now, delivered) = cruising();
+    let sample = RateSample {
+        rate: rate(6_250_000),
+        send_rate: None,
+        interval: 40 * MS,
+        app_limited: false,
+        prior_delivered: delivered,
+    };
+    for lie in [u64::MAX / 2, 62_500_000] {
+        let feedback = Feedback {
+            sample: Some(sample),
+            reported: Some(rate(lie)),
+            delivered: delivered + 1,
+            acked: 1,
+            in_flight: 250_000,
+            round_trip: None,
+            min_rtt_expired: false,
+        };
+        bbr.on_feedback(now + MS, &feedback, &PATH);
+        assert!(bbr.bandwidth() <= rate(6_250_000).scaled(TRUSTED_EXCESS));
+    }
+}
+
+#[test]
+fn an_application_limited_sample_does_not_lower_the_estimate() {
+    let (mut bbr, mut now, delivered) = cruising();
+    for i in 0..20 {
+        now += 40 * MS;
+        let sample = RateSample {
+            rate: rate(1000),
+            send_rate: None,
+            interval: 40 * MS,
+            app_limited: true,
+            prior_delivered: delivered + i * 40,
+        };
+        let feedback = Feedback {
+            sample: Some(sample),
+            reported: None,
+            delivered: delivered + (i + 1) * 40,
+            acked: 40,
+            in_flight: 40,
+            round_trip: None,
+            min_rtt_expired: false,
+        };
+        bbr.on_feedback(now, &feedback, &PATH);
+    }
+    assert_eq!(bbr.bandwidth(), rate(6_250_000));
+}
+
+#[test]
+fn one_low_sample_after_a_limited_time_does_not_replace_the_estimate() {
+    let (mut bbr, mut now, mut delivered) = cruising();
+    for _ in 0..100 {
+        now += 40 * MS;
+        delivered += 40;
+        let sample = RateSample {
+            rate: rate(1000),
+            send_rate: None,
+            interval: 40 * MS,
+            app_limited: true,
+            prior_delivered: delivered - 40,
+        };
+        let feedback = Feedback {
+            sample: Some(sample),
+            reported: None,
+            delivered,
+            acked: 40,
+            in_flight: 40,
+            round_trip: None,
+            min_rtt_expired: false,
+        };
+        bbr.on_feedback(now, &feedback, &PATH);
+    }
+    round(&mut bbr, &mut now, &mut delivered, 100_000, 4000);
+    assert_eq!(bbr.bandwidth(), rate(6_250_000));
+    for _ in 0..16 {
+        round(&mut bbr, &mut now, &mut delivered, 100_000, 4000);
+    }
+    assert_eq!(bbr.bandwidth(), rate(100_000), "many of them do");
+}
+
+#[test]
+fn an_expired_minimum_is_probed_for_and_then_the_rate_is_resumed() {
+    let (mut bbr, mut now, _) = cruising();
+    let mut feedback = Feedback {
+        sample: None,
+        reported: None,
+        delivered: 0,
+        acked: 0,
+        in_flight: 250_000,
+        round_trip: None,
+        min_rtt_expired: true,
+    };
+    bbr.on_feedback(now, &feedback, &PATH);
+    assert_eq!(bbr.phase(), Phase::ProbeRtt);
+    assert_eq!(bbr.pacing_rate(&PATH), rate(3_125_000), "half the rate");
+    // Half of 6.25 MB/s in 40 ms and 10 ms more, which the next TACK may wait for.
+    assert_eq!(bbr.inflight_cap(&PATH), 156_250);
+    feedback.in_flight = 5_000;
+    feedback.min_rtt_expired = false;
+    for _ in 0..6 {
+        now += 40 * MS;
+        bbr.on_feedback(now, &feedback, &PATH);
+    }
+    assert_eq!(bbr.phase(), Phase::ProbeBw);
+}
