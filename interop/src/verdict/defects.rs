@@ -1,6 +1,8 @@
 //! Defects of peers that are known. Each counts only where the wire shows it, and changes nothing
 //! about what our end has to do.
 
+use std::time::Duration;
+
 use super::{Evidence, Verdict, no_unannounced_frames};
 use crate::contract::Role;
 use crate::wire::{Close, ConnectionSeen};
@@ -14,7 +16,7 @@ struct Defect {
 }
 
 /// `docs/interop.md` lists them too.
-const KNOWN: [Defect; 3] = [
+const KNOWN: [Defect; 4] = [
     Defect {
         peer: "kwik",
         role: Role::Server,
@@ -29,6 +31,13 @@ const KNOWN: [Defect; 3] = [
                13.2.1: at once), so the client takes what it waits for the round trip, and \
                repeats at intervals of that",
         shows: acknowledges_late,
+    },
+    Defect {
+        peer: "quiche",
+        role: Role::Server,
+        what: "quiche never repeats what was lost last on a path that was left, and probes without \
+               it for good",
+        shows: probes_without_data,
     },
     Defect {
         peer: "msquic",
@@ -54,6 +63,15 @@ fn acknowledges_late(evidence: &Evidence) -> bool {
     connections.any(|seen| seen.answered_seconds.is_some_and(|seconds| seconds > LATE_S))
 }
 
+fn probes_without_data(evidence: &Evidence) -> bool {
+    const GOOD: Duration = Duration::from_secs(5);
+    let mut connections = evidence.seen.connections.iter();
+    connections.any(|seen| {
+        let last_data = seen.progress.last().map_or(Duration::ZERO, |(at, _)| *at);
+        seen.paths.len() > 1 && seen.last_of_server > last_data + GOOD
+    })
+}
+
 fn changes_its_id(evidence: &Evidence) -> bool {
     let refused = |seen: &ConnectionSeen| seen.to_server.packets == 0;
     let mut connections = evidence.seen.connections.iter();
@@ -76,6 +94,7 @@ pub fn explain(peer: &str, verdict: Verdict, evidence: &Evidence) -> Verdict {
 mod tests {
     use super::super::tests::{TACK, good};
     use super::*;
+    use crate::wire::PathSeen;
 
     fn failed() -> Verdict {
         Verdict::Fail { reason: "our end, the client, failed with exit code 1".to_owned() }
@@ -138,6 +157,27 @@ mod tests {
         assert!(matches!(explain("kwik", failed(), &evidence), Verdict::Defect { .. }));
         evidence.seen.connections[0].answered_seconds = Some(0.03);
         assert_eq!(explain("kwik", failed(), &evidence), failed());
+    }
+
+    #[test]
+    fn a_server_that_probes_without_the_missing_data_after_a_change_of_path_is_at_fault() {
+        let second = Duration::from_secs(1);
+        let mut evidence = Evidence { ours: Role::Client, ..good(TACK) };
+        evidence.seen.connections = vec![ConnectionSeen {
+            progress: vec![(second, 1000), (2 * second, 0)],
+            last_of_server: 20 * second,
+            paths: vec![PathSeen::default(); 2],
+            client: Some(TACK),
+            server: Some(TACK),
+            ..ConnectionSeen::default()
+        }];
+        let is_defect = |evidence: &Evidence| explain("quiche", failed(), evidence) != failed();
+        assert!(is_defect(&evidence));
+        let mut goes_on = evidence.clone();
+        goes_on.seen.connections[0].progress.push((18 * second, 0));
+        assert!(!is_defect(&goes_on));
+        evidence.seen.connections[0].paths.pop();
+        assert!(!is_defect(&evidence), "one path alone");
     }
 
     #[test]

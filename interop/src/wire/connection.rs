@@ -53,6 +53,9 @@ pub struct Seen {
     /// When new stream data was sent, after the first datagram of all, and how many bytes.
     #[serde(skip)]
     pub progress: Vec<(Duration, u64)>,
+    /// When the server sent its last datagram, after the first of all.
+    #[serde(skip)]
+    pub last_of_server: Duration,
 }
 
 /// What passed between the server and one address of the client.
@@ -198,6 +201,7 @@ impl Connection {
         }
         match direction {
             Direction::ToClient => {
+                self.seen.last_of_server = at;
                 self.seen.amplification.sent(len);
                 let path = self.path(path);
                 path.sent += 1;
