@@ -46,8 +46,8 @@ interop-results:
     mkdir -p docs/results/interop
     cargo build --release -p tack-interop
     cargo run --release -q -p tack-interop -- fetch
-    cargo run --release -q -p tack-interop -- run --jobs 3 \
-        --html docs/results/interop/index.html --json docs/results/interop/matrix.json
+    cargo run --release -q -p tack-interop -- run --jobs 4 \
+        --html docs/results/interop/index.html --json target/interop/matrix.json
 
 # The lab's experiments, `--quick` or in full; fails if a check of the models does.
 lab *ARGS:
