@@ -43,7 +43,7 @@ results:
 
 # Every cell of the interop matrix anew, and its page in docs/results/interop; wants an idle machine.
 interop-results:
-    mkdir -p docs/results/interop
+    mkdir -p docs/results/interop target/interop
     cargo build --release -p tack-interop
     cargo run --release -q -p tack-interop -- fetch
     cargo run --release -q -p tack-interop -- run --jobs 4 \
