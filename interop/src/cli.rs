@@ -65,7 +65,7 @@ pub struct RunArgs {
     /// Write the report as a web page.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Cells at the same time; those that measure run alone.
+    /// Cells at the same time; ackfrequency and immediateack run alone.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub jobs: usize,
     /// Keep logs and traces of cells that passed too.
