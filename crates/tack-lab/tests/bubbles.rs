@@ -28,18 +28,20 @@ const CLIENT_ID: [u8; 16] = [0xc1; 16];
 
 #[test]
 fn bubbles_save_retransmissions_where_the_ack_path_fails_at_times() {
-    let with = transfer(false);
-    let without = transfer(true);
-    println!("with {with:?}\nwithout {without:?}");
-    assert!(with.stats.packets_by_bubbles > 300, "{with:?}");
-    assert_eq!(without.stats.packets_by_bubbles, 0);
-    // What is taken for lost beyond what the link lost is sent in vain.
-    let needless =
-        |outcome: &Outcome| outcome.stats.lost_packets.saturating_sub(outcome.dropped);
-    assert!(needless(&without) > 1000, "{without:?}");
-    assert!(needless(&with) + 300 < needless(&without), "{with:?} {without:?}");
-    // Goodput is not compared: one run differs from the next by more than this saves.
-    assert!(with.received > 20_000_000, "{with:?}");
+    for seed in [9, 2, 4] {
+        let with = transfer(seed, false);
+        let without = transfer(seed, true);
+        println!("seed {seed}\nwith {with:?}\nwithout {without:?}");
+        assert!(with.stats.packets_by_bubbles > 500, "{with:?}");
+        assert_eq!(without.stats.packets_by_bubbles, 0);
+        // What is taken for lost beyond what the link lost is sent in vain.
+        let needless =
+            |outcome: &Outcome| outcome.stats.lost_packets.saturating_sub(outcome.dropped);
+        assert!(needless(&without) > 500, "{without:?}");
+        assert!(needless(&with) < 50, "{with:?}");
+        // Goodput is not compared: one run differs from the next by more than this saves.
+        assert!(with.received > 20_000_000, "{with:?}");
+    }
 }
 
 #[derive(Debug)]
@@ -53,7 +55,7 @@ struct Outcome {
 }
 
 /// Sends for ten seconds from the client to the server.
-fn transfer(strip: bool) -> Outcome {
+fn transfer(seed: u64, strip: bool) -> Outcome {
     let files = certificate();
     let time = Virtual::enter(5);
     let start = Instant::now();
@@ -74,7 +76,7 @@ fn transfer(strip: bool) -> Outcome {
     let mut up = Way::default();
     let mut down = Way::default();
     let (mut stripper, mut next_number) = (None, 0);
-    let mut random = Random(9);
+    let mut random = Random(seed);
     let (mut dropped, mut received) = (0, 0);
     let mut buffer = vec![0; 65536];
     for tick in 0..100_000 {

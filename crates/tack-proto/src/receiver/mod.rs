@@ -268,8 +268,10 @@ impl Receiver {
             return None;
         }
         if self.policy.is_due(now) {
-            let reply = Due::Iack(IackEvent::Reply);
-            return Some(if self.reply_wanted { reply } else { Due::Tack });
+            // The sender asks behind a silence: where TACKs got lost it wants their bubbles too,
+            // or it takes for lost what only they can tell it of.
+            let reply = self.reply_wanted && !self.wants_bubbles();
+            return Some(if reply { Due::Iack(IackEvent::Reply) } else { Due::Tack });
         }
         // While every packet is acknowledged there is nothing to add.
         let watches = matches!(self.policy.rule(), Rule::Tack { .. });
