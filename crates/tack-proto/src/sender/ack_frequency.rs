@@ -75,7 +75,7 @@ impl Frequency {
     }
 
     /// The parameters of Startup.
-    fn of_startup(self) -> Self {
+    pub(super) fn of_startup(self) -> Self {
         Self {
             packets: STARTUP_PACKETS.min(self.packets),
             per_round_trip: STARTUP_PER_ROUND_TRIP.max(self.per_round_trip),

@@ -273,10 +273,9 @@ impl Sender {
 
     fn wanted_update(&self) -> Option<AckFrequency> {
         let min_rtt = self.min_rtt.get()?;
-        let startup = self.bbr.phase() == Phase::Startup && self.bbr.rounds() < STARTUP_ROUNDS;
         self.frequency.as_ref()?.next_frame(
             &self.config.frequency,
-            startup,
+            self.is_starting(),
             self.bbr.bandwidth(),
             min_rtt,
             self.config.mss,
@@ -465,12 +464,22 @@ impl Sender {
         self.ledger.next_packet_number()
     }
 
+    /// Whether the peer is asked for Startup's acknowledgements.
+    fn is_starting(&self) -> bool {
+        self.bbr.phase() == Phase::Startup && self.bbr.rounds() < STARTUP_ROUNDS
+    }
+
     fn path(&self) -> Path {
         let min_rtt = self.min_rtt.get();
+        let frequency = if self.is_starting() {
+            self.config.frequency.of_startup()
+        } else {
+            self.config.frequency
+        };
         Path {
             min_rtt,
             smoothed_rtt: self.smoothed_rtt,
-            ack_interval: self.config.frequency.expected_interval(
+            ack_interval: frequency.expected_interval(
                 self.bbr.bandwidth(),
                 min_rtt.unwrap_or_default(),
                 self.config.mss,

@@ -216,6 +216,8 @@ pub struct Bbr {
     interval: u64,
     interval_began: Option<Instant>,
     last_feedback: Option<Instant>,
+    /// The round trip that came with the last acknowledgement.
+    round_trip: Option<Duration>,
 }
 
 impl Bbr {
@@ -233,6 +235,7 @@ impl Bbr {
             interval: 0,
             interval_began: None,
             last_feedback: None,
+            round_trip: None,
         }
     }
 
@@ -259,6 +262,7 @@ impl Bbr {
     /// Takes in an acknowledgement. True if a visit to ProbeRTT has ended with it.
     pub fn on_feedback(&mut self, now: Instant, feedback: &Feedback, path: &Path) -> bool {
         self.count_intervals(now, path);
+        self.round_trip = feedback.round_trip;
         let silence = self
             .last_feedback
             .replace(now)
@@ -359,7 +363,8 @@ impl Bbr {
         let held = self.bandwidth().bytes_in(path.ack_interval);
         match self.state {
             State::Startup => {
-                let cap = (bdp as f64 * startup::INFLIGHT_GAIN) as u64 + held;
+                let gain = startup::inflight_gain(min_rtt, self.round_trip);
+                let cap = (bdp as f64 * gain) as u64 + held;
                 cap.max(INITIAL_WINDOW_PACKETS * path.mss)
             }
             State::Drain(_) => (bdp + held).max(least),

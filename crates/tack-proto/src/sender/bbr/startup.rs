@@ -1,13 +1,22 @@
 //! Startup: the rate doubles every round trip until it stops to grow.
 
+use std::time::Duration;
+
 use crate::bandwidth::Bandwidth;
 
 /// Gain that doubles the delivery rate each round: 2/ln 2.
 pub const GAIN: f64 = 2.885;
 
-/// What may be in flight, in BDPs, beside what waits for its TACK: twice the
-/// path lets the rate double, and leaves a queue of one BDP at the most.
-pub const INFLIGHT_GAIN: f64 = 2.0;
+/// What may be in flight, in BDPs, beside what waits for its TACK. Two let the rate double, and
+/// leave a queue of one BDP at the most. But the estimate is a round trip old: until packets queue
+/// the pipe has room for all that the pacer lets out. A twentieth of a round trip tells, which
+/// comes before the buffer is full.
+pub fn inflight_gain(min_rtt: Duration, round_trip: Option<Duration>) -> f64 {
+    match round_trip {
+        Some(round_trip) if round_trip > min_rtt + min_rtt / 20 => 2.0,
+        _ => GAIN,
+    }
+}
 
 /// Growth that counts as growth.
 const GROWTH: f64 = 1.25;
@@ -72,6 +81,14 @@ mod tests {
         assert!(!pipe.is_full(), "it still grows");
         pipe.on_round(Bandwidth::from_bytes_per_second(170), false, true);
         assert!(pipe.is_full());
+    }
+
+    #[test]
+    fn a_queue_bounds_what_is_in_flight_to_two_bdps() {
+        let rtt = Duration::from_millis(100);
+        assert!(inflight_gain(rtt, None) > 2.0, "nothing is known of a queue");
+        assert!(inflight_gain(rtt, Some(rtt)) > 2.0);
+        assert!(inflight_gain(rtt, Some(rtt * 11 / 10)) <= 2.0);
     }
 
     #[test]
