@@ -12,7 +12,7 @@ use criterion::{
 use tack_packet::{CipherSuite, ProtectionKeys, ShortHeader, TAG_LEN};
 
 /// A connection id as servers choose it.
-const DCID_LEN: usize = 16;
+const DCID_LEN: usize = 8;
 
 /// A packet number in two bytes, as it is for most of a connection.
 const PN_LEN: usize = 2;

@@ -85,9 +85,9 @@ impl Course {
         let mut config = config(self.profile)?;
         let time = Virtual::enter(seed);
         let (client, server) = addresses();
-        let scid = ConnectionId::from_ref(&[0xc1; 16]);
+        let scid = ConnectionId::from_ref(&[0xc1; 8]);
         let sender = tacklib::connect(Some("localhost"), &scid, client, server, &mut config)?;
-        let scid = ConnectionId::from_ref(&[0x5e; 16]);
+        let scid = ConnectionId::from_ref(&[0x5e; 8]);
         let receiver = tacklib::accept(&scid, None, server, client, &mut config)?;
         let start = Instant::now();
         let mut runner = Runner {

@@ -64,7 +64,7 @@ impl Setup {
         let mut config = config(self.profile)?;
         let client = SocketAddr::from(([127, 0, 0, 1], 4001));
         let server = SocketAddr::from(([127, 0, 0, 1], 4002));
-        let (client_id, server_id) = ([0xc1; 16], [0x5e; 16]);
+        let (client_id, server_id) = ([0xc1; 8], [0x5e; 8]);
         let scid = ConnectionId::from_ref(&client_id);
         let sender = tacklib::connect(Some("localhost"), &scid, client, server, &mut config)?;
         let scid = ConnectionId::from_ref(&server_id);

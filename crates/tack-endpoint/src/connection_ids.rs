@@ -5,8 +5,10 @@ use std::net::SocketAddr;
 
 use crate::handle::Handle;
 
-/// The length of every connection ID this endpoint chooses, in bytes.
-pub(crate) const CID_LEN: usize = 16;
+/// The length of every connection ID this endpoint chooses, in bytes: each of the peer's packets
+/// carries one. Sixty-four random bits are what an Initial's made-up ID has at least (RFC 9000
+/// section 7.2), and more than the connections of a socket will ever collide in.
+pub(crate) const CID_LEN: usize = 8;
 
 /// A connection ID this endpoint chose.
 pub(crate) type Cid = [u8; CID_LEN];

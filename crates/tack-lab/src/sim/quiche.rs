@@ -22,8 +22,11 @@ const LARGEST_DATAGRAM: usize = 1500;
 /// What the server's application waits to write at once, bytes.
 const LEAST_WRITE: usize = 16 << 10;
 
+/// Bytes of a connection ID, as tack-endpoint and quinn have it.
+pub const CID_LEN: usize = 8;
+
 /// A client and a server.
-pub fn connect(flow: &Flow, ids: [[u8; 16]; 2], key_log: &KeyLog) -> Result<Pair, Error> {
+pub fn connect(flow: &Flow, ids: [[u8; CID_LEN]; 2], key_log: &KeyLog) -> Result<Pair, Error> {
     let [client_id, server_id] = &ids;
     let (client_id, server_id) =
         (ConnectionId::from_ref(client_id), ConnectionId::from_ref(server_id));

@@ -282,7 +282,7 @@ impl<'a> Running<'a> {
         let (client, server) = match self.flow.stack {
             Stack::Quinn => quinn::connect(self.flow, self.seed, &self.key_log)?,
             Stack::Tack | Stack::Plain => {
-                let mut ids = [[0; 16]; 2];
+                let mut ids = [[0; quiche::CID_LEN]; 2];
                 let mut generator = Pcg64Mcg::seed_from_u64(self.seed);
                 for id in &mut ids {
                     generator.fill_bytes(id);
