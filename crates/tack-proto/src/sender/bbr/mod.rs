@@ -462,7 +462,10 @@ impl Bbr {
             }
             State::ProbeRtt(probe) => {
                 let round_trip = path.min_rtt.unwrap_or(ASSUMED_RTT);
-                if probe.is_done(now, feedback.in_flight, probe_rtt_window, round_trip) {
+                // The minimum has shown again: there is no queue, and nothing to wait for.
+                let found = !feedback.min_rtt_expired;
+                if found || probe.is_done(now, feedback.in_flight, probe_rtt_window, round_trip)
+                {
                     self.state = State::ProbeBw(cruise);
                 }
             }

@@ -196,10 +196,30 @@ fn an_expired_minimum_is_probed_for_and_then_the_rate_is_resumed() {
     // Half of 6.25 MB/s in 40 ms and 10 ms more, which the next TACK may wait for.
     assert_eq!(bbr.inflight_cap(&PATH), 156_250);
     feedback.in_flight = 5_000;
-    feedback.min_rtt_expired = false;
-    for _ in 0..6 {
+    for stays in [true, true, true, true, true, false] {
         now += 40 * MS;
-        bbr.on_feedback(now, &feedback, &PATH);
+        assert_eq!(bbr.on_feedback(now, &feedback, &PATH), !stays);
+        assert_eq!(bbr.phase() == Phase::ProbeRtt, stays);
     }
     assert_eq!(bbr.phase(), Phase::ProbeBw);
+}
+
+#[test]
+fn a_minimum_that_shows_again_ends_the_visit() {
+    let (mut bbr, now, _) = cruising();
+    let mut feedback = Feedback {
+        sample: None,
+        reported: None,
+        delivered: 0,
+        acked: 0,
+        in_flight: 250_000,
+        round_trip: None,
+        min_rtt_expired: true,
+    };
+    bbr.on_feedback(now, &feedback, &PATH);
+    assert!(!bbr.on_feedback(now + 40 * MS, &feedback, &PATH));
+    assert_eq!(bbr.phase(), Phase::ProbeRtt);
+    feedback.min_rtt_expired = false;
+    assert!(bbr.on_feedback(now + 60 * MS, &feedback, &PATH));
+    assert_eq!(bbr.pacing_rate(&PATH), rate(6_250_000));
 }
