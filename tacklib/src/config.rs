@@ -19,6 +19,9 @@ const QUICHE_WINDOW_PACKETS: usize = 10;
 /// Default of the shortest interval between TACKs.
 const SHORTEST_ACK_INTERVAL: Duration = Duration::from_millis(10);
 
+/// Default of the round trip up to which there is one TACK for each.
+const SHORT_PATH_ACK_INTERVAL: Duration = Duration::from_millis(20);
+
 /// Default of the longest: RTTmin/4 of a 200 ms path.
 const LONGEST_ACK_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -83,6 +86,9 @@ pub struct TackConfig {
     pub acks_per_round_trip: f64,
     /// Shortest time between acknowledgements, however short the path: 10 ms. Not below 1 ms.
     pub shortest_ack_interval: Duration,
+    /// Paths with a shorter round trip than this are acknowledged once for each, and longer ones
+    /// no more often than this: 20 ms, quick and video 0.
+    pub short_path_ack_interval: Duration,
     /// Longest time between acknowledgements, however long the path: 50 ms, or the peer's
     /// `max_ack_delay` if that is more. A stock peer is asked for no more than the latter.
     pub longest_ack_interval: Duration,
@@ -122,6 +128,10 @@ impl TackConfig {
             },
             acks_per_round_trip: if video { 4.0 } else { 2.0 },
             shortest_ack_interval: SHORTEST_ACK_INTERVAL,
+            short_path_ack_interval: match profile {
+                Profile::Quick | Profile::Video => Duration::ZERO,
+                Profile::Default | Profile::Off => SHORT_PATH_ACK_INTERVAL,
+            },
             longest_ack_interval: LONGEST_ACK_INTERVAL,
             schedule: AckSchedule::Tack,
             reported_gaps: None,

@@ -88,6 +88,7 @@ impl Transfer {
                 per_round_trip: 4.0,
                 longest_interval: MAX_ACK_DELAY,
                 shortest_interval: MS,
+                short_path_interval: Duration::ZERO,
             },
             bbr: BbrConfig::default(),
             peer: Some(Peer::Tack { min_ack_delay: MS, max_ack_delay: MAX_ACK_DELAY }),

@@ -106,15 +106,20 @@ struct Simulation {
 
 impl Simulation {
     fn new(link: Link, seed: u64) -> Self {
+        Self::with_controller(link, seed, BbrConfig::default())
+    }
+
+    fn with_controller(link: Link, seed: u64, bbr: BbrConfig) -> Self {
         let start = epoch();
         let config = SenderConfig {
             frequency: Frequency {
                 packets: 2,
                 per_round_trip: 2.0,
                 shortest_interval: 10 * MS,
+                short_path_interval: 20 * MS,
                 longest_interval: MAX_ACK_DELAY,
             },
-            bbr: BbrConfig::default(),
+            bbr,
             peer: Some(Peer::Tack { min_ack_delay: MS, max_ack_delay: MAX_ACK_DELAY }),
             timestamp_exponent: 3,
             mss: PACKET,

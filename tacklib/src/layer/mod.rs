@@ -137,6 +137,7 @@ impl Layer {
                 packets: config.packets_per_ack,
                 per_round_trip: config.acks_per_round_trip,
                 shortest_interval: config.shortest_ack_interval,
+                short_path_interval: config.short_path_ack_interval,
                 longest_interval: if agreement.tack {
                     config.longest_ack_interval.max(agreement.max_ack_delay)
                 } else {

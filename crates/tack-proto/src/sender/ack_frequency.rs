@@ -51,6 +51,10 @@ pub struct Frequency {
     /// No interval is shorter. An acknowledgement takes the same time on the air however short
     /// the path is: on 802.11n a hundred a second take 2 % of the link.
     pub shortest_interval: Duration,
+    /// Paths shorter than this are acknowledged once for a round trip, and longer ones no more
+    /// often than this: beta spares the long paths, and it is the short ones whose
+    /// acknowledgements are many.
+    pub short_path_interval: Duration,
     /// No interval is longer.
     pub longest_interval: Duration,
 }
@@ -71,7 +75,10 @@ impl Frequency {
     pub fn interval(&self, min_rtt: Duration) -> Duration {
         let alpha = min_rtt.div_f64(self.per_round_trip.max(0.01));
         let shortest = self.shortest_interval.max(SHORTEST_INTERVAL);
-        alpha.max(shortest).min(self.longest_interval.max(SHORTEST_INTERVAL))
+        alpha
+            .max(self.short_path_interval.min(min_rtt))
+            .max(shortest)
+            .min(self.longest_interval.max(SHORTEST_INTERVAL))
     }
 
     /// The parameters of Startup.
@@ -80,6 +87,7 @@ impl Frequency {
             packets: STARTUP_PACKETS.min(self.packets),
             per_round_trip: STARTUP_PER_ROUND_TRIP.max(self.per_round_trip),
             shortest_interval: SHORTEST_INTERVAL,
+            short_path_interval: Duration::ZERO,
             ..self
         }
     }
@@ -278,6 +286,7 @@ mod tests {
         packets: 2,
         per_round_trip: 4.0,
         shortest_interval: SHORTEST_INTERVAL,
+        short_path_interval: Duration::ZERO,
         longest_interval: Duration::from_millis(50),
     };
     const FIFTY_MEGABITS: Bandwidth = Bandwidth::from_bytes_per_second(6_250_000);
@@ -290,6 +299,21 @@ mod tests {
         // A slow flow is counted: 7 Mbit/s at 10 ms is 292 Hz, not 400.
         let slow = Bandwidth::from_bytes_per_second(875_000);
         assert!((FREQUENCY.hertz(slow, 10 * MS, 1500) - 291.7).abs() < 0.1);
+    }
+
+    #[test]
+    fn a_short_path_is_acknowledged_once_a_round_trip_and_a_long_one_beta_times() {
+        let frequency = Frequency {
+            per_round_trip: 2.0,
+            shortest_interval: 10 * MS,
+            short_path_interval: 20 * MS,
+            ..FREQUENCY
+        };
+        let paths = [(2, 10), (10, 10), (15, 15), (20, 20), (40, 20), (50, 25), (200, 50)];
+        for (min_rtt, alpha) in paths {
+            assert_eq!(frequency.interval(min_rtt * MS), alpha * MS, "{min_rtt} ms");
+        }
+        assert_eq!(frequency.of_startup().interval(20 * MS), 20 * MS / 16);
     }
 
     #[test]

@@ -391,7 +391,10 @@ impl Sender {
         {
             return Ok(Newly::default());
         }
-        let newly = self.apply(now, &iack.ranges, &[], iack.ack_delay_us)?;
+        let mut newly = self.apply(now, &iack.ranges, &[], iack.ack_delay_us)?;
+        // The receiver's rate comes with TACKs. An IACK leaves when a loss shows, right behind an
+        // A-MPDU as a rule: taken there, a sample is always too high.
+        newly.sample = None;
         self.feed(now, &newly, None, newly.largest_rtt);
         Ok(newly)
     }

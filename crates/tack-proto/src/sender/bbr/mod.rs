@@ -36,11 +36,6 @@ const LEAST_PACKETS: u64 = 4;
 /// Round trip assumed before one has been measured, for the first burst.
 const ASSUMED_RTT: Duration = Duration::from_millis(100);
 
-/// What a receiver may report above the sender's own estimate: its samples
-/// span less time than the sender's, and a probe shows in them earlier. What a
-/// liar gains by more would be a queue that never drains.
-const TRUSTED_EXCESS: f64 = 1.05;
-
 /// Parameters of the controller.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BbrConfig {
@@ -48,6 +43,10 @@ pub struct BbrConfig {
     pub cycle_intervals: u32,
     /// TACK intervals that ProbeBW sends more for: 4, which is a round trip, or 3.
     pub probe_intervals: u32,
+    /// How far a receiver may report above the sender's own sample: 1, not at all, or 1.05. Its
+    /// samples span less time than the sender's, and show all of a probe that is shorter than a
+    /// round trip. What a liar gets by it is a queue.
+    pub trusted_excess: f64,
     /// A probe that raised the estimate by this has found room, not noise: 1.15, or 1.1. All of
     /// it would be 1.25 after a probe of a round trip, and less after a shorter one.
     pub found_more: f64,
@@ -79,6 +78,7 @@ impl BbrConfig {
     pub const VIDEO: Self = Self {
         cycle_intervals: 16,
         probe_intervals: 3,
+        trusted_excess: 1.05,
         found_more: 1.1,
         filter_intervals: 20,
         slump_intervals: 1,
@@ -96,6 +96,7 @@ impl Default for BbrConfig {
         Self {
             cycle_intervals: 32,
             probe_intervals: 4,
+            trusted_excess: 1.0,
             found_more: 1.15,
             filter_intervals: 40,
             slump_intervals: 4,
@@ -279,7 +280,7 @@ impl Bbr {
                 self.round += 1;
                 self.round_ends_at = feedback.delivered;
             }
-            let rate = believed(&sample, feedback.reported);
+            let rate = believed(&sample, feedback.reported, self.config.trusted_excess);
             // A span below the round trip has caught acknowledgements that came
             // together. An application-limited sample can only show that the
             // path is faster than was known.
@@ -488,9 +489,13 @@ fn least_rate(path: &Path) -> Bandwidth {
 }
 
 /// The receiver's rate, as far as the sender's own record supports it.
-fn believed(sample: &super::RateSample, reported: Option<Bandwidth>) -> Bandwidth {
+fn believed(
+    sample: &super::RateSample,
+    reported: Option<Bandwidth>,
+    trusted_excess: f64,
+) -> Bandwidth {
     match reported {
-        Some(reported) => reported.min(sample.rate.scaled(TRUSTED_EXCESS)),
+        Some(reported) => reported.min(sample.rate.scaled(trusted_excess)),
         None => sample.rate,
     }
 }
