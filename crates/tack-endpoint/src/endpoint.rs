@@ -340,7 +340,7 @@ impl Endpoint {
         to: SocketAddr,
     ) -> Option<Handle> {
         let config = self.server.as_mut()?;
-        config.set_stateless_reset_token(Some(self.router.reset_token(&admission.scid)));
+        config.set_stateless_reset_token(Some(self.router.reset_token(admission.scid)));
         let scid = ConnectionId::from_ref(&admission.scid);
         let accepted = tacklib::accept(&scid, admission.odcid.as_ref(), to, from, config);
         let mut connection = accepted

@@ -33,7 +33,7 @@ impl RetryTokens {
         now: Instant,
         client: SocketAddr,
         odcid: &[u8],
-        retry_scid: &Cid,
+        retry_scid: Cid,
     ) -> Vec<u8> {
         let issued = now.saturating_duration_since(self.epoch).as_millis() as u64;
         let mut token = issued.to_be_bytes().to_vec();
@@ -50,7 +50,7 @@ impl RetryTokens {
         now: Instant,
         client: SocketAddr,
         token: &[u8],
-        retry_scid: &Cid,
+        retry_scid: Cid,
     ) -> Option<ConnectionId<'static>> {
         let (body, tag) = token.split_at_checked(token.len().checked_sub(TAG_LEN)?)?;
         // `verify` compares in constant time.
@@ -67,7 +67,7 @@ impl RetryTokens {
 }
 
 /// What the MAC covers. Every part but the body, which comes last, has a fixed length.
-fn authenticated(body: &[u8], client: SocketAddr, retry_scid: &Cid) -> Vec<u8> {
+fn authenticated(body: &[u8], client: SocketAddr, retry_scid: Cid) -> Vec<u8> {
     let ip = match client.ip() {
         std::net::IpAddr::V4(ip) => ip.to_ipv6_mapped(),
         std::net::IpAddr::V6(ip) => ip,
@@ -75,7 +75,7 @@ fn authenticated(body: &[u8], client: SocketAddr, retry_scid: &Cid) -> Vec<u8> {
     let mut input = Vec::with_capacity(16 + 2 + retry_scid.len() + body.len());
     input.extend_from_slice(&ip.octets());
     input.extend_from_slice(&client.port().to_be_bytes());
-    input.extend_from_slice(retry_scid);
+    input.extend_from_slice(&retry_scid);
     input.extend_from_slice(body);
     input
 }
@@ -103,22 +103,22 @@ mod tests {
         let epoch = Instant::now();
         let tokens = tokens(epoch);
         let issued = epoch + Duration::from_secs(3);
-        let token = tokens.mint(issued, client(), &ODCID, &SCID);
+        let token = tokens.mint(issued, client(), &ODCID, SCID);
 
-        let odcid = tokens.verify(issued + LIFETIME, client(), &token, &SCID);
+        let odcid = tokens.verify(issued + LIFETIME, client(), &token, SCID);
         assert_eq!(odcid.as_deref(), Some(&ODCID[..]));
 
         let late = issued + LIFETIME + Duration::from_millis(1);
-        assert_eq!(tokens.verify(late, client(), &token, &SCID), None);
+        assert_eq!(tokens.verify(late, client(), &token, SCID), None);
     }
 
     #[test]
     fn a_token_is_refused_from_another_address_or_port() {
         let now = Instant::now();
         let tokens = tokens(now);
-        let token = tokens.mint(now, client(), &ODCID, &SCID);
+        let token = tokens.mint(now, client(), &ODCID, SCID);
         for other in ["192.0.2.2:4433", "192.0.2.1:4434", "[2001:db8::1]:4433"] {
-            assert_eq!(tokens.verify(now, other.parse().unwrap(), &token, &SCID), None);
+            assert_eq!(tokens.verify(now, other.parse().unwrap(), &token, SCID), None);
         }
     }
 
@@ -126,30 +126,30 @@ mod tests {
     fn a_token_is_refused_with_another_retry_source_id() {
         let now = Instant::now();
         let tokens = tokens(now);
-        let token = tokens.mint(now, client(), &ODCID, &SCID);
-        assert_eq!(tokens.verify(now, client(), &token, &[6; CID_LEN]), None);
+        let token = tokens.mint(now, client(), &ODCID, SCID);
+        assert_eq!(tokens.verify(now, client(), &token, [6; CID_LEN]), None);
     }
 
     #[test]
     fn a_token_with_any_bit_flipped_or_any_byte_missing_is_refused() {
         let now = Instant::now();
         let tokens = tokens(now);
-        let token = tokens.mint(now, client(), &ODCID, &SCID);
+        let token = tokens.mint(now, client(), &ODCID, SCID);
         for bit in 0..token.len() * 8 {
             let mut forged = token.clone();
             forged[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(tokens.verify(now, client(), &forged, &SCID), None, "bit {bit}");
+            assert_eq!(tokens.verify(now, client(), &forged, SCID), None, "bit {bit}");
         }
         for len in 0..token.len() {
-            assert_eq!(tokens.verify(now, client(), &token[..len], &SCID), None, "{len}");
+            assert_eq!(tokens.verify(now, client(), &token[..len], SCID), None, "{len}");
         }
     }
 
     #[test]
     fn a_token_of_another_endpoint_is_refused() {
         let now = Instant::now();
-        let token = tokens(now).mint(now, client(), &ODCID, &SCID);
+        let token = tokens(now).mint(now, client(), &ODCID, SCID);
         let other = RetryTokens::new(&[2; 32], now, LIFETIME);
-        assert_eq!(other.verify(now, client(), &token, &SCID), None);
+        assert_eq!(other.verify(now, client(), &token, SCID), None);
     }
 }

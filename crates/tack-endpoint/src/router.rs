@@ -98,7 +98,7 @@ impl Router {
                 Some(handle) => Route::Connection(handle),
                 None => self
                     .received_reset(from, datagram)
-                    .map_or_else(|| self.reset(now, &dcid, datagram.len()), Route::Connection),
+                    .map_or_else(|| self.reset(now, dcid, datagram.len()), Route::Connection),
             },
             Some(Invariants::Long { version, dcid, scid }) => {
                 if let Some(handle) = self.ids.find(from, dcid) {
@@ -124,10 +124,10 @@ impl Router {
     pub(crate) fn new_id(&self) -> Result<(Cid, u128), Error> {
         let mut cid = [0; CID_LEN];
         self.random.fill(&mut cid).map_err(|_| Error::Random)?;
-        Ok((cid, self.reset_key.token(&cid)))
+        Ok((cid, self.reset_key.token(cid)))
     }
 
-    pub(crate) fn reset_token(&self, cid: &Cid) -> u128 {
+    pub(crate) fn reset_token(&self, cid: Cid) -> u128 {
         self.reset_key.token(cid)
     }
 
@@ -178,7 +178,7 @@ impl Router {
         let token = header.token.as_deref().unwrap_or_default();
         let validated = <Cid>::try_from(header.dcid.as_ref())
             .ok()
-            .and_then(|scid| Some((scid, retry.verify(now, from, token, &scid)?)));
+            .and_then(|scid| Some((scid, retry.verify(now, from, token, scid)?)));
         match validated {
             Some((scid, odcid)) => {
                 Route::Accept(Admission { scid, odcid: Some(odcid), initial_dcid: None })
@@ -198,7 +198,7 @@ impl Router {
         let Ok((retry_scid, _)) = self.new_id() else {
             return Route::Drop(DropReason::NotAccepting);
         };
-        let token = tokens.mint(now, from, &header.dcid, &retry_scid);
+        let token = tokens.mint(now, from, &header.dcid, retry_scid);
         let mut out = vec![0; 256];
         let written = quiche::retry(
             &header.scid,
@@ -211,7 +211,7 @@ impl Router {
         reply(Reply::Retry, out, written)
     }
 
-    fn reset(&mut self, now: Instant, dcid: &Cid, triggering_len: usize) -> Route {
+    fn reset(&mut self, now: Instant, dcid: Cid, triggering_len: usize) -> Route {
         let mut noise = Noise::default();
         // Clients announce no reset tokens with their handshake, so theirs would mean nothing.
         if !self.is_server || self.random.fill(&mut noise).is_err() {

@@ -172,7 +172,7 @@ fn a_packet_for_an_unknown_connection_gets_a_smaller_reset() {
         panic!("no reset");
     };
     assert_eq!(packet.len(), 29);
-    let token = router.reset_token(&[0x41; CID_LEN]).to_be_bytes();
+    let token = router.reset_token([0x41; CID_LEN]).to_be_bytes();
     assert!(packet.ends_with(&token));
 }
 

@@ -23,8 +23,8 @@ impl ResetKey {
         Self(hmac::Key::new(hmac::HMAC_SHA256, key))
     }
 
-    pub(crate) fn token(&self, cid: &Cid) -> u128 {
-        let tag = hmac::sign(&self.0, cid);
+    pub(crate) fn token(&self, cid: Cid) -> u128 {
+        let tag = hmac::sign(&self.0, &cid);
         tag.as_ref()
             .iter()
             .take(TOKEN_LEN)
@@ -54,7 +54,7 @@ impl ResetKey {
     /// resets soon fall silent (RFC 9000 section 10.3.3).
     pub(crate) fn packet(
         &self,
-        cid: &Cid,
+        cid: Cid,
         triggering_len: usize,
         noise: &[u8; RESET_LEN - TOKEN_LEN],
     ) -> Option<Vec<u8>> {
@@ -107,23 +107,23 @@ mod tests {
     #[test]
     fn tokens_depend_on_the_id_and_the_key_alone() {
         let key = ResetKey::new(&[1; 32]);
-        assert_eq!(key.token(&CID), ResetKey::new(&[1; 32]).token(&CID));
-        assert_ne!(key.token(&CID), key.token(&[4; CID_LEN]));
-        assert_ne!(key.token(&CID), ResetKey::new(&[2; 32]).token(&CID));
+        assert_eq!(key.token(CID), ResetKey::new(&[1; 32]).token(CID));
+        assert_ne!(key.token(CID), key.token([4; CID_LEN]));
+        assert_ne!(key.token(CID), ResetKey::new(&[2; 32]).token(CID));
     }
 
     #[test]
     fn a_reset_is_shorter_than_what_triggered_it_and_ends_in_the_token() {
         let key = ResetKey::new(&[1; 32]);
         for triggering_len in 0..1500 {
-            let packet = key.packet(&CID, triggering_len, &[0xff; 26]);
+            let packet = key.packet(CID, triggering_len, &[0xff; 26]);
             if triggering_len < MIN_RESET_LEN + 1 {
                 assert_eq!(packet, None, "{triggering_len}");
                 continue;
             }
             let packet = packet.unwrap();
             assert!(packet.len() < triggering_len && packet.len() <= RESET_LEN);
-            assert!(packet.ends_with(&key.token(&CID).to_be_bytes()));
+            assert!(packet.ends_with(&key.token(CID).to_be_bytes()));
             assert_eq!(packet[0] & 0xc0, 0x40, "a short header");
         }
     }
