@@ -1,0 +1,260 @@
+//! The endpoint: a socket, its connections, and the loop between them.
+
+mod driving;
+mod incoming;
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use quiche::ConnectionId;
+
+use crate::event::Event;
+use crate::handle::{Handle, Slab};
+use crate::peer::Peer;
+use crate::router::Router;
+use crate::send_queue::BufferPool;
+use crate::socket::{Inbox, Socket};
+use crate::stats::EndpointStats;
+use crate::timers::Timers;
+use crate::wait::{Waiter, Waker};
+use crate::{EndpointConfig, Error};
+
+/// A UDP socket and the QUIC connections on it.
+///
+/// An endpoint does nothing by itself: the application calls [`poll`](Self::poll) in a loop, takes
+/// the events, and reads and writes the connections they name. See the [crate's](crate)
+/// documentation for an example.
+pub struct Endpoint {
+    config: EndpointConfig,
+    /// For the connections a server accepts.
+    server: Option<tacklib::Config>,
+    socket: Socket,
+    waiter: Waiter,
+    inbox: Inbox,
+    pool: BufferPool,
+    router: Router,
+    peers: Slab<Peer>,
+    timers: Timers,
+    /// Connections to drive: something arrived, expired or was written.
+    ready: VecDeque<Handle>,
+    events: VecDeque<Event>,
+    /// Connections to remove at the next poll.
+    finished: Vec<Handle>,
+    /// The socket may hold more datagrams.
+    readable: bool,
+    blocked: Blocked,
+    shut_down: bool,
+    stats: EndpointStats,
+}
+
+/// Whether the system takes datagrams at present.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Blocked {
+    No,
+    UntilWritable,
+    Until(Instant),
+}
+
+impl Endpoint {
+    /// Opens a server on `addr`; every connection it accepts gets `config`.
+    pub fn server(
+        addr: SocketAddr,
+        config: tacklib::Config,
+        endpoint: EndpointConfig,
+    ) -> Result<Self, Error> {
+        Self::new(addr, Some(config), endpoint)
+    }
+
+    /// Opens an endpoint that makes connections but accepts none. `local` is usually `0.0.0.0:0`
+    /// or `[::]:0`; the latter reaches both IP versions on most systems.
+    pub fn client(local: SocketAddr, endpoint: EndpointConfig) -> Result<Self, Error> {
+        Self::new(local, None, endpoint)
+    }
+
+    fn new(
+        addr: SocketAddr,
+        server: Option<tacklib::Config>,
+        config: EndpointConfig,
+    ) -> Result<Self, Error> {
+        let mut socket = Socket::bind(addr, &config)?;
+        let waiter = Waiter::new(&mut socket.io).map_err(Error::Wait)?;
+        let router = Router::new(&config, server.is_some(), clock())?;
+        Ok(Self {
+            config,
+            server,
+            socket,
+            waiter,
+            inbox: Inbox::new(),
+            pool: BufferPool::default(),
+            router,
+            peers: Slab::new(),
+            timers: Timers::default(),
+            ready: VecDeque::new(),
+            events: VecDeque::new(),
+            finished: Vec::new(),
+            readable: true,
+            blocked: Blocked::No,
+            shut_down: false,
+            stats: EndpointStats::default(),
+        })
+    }
+
+    /// Begins a connection to `server`; [`Event::Connected`] or [`Event::Closed`] tells how that
+    /// went. `name` is the host name that the server's certificate must be for.
+    pub fn connect(
+        &mut self,
+        server: SocketAddr,
+        name: Option<&str>,
+        config: &mut tacklib::Config,
+    ) -> Result<Handle, Error> {
+        if self.shut_down {
+            return Err(Error::ShutDown);
+        }
+        let local = self.socket.local_addr();
+        let server = match (local.ip(), server.ip()) {
+            // A socket for both IP versions names IPv4 addresses in this way.
+            (IpAddr::V6(_), IpAddr::V4(ip)) => {
+                SocketAddr::new(ip.to_ipv6_mapped().into(), server.port())
+            }
+            (IpAddr::V4(_), IpAddr::V6(_)) => {
+                return Err(Error::AddressFamily { server, local });
+            }
+            _ => server,
+        };
+        let (scid, _) = self.router.new_id()?;
+        let id = ConnectionId::from_ref(&scid);
+        let mut connection =
+            tacklib::connect(name, &id, local, server, config).map_err(Error::Connect)?;
+        start_logs(&self.config, &mut connection);
+        let timeout = self.config.handshake_timeout;
+        let handle = self.peers.insert(Peer::new(connection, server, clock(), timeout));
+        self.router.ids.insert(scid, handle);
+        self.make_ready(handle);
+        Ok(handle)
+    }
+
+    /// The address of the socket.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.socket.local_addr()
+    }
+
+    /// Sends what the application wrote; waits for a datagram, a timer, the [`Waker`] or
+    /// `max_wait`, whichever is first; then receives, runs timers and sends.
+    ///
+    /// Does not wait while there are events to take. May return before anything happened.
+    /// Removes the connections that [`Event::Closed`] told of, once they need no more care.
+    pub fn poll(&mut self, max_wait: Option<Duration>) -> Result<(), Error> {
+        self.reap();
+        let now = clock();
+        self.transmit(now)?;
+
+        let until = self.wait_until(now, max_wait);
+        let readiness = self.waiter.wait(now, until).map_err(Error::Wait)?;
+        self.readable |= readiness.readable;
+        if readiness.writable {
+            self.blocked = Blocked::No;
+        }
+
+        let now = clock();
+        self.receive(now)?;
+        self.run_timers(now);
+        self.transmit(now)
+    }
+
+    /// Sends what the application wrote since the last [`poll`](Self::poll), which begins with
+    /// this too.
+    pub fn flush(&mut self) -> Result<(), Error> {
+        self.transmit(clock())
+    }
+
+    /// Takes the next event.
+    pub fn next_event(&mut self) -> Option<Event> {
+        let event = self.events.pop_front()?;
+        if let Event::Activity(handle) = event
+            && let Some(peer) = self.peers.get_mut(handle)
+        {
+            peer.activity_pending = false;
+        }
+        Some(event)
+    }
+
+    /// The connection, unless it is gone.
+    pub fn connection(&self, handle: Handle) -> Option<&tacklib::Connection> {
+        self.peers.get(handle).map(|peer| &peer.connection)
+    }
+
+    /// The connection to read from or write to, unless it is gone. The endpoint will ask it for
+    /// packets to send; who only wants to look takes [`connection`](Self::connection).
+    pub fn connection_mut(&mut self, handle: Handle) -> Option<&mut tacklib::Connection> {
+        self.make_ready(handle);
+        self.peers.get_mut(handle).map(|peer| &mut peer.connection)
+    }
+
+    /// What makes [`poll`](Self::poll) return, for other threads.
+    pub fn waker(&self) -> Waker {
+        self.waiter.waker()
+    }
+
+    /// Opens and accepts no more connections, and closes those there are, with an error code of
+    /// the application. Go on calling [`poll`](Self::poll) until [`is_idle`](Self::is_idle): the
+    /// peers have to be told.
+    pub fn shutdown(&mut self, error_code: u64, reason: &[u8]) {
+        self.shut_down = true;
+        for handle in self.peers.handles().collect::<Vec<_>>() {
+            if let Some(connection) = self.connection_mut(handle) {
+                // `Done` only says that it was closed already.
+                let _ = connection.close(true, error_code, reason);
+            }
+        }
+    }
+
+    /// Whether no connection is left, not even one that is closing.
+    pub fn is_idle(&self) -> bool {
+        self.peers.len() == self.finished.len()
+    }
+
+    /// What has been counted so far.
+    pub fn stats(&self) -> EndpointStats {
+        self.stats
+    }
+
+    fn wait_until(&self, now: Instant, max_wait: Option<Duration>) -> Option<Instant> {
+        let can_send = self.blocked == Blocked::No && !self.ready.is_empty();
+        if can_send || self.readable || !self.events.is_empty() {
+            return Some(now);
+        }
+        let unblock = match self.blocked {
+            Blocked::Until(time) => Some(time),
+            Blocked::No | Blocked::UntilWritable => None,
+        };
+        let at_most = max_wait.and_then(|wait| now.checked_add(wait));
+        [unblock, at_most, self.timers.next()].into_iter().flatten().min()
+    }
+
+    fn make_ready(&mut self, handle: Handle) {
+        if let Some(peer) = self.peers.get_mut(handle)
+            && !peer.is_ready
+        {
+            peer.is_ready = true;
+            self.ready.push_back(handle);
+        }
+    }
+}
+
+/// Has the connection write what the endpoint is configured to keep of it.
+fn start_logs(config: &EndpointConfig, connection: &mut tacklib::Connection) {
+    if let Some(path) = &config.key_log {
+        crate::key_log::start(path, connection);
+    }
+    #[cfg(feature = "qlog")]
+    if let Some(directory) = &config.qlog {
+        crate::qlog::start(directory, connection);
+    }
+}
+
+/// The one place where the endpoint reads the clock.
+#[expect(clippy::disallowed_methods, reason = "everything else is passed this time")]
+fn clock() -> Instant {
+    Instant::now()
+}

@@ -1,0 +1,27 @@
+//! What a sender has counted.
+
+/// Counters of the sending side.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SenderStats {
+    /// TACKs received.
+    pub tacks: u64,
+    /// IACKs received.
+    pub iacks: u64,
+    /// Standard ACK frames received.
+    pub acks: u64,
+    /// TACKs that did not arrive, by the gaps in their sequence.
+    pub tacks_lost: u64,
+    /// Packets that every acknowledgement of which got lost, or was forgotten, and whose data
+    /// had arrived as bubbles told.
+    pub by_bubbles: u64,
+    /// Packets taken for lost.
+    pub lost_packets: u64,
+    /// Of these, packets that had arrived.
+    pub spurious_losses: u64,
+    /// Bytes taken for lost.
+    pub lost_bytes: u64,
+    /// ACK_FREQUENCY frames sent.
+    pub frequency_updates: u64,
+    /// IMMEDIATE_ACK frames sent.
+    pub immediate_acks: u64,
+}
