@@ -39,6 +39,7 @@ mod keylog;
 mod layer;
 mod negotiation;
 mod stats;
+mod stream_ends;
 mod touch;
 
 pub use config::{AckSchedule, Config, Profile, TackConfig};

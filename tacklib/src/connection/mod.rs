@@ -22,6 +22,7 @@ use crate::keylog::KeyLog;
 use crate::layer::Layer;
 use crate::negotiation;
 use crate::stats::TackStats;
+use crate::stream_ends::StreamEnds;
 use crate::touch::Footprint;
 use allowance::Allowance;
 use handshake::Awaited;
@@ -61,6 +62,7 @@ pub struct Connection {
     progress: Progress,
     allowance: Allowance,
     send_buffer: SendBuffer,
+    ends: StreamEnds,
     /// Where the last datagram came from: local and remote address.
     path: Option<Path>,
     /// Where data goes to.
@@ -95,6 +97,7 @@ impl Connection {
             progress: Progress::default(),
             allowance: Allowance::unlimited(),
             send_buffer: SendBuffer::new(config.tack().send_buffer),
+            ends: StreamEnds::default(),
             path: None,
             route: None,
             left: None,
@@ -165,14 +168,16 @@ impl Connection {
         if layer.take_window_update(&self.inner) {
             self.passes = self.passes.max(1);
         }
-        if !(closing || data || due.is_some() || self.passes > 0) {
+        let owes = self.ends.owes();
+        if !(closing || data || due.is_some() || self.passes > 0 || owes) {
             return Err(quiche::Error::Done);
         }
-        let plan = layer.plan(now, data, due);
+        let plan = layer.plan(now, data, due, &self.ends);
         match self.send_packet(now, out, from, to, &plan) {
-            Err(quiche::Error::Done) if due.is_some() && self.is_tack() => {
+            Err(quiche::Error::Done) if owes || due.is_some() && self.is_tack() => {
                 // quiche owes no acknowledgement (it went in a packet that had
-                // no room for ours): have it write a packet to carry it.
+                // no room for ours), and nothing that it has forgotten: have it
+                // write a packet to carry it.
                 self.inner.send_ack_eliciting()?;
                 let sent = self.send_packet(now, out, from, to, &plan);
                 if sent.is_err()
@@ -213,6 +218,7 @@ impl Connection {
             let is_probe = self.probe_timeouts() > probes;
             if let Some(layer) = self.layer.as_mut().filter(|_| is_probe) {
                 layer.sender.on_probe_timeout();
+                self.ends.on_probe_timeout(|id| packets::is_forgotten(&mut self.inner, id));
             }
             self.passes = self.passes.max(PROBES);
             self.data_pending = true;
@@ -231,9 +237,14 @@ impl Connection {
         buf: &[u8],
         fin: bool,
     ) -> quiche::Result<usize> {
-        if !self.is_enabled() || buf.is_empty() {
-            self.data_pending = true;
+        if !self.is_enabled() {
             return self.inner.stream_send(stream_id, buf, fin);
+        }
+        if buf.is_empty() {
+            self.data_pending = true;
+            let sent = self.inner.stream_send(stream_id, buf, fin)?;
+            self.ends.on_written(stream_id, 0, fin);
+            return Ok(sent);
         }
         let room = self.send_buffer.room(&self.inner);
         let capacity = match self.inner.stream_capacity(stream_id) {
@@ -249,6 +260,7 @@ impl Connection {
         let len = buf.len().min(capacity);
         let sent = self.inner.stream_send(stream_id, &buf[..len], fin && len == buf.len())?;
         self.send_buffer.on_written(sent);
+        self.ends.on_written(stream_id, sent, fin && sent == buf.len());
         self.data_pending = true;
         Ok(sent)
     }
@@ -262,6 +274,9 @@ impl Connection {
         let (read, fin) = self.inner.stream_recv(stream_id, out)?;
         if let Some(layer) = &mut self.layer {
             layer.windows.on_read(stream_id, read);
+        }
+        if fin {
+            self.settle_ends();
         }
         Ok((read, fin))
     }

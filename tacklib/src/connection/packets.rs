@@ -84,6 +84,7 @@ impl Connection {
                 self.passes = self.passes.max(1);
                 self.data_pending = true;
             }
+            self.settle_ends();
             self.follow_validation();
         }
         result.map(|_| len)
@@ -99,6 +100,14 @@ impl Connection {
                 self.inner.is_path_validated(local, peer) == Ok(false)
             });
         }
+    }
+
+    /// Finds ends of streams that quiche has forgotten: an acknowledgement or the end of the
+    /// other half may just have made it do so.
+    pub(super) fn settle_ends(&mut self) {
+        let Some(layer) = &self.layer else { return };
+        let was_delivered = |pn| layer.sender.was_delivered(pn);
+        self.ends.settle(was_delivered, |id| is_forgotten(&mut self.inner, id));
     }
 
     /// Closes the connection over what the peer sent.
@@ -152,7 +161,8 @@ impl Connection {
         let largest = self.inner.max_send_udp_payload_size().max(len).min(out.len());
         let passed = layer.pass_outgoing(now, (&out[at..largest], len - at), dcid_len, plan);
         let sent = passed.or_else(|| {
-            layer.on_outgoing(now, &mut out[at..largest], len - at, dcid_len, plan)
+            let packet = &mut out[at..largest];
+            layer.on_outgoing(now, packet, len - at, dcid_len, plan, &mut self.ends)
         });
         let Some(sent) = sent else { return len };
         self.passes = self.passes.saturating_sub(1);
@@ -186,4 +196,14 @@ impl Connection {
         let changed = self.footprint.take(&mut self.inner);
         self.data_pending |= changed || !layer.holds_ack();
     }
+}
+
+/// Whether quiche has done with a stream that it had. To ask for the capacity of one that the peer
+/// has stopped would take the news from the application, so that is the second question.
+pub(super) fn is_forgotten(connection: &mut quiche::Connection, stream_id: u64) -> bool {
+    connection.stream_closed(stream_id)
+        && matches!(
+            connection.stream_capacity(stream_id),
+            Err(quiche::Error::InvalidStreamState(_))
+        )
 }

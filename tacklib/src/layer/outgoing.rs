@@ -11,6 +11,7 @@ use tack_proto::receiver::{Due, Receiver};
 
 use super::{Layer, MARK, SHORTEST_PAYLOAD, seal_into};
 use crate::journal::Way;
+use crate::stream_ends::StreamEnds;
 
 /// Room for a TIMESTAMP frame.
 const TIMESTAMP_ROOM: usize = 10;
@@ -37,6 +38,8 @@ pub struct Plan {
     update: Option<AckFrequency>,
     /// An acknowledgement is wanted at once, whatever the packet turns out to be.
     immediate_ack: bool,
+    /// Room for ends of streams that quiche has forgotten.
+    ends_room: usize,
     leaves_path: bool,
 }
 
@@ -52,6 +55,7 @@ impl Plan {
             && self.timestamp.is_none()
             && self.update.is_none()
             && !self.immediate_ack
+            && self.ends_room == 0
             && !self.leaves_path
     }
 
@@ -61,6 +65,7 @@ impl Plan {
             + self.update.map_or(0, |_| ACK_FREQUENCY_ROOM)
             + self.due.map_or(0, |_| TACK_ROOM)
             + if self.immediate_ack { IMMEDIATE_ACK_ROOM } else { 0 }
+            + self.ends_room
     }
 
     /// Whether quiche left room in the packet of `len` bytes that it could have
@@ -82,14 +87,15 @@ pub struct Sent {
 impl Layer {
     /// What the next packet should carry; `data` if it may carry stream data, `due` as the
     /// receiver says.
-    pub fn plan(&self, now: Instant, data: bool, due: Option<Due>) -> Plan {
+    pub fn plan(&self, now: Instant, data: bool, due: Option<Due>, ends: &StreamEnds) -> Plan {
+        let ends_room = ends.room();
         let update = if data { self.sender.frequency_update() } else { None };
         let immediate_ack = self.sender.wants_immediate_ack(now, false);
         if !self.agreement.tack {
-            return Plan { update, immediate_ack, ..Plan::default() };
+            return Plan { update, immediate_ack, ends_room, ..Plan::default() };
         }
         let timestamp = if data { self.sender.timestamp(now) } else { None };
-        Plan { due, timestamp, update, immediate_ack, leaves_path: false }
+        Plan { due, timestamp, update, immediate_ack, ends_room, leaves_path: false }
     }
 
     /// Records a 1-RTT packet of quiche's that may leave as it is, for which it must carry
@@ -126,12 +132,14 @@ impl Layer {
         len: usize,
         dcid_len: usize,
         plan: &Plan,
+        ends: &mut StreamEnds,
     ) -> Option<Sent> {
         let mut scratch = std::mem::take(&mut self.scratch);
         let mut frames = std::mem::take(&mut self.frames);
         scratch.clear();
         scratch.extend_from_slice(&out[..len]);
-        let sent = self.rewrite_outgoing(now, out, &mut scratch, &mut frames, dcid_len, plan);
+        let buffers = (&mut scratch[..], &mut frames);
+        let sent = self.rewrite_outgoing(now, out, buffers, dcid_len, plan, ends);
         self.scratch = scratch;
         self.frames = frames;
         sent
@@ -162,17 +170,17 @@ impl Layer {
         &mut self,
         now: Instant,
         out: &mut [u8],
-        scratch: &mut [u8],
-        frames: &mut Vec<u8>,
+        (scratch, frames): (&mut [u8], &mut Vec<u8>),
         dcid_len: usize,
         plan: &Plan,
+        ends: &mut StreamEnds,
     ) -> Option<Sent> {
         let len = scratch.len();
         let expected = self.sender.next_packet_number();
         let opened = self.outgoing.open(scratch, dcid_len, expected).ok()?;
         let payload = &scratch[opened.payload.clone()];
         let pn = opened.header.packet_number;
-        let Some(kept) = self.sort_outgoing(now, payload) else {
+        let Some(kept) = self.sort_outgoing(now, pn, payload, ends) else {
             // A frame of quiche's that we cannot read leaves as it is.
             self.sender.on_packet_sent(now, pn, len, true, None);
             return Some(Sent { len, stream_bytes: 0 });
@@ -198,6 +206,10 @@ impl Layer {
             if plan.immediate_ack || is_tail && self.sender.wants_immediate_ack(now, true) {
                 encode_immediate_ack(frames);
                 asked = true;
+                marked |= self.agreement.tack;
+            }
+            if plan.ends_room > 0 {
+                ends.encode(pn, frames);
                 marked |= self.agreement.tack;
             }
         }
@@ -256,7 +268,13 @@ impl Layer {
     }
 
     /// Decides which of quiche's frames stay in the packet, and learns from them.
-    fn sort_outgoing(&mut self, now: Instant, payload: &[u8]) -> Option<Kept> {
+    fn sort_outgoing(
+        &mut self,
+        now: Instant,
+        pn: u64,
+        payload: &[u8],
+        ends: &mut StreamEnds,
+    ) -> Option<Kept> {
         let mut kept = Kept::default();
         for located in Frames::new(payload) {
             let Located { frame, range } = located.ok()?;
@@ -291,7 +309,11 @@ impl Layer {
                 Frame::Stream(stream) => {
                     kept.stream_bytes += stream.len as usize;
                     kept.ends_stream |= stream.fin;
+                    if stream.fin {
+                        ends.on_sent(pn, stream.stream_id, stream.offset, stream.len);
+                    }
                 }
+                Frame::ResetStream { stream_id, .. } => ends.on_reset(stream_id),
                 _ => {}
             }
             kept.bytes.push(range);

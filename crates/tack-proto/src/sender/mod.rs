@@ -324,6 +324,12 @@ impl Sender {
         self.ledger.packet_threshold()
     }
 
+    /// Whether packet `pn` has been acknowledged, or lost; `None` while it is on its way. To be
+    /// asked after each acknowledgement: the record is not kept for ever.
+    pub fn was_delivered(&self, pn: u64) -> Option<bool> {
+        self.ledger.was_delivered(pn)
+    }
+
     /// Counters.
     pub fn stats(&self) -> SenderStats {
         self.stats

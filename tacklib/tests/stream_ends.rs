@@ -1,0 +1,138 @@
+//! The end of a stream that is written alone, behind its data.
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::*;
+use quiche::RecvInfo;
+use tacklib::Connection;
+
+/// The client's first unidirectional stream, and its first in both directions.
+const ONE_WAY: u64 = 2;
+const BOTH_WAYS: u64 = 0;
+
+fn datagrams(end: &mut impl End) -> Vec<Vec<u8>> {
+    let mut out = vec![0; 65536];
+    std::iter::from_fn(|| end.transmit(&mut out).map(|len| out[..len].to_vec())).collect()
+}
+
+fn to_server(server: &mut impl End, datagrams: Vec<Vec<u8>>) {
+    for mut datagram in datagrams {
+        let info = RecvInfo { from: client_address(), to: server_address() };
+        server.receive(&mut datagram, info);
+    }
+}
+
+fn to_client(client: &mut impl End, datagrams: Vec<Vec<u8>>) {
+    for mut datagram in datagrams {
+        let info = RecvInfo { from: server_address(), to: client_address() };
+        client.receive(&mut datagram, info);
+    }
+}
+
+/// Everything that the server has to say of what it received.
+fn acknowledgements(server: &mut impl End) -> Vec<Vec<u8>> {
+    let mut all = datagrams(server);
+    let until = Instant::now() + Duration::from_millis(100);
+    while Instant::now() < until {
+        if server.deadline().is_some_and(|at| at <= Instant::now()) {
+            server.expire();
+        }
+        all.extend(datagrams(server));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    all
+}
+
+/// The server has the data, and the client still waits for the acknowledgement that is returned.
+fn with_data<S: End>(pair: &mut Pair<Connection, S>, stream_id: u64) -> Vec<Vec<u8>> {
+    pair.handshake();
+    assert_eq!(pair.client.write(stream_id, &[7; 1000], false), 1000);
+    let data = datagrams(&mut pair.client);
+    to_server(&mut pair.server, data);
+    acknowledgements(&mut pair.server)
+}
+
+fn ends<S: End>(pair: &mut Pair<Connection, S>, stream_id: u64) {
+    let mut received = 0;
+    pair.run_until(|pair| {
+        let mut buffer = [0; 2000];
+        let (len, fin) = pair.server.read(stream_id, &mut buffer).unwrap_or((0, false));
+        received += len;
+        fin
+    });
+    assert_eq!(received, 1000);
+}
+
+fn tack_to_tack() -> Pair<Connection, Connection> {
+    Pair::new(tack_client(&mut tack_config()), tack_server(&mut tack_config()))
+}
+
+fn tack_to_stock() -> Pair<Connection, quiche::Connection> {
+    Pair::new(tack_client(&mut tack_config()), stock_server(&mut stock_config()))
+}
+
+fn arrives_where_the_data_is_acknowledged_first<S: End>(mut pair: Pair<Connection, S>) {
+    let acknowledgements = with_data(&mut pair, ONE_WAY);
+    pair.client.write(ONE_WAY, &[], true);
+    to_client(&mut pair.client, acknowledgements);
+    ends(&mut pair, ONE_WAY);
+}
+
+fn arrives_where_its_packet_is_lost<S: End>(mut pair: Pair<Connection, S>) {
+    let acknowledgements = with_data(&mut pair, ONE_WAY);
+    pair.client.write(ONE_WAY, &[], true);
+    assert!(!datagrams(&mut pair.client).is_empty(), "the end leaves, and is lost");
+    to_client(&mut pair.client, acknowledgements);
+    ends(&mut pair, ONE_WAY);
+}
+
+#[test]
+fn it_arrives_where_the_data_is_acknowledged_before_it_has_left() {
+    arrives_where_the_data_is_acknowledged_first(tack_to_tack());
+    arrives_where_the_data_is_acknowledged_first(tack_to_stock());
+}
+
+#[test]
+fn it_arrives_where_its_packet_is_lost() {
+    arrives_where_its_packet_is_lost(tack_to_tack());
+    arrives_where_its_packet_is_lost(tack_to_stock());
+}
+
+#[test]
+fn it_arrives_where_reading_the_other_half_makes_quiche_forget_the_stream() {
+    let mut pair = tack_to_tack();
+    let acknowledgements = with_data(&mut pair, BOTH_WAYS);
+    to_client(&mut pair.client, acknowledgements);
+    pair.server.write(BOTH_WAYS, &[], true);
+    let end = datagrams(&mut pair.server);
+    to_client(&mut pair.client, end);
+    pair.client.write(BOTH_WAYS, &[], true);
+    let mut buffer = [0; 10];
+    assert_eq!(pair.client.read(BOTH_WAYS, &mut buffer), Ok((0, true)));
+    ends(&mut pair, BOTH_WAYS);
+}
+
+#[test]
+fn many_of_them_arrive() {
+    let mut pair = tack_to_tack();
+    pair.handshake();
+    let streams = (0..40).map(|n| 2 + 4 * n);
+    for stream_id in streams.clone() {
+        pair.client.write(stream_id, &[1; 100], false);
+    }
+    let data = datagrams(&mut pair.client);
+    to_server(&mut pair.server, data);
+    let acknowledgements = acknowledgements(&mut pair.server);
+    for stream_id in streams.clone() {
+        pair.client.write(stream_id, &[], true);
+    }
+    to_client(&mut pair.client, acknowledgements);
+    let mut left: Vec<_> = streams.collect();
+    pair.run_until(|pair| {
+        let mut buffer = [0; 200];
+        left.retain(|id| !pair.server.read(*id, &mut buffer).is_ok_and(|(_, fin)| fin));
+        left.is_empty()
+    });
+}
