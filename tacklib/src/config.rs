@@ -23,7 +23,7 @@ const SHORTEST_ACK_INTERVAL: Duration = Duration::from_millis(10);
 const SHORT_PATH_ACK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Default of the longest: RTTmin/4 of a 200 ms path.
-const LONGEST_ACK_INTERVAL: Duration = Duration::from_millis(50);
+const LONGEST_ACK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Default limit of data written and not yet sent, bytes.
 const SEND_BUFFER: usize = 4 * 1024 * 1024;
@@ -89,7 +89,7 @@ pub struct TackConfig {
     /// Paths with a shorter round trip than this are acknowledged once for each, and longer ones
     /// no more often than this: 20 ms, quick and video 0.
     pub short_path_ack_interval: Duration,
-    /// Longest time between acknowledgements, however long the path: 50 ms, or the peer's
+    /// Longest time between acknowledgements, however long the path: 100 ms, or the peer's
     /// `max_ack_delay` if that is more. A stock peer is asked for no more than the latter.
     pub longest_ack_interval: Duration,
     /// When this end acknowledges. As the sender asks.

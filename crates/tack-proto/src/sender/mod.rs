@@ -35,8 +35,9 @@ use crate::frame::{AckFrequency, Timestamp};
 /// then is limited by its application, and would stay there for good.
 const STARTUP_ROUNDS: u64 = 16;
 
-/// Departure times told for each TACK that may answer one of them. A TACK interval on a fast path
-/// has dozens of bursts, and to tell the departure of one costs as much as a whole packet.
+/// Departure times told for each TACK that may answer one of them, in Startup for each that may
+/// later. A TACK interval on a fast path has dozens of bursts, and to tell the departure of one
+/// costs as much as a whole packet.
 const DEPARTURES_PER_TACK: u32 = 8;
 
 /// What an acknowledgement, and little else, changes.
@@ -194,7 +195,8 @@ impl Sender {
             next_change: self.bbr.next_change(&path),
             update: self.wanted_update(),
         };
-        self.pacer.set_head_spacing(path.ack_interval / DEPARTURES_PER_TACK);
+        let interval = self.expected_interval(&self.config.frequency);
+        self.pacer.set_head_spacing(interval / DEPARTURES_PER_TACK);
     }
 
     fn wanted_update(&self) -> Option<AckFrequency> {
@@ -346,22 +348,22 @@ impl Sender {
     }
 
     fn path(&self) -> Path {
-        let min_rtt = self.min_rtt.get();
-        let frequency = if self.is_starting() {
-            self.config.frequency.of_startup()
-        } else {
-            self.config.frequency
-        };
+        let frequency = &self.config.frequency;
         Path {
-            min_rtt,
+            min_rtt: self.min_rtt.get(),
             smoothed_rtt: self.smoothed_rtt,
-            ack_interval: frequency.expected_interval(
-                self.bbr.bandwidth(),
-                min_rtt.unwrap_or_default(),
-                self.config.mss,
-            ),
+            ack_interval: if self.is_starting() {
+                self.expected_interval(&frequency.of_startup())
+            } else {
+                self.expected_interval(frequency)
+            },
             mss: self.config.mss,
         }
+    }
+
+    fn expected_interval(&self, frequency: &Frequency) -> Duration {
+        let min_rtt = self.min_rtt.get().unwrap_or_default();
+        frequency.expected_interval(self.bbr.bandwidth(), min_rtt, self.config.mss)
     }
 
     /// The sender's part of equation (5): of how many packets of a round trip it hears nothing
