@@ -181,6 +181,7 @@ impl Connection {
                 self.inner.send_ack_eliciting()?;
                 let sent = self.send_packet(now, out, from, to, &plan);
                 if sent.is_err()
+                    && due.is_some()
                     && let Some(layer) = &mut self.layer
                 {
                     // Nothing can leave (closing, amplification limit): the
