@@ -404,6 +404,16 @@ impl Case {
         matches!(self.kind, Kind::AckFrequency | Kind::ImmediateAck)
     }
 
+    /// How many draws of losses are tried before the cell has failed. Where a third of the packets
+    /// is lost, an end may wait in vain for as long as it waits at all (ten seconds, of most),
+    /// whoever it talks to: that one of ten clients gives up tells nothing of the other end.
+    pub const fn draws(&self) -> u64 {
+        match self.kind {
+            Kind::HandshakeLoss | Kind::HandshakeCorruption => 3,
+            _ => 1,
+        }
+    }
+
     /// The round trip of the link, without any queue.
     pub const fn round_trip(&self) -> Duration {
         match &self.path {
@@ -453,10 +463,13 @@ impl Case {
         }
     }
 
-    /// The link between the ends, which loses the same packets each time.
-    pub fn link(&self) -> Result<BoxedLink, Error> {
+    /// The link between the ends, which loses the same packets each time; with another `draw` it
+    /// loses others.
+    pub fn link(&self, draw: u64) -> Result<BoxedLink, Error> {
         match &self.path {
-            Path::Wire(conditions) => conditions.link(),
+            Path::Wire(conditions) => {
+                Conditions { seed: conditions.seed + draw, ..*conditions }.link()
+            }
             Path::Wifi => {
                 let link = LinkSpec::resolve("n")
                     .and_then(|link| link.build(&PathSpec::with_rtt(WIFI_RTT), DEFAULT.seed));
@@ -474,7 +487,7 @@ mod tests {
     fn every_case_has_a_link_and_is_found_by_its_name() {
         for case in &ALL {
             assert_eq!(by_name(case.name).map(|found| found.kind), Some(case.kind));
-            assert!(case.link().is_ok());
+            assert!(case.link(0).is_ok());
         }
     }
 

@@ -89,10 +89,17 @@ impl Cell {
                 Verdict::Unsupported { by: Side::Peer, reason }
             }
             (Ok(peer), Some(protocol)) => {
-                let judged = || self.judged(places, &peer, protocol, &directory, identity);
-                let mut attempt = judged()?;
+                let judged =
+                    |draw| self.judged(places, &peer, protocol, draw, &directory, identity);
+                let mut attempt = judged(0)?;
                 if self.case.wants_quiet() && attempt.was_disturbed() {
-                    attempt = judged()?.after(attempt);
+                    attempt = judged(0)?.after(attempt);
+                }
+                for draw in 1..self.case.draws() {
+                    if !attempt.gave_up() {
+                        break;
+                    }
+                    attempt = judged(draw)?.after(attempt);
                 }
                 wire = attempt.wire;
                 attempt.verdict
@@ -118,6 +125,7 @@ impl Cell {
         places: &Places,
         peer: &Program,
         protocol: Protocol,
+        draw: u64,
         directory: &Path,
         identity: &Identity,
     ) -> Result<Attempt, Error> {
@@ -130,7 +138,8 @@ impl Cell {
             let is_again = transfers[..at].contains(ours);
             let place = if is_again { format!("{name}-{}", at + 1) } else { name.to_owned() };
             let directory = directory.join(place);
-            let evidence = self.transfer(&program, peer, protocol, &directory, identity)?;
+            let evidence =
+                self.transfer(&program, peer, protocol, draw, &directory, identity)?;
             wire.push((name, evidence.seen.clone()));
             made.push(evidence.clone());
             if let Some(verdict) = judge_so_far(self.case.kind, &made) {
@@ -165,6 +174,8 @@ struct Attempt {
     wire: Vec<(&'static str, Observation)>,
     /// Datagrams that the relay delivered late, because the machine was busy.
     late: u64,
+    /// What was wrong at most: see [`Evidence::gave_up`].
+    waited_in_vain: bool,
 }
 
 impl Attempt {
@@ -173,7 +184,17 @@ impl Attempt {
         wire: Vec<(&'static str, Observation)>,
         made: &[Evidence],
     ) -> Self {
-        Self { verdict, wire, late: made.iter().map(|evidence| evidence.late).sum() }
+        Self {
+            verdict,
+            wire,
+            late: made.iter().map(|evidence| evidence.late).sum(),
+            waited_in_vain: made.last().is_some_and(Evidence::gave_up),
+        }
+    }
+
+    /// Whether it failed because somebody waited in vain, and for nothing else.
+    fn gave_up(&self) -> bool {
+        self.waited_in_vain && matches!(self.verdict, Verdict::Fail { .. })
     }
 
     /// Whether it failed while the machine was busy with other things.
@@ -181,14 +202,17 @@ impl Attempt {
         self.late > 0 && matches!(self.verdict, Verdict::Fail { .. })
     }
 
-    /// The second attempt, which does not hide the first.
+    /// A later attempt, which does not hide the one before.
     fn after(self, first: Self) -> Self {
         let verdict = match (self.verdict, first.verdict) {
             (Verdict::Pass { note }, Verdict::Fail { reason }) => {
-                let note = note.unwrap_or_default();
+                let note = note.map(|note| format!("{note}; ")).unwrap_or_default();
                 Verdict::Pass {
-                    note: Some(format!("{note}; at the second attempt, the first: {reason}")),
+                    note: Some(format!("{note}at another attempt, the first: {reason}")),
                 }
+            }
+            (Verdict::Fail { reason }, Verdict::Fail { reason: before }) => {
+                Verdict::Fail { reason: format!("{before}; and again: {reason}") }
             }
             (verdict, _) => verdict,
         };
@@ -201,7 +225,7 @@ mod tests {
     use super::*;
 
     fn attempt(verdict: Verdict, late: u64) -> Attempt {
-        Attempt { verdict, wire: Vec::new(), late }
+        Attempt { verdict, wire: Vec::new(), late, waited_in_vain: late > 1 }
     }
 
     fn failed(reason: &str) -> Verdict {
@@ -216,12 +240,19 @@ mod tests {
     }
 
     #[test]
-    fn a_second_attempt_tells_of_the_first() {
+    fn a_failure_is_a_giving_up_only_if_nothing_else_was_wrong() {
+        assert!(attempt(failed("a file is missing"), 2).gave_up());
+        assert!(!attempt(failed("a file is another"), 0).gave_up());
+        assert!(!attempt(Verdict::Defect { reason: String::new() }, 2).gave_up());
+    }
+
+    #[test]
+    fn another_attempt_tells_of_the_first() {
         let passed = attempt(Verdict::Pass { note: Some("fast".into()) }, 0);
         let verdict = passed.after(attempt(failed("slow"), 1)).verdict;
-        let note = "fast; at the second attempt, the first: slow".to_owned();
+        let note = "fast; at another attempt, the first: slow".to_owned();
         assert_eq!(verdict, Verdict::Pass { note: Some(note) });
         let verdict = attempt(failed("slower"), 0).after(attempt(failed("slow"), 1)).verdict;
-        assert_eq!(verdict, failed("slower"));
+        assert_eq!(verdict, failed("slow; and again: slower"));
     }
 }

@@ -154,6 +154,16 @@ impl Evidence {
         self.rebindings = report.rebindings;
     }
 
+    /// Whether all that is wrong is that somebody waited in vain: files are missing, none is another
+    /// than was sent, and nothing was sent that should not have been.
+    pub fn gave_up(&self) -> bool {
+        let is_missing = |file: &Transferred| file.received.is_none();
+        let is_right = |file: &Transferred| file.received == Some(file.sent);
+        self.files.iter().any(is_missing)
+            && self.files.iter().all(|file| is_missing(file) || is_right(file))
+            && no_unannounced_frames(self).is_ok()
+    }
+
     const fn side(&self, role: Role) -> Side {
         if matches!(
             (role, self.ours),

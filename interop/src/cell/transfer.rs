@@ -32,6 +32,7 @@ impl Cell {
         ours: &Program,
         peer: &Program,
         protocol: Protocol,
+        draw: u64,
         directory: &Path,
         identity: &Identity,
     ) -> Result<Evidence, Error> {
@@ -93,7 +94,7 @@ impl Cell {
             beside = Some(traffic);
         }
         let setup = conditions.setup(servers);
-        let relay = Relay::start_with(setup, self.case.link()?, Recorder::new())
+        let relay = Relay::start_with(setup, self.case.link(draw)?, Recorder::new())
             .map_err(Error::file(directory))?;
         if let (Some(traffic), Some(address)) = (&mut beside, relay.addresses().get(1)) {
             traffic.begin(*address)?;

@@ -67,6 +67,21 @@ fn a_missing_or_changed_file_fails_whatever_the_programs_say() {
 }
 
 #[test]
+fn who_waits_in_vain_gives_up_and_who_gets_another_file_does_not() {
+    let mut evidence = good(PLAIN);
+    assert!(!evidence.gave_up(), "all is there");
+    evidence.files[0].received = None;
+    assert!(evidence.gave_up());
+    let mut other = evidence.files[0].clone();
+    other.received = Some(blake3::hash(b"life"));
+    evidence.files.push(other);
+    assert!(!evidence.gave_up());
+    evidence.files.truncate(1);
+    evidence.seen.connections[0].to_client.tacks = 1;
+    assert!(!evidence.gave_up(), "TACKs were not announced");
+}
+
+#[test]
 fn a_program_that_fails_is_named_by_its_side() {
     let mut evidence = good(PLAIN);
     evidence.client = Ending::Exited(Some(3));
