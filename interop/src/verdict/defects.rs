@@ -16,7 +16,7 @@ struct Defect {
 }
 
 /// `docs/interop.md` lists them too.
-const KNOWN: [Defect; 4] = [
+const KNOWN: [Defect; 5] = [
     Defect {
         peer: "kwik",
         role: Role::Server,
@@ -31,6 +31,13 @@ const KNOWN: [Defect; 4] = [
                13.2.1: at once), so the client takes what it waits for the round trip, and \
                repeats at intervals of that",
         shows: acknowledges_late,
+    },
+    Defect {
+        peer: "kwik",
+        role: Role::Server,
+        what: "kwik falls silent in the middle of a file, with nothing lost and all that it sent \
+               acknowledged",
+        shows: falls_silent,
     },
     Defect {
         peer: "quiche",
@@ -61,6 +68,17 @@ fn acknowledges_late(evidence: &Evidence) -> bool {
     const LATE_S: f64 = 0.9;
     let mut connections = evidence.seen.connections.iter();
     connections.any(|seen| seen.answered_seconds.is_some_and(|seconds| seconds > LATE_S))
+}
+
+/// Nothing was lost, nobody has closed the connection, and it is the server's turn.
+fn falls_silent(evidence: &Evidence) -> bool {
+    let mut connections = evidence.seen.connections.iter();
+    evidence.lost + evidence.swallowed == 0
+        && connections.any(|seen| {
+            seen.closes.is_empty()
+                && seen.data_of_server.is_some()
+                && seen.acknowledged_to_server >= seen.data_of_server
+        })
 }
 
 fn probes_without_data(evidence: &Evidence) -> bool {
@@ -157,6 +175,27 @@ mod tests {
         assert!(matches!(explain("kwik", failed(), &evidence), Verdict::Defect { .. }));
         evidence.seen.connections[0].answered_seconds = Some(0.03);
         assert_eq!(explain("kwik", failed(), &evidence), failed());
+    }
+
+    #[test]
+    fn a_server_that_has_it_all_acknowledged_and_says_no_more_is_at_fault() {
+        let mut evidence = Evidence { ours: Role::Client, ..good(TACK) };
+        evidence.seen.connections = vec![ConnectionSeen {
+            data_of_server: Some(7),
+            acknowledged_to_server: Some(8),
+            client: Some(TACK),
+            server: Some(TACK),
+            ..ConnectionSeen::default()
+        }];
+        let is_defect = |evidence: &Evidence| explain("kwik", failed(), evidence) != failed();
+        assert!(is_defect(&evidence));
+        assert!(!is_defect(&Evidence { lost: 1, ..evidence.clone() }), "it may wait to repeat");
+        let mut waiting = evidence.clone();
+        waiting.seen.connections[0].acknowledged_to_server = Some(6);
+        assert!(!is_defect(&waiting), "our end may not have acknowledged it");
+        evidence.seen.connections[0].closes =
+            vec![Close { by_server: false, application: true, code: 0 }];
+        assert!(!is_defect(&evidence), "our end had enough");
     }
 
     #[test]

@@ -56,6 +56,12 @@ pub struct Seen {
     /// When the server sent its last datagram, after the first of all.
     #[serde(skip)]
     pub last_of_server: Duration,
+    /// The server's newest packet with stream data.
+    #[serde(skip)]
+    pub data_of_server: Option<u64>,
+    /// The newest packet of the server's that an ACK frame named which reached it.
+    #[serde(skip)]
+    pub acknowledged_to_server: Option<u64>,
 }
 
 /// What passed between the server and one address of the client.
@@ -176,11 +182,23 @@ impl Connection {
 
         let before = *self.tap.counters(direction);
         let conversation = &mut self.conversation;
-        let Seen { closes, reserved_frame_first, .. } = &mut self.seen;
+        let Seen {
+            closes, reserved_frame_first, data_of_server, acknowledged_to_server, ..
+        } = &mut self.seen;
         self.tap.open(direction, bytes, |packet| {
             for located in Frames::new(packet.payload).map_while(Result::ok) {
                 if let Frame::NewConnectionId { cid, .. } = located.frame {
                     named.push(Named { direction: opposite(direction), cid: cid.to_vec() });
+                }
+                match (&located.frame, direction) {
+                    (Frame::Stream(_), Direction::ToClient) => {
+                        *data_of_server = (*data_of_server).max(Some(packet.number));
+                    }
+                    (Frame::Ack(ack), Direction::ToServer) if passage.arrived => {
+                        *acknowledged_to_server =
+                            (*acknowledged_to_server).max(Some(ack.ranges.largest()));
+                    }
+                    _ => {}
                 }
                 let close = Close::from_frame(direction, &located.frame);
                 let is_new = |close: &Close| {
