@@ -46,7 +46,9 @@ impl StreamEnds {
             *self.lengths.entry(stream_id).or_default() += bytes;
             return;
         }
-        let len = self.lengths.remove(&stream_id).unwrap_or_default() + bytes;
+        // An end may be written twice, and then the length is not known any more: a wrong one would
+        // break the connection. Without it the end is followed from when quiche sends it.
+        let Some(len) = self.lengths.remove(&stream_id) else { return };
         if bytes == 0 {
             self.ends.insert(stream_id, End { len, ..End::default() });
         }
@@ -106,14 +108,21 @@ impl StreamEnds {
         self.ends.values().filter(|end| end.owed).take(MAX_FRAMES).count() * FRAME_ROOM
     }
 
-    /// Appends the frames for packet `pn`.
-    pub fn encode(&mut self, pn: u64, out: &mut Vec<u8>) {
-        let owed = self.ends.iter_mut().filter(|(_, end)| end.owed);
+    /// Appends the frames for a packet, which has left only with [`Self::on_encoded_sent`].
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let owed = self.ends.iter().filter(|(_, end)| end.owed);
         for (&stream_id, end) in owed.take(MAX_FRAMES) {
             out.push(STREAM_OFF_LEN_FIN);
             varint::put(out, stream_id);
             varint::put(out, end.len);
             varint::put(out, 0);
+        }
+    }
+
+    /// What was encoded last has left in packet `pn`.
+    pub fn on_encoded_sent(&mut self, pn: u64) {
+        let owed = self.ends.values_mut().filter(|end| end.owed);
+        for end in owed.take(MAX_FRAMES) {
             end.owed = false;
             end.packets.push(pn);
         }
@@ -140,7 +149,8 @@ mod tests {
 
     fn encoded(ends: &mut StreamEnds, pn: u64) -> Vec<u8> {
         let mut out = Vec::new();
-        ends.encode(pn, &mut out);
+        ends.encode(&mut out);
+        ends.on_encoded_sent(pn);
         out
     }
 
@@ -186,9 +196,24 @@ mod tests {
     }
 
     #[test]
+    fn an_end_that_is_written_again_changes_nothing() {
+        let mut ends = ended();
+        ends.on_written(4, 0, true);
+        assert!(settle(&mut ends, None, true));
+        assert_eq!(encoded(&mut ends, 7), FRAME);
+        ends.settle(|_| Some(true), |_| true);
+        ends.on_written(4, 0, true);
+        assert!(!settle(&mut ends, None, true), "after its acknowledgement");
+        ends.on_written(8, 10, true);
+        ends.on_written(8, 0, true);
+        assert!(!settle(&mut ends, None, true), "behind an end with data");
+    }
+
+    #[test]
     fn no_packet_gets_more_ends_than_there_was_room_for() {
         let mut ends = StreamEnds::default();
         for stream_id in 0..10 {
+            ends.on_written(stream_id * 4, 1, false);
             ends.on_written(stream_id * 4, 0, true);
         }
         assert!(settle(&mut ends, None, true));

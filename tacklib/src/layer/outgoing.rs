@@ -190,6 +190,7 @@ impl Layer {
         let mut marked = false;
         let mut update = None;
         let mut asked = false;
+        let with_ends = kept.ack_eliciting && plan.ends_room > 0;
         if kept.ack_eliciting {
             if let Some(timestamp) = plan.timestamp {
                 timestamp.encode(frames);
@@ -208,8 +209,8 @@ impl Layer {
                 asked = true;
                 marked |= self.agreement.tack;
             }
-            if plan.ends_room > 0 {
-                ends.encode(pn, frames);
+            if with_ends {
+                ends.encode(frames);
                 marked |= self.agreement.tack;
             }
         }
@@ -252,6 +253,9 @@ impl Layer {
         self.sender.on_packet_sent(now, pn, total, kept.ack_eliciting, update.as_ref());
         if asked {
             self.sender.on_immediate_ack_sent(now);
+        }
+        if with_ends {
+            ends.on_encoded_sent(pn);
         }
         if self.journal.is_enabled() {
             for located in Frames::new(&frames[..ours]).flatten() {

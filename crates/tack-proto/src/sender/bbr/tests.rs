@@ -178,18 +178,21 @@ fn one_low_sample_after_a_limited_time_does_not_replace_the_estimate() {
     assert_eq!(bbr.bandwidth(), rate(100_000), "many of them do");
 }
 
+/// An acknowledgement by which RTTmin is out of date.
+const EXPIRED: Feedback = Feedback {
+    sample: None,
+    reported: None,
+    delivered: 0,
+    acked: 0,
+    in_flight: 250_000,
+    round_trip: None,
+    min_rtt_expired: true,
+};
+
 #[test]
 fn an_expired_minimum_is_probed_for_and_then_the_rate_is_resumed() {
     let (mut bbr, mut now, _) = cruising();
-    let mut feedback = Feedback {
-        sample: None,
-        reported: None,
-        delivered: 0,
-        acked: 0,
-        in_flight: 250_000,
-        round_trip: None,
-        min_rtt_expired: true,
-    };
+    let mut feedback = EXPIRED;
     bbr.on_feedback(now, &feedback, &PATH);
     assert_eq!(bbr.phase(), Phase::ProbeRtt);
     assert_eq!(bbr.pacing_rate(&PATH), rate(3_125_000), "half the rate");
@@ -207,15 +210,7 @@ fn an_expired_minimum_is_probed_for_and_then_the_rate_is_resumed() {
 #[test]
 fn a_minimum_that_shows_again_ends_the_visit() {
     let (mut bbr, now, _) = cruising();
-    let mut feedback = Feedback {
-        sample: None,
-        reported: None,
-        delivered: 0,
-        acked: 0,
-        in_flight: 250_000,
-        round_trip: None,
-        min_rtt_expired: true,
-    };
+    let mut feedback = EXPIRED;
     bbr.on_feedback(now, &feedback, &PATH);
     assert!(!bbr.on_feedback(now + 40 * MS, &feedback, &PATH));
     assert_eq!(bbr.phase(), Phase::ProbeRtt);
