@@ -119,6 +119,7 @@ impl Sender {
             reported,
             delivered: self.ledger.delivered(),
             acked: newly.acked_bytes,
+            lost: newly.lost_bytes,
             in_flight: self.ledger.in_flight(),
             round_trip,
             min_rtt_expired: self.min_rtt.is_expired(now),

@@ -70,33 +70,28 @@ fn gain_and_excess(link: Link, bbr: BbrConfig, honest: &Outcome, lie: f64) -> (f
     (gain, excess)
 }
 
-#[test]
-fn a_receiver_that_lies_about_its_rate_gains_nothing_and_is_not_flooded() {
+/// Half of `most_sent` above the path's rate may be a probe, a quarter above an estimate that may
+/// itself be a little above the path.
+fn assert_that_lies_gain_nothing(bbr: BbrConfig, most_sent: f64) {
     for link in [lossy(0.0), lossy(0.01), lossy(0.1), deep()] {
-        let bbr = BbrConfig::default();
         let honest = run(link, bbr, 1.0);
-        assert!(fastest(&honest, link, 2 * link.round_trip) <= 1.15);
+        assert!(fastest(&honest, link, 2 * link.round_trip) <= most_sent);
         for lie in LIES {
             let (gain, excess) = gain_and_excess(link, bbr, &honest, lie);
             assert!(gain <= 1.005, "times {lie:e}: {gain:.3}");
-            // Half of it may be a probe, a quarter above an estimate that may itself be a little
-            // above the path.
-            assert!(excess <= 1.15, "times {lie:e}: {excess:.3}");
+            assert!(excess <= most_sent, "times {lie:e}: {excess:.3}");
         }
     }
 }
 
-/// A probe of the video profile is over before the sender's own sample shows all of it, so a report
-/// may lie a twentieth above that. Where the honest leave some of the path unused, a liar takes it.
 #[test]
-fn with_the_video_profile_it_gains_little_more_than_a_twentieth() {
-    for link in [lossy(0.0), lossy(0.01), lossy(0.1), deep()] {
-        let honest = run(link, BbrConfig::VIDEO, 1.0);
-        for lie in LIES {
-            let (gain, excess) = gain_and_excess(link, BbrConfig::VIDEO, &honest, lie);
-            let most = if link.loss < 0.1 { 1.02 } else { 1.06 };
-            assert!(gain <= most, "times {lie:e}: {gain:.3}");
-            assert!(excess <= 1.2, "times {lie:e}: {excess:.3}");
-        }
-    }
+fn a_receiver_that_lies_about_its_rate_gains_nothing_and_is_not_flooded() {
+    assert_that_lies_gain_nothing(BbrConfig::default(), 1.15);
+}
+
+/// A probe of the video profile is over before the sender's own sample shows all of it, so a report
+/// may lie a twentieth above that while nothing gets lost: it fills a queue.
+#[test]
+fn with_the_video_profile_it_gains_nothing_but_a_queue() {
+    assert_that_lies_gain_nothing(BbrConfig::VIDEO, 1.2);
 }

@@ -11,6 +11,7 @@ mod probe_bw;
 mod probe_rtt;
 mod slump;
 mod startup;
+mod trust;
 mod windowed_filter;
 
 use std::time::{Duration, Instant};
@@ -25,6 +26,7 @@ use probe_bw::ProbeBw;
 use probe_rtt::ProbeRtt;
 use slump::Slump;
 use startup::FullPipe;
+use trust::Trust;
 
 /// RFC 9002 section 7.2: what may be in flight before anything is known.
 pub const INITIAL_WINDOW_PACKETS: u64 = 10;
@@ -45,7 +47,8 @@ pub struct BbrConfig {
     pub probe_intervals: u32,
     /// How far a receiver may report above the sender's own sample: 1, not at all, or 1.05. Its
     /// samples span less time than the sender's, and show all of a probe that is shorter than a
-    /// round trip. What a liar gets by it is a queue.
+    /// round trip. What a liar gets by it is a queue; where packets get lost, nothing above the
+    /// sample is believed.
     pub trusted_excess: f64,
     /// A probe that raised the estimate by this has found room, not noise: 1.15, or 1.1. All of
     /// it would be 1.25 after a probe of a round trip, and less after a shorter one.
@@ -121,6 +124,8 @@ pub struct Feedback {
     pub delivered: u64,
     /// Bytes that this acknowledgement has added.
     pub acked: u64,
+    /// Bytes that it has shown to be lost.
+    pub lost: u64,
     /// Bytes in flight now.
     pub in_flight: u64,
     /// The round trip that came with the acknowledgement.
@@ -210,6 +215,7 @@ pub struct Bbr {
     full_pipe: FullPipe,
     slump: Slump,
     aggregation: Aggregation,
+    trust: Trust,
     round: u64,
     round_ends_at: u64,
     /// Cycle intervals so far. Time, not round trips: those become
@@ -231,6 +237,7 @@ impl Bbr {
             full_pipe: FullPipe::default(),
             slump: Slump::default(),
             aggregation: Aggregation::new(config.filter_intervals),
+            trust: Trust::new(config.trusted_excess),
             round: 0,
             round_ends_at: 0,
             interval: 0,
@@ -274,13 +281,17 @@ impl Bbr {
             let bandwidth = self.bandwidth();
             self.aggregation.on_acked(now, self.interval, feedback.acked, bandwidth);
         }
+        self.trust.on_acked(feedback.acked, feedback.lost);
         if let Some(sample) = feedback.sample {
             let round_ended = sample.prior_delivered >= self.round_ends_at;
             if round_ended {
                 self.round += 1;
                 self.round_ends_at = feedback.delivered;
             }
-            let rate = believed(&sample, feedback.reported, self.config.trusted_excess);
+            let rate = self.trust.believed(&sample, feedback.reported);
+            if round_ended {
+                self.trust.on_round();
+            }
             // A span below the round trip has caught acknowledgements that came
             // together. An application-limited sample can only show that the
             // path is faster than was known.
@@ -486,18 +497,6 @@ fn initial_rate(path: &Path) -> Bandwidth {
 fn least_rate(path: &Path) -> Bandwidth {
     let rtt = path.smoothed_rtt.or(path.min_rtt).unwrap_or(ASSUMED_RTT);
     Bandwidth::from_delta(LEAST_PACKETS * path.mss, rtt).unwrap_or_default()
-}
-
-/// The receiver's rate, as far as the sender's own record supports it.
-fn believed(
-    sample: &super::RateSample,
-    reported: Option<Bandwidth>,
-    trusted_excess: f64,
-) -> Bandwidth {
-    match reported {
-        Some(reported) => reported.min(sample.rate.scaled(trusted_excess)),
-        None => sample.rate,
-    }
 }
 
 #[cfg(test)]

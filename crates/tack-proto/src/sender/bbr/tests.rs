@@ -9,6 +9,18 @@ const PATH: Path = Path {
     mss: 1250,
 };
 
+/// Feedback that says nothing.
+const NO_NEWS: Feedback = Feedback {
+    sample: None,
+    reported: None,
+    delivered: 0,
+    acked: 0,
+    lost: 0,
+    in_flight: 0,
+    round_trip: None,
+    min_rtt_expired: false,
+};
+
 fn rate(bytes_per_second: u64) -> Bandwidth {
     Bandwidth::from_bytes_per_second(bytes_per_second)
 }
@@ -33,12 +45,10 @@ fn round(
     };
     let feedback = Feedback {
         sample: Some(sample),
-        reported: None,
         delivered: *delivered,
         acked: bandwidth / 25,
         in_flight,
-        round_trip: None,
-        min_rtt_expired: false,
+        ..NO_NEWS
     };
     bbr.on_feedback(*now, &feedback, &PATH);
 }
@@ -112,8 +122,7 @@ fn a_receiver_that_lies_upwards_is_not_believed() {
             delivered: delivered + 1,
             acked: 1,
             in_flight: 250_000,
-            round_trip: None,
-            min_rtt_expired: false,
+            ..NO_NEWS
         };
         bbr.on_feedback(now + MS, &feedback, &PATH);
         assert!(bbr.bandwidth() <= rate(6_250_000));
@@ -134,12 +143,10 @@ fn an_application_limited_sample_does_not_lower_the_estimate() {
         };
         let feedback = Feedback {
             sample: Some(sample),
-            reported: None,
             delivered: delivered + (i + 1) * 40,
             acked: 40,
             in_flight: 40,
-            round_trip: None,
-            min_rtt_expired: false,
+            ..NO_NEWS
         };
         bbr.on_feedback(now, &feedback, &PATH);
     }
@@ -159,15 +166,8 @@ fn one_low_sample_after_a_limited_time_does_not_replace_the_estimate() {
             app_limited: true,
             prior_delivered: delivered - 40,
         };
-        let feedback = Feedback {
-            sample: Some(sample),
-            reported: None,
-            delivered,
-            acked: 40,
-            in_flight: 40,
-            round_trip: None,
-            min_rtt_expired: false,
-        };
+        let feedback =
+            Feedback { sample: Some(sample), delivered, acked: 40, in_flight: 40, ..NO_NEWS };
         bbr.on_feedback(now, &feedback, &PATH);
     }
     round(&mut bbr, &mut now, &mut delivered, 100_000, 4000);
@@ -179,15 +179,7 @@ fn one_low_sample_after_a_limited_time_does_not_replace_the_estimate() {
 }
 
 /// An acknowledgement by which RTTmin is out of date.
-const EXPIRED: Feedback = Feedback {
-    sample: None,
-    reported: None,
-    delivered: 0,
-    acked: 0,
-    in_flight: 250_000,
-    round_trip: None,
-    min_rtt_expired: true,
-};
+const EXPIRED: Feedback = Feedback { in_flight: 250_000, min_rtt_expired: true, ..NO_NEWS };
 
 #[test]
 fn an_expired_minimum_is_probed_for_and_then_the_rate_is_resumed() {

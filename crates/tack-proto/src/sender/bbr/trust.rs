@@ -1,0 +1,101 @@
+//! How far the receiver's word is taken for the rate at which packets arrive.
+//!
+//! The sender's own record bounds it: what was acknowledged, over the time that took. A probe that is
+//! shorter than a round trip does not show in full there, so the video profile believes a little
+//! more. Not while packets get lost: what is lost is missing from the honest reports too, and a
+//! liar would fill it in.
+
+use crate::bandwidth::Bandwidth;
+use crate::sender::RateSample;
+
+/// Of the bytes of a round trip, one in so many may be lost.
+const LOST_ONE_IN: u64 = 50;
+
+/// Says what to believe.
+#[derive(Clone, Copy, Debug)]
+pub struct Trust {
+    /// [`BbrConfig::trusted_excess`](super::BbrConfig::trusted_excess).
+    excess: f64,
+    acked: u64,
+    lost: u64,
+    /// Too much of the last round trip was lost.
+    was_lossy: bool,
+}
+
+impl Trust {
+    /// Believes up to `excess` times the sender's own record.
+    pub fn new(excess: f64) -> Self {
+        Self { excess, acked: 0, lost: 0, was_lossy: false }
+    }
+
+    /// An acknowledgement has shown so many bytes to have arrived, and so many to be lost.
+    pub fn on_acked(&mut self, acked: u64, lost: u64) {
+        self.acked += acked;
+        self.lost += lost;
+    }
+
+    /// A round trip is over.
+    pub fn on_round(&mut self) {
+        self.was_lossy = self.is_lossy();
+        (self.acked, self.lost) = (0, 0);
+    }
+
+    /// The rate to go by.
+    pub fn believed(&self, sample: &RateSample, reported: Option<Bandwidth>) -> Bandwidth {
+        let excess = if self.was_lossy || self.is_lossy() { 1.0 } else { self.excess };
+        match reported {
+            Some(reported) => reported.min(sample.rate.scaled(excess)),
+            None => sample.rate,
+        }
+    }
+
+    fn is_lossy(&self) -> bool {
+        self.lost.saturating_mul(LOST_ONE_IN) > self.acked.saturating_add(self.lost)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn rate(bytes_per_second: u64) -> Bandwidth {
+        Bandwidth::from_bytes_per_second(bytes_per_second)
+    }
+
+    fn believed(trust: &Trust, reported: Option<u64>) -> Bandwidth {
+        let sample = RateSample {
+            rate: rate(1000),
+            send_rate: None,
+            interval: Duration::from_millis(40),
+            app_limited: false,
+            prior_delivered: 0,
+        };
+        trust.believed(&sample, reported.map(rate))
+    }
+
+    #[test]
+    fn reports_are_believed_up_to_a_little_above_the_own_record() {
+        let trust = Trust::new(1.05);
+        assert_eq!(believed(&trust, Some(900)), rate(900));
+        assert_eq!(believed(&trust, Some(1020)), rate(1020));
+        assert_eq!(believed(&trust, Some(u64::MAX)), rate(1050));
+        assert_eq!(believed(&trust, None), rate(1000), "a stock peer reports none");
+        assert_eq!(believed(&Trust::new(1.0), Some(1020)), rate(1000));
+    }
+
+    #[test]
+    fn while_packets_get_lost_the_own_record_is_all_and_for_a_round_trip_after() {
+        let mut trust = Trust::new(1.05);
+        trust.on_acked(9_900, 100);
+        assert_eq!(believed(&trust, Some(u64::MAX)), rate(1050), "one in a hundred");
+        trust.on_acked(0, 200);
+        assert_eq!(believed(&trust, Some(u64::MAX)), rate(1000), "three in a hundred");
+        trust.on_round();
+        trust.on_acked(10_000, 0);
+        assert_eq!(believed(&trust, Some(u64::MAX)), rate(1000), "those were the last round's");
+        trust.on_round();
+        assert_eq!(believed(&trust, Some(u64::MAX)), rate(1050));
+    }
+}
