@@ -58,6 +58,27 @@ instructions *ARGS:
     @command -v valgrind >/dev/null || { echo "valgrind is missing; Debian: apt-get install valgrind" >&2; exit 1; }
     @cargo run --release -q -p tack-benches --bin instructions-per-mib -- "$@"
 
+# Count them anew and keep table and JSON in docs/results; needs valgrind.
+instructions-results:
+    #!/usr/bin/env bash
+    set -euo pipefail
+    command -v valgrind >/dev/null || { echo "valgrind is missing; Debian: apt-get install valgrind" >&2; exit 1; }
+    cargo build --release -p tack-benches --bin instructions-per-mib
+    count() { cargo run --release -q -p tack-benches --bin instructions-per-mib -- "$@"; }
+    mkdir -p docs/results
+    count --json >docs/results/instructions.json
+    {
+        echo '# `just instructions`'
+        echo
+        echo 'Written by `just instructions-results`: instructions of both ends together for each MiB'
+        echo 'delivered, and [instructions.json](instructions.json). `batch` is how many datagrams an'
+        echo 'end reads before it may answer; plain quiche acknowledges each batch.'
+        echo
+        echo '```text'
+        count
+        echo '```'
+    } >docs/results/instructions.md
+
 # The most important interop test cases against stock peers; installs what they take.
 interop *ARGS:
     ./.ci/interop "$@"
