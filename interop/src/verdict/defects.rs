@@ -70,11 +70,11 @@ fn acknowledges_late(evidence: &Evidence) -> bool {
     connections.any(|seen| seen.answered_seconds.is_some_and(|seconds| seconds > LATE_S))
 }
 
-/// Nothing was lost, nobody has closed the connection, and it is the server's turn.
+/// Nothing was lost, nobody has closed the connection, and it is the server's turn. Of several
+/// connections, one after the other, it is the last that made the transfer fail.
 fn falls_silent(evidence: &Evidence) -> bool {
-    let mut connections = evidence.seen.connections.iter();
     evidence.lost + evidence.swallowed == 0
-        && connections.any(|seen| {
+        && evidence.seen.connections.last().is_some_and(|seen| {
             seen.closes.is_empty()
                 && seen.data_of_server.is_some()
                 && seen.acknowledged_to_server >= seen.data_of_server
@@ -193,6 +193,9 @@ mod tests {
         let mut waiting = evidence.clone();
         waiting.seen.connections[0].acknowledged_to_server = Some(6);
         assert!(!is_defect(&waiting), "our end may not have acknowledged it");
+        let mut went_on = evidence.clone();
+        went_on.seen.connections.push(waiting.seen.connections[0].clone());
+        assert!(!is_defect(&went_on), "there was another connection after it");
         evidence.seen.connections[0].closes =
             vec![Close { by_server: false, application: true, code: 0 }];
         assert!(!is_defect(&evidence), "our end had enough");
