@@ -6,7 +6,9 @@
 //! drive the same controller.
 
 mod aggregation;
+mod config;
 mod drain;
+mod path;
 mod probe_bw;
 mod probe_rtt;
 mod slump;
@@ -16,102 +18,19 @@ mod windowed_filter;
 
 use std::time::{Duration, Instant};
 
+pub use config::BbrConfig;
+pub use path::{INITIAL_WINDOW_PACKETS, Path};
 pub use windowed_filter::MaxFilter;
 
-use super::ack_frequency::SHORTEST_INTERVAL;
 use crate::bandwidth::Bandwidth;
 use aggregation::Aggregation;
 use drain::Drain;
+use path::{ASSUMED_RTT, LEAST_PACKETS};
 use probe_bw::ProbeBw;
 use probe_rtt::ProbeRtt;
 use slump::Slump;
 use startup::FullPipe;
 use trust::Trust;
-
-/// RFC 9002 section 7.2: what may be in flight before anything is known.
-pub const INITIAL_WINDOW_PACKETS: u64 = 10;
-
-/// Packets that may always be in flight: fewer would wait for each other's
-/// acknowledgements (L = 2, and one burst on its way).
-const LEAST_PACKETS: u64 = 4;
-
-/// Round trip assumed before one has been measured, for the first burst.
-const ASSUMED_RTT: Duration = Duration::from_millis(100);
-
-/// Parameters of the controller.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct BbrConfig {
-    /// TACK intervals of a ProbeBW cycle: 32, or 16 in the video profile.
-    pub cycle_intervals: u32,
-    /// TACK intervals that ProbeBW sends more for: 4, which is a round trip, or 3.
-    pub probe_intervals: u32,
-    /// How far a receiver may report above the sender's own sample: 1, not at all, or 1.05. Its
-    /// samples span less time than the sender's, and show all of a probe that is shorter than a
-    /// round trip. What a liar gets by it is a queue; where packets get lost, nothing above the
-    /// sample is believed.
-    pub trusted_excess: f64,
-    /// A probe that raised the estimate by this has found room, not noise: 1.15, or 1.1. All of
-    /// it would be 1.25 after a probe of a round trip, and less after a shorter one.
-    pub found_more: f64,
-    /// TACK intervals that the bandwidth filter spans: 40, or 20.
-    pub filter_intervals: u64,
-    /// TACK intervals of low samples behind a queue after which the path counts as slower: 4,
-    /// or 1.
-    pub slump_intervals: u32,
-    /// Samples below this part of the estimate are low. A neighbour's probe of 1.25 takes a
-    /// fifth away for a round trip, a rival of the same size half: 0.65, or 0.75.
-    pub slump_below: f64,
-    /// What one slump leaves of the estimate at least: 0.8, or nothing. A flow that starts takes
-    /// for a moment more than its share, and who believes that starts from below it.
-    pub slump_keeps: f64,
-    /// By how much of itself a cycle's cruise is longer or shorter at random: a third, or
-    /// nothing. Flows that probe in step learn nothing of each other.
-    pub cruise_spread: f64,
-    /// Time without a sample as low as RTTmin after which ProbeRTT looks for it: 10 s, or 2.5 s.
-    pub probe_rtt_after: Duration,
-    /// What ProbeRTT leaves of the rate: 0.5, or 0.75.
-    pub probe_rtt_gain: f64,
-    /// Shorter paths probe, remember and queue as if they were this long, though at most twice
-    /// as long as they are: 60 ms, or nothing.
-    pub even_rtt: Duration,
-}
-
-impl BbrConfig {
-    /// The video profile (section VII-D of the paper).
-    pub const VIDEO: Self = Self {
-        cycle_intervals: 16,
-        probe_intervals: 3,
-        trusted_excess: 1.05,
-        found_more: 1.1,
-        filter_intervals: 20,
-        slump_intervals: 1,
-        slump_below: 0.75,
-        slump_keeps: 0.0,
-        cruise_spread: 0.0,
-        probe_rtt_after: Duration::from_millis(2500),
-        probe_rtt_gain: 0.75,
-        even_rtt: Duration::ZERO,
-    };
-}
-
-impl Default for BbrConfig {
-    fn default() -> Self {
-        Self {
-            cycle_intervals: 32,
-            probe_intervals: 4,
-            trusted_excess: 1.0,
-            found_more: 1.15,
-            filter_intervals: 40,
-            slump_intervals: 4,
-            slump_below: 0.65,
-            slump_keeps: 0.8,
-            cruise_spread: 1.0 / 3.0,
-            probe_rtt_after: Duration::from_secs(10),
-            probe_rtt_gain: 0.5,
-            even_rtt: Duration::from_millis(60),
-        }
-    }
-}
 
 /// What the controller is told with each acknowledgement.
 #[derive(Clone, Copy, Debug)]
@@ -132,57 +51,6 @@ pub struct Feedback {
     pub round_trip: Option<Duration>,
     /// Whether the minimum of the round trips is out of date.
     pub min_rtt_expired: bool,
-}
-
-/// What the controller needs to know of the path.
-#[derive(Clone, Copy, Debug)]
-pub struct Path {
-    /// RTTmin, if measured.
-    pub min_rtt: Option<Duration>,
-    /// Smoothed round trip, if measured.
-    pub smoothed_rtt: Option<Duration>,
-    /// alpha, the interval between TACKs.
-    pub ack_interval: Duration,
-    /// Largest packet, bytes.
-    pub mss: u64,
-}
-
-impl Path {
-    /// The unit of the controller's cycles: a quarter of RTTmin, which is the paper's TACK
-    /// interval. Where the receiver was told a longer one than half a round trip, half of that:
-    /// what a probe of four units does has to show in a rate that spans two TACKs.
-    fn interval(&self) -> Duration {
-        let quarter = self.min_rtt.unwrap_or(ASSUMED_RTT) / 4;
-        quarter.max(self.ack_interval / 2).max(SHORTEST_INTERVAL)
-    }
-
-    /// The unit that the time between probes and the memory of the filter are counted in. Flows
-    /// over short paths would forget within the cycle of one over a long path what that leaves
-    /// them when it drains, and starve beside it; so up to
-    /// [`BbrConfig::even_rtt`] a path counts as up to twice as long.
-    fn cycle_interval(&self, config: &BbrConfig) -> Duration {
-        (self.even_rtt(config) / 4).max(self.interval())
-    }
-
-    /// RTTmin, for the purpose of sharing with flows over longer paths.
-    fn even_rtt(&self, config: &BbrConfig) -> Duration {
-        let min_rtt = self.min_rtt.unwrap_or(ASSUMED_RTT);
-        min_rtt.max(config.even_rtt.min(2 * min_rtt))
-    }
-
-    /// Whether so long a silence means that the path stood still: where packets flow, there is
-    /// an acknowledgement in each interval.
-    pub(super) fn is_outage(&self, silence: Duration) -> bool {
-        self.min_rtt.is_some_and(|rtt| silence > rtt + self.ack_interval)
-    }
-
-    /// Whether a round trip is a quarter above the minimum: packets queue.
-    fn is_queueing(&self, round_trip: Option<Duration>) -> bool {
-        match (self.min_rtt, round_trip) {
-            (Some(min_rtt), Some(round_trip)) => round_trip > min_rtt + min_rtt / 4,
-            _ => false,
-        }
-    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -356,9 +224,9 @@ impl Bbr {
         // same bandwidth estimate: it would not stop a loss above the probe's gain
         // from driving both to nothing. Four packets for each round trip do, and
         // adapt to a path that is slower than that, because its round trip grows.
-        let least = least_rate(path);
+        let least = path.least_rate();
         match self.state {
-            State::Startup => bandwidth.max(initial_rate(path)).scaled(startup::GAIN),
+            State::Startup => bandwidth.max(path.initial_rate()).scaled(startup::GAIN),
             State::Drain(drain) => bandwidth.scaled(drain.gain()).max(least),
             State::ProbeBw(probe) => bandwidth.scaled(probe.gain()).max(least),
             State::ProbeRtt(_) => bandwidth.scaled(self.config.probe_rtt_gain).max(least),
@@ -484,19 +352,6 @@ impl Bbr {
             State::Startup => {}
         }
     }
-}
-
-/// The initial window in a round trip: the rate to begin with, and Startup's
-/// least. Its first samples are those of single packets and far too low.
-fn initial_rate(path: &Path) -> Bandwidth {
-    let rtt = path.min_rtt.unwrap_or(ASSUMED_RTT).max(Duration::from_millis(1));
-    Bandwidth::from_delta(INITIAL_WINDOW_PACKETS * path.mss, rtt).unwrap_or_default()
-}
-
-/// What Startup's successors send at least.
-fn least_rate(path: &Path) -> Bandwidth {
-    let rtt = path.smoothed_rtt.or(path.min_rtt).unwrap_or(ASSUMED_RTT);
-    Bandwidth::from_delta(LEAST_PACKETS * path.mss, rtt).unwrap_or_default()
 }
 
 #[cfg(test)]
