@@ -29,7 +29,8 @@ pub struct Args {
     /// The QUIC stack at both ends.
     #[arg(long, value_enum, default_value_t = Stack::Tack)]
     stack: Stack,
-    /// How the receiver acknowledges: tack, tack-poor, delayed, every:L or periodic:MS.
+    /// How the receiver acknowledges: tack, tack-poor, tack-paper, tack:MS, delayed, every:L or
+    /// periodic:MS.
     ///
     /// By default as the stack does by itself: `tack`, and `delayed` for plain quiche, which
     /// acknowledges each batch that it reads, and for quinn, which acknowledges every second

@@ -255,6 +255,9 @@ fn measure(context: &Context) -> Result<Findings, Error> {
             "The losses are in the WAN: lost data does not reach the Wi-Fi, lost ACKs have \
              crossed it."
                 .to_owned(),
+            "What case 1 lacks of a medium without any ACKs is the price of one TACK for a round \
+             trip; `ack-interval` shows what longer intervals cost."
+                .to_owned(),
         ],
     })
 }

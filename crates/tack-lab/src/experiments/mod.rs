@@ -1,6 +1,7 @@
 //! The experiments: the paper's figures again with real QUIC stacks, and checks of the
 //! emulation that they run on.
 
+mod ack_interval;
 mod bandwidth_step;
 mod buffer;
 mod busy_room;
@@ -86,7 +87,7 @@ pub enum Error {
 }
 
 /// All experiments, in the order in which they are run and reported.
-pub const ALL: [Experiment; 20] = [
+pub const ALL: [Experiment; 21] = [
     calibration::EXPERIMENT,
     fig3::EXPERIMENT,
     fig6::EXPERIMENT,
@@ -107,6 +108,7 @@ pub const ALL: [Experiment; 20] = [
     buffer::EXPERIMENT,
     short_flows::EXPERIMENT,
     heavy_loss::EXPERIMENT,
+    ack_interval::EXPERIMENT,
 ];
 
 impl Experiment {

@@ -85,16 +85,35 @@ fn tack_config(flow: &Flow, server: bool) -> Result<tacklib::Config, Error> {
     }
     let mut config = tacklib::Config::from_quiche(base_config(flow, server)?);
     let profile = if flow.video { Profile::Video } else { Profile::Default };
+    let own = TackConfig::new(profile);
+    // What there is to set of TACK's rule.
+    let rule = match flow.acks {
+        Acks::TackPaper => TackConfig {
+            packets_per_ack: 2,
+            acks_per_round_trip: 4.0,
+            shortest_ack_interval: Duration::from_millis(1),
+            short_path_ack_interval: Duration::ZERO,
+            ..own
+        },
+        Acks::TackNoSooner(interval) => TackConfig {
+            shortest_ack_interval: interval,
+            short_path_ack_interval: Duration::ZERO,
+            ..own
+        },
+        _ => own,
+    };
     config.set_tack(TackConfig {
         schedule: match flow.acks {
-            Acks::Tack | Acks::TackPoor => AckSchedule::Tack,
+            Acks::Tack | Acks::TackPoor | Acks::TackPaper | Acks::TackNoSooner(_) => {
+                AckSchedule::Tack
+            }
             Acks::Delayed => AckSchedule::Delayed,
             Acks::Every(packets) => AckSchedule::EveryPackets(packets),
             Acks::Periodic(interval) => AckSchedule::Periodic(interval),
         },
         reported_gaps: if flow.acks == Acks::TackPoor { Some(1) } else { None },
         plain_sampling: flow.plain_sampling,
-        ..TackConfig::new(profile)
+        ..rule
     });
     Ok(config)
 }

@@ -77,7 +77,7 @@ fn transport(flow: &Flow) -> Result<TransportConfig, Error> {
             frequency.ack_eliciting_threshold(NEVER).max_ack_delay(Some(interval));
             transport.ack_frequency_config(Some(frequency));
         }
-        Acks::Tack | Acks::TackPoor => {
+        Acks::Tack | Acks::TackPoor | Acks::TackPaper | Acks::TackNoSooner(_) => {
             return Err(Error::Scenario {
                 field: "--ack",
                 problem:

@@ -103,6 +103,11 @@ pub enum Acks {
     Tack,
     /// TACK that acknowledges up to the packet behind the oldest bubble. Of the TACK stack only.
     TackPoor,
+    /// TACK with the paper's parameters: L = 2, beta = 4, whatever the path. Of the TACK stack only.
+    TackPaper,
+    /// TACK at no shorter interval than that, and twice a round trip where that is longer. Of the
+    /// TACK stack only.
+    TackNoSooner(Duration),
     /// What the stack does by itself. For the TACK stack: every second packet, or after
     /// `max_ack_delay`, as RFC 9000 section 13.2.2 recommends; packets that arrive together are
     /// acknowledged once.
@@ -116,14 +121,16 @@ pub enum Acks {
 }
 
 /// How an [`Acks`] is written.
-const ACKS: &str = "tack, tack-poor, delayed, every:L (L packets, from 1) or periodic:MS \
-                    (milliseconds, above 0)";
+const ACKS: &str = "tack, tack-poor, tack-paper, tack:MS (milliseconds between two at least, above 0), \
+                    delayed, every:L (L packets, from 1) or periodic:MS";
 
 impl fmt::Display for Acks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tack => f.write_str("tack"),
             Self::TackPoor => f.write_str("tack-poor"),
+            Self::TackPaper => f.write_str("tack-paper"),
+            Self::TackNoSooner(interval) => write!(f, "tack:{}", interval.as_secs_f64() * 1e3),
             Self::Delayed => f.write_str("delayed"),
             Self::Every(packets) => write!(f, "every:{packets}"),
             Self::Periodic(interval) => write!(f, "periodic:{}", interval.as_secs_f64() * 1e3),
@@ -135,20 +142,23 @@ impl FromStr for Acks {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        let interval = |ms: &str| {
+            let ms = ms.parse().ok().filter(|ms| (1e-3..=60e3).contains(ms));
+            ms.map(|ms: f64| Duration::from_secs_f64(ms / 1e3))
+        };
         let acks = match text.split_once(':') {
             None => match text {
                 "tack" => Some(Self::Tack),
                 "tack-poor" => Some(Self::TackPoor),
+                "tack-paper" => Some(Self::TackPaper),
                 "delayed" => Some(Self::Delayed),
                 _ => None,
             },
             Some(("every", packets)) => {
                 packets.parse().ok().filter(|packets| *packets > 0).map(Self::Every)
             }
-            Some(("periodic", ms)) => {
-                let interval = ms.parse().ok().filter(|ms| (1e-3..=60e3).contains(ms));
-                interval.map(|ms: f64| Self::Periodic(Duration::from_secs_f64(ms / 1e3)))
-            }
+            Some(("tack", ms)) => interval(ms).map(Self::TackNoSooner),
+            Some(("periodic", ms)) => interval(ms).map(Self::Periodic),
             Some(_) => None,
         };
         acks.ok_or_else(|| format!("allowed: {ACKS}"))
@@ -206,7 +216,15 @@ mod tests {
 
     #[test]
     fn a_way_to_acknowledge_is_read_as_it_is_written() {
-        for text in ["tack", "tack-poor", "delayed", "every:2", "periodic:12.5"] {
+        for text in [
+            "tack",
+            "tack-poor",
+            "tack-paper",
+            "tack:30",
+            "delayed",
+            "every:2",
+            "periodic:12.5",
+        ] {
             assert_eq!(text.parse::<Acks>().unwrap().to_string(), text);
         }
     }
