@@ -98,6 +98,7 @@ fn tack_config(flow: &Flow, server: bool) -> Result<tacklib::Config, Error> {
         Acks::TackNoSooner(interval) => TackConfig {
             shortest_ack_interval: interval,
             short_path_ack_interval: Duration::ZERO,
+            longest_ack_interval: own.longest_ack_interval.max(interval),
             ..own
         },
         _ => own,

@@ -105,8 +105,8 @@ pub enum Acks {
     TackPoor,
     /// TACK with the paper's parameters: L = 2, beta = 4, whatever the path. Of the TACK stack only.
     TackPaper,
-    /// TACK at no shorter interval than that, and twice a round trip where that is longer. Of the
-    /// TACK stack only.
+    /// TACK at no shorter interval than that, from 1 ms on: half a round trip where that is longer.
+    /// Of the TACK stack only.
     TackNoSooner(Duration),
     /// What the stack does by itself. For the TACK stack: every second packet, or after
     /// `max_ack_delay`, as RFC 9000 section 13.2.2 recommends; packets that arrive together are
@@ -121,7 +121,7 @@ pub enum Acks {
 }
 
 /// How an [`Acks`] is written.
-const ACKS: &str = "tack, tack-poor, tack-paper, tack:MS (milliseconds between two at least, above 0), \
+const ACKS: &str = "tack, tack-poor, tack-paper, tack:MS (milliseconds between two at least, from 1), \
                     delayed, every:L (L packets, from 1) or periodic:MS";
 
 impl fmt::Display for Acks {
@@ -157,7 +157,10 @@ impl FromStr for Acks {
             Some(("every", packets)) => {
                 packets.parse().ok().filter(|packets| *packets > 0).map(Self::Every)
             }
-            Some(("tack", ms)) => interval(ms).map(Self::TackNoSooner),
+            Some(("tack", ms)) => {
+                let from = Duration::from_millis(1);
+                interval(ms).filter(|interval| *interval >= from).map(Self::TackNoSooner)
+            }
             Some(("periodic", ms)) => interval(ms).map(Self::Periodic),
             Some(_) => None,
         };
@@ -231,8 +234,16 @@ mod tests {
 
     #[test]
     fn a_wrong_way_to_acknowledge_is_told_the_right_ones() {
-        for text in ["", "tacks", "every", "every:0", "every:-1", "periodic:0", "periodic:NaN"]
-        {
+        for text in [
+            "",
+            "tacks",
+            "tack:0.5",
+            "every",
+            "every:0",
+            "every:-1",
+            "periodic:0",
+            "periodic:NaN",
+        ] {
             let error = text.parse::<Acks>().unwrap_err();
             assert!(error.contains("every:L"), "{text}: {error}");
         }
