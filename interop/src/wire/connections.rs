@@ -20,8 +20,10 @@ pub struct Connections<'log> {
     lengths: BTreeSet<usize>,
     /// Who has an empty id: packets that go there.
     unnamed: HashSet<(Direction, usize)>,
-    /// The last connection of each client: an empty id leaves no other choice.
-    last_of_flow: HashMap<u32, usize>,
+    /// The connections of each client, as they began: an empty id leaves no other choice.
+    of_flow: HashMap<u32, Vec<usize>>,
+    /// Whose client has been sent something.
+    answered: HashSet<usize>,
 }
 
 impl<'log> Connections<'log> {
@@ -33,7 +35,8 @@ impl<'log> Connections<'log> {
             by_id: HashMap::new(),
             lengths: BTreeSet::new(),
             unnamed: HashSet::new(),
-            last_of_flow: HashMap::new(),
+            of_flow: HashMap::new(),
+            answered: HashSet::new(),
         }
     }
 
@@ -43,7 +46,9 @@ impl<'log> Connections<'log> {
         let number = self.find(passage).or_else(|| self.begin(passage, at))?;
         if passage.direction == Direction::ToServer {
             // A client may go on from another socket: what comes back there is its as well.
-            self.last_of_flow.entry(passage.flow).or_insert(number);
+            self.of_flow.entry(passage.flow).or_insert_with(|| vec![number]);
+        } else {
+            self.answered.insert(number);
         }
         for named in self.all[number].sent(passage, at, self.key_log) {
             self.name(named, number);
@@ -61,16 +66,20 @@ impl<'log> Connections<'log> {
     /// Where a datagram that is sent now would belong.
     pub fn find(&self, passage: &Passage) -> Option<usize> {
         let Passage { direction, flow, ref bytes, .. } = *passage;
-        let known = |id: &[u8]| match id {
-            [] => self.with_empty_id(direction, flow),
-            id => self.by_id.get(&(direction, id.to_vec())).copied(),
-        };
+        let known = |id: &[u8]| self.by_id.get(&(direction, id.to_vec())).copied();
         match *packets(bytes).first()? {
+            Packet::Long(long) if long.dcid.is_empty() => {
+                let is_answer = matches!(
+                    long.kind,
+                    LongKind::Initial | LongKind::Retry | LongKind::VersionNegotiation
+                );
+                self.with_empty_id(direction, flow, is_answer)
+            }
             Packet::Long(long) => known(long.dcid),
             Packet::Short(packet) => {
                 let ids = self.lengths.iter().rev().filter_map(|len| packet.get(1..1 + len));
                 let mut found = ids.filter_map(known);
-                found.next().or_else(|| self.with_empty_id(direction, flow))
+                found.next().or_else(|| self.with_empty_id(direction, flow, false))
             }
         }
     }
@@ -85,8 +94,15 @@ impl<'log> Connections<'log> {
         self.all
     }
 
-    fn with_empty_id(&self, direction: Direction, flow: u32) -> Option<usize> {
-        let number = *self.last_of_flow.get(&flow)?;
+    /// The client's last connection. Where that has yet to be answered, and the packet is no such
+    /// answer, the one before: a client may be given the port of the one before it, and what was
+    /// on its way to that comes late.
+    fn with_empty_id(&self, direction: Direction, flow: u32, is_answer: bool) -> Option<usize> {
+        let may_be = |number: &&usize| {
+            direction == Direction::ToServer || is_answer || self.answered.contains(number)
+        };
+        let numbers = self.of_flow.get(&flow)?;
+        let number = *numbers.iter().rev().find(may_be).or(numbers.last())?;
         self.unnamed.contains(&(direction, number)).then_some(number)
     }
 
@@ -100,7 +116,7 @@ impl<'log> Connections<'log> {
         }
         let number = self.all.len();
         self.all.push(Connection::new(at));
-        self.last_of_flow.insert(passage.flow, number);
+        self.of_flow.entry(passage.flow).or_default().push(number);
         let cid = first.dcid.to_vec();
         self.name(Named { direction: Direction::ToServer, cid }, number);
         Some(number)
@@ -134,6 +150,20 @@ mod tests {
         packet.extend_from_slice(&[0, 0, 0x41, 0x00]); // no id, no token, 256 bytes follow
         packet.extend_from_slice(&[0; 256]);
         packet
+    }
+
+    #[test]
+    fn what_comes_late_for_the_client_that_had_the_port_before_is_not_the_new_ones() {
+        let mut connections = Connections::new("");
+        let mut sent =
+            |direction, bytes| connections.sent(&passage(direction, 0, bytes), Duration::ZERO);
+        let late = || vec![0x40; 40];
+        assert_eq!(sent(Direction::ToServer, initial(&[1; 8])), Some(0));
+        assert_eq!(sent(Direction::ToClient, initial(&[])), Some(0));
+        assert_eq!(sent(Direction::ToServer, initial(&[2; 8])), Some(1));
+        assert_eq!(sent(Direction::ToClient, late()), Some(0), "nobody has answered the other");
+        assert_eq!(sent(Direction::ToClient, initial(&[])), Some(1));
+        assert_eq!(sent(Direction::ToClient, late()), Some(1));
     }
 
     #[test]
