@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tack_endpoint::EndpointConfig;
+use tack_endpoint::{EndpointConfig, INITIAL_RTT};
 
 use crate::error::Error;
 
@@ -98,6 +98,7 @@ fn base_config(profile: tacklib::Profile) -> Result<tacklib::Config, Error> {
     config.set_profile(profile);
     config.set_application_protos(&[ALPN])?;
     config.set_max_idle_timeout(IDLE_TIMEOUT_MS);
+    config.set_initial_rtt(INITIAL_RTT);
     config.set_max_recv_udp_payload_size(UDP_PAYLOAD);
     config.set_max_send_udp_payload_size(UDP_PAYLOAD);
     // quiche keeps a path for each address that the peer was seen at, and needs an id for each.
@@ -115,4 +116,25 @@ fn text(path: &Path) -> Result<String, Error> {
     path.to_str().map(str::to_owned).ok_or_else(|| {
         Error::Usage(format!("{}: the path must be valid UTF-8", path.display()))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_lost_first_packet_is_repeated_within_a_third_of_a_second() {
+        let mut config = client_config(tacklib::Profile::Default, Verify::Later).unwrap();
+        let id = quiche::ConnectionId::from_ref(&[7; 8]);
+        let client = SocketAddr::from(([127, 0, 0, 1], 4001));
+        let server = SocketAddr::from(([127, 0, 0, 1], 4002));
+        let mut connection =
+            tacklib::connect(Some("localhost"), &id, client, server, &mut config).unwrap();
+        let mut datagram = [0; 1350];
+        while connection.send(&mut datagram).is_ok() {}
+        assert!(connection.timeout().unwrap() <= Duration::from_millis(333));
+    }
 }

@@ -2,6 +2,15 @@
 
 use std::time::Duration;
 
+/// What to take for the round trip before one has been measured, where packets may get lost: for
+/// [`set_initial_rtt`](tacklib::quiche::Config::set_initial_rtt) of a connection's configuration.
+///
+/// With the 333 ms that RFC 9002 section 6.2.2 recommends, a lost first packet is repeated after
+/// 1 s and then after 2 and 4 s more, and a handshake has no more tries in its
+/// [ten seconds](EndpointConfig::handshake_timeout). With this it has five. A path that takes
+/// longer than 300 ms gets an Initial or two in vain.
+pub const INITIAL_RTT: Duration = Duration::from_millis(100);
+
 /// Settings of an [`Endpoint`](crate::Endpoint); those of its connections are in
 /// [`tacklib::Config`].
 #[derive(Clone, Debug)]

@@ -82,7 +82,7 @@ mod stats;
 mod timers;
 mod wait;
 
-pub use config::EndpointConfig;
+pub use config::{EndpointConfig, INITIAL_RTT};
 pub use endpoint::Endpoint;
 pub use error::Error;
 pub use event::{CloseReason, Event};

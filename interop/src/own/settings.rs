@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tack_endpoint::EndpointConfig;
+use tack_endpoint::{EndpointConfig, INITIAL_RTT};
 use tacklib::{Config, TackConfig};
 
 use super::OwnError;
@@ -105,6 +105,7 @@ impl Settings {
         config.verify_peer(false);
         config.log_keys();
         config.set_max_idle_timeout(IDLE_TIMEOUT_MS);
+        config.set_initial_rtt(INITIAL_RTT);
         config.set_max_recv_udp_payload_size(UDP_PAYLOAD);
         config.set_max_send_udp_payload_size(UDP_PAYLOAD);
         config.set_initial_max_data(WINDOW);
