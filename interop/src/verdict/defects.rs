@@ -42,9 +42,9 @@ const KNOWN: [Defect; 5] = [
     Defect {
         peer: "quiche",
         role: Role::Server,
-        what: "quiche never repeats what was lost last on a path that was left, and probes without \
-               it for good",
-        shows: probes_without_data,
+        what: "quiche never repeats what was lost last on a path that was left: it probes without \
+               it for good, or falls silent once the rest is acknowledged",
+        shows: never_repeats,
     },
     Defect {
         peer: "msquic",
@@ -74,20 +74,27 @@ fn acknowledges_late(evidence: &Evidence) -> bool {
 /// connections, one after the other, it is the last that made the transfer fail.
 fn falls_silent(evidence: &Evidence) -> bool {
     evidence.lost + evidence.swallowed == 0
-        && evidence.seen.connections.last().is_some_and(|seen| {
-            seen.closes.is_empty()
-                && seen.data_of_server.is_some()
-                && seen.acknowledged_to_server >= seen.data_of_server
-        })
+        && evidence.seen.connections.last().is_some_and(waits_for_nothing)
 }
 
-fn probes_without_data(evidence: &Evidence) -> bool {
+/// Or else what is missing would come behind the newest data that the client has acknowledged: by
+/// then it counts as lost (RFC 9002 section 6.1.1).
+fn never_repeats(evidence: &Evidence) -> bool {
     const GOOD: Duration = Duration::from_secs(5);
     let mut connections = evidence.seen.connections.iter();
     connections.any(|seen| {
         let last_data = seen.progress.last().map_or(Duration::ZERO, |(at, _)| *at);
-        seen.paths.len() > 1 && seen.last_of_server > last_data + GOOD
+        let probes = seen.last_of_server > last_data + GOOD;
+        let is_silent = seen.missing_at_client > 0 && waits_for_nothing(seen);
+        seen.paths.len() > 1 && (probes || is_silent)
     })
+}
+
+/// Nobody has closed the connection, and the server's newest data is acknowledged.
+fn waits_for_nothing(seen: &ConnectionSeen) -> bool {
+    seen.closes.is_empty()
+        && seen.data_of_server.is_some()
+        && seen.acknowledged_to_server >= seen.data_of_server
 }
 
 fn changes_its_id(evidence: &Evidence) -> bool {
@@ -220,6 +227,31 @@ mod tests {
         assert!(!is_defect(&goes_on));
         evidence.seen.connections[0].paths.pop();
         assert!(!is_defect(&evidence), "one path alone");
+    }
+
+    #[test]
+    fn a_server_that_falls_silent_without_the_missing_data_after_a_change_of_path_is_at_fault()
+    {
+        let mut evidence = Evidence { ours: Role::Client, lost: 3, ..good(TACK) };
+        evidence.seen.connections = vec![ConnectionSeen {
+            data_of_server: Some(7),
+            acknowledged_to_server: Some(7),
+            missing_at_client: 1000,
+            paths: vec![PathSeen::default(); 2],
+            client: Some(TACK),
+            server: Some(TACK),
+            ..ConnectionSeen::default()
+        }];
+        let is_defect = |evidence: &Evidence| explain("quiche", failed(), evidence) != failed();
+        assert!(is_defect(&evidence));
+        let with = |change: fn(&mut ConnectionSeen)| {
+            let mut evidence = evidence.clone();
+            change(&mut evidence.seen.connections[0]);
+            evidence
+        };
+        assert!(!is_defect(&with(|seen| seen.missing_at_client = 0)), "it has sent all");
+        assert!(!is_defect(&with(|seen| seen.acknowledged_to_server = Some(6))), "it may wait");
+        assert!(!is_defect(&with(|seen| seen.paths.truncate(1))), "one path alone");
     }
 
     #[test]

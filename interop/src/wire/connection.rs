@@ -1,12 +1,12 @@
 //! One connection, from its first Initial on.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::io::Write;
 use std::time::Duration;
 
 use serde::Serialize;
 use tack_proto::frame::{Frame, Frames};
-use tack_tap::{Direction, KeyLog, Tap, TapCounters};
+use tack_tap::{Direction, KeyLog, RangeSet, Tap, TapCounters};
 
 use super::Announced;
 use super::announced::Handshake;
@@ -62,6 +62,9 @@ pub struct Seen {
     /// The newest packet of the server's that an ACK frame named which reached it.
     #[serde(skip)]
     pub acknowledged_to_server: Option<u64>,
+    /// Stream data that the server sent and that arrived in none of its packets, bytes.
+    #[serde(skip)]
+    pub missing_at_client: u64,
 }
 
 /// What passed between the server and one address of the client.
@@ -109,6 +112,8 @@ pub struct Connection {
     seen: Seen,
     began: Duration,
     reached_server: Option<Duration>,
+    /// What of each stream of the server's has reached the client.
+    at_client: HashMap<u64, RangeSet>,
 }
 
 /// A connection id that one end gave to the other.
@@ -133,6 +138,7 @@ impl Connection {
             seen: Seen { began_seconds: began.as_secs_f64(), ..Seen::default() },
             began,
             reached_server: None,
+            at_client: HashMap::new(),
         }
     }
 
@@ -182,6 +188,7 @@ impl Connection {
 
         let before = *self.tap.counters(direction);
         let conversation = &mut self.conversation;
+        let at_client = &mut self.at_client;
         let Seen {
             closes, reserved_frame_first, data_of_server, acknowledged_to_server, ..
         } = &mut self.seen;
@@ -191,8 +198,12 @@ impl Connection {
                     named.push(Named { direction: opposite(direction), cid: cid.to_vec() });
                 }
                 match (&located.frame, direction) {
-                    (Frame::Stream(_), Direction::ToClient) => {
+                    (Frame::Stream(stream), Direction::ToClient) => {
                         *data_of_server = (*data_of_server).max(Some(packet.number));
+                        if passage.arrived {
+                            let arrived = at_client.entry(stream.stream_id).or_default();
+                            arrived.insert(stream.data());
+                        }
                     }
                     (Frame::Ack(ack), Direction::ToServer) if passage.arrived => {
                         *acknowledged_to_server =
@@ -243,7 +254,11 @@ impl Connection {
     /// What was seen, and what the ends asked of each other: of the server first.
     pub fn into_seen(self) -> (Seen, Option<String>, Signals, Signals) {
         let (of_server, of_client) = self.conversation.into_signals();
+        let data = self.tap.counters(Direction::ToClient);
+        let sent = data.stream_bytes - data.retransmitted_stream_bytes;
+        let arrived: u64 = self.at_client.values().map(RangeSet::len).sum();
         let seen = Seen {
+            missing_at_client: sent.saturating_sub(arrived),
             to_server: *self.tap.counters(Direction::ToServer),
             to_client: *self.tap.counters(Direction::ToClient),
             client: self.handshake.client().map(Announced::from),
