@@ -7,6 +7,7 @@ mod packets;
 mod progress;
 mod route;
 mod send_buffer;
+mod validation;
 
 use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut};
@@ -28,6 +29,7 @@ use allowance::Allowance;
 use handshake::Awaited;
 use progress::Progress;
 use send_buffer::SendBuffer;
+use validation::Validation;
 
 /// Packets that an expired timer of quiche's may send at once: it probes with
 /// up to two (RFC 9002 section 6.2.4).
@@ -69,8 +71,7 @@ pub struct Connection {
     route: Option<Path>,
     /// Where data went before, while that path has not been told good-bye.
     left: Option<Path>,
-    /// The peer may not have proven yet that it is where data goes to.
-    validating: bool,
+    validation: Validation,
 }
 
 /// Local and remote address.
@@ -101,7 +102,7 @@ impl Connection {
             path: None,
             route: None,
             left: None,
-            validating: false,
+            validation: Validation::default(),
         }
     }
 
@@ -114,6 +115,10 @@ impl Connection {
         if !self.is_enabled() {
             return self.inner.recv(buf, info);
         }
+        if self.validation.is_stranded() {
+            // As good as lost.
+            return Ok(buf.len());
+        }
         let layout = datagram::layout(buf);
         self.zero_rtt |= layout.has_zero_rtt;
         self.allowance.received(buf.len(), &layout);
@@ -121,8 +126,7 @@ impl Connection {
         let path = Some((info.to, info.from));
         if self.path != path {
             self.path = path;
-            // A new path is challenged at once.
-            self.passes = self.passes.max(1);
+            self.validation.on_path_change();
         }
         let result = self.recv_parts(buf, info, &layout);
         if layout.is_version_negotiation {
@@ -223,6 +227,7 @@ impl Connection {
             }
             self.passes = self.passes.max(PROBES);
             self.data_pending = true;
+            self.validation.on_timeout();
             if let Some(layer) = &mut self.layer {
                 layer.sender.set_mss(self.inner.max_send_udp_payload_size() as u64);
             }
@@ -314,6 +319,27 @@ impl Connection {
         }
         let blocked = self.send_buffer.take_unblocked(&mut self.inner);
         blocked.or_else(|| self.inner.stream_writable_next())
+    }
+
+    /// Validates a path, as [`quiche::Connection::probe_path`].
+    pub fn probe_path(&mut self, local: SocketAddr, peer: SocketAddr) -> quiche::Result<u64> {
+        let sequence = self.inner.probe_path(local, peer)?;
+        self.expect_challenge();
+        Ok(sequence)
+    }
+
+    /// Goes on from another address, as [`quiche::Connection::migrate_source`].
+    pub fn migrate_source(&mut self, local: SocketAddr) -> quiche::Result<u64> {
+        let sequence = self.inner.migrate_source(local)?;
+        self.expect_challenge();
+        Ok(sequence)
+    }
+
+    /// Goes on over another path, as [`quiche::Connection::migrate`].
+    pub fn migrate(&mut self, local: SocketAddr, peer: SocketAddr) -> quiche::Result<u64> {
+        let sequence = self.inner.migrate(local, peer)?;
+        self.expect_challenge();
+        Ok(sequence)
     }
 
     /// Sets the key log, as [`quiche::Connection::set_keylog`].

@@ -55,7 +55,7 @@ impl Connection {
             self.data_pending |= news.losses;
             if news.packet {
                 layer.record(now, received);
-                self.follow_validation();
+                self.follow_validation(false);
             } else {
                 layer.on_plain_refused();
             }
@@ -85,21 +85,9 @@ impl Connection {
                 self.data_pending = true;
             }
             self.settle_ends();
-            self.follow_validation();
+            self.follow_validation(seen.answers_challenge);
         }
         result.map(|_| len)
-    }
-
-    /// A packet has been accepted while the peer has yet to prove where it is.
-    fn follow_validation(&mut self) {
-        if self.validating {
-            // Each datagram lets more leave, the answer to the challenge all
-            // (RFC 9000 section 8.1).
-            self.data_pending = true;
-            self.validating = self.route.is_some_and(|(local, peer)| {
-                self.inner.is_path_validated(local, peer) == Ok(false)
-            });
-        }
     }
 
     /// Finds ends of streams that quiche has forgotten: an acknowledgement or the end of the
@@ -126,7 +114,7 @@ impl Connection {
         to: Option<SocketAddr>,
         plan: &Plan,
     ) -> quiche::Result<(usize, SendInfo)> {
-        let room = plan.room();
+        let room = self.validation.room(plan.room(), self.inner.max_send_udp_payload_size());
         let limit = if room == 0 {
             out.len()
         } else {
@@ -135,6 +123,7 @@ impl Connection {
         match self.inner.send_on_path(&mut out[..limit], from, to) {
             Ok((len, mut info)) => {
                 info.at = now;
+                self.validation.on_sent();
                 let len = self.finish_packet(now, out, len, plan);
                 self.follow_route(now, (info.from, info.to));
                 Ok((len, info))
@@ -173,6 +162,7 @@ impl Connection {
 
     pub(super) fn on_nothing_to_send(&mut self, now: Instant) {
         self.passes = 0;
+        self.validation.on_sent();
         self.send_buffer.on_flushed(&self.inner);
         let Some(layer) = &mut self.layer else { return };
         layer.on_nothing_to_send();

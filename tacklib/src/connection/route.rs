@@ -25,7 +25,7 @@ impl Connection {
             return;
         };
         self.left = Some(left);
-        self.validating = true;
+        self.validation.begin();
         self.passes = self.passes.max(1);
         // RFC 9000 section 9.4; a change of the port alone is most likely a
         // NAT's, and the path the same.

@@ -168,6 +168,7 @@ struct Way {
     buffer: u64,
     queue: VecDeque<(Instant, Vec<u8>)>,
     tamper: Option<Tamper>,
+    is_held: bool,
     packets: usize,
     dropped: usize,
 }
@@ -205,7 +206,7 @@ impl Way {
 
     fn deliver(&mut self, end: &mut dyn End) -> bool {
         let mut any = false;
-        while self.queue.front().is_some_and(|(at, _)| *at <= Instant::now()) {
+        while !self.is_held && self.queue.front().is_some_and(|(at, _)| *at <= Instant::now()) {
             let Some((_, mut datagram)) = self.queue.pop_front() else { break };
             end.receive(&mut datagram, RecvInfo { from: self.from, to: self.to });
             any = true;
@@ -234,6 +235,7 @@ impl<C: End, S: End> Pair<C, S> {
             dropped: 0,
             queue: VecDeque::new(),
             tamper: None,
+            is_held: false,
             packets: 0,
         };
         Self {
@@ -274,6 +276,17 @@ impl<C: End, S: End> Pair<C, S> {
 
     pub fn tamper_down(&mut self, tamper: Tamper) {
         self.down.tamper = Some(tamper);
+    }
+
+    /// The server sees the client at another address from now on, as behind a NAT that forgot it.
+    /// What it sends to the old one arrives too.
+    pub fn rebind(&mut self, client: SocketAddr) {
+        self.up.from = client;
+    }
+
+    /// Holds what goes to the server back, so that it arrives at once when it is let go.
+    pub fn hold_up(&mut self, is_held: bool) {
+        self.up.is_held = is_held;
     }
 
     /// Datagrams sent by the client and by the server.
