@@ -5,10 +5,12 @@ docs/interop.md has the contract. Its argument is the directory where the Debian
 
 import errno
 import os
+import random
 import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 # What the contract says to exit with where a test case is not known.
@@ -77,11 +79,13 @@ def become(program: str, arguments: list[str]) -> None:
 def serve() -> None:
     host, port = address()
     port = port or free_port(host)
+    server = os.getpid()
     if os.fork() == 0:
         # The server does not say when it listens, or where.
-        while not is_taken(host, port):
+        while os.getppid() == server and not listens(server, host, port):
             time.sleep(0.01)
-        print(f"ready {variable('ADDRESS').rsplit(':', 1)[0]}:{port}", flush=True)
+        if os.getppid() == server:
+            print(f"ready {variable('ADDRESS').rsplit(':', 1)[0]}:{port}", flush=True)
         os._exit(0)
     options = [f"--htdocs={variable('FILES')}"]
     if variable("TESTCASE") == "retry":
@@ -121,25 +125,50 @@ def finish(program: str, arguments: list[str]) -> None:
     subprocess.run(arguments, env=environment, check=True)
 
 
-def bound(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    udp = socket.socket(family, socket.SOCK_DGRAM)
-    udp.bind((host, port))
-    return udp
+def family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 
 def free_port(host: str) -> int:
-    """A port that nobody has; the server cannot look for one."""
-    with bound(host, 0) as udp:
-        return udp.getsockname()[1]
+    """A port that nobody has; the server cannot look for one.
+
+    Not one of those that the system gives to who asks for none: somebody else could be given it before
+    the server has it.
+    """
+    given = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text()
+    low, high = map(int, given.split())
+    ports = [port for port in range(1024, 65536) if not low <= port <= high] or [*range(low, high)]
+    random.shuffle(ports)
+    return next(port for port in ports if is_free(host, port))
 
 
-def is_taken(host: str, port: int) -> bool:
-    try:
-        bound(host, port).close()
-    except OSError as error:
-        return error.errno == errno.EADDRINUSE
-    return False
+def is_free(host: str, port: int) -> bool:
+    with socket.socket(family(host), socket.SOCK_DGRAM) as udp:
+        try:
+            udp.bind((host, port))
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            return False
+    return True
+
+
+def listens(process: int, host: str, port: int) -> bool:
+    """Whether the process has a socket there. To try the address would keep the process from it."""
+    table = "udp6" if family(host) == socket.AF_INET6 else "udp"
+    rows = [row.split() for row in Path("/proc/net", table).read_text().splitlines()[1:]]
+    there = {f"socket:[{row[9]}]" for row in rows if row[1].endswith(f":{port:04X}")}
+    return any(opened in there for opened in files(process))
+
+
+def files(process: int) -> Iterator[str]:
+    """What the process has opened."""
+    for descriptor in Path(f"/proc/{process}/fd").iterdir():
+        try:
+            yield os.readlink(descriptor)
+        except FileNotFoundError:
+            # Closed since.
+            continue
 
 
 if __name__ == "__main__":
