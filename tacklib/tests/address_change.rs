@@ -116,6 +116,22 @@ fn a_challenge_beside_a_tack_is_large_enough_to_validate_the_path() {
 }
 
 #[test]
+fn a_challenge_is_answered_with_a_packet_of_full_length() {
+    let mut exchange = Exchange::new();
+    let longest = Rc::<Cell<usize>>::default();
+    let seen = Rc::clone(&longest);
+    exchange.pair.tamper_up(Box::new(move |datagram| {
+        seen.set(seen.get().max(datagram.len()));
+        Some(datagram)
+    }));
+    exchange.run_for(Duration::from_millis(50));
+    assert!(longest.get() < 200, "{} bytes without a challenge", longest.get());
+    exchange.pair.rebind(new_address());
+    exchange.run_until(|pair| is_validated(&pair.server));
+    assert_eq!(longest.get(), 1200);
+}
+
+#[test]
 fn a_server_that_cannot_reach_the_new_address_for_a_while_goes_on_when_it_can() {
     let mut exchange = Exchange::new();
     exchange.pair.rebind(new_address());

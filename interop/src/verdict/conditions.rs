@@ -4,6 +4,7 @@
 use super::Evidence;
 use crate::cases::Kind;
 use crate::contract::Role;
+use crate::wire::PathSeen;
 
 /// RFC 9000 section 8.1.
 const AMPLIFICATION_LIMIT: f64 = 3.0;
@@ -170,8 +171,26 @@ fn followed(evidence: &Evidence) -> Result<String, String> {
             ));
         }
     }
-    let challenges: u64 = new.iter().map(|path| path.challenges).sum();
-    Ok(format!("{} new addresses, {challenges} PATH_CHALLENGEs there", new.len()))
+    let sum = |count: fn(&PathSeen) -> u64| new.iter().map(|path| count(path)).sum::<u64>();
+    let challenges = sum(|path| path.challenges);
+    let mut note = format!("{} new addresses, {challenges} PATH_CHALLENGEs there", new.len());
+    // RFC 9000 sections 8.2.1 and 8.2.2.
+    for (role, frame, short) in [
+        (Role::Server, "PATH_CHALLENGE", sum(|path| path.short_challenges)),
+        (Role::Client, "PATH_RESPONSE", sum(|path| path.short_responses)),
+    ] {
+        if short > 0 {
+            let side = evidence.side(role);
+            let short = format!(
+                "{side}, the {role}, sent {short} {frame} frames in less than 1200 bytes"
+            );
+            if evidence.ours == role {
+                return Err(short);
+            }
+            note = format!("{note}; {short}");
+        }
+    }
+    Ok(note)
 }
 
 #[cfg(test)]
@@ -181,7 +200,7 @@ mod tests {
     use super::*;
     use crate::cases::Conditions;
     use crate::verdict::tests::{PLAIN, good};
-    use crate::wire::{Amplification, ConnectionSeen, PathSeen};
+    use crate::wire::{Amplification, ConnectionSeen};
 
     fn seen(evidence: &mut Evidence) -> &mut ConnectionSeen {
         &mut evidence.seen.connections[0]
@@ -298,5 +317,35 @@ mod tests {
         seen(&mut evidence).paths[1].responses = 1;
         let note = were_met(Kind::Rebinding, &evidence).unwrap();
         assert_eq!(note.unwrap(), "1 new addresses, 1 PATH_CHALLENGEs there");
+    }
+
+    #[test]
+    fn our_own_end_challenges_and_responds_in_datagrams_of_full_length() {
+        let judged = |ours, short_challenges, short_responses| {
+            let mut evidence = good(PLAIN);
+            evidence.ours = ours;
+            evidence.rebindings = 1;
+            let second = PathSeen {
+                path: 1,
+                arrived: 1,
+                challenges: 2,
+                responses: 2,
+                short_challenges,
+                short_responses,
+                ..PathSeen::default()
+            };
+            seen(&mut evidence).paths = vec![PathSeen::default(), second];
+            were_met(Kind::Rebinding, &evidence)
+        };
+        assert!(judged(Role::Server, 1, 0).unwrap_err().starts_with("our end, the server"));
+        assert!(judged(Role::Client, 0, 1).unwrap_err().starts_with("our end, the client"));
+        for (ours, side) in
+            [(Role::Client, "the peer, the server"), (Role::Server, "the peer, the client")]
+        {
+            let (challenges, responses) =
+                (u64::from(ours == Role::Client), u64::from(ours == Role::Server));
+            let note = judged(ours, challenges, responses).unwrap().unwrap();
+            assert!(note.contains(side) && note.contains("less than 1200 bytes"), "{note}");
+        }
     }
 }

@@ -67,6 +67,9 @@ pub struct Seen {
     pub missing_at_client: u64,
 }
 
+/// How long a datagram with a PATH_CHALLENGE or a PATH_RESPONSE is to be (RFC 9000 section 8.2).
+const PATH_PROBE_LEN: usize = 1200;
+
 /// What passed between the server and one address of the client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PathSeen {
@@ -80,6 +83,13 @@ pub struct PathSeen {
     pub challenges: u64,
     /// PATH_RESPONSE frames that the client sent while it was there.
     pub responses: u64,
+    /// Challenges in datagrams below 1,200 bytes, sent there after a response had come from there.
+    pub short_challenges: u64,
+    /// Responses in datagrams below 1,200 bytes.
+    pub short_responses: u64,
+    /// A PATH_RESPONSE has arrived from there.
+    #[serde(skip)]
+    pub is_proven: bool,
 }
 
 impl Seen {
@@ -114,6 +124,8 @@ pub struct Connection {
     reached_server: Option<Duration>,
     /// What of each stream of the server's has reached the client.
     at_client: HashMap<u64, RangeSet>,
+    /// Datagrams of the client's with a PATH_RESPONSE, on their way.
+    answers: Vec<Vec<u8>>,
 }
 
 /// A connection id that one end gave to the other.
@@ -139,6 +151,7 @@ impl Connection {
             began,
             reached_server: None,
             at_client: HashMap::new(),
+            answers: Vec::new(),
         }
     }
 
@@ -232,12 +245,24 @@ impl Connection {
             Direction::ToClient => {
                 self.seen.last_of_server = at;
                 self.seen.amplification.sent(len);
+                let challenges = after.path_challenges - before.path_challenges;
                 let path = self.path(path);
                 path.sent += 1;
-                path.challenges += after.path_challenges - before.path_challenges;
+                path.challenges += challenges;
+                if path.is_proven && len < PATH_PROBE_LEN {
+                    path.short_challenges += challenges;
+                }
             }
             Direction::ToServer => {
-                self.path(path).responses += after.path_responses - before.path_responses;
+                let responses = after.path_responses - before.path_responses;
+                let seen = self.path(path);
+                seen.responses += responses;
+                if len < PATH_PROBE_LEN {
+                    seen.short_responses += responses;
+                }
+                if responses > 0 && passage.arrived {
+                    self.answers.push(bytes.clone());
+                }
             }
         }
         named
@@ -248,7 +273,12 @@ impl Connection {
         let Passage { at, path, len, ref bytes, .. } = *passage;
         self.reached_server.get_or_insert(at);
         self.seen.amplification.arrived(len, bytes);
-        self.path(path).arrived += 1;
+        let is_same = |sent: &Vec<u8>| sent.len() == len && sent.starts_with(bytes);
+        let proves = self.answers.iter().position(is_same);
+        let answer = proves.map(|at| self.answers.swap_remove(at));
+        let path = self.path(path);
+        path.arrived += 1;
+        path.is_proven |= answer.is_some();
     }
 
     /// What was seen, and what the ends asked of each other: of the server first.
@@ -335,5 +365,33 @@ mod tests {
         connection.is_keyed = true;
         connection.sent(&retry, Duration::ZERO, "");
         assert!(connection.is_keyed, "the client does not look at a second one");
+    }
+
+    #[test]
+    fn an_address_is_proven_when_the_response_has_reached_the_server() {
+        let datagram = |byte: u8| {
+            let mut bytes = vec![byte; 1200];
+            bytes[0] = 0x40;
+            bytes
+        };
+        let arrival = |bytes: &[u8], path| Passage {
+            at: Duration::ZERO,
+            direction: Direction::ToServer,
+            flow: 0,
+            server: 0,
+            path,
+            arrived: true,
+            len: bytes.len(),
+            bytes: bytes[..37].to_vec(),
+        };
+        let mut connection = Connection::new(Duration::ZERO);
+        connection.answers.push(datagram(7));
+        connection.arrived(&arrival(&datagram(8), 1));
+        connection.arrived(&arrival(&datagram(7)[..1199], 1));
+        assert!(!connection.path(1).is_proven, "others have come");
+        connection.arrived(&arrival(&datagram(7), 1));
+        assert!(connection.path(1).is_proven);
+        assert!(!connection.path(0).is_proven);
+        assert!(connection.answers.is_empty());
     }
 }

@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use tack_emulator::relay::{Datagram, Observer};
 use tack_tap::Direction;
 
-/// What is kept of a datagram that arrived: the longest connection id and the byte before it.
-const HEAD: usize = 1 + 20;
+/// What is kept of a datagram that arrived: the longest connection id, the byte before it, and behind
+/// it enough to know the packet again.
+const HEAD: usize = 1 + 20 + 16;
 const LONG_HEADER: u8 = 0x80;
 
 /// Something that happened between the ends.

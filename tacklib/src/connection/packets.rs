@@ -124,8 +124,10 @@ impl Connection {
             Ok((len, mut info)) => {
                 info.at = now;
                 self.validation.on_sent();
-                let len = self.finish_packet(now, out, len, plan);
-                self.follow_route(now, (info.from, info.to));
+                let path = (info.from, info.to);
+                let plan = plan.to_address(self.is_proven(path));
+                let len = self.finish_packet(now, out, len, &plan);
+                self.follow_route(now, path);
                 Ok((len, info))
             }
             Err(quiche::Error::Done) => {

@@ -1,15 +1,12 @@
 //! Paths that have yet to be validated (RFC 9000 section 8.2).
 
 use super::{Connection, Path};
-
-/// A datagram with a PATH_CHALLENGE is to be as long as this, where the peer's address lets it
-/// (RFC 9000 section 8.2.1): it shows what the path can carry, too.
-const CHALLENGE_LEN: usize = 1200;
+use crate::layer::PATH_PROBE_LEN;
 
 /// What quiche may have to find out about paths, as far as it changes what is sent.
 ///
 /// quiche (0.30) has a challenge to send for each path that is new, when one that was shorter than
-/// [`CHALLENGE_LEN`] has been answered, and when one may have been lost.
+/// [`PATH_PROBE_LEN`] has been answered, and when one may have been lost.
 #[derive(Debug, Default)]
 pub(super) struct Validation {
     /// The peer may not have proven yet that it is where data goes to.
@@ -47,7 +44,7 @@ impl Validation {
     /// How much room quiche is to leave of `packet` bytes, where `wanted` would be good: the
     /// challenge goes first.
     pub(super) fn room(&self, wanted: usize, packet: usize) -> usize {
-        if self.challenges { wanted.min(packet.saturating_sub(CHALLENGE_LEN)) } else { wanted }
+        if self.challenges { wanted.min(packet.saturating_sub(PATH_PROBE_LEN)) } else { wanted }
     }
 
     /// Whether the next datagram must not get to quiche before it has been asked for a packet.
@@ -67,6 +64,13 @@ impl Connection {
         self.validation.challenges = true;
         self.validation.is_running = true;
         self.passes = self.passes.max(1);
+    }
+
+    /// Whether any amount may be sent over a path.
+    pub(super) fn is_proven(&self, path: Path) -> bool {
+        !self.inner.is_server()
+            || self.route == Some(path) && !self.validation.is_running
+            || self.inner.is_path_validated(path.0, path.1) == Ok(true)
     }
 
     /// A packet has been accepted; `is_answer` if it answers a challenge.

@@ -17,7 +17,7 @@ use tack_proto::receiver::{Receiver, ReceiverConfig};
 use tack_proto::sender::{BbrConfig, Frequency, Peer, Sender, SenderConfig, Violation};
 
 pub use incoming::Delivery;
-pub use outgoing::Plan;
+pub use outgoing::{PATH_PROBE_LEN, Plan};
 
 use crate::config::{Profile, TackConfig};
 use crate::flow_control::FlowControl;

@@ -26,6 +26,10 @@ const IMMEDIATE_ACK_ROOM: usize = 1;
 /// little for another STREAM frame.
 const UNUSABLE_ROOM: usize = 32;
 
+/// How long a datagram with a PATH_CHALLENGE or a PATH_RESPONSE is to be, where the peer's address lets
+/// it: what is found out is whether the path can carry that (RFC 9000 section 8.2.1).
+pub const PATH_PROBE_LEN: usize = 1200;
+
 /// Room for a TACK in a packet that carries stream data too. Alone, it may fill
 /// the packet.
 const TACK_ROOM: usize = 200;
@@ -41,12 +45,21 @@ pub struct Plan {
     /// Room for ends of streams that quiche has forgotten.
     ends_room: usize,
     leaves_path: bool,
+    /// The address that it goes to is proven, or not the peer's to prove.
+    is_proven: bool,
 }
 
 impl Plan {
     /// The last packet for a path that quiche no longer sends data on.
     pub fn farewell() -> Self {
         Self { leaves_path: true, ..Self::default() }
+    }
+
+    /// Says whether the packet goes to an address that may be sent any amount
+    /// (RFC 9000 section 8.1).
+    #[must_use]
+    pub fn to_address(self, is_proven: bool) -> Self {
+        Self { is_proven, ..self }
     }
 
     /// Whether the packet may leave as quiche wrote it.
@@ -95,7 +108,7 @@ impl Layer {
             return Plan { update, immediate_ack, ends_room, ..Plan::default() };
         }
         let timestamp = if data { self.sender.timestamp(now) } else { None };
-        Plan { due, timestamp, update, immediate_ack, ends_room, leaves_path: false }
+        Plan { due, timestamp, update, immediate_ack, ends_room, ..Plan::default() }
     }
 
     /// Records a 1-RTT packet of quiche's that may leave as it is, for which it must carry
@@ -228,6 +241,12 @@ impl Layer {
             marked |= self.receiver.write(now, due, budget, frames);
         }
         let ours = frames.len();
+        if kept.answers_challenge && plan.is_proven && !self.sender.is_inflight_limited() {
+            // RFC 9000 section 8.2.2, which quiche (0.30) leaves out. Who asks for more than may be
+            // in flight gets shorter ones.
+            let len = opened.header.header_len + ours + kept.bytes.len() + TAG_LEN;
+            frames.resize(ours + out.len().min(PATH_PROBE_LEN).saturating_sub(len), 0);
+        }
         // Ours first: a STREAM frame without a length runs to the end.
         for range in &kept.bytes.ranges {
             frames.extend_from_slice(&payload[range.clone()]);
@@ -318,6 +337,7 @@ impl Layer {
                     }
                 }
                 Frame::ResetStream { stream_id, .. } => ends.on_reset(stream_id),
+                Frame::PathResponse => kept.answers_challenge = true,
                 _ => {}
             }
             kept.bytes.push(range);
@@ -354,6 +374,7 @@ struct Kept {
     ack_eliciting: bool,
     /// It carries what has to be sent again if it is lost.
     needs_repair: bool,
+    answers_challenge: bool,
     /// A frame in it has to be seen by the layer of the other end.
     wants_look: bool,
 }
