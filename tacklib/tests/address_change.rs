@@ -132,6 +132,18 @@ fn a_challenge_is_answered_with_a_packet_of_full_length() {
 }
 
 #[test]
+fn a_new_address_is_sent_three_times_what_came_from_there_and_no_more_until_it_is_proven() {
+    let mut exchange = Exchange::new();
+    exchange.pair.rebind(new_address());
+    exchange.is_lossy.set(true);
+    exchange.run_until(|pair| {
+        let (received, sent) = pair.bytes(new_address());
+        assert!(sent <= 3 * received, "{sent} bytes after {received}");
+        sent > 1000 && destination(&pair.server) == client_address()
+    });
+}
+
+#[test]
 fn a_server_that_cannot_reach_the_new_address_for_a_while_goes_on_when_it_can() {
     let mut exchange = Exchange::new();
     exchange.pair.rebind(new_address());

@@ -14,7 +14,7 @@ const BOTH_WAYS: u64 = 0;
 
 fn datagrams(end: &mut impl End) -> Vec<Vec<u8>> {
     let mut out = vec![0; 65536];
-    std::iter::from_fn(|| end.transmit(&mut out).map(|len| out[..len].to_vec())).collect()
+    std::iter::from_fn(|| end.transmit(&mut out).map(|(len, _)| out[..len].to_vec())).collect()
 }
 
 fn to_server(server: &mut impl End, datagrams: Vec<Vec<u8>>) {

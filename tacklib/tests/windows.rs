@@ -53,7 +53,7 @@ fn read_all(server: &mut dyn End) {
 
 fn assert_reopens_at_once<C: End>(pair: &mut Pair<C, Connection>) {
     let mut buffer = [0; 1500];
-    let len = pair.server.transmit(&mut buffer).unwrap();
+    let (len, _) = pair.server.transmit(&mut buffer).unwrap();
     let info = RecvInfo { from: server_address(), to: client_address() };
     pair.client.receive(&mut buffer[..len], info);
     assert!(pair.client.write(STREAM, &[0; 1000], false) > 0, "the first packet reopens it");

@@ -246,10 +246,12 @@ fn plain() -> impl Strategy<Value = Sample> {
             bytes(0x19, &[sequence], &[]),
             Frame::RetireConnectionId { sequence }
         )),
+        any::<[u8; 8]>().prop_map(|data| Sample::Plain(
+            bytes(0x1a, &[], &data),
+            Frame::PathChallenge(data)
+        )),
         any::<[u8; 8]>()
-            .prop_map(|data| Sample::Plain(bytes(0x1a, &[], &data), Frame::PathChallenge)),
-        any::<[u8; 8]>()
-            .prop_map(|data| Sample::Plain(bytes(0x1b, &[], &data), Frame::PathResponse)),
+            .prop_map(|data| Sample::Plain(bytes(0x1b, &[], &data), Frame::PathResponse(data))),
         (integer(), data()).prop_map(|(error_code, reason)| Sample::Plain(
             bytes(0x1d, &[error_code, reason.len() as u64], &reason),
             Frame::ConnectionClose { application: true, error_code }

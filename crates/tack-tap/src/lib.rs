@@ -302,8 +302,8 @@ impl TapCounters {
             Frame::AckFrequency(_) => self.ack_frequency += 1,
             Frame::ImmediateAck => self.immediate_acks += 1,
             Frame::Timestamp(_) => self.timestamps += 1,
-            Frame::PathChallenge => self.path_challenges += 1,
-            Frame::PathResponse => self.path_responses += 1,
+            Frame::PathChallenge(_) => self.path_challenges += 1,
+            Frame::PathResponse(_) => self.path_responses += 1,
             Frame::Stream(stream) => self.stream_bytes += stream.len,
             _ => {}
         }

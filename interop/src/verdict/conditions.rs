@@ -174,20 +174,30 @@ fn followed(evidence: &Evidence) -> Result<String, String> {
     let sum = |count: fn(&PathSeen) -> u64| new.iter().map(|path| count(path)).sum::<u64>();
     let challenges = sum(|path| path.challenges);
     let mut note = format!("{} new addresses, {challenges} PATH_CHALLENGEs there", new.len());
-    // RFC 9000 sections 8.2.1 and 8.2.2.
-    for (role, frame, short) in [
-        (Role::Server, "PATH_CHALLENGE", sum(|path| path.short_challenges)),
-        (Role::Client, "PATH_RESPONSE", sum(|path| path.short_responses)),
+    // RFC 9000 sections 8.1, 8.2.1 and 8.2.2.
+    for (role, count, what) in [
+        (
+            Role::Server,
+            sum(|path| path.excess),
+            "bytes more than three times what had come from unproven addresses",
+        ),
+        (
+            Role::Server,
+            sum(|path| path.short_challenges),
+            "PATH_CHALLENGE frames in less than 1200 bytes",
+        ),
+        (
+            Role::Client,
+            sum(|path| path.short_responses),
+            "PATH_RESPONSE frames in less than 1200 bytes",
+        ),
     ] {
-        if short > 0 {
-            let side = evidence.side(role);
-            let short = format!(
-                "{side}, the {role}, sent {short} {frame} frames in less than 1200 bytes"
-            );
+        if count > 0 {
+            let breach = format!("{}, the {role}, sent {count} {what}", evidence.side(role));
             if evidence.ours == role {
-                return Err(short);
+                return Err(breach);
             }
-            note = format!("{note}; {short}");
+            note = format!("{note}; {breach}");
         }
     }
     Ok(note)
@@ -320,32 +330,26 @@ mod tests {
     }
 
     #[test]
-    fn our_own_end_challenges_and_responds_in_datagrams_of_full_length() {
-        let judged = |ours, short_challenges, short_responses| {
+    fn what_our_own_end_does_to_prove_an_address_is_by_the_book_and_a_peer_is_told_of() {
+        let judged = |ours, breach: PathSeen| {
             let mut evidence = good(PLAIN);
             evidence.ours = ours;
             evidence.rebindings = 1;
-            let second = PathSeen {
-                path: 1,
-                arrived: 1,
-                challenges: 2,
-                responses: 2,
-                short_challenges,
-                short_responses,
-                ..PathSeen::default()
-            };
+            let second =
+                PathSeen { path: 1, arrived: 1, challenges: 2, responses: 2, ..breach };
             seen(&mut evidence).paths = vec![PathSeen::default(), second];
             were_met(Kind::Rebinding, &evidence)
         };
-        assert!(judged(Role::Server, 1, 0).unwrap_err().starts_with("our end, the server"));
-        assert!(judged(Role::Client, 0, 1).unwrap_err().starts_with("our end, the client"));
-        for (ours, side) in
-            [(Role::Client, "the peer, the server"), (Role::Server, "the peer, the client")]
-        {
-            let (challenges, responses) =
-                (u64::from(ours == Role::Client), u64::from(ours == Role::Server));
-            let note = judged(ours, challenges, responses).unwrap().unwrap();
-            assert!(note.contains(side) && note.contains("less than 1200 bytes"), "{note}");
+        let none = PathSeen::default();
+        for (role, breach, what) in [
+            (Role::Server, PathSeen { excess: 8, ..none }, "8 bytes more than three times"),
+            (Role::Server, PathSeen { short_challenges: 1, ..none }, "1 PATH_CHALLENGE"),
+            (Role::Client, PathSeen { short_responses: 2, ..none }, "2 PATH_RESPONSE"),
+        ] {
+            let failed = judged(role, breach).unwrap_err();
+            assert!(failed.starts_with("our end") && failed.contains(what), "{failed}");
+            let note = judged(role.other(), breach).unwrap().unwrap();
+            assert!(note.contains("; the peer") && note.contains(what), "{note}");
         }
     }
 }

@@ -87,6 +87,15 @@ pub struct PathSeen {
     pub short_challenges: u64,
     /// Responses in datagrams below 1,200 bytes.
     pub short_responses: u64,
+    /// Before a response had come from there: how many bytes more the server had sent there, at most,
+    /// than three times what had come (RFC 9000 section 8.1).
+    pub excess: u64,
+    /// Bytes that have come from there.
+    #[serde(skip)]
+    pub received_bytes: u64,
+    /// Bytes that the server has sent there.
+    #[serde(skip)]
+    pub sent_bytes: u64,
     /// A PATH_RESPONSE has arrived from there.
     #[serde(skip)]
     pub is_proven: bool,
@@ -248,7 +257,12 @@ impl Connection {
                 let challenges = after.path_challenges - before.path_challenges;
                 let path = self.path(path);
                 path.sent += 1;
+                path.sent_bytes += len as u64;
                 path.challenges += challenges;
+                if !path.is_proven {
+                    let excess = path.sent_bytes.saturating_sub(3 * path.received_bytes);
+                    path.excess = path.excess.max(excess);
+                }
                 if path.is_proven && len < PATH_PROBE_LEN {
                     path.short_challenges += challenges;
                 }
@@ -278,6 +292,7 @@ impl Connection {
         let answer = proves.map(|at| self.answers.swap_remove(at));
         let path = self.path(path);
         path.arrived += 1;
+        path.received_bytes += len as u64;
         path.is_proven |= answer.is_some();
     }
 
@@ -391,6 +406,7 @@ mod tests {
         assert!(!connection.path(1).is_proven, "others have come");
         connection.arrived(&arrival(&datagram(7), 1));
         assert!(connection.path(1).is_proven);
+        assert_eq!(connection.path(1).received_bytes, 1200 + 1199 + 1200);
         assert!(!connection.path(0).is_proven);
         assert!(connection.answers.is_empty());
     }

@@ -227,7 +227,8 @@ impl Connection {
         }
         // The call may have completed the handshake and written a 1-RTT packet.
         self.activate();
-        let len = self.finish_packet(now, out, len, &Plan::default());
+        let path = (info.from, info.to);
+        let len = self.finish_packet(now, out, len, &Plan::default(), path);
         Ok((len, info))
     }
 }

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use quiche::{RecvInfo, SendInfo};
 
-use super::Connection;
 use super::progress::Progress;
+use super::{Connection, Path};
 use crate::datagram::{self, Layout};
 use crate::layer::{Delivery, Plan, ProtocolError};
 
@@ -55,7 +55,7 @@ impl Connection {
             self.data_pending |= news.losses;
             if news.packet {
                 layer.record(now, received);
-                self.follow_validation(false);
+                self.follow_validation(None);
             } else {
                 layer.on_plain_refused();
             }
@@ -85,7 +85,7 @@ impl Connection {
                 self.data_pending = true;
             }
             self.settle_ends();
-            self.follow_validation(seen.answers_challenge);
+            self.follow_validation(seen.answer);
         }
         result.map(|_| len)
     }
@@ -125,8 +125,7 @@ impl Connection {
                 info.at = now;
                 self.validation.on_sent();
                 let path = (info.from, info.to);
-                let plan = plan.to_address(self.is_proven(path));
-                let len = self.finish_packet(now, out, len, &plan);
+                let len = self.finish_packet(now, out, len, plan, path);
                 self.follow_route(now, path);
                 Ok((len, info))
             }
@@ -145,19 +144,26 @@ impl Connection {
         out: &mut [u8],
         len: usize,
         plan: &Plan,
+        path: Path,
     ) -> usize {
         let dcid_len = self.inner.destination_id().len();
+        let is_proven = self.is_proven(path);
         let Some(layer) = &mut self.layer else { return len };
         let Some(at) = datagram::layout(&out[..len]).one_rtt else { return len };
         let largest = self.inner.max_send_udp_payload_size().max(len).min(out.len());
-        let passed = layer.pass_outgoing(now, (&out[at..largest], len - at), dcid_len, plan);
+        let largest = if is_proven { largest } else { len };
+        let plan = plan.to_address(is_proven);
+        let passed = layer.pass_outgoing(now, (&out[at..largest], len - at), dcid_len, &plan);
         let sent = passed.or_else(|| {
             let packet = &mut out[at..largest];
-            layer.on_outgoing(now, packet, len - at, dcid_len, plan, &mut self.ends)
+            layer.on_outgoing(now, packet, len - at, dcid_len, &plan, &mut self.ends)
         });
         let Some(sent) = sent else { return len };
         self.passes = self.passes.saturating_sub(1);
         self.send_buffer.on_sent(sent.stream_bytes);
+        if let Some(data) = sent.challenge {
+            self.validation.on_challenge_sent(path, data);
+        }
         self.write_journal();
         at + sent.len
     }

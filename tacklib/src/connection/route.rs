@@ -53,6 +53,6 @@ impl Connection {
         let (len, mut info) =
             self.inner.send_on_path(&mut out[..room], Some(local), Some(peer)).ok()?;
         info.at = now;
-        Some((self.finish_packet(now, out, len, &Plan::farewell()), info))
+        Some((self.finish_packet(now, out, len, &Plan::farewell(), (local, peer)), info))
     }
 }

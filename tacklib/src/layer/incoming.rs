@@ -38,8 +38,8 @@ pub struct Seen {
     wants_answer: bool,
     /// Streams that the peer asked not to send on.
     pub stopped: Vec<u64>,
-    /// It answers a PATH_CHALLENGE.
-    pub answers_challenge: bool,
+    /// The data of a PATH_CHALLENGE that it answers.
+    pub answer: Option<[u8; 8]>,
 }
 
 impl Layer {
@@ -264,7 +264,9 @@ impl Layer {
                     if let Frame::StopSending { stream_id, .. } = standard {
                         seen.stopped.push(*stream_id);
                     }
-                    seen.answers_challenge |= matches!(standard, Frame::PathResponse);
+                    if let Frame::PathResponse(data) = standard {
+                        seen.answer = Some(*data);
+                    }
                     left_eliciting |= standard.is_ack_eliciting();
                     rest.extend_from_slice(&payload[range]);
                 }

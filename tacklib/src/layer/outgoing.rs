@@ -55,11 +55,15 @@ impl Plan {
         Self { leaves_path: true, ..Self::default() }
     }
 
-    /// Says whether the packet goes to an address that may be sent any amount
+    /// What is left of it for an address that is proven, or else may not be sent any amount
     /// (RFC 9000 section 8.1).
     #[must_use]
     pub fn to_address(self, is_proven: bool) -> Self {
-        Self { is_proven, ..self }
+        if is_proven {
+            Self { is_proven, ..self }
+        } else {
+            Self { due: self.due, leaves_path: self.leaves_path, ..Self::default() }
+        }
     }
 
     /// Whether the packet may leave as quiche wrote it.
@@ -95,6 +99,8 @@ pub struct Sent {
     pub len: usize,
     /// Stream data in it, bytes; an estimate if it was not looked into.
     pub stream_bytes: usize,
+    /// The data of a PATH_CHALLENGE in it.
+    pub challenge: Option<[u8; 8]>,
 }
 
 impl Layer {
@@ -133,7 +139,7 @@ impl Layer {
             .filter(|first| opens_plain_data(*first))?;
         self.note_content(packet, dcid_len, expected);
         self.sender.on_packet_sent(now, header.packet_number, len, true, None);
-        Some(Sent { len, stream_bytes: len.saturating_sub(self.overhead) })
+        Some(Sent { len, stream_bytes: len.saturating_sub(self.overhead), challenge: None })
     }
 
     /// Rewrites the 1-RTT packet of `len` bytes that quiche has written to the
@@ -196,7 +202,7 @@ impl Layer {
         let Some(kept) = self.sort_outgoing(now, pn, payload, ends) else {
             // A frame of quiche's that we cannot read leaves as it is.
             self.sender.on_packet_sent(now, pn, len, true, None);
-            return Some(Sent { len, stream_bytes: 0 });
+            return Some(Sent { len, stream_bytes: 0, challenge: None });
         };
 
         frames.clear();
@@ -241,18 +247,23 @@ impl Layer {
             marked |= self.receiver.write(now, due, budget, frames);
         }
         let ours = frames.len();
-        if kept.answers_challenge && plan.is_proven && !self.sender.is_inflight_limited() {
-            // RFC 9000 section 8.2.2, which quiche (0.30) leaves out. Who asks for more than may be
-            // in flight gets shorter ones.
-            let len = opened.header.header_len + ours + kept.bytes.len() + TAG_LEN;
-            frames.resize(ours + out.len().min(PATH_PROBE_LEN).saturating_sub(len), 0);
-        }
         // Ours first: a STREAM frame without a length runs to the end.
         for range in &kept.bytes.ranges {
             frames.extend_from_slice(&payload[range.clone()]);
         }
-        if frames.len() < SHORTEST_PAYLOAD {
-            frames.resize(SHORTEST_PAYLOAD, 0);
+        let mut least = SHORTEST_PAYLOAD;
+        if kept.is_padded {
+            // For its length, which our frames may be part of.
+            least = payload.len();
+        }
+        if kept.answers_challenge && plan.is_proven && !self.sender.is_inflight_limited() {
+            // RFC 9000 section 8.2.2, which quiche (0.30) leaves out. Who asks for more than may be
+            // in flight gets shorter ones.
+            let overhead = opened.header.header_len + TAG_LEN;
+            least = least.max(out.len().min(PATH_PROBE_LEN).saturating_sub(overhead));
+        }
+        if frames.len() < least {
+            frames.resize(least, 0);
         }
         if self.sender.wants_payloads() {
             self.sender.on_payload(pn, frames);
@@ -267,7 +278,11 @@ impl Layer {
         else {
             // It does not fit, and quiche's packet leaves as it is.
             self.sender.on_packet_sent(now, pn, len, kept.ack_eliciting, None);
-            return Some(Sent { len, stream_bytes: kept.stream_bytes });
+            return Some(Sent {
+                len,
+                stream_bytes: kept.stream_bytes,
+                challenge: kept.challenge,
+            });
         };
         self.sender.on_packet_sent(now, pn, total, kept.ack_eliciting, update.as_ref());
         if asked {
@@ -287,7 +302,7 @@ impl Layer {
         if kept.stream_bytes > len / 2 {
             self.overhead = len - kept.stream_bytes;
         }
-        Some(Sent { len: total, stream_bytes: kept.stream_bytes })
+        Some(Sent { len: total, stream_bytes: kept.stream_bytes, challenge: kept.challenge })
     }
 
     /// Decides which of quiche's frames stay in the packet, and learns from them.
@@ -317,8 +332,9 @@ impl Layer {
                     self.receiver.on_ack_sent(now);
                 }
                 Frame::Padding { .. } if self.agreement.tack => {
-                    // quiche pads what would be too short; we do it again.
-                    kept.padding = Some(range);
+                    // quiche pads what would be too short, which we do again; a probe, or what goes
+                    // over an unvalidated path, is padded to be long.
+                    kept.is_padded |= range.len() > SHORTEST_PAYLOAD;
                     continue;
                 }
                 Frame::MaxData(limit) => {
@@ -337,16 +353,11 @@ impl Layer {
                     }
                 }
                 Frame::ResetStream { stream_id, .. } => ends.on_reset(stream_id),
-                Frame::PathResponse => kept.answers_challenge = true,
+                Frame::PathChallenge(data) => kept.challenge = Some(data),
+                Frame::PathResponse(_) => kept.answers_challenge = true,
                 _ => {}
             }
             kept.bytes.push(range);
-        }
-        // Padding of a probe, or of an unvalidated path, is meant.
-        if let Some(padding) = kept.padding.take()
-            && padding.len() > SHORTEST_PAYLOAD
-        {
-            kept.bytes.push(padding);
         }
         Some(kept)
     }
@@ -367,13 +378,14 @@ impl Layer {
 #[derive(Debug, Default)]
 struct Kept {
     bytes: Ranges,
-    padding: Option<Range<usize>>,
+    is_padded: bool,
     had_ack: bool,
     stream_bytes: usize,
     ends_stream: bool,
     ack_eliciting: bool,
     /// It carries what has to be sent again if it is lost.
     needs_repair: bool,
+    challenge: Option<[u8; 8]>,
     answers_challenge: bool,
     /// A frame in it has to be seen by the layer of the other end.
     wants_look: bool,
@@ -423,8 +435,8 @@ fn needs_repair(frame: &Frame<'_>) -> bool {
         Frame::Ack(_)
             | Frame::Padding { .. }
             | Frame::Ping
-            | Frame::PathChallenge
-            | Frame::PathResponse
+            | Frame::PathChallenge(_)
+            | Frame::PathResponse(_)
     )
 }
 

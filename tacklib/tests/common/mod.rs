@@ -3,7 +3,7 @@
 #![allow(dead_code)] // each test file uses its part
 #![allow(clippy::unwrap_used)] // a test that cannot be set up has failed
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -17,7 +17,8 @@ pub const ALPN: &[u8] = b"test";
 /// What both kinds of connection can do.
 pub trait End {
     fn receive(&mut self, datagram: &mut [u8], info: RecvInfo);
-    fn transmit(&mut self, out: &mut [u8]) -> Option<usize>;
+    /// Writes a datagram: its length and where it goes.
+    fn transmit(&mut self, out: &mut [u8]) -> Option<(usize, SocketAddr)>;
     fn deadline(&self) -> Option<Instant>;
     fn expire(&mut self);
     fn write(&mut self, stream_id: u64, data: &[u8], fin: bool) -> usize;
@@ -33,9 +34,9 @@ macro_rules! end {
                 let _ = self.recv(datagram, info);
             }
 
-            fn transmit(&mut self, out: &mut [u8]) -> Option<usize> {
+            fn transmit(&mut self, out: &mut [u8]) -> Option<(usize, SocketAddr)> {
                 match self.send(out) {
-                    Ok((len, _)) => Some(len),
+                    Ok((len, info)) => Some((len, info.to)),
                     Err(quiche::Error::Done) => None,
                     Err(error) => panic!("send: {error:?}"),
                 }
@@ -169,6 +170,9 @@ struct Way {
     queue: VecDeque<(Instant, Vec<u8>)>,
     tamper: Option<Tamper>,
     is_held: bool,
+    /// Bytes, as the sending end addressed them, and as the other end got them.
+    sent_to: HashMap<SocketAddr, usize>,
+    come_from: HashMap<SocketAddr, usize>,
     packets: usize,
     dropped: usize,
 }
@@ -177,8 +181,9 @@ impl Way {
     fn carry(&mut self, end: &mut dyn End) -> bool {
         let mut buffer = vec![0; 65536];
         let mut any = false;
-        while let Some(len) = end.transmit(&mut buffer) {
+        while let Some((len, to)) = end.transmit(&mut buffer) {
             any = true;
+            *self.sent_to.entry(to).or_default() += len;
             self.packets += 1;
             let datagram = buffer[..len].to_vec();
             let kept = match &mut self.tamper {
@@ -208,6 +213,7 @@ impl Way {
         let mut any = false;
         while !self.is_held && self.queue.front().is_some_and(|(at, _)| *at <= Instant::now()) {
             let Some((_, mut datagram)) = self.queue.pop_front() else { break };
+            *self.come_from.entry(self.from).or_default() += datagram.len();
             end.receive(&mut datagram, RecvInfo { from: self.from, to: self.to });
             any = true;
         }
@@ -236,6 +242,8 @@ impl<C: End, S: End> Pair<C, S> {
             queue: VecDeque::new(),
             tamper: None,
             is_held: false,
+            sent_to: HashMap::new(),
+            come_from: HashMap::new(),
             packets: 0,
         };
         Self {
@@ -287,6 +295,12 @@ impl<C: End, S: End> Pair<C, S> {
     /// Holds what goes to the server back, so that it arrives at once when it is let go.
     pub fn hold_up(&mut self, is_held: bool) {
         self.up.is_held = is_held;
+    }
+
+    /// Bytes that the server got from an address of the client's, and that it sent there.
+    pub fn bytes(&self, client: SocketAddr) -> (usize, usize) {
+        let of = |counts: &HashMap<_, _>| counts.get(&client).copied().unwrap_or_default();
+        (of(&self.up.come_from), of(&self.down.sent_to))
     }
 
     /// Datagrams sent by the client and by the server.

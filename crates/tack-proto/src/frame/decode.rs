@@ -51,14 +51,8 @@ impl<'a> Frame<'a> {
             }
             0x18 => new_connection_id(reader)?,
             0x19 => Self::RetireConnectionId { sequence: next()? },
-            0x1a => {
-                reader.take(8)?;
-                Self::PathChallenge
-            }
-            0x1b => {
-                reader.take(8)?;
-                Self::PathResponse
-            }
+            0x1a => Self::PathChallenge(*reader.take_array()?),
+            0x1b => Self::PathResponse(*reader.take_array()?),
             0x1c | 0x1d => connection_close(reader, frame_type)?,
             0x1e => Self::HandshakeDone,
             // RFC 9221 section 4.
@@ -226,8 +220,8 @@ mod tests {
                 },
             ),
             (&[0x19, 7], Frame::RetireConnectionId { sequence: 7 }),
-            (&[0x1a, 1, 2, 3, 4, 5, 6, 7, 8], Frame::PathChallenge),
-            (&[0x1b, 1, 2, 3, 4, 5, 6, 7, 8], Frame::PathResponse),
+            (&[0x1a, 1, 2, 3, 4, 5, 6, 7, 8], Frame::PathChallenge([1, 2, 3, 4, 5, 6, 7, 8])),
+            (&[0x1b, 1, 2, 3, 4, 5, 6, 7, 8], Frame::PathResponse([1, 2, 3, 4, 5, 6, 7, 8])),
             (
                 &[0x1c, 10, 0x08, 2, b'n', b'o'],
                 Frame::ConnectionClose { application: false, error_code: 10 },

@@ -151,10 +151,10 @@ pub enum Frame<'a> {
         /// Number of the connection id.
         sequence: u64,
     },
-    /// PATH_CHALLENGE.
-    PathChallenge,
-    /// PATH_RESPONSE.
-    PathResponse,
+    /// PATH_CHALLENGE, with its data.
+    PathChallenge([u8; 8]),
+    /// PATH_RESPONSE, with the data of the challenge that it answers.
+    PathResponse([u8; 8]),
     /// CONNECTION_CLOSE.
     ConnectionClose {
         /// Whether the application closed the connection, not the transport.
@@ -234,8 +234,8 @@ impl Frame<'_> {
             self,
             Self::Padding { .. }
                 | Self::NewConnectionId { .. }
-                | Self::PathChallenge
-                | Self::PathResponse
+                | Self::PathChallenge(_)
+                | Self::PathResponse(_)
         )
     }
 
@@ -255,14 +255,14 @@ impl Frame<'_> {
             | Self::StreamsBlocked
             | Self::NewConnectionId { .. }
             | Self::RetireConnectionId { .. }
-            | Self::PathChallenge
+            | Self::PathChallenge(_)
             | Self::ConnectionClose { .. }
             | Self::HandshakeDone => true,
             Self::Padding { .. }
             | Self::Ping
             | Self::Ack(_)
             | Self::NewToken
-            | Self::PathResponse
+            | Self::PathResponse(_)
             | Self::Datagram { .. }
             | Self::AckFrequency(_)
             | Self::ImmediateAck
