@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -78,6 +78,10 @@ fn fetch_peers(names: &[String]) -> Result<u8, Error> {
 fn run_cells(args: &RunArgs) -> Result<u8, Error> {
     let cells = run::cells(args)?;
     let places = Places::of_checkout()?;
+    for path in args.json.iter().chain(&args.html) {
+        // Better now than after a quarter of an hour. What is there stays until then.
+        File::options().append(true).create(true).open(path).map_err(Error::file(path))?;
+    }
     let done = |cell: &_| eprintln!("{}", report::line(cell));
     let cells = run::run(&cells, &places, args.jobs, args.keep, &done)?;
     let report = Report::new(cells).with_warnings(&places);

@@ -73,6 +73,21 @@ fn unknown_names_are_refused_with_those_that_are_known() {
 }
 
 #[test]
+fn a_report_that_cannot_be_written_is_refused_before_anything_runs() {
+    let target = tempfile::tempdir().unwrap();
+    let there = target.path().join("there.json");
+    std::fs::write(&there, "what is there").unwrap();
+    let missing = target.path().join("missing").join("report.html");
+    let arguments = ["run", "--peers", "quiche", "--tests", "handshake"];
+    let reports = ["--json", there.to_str().unwrap(), "--html", missing.to_str().unwrap()];
+    let output = interop(target.path(), &[&arguments[..], &reports].concat());
+    assert!(!output.status.success());
+    let errors = text(&output.stderr);
+    assert!(errors.contains("report.html") && !errors.contains("pass"), "{errors}");
+    assert_eq!(std::fs::read_to_string(there).unwrap(), "what is there");
+}
+
+#[test]
 fn a_peer_that_is_not_there_is_reported_and_fails_the_run_that_names_it() {
     let target = tempfile::tempdir().unwrap();
     let output = interop(target.path(), &["run", "--peers", "quinn", "--tests", "handshake"]);
