@@ -85,7 +85,7 @@ impl Validation {
 }
 
 impl Connection {
-    /// quiche has a challenge to send on a path that the application has chosen.
+    /// quiche has a challenge to send, most likely: it is to be asked, and to have the room.
     pub(super) fn expect_challenge(&mut self) {
         self.validation.challenges = true;
         self.validation.is_running = true;

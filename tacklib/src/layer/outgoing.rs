@@ -27,8 +27,9 @@ const IMMEDIATE_ACK_ROOM: usize = 1;
 const UNUSABLE_ROOM: usize = 32;
 
 /// How long a datagram with a PATH_CHALLENGE or a PATH_RESPONSE is to be, where the peer's address lets
-/// it: what is found out is whether the path can carry that (RFC 9000 section 8.2.1).
-pub const PATH_PROBE_LEN: usize = 1200;
+/// it: what is found out is whether the path can carry that (RFC 9000 section 8.2.1). quiche compares
+/// its challenges with the same.
+pub const PATH_PROBE_LEN: usize = quiche::MIN_CLIENT_INITIAL_LEN;
 
 /// Room for a TACK in a packet that carries stream data too. Alone, it may fill
 /// the packet.
