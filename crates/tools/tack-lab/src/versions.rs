@@ -26,7 +26,7 @@ impl Versions {
 
 /// A package's version in the lock file; the packages themselves do not tell.
 fn locked(package: &str) -> String {
-    let lock = include_str!("../../../Cargo.lock");
+    let lock = include_str!("../../../../Cargo.lock");
     let entry = lock.split_once(&format!("name = \"{package}\"\nversion = \""));
     let version = entry.and_then(|(_, entry)| entry.split('"').next());
     version.unwrap_or("unknown").to_owned()
