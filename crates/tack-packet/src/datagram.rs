@@ -79,6 +79,8 @@ pub struct DatagramLayout {
     pub one_rtt: Option<usize>,
     /// Whether packets with long headers come first, or alone. Counts one that cannot be read.
     pub has_long: bool,
+    /// How many packets with long headers could be told apart.
+    pub long_packets: usize,
     /// Whether there is a 0-RTT packet.
     pub has_zero_rtt: bool,
     /// Whether there is a Handshake packet.
@@ -99,6 +101,7 @@ impl DatagramLayout {
             match packet {
                 Packet::Short(_) => layout.one_rtt = Some(at),
                 Packet::Long(LongPacket { header, bytes }) => {
+                    layout.long_packets += 1;
                     layout.note(&header, at);
                     at += bytes.len();
                 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::{
-    CipherSuite, Error, IncomingKeys, Opened, OutgoingKeys, ProtectedHeader, WrittenPacket,
+    CipherSuite, Error, IncomingKeys, Opened, OutgoingKeys, ProtectedHeader, ShortHeader, WrittenPacket,
     incoming::PTOS_AFTER_UPDATE,
 };
 
@@ -117,6 +117,16 @@ impl PacketProtection {
     /// See [`IncomingKeys::discard_previous`].
     pub fn discard_previous(&mut self, now: Instant, pto: Duration) {
         self.incoming.discard_previous(now, pto);
+    }
+
+    /// Reads the header of an outgoing packet under its protection, as [`OutgoingKeys::read_header`].
+    pub fn peek_outgoing(
+        &self,
+        packet: &[u8],
+        dcid_len: usize,
+        expected_pn: u64,
+    ) -> Result<ShortHeader, Error> {
+        self.outgoing.read_header(packet, dcid_len, expected_pn)
     }
 
     /// See [`OutgoingKeys::take`].

@@ -10,6 +10,9 @@ use zeroize::{Zeroize, Zeroizing};
 
 use crate::{CipherSuite, Error, TAG_LEN, header::HeaderProtection};
 
+/// How many bytes of a payload can be read without opening it: as many as a header has a mask for.
+pub const FIRST_BYTES: usize = 5;
+
 const NONCE_LEN: usize = aead::NONCE_LEN;
 
 /// The secret of the suite with the longest hash, SHA-384.
@@ -70,7 +73,7 @@ impl fmt::Debug for TrafficSecret {
 /// What protects the payloads of one direction between two key updates.
 pub(crate) struct GenerationKeys {
     aead: aead::LessSafeKey,
-    /// The same key, as ring lets its bare cipher be used: see [`Self::first_byte`].
+    /// The same key, as ring lets its bare cipher be used: see [`Self::first_bytes`].
     cipher: quic::HeaderProtectionKey,
     suite: CipherSuite,
     iv: Zeroizing<[u8; NONCE_LEN]>,
@@ -117,13 +120,17 @@ impl GenerationKeys {
         opened
     }
 
-    /// Decrypts the first byte of a payload, and authenticates nothing.
+    /// Decrypts the first bytes of a payload, and authenticates nothing.
     ///
     /// All suites encrypt by a stream of key bytes. What makes a header's mask of a sample also
     /// makes the first bytes of that stream, of the block that belongs to them: AES of the nonce
     /// and a counter of 2 (NIST SP 800-38D section 7.1), or ChaCha20 at a counter of 1 (RFC 8439
     /// section 2.8), of which RFC 9001 section 5.4.4 takes the counter first.
-    pub(crate) fn first_byte(&self, packet_number: u64, ciphertext: u8) -> Result<u8, Error> {
+    pub(crate) fn first_bytes(
+        &self,
+        packet_number: u64,
+        ciphertext: [u8; FIRST_BYTES],
+    ) -> Result<[u8; FIRST_BYTES], Error> {
         let nonce = self.nonce_bytes(packet_number);
         let mut block = [0; 16];
         match self.suite {
@@ -136,7 +143,11 @@ impl GenerationKeys {
                 block[4..].copy_from_slice(&nonce);
             }
         }
-        Ok(ciphertext ^ self.cipher.new_mask(&block)?[0])
+        let mut bytes = self.cipher.new_mask(&block)?;
+        for (byte, sealed) in bytes.iter_mut().zip(ciphertext) {
+            *byte ^= sealed;
+        }
+        Ok(bytes)
     }
 
     /// Encrypts `payload` in place and returns the tag to write behind it.

@@ -6,6 +6,7 @@ use crate::{
     CipherSuite, Error, ShortHeader, TAG_LEN,
     generations::{Generations, key_phase},
     header::{KEY_PHASE, Mask, PlainHeader, RESERVED, check_payload_len},
+    keys::FIRST_BYTES,
 };
 
 /// Takes the 1-RTT packets that the stack has sealed, and seals them again.
@@ -69,6 +70,18 @@ impl OutgoingKeys {
             self.follow_stack(packet, &header, mask)?;
         }
         Ok(WrittenPacket { keys: self, buffer, header, mask })
+    }
+
+    /// Reads the header of a packet under its protection, and leaves the packet as it is.
+    ///
+    /// Fails as [`take`](Self::take) does.
+    pub fn read_header(
+        &self,
+        packet: &[u8],
+        dcid_len: usize,
+        expected_pn: u64,
+    ) -> Result<ShortHeader, Error> {
+        self.generations.header().read(packet, dcid_len, expected_pn).map(|(header, _)| header)
     }
 
     /// The stack writes the next generation.
@@ -258,16 +271,16 @@ impl<'k, 'b> WrittenPacket<'k, 'b> {
         self.buffer.used
     }
 
-    /// The type of the first frame; `None` if there is no payload.
-    ///
-    /// That takes a small part of opening the packet, and authenticates nothing.
-    pub fn first_frame_type(&self) -> Option<u8> {
+    /// The first bytes of the payload: the type of the first frame, and what follows it. `None` if the
+    /// payload is shorter. That costs a small part of opening the packet, and authenticates nothing:
+    /// the packet is of our own process.
+    pub fn first_bytes(&self) -> Option<[u8; FIRST_BYTES]> {
         let at = self.header.header_len;
-        if self.buffer.used <= at + TAG_LEN {
+        if self.buffer.used < at + FIRST_BYTES + TAG_LEN {
             return None;
         }
-        let byte = *self.buffer.bytes.get(at)?;
-        self.keys.generations.current().first_byte(self.header.packet_number, byte).ok()
+        let sealed = self.buffer.bytes.get(at..)?.first_chunk()?;
+        self.keys.generations.current().first_bytes(self.header.packet_number, *sealed).ok()
     }
 
     /// Whether the packet may leave as it is: the stack's generation is the wire's.

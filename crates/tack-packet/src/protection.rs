@@ -56,7 +56,9 @@ impl ProtectionKeys {
             return None;
         }
         let byte = packet[header.header_len];
-        self.keys.generations().current().first_byte(header.packet_number, byte).ok()
+        let sealed = [byte, 0, 0, 0, 0];
+        let first = self.keys.generations().current().first_bytes(header.packet_number, sealed);
+        first.ok().map(|bytes| bytes[0])
     }
 
     /// Authenticates and decrypts a packet in place, and follows the peer's key update. The

@@ -25,13 +25,13 @@ fn a_packet_that_passes_leaves_as_it_was_sealed() {
 }
 
 #[test]
-fn the_type_of_the_first_frame_is_read_without_opening() {
+fn the_first_bytes_of_the_payload_are_read_without_opening() {
     for suite in CipherSuite::ALL {
         let mut rig = Rig::new(suite);
         for first in [0x01, 0x0a, 0x30] {
-            let (mut buf, len) = rig.write(9, &[first, 2, 3, 4], 0);
+            let (mut buf, len) = rig.write(9, &[first, 2, 3, 4, 5, 6], 0);
             let written = rig.outgoing.take(&mut buf, len, DCID.len(), 9).unwrap();
-            assert_eq!(written.first_frame_type(), Some(first), "{suite:?}");
+            assert_eq!(written.first_bytes(), Some([first, 2, 3, 4, 5]), "{suite:?}");
             assert_eq!(written.header().packet_number, 9);
             assert_eq!(written.packet_len(), len);
             written.discard();
@@ -40,13 +40,13 @@ fn the_type_of_the_first_frame_is_read_without_opening() {
 }
 
 #[test]
-fn a_packet_without_payload_has_no_first_frame() {
+fn a_packet_without_payload_has_no_first_bytes() {
     let mut rig = Rig::new(CipherSuite::Aes128GcmSha256);
     // Four bytes of packet number leave no need for a payload.
     let mut buf = common::seal(&rig.stack, 0, 0x43, 5, b"");
     let len = buf.len();
     let written = rig.outgoing.take(&mut buf, len, DCID.len(), 5).unwrap();
-    assert_eq!(written.first_frame_type(), None);
+    assert_eq!(written.first_bytes(), None);
     written.discard();
 }
 
