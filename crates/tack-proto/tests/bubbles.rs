@@ -7,9 +7,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use tack_proto::frame::{AckFrequency, Frame, Frames, Tack, encode_tack};
-use tack_proto::receiver::{Received, Receiver, ReceiverConfig, ReceiverStats, Schedule};
+use tack_proto::profiles::Profile;
+use tack_proto::receiver::{Received, Receiver, ReceiverConfig, ReceiverStats};
 use tack_proto::sender::{
-    BbrConfig, Frequency, Newly, Peer, Sender, SenderConfig, SenderStats,
+    AckOutcome, Departure, Frequency, Peer, Sender, SenderConfig, SenderStats,
 };
 use tack_proto::varint;
 
@@ -82,29 +83,18 @@ struct Transfer {
 impl Transfer {
     fn new(losses: Losses) -> Self {
         let now = epoch();
-        let sender = SenderConfig {
-            frequency: Frequency {
-                packets: 2,
-                per_round_trip: 4.0,
-                longest_interval: MAX_ACK_DELAY,
-                shortest_interval: MS,
-                short_path_interval: Duration::ZERO,
-            },
-            bbr: BbrConfig::default(),
-            peer: Some(Peer::Tack { min_ack_delay: MS, max_ack_delay: MAX_ACK_DELAY }),
-            timestamp_exponent: 3,
-            mss: PACKET as u64,
-            max_in_flight: 100_000_000,
-            plain_sampling: false,
-            sees_all: true,
-            is_server: true,
+        let mut sender = SenderConfig::new(Profile::DEFAULT, PACKET as u64, 11);
+        sender.frequency = Frequency {
+            packets: 2,
+            per_round_trip: 4.0,
+            longest_interval: MAX_ACK_DELAY,
+            shortest_interval: MS,
+            short_path_interval: Duration::ZERO,
         };
-        let receiver = ReceiverConfig {
-            max_ack_delay: MAX_ACK_DELAY,
-            timestamp_exponent: 3,
-            schedule: Schedule::Tack,
-            reported_gaps: None,
-        };
+        sender.peer = Some(Peer::Tack { min_ack_delay: MS, max_ack_delay: MAX_ACK_DELAY });
+        sender.max_in_flight = 100_000_000;
+        sender.is_server = true;
+        let receiver = ReceiverConfig::new(MAX_ACK_DELAY);
         Self {
             start: now,
             now,
@@ -178,7 +168,15 @@ impl Transfer {
                 self.outcome.looked_into += 1;
                 self.sender.on_payload(pn, &payload(offset, update.as_ref()));
             }
-            self.sender.on_packet_sent(self.now, pn, PACKET, true, update.as_ref());
+            let leaving = Departure {
+                packet_number: pn,
+                bytes: PACKET,
+                ack_eliciting: true,
+                path: None,
+                is_probe: false,
+                update,
+            };
+            self.sender.on_packet_sent(self.now, &leaving);
             self.in_flight.insert(pn, (self.now, offset));
             let free = self.busy_until.max(self.now);
             if (free - self.now) > ONE_WAY {
@@ -245,22 +243,34 @@ impl Transfer {
         {
             let (_, frame) = self.acks.pop_front().unwrap();
             self.last_heard = self.now;
-            let newly = match decode(&frame) {
-                Frame::Tack(tack) => self.sender.on_tack(self.now, &tack).unwrap(),
-                Frame::Iack(iack) => self.sender.on_iack(self.now, &iack).unwrap(),
+            let outcome = match decode(&frame) {
+                Frame::Tack(tack) => {
+                    self.sender.check_tack(self.now, &tack).unwrap();
+                    let expected = self.sender.newly_acknowledged(&tack);
+                    let outcome = self.sender.on_tack(self.now, &tack);
+                    assert_eq!(outcome.acked, expected);
+                    outcome
+                }
+                Frame::Iack(iack) => {
+                    self.sender.check_iack(self.now, &iack).unwrap();
+                    let expected = self.sender.newly_acknowledged_by_iack(&iack);
+                    let outcome = self.sender.on_iack(self.now, &iack);
+                    assert_eq!(outcome.acked, expected);
+                    outcome
+                }
                 other => panic!("{other:?}"),
             };
-            self.settle(&newly);
+            self.settle(&outcome);
         }
     }
 
     /// What a QUIC stack does with an acknowledgement, RFC 9002 section 6.1.
-    fn settle(&mut self, newly: &Newly) {
-        for pn in newly.acked.iter().cloned().flatten() {
+    fn settle(&mut self, outcome: &AckOutcome) {
+        for pn in outcome.acked.iter().cloned().flatten() {
             self.in_flight.remove(&pn);
             self.largest_acked = self.largest_acked.max(pn);
         }
-        if newly.acked.is_empty() {
+        if outcome.acked.is_empty() {
             return;
         }
         let patience = 2 * ONE_WAY * 9 / 8 + ONE_WAY;

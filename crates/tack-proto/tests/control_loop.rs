@@ -11,8 +11,9 @@ use std::collections::BinaryHeap;
 use std::time::{Duration, Instant};
 
 use tack_proto::frame::{AckFrequency, Frame, Frames};
-use tack_proto::receiver::{Received, Receiver, ReceiverConfig, Schedule};
-use tack_proto::sender::{BbrConfig, Frequency, Peer, Sender, SenderConfig};
+use tack_proto::profiles::Profile;
+use tack_proto::receiver::{Received, Receiver, ReceiverConfig};
+use tack_proto::sender::{BbrConfig, Departure, Frequency, Peer, Sender, SenderConfig};
 
 const MS: Duration = Duration::from_millis(1);
 const PACKET: u64 = 1250;
@@ -111,37 +112,24 @@ impl Simulation {
 
     fn with_controller(link: Link, seed: u64, bbr: BbrConfig) -> Self {
         let start = epoch();
-        let config = SenderConfig {
-            frequency: Frequency {
-                packets: 2,
-                per_round_trip: 2.0,
-                shortest_interval: 10 * MS,
-                short_path_interval: 20 * MS,
-                longest_interval: MAX_ACK_DELAY,
-            },
-            bbr,
-            peer: Some(Peer::Tack { min_ack_delay: MS, max_ack_delay: MAX_ACK_DELAY }),
-            timestamp_exponent: 3,
-            mss: PACKET,
-            max_in_flight: 100_000_000,
-            plain_sampling: false,
-            sees_all: true,
-            is_server: true,
+        let mut config = SenderConfig::new(Profile::DEFAULT, PACKET, seed);
+        config.frequency = Frequency {
+            packets: 2,
+            per_round_trip: 2.0,
+            shortest_interval: 10 * MS,
+            short_path_interval: 20 * MS,
+            longest_interval: MAX_ACK_DELAY,
         };
+        config.bbr = bbr;
+        config.peer = Some(Peer::Tack { min_ack_delay: MS, max_ack_delay: MAX_ACK_DELAY });
+        config.max_in_flight = 100_000_000;
+        config.is_server = true;
         Self {
             start,
             now: start,
             link,
             sender: Sender::new(start, config, Some(link.round_trip)),
-            receiver: Receiver::new(
-                start,
-                ReceiverConfig {
-                    max_ack_delay: MAX_ACK_DELAY,
-                    timestamp_exponent: 3,
-                    schedule: Schedule::Tack,
-                    reported_gaps: None,
-                },
-            ),
+            receiver: Receiver::new(start, ReceiverConfig::new(MAX_ACK_DELAY)),
             events: BinaryHeap::new(),
             order: 0,
             next_pn: 0,
@@ -216,7 +204,15 @@ impl Simulation {
         let pn = self.next_pn;
         self.next_pn += 1;
         self.written += PACKET;
-        self.sender.on_packet_sent(self.now, pn, PACKET as usize, true, update.as_ref());
+        let leaving = Departure {
+            packet_number: pn,
+            bytes: PACKET as usize,
+            ack_eliciting: true,
+            path: None,
+            is_probe: false,
+            update,
+        };
+        self.sender.on_packet_sent(self.now, &leaving);
         if self.measuring() {
             self.outcome.sent.push(self.now - self.start);
             let most = &mut self.outcome.most_in_flight_measured;
@@ -311,11 +307,13 @@ impl Simulation {
         match decode(bytes) {
             Frame::Tack(mut tack) => {
                 lying_peer::exaggerate(&mut tack, self.exaggeration);
-                self.sender.on_tack(self.now, &tack).unwrap();
+                self.sender.check_tack(self.now, &tack).unwrap();
+                self.sender.on_tack(self.now, &tack);
                 self.outcome.tacks += u64::from(self.measuring());
             }
             Frame::Iack(iack) => {
-                self.sender.on_iack(self.now, &iack).unwrap();
+                self.sender.check_iack(self.now, &iack).unwrap();
+                self.sender.on_iack(self.now, &iack);
                 self.outcome.iacks += u64::from(self.measuring());
             }
             other => panic!("{other:?}"),

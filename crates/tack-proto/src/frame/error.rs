@@ -7,6 +7,7 @@ use crate::varint::Truncated;
 /// Why a payload could not be decoded. The connection must be closed with
 /// [`to_wire`](Self::to_wire); what follows in the payload can't be trusted.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum DecodeError {
     /// The payload ended inside a frame.
     #[error("the payload ends inside a frame; close the connection, the peer is broken")]

@@ -4,10 +4,10 @@ mod ack_policy;
 #[cfg(test)]
 mod bubble_tests;
 mod delivery_rate;
-mod ledger;
 mod loss_event;
 mod one_way_delay;
 mod rbb;
+mod received_packets;
 mod reordering;
 mod schedule;
 #[cfg(test)]
@@ -19,16 +19,16 @@ use std::time::{Duration, Instant};
 
 pub use ack_policy::{AckPolicy, Rule};
 pub use delivery_rate::DeliveryRate;
-pub use ledger::{Arrival, Ledger};
 pub use loss_event::LossEvents;
 pub use one_way_delay::OneWayDelay;
 pub use rbb::{Packet, ReceiveBuffer};
+pub use received_packets::{Arrival, ReceivedPackets};
 pub use reordering::Reordering;
 pub use schedule::Schedule;
 pub use tolerance::Tolerance;
 
 use crate::frame::{
-    AckFrequency, IackEvent, Rate, Stream, TackFields, encode_iack, encode_tack,
+    AckFrequency, IackEvent, IackFields, Rate, Stream, TackFields, encode_iack, encode_tack,
 };
 
 /// TACKs in which a range is repeated. With 30 % loss on the ACK path all of
@@ -41,6 +41,9 @@ const LEAST_RANGES: usize = 32;
 /// Ranges in an IACK. It must reach down to what the last TACKs reported; 64
 /// losses between two TACKs are beyond what a usable path shows.
 const IACK_RANGES: usize = 64;
+
+/// One TACK and one IACK in so many carry a block that means nothing.
+const GREASED_ONE_IN: u64 = 64;
 
 /// A packet's arrival, as the receiver needs to know it.
 #[derive(Clone, Copy, Debug)]
@@ -68,6 +71,7 @@ pub enum Due {
 
 /// Counters of the receiving side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ReceiverStats {
     /// TACKs written.
     pub tacks: u64,
@@ -84,6 +88,7 @@ pub struct ReceiverStats {
 
 /// Settings of a receiver.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct ReceiverConfig {
     /// No acknowledgement is held longer: our `max_ack_delay`.
     pub max_ack_delay: Duration,
@@ -98,11 +103,23 @@ pub struct ReceiverConfig {
     pub reported_gaps: Option<usize>,
 }
 
+impl ReceiverConfig {
+    /// TACK's schedule, and timestamps in RFC 9000's default unit.
+    pub const fn new(max_ack_delay: Duration) -> Self {
+        Self {
+            max_ack_delay,
+            timestamp_exponent: 3,
+            schedule: Schedule::Tack,
+            reported_gaps: None,
+        }
+    }
+}
+
 /// Receiver state of one packet number space.
 #[derive(Debug)]
 pub struct Receiver {
     config: ReceiverConfig,
-    ledger: Ledger,
+    received: ReceivedPackets,
     policy: AckPolicy,
     losses: LossEvents,
     buffer: ReceiveBuffer,
@@ -130,7 +147,7 @@ impl Receiver {
         policy.set_rule(config.schedule.rule(Rule::EveryPacket, config.max_ack_delay));
         Self {
             config,
-            ledger: Ledger::default(),
+            received: ReceivedPackets::default(),
             policy,
             losses: LossEvents::default(),
             buffer: ReceiveBuffer::default(),
@@ -151,7 +168,7 @@ impl Receiver {
     /// A packet has been received, authenticated and accepted.
     pub fn on_packet(&mut self, now: Instant, packet: Received) {
         let pn = packet.packet_number;
-        let arrival = self.ledger.insert(pn);
+        let arrival = self.received.insert(pn);
         match arrival {
             Arrival::Duplicate => return,
             Arrival::InOrder => self.losses.on_in_order(pn),
@@ -174,7 +191,7 @@ impl Receiver {
             }
             // Between TACK peers loss events take the place of reordering.
             if !matches!(self.policy.rule(), Rule::Tack { .. }) {
-                let reordered = self.reordering.on_ack_eliciting(pn, &self.ledger);
+                let reordered = self.reordering.on_ack_eliciting(pn, &self.received);
                 if reordered && matches!(self.policy.rule(), Rule::Delayed { .. }) {
                     self.policy.request_immediate();
                 }
@@ -207,7 +224,7 @@ impl Receiver {
 
     /// Numbers that arrived where this receiver could not see them (0-RTT).
     pub fn on_received_elsewhere(&mut self, range: RangeInclusive<u64>) {
-        self.ledger.insert_range(range);
+        self.received.insert_range(range);
     }
 
     /// ACK_FREQUENCY of a TACK peer: threshold is L - 1, the delay is alpha, and the
@@ -252,7 +269,7 @@ impl Receiver {
 
     /// Whether packet `pn` has been received before.
     pub fn has_received(&self, pn: u64) -> bool {
-        self.ledger.contains(pn)
+        self.received.contains(pn)
     }
 
     /// The rule that decides when to acknowledge.
@@ -310,7 +327,7 @@ impl Receiver {
     pub fn on_ack_sent(&mut self, now: Instant) {
         self.policy.on_sent(now);
         self.losses.on_reported(now);
-        self.reordering.on_acknowledged(self.ledger.largest());
+        self.reordering.on_acknowledged(self.received.largest());
         self.reply_wanted = false;
     }
 
@@ -335,7 +352,7 @@ impl Receiver {
     }
 
     fn write_tack(&mut self, now: Instant, budget: usize, out: &mut Vec<u8>) -> bool {
-        let Some(largest) = self.ledger.largest() else { return false };
+        let Some(largest) = self.received.largest() else { return false };
         let newest = self.newest_acknowledged(now, largest);
         // Shorter spans measure bursts, not the path.
         let span = self.interval.unwrap_or(Duration::MAX);
@@ -350,10 +367,11 @@ impl Receiver {
             timing: self.one_way_delay.take(now),
             rate,
             ecn: None,
+            grease: self.sequence % GREASED_ONE_IN == GREASED_ONE_IN - 1,
         };
         let floor = self.reported[0];
         let ranges = self
-            .ledger
+            .received
             .newest_first()
             .enumerate()
             .take_while(|(i, range)| *i < LEAST_RANGES || *range.end() > floor)
@@ -386,8 +404,6 @@ impl Receiver {
         budget: usize,
         out: &mut Vec<u8>,
     ) -> bool {
-        let delay = self.ack_delay_us(now);
-        let received = self.delivery_rate.received_bytes();
         let (least, most, floor) = match event {
             // It comes instead of a TACK.
             IackEvent::Reply => (LEAST_RANGES, usize::MAX, self.reported[0]),
@@ -396,13 +412,19 @@ impl Receiver {
             _ => (2, IACK_RANGES, self.reported[REPETITIONS - 2]),
         };
         let ranges = self
-            .ledger
+            .received
             .newest_first()
             .enumerate()
             .take_while(|(i, range)| *i < least || (*i < most && *range.end() >= floor))
             .take(self.most_gaps().saturating_add(1))
             .map(|(_, range)| range);
-        if encode_iack(out, event, received, delay, ranges, budget) == 0 {
+        let fields = IackFields {
+            event,
+            received_bytes: self.delivery_rate.received_bytes(),
+            ack_delay_us: self.ack_delay_us(now),
+            grease: self.stats.iacks % GREASED_ONE_IN == GREASED_ONE_IN - 1,
+        };
+        if encode_iack(out, &fields, ranges, budget) == 0 {
             return false;
         }
         self.stats.iacks += 1;

@@ -7,9 +7,9 @@
 
 use std::time::Duration;
 
-use super::sent_ledger::PACKET_THRESHOLD;
 use crate::bandwidth::Bandwidth;
 use crate::frame::AckFrequency;
+use crate::loss_detection::PACKET_THRESHOLD;
 
 /// Shortest TACK interval. Below it the timers of operating systems decide,
 /// and on such short paths nothing is gained by acknowledging more often.
@@ -106,10 +106,10 @@ pub struct AckFrequencySender {
     peer: Peer,
     next_sequence: u64,
     /// What the peer was last told.
-    told: Option<Wanted>,
+    advertised: Option<Wanted>,
     /// Reordering Threshold of a stock peer: what it should be, and what it was told to be.
     reordering: u64,
-    told_reordering: u64,
+    advertised_reordering: u64,
     /// Packet that carried it, until it is acknowledged.
     unconfirmed: Option<u64>,
 }
@@ -131,9 +131,9 @@ impl AckFrequencySender {
         Self {
             peer,
             next_sequence: 0,
-            told: None,
+            advertised: None,
             reordering: PACKET_THRESHOLD,
-            told_reordering: PACKET_THRESHOLD,
+            advertised_reordering: PACKET_THRESHOLD,
             unconfirmed: None,
         }
     }
@@ -160,7 +160,7 @@ impl AckFrequencySender {
         if matches!(self.peer, Peer::Tack { .. }) {
             wanted.unreported = unreported;
         }
-        match self.told {
+        match self.advertised {
             // A TACK peer begins with every packet by itself.
             None if wanted == EVERY_PACKET => return None,
             Some(told) if !differs(told, wanted) && !self.reordering_changed() => return None,
@@ -180,8 +180,8 @@ impl AckFrequencySender {
     /// The frame has left in packet `pn`.
     pub fn on_sent(&mut self, frame: &AckFrequency, pn: u64) {
         self.next_sequence = frame.sequence + 1;
-        self.told_reordering = frame.reordering_threshold;
-        self.told = Some(Wanted {
+        self.advertised_reordering = frame.reordering_threshold;
+        self.advertised = Some(Wanted {
             threshold: frame.ack_eliciting_threshold,
             delay: Duration::from_micros(frame.requested_max_ack_delay_us),
             unreported: match self.peer {
@@ -193,12 +193,12 @@ impl AckFrequencySender {
     }
 
     fn reordering_changed(&self) -> bool {
-        matches!(self.peer, Peer::Stock { .. }) && self.reordering != self.told_reordering
+        matches!(self.peer, Peer::Stock { .. }) && self.reordering != self.advertised_reordering
     }
 
     /// Learns the fate of the packet that carried the last frame;
-    /// `was_delivered` is the sent ledger's answer.
-    pub fn settle(&mut self, was_delivered: impl Fn(u64) -> Option<bool>) {
+    /// `was_delivered` is the sent sent's answer.
+    pub fn on_acknowledgement(&mut self, was_delivered: impl Fn(u64) -> Option<bool>) {
         let Some(pn) = self.unconfirmed else { return };
         match was_delivered(pn) {
             None => {}
@@ -206,25 +206,25 @@ impl AckFrequencySender {
             Some(false) => {
                 // Lost: whatever is wanted now is told again.
                 self.unconfirmed = None;
-                self.told = None;
+                self.advertised = None;
             }
         }
     }
 
     /// Whether the peer has last been told that packets go unreported: then it lists bubbles.
-    pub fn asked_for_bubbles(&self) -> bool {
-        self.told.is_some_and(|told| told.unreported > 0)
+    pub fn asks_for_bubbles(&self) -> bool {
+        self.advertised.is_some_and(|told| told.unreported > 0)
     }
 
     /// The threshold and delay last told, for statistics.
-    pub fn told(&self) -> Option<(u64, Duration)> {
-        self.told.map(|told| (told.threshold, told.delay))
+    pub fn advertised(&self) -> Option<(u64, Duration)> {
+        self.advertised.map(|told| (told.threshold, told.delay))
     }
 
     /// How long the peer may hold the acknowledgement of a lone packet; `None` if it
     /// acknowledges every packet.
     pub fn hold(&self) -> Option<Duration> {
-        match (self.peer, self.told) {
+        match (self.peer, self.advertised) {
             (Peer::Tack { max_ack_delay, .. }, told) => {
                 told.filter(|told| !told.delay.is_zero()).map(|_| max_ack_delay)
             }
@@ -384,15 +384,15 @@ mod tests {
         let mut sender =
             AckFrequencySender::new(Peer::Tack { min_ack_delay: MS, max_ack_delay: 50 * MS });
         sender.on_sent(&next(&sender, 0).unwrap(), 7);
-        assert!(!sender.asked_for_bubbles());
+        assert!(!sender.asks_for_bubbles());
         let frame = next(&sender, 40).unwrap();
         assert_eq!(frame.reordering_threshold, 40);
         sender.on_sent(&frame, 8);
-        assert!(sender.asked_for_bubbles());
+        assert!(sender.asks_for_bubbles());
         assert_eq!(next(&sender, 70), None);
         let frame = next(&sender, 0).unwrap();
         sender.on_sent(&frame, 9);
-        assert!(!sender.asked_for_bubbles());
+        assert!(!sender.asks_for_bubbles());
 
         let peer = Peer::Stock { min_ack_delay: MS, max_ack_delay: 25 * MS };
         let mut stock = AckFrequencySender::new(peer);
@@ -427,11 +427,11 @@ mod tests {
         let frame =
             sender.next_frame(&FREQUENCY, false, FIFTY_MEGABITS, 40 * MS, 1500, 0).unwrap();
         sender.on_sent(&frame, 7);
-        sender.settle(|_| None);
+        sender.on_acknowledgement(|_| None);
         assert!(
             sender.next_frame(&FREQUENCY, false, FIFTY_MEGABITS, 40 * MS, 1500, 0).is_none()
         );
-        sender.settle(|pn| Some(pn != 7));
+        sender.on_acknowledgement(|pn| Some(pn != 7));
         let again =
             sender.next_frame(&FREQUENCY, false, FIFTY_MEGABITS, 40 * MS, 1500, 0).unwrap();
         assert_eq!(again.sequence, frame.sequence + 1);

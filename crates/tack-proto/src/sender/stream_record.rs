@@ -15,6 +15,7 @@ const MAX_STREAMS: usize = 256;
 
 /// The receiver lists bubbles that cannot be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum BadBubble {
     /// Beyond what was sent.
     #[error(
@@ -102,16 +103,9 @@ impl StreamRecord {
     }
 
     /// The packets up to `largest` whose bytes have all arrived according to `bubbles`,
-    /// ascending. `is_server` tells which streams only the peer sends on.
-    pub fn delivered(
-        &self,
-        bubbles: &Bubbles<'_>,
-        largest: u64,
-        is_server: bool,
-    ) -> Result<Vec<u64>, BadBubble> {
-        let mut sorted: Vec<_> = bubbles.iter().collect();
-        sorted.sort_unstable_by_key(|(id, missing)| (*id, missing.start));
-        self.check(&sorted, is_server)?;
+    /// ascending.
+    pub fn delivered(&self, bubbles: &Bubbles<'_>, largest: u64) -> Vec<u64> {
+        let sorted = sorted(bubbles);
         let mut delivered = Vec::new();
         let mut packets =
             self.carried.iter().take_while(|carried| carried.pn <= largest).peekable();
@@ -124,11 +118,13 @@ impl StreamRecord {
                 delivered.push(first.pn);
             }
         }
-        Ok(delivered)
+        delivered
     }
 
-    fn check(&self, sorted: &[(u64, Range<u64>)], is_server: bool) -> Result<(), BadBubble> {
-        for (stream_id, missing) in sorted {
+    /// Refuses bubbles that cannot be. `is_server` tells which streams only the peer sends on.
+    pub fn check(&self, bubbles: &Bubbles<'_>, is_server: bool) -> Result<(), BadBubble> {
+        let sorted = sorted(bubbles);
+        for (stream_id, missing) in &sorted {
             // RFC 9000 section 2.1: bit 0 is the initiator, bit 1 the direction.
             if stream_id & 2 != 0 && (stream_id & 1 == 1) != is_server {
                 return Err(BadBubble::NotOurs(*stream_id));
@@ -160,6 +156,13 @@ impl StreamRecord {
         }
         self.ends.insert(stream_id, end);
     }
+}
+
+/// By stream and offset, whatever order a peer lists them in.
+fn sorted(bubbles: &Bubbles<'_>) -> Vec<(u64, Range<u64>)> {
+    let mut sorted: Vec<_> = bubbles.iter().collect();
+    sorted.sort_unstable_by_key(|(id, missing)| (*id, missing.start));
+    sorted
 }
 
 /// Whether the bytes lie below the last bubble of their stream and outside all of them.
@@ -210,7 +213,9 @@ mod tests {
         encode_tack(&mut out, &fields, [0..=0].into_iter(), listed, 1000).unwrap();
         let located = Frames::new(&out).next().unwrap().unwrap();
         let Frame::Tack(tack) = located.frame else { panic!("{:?}", located.frame) };
-        record.delivered(&tack.bubbles.unwrap(), largest, true)
+        let bubbles = tack.bubbles.unwrap();
+        record.check(&bubbles, true)?;
+        Ok(record.delivered(&bubbles, largest))
     }
 
     #[test]

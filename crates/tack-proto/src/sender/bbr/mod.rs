@@ -5,32 +5,32 @@
 //! believes. A stock peer reports no rate: then the sender's samples alone
 //! drive the same controller.
 
-mod aggregation;
+mod bandwidth_drop;
 mod config;
 mod drain;
-mod path;
+mod extra_acked;
+mod path_model;
 mod probe_bw;
 mod probe_rtt;
-mod slump;
+mod reported_rate_bound;
 mod startup;
-mod trust;
 mod windowed_filter;
 
 use std::time::{Duration, Instant};
 
 pub use config::BbrConfig;
-pub use path::{INITIAL_WINDOW_PACKETS, Path};
+pub use path_model::{INITIAL_WINDOW_PACKETS, PathModel};
 pub use windowed_filter::MaxFilter;
 
 use crate::bandwidth::Bandwidth;
-use aggregation::Aggregation;
+use bandwidth_drop::BandwidthDrop;
 use drain::Drain;
-use path::{ASSUMED_RTT, LEAST_PACKETS};
+use extra_acked::ExtraAcked;
+use path_model::{ASSUMED_RTT, LEAST_PACKETS};
 use probe_bw::ProbeBw;
 use probe_rtt::ProbeRtt;
-use slump::Slump;
+use reported_rate_bound::ReportedRateBound;
 use startup::FullPipe;
-use trust::Trust;
 
 /// What the controller is told with each acknowledgement.
 #[derive(Clone, Copy, Debug)]
@@ -81,9 +81,9 @@ pub struct Bbr {
     state: State,
     bandwidth: MaxFilter<Bandwidth>,
     full_pipe: FullPipe,
-    slump: Slump,
-    aggregation: Aggregation,
-    trust: Trust,
+    bandwidth_drop: BandwidthDrop,
+    extra_acked: ExtraAcked,
+    rate_bound: ReportedRateBound,
     round: u64,
     round_ends_at: u64,
     /// Cycle intervals so far. Time, not round trips: those become
@@ -101,11 +101,11 @@ impl Bbr {
         Self {
             config,
             state: State::Startup,
-            bandwidth: MaxFilter::new(config.filter_intervals),
+            bandwidth: MaxFilter::new(config.filter_units),
             full_pipe: FullPipe::default(),
-            slump: Slump::default(),
-            aggregation: Aggregation::new(config.filter_intervals),
-            trust: Trust::new(config.trusted_excess),
+            bandwidth_drop: BandwidthDrop::default(),
+            extra_acked: ExtraAcked::new(config.filter_units),
+            rate_bound: ReportedRateBound::new(config.reported_rate_excess),
             round: 0,
             round_ends_at: 0,
             interval: 0,
@@ -135,8 +135,20 @@ impl Bbr {
         }
     }
 
+    /// Data goes over the path again: what it was silent for says nothing of it, and what was
+    /// planned for that time is too late.
+    pub fn on_resumed(&mut self, now: Instant) {
+        self.last_feedback = None;
+        self.interval_began = None;
+        self.bandwidth_drop = BandwidthDrop::default();
+        self.extra_acked.interrupt();
+        if !matches!(self.state, State::Startup) {
+            self.state = State::ProbeBw(ProbeBw::new(now, self.bandwidth(), &self.config));
+        }
+    }
+
     /// Takes in an acknowledgement. True if a visit to ProbeRTT has ended with it.
-    pub fn on_feedback(&mut self, now: Instant, feedback: &Feedback, path: &Path) -> bool {
+    pub fn on_feedback(&mut self, now: Instant, feedback: &Feedback, path: &PathModel) -> bool {
         self.count_intervals(now, path);
         self.round_trip = feedback.round_trip;
         let silence = self
@@ -144,21 +156,21 @@ impl Bbr {
             .replace(now)
             .map_or(Duration::ZERO, |last| now.saturating_duration_since(last));
         if path.is_outage(silence) || !matches!(self.state, State::ProbeBw(_)) {
-            self.aggregation.interrupt();
+            self.extra_acked.interrupt();
         } else {
             let bandwidth = self.bandwidth();
-            self.aggregation.on_acked(now, self.interval, feedback.acked, bandwidth);
+            self.extra_acked.on_acked(now, self.interval, feedback.acked, bandwidth);
         }
-        self.trust.on_acked(feedback.acked, feedback.lost);
+        self.rate_bound.on_acked(feedback.acked, feedback.lost);
         if let Some(sample) = feedback.sample {
             let round_ended = sample.prior_delivered >= self.round_ends_at;
             if round_ended {
                 self.round += 1;
                 self.round_ends_at = feedback.delivered;
             }
-            let rate = self.trust.believed(&sample, feedback.reported);
+            let rate = self.rate_bound.bounded(&sample, feedback.reported);
             if round_ended {
-                self.trust.on_round();
+                self.rate_bound.on_round();
             }
             // A span below the round trip has caught acknowledgements that came
             // together. An application-limited sample can only show that the
@@ -175,7 +187,7 @@ impl Bbr {
                 let queue = path.is_queueing(path.smoothed_rtt);
                 self.full_pipe.on_round(self.bandwidth(), sample.app_limited, queue);
             }
-            self.heed_slump(now, feedback, path, &sample);
+            self.follow_bandwidth_drop(now, feedback, path, &sample);
         }
         let probed = self.phase() == Phase::ProbeRtt;
         self.change_state(now, feedback, path);
@@ -189,7 +201,7 @@ impl Bbr {
     }
 
     /// Moves on where time alone says so. True if the pacing rate has changed with it.
-    pub fn on_time(&mut self, now: Instant, path: &Path) -> bool {
+    pub fn on_time(&mut self, now: Instant, path: &PathModel) -> bool {
         let bandwidth = self.bandwidth();
         // A queue is known to have drained while acknowledgements come.
         let heard =
@@ -209,7 +221,7 @@ impl Bbr {
 
     /// Before this instant [`Self::on_time`] changes nothing, unless an acknowledgement comes
     /// first; `None` if it never does.
-    pub fn next_change(&self, path: &Path) -> Option<Instant> {
+    pub fn next_change(&self, path: &PathModel) -> Option<Instant> {
         match &self.state {
             State::ProbeBw(probe) => Some(probe.until(path.cycle_interval(&self.config))),
             State::Drain(drain) => Some(drain.until()),
@@ -218,7 +230,7 @@ impl Bbr {
     }
 
     /// How fast to send.
-    pub fn pacing_rate(&self, path: &Path) -> Bandwidth {
+    pub fn pacing_rate(&self, path: &PathModel) -> Bandwidth {
         let bandwidth = self.bandwidth();
         // The paper's max(gain * BWmax, MSS * f_tack), where f_tack is bound by the
         // same bandwidth estimate: it would not stop a loss above the probe's gain
@@ -236,7 +248,7 @@ impl Bbr {
     /// How much may be in flight: (2 + 1/(RTTmin f)) BDP, where 1/f is what the
     /// wait for the next TACK adds; more where acknowledgements come in lumps, or the
     /// path is shorter than those it shares with.
-    pub fn inflight_cap(&self, path: &Path) -> u64 {
+    pub fn inflight_cap(&self, path: &PathModel) -> u64 {
         let least = LEAST_PACKETS * path.mss;
         let Some(min_rtt) = path.min_rtt else { return INITIAL_WINDOW_PACKETS * path.mss };
         let bdp = self.bandwidth().bytes_in(min_rtt);
@@ -250,7 +262,7 @@ impl Bbr {
             State::Drain(_) => (bdp + held).max(least),
             State::ProbeBw(_) => {
                 let queue = self.bandwidth().bytes_in(path.even_rtt(&self.config));
-                let lumps = self.aggregation.allowance(self.bandwidth(), path.ack_interval);
+                let lumps = self.extra_acked.allowance(self.bandwidth(), path.ack_interval);
                 (bdp + queue + held + lumps).max(least)
             }
             State::ProbeRtt(_) => self.probe_rtt_window(path),
@@ -259,7 +271,7 @@ impl Bbr {
 
     /// How much may be in flight while the path says nothing: what it holds, and two waits for a
     /// TACK. More would only fill the queue in front of a path that stands still.
-    pub fn outage_cap(&self, path: &Path) -> u64 {
+    pub fn outage_cap(&self, path: &PathModel) -> u64 {
         match (self.state, path.min_rtt) {
             (State::ProbeBw(_), Some(rtt)) => {
                 let cap = self.bandwidth().bytes_in(rtt + 2 * path.ack_interval);
@@ -271,7 +283,7 @@ impl Bbr {
 
     /// What ProbeRTT leaves in flight: its part of what the path and the wait for the next TACK
     /// hold.
-    fn probe_rtt_window(&self, path: &Path) -> u64 {
+    fn probe_rtt_window(&self, path: &PathModel) -> u64 {
         let span = path.min_rtt.unwrap_or(ASSUMED_RTT) + path.ack_interval;
         let rate = self.bandwidth().scaled(self.config.probe_rtt_gain);
         rate.bytes_in(span).max(LEAST_PACKETS * path.mss)
@@ -280,7 +292,7 @@ impl Bbr {
     /// Counts time in TACK intervals. A medium that pauses brings no acknowledgements, and the
     /// estimate ages by no more than a round trip meanwhile: else the first sample behind the
     /// pause, which has the pause in it, would replace it.
-    fn count_intervals(&mut self, now: Instant, path: &Path) {
+    fn count_intervals(&mut self, now: Instant, path: &PathModel) {
         let interval = path.cycle_interval(&self.config);
         let began = *self.interval_began.get_or_insert(now);
         let longest = 4 * interval + path.ack_interval;
@@ -293,37 +305,37 @@ impl Bbr {
     }
 
     /// Follows a path that has become slower before the filter forgets.
-    fn heed_slump(
+    fn follow_bandwidth_drop(
         &mut self,
         now: Instant,
         feedback: &Feedback,
-        path: &Path,
+        path: &PathModel,
         sample: &super::RateSample,
     ) {
         if !matches!(self.state, State::ProbeBw(_)) || sample.app_limited {
-            self.slump = Slump::default();
+            self.bandwidth_drop = BandwidthDrop::default();
             return;
         }
         // The receiver's word counts here, as nobody gains by too low a rate, and it does not
         // have the pause of a medium in it once that is over.
         let rate = feedback.reported.unwrap_or(sample.rate);
         let queue = path.is_queueing(feedback.round_trip);
-        let low = self.bandwidth().scaled(self.config.slump_below);
-        let lasting = path.interval() * self.config.slump_intervals;
-        if let Some(rate) = self.slump.on_sample(now, rate, low, queue, lasting) {
-            let kept = self.bandwidth().scaled(self.config.slump_keeps);
+        let low = self.bandwidth().scaled(self.config.bandwidth_drop_below);
+        let lasting = path.interval() * self.config.bandwidth_drop_units;
+        if let Some(rate) = self.bandwidth_drop.on_sample(now, rate, low, queue, lasting) {
+            let kept = self.bandwidth().scaled(self.config.bandwidth_drop_keeps);
             self.bandwidth.reset(self.interval, rate.max(kept));
             self.drain(now, feedback, path);
         }
     }
 
-    fn drain(&mut self, now: Instant, feedback: &Feedback, path: &Path) {
+    fn drain(&mut self, now: Instant, feedback: &Feedback, path: &PathModel) {
         let bandwidth = self.bandwidth();
         let bdp = path.min_rtt.map_or(0, |rtt| bandwidth.bytes_in(rtt));
         self.state = State::Drain(Drain::new(now, feedback.in_flight, bdp, bandwidth));
     }
 
-    fn change_state(&mut self, now: Instant, feedback: &Feedback, path: &Path) {
+    fn change_state(&mut self, now: Instant, feedback: &Feedback, path: &PathModel) {
         let bandwidth = self.bandwidth();
         let bdp = path.min_rtt.map_or(0, |rtt| bandwidth.bytes_in(rtt));
         let probe_rtt_window = self.probe_rtt_window(path);

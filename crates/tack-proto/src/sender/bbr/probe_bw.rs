@@ -31,7 +31,7 @@ pub struct ProbeBw {
     /// TACK intervals of a cycle, and of a probe.
     intervals: u32,
     up: u32,
-    found_more: f64,
+    probe_up_growth: f64,
     spread: f64,
     /// What this cycle's cruise is multiplied by.
     stretch: f64,
@@ -47,11 +47,11 @@ impl ProbeBw {
         Self {
             phase: Phase::Cruise,
             since: now,
-            intervals: config.cycle_intervals,
-            up: config.probe_intervals,
-            found_more: config.found_more,
-            spread: config.cruise_spread,
-            stretch: stretch(bandwidth, config.cruise_spread),
+            intervals: config.cycle_units,
+            up: config.probe_up_units,
+            probe_up_growth: config.probe_up_growth,
+            spread: config.bw_probe_wait_jitter,
+            stretch: stretch(bandwidth, config.bw_probe_wait_jitter),
             before: Bandwidth::ZERO,
             ends: now,
         }
@@ -114,7 +114,7 @@ impl ProbeBw {
         bandwidth: Bandwidth,
     ) {
         let probed = self.phase != Phase::Up && self.before != Bandwidth::ZERO;
-        if probed && bandwidth >= self.before.scaled(self.found_more) {
+        if probed && bandwidth >= self.before.scaled(self.probe_up_growth) {
             self.since = now;
             self.phase = self.probe(now, interval, bandwidth);
         } else if self.phase == Phase::Down {
@@ -154,8 +154,9 @@ mod tests {
     const RATE: Bandwidth = Bandwidth::from_bytes_per_second(1_000_000);
 
     /// A cycle of so many intervals, four of them for the probe, always as long.
-    fn beginning(t0: Instant, cycle_intervals: u32) -> ProbeBw {
-        let config = BbrConfig { cycle_intervals, cruise_spread: 0.0, ..BbrConfig::default() };
+    fn beginning(t0: Instant, cycle_units: u32) -> ProbeBw {
+        let config =
+            BbrConfig { cycle_units, bw_probe_wait_jitter: 0.0, ..BbrConfig::default() };
         ProbeBw::new(t0, RATE, &config)
     }
 

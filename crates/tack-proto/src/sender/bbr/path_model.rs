@@ -18,7 +18,7 @@ pub(super) const ASSUMED_RTT: Duration = Duration::from_millis(100);
 
 /// What the controller needs to know of the path.
 #[derive(Clone, Copy, Debug)]
-pub struct Path {
+pub struct PathModel {
     /// RTTmin, if measured.
     pub min_rtt: Option<Duration>,
     /// Smoothed round trip, if measured.
@@ -29,7 +29,7 @@ pub struct Path {
     pub mss: u64,
 }
 
-impl Path {
+impl PathModel {
     /// The unit of the controller's cycles: a quarter of RTTmin, which is the paper's TACK
     /// interval. Where the receiver was told a longer one than half a round trip, half of that:
     /// what a probe of four units does has to show in a rate that spans two TACKs.

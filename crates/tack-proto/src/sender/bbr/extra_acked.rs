@@ -12,13 +12,13 @@ use crate::bandwidth::Bandwidth;
 
 /// Watches how far acknowledgements run ahead of the estimated rate.
 #[derive(Debug)]
-pub struct Aggregation {
+pub struct ExtraAcked {
     since: Option<Instant>,
     acked: u64,
     excess: MaxFilter<u64>,
 }
 
-impl Aggregation {
+impl ExtraAcked {
     /// Remembers for so many TACK intervals.
     pub fn new(intervals: u64) -> Self {
         Self { since: None, acked: 0, excess: MaxFilter::new(intervals) }
@@ -39,7 +39,7 @@ impl Aggregation {
     }
 
     /// What comes behind a pause of the path, or runs ahead of an estimate that is still to be
-    /// found, is no measure of aggregation.
+    /// found, is no measure of extra_acked.
     pub fn interrupt(&mut self) {
         self.since = None;
         self.acked = 0;
@@ -61,14 +61,14 @@ mod tests {
     const RATE: Bandwidth = Bandwidth::from_bytes_per_second(1_000_000);
 
     /// Ten TACK intervals of 10 ms whose acknowledgements come `together` at a time.
-    fn after(together: u32) -> (Aggregation, Instant) {
+    fn after(together: u32) -> (ExtraAcked, Instant) {
         let t0 = crate::test_clock();
-        let mut aggregation = Aggregation::new(40);
+        let mut extra_acked = ExtraAcked::new(40);
         for tack in 1..=20_u32 {
             let at = t0 + tack.div_ceil(together) * together * 10 * MS;
-            aggregation.on_acked(at, u64::from(tack), 10_000, RATE);
+            extra_acked.on_acked(at, u64::from(tack), 10_000, RATE);
         }
-        (aggregation, t0)
+        (extra_acked, t0)
     }
 
     #[test]
@@ -88,11 +88,11 @@ mod tests {
 
     #[test]
     fn what_comes_behind_a_pause_is_forgotten_with_the_window() {
-        let (mut aggregation, t0) = after(10);
-        aggregation.interrupt();
+        let (mut extra_acked, t0) = after(10);
+        extra_acked.interrupt();
         for tack in 21..=80 {
-            aggregation.on_acked(t0 + tack * 10 * MS, u64::from(tack), 10_000, RATE);
+            extra_acked.on_acked(t0 + tack * 10 * MS, u64::from(tack), 10_000, RATE);
         }
-        assert_eq!(aggregation.allowance(RATE, 10 * MS), 0);
+        assert_eq!(extra_acked.allowance(RATE, 10 * MS), 0);
     }
 }

@@ -10,13 +10,13 @@ use crate::bandwidth::Bandwidth;
 
 /// Watches for samples that stay low behind a queue.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Slump {
+pub struct BandwidthDrop {
     since: Option<Instant>,
 }
 
-impl Slump {
+impl BandwidthDrop {
     /// A sample has come, which is low if it is below `low`; `queue` if packets queued with it.
-    /// The newest rate, once that has lasted for `lasting`: the first ones of a slump still have
+    /// The newest rate, once that has lasted for `lasting`: the first ones of a bandwidth_drop still have
     /// in them what was before.
     pub fn on_sample(
         &mut self,
@@ -50,13 +50,13 @@ mod tests {
         Bandwidth::from_bytes_per_second(bytes_per_second)
     }
 
-    /// Feeds a sample every 10 ms; when a slump was seen, in ms.
+    /// Feeds a sample every 10 ms; when a bandwidth_drop was seen, in ms.
     fn watch(samples: &[(u64, bool)]) -> Option<(usize, Bandwidth)> {
         let t0 = crate::test_clock();
-        let mut slump = Slump::default();
+        let mut bandwidth_drop = BandwidthDrop::default();
         samples.iter().enumerate().find_map(|(i, &(sample, queue))| {
             let now = t0 + 10 * MS * i as u32;
-            let rate = slump.on_sample(now, rate(sample), LOW, queue, 30 * MS)?;
+            let rate = bandwidth_drop.on_sample(now, rate(sample), LOW, queue, 30 * MS)?;
             Some((10 * i, rate))
         })
     }

@@ -13,8 +13,8 @@ const LOST_ONE_IN: u64 = 50;
 
 /// Says what to believe.
 #[derive(Clone, Copy, Debug)]
-pub struct Trust {
-    /// [`BbrConfig::trusted_excess`](super::BbrConfig::trusted_excess).
+pub struct ReportedRateBound {
+    /// [`BbrConfig::reported_rate_excess`](super::BbrConfig::reported_rate_excess).
     excess: f64,
     acked: u64,
     lost: u64,
@@ -22,7 +22,7 @@ pub struct Trust {
     was_lossy: bool,
 }
 
-impl Trust {
+impl ReportedRateBound {
     /// Believes up to `excess` times the sender's own record.
     pub fn new(excess: f64) -> Self {
         Self { excess, acked: 0, lost: 0, was_lossy: false }
@@ -41,7 +41,7 @@ impl Trust {
     }
 
     /// The rate to go by.
-    pub fn believed(&self, sample: &RateSample, reported: Option<Bandwidth>) -> Bandwidth {
+    pub fn bounded(&self, sample: &RateSample, reported: Option<Bandwidth>) -> Bandwidth {
         let excess = if self.was_lossy || self.is_lossy() { 1.0 } else { self.excess };
         match reported {
             Some(reported) => reported.min(sample.rate.scaled(excess)),
@@ -64,7 +64,7 @@ mod tests {
         Bandwidth::from_bytes_per_second(bytes_per_second)
     }
 
-    fn believed(trust: &Trust, reported: Option<u64>) -> Bandwidth {
+    fn bounded(bound: &ReportedRateBound, reported: Option<u64>) -> Bandwidth {
         let sample = RateSample {
             rate: rate(1000),
             send_rate: None,
@@ -72,30 +72,30 @@ mod tests {
             app_limited: false,
             prior_delivered: 0,
         };
-        trust.believed(&sample, reported.map(rate))
+        bound.bounded(&sample, reported.map(rate))
     }
 
     #[test]
     fn reports_are_believed_up_to_a_little_above_the_own_record() {
-        let trust = Trust::new(1.05);
-        assert_eq!(believed(&trust, Some(900)), rate(900));
-        assert_eq!(believed(&trust, Some(1020)), rate(1020));
-        assert_eq!(believed(&trust, Some(u64::MAX)), rate(1050));
-        assert_eq!(believed(&trust, None), rate(1000), "a stock peer reports none");
-        assert_eq!(believed(&Trust::new(1.0), Some(1020)), rate(1000));
+        let bound = ReportedRateBound::new(1.05);
+        assert_eq!(bounded(&bound, Some(900)), rate(900));
+        assert_eq!(bounded(&bound, Some(1020)), rate(1020));
+        assert_eq!(bounded(&bound, Some(u64::MAX)), rate(1050));
+        assert_eq!(bounded(&bound, None), rate(1000), "a stock peer reports none");
+        assert_eq!(bounded(&ReportedRateBound::new(1.0), Some(1020)), rate(1000));
     }
 
     #[test]
     fn while_packets_get_lost_the_own_record_is_all_and_for_a_round_trip_after() {
-        let mut trust = Trust::new(1.05);
-        trust.on_acked(9_900, 100);
-        assert_eq!(believed(&trust, Some(u64::MAX)), rate(1050), "one in a hundred");
-        trust.on_acked(0, 200);
-        assert_eq!(believed(&trust, Some(u64::MAX)), rate(1000), "three in a hundred");
-        trust.on_round();
-        trust.on_acked(10_000, 0);
-        assert_eq!(believed(&trust, Some(u64::MAX)), rate(1000), "those were the last round's");
-        trust.on_round();
-        assert_eq!(believed(&trust, Some(u64::MAX)), rate(1050));
+        let mut bound = ReportedRateBound::new(1.05);
+        bound.on_acked(9_900, 100);
+        assert_eq!(bounded(&bound, Some(u64::MAX)), rate(1050), "one in a hundred");
+        bound.on_acked(0, 200);
+        assert_eq!(bounded(&bound, Some(u64::MAX)), rate(1000), "three in a hundred");
+        bound.on_round();
+        bound.on_acked(10_000, 0);
+        assert_eq!(bounded(&bound, Some(u64::MAX)), rate(1000), "those were the last round's");
+        bound.on_round();
+        assert_eq!(bounded(&bound, Some(u64::MAX)), rate(1050));
     }
 }
