@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
-use tacklib::{Profile, TackConfig};
+use tacklib::{LabSwitches, Profile, TackConfig};
 
 use crate::contract::Role;
 
@@ -117,13 +117,12 @@ impl OwnKind {
     }
 
     /// What it does.
-    pub fn settings(self) -> TackConfig {
+    pub fn settings(self) -> (TackConfig, LabSwitches) {
+        let asks_stock_peers = !matches!(self, Self::TackUnasking);
+        let lab = LabSwitches { asks_stock_peers, ..LabSwitches::default() };
         match self {
-            Self::Tack => TackConfig::default(),
-            Self::Quiche => TackConfig::new(Profile::Off),
-            Self::TackUnasking => {
-                TackConfig { asks_stock_peers: false, ..TackConfig::default() }
-            }
+            Self::Tack | Self::TackUnasking => (TackConfig::default(), lab),
+            Self::Quiche => (TackConfig::new(Profile::Off), lab),
         }
     }
 }

@@ -11,7 +11,7 @@ mod settings;
 
 use std::process::ExitCode;
 
-use tacklib::{Connection, TackConfig};
+use tacklib::{Connection, LabSwitches, TackConfig};
 
 pub use self::lacks::lacks;
 use self::request::Request;
@@ -22,7 +22,7 @@ use crate::contract::{Role, UNSUPPORTED};
 const LONGEST_REQUEST: usize = 64 << 20;
 
 /// Plays the role that the environment describes, as any other peer's program.
-pub fn run(tack: TackConfig) -> ExitCode {
+pub fn run(tack: (TackConfig, LabSwitches)) -> ExitCode {
     match Settings::from_environment(tack).and_then(|settings| play(&settings)) {
         Ok(code) => code,
         Err(error) => {

@@ -31,18 +31,35 @@
 mod boringssl;
 mod config;
 mod connection;
-mod datagram;
-mod flow_control;
-#[cfg_attr(not(feature = "qlog"), allow(dead_code, reason = "nothing is ever logged"))]
-mod journal;
-mod keylog;
+mod error;
+mod lab;
 mod layer;
 mod negotiation;
+#[cfg_attr(not(feature = "qlog"), allow(dead_code, reason = "nothing is ever logged"))]
+mod qlog;
+mod quiche_compat;
 mod stats;
-mod stream_ends;
-mod touch;
 
-pub use config::{AckSchedule, Config, Profile, TackConfig};
-pub use connection::{Connection, accept, accept_with_retry, connect};
+pub use config::{Config, Profile, TackConfig};
+pub use connection::{
+    Connection, DefaultBufFactory, ReleaseDecision, accept, accept_with_buf_factory,
+    accept_with_retry, connect, connect_with_buffer_factory,
+};
+#[cfg(feature = "custom-client-dcid")]
+pub use connection::{connect_with_dcid, connect_with_dcid_and_buffer_factory};
+pub use error::ExtensionError;
+#[cfg(feature = "lab")]
+pub use lab::{AckSchedule, LabSwitches};
 pub use quiche;
 pub use stats::TackStats;
+
+/// Random bits that a peer cannot foresee.
+fn random() -> u64 {
+    use ring::rand::SecureRandom;
+    let mut bytes = [0; 8];
+    match ring::rand::SystemRandom::new().fill(&mut bytes) {
+        Ok(()) => u64::from_ne_bytes(bytes),
+        // The system has no randomness: TLS cannot begin either.
+        Err(_) => 0,
+    }
+}

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use crate::{
-    CipherSuite, Error, IncomingKeys, Opened, OutgoingKeys, ProtectedHeader, ShortHeader, WrittenPacket,
-    incoming::PTOS_AFTER_UPDATE,
+    CipherSuite, Error, IncomingKeys, Opened, OutgoingKeys, ProtectedHeader, ShortHeader,
+    WrittenPacket, incoming::PTOS_AFTER_UPDATE,
 };
 
 /// The keys of a connection between a stack and the wire, and the key updates of either.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tack_endpoint::{EndpointConfig, INITIAL_RTT};
-use tacklib::{Config, TackConfig};
+use tacklib::{Config, LabSwitches, TackConfig};
 
 use super::OwnError;
 use crate::contract::{self, Method, Protocol, Role};
@@ -31,11 +31,11 @@ pub struct Settings {
     pub address: SocketAddr,
     pub files: PathBuf,
     pub received: PathBuf,
-    tack: TackConfig,
+    tack: (TackConfig, LabSwitches),
 }
 
 impl Settings {
-    pub fn from_environment(tack: TackConfig) -> Result<Self, OwnError> {
+    pub fn from_environment(tack: (TackConfig, LabSwitches)) -> Result<Self, OwnError> {
         let role = match text(contract::ROLE)?.as_str() {
             "client" => Role::Client,
             "server" => Role::Server,
@@ -100,7 +100,8 @@ impl Settings {
 
     pub fn quic(&self) -> Result<Config, OwnError> {
         let mut config = Config::new(quiche::PROTOCOL_VERSION)?;
-        config.set_tack(self.tack);
+        config.set_tack(self.tack.0);
+        config.set_lab(self.tack.1);
         config.set_application_protos(&[self.protocol.name().as_bytes()])?;
         config.verify_peer(false);
         config.log_keys();

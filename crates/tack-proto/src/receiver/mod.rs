@@ -28,7 +28,8 @@ pub use schedule::Schedule;
 pub use tolerance::Tolerance;
 
 use crate::frame::{
-    AckFrequency, IackEvent, IackFields, Rate, Stream, TackFields, encode_iack, encode_tack,
+    AckFrequency, IackEvent, IackFields, Rate, Stream, TackFields, encode_ack, encode_iack,
+    encode_tack,
 };
 
 /// TACKs in which a range is repeated. With 30 % loss on the ACK path all of
@@ -321,6 +322,25 @@ impl Receiver {
             Due::Tack => self.write_tack(now, budget, out),
             Due::Iack(event) => self.write_iack(now, event, budget, out),
         }
+    }
+
+    /// Appends a standard ACK frame (RFC 9000 section 19.3) to `out`, in at most `budget` bytes, with as
+    /// many of the newest ranges as fit; false if nothing has been received or it does not fit.
+    /// `exponent` is our `ack_delay_exponent`.
+    pub fn write_ack(
+        &mut self,
+        now: Instant,
+        exponent: u32,
+        budget: usize,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let Some(arrival) = self.largest_arrival else { return false };
+        let delay = now.saturating_duration_since(arrival).as_micros() as u64 >> exponent;
+        if encode_ack(out, self.received.newest_first(), delay, None, budget) == 0 {
+            return false;
+        }
+        self.on_ack_sent(now);
+        true
     }
 
     /// A standard acknowledgement of everything has left instead (stock peers).

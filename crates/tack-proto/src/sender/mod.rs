@@ -420,6 +420,11 @@ impl Sender {
         self.stats
     }
 
+    /// The largest packet number that was acknowledged, on whichever path.
+    pub fn largest_acked(&self) -> Option<u64> {
+        self.sent.largest_acked()
+    }
+
     /// One above the largest packet number sent.
     pub fn next_packet_number(&self) -> u64 {
         self.sent.next_packet_number()

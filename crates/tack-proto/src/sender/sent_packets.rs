@@ -220,6 +220,11 @@ impl SentPackets {
         }
     }
 
+    /// The largest number that was acknowledged.
+    pub fn largest_acked(&self) -> Option<u64> {
+        self.largest_acked
+    }
+
     /// One above the largest number sent or skipped.
     pub fn next_packet_number(&self) -> u64 {
         self.base + self.packets.len() as u64

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use boring::ssl::{SslContextBuilder, SslMethod};
 use quiche::{CongestionControlAlgorithm, ConnectionId, RecvInfo, SendInfo};
 use tack_tap::KeyLog;
-use tacklib::{AckSchedule, Profile, TackConfig};
+use tacklib::{AckSchedule, LabSwitches, Profile, TackConfig};
 
 use super::content::Content;
 use super::identity::Identity;
@@ -103,7 +103,8 @@ fn tack_config(flow: &Flow, server: bool) -> Result<tacklib::Config, Error> {
         },
         _ => own,
     };
-    config.set_tack(TackConfig {
+    config.set_tack(rule);
+    config.set_lab(LabSwitches {
         schedule: match flow.acks {
             Acks::Tack | Acks::TackPoor | Acks::TackPaper | Acks::TackNoSooner(_) => {
                 AckSchedule::Tack
@@ -114,7 +115,7 @@ fn tack_config(flow: &Flow, server: bool) -> Result<tacklib::Config, Error> {
         },
         reported_gaps: if flow.acks == Acks::TackPoor { Some(1) } else { None },
         plain_sampling: flow.plain_sampling,
-        ..rule
+        ..LabSwitches::default()
     });
     Ok(config)
 }

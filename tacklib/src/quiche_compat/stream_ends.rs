@@ -1,14 +1,15 @@
 //! Ends of streams that leave without data.
 //!
-//! quiche (0.30) takes a stream for delivered once all its data is acknowledged, whether or not the
-//! end of the stream is (`SendBuf::is_complete`; reported as cloudflare/quiche issue 2525). If the
-//! application writes the end behind the data, in a call of its own, then it is forgotten where the
-//! acknowledgement of the data comes before it has left, and not sent again where the packet with
-//! it is lost. The peer waits for it in vain. So what quiche forgets is sent from here, as the
-//! empty STREAM frame that it would have been, until it is acknowledged (RFC 9000 section 13.3).
+//! What: follows the ends of streams that the application writes behind the data, in a call of its own,
+//! and sends those that quiche has forgotten, as the empty STREAM frame that they would have been
+//! (RFC 9000 section 13.3). Why: quiche (0.30, `SendBuf::is_complete`) takes a stream for delivered once
+//! all its data is acknowledged, whether or not its end is. It forgets the end where the acknowledgement
+//! of the data comes before the end has left, and does not repeat it where the packet with it is lost;
+//! the peer then waits in vain. Upstream: cloudflare/quiche issue 2525. To delete: when that is closed.
 
 use std::collections::BTreeMap;
 
+use quiche::BufFactory;
 use tack_proto::varint;
 
 /// STREAM with offset, length and the end of the stream (RFC 9000 section 19.8).
@@ -127,6 +128,19 @@ impl StreamEnds {
             end.packets.push(pn);
         }
     }
+}
+
+/// Whether quiche has done with a stream that it had. To ask for the capacity of one that the peer
+/// has stopped would take the news from the application, so that is the second question.
+pub fn is_forgotten<F: BufFactory>(
+    connection: &mut quiche::Connection<F>,
+    stream_id: u64,
+) -> bool {
+    connection.stream_closed(stream_id)
+        && matches!(
+            connection.stream_capacity(stream_id),
+            Err(quiche::Error::InvalidStreamState(_))
+        )
 }
 
 #[cfg(test)]

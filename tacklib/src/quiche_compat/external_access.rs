@@ -1,29 +1,33 @@
-//! What an application did with the quiche connection behind the layer's back.
+//! What an application did with the quiche connection itself.
 //!
-//! `quiche::h3`, and whoever else is given `&mut quiche::Connection`, reads and
-//! writes streams that the layer does not see. What it can see is whether the
-//! room for writing has shrunk, a stream was opened or a datagram was queued.
+//! What: notes that the application had `&mut quiche::Connection`, and tells whether something to send
+//! may have come up. Why: whoever is given the quiche connection writes and reads streams that the layer
+//! does not see, and quiche does not tell whether it has anything to send. What can be seen is whether
+//! the room for writing has shrunk, a stream was opened or a DATAGRAM was queued. Upstream: no hook. To
+//! delete: when quiche tells whether it has data to send.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use quiche::BufFactory;
+
 /// Writable streams looked at; a connection with more is taken to have changed.
 const MAX_STREAMS: usize = 64;
 
-/// Remembers how the connection looked.
+/// How the connection looked when the application last had it.
 #[derive(Debug, Default)]
-pub struct Footprint {
-    touched: bool,
+pub struct ExternalAccess {
+    happened: bool,
     look: Option<u64>,
     /// Streams that are not looked at: asking quiche for the capacity of one that
     /// the peer has stopped would take the news from the application.
     stopped: BTreeSet<u64>,
 }
 
-impl Footprint {
+impl ExternalAccess {
     /// The application was given the quiche connection.
-    pub fn touch(&mut self) {
-        self.touched = true;
+    pub fn on_access(&mut self) {
+        self.happened = true;
     }
 
     /// The peer has asked not to be sent on these streams.
@@ -32,20 +36,23 @@ impl Footprint {
     }
 
     /// Whether it was since the last [`take`](Self::take).
-    pub fn is_touched(&self) -> bool {
-        self.touched
+    pub fn has_happened(&self) -> bool {
+        self.happened
     }
 
     /// Whether something to send may have come up since the last call.
-    pub fn take(&mut self, connection: &mut quiche::Connection) -> bool {
-        self.touched = false;
+    pub fn take<F: BufFactory>(&mut self, connection: &mut quiche::Connection<F>) -> bool {
+        self.happened = false;
         let look = self.look_at(connection);
         let changed = look.is_none() || look != self.look;
         self.look = look;
         changed
     }
 
-    fn look_at(&mut self, connection: &mut quiche::Connection) -> Option<u64> {
+    fn look_at<F: BufFactory>(
+        &mut self,
+        connection: &mut quiche::Connection<F>,
+    ) -> Option<u64> {
         self.stopped.retain(|id| !connection.stream_closed(*id));
         let mut hasher = DefaultHasher::new();
         connection.peer_streams_left_bidi().hash(&mut hasher);

@@ -1,8 +1,7 @@
-//! What the layer did, for qlog: `docs/qlog.md` describes the events.
+//! The layer's qlog events: `docs/qlog.md` describes them.
 //!
-//! The layer notes, and [`Connection`](crate::Connection) passes what was noted on
-//! to quiche's qlog streamer. While nothing is logged, nothing is noted and
-//! nothing allocated.
+//! The layer notes what happens, and [`Connection`](crate::Connection) passes the notes on to quiche's
+//! qlog streamer. While nothing is logged, nothing is noted and nothing allocated.
 
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ use tack_proto::sender::{Phase, Sender};
 
 /// Notes of what happened since they were last taken.
 #[derive(Debug, Default)]
-pub struct Journal {
+pub struct EventNotes {
     /// `None` while nothing is logged.
     events: Option<Vec<Event>>,
     phase: Option<Phase>,
@@ -24,7 +23,7 @@ pub struct Journal {
 
 /// Which way a frame went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum Direction {
     /// To the peer.
     Sent,
     /// From the peer.
@@ -102,7 +101,7 @@ struct Ranges {
     acked_ranges: Vec<[u64; 2]>,
 }
 
-impl Journal {
+impl EventNotes {
     /// Begins or ends taking notes.
     pub fn set_enabled(&mut self, enabled: bool) {
         if enabled != self.events.is_some() {
@@ -116,9 +115,9 @@ impl Journal {
     }
 
     /// A frame in packet `pn`; those that quiche knows are in its own events.
-    pub fn on_frame(&mut self, way: Way, pn: u64, frame: &Frame<'_>) {
+    pub fn on_frame(&mut self, direction: Direction, pn: u64, frame: &Frame<'_>) {
         let Some(events) = &mut self.events else { return };
-        let pick = |sent, received| if way == Way::Sent { sent } else { received };
+        let pick = |sent, received| if direction == Direction::Sent { sent } else { received };
         let (name, data) = match frame {
             Frame::Tack(tack) => (
                 pick("tack:tack_sent", "tack:tack_received"),
@@ -213,6 +212,7 @@ fn trigger(event: IackEvent) -> &'static str {
         IackEvent::Loss => "loss",
         IackEvent::Window => "window",
         IackEvent::Reply => "immediate_ack",
+        _ => "other",
     }
 }
 
@@ -242,18 +242,29 @@ fn bits(bytes: u64) -> u64 {
     bytes.saturating_mul(8)
 }
 
+#[cfg(feature = "qlog")]
+impl ::qlog::events::Eventable for Event {
+    fn importance(&self) -> ::qlog::events::EventImportance {
+        ::qlog::events::EventImportance::Base
+    }
+
+    fn set_time(&mut self, time: f64) {
+        self.time = time;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn nothing_is_noted_or_allocated_while_nothing_is_logged() {
-        let mut journal = Journal::default();
-        journal.on_frame(Way::Sent, 0, &Frame::ImmediateAck);
+        let mut journal = EventNotes::default();
+        journal.on_frame(Direction::Sent, 0, &Frame::ImmediateAck);
         assert_eq!(journal.take().count(), 0);
         journal.set_enabled(true);
-        journal.on_frame(Way::Sent, 0, &Frame::ImmediateAck);
-        journal.on_frame(Way::Sent, 0, &Frame::Ping);
+        journal.on_frame(Direction::Sent, 0, &Frame::ImmediateAck);
+        journal.on_frame(Direction::Sent, 0, &Frame::Ping);
         assert_eq!(journal.take().count(), 1);
         journal.set_enabled(false);
         assert!(journal.events.is_none());

@@ -1,13 +1,14 @@
 //! When quiche has a window update to send.
 //!
-//! Whatever waits with the acknowledgements waits too, and a window update that
-//! waits stops the peer. quiche does not say when it has one, so its rule is
-//! followed from outside: an update is due when less than half of the window is
-//! left (quiche 0.30, `flowcontrol.rs`). A wrong guess costs one early TACK or
-//! one TACK interval of delay, nothing else.
+//! What: a mirror of quiche's receive windows. Why: a window update that waits with an acknowledgement
+//! stops the peer, and quiche does not say when it has one. quiche's rule is followed from outside: an
+//! update is due when less than half of the window is left (0.30, `flowcontrol.rs`). A wrong guess
+//! costs one early TACK, or one acknowledgement interval of delay. Upstream: no hook. To delete: when
+//! quiche tells whether it has anything to send but an acknowledgement.
 
 use std::collections::HashMap;
 
+use quiche::BufFactory;
 use tack_proto::transport_parameters::Parameters;
 use tack_proto::varint::Reader;
 
@@ -50,7 +51,7 @@ struct Stream {
 
 /// The receive windows of a connection and its streams.
 #[derive(Debug)]
-pub struct FlowControl {
+pub struct ReceiveWindows {
     connection: Window,
     streams: HashMap<u64, Stream>,
     limits: StreamLimits,
@@ -70,7 +71,7 @@ struct StreamLimits {
     uni: u64,
 }
 
-impl FlowControl {
+impl ReceiveWindows {
     /// Starts from our own encoded transport parameters.
     pub fn new(parameters: &[u8], is_server: bool) -> Self {
         let mut connection = Window::default();
@@ -104,6 +105,18 @@ impl FlowControl {
         stream.finished |= fin;
     }
 
+    /// The peer has reset a stream: quiche counts what was not read of it as read, on the connection.
+    pub fn on_reset(&mut self, stream_id: u64, final_size: u64) {
+        let Some(stream) = self.stream(stream_id) else { return };
+        let read = stream.window.consumed;
+        let unread = final_size.saturating_sub(read);
+        stream.received = final_size;
+        stream.window.consumed = read + unread;
+        stream.finished = true;
+        self.connection.consumed += unread;
+        self.due |= self.connection.is_due();
+    }
+
     /// Whether [`on_received`](Self::on_received) must be told of every packet. While all reads
     /// are seen, only of the ends of streams.
     pub fn needs_offsets(&self) -> bool {
@@ -128,7 +141,11 @@ impl FlowControl {
     }
 
     /// Bytes that have arrived from the beginning of a stream on, as far as is known for sure.
-    pub fn arrived(&self, stream_id: u64, connection: &quiche::Connection) -> u64 {
+    pub fn arrived<F: BufFactory>(
+        &self,
+        stream_id: u64,
+        connection: &quiche::Connection<F>,
+    ) -> u64 {
         let stream = self.streams.get(&stream_id).filter(|stream| stream.ahead == 0);
         let read = stream.map_or(0, |stream| stream.window.consumed);
         read + connection.stream_readable_len(stream_id, usize::MAX) as u64
@@ -142,7 +159,7 @@ impl FlowControl {
 
     /// Whether quiche has an update to send; says so once, because the packet
     /// that quiche is then asked for takes every due update along.
-    pub fn take_due(&mut self, connection: &quiche::Connection) -> bool {
+    pub fn take_due<F: BufFactory>(&mut self, connection: &quiche::Connection<F>) -> bool {
         if std::mem::take(&mut self.unseen_reads) {
             self.count_unseen_reads(connection);
         }
@@ -163,7 +180,7 @@ impl FlowControl {
 
     /// What was received and is not readable any more has been read. Data behind
     /// a hole counts as read here, which makes an update seem due early at worst.
-    fn count_unseen_reads(&mut self, connection: &quiche::Connection) {
+    fn count_unseen_reads<F: BufFactory>(&mut self, connection: &quiche::Connection<F>) {
         let mut due = false;
         for (&id, stream) in &mut self.streams {
             let unread_at_most = stream.received.saturating_sub(stream.window.consumed);
@@ -213,14 +230,14 @@ impl FlowControl {
 mod tests {
     use super::*;
 
-    fn windows() -> FlowControl {
+    fn windows() -> ReceiveWindows {
         let mut blob = Vec::new();
         for (id, limit) in [(0x04, 1000u64), (0x05, 400), (0x06, 400), (0x07, 100)] {
             let mut value = Vec::new();
             tack_proto::varint::put(&mut value, limit);
             tack_proto::transport_parameters::set(&mut blob, id, &value).unwrap();
         }
-        FlowControl::new(&blob, true)
+        ReceiveWindows::new(&blob, true)
     }
 
     #[test]
@@ -264,6 +281,16 @@ mod tests {
         assert!(windows.needs_offsets());
         windows.on_read(0, 1);
         assert!(!windows.needs_offsets());
+    }
+
+    #[test]
+    fn what_a_reset_stream_had_not_delivered_counts_as_read() {
+        let mut windows = windows();
+        windows.on_read(0, 100);
+        windows.on_reset(0, 400);
+        assert!(!windows.due, "400 of 1,000");
+        windows.on_reset(4, 101);
+        assert!(windows.due, "501 of 1,000");
     }
 
     #[test]
