@@ -6,7 +6,6 @@ mod connection;
 mod connections;
 mod handshake_keys;
 mod handshakes;
-mod long_header;
 mod recorder;
 mod secrets;
 mod signals;
@@ -17,6 +16,7 @@ mod validation;
 use std::time::Duration;
 
 use serde::Serialize;
+use tack_packet::{LongPacketType, Packet, packets};
 use tack_proto::transport_parameters::Announced as Announcement;
 use tack_tap::{Direction, TapCounters};
 
@@ -25,7 +25,6 @@ pub use self::connection::{PathSeen, Seen as ConnectionSeen};
 use self::connections::Connections;
 use self::handshakes::Handshakes;
 pub use self::handshakes::{EarlyData, Greeting};
-use self::long_header::{LongKind, Packet, packets};
 pub use self::recorder::{Event, Passage, Recorder};
 pub use self::signals::{Frequency, Signals};
 pub use self::validation::Amplification;
@@ -142,8 +141,9 @@ pub fn observe(
         for packet in packets(bytes) {
             if let Packet::Long(packet) = packet {
                 handshakes.packet(direction, &packet);
-                seen.retries += u64::from(packet.kind == LongKind::Retry);
-                let with_token = packet.kind == LongKind::Initial && !packet.token.is_empty();
+                seen.retries += u64::from(packet.header.packet_type == LongPacketType::Retry);
+                let with_token = packet.header.packet_type == LongPacketType::Initial
+                    && !packet.header.token.is_empty();
                 seen.initials_with_token += u64::from(with_token);
             }
         }

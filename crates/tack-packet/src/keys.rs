@@ -200,3 +200,27 @@ impl hkdf::KeyType for Length {
         self.0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_secret_that_has_advanced_nothing_is_left() {
+        for suite in CipherSuite::ALL {
+            let first = [7; MAX_SECRET_LEN];
+            let len = suite.secret_len();
+            let mut secret = TrafficSecret::new(suite, &first[..len]).unwrap();
+            secret.advance().unwrap();
+            assert!(secret.bytes[..len].iter().zip(first).any(|(&new, old)| new != old));
+            assert!(secret.bytes[len..].iter().all(|&byte| byte == 0));
+            assert!(!secret.bytes.windows(8).any(|window| window == &first[..8]));
+        }
+    }
+
+    #[test]
+    fn debug_output_shows_no_secret() {
+        let secret = TrafficSecret::new(CipherSuite::Aes128GcmSha256, &[7; 32]).unwrap();
+        assert_eq!(format!("{secret:?}"), "TrafficSecret { suite: Aes128GcmSha256, .. }");
+    }
+}

@@ -452,3 +452,114 @@ pub struct Departed {
     /// How many key updates came before the keys that it is sealed with.
     pub generation: u64,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ProtectionKeys;
+
+    const SUITE: CipherSuite = CipherSuite::Aes128GcmSha256;
+    const SECRET: [u8; 32] = [7; 32];
+    const HEADER_LEN: usize = 2;
+
+    /// Keys that seal no more than four packets.
+    fn outgoing() -> OutgoingKeys {
+        OutgoingKeys { confidentiality_limit: 4, ..OutgoingKeys::new(SUITE, &SECRET).unwrap() }
+    }
+
+    /// A packet of `generation`, without a connection id.
+    fn write(generation: u64, number: u8) -> Vec<u8> {
+        let first_byte = if key_phase(generation) { 0x40 | KEY_PHASE } else { 0x40 };
+        let header = ShortHeader {
+            first_byte,
+            packet_number: number.into(),
+            pn_len: 1,
+            header_len: HEADER_LEN,
+        };
+        let mut packet = [&[first_byte, number][..], b"frames", &[0; TAG_LEN]].concat();
+        let keys = ProtectionKeys::new(SUITE, &SECRET).unwrap();
+        keys.seal(generation, &mut packet, &header, 6).unwrap();
+        packet
+    }
+
+    fn pass(keys: &mut OutgoingKeys, packet: &mut [u8]) -> Result<Departed, Error> {
+        let len = packet.len();
+        keys.take(packet, len, 0, 0)?.pass()
+    }
+
+    fn seal(keys: &mut OutgoingKeys, packet: &mut [u8]) -> Result<Departed, Error> {
+        let len = packet.len();
+        let mut scratch = Vec::new();
+        keys.take(packet, len, 0, 0)?.open(&mut scratch)?.seal(b"others", true)
+    }
+
+    #[test]
+    fn an_update_is_wanted_at_half_the_limit_and_nothing_leaves_at_the_whole() {
+        let mut keys = outgoing();
+        for number in 0..4 {
+            assert_eq!(
+                (keys.packets_left(), keys.wants_update()),
+                (4 - u64::from(number), number >= 2)
+            );
+            let mut packet = write(0, number);
+            let leave = if number % 2 == 0 { pass } else { seal };
+            let _ = leave(&mut keys, &mut packet).unwrap();
+        }
+        assert!(keys.confidentiality_limit_reached());
+        for leave in [pass, seal] {
+            let mut packet = write(0, 4);
+            assert_eq!(leave(&mut keys, &mut packet), Err(Error::ConfidentialityLimit));
+            assert!(packet.iter().all(|&byte| byte == 0));
+        }
+    }
+
+    #[test]
+    fn what_does_not_leave_does_not_count() {
+        let mut keys = outgoing();
+        let mut packet = write(0, 0);
+        let len = packet.len();
+        keys.take(&mut packet, len, 0, 0).unwrap().discard();
+        assert_eq!(keys.sealed(), 0);
+    }
+
+    #[test]
+    fn the_count_begins_anew_when_this_end_updates_and_goes_on_when_the_stack_follows() {
+        let mut keys = outgoing();
+        for number in 0..4 {
+            let _ = pass(&mut keys, &mut write(0, number)).unwrap();
+        }
+        keys.lead_stack();
+        assert_eq!(seal(&mut keys, &mut write(0, 4)).unwrap().generation, 1);
+        assert_eq!(pass(&mut keys, &mut write(1, 5)).unwrap().generation, 1);
+        assert_eq!(keys.sealed(), 2);
+    }
+
+    #[test]
+    fn the_count_begins_anew_when_the_stack_updates_first() {
+        let mut keys = outgoing();
+        for number in 0..4 {
+            let _ = pass(&mut keys, &mut write(0, number)).unwrap();
+        }
+        assert_eq!(pass(&mut keys, &mut write(1, 4)).unwrap().generation, 1);
+        assert_eq!(keys.sealed(), 1);
+    }
+
+    #[test]
+    fn a_packet_of_the_stacks_generation_does_not_pass_when_the_wire_is_ahead() {
+        let mut keys = outgoing();
+        keys.lead_stack();
+        let mut packet = write(0, 0);
+        let error = Error::NotOnTheWire { generation: 0, wire: 1 };
+        assert_eq!(pass(&mut keys, &mut packet), Err(error));
+        assert!(packet.iter().all(|&byte| byte == 0));
+        assert_eq!(keys.sealed(), 0);
+    }
+
+    #[test]
+    fn the_stack_does_not_go_back() {
+        let mut keys = outgoing();
+        let _ = pass(&mut keys, &mut write(1, 0)).unwrap();
+        assert_eq!(pass(&mut keys, &mut write(0, 1)), Err(Error::Authentication));
+        assert_eq!(keys.wire_generation(), 1);
+    }
+}

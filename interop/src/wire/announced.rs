@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 
+use tack_packet::{LongPacket, LongPacketType};
 use tack_proto::frame::{Frame, Frames, Located};
 use tack_proto::transport_parameters::{self, Announced as Announcement};
 use tack_proto::varint::{Reader, Truncated};
 use tack_tap::Direction;
 
 use super::handshake_keys::HandshakeKeys;
-use super::long_header::{LongKind, LongPacket};
 use super::tls;
 
 const CLIENT_HELLO: u8 = 1;
@@ -45,13 +45,13 @@ impl Handshake {
 
     /// Looks into a packet.
     pub fn packet(&mut self, direction: Direction, packet: &LongPacket<'_>) {
-        match (direction, packet.kind) {
-            (Direction::ToServer, LongKind::Initial) => {
+        match (direction, packet.header.packet_type) {
+            (Direction::ToServer, LongPacketType::Initial) => {
                 if let Some(payload) = self.open_initial(packet) {
                     self.client.take_from(&payload);
                 }
             }
-            (Direction::ToClient, LongKind::Handshake) => {
+            (Direction::ToClient, LongPacketType::Handshake) => {
                 let opened = self.server_keys.iter_mut().find_map(|keys| keys.open(packet));
                 if let Some(payload) = opened {
                     self.server.take_from(&payload);
@@ -87,7 +87,7 @@ impl Handshake {
         if let Some(payload) = self.client_keys.iter_mut().find_map(|keys| keys.open(packet)) {
             return Some(payload);
         }
-        let mut keys = HandshakeKeys::initial(packet.dcid, Direction::ToServer)?;
+        let mut keys = HandshakeKeys::initial(packet.header.dcid, Direction::ToServer)?;
         let payload = keys.open(packet)?;
         self.client_keys.push(keys);
         Some(payload)

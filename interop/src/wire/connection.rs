@@ -5,13 +5,13 @@ use std::io::Write;
 use std::time::Duration;
 
 use serde::Serialize;
+use tack_packet::{LongPacketType, Packet, packets};
 use tack_proto::frame::{Frame, Frames};
 use tack_tap::{Direction, KeyLog, RangeSet, Tap, TapCounters};
 
 use super::Announced;
 use super::announced::Handshake;
 use super::closing::{Close, begins_with_reserved_frame};
-use super::long_header::{LongKind, Packet, packets};
 use super::recorder::Passage;
 use super::secrets;
 use super::signals::{Conversation, Signals};
@@ -182,12 +182,15 @@ impl Connection {
             match packet {
                 Packet::Long(long) => {
                     self.handshake.packet(direction, &long);
-                    let cid = long.scid.to_vec();
-                    if direction == Direction::ToClient && long.kind != LongKind::Retry {
+                    let cid = long.header.scid.to_vec();
+                    if direction == Direction::ToClient
+                        && long.header.packet_type != LongPacketType::Retry
+                    {
                         self.seen.server_ids.insert(cid.clone());
                     }
                     named.push(Named { direction: opposite(direction), cid });
-                    let is_retry = long.kind == LongKind::Retry && passage.arrived;
+                    let is_retry =
+                        long.header.packet_type == LongPacketType::Retry && passage.arrived;
                     if is_retry && !self.is_retried {
                         // The client begins again, with another ClientHello if it likes. It
                         // takes one Retry and no more: RFC 9000 section 17.2.5.2.
@@ -196,9 +199,9 @@ impl Connection {
                         self.is_keyed = false;
                     }
                     let is_clients = direction == Direction::ToServer;
-                    match long.kind {
-                        LongKind::Initial if is_clients => self.seen.client_initials += 1,
-                        LongKind::Handshake if is_clients => self.handshake_done(at),
+                    match long.header.packet_type {
+                        LongPacketType::Initial if is_clients => self.seen.client_initials += 1,
+                        LongPacketType::Handshake if is_clients => self.handshake_done(at),
                         _ => {}
                     }
                 }

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use serde::Serialize;
+use tack_packet::{LongPacket, LongPacketType};
 use tack_proto::frame::{Frame, Frames, Located};
 use tack_tap::Direction;
 
 use super::announced::CryptoStream;
 use super::handshake_keys::HandshakeKeys;
-use super::long_header::{LongKind, LongPacket};
 use super::secrets::secret_of;
 use super::tls;
 
@@ -60,33 +60,33 @@ impl<'log> Handshakes<'log> {
 
     /// Looks into a packet.
     pub fn packet(&mut self, direction: Direction, packet: &LongPacket<'_>) {
-        match (direction, packet.kind) {
-            (Direction::ToServer, LongKind::Initial) => self.client_initial(packet),
-            (Direction::ToServer, LongKind::ZeroRtt) => {
+        match (direction, packet.header.packet_type) {
+            (Direction::ToServer, LongPacketType::Initial) => self.client_initial(packet),
+            (Direction::ToServer, LongPacketType::ZeroRtt) => {
                 if let Some((flow, payload)) = self.open(packet, |flow| &mut flow.early_keys) {
                     flow.early.note(&payload);
                 } else if let Some(flow) = self.flows.last_mut() {
                     flow.early.undecryptable += 1;
                 }
             }
-            (Direction::ToClient, LongKind::Initial) => {
+            (Direction::ToClient, LongPacketType::Initial) => {
                 if let Some((flow, payload)) =
                     self.open(packet, |flow| &mut flow.server_initial)
                 {
                     flow.server_hello.take_from(&payload);
                 }
             }
-            (Direction::ToClient, LongKind::Handshake) => {
+            (Direction::ToClient, LongPacketType::Handshake) => {
                 if let Some((flow, payload)) =
                     self.open(packet, |flow| &mut flow.handshake_keys)
                 {
                     flow.server_flight.take_from(&payload);
                 }
             }
-            (Direction::ToClient, LongKind::Retry) => {
+            (Direction::ToClient, LongPacketType::Retry) => {
                 if let Some(flow) = self.flows.last_mut() {
                     // One, and no more: RFC 9000 section 17.2.5.2.
-                    flow.retried_to.get_or_insert_with(|| packet.scid.to_vec());
+                    flow.retried_to.get_or_insert_with(|| packet.header.scid.to_vec());
                 }
             }
             _ => {}
@@ -104,11 +104,11 @@ impl<'log> Handshakes<'log> {
             flow.hear_client(&payload, key_log);
             return;
         }
-        let keys = |direction| HandshakeKeys::initial(packet.dcid, direction);
+        let keys = |direction| HandshakeKeys::initial(packet.header.dcid, direction);
         let Some(mut client) = keys(Direction::ToServer) else { return };
         let Some(payload) = client.open(packet) else { return };
         // A Retry makes the client begin again, with what the server calls itself there.
-        let retried = |flow: &Flow| flow.retried_to.as_deref() == Some(packet.dcid);
+        let retried = |flow: &Flow| flow.retried_to.as_deref() == Some(packet.header.dcid);
         let at = self.flows.iter().position(retried).unwrap_or_else(|| {
             self.flows.push(Flow::default());
             self.flows.len() - 1

@@ -2,8 +2,7 @@
 //! at its address (RFC 9000 section 8.1).
 
 use serde::Serialize;
-
-use super::long_header::{LongKind, Packet, packets};
+use tack_packet::{LongPacketType, Packet, packets};
 
 /// What passed before the client had proven its address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -26,8 +25,11 @@ impl Amplification {
         }
         self.received += len as u64;
         // A packet under handshake keys takes what the server has sent; so does a token.
-        self.validated = packets(bytes).iter().any(|packet| match packet {
-            Packet::Long(long) => long.kind == LongKind::Handshake || !long.token.is_empty(),
+        self.validated = packets(bytes).any(|packet| match packet {
+            Packet::Long(long) => {
+                long.header.packet_type == LongPacketType::Handshake
+                    || !long.header.token.is_empty()
+            }
             Packet::Short(_) => true,
         });
     }

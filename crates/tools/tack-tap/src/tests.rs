@@ -1,15 +1,16 @@
 use std::{io::Write, iter};
 
-use tack_packet::{ShortHeader, TAG_LEN};
+use tack_packet::{ProtectionKeys, ShortHeader, TAG_LEN};
 use tack_proto::{
     frame::{IackEvent, IackFields, TackFields, encode_iack, encode_tack},
     varint,
 };
 
-use super::{datagram::tests::long, *};
+use super::*;
 use Direction::{ToClient, ToServer};
 
 const HANDSHAKE: u8 = 0xe0;
+const RETRY: u8 = 0xf0;
 const CLIENT_CID: &[u8] = b"client";
 const SERVER_CID: &[u8] = b"the server";
 
@@ -167,6 +168,14 @@ fn a_packet_coalesced_behind_handshake_packets_is_found() {
 }
 
 #[test]
+fn a_retry_says_nothing_of_the_connection_ids_to_come() {
+    let mut pair = Pair::new(CipherSuite::Aes128GcmSha256);
+    pair.tap.datagram(ToServer, &long(RETRY, b"another length", 100));
+    pair.send(ToClient, &[PING, PADDING]);
+    assert_eq!(pair.tap.counters(ToClient).packets, 1);
+}
+
+#[test]
 fn packet_numbers_are_restored_across_losses_and_reordering() {
     let mut pair = Pair::new(CipherSuite::ChaCha20Poly1305Sha256);
     let sealed: Vec<_> = (0..500).map(|_| pair.seal(ToServer, &[PING, PADDING])).collect();
@@ -258,6 +267,15 @@ impl Pair {
         keys.seal(0, &mut packet, &header, payload.len()).unwrap();
         packet
     }
+}
+
+/// A packet with a long header, other than an Initial.
+fn long(first: u8, scid: &[u8], payload_len: u16) -> Vec<u8> {
+    let mut packet = vec![first, 0, 0, 0, 1, 3, 0xd, 0xd, 0xd, scid.len() as u8];
+    packet.extend(scid);
+    packet.extend((0x4000 | payload_len).to_be_bytes());
+    packet.resize(packet.len() + usize::from(payload_len), 0xff);
+    packet
 }
 
 fn stream(id: u64, offset: u64, len: u64) -> Vec<u8> {
