@@ -32,17 +32,28 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+mod datagram;
 mod error;
+mod generations;
 mod header;
+mod incoming;
+mod key_update;
 mod keys;
+mod long_header;
+mod outgoing;
 mod packet_number;
 mod protection;
 #[cfg(test)]
 mod rfc9001_vectors;
 mod suite;
 
+pub use datagram::{DatagramLayout, LongPacket, Packet, Packets, packets};
 pub use error::Error;
 pub use header::ShortHeader;
+pub use incoming::{IncomingKeys, Opened, ProtectedHeader};
+pub use key_update::PacketProtection;
+pub use long_header::{Invariants, LongHeader, LongPacketType, MAX_CID_LEN};
+pub use outgoing::{Departed, OpenedPacket, OutgoingKeys, WrittenPacket};
 pub use packet_number::{decode_packet_number, encode_packet_number};
-pub use protection::{Opened, ProtectionKeys};
+pub use protection::ProtectionKeys;
 pub use suite::{CipherSuite, TAG_LEN};

@@ -206,7 +206,7 @@ impl Sender {
             let keys = |suite| ProtectionKeys::new(suite, &secret).ok();
             self.keys = CipherSuite::ALL.into_iter().filter_map(keys).collect();
         }
-        let Some(Opened { header, payload, generation }) = self.open(packet) else {
+        let Some(Opened { header, payload, generation, .. }) = self.open(packet) else {
             self.counters.undecryptable += 1;
             return;
         };
