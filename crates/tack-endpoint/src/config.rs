@@ -14,6 +14,7 @@ pub const INITIAL_RTT: Duration = Duration::from_millis(100);
 /// Settings of an [`Endpoint`](crate::Endpoint); those of its connections are in
 /// [`tacklib::Config`].
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct EndpointConfig {
     /// Connections a server keeps at once, half-open ones included. While there are as many,
     /// packets that would open another are dropped, and clients try again. Default: 1000.
@@ -34,8 +35,7 @@ pub struct EndpointConfig {
     /// (generic segmentation offload). Default: true.
     pub gso: bool,
     /// Whether to let the kernel hand over received datagrams in one piece where it can (generic
-    /// receive offload). Without it the socket does not learn the address a datagram was sent to
-    /// either: bind to a specific address if the host has several. Default: true.
+    /// receive offload). Default: true.
     pub gro: bool,
     /// Size to ask for of the socket's send and receive buffers, in bytes each; the system may
     /// grant less. Default: 2 MiB.

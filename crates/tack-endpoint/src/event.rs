@@ -1,4 +1,4 @@
-//! What an endpoint tells its application.
+//! Events for the application.
 
 use std::fmt;
 
@@ -6,19 +6,22 @@ use crate::Handle;
 
 /// News about a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Event {
-    /// The handshake is done. A server hears of a connection here for the first time, unless the
-    /// client sent early data.
+    /// The handshake is complete. This is a server's first event of a connection, unless the client
+    /// sent early data.
     Connected(Handle),
     /// Streams may have become readable or writable. At most one per connection is pending.
     Activity(Handle),
-    /// The connection is over. It can still be read, for data that came before the end and for
-    /// statistics, until the next call of [`poll`](crate::Endpoint::poll).
+    /// The connection is over, and its CONNECTION_CLOSE, if this side closed it, has been handed to
+    /// the socket: a program may end here. The connection can still be read, for data that came
+    /// before the end and for statistics, until the next call of [`poll`](crate::Endpoint::poll).
     Closed(Handle, CloseReason),
 }
 
 /// Why a connection is over.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum CloseReason {
     /// Nothing was received for the idle timeout.
     IdleTimeout,

@@ -62,23 +62,31 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+// The tests of the endpoint share code with those outside of the crate.
+#[cfg(test)]
+extern crate self as tack_endpoint;
+
+mod close_packet;
 mod config;
 mod connection_ids;
+mod connection_state;
 mod endpoint;
 mod error;
 mod event;
 mod handle;
 mod header;
 mod key_log;
-mod peer;
 #[cfg(feature = "qlog")]
 mod qlog;
+mod receive_schedule;
 mod retry_token;
 mod router;
 mod send_queue;
+mod slab;
 mod socket;
 mod stateless_reset;
 mod stats;
+mod timer_guard;
 mod timers;
 mod wait;
 

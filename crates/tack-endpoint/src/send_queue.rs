@@ -28,13 +28,13 @@ pub(crate) struct Burst<'a> {
 /// What a failed send means for the datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SendError {
-    /// The socket buffer is full; the socket says when it is not.
+    /// The socket's buffer is full (EAGAIN); the socket becomes writable when it is not.
     Full,
-    /// The device's queue is full; nobody says when it is not.
+    /// The device's queue is full (ENOBUFS); nothing reports when it is not.
     NoBuffers,
-    /// Larger than the path or the interface takes.
+    /// Larger than the path or the interface takes (EMSGSIZE).
     TooLarge,
-    /// The system does not like the offload after all.
+    /// The system refuses segmentation offload (EIO, EINVAL).
     Offload,
     /// Anything else; QUIC treats it as a loss.
     Failed,
@@ -57,7 +57,7 @@ const AHEAD: Duration = Duration::from_millis(1);
 
 /// Packets that come due within this time of the first leave together with the last of them: late
 /// by this much at most, and never early.
-const GRAIN: Duration = Duration::from_micros(250);
+const GRANULARITY: Duration = Duration::from_micros(250);
 
 /// Datagrams one connection may queue, and so send before it is another's turn.
 const MAX_QUEUED: usize = 64;
@@ -74,7 +74,7 @@ const MAX_BURST_BYTES: usize = 65_535 - 48;
 /// The queue. Datagrams lie one after the other in one buffer, so a burst is a slice of it.
 #[derive(Default)]
 pub(crate) struct SendQueue {
-    /// Taken from the pool while there is something to hold.
+    /// Taken from the pool while there are datagrams to hold.
     buffer: Vec<u8>,
     start: usize,
     end: usize,
@@ -137,17 +137,30 @@ impl SendQueue {
     }
 
     /// When to flush again, for what is not due yet.
-    pub(crate) fn wakeup(&self) -> Option<Instant> {
-        let grain_end = self.waiting.front()?.meta.at + GRAIN;
+    pub(crate) fn next_release(&self) -> Option<Instant> {
+        let end = self.waiting.front()?.meta.at + GRANULARITY;
         let releases = self.waiting.iter().map(|waiting| waiting.meta.at);
-        releases.take_while(|at| *at <= grain_end).max()
+        releases.take_while(|at| *at <= end).max()
+    }
+
+    /// Lets everything leave at once.
+    pub(crate) fn release_all(&mut self, now: Instant) {
+        for waiting in &mut self.waiting {
+            waiting.meta.at = waiting.meta.at.min(now);
+        }
+    }
+
+    /// Drops everything.
+    pub(crate) fn clear(&mut self) {
+        let bytes = self.waiting.iter().map(|waiting| waiting.len).sum();
+        self.consume(self.waiting.len(), bytes);
     }
 
     /// Sends what is due.
     pub(crate) fn flush(
         &mut self,
         now: Instant,
-        sink: &mut impl Sink,
+        sink: &mut (impl Sink + ?Sized),
         stats: &mut EndpointStats,
     ) -> Flush {
         loop {
@@ -181,7 +194,7 @@ impl SendQueue {
     }
 
     /// Gives the buffer back once nothing is queued.
-    pub(crate) fn release(&mut self, pool: &mut BufferPool) {
+    pub(crate) fn release_buffer(&mut self, pool: &mut BufferPool) {
         if !self.waiting.is_empty() || self.buffer.is_empty() {
             return;
         }

@@ -28,7 +28,7 @@ pub(crate) struct Waiter {
     wants_writable: bool,
 }
 
-/// What the socket has become.
+/// What the socket reports.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Readiness {
     pub(crate) readable: bool,

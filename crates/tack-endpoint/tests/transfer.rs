@@ -44,12 +44,16 @@ fn a_mebibyte_arrives_in_both_directions() {
     let to = server.local_addr();
     exchange(&mut server, &mut App::client(), to);
     assert_eq!(server.endpoint.stats().accepted, 1);
-    assert_eq!(server.endpoint.stats().recv_errors, 0);
+    assert_eq!(server.endpoint.stats().connection_errors, 0);
 }
 
 #[test]
 fn a_mebibyte_arrives_without_retry_and_offloads() {
-    let plain = EndpointConfig { retry: false, gso: false, gro: false, ..Default::default() };
+    let plain = common::endpoint_config(|config| {
+        config.retry = false;
+        config.gso = false;
+        config.gro = false;
+    });
     let mut server = server(plain.clone());
     let to = server.local_addr();
     let local = SocketAddr::from(common::LOCALHOST);
@@ -170,8 +174,8 @@ fn a_client_that_speaks_another_protocol_is_told() {
 #[test]
 fn a_server_that_is_not_there_fails_the_handshake_in_time() {
     let silent = std::net::UdpSocket::bind(SocketAddr::from(common::LOCALHOST)).unwrap();
-    let config =
-        EndpointConfig { handshake_timeout: Duration::from_millis(50), ..Default::default() };
+    let timeout = Duration::from_millis(50);
+    let config = common::endpoint_config(|config| config.handshake_timeout = timeout);
     let local = SocketAddr::from(common::LOCALHOST);
     let mut client = App::new(Endpoint::client(local, config).unwrap(), None);
     let handle = client.connect(silent.local_addr().unwrap(), vec![]);

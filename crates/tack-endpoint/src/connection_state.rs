@@ -5,13 +5,15 @@ use std::time::{Duration, Instant};
 
 use quiche::RecvInfo;
 
+use crate::close_packet::ClosePacket;
 use crate::event::{CloseReason, handshake_error};
 use crate::send_queue::{BufferPool, Meta, SendQueue};
+use crate::timer_guard::{Expiry, TimerGuard};
 
-pub(crate) struct Peer {
+pub(crate) struct ConnectionState {
     pub(crate) connection: tacklib::Connection,
     pub(crate) queue: SendQueue,
-    /// Where the peer was when the connection began.
+    /// The peer's address when the connection began.
     pub(crate) remote: SocketAddr,
     /// It is in the queue of connections to drive.
     pub(crate) is_ready: bool,
@@ -19,20 +21,20 @@ pub(crate) struct Peer {
     pub(crate) is_active: bool,
     /// An `Activity` event waits to be taken.
     pub(crate) activity_pending: bool,
-    /// The application has heard of it.
-    pub(crate) announced: bool,
+    /// An event has named the connection to the application.
+    pub(crate) is_announced: bool,
     pub(crate) connected_reported: bool,
     pub(crate) close_reported: bool,
     /// It is in the list of connections to remove.
     pub(crate) is_finished: bool,
     handshake: Handshake,
-    farewell: Option<Farewell>,
+    /// Our CONNECTION_CLOSE, once quiche has written it.
+    close_packet: Option<ClosePacket>,
     /// A stateless reset ends a connection inside `recv`, a dead path inside `on_timeout`.
     closed_by_datagram: bool,
-    /// quiche can't even write a close frame.
-    broken: bool,
-    /// A deadline that passed without effect is not looked at again before this time.
-    not_before: Option<Instant>,
+    /// quiche cannot even write a CONNECTION_CLOSE.
+    is_broken: bool,
+    timer_guard: TimerGuard,
 }
 
 enum Handshake {
@@ -41,17 +43,7 @@ enum Handshake {
     TimedOut,
 }
 
-/// The packet that told the peer of our close, to be said again (RFC 9000 section 10.2.1).
-struct Farewell {
-    packet: Vec<u8>,
-    meta: Meta,
-    heard: u64,
-}
-
-/// How long a deadline that passed without effect is let rest, so that the endpoint does not spin.
-const STALE_DEADLINE: Duration = Duration::from_millis(1);
-
-impl Peer {
+impl ConnectionState {
     pub(crate) fn new(
         connection: tacklib::Connection,
         remote: SocketAddr,
@@ -59,7 +51,7 @@ impl Peer {
         handshake_timeout: Duration,
     ) -> Self {
         Self {
-            announced: !connection.is_server(),
+            is_announced: !connection.is_server(),
             connection,
             remote,
             queue: SendQueue::default(),
@@ -70,10 +62,10 @@ impl Peer {
             close_reported: false,
             is_finished: false,
             handshake: Handshake::Until(now + handshake_timeout),
-            farewell: None,
+            close_packet: None,
             closed_by_datagram: false,
-            broken: false,
-            not_before: None,
+            is_broken: false,
+            timer_guard: TimerGuard::default(),
         }
     }
 
@@ -86,12 +78,20 @@ impl Peer {
         pool: &mut BufferPool,
     ) -> quiche::Result<()> {
         if self.is_over() {
-            self.repeat_farewell(now, datagram.len(), pool);
+            if let Some(close_packet) = &mut self.close_packet {
+                close_packet.on_received(now, datagram.len(), &mut self.queue, pool);
+            }
             return Ok(());
         }
         self.is_active = true;
+        self.timer_guard.on_progress();
         let received = self.connection.recv(datagram, info);
         self.closed_by_datagram = self.connection.is_closed();
+        if self.is_over() {
+            // The peer has closed the connection: nothing is sent any more (RFC 9000 section
+            // 10.2.2).
+            self.queue.clear();
+        }
         match received {
             Ok(_) | Err(quiche::Error::Done) => Ok(()),
             Err(error) => Err(error),
@@ -102,7 +102,7 @@ impl Peer {
         if self.connection.timeout_instant().is_some_and(|timeout| timeout <= now) {
             self.connection.on_timeout();
             self.is_active = true;
-            self.not_before = Some(now + STALE_DEADLINE);
+            self.timer_guard.on_expired();
         }
         if let Handshake::Until(deadline) = self.handshake
             && deadline <= now
@@ -114,28 +114,36 @@ impl Peer {
         }
     }
 
-    /// Takes packets from the connection for as long as it has some, the queue has room, and
+    /// Fills the send queue for as long as the connection has packets, the queue has room, and
     /// their release time is near. Returns whether only the lack of room ended it.
-    pub(crate) fn produce(&mut self, now: Instant, pace: bool, pool: &mut BufferPool) -> bool {
+    pub(crate) fn fill_queue(
+        &mut self,
+        now: Instant,
+        pace: bool,
+        pool: &mut BufferPool,
+    ) -> bool {
         while !self.queue.is_ahead(now) {
             let Some(room) = self.queue.room(pool) else { return true };
             match self.connection.send(room) {
                 Ok((len, info)) => {
-                    let at = if pace { info.at } else { now };
+                    let is_close = self.connection.is_draining();
+                    // Nothing is left to pace: the CONNECTION_CLOSE follows what is queued.
+                    let at = if pace && !is_close { info.at } else { now };
                     let meta = Meta { from: info.from, to: info.to, at };
-                    if self.connection.is_draining() {
-                        let packet = room[..len].to_vec();
-                        self.farewell = Some(Farewell { packet, meta, heard: 0 });
+                    if is_close {
+                        self.close_packet = Some(ClosePacket::new(&room[..len], meta));
                     }
                     self.queue.commit(len, meta);
                     self.is_active = true;
+                    self.timer_guard.on_progress();
                 }
                 Err(quiche::Error::Done) => return false,
                 Err(error) => {
                     log::debug!("quiche cannot send and closes the connection: {error}");
-                    // INTERNAL_ERROR (RFC 9000 section 20.1). What fails again has no hope.
+                    // INTERNAL_ERROR (RFC 9000 section 20.1).
                     if self.connection.close(false, 0x1, b"").is_err() {
-                        self.broken = true;
+                        // It was closing already, and failed again.
+                        self.is_broken = true;
                         return false;
                     }
                 }
@@ -144,35 +152,50 @@ impl Peer {
         false
     }
 
-    /// When the connection wants to be driven again.
-    pub(crate) fn deadline(&self, now: Instant) -> Option<Instant> {
+    /// When to drive the connection again; `None` while it has nothing to wait for. While the
+    /// socket is `blocked`, what is queued waits for that, not for its release time.
+    pub(crate) fn next_expiry(&mut self, now: Instant, blocked: bool) -> Option<Expiry> {
         let handshake = match self.handshake {
             Handshake::Until(deadline) => Some(deadline),
             Handshake::Done | Handshake::TimedOut => None,
         };
-        let deadlines = [self.connection.timeout_instant(), self.queue.wakeup(), handshake];
-        let deadline = deadlines.into_iter().flatten().min()?;
-        Some(if deadline <= now {
-            self.not_before.map_or(deadline, |time| deadline.max(time))
-        } else {
-            deadline
-        })
+        let release = self.queue.next_release().filter(|_| !blocked);
+        let own = handshake.into_iter().chain(release).min();
+        let expiry = self
+            .connection
+            .timeout_instant()
+            .map(|timeout| self.timer_guard.expiry(now, timeout));
+        match (own, expiry) {
+            (Some(own), Some(expiry)) if own < expiry.at() => Some(Expiry::AsAsked(own)),
+            (own, expiry) => expiry.or(own.map(Expiry::AsAsked)),
+        }
     }
 
     pub(crate) fn handshake_done(&mut self) {
         self.handshake = Handshake::Done;
     }
 
-    /// Nothing will be exchanged any more, though the peer's last packets may still arrive.
+    /// Whether nothing will be exchanged any more, though the peer's last packets may still arrive.
     pub(crate) fn is_over(&self) -> bool {
         self.connection.is_draining() || self.is_gone()
     }
 
-    /// Nothing is left to wait for.
+    /// Whether the connection is over and its CONNECTION_CLOSE, if it has one, has been handed to
+    /// the socket.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_gone() || self.connection.is_draining() && self.queue.is_empty()
+    }
+
+    /// Whether nothing is left to wait for.
     pub(crate) fn is_gone(&self) -> bool {
         self.connection.is_closed()
-            || self.broken
-            || matches!(self.handshake, Handshake::TimedOut)
+            || self.is_broken
+            || matches!(self.handshake, Handshake::TimedOut) && self.queue.is_empty()
+    }
+
+    /// Whether the application or quiche has closed the connection and the peer has not been told.
+    pub(crate) fn owes_close(&self) -> bool {
+        self.connection.local_error().is_some() && !self.is_closed()
     }
 
     pub(crate) fn close_reason(&self) -> CloseReason {
@@ -206,23 +229,5 @@ impl Peer {
             };
         }
         if self.closed_by_datagram { CloseReason::Reset } else { CloseReason::PathLost }
-    }
-
-    /// Says the close again to a peer that goes on sending: after 1, 2, 4, 8, ... datagrams, so
-    /// that two endpoints can't keep each other busy (RFC 9000 section 10.2.1).
-    fn repeat_farewell(&mut self, now: Instant, heard_len: usize, pool: &mut BufferPool) {
-        let Some(farewell) = &mut self.farewell else { return };
-        farewell.heard += 1;
-        // The address may not be validated: no more than three times what came from there
-        // (RFC 9000 section 8.1).
-        let amplifies = farewell.packet.len() > 3 * heard_len;
-        if !farewell.heard.is_power_of_two() || amplifies {
-            return;
-        }
-        if let Some(room) = self.queue.room(pool) {
-            let len = farewell.packet.len();
-            room[..len].copy_from_slice(&farewell.packet);
-            self.queue.commit(len, Meta { at: now, ..farewell.meta });
-        }
     }
 }

@@ -5,60 +5,70 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use quiche::{ConnectionId, RecvInfo};
+use quinn_udp::{BATCH_SIZE, EcnCodepoint};
 
 use super::{Endpoint, start_logs};
 use crate::Error;
+use crate::connection_state::ConnectionState;
 use crate::handle::Handle;
-use crate::peer::Peer;
 use crate::router::{Admission, Reply, Route};
 use crate::send_queue::{Burst, Sink};
-use crate::socket::Inbox;
+use crate::socket::{ReceiveBuffers, destination};
+use crate::stats::DropReason;
 
 /// After so many datagrams it is time to drive the connections again.
-const RECV_PER_TURN: usize = 128;
+const RECEIVE_PER_TURN: usize = 128;
 
 impl Endpoint {
     pub(super) fn receive(&mut self, now: Instant) -> Result<(), Error> {
         // Buffers and connections are borrowed at the same time.
-        let mut inbox = std::mem::replace(&mut self.inbox, Inbox::empty());
-        let received = self.receive_into(now, &mut inbox);
-        self.inbox = inbox;
+        let mut buffers = std::mem::replace(&mut self.receive_buffers, ReceiveBuffers::empty());
+        let received = self.receive_into(now, &mut buffers);
+        self.receive_buffers = buffers;
         received
     }
 
-    fn receive_into(&mut self, now: Instant, inbox: &mut Inbox) -> Result<(), Error> {
+    fn receive_into(
+        &mut self,
+        now: Instant,
+        buffers: &mut ReceiveBuffers,
+    ) -> Result<(), Error> {
         let mut datagrams = 0;
-        while self.readable && datagrams < RECV_PER_TURN {
+        while datagrams < RECEIVE_PER_TURN && self.receive_schedule.may_receive(now) {
             self.stats.recv_calls += 1;
-            let count = match self.socket.receive(inbox) {
+            let count = match self.socket.receive(buffers) {
                 Ok(count) => count,
-                Err(error) => match error.kind() {
-                    io::ErrorKind::WouldBlock => {
-                        self.readable = false;
-                        return Ok(());
-                    }
-                    // An ICMP message, about one of many peers: its timers will tell.
-                    io::ErrorKind::ConnectionRefused
-                    | io::ErrorKind::ConnectionReset
-                    | io::ErrorKind::HostUnreachable
-                    | io::ErrorKind::NetworkUnreachable
-                    | io::ErrorKind::Interrupted => {
-                        datagrams += 1;
-                        continue;
-                    }
-                    _ => return Err(Error::Receive(error)),
-                },
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.receive_schedule.on_empty(now);
+                    return Ok(());
+                }
+                Err(error) => {
+                    self.stats.recv_calls_failed += 1;
+                    self.receive_schedule.on_error(now, &error).map_err(|failure| {
+                        let duration = now.saturating_duration_since(failure.since);
+                        Error::Receive { source: error, calls: failure.calls, duration }
+                    })?;
+                    datagrams += 1;
+                    continue;
+                }
             };
             // Where one call fetches several, fewer than asked for means that there are no more.
-            self.readable = quinn_udp::BATCH_SIZE == 1 || count == quinn_udp::BATCH_SIZE;
-            for (meta, buffer) in inbox.filled(count) {
-                let to = self.socket.destination(&meta);
-                let marked = meta.ecn == Some(quinn_udp::EcnCodepoint::Ce);
+            let more = BATCH_SIZE == 1 || count == BATCH_SIZE;
+            self.receive_schedule.on_received(now, more);
+            for (meta, buffer) in buffers.filled(count) {
+                let to = destination(self.socket.local_addr(), &meta);
+                let is_marked = meta.ecn == Some(EcnCodepoint::Ce);
+                if buffer.is_empty() {
+                    // An empty datagram is one too, or a flood of them would not let go.
+                    datagrams += 1;
+                    self.stats.datagrams_in += 1;
+                    self.stats.dropped.count(DropReason::Malformed);
+                }
                 for datagram in buffer.chunks_mut(meta.stride.max(1)) {
                     datagrams += 1;
                     self.stats.datagrams_in += 1;
                     self.stats.bytes_in += datagram.len() as u64;
-                    self.stats.ecn_ce_in += u64::from(marked);
+                    self.stats.ecn_ce_in += u64::from(is_marked);
                     self.dispatch(now, meta.addr, to, datagram);
                 }
             }
@@ -73,7 +83,7 @@ impl Endpoint {
         to: SocketAddr,
         datagram: &mut [u8],
     ) {
-        let accepting = !self.shut_down && self.peers.len() < self.config.max_connections;
+        let accepting = !self.shut_down && self.connections.len() < self.config.max_connections;
         match self.router.route(now, from, datagram, accepting) {
             Route::Connection(handle) => self.deliver(now, handle, from, to, datagram),
             Route::Accept(admission) => {
@@ -94,12 +104,13 @@ impl Endpoint {
         to: SocketAddr,
         datagram: &mut [u8],
     ) {
-        let Some(peer) = self.peers.get_mut(handle) else { return };
+        let Some(state) = self.connections.get_mut(handle) else { return };
         // A client's connection was told the socket's address, wildcard or not.
-        let to = if peer.connection.is_server() { to } else { self.socket.local_addr() };
-        if let Err(error) = peer.receive(now, datagram, RecvInfo { from, to }, &mut self.pool) {
+        let to = if state.connection.is_server() { to } else { self.socket.local_addr() };
+        let info = RecvInfo { from, to };
+        if let Err(error) = state.receive(now, datagram, info, &mut self.pool) {
             log::debug!("connection {handle}: a datagram from {from} closes it: {error}");
-            self.stats.recv_errors += 1;
+            self.stats.connection_errors += 1;
         }
         self.make_ready(handle);
     }
@@ -121,7 +132,8 @@ impl Endpoint {
         start_logs(&self.config, &mut connection);
         self.stats.accepted += 1;
         let timeout = self.config.handshake_timeout;
-        let handle = self.peers.insert(Peer::new(connection, from, now, timeout));
+        let state = ConnectionState::new(connection, from, now, timeout);
+        let handle = self.connections.insert(state);
         self.router.ids.insert(admission.scid, handle);
         if let Some(dcid) = &admission.initial_dcid {
             self.router.ids.insert_initial(from, dcid, handle);
@@ -134,7 +146,7 @@ impl Endpoint {
         let burst =
             Burst { contents: reply, segment: reply.len(), count: 1, from: to, to: from };
         self.stats.send_calls += 1;
-        if self.socket.send(&burst).is_err() {
+        if Sink::send(&mut *self.socket, &burst).is_err() {
             self.stats.dropped.send_failed += 1;
             return;
         }
