@@ -86,16 +86,15 @@ impl Settings {
     }
 
     pub fn endpoint(&self) -> EndpointConfig {
-        EndpointConfig {
-            retry: self.test_case == "retry",
-            key_log: env::var_os(contract::KEY_LOG).map(PathBuf::from),
-            qlog: env::var_os(contract::QLOG).map(PathBuf::from),
-            // A batch is acknowledged once, which would hide how often anybody acknowledges.
-            gso: false,
-            gro: false,
-            handshake_timeout: HANDSHAKE_TIMEOUT,
-            ..EndpointConfig::default()
-        }
+        let mut config = EndpointConfig::default();
+        config.retry = self.test_case == "retry";
+        config.key_log = env::var_os(contract::KEY_LOG).map(PathBuf::from);
+        config.qlog = env::var_os(contract::QLOG).map(PathBuf::from);
+        // A batch is acknowledged once, which would hide how often acknowledgements leave.
+        config.gso = false;
+        config.gro = false;
+        config.handshake_timeout = HANDSHAKE_TIMEOUT;
+        config
     }
 
     pub fn quic(&self) -> Result<Config, OwnError> {

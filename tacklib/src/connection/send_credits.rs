@@ -1,8 +1,8 @@
 //! Packets that may leave although the sender may not send, and why.
 //!
 //! Credits come from accepted packets, expired timers and calls of the application only. Those for control frames let quiche be
-//! asked for packets without room for stream data, until it has none; a probe (RFC 9002 section 6.2.4)
-//! may carry stream data, and there are two of them for each timer.
+//! asked for packets without room for stream data, until it has none; a probe may carry stream data.
+//! There are two for each expired timer (RFC 9002 section 6.2.4) and one for each path that is challenged.
 
 /// Probes that an expired timer sends (RFC 9002 section 6.2.4).
 pub const PROBES: u8 = 2;
@@ -39,6 +39,12 @@ impl SendCredits {
     /// A timer of quiche's has expired that it sends probes for.
     pub fn grant_probes(&mut self) {
         self.probes = PROBES;
+    }
+
+    /// A path has to be challenged: the datagram is to have 1,200 bytes (RFC 9000 section 8.2.1), and
+    /// quiche fills it with stream data where there is some. It probes the path as the first packet there.
+    pub fn grant_path_probe(&mut self) {
+        self.probes = self.probes.max(1);
     }
 
     /// Whether the next packet may be a probe.

@@ -44,7 +44,7 @@ impl QuicheCounters {
             // makes it do so.
             accepted: now.received.checked_sub(before.received).unwrap_or(1),
             losses: now.lost > before.lost,
-            probe_timeout: now.probe_timeouts > before.probe_timeouts,
+            probe_timeout: now.probe_timeouts != before.probe_timeouts,
         }
     }
 
