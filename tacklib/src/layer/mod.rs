@@ -184,6 +184,7 @@ impl Layer {
     }
 
     /// Notes for qlog what has changed in the states of sender and receiver.
+    #[cfg(feature = "qlog")]
     pub fn note_state(&mut self) {
         self.space.notes.on_state(&self.space.sender, &self.space.receiver);
     }

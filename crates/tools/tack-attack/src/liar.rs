@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use tack_proto::frame::{
-    Frame, Frames, IackEvent, Rate, TackFields, Timing, encode_ack, encode_iack, encode_tack,
+    Frame, Frames, IackEvent, IackFields, Rate, TackFields, Timing, encode_ack, encode_iack, encode_tack,
 };
 use tack_proto::varint;
 
@@ -38,6 +38,7 @@ impl Report {
             timing: self.timing.map(|(departure, hold_us)| Timing { departure, hold_us }),
             rate: self.rate.map(|(delivery_rate, loss_rate)| Rate { delivery_rate, loss_rate }),
             ecn: None,
+            grease: false,
         };
         let ranges = self.ranges.iter().cloned();
         encode_tack(&mut out, &fields, ranges, std::iter::empty(), BUDGET).unwrap();
@@ -47,9 +48,14 @@ impl Report {
     /// The IACK of a loss that says this.
     pub fn iack(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        let (bytes, delay) = (self.received_bytes, self.ack_delay_us);
+        let fields = IackFields {
+            event: IackEvent::Loss,
+            received_bytes: self.received_bytes,
+            ack_delay_us: self.ack_delay_us,
+            grease: false,
+        };
         let ranges = self.ranges.iter().cloned();
-        assert!(encode_iack(&mut out, IackEvent::Loss, bytes, delay, ranges, BUDGET) > 0);
+        assert!(encode_iack(&mut out, &fields, ranges, BUDGET) > 0);
         out
     }
 

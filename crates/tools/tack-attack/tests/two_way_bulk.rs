@@ -26,7 +26,7 @@ struct Goodput {
 }
 
 /// Start-up is not measured.
-const WARM_UP: Duration = Duration::from_secs(1);
+const WARM_UP: Duration = Duration::from_secs(3);
 
 /// What a queue holds: a bandwidth-delay product, but no less than tack-link's default.
 fn queue(mbps: f64, rtt: Duration) -> u64 {
@@ -55,6 +55,7 @@ fn bulk(path: Path, client: Setup, server: Setup, span: Duration) -> Goodput {
         down: mbps(Side::Client, before[0]),
         up_queue: network.queue(link, Side::Server).quantile(from, 0.95),
     };
+    for side in Side::ALL { println!("{side:?} {:?}", network.end(connection, side).stack.stats()); }
     let kinds = (client.kind, server.kind);
     println!("{}/{} Mbit/s, {kinds:?}: {goodput:?}", path.up, path.down);
     goodput
