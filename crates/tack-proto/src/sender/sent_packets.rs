@@ -518,6 +518,11 @@ impl SentPackets {
         self.withheld.iter().copied().take_while(move |pn| Some(*pn) < largest)
     }
 
+    #[cfg(test)]
+    pub(super) fn skipped_between(&self, first: u64, last: u64) -> Vec<u64> {
+        self.skipped.overlap(first..=last).flatten().collect()
+    }
+
     fn current(&self) -> &Flight {
         &self.flights[0]
     }
