@@ -217,6 +217,10 @@ impl SentPackets {
     pub fn on_withheld(&mut self, now: Instant, pn: u64) {
         if self.skip_to(now, pn) && self.skip_to(now, pn + 1) {
             self.withheld.push_back(pn);
+            // Nothing waits for them: they are PINGs to the stack.
+            while self.withheld.len() > MAX_SKIPPED {
+                self.withheld.pop_front();
+            }
         }
     }
 
@@ -290,13 +294,34 @@ impl SentPackets {
         numbers
     }
 
-    /// Of packets that ascend, those still in flight.
-    pub fn in_flight_among<'a>(
-        &'a self,
-        packets: &'a [u64],
-    ) -> impl Iterator<Item = RangeInclusive<u64>> + 'a {
-        let in_flight = |pn: &&u64| self.state(**pn) == Some(State::InFlight);
-        packets.iter().filter(in_flight).map(|&pn| pn..=pn)
+    /// Packets in flight below the highest of `ranges`, which descend, and in none of them: at
+    /// most `count`, the newest, ascending. All but the last few of them are lost once the
+    /// ranges are applied, so that none is looked at in many acknowledgements.
+    pub fn left_out(
+        &self,
+        ranges: impl Iterator<Item = RangeInclusive<u64>>,
+        count: usize,
+    ) -> Vec<u64> {
+        let lowest = self.none_in_flight_below.max(self.base);
+        let mut gaps = Vec::new();
+        let mut above: Option<u64> = None;
+        for range in ranges {
+            let from = lowest.max(range.end().saturating_add(1));
+            gaps.extend(above.filter(|above| *above > from).map(|above| from..=above - 1));
+            above = Some(*range.start());
+            if *range.start() <= lowest {
+                break;
+            }
+        }
+        gaps.extend(above.filter(|above| *above > lowest).map(|above| lowest..=above - 1));
+        let missing = gaps
+            .into_iter()
+            .flat_map(|gap| self.unacknowledged.overlap(gap).rev())
+            .flat_map(RangeInclusive::rev);
+        let in_flight = missing.filter(|pn| self.state(*pn) == Some(State::InFlight));
+        let mut left_out: Vec<_> = in_flight.take(count).collect();
+        left_out.reverse();
+        left_out
     }
 
     /// Applies acknowledged ranges, newest first, and then the packets of `also`, which
