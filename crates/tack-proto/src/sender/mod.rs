@@ -12,6 +12,8 @@ mod pacer;
 #[cfg(test)]
 mod path_tests;
 mod paths;
+#[cfg(test)]
+mod rtt_tests;
 mod sent_packets;
 mod stats;
 mod stream_record;

@@ -24,7 +24,8 @@ pub use flight::RateSample;
 use self::flight::Flight;
 pub(super) use self::flight::FlightId;
 use crate::loss_detection::{
-    MAX_PACKET_THRESHOLD, PACKET_THRESHOLD, REORDERING_TIME_THRESHOLD, TIME_THRESHOLD,
+    GRANULARITY, MAX_PACKET_THRESHOLD, PACKET_THRESHOLD, REORDERING_TIME_THRESHOLD,
+    TIME_THRESHOLD,
 };
 use crate::range_set::{RangeSet, normalise};
 
@@ -445,6 +446,7 @@ impl SentPackets {
     fn detect_losses(&mut self, now: Instant, round_trip: Duration, outcome: &mut AckOutcome) {
         let Some(largest) = self.largest_acked else { return };
         let time_threshold = round_trip * self.time_threshold.0 / self.time_threshold.1;
+        let time_threshold = time_threshold.max(GRANULARITY);
         let end = largest.min(self.next_packet_number());
         let current = self.current().id();
         self.skip_what_landed(end);
