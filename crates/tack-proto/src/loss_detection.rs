@@ -1,5 +1,7 @@
 //! Constants of loss detection, RFC 9002 section 6.1, that both ends go by.
 
+use std::time::Duration;
+
 /// kPacketThreshold, RFC 9002 section 6.1.1: a packet this far below an
 /// acknowledged one is lost.
 pub const PACKET_THRESHOLD: u64 = 3;
@@ -13,3 +15,6 @@ pub(crate) const TIME_THRESHOLD: (u32, u32) = (9, 8);
 
 /// The time threshold once a loss was spurious: quiche's value.
 pub(crate) const REORDERING_TIME_THRESHOLD: (u32, u32) = (5, 4);
+
+/// kGranularity, RFC 9002 section 6.1.2: no time threshold is shorter.
+pub(crate) const GRANULARITY: Duration = Duration::from_millis(1);

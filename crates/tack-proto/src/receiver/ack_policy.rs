@@ -6,6 +6,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::loss_detection::PACKET_THRESHOLD;
+
 /// Which rule decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
@@ -40,6 +42,10 @@ pub struct AckPolicy {
     first_pending: Option<Instant>,
     last_sent: Option<Instant>,
     immediate: bool,
+    /// When the last ack-eliciting packet came.
+    last_arrival: Option<Instant>,
+    /// Whether the first packet after an idle time is acknowledged at once.
+    early_after_idle: bool,
 }
 
 impl AckPolicy {
@@ -52,6 +58,8 @@ impl AckPolicy {
             first_pending: None,
             last_sent: None,
             immediate: false,
+            last_arrival: None,
+            early_after_idle: false,
         }
     }
 
@@ -65,8 +73,36 @@ impl AckPolicy {
         self.rule = rule;
     }
 
+    /// Acknowledges the first packet after an idle time at once. Towards a peer that knows
+    /// nothing of TACK (draft-ietf-quic-ack-frequency): it starts slowly, and the packet would
+    /// be acknowledged alone in any case.
+    pub fn set_early_after_idle(&mut self) {
+        self.early_after_idle = true;
+    }
+
+    /// Whether an IMMEDIATE_ACK may be answered: once for kPacketThreshold packets, and else
+    /// twice for each time that acknowledgements are held, which is a few times for each round
+    /// trip. A sender gains nothing by more, and an answer may be thirty times as long as the
+    /// question.
+    pub fn may_reply(&self, now: Instant) -> bool {
+        let spacing = match self.rule {
+            Rule::EveryPacket => Duration::ZERO,
+            Rule::Tack { interval, .. } => interval / 2,
+            Rule::Delayed { max_delay, .. } => max_delay / 2,
+        };
+        let since = |sent| now.saturating_duration_since(sent);
+        self.pending >= PACKET_THRESHOLD || self.last_sent.is_none_or(|at| since(at) >= spacing)
+    }
+
     /// An ack-eliciting packet has come.
     pub fn on_ack_eliciting(&mut self, now: Instant) {
+        let last = self.last_arrival.replace(now);
+        if let Rule::Delayed { max_delay, .. } = self.rule
+            && self.early_after_idle
+            && last.is_none_or(|last| now.saturating_duration_since(last) > max_delay)
+        {
+            self.immediate = true;
+        }
         self.pending += 1;
         self.first_pending.get_or_insert(now);
     }

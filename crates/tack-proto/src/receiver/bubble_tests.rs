@@ -89,11 +89,11 @@ fn bubbles_are_listed_once_lost_tacks_hide_more_than_one_loss_of_a_round_trip() 
 }
 
 #[test]
-fn who_asks_at_once_gets_the_bubbles_too() {
+fn a_sender_that_asks_at_once_gets_the_bubbles_too() {
     for (unreported, due) in [(8, Due::Iack(IackEvent::Reply)), (12, Due::Tack)] {
         let (mut receiver, now, next) = lossy(unreported, None);
         two_bubbles(&mut receiver, now, next);
-        receiver.on_immediate_ack();
+        receiver.on_immediate_ack(now);
         assert_eq!(receiver.due(now), Some(due), "{unreported} packets unreported");
         assert!(receiver.write(now, due, 1000, &mut Vec::new()));
         assert_ne!(receiver.due(now + MS), Some(due), "it was answered");

@@ -197,6 +197,8 @@ impl Receiver {
                     self.policy.request_immediate();
                 }
             }
+        } else {
+            self.delivery_rate.on_other_packet();
         }
     }
 
@@ -260,12 +262,16 @@ impl Receiver {
             threshold: update.ack_eliciting_threshold,
             max_delay: Duration::from_micros(update.requested_max_ack_delay_us),
         });
+        self.policy.set_early_after_idle();
     }
 
-    /// IMMEDIATE_ACK has been received.
-    pub fn on_immediate_ack(&mut self) {
-        self.policy.request_immediate();
-        self.reply_wanted = true;
+    /// IMMEDIATE_ACK has been received. A peer that asks more often than it has a use for
+    /// the answer is answered when an acknowledgement is due anyway.
+    pub fn on_immediate_ack(&mut self, now: Instant) {
+        if self.policy.may_reply(now) {
+            self.policy.request_immediate();
+            self.reply_wanted = true;
+        }
     }
 
     /// Whether packet `pn` has been received before.

@@ -112,6 +112,9 @@ pub struct AckFrequencySender {
     advertised_reordering: u64,
     /// Packet that carried it, until it is acknowledged.
     unconfirmed: Option<u64>,
+    /// That packet was lost: whatever is wanted now is sent, were it what a
+    /// connection begins with.
+    was_lost: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -135,6 +138,7 @@ impl AckFrequencySender {
             reordering: PACKET_THRESHOLD,
             advertised_reordering: PACKET_THRESHOLD,
             unconfirmed: None,
+            was_lost: false,
         }
     }
 
@@ -161,6 +165,7 @@ impl AckFrequencySender {
             wanted.unreported = unreported;
         }
         match self.advertised {
+            _ if self.was_lost => {}
             // A TACK peer begins with every packet by itself.
             None if wanted == EVERY_PACKET => return None,
             Some(told) if !differs(told, wanted) && !self.reordering_changed() => return None,
@@ -190,6 +195,7 @@ impl AckFrequencySender {
             },
         });
         self.unconfirmed = Some(pn);
+        self.was_lost = false;
     }
 
     fn reordering_changed(&self) -> bool {
@@ -204,9 +210,8 @@ impl AckFrequencySender {
             None => {}
             Some(true) => self.unconfirmed = None,
             Some(false) => {
-                // Lost: whatever is wanted now is told again.
                 self.unconfirmed = None;
-                self.advertised = None;
+                self.was_lost = true;
             }
         }
     }
@@ -418,6 +423,26 @@ mod tests {
         let peer = Peer::Stock { min_ack_delay: MS, max_ack_delay: 25 * MS };
         assert_eq!(AckFrequencySender::new(peer).hold(), Some(25 * MS));
         assert_eq!(steady(AckFrequencySender::new(peer)), Some(10 * MS));
+    }
+
+    #[test]
+    fn a_lost_update_that_asks_for_every_packet_is_repeated() {
+        let mut sender =
+            AckFrequencySender::new(Peer::Tack { min_ack_delay: MS, max_ack_delay: 50 * MS });
+        let slow = Bandwidth::from_bytes_per_second(250_000);
+        let next = |sender: &AckFrequencySender, startup| {
+            sender.next_frame(&FREQUENCY, startup, slow, 80 * MS, 1250, 0)
+        };
+        sender.on_sent(&next(&sender, false).unwrap(), 7);
+        let every_packet = next(&sender, true).unwrap();
+        assert_eq!(every_packet.requested_max_ack_delay_us, 0);
+        sender.on_sent(&every_packet, 8);
+        assert_eq!(next(&sender, true), None);
+        sender.on_acknowledgement(|pn| Some(pn != 8));
+        let again = next(&sender, true).unwrap();
+        assert_eq!((again.sequence, again.requested_max_ack_delay_us), (2, 0));
+        sender.on_sent(&again, 9);
+        assert_eq!(next(&sender, true), None);
     }
 
     #[test]

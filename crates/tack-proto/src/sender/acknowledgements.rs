@@ -11,6 +11,10 @@ use crate::range_set::normalise;
 /// kInitialRtt, RFC 9002 section 6.2.2: before a round trip has been measured.
 const INITIAL_RTT: Duration = Duration::from_millis(333);
 
+/// Packets that one TACK leaves out of its ranges and that are held against its bubbles: it
+/// takes a thousand packets on a path that loses half of its acknowledgements.
+const MAX_BY_BUBBLES: usize = 1024;
+
 /// Checks: they change nothing, and hold for a frame until something else is applied.
 impl Sender {
     /// Whether a TACK may be applied; if not, the connection must be closed.
@@ -41,8 +45,7 @@ impl Sender {
     pub fn newly_acknowledged(&self, tack: &Tack<'_>) -> Vec<RangeInclusive<u64>> {
         let mut numbers = self.sent.unacknowledged(tack.ranges.iter());
         if tack.bubbles.is_some() {
-            let delivered = self.delivered(tack);
-            numbers.extend(self.sent.in_flight_among(&delivered));
+            numbers.extend(self.delivered(tack).into_iter().map(|pn| pn..=pn));
             normalise(&mut numbers);
         }
         numbers
@@ -82,10 +85,14 @@ impl Sender {
         Ok(())
     }
 
-    /// The packets whose data has arrived according to the bubbles of a TACK.
+    /// The packets whose data has arrived according to the bubbles of a TACK, and that its
+    /// ranges do not name.
     fn delivered(&self, tack: &Tack<'_>) -> Vec<u64> {
         match tack.bubbles.as_ref().filter(|_| self.config.sees_all) {
-            Some(bubbles) => self.streams.delivered(bubbles, tack.ranges.largest()),
+            Some(bubbles) => {
+                let left_out = self.sent.left_out(tack.ranges.iter(), MAX_BY_BUBBLES);
+                self.streams.delivered(bubbles, &left_out)
+            }
             None => Vec::new(),
         }
     }
@@ -100,12 +107,14 @@ impl Sender {
             .timing
             .filter(|_| !self.config.plain_sampling)
             .and_then(|timing| self.round_trip(now, timing));
-        let outcome = self.apply(now, &tack.ranges, &delivered, tack.ack_delay_us);
+        let outcome = self.apply(now, &tack.ranges, &delivered);
+        self.sample_held(now, &outcome, tack.ack_delay_us);
         self.stats.tacks += 1;
         self.ack_loss.on_tack(tack.sequence);
         self.stats.tacks_lost = self.ack_loss.lost();
         if let Some(rtt) = round_trip {
-            self.on_rtt(now, rtt);
+            self.path.min_rtt.on_sample(now, rtt);
+            self.on_rtt(rtt, rtt);
         }
         let owns_rate = self.path.owns_rate(tack.sequence, tack.ranges.largest());
         let reported = tack.rate.filter(|_| owns_rate).map(|rate| {
@@ -123,7 +132,8 @@ impl Sender {
         if self.is_left_to_tack(iack) {
             return AckOutcome::default();
         }
-        let mut outcome = self.apply(now, &iack.ranges, &[], iack.ack_delay_us);
+        let mut outcome = self.apply(now, &iack.ranges, &[]);
+        self.sample_held(now, &outcome, iack.ack_delay_us);
         // The receiver's rate comes with TACKs. An IACK leaves when a loss shows, right behind an
         // A-MPDU as a rule: taken there, a sample is always too high.
         outcome.current.sample = None;
@@ -133,29 +143,17 @@ impl Sender {
 
     /// A standard ACK frame has arrived; `ack_delay` is already scaled.
     pub fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, ack_delay: Duration) -> AckOutcome {
-        let outcome = self.apply(now, &ack.ranges, &[], ack_delay.as_micros() as u64);
+        let outcome = self.apply(now, &ack.ranges, &[]);
+        self.sample_delayed(now, &outcome, ack_delay);
         self.stats.acks += 1;
         self.feed(now, &ack.ranges, &outcome, None, outcome.current.largest_rtt);
         outcome
     }
 
-    fn apply(
-        &mut self,
-        now: Instant,
-        ranges: &AckRanges<'_>,
-        delivered: &[u64],
-        ack_delay_us: u64,
-    ) -> AckOutcome {
-        let round_trip = self.path.smoothed_rtt.unwrap_or(INITIAL_RTT);
+    fn apply(&mut self, now: Instant, ranges: &AckRanges<'_>, delivered: &[u64]) -> AckOutcome {
+        let (latest, smoothed) = (self.path.latest_rtt, self.path.smoothed_rtt);
+        let round_trip = latest.max(smoothed).unwrap_or(INITIAL_RTT);
         let outcome = self.sent.on_ack(now, ranges.iter(), delivered, round_trip);
-        if self.config.plain_sampling {
-            if let Some(rtt) = outcome.current.earliest_rtt {
-                self.on_rtt(now, rtt);
-            }
-        } else if let Some(with_hold) = outcome.current.largest_rtt {
-            let rtt = with_hold.saturating_sub(Duration::from_micros(ack_delay_us));
-            self.on_rtt(now, if rtt.is_zero() { with_hold } else { rtt });
-        }
         if let Some(frequency) = &mut self.frequency {
             frequency.on_acknowledgement(|pn| self.sent.was_delivered(pn));
             frequency.set_reordering_threshold(self.sent.packet_threshold());
@@ -166,6 +164,40 @@ impl Sender {
         self.stats.spurious_losses += outcome.spurious;
         self.stats.by_bubbles += outcome.by_bubbles;
         outcome
+    }
+
+    /// A round trip from the largest number of a TACK or IACK. Their ACK Delay is exact, so
+    /// the sample is the path's alone.
+    fn sample_held(&mut self, now: Instant, outcome: &AckOutcome, ack_delay_us: u64) {
+        if self.config.plain_sampling {
+            self.sample_plainly(now, outcome);
+        } else if let Some(with_hold) = outcome.current.largest_rtt {
+            let rtt = with_hold.saturating_sub(Duration::from_micros(ack_delay_us));
+            let rtt = if rtt.is_zero() { with_hold } else { rtt };
+            self.path.min_rtt.on_sample(now, rtt);
+            self.on_rtt(with_hold, rtt);
+        }
+    }
+
+    /// A round trip from the largest number of an ACK, RFC 9002 sections 5.2 and 5.3: the
+    /// minimum takes no ACK Delay off, and the smoothed value no more than the peer's
+    /// `max_ack_delay`, nor what would make it less than the minimum.
+    fn sample_delayed(&mut self, now: Instant, outcome: &AckOutcome, ack_delay: Duration) {
+        if self.config.plain_sampling {
+            return self.sample_plainly(now, outcome);
+        }
+        let Some(latest) = outcome.current.largest_rtt else { return };
+        self.path.min_rtt.on_sample(now, latest);
+        let ack_delay = ack_delay.min(self.config.max_ack_delay);
+        let least = self.path.min_rtt.get().unwrap_or_default() + ack_delay;
+        self.on_rtt(latest, if latest >= least { latest - ack_delay } else { latest });
+    }
+
+    fn sample_plainly(&mut self, now: Instant, outcome: &AckOutcome) {
+        if let Some(rtt) = outcome.current.earliest_rtt {
+            self.path.min_rtt.on_sample(now, rtt);
+            self.on_rtt(rtt, rtt);
+        }
     }
 
     /// Tells the controller, unless the acknowledgement is all about another path
@@ -207,10 +239,9 @@ impl Sender {
         self.recompute();
     }
 
-    fn on_rtt(&mut self, now: Instant, rtt: Duration) {
+    fn on_rtt(&mut self, latest: Duration, rtt: Duration) {
         let path = &mut self.path;
-        path.latest_rtt = Some(rtt);
-        path.min_rtt.on_sample(now, rtt);
+        path.latest_rtt = Some(latest);
         // RFC 9002 section 5.3: 7/8 of the old and 1/8 of the new.
         path.smoothed_rtt = Some(path.smoothed_rtt.map_or(rtt, |old| (old * 7 + rtt) / 8));
     }

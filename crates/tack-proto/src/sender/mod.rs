@@ -9,10 +9,18 @@ mod immediate_ack;
 mod min_rtt;
 mod optimistic_ack_trap;
 mod pacer;
+#[cfg(test)]
+mod path_tests;
 mod paths;
+#[cfg(test)]
+mod rtt_tests;
 mod sent_packets;
 mod stats;
 mod stream_record;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod trap_tests;
 mod violation;
 
 use std::time::{Duration, Instant};
@@ -428,6 +436,11 @@ impl Sender {
     /// One above the largest packet number sent.
     pub fn next_packet_number(&self) -> u64 {
         self.sent.next_packet_number()
+    }
+
+    #[cfg(test)]
+    fn skipped_between(&self, first: u64, last: u64) -> Vec<u64> {
+        self.sent.skipped_between(first, last)
     }
 
     fn restart_pacer(&mut self, now: Instant) {

@@ -24,7 +24,8 @@ pub use flight::RateSample;
 use self::flight::Flight;
 pub(super) use self::flight::FlightId;
 use crate::loss_detection::{
-    MAX_PACKET_THRESHOLD, PACKET_THRESHOLD, REORDERING_TIME_THRESHOLD, TIME_THRESHOLD,
+    GRANULARITY, MAX_PACKET_THRESHOLD, PACKET_THRESHOLD, REORDERING_TIME_THRESHOLD,
+    TIME_THRESHOLD,
 };
 use crate::range_set::{RangeSet, normalise};
 
@@ -217,6 +218,10 @@ impl SentPackets {
     pub fn on_withheld(&mut self, now: Instant, pn: u64) {
         if self.skip_to(now, pn) && self.skip_to(now, pn + 1) {
             self.withheld.push_back(pn);
+            // Nothing waits for them: they are PINGs to the stack.
+            while self.withheld.len() > MAX_SKIPPED {
+                self.withheld.pop_front();
+            }
         }
     }
 
@@ -295,13 +300,34 @@ impl SentPackets {
         numbers
     }
 
-    /// Of packets that ascend, those still in flight.
-    pub fn in_flight_among<'a>(
-        &'a self,
-        packets: &'a [u64],
-    ) -> impl Iterator<Item = RangeInclusive<u64>> + 'a {
-        let in_flight = |pn: &&u64| self.state(**pn) == Some(State::InFlight);
-        packets.iter().filter(in_flight).map(|&pn| pn..=pn)
+    /// Packets in flight below the highest of `ranges`, which descend, and in none of them: at
+    /// most `count`, the newest, ascending. All but the last few of them are lost once the
+    /// ranges are applied, so that none is looked at in many acknowledgements.
+    pub fn left_out(
+        &self,
+        ranges: impl Iterator<Item = RangeInclusive<u64>>,
+        count: usize,
+    ) -> Vec<u64> {
+        let lowest = self.none_in_flight_below.max(self.base);
+        let mut gaps = Vec::new();
+        let mut above: Option<u64> = None;
+        for range in ranges {
+            let from = lowest.max(range.end().saturating_add(1));
+            gaps.extend(above.filter(|above| *above > from).map(|above| from..=above - 1));
+            above = Some(*range.start());
+            if *range.start() <= lowest {
+                break;
+            }
+        }
+        gaps.extend(above.filter(|above| *above > lowest).map(|above| lowest..=above - 1));
+        let missing = gaps
+            .into_iter()
+            .flat_map(|gap| self.unacknowledged.overlap(gap).rev())
+            .flat_map(RangeInclusive::rev);
+        let in_flight = missing.filter(|pn| self.state(*pn) == Some(State::InFlight));
+        let mut left_out: Vec<_> = in_flight.take(count).collect();
+        left_out.reverse();
+        left_out
     }
 
     /// Applies acknowledged ranges, newest first, and then the packets of `also`, which
@@ -425,6 +451,7 @@ impl SentPackets {
     fn detect_losses(&mut self, now: Instant, round_trip: Duration, outcome: &mut AckOutcome) {
         let Some(largest) = self.largest_acked else { return };
         let time_threshold = round_trip * self.time_threshold.0 / self.time_threshold.1;
+        let time_threshold = time_threshold.max(GRANULARITY);
         let end = largest.min(self.next_packet_number());
         let current = self.current().id();
         self.skip_what_landed(end);
@@ -521,6 +548,11 @@ impl SentPackets {
     /// Numbers skipped on purpose that an acknowledgement up to `largest` passes.
     fn passed(&self, largest: Option<u64>) -> impl Iterator<Item = u64> + '_ {
         self.withheld.iter().copied().take_while(move |pn| Some(*pn) < largest)
+    }
+
+    #[cfg(test)]
+    pub(super) fn skipped_between(&self, first: u64, last: u64) -> Vec<u64> {
+        self.skipped.overlap(first..=last).flatten().collect()
     }
 
     fn current(&self) -> &Flight {

@@ -172,3 +172,98 @@ fn packets_that_nothing_waits_for_leave_the_record() {
     }
     assert!(sent.packets.len() < 1000, "{}", sent.packets.len());
 }
+
+/// What is in flight at most: what quiche's window of 20,000 packets leaves room for.
+const MOST: u64 = 19_500;
+
+fn most_in_flight() -> (SentPackets, Instant) {
+    let t0 = crate::test_clock();
+    let mut sent = SentPackets::new(t0, true, FLIGHT);
+    for pn in 0..MOST {
+        send(&mut sent, t0, pn);
+    }
+    (sent, t0)
+}
+
+/// Entries that a packet of sixty acknowledgements of `ranges` makes the record visit.
+fn visited_by_sixty(
+    sent: &mut SentPackets,
+    now: Instant,
+    ranges: &[RangeInclusive<u64>],
+) -> u64 {
+    let before = sent.visited;
+    for _ in 0..60 {
+        ack(sent, now, ranges).unwrap();
+    }
+    sent.visited - before
+}
+
+#[test]
+fn acknowledgements_that_repeat_what_is_known_visit_next_to_nothing() {
+    let (mut sent, t0) = most_in_flight();
+    ack(&mut sent, t0 + RTT, &[0..=MOST - 500]).unwrap();
+    let old: Vec<_> = (0..11).rev().map(|n| n * 1000..=n * 1000 + 998).collect();
+    let visited = visited_by_sixty(&mut sent, t0 + RTT, &old);
+    assert!(visited <= 60 * 3, "{visited}");
+}
+
+#[test]
+fn what_was_lost_is_not_looked_at_again() {
+    let (mut sent, t0) = most_in_flight();
+    let lost = ack(&mut sent, t0 + RTT, &[MOST - 2..=MOST - 2]).unwrap().lost_packets;
+    assert_eq!(lost, MOST - 4, "all but the two below the largest and the one above it");
+    let visited = visited_by_sixty(&mut sent, t0 + RTT, &[MOST - 2..=MOST - 2]);
+    assert!(visited <= 60 * 5, "{visited}");
+    let none = sent.left_out(std::iter::once(MOST - 2..=MOST - 2), usize::MAX);
+    assert_eq!(none, [MOST - 4, MOST - 3]);
+}
+
+#[test]
+fn packets_left_out_between_ranges_are_found_once() {
+    let (sent, _) = ten();
+    let left_out =
+        |ranges: &[RangeInclusive<u64>], count| sent.left_out(ranges.iter().cloned(), count);
+    assert_eq!(left_out(&[8..=8, 4..=6, 0..=1], 100), [2, 3, 7]);
+    assert_eq!(left_out(&[8..=8, 4..=6, 0..=1], 2), [3, 7], "the newest");
+    assert_eq!(left_out(&[5..=5], 100), [0, 1, 2, 3, 4]);
+    assert_eq!(left_out(&[0..=0], 100), []);
+}
+
+#[test]
+fn a_peer_that_acknowledges_nothing_does_not_make_the_record_grow_for_ever() {
+    let t0 = crate::test_clock();
+    let mut sent = SentPackets::new(t0, true, FLIGHT);
+    for pn in 0..2 * MAX_RECORDED as u64 {
+        send(&mut sent, t0, pn);
+    }
+    assert!(sent.packets.len() <= MAX_RECORDED && sent.unacknowledged.len() <= MAX_RECORDED);
+    assert!(sent.total_in_flight() <= MAX_RECORDED as u64 * 1000);
+    assert_eq!(sent.in_flight(), sent.total_in_flight());
+    assert!(sent.leaves_unknown_below(2 * MAX_RECORDED as u64));
+    ack(&mut sent, t0, &[2 * MAX_RECORDED as u64 - 10..=2 * MAX_RECORDED as u64 - 1]).unwrap();
+    assert_eq!(sent.total_in_flight(), 0);
+}
+
+#[test]
+fn answers_to_a_peer_that_never_acknowledges_are_not_kept_for_ever() {
+    let t0 = crate::test_clock();
+    let mut sent = SentPackets::new(t0, true, FLIGHT);
+    for packet_number in 0..100_000 {
+        let ack_eliciting = packet_number == 0;
+        sent.on_sent(
+            t0,
+            Leaving {
+                packet_number,
+                bytes: 50,
+                ack_eliciting,
+                flight: FLIGHT,
+                is_probe: false,
+            },
+        );
+        if packet_number % 100 == 50 {
+            sent.on_withheld(t0, packet_number + 1);
+        }
+    }
+    assert!(sent.skipped.len() <= MAX_SKIPPED && sent.withheld.len() <= MAX_SKIPPED);
+    assert!(sent.packets.len() <= MAX_RECORDED);
+}
