@@ -202,7 +202,7 @@ impl NumberSpace {
             }
         }
         if scan.immediate_ack {
-            self.receiver.on_immediate_ack();
+            self.receiver.on_immediate_ack(now);
         }
         let records_streams = self.records_streams();
         for stream in &scan.streams {

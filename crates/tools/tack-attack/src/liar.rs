@@ -3,7 +3,8 @@
 use std::ops::RangeInclusive;
 
 use tack_proto::frame::{
-    Frame, Frames, IackEvent, IackFields, Rate, TackFields, Timing, encode_ack, encode_iack, encode_tack,
+    Frame, Frames, IackEvent, IackFields, Rate, TackFields, Timing, encode_ack, encode_iack,
+    encode_tack,
 };
 use tack_proto::varint;
 

@@ -55,7 +55,9 @@ fn bulk(path: Path, client: Setup, server: Setup, span: Duration) -> Goodput {
         down: mbps(Side::Client, before[0]),
         up_queue: network.queue(link, Side::Server).quantile(from, 0.95),
     };
-    for side in Side::ALL { println!("{side:?} {:?}", network.end(connection, side).stack.stats()); }
+    for side in Side::ALL {
+        println!("{side:?} {:?}", network.end(connection, side).stack.stats());
+    }
     let kinds = (client.kind, server.kind);
     println!("{}/{} Mbit/s, {kinds:?}: {goodput:?}", path.up, path.down);
     goodput
