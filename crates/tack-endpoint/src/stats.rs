@@ -36,6 +36,8 @@ pub struct EndpointStats {
     pub stale_timers: u64,
     /// Retry packets sent.
     pub retries_sent: u64,
+    /// Clients refused since the token of their Retry had expired.
+    pub invalid_tokens: u64,
     /// Version Negotiation packets sent.
     pub version_negotiations_sent: u64,
     /// Stateless resets sent.

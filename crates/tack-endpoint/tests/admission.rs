@@ -59,6 +59,20 @@ fn a_client_proves_its_address_before_anything_is_allocated() {
 }
 
 #[test]
+fn a_client_that_answers_a_retry_too_late_is_told_at_once() {
+    let mut server = server(common::endpoint_config(|config| {
+        config.retry_token_lifetime = std::time::Duration::ZERO;
+    }));
+    let mut client = App::client();
+    let handle = client.connect(server.local_addr(), vec![]);
+    run_until(&mut server, &mut client, |_, client| client.closed.contains_key(&handle));
+    let reason = client.closed[&handle].to_string();
+    assert!(reason.contains("code 0xb"), "{reason}");
+    assert!(server.endpoint.stats().invalid_tokens > 0);
+    assert_eq!(server.endpoint.stats().accepted, 0);
+}
+
+#[test]
 fn a_version_we_do_not_speak_is_answered_with_those_we_do() {
     let mut server = server(EndpointConfig::default());
     let mut initial = first_initial(server.local_addr());

@@ -154,6 +154,7 @@ impl Endpoint {
         self.stats.bytes_out += reply.len() as u64;
         *match kind {
             Reply::Retry => &mut self.stats.retries_sent,
+            Reply::InvalidToken => &mut self.stats.invalid_tokens,
             Reply::VersionNegotiation => &mut self.stats.version_negotiations_sent,
             Reply::Reset => &mut self.stats.resets_sent,
         } += 1;
