@@ -77,7 +77,7 @@ impl PlainHeader {
         let mut bytes = [0; MAX_HEADER_LEN];
         let plain = bytes.get_mut(..protected.len()).ok_or(Error::HeaderMismatch)?;
         plain.copy_from_slice(protected);
-        mask.apply(plain, header);
+        mask.apply(&mut bytes, header);
         Ok(Self { bytes, len: protected.len() as u8 })
     }
 
@@ -142,9 +142,12 @@ impl HeaderProtection {
         Ok(())
     }
 
+    /// The mask that the sample gives. `pn_offset` lies in the packet, or is that of one of the
+    /// longest connection ids.
+    #[inline]
     fn mask(&self, packet: &[u8], pn_offset: usize) -> Result<Mask, Error> {
-        let start = pn_offset.saturating_add(MAX_PN_LEN);
-        let end = start.saturating_add(SAMPLE_LEN);
+        let start = pn_offset + MAX_PN_LEN;
+        let end = start + SAMPLE_LEN;
         let sample = packet
             .get(start..end)
             .ok_or(Error::TooShort { needed: end, actual: packet.len() })?;
@@ -153,11 +156,21 @@ impl HeaderProtection {
 }
 
 impl Mask {
+    /// Puts protection on the header at the front of `packet`, or lifts it.
+    ///
+    /// `packet` has four bytes at least from the packet number on, as every one has from which a
+    /// mask can be made.
+    #[inline]
     pub(crate) fn apply(self, packet: &mut [u8], header: &ShortHeader) {
-        packet[0] ^= self.0[0] & PROTECTED;
-        let number = &mut packet[header.header_len - header.pn_len..header.header_len];
-        for (byte, mask) in number.iter_mut().zip(&self.0[1..]) {
-            *byte ^= mask;
+        let number = packet
+            .get_mut(header.header_len - header.pn_len..)
+            .and_then(<[u8]>::first_chunk_mut);
+        debug_assert!(number.is_some(), "no mask without a sample");
+        if let Some(number) = number {
+            let behind_it = 8 * (MAX_PN_LEN - header.pn_len);
+            let mask = four_bytes(&self.0[1..]) & u32::MAX << behind_it;
+            *number = (u32::from_be_bytes(*number) ^ mask).to_be_bytes();
+            packet[0] ^= self.0[0] & PROTECTED;
         }
     }
 }

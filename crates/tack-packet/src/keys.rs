@@ -170,8 +170,8 @@ impl GenerationKeys {
 
     fn nonce_bytes(&self, packet_number: u64) -> [u8; NONCE_LEN] {
         let mut nonce = *self.iv;
-        for (byte, number) in nonce[4..].iter_mut().zip(packet_number.to_be_bytes()) {
-            *byte ^= number;
+        if let Some(end) = nonce.last_chunk_mut() {
+            *end = (u64::from_be_bytes(*end) ^ packet_number).to_be_bytes();
         }
         nonce
     }

@@ -55,6 +55,7 @@ impl OutgoingKeys {
     /// [`Error::BufferTooSmall`] if `buf` has fewer than `len` bytes, or with
     /// [`Error::Authentication`] if a new key phase is not that of the next generation. The
     /// packet is then wiped from `buf`.
+    #[inline]
     pub fn take<'k, 'b>(
         &'k mut self,
         buf: &'b mut [u8],
@@ -85,6 +86,7 @@ impl OutgoingKeys {
     }
 
     /// The stack writes the next generation.
+    #[cold]
     fn follow_stack(
         &mut self,
         packet: &[u8],
@@ -125,6 +127,7 @@ impl OutgoingKeys {
     }
 
     /// Counts a packet against the confidentiality limit, if it may still leave.
+    #[inline]
     fn count(&mut self, packet_number: u64) -> Result<(), Error> {
         if self.confidentiality_limit_reached() {
             return Err(Error::ConfidentialityLimit);
@@ -132,6 +135,23 @@ impl OutgoingKeys {
         self.sealed += 1;
         self.first_on_wire.get_or_insert(packet_number);
         Ok(())
+    }
+
+    /// Lets a packet leave as the stack sealed it.
+    #[inline]
+    fn let_pass(
+        &mut self,
+        buffer: &mut Buffer<'_>,
+        header: &ShortHeader,
+    ) -> Result<Departed, Error> {
+        let generation = self.generations.generation();
+        if self.wire_is_ahead {
+            return Err(Error::NotOnTheWire { generation, wire: generation + 1 });
+        }
+        self.count(header.packet_number)?;
+        buffer.keep = buffer.used;
+        let packet_number = header.packet_number;
+        Ok(Departed { packet_number, len: buffer.used, generation })
     }
 
     /// Whether the stack's packets have to be sealed again to leave.
@@ -274,6 +294,7 @@ impl<'k, 'b> WrittenPacket<'k, 'b> {
     /// The first bytes of the payload: the type of the first frame, and what follows it. `None` if the
     /// payload is shorter. That costs a small part of opening the packet, and authenticates nothing:
     /// the packet is of our own process.
+    #[inline]
     pub fn first_bytes(&self) -> Option<[u8; FIRST_BYTES]> {
         let at = self.header.header_len;
         if self.buffer.used < at + FIRST_BYTES + TAG_LEN {
@@ -292,32 +313,6 @@ impl<'k, 'b> WrittenPacket<'k, 'b> {
     ///
     /// Fails with [`Error::Authentication`]; `scratch` is then empty. The packet stays as it is.
     pub fn decrypt_copy(&self, scratch: &mut Vec<u8>) -> Result<Range<usize>, Error> {
-        self.decrypt(scratch)?;
-        Ok(0..scratch.len())
-    }
-
-    /// Lets the packet leave as the stack sealed it.
-    ///
-    /// Fails with [`Error::NotOnTheWire`] unless [`can_pass`](Self::can_pass), or with
-    /// [`Error::ConfidentialityLimit`]; the packet is then wiped.
-    pub fn pass(self) -> Result<Departed, Error> {
-        let Self { keys, mut buffer, header, .. } = self;
-        pass(keys, &mut buffer, &header)
-    }
-
-    /// Decrypts the packet into `scratch`.
-    ///
-    /// Fails with [`Error::Authentication`]; `scratch` is then empty and the packet wiped.
-    pub fn open<'s>(self, scratch: &'s mut Vec<u8>) -> Result<OpenedPacket<'k, 'b, 's>, Error> {
-        let plain = self.decrypt(scratch)?;
-        let Self { keys, buffer, header, .. } = self;
-        Ok(OpenedPacket { keys, buffer, header, plain, payload: scratch })
-    }
-
-    /// Wipes the packet. Its number is used up: to the peer it is lost.
-    pub fn discard(self) {}
-
-    fn decrypt(&self, scratch: &mut Vec<u8>) -> Result<PlainHeader, Error> {
         let packet = self.buffer.bytes.get(..self.buffer.used).unwrap_or_default();
         let plain = PlainHeader::of(packet, &self.header, self.mask)?;
         let ciphertext = packet.get(self.header.header_len..).unwrap_or_default();
@@ -327,8 +322,35 @@ impl<'k, 'b> WrittenPacket<'k, 'b> {
             ciphertext,
             scratch,
         )?;
-        Ok(plain)
+        Ok(0..scratch.len())
     }
+
+    /// Lets the packet leave as the stack sealed it.
+    ///
+    /// Fails with [`Error::NotOnTheWire`] unless [`can_pass`](Self::can_pass), or with
+    /// [`Error::ConfidentialityLimit`]; the packet is then wiped.
+    #[inline]
+    pub fn pass(self) -> Result<Departed, Error> {
+        let Self { keys, mut buffer, header, .. } = self;
+        keys.let_pass(&mut buffer, &header)
+    }
+
+    /// Decrypts the packet into `scratch`.
+    ///
+    /// Fails with [`Error::Authentication`]; `scratch` is then empty and the packet wiped.
+    pub fn open<'s>(self, scratch: &'s mut Vec<u8>) -> Result<OpenedPacket<'k, 'b, 's>, Error> {
+        let Self { keys, buffer, header, mask } = self;
+        let packet = buffer.bytes.get_mut(..buffer.used).unwrap_or_default();
+        mask.apply(packet, &header);
+        let (start, ciphertext) =
+            packet.split_at_checked(header.header_len).ok_or(Error::HeaderMismatch)?;
+        let keys_of_stack = keys.generations.current();
+        keys_of_stack.open_copy(header.packet_number, start, ciphertext, scratch)?;
+        Ok(OpenedPacket { keys, buffer, header, mask, payload: scratch })
+    }
+
+    /// Wipes the packet. Its number is used up: to the peer it is lost.
+    pub fn discard(self) {}
 }
 
 impl fmt::Debug for WrittenPacket<'_, '_> {
@@ -344,8 +366,9 @@ impl fmt::Debug for WrittenPacket<'_, '_> {
 pub struct OpenedPacket<'k, 'b, 's> {
     keys: &'k mut OutgoingKeys,
     buffer: Buffer<'b>,
+    /// The buffer has it without its protection.
     header: ShortHeader,
-    plain: PlainHeader,
+    mask: Mask,
     payload: &'s mut Vec<u8>,
 }
 
@@ -379,8 +402,9 @@ impl OpenedPacket<'_, '_, '_> {
     ///
     /// Fails as [`WrittenPacket::pass`] does.
     pub fn pass(self) -> Result<Departed, Error> {
-        let Self { keys, mut buffer, header, .. } = self;
-        pass(keys, &mut buffer, &header)
+        let Self { keys, mut buffer, header, mask, .. } = self;
+        mask.apply(buffer.bytes, &header);
+        keys.let_pass(&mut buffer, &header)
     }
 
     /// Seals `frames` in place of the stack's, in the wire's generation, at the front of the
@@ -389,7 +413,7 @@ impl OpenedPacket<'_, '_, '_> {
     /// Fails with [`Error::BufferTooSmall`], [`Error::TooShort`] or
     /// [`Error::ConfidentialityLimit`]; the packet is then wiped.
     pub fn seal(self, frames: &[u8], mark: bool) -> Result<Departed, Error> {
-        let Self { keys, mut buffer, header, mut plain, .. } = self;
+        let Self { keys, mut buffer, header, .. } = self;
         let total = header.header_len.saturating_add(frames.len()).saturating_add(TAG_LEN);
         let actual = buffer.bytes.len();
         check_payload_len(&header, frames.len())?;
@@ -399,18 +423,18 @@ impl OpenedPacket<'_, '_, '_> {
             .ok_or(Error::BufferTooSmall { needed: total, actual })?;
         keys.count(header.packet_number)?;
 
-        let generation = keys.wire_generation();
-        plain.set_bits(RESERVED, if mark { RESERVED } else { 0 });
-        plain.set_bits(KEY_PHASE, if key_phase(generation) { KEY_PHASE } else { 0 });
         // From here on there is plaintext in the buffer.
         buffer.used = buffer.used.max(total);
+        let generation = keys.wire_generation();
         let (start, rest) = packet.split_at_mut(header.header_len);
         let (payload, tag) = rest.split_at_mut(frames.len());
-        start.copy_from_slice(plain.as_bytes());
+        let mark = if mark { RESERVED } else { 0 };
+        let phase = if key_phase(generation) { KEY_PHASE } else { 0 };
+        start[0] = start[0] & !(RESERVED | KEY_PHASE) | mark | phase;
         payload.copy_from_slice(frames);
         let generations = &keys.generations;
         let sealing = generations.keys(generation)?;
-        tag.copy_from_slice(&sealing.seal(header.packet_number, plain.as_bytes(), payload)?);
+        tag.copy_from_slice(&sealing.seal(header.packet_number, start, payload)?);
         generations.header().protect(packet, &header)?;
         buffer.keep = total;
         Ok(Departed { packet_number: header.packet_number, len: total, generation })
@@ -424,20 +448,6 @@ impl fmt::Debug for OpenedPacket<'_, '_, '_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OpenedPacket").field("header", &self.header).finish_non_exhaustive()
     }
-}
-
-fn pass(
-    keys: &mut OutgoingKeys,
-    buffer: &mut Buffer<'_>,
-    header: &ShortHeader,
-) -> Result<Departed, Error> {
-    let wire = keys.wire_generation();
-    if keys.wire_is_ahead {
-        return Err(Error::NotOnTheWire { generation: keys.generations.generation(), wire });
-    }
-    keys.count(header.packet_number)?;
-    buffer.keep = buffer.used;
-    Ok(Departed { packet_number: header.packet_number, len: buffer.used, generation: wire })
 }
 
 /// A packet that is at the front of the caller's buffer, ready to leave.
