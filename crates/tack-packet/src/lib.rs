@@ -42,7 +42,7 @@
 //!
 //! // Out. The client's stack has written a packet to the front of a buffer with room behind it.
 //! let mut buf = [0; 1350];
-//! # let packet = write(&client_secret, 0, &[PING, 0, 0, 0])?;
+//! # let packet = write(&client_secret, 0, &[PING, 0, 0, 0, 0])?;
 //! # buf[..packet.len()].copy_from_slice(&packet);
 //! # let len = packet.len();
 //! let written = client.take(&mut buf, len, 0, 0)?;
