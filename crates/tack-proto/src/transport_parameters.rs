@@ -6,7 +6,8 @@ use thiserror::Error;
 use crate::varint::{self, Reader, Truncated};
 
 /// `tack`: the versions of TACK, IACK, TIMESTAMP and the packet mark that an end speaks, one
-/// varint behind the other. Both ends use the highest that they have in common.
+/// varint behind the other. Both ends use the highest that they have in common, and then accept
+/// all frames of the extension (TACK-1-3).
 pub const TACK: u64 = 0x1acc_2026;
 /// The versions of the `tack` extension that this crate speaks.
 pub const TACK_VERSIONS: [u64; 1] = [1];
@@ -36,9 +37,10 @@ pub struct Announced {
     /// Versions of the `tack` extension; empty where it was not announced.
     pub tack_versions: Vec<u64>,
     /// The shortest time, in microseconds, for which it can be made to hold an
-    /// acknowledgement back; announcing it welcomes ACK_FREQUENCY and IMMEDIATE_ACK.
+    /// acknowledgement back; announcing it welcomes ACK_FREQUENCY and IMMEDIATE_ACK
+    /// (TACK-1-4, TACK-8-3).
     pub min_ack_delay_us: Option<u64>,
-    /// What it does with TIMESTAMP frames.
+    /// What it does with TIMESTAMP frames (TACK-8-5).
     pub timestamp: Option<TimestampMode>,
 }
 
@@ -75,7 +77,7 @@ pub enum ParameterError {
 
 impl ParameterError {
     /// The transport error code of RFC 9000 section 20.1 to close the connection with:
-    /// TRANSPORT_PARAMETER_ERROR.
+    /// TRANSPORT_PARAMETER_ERROR (TACK-7-2).
     pub const fn to_wire(self) -> u64 {
         0x08
     }
@@ -101,7 +103,7 @@ impl Announced {
         }
     }
 
-    /// The highest version of `tack` that this end announced and this crate speaks.
+    /// The highest version of `tack` that this end announced and this crate speaks (TACK-1-1).
     pub fn tack_version(&self) -> Option<u64> {
         let announced = |version: &u64| self.tack_versions.contains(version);
         TACK_VERSIONS.into_iter().filter(announced).max()
@@ -130,9 +132,9 @@ impl Announced {
     }
 }
 
-/// Whether a version is reserved: its low 16 bits are 0x?a?a, where ? is any digit (after
-/// RFC 9000 section 15). Ends announce one and none speaks it, so that peers go on to ignore
-/// versions that they do not know.
+/// Whether a version is reserved (TACK-1-2): its low 16 bits are 0x?a?a, where ? is any digit
+/// (after RFC 9000 section 15). Ends announce one and none speaks it, so that peers go on to
+/// ignore versions that they do not know.
 pub const fn is_reserved(version: u64) -> bool {
     version & 0x0f0f == 0x0a0a
 }
@@ -168,6 +170,7 @@ pub fn parse(blob: &[u8], max_ack_delay_us: u64) -> Result<Announced, ParameterE
         }
     }
     if let Some(min_ack_delay_us) = announced.min_ack_delay_us
+        // TACK-1-5
         && min_ack_delay_us > max_ack_delay_us
     {
         return Err(ParameterError::MinAckDelayAboveMax { min_ack_delay_us, max_ack_delay_us });

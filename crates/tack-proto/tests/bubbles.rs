@@ -59,7 +59,7 @@ struct Data {
 struct Transfer {
     start: Instant,
     now: Instant,
-    last_heard: Instant,
+    last_acknowledged: Instant,
     probes: u8,
     losses: Losses,
     random: u64,
@@ -98,7 +98,7 @@ impl Transfer {
         Self {
             start: now,
             now,
-            last_heard: now,
+            last_acknowledged: now,
             probes: 0,
             losses,
             random: 11,
@@ -143,12 +143,12 @@ impl Transfer {
         }
     }
 
-    /// RFC 9002 section 6.2.4: two packets where nothing has been heard for long.
+    /// RFC 9002 section 6.2.4: two packets where nothing has been acknowledged for long.
     fn probe(&mut self) {
-        if self.now < self.last_heard + 4 * ONE_WAY {
+        if self.now < self.last_acknowledged + 4 * ONE_WAY {
             return;
         }
-        self.last_heard = self.now;
+        self.last_acknowledged = self.now;
         self.probes = 2;
         self.again.extend(self.in_flight.first_key_value().map(|(_, (_, offset))| offset));
     }
@@ -242,7 +242,7 @@ impl Transfer {
             && *at <= self.now
         {
             let (_, frame) = self.acks.pop_front().unwrap();
-            self.last_heard = self.now;
+            self.last_acknowledged = self.now;
             let outcome = match decode(&frame) {
                 Frame::Tack(tack) => {
                     self.sender.check_tack(self.now, &tack).unwrap();
@@ -260,12 +260,12 @@ impl Transfer {
                 }
                 other => panic!("{other:?}"),
             };
-            self.settle(&outcome);
+            self.detect_losses(&outcome);
         }
     }
 
     /// What a QUIC stack does with an acknowledgement, RFC 9002 section 6.1.
-    fn settle(&mut self, outcome: &AckOutcome) {
+    fn detect_losses(&mut self, outcome: &AckOutcome) {
         for pn in outcome.acked.iter().cloned().flatten() {
             self.in_flight.remove(&pn);
             self.largest_acked = self.largest_acked.max(pn);

@@ -227,7 +227,8 @@ impl Simulation {
         self.set_probe_timer();
     }
 
-    /// What the QUIC stack sends, in flight or not, when it has heard nothing for too long.
+    /// What the QUIC stack sends, in flight or not, when nothing has been acknowledged for too
+    /// long.
     fn probe(&mut self) {
         if self.sender.in_flight() == 0 {
             return;
@@ -562,8 +563,8 @@ fn a_path_that_stands_still_is_waited_for_and_filled_without_a_queue() {
         let mut simulation = Simulation::new(link, profile, 1);
         simulation.measure_from = Duration::from_secs(4);
         let outcome = simulation.run(end, steady);
-        // A round trip until the last acknowledgement, and one with a wait for a TACK until that was
-        // the last: 100 ms, some of them perhaps at a probe's rate. The cap is 120 ms.
+        // A round trip until the last acknowledgement, and one with a wait for a TACK until
+        // that was the last: 100 ms, some of them perhaps at a probe's rate. The cap is 120 ms.
         let in_flight = outcome.most_in_flight_measured;
         assert!(in_flight < link.bytes_in(116 * MS), "{in_flight}");
     });
@@ -596,7 +597,7 @@ fn the_same_seed_gives_the_same_run() {
     });
 }
 
-/// The simulation speaks the wire format: an update is told and heard.
+/// The simulation speaks the wire format: an update is sent and read.
 #[test]
 fn updates_are_carried_as_frames() {
     let update = AckFrequency {

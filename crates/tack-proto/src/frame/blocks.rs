@@ -18,10 +18,10 @@
 use super::DecodeError;
 use crate::varint::{self, Reader};
 
-/// More blocks than this in a frame are an error: bounds the work that a frame makes.
+/// TACK-3.1-4: more blocks than this in a frame are an error: bounds the work that a frame makes.
 const MAX_BLOCKS: u64 = 16;
 
-/// Types of this form are reserved: 16 * N + 10. No meaning is ever given to them.
+/// Types of this form are reserved: 16 * N + 10 (TACK-3.1-5). No meaning is ever given to them.
 const RESERVED: u64 = 0x0a;
 
 /// The blocks of a frame, in order.

@@ -11,10 +11,11 @@
 //! }
 //! ```
 //!
-//! The blocks are those of TACK; none has a meaning here yet. The five fields before them are those of RFC 9000 section 19.3, with ACK Delay in plain
-//! microseconds. Ranges below the first gap are there because a QUIC sender takes every
-//! unacknowledged packet far enough below the largest for lost: without them, one gap would
-//! condemn all that an earlier acknowledgement has not covered.
+//! The blocks are those of TACK; none has a meaning here yet. The five fields before them are
+//! those of RFC 9000 section 19.3, with ACK Delay in plain microseconds. Ranges below the first
+//! gap are there because a QUIC sender takes every unacknowledged packet far enough below the
+//! largest for lost: without them, one gap would condemn all that an earlier acknowledgement
+//! has not covered.
 
 use std::ops::RangeInclusive;
 
@@ -39,7 +40,8 @@ pub enum IackEvent {
     Window,
     /// The sender asked with IMMEDIATE_ACK.
     Reply,
-    /// An event without a meaning in this version: the frame acknowledges, and that is all.
+    /// An event without a meaning in this version: the frame acknowledges, and that is all
+    /// (TACK-3.2-2).
     Other(u64),
 }
 
@@ -73,8 +75,8 @@ pub struct Iack<'a> {
     pub event: IackEvent,
     /// Running total of bytes received in ack-eliciting 1-RTT packets.
     pub received_bytes: u64,
-    /// The packets acknowledged. [`AckRanges::second_largest`] is the paper's second field:
-    /// what lies between it and the newest range is missing.
+    /// The packets acknowledged (TACK-3.2-1). [`AckRanges::second_largest`] is the paper's
+    /// second field: what lies between it and the newest range is missing.
     pub ranges: AckRanges<'a>,
     /// How long ago the largest packet arrived, in microseconds.
     pub ack_delay_us: u64,
@@ -86,6 +88,7 @@ impl<'a> Iack<'a> {
         let received_bytes = reader.read_varint()?;
         let (ranges, ack_delay_us) = decode_body(reader, IACK)?;
         let mut blocks = Blocks::decode(reader, IACK)?;
+        // TACK-3.2-3
         while blocks.next()?.is_some() {}
         Ok(Self { event, received_bytes, ranges, ack_delay_us })
     }

@@ -1,5 +1,5 @@
-//! The frames of a 1-RTT packet: those of RFC 9000 and RFC 9221 to find one's way through the
-//! payload, and the extension frames to read and write.
+//! The frames of a 1-RTT packet (TACK-1-6): those of RFC 9000 and RFC 9221 to find one's way
+//! through the payload, and the extension frames to read and write.
 //!
 //! [`Frames`] walks over a decrypted payload. What it yields borrows from the payload; decoding
 //! never allocates, whatever counts and lengths the peer claims.

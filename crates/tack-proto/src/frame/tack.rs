@@ -44,11 +44,11 @@ const BUBBLES: u64 = 4;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Tack<'a> {
-    /// One higher for every TACK: gaps give the loss rate of the acknowledgement path.
+    /// One higher for every TACK (TACK-3.1-1): gaps give the loss rate of the acknowledgement path.
     pub sequence: u64,
     /// The packets acknowledged.
     pub ranges: AckRanges<'a>,
-    /// How long ago the largest packet arrived, in microseconds.
+    /// How long ago the largest packet arrived, in microseconds (TACK-3.1-2).
     pub ack_delay_us: u64,
     /// Running total of bytes received in ack-eliciting 1-RTT packets.
     pub received_bytes: u64,
@@ -56,7 +56,7 @@ pub struct Tack<'a> {
     pub timing: Option<Timing>,
     /// What the receiver measured.
     pub rate: Option<Rate>,
-    /// ECN marks seen so far.
+    /// ECN marks seen so far (TACK-3.1-8).
     pub ecn: Option<EcnCounts>,
     /// Missing stream bytes.
     pub bubbles: Option<Bubbles<'a>>,
@@ -76,7 +76,7 @@ pub struct Timing {
 pub struct Rate {
     /// Bytes per second that arrived.
     pub delivery_rate: u64,
-    /// Loss rate of the data path (the paper's rho), in 1/65536.
+    /// Loss rate of the data path (the paper's rho), in 1/65536 (TACK-3.1-7).
     pub loss_rate: u16,
 }
 
@@ -159,6 +159,7 @@ fn put_tack(
     });
 
     let ranges = std::iter::once(newest).chain(ranges);
+    // TACK-4.1-3
     let ranges = put_body(out, ranges, delay, room - reserved);
     let behind_ranges = out.len();
     fields.put_behind_ranges(out, 0);

@@ -36,7 +36,7 @@ pub enum Rule {
 pub struct AckPolicy {
     rule: Rule,
     /// Never hold an acknowledgement longer: it is the transport parameter
-    /// that the peer's loss timer was told (RFC 9000 section 13.2.1).
+    /// that the peer's loss timer goes by (RFC 9000 section 13.2.1).
     max_ack_delay: Duration,
     pending: u64,
     first_pending: Option<Instant>,
@@ -73,17 +73,17 @@ impl AckPolicy {
         self.rule = rule;
     }
 
-    /// Acknowledges the first packet after an idle time at once. Towards a peer that knows
-    /// nothing of TACK (draft-ietf-quic-ack-frequency): it starts slowly, and the packet would
-    /// be acknowledged alone in any case.
+    /// Acknowledges the first packet after an idle time at once (TACK-8-4). Towards a peer that
+    /// knows nothing of TACK (draft-ietf-quic-ack-frequency): it starts slowly, and the packet
+    /// would be acknowledged alone in any case.
     pub fn set_early_after_idle(&mut self) {
         self.early_after_idle = true;
     }
 
-    /// Whether an IMMEDIATE_ACK may be answered: once for kPacketThreshold packets, and else
-    /// twice for each time that acknowledgements are held, which is a few times for each round
-    /// trip. A sender gains nothing by more, and an answer may be thirty times as long as the
-    /// question.
+    /// Whether an IMMEDIATE_ACK may be answered (TACK-4.2-7): once for kPacketThreshold
+    /// packets, and else twice for each time that acknowledgements are held, which is a few
+    /// times for each round trip. A sender gains nothing by more, and an answer may be thirty
+    /// times as long as the question.
     pub fn may_reply(&self, now: Instant) -> bool {
         let spacing = match self.rule {
             Rule::EveryPacket => Duration::ZERO,
@@ -123,7 +123,8 @@ impl AckPolicy {
         self.deadline().is_some_and(|deadline| deadline <= now)
     }
 
-    /// When the next acknowledgement is due if nothing else arrives.
+    /// When the next acknowledgement is due if nothing else arrives (TACK-4.2-1 to
+    /// TACK-4.2-4).
     pub fn deadline(&self) -> Option<Instant> {
         let first = self.first_pending?;
         let latest = first + self.max_ack_delay;
@@ -132,12 +133,13 @@ impl AckPolicy {
         }
         Some(match self.rule {
             Rule::EveryPacket => first,
+            // TACK-4.2-2
             Rule::Tack { packets, interval } if self.pending >= packets => {
                 let earliest = self.last_sent.map_or(first, |sent| sent + interval);
                 // What the sender asks for replaces what it was promised.
                 earliest.max(first).min(latest.max(first + interval))
             }
-            // Fewer than L packets: a lone packet waits for the fallback, which
+            // TACK-4.2-3. Fewer than L packets: a lone packet waits for the fallback, which
             // is longer than alpha on purpose. A timer of alpha would
             // acknowledge every packet of a slow flow and void L.
             Rule::Tack { .. } => latest,

@@ -39,7 +39,7 @@ impl DeliveryRate {
         self.last_arrival = Some(now);
     }
 
-    /// A packet has arrived that elicits no acknowledgement: it was not lost.
+    /// A packet has arrived that elicits no acknowledgement: it was not lost (TACK-4.4-3).
     pub fn on_other_packet(&mut self) {
         self.received_packets += 1;
     }

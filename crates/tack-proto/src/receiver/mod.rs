@@ -1,4 +1,4 @@
-//! The data receiver: what has arrived, and what to tell the sender when.
+//! The data receiver: what has arrived, and what to report when.
 
 mod ack_policy;
 #[cfg(test)]
@@ -32,18 +32,18 @@ use crate::frame::{
     encode_tack,
 };
 
-/// TACKs in which a range is repeated. With 30 % loss on the ACK path all of
+/// TACKs in which a range is repeated (TACK-4.1-1). With 30 % loss on the ACK path all of
 /// them get lost once in 15,000 times.
 const REPETITIONS: usize = 8;
 
-/// Ranges that a TACK repeats at least, however old they are.
+/// Ranges that a TACK repeats at least, however old they are (TACK-4.1-2).
 const LEAST_RANGES: usize = 32;
 
 /// Ranges in an IACK. It must reach down to what the last TACKs reported; 64
 /// losses between two TACKs are beyond what a usable path shows.
 const IACK_RANGES: usize = 64;
 
-/// One TACK and one IACK in so many carry a block that means nothing.
+/// One TACK and one IACK in so many carry a block that means nothing (TACK-3.1-5).
 const GREASED_ONE_IN: u64 = 64;
 
 /// A packet's arrival, as the receiver needs to know it.
@@ -95,7 +95,7 @@ pub struct ReceiverConfig {
     pub max_ack_delay: Duration,
     /// log2 of the microseconds in one unit of the peer's timestamps.
     pub timestamp_exponent: u32,
-    /// Who decides when to acknowledge.
+    /// What decides when to acknowledge.
     pub schedule: Schedule,
     /// Q of equation (5): bubbles that a TACK reports at most, and the gaps in packet numbers
     /// that an IACK does; `None`: as many as a rich TACK needs. One, the least, makes the
@@ -169,6 +169,7 @@ impl Receiver {
     /// A packet has been received, authenticated and accepted.
     pub fn on_packet(&mut self, now: Instant, packet: Received) {
         let pn = packet.packet_number;
+        // TACK-3.1-3: what comes twice counts once.
         let arrival = self.received.insert(pn);
         match arrival {
             Arrival::Duplicate => return,
@@ -190,7 +191,7 @@ impl Receiver {
             if packet.ends_stream {
                 self.policy.request_immediate();
             }
-            // Between TACK peers loss events take the place of reordering.
+            // TACK-4.3-3: between TACK peers loss events take the place of reordering.
             if !matches!(self.policy.rule(), Rule::Tack { .. }) {
                 let reordered = self.reordering.on_ack_eliciting(pn, &self.received);
                 if reordered && matches!(self.policy.rule(), Rule::Delayed { .. }) {
@@ -208,14 +209,14 @@ impl Receiver {
         self.unreported > 0 || self.config.reported_gaps.is_some()
     }
 
-    /// Whether [`Self::on_stream`] was told of this stream before. What of it came earlier, without
-    /// having been told, should be told first.
+    /// Whether [`Self::on_stream`] was called for this stream before. It should first be called for
+    /// what came of the stream until then.
     pub fn knows_stream(&self, stream_id: u64) -> bool {
         self.buffer.knows(stream_id)
     }
 
-    /// A packet that [`Self::on_packet`] was told of has brought stream data. To be called for all
-    /// of it while [`Self::wants_streams`].
+    /// A packet that [`Self::on_packet`] was called for has brought stream data. To be called
+    /// for all of it while [`Self::wants_streams`].
     pub fn on_stream(&mut self, now: Instant, packet_number: u64, frame: &Stream) {
         self.buffer.on_stream(Packet { number: packet_number, arrival: now }, frame);
     }
@@ -238,6 +239,7 @@ impl Receiver {
         }
         let interval = Duration::from_micros(update.requested_max_ack_delay_us);
         let packets = update.ack_eliciting_threshold.saturating_add(1);
+        // TACK-4.2-5: a delay of zero leaves alpha as it was.
         let mut asked = Rule::EveryPacket;
         if !interval.is_zero() {
             self.interval = Some(interval);
@@ -247,7 +249,7 @@ impl Receiver {
         self.policy.set_rule(self.config.schedule.rule(asked, self.config.max_ack_delay));
         self.unreported = update.reordering_threshold;
         if !self.wants_streams() {
-            // What comes now may not be told: the record would be out of date.
+            // Nothing reports what comes now: the record would be out of date.
             self.buffer = ReceiveBuffer::default();
         }
     }
@@ -293,7 +295,7 @@ impl Receiver {
         }
         if self.policy.is_due(now) {
             // The sender asks behind a silence: where TACKs got lost it wants their bubbles too,
-            // or it takes for lost what only they can tell it of.
+            // or it takes for lost what only they report (TACK-4.2-6).
             let reply = self.reply_wanted && !self.wants_bubbles();
             return Some(if reply { Due::Iack(IackEvent::Reply) } else { Due::Tack });
         }
@@ -380,7 +382,7 @@ impl Receiver {
     fn write_tack(&mut self, now: Instant, budget: usize, out: &mut Vec<u8>) -> bool {
         let Some(largest) = self.received.largest() else { return false };
         let newest = self.newest_acknowledged(now, largest);
-        // Shorter spans measure bursts, not the path.
+        // TACK-4.4-2: shorter spans measure bursts, not the path.
         let span = self.interval.unwrap_or(Duration::MAX);
         let rate = self.delivery_rate.estimate(span).map(|rate| Rate {
             delivery_rate: rate.bytes_per_second().min(crate::varint::MAX),
@@ -434,7 +436,7 @@ impl Receiver {
             // It comes instead of a TACK.
             IackEvent::Reply => (LEAST_RANGES, usize::MAX, self.reported[0]),
             // Down to what the last but one TACK reported, so that one lost TACK
-            // leaves no number that the sender has heard nothing of.
+            // leaves no number unreported (TACK-4.3-4).
             _ => (2, IACK_RANGES, self.reported[REPETITIONS - 2]),
         };
         let ranges = self
@@ -462,8 +464,8 @@ impl Receiver {
         true
     }
 
-    /// Equation (5): whether lost TACKs leave the sender without word of more than the one
-    /// loss that the newest range tells in any case.
+    /// Equation (5), TACK-4.5-1: whether lost TACKs leave more unreported than the one loss that
+    /// the newest range reports in any case.
     fn wants_bubbles(&self) -> bool {
         self.loss_rate() * self.unreported as f64 >= 1.0
     }
@@ -484,7 +486,7 @@ impl Receiver {
             .unwrap_or(Packet { number: largest, arrival })
     }
 
-    /// The lowest number of a packet whose loss the sender may not have been told. None
+    /// The lowest number of a packet whose loss may be unreported (TACK-4.5-3). None
     /// where every packet is acknowledged and no IACK is sent.
     fn youngest_reported(&self) -> u64 {
         match self.policy.rule() {

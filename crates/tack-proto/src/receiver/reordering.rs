@@ -4,8 +4,8 @@
 
 use super::ReceivedPackets;
 
-/// Follows what an acknowledgement has reported, and tells what would now be
-/// lost to the peer without its knowing.
+/// Follows what acknowledgements have reported, and finds what would be lost
+/// to the peer without its knowing.
 #[derive(Debug)]
 pub struct Reordering {
     /// Reordering Threshold: 0 is never, 1 the rule of RFC 9000.

@@ -31,7 +31,7 @@ fn update(sequence: u64, threshold: u64, delay: Duration) -> AckFrequency {
     }
 }
 
-/// A receiver that has been told L = 2 and alpha = 10 ms.
+/// A receiver to which L = 2 and alpha = 10 ms have been advertised.
 fn steady() -> (Receiver, Instant) {
     let t0 = crate::test_clock();
     let mut receiver = Receiver::new(t0, config(Schedule::Tack));

@@ -1,8 +1,8 @@
 //! How long a hole in the packet numbers may be reordering before it is
 //! reported as a loss.
 //!
-//! The paper lets a loss settle for RTTmin/4 and leaves it to further work to
-//! adjust that by whether retransmissions were unnecessary (section VIII). The
+//! The paper waits RTTmin/4 and leaves it to further work to adjust that
+//! (TACK-4.3-2) by whether retransmissions were unnecessary (section VIII). The
 //! receiver sees them by itself: a QUIC packet that is sent again has a new
 //! number, so what fills a hole that was reported is the original, late.
 

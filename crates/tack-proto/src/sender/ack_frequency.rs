@@ -1,5 +1,5 @@
-//! How often the receiver should acknowledge: equation (4) of the paper, told
-//! in ACK_FREQUENCY frames.
+//! How often the receiver should acknowledge: equation (4) of the paper,
+//! advertised in ACK_FREQUENCY frames.
 //!
 //! ```text
 //! f_tack = min( bw / (L * MSS), beta / RTTmin )
@@ -71,7 +71,7 @@ impl Frequency {
         self.interval(min_rtt).max(counted).min(self.longest_interval)
     }
 
-    /// alpha = RTTmin / beta, the TACK interval.
+    /// alpha = RTTmin / beta, the TACK interval (TACK-5.1-1).
     pub fn interval(&self, min_rtt: Duration) -> Duration {
         let alpha = min_rtt.div_f64(self.per_round_trip.max(0.01));
         let shortest = self.shortest_interval.max(SHORTEST_INTERVAL);
@@ -100,20 +100,20 @@ impl Frequency {
     }
 }
 
-/// Decides when to tell the peer a new frequency, and repeats what was lost.
+/// Decides when to advertise a new frequency. What was lost is written anew (TACK-3-2).
 #[derive(Debug)]
 pub struct AckFrequencySender {
     peer: Peer,
     next_sequence: u64,
-    /// What the peer was last told.
+    /// The values of the last update.
     advertised: Option<Wanted>,
-    /// Reordering Threshold of a stock peer: what it should be, and what it was told to be.
+    /// Reordering Threshold of a stock peer: what it should be, and what was last sent.
     reordering: u64,
     advertised_reordering: u64,
     /// Packet that carried it, until it is acknowledged.
     unconfirmed: Option<u64>,
-    /// That packet was lost: whatever is wanted now is sent, were it what a
-    /// connection begins with.
+    /// That packet was lost: whatever is wanted now is sent, even if it is what a
+    /// connection begins with (TACK-5.1-6).
     was_lost: bool,
 }
 
@@ -125,11 +125,11 @@ struct Wanted {
     unreported: u64,
 }
 
-/// Between TACK peers a delay of zero stands for every packet.
+/// Between TACK peers a delay of zero stands for every packet (TACK-5.1-2).
 const EVERY_PACKET: Wanted = Wanted { threshold: 0, delay: Duration::ZERO, unreported: 0 };
 
 impl AckFrequencySender {
-    /// Nothing has been told yet.
+    /// Nothing has been advertised yet.
     pub fn new(peer: Peer) -> Self {
         Self {
             peer,
@@ -150,7 +150,7 @@ impl AckFrequencySender {
 
     /// The frame to send now, if any. `startup` asks for every packet (every second one of a
     /// stock peer) until sixteen acknowledgements for a round trip are fewer. `unreported` is
-    /// told to a TACK peer.
+    /// for a TACK peer.
     pub fn next_frame(
         &self,
         frequency: &Frequency,
@@ -166,9 +166,9 @@ impl AckFrequencySender {
         }
         match self.advertised {
             _ if self.was_lost => {}
-            // A TACK peer begins with every packet by itself.
+            // TACK-5.1-3: a TACK peer begins with every packet by itself.
             None if wanted == EVERY_PACKET => return None,
-            Some(told) if !differs(told, wanted) && !self.reordering_changed() => return None,
+            Some(last) if !differs(last, wanted) && !self.reordering_changed() => return None,
             _ => {}
         }
         Some(AckFrequency {
@@ -216,24 +216,24 @@ impl AckFrequencySender {
         }
     }
 
-    /// Whether the peer has last been told that packets go unreported: then it lists bubbles.
+    /// Whether the last update said that packets go unreported: then the peer lists bubbles.
     pub fn asks_for_bubbles(&self) -> bool {
-        self.advertised.is_some_and(|told| told.unreported > 0)
+        self.advertised.is_some_and(|last| last.unreported > 0)
     }
 
-    /// The threshold and delay last told, for statistics.
+    /// Threshold and delay of the last update, for statistics.
     pub fn advertised(&self) -> Option<(u64, Duration)> {
-        self.advertised.map(|told| (told.threshold, told.delay))
+        self.advertised.map(|last| (last.threshold, last.delay))
     }
 
     /// How long the peer may hold the acknowledgement of a lone packet; `None` if it
     /// acknowledges every packet.
     pub fn hold(&self) -> Option<Duration> {
         match (self.peer, self.advertised) {
-            (Peer::Tack { max_ack_delay, .. }, told) => {
-                told.filter(|told| !told.delay.is_zero()).map(|_| max_ack_delay)
+            (Peer::Tack { max_ack_delay, .. }, last) => {
+                last.filter(|last| !last.delay.is_zero()).map(|_| max_ack_delay)
             }
-            (Peer::Stock { .. }, Some(told)) => (told.threshold > 0).then_some(told.delay),
+            (Peer::Stock { .. }, Some(last)) => (last.threshold > 0).then_some(last.delay),
             (Peer::Stock { max_ack_delay, .. }, None) => Some(max_ack_delay),
         }
     }
@@ -261,7 +261,7 @@ impl AckFrequencySender {
             },
             Peer::Stock { min_ack_delay, max_ack_delay } => {
                 let delay = alpha.min(max_ack_delay).max(min_ack_delay);
-                // The draft takes whichever comes first, TACK what comes last:
+                // TACK-8-1: the draft takes whichever comes first, TACK what comes last:
                 // a threshold worth alpha's packets makes the two meet.
                 let per_interval = bandwidth.bytes_in(delay) / mss.max(1);
                 let packets = per_interval.max(frequency.packets);
@@ -272,14 +272,14 @@ impl AckFrequencySender {
 }
 
 /// Section VI-C: update when the frequency has doubled or halved.
-fn differs(told: Wanted, wanted: Wanted) -> bool {
+fn differs(last: Wanted, wanted: Wanted) -> bool {
     let far = |a: f64, b: f64| a >= 2.0 * b || b >= 2.0 * a;
-    let (a, b) = (told.delay.as_secs_f64(), wanted.delay.as_secs_f64());
-    (told.delay.is_zero() != wanted.delay.is_zero())
+    let (a, b) = (last.delay.as_secs_f64(), wanted.delay.as_secs_f64());
+    (last.delay.is_zero() != wanted.delay.is_zero())
         || (a > 0.0 && b > 0.0 && far(a, b))
-        || (told.threshold != wanted.threshold
-            && far((told.threshold + 1) as f64, (wanted.threshold + 1) as f64))
-        || far((told.unreported + 1) as f64, (wanted.unreported + 1) as f64)
+        || (last.threshold != wanted.threshold
+            && far((last.threshold + 1) as f64, (wanted.threshold + 1) as f64))
+        || far((last.unreported + 1) as f64, (wanted.unreported + 1) as f64)
 }
 
 #[cfg(test)]
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tack_peer_is_told_what_alpha_is_and_when_it_doubles() {
+    fn a_tack_peer_learns_alpha_and_when_it_doubles() {
         let mut sender =
             AckFrequencySender::new(Peer::Tack { min_ack_delay: MS, max_ack_delay: 50 * MS });
         let next = |sender: &AckFrequencySender, startup, rtt| {
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stock_peer_is_told_a_new_reordering_threshold_at_once() {
+    fn a_stock_peer_learns_a_new_reordering_threshold_at_once() {
         let peer = Peer::Stock { min_ack_delay: MS, max_ack_delay: 25 * MS };
         let mut sender = AckFrequencySender::new(peer);
         let next = |sender: &AckFrequencySender| {
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_that_go_unreported_are_told_to_tack_peers_only() {
+    fn packets_that_go_unreported_are_advertised_to_tack_peers_only() {
         let next = |sender: &AckFrequencySender, unreported| {
             sender.next_frame(&FREQUENCY, false, FIFTY_MEGABITS, 40 * MS, 1500, unreported)
         };
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hold_follows_from_what_the_peer_was_told() {
+    fn the_hold_follows_from_the_last_update() {
         let steady = |mut sender: AckFrequencySender| {
             let frame =
                 sender.next_frame(&FREQUENCY, false, FIFTY_MEGABITS, 40 * MS, 1250, 0).unwrap();
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_update_is_told_again_with_a_higher_sequence() {
+    fn a_lost_update_is_sent_again_with_a_higher_sequence() {
         let mut sender =
             AckFrequencySender::new(Peer::Tack { min_ack_delay: MS, max_ack_delay: 50 * MS });
         let frame =

@@ -11,16 +11,18 @@ use crate::range_set::normalise;
 /// kInitialRtt, RFC 9002 section 6.2.2: before a round trip has been measured.
 const INITIAL_RTT: Duration = Duration::from_millis(333);
 
-/// Packets that one TACK leaves out of its ranges and that are held against its bubbles: it
+/// Packets that one TACK leaves out of its ranges and that are held against its bubbles
+/// (TACK-5.4-5): it
 /// takes a thousand packets on a path that loses half of its acknowledgements.
 const MAX_BY_BUBBLES: usize = 1024;
 
-/// Checks: they change nothing, and hold for a frame until something else is applied.
+/// Checks (TACK-7-13): they change nothing, and hold until something else is applied.
 impl Sender {
     /// Whether a TACK may be applied; if not, the connection must be closed.
     pub fn check_tack(&self, now: Instant, tack: &Tack<'_>) -> Result<(), Violation> {
         self.check_received(tack.received_bytes)?;
         if let Some(timing) = tack.timing {
+            // TACK-7-8
             self.travelled(now, timing.departure).ok_or(Violation::FutureTimestamp)?;
         }
         if let Some(bubbles) = tack.bubbles.as_ref().filter(|_| self.config.sees_all) {
@@ -71,7 +73,7 @@ impl Sender {
     }
 
     /// An IACK that leaves out numbers which no TACK has reported either is left to the
-    /// next TACK: a QUIC sender would take all of those for lost. A reply to
+    /// next TACK (TACK-5.4-4): a QUIC sender would take all of those for lost. A reply to
     /// IMMEDIATE_ACK reports what a TACK would, and after the last packet no other may
     /// come.
     fn is_left_to_tack(&self, iack: &Iack<'_>) -> bool {
@@ -79,6 +81,7 @@ impl Sender {
     }
 
     fn check_received(&self, reported: u64) -> Result<(), Violation> {
+        // TACK-7-7, TACK-7-15
         if self.config.sees_all && reported > self.sent_bytes {
             return Err(Violation::ReceivedMoreThanSent { reported, sent: self.sent_bytes });
         }
@@ -98,7 +101,8 @@ impl Sender {
     }
 }
 
-/// What acknowledgements change. Claims that do not check have no effect.
+/// What acknowledgements change, frame by frame (TACK-3-3). Claims that do not check have no
+/// effect.
 impl Sender {
     /// A TACK has arrived.
     pub fn on_tack(&mut self, now: Instant, tack: &Tack<'_>) -> AckOutcome {
@@ -134,8 +138,8 @@ impl Sender {
         }
         let mut outcome = self.apply(now, &iack.ranges, &[]);
         self.sample_held(now, &outcome, iack.ack_delay_us);
-        // The receiver's rate comes with TACKs. An IACK leaves when a loss shows, right behind an
-        // A-MPDU as a rule: taken there, a sample is always too high.
+        // TACK-6.1-2: the receiver's rate comes with TACKs. An IACK leaves when a loss shows,
+        // right behind an A-MPDU as a rule: taken there, a sample is always too high.
         outcome.current.sample = None;
         self.feed(now, &iack.ranges, &outcome, None, outcome.current.largest_rtt);
         outcome
@@ -166,8 +170,8 @@ impl Sender {
         outcome
     }
 
-    /// A round trip from the largest number of a TACK or IACK. Their ACK Delay is exact, so
-    /// the sample is the path's alone.
+    /// A round trip from the largest number of a TACK or IACK (TACK-5.3-2). Their ACK Delay is
+    /// exact, so the sample is the path's alone.
     fn sample_held(&mut self, now: Instant, outcome: &AckOutcome, ack_delay_us: u64) {
         if self.config.plain_sampling {
             self.sample_plainly(now, outcome);
@@ -179,9 +183,9 @@ impl Sender {
         }
     }
 
-    /// A round trip from the largest number of an ACK, RFC 9002 sections 5.2 and 5.3: the
-    /// minimum takes no ACK Delay off, and the smoothed value no more than the peer's
-    /// `max_ack_delay`, nor what would make it less than the minimum.
+    /// A round trip from the largest number of an ACK (RFC 9002 sections 5.2 and 5.3,
+    /// TACK-5.3-3): the minimum takes no ACK Delay off, and the smoothed value no more than the
+    /// peer's `max_ack_delay`, nor what would make it less than the minimum.
     fn sample_delayed(&mut self, now: Instant, outcome: &AckOutcome, ack_delay: Duration) {
         if self.config.plain_sampling {
             return self.sample_plainly(now, outcome);
@@ -190,7 +194,8 @@ impl Sender {
         self.path.min_rtt.on_sample(now, latest);
         let ack_delay = ack_delay.min(self.config.max_ack_delay);
         let least = self.path.min_rtt.get().unwrap_or_default() + ack_delay;
-        self.on_rtt(latest, if latest >= least { latest - ack_delay } else { latest });
+        let adjusted = latest.saturating_sub(ack_delay);
+        self.on_rtt(latest, if latest >= least { adjusted } else { latest });
     }
 
     fn sample_plainly(&mut self, now: Instant, outcome: &AckOutcome) {
@@ -200,7 +205,7 @@ impl Sender {
         }
     }
 
-    /// Tells the controller, unless the acknowledgement is all about another path
+    /// Informs the controller, unless the acknowledgement is all about another path
     /// (RFC 9000 section 9.4).
     fn feed(
         &mut self,
@@ -242,12 +247,12 @@ impl Sender {
     fn on_rtt(&mut self, latest: Duration, rtt: Duration) {
         let path = &mut self.path;
         path.latest_rtt = Some(latest);
-        // RFC 9002 section 5.3: 7/8 of the old and 1/8 of the new.
+        // RFC 9002 section 5.3 (TACK-5.3-4): 7/8 of the old and 1/8 of the new.
         path.smoothed_rtt = Some(path.smoothed_rtt.map_or(rtt, |old| (old * 7 + rtt) / 8));
     }
 
     /// The round trip of the packet with the smallest one-way delay (section V-B of the
-    /// paper); `None` if it left over another path.
+    /// paper, TACK-5.3-1); `None` if it left over another path.
     fn round_trip(&self, now: Instant, timing: Timing) -> Option<Duration> {
         let travelled = self.travelled(now, timing.departure)?;
         if travelled > now.saturating_duration_since(self.path.since) {

@@ -46,12 +46,12 @@ use sent_packets::{FlightId, Leaving};
 
 /// Round trips for which Startup asks for more acknowledgements than later. That
 /// doubles ten packets to what any path carries; a flow that is still in Startup
-/// then is limited by its application, and would stay there for good.
+/// then is limited by its application, and would stay there for good (TACK-5.1-4).
 const STARTUP_ROUNDS: u64 = 16;
 
-/// Departure times told for each TACK that may answer one of them, in Startup for each that may
-/// later. A TACK interval on a fast path has dozens of bursts, and to tell the departure of one
-/// costs as much as a whole packet.
+/// TIMESTAMPs for each TACK that may answer one of them, in Startup for each that may later
+/// (TACK-5.2-1). A TACK interval on a fast path has dozens of bursts, and a TIMESTAMP makes a
+/// packet cost as much as a second one.
 const DEPARTURES_PER_TACK: u32 = 8;
 
 /// The flight of packets that leave on a path which data never went over.
@@ -157,7 +157,7 @@ impl Sender {
         sender
     }
 
-    /// Data goes over that path from now on (RFC 9000 section 9.4). A path that
+    /// Data goes over that path from now on (RFC 9000 section 9.4, TACK-5.7-1). A path that
     /// was left within the last 30 seconds goes on with what was known of it,
     /// another one begins anew.
     pub fn set_path(&mut self, now: Instant, id: PathId) {
@@ -165,13 +165,10 @@ impl Sender {
             return;
         }
         let known = self.left.take(now, id);
-        let (mut path, is_new) = match known {
-            Some(path) => (path, false),
-            None => {
-                let flight = self.left.new_flight();
-                (PathState::new(now, id, flight, self.config.bbr), true)
-            }
-        };
+        let is_new = known.is_none();
+        let mut path = known.unwrap_or_else(|| {
+            PathState::new(now, id, self.left.new_flight(), self.config.bbr)
+        });
         path.enter(now, self.sent.next_packet_number());
         let before = std::mem::replace(&mut self.path, path);
         self.sent.set_flight(now, self.path.flight);
@@ -203,8 +200,8 @@ impl Sender {
             let silence = now.saturating_duration_since(self.path.last_feedback);
             self.path.stands_still |= self.limits.path.is_outage(silence);
         }
-        // The initial window may leave at once (RFC 9002 section 7.7): a flow that fits is over
-        // sooner.
+        // TACK-6.4-1: the initial window may leave at once (RFC 9002 section 7.7): a flow that
+        // fits is over sooner.
         let first = self.sent_bytes < INITIAL_WINDOW_PACKETS * self.config.mss;
         !self.is_inflight_limited() && (first || self.path.pacer.may_send(now))
     }
@@ -230,7 +227,7 @@ impl Sender {
     }
 
     /// The ACK_FREQUENCY to put into a packet written now, if the peer should
-    /// be told something new.
+    /// be asked for something new (TACK-5.1-5).
     pub fn frequency_update(&self) -> Option<AckFrequency> {
         self.limits.update
     }
@@ -481,9 +478,10 @@ impl Sender {
         frequency.expected_interval(self.path.bbr.bandwidth(), min_rtt, self.config.mss)
     }
 
-    /// The sender's part of equation (5): of how many packets of a round trip it hears nothing
-    /// because their TACK gets lost. Zero while rho, the other part, leaves fewer than half a
-    /// loss among them: then bubbles are of no use, and looking into packets for them neither.
+    /// The sender's part of equation (5), TACK-5.5-1: how many packets of a round trip go
+    /// unreported because their TACK gets lost. Zero while rho, the other part, leaves fewer
+    /// than half a loss among them: then bubbles are of no use, and looking into packets for
+    /// them neither.
     fn unreported(&self) -> u64 {
         let mss = self.config.mss.max(1);
         let min_rtt = self.path.min_rtt.get().unwrap_or_default();

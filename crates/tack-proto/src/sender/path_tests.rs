@@ -43,7 +43,7 @@ fn packets_of_the_old_path_say_nothing_of_the_new_one() {
     let new = harness.send(5);
     harness.pass(10 * MS);
     harness.rate = Some(u64::MAX >> 2);
-    let outcome = harness.tack(&[old.clone()], Some(left)).unwrap();
+    let outcome = harness.tack(std::slice::from_ref(&old), Some(left)).unwrap();
     assert_eq!((outcome.acked, outcome.acked_bytes), (vec![old], 20 * PACKET as u64));
     assert_eq!((harness.sender.latest_rtt(), harness.sender.min_rtt()), (None, None));
     assert_eq!(harness.sender.bandwidth().bytes_per_second(), 0);

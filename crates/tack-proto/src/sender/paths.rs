@@ -15,7 +15,7 @@ use crate::bandwidth::Bandwidth;
 /// kilobyte, and whoever can move the peer's address chooses how many there are.
 pub(super) const MAX_PATHS: usize = 4;
 
-/// A path that was left is remembered for this long. RTTmin expires after ten
+/// A path that was left is remembered for this long (TACK-5.7-2). RTTmin expires after ten
 /// seconds, and after twenty it gives way to whatever is measured: after thirty
 /// nothing that was learned of the path would be in force. Many NATs have given
 /// the path another address by then, too.
@@ -48,7 +48,7 @@ pub(super) struct PathState {
 }
 
 /// TACKs whose rate still spans packets of the path before: it is measured
-/// since the last TACK but one (section VI-D of the paper).
+/// since the last TACK but one (section VI-D of the paper, TACK-5.7-1).
 const TACKS_IN_RATE: u64 = 2;
 
 impl PathState {

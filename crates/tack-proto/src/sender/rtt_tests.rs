@@ -1,5 +1,7 @@
 //! Round trips from standard acknowledgements, RFC 9002 sections 5 and 6.1.2.
 
+use std::time::Duration;
+
 use super::testing::{Harness, MS, RTT};
 
 /// A round trip of `time`, of which the peer says that it held the acknowledgement for `delay`.
@@ -40,7 +42,7 @@ fn the_latest_round_trip_makes_a_loss_wait_if_it_is_longer_than_the_smoothed_one
     harness.pass(100 * MS);
     let newer = harness.send(1);
     harness.pass(5 * MS);
-    assert_eq!(harness.ack(&[newer], 0 * MS).unwrap().lost_packets, 0);
+    assert_eq!(harness.ack(&[newer], Duration::ZERO).unwrap().lost_packets, 0);
 }
 
 #[test]
@@ -49,13 +51,17 @@ fn no_loss_is_declared_within_a_millisecond() {
     for _ in 0..100 {
         let numbers = harness.send(1);
         harness.pass(MS / 10);
-        harness.ack(&[numbers], 0 * MS).unwrap();
+        harness.ack(&[numbers], Duration::ZERO).unwrap();
     }
     harness.send(1);
     harness.pass(MS / 2);
     let newer = harness.send(1);
     harness.pass(MS / 10);
-    assert_eq!(harness.ack(&[newer.clone()], 0 * MS).unwrap().lost_packets, 0, "0.6 ms");
+    assert_eq!(
+        harness.ack(std::slice::from_ref(&newer), Duration::ZERO).unwrap().lost_packets,
+        0,
+        "0.6 ms"
+    );
     harness.pass(MS / 2);
-    assert_eq!(harness.ack(&[newer], 0 * MS).unwrap().lost_packets, 1);
+    assert_eq!(harness.ack(&[newer], Duration::ZERO).unwrap().lost_packets, 1);
 }

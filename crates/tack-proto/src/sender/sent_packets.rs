@@ -7,7 +7,7 @@
 //!
 //! An acknowledgement costs what it newly covers. It repeats ranges of eight
 //! TACKs, so the numbers that nothing has acknowledged are kept as ranges, and
-//! those alone are visited.
+//! those alone are visited (TACK-9-2).
 
 mod check;
 mod flight;
@@ -33,7 +33,7 @@ use crate::range_set::{RangeSet, normalise};
 /// acknowledgement of a lost one shows that the loss was spurious.
 const MEMORY: usize = 256;
 
-/// Packets recorded at most, some 25 MB. A peer that never acknowledges makes
+/// Packets recorded at most (TACK-9-3), some 25 MB. A peer that never acknowledges makes
 /// the record grow by one for each acknowledgement that it is sent. Flows keep
 /// a tenth of that in flight at most.
 const MAX_RECORDED: usize = 1 << 18;
@@ -129,7 +129,7 @@ pub struct SentPackets {
     /// Numbers that were never sent, also some below `base`.
     skipped: RangeSet,
     /// Numbers that were skipped on purpose and that no acknowledgement has
-    /// reached beyond. The QUIC stack believes that it sent them.
+    /// reached beyond. The QUIC stack has written a packet for each (TACK-5.6-2).
     withheld: VecDeque<u64>,
     largest_acked: Option<u64>,
     /// The lowest number in flight above `largest_acked`.
@@ -380,6 +380,7 @@ impl SentPackets {
         let current = self.current().id();
         for pn in range.rev() {
             let Some(sent) = self.entry(pn) else { continue };
+            // TACK-5.4-1 and TACK-5.4-3: the first acknowledgement counts.
             let before = *sent;
             sent.state = State::Acked;
             match before.state {
@@ -411,10 +412,10 @@ impl SentPackets {
         }
     }
 
-    /// Takes packets out of flight whose data has arrived. They yield no sample and do not
-    /// count as delivered: bubbles name no packet numbers, so the trap of skipped ones
-    /// (RFC 9000 section 21.4) would not catch a receiver that lies. In this way a lie gains
-    /// no more than reporting the packets as lost would.
+    /// Takes packets out of flight whose data has arrived (TACK-5.4-6). They yield no sample
+    /// and do not count as delivered: bubbles name no packet numbers, so the trap of skipped
+    /// ones (RFC 9000 section 21.4) would not catch a receiver that lies. In this way a lie
+    /// gains no more than reporting the packets as lost would.
     fn deliver(&mut self, packets: &[u64], outcome: &mut AckOutcome) {
         for &pn in packets {
             let Some(sent) = self.entry(pn).filter(|sent| sent.state == State::InFlight) else {
@@ -447,7 +448,7 @@ impl SentPackets {
         self.time_threshold = REORDERING_TIME_THRESHOLD;
     }
 
-    /// RFC 9002 section 6.1, as quiche applies it to the same acknowledgement.
+    /// RFC 9002 section 6.1, as quiche applies it to the same acknowledgement (TACK-5.4-2).
     fn detect_losses(&mut self, now: Instant, round_trip: Duration, outcome: &mut AckOutcome) {
         let Some(largest) = self.largest_acked else { return };
         let time_threshold = round_trip * self.time_threshold.0 / self.time_threshold.1;

@@ -9,12 +9,12 @@ use std::ops::Range;
 
 use crate::frame::{Bubbles, Frame, Frames};
 
-/// Streams whose end is known exactly. Of others it is known to be no more than all that has
-/// been sent.
+/// Streams whose end is known exactly (TACK-7-14). Of others it is known to be no more than all
+/// that has been sent.
 const MAX_STREAMS: usize = 256;
 
 /// Pieces of streams in packets on their way that are known, some 2 MB. Of older packets the
-/// bubbles then tell nothing.
+/// bubbles then say nothing.
 const MAX_CARRIED: usize = 1 << 16;
 
 /// The receiver lists bubbles that cannot be.
@@ -129,7 +129,8 @@ impl StreamRecord {
         self.carried.range(first..).take_while(move |carried| carried.pn == pn)
     }
 
-    /// Refuses bubbles that cannot be. `is_server` tells which streams only the peer sends on.
+    /// Refuses bubbles that cannot be. `is_server` says which streams only the peer sends on
+    /// (TACK-7-9).
     pub fn check(&self, bubbles: &Bubbles<'_>, is_server: bool) -> Result<(), BadBubble> {
         let sorted = sorted(bubbles);
         for (stream_id, missing) in &sorted {

@@ -1,6 +1,6 @@
 //! A receiver that reports another delivery rate than it has measured, for the sender to send
 //! faster than the path carries. The sender has its own record of what it sent and what was
-//! acknowledged, and no report makes it believe in more than that.
+//! acknowledged, and no report makes it send faster than that.
 
 use std::time::Duration;
 
@@ -72,13 +72,13 @@ fn gain_and_excess(link: Link, profile: Profile, honest: &Outcome, lie: f64) -> 
 
 /// Half of `most_sent` above the path's rate may be a probe, a quarter above an estimate that may
 /// itself be a little above the path.
-fn assert_that_lies_gain_nothing(profile: Profile, most_sent: f64) {
+fn assert_that_lies_gain_nothing(profile: Profile, most_gain: f64, most_sent: f64) {
     for link in [lossy(0.0), lossy(0.01), lossy(0.1), deep()] {
         let honest = run(link, profile, 1.0);
         assert!(fastest(&honest, link, 2 * link.round_trip) <= most_sent);
         for lie in LIES {
             let (gain, excess) = gain_and_excess(link, profile, &honest, lie);
-            assert!(gain <= 1.005, "times {lie:e}: {gain:.3}");
+            assert!(gain <= most_gain, "times {lie:e}: {gain:.3}");
             assert!(excess <= most_sent, "times {lie:e}: {excess:.3}");
         }
     }
@@ -86,13 +86,14 @@ fn assert_that_lies_gain_nothing(profile: Profile, most_sent: f64) {
 
 #[test]
 fn a_receiver_that_lies_about_its_rate_gains_nothing_and_is_not_flooded() {
-    assert_that_lies_gain_nothing(Profile::DEFAULT, 1.15);
-    assert_that_lies_gain_nothing(Profile::QUICK, 1.15);
+    assert_that_lies_gain_nothing(Profile::DEFAULT, 1.005, 1.15);
+    assert_that_lies_gain_nothing(Profile::QUICK, 1.005, 1.15);
 }
 
 /// A probe of the video profile is over before the sender's own sample shows all of it, so a report
-/// may lie a twentieth above that while nothing gets lost: it fills a queue.
+/// may lie a twentieth above that while nothing gets lost: it fills a queue. Where much gets lost,
+/// the sender's own samples are a little above the smaller of the two that honest reports leave.
 #[test]
 fn with_the_video_profile_it_gains_nothing_but_a_queue() {
-    assert_that_lies_gain_nothing(Profile::VIDEO, 1.2);
+    assert_that_lies_gain_nothing(Profile::VIDEO, 1.01, 1.2);
 }

@@ -1,4 +1,4 @@
-//! A path that has become slower shows it by both: a queue, and less that gets through.
+//! A path that has become slower: a queue, and less that gets through (TACK-6.1-4).
 //!
 //! The bandwidth filter would go on at the old rate until it forgets, ten round trips later, and
 //! fill the queue meanwhile. A queue alone says nothing (others fill it too), nor do low samples
@@ -16,8 +16,8 @@ pub struct BandwidthDrop {
 
 impl BandwidthDrop {
     /// A sample has come, which is low if it is below `low`; `queue` if packets queued with it.
-    /// The newest rate, once that has lasted for `lasting`: the first ones of a bandwidth_drop still have
-    /// in them what was before.
+    /// The newest rate, once that has lasted for `lasting`: the first ones still contain what was
+    /// before the drop.
     pub fn on_sample(
         &mut self,
         now: Instant,
@@ -50,7 +50,7 @@ mod tests {
         Bandwidth::from_bytes_per_second(bytes_per_second)
     }
 
-    /// Feeds a sample every 10 ms; when a bandwidth_drop was seen, in ms.
+    /// Feeds a sample every 10 ms; when a drop was seen, in ms.
     fn watch(samples: &[(u64, bool)]) -> Option<(usize, Bandwidth)> {
         let t0 = crate::test_clock();
         let mut bandwidth_drop = BandwidthDrop::default();
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn low_samples_behind_a_queue_are_a_slump_and_the_newest_is_the_rate() {
+    fn low_samples_behind_a_queue_are_a_drop_and_the_newest_is_the_rate() {
         let seen = watch(&[(990, true), (600, true), (500, true), (480, true), (490, true)]);
         assert_eq!(seen, Some((40, rate(490))));
     }

@@ -1,32 +1,34 @@
-//! What can be set of the controller, and the two sets that there are.
+//! Parameters of the controller, and the two sets that ship.
 
 use std::time::Duration;
 
 /// Parameters of the controller.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct BbrConfig {
-    /// TACK intervals of a ProbeBW cycle: 32, or 16 in the video profile.
+    /// Probe units of a ProbeBW cycle: 32, or 16 in the video profile.
     pub cycle_units: u32,
-    /// TACK intervals that ProbeBW sends more for: 4, which is a round trip, or 3.
+    /// Probe units that ProbeBW sends more for: 4, which is a round trip, or 3.
     pub probe_up_units: u32,
     /// How far a receiver may report above the sender's own sample: 1, not at all, or 1.05. Its
     /// samples span less time than the sender's, and show all of a probe that is shorter than a
-    /// round trip. What a liar gets by it is a queue; where packets get lost, nothing above the
-    /// sample is believed.
+    /// round trip. A liar gains a queue by it; where packets get lost, nothing above the sample
+    /// counts.
     pub reported_rate_excess: f64,
     /// A probe that raised the estimate by this has found room, not noise: 1.15, or 1.1. All of
     /// it would be 1.25 after a probe of a round trip, and less after a shorter one.
     pub probe_up_growth: f64,
-    /// TACK intervals that the bandwidth filter spans: 40, or 20.
+    /// Probe units that the bandwidth filter spans: 40, or 20.
     pub filter_units: u64,
-    /// TACK intervals of low samples behind a queue after which the path counts as slower: 4,
+    /// Probe units of low samples behind a queue after which the path counts as slower: 4,
     /// or 1.
     pub bandwidth_drop_units: u32,
     /// Samples below this part of the estimate are low. A neighbour's probe of 1.25 takes a
     /// fifth away for a round trip, a rival of the same size half: 0.65, or 0.75.
     pub bandwidth_drop_below: f64,
-    /// What one bandwidth_drop leaves of the estimate at least: 0.8, or nothing. A flow that starts takes
-    /// for a moment more than its share, and who believes that starts from below it.
+    /// What one drop leaves of the estimate at least: 0.8, or nothing. A flow that starts
+    /// takes more than its share for a moment; a flow that yielded to all of that would start from
+    /// below its own.
     pub bandwidth_drop_keeps: f64,
     /// By how much of itself a cycle's cruise is longer or shorter at random: a third, or
     /// nothing. Flows that probe in step learn nothing of each other.

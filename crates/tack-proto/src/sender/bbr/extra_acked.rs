@@ -1,7 +1,7 @@
-//! Acknowledgements that come in lumps.
+//! Acknowledgements of a medium that aggregates: BBR's `extra_acked`.
 //!
-//! A medium that aggregates delivers the packets of several TACK intervals, or the TACKs
-//! themselves, all at once and then nothing for a while. Meanwhile more has to be in flight than
+//! Such a medium delivers the packets of several TACK intervals, or the TACKs themselves, all at
+//! once and then nothing for a while. Meanwhile more has to be in flight than
 //! the path and the wait for one TACK hold, or sending stops (section VI-D, after the Wi-Fi
 //! improvements of BBR).
 
@@ -19,27 +19,27 @@ pub struct ExtraAcked {
 }
 
 impl ExtraAcked {
-    /// Remembers for so many TACK intervals.
-    pub fn new(intervals: u64) -> Self {
-        Self { since: None, acked: 0, excess: MaxFilter::new(intervals) }
+    /// Remembers for so many probe units.
+    pub fn new(units: u64) -> Self {
+        Self { since: None, acked: 0, excess: MaxFilter::new(units) }
     }
 
-    /// So many bytes have been acknowledged at once; `interval` counts TACK intervals.
-    pub fn on_acked(&mut self, now: Instant, interval: u64, bytes: u64, rate: Bandwidth) {
+    /// So many bytes have been acknowledged at once; `unit` counts probe units.
+    pub fn on_acked(&mut self, now: Instant, unit: u64, bytes: u64, rate: Bandwidth) {
         let since = *self.since.get_or_insert(now);
         let expected = rate.bytes_in(now.saturating_duration_since(since));
         self.acked += bytes;
         if self.acked <= expected {
             self.since = Some(now);
             self.acked = 0;
-            self.excess.update(interval, 0);
+            self.excess.update(unit, 0);
         } else {
-            self.excess.update(interval, self.acked - expected);
+            self.excess.update(unit, self.acked - expected);
         }
     }
 
     /// What comes behind a pause of the path, or runs ahead of an estimate that is still to be
-    /// found, is no measure of extra_acked.
+    /// found, is no measure of aggregation.
     pub fn interrupt(&mut self) {
         self.since = None;
         self.acked = 0;

@@ -1,9 +1,9 @@
 //! Receiver-driven BBR (section VI-D of the paper).
 //!
-//! The bandwidth estimate is the largest delivery rate of the last forty TACK
-//! intervals, as the receiver measured it; the sender's own record bounds what it
-//! believes. A stock peer reports no rate: then the sender's samples alone
-//! drive the same controller.
+//! The bandwidth estimate is the largest delivery rate of the last forty probe
+//! units, as the receiver measured it; the sender's own record bounds it. A stock
+//! peer reports no rate: then the sender's samples alone drive the same
+//! controller.
 
 mod bandwidth_drop;
 mod config;
@@ -32,7 +32,7 @@ use probe_rtt::ProbeRtt;
 use reported_rate_bound::ReportedRateBound;
 use startup::FullPipe;
 
-/// What the controller is told with each acknowledgement.
+/// What an acknowledgement says to the controller.
 #[derive(Clone, Copy, Debug)]
 pub struct Feedback {
     /// The sender's own delivery-rate sample.
@@ -86,10 +86,10 @@ pub struct Bbr {
     rate_bound: ReportedRateBound,
     round: u64,
     round_ends_at: u64,
-    /// Cycle intervals so far. Time, not round trips: those become
-    /// longer just when a queue wants the estimate to fall.
-    interval: u64,
-    interval_began: Option<Instant>,
+    /// Probe units so far. Time, not round trips: those become longer
+    /// just when a queue should make the estimate fall.
+    units: u64,
+    unit_began: Option<Instant>,
     last_feedback: Option<Instant>,
     /// The round trip that came with the last acknowledgement.
     round_trip: Option<Duration>,
@@ -108,8 +108,8 @@ impl Bbr {
             rate_bound: ReportedRateBound::new(config.reported_rate_excess),
             round: 0,
             round_ends_at: 0,
-            interval: 0,
-            interval_began: None,
+            units: 0,
+            unit_began: None,
             last_feedback: None,
             round_trip: None,
         }
@@ -139,7 +139,7 @@ impl Bbr {
     /// planned for that time is too late.
     pub fn on_resumed(&mut self, now: Instant) {
         self.last_feedback = None;
-        self.interval_began = None;
+        self.unit_began = None;
         self.bandwidth_drop = BandwidthDrop::default();
         self.extra_acked.interrupt();
         if !matches!(self.state, State::Startup) {
@@ -149,7 +149,7 @@ impl Bbr {
 
     /// Takes in an acknowledgement. True if a visit to ProbeRTT has ended with it.
     pub fn on_feedback(&mut self, now: Instant, feedback: &Feedback, path: &PathModel) -> bool {
-        self.count_intervals(now, path);
+        self.count_units(now, path);
         self.round_trip = feedback.round_trip;
         let silence = self
             .last_feedback
@@ -159,7 +159,7 @@ impl Bbr {
             self.extra_acked.interrupt();
         } else {
             let bandwidth = self.bandwidth();
-            self.extra_acked.on_acked(now, self.interval, feedback.acked, bandwidth);
+            self.extra_acked.on_acked(now, self.units, feedback.acked, bandwidth);
         }
         self.rate_bound.on_acked(feedback.acked, feedback.lost);
         if let Some(sample) = feedback.sample {
@@ -172,16 +172,16 @@ impl Bbr {
             if round_ended {
                 self.rate_bound.on_round();
             }
-            // A span below the round trip has caught acknowledgements that came
-            // together. An application-limited sample can only show that the
-            // path is faster than was known.
+            // TACK-6.1-2, TACK-6.3-1. A span below the round trip has caught acknowledgements
+            // that came together. An application-limited sample can only show that the path is
+            // faster than was known.
             let spans_round_trip = path.min_rtt.is_none_or(|rtt| sample.interval >= rtt);
             if spans_round_trip && (!sample.app_limited || rate > self.bandwidth()) {
-                self.bandwidth.update(self.interval, rate);
+                self.bandwidth.update(self.units, rate);
             } else if sample.app_limited {
                 // It says nothing, and the estimate does not age by it: else the
                 // first sample after a quiet time would replace it, however low.
-                self.bandwidth.update(self.interval, self.bandwidth());
+                self.bandwidth.update(self.units, self.bandwidth());
             }
             if round_ended {
                 let queue = path.is_queueing(path.smoothed_rtt);
@@ -204,14 +204,14 @@ impl Bbr {
     pub fn on_time(&mut self, now: Instant, path: &PathModel) -> bool {
         let bandwidth = self.bandwidth();
         // A queue is known to have drained while acknowledgements come.
-        let heard =
+        let is_acknowledged =
             self.last_feedback.is_some_and(|last| now <= last + path.ack_interval * 3 / 2);
         match &mut self.state {
-            State::ProbeBw(probe) if heard || !probe.is_draining() => {
-                let intervals = (path.interval(), path.cycle_interval(&self.config));
-                probe.on_time(now, intervals, bandwidth)
+            State::ProbeBw(probe) if is_acknowledged || !probe.is_draining() => {
+                let units = (path.probe_unit(), path.cycle_unit(&self.config));
+                probe.on_time(now, units, bandwidth)
             }
-            State::Drain(drain) if heard && drain.is_done(now) => {
+            State::Drain(drain) if is_acknowledged && drain.is_done(now) => {
                 self.state = State::ProbeBw(ProbeBw::new(now, bandwidth, &self.config));
                 true
             }
@@ -223,7 +223,7 @@ impl Bbr {
     /// first; `None` if it never does.
     pub fn next_change(&self, path: &PathModel) -> Option<Instant> {
         match &self.state {
-            State::ProbeBw(probe) => Some(probe.until(path.cycle_interval(&self.config))),
+            State::ProbeBw(probe) => Some(probe.until(path.cycle_unit(&self.config))),
             State::Drain(drain) => Some(drain.until()),
             State::Startup | State::ProbeRtt(_) => None,
         }
@@ -238,6 +238,7 @@ impl Bbr {
         // adapt to a path that is slower than that, because its round trip grows.
         let least = path.least_rate();
         match self.state {
+            // TACK-6.2-1, TACK-6.2-2, TACK-6.2-3, TACK-6.2-4, TACK-6.2-5
             State::Startup => bandwidth.max(path.initial_rate()).scaled(startup::GAIN),
             State::Drain(drain) => bandwidth.scaled(drain.gain()).max(least),
             State::ProbeBw(probe) => bandwidth.scaled(probe.gain()).max(least),
@@ -246,8 +247,8 @@ impl Bbr {
     }
 
     /// How much may be in flight: (2 + 1/(RTTmin f)) BDP, where 1/f is what the
-    /// wait for the next TACK adds; more where acknowledgements come in lumps, or the
-    /// path is shorter than those it shares with.
+    /// wait for the next TACK adds; more where the medium aggregates, or the path is
+    /// shorter than those it shares with.
     pub fn inflight_cap(&self, path: &PathModel) -> u64 {
         let least = LEAST_PACKETS * path.mss;
         let Some(min_rtt) = path.min_rtt else { return INITIAL_WINDOW_PACKETS * path.mss };
@@ -262,8 +263,8 @@ impl Bbr {
             State::Drain(_) => (bdp + held).max(least),
             State::ProbeBw(_) => {
                 let queue = self.bandwidth().bytes_in(path.even_rtt(&self.config));
-                let lumps = self.extra_acked.allowance(self.bandwidth(), path.ack_interval);
-                (bdp + queue + held + lumps).max(least)
+                let extra = self.extra_acked.allowance(self.bandwidth(), path.ack_interval);
+                (bdp + queue + held + extra).max(least)
             }
             State::ProbeRtt(_) => self.probe_rtt_window(path),
         }
@@ -289,19 +290,19 @@ impl Bbr {
         rate.bytes_in(span).max(LEAST_PACKETS * path.mss)
     }
 
-    /// Counts time in TACK intervals. A medium that pauses brings no acknowledgements, and the
+    /// Counts time in probe units. A medium that pauses brings no acknowledgements, and the
     /// estimate ages by no more than a round trip meanwhile: else the first sample behind the
     /// pause, which has the pause in it, would replace it.
-    fn count_intervals(&mut self, now: Instant, path: &PathModel) {
-        let interval = path.cycle_interval(&self.config);
-        let began = *self.interval_began.get_or_insert(now);
-        let longest = 4 * interval + path.ack_interval;
+    fn count_units(&mut self, now: Instant, path: &PathModel) {
+        let unit = path.cycle_unit(&self.config);
+        let began = *self.unit_began.get_or_insert(now);
+        let longest = 4 * unit + path.ack_interval;
         let began = now.checked_sub(longest).map_or(began, |earliest| began.max(earliest));
         let passed = now.saturating_duration_since(began);
         // At most four and what an ACK may wait for, which is 2^14 ms at most.
-        let intervals = (passed.as_nanos() / interval.as_nanos()) as u32;
-        self.interval += u64::from(intervals);
-        self.interval_began = Some(began + interval * intervals);
+        let units = (passed.as_nanos() / unit.as_nanos()) as u32;
+        self.units += u64::from(units);
+        self.unit_began = Some(began + unit * units);
     }
 
     /// Follows a path that has become slower before the filter forgets.
@@ -316,15 +317,15 @@ impl Bbr {
             self.bandwidth_drop = BandwidthDrop::default();
             return;
         }
-        // The receiver's word counts here, as nobody gains by too low a rate, and it does not
-        // have the pause of a medium in it once that is over.
+        // The reported rate counts here: a receiver cannot gain by under-reporting, and it does
+        // not contain the pause of a medium once that is over.
         let rate = feedback.reported.unwrap_or(sample.rate);
         let queue = path.is_queueing(feedback.round_trip);
         let low = self.bandwidth().scaled(self.config.bandwidth_drop_below);
-        let lasting = path.interval() * self.config.bandwidth_drop_units;
+        let lasting = path.probe_unit() * self.config.bandwidth_drop_units;
         if let Some(rate) = self.bandwidth_drop.on_sample(now, rate, low, queue, lasting) {
             let kept = self.bandwidth().scaled(self.config.bandwidth_drop_keeps);
-            self.bandwidth.reset(self.interval, rate.max(kept));
+            self.bandwidth.reset(self.units, rate.max(kept));
             self.drain(now, feedback, path);
         }
     }
@@ -350,7 +351,7 @@ impl Bbr {
             }
             State::ProbeBw(probe) => {
                 let flight = (feedback.in_flight, bdp);
-                probe.on_feedback(now, path.interval(), flight, bandwidth);
+                probe.on_feedback(now, path.probe_unit(), flight, bandwidth);
             }
             State::ProbeRtt(probe) => {
                 let round_trip = path.min_rtt.unwrap_or(ASSUMED_RTT);

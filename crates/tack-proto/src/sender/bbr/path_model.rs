@@ -30,10 +30,10 @@ pub struct PathModel {
 }
 
 impl PathModel {
-    /// The unit of the controller's cycles: a quarter of RTTmin, which is the paper's TACK
-    /// interval. Where the receiver was told a longer one than half a round trip, half of that:
-    /// what a probe of four units does has to show in a rate that spans two TACKs.
-    pub(super) fn interval(&self) -> Duration {
+    /// The unit of the controller's cycles: a quarter of RTTmin, as in the paper, or half of
+    /// alpha where that is longer. What a probe of four units does has to show in a rate that
+    /// spans two TACKs (TACK-6.1-3).
+    pub(super) fn probe_unit(&self) -> Duration {
         let quarter = self.min_rtt.unwrap_or(ASSUMED_RTT) / 4;
         quarter.max(self.ack_interval / 2).max(SHORTEST_INTERVAL)
     }
@@ -41,9 +41,9 @@ impl PathModel {
     /// The unit that the time between probes and the memory of the filter are counted in. Flows
     /// over short paths would forget within the cycle of one over a long path what that leaves
     /// them when it drains, and starve beside it; so up to
-    /// [`BbrConfig::even_rtt`] a path counts as up to twice as long.
-    pub(super) fn cycle_interval(&self, config: &BbrConfig) -> Duration {
-        (self.even_rtt(config) / 4).max(self.interval())
+    /// [`BbrConfig::even_rtt`] a path counts as up to twice as long (TACK-6.1-5).
+    pub(super) fn cycle_unit(&self, config: &BbrConfig) -> Duration {
+        (self.even_rtt(config) / 4).max(self.probe_unit())
     }
 
     /// RTTmin, for the purpose of sharing with flows over longer paths.
@@ -53,7 +53,7 @@ impl PathModel {
     }
 
     /// Whether so long a silence means that the path stood still: where packets flow, there is
-    /// an acknowledgement in each interval.
+    /// an acknowledgement in each alpha (TACK-6.2-7).
     pub(in crate::sender) fn is_outage(&self, silence: Duration) -> bool {
         self.min_rtt.is_some_and(|rtt| silence > rtt + self.ack_interval)
     }
@@ -73,7 +73,7 @@ impl PathModel {
         Bandwidth::from_delta(INITIAL_WINDOW_PACKETS * self.mss, rtt).unwrap_or_default()
     }
 
-    /// What Startup's successors send at least.
+    /// The least rate in every state behind Startup (TACK-6.2-8).
     pub(super) fn least_rate(&self) -> Bandwidth {
         let rtt = self.smoothed_rtt.or(self.min_rtt).unwrap_or(ASSUMED_RTT);
         Bandwidth::from_delta(LEAST_PACKETS * self.mss, rtt).unwrap_or_default()

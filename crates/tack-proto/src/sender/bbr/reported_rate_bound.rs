@@ -1,9 +1,9 @@
-//! How far the receiver's word is taken for the rate at which packets arrive.
+//! The bound on the reported rate (TACK-6.1-1).
 //!
-//! The sender's own record bounds it: what was acknowledged, over the time that took. A probe that is
-//! shorter than a round trip does not show in full there, so the video profile believes a little
-//! more. Not while packets get lost: what is lost is missing from the honest reports too, and a
-//! liar would fill it in.
+//! It is the sender's own record: what was acknowledged, over the time that took. A probe that is
+//! shorter than a round trip does not show in full there, so the video profile lets the reported
+//! rate be a little higher. Not while packets get lost: what is lost is missing from honest
+//! reports too, and a liar would fill it in.
 
 use crate::bandwidth::Bandwidth;
 use crate::sender::RateSample;
@@ -11,7 +11,7 @@ use crate::sender::RateSample;
 /// Of the bytes of a round trip, one in so many may be lost.
 const LOST_ONE_IN: u64 = 50;
 
-/// Says what to believe.
+/// Bounds the reported rate.
 #[derive(Clone, Copy, Debug)]
 pub struct ReportedRateBound {
     /// [`BbrConfig::reported_rate_excess`](super::BbrConfig::reported_rate_excess).
@@ -23,7 +23,7 @@ pub struct ReportedRateBound {
 }
 
 impl ReportedRateBound {
-    /// Believes up to `excess` times the sender's own record.
+    /// Allows up to `excess` times the sender's own record.
     pub fn new(excess: f64) -> Self {
         Self { excess, acked: 0, lost: 0, was_lossy: false }
     }
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_are_believed_up_to_a_little_above_the_own_record() {
+    fn reports_count_up_to_a_little_above_the_own_record() {
         let bound = ReportedRateBound::new(1.05);
         assert_eq!(bounded(&bound, Some(900)), rate(900));
         assert_eq!(bounded(&bound, Some(1020)), rate(1020));

@@ -13,7 +13,8 @@ use super::SentPackets;
 pub struct OptimisticAck(pub u64);
 
 impl SentPackets {
-    /// Refuses acknowledgements of what was not sent (RFC 9000 section 13.1).
+    /// Refuses acknowledgements of what was not sent (RFC 9000 section 13.1, TACK-7-6). Numbers
+    /// below the first one recorded pass where the record does not see all (TACK-7-15).
     pub fn check(
         &self,
         ranges: impl Iterator<Item = RangeInclusive<u64>>,

@@ -32,7 +32,7 @@ pub struct FlightId(pub u32);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flight {
     id: FlightId,
-    in_flight: u64,
+    bytes: u64,
     delivered: u64,
     delivered_time: Instant,
     first_sent_time: Instant,
@@ -44,7 +44,7 @@ impl Flight {
     pub fn new(now: Instant, id: FlightId) -> Self {
         Self {
             id,
-            in_flight: 0,
+            bytes: 0,
             delivered: 0,
             delivered_time: now,
             first_sent_time: now,
@@ -57,7 +57,7 @@ impl Flight {
     }
 
     pub fn in_flight(&self) -> u64 {
-        self.in_flight
+        self.bytes
     }
 
     pub fn delivered(&self) -> u64 {
@@ -65,12 +65,12 @@ impl Flight {
     }
 
     pub fn on_app_limited(&mut self) {
-        self.app_limited_until = self.delivered + self.in_flight.max(1);
+        self.app_limited_until = self.delivered + self.bytes.max(1);
     }
 
     /// A packet leaves; its entry.
     pub fn on_sent(&mut self, now: Instant, bytes: u32, ack_eliciting: bool) -> Sent {
-        if self.in_flight == 0 && ack_eliciting {
+        if self.bytes == 0 && ack_eliciting {
             self.first_sent_time = now;
             self.delivered_time = now;
         }
@@ -79,7 +79,7 @@ impl Flight {
         sent.state = State::Uncounted;
         if ack_eliciting {
             sent.state = State::InFlight;
-            self.in_flight += u64::from(bytes);
+            self.bytes += u64::from(bytes);
         }
         sent
     }
@@ -101,7 +101,7 @@ impl Flight {
     /// A packet in flight is acknowledged, or lost.
     pub fn land(&mut self, sent: &Sent, delivered: bool) {
         let bytes = u64::from(sent.bytes);
-        self.in_flight = self.in_flight.saturating_sub(bytes);
+        self.bytes = self.bytes.saturating_sub(bytes);
         if delivered {
             self.delivered += bytes;
         }
