@@ -65,7 +65,7 @@
 //! # let mut stack = ProtectionKeys::new(suite, &client_secret)?;
 //! # let at_stack = stack.open(&mut for_stack, 0, 0)?;
 //! # assert_eq!(at_stack.header.reserved_bits(), 0);
-//! # assert_eq!(for_stack[at_stack.payload], [PING, 0, 0, 0]);
+//! # assert_eq!(for_stack[at_stack.payload], [PING, 0, 0, 0, 0]);
 //! # Ok::<(), tack_packet::Error>(())
 //! ```
 //!
