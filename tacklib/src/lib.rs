@@ -27,12 +27,16 @@
 
 #![deny(unsafe_code, missing_docs)]
 
+#[cfg(test)] // what the tests share names the crate
+extern crate self as tacklib;
+
 #[allow(unsafe_code)] // the only module that needs any
 mod boringssl;
 mod config;
 mod connection;
 mod datagram;
 mod flow_control;
+pub mod h3;
 #[cfg_attr(not(feature = "qlog"), allow(dead_code, reason = "nothing is ever logged"))]
 mod journal;
 mod keylog;

@@ -2,6 +2,7 @@
 
 mod allowance;
 mod event_log;
+mod external;
 mod handshake;
 mod packets;
 mod progress;
