@@ -50,9 +50,10 @@ fn impl_block(line: &str, name: &str) -> Option<Block> {
     if identifier(subject) != name {
         return None;
     }
-    match header.contains(" for ") {
-        false => Some(Block::Own),
-        true => header.contains("AsMut").then_some(Block::AsMut),
+    if header.contains(" for ") {
+        header.contains("AsMut").then_some(Block::AsMut)
+    } else {
+        Some(Block::Own)
     }
 }
 
