@@ -27,11 +27,15 @@
 
 #![deny(unsafe_code, missing_docs)]
 
+#[cfg(test)] // what the tests share names the crate
+extern crate self as tacklib;
+
 #[allow(unsafe_code)] // the only module that needs any
 mod boringssl;
 mod config;
 mod connection;
 mod error;
+pub mod h3;
 mod lab;
 mod layer;
 mod negotiation;

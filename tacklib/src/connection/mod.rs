@@ -2,6 +2,7 @@
 
 mod buf_factory;
 mod constructors;
+mod external;
 mod forwarded;
 mod handshake;
 mod migration;

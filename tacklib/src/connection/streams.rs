@@ -22,6 +22,9 @@ impl<F: BufFactory> Connection<F> {
         let len = buf.len().min(self.writable_len(stream_id, buf.len())?);
         let fin = fin && len == buf.len();
         let sent = self.inner.stream_send(stream_id, &buf[..len], fin)?;
+        if len < buf.len() {
+            self.seam.send_buffer.block(stream_id);
+        }
         self.on_written(stream_id, sent, fin && sent == len);
         Ok(sent)
     }
@@ -47,6 +50,9 @@ impl<F: BufFactory> Connection<F> {
         let rest = (room < len).then(|| buf.split_at(room));
         let fin = fin && rest.is_none();
         let (sent, refused) = self.inner.stream_send_zc(stream_id, buf, fin)?;
+        if rest.is_some() {
+            self.seam.send_buffer.block(stream_id);
+        }
         self.on_written(stream_id, sent, fin && refused.is_none());
         Ok((sent, refused.or(rest)))
     }
@@ -180,7 +186,7 @@ impl<F: BufFactory> Connection<F> {
         Ok(capacity)
     }
 
-    fn on_written(&mut self, stream_id: u64, bytes: usize, fin: bool) {
+    pub(super) fn on_written(&mut self, stream_id: u64, bytes: usize, fin: bool) {
         self.data_pending = true;
         if bytes > 0 {
             self.seam.send_buffer.on_written(stream_id, bytes);
@@ -188,7 +194,11 @@ impl<F: BufFactory> Connection<F> {
         self.seam.stream_ends.on_written(stream_id, bytes, fin);
     }
 
-    fn on_read(&mut self, stream_id: u64, (read, fin): (usize, bool)) -> (usize, bool) {
+    pub(super) fn on_read(
+        &mut self,
+        stream_id: u64,
+        (read, fin): (usize, bool),
+    ) -> (usize, bool) {
         let Some(mut layer) = self.layer.take() else { return (read, fin) };
         layer.windows().on_read(stream_id, read);
         if fin {

@@ -178,6 +178,13 @@ impl ReceiveWindows {
         }
     }
 
+    /// What counts as read, of a stream and in all.
+    #[cfg(test)]
+    pub fn consumed(&self, stream_id: u64) -> (u64, u64) {
+        let stream = self.streams.get(&stream_id).map_or(0, |s| s.window.consumed);
+        (stream, self.connection.consumed)
+    }
+
     /// What was received and is not readable any more has been read. Data behind
     /// a hole counts as read here, which makes an update seem due early at worst.
     fn count_unseen_reads<F: BufFactory>(&mut self, connection: &quiche::Connection<F>) {
