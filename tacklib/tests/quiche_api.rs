@@ -14,7 +14,7 @@ use quiche_source::*;
 enum Kind {
     Shadowed,
     Safe,
-    ToShadow,
+    NotOffered,
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn what_is_shadowed_is_what_tacklib_defines() {
         let is_defined = tacklib.contains(definer);
         match kind {
             Kind::Shadowed => assert!(is_defined, "tacklib does not define {name}"),
-            Kind::ToShadow => {
+            Kind::NotOffered => {
                 assert!(!is_defined, "tacklib defines {definer}: {name} is shadowed now");
             }
             Kind::Safe if name.contains('.') => {}
@@ -82,7 +82,7 @@ fn table() -> BTreeMap<String, Kind> {
         let kind = match kind {
             "shadowed" => Kind::Shadowed,
             "safe" => Kind::Safe,
-            "to shadow" => Kind::ToShadow,
+            "not offered" => Kind::NotOffered,
             other => panic!("{name} is {other:?}"),
         };
         assert!(kind == Kind::Shadowed || !reason.is_empty(), "{name} has no reason");

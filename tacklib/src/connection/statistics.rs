@@ -126,6 +126,7 @@ fn of_layer(mut stats: PathStats, layer: &Layer) -> PathStats {
         stats.max_bandwidth = None;
         return stats;
     }
+    stats.startup_exit = None;
     let sender = layer.sender();
     let bandwidth = sender.bandwidth().bytes_per_second();
     stats.cwnd = usize::try_from(sender.inflight_cap()).unwrap_or(usize::MAX);
