@@ -93,15 +93,15 @@ impl<F: BufFactory> Connection<F> {
         for &len in &applied.issued_id_lens {
             self.seam.connection_id_lengths.on_issued(len);
         }
+        self.data_pending |= applied.may_unblock;
         if applied.wants_answer {
             self.credits.grant(CreditReason::Answer);
-            self.data_pending = true;
         }
         if applied.acknowledged {
             // It may have been a probe of the path's MTU.
             layer.set_mss(self.inner.max_send_udp_payload_size());
         }
-        if applied.acknowledged || applied.wants_answer {
+        if applied.acknowledged || applied.may_unblock {
             self.settle_stream_ends(layer);
         }
         self.follow_validation(path, applied.path_response);

@@ -11,7 +11,7 @@ pub const PROBES: u8 = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum CreditReason {
-    /// An accepted packet wants an answer: the end of a stream, a blocked peer, a path challenge.
+    /// An accepted packet wants an answer: a path challenge, STOP_SENDING, connection ids to retire.
     Answer = 1,
     /// A receive window has to be announced.
     WindowUpdate = 2,

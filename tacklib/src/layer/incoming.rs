@@ -54,8 +54,10 @@ enum Acknowledgement<'a> {
 /// What an accepted packet means for the connection around the layer.
 #[derive(Clone, Debug, Default)]
 pub struct Applied {
-    /// quiche may have something to send at once.
+    /// quiche has a control frame to answer with, at once.
     pub wants_answer: bool,
+    /// quiche may have something to send that it did not have, or could not send, before.
+    pub may_unblock: bool,
     /// Something was acknowledged.
     pub acknowledged: bool,
     /// Streams that the peer asked not to send on.
@@ -275,7 +277,8 @@ impl NumberSpace {
     ) -> Result<(), ExtensionError> {
         let scan = &mut reader.scan;
         reader.ack_eliciting |= frame.is_ack_eliciting();
-        scan.effects.wants_answer |= frame.wants_answer();
+        scan.effects.wants_answer |= wants_answer(&frame);
+        scan.effects.may_unblock |= frame.wants_answer();
         reader.has_extension |= frame.is_extension();
         match frame {
             Frame::Tack(_) | Frame::Iack(_) if !self.agreement.tack => {
@@ -451,6 +454,16 @@ impl IncomingScan<'_> {
     fn see_largest(&mut self, newest: Option<&RangeInclusive<u64>>) {
         self.largest_acked = self.largest_acked.max(newest.map(|range| *range.end()));
     }
+}
+
+/// Whether quiche answers the frame with another one, whatever else there is to send. Limits and
+/// reports of blocked streams are not among them: they let data leave, or remind of window updates that
+/// the layer follows by itself, and a peer may send as many as it likes.
+const fn wants_answer(frame: &Frame<'_>) -> bool {
+    matches!(
+        frame,
+        Frame::StopSending { .. } | Frame::NewConnectionId { .. } | Frame::PathChallenge(_)
+    )
 }
 
 /// What is collected while the frames of a packet are read.

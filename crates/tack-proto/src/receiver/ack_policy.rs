@@ -8,6 +8,10 @@ use std::time::{Duration, Instant};
 
 use crate::loss_detection::PACKET_THRESHOLD;
 
+/// Where every packet is acknowledged, acknowledgements are at least this far apart: a peer that floods
+/// draws no more of them than 8,000 a second. It is less than an operating system's timers can tell apart.
+const LEAST_SPACING: Duration = Duration::from_micros(125);
+
 /// Which rule decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
@@ -132,7 +136,9 @@ impl AckPolicy {
             return Some(first);
         }
         Some(match self.rule {
-            Rule::EveryPacket => first,
+            Rule::EveryPacket => {
+                self.last_sent.map_or(first, |sent| first.max(sent + LEAST_SPACING))
+            }
             // TACK-4.2-2
             Rule::Tack { packets, interval } if self.pending >= packets => {
                 let earliest = self.last_sent.map_or(first, |sent| sent + interval);

@@ -46,11 +46,30 @@ fn every_packet_is_acknowledged_until_the_sender_says_otherwise() {
     let t0 = crate::test_clock();
     let mut receiver = Receiver::new(t0, config(Schedule::Tack));
     for pn in 0..5 {
-        receiver.on_packet(t0 + MS, data(pn));
-        assert_eq!(receiver.due(t0 + MS), Some(Due::Tack));
-        assert!(receiver.write(t0 + MS, Due::Tack, 1000, &mut Vec::new()));
+        let now = t0 + (pn as u32 + 1) * MS;
+        receiver.on_packet(now, data(pn));
+        assert_eq!(receiver.due(now), Some(Due::Tack));
+        assert!(receiver.write(now, Due::Tack, 1000, &mut Vec::new()));
     }
     assert_eq!(receiver.due(t0 + 100 * MS), None);
+}
+
+#[test]
+fn a_flood_of_packets_at_once_is_acknowledged_once_and_again_an_eighth_of_a_millisecond_later()
+{
+    let t0 = crate::test_clock();
+    let mut receiver = Receiver::new(t0, config(Schedule::Tack));
+    let mut acknowledgements = 0;
+    for pn in 0..1000 {
+        receiver.on_packet(t0, data(pn));
+        if let Some(due) = receiver.due(t0) {
+            assert!(receiver.write(t0, due, 1000, &mut Vec::new()));
+            acknowledgements += 1;
+        }
+    }
+    assert_eq!(acknowledgements, 1);
+    assert_eq!(receiver.deadline(), Some(t0 + MS / 8));
+    assert_eq!(receiver.due(t0 + MS / 8), Some(Due::Tack));
 }
 
 #[test]

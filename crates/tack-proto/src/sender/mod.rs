@@ -306,10 +306,6 @@ impl Sender {
             if flight == self.path.flight {
                 self.on_data_sent(now, bytes);
             }
-        } else if flight == self.path.flight {
-            // Never held back, but it takes its share of the rate: else the acknowledgements of bulk
-            // data the other way would queue with ours.
-            self.path.pacer.on_uncontrolled_sent(now, bytes);
         }
         if let (Some(update), Some(frequency)) = (&departure.update, self.frequency.as_mut()) {
             frequency.on_sent(update, packet_number);

@@ -81,11 +81,6 @@ impl Pacer {
         if self.at_burst_head(now) {
             self.next_head = now + self.head_spacing;
         }
-        self.on_uncontrolled_sent(now, bytes);
-    }
-
-    /// A packet has left that is not congestion controlled: it takes its share of the rate.
-    pub fn on_uncontrolled_sent(&mut self, now: Instant, bytes: usize) {
         // A sender that woke late may catch up a burst's worth, not more.
         let mut from = self.next_release;
         if from + BURST < now {
