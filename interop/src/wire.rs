@@ -17,7 +17,7 @@ mod validation;
 use std::time::Duration;
 
 use serde::Serialize;
-use tack_proto::transport_parameters::Announcement;
+use tack_proto::transport_parameters::Announced as Announcement;
 use tack_tap::{Direction, TapCounters};
 
 pub use self::closing::Close;
@@ -182,7 +182,7 @@ impl From<Announcement> for Announced {
         use tack_proto::transport_parameters::TimestampMode::{Both, Receive};
 
         Self {
-            tack: announcement.tack_version.is_some(),
+            tack: announcement.tack_version().is_some(),
             min_ack_delay_us: announcement.min_ack_delay_us,
             timestamp: matches!(announcement.timestamp, Some(Receive | Both)),
         }

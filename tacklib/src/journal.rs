@@ -213,6 +213,7 @@ fn trigger(event: IackEvent) -> &'static str {
         IackEvent::Loss => "loss",
         IackEvent::Window => "window",
         IackEvent::Reply => "immediate_ack",
+        _ => "other",
     }
 }
 

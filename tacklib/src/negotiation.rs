@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use quiche::ConnectionId;
 use tack_proto::transport_parameters::{
-    self as parameters, Announcement, ParameterError, Parameters, TACK_VERSION, TimestampMode,
+    self as parameters, Announced, ParameterError, Parameters,
 };
 
 use crate::boringssl;
@@ -54,12 +54,7 @@ impl Template {
         let mut blob = first_flight_parameters(config)?;
         let (max_ack_delay, _) = ack_delays(&blob);
         parameters::remove(&mut blob, id::INITIAL_SOURCE_CONNECTION_ID).ok()?;
-        let announcement = Announcement {
-            tack_version: Some(TACK_VERSION),
-            min_ack_delay_us: Some(min_ack_delay(max_ack_delay).as_micros() as u64),
-            timestamp: Some(TimestampMode::Both),
-        };
-        announcement.encode(&mut blob);
+        Announced::all(min_ack_delay(max_ack_delay).as_micros() as u64, 0).encode(&mut blob);
         Some(Self { blob })
     }
 
@@ -135,7 +130,7 @@ impl Agreement {
         let (max_ack_delay, ack_delay_exponent) = ack_delays(blob);
         let announced = parameters::parse(blob, max_ack_delay.as_micros() as u64)?;
         Ok(Self {
-            tack: announced.tack_version == Some(TACK_VERSION),
+            tack: announced.tack_version().is_some(),
             min_ack_delay: announced.min_ack_delay_us.map(Duration::from_micros),
             max_ack_delay,
             ack_delay_exponent,

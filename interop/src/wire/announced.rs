@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use tack_proto::frame::{Frame, Frames, Located};
-use tack_proto::transport_parameters::{self, Announcement};
+use tack_proto::transport_parameters::{self, Announced as Announcement};
 use tack_proto::varint::{Reader, Truncated};
 use tack_tap::Direction;
 
@@ -199,7 +199,7 @@ mod tests {
     fn min_ack_delay_is_found_among_the_extensions() {
         let found = announcement(&encrypted_extensions(), ENCRYPTED_EXTENSIONS).unwrap();
         assert_eq!(found.min_ack_delay_us, Some(1000));
-        assert_eq!(found.tack_version, None);
+        assert_eq!(found.tack_version(), None);
     }
 
     #[test]

@@ -65,6 +65,7 @@ impl Connection {
             Ok(incoming) => incoming,
             Err(error) => return self.refuse(&error),
         };
+        // TACK-7-12
         if layer.integrity_limit_reached() {
             // RFC 9001 section 6.6.
             const AEAD_LIMIT_REACHED: u64 = 0x0f;

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use quiche::SendInfo;
+use tack_proto::sender::PathId;
 
 use super::{Connection, Path};
 use crate::layer::Plan;
@@ -31,7 +32,8 @@ impl Connection {
         // NAT's, and the path the same.
         let hosts = |path: Path| (path.0.ip(), path.1.ip());
         if let Some(layer) = self.layer.as_mut().filter(|_| hosts(left) != hosts(active)) {
-            layer.sender.on_path_change(now);
+            let next = PathId(layer.sender.path().0 + 1);
+            layer.sender.set_path(now, next);
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tack_packet::{ProtectionKeys, ShortHeader, TAG_LEN};
 use tack_proto::frame::{AckFrequency, Frame, Frames, Located, Stream, Timestamp, encode_ack};
 use tack_proto::receiver::Received;
-use tack_proto::sender::Newly;
+use tack_proto::sender::AckOutcome;
 
 use super::{Layer, MARK, ProtocolError, SHORTEST_PAYLOAD, seal_into};
 use crate::journal::Way;
@@ -183,7 +183,7 @@ impl Layer {
             }
         }
         if seen.immediate_ack {
-            self.receiver.on_immediate_ack();
+            self.receiver.on_immediate_ack(now);
         }
         let records_streams = self.records_streams();
         for stream in &seen.streams {
@@ -225,17 +225,20 @@ impl Layer {
                 Frame::Tack(_) | Frame::Iack(_) | Frame::Timestamp(_)
                     if !self.agreement.tack =>
                 {
+                    // TACK-7-5
                     if !matches!(frame, Frame::Timestamp(_)) {
                         return Err(ProtocolError::Frame("TACK frames were not negotiated"));
                     }
                 }
                 Frame::Tack(tack) => {
-                    let newly = self.sender.on_tack(now, tack)?;
+                    self.sender.check_tack(now, tack)?;
+                    let newly = self.sender.on_tack(now, tack);
                     largest_acked = largest_acked.max(largest(&newly));
                     self.pass_ack(&newly, tack.ranges.iter(), tack.ack_delay_us, rest);
                 }
                 Frame::Iack(iack) => {
-                    let newly = self.sender.on_iack(now, iack)?;
+                    self.sender.check_iack(now, iack)?;
+                    let newly = self.sender.on_iack(now, iack);
                     largest_acked = largest_acked.max(largest(&newly));
                     self.pass_ack(&newly, iack.ranges.iter(), iack.ack_delay_us, rest);
                 }
@@ -251,7 +254,8 @@ impl Layer {
                             ack.ack_delay
                                 .saturating_mul(1 << self.agreement.ack_delay_exponent),
                         );
-                        let newly = self.sender.on_ack(now, ack, delay)?;
+                        self.sender.check_ack(now, ack)?;
+                        let newly = self.sender.on_ack(now, ack, delay);
                         largest_acked = largest_acked.max(largest(&newly));
                     }
                     if let Frame::Stream(stream) = standard {
@@ -290,7 +294,7 @@ impl Layer {
     /// Puts what a TACK or IACK newly acknowledges into an ACK frame for quiche.
     fn pass_ack(
         &self,
-        newly: &Newly,
+        newly: &AckOutcome,
         all: impl Iterator<Item = RangeInclusive<u64>>,
         delay_us: u64,
         rest: &mut Vec<u8>,
@@ -357,7 +361,7 @@ impl Layer {
 }
 
 /// The largest number that an acknowledgement has added.
-fn largest(newly: &Newly) -> Option<u64> {
+fn largest(newly: &AckOutcome) -> Option<u64> {
     newly.acked.last().map(|range| *range.end())
 }
 

@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 
 use tack_packet::{CipherSuite, ProtectionKeys, ShortHeader, TAG_LEN};
 use tack_proto::frame::DecodeError;
+use tack_proto::profiles;
 use tack_proto::receiver::{Receiver, ReceiverConfig};
-use tack_proto::sender::{BbrConfig, Frequency, Peer, Sender, SenderConfig, Violation};
+use tack_proto::sender::{Frequency, Peer, Sender, SenderConfig, Violation};
 
 pub use incoming::Delivery;
 pub use outgoing::{PATH_PROBE_LEN, Plan};
@@ -132,49 +133,42 @@ impl Layer {
             }
             _ => None,
         };
-        let sender = SenderConfig {
-            frequency: Frequency {
-                packets: config.packets_per_ack,
-                per_round_trip: config.acks_per_round_trip,
-                shortest_interval: config.shortest_ack_interval,
-                short_path_interval: config.short_path_ack_interval,
-                longest_interval: if agreement.tack {
-                    config.longest_ack_interval.max(agreement.max_ack_delay)
-                } else {
-                    agreement.max_ack_delay
-                },
-            },
-            bbr: BbrConfig {
-                cycle_intervals: config.probe_bw_intervals,
-                filter_intervals: config.bandwidth_filter_intervals,
-                ..match config.profile {
-                    Profile::Video => BbrConfig::VIDEO,
-                    _ => BbrConfig::default(),
-                }
-            },
-            peer,
-            timestamp_exponent,
-            mss: parts.mss as u64,
-            max_in_flight: MAX_IN_FLIGHT_PACKETS * parts.mss as u64,
-            plain_sampling: config.plain_sampling,
-            sees_all: !parts.zero_rtt,
-            is_server: parts.is_server,
+        let profile = match config.profile {
+            Profile::Video => profiles::Profile::VIDEO,
+            _ => profiles::Profile::DEFAULT,
         };
+        let mut sender = SenderConfig::new(profile, parts.mss as u64, 0);
+        sender.frequency = Frequency {
+            packets: config.packets_per_ack,
+            per_round_trip: config.acks_per_round_trip,
+            shortest_interval: config.shortest_ack_interval,
+            short_path_interval: config.short_path_ack_interval,
+            longest_interval: if agreement.tack {
+                config.longest_ack_interval.max(agreement.max_ack_delay)
+            } else {
+                agreement.max_ack_delay
+            },
+        };
+        sender.bbr.cycle_units = config.probe_bw_intervals;
+        sender.bbr.filter_units = config.bandwidth_filter_intervals;
+        sender.peer = peer;
+        sender.max_ack_delay = agreement.max_ack_delay;
+        sender.timestamp_exponent = timestamp_exponent;
+        sender.max_in_flight = MAX_IN_FLIGHT_PACKETS * parts.mss as u64;
+        sender.plain_sampling = config.plain_sampling;
+        sender.sees_all = !parts.zero_rtt;
+        sender.is_server = parts.is_server;
+        let mut receiver = ReceiverConfig::new(max_ack_delay);
+        receiver.timestamp_exponent = agreement.ack_delay_exponent;
+        receiver.schedule = config.schedule.into();
+        receiver.reported_gaps = config.reported_gaps;
         Ok(Self {
             agreement,
             min_ack_delay: negotiation::min_ack_delay(max_ack_delay),
             incoming: ProtectionKeys::new(parts.suite, parts.incoming)?,
             outgoing: ProtectionKeys::new(parts.suite, parts.outgoing)?,
             sender: Sender::new(now, sender, parts.rtt),
-            receiver: Receiver::new(
-                now,
-                ReceiverConfig {
-                    max_ack_delay,
-                    timestamp_exponent: agreement.ack_delay_exponent,
-                    schedule: config.schedule.into(),
-                    reported_gaps: config.reported_gaps,
-                },
-            ),
+            receiver: Receiver::new(now, receiver),
             windows: FlowControl::new(parts.parameters, parts.is_server),
             journal: Journal::default(),
             largest_received: None,
@@ -213,7 +207,7 @@ impl Layer {
     }
 }
 
-/// Seals `plain` under the header at the front of `packet` into `out`.
+/// TACK-9-1: seals `plain` under the header at the front of `packet` into `out`.
 fn seal_into(
     keys: &ProtectionKeys,
     generation: u64,

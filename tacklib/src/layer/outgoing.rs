@@ -8,6 +8,7 @@ use tack_proto::frame::{
     AckFrequency, Frame, Frames, Located, Timestamp, encode_immediate_ack,
 };
 use tack_proto::receiver::{Due, Receiver};
+use tack_proto::sender::Departure;
 
 use super::{Layer, MARK, SHORTEST_PAYLOAD, seal_into};
 use crate::journal::Way;
@@ -139,7 +140,7 @@ impl Layer {
             .peek_first_byte(packet, &header)
             .filter(|first| opens_plain_data(*first))?;
         self.note_content(packet, dcid_len, expected);
-        self.sender.on_packet_sent(now, header.packet_number, len, true, None);
+        self.sender.on_packet_sent(now, &departure(header.packet_number, len, true, None));
         Some(Sent { len, stream_bytes: len.saturating_sub(self.overhead), challenge: None })
     }
 
@@ -202,7 +203,7 @@ impl Layer {
         let pn = opened.header.packet_number;
         let Some(kept) = self.sort_outgoing(now, pn, payload, ends) else {
             // A frame of quiche's that we cannot read leaves as it is.
-            self.sender.on_packet_sent(now, pn, len, true, None);
+            self.sender.on_packet_sent(now, &departure(pn, len, true, None));
             return Some(Sent { len, stream_bytes: 0, challenge: None });
         };
 
@@ -278,14 +279,14 @@ impl Layer {
             seal_into(&self.outgoing, generation, (scratch, &header), frames, out)
         else {
             // It does not fit, and quiche's packet leaves as it is.
-            self.sender.on_packet_sent(now, pn, len, kept.ack_eliciting, None);
+            self.sender.on_packet_sent(now, &departure(pn, len, kept.ack_eliciting, None));
             return Some(Sent {
                 len,
                 stream_bytes: kept.stream_bytes,
                 challenge: kept.challenge,
             });
         };
-        self.sender.on_packet_sent(now, pn, total, kept.ack_eliciting, update.as_ref());
+        self.sender.on_packet_sent(now, &departure(pn, total, kept.ack_eliciting, update));
         if asked {
             self.sender.on_immediate_ack_sent(now);
         }
@@ -327,6 +328,7 @@ impl Layer {
                         self.learn_zero_rtt(ack.ranges.iter());
                     }
                     if self.agreement.tack {
+                        // TACK-4.1-4
                         kept.had_ack = true;
                         continue;
                     }
@@ -460,4 +462,14 @@ impl Ranges {
     fn len(&self) -> usize {
         self.total
     }
+}
+
+/// A packet that leaves on the path that data goes over.
+fn departure(
+    packet_number: u64,
+    bytes: usize,
+    ack_eliciting: bool,
+    update: Option<AckFrequency>,
+) -> Departure {
+    Departure { packet_number, bytes, ack_eliciting, path: None, is_probe: false, update }
 }

@@ -2,7 +2,7 @@ use std::{io::Write, iter};
 
 use tack_packet::{ShortHeader, TAG_LEN};
 use tack_proto::{
-    frame::{IackEvent, TackFields, encode_iack, encode_tack},
+    frame::{IackEvent, IackFields, TackFields, encode_iack, encode_tack},
     varint,
 };
 
@@ -279,6 +279,12 @@ fn tack() -> Vec<u8> {
 fn iack() -> Vec<u8> {
     let mut frame = Vec::new();
     let ranges = [8..=10, 0..=5].into_iter();
-    assert_eq!(encode_iack(&mut frame, IackEvent::Loss, 1200, 0, ranges, 100), 2);
+    let fields = IackFields {
+        event: IackEvent::Loss,
+        received_bytes: 1200,
+        ack_delay_us: 0,
+        grease: false,
+    };
+    assert_eq!(encode_iack(&mut frame, &fields, ranges, 100), 2);
     frame
 }
