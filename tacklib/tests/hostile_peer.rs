@@ -175,6 +175,7 @@ fn ack_frequency(requested_max_ack_delay_us: u64) -> Vec<u8> {
 
 #[test]
 fn a_delay_outside_the_drafts_bounds_closes_the_connection() {
+    // TACK-7-11
     assert_eq!(lie(ack_frequency(999)), PROTOCOL_VIOLATION, "our min_ack_delay is 1 ms");
     assert_eq!(lie(ack_frequency(16_384_000)), PROTOCOL_VIOLATION, "2^14 ms");
     assert_eq!(lie(ack_frequency(1_000)), None);
@@ -183,6 +184,7 @@ fn a_delay_outside_the_drafts_bounds_closes_the_connection() {
 
 #[test]
 fn frequency_frames_that_were_not_invited_close_the_connection() {
+    // TACK-7-10
     // A frame of an unknown type, RFC 9000 section 12.4.
     let mut immediate_ack = vec![0; 3];
     encode_immediate_ack(&mut immediate_ack);
