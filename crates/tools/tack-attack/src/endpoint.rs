@@ -52,6 +52,15 @@ impl Stack {
         }
     }
 
+    /// quiche's connection, to be changed past the layer.
+    pub fn quic_mut(&mut self) -> &mut quiche::Connection {
+        match self {
+            Self::Tack(connection) => connection,
+            Self::Plain(connection) => connection,
+            Self::Puppet(puppet) => puppet.connection_mut(),
+        }
+    }
+
     /// What the layer tells; all zero without it.
     pub fn stats(&self) -> TackStats {
         match self {
@@ -132,6 +141,8 @@ pub struct Endpoint {
     pub read: u64,
     /// Datagrams and bytes that it has sent.
     pub sent: (u64, u64),
+    /// Datagrams and bytes that have reached it, an attacker's included.
+    pub received: (u64, u64),
     /// The most that was ever in flight, as the layer tells.
     pub most_in_flight: u64,
     /// How often a timer was left expired by `on_timeout` and `send` until `Done`, and the
@@ -155,6 +166,7 @@ impl Endpoint {
             address,
             read: 0,
             sent: (0, 0),
+            received: (0, 0),
             most_in_flight: 0,
             stale_timers: 0,
             first_stale: None,
@@ -203,6 +215,8 @@ impl Endpoint {
     }
 
     pub(crate) fn receive(&mut self, datagram: &mut [u8], info: RecvInfo, now: Instant) {
+        self.received.0 += 1;
+        self.received.1 += datagram.len() as u64;
         self.stack.receive(datagram, info, now);
         self.touched = true;
     }
@@ -265,7 +279,7 @@ impl Endpoint {
 
     /// Reads all there is, and checks the bytes of the peer's bulk stream.
     fn consume(&mut self) {
-        let mut buffer = [0; content::CHUNK];
+        let mut buffer = [0; 8 << 10];
         let bulk = 5 - self.stream(); // 2 and 3
         let readable: Vec<u64> = self.stack.quic().readable().collect();
         for stream in readable {

@@ -152,8 +152,11 @@ fn seal(
     payload: &[u8],
 ) -> Vec<u8> {
     let mut datagram = plain_header.to_vec();
+    // Header protection needs as much (RFC 9001 section 5.4.2); zeros are PADDING.
+    let len = payload.len().max(4);
     datagram.extend_from_slice(payload);
+    datagram.resize(plain_header.len() + len, 0);
     datagram.resize(datagram.len() + TAG_LEN, 0);
-    keys.seal(generation, &mut datagram, header, payload.len()).unwrap();
+    keys.seal(generation, &mut datagram, header, len).unwrap();
     datagram
 }

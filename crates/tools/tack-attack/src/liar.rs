@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use tack_proto::frame::{
-    Frame, Frames, IackEvent, IackFields, Rate, TackFields, Timing, encode_ack, encode_iack,
+    AckFrequency, Frame, Frames, IackEvent, IackFields, Rate, TackFields, Timing, encode_ack, encode_iack,
     encode_tack,
 };
 use tack_proto::varint;
@@ -165,6 +165,41 @@ pub fn contents(payload: &[u8]) -> Contents {
 /// A PING, padded to what header protection needs.
 pub fn ping() -> Vec<u8> {
     vec![0x01, 0, 0, 0]
+}
+
+/// Data of a stream, without its end.
+pub fn stream(id: u64, offset: u64, data: &[u8]) -> Vec<u8> {
+    let mut out = vec![0x0e]; // with offset and length
+    for value in [id, offset, data.len() as u64] {
+        varint::put(&mut out, value);
+    }
+    out.extend_from_slice(data);
+    out
+}
+
+/// A CONNECTION_CLOSE of the transport without an error.
+pub fn connection_close() -> Vec<u8> {
+    vec![0x1c, 0, 0, 0] // no error, no frame, no reason
+}
+
+/// A PATH_CHALLENGE.
+pub fn path_challenge(data: u64) -> Vec<u8> {
+    let mut out = vec![0x1a];
+    out.extend_from_slice(&data.to_be_bytes());
+    out
+}
+
+/// An ACK_FREQUENCY that asks for what a TACK sender asks for.
+pub fn ack_frequency(sequence: u64) -> Vec<u8> {
+    let mut out = Vec::new();
+    AckFrequency {
+        sequence,
+        ack_eliciting_threshold: 9,
+        requested_max_ack_delay_us: 10_000,
+        reordering_threshold: 0,
+    }
+    .encode(&mut out);
+    out
 }
 
 /// A MAX_DATA.

@@ -31,7 +31,7 @@ pub use endpoint::{Endpoint, Stack};
 pub use network::{ConnectionIndex, Injection, LinkIndex, Network, Sighting, Verdict};
 pub use puppet::{Conduct, Puppet};
 pub use queue::QueueLog;
-pub use setup::{Kind, Setup, pipe};
+pub use setup::{CID_LEN, Kind, Setup, pipe};
 pub use tack_link::{Time, pipe::PipeConfig};
 
 use std::net::{Ipv4Addr, SocketAddr};

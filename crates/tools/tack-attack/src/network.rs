@@ -181,9 +181,18 @@ impl Network {
         address: SocketAddr,
         link: LinkIndex,
     ) {
-        let connection = &mut self.connections[connection.0];
-        connection.links.insert(address, link.0);
-        connection.ends[Side::Client.index()].address = address;
+        self.reroute(connection, address, link);
+        self.connections[connection.0].ends[Side::Client.index()].address = address;
+    }
+
+    /// Datagrams to and from an address of the client's go over this link.
+    pub fn reroute(
+        &mut self,
+        connection: ConnectionIndex,
+        address: SocketAddr,
+        link: LinkIndex,
+    ) {
+        self.connections[connection.0].links.insert(address, link.0);
     }
 
     /// Puts an attacker on the path of a connection: it sees each datagram before the link does.

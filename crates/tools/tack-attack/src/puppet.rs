@@ -116,6 +116,19 @@ impl Puppet {
         self.loose.as_mut().expect("not let loose yet").outbox.push_back(frames);
     }
 
+    /// A packet with these frames, for a test that delivers it itself.
+    pub fn datagram(&mut self, frames: &[u8]) -> Vec<u8> {
+        let loose = self.loose.as_ref().expect("not let loose yet");
+        let datagram = loose.sealer.seal(self.next_number, self.connection.is_tack(), frames);
+        self.next_number += 1;
+        datagram
+    }
+
+    /// Leaves packet numbers out.
+    pub fn skip(&mut self, numbers: u64) {
+        self.next_number += numbers;
+    }
+
     /// What an honest TACK would say now.
     pub fn report(&self, now: Instant) -> Report {
         let Received { ranges, largest_at, bytes, .. } = &self.received;
@@ -159,12 +172,11 @@ impl Puppet {
             return Some((len, info));
         };
         let frames = loose.outbox.pop_front()?;
-        let marked = self.connection.is_tack();
-        let datagram = loose.sealer.seal(self.next_number, marked, &frames);
-        self.next_number += 1;
+        let (from, to) = (loose.from, loose.to);
+        let datagram = self.datagram(&frames);
         out[..datagram.len()].copy_from_slice(&datagram);
         let at = Instant::now();
-        Some((datagram.len(), quiche::SendInfo { from: loose.from, to: loose.to, at }))
+        Some((datagram.len(), quiche::SendInfo { from, to, at }))
     }
 
     pub(crate) fn timeout_instant(&self) -> Option<Instant> {

@@ -29,8 +29,8 @@ pub enum Kind {
     Tack(Profile),
     /// quiche without the layer.
     Plain,
-    /// An end that a test drives by hand after the handshake.
-    Puppet,
+    /// tacklib until a test takes over after the handshake.
+    Puppet(Profile),
 }
 
 /// An end's settings.
@@ -44,6 +44,8 @@ pub struct Setup {
     pub window: u64,
     /// Idle timeout.
     pub idle: Duration,
+    /// Certificates that a server sends.
+    pub certificates: usize,
     /// Further settings of quiche's.
     pub configure: Option<fn(&mut quiche::Config)>,
 }
@@ -56,6 +58,7 @@ impl Setup {
             payload: 1350,
             window: 64 << 20,
             idle: Duration::from_secs(30),
+            certificates: 1,
             configure: None,
         }
     }
@@ -68,6 +71,11 @@ impl Setup {
     /// quiche with its defaults.
     pub const fn plain() -> Self {
         Self::new(Kind::Plain)
+    }
+
+    /// A puppet that speaks TACK.
+    pub const fn puppet() -> Self {
+        Self::new(Kind::Puppet(Profile::Default))
     }
 
     /// The connection of one side.
@@ -88,8 +96,7 @@ impl Setup {
                 connection.set_keylog(Box::new(secrets.clone()));
                 return Stack::Plain(Box::new(connection));
             }
-            Kind::Tack(profile) => profile,
-            Kind::Puppet => Profile::Default,
+            Kind::Tack(profile) | Kind::Puppet(profile) => profile,
         };
         let mut config = tacklib::Config::from_quiche(config);
         config.set_profile(profile);
@@ -101,19 +108,23 @@ impl Setup {
         }
         .unwrap();
         connection.set_keylog(Box::new(secrets.clone()));
-        if self.kind == Kind::Puppet {
+        if matches!(self.kind, Kind::Puppet(_)) {
             Stack::Puppet(Box::new(Puppet::new(connection, side, secrets.clone())))
         } else {
             Stack::Tack(Box::new(connection))
         }
     }
 
-    fn config(&self, side: Side) -> quiche::Config {
+    /// quiche's configuration of one side.
+    pub fn config(&self, side: Side) -> quiche::Config {
         let mut tls = SslContextBuilder::new(SslMethod::tls()).unwrap();
         if side == Side::Server {
             let identity = Identity::get();
             tls.set_certificate(&identity.certificate).unwrap();
             tls.set_private_key(&identity.key).unwrap();
+            for _ in 1..self.certificates {
+                tls.add_extra_chain_cert(identity.certificate.clone()).unwrap();
+            }
         }
         let mut config =
             quiche::Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, tls).unwrap();

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use tack_attack::{
-    Conduct, ConnectionIndex, Injection, Kind, LinkIndex, Network, PipeConfig, Setup, Side,
-    Verdict, attacker_address, client_address, liar, pipe,
+    Conduct, ConnectionIndex, Injection, LinkIndex, Network, PipeConfig, Setup, Side, Verdict,
+    attacker_address, client_address, liar, pipe,
 };
 
 const ONE_WAY: Duration = Duration::from_millis(20);
@@ -96,7 +96,7 @@ fn forged_datagrams_of_any_kind_from_any_address_add_no_packets() {
 #[test]
 fn max_data_from_the_peer_adds_no_packets() {
     let mut network = Network::new(3);
-    let puppet = Setup::new(Kind::Puppet);
+    let puppet = Setup::puppet();
     let (_, connection) = download(&mut network, puppet);
     network.run_for(Duration::from_millis(200));
     let conduct = Conduct::Honest(Duration::from_millis(10));
@@ -155,7 +155,7 @@ fn copies_of_genuine_datagrams_that_come_first_add_no_packets() {
 fn rival_goodput(attack: Attack) -> f64 {
     let mut network = Network::new(11);
     let kind = match attack {
-        Attack::MaxData => Setup::new(Kind::Puppet),
+        Attack::MaxData => Setup::puppet(),
         Attack::None | Attack::LongHeaders => Setup::tack(),
     };
     let (link, victim) = download(&mut network, kind);
