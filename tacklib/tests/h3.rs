@@ -5,7 +5,7 @@
 mod common;
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::*;
 use tacklib::h3::{self, NameValue};
@@ -156,6 +156,7 @@ fn request() -> [h3::Header; 4] {
 fn bodies_are_transferred_both_ways_with_few_acknowledgements() {
     const LEN: usize = 3 << 20;
     let mut web = Web::plain();
+    let start = Instant::now();
     let stream = web.request(false);
     web.client.body(stream, pattern(LEN), None);
     web.answer(stream);
@@ -166,12 +167,13 @@ fn bodies_are_transferred_both_ways_with_few_acknowledgements() {
     assert!(web.client.received[&stream] == pattern(LEN));
     assert!(web.server.received[&stream] == pattern(LEN));
     assert_eq!(web.client.head(stream).unwrap()[0].value(), b"200");
+    // A TACK for each 5 ms would be twice as many as the schedule has, on any machine; plain quiche
+    // sends one for almost every packet.
+    let intervals = start.elapsed().as_millis() as u64 / 5;
     for end in [&web.pair.client, &web.pair.server] {
         let stats = end.tack_stats();
-        let packets = stats.delayed_acks_instead * 2;
-        let acknowledgements = stats.tacks_sent + stats.iacks_sent;
-        assert!(packets > 2000, "{packets}");
-        assert!(acknowledgements * 5 < packets, "{acknowledgements} for {packets} packets");
+        assert!(stats.delayed_acks_instead > 1000, "{stats:?}");
+        assert!(stats.tacks_sent < intervals + 100, "{stats:?} after {:?}", start.elapsed());
     }
 }
 

@@ -185,8 +185,17 @@ impl Keys {
 
     /// Whether a packet carries a frame that `wanted` accepts.
     pub fn finds(&mut self, packet: &[u8], wanted: impl Fn(&Frame<'_>) -> bool) -> bool {
-        let Some((_, payload)) = self.open(packet) else { return false };
-        Frames::new(&payload).any(|located| wanted(&located.unwrap().frame))
+        let mut found = false;
+        self.each(packet, |frame| found |= wanted(frame));
+        found
+    }
+
+    /// Shows every frame of a 1-RTT packet.
+    pub fn each(&mut self, packet: &[u8], mut show: impl FnMut(&Frame<'_>)) {
+        let Some((_, payload)) = self.open(packet) else { return };
+        for located in Frames::new(&payload) {
+            show(&located.unwrap().frame);
+        }
     }
 
     /// The packet with other frames, and reserved bits.
