@@ -49,7 +49,7 @@ pub fn min_ack_delay(max_ack_delay: Duration) -> Duration {
     MIN_ACK_DELAY.min(max_ack_delay)
 }
 
-/// What was agreed with the peer.
+/// What was agreed with the peer (TACK-8-2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Agreement {
     /// Both ends speak TACK: TACK, IACK, TIMESTAMP and the packet mark.

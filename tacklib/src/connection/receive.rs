@@ -68,7 +68,7 @@ impl<F: BufFactory> Connection<F> {
         };
         layer.return_buffers(buffers);
         if layer.aead_limit_reached() {
-            // RFC 9001 section 6.6.
+            // TACK-7-12, RFC 9001 section 6.6.
             const AEAD_LIMIT_REACHED: u64 = 0x0f;
             let _ = self.inner.close(false, AEAD_LIMIT_REACHED, b"");
         }

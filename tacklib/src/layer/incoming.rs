@@ -118,6 +118,7 @@ impl Layer {
         if !is_rewritten && !marked && !self.protection.needs_translation(&opened) {
             return Ok(Scanned { scan, sealed: None });
         }
+        // TACK-2-3
         let content = if is_rewritten { &frames[..] } else { payload };
         self.protection
             .seal_for_stack(&opened, true, content, sealed)
@@ -233,7 +234,7 @@ impl NumberSpace {
     }
 
     /// Whether a packet holds stream data or DATAGRAMs and nothing else, and nothing of it has to be
-    /// known but number and size.
+    /// known but number and size (TACK-2-2, TACK-2-4).
     fn is_stream_only(&self, header: &ProtectedHeader) -> bool {
         self.agreement.tack
             && header.reserved_bits() == 0
@@ -282,6 +283,7 @@ impl NumberSpace {
         reader.has_extension |= frame.is_extension();
         match frame {
             Frame::Tack(_) | Frame::Iack(_) if !self.agreement.tack => {
+                // TACK-7-5
                 return Err(ExtensionError::NotNegotiated);
             }
             Frame::Timestamp(_) if !self.agreement.tack => {}
@@ -300,7 +302,10 @@ impl NumberSpace {
                 scan.acknowledgements.push(Acknowledgement::Iack(iack));
             }
             Frame::Timestamp(Timestamp(timestamp)) => reader.departure = Some(timestamp),
+            // TACK-7-10 holds before: quiche refuses it in long headers, and we always announce
+            // min_ack_delay.
             Frame::AckFrequency(update) => {
+                // TACK-7-11
                 self.check_update(&update)?;
                 scan.updates.push(update);
             }

@@ -3,7 +3,8 @@
 //! Each way is one pipeline. Incoming: open, scan, deliver to quiche, then apply what the scan found.
 //! Outgoing: decide, let quiche write, scan, seal. A scan is a value; nothing of it takes effect before
 //! quiche has accepted the packet, or before the packet is sealed for the wire. The types of
-//! `tack_packet` see to it that one ciphertext of a packet number leaves the process, and no other.
+//! `tack_packet` see to it that one ciphertext of a packet number leaves the process, and no other
+//! (TACK-9-1).
 
 mod incoming;
 mod outgoing;

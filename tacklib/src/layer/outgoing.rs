@@ -219,6 +219,7 @@ impl NumberSpace {
         if self.sender.wants_payloads() {
             self.sender.on_payload(opened.header().packet_number, frames);
         }
+        // TACK-2-1
         composed.marked |= self.agreement.tack && !scan.is_stream_only();
         composed
     }
@@ -485,6 +486,7 @@ impl OutgoingScan {
             Frame::PathResponse(_) => self.answers_challenge = true,
             _ => {}
         }
+        // TACK-4.1-4
         if tack && matches!(frame, Frame::Ack(_) | Frame::Padding { .. }) {
             self.taken_out += range.len();
         } else {

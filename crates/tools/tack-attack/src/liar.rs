@@ -3,8 +3,8 @@
 use std::ops::RangeInclusive;
 
 use tack_proto::frame::{
-    AckFrequency, Frame, Frames, IackEvent, IackFields, Rate, TackFields, Timing, encode_ack, encode_iack,
-    encode_tack,
+    AckFrequency, Frame, Frames, IackEvent, IackFields, Rate, TackFields, Timing, encode_ack,
+    encode_iack, encode_tack,
 };
 use tack_proto::varint;
 
