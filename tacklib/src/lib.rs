@@ -57,13 +57,10 @@ pub use lab::{AckSchedule, LabSwitches};
 pub use quiche;
 pub use stats::TackStats;
 
-/// Random bits that a peer cannot foresee.
+/// Random bits that a peer cannot foresee, from where quiche takes its own.
 fn random() -> u64 {
-    use ring::rand::SecureRandom;
     let mut bytes = [0; 8];
-    match ring::rand::SystemRandom::new().fill(&mut bytes) {
-        Ok(()) => u64::from_ne_bytes(bytes),
-        // The system has no randomness: TLS cannot begin either.
-        Err(_) => 0,
-    }
+    // Without randomness TLS cannot begin either.
+    let _ = boring::rand::rand_bytes(&mut bytes);
+    u64::from_ne_bytes(bytes)
 }

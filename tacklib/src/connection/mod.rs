@@ -60,6 +60,8 @@ pub struct Connection<F: BufFactory = DefaultBufFactory> {
     /// quiche may have stream data, or something else, that wants to leave.
     data_pending: bool,
     extension_error: Option<ExtensionError>,
+    /// quiche's timer has expired while quiche had no path: it is told once it was asked for a packet.
+    timeout_deferred: bool,
 }
 
 impl<F: BufFactory> Connection<F> {
@@ -79,6 +81,7 @@ impl<F: BufFactory> Connection<F> {
             paths: Paths::default(),
             data_pending: true,
             extension_error: None,
+            timeout_deferred: false,
         }
     }
 
@@ -136,6 +139,11 @@ impl<F: BufFactory> Connection<F> {
     /// Handles expired timers; call [`send`](Self::send) afterwards.
     pub fn on_timeout(&mut self) {
         let now = Instant::now();
+        if self.layer.is_some() && self.seam.validation.has_no_path {
+            self.timeout_deferred = true;
+            self.credits.grant_path_probe();
+            return;
+        }
         let expired = self.inner.timeout_instant().is_some_and(|at| at <= now);
         self.inner.on_timeout();
         if !expired || !self.is_enabled() {

@@ -25,6 +25,26 @@ impl<F: BufFactory> Connection<F> {
         wanted: Wanted,
     ) -> quiche::Result<(usize, SendInfo)> {
         self.note_external_access();
+        let result = self.send_layered(now, out, wanted);
+        if !std::mem::take(&mut self.timeout_deferred) {
+            return result;
+        }
+        // quiche was asked for a packet, and may be told of the timer.
+        self.seam.validation.on_sent();
+        self.on_timeout();
+        if result == Err(quiche::Error::Done) {
+            self.send_layered(now, out, wanted)
+        } else {
+            result
+        }
+    }
+
+    fn send_layered(
+        &mut self,
+        now: Instant,
+        out: &mut [u8],
+        wanted: Wanted,
+    ) -> quiche::Result<(usize, SendInfo)> {
         let Some(mut layer) = self.layer.take() else { return Err(quiche::Error::Done) };
         let mut result = self.flush_previous_path(&mut layer, now, out, wanted);
         for _ in 0..ATTEMPTS {
@@ -50,7 +70,11 @@ impl<F: BufFactory> Connection<F> {
         if plan.stream_data && !plan.is_probe && layer.wants_skip() {
             let skip = Plan::skip(crate::random());
             request_carrier(&mut self.inner)?;
-            return self.write(layer, now, out, wanted, &skip);
+            match self.write(layer, now, out, wanted, &skip) {
+                // Nothing may leave at all: what is planned is given up below.
+                Err(quiche::Error::Done) => {}
+                result => return result,
+            }
         }
         match self.write(layer, now, out, wanted, &plan) {
             Err(quiche::Error::Done) => {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::loss_detection::PACKET_THRESHOLD;
 
 /// Where every packet is acknowledged, acknowledgements are at least this far apart: a peer that floods
-/// draws no more of them than 8,000 a second. It is less than an operating system's timers can tell apart.
+/// draws no more of them than 8,000 a second.
 const LEAST_SPACING: Duration = Duration::from_micros(125);
 
 /// Which rule decides.

