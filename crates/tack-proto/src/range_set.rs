@@ -91,20 +91,19 @@ impl RangeSet {
         (end >= number).then_some(start..=end)
     }
 
-    /// What the set and a range have in common, in ascending ranges.
+    /// What the set and a range have in common, the highest first.
     pub fn overlap(
         &self,
         range: RangeInclusive<u64>,
-    ) -> impl DoubleEndedIterator<Item = RangeInclusive<u64>> + Clone + '_ {
+    ) -> impl Iterator<Item = RangeInclusive<u64>> + Clone + '_ {
         let (start, end) = range.into_inner();
-        let first = self.range_of(start).map_or(start, |range| *range.start());
-        // An empty range has nothing in common with any set.
-        let last = if start <= end { end } else { first };
-        let wanted = start <= end;
+        // One descent of the tree; frames can make thousands of them.
         self.ranges
-            .range(first..=last.max(first))
-            .filter(move |_| wanted)
-            .map(move |(&from, &to)| from.max(start)..=to.min(end))
+            .range(..=end)
+            .rev()
+            .take_while(move |(_, last)| **last >= start)
+            .map(move |(&first, &last)| first.max(start)..=last.min(end))
+            .filter(|common| !common.is_empty())
     }
 
     /// The lowest number of the set.
@@ -268,8 +267,9 @@ mod tests {
             prop_assert_eq!(&all, &model.iter().copied().collect::<Vec<_>>());
             let (smallest, largest) = (model.first().copied(), model.last().copied());
             prop_assert_eq!((set.smallest(), set.largest()), (smallest, largest));
-            let common: Vec<u64> = set.overlap(from..=from + length).flatten().collect();
-            let expected: Vec<u64> = model.range(from..=from + length).copied().collect();
+            let range = from..=from + length;
+            let common: Vec<u64> = set.overlap(range.clone()).flat_map(Iterator::rev).collect();
+            let expected: Vec<u64> = model.range(range).rev().copied().collect();
             prop_assert_eq!(common, expected);
             for number in 0..220 {
                 prop_assert_eq!(set.contains(number), model.contains(&number));

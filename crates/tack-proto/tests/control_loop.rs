@@ -419,7 +419,10 @@ fn acknowledgements_keep_to_equation_four() {
             let hertz = profile.frequency.hertz(rate, link.round_trip, PACKET);
             let most = hertz.max(1.0 / MAX_ACK_DELAY.as_secs_f64()) * 1.03;
             let measured = outcome.tacks as f64 / 10.0;
-            println!("{megabits} Mbit/s: {measured} Hz, equation (4) {hertz:.0} Hz");
+            println!(
+                "{megabits} Mbit/s: {measured} Hz, equation (4) {hertz:.0} Hz, {} IACKs",
+                outcome.iacks
+            );
             assert!(measured <= most, "{megabits} Mbit/s: {measured} Hz");
             assert!(measured >= 0.9 * hertz, "{megabits} Mbit/s: {measured} Hz");
             assert!(outcome.utilisation > 0.9, "{}", outcome.utilisation);

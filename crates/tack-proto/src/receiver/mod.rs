@@ -17,15 +17,17 @@ mod tolerance;
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
-pub use ack_policy::{AckPolicy, Rule};
-pub use delivery_rate::DeliveryRate;
-pub use loss_event::LossEvents;
-pub use one_way_delay::OneWayDelay;
-pub use rbb::{Packet, ReceiveBuffer};
+pub use ack_policy::Rule;
 pub use received_packets::{Arrival, ReceivedPackets};
-pub use reordering::Reordering;
 pub use schedule::Schedule;
 pub use tolerance::Tolerance;
+
+use ack_policy::AckPolicy;
+use delivery_rate::DeliveryRate;
+use loss_event::LossEvents;
+use one_way_delay::OneWayDelay;
+use rbb::{Packet, ReceiveBuffer};
+use reordering::Reordering;
 
 use crate::frame::{
     AckFrequency, IackEvent, IackFields, Rate, Stream, TackFields, encode_ack, encode_iack,

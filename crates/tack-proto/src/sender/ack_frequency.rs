@@ -221,11 +221,6 @@ impl AckFrequencySender {
         self.advertised.is_some_and(|last| last.unreported > 0)
     }
 
-    /// Threshold and delay of the last update, for statistics.
-    pub fn advertised(&self) -> Option<(u64, Duration)> {
-        self.advertised.map(|last| (last.threshold, last.delay))
-    }
-
     /// How long the peer may hold the acknowledgement of a lone packet; `None` if it
     /// acknowledges every packet.
     pub fn hold(&self) -> Option<Duration> {

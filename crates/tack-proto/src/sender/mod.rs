@@ -25,24 +25,27 @@ mod violation;
 
 use std::time::{Duration, Instant};
 
-pub use ack_frequency::{AckFrequencySender, Frequency, Peer};
-pub use ack_loss::AckLoss;
-pub use bbr::{Bbr, BbrConfig, Feedback, INITIAL_WINDOW_PACKETS, MaxFilter, PathModel, Phase};
+pub use ack_frequency::{Frequency, Peer};
+pub use bbr::{BbrConfig, Phase};
 pub use config::SenderConfig;
-pub use immediate_ack::ImmediateAcks;
-pub use min_rtt::MinRtt;
-pub use pacer::Pacer;
 pub use paths::PathId;
-pub use sent_packets::{AckOutcome, OptimisticAck, RateSample, SentPackets};
+pub use sent_packets::{AckOutcome, OptimisticAck};
 pub use stats::SenderStats;
-pub use stream_record::{BadBubble, StreamRecord};
+pub use stream_record::BadBubble;
 pub use violation::Violation;
 
 use crate::bandwidth::Bandwidth;
 use crate::frame::{AckFrequency, Timestamp};
+use ack_frequency::AckFrequencySender;
+use ack_loss::AckLoss;
+use bbr::{Bbr, Feedback, INITIAL_WINDOW_PACKETS, PathModel};
+use immediate_ack::ImmediateAcks;
+use min_rtt::MinRtt;
 use optimistic_ack_trap::OptimisticAckTrap;
+use pacer::Pacer;
 use paths::{LeftPaths, PathState};
-use sent_packets::{FlightId, Leaving};
+use sent_packets::{FlightId, Leaving, RateSample, SentPackets};
+use stream_record::StreamRecord;
 
 /// Round trips for which Startup asks for more acknowledgements than later. That
 /// doubles ten packets to what any path carries; a flow that is still in Startup

@@ -322,7 +322,7 @@ impl SentPackets {
         gaps.extend(above.filter(|above| *above > lowest).map(|above| lowest..=above - 1));
         let missing = gaps
             .into_iter()
-            .flat_map(|gap| self.unacknowledged.overlap(gap).rev())
+            .flat_map(|gap| self.unacknowledged.overlap(gap))
             .flat_map(RangeInclusive::rev);
         let in_flight = missing.filter(|pn| self.state(*pn) == Some(State::InFlight));
         let mut left_out: Vec<_> = in_flight.take(count).collect();
@@ -345,7 +345,7 @@ impl SentPackets {
         let mut largest = None;
         for range in ranges {
             largest = largest.max(Some(*range.end()));
-            let new: Vec<_> = self.unacknowledged.overlap(range).rev().collect();
+            let new: Vec<_> = self.unacknowledged.overlap(range).collect();
             for range in new {
                 self.unacknowledged.remove_range(range.clone());
                 self.acknowledge(now, range.clone(), largest, &mut newest, &mut outcome);
@@ -553,7 +553,9 @@ impl SentPackets {
 
     #[cfg(test)]
     pub(super) fn skipped_between(&self, first: u64, last: u64) -> Vec<u64> {
-        self.skipped.overlap(first..=last).flatten().collect()
+        let mut skipped: Vec<_> = self.skipped.overlap(first..=last).flatten().collect();
+        skipped.sort_unstable();
+        skipped
     }
 
     fn current(&self) -> &Flight {
