@@ -179,14 +179,13 @@ impl PacketProtection {
 
     /// Whether this end may update its keys now.
     ///
-    /// For that the handshake is confirmed, the peer has answered the last update and
-    /// acknowledged a packet of this generation (RFC 9001 section 6.1), three probe timeouts have
-    /// passed since (section 6.5), and the stack has followed.
+    /// For that the handshake is confirmed, the peer has acknowledged a packet of this generation
+    /// in keys as new, which answers the last update (RFC 9001 section 6.1), three probe timeouts
+    /// have passed since (section 6.5), and the stack has followed: it has written a packet.
     pub fn can_update(&self, now: Instant) -> bool {
         let wire = self.outgoing.wire_generation();
         self.handshake_confirmed
             && !self.outgoing.wire_is_ahead()
-            && self.incoming.generation() == wire
             && self.acknowledged.is_some_and(|acknowledged| {
                 acknowledged.generation == wire && acknowledged.next_update <= now
             })

@@ -236,7 +236,16 @@ impl Drop for Buffer<'_> {
 /// It ends in one of three ways: [`pass`](Self::pass) lets it leave as it is,
 /// [`open`](Self::open) leads to an [`OpenedPacket`] that can be sealed with other frames, and
 /// dropping it wipes it. Each consumes it, and meanwhile it borrows the buffer. So of all
-/// ciphertexts under its packet number, one leaves at most:
+/// ciphertexts under its packet number, one leaves at most. The first of these compiles, the others
+/// do not:
+///
+/// ```
+/// # fn once(packet: tack_packet::WrittenPacket<'_, '_>) -> Result<(), tack_packet::Error> {
+/// # let mut scratch = Vec::new();
+/// let departed = packet.open(&mut scratch)?.seal(&[1; 4], false)?;
+/// # Ok(drop(departed))
+/// # }
+/// ```
 ///
 /// ```compile_fail,E0382
 /// # fn twice(packet: tack_packet::WrittenPacket<'_, '_>) -> Result<(), tack_packet::Error> {

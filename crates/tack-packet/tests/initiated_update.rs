@@ -141,6 +141,22 @@ fn an_update_waits_for_confirmation_acknowledgement_answer_and_three_ptos() {
 }
 
 #[test]
+fn an_update_waits_until_the_stack_has_followed_the_last_one() {
+    let mut net = Net::confirmed(CipherSuite::Aes128GcmSha256);
+    net.exchange();
+    net.a.update(net.now).unwrap();
+    let update = net.a.send(b"update");
+    net.b.receive(&update).unwrap();
+    let answer = net.b.send(b"answer");
+    net.a.receive(&answer).unwrap();
+    net.a.acknowledge(net.now, &answer);
+    net.now += 3 * PTO;
+    assert_eq!(net.a.update(net.now), Err(Error::UpdateNotAllowed));
+    assert!(!net.a.send(b"followed").is_translated);
+    assert_eq!(net.a.update(net.now), Ok(()));
+}
+
+#[test]
 fn an_acknowledgement_of_older_packets_does_not_allow_an_update() {
     let mut net = Net::confirmed(CipherSuite::Aes128GcmSha256);
     net.exchange();
@@ -186,7 +202,11 @@ fn a_peer_that_updates_before_the_stack_is_confirmed_is_translated_for_it() {
     assert_eq!((answer.generation, answer.is_translated), (1, true));
     assert_eq!(net.b.receive(&answer), Ok(b"answer".to_vec()));
     assert_eq!(net.a.receive(&late), Ok(b"late".to_vec()));
-    net.now += 10 * PTO;
+    // The keys of the stack are kept for as long as it needs them.
+    for _ in 0..2 {
+        net.a.protection.discard_previous(net.now, PTO);
+        net.now += 10 * PTO;
+    }
     net.exchange();
     assert!(!net.a.stack.has_followed());
 
