@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use crate::common::*;
 use crate::harness::*;
 
 #[test]
@@ -17,11 +16,13 @@ fn a_server_that_probes_sends_more_than_three_times_what_it_got() {
         ends.deliver_to_server(datagram).unwrap();
     }
     let mut count = 0;
-    for _ in 0..4 {
+    for _ in 0..8 {
         let datagrams = sent(&mut ends.server);
         count += datagrams.iter().map(|(datagram, _)| datagram.len()).sum::<usize>();
+        if count > 3 * received {
+            break;
+        }
         expire(&mut ends.server);
     }
     assert_needed(count > 3 * received, "anti_amplification.rs");
-    assert_eq!(ends.client_at, client_address());
 }

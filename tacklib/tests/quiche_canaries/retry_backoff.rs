@@ -3,7 +3,6 @@
 
 use std::time::{Duration, Instant};
 
-use crate::common::*;
 use crate::harness::*;
 
 /// Makes for a first timeout of three times this (RFC 9002 section 6.2.2).
@@ -31,5 +30,4 @@ fn a_timer_that_had_expired_stays_long_after_a_retry() {
     assert!(!sent(&mut ends.client).is_empty(), "the Initial with the token");
     let timeout = ends.client.timeout_instant().unwrap() - before;
     assert_needed(timeout >= 2 * 3 * INITIAL_RTT, "retry_backoff.rs");
-    assert_eq!(ends.client_at, client_address());
 }
