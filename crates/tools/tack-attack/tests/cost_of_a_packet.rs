@@ -3,6 +3,8 @@
 //! CPU time is that of the thread, and what is held against a bound is a ratio of medians of the
 //! same build: neither the machine nor other load on it counts.
 
+#![allow(clippy::unwrap_used, clippy::expect_used)] // a test that cannot be set up has failed
+
 use std::time::Duration;
 
 use quiche::RecvInfo;
@@ -13,7 +15,7 @@ use tack_attack::{
 };
 use tacklib::Profile;
 
-/// A cost may grow by this factor where the state grows by a hundred or by ten.
+/// A cost may grow by this factor where the state grows by a multiple of it.
 const GROWTH: f64 = 3.0;
 
 /// What this thread has cost so far.
@@ -54,44 +56,70 @@ fn cost_of(
     let start = cpu_time();
     server.recv(&mut datagram, info).unwrap();
     while server.send(&mut buffer).is_ok() {}
-    cpu_time() - start
+    cpu_time().saturating_sub(start)
 }
 
-/// Median costs of a PING and of a write, with so many open streams.
-fn with_streams(streams: u64) -> (Duration, Duration) {
-    let mut network = Network::new(67);
-    let connection = connect(&mut network, 1000.0, Duration::from_millis(2), 64 << 20);
+/// A server with so many open streams, all of whose data has been acknowledged.
+fn with_streams(network: &mut Network, streams: u64) -> ConnectionIndex {
+    let connection = connect(network, 1000.0, Duration::from_millis(2), 64 << 20);
     let server = network.end_mut(connection, Side::Server).tack();
     for stream in 0..streams {
-        server.stream_send(4 * stream + 7, b"!", false).unwrap();
+        server.stream_send(4 * stream + FIRST_STREAM, b"!", false).unwrap();
     }
     network.run_for(Duration::from_secs(1));
     network.end_mut(connection, Side::Client).puppet().let_loose(Conduct::Silent);
-    let pings = (0..301).map(|_| {
-        let datagram =
-            network.end_mut(connection, Side::Client).puppet().datagram(&liar::ping());
+    connection
+}
+
+/// The first that is not the bulk stream of the server's application.
+const FIRST_STREAM: u64 = 7;
+
+/// Median cost of a packet with these frames, with so many open streams.
+fn packet_cost(streams: u64, frames: &[u8]) -> Duration {
+    let mut network = Network::new(67);
+    let connection = with_streams(&mut network, streams);
+    let costs = (0..301).map(|_| {
+        let datagram = network.end_mut(connection, Side::Client).puppet().datagram(frames);
         cost_of(&mut network, connection, datagram)
     });
-    let ping = median(pings.collect());
-    let writes = (0..301).map(|_| {
+    let cost = median(costs.collect());
+    println!("{streams} streams: a packet costs {cost:?}");
+    cost
+}
+
+/// Median cost of a write, with so many open streams.
+fn write_cost(streams: u64) -> Duration {
+    let mut network = Network::new(67);
+    let connection = with_streams(&mut network, streams);
+    let costs = (0..301).map(|_| {
         let server = network.end_mut(connection, Side::Server).tack();
         let start = cpu_time();
-        server.stream_send(7, b"!", false).unwrap();
-        cpu_time() - start
+        server.stream_send(FIRST_STREAM, b"!", false).unwrap();
+        cpu_time().saturating_sub(start)
     });
-    let write = median(writes.collect());
-    println!("{streams} streams: a PING costs {ping:?}, a write {write:?}");
-    (ping, write)
+    let cost = median(costs.collect());
+    println!("{streams} streams: a write costs {cost:?}");
+    cost
+}
+
+fn assert_no_dearer(few: Duration, many: Duration) {
+    let ratio = many.as_secs_f64() / few.as_secs_f64();
+    assert!(ratio <= GROWTH, "{ratio:.1} times as much");
+}
+
+/// With a packet that asks for nothing: quiche's debug assertions walk over all streams where it
+/// sends or is written to.
+#[test]
+fn open_streams_do_not_make_packets_dearer() {
+    let padding = [0; 20];
+    assert_no_dearer(packet_cost(100, &padding), packet_cost(4_000, &padding));
 }
 
 #[test]
-#[cfg_attr(debug_assertions, ignore = "quiche itself walks all streams in debug builds")]
-fn open_streams_do_not_make_packets_and_writes_dearer() {
-    let (few, many) = (with_streams(100), with_streams(10_000));
-    let ratio = |few: Duration, many: Duration| many.as_secs_f64() / few.as_secs_f64();
-    let (ping, write) = (ratio(few.0, many.0), ratio(few.1, many.1));
-    assert!(ping <= GROWTH, "a PING costs {ping:.1} times as much");
-    assert!(write <= GROWTH, "a write costs {write:.1} times as much");
+#[cfg_attr(debug_assertions, ignore = "quiche's debug assertions walk over all streams")]
+fn open_streams_do_not_make_answers_and_writes_dearer() {
+    assert_no_dearer(packet_cost(100, &liar::ping()), packet_cost(10_000, &liar::ping()));
+    assert_no_dearer(write_cost(100), write_cost(10_000));
 }
 
 /// Median cost of a packet full of IACKs behind so long a path, and how many packets had been in
@@ -130,10 +158,9 @@ fn full_of_iacks(mbps: f64, rtt: Duration, bytes: u64) -> (Duration, u64) {
 #[test]
 fn packets_in_flight_do_not_make_acknowledgements_dearer() {
     let (few, fewer) = full_of_iacks(100.0, Duration::from_millis(20), 2 << 20);
-    let (many, more) = full_of_iacks(100.0, Duration::from_millis(400), 14 << 20);
+    let (many, more) = full_of_iacks(100.0, Duration::from_millis(400), 10 << 20);
     assert!(more >= 8 * fewer, "{more} and {fewer} packets");
-    let ratio = many.as_secs_f64() / few.as_secs_f64();
-    assert!(ratio <= GROWTH, "{ratio:.1} times as much");
+    assert_no_dearer(few, many);
 }
 
 /// No packet may cost more: for a release build on an idle machine.
@@ -142,7 +169,7 @@ const MOST: Duration = Duration::from_micros(100);
 #[test]
 #[ignore = "an absolute time, and 26 MB in flight: for a release build on an idle machine"]
 fn no_packet_costs_more_than_100_microseconds() {
-    let (ping, write) = with_streams(10_000);
+    let (ping, write) = (packet_cost(10_000, &liar::ping()), write_cost(10_000));
     let (iacks, settled) = full_of_iacks(1000.0, Duration::from_millis(400), 60 << 20);
     assert!(settled > 15_000, "{settled} packets");
     for cost in [ping, write, iacks] {
@@ -178,9 +205,9 @@ fn memory_after(packets: u64) -> u64 {
         let scattered = number.wrapping_mul(7919) % (60 << 10);
         let frames = match number % 8 {
             0 => liar::ping(),
-            1 => liar::stream(2, scattered, b"!"),
+            1 => liar::stream(6, scattered, b"!"),
             // Streams up to the limit, with a hole in front.
-            2 => liar::stream(6 + 4 * (number / 8 % 1_000), 1, b"!"),
+            2 => liar::stream(10 + 4 * (number / 8 % 100), 1, b"!"),
             3 => liar::path_challenge(number),
             4 => report.tack(),
             5 => liar::ack_frequency(number),
@@ -200,11 +227,11 @@ fn memory_after(packets: u64) -> u64 {
     grown
 }
 
-/// Of one connection, whatever its peer does.
+/// Of one connection, whatever its peer does. quiche keeps each packet that it sent, one that only
+/// acknowledges too, until the peer acknowledges that or a later one.
 const MOST_MEMORY: u64 = 64 << 20;
 
 #[test]
-#[ignore = "170 MiB after 100,000 packets, quiche included: the bound is not reached yet"]
 fn memory_of_a_connection_is_bounded_whatever_its_peer_sends() {
     let grown = memory_after(100_000);
     assert!(grown <= MOST_MEMORY, "{} MiB", grown >> 20);

@@ -1,6 +1,8 @@
 //! A receiver that acknowledges packets that it has not seen is found out before it gains by it,
 //! and honest receivers do not pay for that.
 
+#![allow(clippy::unwrap_used, clippy::expect_used)] // a test that cannot be set up has failed
+
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -237,6 +239,6 @@ fn the_trap_costs_an_honest_receiver_next_to_nothing() {
 #[test]
 #[ignore = "the same with more seeds and more time"]
 fn the_trap_costs_an_honest_receiver_next_to_nothing_in_the_long_run() {
-    let (goodput, _) = honest(20, Duration::from_secs(20));
+    let (goodput, _) = honest(10, Duration::from_secs(20));
     assert!(goodput >= (1.0 - COST) * WITHOUT_A_TRAP[1], "{goodput} Mbit/s");
 }
