@@ -29,7 +29,7 @@ const CLIENT_ID: [u8; 16] = [0xc1; 16];
 
 #[test]
 fn bubbles_save_retransmissions_where_the_ack_path_fails_at_times() {
-    for seed in [3, 6, 9] {
+    for seed in [1, 3, 9] {
         let with = transfer(seed, false);
         let without = transfer(seed, true);
         println!("seed {seed}\nwith {with:?}\nwithout {without:?}");
