@@ -31,12 +31,17 @@ pub(super) struct Paths {
 }
 
 impl Paths {
+    /// Whether a PING has to leave where data went before.
+    #[inline]
+    pub(super) fn has_previous(&self) -> bool {
+        self.previous.is_some()
+    }
+
     /// The path's number, if data does not go over it.
+    #[inline]
     pub(super) fn other_than_active(&mut self, path: AddressPair) -> Option<PathId> {
-        if self.active.is_none_or(|active| same_hosts(active, path)) {
-            return None;
-        }
-        Some(self.id_of(path))
+        let active = self.active?;
+        if active == path || same_hosts(active, path) { None } else { Some(self.id_of(path)) }
     }
 
     fn id_of(&mut self, path: AddressPair) -> PathId {
@@ -96,7 +101,15 @@ impl<F: BufFactory> Connection<F> {
     }
 
     /// A packet that came over `path` has been accepted, with a `response` to a challenge.
+    #[inline]
     pub(super) fn follow_validation(&mut self, path: AddressPair, response: Option<[u8; 8]>) {
+        let is_same = self.paths.received == Some(path);
+        if !is_same || self.seam.validation.is_running || response.is_some() {
+            self.validate_further(path, response);
+        }
+    }
+
+    fn validate_further(&mut self, path: AddressPair, response: Option<[u8; 8]>) {
         let validation = &mut self.seam.validation;
         if self.paths.received.replace(path) != Some(path) {
             validation.on_path_change();

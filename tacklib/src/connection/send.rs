@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use quiche::{BufFactory, SendInfo};
-use tack_packet::DatagramLayout;
+use tack_packet::{DatagramLayout, is_short};
 
 use super::Connection;
 use super::send_credits::CreditReason;
@@ -46,16 +46,30 @@ impl<F: BufFactory> Connection<F> {
         wanted: Wanted,
     ) -> quiche::Result<(usize, SendInfo)> {
         let Some(mut layer) = self.layer.take() else { return Err(quiche::Error::Done) };
-        let mut result = Ok(self.flush_previous_path(&mut layer, now, out, wanted));
-        for _ in 0..ATTEMPTS {
-            if !matches!(result, Ok(None)) {
-                break;
-            }
-            result = self.send_planned(&mut layer, now, out, wanted);
-        }
+        let result = self.send_next(&mut layer, now, out, wanted);
         self.layer = Some(layer);
         self.write_notes();
-        result?.ok_or(quiche::Error::Done)
+        result
+    }
+
+    fn send_next(
+        &mut self,
+        layer: &mut Layer,
+        now: Instant,
+        out: &mut [u8],
+        wanted: Wanted,
+    ) -> quiche::Result<(usize, SendInfo)> {
+        if self.paths.has_previous()
+            && let Some(flushed) = self.flush_previous_path(layer, now, out, wanted)
+        {
+            return Ok(flushed);
+        }
+        for _ in 0..ATTEMPTS {
+            if let Some(sent) = self.send_planned(layer, now, out, wanted)? {
+                return Ok(sent);
+            }
+        }
+        Err(quiche::Error::Done)
     }
 
     /// Sends what may leave now. `Ok(None)` means that quiche wrote a packet that does not leave.
@@ -77,23 +91,34 @@ impl<F: BufFactory> Connection<F> {
             }
         }
         match self.write(layer, now, out, wanted, &plan) {
-            Err(quiche::Error::Done) => {
-                self.on_nothing_written(layer, now, &plan);
-                if plan.due.is_none() && plan.ends_room == 0 {
-                    return Err(quiche::Error::Done);
-                }
-                let carrier = Plan { is_carrier: true, stream_data: false, ..plan };
-                request_carrier(&mut self.inner)?;
-                let result = self.write(layer, now, out, wanted, &carrier);
-                if result.is_err() && plan.due.is_some() {
-                    // Nothing can leave (closing, amplification limit): the acknowledgement is given
-                    // up, or its timer would stay expired.
-                    layer.give_up_acknowledgement(now);
-                }
-                result
-            }
+            Err(quiche::Error::Done) => self.send_carrier(layer, now, out, wanted, plan),
             result => result,
         }
+    }
+
+    /// quiche had nothing to write where something was planned, or where it was asked in vain.
+    #[cold]
+    fn send_carrier(
+        &mut self,
+        layer: &mut Layer,
+        now: Instant,
+        out: &mut [u8],
+        wanted: Wanted,
+        plan: Plan,
+    ) -> quiche::Result<Option<(usize, SendInfo)>> {
+        self.on_nothing_written(layer, now, &plan);
+        if plan.due.is_none() && plan.ends_room == 0 {
+            return Err(quiche::Error::Done);
+        }
+        let carrier = Plan { is_carrier: true, stream_data: false, ..plan };
+        request_carrier(&mut self.inner)?;
+        let result = self.write(layer, now, out, wanted, &carrier);
+        if result.is_err() && plan.due.is_some() {
+            // Nothing can leave (closing, amplification limit): the acknowledgement is given up, or its
+            // timer would stay expired.
+            layer.give_up_acknowledgement(now);
+        }
+        result
     }
 
     /// Whether quiche is asked for a packet, and what that is to carry.
@@ -120,8 +145,9 @@ impl<F: BufFactory> Connection<F> {
         // A DATAGRAM may need the whole packet: the acknowledgement goes before it, in its own.
         let alone = datagrams && due.is_some() && !closing;
         let stream_data = (may_send || is_probe || closing) && !alone;
-        let plan = layer.plan(now, stream_data, due, &self.seam.stream_ends, datagrams);
-        Some(Plan { is_probe: is_probe && stream_data, ..plan })
+        let mut plan = layer.plan(now, stream_data, due, &self.seam.stream_ends, datagrams);
+        plan.is_probe = is_probe && stream_data;
+        Some(plan)
     }
 
     /// Has quiche write a packet within what the plan lets it, and finishes it.
@@ -171,18 +197,27 @@ impl<F: BufFactory> Connection<F> {
         plan: &Plan,
         path: AddressPair,
     ) -> Option<usize> {
-        let Some(at) = DatagramLayout::parse(&out[..len]).one_rtt else { return Some(len) };
-        let is_proven = self.is_proven(path);
-        let longest = self.inner.max_send_udp_payload_size().max(len).min(out.len());
-        let longest = if is_proven { longest } else { len };
-        let plan = plan.to_address(is_proven);
+        let at = if is_short(&out[..len]) {
+            0
+        } else {
+            let Some(at) = DatagramLayout::parse(&out[..len]).one_rtt else { return Some(len) };
+            at
+        };
         let to = Destination {
             dcid_len: self.inner.destination_id().len(),
-            other_dcid_lens: self.seam.connection_id_lengths,
+            other_dcid_lens: &self.seam.connection_id_lengths,
             path: self.paths.other_than_active(path),
+            is_proven: self.is_proven(path),
+        };
+        let reduced;
+        let (plan, longest) = if to.is_proven {
+            (plan, self.inner.max_send_udp_payload_size().max(len).min(out.len()))
+        } else {
+            reduced = plan.to_unproven_address();
+            (&reduced, len)
         };
         let packet = (&mut out[at..longest], len - at);
-        match layer.finish(now, packet, to, &plan, &mut self.seam.stream_ends) {
+        match layer.finish(now, packet, &to, plan, &mut self.seam.stream_ends) {
             Ok(sent) => {
                 self.seam.send_buffer.on_sent(sent.stream_id, sent.stream_bytes);
                 if let Some(data) = sent.challenge {

@@ -35,13 +35,15 @@ pub struct Lost;
 
 /// Where a packet goes.
 #[derive(Clone, Copy, Debug)]
-pub struct Destination {
+pub struct Destination<'a> {
     /// Length of the active path's connection id.
     pub dcid_len: usize,
     /// Lengths of the peer's other connection ids.
-    pub other_dcid_lens: ConnectionIdLengths,
+    pub other_dcid_lens: &'a ConnectionIdLengths,
     /// The path, if it is not the one that data goes over.
     pub path: Option<PathId>,
+    /// The address is proven, or not the peer's to prove.
+    pub is_proven: bool,
 }
 
 impl Layer {
@@ -50,7 +52,7 @@ impl Layer {
         &mut self,
         now: Instant,
         (out, len): (&mut [u8], usize),
-        to: Destination,
+        to: &Destination<'_>,
         plan: &Plan,
         ends: &mut StreamEnds,
     ) -> Result<Sent, Lost> {
@@ -62,7 +64,7 @@ impl Layer {
             Ok(packet) => space.finish(packet, &job, ends, plain, frames),
             Err(_) => Err(Lost),
         };
-        if result.is_err() && !plan.skips {
+        if result.is_err() && plan.skip.is_none() {
             space.stats.unsealed += 1;
         }
         result
@@ -70,10 +72,11 @@ impl Layer {
 }
 
 /// Which connection id a packet carries: the first length that makes its number the next one.
+#[inline]
 fn dcid_len(
     protection: &PacketProtection,
     packet: &[u8],
-    to: Destination,
+    to: &Destination<'_>,
     expected: u64,
 ) -> usize {
     if to.path.is_none() {
@@ -94,11 +97,12 @@ struct Job<'a> {
     now: Instant,
     /// Bytes that the packet may have on the wire.
     room: usize,
-    to: Destination,
+    to: &'a Destination<'a>,
     plan: &'a Plan,
 }
 
 impl NumberSpace {
+    #[inline]
     fn finish(
         &mut self,
         packet: WrittenPacket<'_, '_>,
@@ -141,9 +145,11 @@ impl NumberSpace {
         let scan = OutgoingScan::of(opened.payload(), self.agreement.tack);
         plan.assert_may_carry(scan.stream_bytes);
         let pn = opened.header().packet_number;
-        if plan.skips && scan.is_bare() {
+        if let Some(random) = plan.skip
+            && scan.is_bare()
+        {
             opened.discard();
-            self.sender.on_packet_skipped(now, pn, plan.random);
+            self.sender.on_packet_skipped(now, pn, random);
             self.stats.skipped += 1;
             return Err(Lost);
         }
@@ -210,7 +216,7 @@ impl NumberSpace {
             // For its length, which our frames may be part of.
             least = payload.len();
         }
-        if scan.answers_challenge && plan.is_proven && !self.sender.is_inflight_limited() {
+        if scan.answers_challenge && job.to.is_proven && !self.sender.is_inflight_limited() {
             // A peer that asks for more than may be in flight gets shorter answers.
             least = least.max(least_path_response_len(room, overhead));
         }
@@ -239,11 +245,13 @@ impl NumberSpace {
         frames: &mut Vec<u8>,
     ) {
         let Job { now, room, plan, .. } = *job;
-        if let Some(timestamp) = plan.timestamp {
+        if plan.timestamp
+            && let Some(timestamp) = self.sender.timestamp(now)
+        {
             append_if_fits(frames, budget, |frames| timestamp.encode(frames));
         }
-        composed.update = plan
-            .update
+        let update = self.sender.frequency_update().filter(|_| plan.update);
+        composed.update = update
             .filter(|frame| append_if_fits(frames, budget, |frames| frame.encode(frames)));
         // A TACK peer acknowledges the end of a stream at once by itself.
         let is_answered = scan.ends_stream && self.agreement.tack;

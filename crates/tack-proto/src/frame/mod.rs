@@ -12,6 +12,7 @@ mod check;
 mod decode;
 mod error;
 mod iack;
+mod only;
 mod tack;
 mod timestamp;
 
@@ -24,6 +25,7 @@ pub use self::{
     check::check_payload,
     error::DecodeError,
     iack::{Iack, IackEvent, IackFields, encode_iack},
+    only::OnlyFrame,
     tack::{EncodedTack, Rate, Tack, TackFields, Timing, encode_tack},
     timestamp::Timestamp,
 };

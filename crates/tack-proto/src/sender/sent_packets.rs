@@ -517,6 +517,7 @@ impl SentPackets {
 
     fn forget_landed(&mut self) {
         let largest = self.largest_acked.unwrap_or(0);
+        let base = self.base;
         while let Some(front) = self.packets.front() {
             let landed = match front.state {
                 State::Acked | State::Skipped => self.base < largest,
@@ -533,6 +534,9 @@ impl SentPackets {
                 self.land(&front, false);
             }
             self.base += 1;
+        }
+        if self.base == base {
+            return;
         }
         if self.unacknowledged.smallest().is_some_and(|smallest| smallest < self.base) {
             self.unacknowledged.remove_below(self.base);
