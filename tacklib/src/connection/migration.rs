@@ -37,6 +37,18 @@ impl Paths {
         self.previous.is_some()
     }
 
+    /// Whether data goes over this path, and its other end is known to be there.
+    #[inline]
+    pub(super) fn is_settled(
+        &self,
+        from: SocketAddr,
+        to: SocketAddr,
+        is_validating: bool,
+    ) -> bool {
+        let is_active = self.active.as_ref().is_some_and(|path| path.0 == from && path.1 == to);
+        is_active && !is_validating
+    }
+
     /// The path's number, if data does not go over it.
     #[inline]
     pub(super) fn other_than_active(&mut self, path: AddressPair) -> Option<PathId> {

@@ -9,7 +9,7 @@ use super::Connection;
 use super::send_credits::CreditReason;
 use crate::error::ExtensionError;
 use crate::layer::{Applied, Layer, Look, Scanned};
-use crate::quiche_compat::{AddressPair, QuicheDelta};
+use crate::quiche_compat::{AddressPair, QuicheDelta, SealedStart};
 
 impl<F: BufFactory> Connection<F> {
     pub(super) fn receive(&mut self, buf: &mut [u8], info: RecvInfo) -> quiche::Result<usize> {
@@ -56,15 +56,24 @@ impl<F: BufFactory> Connection<F> {
             Look::Other(header) => return self.receive_other(packet, header, info),
         };
         let now = Instant::now();
+        let start = SealedStart::of(packet, data.payload_at);
         let result = self.inner.recv(packet, info);
-        let delta = self.seam.counters.follow(&self.inner);
-        if delta.accepted == 0 {
+        let counters = &mut self.seam.counters;
+        let is_accepted = if result.is_ok() && start.was_decrypted(packet, data.payload_at) {
+            // Data acknowledges nothing, and so tells of no losses either.
+            counters.on_accepted();
+            true
+        } else {
+            let delta = counters.follow(&self.inner);
+            self.data_pending |= delta.losses;
+            delta.accepted > 0
+        };
+        if is_accepted {
+            layer.apply_data(now, &data, &self.inner);
+            self.follow_validation((info.to, info.from), None);
+        } else {
             layer.on_data_refused();
             self.close_at_aead_limit();
-        } else {
-            layer.apply_data(now, &data, &self.inner);
-            self.data_pending |= delta.losses;
-            self.follow_validation((info.to, info.from), None);
         }
         result.map(|_| ())
     }

@@ -166,6 +166,10 @@ impl<F: BufFactory> Connection<F> {
         if plan.is_probe || plan.stream_data && self.credits.has_probe() {
             self.credits.use_probe();
         }
+        if self.paths.is_settled(info.from, info.to, self.seam.validation.is_running) {
+            let finished = self.finish_settled(layer, now, out, len, plan, &info);
+            return Ok(finished.map(|len| (len, info)));
+        }
         let path = (info.from, info.to);
         let finished = self.finish(layer, now, out, len, plan, path);
         self.follow_active_path(layer, now, path);
@@ -186,6 +190,38 @@ impl<F: BufFactory> Connection<F> {
         }
     }
 
+    /// As [`Self::finish`], of a packet for the path that data goes over, where nothing is to be found
+    /// out about it.
+    #[inline]
+    fn finish_settled(
+        &mut self,
+        layer: &mut Layer,
+        now: Instant,
+        out: &mut [u8],
+        len: usize,
+        plan: &Plan,
+        info: &SendInfo,
+    ) -> Option<usize> {
+        if !is_short(&out[..len]) {
+            let path = (info.from, info.to);
+            return self.finish(layer, now, out, len, plan, path);
+        }
+        let to = Destination {
+            dcid_len: self.inner.destination_id().len(),
+            other_dcid_lens: &self.seam.connection_id_lengths,
+            path: None,
+            is_proven: true,
+        };
+        let longest = self.inner.max_send_udp_payload_size().max(len).min(out.len());
+        let packet = (&mut out[..longest], len);
+        let sent = layer.finish(now, packet, &to, plan, &mut self.seam.stream_ends).ok()?;
+        self.seam.send_buffer.on_sent(sent.stream_id, sent.stream_bytes);
+        if let Some(data) = sent.challenge {
+            self.seam.validation.on_challenge_sent((info.from, info.to), data);
+        }
+        Some(sent.len)
+    }
+
     /// Passes what quiche has written through the layer. The datagram's final length, or `None` if
     /// nothing of it leaves.
     pub(super) fn finish(
@@ -197,12 +233,7 @@ impl<F: BufFactory> Connection<F> {
         plan: &Plan,
         path: AddressPair,
     ) -> Option<usize> {
-        let at = if is_short(&out[..len]) {
-            0
-        } else {
-            let Some(at) = DatagramLayout::parse(&out[..len]).one_rtt else { return Some(len) };
-            at
-        };
+        let Some(at) = DatagramLayout::parse(&out[..len]).one_rtt else { return Some(len) };
         let to = Destination {
             dcid_len: self.inner.destination_id().len(),
             other_dcid_lens: &self.seam.connection_id_lengths,

@@ -104,7 +104,12 @@ impl Layer {
                 _ => return Look::Other(Some(header)),
             }
         }
-        Look::Data(Data { packet_number: header.packet_number(), bytes: packet.len(), stream })
+        Look::Data(Data {
+            packet_number: header.packet_number(),
+            payload_at: header.header().header_len,
+            bytes: packet.len(),
+            stream,
+        })
     }
 
     fn only_frame(&self, packet: &[u8], header: &ProtectedHeader) -> Option<OnlyFrame> {
@@ -257,7 +262,7 @@ impl NumberSpace {
         data: &Data,
         connection: &quiche::Connection<F>,
     ) {
-        let &Data { packet_number, bytes, stream } = data;
+        let &Data { packet_number, bytes, stream, .. } = data;
         let received = Received {
             packet_number,
             bytes,
@@ -519,6 +524,8 @@ pub enum Look {
 #[derive(Clone, Copy, Debug)]
 pub struct Data {
     packet_number: u64,
+    /// Where its payload begins.
+    pub payload_at: usize,
     /// Size on the wire.
     bytes: usize,
     /// Its only frame, where that had to be known.

@@ -155,8 +155,17 @@ impl NumberSpace {
         }
         let composed = self.compose(&opened, &scan, job, ends, frames);
         let written = opened.packet_len();
-        let departed = opened.seal(frames, composed.marked).map_err(|_| Lost)?;
-        self.stats.resealed += 1;
+        let is_unchanged = composed.ours == 0
+            && !composed.marked
+            && scan.taken_out == 0
+            && frames.len() == opened.payload().len();
+        let departed = if is_unchanged && opened.can_pass() {
+            opened.pass()
+        } else {
+            self.stats.resealed += 1;
+            opened.seal(frames, composed.marked)
+        };
+        let departed = departed.map_err(|_| Lost)?;
         let sent = Departure {
             is_probe: !scan.is_non_probing,
             update: composed.update,

@@ -17,6 +17,7 @@ mod quiche_source;
 mod ack_ranges;
 mod anti_amplification;
 mod connection_id_conflict;
+mod decrypted_in_place;
 mod delayed_acks;
 mod extension_frames;
 mod flow_control;
