@@ -37,16 +37,10 @@ impl Paths {
         self.previous.is_some()
     }
 
-    /// Whether data goes over this path, and its other end is known to be there.
+    /// Whether data goes over this path.
     #[inline]
-    pub(super) fn is_settled(
-        &self,
-        from: SocketAddr,
-        to: SocketAddr,
-        is_validating: bool,
-    ) -> bool {
-        let is_active = self.active.as_ref().is_some_and(|path| path.0 == from && path.1 == to);
-        is_active && !is_validating
+    pub(super) fn is_active(&self, from: SocketAddr, to: SocketAddr) -> bool {
+        self.active.as_ref().is_some_and(|path| path.0 == from && path.1 == to)
     }
 
     /// The path's number, if data does not go over it.
@@ -94,6 +88,18 @@ impl<F: BufFactory> Connection<F> {
         let sequence = self.inner.migrate(local, peer)?;
         self.expect_challenge();
         Ok(sequence)
+    }
+
+    /// Asks for a lost challenge again, where its path is still to be validated.
+    pub(super) fn repeat_lost_challenge(&mut self, layer: &Layer) {
+        let was_delivered = |pn| layer.was_delivered(pn);
+        let Some((local, peer)) = self.seam.validation.take_lost(was_delivered) else { return };
+        // The path may be gone: then there is nothing to find out about it.
+        if self.inner.is_path_validated(local, peer) == Ok(false)
+            && self.inner.probe_path(local, peer).is_ok()
+        {
+            self.expect_challenge();
+        }
     }
 
     /// quiche has a challenge to send, most likely: it is to be asked, and to have the room.

@@ -143,8 +143,14 @@ impl<F: BufFactory> Connection<F> {
             self.seam.connection_id_lengths.on_issued(len);
         }
         self.data_pending |= applied.may_unblock;
+        if let Some(data) = applied.path_challenge {
+            self.seam.path_responses.on_challenge(path, data);
+        }
         if applied.wants_answer {
             self.credits.grant(CreditReason::Answer);
+        }
+        if applied.acknowledged && self.seam.validation.is_running {
+            self.repeat_lost_challenge(layer);
         }
         if applied.acknowledged {
             // It may have been a probe of the path's MTU.

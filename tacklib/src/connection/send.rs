@@ -81,7 +81,8 @@ impl<F: BufFactory> Connection<F> {
         wanted: Wanted,
     ) -> quiche::Result<Option<(usize, SendInfo)>> {
         let Some(plan) = self.decide(layer, now) else { return Err(quiche::Error::Done) };
-        if plan.stream_data && !plan.is_probe && layer.wants_skip() {
+        let expects_challenge = self.seam.validation.expects_challenge;
+        if plan.stream_data && !plan.is_probe && !expects_challenge && layer.wants_skip() {
             let skip = Plan::skip(crate::random());
             request_carrier(&mut self.inner)?;
             match self.write(layer, now, out, wanted, &skip) {
@@ -166,7 +167,8 @@ impl<F: BufFactory> Connection<F> {
         if plan.is_probe || plan.stream_data && self.credits.has_probe() {
             self.credits.use_probe();
         }
-        if self.paths.is_settled(info.from, info.to, self.seam.validation.is_running) {
+        let is_idle = !self.seam.validation.is_running && self.seam.path_responses.is_empty();
+        if is_idle && self.paths.is_active(info.from, info.to) {
             let finished = self.finish_settled(layer, now, out, len, plan, &info);
             return Ok(finished.map(|len| (len, info)));
         }
@@ -211,13 +213,14 @@ impl<F: BufFactory> Connection<F> {
             other_dcid_lens: &self.seam.connection_id_lengths,
             path: None,
             is_proven: true,
+            response: None,
         };
         let longest = self.inner.max_send_udp_payload_size().max(len).min(out.len());
         let packet = (&mut out[..longest], len);
         let sent = layer.finish(now, packet, &to, plan, &mut self.seam.stream_ends).ok()?;
         self.seam.send_buffer.on_sent(sent.stream_id, sent.stream_bytes);
-        if let Some(data) = sent.challenge {
-            self.seam.validation.on_challenge_sent((info.from, info.to), data);
+        if let Some((pn, data)) = sent.challenge {
+            self.seam.validation.on_challenge_sent((info.from, info.to), pn, data);
         }
         Some(sent.len)
     }
@@ -239,6 +242,7 @@ impl<F: BufFactory> Connection<F> {
             other_dcid_lens: &self.seam.connection_id_lengths,
             path: self.paths.other_than_active(path),
             is_proven: self.is_proven(path),
+            response: self.seam.path_responses.owed(path),
         };
         let reduced;
         let (plan, longest) = if to.is_proven {
@@ -251,8 +255,11 @@ impl<F: BufFactory> Connection<F> {
         match layer.finish(now, packet, &to, plan, &mut self.seam.stream_ends) {
             Ok(sent) => {
                 self.seam.send_buffer.on_sent(sent.stream_id, sent.stream_bytes);
-                if let Some(data) = sent.challenge {
-                    self.seam.validation.on_challenge_sent(path, data);
+                if sent.answers_challenge {
+                    self.seam.path_responses.on_answered(path);
+                }
+                if let Some((pn, data)) = sent.challenge {
+                    self.seam.validation.on_challenge_sent(path, pn, data);
                 }
                 Some(at + sent.len)
             }

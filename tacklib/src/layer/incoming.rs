@@ -61,6 +61,8 @@ pub struct Applied {
     pub acknowledged: bool,
     /// Streams that the peer asked not to send on.
     pub stopped: Vec<u64>,
+    /// The data of a PATH_CHALLENGE in it.
+    pub path_challenge: Option<[u8; 8]>,
     /// The data of a PATH_CHALLENGE that it answers.
     pub path_response: Option<[u8; 8]>,
     /// Lengths of connection ids that the peer has issued.
@@ -417,6 +419,7 @@ impl NumberSpace {
                 scan.reset_streams.push((stream_id, final_size));
             }
             Frame::StopSending { stream_id, .. } => scan.effects.stopped.push(stream_id),
+            Frame::PathChallenge(data) => scan.effects.path_challenge = Some(data),
             Frame::PathResponse(data) => scan.effects.path_response = Some(data),
             Frame::NewConnectionId { cid, .. } => scan.effects.issued_id_lens.push(cid.len()),
             Frame::HandshakeDone => scan.confirms_handshake = true,

@@ -4,7 +4,9 @@ use std::ops::{Range, RangeInclusive};
 use std::time::Instant;
 
 use tack_packet::{OpenedPacket, PacketProtection, TAG_LEN, WrittenPacket};
-use tack_proto::frame::{AckFrequency, Frame, Frames, Located, Stream, encode_immediate_ack};
+use tack_proto::frame::{
+    AckFrequency, Frame, Frames, Located, Stream, encode_immediate_ack, encode_path_response,
+};
 use tack_proto::receiver::{Due, Receiver};
 use tack_proto::sender::{Departure, PathId};
 
@@ -24,8 +26,10 @@ pub struct Sent {
     pub stream_bytes: usize,
     /// The stream that the data is of, where that is known.
     pub stream_id: Option<u64>,
-    /// The data of a PATH_CHALLENGE in it.
-    pub challenge: Option<[u8; 8]>,
+    /// The number of the packet and the data of a PATH_CHALLENGE in it.
+    pub challenge: Option<(u64, [u8; 8])>,
+    /// A PATH_RESPONSE is in it.
+    pub answers_challenge: bool,
 }
 
 /// A packet that will not leave: it could not be opened or sealed, or its number is skipped. Nothing
@@ -44,6 +48,8 @@ pub struct Destination<'a> {
     pub path: Option<PathId>,
     /// The address is proven, or not the peer's to prove.
     pub is_proven: bool,
+    /// The data of a PATH_CHALLENGE that came over its path and has not been answered.
+    pub response: Option<[u8; 8]>,
 }
 
 impl Layer {
@@ -114,6 +120,7 @@ impl NumberSpace {
         let Job { now, plan, .. } = *job;
         let is_tail = plan.is_tail(packet.packet_len(), job.room);
         let passes = plan.adds_nothing()
+            && job.to.response.is_none()
             && packet.can_pass()
             && !(is_tail && self.sender.wants_immediate_ack(now, true));
         let content = if passes { peek(&packet, self.overhead) } else { None };
@@ -142,7 +149,9 @@ impl NumberSpace {
     ) -> Result<Sent, Lost> {
         let Job { now, plan, .. } = *job;
         let opened = packet.open(plain).map_err(|_| Lost)?;
-        let scan = OutgoingScan::of(opened.payload(), self.agreement.tack);
+        // What may not get longer has no room for a TACK in place of quiche's ACK.
+        let takes_acks_out = self.agreement.tack && job.to.is_proven;
+        let scan = OutgoingScan::of(opened.payload(), takes_acks_out);
         plan.assert_may_carry(scan.stream_bytes);
         let pn = opened.header().packet_number;
         if let Some(random) = plan.skip
@@ -169,7 +178,7 @@ impl NumberSpace {
         let sent = Departure {
             is_probe: !scan.is_non_probing,
             update: composed.update,
-            ..departure(&departed, scan.ack_eliciting, job.to)
+            ..departure(&departed, scan.ack_eliciting || composed.answers_challenge, job.to)
         };
         self.sender.on_packet_sent(now, &sent);
         self.on_content_sent(now, pn, &scan, ends);
@@ -184,7 +193,8 @@ impl NumberSpace {
             len: departed.len,
             stream_bytes: scan.stream_bytes,
             stream_id: scan.stream_id,
-            challenge: scan.challenge,
+            challenge: scan.challenge.map(|data| (pn, data)),
+            answers_challenge: scan.answers_challenge || composed.answers_challenge,
         })
     }
 
@@ -212,6 +222,11 @@ impl NumberSpace {
         };
         let budget = limit.saturating_sub(overhead + scan.kept.len());
         let mut composed = Composed::default();
+        if let Some(data) = job.to.response.filter(|_| !scan.answers_challenge) {
+            composed.answers_challenge =
+                append_if_fits(frames, budget, |frames| encode_path_response(frames, data));
+            composed.marked |= self.agreement.tack && composed.answers_challenge;
+        }
         if scan.ack_eliciting {
             self.compose_requests(scan, len, job, ends, budget, &mut composed, frames);
         }
@@ -225,7 +240,8 @@ impl NumberSpace {
             // For its length, which our frames may be part of.
             least = payload.len();
         }
-        if scan.answers_challenge && job.to.is_proven && !self.sender.is_inflight_limited() {
+        let answers_challenge = scan.answers_challenge || composed.answers_challenge;
+        if answers_challenge && job.to.is_proven && !self.sender.is_inflight_limited() {
             // A peer that asks for more than may be in flight gets shorter answers.
             least = least.max(least_path_response_len(room, overhead));
         }
@@ -285,6 +301,9 @@ impl NumberSpace {
     ) {
         let Job { now, plan, .. } = *job;
         let left = budget.saturating_sub(frames.len());
+        if scan.keeps_ack {
+            return;
+        }
         if !self.agreement.tack {
             if plan.is_carrier && plan.due.is_some() && !scan.had_ack {
                 self.receiver.write_ack(now, self.ack_delay_exponent, left, frames);
@@ -307,7 +326,7 @@ impl NumberSpace {
     ) {
         if scan.had_ack {
             self.quiche_owes.ack = false;
-            if !self.agreement.tack {
+            if scan.keeps_ack {
                 self.receiver.on_ack_sent(now);
             }
         }
@@ -393,6 +412,8 @@ struct Composed {
     asks: bool,
     /// Ends of streams are in it.
     ends: bool,
+    /// A PATH_RESPONSE that quiche has forgotten is in it.
+    answers_challenge: bool,
 }
 
 /// What a packet holds that nobody but quiche has looked into, if its first bytes tell: stream data or
@@ -424,6 +445,8 @@ struct OutgoingScan {
     taken_out: usize,
     is_padded: bool,
     had_ack: bool,
+    /// quiche's acknowledgement is left in.
+    keeps_ack: bool,
     stream_bytes: usize,
     stream_id: Option<u64>,
     has_datagram: bool,
@@ -451,9 +474,9 @@ enum Noted {
 }
 
 impl OutgoingScan {
-    /// Reads the frames of a packet; between TACK peers quiche's acknowledgement and padding are left
+    /// Reads the frames of a packet; with `takes_acks_out` quiche's acknowledgement and padding are left
     /// out. A frame that cannot be read stays, with all behind it.
-    fn of(payload: &[u8], tack: bool) -> Self {
+    fn of(payload: &[u8], takes_acks_out: bool) -> Self {
         let mut scan = Self::default();
         let mut end = 0;
         for located in Frames::new(payload) {
@@ -465,19 +488,22 @@ impl OutgoingScan {
                 break;
             };
             end = range.end;
-            scan.see(&frame, range, tack);
+            scan.see(&frame, range, takes_acks_out);
         }
         scan
     }
 
-    fn see(&mut self, frame: &Frame<'_>, range: Range<usize>, tack: bool) {
+    fn see(&mut self, frame: &Frame<'_>, range: Range<usize>, takes_acks_out: bool) {
         self.ack_eliciting |= frame.is_ack_eliciting();
         self.needs_repair |= needs_repair(frame);
         self.is_non_probing |= !frame.is_probing();
-        self.wants_look |= !matches!(frame, Frame::Ack(_)) && wants_look(frame);
+        let is_taken_out =
+            takes_acks_out && matches!(frame, Frame::Ack(_) | Frame::Padding { .. });
+        self.wants_look |= !is_taken_out && wants_look(frame);
         match frame {
             Frame::Ack(ack) => {
                 self.had_ack = true;
+                self.keeps_ack = !takes_acks_out;
                 self.noted.push(Noted::ZeroRttAck(ack.ranges.iter().collect()));
             }
             // quiche pads what would be too short, which the layer does again; a probe, or what goes
@@ -505,7 +531,7 @@ impl OutgoingScan {
             _ => {}
         }
         // TACK-4.1-4
-        if tack && matches!(frame, Frame::Ack(_) | Frame::Padding { .. }) {
+        if is_taken_out {
             self.taken_out += range.len();
         } else {
             self.kept.push(range);

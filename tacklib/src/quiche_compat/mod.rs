@@ -18,6 +18,7 @@ mod inert_controller;
 mod no_usable_path;
 mod path_flush_ping;
 mod path_response_padding;
+mod path_responses;
 mod path_validation;
 mod quiche_counters;
 mod receive_windows;
@@ -45,6 +46,7 @@ pub use transport_parameters::{ServerIds, Template};
 
 use anti_amplification::AntiAmplification;
 use external_access::ExternalAccess;
+use path_responses::PathResponses;
 use path_validation::PathValidation;
 use send_buffer::SendBuffer;
 
@@ -59,6 +61,8 @@ pub struct Seam {
     pub send_buffer: SendBuffer,
     /// Ends of streams that quiche may forget.
     pub stream_ends: StreamEnds,
+    /// Challenges that have yet to be answered.
+    pub path_responses: PathResponses,
     /// Paths that have yet to be validated.
     pub validation: PathValidation,
     /// What may be sent to an address that the client has not proven.
@@ -75,6 +79,7 @@ impl Seam {
             external_access: ExternalAccess::default(),
             send_buffer: SendBuffer::new(send_buffer),
             stream_ends: StreamEnds::default(),
+            path_responses: PathResponses::default(),
             validation: PathValidation::default(),
             anti_amplification: AntiAmplification::unlimited(),
             connection_id_lengths: ConnectionIdLengths::default(),

@@ -30,6 +30,7 @@ mod no_usable_path;
 mod packet_outcome;
 mod path_flush_ping;
 mod path_response_padding;
+mod path_responses;
 mod rejected_parameters;
 mod reserved_bits;
 mod retry_backoff;

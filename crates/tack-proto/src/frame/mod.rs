@@ -277,6 +277,12 @@ impl Frame<'_> {
     }
 }
 
+/// Appends a PATH_RESPONSE frame (RFC 9000 section 19.18).
+pub fn encode_path_response(out: &mut Vec<u8>, data: [u8; 8]) {
+    out.push(0x1b);
+    out.extend_from_slice(&data);
+}
+
 /// How many bytes `write` appends. It is undone: one description of the bytes serves for
 /// counting and for writing.
 fn measure(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> usize {
