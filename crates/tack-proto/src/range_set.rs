@@ -119,6 +119,10 @@ impl RangeSet {
     /// The lowest number from `from` on that is missing although a higher one is
     /// there. What lies below the lowest range does not count as missing.
     pub fn first_missing_from(&self, from: u64) -> Option<u64> {
+        // Most of the time nothing is missing.
+        if self.ranges.last_key_value().is_none_or(|(&start, _)| from >= start) {
+            return None;
+        }
         let missing = match self.ranges.range(..=from).next_back() {
             Some((_, &end)) => from.max(end.saturating_add(1)),
             None => self.ranges.first_key_value().map(|(_, &end)| end.saturating_add(1))?,

@@ -82,7 +82,9 @@ impl<F: BufFactory> Connection<F> {
     ) -> quiche::Result<Option<(usize, SendInfo)>> {
         let Some(plan) = self.decide(layer, now) else { return Err(quiche::Error::Done) };
         let expects_challenge = self.seam.validation.expects_challenge;
-        if plan.stream_data && !plan.is_probe && !expects_challenge && layer.wants_skip() {
+        // Of packets that carry no data nothing is to be gained by optimistic acknowledgements.
+        let carries_data = plan.stream_data && self.data_pending && !plan.is_probe;
+        if carries_data && !expects_challenge && layer.wants_skip() {
             let skip = Plan::skip(crate::random());
             request_carrier(&mut self.inner)?;
             match self.write(layer, now, out, wanted, &skip) {

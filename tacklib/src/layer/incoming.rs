@@ -98,10 +98,12 @@ impl Layer {
         if header.reserved_bits() != 0 || !header.is_current() {
             return Look::Other(Some(header));
         }
-        let mut stream = None;
-        if !space.agreement.tack || space.follows_streams() {
+        let (mut stream, follows_streams) = (None, space.follows_streams());
+        if !space.agreement.tack || follows_streams {
             match self.only_frame(packet, &header) {
-                Some(OnlyFrame::Stream(frame)) if !frame.fin => stream = Some(frame),
+                Some(OnlyFrame::Stream(frame)) if !frame.fin => {
+                    stream = follows_streams.then_some(frame);
+                }
                 Some(OnlyFrame::Datagram) => {}
                 _ => return Look::Other(Some(header)),
             }

@@ -151,7 +151,7 @@ impl NumberSpace {
         let opened = packet.open(plain).map_err(|_| Lost)?;
         // What may not get longer has no room for a TACK in place of quiche's ACK.
         let takes_acks_out = self.agreement.tack && job.to.is_proven;
-        let scan = OutgoingScan::of(opened.payload(), takes_acks_out);
+        let scan = OutgoingScan::of(opened.payload(), takes_acks_out, self.zero_rtt);
         plan.assert_may_carry(scan.stream_bytes);
         let pn = opened.header().packet_number;
         if let Some(random) = plan.skip
@@ -476,7 +476,7 @@ enum Noted {
 impl OutgoingScan {
     /// Reads the frames of a packet; with `takes_acks_out` quiche's acknowledgement and padding are left
     /// out. A frame that cannot be read stays, with all behind it.
-    fn of(payload: &[u8], takes_acks_out: bool) -> Self {
+    fn of(payload: &[u8], takes_acks_out: bool, notes_acks: bool) -> Self {
         let mut scan = Self::default();
         let mut end = 0;
         for located in Frames::new(payload) {
@@ -488,6 +488,11 @@ impl OutgoingScan {
                 break;
             };
             end = range.end;
+            if let Frame::Ack(ack) = &frame
+                && notes_acks
+            {
+                scan.noted.push(Noted::ZeroRttAck(ack.ranges.iter().collect()));
+            }
             scan.see(&frame, range, takes_acks_out);
         }
         scan
@@ -501,10 +506,9 @@ impl OutgoingScan {
             takes_acks_out && matches!(frame, Frame::Ack(_) | Frame::Padding { .. });
         self.wants_look |= !is_taken_out && wants_look(frame);
         match frame {
-            Frame::Ack(ack) => {
+            Frame::Ack(_) => {
                 self.had_ack = true;
                 self.keeps_ack = !takes_acks_out;
-                self.noted.push(Noted::ZeroRttAck(ack.ranges.iter().collect()));
             }
             // quiche pads what would be too short, which the layer does again; a probe, or what goes
             // over an unvalidated path, is padded to be long.
