@@ -1,4 +1,4 @@
-//! The packets that share a datagram, with what their headers say unprotected (RFC 9000
+//! The packets that share a datagram, and the unprotected part of their headers (RFC 9000
 //! sections 12.2 and 17.2).
 
 use tack_proto::varint::{Reader, Truncated};
@@ -6,7 +6,7 @@ use tack_proto::varint::{Reader, Truncated};
 const LONG_HEADER: u8 = 0x80;
 const FIXED_BIT: u8 = 0x40;
 
-/// What a packet with a long header is.
+/// The type of a packet with a long header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LongKind {
     /// The first packets of either side.
@@ -15,7 +15,7 @@ pub enum LongKind {
     ZeroRtt,
     /// The rest of the TLS handshake.
     Handshake,
-    /// The server wants the client to prove its address.
+    /// The server asks the client to validate its address.
     Retry,
     /// The server does not know the version.
     VersionNegotiation,
@@ -24,11 +24,11 @@ pub enum LongKind {
 /// A packet with a long header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LongPacket<'a> {
-    /// What it is.
+    /// Its type.
     pub kind: LongKind,
-    /// Whom it is for.
+    /// The destination connection id.
     pub dcid: &'a [u8],
-    /// Whom it is from.
+    /// The source connection id.
     pub scid: &'a [u8],
     /// The token of an Initial; empty in all others.
     pub token: &'a [u8],
@@ -47,7 +47,7 @@ pub enum Packet<'a> {
     Short(&'a [u8]),
 }
 
-/// The packets of a datagram in order; what is no packet ends it.
+/// Returns the packets of a datagram in order, up to the first bytes that are no packet.
 pub fn packets(datagram: &[u8]) -> Vec<Packet<'_>> {
     let mut found = Vec::new();
     let mut at = 0;
