@@ -31,6 +31,9 @@ pub struct Cell {
     pub case: &'static Case,
 }
 
+/// The transfers of a cell, each with the name of our end's variant.
+pub type Wire = Vec<(&'static str, Observation)>;
+
 /// The report on a cell.
 #[derive(Clone, Debug, Serialize)]
 pub struct CellReport {
@@ -46,7 +49,7 @@ pub struct CellReport {
     /// How long it took.
     pub seconds: f64,
     /// What was on the wire in each transfer, with the name of our end's variant.
-    pub wire: Vec<(&'static str, Observation)>,
+    pub wire: Wire,
     /// Where logs and traces were kept.
     pub kept: Option<String>,
 }
@@ -118,7 +121,7 @@ impl Cell {
         protocol: Protocol,
         directory: &Path,
         identity: &Identity,
-    ) -> Result<(Verdict, Vec<(&'static str, Observation)>), Error> {
+    ) -> Result<(Verdict, Wire), Error> {
         let (mut made, mut wire) = (Vec::new(), Vec::new());
         let transfers = self.case.transfers();
         for (at, ours) in transfers.iter().enumerate() {
