@@ -47,6 +47,7 @@ fn fields() -> TackFields {
         timing: Some(Timing { departure: 12_345_678, hold_us: 2_500 }),
         rate: Some(Rate { delivery_rate: 25_000_000, loss_rate: 3277 }),
         ecn: None,
+        grease: false,
     }
 }
 

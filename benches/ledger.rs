@@ -6,15 +6,16 @@
 #![allow(missing_docs, reason = "criterion's macros write functions without any")]
 
 use std::hint::black_box;
-use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 use criterion::{
     BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main,
 };
 use tack_benches::Random;
-use tack_proto::receiver::Ledger;
-use tack_proto::sender::SentLedger;
+use tack_proto::frame::{Frame, Frames, Tack, TackFields, encode_tack};
+use tack_proto::profiles::Profile;
+use tack_proto::receiver::ReceivedPackets;
+use tack_proto::sender::{Departure, Sender, SenderConfig};
 
 const LOSS: f64 = 0.05;
 const SEED: u64 = 1;
@@ -36,17 +37,17 @@ fn arrivals(end: u64, loss: f64) -> Vec<u64> {
 }
 
 fn receiver(c: &mut Criterion) {
-    let mut group = c.benchmark_group("receiver ledger");
+    let mut group = c.benchmark_group("received packets");
     for (name, loss) in [("in order", 0.0), ("5 % lost", LOSS)] {
         let numbers = arrivals(ARRIVALS, loss);
         group.throughput(Throughput::Elements(numbers.len() as u64));
         group.bench_function(BenchmarkId::new("insert", name), |b| {
             b.iter(|| {
-                let mut ledger = Ledger::default();
+                let mut received = ReceivedPackets::default();
                 for &number in &numbers {
-                    black_box(ledger.insert(number));
+                    black_box(received.insert(number));
                 }
-                ledger
+                received
             });
         });
     }
@@ -55,39 +56,65 @@ fn receiver(c: &mut Criterion) {
 
 /// A sender in the middle of a long transfer: TACKs so far have told it of `acknowledged`, and
 /// `IN_FLIGHT` packets have left since.
-fn in_flight(start: Instant, acknowledged: &Ledger) -> SentLedger {
-    let mut sent = SentLedger::new(start, true);
-    for number in 0..PER_TACK + IN_FLIGHT {
-        sent.on_sent(start, number, PACKET, true);
+fn in_flight(start: Instant, acknowledged: &[u8]) -> Sender {
+    let config = SenderConfig::new(Profile::DEFAULT, PACKET as u64, SEED);
+    let mut sender = Sender::new(start, config, Some(RTT));
+    for packet_number in 0..PER_TACK + IN_FLIGHT {
+        let departure = Departure {
+            packet_number,
+            bytes: PACKET,
+            ack_eliciting: true,
+            path: None,
+            is_probe: false,
+            update: None,
+        };
+        sender.on_packet_sent(start, &departure);
     }
-    sent.on_ack(start + RTT, acknowledged.newest_first(), &[], RTT).unwrap();
-    sent
+    sender.on_tack(start + RTT, &read(acknowledged));
+    sender
+}
+
+/// The TACK of a receiver that has these numbers.
+fn tack(sequence: u64, received: &ReceivedPackets) -> Vec<u8> {
+    let mut out = Vec::new();
+    let fields = TackFields { sequence, ..TackFields::default() };
+    let bubbles = std::iter::empty();
+    encode_tack(&mut out, &fields, received.newest_first(), bubbles, usize::MAX).unwrap();
+    out
+}
+
+fn read(tack: &[u8]) -> Tack<'_> {
+    match Frames::new(tack).next().unwrap().unwrap().frame {
+        Frame::Tack(tack) => tack,
+        other => panic!("{other:?}"),
+    }
 }
 
 /// What a TACK says when the receiver has `numbers`.
-fn received(numbers: impl Iterator<Item = u64>) -> Ledger {
-    let mut ledger = Ledger::default();
+fn received(numbers: impl Iterator<Item = u64>) -> ReceivedPackets {
+    let mut received = ReceivedPackets::default();
     for number in numbers {
-        ledger.insert(number);
+        received.insert(number);
     }
-    ledger
+    received
 }
 
 fn sender(c: &mut Criterion) {
-    let mut group = c.benchmark_group("sent ledger");
+    let mut group = c.benchmark_group("sent packets");
     group.throughput(Throughput::Elements(PER_TACK));
     for (name, loss) in [("nothing lost", 0.0), ("5 % lost", LOSS)] {
         let numbers = arrivals(2 * PER_TACK, loss);
         let before = received(numbers.iter().copied().filter(|&number| number < PER_TACK));
+        let before = tack(0, &before);
         // A TACK repeats what the one before said, lest that was lost.
-        let ranges: Vec<RangeInclusive<u64>> =
-            received(numbers.iter().copied()).newest_first().collect();
+        let next = tack(1, &received(numbers.iter().copied()));
+        let next = read(&next);
         let start = Instant::now();
         let now = start + RTT + RTT / 4;
-        group.bench_function(BenchmarkId::new("on_ack, 10k in flight", name), |b| {
+        group.bench_function(BenchmarkId::new("on_tack, 10k in flight", name), |b| {
             b.iter_batched_ref(
                 || in_flight(start, &before),
-                |sent| sent.on_ack(now, ranges.iter().cloned(), &[], RTT).unwrap(),
+                |sender| sender.on_tack(now, &next),
                 BatchSize::LargeInput,
             );
         });

@@ -1,9 +1,9 @@
-//! A certificate for localhost that nobody vouches for.
+//! A self-signed certificate for localhost.
 
 use anyhow::{Context, Result};
 use tempfile::TempDir;
 
-/// A self-signed certificate and its key as PEM files, which go when this does.
+/// A self-signed certificate and its key as PEM files, which are removed when this is dropped.
 pub struct Certificate {
     directory: TempDir,
 }

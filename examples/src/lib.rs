@@ -1,4 +1,4 @@
-//! What the examples share beside tacklib: a certificate to test with, and a path to send over.
+//! Parts that the examples share: a test certificate and a path to send over.
 //!
 //! - `before` and `after`: one HTTP/3 application, with plain quiche and with tacklib
 //! - `video`: a live sender that adapts to what the connection measures

@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// Carries datagrams at a rate, after a delay, from a buffer that drops what it can't hold.
+/// Carries datagrams at a rate and with a delay; drops what its buffer cannot hold.
 pub struct Link {
     /// Bits per second; may change at any time.
     pub rate: u64,
     delay: Duration,
-    /// Longest time that a datagram may wait for those before it.
+    /// Longest time that a datagram may wait for those ahead of it.
     buffer: Duration,
     /// When the last datagram will have left the bottleneck.
     busy_until: Instant,

@@ -1,4 +1,4 @@
-//! A path over loopback: a thread that passes datagrams on, late and at a rate.
+//! A path over loopback: a thread that forwards datagrams with a delay and at a rate.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -9,15 +9,16 @@ use std::time::{Duration, Instant};
 
 use crate::Link;
 
-/// How often the relay looks for datagrams while none is due.
+/// Time between two looks at the sockets.
 const NAP: Duration = Duration::from_micros(200);
 
 /// Longest time that a datagram waits for the rate.
 const BUFFER: Duration = Duration::from_millis(50);
 
-/// Stands in for the network between one client and a server. Without it both ends of a loopback
-/// connection get datagrams by the hundred, and acknowledge as many at once, as no network has
-/// them do.
+/// The network between one client and a server.
+///
+/// Over the bare loopback, datagrams arrive by the hundred and are acknowledged as many at once,
+/// which does not happen on a network.
 pub struct Relay {
     address: SocketAddr,
     stop: Arc<AtomicBool>,
@@ -54,7 +55,7 @@ impl Relay {
 impl Drop for Relay {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        // How it ended no longer matters to anybody.
+        // Its outcome no longer matters.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
@@ -65,7 +66,7 @@ fn bind() -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Takes in what has come from either side and sends what is due.
+/// Reads what either side has sent, and forwards what is due.
 fn pass(
     front: &UdpSocket,
     back: &UdpSocket,
@@ -92,7 +93,7 @@ fn pass(
     Ok(())
 }
 
-/// A socket that is not ready loses the datagram, one whose peer is gone too: it is a network.
+/// A socket that is not ready or whose peer is gone loses the datagram, as a network does.
 fn unless_blocked<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),

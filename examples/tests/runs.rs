@@ -1,4 +1,4 @@
-//! The other examples do what their first lines say.
+//! The examples `request_reply` and `video` do what their first lines say.
 
 #![allow(clippy::expect_used, reason = "a test may fail anywhere")]
 
@@ -22,8 +22,8 @@ fn requests_are_answered_and_their_latencies_are_in_order() {
     assert!(latencies[0] > 0 && latencies.is_sorted(), "{printed}");
 }
 
-/// How well it recovers is not held against it here: a test that shares its processor with others
-/// has no say in when a real-time sender gets to run.
+/// How well the video recovers is not tested: a real-time sender that shares its processor with
+/// other tests does not run on time.
 #[test]
 fn the_video_gives_way_when_the_path_gets_narrow() {
     let printed = printed(env!("CARGO_BIN_EXE_video"), &[]);
@@ -37,7 +37,7 @@ fn the_video_gives_way_when_the_path_gets_narrow() {
         })
         .collect();
     assert_eq!(seconds.len(), 6, "{printed}");
-    // 4 of 12 Mbit/s are left after two seconds.
+    // After two seconds the path has 4 of 12 Mbit/s left.
     assert!(seconds[3][0] < 6.0, "the video takes more than there is\n{printed}");
     let frames: f64 = seconds.iter().map(|[_, frames]| frames).sum();
     assert!((20.0..200.0).contains(&frames), "the video does not flow\n{printed}");

@@ -13,7 +13,7 @@ mod settings;
 
 use std::process::ExitCode;
 
-use tacklib::{Connection, TackConfig};
+use tacklib::{Connection, LabSwitches, TackConfig};
 
 pub use self::lacks::{lacks, lacks_as_peer};
 use self::request::Request;
@@ -26,7 +26,7 @@ const LONGEST_REQUEST: usize = 64 << 20;
 
 /// Plays the role that the environment describes, as any other peer's program; as our end in a test
 /// case of that kind it also does what only that does.
-pub fn run(tack: TackConfig, ours: Option<Kind>) -> ExitCode {
+pub fn run(tack: (TackConfig, LabSwitches), ours: Option<Kind>) -> ExitCode {
     match Settings::from_environment(tack, ours).and_then(|settings| play(&settings)) {
         Ok(code) => code,
         Err(error) => {

@@ -1,7 +1,7 @@
 //! The variants of this project's own end.
 
 use clap::ValueEnum;
-use tacklib::{Profile, TackConfig};
+use tacklib::{LabSwitches, Profile, TackConfig};
 
 /// A variant of this project's own end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -25,13 +25,12 @@ impl OwnKind {
     }
 
     /// The settings of tacklib.
-    pub fn settings(self) -> TackConfig {
+    pub fn settings(self) -> (TackConfig, LabSwitches) {
+        let asks_stock_peers = !matches!(self, Self::TackUnasking);
+        let lab = LabSwitches { asks_stock_peers, ..LabSwitches::default() };
         match self {
-            Self::Tack => TackConfig::default(),
-            Self::Quiche => TackConfig::new(Profile::Off),
-            Self::TackUnasking => {
-                TackConfig { asks_stock_peers: false, ..TackConfig::default() }
-            }
+            Self::Tack | Self::TackUnasking => (TackConfig::default(), lab),
+            Self::Quiche => (TackConfig::new(Profile::Off), lab),
         }
     }
 }

@@ -7,7 +7,6 @@ mod connections;
 mod crypto_stream;
 mod handshake;
 mod handshake_keys;
-mod long_header;
 mod recorder;
 mod secrets;
 mod seen;

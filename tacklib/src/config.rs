@@ -5,25 +5,9 @@ use std::time::Duration;
 
 use quiche::CongestionControlAlgorithm;
 use serde::{Deserialize, Serialize};
-use tack_proto::receiver::Schedule;
 
-use crate::negotiation::Template;
-
-/// Packets in quiche's initial window that keep its own controller out of the
-/// way: the most it accepts. With it 27 MB may be in flight.
-const INERT_WINDOW_PACKETS: usize = 20_000;
-
-/// What quiche starts with by itself.
-const QUICHE_WINDOW_PACKETS: usize = 10;
-
-/// Default of the shortest interval between TACKs.
-const SHORTEST_ACK_INTERVAL: Duration = Duration::from_millis(10);
-
-/// Default of the round trip up to which there is one TACK for each.
-const SHORT_PATH_ACK_INTERVAL: Duration = Duration::from_millis(20);
-
-/// Default of the longest: RTTmin/4 of a 200 ms path.
-const LONGEST_ACK_INTERVAL: Duration = Duration::from_millis(100);
+use crate::lab::LabSwitches;
+use crate::quiche_compat::{Template, make_inert, restore_controller};
 
 /// Default limit of data written and not yet sent, bytes.
 const SEND_BUFFER: usize = 4 * 1024 * 1024;
@@ -31,6 +15,7 @@ const SEND_BUFFER: usize = 4 * 1024 * 1024;
 /// A set of defaults for a kind of use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Profile {
     /// TACK with L = 10 and beta = 2, and a hundred acknowledgements a second at most.
     #[default]
@@ -45,33 +30,6 @@ pub enum Profile {
     /// Plain quiche: its own congestion control, its own acknowledgements, no
     /// extension announced. For comparison.
     Off,
-}
-
-/// When this end acknowledges what a TACK peer sends.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum AckSchedule {
-    /// As the sender asks: equation (4) of the paper.
-    #[default]
-    Tack,
-    /// RFC 9000's delayed ACK: every second packet, at once when one is out of order, and
-    /// within `max_ack_delay`. For comparison.
-    Delayed,
-    /// The same after another number of packets. For comparison.
-    EveryPackets(u64),
-    /// At this interval while packets arrive. For comparison.
-    Periodic(Duration),
-}
-
-impl From<AckSchedule> for Schedule {
-    fn from(schedule: AckSchedule) -> Self {
-        match schedule {
-            AckSchedule::Tack => Self::Tack,
-            AckSchedule::Delayed => Self::EveryPackets(2),
-            AckSchedule::EveryPackets(packets) => Self::EveryPackets(packets),
-            AckSchedule::Periodic(interval) => Self::Periodic(interval),
-        }
-    }
 }
 
 /// What the layer does; every field has a default in each [`Profile`].
@@ -92,54 +50,42 @@ pub struct TackConfig {
     /// Longest time between acknowledgements, however long the path: 100 ms, or the peer's
     /// `max_ack_delay` if that is more. A stock peer is asked for no more than the latter.
     pub longest_ack_interval: Duration,
-    /// When this end acknowledges. As the sender asks.
-    pub schedule: AckSchedule,
-    /// Q of equation (5): bubbles that one TACK of this end reports at most, and
-    /// gaps in packet numbers that one IACK does. No limit; `Some(1)`, the least,
-    /// is the paper's "poor" TACK, for comparison: it acknowledges what arrived
-    /// before the oldest bubble, and the packet right behind that.
-    pub reported_gaps: Option<usize>,
-    /// Whether round trips are sampled as by TCP's timestamps, the wait for the acknowledgement
-    /// included, and not by one-way delays. For comparison.
-    pub plain_sampling: bool,
-    /// Whether a stock peer that takes ACK_FREQUENCY is asked to acknowledge less; without, for
-    /// comparison, it is sent neither that nor IMMEDIATE_ACK.
-    pub asks_stock_peers: bool,
     /// Data that may be written and not yet sent, in bytes; `stream_send` takes
     /// no more. 4 MiB. Writes through `&mut quiche::Connection` are not seen
     /// and only bound by the peer's flow control.
     pub send_buffer: usize,
-    /// ProbeBW's cycle, in TACK intervals. 32, video 16.
-    pub probe_bw_intervals: u32,
-    /// Span of the bandwidth filter, in TACK intervals. 40, video 20.
-    pub bandwidth_filter_intervals: u64,
+    /// ProbeBW's cycle, in the controller's units (docs/protocol.md). 32, video 16.
+    pub probe_bw_units: u32,
+    /// Span of the bandwidth filter, in the same units. 40, video 20.
+    pub bandwidth_filter_units: u64,
 }
 
 impl TackConfig {
     /// The defaults of a profile.
     pub fn new(profile: Profile) -> Self {
-        let video = profile == Profile::Video;
+        let tack_proto::profiles::Profile { frequency, bbr, .. } = profile.constants();
         Self {
             profile,
-            packets_per_ack: match profile {
-                Profile::Quick => 1,
-                Profile::Video => 2,
-                Profile::Default | Profile::Off => 10,
-            },
-            acks_per_round_trip: if video { 4.0 } else { 2.0 },
-            shortest_ack_interval: SHORTEST_ACK_INTERVAL,
-            short_path_ack_interval: match profile {
-                Profile::Quick | Profile::Video => Duration::ZERO,
-                Profile::Default | Profile::Off => SHORT_PATH_ACK_INTERVAL,
-            },
-            longest_ack_interval: LONGEST_ACK_INTERVAL,
-            schedule: AckSchedule::Tack,
-            reported_gaps: None,
-            plain_sampling: false,
-            asks_stock_peers: true,
+            packets_per_ack: frequency.packets,
+            acks_per_round_trip: frequency.per_round_trip,
+            shortest_ack_interval: frequency.shortest_interval,
+            short_path_ack_interval: frequency.short_path_interval,
+            longest_ack_interval: frequency.longest_interval,
             send_buffer: SEND_BUFFER,
-            probe_bw_intervals: if video { 16 } else { 32 },
-            bandwidth_filter_intervals: if video { 20 } else { 40 },
+            probe_bw_units: bbr.cycle_units,
+            bandwidth_filter_units: bbr.filter_units,
+        }
+    }
+}
+
+impl Profile {
+    /// What the profile sets of the protocol.
+    pub(crate) const fn constants(self) -> tack_proto::profiles::Profile {
+        use tack_proto::profiles::Profile as Constants;
+        match self {
+            Self::Default | Self::Off => Constants::DEFAULT,
+            Self::Video => Constants::VIDEO,
+            Self::Quick => Constants::QUICK,
         }
     }
 }
@@ -154,13 +100,53 @@ impl Default for TackConfig {
 ///
 /// Everything of quiche's is reached through `Deref`. Its congestion control
 /// settings have no effect unless the profile is [`Profile::Off`]: the layer has
-/// its own controller.
+/// its own controller. A connection that is made with such a setting logs a warning.
 pub struct Config {
     inner: quiche::Config,
     tack: TackConfig,
+    lab: LabSwitches,
     stateless_reset_token: Option<u128>,
     template: Option<Template>,
-    inert: bool,
+    is_inert: bool,
+    controller: Controller,
+}
+
+/// What was asked of quiche's controller: it is put off while the layer has its own.
+#[derive(Clone, Copy, Debug, Default)]
+struct Controller {
+    algorithm: Option<CongestionControlAlgorithm>,
+    initial_window_packets: Option<usize>,
+    pacing: Option<bool>,
+    max_pacing_rate: Option<u64>,
+    hystart: Option<bool>,
+}
+
+impl Controller {
+    fn is_set(&self) -> bool {
+        self.algorithm.is_some()
+            || self.initial_window_packets.is_some()
+            || self.pacing.is_some()
+            || self.max_pacing_rate.is_some()
+            || self.hystart.is_some()
+    }
+
+    fn apply(&self, config: &mut quiche::Config) {
+        if let Some(algorithm) = self.algorithm {
+            config.set_cc_algorithm(algorithm);
+        }
+        if let Some(packets) = self.initial_window_packets {
+            config.set_initial_congestion_window_packets(packets);
+        }
+        if let Some(pacing) = self.pacing {
+            config.enable_pacing(pacing);
+        }
+        if let Some(rate) = self.max_pacing_rate {
+            config.set_max_pacing_rate(rate);
+        }
+        if let Some(hystart) = self.hystart {
+            config.enable_hystart(hystart);
+        }
+    }
 }
 
 impl Config {
@@ -183,9 +169,11 @@ impl Config {
         Self {
             inner,
             tack: TackConfig::default(),
+            lab: LabSwitches::default(),
             stateless_reset_token: None,
             template: None,
-            inert: false,
+            is_inert: false,
+            controller: Controller::default(),
         }
     }
 
@@ -202,12 +190,17 @@ impl Config {
     /// Sets the layer's settings.
     pub fn set_tack(&mut self, tack: TackConfig) {
         self.tack = tack;
-        if tack.profile == Profile::Off && self.inert {
-            self.inert = false;
-            self.inner.set_cc_algorithm(CongestionControlAlgorithm::CUBIC);
-            self.inner.set_initial_congestion_window_packets(QUICHE_WINDOW_PACKETS);
-            self.inner.enable_pacing(true);
+        if tack.profile == Profile::Off && self.is_inert {
+            self.is_inert = false;
+            restore_controller(&mut self.inner);
+            self.controller.apply(&mut self.inner);
         }
+    }
+
+    /// Sets what the lab compares.
+    #[cfg(feature = "lab")]
+    pub fn set_lab(&mut self, lab: LabSwitches) {
+        self.lab = lab;
     }
 
     /// Sets the stateless reset token of the next server connection, as
@@ -217,8 +210,61 @@ impl Config {
         self.inner.set_stateless_reset_token(token);
     }
 
+    /// Sets the congestion control algorithm, as [`quiche::Config::set_cc_algorithm`]. It has an effect
+    /// in [`Profile::Off`] alone.
+    pub fn set_cc_algorithm(&mut self, algorithm: CongestionControlAlgorithm) {
+        self.controller.algorithm = Some(algorithm);
+        self.set_controller();
+    }
+
+    /// Sets the congestion control algorithm by its name, as
+    /// [`quiche::Config::set_cc_algorithm_name`]. It has an effect in [`Profile::Off`] alone.
+    pub fn set_cc_algorithm_name(&mut self, name: &str) -> quiche::Result<()> {
+        self.set_cc_algorithm(name.parse()?);
+        Ok(())
+    }
+
+    /// Sets the initial congestion window, as
+    /// [`quiche::Config::set_initial_congestion_window_packets`]. It has an effect in
+    /// [`Profile::Off`] alone.
+    pub fn set_initial_congestion_window_packets(&mut self, packets: usize) {
+        self.controller.initial_window_packets = Some(packets);
+        self.set_controller();
+    }
+
+    /// Enables or disables quiche's pacing, as [`quiche::Config::enable_pacing`]. It has an effect in
+    /// [`Profile::Off`] alone; the layer always paces.
+    pub fn enable_pacing(&mut self, pacing: bool) {
+        self.controller.pacing = Some(pacing);
+        self.set_controller();
+    }
+
+    /// Limits quiche's pacing rate, as [`quiche::Config::set_max_pacing_rate`]. It has an effect in
+    /// [`Profile::Off`] alone.
+    pub fn set_max_pacing_rate(&mut self, bytes_per_second: u64) {
+        self.controller.max_pacing_rate = Some(bytes_per_second);
+        self.set_controller();
+    }
+
+    /// Enables or disables HyStart++, as [`quiche::Config::enable_hystart`]. It has an effect in
+    /// [`Profile::Off`] alone.
+    pub fn enable_hystart(&mut self, hystart: bool) {
+        self.controller.hystart = Some(hystart);
+        self.set_controller();
+    }
+
+    fn set_controller(&mut self) {
+        if !self.is_inert {
+            self.controller.apply(&mut self.inner);
+        }
+    }
+
     pub(crate) fn is_enabled(&self) -> bool {
         self.tack.profile != Profile::Off
+    }
+
+    pub(crate) fn lab(&self) -> LabSwitches {
+        self.lab
     }
 
     pub(crate) fn stateless_reset_token(&self) -> Option<u128> {
@@ -228,12 +274,15 @@ impl Config {
     /// quiche's configuration, ready for a connection: with its controller out of
     /// the way if the layer is going to take its place.
     pub(crate) fn prepared(&mut self) -> &mut quiche::Config {
-        if self.is_enabled() && !self.inert && self.template().is_some() {
-            self.inert = true;
-            self.inner.set_cc_algorithm(CongestionControlAlgorithm::Bbr2Gcongestion);
-            self.inner.set_initial_congestion_window_packets(INERT_WINDOW_PACKETS);
-            self.inner.enable_pacing(false);
-            self.inner.log_keys();
+        if self.is_enabled() && !self.is_inert && self.template().is_some() {
+            self.is_inert = true;
+            if self.controller.is_set() {
+                log::warn!(
+                    "quiche's congestion control settings have no effect: the layer has its own \
+                     controller (use Profile::Off to compare with quiche's)"
+                );
+            }
+            make_inert(&mut self.inner);
         }
         &mut self.inner
     }
@@ -261,7 +310,7 @@ impl DerefMut for Config {
         // What is changed may be a transport parameter, or what made quiche's
         // controller inert.
         self.template = None;
-        self.inert = false;
+        self.is_inert = false;
         &mut self.inner
     }
 }

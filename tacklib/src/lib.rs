@@ -27,22 +27,40 @@
 
 #![deny(unsafe_code, missing_docs)]
 
+#[cfg(test)] // what the tests share names the crate
+extern crate self as tacklib;
+
 #[allow(unsafe_code)] // the only module that needs any
 mod boringssl;
 mod config;
 mod connection;
-mod datagram;
-mod flow_control;
-#[cfg_attr(not(feature = "qlog"), allow(dead_code, reason = "nothing is ever logged"))]
-mod journal;
-mod keylog;
+mod error;
+pub mod h3;
+mod lab;
 mod layer;
 mod negotiation;
+#[cfg_attr(not(feature = "qlog"), allow(dead_code, reason = "nothing is ever logged"))]
+mod qlog;
+mod quiche_compat;
 mod stats;
-mod stream_ends;
-mod touch;
 
-pub use config::{AckSchedule, Config, Profile, TackConfig};
-pub use connection::{Connection, accept, accept_with_retry, connect};
+pub use config::{Config, Profile, TackConfig};
+pub use connection::{
+    Connection, DefaultBufFactory, ReleaseDecision, accept, accept_with_buf_factory,
+    accept_with_retry, connect, connect_with_buffer_factory,
+};
+#[cfg(feature = "custom-client-dcid")]
+pub use connection::{connect_with_dcid, connect_with_dcid_and_buffer_factory};
+pub use error::ExtensionError;
+#[cfg(feature = "lab")]
+pub use lab::{AckSchedule, LabSwitches};
 pub use quiche;
 pub use stats::TackStats;
+
+/// Random bits that a peer cannot foresee, from where quiche takes its own.
+fn random() -> u64 {
+    let mut bytes = [0; 8];
+    // Without randomness TLS cannot begin either.
+    let _ = boring::rand::rand_bytes(&mut bytes);
+    u64::from_ne_bytes(bytes)
+}

@@ -1,4 +1,4 @@
-//! What a video application adapts to, and an engineer looks at.
+//! Connection statistics.
 
 use std::time::Duration;
 
@@ -8,6 +8,7 @@ use crate::layer::Layer;
 
 /// Statistics of the layer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct TackStats {
     /// Whether both ends speak TACK.
     pub tack: bool,
@@ -56,22 +57,30 @@ pub struct TackStats {
     pub spurious_losses: u64,
     /// Bytes taken for lost.
     pub lost_bytes: u64,
+    /// Packets received that had to be opened and read; the others are taken by their header.
+    pub packets_opened: u64,
+    /// Packets received that were not accepted: damaged, forged, or received before.
+    pub packets_refused: u64,
+    /// Packets sent that were sealed again for the layer's frames.
+    pub packets_resealed: u64,
+    /// Packet numbers skipped on purpose, as a trap for optimistic acknowledgements.
+    pub packets_skipped: u64,
 }
 
 impl TackStats {
     pub(crate) fn of(layer: &Layer) -> Self {
-        let (sender, receiver) = (layer.sender.stats(), layer.receiver.stats());
+        let (sender, receiver) = (layer.sender().stats(), layer.receiver().stats());
         Self {
             tack: layer.agreement().tack,
-            bandwidth: layer.sender.bandwidth().bytes_per_second(),
-            pacing_rate: layer.sender.pacing_rate().bytes_per_second(),
-            bytes_in_flight: layer.sender.in_flight(),
-            min_rtt: layer.sender.min_rtt(),
-            smoothed_rtt: layer.sender.smoothed_rtt(),
-            queueing_delay: layer.receiver.queueing(),
-            loss_rate: layer.sender.loss_rate(),
-            incoming_loss_rate: layer.receiver.loss_rate(),
-            ack_loss_rate: layer.sender.ack_loss_rate(),
+            bandwidth: layer.sender().bandwidth().bytes_per_second(),
+            pacing_rate: layer.sender().pacing_rate().bytes_per_second(),
+            bytes_in_flight: layer.sender().in_flight(),
+            min_rtt: layer.sender().min_rtt(),
+            smoothed_rtt: layer.sender().smoothed_rtt(),
+            queueing_delay: layer.receiver().queueing(),
+            loss_rate: layer.sender().loss_rate(),
+            incoming_loss_rate: layer.receiver().loss_rate(),
+            ack_loss_rate: layer.sender().ack_loss_rate(),
             tacks_sent: receiver.tacks,
             iacks_sent: receiver.iacks,
             bubbles_sent: receiver.bubbles,
@@ -85,6 +94,10 @@ impl TackStats {
             lost_packets: sender.lost_packets,
             spurious_losses: sender.spurious_losses,
             lost_bytes: sender.lost_bytes,
+            packets_opened: layer.stats().packets_opened,
+            packets_refused: layer.stats().packets_refused,
+            packets_resealed: layer.stats().packets_resealed,
+            packets_skipped: layer.stats().packets_skipped,
         }
     }
 }

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex};
 use common::*;
 use tack_packet::{CipherSuite, ProtectionKeys, TAG_LEN};
 use tack_proto::frame::{
-    AckFrequency, IackEvent, Rate, TackFields, Timing, encode_iack, encode_immediate_ack,
-    encode_tack,
+    AckFrequency, IackEvent, IackFields, Rate, TackFields, Timing, encode_iack,
+    encode_immediate_ack, encode_tack,
 };
 use tacklib::{Connection, Profile};
 
@@ -100,8 +100,15 @@ fn tack(
     timing: Option<Timing>,
     rate: Option<Rate>,
 ) -> Vec<u8> {
-    let fields =
-        TackFields { sequence: 1000, ack_delay_us: 0, received_bytes, timing, rate, ecn: None };
+    let fields = TackFields {
+        sequence: 1000,
+        ack_delay_us: 0,
+        received_bytes,
+        timing,
+        rate,
+        ecn: None,
+        grease: false,
+    };
     let mut out = Vec::new();
     encode_tack(&mut out, &fields, [largest..=largest].into_iter(), std::iter::empty(), 1000)
         .unwrap();
@@ -112,7 +119,13 @@ fn tack(
 fn acknowledging_what_was_never_sent_closes_the_connection() {
     assert_eq!(lie(tack(1_000_000, 0, None, None)), PROTOCOL_VIOLATION);
     let mut iack = Vec::new();
-    encode_iack(&mut iack, IackEvent::Loss, 0, 0, [1_000_000..=1_000_001].into_iter(), 1000);
+    let fields = IackFields {
+        event: IackEvent::Loss,
+        received_bytes: 0,
+        ack_delay_us: 0,
+        grease: false,
+    };
+    encode_iack(&mut iack, &fields, [1_000_000..=1_000_001].into_iter(), 1000);
     assert_eq!(lie(iack), PROTOCOL_VIOLATION);
 }
 
@@ -162,6 +175,7 @@ fn ack_frequency(requested_max_ack_delay_us: u64) -> Vec<u8> {
 
 #[test]
 fn a_delay_outside_the_drafts_bounds_closes_the_connection() {
+    // TACK-7-11
     assert_eq!(lie(ack_frequency(999)), PROTOCOL_VIOLATION, "our min_ack_delay is 1 ms");
     assert_eq!(lie(ack_frequency(16_384_000)), PROTOCOL_VIOLATION, "2^14 ms");
     assert_eq!(lie(ack_frequency(1_000)), None);
@@ -170,6 +184,7 @@ fn a_delay_outside_the_drafts_bounds_closes_the_connection() {
 
 #[test]
 fn frequency_frames_that_were_not_invited_close_the_connection() {
+    // TACK-7-10
     // A frame of an unknown type, RFC 9000 section 12.4.
     let mut immediate_ack = vec![0; 3];
     encode_immediate_ack(&mut immediate_ack);

@@ -94,6 +94,7 @@ fn inspector(mut keys: ProtectionKeys, seen: Seen) -> Tamper {
 
 #[test]
 fn what_is_not_marked_is_plain_data_and_most_of_a_transfer_is() {
+    // TACK-2-1, TACK-2-2, TACK-2-3
     let (mut pair, client, server) = pair();
     let (up, down) = (Seen::default(), Seen::default());
     pair.tamper_up(inspector(client, up.clone()));
@@ -137,6 +138,7 @@ fn extension_frames_without_the_mark_end_the_connection() {
             timing: None,
             rate: None,
             ecn: None,
+            grease: false,
         };
         encode_tack(&mut frames, &fields, [0..=0].into_iter(), std::iter::empty(), 1000)
             .unwrap();
@@ -162,6 +164,7 @@ fn extension_frames_without_the_mark_end_the_connection() {
 
 #[test]
 fn a_forged_packet_without_the_mark_is_not_recorded() {
+    // TACK-2-4
     let (mut pair, mut client, _) = pair();
     let forged = Arc::new(Mutex::new(0));
     let count = forged.clone();

@@ -23,6 +23,7 @@ fn two_tack_ends_speak_tack_and_send_no_standard_acknowledgements() {
 
 #[test]
 fn a_stock_server_gets_plain_quic() {
+    // TACK-8-2
     let (mut client, mut server) = (tack_config(), stock_config());
     let mut pair = Pair::new(tack_client(&mut client), stock_server(&mut server));
     pair.handshake();

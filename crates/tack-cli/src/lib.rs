@@ -6,6 +6,7 @@
 //! | [`session`] | connections, and the worker threads that touch the disk |
 //! | [`quic`] | the QUIC configuration of both ends |
 //! | [`identity`], [`target`], [`token`] | certificates, addresses, access tokens |
+//! | [`termination`] | signals that end a server |
 //! | [`commands`] | what the command line offers |
 //! | [`demo`] | plain QUIC and TACK side by side over an emulated link |
 
@@ -23,6 +24,7 @@ pub mod quic;
 pub mod session;
 pub mod summary;
 pub mod target;
+pub mod termination;
 pub mod token;
 pub mod transfer;
 pub mod units;

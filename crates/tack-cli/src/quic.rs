@@ -90,7 +90,9 @@ pub fn endpoint_config(qlog: Option<&Path>) -> Result<EndpointConfig, Error> {
     if let Some(directory) = qlog {
         std::fs::create_dir_all(directory).map_err(Error::local(directory))?;
     }
-    Ok(EndpointConfig { qlog: qlog.map(Path::to_path_buf), ..EndpointConfig::default() })
+    let mut config = EndpointConfig::default();
+    config.qlog = qlog.map(Path::to_path_buf);
+    Ok(config)
 }
 
 fn base_config(profile: tacklib::Profile) -> Result<tacklib::Config, Error> {

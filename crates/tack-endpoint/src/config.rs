@@ -2,53 +2,54 @@
 
 use std::time::Duration;
 
-/// What to take for the round trip before one has been measured, where packets may get lost: for
-/// [`set_initial_rtt`](tacklib::quiche::Config::set_initial_rtt) of a connection's configuration.
+/// An initial round-trip time for lossy paths.
 ///
-/// With the 333 ms that RFC 9002 section 6.2.2 recommends, a lost first packet is repeated after
-/// 1 s and then after 2 and 4 s more, and a handshake has no more tries in its
-/// [ten seconds](EndpointConfig::handshake_timeout). With this it has five. A path that takes
-/// longer than 300 ms gets an Initial or two in vain.
+/// For [`set_initial_rtt`](tacklib::quiche::Config::set_initial_rtt) of a connection's
+/// configuration. With the 333 ms that RFC 9002 section 6.2.2 recommends, a lost first packet is
+/// repeated after 1 s and then after 2 and 4 s more, and the
+/// [handshake timeout](EndpointConfig::handshake_timeout) of ten seconds leaves no further try.
+/// With 100 ms there are five. A path with a longer round trip than 300 ms gets an Initial or two
+/// too many.
 pub const INITIAL_RTT: Duration = Duration::from_millis(100);
 
 /// Settings of an [`Endpoint`](crate::Endpoint); those of its connections are in
 /// [`tacklib::Config`].
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct EndpointConfig {
     /// Connections a server keeps at once, half-open ones included. While there are as many,
     /// packets that would open another are dropped, and clients try again. Default: 1000.
     pub max_connections: usize,
-    /// Whether a server makes clients prove their address with a Retry before it allocates
-    /// anything for them. Costs one round trip. Default: true.
+    /// Whether a server validates the address of a client with a Retry before it allocates anything
+    /// for it (RFC 9000 section 8.1.2). Costs one round trip. Default: true.
     pub retry: bool,
-    /// How long a client may take to answer a Retry. A token can be used again in this time,
-    /// from the same address. Default: 10 s.
+    /// How long a client may take to answer a Retry; later it is refused with INVALID_TOKEN. Within
+    /// this time the client can use its token again, from the same address. Default: 10 s.
     pub retry_token_lifetime: Duration,
     /// How long a handshake may take, on either side. Default: 10 s.
     pub handshake_timeout: Duration,
-    /// Key of the stateless reset tokens. A server that keeps it over a restart can tell the
-    /// clients of its former life that their connections are gone; otherwise they find out by
-    /// their idle timeout. Must stay secret. Default: none, a random key.
+    /// Key of the stateless reset tokens. A server that keeps it over a restart resets the
+    /// connections from before; otherwise their clients wait for the idle timeout. Must stay
+    /// secret. Default: none, a random key.
     pub reset_key: Option<[u8; 32]>,
-    /// Whether to send equal datagrams to one peer in one system call where the kernel can
+    /// Whether to send datagrams of one size to one peer in one system call where the kernel can
     /// (generic segmentation offload). Default: true.
     pub gso: bool,
     /// Whether to let the kernel hand over received datagrams in one piece where it can (generic
-    /// receive offload). Without it the socket does not learn the address a datagram was sent to
-    /// either: bind to a specific address if the host has several. Default: true.
+    /// receive offload). Default: true.
     pub gro: bool,
-    /// Size to ask for of the socket's send and receive buffers, in bytes each; the system may
-    /// grant less. Default: 2 MiB.
+    /// Requested size of the socket's send buffer and of its receive buffer, in bytes; the system
+    /// may grant less. Default: 2 MiB.
     pub socket_buffer: usize,
-    /// Whether to hold a packet until its release time (`SendInfo::at`). Plain quiche paces by
-    /// that alone. Default: true.
+    /// Whether to hold a packet until its release time (`SendInfo::at`), without which plain quiche
+    /// does not pace. Default: true.
     pub pace: bool,
-    /// File to which every connection appends its TLS secrets, in the format of SSLKEYLOGFILE.
-    /// Who has it can read the traffic: for finding faults. Takes effect for connections whose
-    /// configuration has [`log_keys`](quiche::Config::log_keys) set. Default: none.
+    /// File to which every connection appends its TLS secrets, in the format of SSLKEYLOGFILE. For
+    /// debugging: the file decrypts the traffic. Takes effect for connections whose configuration
+    /// has [`log_keys`](quiche::Config::log_keys) set. Default: none.
     pub key_log: Option<std::path::PathBuf>,
     /// Directory in which each connection writes a qlog file, named after its role and its source
-    /// connection id. A server's clients make it grow: for finding faults. Default: none.
+    /// connection id. For debugging: each client of a server adds a file. Default: none.
     #[cfg(feature = "qlog")]
     pub qlog: Option<std::path::PathBuf>,
 }

@@ -5,9 +5,10 @@ use std::net::SocketAddr;
 
 use crate::handle::Handle;
 
-/// The length of every connection ID this endpoint chooses, in bytes: each of the peer's packets
-/// carries one. Sixty-four random bits are what an Initial's made-up ID has at least (RFC 9000
-/// section 7.2), and more than the connections of a socket will ever collide in.
+/// The length of every connection ID that this endpoint chooses, in bytes.
+///
+/// Each of the peer's packets carries one, so it is short: 64 random bits, as many as RFC 9000
+/// section 7.2 asks of a client's first, do not collide among the connections of a socket.
 pub(crate) const CID_LEN: usize = 8;
 
 /// A connection ID this endpoint chose.
@@ -17,25 +18,25 @@ pub(crate) type Cid = [u8; CID_LEN];
 #[derive(Default)]
 pub(crate) struct ConnectionIds {
     chosen: HashMap<Cid, Handle>,
-    /// Destination IDs that clients made up for their first Initial. Two clients may make up the
-    /// same one, so their address is part of the key.
+    /// Destination IDs that clients chose for their first Initial. Two clients may choose the same
+    /// one, so their address is part of the key.
     initial: HashMap<Initial, Handle>,
-    /// What a server announced that its reset of a connection would end in.
-    resets: HashMap<ResetMark, Handle>,
+    /// The stateless reset tokens that servers have announced.
+    resets: HashMap<ResetTokenHash, Handle>,
     of: HashMap<Handle, Ids>,
 }
 
 type Initial = (SocketAddr, Vec<u8>);
 
-/// A server's address and the keyed hash of a reset token. Looking up a hash tells nothing of
-/// the tokens by how long it takes (RFC 9000 section 10.3.1).
-pub(crate) type ResetMark = (SocketAddr, [u8; 32]);
+/// A server's address and the keyed hash of a reset token. The time that the lookup of a hash takes
+/// tells nothing about the token (RFC 9000 section 10.3.1).
+pub(crate) type ResetTokenHash = (SocketAddr, [u8; 32]);
 
 #[derive(Default)]
 struct Ids {
     chosen: Vec<Cid>,
     initial: Option<Initial>,
-    reset: Option<ResetMark>,
+    reset: Option<ResetTokenHash>,
 }
 
 impl ConnectionIds {
@@ -68,8 +69,8 @@ impl ConnectionIds {
     }
 
     /// The connection that a server's stateless reset is for.
-    pub(crate) fn find_reset(&self, mark: &ResetMark) -> Option<Handle> {
-        self.resets.get(mark).copied()
+    pub(crate) fn find_reset(&self, hash: &ResetTokenHash) -> Option<Handle> {
+        self.resets.get(hash).copied()
     }
 
     pub(crate) fn has_resets(&self) -> bool {
@@ -77,9 +78,9 @@ impl ConnectionIds {
     }
 
     /// Adds the reset that a server may send for a connection.
-    pub(crate) fn insert_reset(&mut self, mark: ResetMark, handle: Handle) {
-        self.resets.insert(mark, handle);
-        self.of.entry(handle).or_default().reset = Some(mark);
+    pub(crate) fn insert_reset(&mut self, hash: ResetTokenHash, handle: Handle) {
+        self.resets.insert(hash, handle);
+        self.of.entry(handle).or_default().reset = Some(hash);
     }
 
     /// Removes an ID that the peer has retired.
@@ -100,8 +101,8 @@ impl ConnectionIds {
         if let Some(initial) = ids.initial {
             self.initial.remove(&initial);
         }
-        if let Some(mark) = ids.reset {
-            self.resets.remove(&mark);
+        if let Some(hash) = ids.reset {
+            self.resets.remove(&hash);
         }
     }
 }
@@ -125,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_that_made_up_the_same_initial_id_are_told_apart() {
+    fn clients_that_chose_the_same_initial_id_are_told_apart() {
         let mut ids = ConnectionIds::default();
         let (a, b) = (Handle::for_test(1), Handle::for_test(2));
         ids.insert_initial(address(1), &[9; 8], a);

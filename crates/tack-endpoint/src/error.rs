@@ -1,13 +1,15 @@
-//! What can go wrong with an endpoint, as opposed to one of its connections.
+//! Errors of an endpoint, as opposed to one of its connections.
 
 use std::io;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 /// An error of an [`Endpoint`](crate::Endpoint).
 ///
-/// What goes wrong with a single connection is a [`CloseReason`](crate::CloseReason) instead and
-/// leaves the others alone.
+/// An error of a single connection is a [`CloseReason`](crate::CloseReason) instead and leaves the
+/// others alone.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The socket could not be opened.
     #[error(
@@ -43,7 +45,17 @@ pub enum Error {
     /// Waiting for the socket, a timer or the waker failed.
     #[error("waiting for network events failed: {0}; the endpoint cannot go on")]
     Wait(#[source] io::Error),
-    /// Receiving failed in a way that does not concern a single datagram.
-    #[error("receiving from the UDP socket failed: {0}; the endpoint cannot go on")]
-    Receive(#[source] io::Error),
+    /// Receiving has failed for so long that it is not expected to recover.
+    #[error(
+        "receiving from the UDP socket failed {calls} times in a row for {duration:.1?}: {source}; \
+         check the network interface and the memory of the system, then open a new endpoint"
+    )]
+    Receive {
+        /// What the last call said.
+        source: io::Error,
+        /// How many calls failed in a row.
+        calls: u32,
+        /// Since the first of them.
+        duration: Duration,
+    },
 }

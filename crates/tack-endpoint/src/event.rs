@@ -1,4 +1,4 @@
-//! What an endpoint tells its application.
+//! Events for the application.
 
 use std::fmt;
 
@@ -6,19 +6,22 @@ use crate::Handle;
 
 /// News about a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Event {
-    /// The handshake is done. A server hears of a connection here for the first time, unless the
-    /// client sent early data.
+    /// The handshake is complete. This is a server's first event of a connection, unless the client
+    /// sent early data.
     Connected(Handle),
     /// Streams may have become readable or writable. At most one per connection is pending.
     Activity(Handle),
-    /// The connection is over. It can still be read, for data that came before the end and for
-    /// statistics, until the next call of [`poll`](crate::Endpoint::poll).
+    /// The connection is over, and its CONNECTION_CLOSE, if this side closed it, has been handed to
+    /// the socket: a program may end here. The connection can still be read, for data that came
+    /// before the end and for statistics, until the next call of [`poll`](crate::Endpoint::poll).
     Closed(Handle, CloseReason),
 }
 
 /// Why a connection is over.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum CloseReason {
     /// Nothing was received for the idle timeout.
     IdleTimeout,
@@ -37,12 +40,12 @@ pub enum CloseReason {
         application: bool,
         /// The error code.
         code: u64,
-        /// The reason given; text from the network, to be displayed with care.
+        /// The reason given. It comes from the network: escape it before display.
         reason: Vec<u8>,
     },
-    /// The peer has forgotten the connection and said so by a stateless reset.
+    /// The peer no longer has the connection and sent a stateless reset.
     Reset,
-    /// No network path was left that works.
+    /// No usable network path is left.
     PathLost,
     /// The handshake did not complete, and why.
     HandshakeFailed(String),
@@ -52,8 +55,8 @@ impl fmt::Display for CloseReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::IdleTimeout => f.write_str(
-                "the peer fell silent and the idle timeout passed; check the network, or send \
-                 keep-alives or raise the timeout if silence is expected",
+                "nothing was received for the idle timeout; check the network, or send keep-alives or \
+                 raise the timeout if the peer has nothing to send",
             ),
             Self::Local { application, code, reason } => {
                 write!(f, "closed by this side with ")?;
@@ -87,7 +90,7 @@ fn code_and_reason(
         write!(f, " ({name})")?;
     }
     if !reason.is_empty() {
-        // The reason comes from the network: no control characters on anyone's terminal.
+        // The reason comes from the network: no control characters for the terminal.
         write!(f, ": {}", String::from_utf8_lossy(reason).escape_debug())?;
     }
     Ok(())
@@ -118,9 +121,9 @@ fn transport_error_name(code: u64) -> Option<&'static str> {
     })
 }
 
-/// Says why a handshake ended with a transport error code, in words that help.
+/// Describes why a handshake ended with a transport error code, and what to check.
 pub(crate) fn handshake_error(by_peer: bool, code: u64, reason: &[u8]) -> String {
-    let who = if by_peer { "the peer" } else { "this side" };
+    let side = if by_peer { "the peer" } else { "this side" };
     // RFC 9001 section 4.8: TLS alerts are carried as 0x100 plus the alert (RFC 8446 section 6).
     let advice = match code {
         0x128 => "no common TLS parameters",
@@ -134,13 +137,14 @@ pub(crate) fn handshake_error(by_peer: bool, code: u64, reason: &[u8]) -> String
         0x178 => "no common application protocol (ALPN)",
         0x2 => "the connection was refused",
         0x8 => "the transport parameters were not accepted",
+        0xb => "the proof of the client's address came too late; connect again",
         _ => "the handshake failed",
     };
     let reason = match String::from_utf8_lossy(reason) {
         reason if reason.is_empty() => String::new(),
         reason => format!(": {}", reason.escape_debug()),
     };
-    format!("{advice} ({who} closed with code {code:#x}{reason})")
+    format!("{advice} ({side} closed with code {code:#x}{reason})")
 }
 
 #[cfg(test)]

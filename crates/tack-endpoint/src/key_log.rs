@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::path::Path;
 
-/// Appends the TLS secrets of a connection that was just created to the file. A connection whose
-/// file cannot be opened goes on without.
+/// Makes a new connection append its TLS secrets to the file. If the file cannot be opened, the
+/// connection writes none.
 pub fn start(path: &Path, connection: &mut tacklib::Connection) {
     match File::options().create(true).append(true).open(path) {
         Ok(file) => connection.set_keylog(Box::new(file)),

@@ -20,6 +20,15 @@ pub(crate) struct RetryTokens {
     lifetime: Duration,
 }
 
+/// Why a token does not validate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TokenError {
+    /// It was issued for this Retry and this client, too long ago.
+    Expired,
+    /// It was not issued here, or not for this Retry or this client.
+    Unknown,
+}
+
 const TIME_LEN: usize = 8;
 const TAG_LEN: usize = 32;
 
@@ -44,25 +53,35 @@ impl RetryTokens {
     }
 
     /// The original destination ID, if this client got this token in a Retry with this source ID
-    /// not longer than the lifetime ago.
+    /// no longer ago than the lifetime.
     pub(crate) fn verify(
         &self,
         now: Instant,
         client: SocketAddr,
         token: &[u8],
         retry_scid: Cid,
-    ) -> Option<ConnectionId<'static>> {
+    ) -> Result<ConnectionId<'static>, TokenError> {
+        let (issued, odcid) =
+            self.open(client, token, retry_scid).ok_or(TokenError::Unknown)?;
+        if now.saturating_duration_since(issued) > self.lifetime {
+            return Err(TokenError::Expired);
+        }
+        Ok(ConnectionId::from_vec(odcid.to_vec()))
+    }
+
+    /// The time and the ID in a token, if its MAC is right.
+    fn open<'a>(
+        &self,
+        client: SocketAddr,
+        token: &'a [u8],
+        retry_scid: Cid,
+    ) -> Option<(Instant, &'a [u8])> {
         let (body, tag) = token.split_at_checked(token.len().checked_sub(TAG_LEN)?)?;
         // `verify` compares in constant time.
         hmac::verify(&self.key, &authenticated(body, client, retry_scid), tag).ok()?;
-
         let (issued, odcid) = body.split_first_chunk::<TIME_LEN>()?;
         let issued = Duration::from_millis(u64::from_be_bytes(*issued));
-        let issued = self.epoch.checked_add(issued)?;
-        if now.saturating_duration_since(issued) > self.lifetime {
-            return None;
-        }
-        Some(ConnectionId::from_vec(odcid.to_vec()))
+        Some((self.epoch.checked_add(issued)?, odcid))
     }
 }
 
@@ -106,10 +125,11 @@ mod tests {
         let token = tokens.mint(issued, client(), &ODCID, SCID);
 
         let odcid = tokens.verify(issued + LIFETIME, client(), &token, SCID);
-        assert_eq!(odcid.as_deref(), Some(&ODCID[..]));
+        assert_eq!(odcid.as_deref(), Ok(&ODCID[..]));
 
         let late = issued + LIFETIME + Duration::from_millis(1);
-        assert_eq!(tokens.verify(late, client(), &token, SCID), None);
+        let expired = tokens.verify(late, client(), &token, SCID);
+        assert_eq!(expired, Err(TokenError::Expired));
     }
 
     #[test]
@@ -118,7 +138,10 @@ mod tests {
         let tokens = tokens(now);
         let token = tokens.mint(now, client(), &ODCID, SCID);
         for other in ["192.0.2.2:4433", "192.0.2.1:4434", "[2001:db8::1]:4433"] {
-            assert_eq!(tokens.verify(now, other.parse().unwrap(), &token, SCID), None);
+            assert_eq!(
+                tokens.verify(now, other.parse().unwrap(), &token, SCID),
+                Err(TokenError::Unknown)
+            );
         }
     }
 
@@ -127,7 +150,10 @@ mod tests {
         let now = Instant::now();
         let tokens = tokens(now);
         let token = tokens.mint(now, client(), &ODCID, SCID);
-        assert_eq!(tokens.verify(now, client(), &token, [6; CID_LEN]), None);
+        assert_eq!(
+            tokens.verify(now, client(), &token, [6; CID_LEN]),
+            Err(TokenError::Unknown)
+        );
     }
 
     #[test]
@@ -138,10 +164,18 @@ mod tests {
         for bit in 0..token.len() * 8 {
             let mut forged = token.clone();
             forged[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(tokens.verify(now, client(), &forged, SCID), None, "bit {bit}");
+            assert_eq!(
+                tokens.verify(now, client(), &forged, SCID),
+                Err(TokenError::Unknown),
+                "bit {bit}"
+            );
         }
         for len in 0..token.len() {
-            assert_eq!(tokens.verify(now, client(), &token[..len], SCID), None, "{len}");
+            assert_eq!(
+                tokens.verify(now, client(), &token[..len], SCID),
+                Err(TokenError::Unknown),
+                "{len}"
+            );
         }
     }
 
@@ -150,6 +184,6 @@ mod tests {
         let now = Instant::now();
         let token = tokens(now).mint(now, client(), &ODCID, SCID);
         let other = RetryTokens::new(&[2; 32], now, LIFETIME);
-        assert_eq!(other.verify(now, client(), &token, SCID), None);
+        assert_eq!(other.verify(now, client(), &token, SCID), Err(TokenError::Unknown));
     }
 }

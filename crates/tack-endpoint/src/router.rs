@@ -1,19 +1,20 @@
 //! Decides what becomes of a datagram: which connection gets it, or what answers it.
 //!
-//! The router touches no socket and no connection, and allocates nothing for a client that has
-//! not shown that it receives at the address it sends from (when Retry is on).
+//! The router touches no socket and no connection. With Retry it keeps no state for a client whose
+//! address is not validated (RFC 9000 section 8.1.2).
 
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use quiche::{ConnectionId, Type};
+use quiche::ConnectionId;
 use ring::rand::{SecureRandom, SystemRandom};
+use tack_packet::{Invariants, LongHeader, LongPacketType};
 
 use crate::connection_ids::{CID_LEN, Cid, ConnectionIds};
 use crate::handle::Handle;
-use crate::header::Invariants;
-use crate::retry_token::RetryTokens;
-use crate::stateless_reset::{Noise, ResetKey, ResetLimit};
+use crate::initial_close;
+use crate::retry_token::{RetryTokens, TokenError};
+use crate::stateless_reset::{ResetKey, ResetLimit, UnpredictableBits};
 use crate::stats::DropReason;
 use crate::{EndpointConfig, Error};
 
@@ -41,12 +42,13 @@ pub(crate) enum Route {
 /// How to accept a connection.
 #[derive(Debug)]
 pub(crate) struct Admission {
-    /// Our connection ID; after a Retry, the one the Retry named, which quiche takes for the
+    /// Our connection ID; after a Retry, the one that the Retry named, which quiche announces as
     /// `retry_source_connection_id` too.
     pub(crate) scid: Cid,
-    /// After a Retry: the ID the client had made up before it.
+    /// After a Retry: the destination ID of the client's first Initial.
     pub(crate) odcid: Option<ConnectionId<'static>>,
-    /// Without a Retry: the ID the client made up and goes on using during the handshake.
+    /// Without a Retry: the destination ID of the client's first Initial, which the client uses
+    /// until it has an answer.
     pub(crate) initial_dcid: Option<Vec<u8>>,
 }
 
@@ -54,12 +56,17 @@ pub(crate) struct Admission {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reply {
     Retry,
+    /// The close of a client whose Retry token has expired.
+    InvalidToken,
     VersionNegotiation,
     Reset,
 }
 
-/// A client must give us at least this many bytes of entropy to begin with (RFC 9000 7.2).
+/// The shortest destination connection id of a client's first Initial (RFC 9000 section 7.2).
 const MIN_INITIAL_DCID_LEN: usize = 8;
+
+/// The header form bit (RFC 8999 section 5.1).
+const LONG_FORM: u8 = 0x80;
 
 impl Router {
     pub(crate) fn new(
@@ -89,34 +96,40 @@ impl Router {
         &mut self,
         now: Instant,
         from: SocketAddr,
-        datagram: &mut [u8],
+        datagram: &[u8],
         accepting: bool,
     ) -> Route {
-        match Invariants::parse(datagram) {
-            None => Route::Drop(DropReason::Malformed),
-            Some(Invariants::Short { dcid }) => match self.ids.find(from, &dcid) {
-                Some(handle) => Route::Connection(handle),
-                None => self
-                    .received_reset(from, datagram)
-                    .map_or_else(|| self.reset(now, dcid, datagram.len()), Route::Connection),
-            },
-            Some(Invariants::Long { version, dcid, scid }) => {
-                if let Some(handle) = self.ids.find(from, dcid) {
-                    return Route::Connection(handle);
-                }
-                if !self.is_server || version == 0 {
-                    return Route::Drop(DropReason::UnknownConnection);
-                }
-                // RFC 9000 sections 5.2.2 and 14.1: what could open a connection fills at least
-                // 1200 bytes; anything shorter must not make us answer with more.
-                if datagram.len() < quiche::MIN_CLIENT_INITIAL_LEN {
-                    return Route::Drop(DropReason::TooShort);
-                }
-                if !quiche::version_is_supported(version) {
-                    return negotiate_version(scid, dcid);
-                }
-                self.open(now, from, datagram, accepting)
-            }
+        let Some(Invariants { version, dcid, scid }) = Invariants::parse(datagram) else {
+            return self.route_short(now, from, datagram);
+        };
+        if let Some(handle) = self.ids.find(from, dcid) {
+            return Route::Connection(handle);
+        }
+        if !self.is_server || version == 0 {
+            return Route::Drop(DropReason::UnknownConnection);
+        }
+        // RFC 9000 sections 5.2.2 and 14.1: what may open a connection fills at least 1200 bytes,
+        // and a shorter datagram must not be answered with a longer one.
+        if datagram.len() < quiche::MIN_CLIENT_INITIAL_LEN {
+            return Route::Drop(DropReason::TooShort);
+        }
+        if !quiche::version_is_supported(version) {
+            return negotiate_version(scid, dcid);
+        }
+        self.open(now, from, datagram, accepting)
+    }
+
+    /// A datagram that begins with a short header, or ends within a long one. Only the endpoint
+    /// knows the length of the connection id in a short header, which it chose itself.
+    fn route_short(&mut self, now: Instant, from: SocketAddr, datagram: &[u8]) -> Route {
+        let dcid = match datagram.split_first() {
+            Some((first, rest)) if first & LONG_FORM == 0 => rest.first_chunk::<CID_LEN>(),
+            _ => None,
+        };
+        let Some(dcid) = dcid else { return Route::Drop(DropReason::Malformed) };
+        match self.ids.find(from, dcid).or_else(|| self.received_reset(from, datagram)) {
+            Some(handle) => Route::Connection(handle),
+            None => self.reset(now, *dcid, datagram.len()),
         }
     }
 
@@ -131,34 +144,27 @@ impl Router {
         self.reset_key.token(cid)
     }
 
-    /// Has packets that end in this token count as resets, by `server`, of a connection that we
-    /// opened to it.
+    /// Takes packets from `server` that end in this token for resets of a connection to it.
     pub(crate) fn expect_reset(&mut self, server: SocketAddr, token: u128, handle: Handle) {
-        let mark = self.reset_key.mark(&token.to_be_bytes());
-        self.ids.insert_reset((server, mark), handle);
+        let hash = self.reset_key.token_hash(&token.to_be_bytes());
+        self.ids.insert_reset((server, hash), handle);
     }
 
-    /// The connection that a packet is a stateless reset of: its connection ID is noise, its end
-    /// says it (RFC 9000 section 10.3.1).
+    /// The connection that a datagram is a stateless reset of, which its last bytes say (RFC 9000
+    /// section 10.3.1).
     fn received_reset(&self, from: SocketAddr, packet: &[u8]) -> Option<Handle> {
         if !self.ids.has_resets() {
             return None;
         }
-        self.ids.find_reset(&(from, self.reset_key.mark_of_packet(packet)?))
+        self.ids.find_reset(&(from, self.reset_key.token_hash_of_packet(packet)?))
     }
 
     /// A first Initial of a client, or something that looks like one.
-    fn open(
-        &self,
-        now: Instant,
-        from: SocketAddr,
-        datagram: &mut [u8],
-        accepting: bool,
-    ) -> Route {
-        let Ok(header) = quiche::Header::from_slice(datagram, CID_LEN) else {
+    fn open(&self, now: Instant, from: SocketAddr, datagram: &[u8], accepting: bool) -> Route {
+        let Some(header) = LongHeader::parse(datagram) else {
             return Route::Drop(DropReason::Malformed);
         };
-        if header.ty != Type::Initial {
+        if header.packet_type != LongPacketType::Initial {
             return Route::Drop(DropReason::UnknownConnection);
         }
         if header.dcid.len() < MIN_INITIAL_DCID_LEN {
@@ -174,17 +180,18 @@ impl Router {
             let initial_dcid = Some(header.dcid.to_vec());
             return Route::Accept(Admission { scid, odcid: None, initial_dcid });
         };
-
-        let token = header.token.as_deref().unwrap_or_default();
-        let validated = <Cid>::try_from(header.dcid.as_ref())
-            .ok()
-            .and_then(|scid| Some((scid, retry.verify(now, from, token, scid)?)));
-        match validated {
-            Some((scid, odcid)) => {
+        let Ok(scid) = Cid::try_from(header.dcid) else {
+            return self.retry(retry, now, from, &header);
+        };
+        match retry.verify(now, from, header.token, scid) {
+            Ok(odcid) => {
                 Route::Accept(Admission { scid, odcid: Some(odcid), initial_dcid: None })
             }
-            // RFC 9000 section 8.1.3: a token that does not validate is as good as none.
-            None => self.retry(retry, now, from, &header),
+            // RFC 9000 section 8.1.2: the client has had its Retry and ignores another.
+            Err(TokenError::Expired) => refuse_token(&header),
+            // RFC 9000 section 8.1.3: a token that does not validate is as good as none. It may be
+            // another server's, from a NEW_TOKEN frame.
+            Err(TokenError::Unknown) => self.retry(retry, now, from, &header),
         }
     }
 
@@ -193,16 +200,16 @@ impl Router {
         tokens: &RetryTokens,
         now: Instant,
         from: SocketAddr,
-        header: &quiche::Header<'_>,
+        header: &LongHeader<'_>,
     ) -> Route {
         let Ok((retry_scid, _)) = self.new_id() else {
             return Route::Drop(DropReason::NotAccepting);
         };
-        let token = tokens.mint(now, from, &header.dcid, retry_scid);
+        let token = tokens.mint(now, from, header.dcid, retry_scid);
         let mut out = vec![0; 256];
         let written = quiche::retry(
-            &header.scid,
-            &header.dcid,
+            &ConnectionId::from_ref(header.scid),
+            &ConnectionId::from_ref(header.dcid),
             &ConnectionId::from_ref(&retry_scid),
             &token,
             header.version,
@@ -212,16 +219,23 @@ impl Router {
     }
 
     fn reset(&mut self, now: Instant, dcid: Cid, triggering_len: usize) -> Route {
-        let mut noise = Noise::default();
-        // Clients announce no reset tokens with their handshake, so theirs would mean nothing.
-        if !self.is_server || self.random.fill(&mut noise).is_err() {
+        let mut unpredictable = UnpredictableBits::default();
+        // A client announces no reset token in its handshake, so its reset would mean nothing.
+        if !self.is_server || self.random.fill(&mut unpredictable).is_err() {
             return Route::Drop(DropReason::UnknownConnection);
         }
-        match self.reset_key.packet(dcid, triggering_len, &noise) {
+        match self.reset_key.packet(dcid, triggering_len, &unpredictable) {
             None => Route::Drop(DropReason::TooShort),
             Some(_) if !self.reset_limit.permit(now) => Route::Drop(DropReason::ResetLimited),
             Some(packet) => Route::Reply(Reply::Reset, packet),
         }
+    }
+}
+
+fn refuse_token(header: &LongHeader<'_>) -> Route {
+    match initial_close::invalid_token(header.scid, header.dcid) {
+        Some(packet) => Route::Reply(Reply::InvalidToken, packet),
+        None => Route::Drop(DropReason::NotAccepting),
     }
 }
 

@@ -28,13 +28,13 @@ pub(crate) struct Burst<'a> {
 /// What a failed send means for the datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SendError {
-    /// The socket buffer is full; the socket says when it is not.
+    /// The socket's buffer is full (EAGAIN); the socket becomes writable when it is not.
     Full,
-    /// The device's queue is full; nobody says when it is not.
+    /// The device's queue is full (ENOBUFS); nothing reports when it is not.
     NoBuffers,
-    /// Larger than the path or the interface takes.
+    /// Larger than the path or the interface takes (EMSGSIZE).
     TooLarge,
-    /// The system does not like the offload after all.
+    /// The system refuses segmentation offload (EIO, EINVAL).
     Offload,
     /// Anything else; QUIC treats it as a loss.
     Failed,
@@ -51,15 +51,15 @@ pub(crate) enum Flush {
     NoBuffers,
 }
 
-/// Packets are taken from the connection this long before their release time. More would leave
-/// with stale acknowledgements, fewer would cost a wake-up each.
-const AHEAD: Duration = Duration::from_millis(1);
+/// Packets are taken from the connection this long before their release time. Earlier, their
+/// acknowledgements would be stale when they leave; later, each would cost a wake-up.
+const LOOKAHEAD: Duration = Duration::from_millis(1);
 
 /// Packets that come due within this time of the first leave together with the last of them: late
 /// by this much at most, and never early.
-const GRAIN: Duration = Duration::from_micros(250);
+const GRANULARITY: Duration = Duration::from_micros(250);
 
-/// Datagrams one connection may queue, and so send before it is another's turn.
+/// Datagrams that one connection may queue, and so send in one turn.
 const MAX_QUEUED: usize = 64;
 
 /// No UDP datagram is larger.
@@ -67,19 +67,19 @@ const MAX_DATAGRAM: usize = 65_535;
 
 const BUFFER: usize = MAX_QUEUED * 1500 + MAX_DATAGRAM;
 
-/// What one IP packet carries beside IPv6 and UDP headers; a burst is one until the system splits
-/// it.
+/// Payload of the largest IP packet, behind IPv6 and UDP headers: a burst is one packet until the
+/// system splits it.
 const MAX_BURST_BYTES: usize = 65_535 - 48;
 
 /// The queue. Datagrams lie one after the other in one buffer, so a burst is a slice of it.
 #[derive(Default)]
 pub(crate) struct SendQueue {
-    /// Taken from the pool while there is something to hold.
+    /// Taken from the pool while there are datagrams to hold.
     buffer: Vec<u8>,
     start: usize,
     end: usize,
     waiting: VecDeque<Waiting>,
-    /// How many of the first must go one by one, because together they were refused.
+    /// How many of the first are sent one by one, since the system refused the burst.
     singly: usize,
 }
 
@@ -89,7 +89,7 @@ struct Waiting {
     meta: Meta,
 }
 
-/// What is known of a queued datagram beside its bytes.
+/// Addresses and release time of a queued datagram.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Meta {
     pub(crate) from: SocketAddr,
@@ -98,7 +98,7 @@ pub(crate) struct Meta {
     pub(crate) at: Instant,
 }
 
-/// Buffers that no queue needs at the moment. Without pacing one is enough for all connections.
+/// Buffers that no queue needs at present. Without pacing one serves all connections.
 #[derive(Default)]
 pub(crate) struct BufferPool(Vec<Vec<u8>>);
 
@@ -131,23 +131,36 @@ impl SendQueue {
         self.waiting.is_empty()
     }
 
-    /// Whether enough has been collected ahead of time.
+    /// Whether the queue holds packets for the whole lookahead.
     pub(crate) fn is_ahead(&self, now: Instant) -> bool {
-        self.waiting.back().is_some_and(|last| last.meta.at > now + AHEAD)
+        self.waiting.back().is_some_and(|last| last.meta.at > now + LOOKAHEAD)
     }
 
     /// When to flush again, for what is not due yet.
-    pub(crate) fn wakeup(&self) -> Option<Instant> {
-        let grain_end = self.waiting.front()?.meta.at + GRAIN;
+    pub(crate) fn next_release(&self) -> Option<Instant> {
+        let end = self.waiting.front()?.meta.at + GRANULARITY;
         let releases = self.waiting.iter().map(|waiting| waiting.meta.at);
-        releases.take_while(|at| *at <= grain_end).max()
+        releases.take_while(|at| *at <= end).max()
+    }
+
+    /// Lets everything leave at once.
+    pub(crate) fn release_all(&mut self, now: Instant) {
+        for waiting in &mut self.waiting {
+            waiting.meta.at = waiting.meta.at.min(now);
+        }
+    }
+
+    /// Drops everything.
+    pub(crate) fn clear(&mut self) {
+        let bytes = self.waiting.iter().map(|waiting| waiting.len).sum();
+        self.consume(self.waiting.len(), bytes);
     }
 
     /// Sends what is due.
     pub(crate) fn flush(
         &mut self,
         now: Instant,
-        sink: &mut impl Sink,
+        sink: &mut (impl Sink + ?Sized),
         stats: &mut EndpointStats,
     ) -> Flush {
         loop {
@@ -181,7 +194,7 @@ impl SendQueue {
     }
 
     /// Gives the buffer back once nothing is queued.
-    pub(crate) fn release(&mut self, pool: &mut BufferPool) {
+    pub(crate) fn release_buffer(&mut self, pool: &mut BufferPool) {
         if !self.waiting.is_empty() || self.buffer.is_empty() {
             return;
         }
@@ -194,8 +207,8 @@ impl SendQueue {
 
     /// The longest burst that is due: same addresses, same size, the last may be shorter.
     ///
-    /// Shorter only behind two equal ones: a datagram larger than what follows may be a probe for
-    /// a larger path MTU, whose fate the others must not share.
+    /// A shorter one joins two equal ones only: a lone datagram that is larger than the next may be a
+    /// path MTU probe, and must not take others with it when it is lost.
     fn burst(&self, now: Instant, max_segments: usize) -> Option<Burst<'_>> {
         let first = self.waiting.front().filter(|first| first.meta.at <= now)?;
         let (segment, meta) = (first.len, first.meta);

@@ -110,10 +110,14 @@ fn packets_due_close_together_share_one_wakeup_and_one_burst() {
     for (mark, at) in [(0, 500), (1, 600), (2, 740), (3, 900)] {
         s.push(mark, 1000, at);
     }
-    assert_eq!(s.queue.wakeup(), Some(s.at(740)), "at most a grain after the first");
+    assert_eq!(
+        s.queue.next_release(),
+        Some(s.at(740)),
+        "at most the granularity after the first"
+    );
     s.flush(740);
     assert_eq!(s.sink.marks(), [[0, 1, 2]]);
-    assert_eq!(s.queue.wakeup(), Some(s.at(900)), "a lone packet leaves on time");
+    assert_eq!(s.queue.next_release(), Some(s.at(900)), "a lone packet leaves on time");
 }
 
 #[test]
@@ -193,7 +197,7 @@ fn a_full_socket_keeps_the_datagrams_and_their_order() {
         s.sink.failures.push_back(error);
         assert_eq!(s.flush(0), outcome);
         assert!(s.sink.sent.is_empty());
-        s.queue.release(&mut s.pool);
+        s.queue.release_buffer(&mut s.pool);
         s.push(5, 1000, 0);
 
         assert_eq!(s.flush(0), Flush::Complete);
@@ -236,10 +240,10 @@ fn an_idle_queue_keeps_no_buffer_and_queues_share_them() {
     for round in 0..100 {
         let mut other = SendQueue::default();
         assert!(other.room(&mut s.pool).is_some());
-        other.release(&mut s.pool);
+        other.release_buffer(&mut s.pool);
         s.push(round, 1000, 0);
         s.flush(0);
-        s.queue.release(&mut s.pool);
+        s.queue.release_buffer(&mut s.pool);
         assert_eq!(s.queue.buffer.len(), 0);
         assert_eq!(s.pool.0.len(), 1);
     }
@@ -259,6 +263,29 @@ fn room_is_found_again_while_something_is_always_held() {
     let sent: Vec<u8> = s.sink.marks().concat();
     let expected: Vec<u8> = (0..5_000u32).map(|n| n as u8).collect();
     assert_eq!(sent, expected);
+}
+
+#[test]
+fn packets_that_are_released_early_leave_at_once_and_in_order() {
+    let mut s = Setup::new();
+    for (mark, at) in [(0, 0), (1, 5_000), (2, 90_000)] {
+        s.push(mark, 1000, at);
+    }
+    s.queue.release_all(s.start);
+    assert_eq!(s.flush(0), Flush::Complete);
+    assert_eq!(s.sink.marks(), [[0, 1, 2]]);
+}
+
+#[test]
+fn a_cleared_queue_sends_nothing_and_holds_later_packets_intact() {
+    let mut s = Setup::new();
+    s.push(0, 1000, 0);
+    s.push(1, 1200, 0);
+    s.queue.clear();
+    assert!(s.queue.is_empty());
+    s.push(2, 900, 0);
+    assert_eq!(s.flush(0), Flush::Complete);
+    assert_eq!(s.sink.marks(), [[2]]);
 }
 
 #[test]

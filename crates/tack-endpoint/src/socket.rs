@@ -9,14 +9,33 @@ use socket2::{Domain, Protocol, SockRef, Type};
 use crate::send_queue::{Burst, SendError, Sink};
 use crate::{EndpointConfig, Error};
 
-pub(crate) struct Socket {
-    pub(crate) io: mio::net::UdpSocket,
+/// What the endpoint needs of a UDP socket. Tests put one between that fails.
+pub(crate) trait DatagramSocket: Send {
+    /// The address the socket is bound to.
+    fn local_addr(&self) -> SocketAddr;
+
+    /// The descriptor to wait for.
+    fn source(&mut self) -> &mut mio::net::UdpSocket;
+
+    /// How many datagrams one burst may have at present.
+    fn max_segments(&self) -> usize;
+
+    /// Sends a burst.
+    fn send(&mut self, burst: &Burst<'_>) -> io::Result<()>;
+
+    /// Receives a batch and returns how many of the buffers it filled.
+    fn receive(&mut self, buffers: &mut ReceiveBuffers) -> io::Result<usize>;
+}
+
+/// The socket of the system.
+pub(crate) struct UdpSocket {
+    io: mio::net::UdpSocket,
     state: UdpSocketState,
     local: SocketAddr,
     gso: bool,
 }
 
-impl Socket {
+impl UdpSocket {
     pub(crate) fn bind(address: SocketAddr, config: &EndpointConfig) -> Result<Self, Error> {
         Self::open(address, config).map_err(|source| Error::Bind { address, source })
     }
@@ -28,48 +47,33 @@ impl Socket {
         let _ = io.set_recv_buffer_size(config.socket_buffer);
         let _ = io.set_send_buffer_size(config.socket_buffer);
 
-        let state = if config.gro {
-            UdpSocketState::new(UdpSockRef::from(&socket))?
-        } else {
-            // quinn-udp turns receive offload on for the socket it is shown and has no switch to
-            // turn it off, so show it another one; its state serves for ours as well.
-            UdpSocketState::new(UdpSockRef::from(&bound(SocketAddr::new(address.ip(), 0))?))?
-        };
+        // Sets all options that QUIC needs: no fragmentation (RFC 9000 section 14), ECN marks and
+        // the destination address of received datagrams, receive offload.
+        let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
+        if !config.gro {
+            disable_gro(&socket);
+        }
         let local = socket.local_addr()?;
         let io = mio::net::UdpSocket::from_std(socket);
         Ok(Self { io, state, local, gso: config.gso })
     }
+}
 
-    pub(crate) fn local_addr(&self) -> SocketAddr {
+impl DatagramSocket for UdpSocket {
+    fn local_addr(&self) -> SocketAddr {
         self.local
     }
 
-    /// The local address a datagram came to: on a wildcard socket, the one it was sent to.
-    pub(crate) fn destination(&self, meta: &RecvMeta) -> SocketAddr {
-        match meta.dst_ip {
-            Some(ip) if self.local.ip().is_unspecified() => {
-                SocketAddr::new(ip, self.local.port())
-            }
-            _ => self.local,
-        }
+    fn source(&mut self) -> &mut mio::net::UdpSocket {
+        &mut self.io
     }
 
-    /// Receives one batch.
-    pub(crate) fn receive(&self, inbox: &mut Inbox) -> io::Result<usize> {
-        let mut rest = inbox.buffer.chunks_exact_mut(RECV_BUFFER);
-        let mut buffers: [IoSliceMut<'_>; BATCH_SIZE] =
-            std::array::from_fn(|_| IoSliceMut::new(rest.next().unwrap_or_default()));
-        self.state.recv(UdpSockRef::from(&self.io), &mut buffers, &mut inbox.meta)
-    }
-}
-
-impl Sink for Socket {
     fn max_segments(&self) -> usize {
         // Asked each time: quinn-udp lowers it when the system refuses an offload.
         if self.gso { self.state.max_gso_segments() } else { 1 }
     }
 
-    fn send(&mut self, burst: &Burst<'_>) -> Result<(), SendError> {
+    fn send(&mut self, burst: &Burst<'_>) -> io::Result<()> {
         let transmit = Transmit {
             destination: burst.to,
             ecn: None,
@@ -78,13 +82,38 @@ impl Sink for Socket {
             src_ip: (self.local.ip().is_unspecified() && !burst.from.ip().is_unspecified())
                 .then_some(burst.from.ip()),
         };
-        self.state.try_send(UdpSockRef::from(&self.io), &transmit).map_err(|error| {
+        self.state.try_send(UdpSockRef::from(&self.io), &transmit)
+    }
+
+    fn receive(&mut self, buffers: &mut ReceiveBuffers) -> io::Result<usize> {
+        let mut rest = buffers.bytes.chunks_exact_mut(BUFFER_LEN);
+        let mut slices: [IoSliceMut<'_>; BATCH_SIZE] =
+            std::array::from_fn(|_| IoSliceMut::new(rest.next().unwrap_or_default()));
+        self.state.recv(UdpSockRef::from(&self.io), &mut slices, &mut buffers.meta)
+    }
+}
+
+impl Sink for dyn DatagramSocket {
+    fn max_segments(&self) -> usize {
+        DatagramSocket::max_segments(self)
+    }
+
+    fn send(&mut self, burst: &Burst<'_>) -> Result<(), SendError> {
+        DatagramSocket::send(self, burst).map_err(|error| {
             let meaning = classify(&error);
             if meaning == SendError::Failed {
                 log::debug!("sending to {} failed: {error}", burst.to);
             }
             meaning
         })
+    }
+}
+
+/// The local address that a datagram came to: on a wildcard socket the one it was sent to.
+pub(crate) fn destination(local: SocketAddr, meta: &RecvMeta) -> SocketAddr {
+    match meta.dst_ip {
+        Some(ip) if local.ip().is_unspecified() => SocketAddr::new(ip, local.port()),
+        _ => local,
     }
 }
 
@@ -99,6 +128,19 @@ fn bound(address: SocketAddr) -> io::Result<std::net::UdpSocket> {
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
     Ok(socket.into())
+}
+
+/// Turns off receive offload, which quinn-udp turns on without asking.
+fn disable_gro(socket: &std::net::UdpSocket) {
+    #[cfg(target_os = "linux")]
+    if let Err(error) =
+        nix::sys::socket::setsockopt(socket, nix::sys::socket::sockopt::UdpGroSegment, &false)
+    {
+        // Kernels before 5.0 do not have it in the first place.
+        log::debug!("UDP_GRO cannot be turned off: {error}");
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = socket;
 }
 
 fn classify(error: &io::Error) -> SendError {
@@ -118,35 +160,35 @@ fn classify(error: &io::Error) -> SendError {
 }
 
 /// Where received datagrams land.
-pub(crate) struct Inbox {
-    buffer: Vec<u8>,
+pub(crate) struct ReceiveBuffers {
+    bytes: Vec<u8>,
     meta: [RecvMeta; BATCH_SIZE],
 }
 
 /// Large enough for any datagram, and for what receive offload puts together.
-const RECV_BUFFER: usize = 65_536;
+const BUFFER_LEN: usize = 65_536;
 
-impl Inbox {
+impl ReceiveBuffers {
     pub(crate) fn new() -> Self {
         Self {
-            buffer: vec![0; RECV_BUFFER * BATCH_SIZE],
+            bytes: vec![0; BUFFER_LEN * BATCH_SIZE],
             meta: [RecvMeta::default(); BATCH_SIZE],
         }
     }
 
     /// A place-holder that receives nothing and costs nothing.
     pub(crate) fn empty() -> Self {
-        Self { buffer: Vec::new(), meta: [RecvMeta::default(); BATCH_SIZE] }
+        Self { bytes: Vec::new(), meta: [RecvMeta::default(); BATCH_SIZE] }
     }
 
-    /// The buffers that the last `receive` filled, `count` of them.
+    /// The buffers that the last [`receive`](DatagramSocket::receive) filled, `count` of them.
     pub(crate) fn filled(
         &mut self,
         count: usize,
     ) -> impl Iterator<Item = (RecvMeta, &mut [u8])> {
-        let buffers = self.buffer.chunks_exact_mut(RECV_BUFFER);
+        let buffers = self.bytes.chunks_exact_mut(BUFFER_LEN);
         self.meta.iter().zip(buffers).take(count).map(|(meta, buffer)| {
-            let len = meta.len.min(RECV_BUFFER);
+            let len = meta.len.min(BUFFER_LEN);
             (*meta, &mut buffer[..len])
         })
     }
@@ -160,8 +202,8 @@ mod tests {
     fn without_receive_offload_every_datagram_arrives_alone() {
         let config = EndpointConfig { gro: false, ..EndpointConfig::default() };
         let localhost = SocketAddr::from(([127, 0, 0, 1], 0));
-        let mut sender = Socket::bind(localhost, &config).unwrap();
-        let receiver = Socket::bind(localhost, &config).unwrap();
+        let mut sender = UdpSocket::bind(localhost, &config).unwrap();
+        let mut receiver = UdpSocket::bind(localhost, &config).unwrap();
         let contents = [7; 3000];
         let burst = Burst {
             contents: &contents,
@@ -175,28 +217,59 @@ mod tests {
         }
         sender.send(&burst).unwrap();
 
-        let mut inbox = Inbox::new();
-        let count = receiver.receive(&mut inbox).unwrap();
-        let lengths: Vec<usize> = inbox.filled(count).map(|(_, data)| data.len()).collect();
+        let mut buffers = ReceiveBuffers::new();
+        let count = receiver.receive(&mut buffers).unwrap();
+        let lengths: Vec<usize> = buffers.filled(count).map(|(_, data)| data.len()).collect();
         assert_eq!(lengths, [1000; 3]);
     }
 
     #[test]
+    #[cfg(target_os = "linux")]
+    fn the_socket_that_sends_does_not_fragment_with_receive_offload_or_without() {
+        use rustix::net::sockopt::{
+            Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery, ip_mtu_discover, ipv6_mtu_discover,
+        };
+        for gro in [true, false] {
+            let config = EndpointConfig { gro, ..EndpointConfig::default() };
+            let socket = UdpSocket::bind("127.0.0.1:0".parse().unwrap(), &config).unwrap();
+            let discovery = ip_mtu_discover(&socket.io).unwrap();
+            assert_eq!(discovery, Ipv4PathMtuDiscovery::PROBE, "gro: {gro}");
+
+            let Ok(socket) = UdpSocket::bind("[::1]:0".parse().unwrap(), &config) else {
+                continue; // No IPv6 here.
+            };
+            let discovery = ipv6_mtu_discover(&socket.io).unwrap();
+            assert_eq!(discovery, Ipv6PathMtuDiscovery::PROBE, "gro: {gro}");
+        }
+    }
+
+    #[test]
+    fn a_wildcard_socket_without_receive_offload_reports_the_address_too() {
+        let config = EndpointConfig { gro: false, ..EndpointConfig::default() };
+        destination_of_a_datagram_is_reported(&config);
+    }
+
+    #[test]
     fn a_wildcard_socket_reports_the_address_a_datagram_was_sent_to() {
-        let config = EndpointConfig::default();
-        let mut sender = Socket::bind(SocketAddr::from(([127, 0, 0, 1], 0)), &config).unwrap();
-        let receiver = Socket::bind(SocketAddr::from(([0, 0, 0, 0], 0)), &config).unwrap();
+        destination_of_a_datagram_is_reported(&EndpointConfig::default());
+    }
+
+    fn destination_of_a_datagram_is_reported(config: &EndpointConfig) {
+        let mut sender =
+            UdpSocket::bind(SocketAddr::from(([127, 0, 0, 1], 0)), config).unwrap();
+        let mut receiver =
+            UdpSocket::bind(SocketAddr::from(([0, 0, 0, 0], 0)), config).unwrap();
         let to = SocketAddr::from(([127, 0, 0, 1], receiver.local_addr().port()));
         let from = sender.local_addr();
         let burst = Burst { contents: &[1], segment: 1, count: 1, from, to };
         sender.send(&burst).unwrap();
 
-        let mut inbox = Inbox::new();
-        let count = receiver.receive(&mut inbox).unwrap();
-        let metas: Vec<RecvMeta> = inbox.filled(count).map(|(meta, _)| meta).collect();
+        let mut buffers = ReceiveBuffers::new();
+        let count = receiver.receive(&mut buffers).unwrap();
+        let metas: Vec<RecvMeta> = buffers.filled(count).map(|(meta, _)| meta).collect();
         assert_eq!(metas.len(), 1);
         assert_eq!(metas[0].addr, from);
-        assert_eq!(receiver.destination(&metas[0]), to);
+        assert_eq!(destination(receiver.local_addr(), &metas[0]), to);
     }
 
     #[test]

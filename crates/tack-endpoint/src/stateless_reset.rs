@@ -31,38 +31,37 @@ impl ResetKey {
             .fold(0, |token, byte| token << 8 | u128::from(*byte))
     }
 
-    /// The token a received packet would have to be a reset of, hashed with our key; `None` if it
-    /// is too short for one.
-    pub(crate) fn mark_of_packet(&self, packet: &[u8]) -> Option<[u8; 32]> {
+    /// The keyed hash of the token that a received packet ends in, if it is a reset; `None` if it is
+    /// too short for one.
+    pub(crate) fn token_hash_of_packet(&self, packet: &[u8]) -> Option<[u8; 32]> {
         if packet.len() < MIN_RESET_LEN {
             return None;
         }
-        packet.last_chunk::<TOKEN_LEN>().map(|token| self.mark(token))
+        packet.last_chunk::<TOKEN_LEN>().map(|token| self.token_hash(token))
     }
 
     /// The keyed hash of a peer's token.
-    pub(crate) fn mark(&self, token: &[u8; TOKEN_LEN]) -> [u8; 32] {
-        let mut mark = [0; 32];
-        mark.copy_from_slice(hmac::sign(&self.0, token).as_ref());
-        mark
+    pub(crate) fn token_hash(&self, token: &[u8; TOKEN_LEN]) -> [u8; 32] {
+        let mut hash = [0; 32];
+        hash.copy_from_slice(hmac::sign(&self.0, token).as_ref());
+        hash
     }
 
-    /// A reset for a packet of `triggering_len` bytes sent to `cid`, its unpredictable part taken
-    /// from `noise`.
+    /// A reset for a packet of `triggering_len` bytes sent to `cid`.
     ///
-    /// It is always shorter than what triggered it, so two endpoints that reset each other's
-    /// resets soon fall silent (RFC 9000 section 10.3.3).
+    /// It is always shorter than what triggered it, so resets that trigger resets end soon (RFC 9000
+    /// section 10.3.3).
     pub(crate) fn packet(
         &self,
         cid: Cid,
         triggering_len: usize,
-        noise: &[u8; RESET_LEN - TOKEN_LEN],
+        unpredictable: &UnpredictableBits,
     ) -> Option<Vec<u8>> {
         let len = triggering_len.saturating_sub(1).min(RESET_LEN);
         if len < MIN_RESET_LEN {
             return None;
         }
-        let mut packet = noise[..len - TOKEN_LEN].to_vec();
+        let mut packet = unpredictable[..len - TOKEN_LEN].to_vec();
         // A short header: the form bit is clear, the fixed bit set.
         packet[0] = 0x40 | packet[0] & 0x3f;
         packet.extend_from_slice(&self.token(cid).to_be_bytes());
@@ -70,10 +69,10 @@ impl ResetKey {
     }
 }
 
-/// Random bytes that [`ResetKey::packet`] needs.
-pub(crate) type Noise = [u8; RESET_LEN - TOKEN_LEN];
+/// Random bytes at the front of a reset (RFC 9000 section 10.3).
+pub(crate) type UnpredictableBits = [u8; RESET_LEN - TOKEN_LEN];
 
-/// Bounds what a flood of packets for unknown connections makes us send.
+/// Bounds the resets that a flood of packets for unknown connections triggers.
 pub(crate) struct ResetLimit {
     second: Instant,
     sent: u32,

@@ -1,7 +1,8 @@
-//! What the endpoint has counted.
+//! Counters of the endpoint.
 
 /// Counters of one [`Endpoint`](crate::Endpoint) since it was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct EndpointStats {
     /// Datagrams received.
     pub datagrams_in: u64,
@@ -11,6 +12,8 @@ pub struct EndpointStats {
     pub ecn_ce_in: u64,
     /// Receive system calls, those that found nothing included.
     pub recv_calls: u64,
+    /// Receive system calls that failed. Each was tried again.
+    pub recv_calls_failed: u64,
     /// Datagrams sent.
     pub datagrams_out: u64,
     /// UDP payload bytes sent.
@@ -25,10 +28,16 @@ pub struct EndpointStats {
     pub accepted: u64,
     /// Accepted connections that closed before their handshake was done; no event told of them.
     pub handshakes_failed: u64,
-    /// Datagrams that closed their connection because the peer broke the protocol.
-    pub recv_errors: u64,
+    /// Datagrams that closed their connection with a connection error (RFC 9000 section 11.1):
+    /// the peer violated the protocol.
+    pub connection_errors: u64,
+    /// Timers of connections that expired to no effect and were postponed, so that the endpoint
+    /// does not spin.
+    pub stale_timers: u64,
     /// Retry packets sent.
     pub retries_sent: u64,
+    /// Clients refused since the token of their Retry had expired.
+    pub invalid_tokens: u64,
     /// Version Negotiation packets sent.
     pub version_negotiations_sent: u64,
     /// Stateless resets sent.
@@ -39,6 +48,7 @@ pub struct EndpointStats {
 
 /// Datagrams dropped, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct DropStats {
     /// Received, but not QUIC.
     pub malformed: u64,
@@ -48,7 +58,8 @@ pub struct DropStats {
     pub unknown_connection: u64,
     /// Wanted to open a connection when the endpoint was full or shutting down.
     pub not_accepting: u64,
-    /// Would have been answered with a stateless reset, had there not been too many of them.
+    /// Received for a connection that does not exist, and not answered with a stateless reset,
+    /// since their rate is limited.
     pub reset_limited: u64,
     /// To be sent, but larger than the path takes; path MTU discovery tries that on purpose.
     pub too_large: u64,

@@ -8,8 +8,8 @@ use mio::{Events, Interest, Poll, Token};
 
 /// Wakes the endpoint's [`poll`](crate::Endpoint::poll) from another thread.
 ///
-/// For threads that produce what a connection sends (disk readers), and for signal handlers'
-/// threads. Waking an endpoint that is not waiting makes its next `poll` return at once.
+/// For threads that produce data to send, such as readers of files, and for threads that handle
+/// signals. If the endpoint is not waiting, its next `poll` returns at once.
 #[derive(Clone, Debug)]
 pub struct Waker(Arc<mio::Waker>);
 
@@ -28,7 +28,7 @@ pub(crate) struct Waiter {
     wants_writable: bool,
 }
 
-/// What the socket has become.
+/// What the socket reports.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Readiness {
     pub(crate) readable: bool,
@@ -53,8 +53,8 @@ impl Waiter {
         self.waker.clone()
     }
 
-    /// Says whether to wait for room in the socket's buffer. Asked for only when it is full,
-    /// because otherwise every datagram that leaves would be reported.
+    /// Sets whether to wait for room in the socket's buffer: only while it is full, for otherwise
+    /// every datagram that leaves would be reported.
     pub(crate) fn want_writable(
         &mut self,
         socket: &mut mio::net::UdpSocket,
@@ -78,7 +78,7 @@ impl Waiter {
         let timeout = self.alarm.timeout(now, until)?;
         match self.poll.poll(&mut self.events, timeout) {
             Ok(()) => {}
-            // A signal: return, so that whoever handles it gets to act.
+            // A signal: return, so that the application can act on it.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {
                 return Ok(Readiness::default());
             }
@@ -142,7 +142,7 @@ mod alarm {
 
         /// Zero disarms the timer.
         fn set(&self, after: Duration) -> io::Result<()> {
-            // A deadline further away than the type can say is as good as any other.
+            // A deadline that the type cannot hold is set to one decades away.
             let after =
                 Timespec::try_from(after).unwrap_or(Timespec { tv_sec: 1 << 30, tv_nsec: 0 });
             let once =

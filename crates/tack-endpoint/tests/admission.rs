@@ -8,20 +8,22 @@
 mod common;
 
 use std::net::{SocketAddr, UdpSocket};
-use std::time::Duration;
 
-use common::{App, Certificate, pattern, run_until};
+use common::{App, Certificate, PATIENCE, pattern, run_alone, run_until};
 use tack_endpoint::{CloseReason, Endpoint, EndpointConfig};
 
-/// Sends a datagram to the server and returns its answer, if there is any.
+/// Sends a datagram to the server and returns its answer, if there is any once the server has
+/// handled the datagram.
 fn ask(server: &mut App, socket: &UdpSocket, datagram: &[u8]) -> Option<Vec<u8>> {
+    let before = server.endpoint.stats();
     socket.send_to(datagram, server.local_addr()).unwrap();
-    for _ in 0..10 {
-        server.turn(Duration::from_millis(5));
+    run_alone(server, |server| server.endpoint.stats().datagrams_in > before.datagrams_in);
+    if server.endpoint.stats().datagrams_out == before.datagrams_out {
+        return None;
     }
-    socket.set_nonblocking(true).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut answer = [0; 2048];
-    let len = socket.recv(&mut answer).ok()?;
+    let len = socket.recv(&mut answer).unwrap();
     Some(answer[..len].to_vec())
 }
 
@@ -57,6 +59,20 @@ fn a_client_proves_its_address_before_anything_is_allocated() {
 }
 
 #[test]
+fn a_client_that_answers_a_retry_too_late_is_told_at_once() {
+    let mut server = server(common::endpoint_config(|config| {
+        config.retry_token_lifetime = std::time::Duration::ZERO;
+    }));
+    let mut client = App::client();
+    let handle = client.connect(server.local_addr(), vec![]);
+    run_until(&mut server, &mut client, |_, client| client.closed.contains_key(&handle));
+    let reason = client.closed[&handle].to_string();
+    assert!(reason.contains("code 0xb"), "{reason}");
+    assert!(server.endpoint.stats().invalid_tokens > 0);
+    assert_eq!(server.endpoint.stats().accepted, 0);
+}
+
+#[test]
 fn a_version_we_do_not_speak_is_answered_with_those_we_do() {
     let mut server = server(EndpointConfig::default());
     let mut initial = first_initial(server.local_addr());
@@ -82,7 +98,7 @@ fn a_client_that_starts_with_another_version_connects_after_negotiation() {
 
 #[test]
 fn a_full_server_ignores_newcomers_and_takes_them_when_it_has_room() {
-    let mut server = server(EndpointConfig { max_connections: 1, ..Default::default() });
+    let mut server = server(common::endpoint_config(|config| config.max_connections = 1));
     let mut client = App::client();
     let to = server.local_addr();
     let first = client.connect(to, pattern(1000, 1));
@@ -110,7 +126,7 @@ fn short_garbage_gets_no_answer() {
 
 #[test]
 fn an_initial_that_does_not_decrypt_leaves_nothing_behind() {
-    let mut server = server(EndpointConfig { retry: false, ..Default::default() });
+    let mut server = server(common::endpoint_config(|config| config.retry = false));
     let mut initial = first_initial(server.local_addr());
     let len = initial.len();
     initial[len - 1] ^= 1;
@@ -124,17 +140,16 @@ fn an_initial_that_does_not_decrypt_leaves_nothing_behind() {
 #[test]
 fn a_client_whose_server_restarted_is_reset() {
     let certificate = Certificate::new();
-    let config = EndpointConfig { reset_key: Some([7; 32]), ..Default::default() };
+    let config = common::endpoint_config(|config| config.reset_key = Some([7; 32]));
     let mut server = App::server(&certificate, config.clone(), vec![]);
     let mut client = App::client();
     let address = server.local_addr();
     let handle = client.connect(address, pattern(1000, 1));
     run_until(&mut server, &mut client, |_, client| client.is_done(handle));
     // Nothing may be on its way that the client would still take as a sign of life.
-    for _ in 0..20 {
-        server.turn(Duration::from_millis(5));
-        client.turn(Duration::from_millis(5));
-    }
+    run_until(&mut server, &mut client, |server, client| {
+        client.endpoint.stats().datagrams_in == server.endpoint.stats().datagrams_out
+    });
     drop(server);
 
     let tack = common::server_config(&certificate);

@@ -22,10 +22,6 @@ const LOST: usize = 20;
 /// How long a client that moves is away at most.
 const GAP: Duration = Duration::from_millis(50);
 
-/// How long the exchange may take: far less than quiche's timers, which double each time, would
-/// need for what was lost.
-const SOON: Duration = Duration::from_secs(5);
-
 /// Exchanges a mebibyte in each direction. Each time another `every` bytes have passed to the
 /// server, `lost` datagrams to the client are lost, then `change` gives it another address.
 fn exchange(
@@ -41,7 +37,6 @@ fn exchange(
     let mut relay = Relay::new(server.local_addr());
     let mut config = client_config();
     config.set_profile(client_profile);
-    let start = Instant::now();
     let handle = client.connect_with(relay.address(), upload.clone(), &mut config);
 
     let (mut to_server, mut next_change) = (0, every);
@@ -76,7 +71,6 @@ fn exchange(
     client.exchanges[&handle].assert_received(&download);
     server.exchanges[&server.only()].assert_received(&upload);
     assert!(changes >= 1);
-    assert!(start.elapsed() < SOON, "it took {:?}", start.elapsed());
 }
 
 #[test]

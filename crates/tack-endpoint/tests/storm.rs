@@ -96,7 +96,7 @@ fn a_transfer_completes_in_a_storm_of_garbage() {
 
 #[test]
 fn a_transfer_completes_in_a_storm_of_garbage_without_retry() {
-    storm(EndpointConfig { retry: false, ..Default::default() }, false);
+    storm(common::endpoint_config(|config| config.retry = false), false);
 }
 
 #[test]

@@ -44,12 +44,16 @@ fn a_mebibyte_arrives_in_both_directions() {
     let to = server.local_addr();
     exchange(&mut server, &mut App::client(), to);
     assert_eq!(server.endpoint.stats().accepted, 1);
-    assert_eq!(server.endpoint.stats().recv_errors, 0);
+    assert_eq!(server.endpoint.stats().connection_errors, 0);
 }
 
 #[test]
 fn a_mebibyte_arrives_without_retry_and_offloads() {
-    let plain = EndpointConfig { retry: false, gso: false, gro: false, ..Default::default() };
+    let plain = common::endpoint_config(|config| {
+        config.retry = false;
+        config.gso = false;
+        config.gro = false;
+    });
     let mut server = server(plain.clone());
     let to = server.local_addr();
     let local = SocketAddr::from(common::LOCALHOST);
@@ -170,8 +174,8 @@ fn a_client_that_speaks_another_protocol_is_told() {
 #[test]
 fn a_server_that_is_not_there_fails_the_handshake_in_time() {
     let silent = std::net::UdpSocket::bind(SocketAddr::from(common::LOCALHOST)).unwrap();
-    let config =
-        EndpointConfig { handshake_timeout: Duration::from_millis(50), ..Default::default() };
+    let timeout = Duration::from_millis(50);
+    let config = common::endpoint_config(|config| config.handshake_timeout = timeout);
     let local = SocketAddr::from(common::LOCALHOST);
     let mut client = App::new(Endpoint::client(local, config).unwrap(), None);
     let handle = client.connect(silent.local_addr().unwrap(), vec![]);
@@ -202,6 +206,45 @@ fn an_idle_connection_times_out_on_both_sides() {
     assert_eq!(server.closed[&server.only()], CloseReason::IdleTimeout);
 }
 
+/// Lets an endpoint run alone until it is idle; fails if its polls return without need.
+fn sleeps_until_idle(app: &mut App) {
+    let mut turns = 0;
+    while !app.endpoint.is_idle() {
+        app.turn(common::PATIENCE);
+        turns += 1;
+        assert!(turns < 100, "the endpoint spins: {:?}", app.endpoint.stats());
+    }
+}
+
+#[test]
+fn a_closed_connection_with_plain_quic_drains_without_spinning() {
+    let mut server = server(EndpointConfig::default());
+    let mut client = App::client();
+    let to = server.local_addr();
+    let mut plain = common::client_config();
+    plain.set_profile(tacklib::Profile::Off);
+    let handle = client.connect_with(to, b"hello".to_vec(), &mut plain);
+    run_until(&mut server, &mut client, |_, client| client.is_done(handle));
+    client.close(handle);
+    sleeps_until_idle(&mut client);
+    sleeps_until_idle(&mut server);
+}
+
+#[test]
+fn a_server_that_may_send_no_more_to_an_unvalidated_address_does_not_spin() {
+    let timeout = Duration::from_millis(500);
+    let mut server = server(common::endpoint_config(|config| {
+        config.retry = false;
+        config.handshake_timeout = timeout;
+    }));
+    let mut client = App::client();
+    client.connect(server.local_addr(), vec![]);
+    run_until(&mut server, &mut client, |server, _| server.endpoint.stats().accepted > 0);
+    // The client says nothing more.
+    sleeps_until_idle(&mut server);
+    assert_eq!(server.endpoint.stats().handshakes_failed, 1);
+}
+
 #[test]
 fn an_endpoint_with_nothing_to_do_sleeps() {
     let mut tack = common::server_config(&Certificate::new());
@@ -213,10 +256,5 @@ fn an_endpoint_with_nothing_to_do_sleeps() {
     run_until(&mut server, &mut client, |_, client| client.is_done(handle));
 
     // The server is silent from here: what wakes the client is its own timers.
-    let mut turns = 0;
-    while !client.endpoint.is_idle() {
-        client.turn(common::PATIENCE);
-        turns += 1;
-        assert!(turns < 100, "the endpoint spins");
-    }
+    sleeps_until_idle(&mut client);
 }

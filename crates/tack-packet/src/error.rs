@@ -23,6 +23,16 @@ pub enum Error {
     )]
     LongHeader,
 
+    /// A connection id is not as long as that (RFC 9000 section 17.2).
+    #[error(
+        "{actual} bytes are too many for a connection id, which has 20 at most: give the length \
+         that this end's connection ids have"
+    )]
+    ConnectionIdLength {
+        /// The length given, in bytes.
+        actual: usize,
+    },
+
     /// Too few bytes to hold the header-protection sample (RFC 9001 section 5.4.2).
     #[error(
         "{actual} bytes are too few for a 1-RTT packet: drop it, or pad what is to be \
@@ -51,6 +61,39 @@ pub enum Error {
         /// The generation in use.
         current: u64,
     },
+
+    /// The packet's keys are not those in use on the wire, so it cannot leave as it is.
+    #[error(
+        "the packet has keys of generation {generation}, the wire those of {wire}: open it and \
+         seal it again"
+    )]
+    NotOnTheWire {
+        /// The generation that the packet was sealed in.
+        generation: u64,
+        /// The generation in use on the wire.
+        wire: u64,
+    },
+
+    /// As many packets were sealed with these keys as they allow (RFC 9001 section 6.6).
+    #[error(
+        "the confidentiality limit of the keys is reached: nothing may leave any more, end the \
+         connection without a further packet"
+    )]
+    ConfidentialityLimit,
+
+    /// A key update may not be initiated now (RFC 9001 sections 6.1 and 6.5).
+    #[error(
+        "a key update may not be initiated yet: ask `can_update` again when more has been \
+         acknowledged"
+    )]
+    UpdateNotAllowed,
+
+    /// The peer acknowledges packets in keys older than theirs (RFC 9001 section 6.2).
+    #[error(
+        "the peer acknowledges packets of a new key phase in the old one: close the connection \
+         with KEY_UPDATE_ERROR"
+    )]
+    KeyUpdate,
 
     /// The header to seal contradicts itself or the bytes in the buffer.
     #[error(

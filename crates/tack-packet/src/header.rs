@@ -2,11 +2,14 @@
 
 use ring::{aead::quic, hkdf};
 
-use crate::{CipherSuite, Error, TAG_LEN, decode_packet_number, keys::expand_label};
+use crate::{
+    CipherSuite, Error, TAG_LEN, decode_packet_number, keys::expand_label,
+    long_header::MAX_CID_LEN,
+};
 
 const LONG_HEADER: u8 = 0x80;
-const RESERVED: u8 = 0x18;
-const KEY_PHASE: u8 = 0x04;
+pub(crate) const RESERVED: u8 = 0x18;
+pub(crate) const KEY_PHASE: u8 = 0x04;
 const PN_LEN: u8 = 0x03;
 /// The part of the first byte that header protection covers.
 const PROTECTED: u8 = RESERVED | KEY_PHASE | PN_LEN;
@@ -14,6 +17,10 @@ const PROTECTED: u8 = RESERVED | KEY_PHASE | PN_LEN;
 /// The sample starts where the payload would after a packet number of this length.
 const MAX_PN_LEN: usize = 4;
 const SAMPLE_LEN: usize = 16;
+
+/// RFC 9000 section 17.3.1 with a connection id of 20 bytes, the longest that section 17.2
+/// allows.
+const MAX_HEADER_LEN: usize = 1 + MAX_CID_LEN + MAX_PN_LEN;
 
 /// The short header of a 1-RTT packet, without its protection.
 ///
@@ -56,13 +63,41 @@ impl ShortHeader {
     }
 }
 
+/// The bytes of a short header without its protection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PlainHeader {
+    bytes: [u8; MAX_HEADER_LEN],
+    len: u8,
+}
+
+impl PlainHeader {
+    /// Lifts the protection from a copy of the packet's header.
+    pub(crate) fn of(packet: &[u8], header: &ShortHeader, mask: Mask) -> Result<Self, Error> {
+        let protected = packet.get(..header.header_len).ok_or(Error::HeaderMismatch)?;
+        let mut bytes = [0; MAX_HEADER_LEN];
+        let plain = bytes.get_mut(..protected.len()).ok_or(Error::HeaderMismatch)?;
+        plain.copy_from_slice(protected);
+        mask.apply(&mut bytes, header);
+        Ok(Self { bytes, len: protected.len() as u8 })
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+
+    /// Replaces the bits of the first byte that `mask` names.
+    pub(crate) fn set_bits(&mut self, mask: u8, bits: u8) {
+        self.bytes[0] = self.bytes[0] & !mask | bits;
+    }
+}
+
 /// The header-protection key of one direction; it outlives key updates (RFC 9001 section 6).
 pub(crate) struct HeaderProtection {
     key: quic::HeaderProtectionKey,
 }
 
 /// What to exclusive-or a header with, to protect it or to lift the protection.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mask([u8; 5]);
 
 impl HeaderProtection {
@@ -79,7 +114,10 @@ impl HeaderProtection {
         dcid_len: usize,
         expected_pn: u64,
     ) -> Result<(ShortHeader, Mask), Error> {
-        let pn_offset = dcid_len.saturating_add(1);
+        if dcid_len > MAX_CID_LEN {
+            return Err(Error::ConnectionIdLength { actual: dcid_len });
+        }
+        let pn_offset = 1 + dcid_len;
         let mask = self.mask(packet, pn_offset)?;
         if packet[0] & LONG_HEADER != 0 {
             return Err(Error::LongHeader);
@@ -104,9 +142,12 @@ impl HeaderProtection {
         Ok(())
     }
 
+    /// The mask that the sample gives. `pn_offset` lies in the packet, or is that of one of the
+    /// longest connection ids.
+    #[inline]
     fn mask(&self, packet: &[u8], pn_offset: usize) -> Result<Mask, Error> {
-        let start = pn_offset.saturating_add(MAX_PN_LEN);
-        let end = start.saturating_add(SAMPLE_LEN);
+        let start = pn_offset + MAX_PN_LEN;
+        let end = start + SAMPLE_LEN;
         let sample = packet
             .get(start..end)
             .ok_or(Error::TooShort { needed: end, actual: packet.len() })?;
@@ -115,11 +156,21 @@ impl HeaderProtection {
 }
 
 impl Mask {
+    /// Puts protection on the header at the front of `packet`, or lifts it.
+    ///
+    /// `packet` has four bytes at least from the packet number on, as every one has from which a
+    /// mask can be made.
+    #[inline]
     pub(crate) fn apply(self, packet: &mut [u8], header: &ShortHeader) {
-        packet[0] ^= self.0[0] & PROTECTED;
-        let number = &mut packet[header.header_len - header.pn_len..header.header_len];
-        for (byte, mask) in number.iter_mut().zip(&self.0[1..]) {
-            *byte ^= mask;
+        let number = packet
+            .get_mut(header.header_len - header.pn_len..)
+            .and_then(<[u8]>::first_chunk_mut);
+        debug_assert!(number.is_some(), "no mask without a sample");
+        if let Some(number) = number {
+            let behind_it = 8 * (MAX_PN_LEN - header.pn_len);
+            let mask = four_bytes(&self.0[1..]) & u32::MAX << behind_it;
+            *number = (u32::from_be_bytes(*number) ^ mask).to_be_bytes();
+            packet[0] ^= self.0[0] & PROTECTED;
         }
     }
 }
@@ -142,12 +193,17 @@ pub(crate) fn check_plain(
     if !header.describes(&packet[..header.header_len]) {
         return Err(Error::HeaderMismatch);
     }
-    // RFC 9001 section 5.4.2: packet number and payload together have at least four bytes.
-    let short_by = MAX_PN_LEN.saturating_sub(header.pn_len + payload_len);
-    if short_by > 0 {
-        return Err(Error::TooShort { needed: needed + short_by, actual: needed });
-    }
+    check_payload_len(header, payload_len)?;
     Ok(needed)
+}
+
+/// RFC 9001 section 5.4.2: packet number and payload together have at least four bytes.
+pub(crate) fn check_payload_len(header: &ShortHeader, payload_len: usize) -> Result<(), Error> {
+    let actual = header.header_len.saturating_add(payload_len).saturating_add(TAG_LEN);
+    match MAX_PN_LEN.saturating_sub(header.pn_len.saturating_add(payload_len)) {
+        0 => Ok(()),
+        short_by => Err(Error::TooShort { needed: actual + short_by, actual }),
+    }
 }
 
 #[cfg(test)]

@@ -1,49 +1,92 @@
 //! Keys of one generation, and how they follow from a traffic secret (RFC 9001 section 5.1).
 
+use std::fmt;
+
 use ring::{
     aead::{self, quic},
     hkdf,
 };
+use zeroize::{Zeroize, Zeroizing};
 
-use crate::{CipherSuite, Error, TAG_LEN};
+use crate::{CipherSuite, Error, TAG_LEN, header::HeaderProtection};
+
+/// How many bytes of a payload can be read without opening it: as many as a header has a mask for.
+pub const FIRST_BYTES: usize = 5;
 
 const NONCE_LEN: usize = aead::NONCE_LEN;
+
+/// The secret of the suite with the longest hash, SHA-384.
+const MAX_SECRET_LEN: usize = 48;
+
+/// The traffic secret of one generation (RFC 8446 section 7.2), wiped when it is dropped.
+///
+/// ring's keys and pseudo-random keys have no such wipe. So the secret is kept as bytes, and a
+/// key of ring's that is made from it lives only as long as a derivation takes.
+pub(crate) struct TrafficSecret {
+    suite: CipherSuite,
+    /// [`CipherSuite::secret_len`] bytes of it are in use.
+    bytes: Zeroizing<[u8; MAX_SECRET_LEN]>,
+}
+
+impl TrafficSecret {
+    pub(crate) fn new(suite: CipherSuite, secret: &[u8]) -> Result<Self, Error> {
+        let mut bytes = Zeroizing::new([0; MAX_SECRET_LEN]);
+        if secret.len() != suite.secret_len() {
+            return Err(Error::SecretLength { suite, actual: secret.len() });
+        }
+        bytes[..secret.len()].copy_from_slice(secret);
+        Ok(Self { suite, bytes })
+    }
+
+    pub(crate) fn header_protection(&self) -> Result<HeaderProtection, Error> {
+        HeaderProtection::new(self.suite, &self.prk())
+    }
+
+    pub(crate) fn keys(&self) -> Result<GenerationKeys, Error> {
+        GenerationKeys::new(self.suite, &self.prk())
+    }
+
+    /// Turns it into the secret after the next key update (RFC 9001 section 6.1), in place:
+    /// nothing is left from which the keys before could be derived.
+    pub(crate) fn advance(&mut self) -> Result<(), Error> {
+        let prk = self.prk();
+        let len = self.suite.secret_len();
+        let next = &mut self.bytes[..len];
+        let filled = expand_label(&prk, b"quic ku", Length(len), |okm| Ok(okm.fill(next)?));
+        if filled.is_err() {
+            next.zeroize();
+        }
+        filled
+    }
+
+    fn prk(&self) -> hkdf::Prk {
+        hkdf::Prk::new_less_safe(self.suite.hash(), &self.bytes[..self.suite.secret_len()])
+    }
+}
+
+impl fmt::Debug for TrafficSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TrafficSecret").field("suite", &self.suite).finish_non_exhaustive()
+    }
+}
 
 /// What protects the payloads of one direction between two key updates.
 pub(crate) struct GenerationKeys {
     aead: aead::LessSafeKey,
-    /// The same key, as ring lets its bare cipher be used: see [`Self::first_byte`].
+    /// The same key, as ring lets its bare cipher be used: see [`Self::first_bytes`].
     cipher: quic::HeaderProtectionKey,
     suite: CipherSuite,
-    iv: [u8; NONCE_LEN],
-    /// Kept for the derivation of the generation after this one.
-    secret: hkdf::Prk,
+    iv: Zeroizing<[u8; NONCE_LEN]>,
 }
 
 impl GenerationKeys {
-    pub(crate) fn new(suite: CipherSuite, secret: hkdf::Prk) -> Result<Self, Error> {
-        let key = expand_label(&secret, b"quic key", suite.aead(), |okm| Ok(okm.into()))?;
+    pub(crate) fn new(suite: CipherSuite, secret: &hkdf::Prk) -> Result<Self, Error> {
+        let key = expand_label(secret, b"quic key", suite.aead(), |okm| Ok(okm.into()))?;
         let cipher =
-            expand_label(
-                &secret,
-                b"quic key",
-                suite.header_protection(),
-                |okm| Ok(okm.into()),
-            )?;
-        let iv = expand_label(&secret, b"quic iv", Length(NONCE_LEN), |okm| {
-            let mut iv = [0; NONCE_LEN];
-            okm.fill(&mut iv)?;
-            Ok(iv)
-        })?;
-        Ok(Self { aead: aead::LessSafeKey::new(key), cipher, suite, iv, secret })
-    }
-
-    /// The keys after the next key update (RFC 9001 section 6.1).
-    pub(crate) fn next(&self, suite: CipherSuite) -> Result<Self, Error> {
-        Self::new(
-            suite,
-            expand_label(&self.secret, b"quic ku", suite.hash(), |okm| Ok(okm.into()))?,
-        )
+            expand_label(secret, b"quic key", suite.header_protection(), |okm| Ok(okm.into()))?;
+        let mut iv = Zeroizing::new([0; NONCE_LEN]);
+        expand_label(secret, b"quic iv", Length(NONCE_LEN), |okm| Ok(okm.fill(&mut iv[..])?))?;
+        Ok(Self { aead: aead::LessSafeKey::new(key), cipher, suite, iv })
     }
 
     /// Decrypts `ciphertext` in place; its last [`TAG_LEN`] bytes are the tag.
@@ -53,19 +96,41 @@ impl GenerationKeys {
         header: &[u8],
         ciphertext: &mut [u8],
     ) -> Result<(), Error> {
+        let nonce = self.nonce(packet_number);
         self.aead
-            .open_in_place(self.nonce(packet_number), aead::Aad::from(header), ciphertext)
+            .open_in_place(nonce, aead::Aad::from(header), ciphertext)
             .map(drop)
             .map_err(|_| Error::Authentication)
     }
 
-    /// Decrypts the first byte of a payload, and authenticates nothing.
+    /// Decrypts a packet's ciphertext into `scratch`, which then holds the payload alone, or
+    /// nothing if the packet does not authenticate.
+    pub(crate) fn open_copy(
+        &self,
+        packet_number: u64,
+        header: &[u8],
+        ciphertext: &[u8],
+        scratch: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        scratch.clear();
+        scratch.extend_from_slice(ciphertext);
+        let opened = self.open(packet_number, header, scratch);
+        let len = if opened.is_ok() { ciphertext.len() - TAG_LEN } else { 0 };
+        scratch.truncate(len);
+        opened
+    }
+
+    /// Decrypts the first bytes of a payload, and authenticates nothing.
     ///
     /// All suites encrypt by a stream of key bytes. What makes a header's mask of a sample also
     /// makes the first bytes of that stream, of the block that belongs to them: AES of the nonce
     /// and a counter of 2 (NIST SP 800-38D section 7.1), or ChaCha20 at a counter of 1 (RFC 8439
     /// section 2.8), of which RFC 9001 section 5.4.4 takes the counter first.
-    pub(crate) fn first_byte(&self, packet_number: u64, ciphertext: u8) -> Result<u8, Error> {
+    pub(crate) fn first_bytes(
+        &self,
+        packet_number: u64,
+        ciphertext: [u8; FIRST_BYTES],
+    ) -> Result<[u8; FIRST_BYTES], Error> {
         let nonce = self.nonce_bytes(packet_number);
         let mut block = [0; 16];
         match self.suite {
@@ -78,7 +143,11 @@ impl GenerationKeys {
                 block[4..].copy_from_slice(&nonce);
             }
         }
-        Ok(ciphertext ^ self.cipher.new_mask(&block)?[0])
+        let mut bytes = self.cipher.new_mask(&block)?;
+        for (byte, sealed) in bytes.iter_mut().zip(ciphertext) {
+            *byte ^= sealed;
+        }
+        Ok(bytes)
     }
 
     /// Encrypts `payload` in place and returns the tag to write behind it.
@@ -100,9 +169,9 @@ impl GenerationKeys {
     }
 
     fn nonce_bytes(&self, packet_number: u64) -> [u8; NONCE_LEN] {
-        let mut nonce = self.iv;
-        for (byte, number) in nonce[4..].iter_mut().zip(packet_number.to_be_bytes()) {
-            *byte ^= number;
+        let mut nonce = *self.iv;
+        if let Some(end) = nonce.last_chunk_mut() {
+            *end = (u64::from_be_bytes(*end) ^ packet_number).to_be_bytes();
         }
         nonce
     }
@@ -129,5 +198,29 @@ pub(crate) struct Length(pub(crate) usize);
 impl hkdf::KeyType for Length {
     fn len(&self) -> usize {
         self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_secret_that_has_advanced_nothing_is_left() {
+        for suite in CipherSuite::ALL {
+            let first = [7; MAX_SECRET_LEN];
+            let len = suite.secret_len();
+            let mut secret = TrafficSecret::new(suite, &first[..len]).unwrap();
+            secret.advance().unwrap();
+            assert!(secret.bytes[..len].iter().zip(first).any(|(&new, old)| new != old));
+            assert!(secret.bytes[len..].iter().all(|&byte| byte == 0));
+            assert!(!secret.bytes.windows(8).any(|window| window == &first[..8]));
+        }
+    }
+
+    #[test]
+    fn debug_output_shows_no_secret() {
+        let secret = TrafficSecret::new(CipherSuite::Aes128GcmSha256, &[7; 32]).unwrap();
+        assert_eq!(format!("{secret:?}"), "TrafficSecret { suite: Aes128GcmSha256, .. }");
     }
 }

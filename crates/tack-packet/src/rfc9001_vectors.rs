@@ -142,7 +142,7 @@ fn a5_the_next_generation_is_that_of_the_quic_ku_secret() {
         hkdf::HKDF_SHA256,
         &hex("1223504755036d556342ee9361d253421a826c9ecdf3c7148684b36b714881f9"),
     );
-    let keys = GenerationKeys::new(CipherSuite::ChaCha20Poly1305Sha256, published).unwrap();
+    let keys = GenerationKeys::new(CipherSuite::ChaCha20Poly1305Sha256, &published).unwrap();
     let mut payload = plain[4..].to_vec();
     let tag = keys.seal(7, &plain[..4], &mut payload).unwrap();
     payload.extend(tag);
@@ -173,7 +173,7 @@ fn initial_secret(side: &str) -> hkdf::Prk {
 }
 
 fn initial_keys(side: &str) -> GenerationKeys {
-    GenerationKeys::new(CipherSuite::Aes128GcmSha256, initial_secret(side)).unwrap()
+    GenerationKeys::new(CipherSuite::Aes128GcmSha256, &initial_secret(side)).unwrap()
 }
 
 fn initial_mask(side: &str, sample: &[u8]) -> [u8; 5] {

@@ -48,6 +48,16 @@ impl CipherSuite {
         }
     }
 
+    /// How many packets may be sealed with one set of keys (RFC 9001 section 6.6).
+    ///
+    /// For ChaCha20-Poly1305 that is more than there are packet numbers.
+    pub const fn confidentiality_limit(self) -> u64 {
+        match self {
+            Self::Aes128GcmSha256 | Self::Aes256GcmSha384 => 1 << 23,
+            Self::ChaCha20Poly1305Sha256 => 1 << 62,
+        }
+    }
+
     pub(crate) fn hash(self) -> hkdf::Algorithm {
         match self {
             Self::Aes128GcmSha256 | Self::ChaCha20Poly1305Sha256 => hkdf::HKDF_SHA256,

@@ -16,6 +16,9 @@
 
 pub mod bandwidth;
 pub mod frame;
+pub mod loss_detection;
+pub mod profiles;
+pub mod range_set;
 pub mod receiver;
 pub mod sender;
 pub mod transport_parameters;

@@ -5,11 +5,14 @@ use thiserror::Error;
 
 use crate::varint::{self, Reader, Truncated};
 
-/// `tack`: TACK, IACK, TIMESTAMP and the packet mark are used if both ends announce the same
-/// version. Varint.
+/// `tack`: the versions of TACK, IACK, TIMESTAMP and the packet mark that an end speaks, one
+/// varint behind the other. Both ends use the highest that they have in common, and then accept
+/// all frames of the extension (TACK-1-3).
 pub const TACK: u64 = 0x1acc_2026;
-/// The version of the `tack` extension that this crate speaks.
-pub const TACK_VERSION: u64 = 1;
+/// The versions of the `tack` extension that this crate speaks.
+pub const TACK_VERSIONS: [u64; 1] = [1];
+/// An end announces this many versions at most.
+const MAX_VERSIONS: usize = 16;
 /// `min_ack_delay`, draft-ietf-quic-ack-frequency-14 section 3: ACK_FREQUENCY and
 /// IMMEDIATE_ACK are welcome. Varint, microseconds.
 pub const MIN_ACK_DELAY: u64 = 0xff04_de1b;
@@ -28,19 +31,22 @@ pub enum TimestampMode {
 }
 
 /// What one end announces of the extensions.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Announcement {
-    /// Version of the `tack` extension.
-    pub tack_version: Option<u64>,
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Announced {
+    /// Versions of the `tack` extension; empty where it was not announced.
+    pub tack_versions: Vec<u64>,
     /// The shortest time, in microseconds, for which it can be made to hold an
-    /// acknowledgement back; announcing it welcomes ACK_FREQUENCY and IMMEDIATE_ACK.
+    /// acknowledgement back; announcing it welcomes ACK_FREQUENCY and IMMEDIATE_ACK
+    /// (TACK-1-4, TACK-8-3).
     pub min_ack_delay_us: Option<u64>,
-    /// What it does with TIMESTAMP frames.
+    /// What it does with TIMESTAMP frames (TACK-8-5).
     pub timestamp: Option<TimestampMode>,
 }
 
 /// Why transport parameters can't be used.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ParameterError {
     /// The list ended inside a parameter.
     #[error("the transport parameters end inside a parameter; close the connection")]
@@ -71,7 +77,7 @@ pub enum ParameterError {
 
 impl ParameterError {
     /// The transport error code of RFC 9000 section 20.1 to close the connection with:
-    /// TRANSPORT_PARAMETER_ERROR.
+    /// TRANSPORT_PARAMETER_ERROR (TACK-7-2).
     pub const fn to_wire(self) -> u64 {
         0x08
     }
@@ -83,17 +89,40 @@ impl From<Truncated> for ParameterError {
     }
 }
 
-impl Announcement {
+impl Announced {
+    /// What an end that speaks all of this crate announces. `random` chooses the reserved version
+    /// beside the real ones.
+    pub fn all(min_ack_delay_us: u64, random: u64) -> Self {
+        let mut tack_versions = TACK_VERSIONS.to_vec();
+        // One of those that take two bytes.
+        tack_versions.push(0x0a0a | random & 0x30f0);
+        Self {
+            tack_versions,
+            min_ack_delay_us: Some(min_ack_delay_us),
+            timestamp: Some(TimestampMode::Both),
+        }
+    }
+
+    /// The highest version of `tack` that this end announced and this crate speaks (TACK-1-1).
+    pub fn tack_version(&self) -> Option<u64> {
+        let announced = |version: &u64| self.tack_versions.contains(version);
+        TACK_VERSIONS.into_iter().filter(announced).max()
+    }
+
     /// Appends the parameters that are announced.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        let mut put_integer = |id, value| {
-            varint::put(out, id);
-            varint::put(out, varint::len(value) as u64);
-            varint::put(out, value);
-        };
-        if let Some(version) = self.tack_version {
-            put_integer(TACK, version);
+        if !self.tack_versions.is_empty() {
+            let mut versions = Vec::new();
+            for version in &self.tack_versions {
+                varint::put(&mut versions, *version);
+            }
+            put(out, TACK, &versions);
         }
+        let mut put_integer = |id, value| {
+            let mut integer = Vec::new();
+            varint::put(&mut integer, value);
+            put(out, id, &integer);
+        };
         if let Some(min_ack_delay_us) = self.min_ack_delay_us {
             put_integer(MIN_ACK_DELAY, min_ack_delay_us);
         }
@@ -103,38 +132,68 @@ impl Announcement {
     }
 }
 
-/// Reads what a peer announced in its list of parameters, and skips what is none of ours.
+/// Whether a version is reserved (TACK-1-2): its low 16 bits are 0x?a?a, where ? is any digit
+/// (after RFC 9000 section 15). Ends announce one and none speaks it, so that peers go on to
+/// ignore versions that they do not know.
+pub const fn is_reserved(version: u64) -> bool {
+    version & 0x0f0f == 0x0a0a
+}
+
+fn put(out: &mut Vec<u8>, id: u64, value: &[u8]) {
+    varint::put(out, id);
+    varint::put(out, value.len() as u64);
+    out.extend_from_slice(value);
+}
+
+/// Reads what a peer announced in its list of parameters, and skips all others.
 ///
-/// `max_ack_delay_us` is the same peer's `max_ack_delay` in microseconds. A `tack` version
-/// other than [`TACK_VERSION`] counts as not announced: there is nothing to speak in common,
-/// and plain QUIC goes on. Duplicates are looked for among the extensions only; the others are
-/// quiche's to judge.
-pub fn parse(blob: &[u8], max_ack_delay_us: u64) -> Result<Announcement, ParameterError> {
-    let mut tack = None;
-    let mut min_ack_delay = None;
-    let mut timestamp = None;
+/// `max_ack_delay_us` is the same peer's `max_ack_delay` in microseconds. A peer that speaks no
+/// version of `tack` in common is no error, see [`Announced::tack_version`]: plain QUIC goes on.
+/// Duplicates are looked for among the extensions only; the others are quiche's to judge.
+pub fn parse(blob: &[u8], max_ack_delay_us: u64) -> Result<Announced, ParameterError> {
+    let mut announced = Announced::default();
     for parameter in Parameters::new(blob) {
         let (id, value) = parameter?;
-        let slot = match id {
-            TACK => &mut tack,
-            MIN_ACK_DELAY => &mut min_ack_delay,
-            ENABLE_TIMESTAMP => &mut timestamp,
+        let is_first = match id {
+            TACK => {
+                let before = std::mem::replace(&mut announced.tack_versions, versions(value)?);
+                before.is_empty()
+            }
+            MIN_ACK_DELAY => announced.min_ack_delay_us.replace(integer(id, value)?).is_none(),
+            ENABLE_TIMESTAMP => {
+                announced.timestamp.replace(timestamp_mode(integer(id, value)?)?).is_none()
+            }
             _ => continue,
         };
-        if slot.replace(integer(id, value)?).is_some() {
+        if !is_first {
             return Err(ParameterError::Duplicate(id));
         }
     }
-    if let Some(min_ack_delay_us) = min_ack_delay
+    if let Some(min_ack_delay_us) = announced.min_ack_delay_us
+        // TACK-1-5
         && min_ack_delay_us > max_ack_delay_us
     {
         return Err(ParameterError::MinAckDelayAboveMax { min_ack_delay_us, max_ack_delay_us });
     }
-    Ok(Announcement {
-        tack_version: tack.filter(|version| *version == TACK_VERSION),
-        min_ack_delay_us: min_ack_delay,
-        timestamp: timestamp.map(timestamp_mode).transpose()?,
-    })
+    Ok(announced)
+}
+
+/// One to sixteen versions.
+fn versions(value: &[u8]) -> Result<Vec<u64>, ParameterError> {
+    let malformed = |reason| ParameterError::Malformed { id: TACK, reason };
+    let mut reader = Reader::new(value);
+    let mut versions = Vec::new();
+    while reader.remaining() > 0 {
+        if versions.len() == MAX_VERSIONS {
+            return Err(malformed("more than 16 versions"));
+        }
+        let version = reader.read_varint();
+        versions.push(version.map_err(|_| malformed("its value is not a list of varints"))?);
+    }
+    if versions.is_empty() {
+        return Err(malformed("it lists no version"));
+    }
+    Ok(versions)
 }
 
 fn integer(id: u64, value: &[u8]) -> Result<u64, ParameterError> {
@@ -213,9 +272,7 @@ pub fn remove(blob: &mut Vec<u8>, id: u64) -> Result<(), ParameterError> {
 /// alone.
 pub fn set(blob: &mut Vec<u8>, id: u64, value: &[u8]) -> Result<(), ParameterError> {
     remove(blob, id)?;
-    varint::put(blob, id);
-    varint::put(blob, value.len() as u64);
-    blob.extend_from_slice(value);
+    put(blob, id, value);
     Ok(())
 }
 
@@ -227,15 +284,11 @@ mod tests {
 
     const MAX_ACK_DELAY_US: u64 = 50_000;
 
-    fn ours() -> Announcement {
-        Announcement {
-            tack_version: Some(1),
-            min_ack_delay_us: Some(1000),
-            timestamp: Some(TimestampMode::Both),
-        }
+    fn ours() -> Announced {
+        Announced::all(1000, 0x0123_4567_89ab_cdef)
     }
 
-    fn encoded(announcement: Announcement) -> Vec<u8> {
+    fn encoded(announcement: &Announced) -> Vec<u8> {
         let mut blob = vec![];
         announcement.encode(&mut blob);
         blob
@@ -250,29 +303,62 @@ mod tests {
     #[test]
     fn an_announcement_is_three_parameters() {
         let expected: &[&[u8]] = &[
-            &[0x9a, 0xcc, 0x20, 0x26, 1, 1],
+            &[0x9a, 0xcc, 0x20, 0x26, 3, 1, 0x4a, 0xea],
             &[0xc0, 0, 0, 0, 0xff, 0x04, 0xde, 0x1b, 2, 0x43, 0xe8],
             &[0x80, 0, 0x71, 0x58, 1, 3],
         ];
-        assert_eq!(encoded(ours()), expected.concat());
-        assert_eq!(parse(&encoded(ours()), MAX_ACK_DELAY_US), Ok(ours()));
-        assert_eq!(encoded(Announcement::default()), [0; 0]);
-        assert_eq!(parse(&[], MAX_ACK_DELAY_US), Ok(Announcement::default()));
+        assert_eq!(encoded(&ours()), expected.concat());
+        assert_eq!(parse(&encoded(&ours()), MAX_ACK_DELAY_US), Ok(ours()));
+        assert_eq!(encoded(&Announced::default()), [0; 0]);
+        assert_eq!(parse(&[], MAX_ACK_DELAY_US), Ok(Announced::default()));
     }
 
     #[test]
-    fn another_version_of_tack_is_as_good_as_none() {
-        for version in [0, 2, varint::MAX] {
-            let theirs = Announcement { tack_version: Some(version), ..ours() };
-            let expected = Announcement { tack_version: None, ..ours() };
-            assert_eq!(parse(&encoded(theirs), MAX_ACK_DELAY_US), Ok(expected));
+    fn the_highest_version_in_common_is_used() {
+        for (versions, common) in [
+            (&[1_u64][..], Some(1)),
+            (&[7, 1, varint::MAX], Some(1)),
+            (&[0x1a2a, 1], Some(1)),
+            (&[0, 2, 0x0a0a], None),
+            (&[], None),
+        ] {
+            let theirs = Announced { tack_versions: versions.to_vec(), ..ours() };
+            let read = parse(&encoded(&theirs), MAX_ACK_DELAY_US).unwrap();
+            assert_eq!(read, theirs);
+            assert_eq!(read.tack_version(), common, "{versions:?}");
         }
+    }
+
+    #[test]
+    fn every_announcement_has_a_reserved_version_beside_the_real_ones() {
+        let mut seen = std::collections::BTreeSet::new();
+        for random in 0..0x4000 {
+            let versions = Announced::all(1000, random).tack_versions;
+            let reserved: Vec<_> = versions.iter().filter(|v| is_reserved(**v)).collect();
+            assert_eq!(reserved.len(), 1);
+            assert_eq!(varint::len(*reserved[0]), 2);
+            seen.insert(*reserved[0]);
+        }
+        assert_eq!(seen.len(), 64);
+        assert!(!TACK_VERSIONS.into_iter().any(is_reserved));
+    }
+
+    #[test]
+    fn a_list_of_versions_that_is_empty_cut_or_endless_is_an_error() {
+        let reason = |value: &[u8]| match parse(&one(TACK, value), MAX_ACK_DELAY_US) {
+            Err(ParameterError::Malformed { id: TACK, reason }) => reason,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(reason(&[]), "it lists no version");
+        assert_eq!(reason(&[1, 0x40]), "its value is not a list of varints");
+        assert_eq!(reason(&[1; 17]), "more than 16 versions");
+        assert!(parse(&one(TACK, &[1; 16]), MAX_ACK_DELAY_US).is_ok());
     }
 
     #[test]
     fn a_parameter_that_comes_twice_is_an_error() {
         for id in [TACK, MIN_ACK_DELAY, ENABLE_TIMESTAMP] {
-            let blob = [encoded(ours()), one(id, &[2])].concat();
+            let blob = [encoded(&ours()), one(id, &[2])].concat();
             assert_eq!(parse(&blob, MAX_ACK_DELAY_US), Err(ParameterError::Duplicate(id)));
         }
     }
@@ -280,14 +366,14 @@ mod tests {
     #[test]
     fn a_value_that_is_not_exactly_one_varint_is_an_error() {
         for value in [&[][..], &[1, 1], &[0x40], &[0x40, 1, 1]] {
-            for id in [TACK, MIN_ACK_DELAY, ENABLE_TIMESTAMP] {
+            for id in [MIN_ACK_DELAY, ENABLE_TIMESTAMP] {
                 let error = parse(&one(id, value), MAX_ACK_DELAY_US).unwrap_err();
                 assert!(matches!(error, ParameterError::Malformed { .. }), "{error}");
                 assert_eq!(error.to_wire(), 0x08);
             }
         }
         assert_eq!(
-            parse(&one(TACK, &[0x40, 1]), MAX_ACK_DELAY_US).unwrap().tack_version,
+            parse(&one(TACK, &[0x40, 1]), MAX_ACK_DELAY_US).unwrap().tack_version(),
             Some(1),
             "a longer varint than needed is still one"
         );
@@ -302,7 +388,7 @@ mod tests {
 
     #[test]
     fn min_ack_delay_may_reach_max_ack_delay_but_not_exceed_it() {
-        let blob = encoded(ours());
+        let blob = encoded(&ours());
         assert_eq!(parse(&blob, 1000), Ok(ours()));
         assert_eq!(
             parse(&blob, 999),
@@ -315,7 +401,7 @@ mod tests {
 
     #[test]
     fn a_length_beyond_the_list_is_truncation() {
-        let blob = encoded(ours());
+        let blob = encoded(&ours());
         assert_eq!(parse(&blob[..blob.len() - 1], 50_000), Err(ParameterError::Truncated));
         let mut parameters = Parameters::new(&[5, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]);
         assert_eq!(parameters.next(), Some(Err(ParameterError::Truncated)));
@@ -329,7 +415,7 @@ mod tests {
             &[&[0x1b, 0], &[0x80, 0, 0, 0x3a, 0x40, 3, 9, 9, 9], &[0x59, 0x59, 1, 0xff]];
         let grease = grease.concat();
 
-        let mut blob = [grease.clone(), encoded(ours())].concat();
+        let mut blob = [grease.clone(), encoded(&ours())].concat();
         assert_eq!(parse(&blob, MAX_ACK_DELAY_US), Ok(ours()));
         for id in [TACK, MIN_ACK_DELAY, ENABLE_TIMESTAMP] {
             remove(&mut blob, id).unwrap();
@@ -358,16 +444,16 @@ mod tests {
     proptest! {
         #[test]
         fn every_announcement_survives_the_round_trip(
-            tack in any::<bool>(),
+            tack_versions in proptest::collection::vec(0..=varint::MAX, 0..=16),
             min_ack_delay_us in proptest::option::of(0..=MAX_ACK_DELAY_US),
             mode in 0_u64..=3,
         ) {
-            let announcement = Announcement {
-                tack_version: tack.then_some(TACK_VERSION),
+            let announcement = Announced {
+                tack_versions,
                 min_ack_delay_us,
                 timestamp: timestamp_mode(mode).ok(),
             };
-            prop_assert_eq!(parse(&encoded(announcement), MAX_ACK_DELAY_US), Ok(announcement));
+            prop_assert_eq!(parse(&encoded(&announcement), MAX_ACK_DELAY_US), Ok(announcement));
         }
 
         #[test]

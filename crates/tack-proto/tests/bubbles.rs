@@ -7,9 +7,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use tack_proto::frame::{AckFrequency, Frame, Frames, Tack, encode_tack};
-use tack_proto::receiver::{Received, Receiver, ReceiverConfig, ReceiverStats, Schedule};
+use tack_proto::profiles::Profile;
+use tack_proto::receiver::{Received, Receiver, ReceiverConfig, ReceiverStats};
 use tack_proto::sender::{
-    BbrConfig, Frequency, Newly, Peer, Sender, SenderConfig, SenderStats,
+    AckOutcome, Departure, Frequency, Peer, Sender, SenderConfig, SenderStats,
 };
 use tack_proto::varint;
 
@@ -58,7 +59,7 @@ struct Data {
 struct Transfer {
     start: Instant,
     now: Instant,
-    last_heard: Instant,
+    last_acknowledged: Instant,
     probes: u8,
     losses: Losses,
     random: u64,
@@ -82,33 +83,22 @@ struct Transfer {
 impl Transfer {
     fn new(losses: Losses) -> Self {
         let now = epoch();
-        let sender = SenderConfig {
-            frequency: Frequency {
-                packets: 2,
-                per_round_trip: 4.0,
-                longest_interval: MAX_ACK_DELAY,
-                shortest_interval: MS,
-                short_path_interval: Duration::ZERO,
-            },
-            bbr: BbrConfig::default(),
-            peer: Some(Peer::Tack { min_ack_delay: MS, max_ack_delay: MAX_ACK_DELAY }),
-            timestamp_exponent: 3,
-            mss: PACKET as u64,
-            max_in_flight: 100_000_000,
-            plain_sampling: false,
-            sees_all: true,
-            is_server: true,
+        let mut sender = SenderConfig::new(Profile::DEFAULT, PACKET as u64, 11);
+        sender.frequency = Frequency {
+            packets: 2,
+            per_round_trip: 4.0,
+            longest_interval: MAX_ACK_DELAY,
+            shortest_interval: MS,
+            short_path_interval: Duration::ZERO,
         };
-        let receiver = ReceiverConfig {
-            max_ack_delay: MAX_ACK_DELAY,
-            timestamp_exponent: 3,
-            schedule: Schedule::Tack,
-            reported_gaps: None,
-        };
+        sender.peer = Some(Peer::Tack { min_ack_delay: MS, max_ack_delay: MAX_ACK_DELAY });
+        sender.max_in_flight = 100_000_000;
+        sender.is_server = true;
+        let receiver = ReceiverConfig::new(MAX_ACK_DELAY);
         Self {
             start: now,
             now,
-            last_heard: now,
+            last_acknowledged: now,
             probes: 0,
             losses,
             random: 11,
@@ -153,12 +143,12 @@ impl Transfer {
         }
     }
 
-    /// RFC 9002 section 6.2.4: two packets where nothing has been heard for long.
+    /// RFC 9002 section 6.2.4: two packets where nothing has been acknowledged for long.
     fn probe(&mut self) {
-        if self.now < self.last_heard + 4 * ONE_WAY {
+        if self.now < self.last_acknowledged + 4 * ONE_WAY {
             return;
         }
-        self.last_heard = self.now;
+        self.last_acknowledged = self.now;
         self.probes = 2;
         self.again.extend(self.in_flight.first_key_value().map(|(_, (_, offset))| offset));
     }
@@ -178,7 +168,15 @@ impl Transfer {
                 self.outcome.looked_into += 1;
                 self.sender.on_payload(pn, &payload(offset, update.as_ref()));
             }
-            self.sender.on_packet_sent(self.now, pn, PACKET, true, update.as_ref());
+            let leaving = Departure {
+                packet_number: pn,
+                bytes: PACKET,
+                ack_eliciting: true,
+                path: None,
+                is_probe: false,
+                update,
+            };
+            self.sender.on_packet_sent(self.now, &leaving);
             self.in_flight.insert(pn, (self.now, offset));
             let free = self.busy_until.max(self.now);
             if (free - self.now) > ONE_WAY {
@@ -244,23 +242,35 @@ impl Transfer {
             && *at <= self.now
         {
             let (_, frame) = self.acks.pop_front().unwrap();
-            self.last_heard = self.now;
-            let newly = match decode(&frame) {
-                Frame::Tack(tack) => self.sender.on_tack(self.now, &tack).unwrap(),
-                Frame::Iack(iack) => self.sender.on_iack(self.now, &iack).unwrap(),
+            self.last_acknowledged = self.now;
+            let outcome = match decode(&frame) {
+                Frame::Tack(tack) => {
+                    self.sender.check_tack(self.now, &tack).unwrap();
+                    let expected = self.sender.newly_acknowledged(&tack);
+                    let outcome = self.sender.on_tack(self.now, &tack);
+                    assert_eq!(outcome.acked, expected);
+                    outcome
+                }
+                Frame::Iack(iack) => {
+                    self.sender.check_iack(self.now, &iack).unwrap();
+                    let expected = self.sender.newly_acknowledged_by_iack(&iack);
+                    let outcome = self.sender.on_iack(self.now, &iack);
+                    assert_eq!(outcome.acked, expected);
+                    outcome
+                }
                 other => panic!("{other:?}"),
             };
-            self.settle(&newly);
+            self.detect_losses(&outcome);
         }
     }
 
     /// What a QUIC stack does with an acknowledgement, RFC 9002 section 6.1.
-    fn settle(&mut self, newly: &Newly) {
-        for pn in newly.acked.iter().cloned().flatten() {
+    fn detect_losses(&mut self, outcome: &AckOutcome) {
+        for pn in outcome.acked.iter().cloned().flatten() {
             self.in_flight.remove(&pn);
             self.largest_acked = self.largest_acked.max(pn);
         }
-        if newly.acked.is_empty() {
+        if outcome.acked.is_empty() {
             return;
         }
         let patience = 2 * ONE_WAY * 9 / 8 + ONE_WAY;

@@ -1,5 +1,6 @@
 //! Sender and receiver over a link in virtual time: the control loop without
-//! quiche, sockets or clocks. Deterministic for a seed, so rates may be asserted.
+//! quiche, sockets or clocks, with the constants of every profile. Deterministic
+//! for a seed, so rates may be asserted.
 
 #![allow(clippy::unwrap_used)] // a simulation that goes wrong has failed
 
@@ -10,13 +11,16 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::{Duration, Instant};
 
+use tack_proto::bandwidth::Bandwidth;
 use tack_proto::frame::{AckFrequency, Frame, Frames};
-use tack_proto::receiver::{Received, Receiver, ReceiverConfig, Schedule};
-use tack_proto::sender::{BbrConfig, Frequency, Peer, Sender, SenderConfig};
+use tack_proto::profiles::Profile;
+use tack_proto::receiver::{Received, Receiver, ReceiverConfig};
+use tack_proto::sender::{Departure, Peer, Sender, SenderConfig};
 
 const MS: Duration = Duration::from_millis(1);
 const PACKET: u64 = 1250;
-const MAX_ACK_DELAY: Duration = Duration::from_millis(50);
+/// That of quiche, and RFC 9000's default.
+const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
 
 /// The path between the two.
 #[derive(Clone, Copy)]
@@ -70,6 +74,7 @@ struct Outcome {
     /// The same in the measured time.
     most_in_flight_measured: u64,
     spurious: u64,
+    skipped: u64,
 }
 
 impl Outcome {
@@ -105,43 +110,18 @@ struct Simulation {
 }
 
 impl Simulation {
-    fn new(link: Link, seed: u64) -> Self {
-        Self::with_controller(link, seed, BbrConfig::default())
-    }
-
-    fn with_controller(link: Link, seed: u64, bbr: BbrConfig) -> Self {
+    fn new(link: Link, profile: Profile, seed: u64) -> Self {
         let start = epoch();
-        let config = SenderConfig {
-            frequency: Frequency {
-                packets: 2,
-                per_round_trip: 2.0,
-                shortest_interval: 10 * MS,
-                short_path_interval: 20 * MS,
-                longest_interval: MAX_ACK_DELAY,
-            },
-            bbr,
-            peer: Some(Peer::Tack { min_ack_delay: MS, max_ack_delay: MAX_ACK_DELAY }),
-            timestamp_exponent: 3,
-            mss: PACKET,
-            max_in_flight: 100_000_000,
-            plain_sampling: false,
-            sees_all: true,
-            is_server: true,
-        };
+        let mut config = SenderConfig::new(profile, PACKET, seed);
+        config.peer = Some(Peer::Tack { min_ack_delay: MS, max_ack_delay: MAX_ACK_DELAY });
+        config.max_in_flight = 100_000_000;
+        config.is_server = true;
         Self {
             start,
             now: start,
             link,
             sender: Sender::new(start, config, Some(link.round_trip)),
-            receiver: Receiver::new(
-                start,
-                ReceiverConfig {
-                    max_ack_delay: MAX_ACK_DELAY,
-                    timestamp_exponent: 3,
-                    schedule: Schedule::Tack,
-                    reported_gaps: None,
-                },
-            ),
+            receiver: Receiver::new(start, ReceiverConfig::new(MAX_ACK_DELAY)),
             events: BinaryHeap::new(),
             order: 0,
             next_pn: 0,
@@ -185,6 +165,7 @@ impl Simulation {
         self.outcome.queueing.sort();
         self.outcome.min_rtt = self.sender.min_rtt().unwrap();
         self.outcome.spurious = self.sender.stats().spurious_losses;
+        self.outcome.skipped = self.sender.stats().skipped_packets;
         self.outcome
     }
 
@@ -211,12 +192,25 @@ impl Simulation {
     }
 
     fn send(&mut self) {
+        if self.sender.wants_skip() {
+            let random = self.random();
+            self.sender.on_packet_skipped(self.now, self.next_pn, random);
+            self.next_pn += 1;
+        }
         let departure = self.sender.timestamp(self.now).map(|timestamp| timestamp.0);
         let update = self.sender.frequency_update();
         let pn = self.next_pn;
         self.next_pn += 1;
         self.written += PACKET;
-        self.sender.on_packet_sent(self.now, pn, PACKET as usize, true, update.as_ref());
+        let leaving = Departure {
+            packet_number: pn,
+            bytes: PACKET as usize,
+            ack_eliciting: true,
+            path: None,
+            is_probe: false,
+            update,
+        };
+        self.sender.on_packet_sent(self.now, &leaving);
         if self.measuring() {
             self.outcome.sent.push(self.now - self.start);
             let most = &mut self.outcome.most_in_flight_measured;
@@ -233,7 +227,8 @@ impl Simulation {
         self.set_probe_timer();
     }
 
-    /// What the QUIC stack sends, in flight or not, when it has heard nothing for too long.
+    /// What the QUIC stack sends, in flight or not, when nothing has been acknowledged for too
+    /// long.
     fn probe(&mut self) {
         if self.sender.in_flight() == 0 {
             return;
@@ -311,11 +306,13 @@ impl Simulation {
         match decode(bytes) {
             Frame::Tack(mut tack) => {
                 lying_peer::exaggerate(&mut tack, self.exaggeration);
-                self.sender.on_tack(self.now, &tack).unwrap();
+                self.sender.check_tack(self.now, &tack).unwrap();
+                self.sender.on_tack(self.now, &tack);
                 self.outcome.tacks += u64::from(self.measuring());
             }
             Frame::Iack(iack) => {
-                self.sender.on_iack(self.now, &iack).unwrap();
+                self.sender.check_iack(self.now, &iack).unwrap();
+                self.sender.on_iack(self.now, &iack);
                 self.outcome.iacks += u64::from(self.measuring());
             }
             other => panic!("{other:?}"),
@@ -340,12 +337,16 @@ impl Simulation {
     }
 
     fn chance(&mut self, probability: f64) -> bool {
+        (self.random() as f64 / u64::MAX as f64) < probability
+    }
+
+    fn random(&mut self) -> u64 {
         // splitmix64
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.random;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) as f64 / u64::MAX as f64) < probability
+        z ^ (z >> 31)
     }
 }
 
@@ -360,183 +361,246 @@ fn decode(bytes: &[u8]) -> Frame<'_> {
 
 fn steady(_: Duration, _: &mut Link) {}
 
+/// Runs a test for each profile, and names it where that fails.
+fn with_every_profile(test: impl Fn(Profile)) {
+    for profile in Profile::ALL {
+        println!("profile {}", profile.name);
+        test(profile);
+    }
+}
+
 #[test]
 fn links_from_one_megabit_to_a_gigabit_are_filled_without_a_standing_queue() {
-    for (megabits, round_trip) in
-        [(1.0, 200), (10.0, 20), (50.0, 40), (200.0, 100), (1000.0, 10)]
-    {
-        let link = Link::new(megabits, round_trip * MS);
-        let outcome = Simulation::new(link, 1).run(Duration::from_secs(12), steady);
-        let p95 = outcome.queueing_p95();
-        let context = format!(
-            "{megabits} Mbit/s {round_trip} ms: {:.3}, p95 queue {p95:?}, {} TACKs, {} dropped, min {:?}",
-            outcome.utilisation, outcome.tacks, outcome.dropped, outcome.min_rtt
-        );
-        println!("{context}");
-        assert!(outcome.utilisation > 0.95, "{context}");
-        assert!(p95 < link.round_trip / 2 + link.time_for(8 * PACKET), "{context}");
-    }
+    with_every_profile(|profile| {
+        for (megabits, round_trip) in
+            [(1.0, 200), (10.0, 20), (50.0, 40), (200.0, 100), (1000.0, 10)]
+        {
+            let link = Link::new(megabits, round_trip * MS);
+            let outcome =
+                Simulation::new(link, profile, 1).run(Duration::from_secs(12), steady);
+            let p95 = outcome.queueing_p95();
+            let context = format!(
+                "{megabits} Mbit/s {round_trip} ms: {:.3}, p95 queue {p95:?}, {} TACKs, {} dropped, min {:?}",
+                outcome.utilisation, outcome.tacks, outcome.dropped, outcome.min_rtt
+            );
+            println!("{context}");
+            assert!(outcome.utilisation > 0.95, "{context}");
+            assert!(p95 < link.round_trip / 2 + link.time_for(8 * PACKET), "{context}");
+        }
+    });
 }
 
 #[test]
 fn probe_rtt_costs_its_time_and_not_the_estimate() {
-    // On short paths the visit lasts longer than the bandwidth filter remembers.
-    for (megabits, round_trip) in [(12.0, 4 * MS), (50.0, 10 * MS), (300.0, 80 * MS)] {
-        let mut simulation = Simulation::new(Link::new(megabits, round_trip), 5);
-        simulation.measure_from = Duration::from_secs(9);
-        // A path that gets longer never shows its first minimum again, which therefore expires.
-        let longer =
-            |time: Duration, link: &mut Link| link.round_trip = round_trip + time / 50_000;
-        let outcome = simulation.run(Duration::from_secs(14), longer);
-        assert!(outcome.utilisation > 0.92, "{megabits} Mbit/s: {}", outcome.utilisation);
-    }
+    with_every_profile(|profile| {
+        // On short paths the visit lasts longer than the bandwidth filter remembers.
+        for (megabits, round_trip) in [(12.0, 4 * MS), (50.0, 10 * MS), (300.0, 80 * MS)] {
+            let mut simulation = Simulation::new(Link::new(megabits, round_trip), profile, 5);
+            simulation.measure_from = Duration::from_secs(9);
+            // A path that gets longer never shows its first minimum again, which therefore expires.
+            let longer =
+                |time: Duration, link: &mut Link| link.round_trip = round_trip + time / 50_000;
+            let outcome = simulation.run(Duration::from_secs(14), longer);
+            assert!(outcome.utilisation > 0.92, "{megabits} Mbit/s: {}", outcome.utilisation);
+        }
+    });
 }
 
 #[test]
 fn acknowledgements_keep_to_equation_four() {
-    // 50 Mbit/s, 40 ms: beta / RTTmin = 50 Hz, where every second packet would be 2,500.
-    let link = Link::new(50.0, 40 * MS);
-    let outcome = Simulation::new(link, 1).run(Duration::from_secs(12), steady);
-    assert!((475..=510).contains(&outcome.tacks), "{}", outcome.tacks);
-    assert_eq!(outcome.iacks, 0);
-    // 1 Mbit/s, 40 ms: fewer than L packets in an interval, so L counts: 50 Hz.
-    let link = Link::new(1.0, 40 * MS);
-    let outcome = Simulation::new(link, 1).run(Duration::from_secs(12), steady);
-    assert!((450..=510).contains(&outcome.tacks), "{}", outcome.tacks);
-    assert!(outcome.utilisation > 0.9, "{}", outcome.utilisation);
+    with_every_profile(|profile| {
+        // At 50 Mbit/s the period counts, at 1 Mbit/s the packets, and where L packets take
+        // longer than the receiver may wait, max_ack_delay.
+        for megabits in [50.0, 1.0] {
+            let link = Link::new(megabits, 40 * MS);
+            let outcome =
+                Simulation::new(link, profile, 1).run(Duration::from_secs(12), steady);
+            let rate = Bandwidth::from_bytes_per_second(link.bytes_in(MS * 1000));
+            let hertz = profile.frequency.hertz(rate, link.round_trip, PACKET);
+            let most = hertz.max(1.0 / MAX_ACK_DELAY.as_secs_f64()) * 1.03;
+            let measured = outcome.tacks as f64 / 10.0;
+            println!(
+                "{megabits} Mbit/s: {measured} Hz, equation (4) {hertz:.0} Hz, {} IACKs",
+                outcome.iacks
+            );
+            assert!(measured <= most, "{megabits} Mbit/s: {measured} Hz");
+            assert!(measured >= 0.9 * hertz, "{megabits} Mbit/s: {measured} Hz");
+            assert!(outcome.utilisation > 0.9, "{}", outcome.utilisation);
+            // The only holes are numbers skipped on purpose, one window or more apart.
+            let skipped = outcome.skipped;
+            assert!(outcome.iacks <= skipped, "{} IACKs, {skipped} skipped", outcome.iacks);
+        }
+    });
 }
 
 #[test]
 fn random_loss_costs_what_it_takes_and_no_more() {
-    for (loss, least) in [(0.01, 0.93), (0.05, 0.88), (0.10, 0.80)] {
-        let link = Link { loss, ..Link::new(50.0, 40 * MS) };
-        let outcome = Simulation::new(link, 7).run(Duration::from_secs(20), steady);
-        println!("loss {loss}: {:.3}, {} IACKs", outcome.utilisation, outcome.iacks);
-        assert!(outcome.utilisation > least, "loss {loss}: {:.3}", outcome.utilisation);
-        assert!(outcome.iacks > 0);
-    }
+    with_every_profile(|profile| {
+        for (loss, least) in [(0.01, 0.93), (0.05, 0.88), (0.10, 0.80)] {
+            let link = Link { loss, ..Link::new(50.0, 40 * MS) };
+            let outcome =
+                Simulation::new(link, profile, 7).run(Duration::from_secs(20), steady);
+            println!("loss {loss}: {:.3}, {} IACKs", outcome.utilisation, outcome.iacks);
+            assert!(outcome.utilisation > least, "loss {loss}: {:.3}", outcome.utilisation);
+            assert!(outcome.iacks > 0);
+        }
+    });
 }
 
 #[test]
 fn more_loss_than_a_probe_makes_up_for_slows_the_sender_but_does_not_stop_it() {
-    for loss in [0.2, 0.3] {
-        let link = Link { loss, ack_loss: loss, ..Link::new(50.0, 40 * MS) };
-        let outcome = Simulation::new(link, 7).run(Duration::from_secs(30), steady);
-        println!("loss both ways {loss}: {:.3}", outcome.utilisation);
-        // Four packets in 40 ms are 1 Mbit/s.
-        let least = 0.02 * (1.0 - loss);
-        assert!(outcome.utilisation > 0.9 * least, "loss {loss}: {:.3}", outcome.utilisation);
-    }
+    with_every_profile(|profile| {
+        for loss in [0.2, 0.3] {
+            let link = Link { loss, ack_loss: loss, ..Link::new(50.0, 40 * MS) };
+            let outcome =
+                Simulation::new(link, profile, 7).run(Duration::from_secs(30), steady);
+            println!("loss both ways {loss}: {:.3}", outcome.utilisation);
+            // Four packets in 40 ms are 1 Mbit/s.
+            let least = 0.02 * (1.0 - loss);
+            assert!(
+                outcome.utilisation > 0.9 * least,
+                "loss {loss}: {:.3}",
+                outcome.utilisation
+            );
+        }
+    });
 }
 
 #[test]
 fn lost_acknowledgements_are_made_up_for_by_the_next() {
-    // Without lost data there are no IACKs either to make up for a TACK.
-    for (loss, ack_loss, least) in [(0.01, 0.1, 0.95), (0.01, 0.3, 0.9), (0.0, 0.3, 0.8)] {
-        for seed in 1..=8 {
-            let link = Link { loss, ack_loss, ..Link::new(50.0, 40 * MS) };
-            let outcome = Simulation::new(link, seed).run(Duration::from_secs(20), steady);
-            let (utilisation, spurious) = (outcome.utilisation, outcome.spurious);
-            println!("loss {loss}, of ACKs {ack_loss}: {utilisation:.3}, {spurious} spurious");
-            assert!(utilisation > least, "{loss}, {ack_loss}, seed {seed}: {utilisation:.3}");
-            // An IACK that skips what a lost TACK reported must not make the sender
-            // take all of it for lost: about 100,000 packets were sent.
-            assert!(spurious < 100, "{loss}, {ack_loss}, seed {seed}: {spurious} spurious");
+    with_every_profile(|profile| {
+        // Without lost data there are no IACKs either to make up for a TACK.
+        for (loss, ack_loss, least) in [(0.01, 0.1, 0.95), (0.01, 0.3, 0.9), (0.0, 0.3, 0.8)] {
+            for seed in 1..=2 {
+                let link = Link { loss, ack_loss, ..Link::new(50.0, 40 * MS) };
+                let outcome =
+                    Simulation::new(link, profile, seed).run(Duration::from_secs(20), steady);
+                let (utilisation, spurious) = (outcome.utilisation, outcome.spurious);
+                println!(
+                    "loss {loss}, of ACKs {ack_loss}: {utilisation:.3}, {spurious} spurious"
+                );
+                assert!(
+                    utilisation > least,
+                    "{loss}, {ack_loss}, seed {seed}: {utilisation:.3}"
+                );
+                // An IACK that skips what a lost TACK reported must not make the sender
+                // take all of it for lost: about 100,000 packets were sent.
+                assert!(spurious < 100, "{loss}, {ack_loss}, seed {seed}: {spurious} spurious");
+            }
         }
-    }
+    });
 }
 
 #[test]
 fn the_minimum_round_trip_is_measured_through_a_queue() {
-    let link = Link { buffer: 2_000_000, ..Link::new(50.0, 40 * MS) };
-    let outcome = Simulation::new(link, 1).run(Duration::from_secs(25), steady);
-    let serialisation = link.time_for(PACKET);
-    let error = outcome.min_rtt.saturating_sub(link.round_trip + serialisation);
-    assert!(error < MS / 2, "{:?}", outcome.min_rtt);
+    with_every_profile(|profile| {
+        let link = Link { buffer: 2_000_000, ..Link::new(50.0, 40 * MS) };
+        let outcome = Simulation::new(link, profile, 1).run(Duration::from_secs(25), steady);
+        let serialisation = link.time_for(PACKET);
+        let error = outcome.min_rtt.saturating_sub(link.round_trip + serialisation);
+        assert!(error < MS / 2, "{:?}", outcome.min_rtt);
+    });
 }
 
 #[test]
 fn a_link_that_halves_is_followed_and_one_that_doubles_too() {
-    for (before, after) in [(40.0, 20.0), (20.0, 40.0)] {
-        let link = Link { buffer: 400_000, ..Link::new(before, 40 * MS) };
-        let mut simulation = Simulation::new(link, 1);
-        simulation.measure_from = Duration::from_secs(6);
-        let outcome = simulation.run(Duration::from_secs(12), |at, link| {
-            if at >= Duration::from_secs(4) {
-                link.megabits = after;
-            }
-        });
-        println!(
-            "{before} -> {after}: {:.3} {:?}",
-            outcome.utilisation,
-            outcome.queueing_p95()
-        );
-        assert!(outcome.utilisation > 0.94, "{before} -> {after}: {:.3}", outcome.utilisation);
-        assert!(outcome.queueing_p95() < 25 * MS, "{:?}", outcome.queueing_p95());
-    }
+    with_every_profile(|profile| {
+        for (before, after) in [(40.0, 20.0), (20.0, 40.0)] {
+            let link = Link { buffer: 400_000, ..Link::new(before, 40 * MS) };
+            let mut simulation = Simulation::new(link, profile, 1);
+            simulation.measure_from = Duration::from_secs(6);
+            let outcome = simulation.run(Duration::from_secs(12), |at, link| {
+                if at >= Duration::from_secs(4) {
+                    link.megabits = after;
+                }
+            });
+            println!(
+                "{before} -> {after}: {:.3} {:?}",
+                outcome.utilisation,
+                outcome.queueing_p95()
+            );
+            assert!(
+                outcome.utilisation > 0.94,
+                "{before} -> {after}: {:.3}",
+                outcome.utilisation
+            );
+            assert!(outcome.queueing_p95() < 25 * MS, "{:?}", outcome.queueing_p95());
+        }
+    });
 }
 
 #[test]
 fn what_is_in_flight_is_bounded_however_deep_the_buffer() {
-    let link = Link { buffer: 100_000_000, ..Link::new(10.0, 40 * MS) };
-    let outcome = Simulation::new(link, 1).run(Duration::from_secs(12), steady);
-    // (2 + 1/4) BDP of 50 kB, and what a transient overestimate allows.
-    assert!(outcome.most_in_flight < 150_000, "{}", outcome.most_in_flight);
+    with_every_profile(|profile| {
+        let link = Link { buffer: 100_000_000, ..Link::new(10.0, 40 * MS) };
+        let outcome = Simulation::new(link, profile, 1).run(Duration::from_secs(12), steady);
+        // (2 + 1/4) BDP of 50 kB, and what a transient overestimate allows.
+        assert!(outcome.most_in_flight < 150_000, "{}", outcome.most_in_flight);
+    });
 }
 
 #[test]
 fn a_receiver_that_falls_silent_stops_the_sender() {
-    let link = Link { ack_loss: 1.0, ..Link::new(1000.0, 40 * MS) };
-    let outcome = Simulation::new(link, 1).run(Duration::from_secs(5), steady);
-    // The initial window, and probes at ever longer intervals: six in five seconds.
-    assert!(outcome.most_in_flight <= 17 * PACKET, "{}", outcome.most_in_flight);
+    with_every_profile(|profile| {
+        let link = Link { ack_loss: 1.0, ..Link::new(1000.0, 40 * MS) };
+        let outcome = Simulation::new(link, profile, 1).run(Duration::from_secs(5), steady);
+        // The initial window, and probes at ever longer intervals: six in five seconds.
+        assert!(outcome.most_in_flight <= 17 * PACKET, "{}", outcome.most_in_flight);
+    });
 }
 
 #[test]
 fn a_path_that_stands_still_is_waited_for_and_filled_without_a_queue() {
-    let (pause, end) = (Duration::from_secs(5), 5 * MS * 1000 + 200 * MS);
-    let deep = 2_000_000;
-    let link = Link { pause: Some((pause, end)), buffer: deep, ..Link::new(50.0, 40 * MS) };
-    let mut simulation = Simulation::new(link, 1);
-    // Three round trips later.
-    simulation.measure_from = end + 120 * MS;
-    let outcome = simulation.run(Duration::from_secs(8), steady);
-    assert!(outcome.utilisation > 0.95, "{}", outcome.utilisation);
-    // Half a round trip: probes alone take a quarter.
-    assert!(outcome.queueing_p95() < 20 * MS, "{:?}", outcome.queueing_p95());
+    with_every_profile(|profile| {
+        let (pause, end) = (Duration::from_secs(5), 5 * MS * 1000 + 200 * MS);
+        let deep = 2_000_000;
+        let link = Link { pause: Some((pause, end)), buffer: deep, ..Link::new(50.0, 40 * MS) };
+        let mut simulation = Simulation::new(link, profile, 1);
+        // Three round trips later.
+        simulation.measure_from = end + 120 * MS;
+        let outcome = simulation.run(Duration::from_secs(8), steady);
+        assert!(outcome.utilisation > 0.95, "{}", outcome.utilisation);
+        // Half a round trip: probes alone take a quarter.
+        assert!(outcome.queueing_p95() < 20 * MS, "{:?}", outcome.queueing_p95());
 
-    let mut simulation = Simulation::new(link, 1);
-    simulation.measure_from = Duration::from_secs(4);
-    let outcome = simulation.run(end, steady);
-    // A round trip until the last acknowledgement, and one with a wait for a TACK until that was
-    // the last: 100 ms, some of them perhaps at a probe's rate. The cap is 120 ms.
-    let in_flight = outcome.most_in_flight_measured;
-    assert!(in_flight < link.bytes_in(116 * MS), "{in_flight}");
+        let mut simulation = Simulation::new(link, profile, 1);
+        simulation.measure_from = Duration::from_secs(4);
+        let outcome = simulation.run(end, steady);
+        // A round trip until the last acknowledgement, and one with a wait for a TACK until
+        // that was the last: 100 ms, some of them perhaps at a probe's rate. The cap is 120 ms.
+        let in_flight = outcome.most_in_flight_measured;
+        assert!(in_flight < link.bytes_in(116 * MS), "{in_flight}");
+    });
 }
 
 #[test]
 fn an_application_that_sends_less_than_the_path_carries_meets_no_queue() {
-    let link = Link::new(50.0, 40 * MS);
-    let mut simulation = Simulation::new(link, 1);
-    simulation.offered = Some(5.0);
-    let outcome = simulation.run(Duration::from_secs(12), steady);
-    assert!((0.098..0.102).contains(&outcome.utilisation), "{}", outcome.utilisation);
-    assert!(outcome.queueing_p95() < MS, "{:?}", outcome.queueing_p95());
-    // 500 packets a second, L = 2, at most 100 Hz.
-    assert!(outcome.tacks <= 1010, "{}", outcome.tacks);
+    with_every_profile(|profile| {
+        let link = Link::new(50.0, 40 * MS);
+        let mut simulation = Simulation::new(link, profile, 1);
+        simulation.offered = Some(5.0);
+        let outcome = simulation.run(Duration::from_secs(12), steady);
+        assert!((0.098..0.102).contains(&outcome.utilisation), "{}", outcome.utilisation);
+        assert!(outcome.queueing_p95() < MS, "{:?}", outcome.queueing_p95());
+        // 500 packets a second, L = 2, at most 100 Hz.
+        assert!(outcome.tacks <= 1010, "{}", outcome.tacks);
+    });
 }
 
 #[test]
 fn the_same_seed_gives_the_same_run() {
-    let run = || {
-        let link = Link { loss: 0.03, ack_loss: 0.03, ..Link::new(50.0, 40 * MS) };
-        let outcome = Simulation::new(link, 42).run(Duration::from_secs(5), steady);
-        (outcome.tacks, outcome.iacks, outcome.queueing, outcome.utilisation.to_bits())
-    };
-    assert_eq!(run(), run());
+    with_every_profile(|profile| {
+        let run = || {
+            let link = Link { loss: 0.03, ack_loss: 0.03, ..Link::new(50.0, 40 * MS) };
+            let outcome =
+                Simulation::new(link, profile, 42).run(Duration::from_secs(5), steady);
+            (outcome.tacks, outcome.iacks, outcome.queueing, outcome.utilisation.to_bits())
+        };
+        assert_eq!(run(), run());
+    });
 }
 
-/// The simulation speaks the wire format: an update is told and heard.
+/// The simulation speaks the wire format: an update is sent and read.
 #[test]
 fn updates_are_carried_as_frames() {
     let update = AckFrequency {

@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, fs, iter, path::PathBuf};
 
 use tack_proto::{
     frame::{
-        AckFrequency, EcnCounts, IackEvent, Rate, TackFields, Timestamp, Timing, check_payload,
-        encode_ack, encode_iack, encode_immediate_ack, encode_tack,
+        AckFrequency, EcnCounts, IackEvent, IackFields, Rate, TackFields, Timestamp, Timing,
+        check_payload, encode_ack, encode_iack, encode_immediate_ack, encode_tack,
     },
     varint,
 };
@@ -32,6 +32,14 @@ fn seeds() -> BTreeMap<&'static str, Vec<u8>> {
         timing: Some(Timing { departure: 123_456, hold_us: 9000 }),
         rate: Some(Rate { delivery_rate: 2_500_000, loss_rate: 655 }),
         ecn: Some(ecn),
+        grease: false,
+    };
+    let greased = TackFields { grease: true, ecn: None, ..fields };
+    let iack = IackFields {
+        event: IackEvent::Loss,
+        received_bytes: 1_000_000,
+        ack_delay_us: 80,
+        grease: true,
     };
     let bare = TackFields { sequence: 1, ..TackFields::default() };
 
@@ -86,7 +94,7 @@ fn seeds() -> BTreeMap<&'static str, Vec<u8>> {
         (
             "iack",
             written(&|out| {
-                encode_iack(out, IackEvent::Loss, 1_000_000, 80, ranges(), 100);
+                encode_iack(out, &iack, ranges(), 100);
             }),
         ),
         ("rfc_9000", rfc_9000.concat()),
@@ -103,6 +111,13 @@ fn seeds() -> BTreeMap<&'static str, Vec<u8>> {
                 encode_tack(out, &fields, many_ranges(), bubbles(), 600);
             }),
         ),
+        (
+            "tack_greased",
+            written(&|out| {
+                encode_tack(out, &greased, ranges(), iter::empty(), 200);
+            }),
+        ),
+        ("iack_of_an_unknown_event", vec![0x6a, 0xc1, 63, 0, 5, 0, 0, 0, 0]),
         ("timestamp", written(&|out| Timestamp(5_000_000).encode(out))),
         ("refused_ack_below_zero", vec![0x02, 5, 0, 0, 6]),
         ("refused_count_that_lies", [&[0x02, 5, 0][..], &[0xff; 8], &[0; 20]].concat()),
@@ -116,7 +131,7 @@ fn seeds() -> BTreeMap<&'static str, Vec<u8>> {
                 out.push(1);
             }),
         ),
-        ("refused_unknown_flags", vec![0x6a, 0xc0, 1, 0x10, 4, 0, 0, 1, 5]),
+        ("refused_too_many_blocks", vec![0x6a, 0xc0, 1, 4, 0, 0, 1, 5, 17]),
         ("refused_unknown_frame", [&ack[..], &[0x21]].concat()),
     ])
 }

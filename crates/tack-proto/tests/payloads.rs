@@ -5,8 +5,8 @@ use std::ops::{Range, RangeInclusive};
 use proptest::{collection::vec, option, prelude::*};
 use tack_proto::{
     frame::{
-        AckFrequency, EcnCounts, EncodedTack, Frame, Frames, IackEvent, Rate, Stream,
-        TackFields, Timestamp, Timing, check_payload, encode_ack, encode_iack,
+        AckFrequency, EcnCounts, EncodedTack, Frame, Frames, IackEvent, IackFields, Rate,
+        Stream, TackFields, Timestamp, Timing, check_payload, encode_ack, encode_iack,
         encode_immediate_ack, encode_tack,
     },
     varint,
@@ -37,10 +37,8 @@ enum Sample {
         bubbles: Bubbles,
     },
     Iack {
-        event: IackEvent,
-        received_bytes: u64,
+        fields: IackFields,
         ranges: Ranges,
-        ack_delay_us: u64,
     },
 }
 
@@ -72,10 +70,8 @@ impl Sample {
                 let whole = EncodedTack { ranges: ranges.len(), bubbles: bubbles.len() };
                 assert_eq!(encoded, Some(whole));
             }
-            Self::Iack { event, received_bytes, ranges, ack_delay_us } => {
-                let ranges_in = ranges.iter().cloned();
-                let (received, delay) = (*received_bytes, *ack_delay_us);
-                let count = encode_iack(out, *event, received, delay, ranges_in, usize::MAX);
+            Self::Iack { fields, ranges } => {
+                let count = encode_iack(out, fields, ranges.iter().cloned(), usize::MAX);
                 assert_eq!(count, ranges.len());
             }
         }
@@ -106,15 +102,14 @@ impl Sample {
                 assert_eq!((ack_delay, ecn), (&ack.ack_delay, &ack.ecn));
             }
             (Self::Tack { fields, ranges, bubbles }, Frame::Tack(tack)) => {
-                assert_eq!(*fields, tack.fields());
+                assert_eq!(TackFields { grease: false, ..*fields }, tack.fields());
                 assert!(tack.ranges.iter().eq(ranges.iter().cloned()));
                 let found = tack.bubbles.iter().flatten();
                 assert!(found.eq(bubbles.iter().cloned()));
             }
-            (Self::Iack { event, received_bytes, ranges, ack_delay_us }, Frame::Iack(iack)) => {
-                assert_eq!((event, received_bytes), (&iack.event, &iack.received_bytes));
+            (Self::Iack { fields, ranges }, Frame::Iack(iack)) => {
+                assert_eq!(IackFields { grease: false, ..*fields }, iack.fields());
                 assert!(iack.ranges.iter().eq(ranges.iter().cloned()));
-                assert_eq!(*ack_delay_us, iack.ack_delay_us);
             }
             _ => panic!("{self:?} was read as {frame:?}"),
         }
@@ -169,14 +164,15 @@ fn ecn() -> impl Strategy<Value = Option<EcnCounts>> {
 fn tack_fields() -> impl Strategy<Value = TackFields> {
     let timing = option::of((integer(), integer()));
     let rate = option::of((integer(), any::<u16>()));
-    (integer(), integer(), integer(), timing, rate, ecn()).prop_map(
-        |(sequence, ack_delay_us, received_bytes, timing, rate, ecn)| TackFields {
+    (integer(), integer(), integer(), timing, rate, ecn(), any::<bool>()).prop_map(
+        |(sequence, ack_delay_us, received_bytes, timing, rate, ecn, grease)| TackFields {
             sequence,
             ack_delay_us,
             received_bytes,
             timing: timing.map(|(departure, hold_us)| Timing { departure, hold_us }),
             rate: rate.map(|(delivery_rate, loss_rate)| Rate { delivery_rate, loss_rate }),
             ecn,
+            grease,
         },
     )
 }
@@ -269,8 +265,7 @@ fn plain() -> impl Strategy<Value = Sample> {
 }
 
 fn sample() -> impl Strategy<Value = Sample> {
-    let event =
-        prop_oneof![Just(IackEvent::Loss), Just(IackEvent::Window), Just(IackEvent::Reply)];
+    let event = prop_oneof![2..=4_u64, integer()].prop_map(IackEvent::from_wire);
     prop_oneof![
         10 => plain(),
         1 => (integer(), integer(), vec(any::<u8>(), 1..=20), any::<[u8; 16]>()).prop_map(
@@ -292,9 +287,10 @@ fn sample() -> impl Strategy<Value = Sample> {
             .prop_map(|(ranges, ack_delay, ecn)| Sample::Ack { ranges, ack_delay, ecn }),
         2 => (tack_fields(), ranges(), bubbles())
             .prop_map(|(fields, ranges, bubbles)| Sample::Tack { fields, ranges, bubbles }),
-        2 => (event, integer(), ranges(), integer()).prop_map(
-            |(event, received_bytes, ranges, ack_delay_us)| Sample::Iack {
-                event, received_bytes, ranges, ack_delay_us,
+        2 => (event, integer(), ranges(), integer(), any::<bool>()).prop_map(
+            |(event, received_bytes, ranges, ack_delay_us, grease)| Sample::Iack {
+                fields: IackFields { event, received_bytes, ack_delay_us, grease },
+                ranges,
             }
         ),
     ]
@@ -397,7 +393,7 @@ proptest! {
         let located = Frames::new(&payload[1..]).next().unwrap().unwrap();
         prop_assert_eq!(located.range.len(), written);
         let Frame::Tack(tack) = located.frame else { panic!("not a TACK") };
-        prop_assert_eq!(tack.fields(), fields);
+        prop_assert_eq!(tack.fields(), TackFields { grease: false, ..fields });
         prop_assert!(tack.ranges.iter().eq(ranges.iter().take(encoded.ranges).cloned()));
         let found = tack.bubbles.iter().flatten();
         prop_assert!(found.eq(bubbles.iter().take(encoded.bubbles).cloned()));
@@ -430,8 +426,10 @@ proptest! {
         }
 
         let mut iack = Vec::new();
-        let newest_first = ranges.iter().cloned();
-        let count = encode_iack(&mut iack, IackEvent::Loss, 7, delay, newest_first, budget);
+        let fields = IackFields {
+            event: IackEvent::Loss, received_bytes: 7, ack_delay_us: delay, grease: true,
+        };
+        let count = encode_iack(&mut iack, &fields, ranges.iter().cloned(), budget);
         prop_assert!(iack.len() <= budget);
         prop_assert_eq!(count == 0, iack.is_empty());
         if let Some(located) = Frames::new(&iack).next() {
@@ -446,7 +444,7 @@ proptest! {
         claimed in 31..=varint::MAX,
     ) {
         let head: &[u64] = match frame_type {
-            0x2ac0 => &[1, 0, 5, 0],  // sequence, flags, largest, delay
+            0x2ac0 => &[1, 5, 0],     // sequence, largest, delay
             0x2ac1 => &[2, 9, 5, 0],  // event, received bytes, largest, delay
             _ => &[5, 0],             // largest, delay
         };

@@ -1,13 +1,13 @@
-//! A file over HTTP/3: server and client in one process, each with its UDP socket, and a path of
-//! 50 Mbit/s and 20 ms between them.
+//! Transfers a file over HTTP/3. Server and client run in one process, each with its UDP socket, and
+//! are connected by a path of 50 Mbit/s with a round trip of 20 ms.
 //!
-//! `before.rs` is plain quiche, `after.rs` is the same application with tacklib:
+//! `before.rs` uses plain quiche, `after.rs` is the same application with tacklib:
 //!
 //! ```sh
 //! diff examples/src/bin/before.rs examples/src/bin/after.rs
 //! ```
 //!
-//! Takes the path of a file to serve; without one, 4 MiB are made up.
+//! The argument is the file to serve; the default is 4 MiB of generated data.
 
 #![forbid(unsafe_code)]
 
@@ -83,15 +83,15 @@ impl Endpoint {
         let mut config = config()?;
         let socket = UdpSocket::bind(LOCALHOST.into())?;
         let local = socket.local_addr()?;
-        // Connection ids tell connections of one socket apart, and these have one each. Others
-        // draw them at random.
+        // There is one connection for each socket, so a fixed connection id does. Applications with
+        // more draw random ones.
         let scid = ConnectionId::from_ref(b"the only client");
         let name = Some("localhost");
         let connection = tacklib::connect(name, &scid, local, server, &mut config)?;
         Ok(Self { socket, connection })
     }
 
-    /// Waits for the first datagram and leaves it to be received.
+    /// Waits for the client's first datagram, which `receive` then reads.
     fn accept(socket: std::net::UdpSocket) -> Result<Self> {
         let certificate = Certificate::new()?;
         let mut config = config()?;
@@ -107,7 +107,7 @@ impl Endpoint {
         Ok(Self { socket: UdpSocket::from_std(socket), connection })
     }
 
-    /// Gives the connection what has arrived and tells it what time it is.
+    /// Gives the connection the datagrams that have arrived, and runs its timer if it has expired.
     fn receive(&mut self) -> Result<()> {
         let mut datagram = [0; 2048];
         loop {
@@ -126,13 +126,13 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Sends what the connection has to send.
+    /// Sends the datagrams that the connection has for the peer.
     fn transmit(&mut self) -> Result<()> {
         let mut datagram = [0; 1350];
         loop {
             match self.connection.send(&mut datagram) {
                 Ok((len, info)) => match self.socket.send_to(&datagram[..len], info.to) {
-                    // A full socket buffer loses the datagram, as the network might.
+                    // A full socket buffer loses the datagram, as a network may.
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                     sent => sent?,
                 },
@@ -146,7 +146,7 @@ impl Endpoint {
 fn config() -> Result<tacklib::Config> {
     let mut config = tacklib::Config::new(quiche::PROTOCOL_VERSION)?;
     config.set_application_protos(h3::APPLICATION_PROTOCOL)?;
-    config.verify_peer(false); // the certificate is our own
+    config.verify_peer(false); // the certificate is self-signed
     config.set_max_idle_timeout(5_000);
     config.set_max_recv_udp_payload_size(1350);
     config.set_max_send_udp_payload_size(1350);
@@ -198,7 +198,7 @@ impl<'a> Server<'a> {
     }
 }
 
-/// Asks for the file once.
+/// Requests the file once.
 #[derive(Default)]
 struct Client {
     http: Option<h3::Connection>,
@@ -242,7 +242,7 @@ impl Client {
     }
 }
 
-/// The HTTP/3 connection, made once the handshake is done.
+/// Returns the HTTP/3 connection, which is made when the handshake is complete.
 fn established<'a>(
     http: &'a mut Option<h3::Connection>,
     connection: &mut quiche::Connection,

@@ -1,7 +1,7 @@
-//! Small requests and their replies, one after the other, over `tack-endpoint`; prints how long
-//! they took.
+//! Sends small requests, one after the other, over `tack-endpoint` and prints how long the replies
+//! take.
 //!
-//! Takes the number of requests, 5,000 without.
+//! The argument is the number of requests; the default is 5,000.
 
 #![forbid(unsafe_code)]
 
@@ -16,7 +16,7 @@ use tacklib::Profile;
 
 const REQUEST: [u8; 200] = [b'?'; 200];
 const REPLY: [u8; 1000] = [b'!'; 1000];
-/// Not measured: the handshake's last packets, and the first look at everything.
+/// Requests before the measurement: the handshake ends and caches fill.
 const WARM_UP: u64 = 100;
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -52,13 +52,13 @@ fn main() -> Result<()> {
 fn config() -> Result<tacklib::Config> {
     let mut config = tacklib::Config::new(quiche::PROTOCOL_VERSION)?;
     config.set_application_protos(&[b"example"])?;
-    config.verify_peer(false); // the certificate is our own
+    config.verify_peer(false); // the certificate is self-signed
     config.set_max_idle_timeout(5_000);
     config.set_initial_max_data(1_000_000);
     config.set_initial_max_stream_data_bidi_local(100_000);
     config.set_initial_max_stream_data_bidi_remote(100_000);
     config.set_initial_max_streams_bidi(100);
-    // Acknowledges small messages one by one; nothing here is large enough to want less.
+    // Acknowledges small messages at once.
     config.set_profile(Profile::Quick);
     Ok(config)
 }
@@ -70,9 +70,9 @@ fn serve(mut endpoint: Endpoint) -> Result<()> {
         endpoint.poll(Some(Duration::from_secs(1)))?;
         while let Some(event) = endpoint.next_event() {
             match event {
-                Event::Connected(_) => {}
                 Event::Activity(handle) => reply(&mut endpoint, handle)?,
                 Event::Closed(..) => return Ok(()),
+                _ => {}
             }
         }
     }
@@ -94,7 +94,7 @@ fn reply(endpoint: &mut Endpoint, handle: Handle) -> Result<()> {
     Ok(())
 }
 
-/// Sends request after request; how long each took to be answered, in microseconds.
+/// Sends request after request and returns the latencies of the replies in microseconds.
 fn ask(mut endpoint: Endpoint, server: SocketAddr, requests: u64) -> Result<Histogram<u64>> {
     let connection = endpoint.connect(server, Some("localhost"), &mut config()?)?;
     let mut latencies = Histogram::new(3)?;
@@ -104,25 +104,25 @@ fn ask(mut endpoint: Endpoint, server: SocketAddr, requests: u64) -> Result<Hist
     while start.elapsed() < PATIENCE {
         endpoint.poll(Some(Duration::from_secs(1)))?;
         while let Some(event) = endpoint.next_event() {
-            let ready = match event {
+            let is_ready = match event {
                 Event::Connected(_) => true,
-                Event::Activity(_) => replied(&mut endpoint, connection, asked)?,
+                Event::Activity(_) => has_reply(&mut endpoint, connection, asked)?,
                 Event::Closed(_, reason) => bail!("no more replies: {reason}"),
+                _ => false,
             };
-            if !ready {
+            if !is_ready {
                 continue;
             }
             if asked > WARM_UP {
                 latencies.record(asked_at.elapsed().as_micros() as u64)?;
             }
             if asked == WARM_UP + requests {
-                endpoint.shutdown(0, b"thank you");
-                endpoint.poll(Some(Duration::ZERO))?;
+                close(endpoint)?;
                 return Ok(latencies);
             }
             asked_at = Instant::now();
             let open = endpoint.connection_mut(connection).context("the connection is gone")?;
-            // The client's bidirectional streams are those divisible by four.
+            // The ids of a client's bidirectional streams are divisible by four (RFC 9000 2.1).
             open.stream_send(asked * 4, &REQUEST, true)?;
             asked += 1;
         }
@@ -130,8 +130,21 @@ fn ask(mut endpoint: Endpoint, server: SocketAddr, requests: u64) -> Result<Hist
     bail!("{asked} requests took longer than {PATIENCE:?}")
 }
 
-/// Whether the last request has its whole reply.
-fn replied(endpoint: &mut Endpoint, connection: Handle, asked: u64) -> Result<bool> {
+/// Closes the connection; returns once the server has been told.
+fn close(mut endpoint: Endpoint) -> Result<()> {
+    endpoint.shutdown(0, b"thank you");
+    loop {
+        endpoint.poll(None)?;
+        while let Some(event) = endpoint.next_event() {
+            if let Event::Closed(..) = event {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Whether the whole reply to the last request has arrived.
+fn has_reply(endpoint: &mut Endpoint, connection: Handle, asked: u64) -> Result<bool> {
     let Some(last) = asked.checked_sub(1) else { return Ok(false) };
     let open = endpoint.connection_mut(connection).context("the connection is gone")?;
     let mut buffer = [0; REPLY.len()];

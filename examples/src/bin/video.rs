@@ -1,8 +1,8 @@
 //! A live sender that adapts its bitrate to what the connection measures.
 //!
-//! 30 frames a second, a keyframe each second, every frame on a stream of its own. The path has
-//! 12 Mbit/s and 40 ms, and for two seconds in the middle a third of that. A line is printed each
-//! second.
+//! It sends 30 frames a second, one of them a keyframe, each on a stream of its own. The path has
+//! 12 Mbit/s and a round trip of 40 ms; for two seconds in the middle the rate falls to a third.
+//! The example prints a line each second.
 
 #![forbid(unsafe_code)]
 
@@ -18,7 +18,7 @@ use tacklib::{Connection, Profile, TackConfig, TackStats};
 const RUN: Duration = Duration::from_secs(6);
 const FRAME: Duration = Duration::from_nanos(1_000_000_000 / 30);
 const FRAMES_PER_KEYFRAME: u64 = 30;
-/// A keyframe is as large as so many others.
+/// Size of a keyframe in other frames.
 const KEYFRAME_SIZE: u64 = 4;
 
 const FULL_RATE: u64 = 12_000_000;
@@ -65,15 +65,15 @@ fn main() -> Result<()> {
     }
 }
 
-/// What an encoder at `bitrate` would make of a scene, and the sending of it.
+/// Makes frames of the size that an encoder at `bitrate` would make, and sends them.
 struct Camera {
     bitrate: Bitrate,
     next_frame: Instant,
     frames: u64,
     skipped: u64,
-    /// The last frame, if it is not written as a whole yet.
+    /// The last frame, until all of it is written.
     writing: Option<Frame>,
-    /// When the frame of each stream was taken. A real sender puts that into the frame.
+    /// When the frame of each stream was taken. A real sender writes the time into the frame.
     captured: HashMap<u64, Instant>,
     next_stream: u64,
 }
@@ -97,7 +97,7 @@ impl Camera {
         }
     }
 
-    /// Takes the frame that is due, if one is, and writes what the connection will have.
+    /// Takes a frame if one is due, and writes what the connection accepts.
     fn run(&mut self, connection: &mut Connection, now: Instant) -> Result<()> {
         if connection.is_established() && now >= self.next_frame {
             self.next_frame += FRAME;
@@ -117,8 +117,8 @@ impl Camera {
     }
 
     fn take_frame(&mut self, connection: &mut Connection, now: Instant) -> Result<()> {
-        // The send buffer is small (see `config`): a frame that is not in it by now is late, and
-        // what comes behind it would be later. It makes room.
+        // The send buffer is small (see `config`): a frame that is not all in it is late and would
+        // delay those behind it. It is given up.
         if let Some(late) = self.writing.take() {
             self.skipped += 1;
             if late.written > 0 {
@@ -147,15 +147,16 @@ impl Bitrate {
     const FIRST: u64 = 4_000_000;
     const LOWEST: u64 = 1_000_000;
     const HIGHEST: u64 = 20_000_000;
-    /// Part of the path that the video may take; the rest is for headers and for catching up.
+    /// Part of the bandwidth that the video takes; the rest is for headers and for catching up.
     const SHARE: f64 = 0.85;
-    /// More than this waiting in the path delays what comes behind it: it has to drain.
+    /// A longer queue delays the frames behind it: the video takes less until it has drained.
     const QUEUE: Duration = Duration::from_millis(30);
-    /// From frame to frame; doubles in a second.
+    /// Growth from frame to frame: the bitrate doubles in a second.
     const STEP_UP: f64 = 1.023;
 
-    /// Follows the path down at once and up step by step. `bandwidth` tells what the path has
-    /// carried, so it rises with the bitrate, and keyframes show ahead of time that there is room.
+    /// Follows the bandwidth down at once and up step by step. The estimate is what the path has
+    /// carried, so it rises with the bitrate; keyframes, which are larger, show early that there is
+    /// room.
     fn adapt(&mut self, stats: &TackStats) {
         if stats.bandwidth == 0 {
             return; // nothing measured yet
@@ -169,8 +170,8 @@ impl Bitrate {
     }
 }
 
-/// What waits in the path, as the sender sees it: the round trip above the lowest.
-/// `TackStats::queueing_delay` tells the same of one way, to the end that receives.
+/// The queueing delay as the sender measures it: the smoothed round trip above the minimum.
+/// `TackStats::queueing_delay` is the one-way figure, which the receiver measures.
 fn queue(stats: &TackStats) -> Duration {
     stats
         .smoothed_rtt
@@ -200,7 +201,7 @@ impl Screen {
                         self.latencies.extend(captured.get(&stream).map(|taken| now - *taken));
                         break;
                     }
-                    // Given up by the sender.
+                    // The sender gave the frame up.
                     Err(quiche::Error::Done | quiche::Error::StreamReset(_)) => break,
                     Err(error) => return Err(error.into()),
                 }
@@ -255,13 +256,13 @@ fn connect() -> Result<(Connection, Connection)> {
 fn config() -> Result<tacklib::Config> {
     let mut config = tacklib::Config::new(quiche::PROTOCOL_VERSION)?;
     config.set_application_protos(&[b"example"])?;
-    config.verify_peer(false); // the certificate is our own
+    config.verify_peer(false); // the certificate is self-signed
     config.set_max_idle_timeout(5_000);
     config.set_initial_max_data(10_000_000);
     config.set_initial_max_stream_data_uni(1_000_000);
     config.set_initial_max_streams_uni(100);
-    // What waits in a buffer is no longer live: let it be small, so that `stream_send` says at
-    // once when the path does not keep up.
+    // Frames that wait in a buffer are no longer live. With a small one, `stream_send` returns
+    // `Done` as soon as the path does not keep up.
     config.set_tack(TackConfig { send_buffer: 50_000, ..TackConfig::new(Profile::Video) });
     Ok(config)
 }

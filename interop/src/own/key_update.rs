@@ -2,11 +2,8 @@
 
 use tacklib::Connection;
 
-/// Why this build cannot initiate a key update; `None` if it can.
-pub const UNSUPPORTED: Option<&str> =
-    Some("quiche follows key updates, and this build cannot initiate one");
-
-/// Updates the keys of the connection. Fails if it cannot be done, or not yet.
-pub fn initiate(_connection: &mut Connection) -> quiche::Result<()> {
-    Err(quiche::Error::InvalidState)
+/// Updates the keys of the connection. Fails with `InvalidState` as long as it is not allowed: before
+/// the handshake is confirmed, and until the peer has followed the update before.
+pub fn initiate(connection: &mut Connection) -> quiche::Result<()> {
+    connection.initiate_key_update()
 }

@@ -1,6 +1,5 @@
 //! What our own end cannot do, and why.
 
-use super::key_update;
 use crate::cases::Kind;
 use crate::contract::Role;
 use crate::own_kind::OwnKind;
@@ -19,17 +18,13 @@ pub fn lacks(kind: OwnKind, case: Kind, role: Role) -> Option<&'static str> {
         (Kind::AckFrequencyReceived, _) if kind == OwnKind::Quiche => {
             Some("quiche knows no ACK_FREQUENCY")
         }
-        (Kind::KeyUpdateByUs, _) => key_update::UNSUPPORTED,
         _ => None,
     }
 }
 
-/// What it lacks where it plays the peer, which updates the keys in `keyupdate` and follows in
-/// `keyupdate-ours`.
+/// What it lacks where it plays the peer.
 pub fn lacks_as_peer(kind: OwnKind, case: Kind, role: Role) -> Option<&'static str> {
     match case {
-        Kind::KeyUpdate => key_update::UNSUPPORTED,
-        Kind::KeyUpdateByUs => None,
         Kind::EmptyIds | Kind::LongIds => {
             Some("the connection ids of this project's endpoint have one length")
         }
@@ -46,6 +41,14 @@ mod tests {
         assert!(lacks(OwnKind::Tack, Kind::ChaCha20, Role::Client).is_some());
         assert_eq!(lacks(OwnKind::Tack, Kind::ChaCha20, Role::Server), None);
         assert_eq!(lacks(OwnKind::Tack, Kind::Transfer, Role::Client), None);
+    }
+
+    #[test]
+    fn our_end_updates_keys_with_tack_and_without() {
+        for kind in [OwnKind::Tack, OwnKind::Quiche] {
+            assert_eq!(lacks(kind, Kind::KeyUpdateByUs, Role::Client), None);
+            assert_eq!(lacks_as_peer(kind, Kind::KeyUpdate, Role::Server), None);
+        }
     }
 
     #[test]

@@ -39,6 +39,7 @@ pub fn run(settings: &Settings) -> Result<(), OwnError> {
                     eprintln!("{handle}: {reason}");
                     services.remove(&handle);
                 }
+                _ => {}
             }
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use boring::ssl::{SslContextBuilder, SslMethod};
 use tack_endpoint::{EndpointConfig, INITIAL_RTT};
-use tacklib::{Config, TackConfig};
+use tacklib::{Config, LabSwitches, TackConfig};
 
 use super::OwnError;
 use crate::cases::Kind;
@@ -41,11 +41,14 @@ pub struct Settings {
     pub received: PathBuf,
     /// The test case, if this is our end and not a peer.
     pub ours: Option<Kind>,
-    tack: TackConfig,
+    tack: (TackConfig, LabSwitches),
 }
 
 impl Settings {
-    pub fn from_environment(tack: TackConfig, ours: Option<Kind>) -> Result<Self, OwnError> {
+    pub fn from_environment(
+        tack: (TackConfig, LabSwitches),
+        ours: Option<Kind>,
+    ) -> Result<Self, OwnError> {
         let role = match text(contract::ROLE)?.as_str() {
             "client" => Role::Client,
             "server" => Role::Server,
@@ -102,16 +105,15 @@ impl Settings {
     }
 
     pub fn endpoint(&self) -> EndpointConfig {
-        EndpointConfig {
-            retry: self.is_test("retry") || self.is_test("retry-resumption"),
-            key_log: env::var_os(contract::KEY_LOG).map(PathBuf::from),
-            qlog: env::var_os(contract::QLOG).map(PathBuf::from),
-            // A batch is acknowledged once, which would hide how often anybody acknowledges.
-            gso: false,
-            gro: false,
-            handshake_timeout: HANDSHAKE_TIMEOUT,
-            ..EndpointConfig::default()
-        }
+        let mut config = EndpointConfig::default();
+        config.retry = self.is_test("retry") || self.is_test("retry-resumption");
+        config.key_log = env::var_os(contract::KEY_LOG).map(PathBuf::from);
+        config.qlog = env::var_os(contract::QLOG).map(PathBuf::from);
+        // A batch is acknowledged once, which would hide how often acknowledgements leave.
+        config.gso = false;
+        config.gro = false;
+        config.handshake_timeout = HANDSHAKE_TIMEOUT;
+        config
     }
 
     pub fn quic(&self) -> Result<Config, OwnError> {
@@ -122,7 +124,8 @@ impl Settings {
         } else {
             Config::new(quiche::PROTOCOL_VERSION)?
         };
-        config.set_tack(self.tack);
+        config.set_tack(self.tack.0);
+        config.set_lab(self.tack.1);
         config.set_application_protos(&[self.protocol.name().as_bytes()])?;
         config.verify_peer(false);
         config.log_keys();

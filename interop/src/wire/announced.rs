@@ -1,8 +1,7 @@
 //! What an end announced of the extensions in its transport parameters.
 
 use serde::Serialize;
-use tack_proto::transport_parameters::Announcement;
-use tack_proto::transport_parameters::TimestampMode::{Both, Receive};
+use tack_proto::transport_parameters::{self, TimestampMode};
 
 /// What one end announced of the extensions, in its transport parameters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -15,12 +14,15 @@ pub struct Announced {
     pub timestamp: bool,
 }
 
-impl From<Announcement> for Announced {
-    fn from(announcement: Announcement) -> Self {
+impl From<transport_parameters::Announced> for Announced {
+    fn from(announcement: transport_parameters::Announced) -> Self {
         Self {
-            tack: announcement.tack_version.is_some(),
+            tack: announcement.tack_version().is_some(),
             min_ack_delay_us: announcement.min_ack_delay_us,
-            timestamp: matches!(announcement.timestamp, Some(Receive | Both)),
+            timestamp: matches!(
+                announcement.timestamp,
+                Some(TimestampMode::Receive | TimestampMode::Both)
+            ),
         }
     }
 }

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::io::Write;
 use std::time::Duration;
 
+use tack_packet::{LongPacket, LongPacketType, Packet, packets};
 use tack_proto::frame::{Frame, Frames, Located};
 use tack_tap::{Direction, KeyLog, OpenedPacket, RangeSet, Tap, TapCounters};
 
 use super::announced::Announced;
 use super::closing::{Close, begins_with_reserved_frame};
 use super::handshake::{Greeting, Handshake};
-use super::long_header::{LongKind, LongPacket, Packet, packets};
 use super::recorder::Passage;
 use super::secrets;
 use super::seen::{Progress, Seen};
@@ -93,8 +93,8 @@ impl Connection {
         for packet in packets(&passage.bytes) {
             match packet {
                 Packet::Long(long) => {
-                    let is_retry = long.kind == LongKind::Retry;
-                    let cid = long.scid.to_vec();
+                    let is_retry = long.header.packet_type == LongPacketType::Retry;
+                    let cid = long.header.scid.to_vec();
                     self.long_packet(direction, &long, at, key_log);
                     self.name(
                         Named { direction: opposite(direction), cid },
@@ -163,15 +163,15 @@ impl Connection {
         key_log: &str,
     ) {
         self.handshake.packet(direction, packet, key_log);
-        match (direction, packet.kind) {
-            (Direction::ToServer, LongKind::Initial) => {
+        match (direction, packet.header.packet_type) {
+            (Direction::ToServer, LongPacketType::Initial) => {
                 self.seen.client_initials += 1;
-                self.seen.initials_with_token += u64::from(!packet.token.is_empty());
+                self.seen.initials_with_token += u64::from(!packet.header.token.is_empty());
             }
-            (Direction::ToServer, LongKind::Handshake) => self.handshake_done(at),
-            (Direction::ToClient, LongKind::Retry) => self.seen.retries += 1,
+            (Direction::ToServer, LongPacketType::Handshake) => self.handshake_done(at),
+            (Direction::ToClient, LongPacketType::Retry) => self.seen.retries += 1,
             (Direction::ToClient, _) => {
-                self.seen.server_ids.insert(packet.scid.to_vec());
+                self.seen.server_ids.insert(packet.header.scid.to_vec());
             }
             _ => {}
         }

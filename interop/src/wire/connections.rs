@@ -4,10 +4,10 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
+use tack_packet::{LongPacketType, Packet, packets};
 use tack_tap::{Direction, TapCounters};
 
 use super::connection::{Connection, Named};
-use super::long_header::{LongKind, Packet, packets};
 use super::recorder::Passage;
 
 /// Tells the connections of a record apart.
@@ -67,15 +67,17 @@ impl<'log> Connections<'log> {
     pub fn find(&self, passage: &Passage) -> Option<usize> {
         let Passage { direction, flow, ref bytes, .. } = *passage;
         let known = |id: &[u8]| self.by_id.get(&(direction, id.to_vec())).copied();
-        match *packets(bytes).first()? {
-            Packet::Long(long) if long.dcid.is_empty() => {
+        match packets(bytes).next()? {
+            Packet::Long(long) if long.header.dcid.is_empty() => {
                 let is_answer = matches!(
-                    long.kind,
-                    LongKind::Initial | LongKind::Retry | LongKind::VersionNegotiation
+                    long.header.packet_type,
+                    LongPacketType::Initial
+                        | LongPacketType::Retry
+                        | LongPacketType::VersionNegotiation
                 );
                 self.with_empty_id(direction, flow, is_answer)
             }
-            Packet::Long(long) => known(long.dcid),
+            Packet::Long(long) => known(long.header.dcid),
             Packet::Short(packet) => {
                 let ids = self.lengths.iter().rev().filter_map(|len| packet.get(1..1 + len));
                 let mut found = ids.filter_map(known);
@@ -106,18 +108,22 @@ impl<'log> Connections<'log> {
         self.unnamed.contains(&(direction, number)).then_some(number)
     }
 
-    /// A client's Initial with an unknown destination id begins a connection.
+    /// A client's Initial with an unknown destination id begins a connection; so does a packet of
+    /// a version that only the ends know.
     fn begin(&mut self, passage: &Passage, at: Duration) -> Option<usize> {
-        let Packet::Long(first) = *packets(&passage.bytes).first()? else { return None };
-        let begins =
-            passage.direction == Direction::ToServer && first.kind == LongKind::Initial;
+        let Packet::Long(first) = packets(&passage.bytes).next()? else { return None };
+        let begins = passage.direction == Direction::ToServer
+            && matches!(
+                first.header.packet_type,
+                LongPacketType::Initial | LongPacketType::UnknownVersion
+            );
         if !begins {
             return None;
         }
         let number = self.all.len();
         self.all.push(Connection::new(at));
         self.of_flow.entry(passage.flow).or_default().push(number);
-        let cid = first.dcid.to_vec();
+        let cid = first.header.dcid.to_vec();
         self.name(Named { direction: Direction::ToServer, cid }, number);
         Some(number)
     }

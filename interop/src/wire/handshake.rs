@@ -4,13 +4,13 @@
 use std::collections::BTreeSet;
 
 use serde::Serialize;
+use tack_packet::{LongPacket, LongPacketType};
 use tack_proto::frame::{Frame, Frames, Located};
-use tack_proto::transport_parameters::{self, Announcement, Parameters};
+use tack_proto::transport_parameters::{self, Announced as Announcement, Parameters};
 use tack_tap::Direction;
 
 use super::crypto_stream::CryptoStream;
 use super::handshake_keys::HandshakeKeys;
-use super::long_header::{LongKind, LongPacket};
 use super::secrets::secret_of;
 use super::tls;
 
@@ -78,26 +78,28 @@ struct Attempt {
 impl Handshake {
     /// Looks into a packet. The key log has the secrets of the connection.
     pub fn packet(&mut self, direction: Direction, packet: &LongPacket<'_>, key_log: &str) {
-        match (direction, packet.kind) {
-            (Direction::ToServer, LongKind::Initial) => self.client_initial(packet, key_log),
-            (Direction::ToServer, LongKind::ZeroRtt) => {
+        match (direction, packet.header.packet_type) {
+            (Direction::ToServer, LongPacketType::Initial) => {
+                self.client_initial(packet, key_log)
+            }
+            (Direction::ToServer, LongPacketType::ZeroRtt) => {
                 match open(&mut self.attempt.early, packet) {
                     Some(payload) => self.early.note(&payload),
                     None => self.early.undecryptable += 1,
                 }
             }
-            (Direction::ToClient, LongKind::Initial) => {
+            (Direction::ToClient, LongPacketType::Initial) => {
                 if let Some(payload) = open(&mut self.attempt.server_initial, packet) {
                     self.attempt.server_hello.take_from(&payload);
                 }
             }
-            (Direction::ToClient, LongKind::Handshake) => {
+            (Direction::ToClient, LongPacketType::Handshake) => {
                 if let Some(payload) = open(&mut self.attempt.server_handshake, packet) {
                     self.attempt.server_flight.take_from(&payload);
                 }
             }
-            (Direction::ToClient, LongKind::Retry) => {
-                self.retry_ids.push(packet.scid.to_vec());
+            (Direction::ToClient, LongPacketType::Retry) => {
+                self.retry_ids.push(packet.header.scid.to_vec());
             }
             _ => {}
         }
@@ -159,8 +161,8 @@ impl Handshake {
     /// the Retry gives, maybe with another random. Only an Initial to that id begins the handshake
     /// anew (RFC 9000 section 17.2.5.2).
     fn client_initial(&mut self, packet: &LongPacket<'_>, key_log: &str) {
-        let answers_retry = self.retry_ids.iter().any(|id| id == packet.dcid)
-            && self.attempt.initial_id.as_deref() != Some(packet.dcid);
+        let answers_retry = self.retry_ids.iter().any(|id| id == packet.header.dcid)
+            && self.attempt.initial_id.as_deref() != Some(packet.header.dcid);
         if self.attempt.initial_id.is_none() || answers_retry {
             let Some(attempt) = Attempt::new(packet) else { return };
             self.attempt = attempt;
@@ -174,11 +176,11 @@ impl Handshake {
 impl Attempt {
     /// The attempt that an Initial of the client begins, if the keys from its id open it.
     fn new(packet: &LongPacket<'_>) -> Option<Self> {
-        let mut client = HandshakeKeys::initial(packet.dcid, Direction::ToServer)?;
+        let mut client = HandshakeKeys::initial(packet.header.dcid, Direction::ToServer)?;
         client.open(packet)?;
-        let server = HandshakeKeys::initial(packet.dcid, Direction::ToClient);
+        let server = HandshakeKeys::initial(packet.header.dcid, Direction::ToClient);
         Some(Self {
-            initial_id: Some(packet.dcid.to_vec()),
+            initial_id: Some(packet.header.dcid.to_vec()),
             client_initial: vec![client],
             server_initial: server.into_iter().collect(),
             ..Self::default()
@@ -229,7 +231,8 @@ impl EarlyData {
 
 #[cfg(test)]
 mod tests {
-    use super::super::long_header::{Packet, packets};
+    use tack_packet::{Packet, packets};
+
     use super::*;
 
     const OLD: u8 = 1;

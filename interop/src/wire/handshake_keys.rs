@@ -2,10 +2,8 @@
 
 use ring::aead::{self, quic};
 use ring::hkdf;
-use tack_packet::{CipherSuite, decode_packet_number};
+use tack_packet::{CipherSuite, LongPacket, decode_packet_number};
 use tack_tap::Direction;
-
-use super::long_header::LongPacket;
 
 /// RFC 9001 section 5.2.
 const INITIAL_SALT: [u8; 20] = [
@@ -71,7 +69,7 @@ impl HandshakeKeys {
 
     /// The frames in a packet, if these keys open it.
     pub fn open(&mut self, packet: &LongPacket<'_>) -> Option<Vec<u8>> {
-        let at = packet.number_at;
+        let at = packet.header.pn_offset;
         let sample_at = at + SAMPLE_AT;
         let sample = packet.bytes.get(sample_at..sample_at + SAMPLE_LEN)?;
         let mask = self.header.new_mask(sample).ok()?;

@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
+use tack_packet::{Packet, packets};
 use tack_tap::{Direction, TapCounters};
 
-use super::long_header::{Packet, packets};
 use super::recorder::Passage;
 
 /// Appends the line. The frames of a 1-RTT packet are those by which it raised the tap's counters.
@@ -23,9 +23,10 @@ pub fn line(
     };
     let address = if *path == 0 { String::new() } else { format!(" (address {})", path + 1) };
     let parts: Vec<String> = packets(bytes)
-        .iter()
         .map(|packet| match packet {
-            Packet::Long(long) => format!("{:?}({})", long.kind, long.bytes.len()),
+            Packet::Long(long) => {
+                format!("{:?}({})", long.header.packet_type, long.bytes.len())
+            }
             Packet::Short(short) => format!("1-RTT({}){}", short.len(), frames(before, after)),
         })
         .collect();

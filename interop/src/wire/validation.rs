@@ -2,8 +2,7 @@
 //! (RFC 9000 section 8.1).
 
 use serde::Serialize;
-
-use super::long_header::{LongKind, Packet, packets};
+use tack_packet::{LongPacketType, Packet, packets};
 
 /// What passed before the client's address was validated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -26,8 +25,11 @@ impl Amplification {
         }
         self.received += len as u64;
         // The client needs the server's packets for Handshake keys, and for a token.
-        self.validated = packets(bytes).iter().any(|packet| match packet {
-            Packet::Long(long) => long.kind == LongKind::Handshake || !long.token.is_empty(),
+        self.validated = packets(bytes).any(|packet| match packet {
+            Packet::Long(long) => {
+                long.header.packet_type == LongPacketType::Handshake
+                    || !long.header.token.is_empty()
+            }
             Packet::Short(_) => true,
         });
     }

@@ -1,119 +1,97 @@
 //! From the first flight to the moment at which the layer takes over.
 
-use std::net::SocketAddr;
 use std::time::Instant;
 
-use quiche::{ConnectionId, RetryConnectionIds, SendInfo};
-use tack_packet::CipherSuite;
+use quiche::{BufFactory, ConnectionId, SendInfo};
+use tack_packet::{CipherSuite, DatagramLayout};
 
-use super::allowance::Allowance;
-use super::progress::Progress;
-use super::{Connection, PROBES};
+use super::Connection;
+use super::send::Wanted;
+use super::send_credits::CreditReason;
 use crate::boringssl;
 use crate::config::Config;
 use crate::layer::{Layer, Parts, Plan};
-use crate::negotiation::{Agreement, ServerIds, Template};
+use crate::negotiation::Agreement;
+use crate::quiche_compat::{ServerIds, Template, TrafficSecrets};
 
-/// Early data that may leave before the first acknowledgement, bytes: the
-/// initial window of RFC 9002 section 7.2, which quiche's inert controller no
-/// longer enforces.
+/// 1-RTT and 0-RTT data that may leave before the handshake ends, bytes: the initial window of RFC 9002
+/// section 7.2, which quiche's inert controller no longer enforces.
 const EARLY_DATA_WINDOW: usize = 14_720;
 
 /// Transport error code of RFC 9000 section 20.1.
 const INTERNAL_ERROR: u64 = 0x01;
 
-/// Creates a client connection, as [`quiche::connect`].
-///
-/// Errors are quiche's.
-pub fn connect(
-    server_name: Option<&str>,
-    scid: &ConnectionId<'_>,
-    local: SocketAddr,
-    peer: SocketAddr,
-    config: &mut Config,
-) -> quiche::Result<Connection> {
-    let inner = quiche::connect(server_name, scid, local, peer, config.prepared())?;
-    let mut connection = Connection::new(inner, config);
-    if let Some(template) = connection.template(config) {
-        connection.parameters = template.for_client(scid).unwrap_or_default();
-        connection.apply_parameters();
-    }
-    Ok(connection)
-}
+/// BoringSSL's `ssl_early_data_accepted`.
+const EARLY_DATA_ACCEPTED: u32 = 2;
 
-/// Creates a server connection, as [`quiche::accept`]: after a Retry, `odcid` is
-/// the destination of the client's first Initial and `scid` the source of the
-/// Retry.
-///
-/// Errors are quiche's.
-pub fn accept(
-    scid: &ConnectionId<'_>,
-    odcid: Option<&ConnectionId<'_>>,
-    local: SocketAddr,
-    peer: SocketAddr,
-    config: &mut Config,
-) -> quiche::Result<Connection> {
-    let inner = quiche::accept(scid, odcid, local, peer, config.prepared())?;
-    let mut connection = Connection::new(inner, config);
-    if odcid.is_none() {
-        connection.allowance = Allowance::of_stranger();
-    }
-    let retry = odcid.map(|odcid| (odcid, scid));
-    connection.expect_client(config, scid, retry);
-    Ok(connection)
-}
-
-/// Creates a server connection after a Retry whose source id differs from the
-/// connection's, as [`quiche::accept_with_retry`].
-///
-/// Errors are quiche's.
-pub fn accept_with_retry(
-    scid: &ConnectionId<'_>,
-    retry_cids: RetryConnectionIds<'_>,
-    local: SocketAddr,
-    peer: SocketAddr,
-    config: &mut Config,
-) -> quiche::Result<Connection> {
-    let original = retry_cids.original_destination_cid.clone();
-    let source = retry_cids.retry_source_cid.clone();
-    let inner = quiche::accept_with_retry(scid, retry_cids, local, peer, config.prepared())?;
-    let mut connection = Connection::new(inner, config);
-    connection.expect_client(config, scid, Some((&original, &source)));
-    Ok(connection)
+/// What is needed until the layer takes over.
+#[derive(Default)]
+pub(super) struct Handshake {
+    /// Captures the 1-RTT secrets.
+    pub(super) secrets: TrafficSecrets,
+    /// Our encoded transport parameters; empty while the layer is off.
+    pub(super) parameters: Vec<u8>,
+    awaited: Option<Awaited>,
+    /// Data that has left early, bytes.
+    early_bytes: usize,
+    /// A 0-RTT packet has left, or has come.
+    saw_zero_rtt: bool,
+    /// The application has replaced quiche's key log, and was warned.
+    is_cut_off: bool,
 }
 
 /// A server's parameters wait for the first Initial: it names the connection id
 /// that they must repeat.
-pub(super) struct Awaited {
+struct Awaited {
     template: Template,
     scid: ConnectionId<'static>,
     retry: Option<(Vec<u8>, Vec<u8>)>,
     reset_token: Option<u128>,
 }
 
-impl Connection {
-    pub(super) fn template(&mut self, config: &mut Config) -> Option<Template> {
+impl Handshake {
+    /// Whether the layer is going to take over.
+    pub(super) fn is_enabled(&self) -> bool {
+        self.awaited.is_some() || !self.parameters.is_empty()
+    }
+}
+
+impl<F: BufFactory> Connection<F> {
+    fn template(&mut self, config: &mut Config) -> Option<Template> {
         if !config.is_enabled() {
             return None;
         }
         let template = config.template().cloned();
         if template.is_none() {
             log::warn!(
-                "{}: the TLS context lets no handshake begin; the connection goes on without TACK",
+                "{}: cannot start a handshake with this TLS context: the connection goes on without \
+                 TACK",
                 self.inner.trace_id()
             );
         }
         template
     }
 
+    /// Client: announces our parameters.
+    pub(super) fn announce_to_server(&mut self, config: &mut Config, scid: &ConnectionId<'_>) {
+        if let Some(template) = self.template(config) {
+            self.handshake.parameters = template.for_client(scid).unwrap_or_default();
+            self.apply_parameters();
+        }
+    }
+
+    /// Server: prepares our parameters, which wait for the client's first Initial.
     pub(super) fn expect_client(
         &mut self,
         config: &mut Config,
         scid: &ConnectionId<'_>,
         retry: Option<(&ConnectionId<'_>, &ConnectionId<'_>)>,
     ) {
+        if retry.is_none() {
+            self.seam.expect_unproven_client();
+        }
         let Some(template) = self.template(config) else { return };
-        self.awaited = Some(Awaited {
+        self.handshake.awaited = Some(Awaited {
             template,
             scid: ConnectionId::from_vec(scid.to_vec()),
             retry: retry.map(|(original, source)| (original.to_vec(), source.to_vec())),
@@ -123,59 +101,107 @@ impl Connection {
 
     /// Client: replaces the parameters that quiche encoded.
     pub(super) fn apply_parameters(&mut self) {
-        if !self.inner.is_server() && !self.parameters.is_empty() {
-            boringssl::set_transport_parameters(self.inner.as_mut(), &self.parameters);
+        if !self.inner.is_server() && !self.handshake.parameters.is_empty() {
+            boringssl::set_transport_parameters(
+                self.inner.as_mut(),
+                &self.handshake.parameters,
+            );
         }
     }
 
-    /// Server: the first Initial says what the parameters must repeat.
-    pub(super) fn announce_to_client(&mut self, datagram: &[u8]) {
-        let Some(awaited) = &self.awaited else { return };
-        let Some(destination) = initial_destination(datagram) else { return };
+    /// Server: the first Initial that quiche accepts says what the parameters must repeat. They have
+    /// to be set before quiche reads it.
+    fn announce_to_client(&mut self, datagram: &[u8], layout: &DatagramLayout) {
+        let Some(awaited) = &self.handshake.awaited else { return };
+        let Some(destination) = layout.initial_dcid.clone() else { return };
         let ids = ServerIds {
-            original_destination: awaited.retry.as_ref().map_or(destination, |(o, _)| o),
+            original_destination: match &awaited.retry {
+                Some((original, _)) => original,
+                None => &datagram[destination],
+            },
             retry_source: awaited.retry.as_ref().map(|(_, source)| &source[..]),
             reset_token: awaited.reset_token,
         };
         if let Some(parameters) = awaited.template.for_server(&awaited.scid, &ids) {
-            self.parameters.clone_from(&parameters);
+            self.handshake.parameters.clone_from(&parameters);
             boringssl::set_transport_parameters_later(self.inner.as_mut(), parameters);
         }
-        self.awaited = None;
+    }
+
+    /// Before quiche gets packets with long headers.
+    pub(super) fn before_handshake_packets(
+        &mut self,
+        datagram: &[u8],
+        layout: &DatagramLayout,
+    ) {
+        if self.layer.is_none() {
+            self.seam.anti_amplification.on_received(datagram.len());
+            self.announce_to_client(datagram, layout);
+        }
+    }
+
+    /// quiche got packets with long headers. Only those that it has accepted change anything.
+    pub(super) fn after_handshake_packets(&mut self, layout: &DatagramLayout) {
+        if layout.is_version_negotiation {
+            // quiche encodes its parameters again for the new version.
+            self.apply_parameters();
+        }
+        let accepted = self.seam.counters.follow(&self.inner).accepted;
+        if accepted > 0 {
+            self.handshake.awaited = None;
+            self.credits.grant(CreditReason::Handshake);
+            if accepted >= layout.long_packets && layout.has_handshake {
+                self.seam.anti_amplification.on_proven();
+            }
+        }
+        // What quiche keeps for later counts when TLS has accepted early data.
+        self.handshake.saw_zero_rtt |= layout.has_zero_rtt;
+        self.activate();
     }
 
     /// The handshake is done: the layer takes over.
     pub(super) fn activate(&mut self) {
+        self.warn_if_cut_off();
         if self.layer.is_some() || !self.inner.is_established() || self.inner.is_closed() {
             return;
         }
-        let Some((client, server)) = self.key_log.take_secrets() else {
+        let Some((client, server)) = self.handshake.secrets.take_secrets() else {
             // Without the keys nothing controls the rate, and the peer has been
             // told of frames that quiche would choke on.
             let reason = b"the key log of the connection inside was replaced";
             let _ = self.inner.close(false, INTERNAL_ERROR, reason);
             return;
         };
-        let result = self.build_layer(&client, &server);
-        match result {
+        match self.build_layer(&client, &server) {
             Ok(layer) => {
                 self.layer = Some(Box::new(layer));
-                self.progress = Progress::of(&self.inner);
+                self.seam.counters.follow(&self.inner);
             }
             Err((code, reason)) => {
                 let _ = self.inner.close(false, code, reason.as_bytes());
-                self.parameters.clear();
+                self.handshake.parameters.clear();
             }
         }
-        self.passes = self.passes.max(PROBES);
+        self.credits.grant(CreditReason::Handshake);
         self.data_pending = true;
     }
 
-    pub(super) fn build_layer(
-        &mut self,
-        client: &[u8],
-        server: &[u8],
-    ) -> Result<Layer, (u64, String)> {
+    /// Says at once what will make the handshake fail.
+    fn warn_if_cut_off(&mut self) {
+        if self.layer.is_none()
+            && !self.handshake.is_cut_off
+            && !self.handshake.secrets.is_connected()
+        {
+            self.handshake.is_cut_off = true;
+            log::error!(
+                "{}: the application has set a key log on the quiche connection itself; the layer \
+                 learns no keys and will close the connection: call tacklib::Connection::set_keylog",
+                self.inner.trace_id()
+            );
+        }
+    }
+
+    fn build_layer(&mut self, client: &[u8], server: &[u8]) -> Result<Layer, (u64, String)> {
         const TRANSPORT_PARAMETER_ERROR: u64 = 0x08;
         let is_server = self.inner.is_server();
         let peer = boringssl::peer_transport_parameters(self.inner.as_mut());
@@ -194,52 +220,58 @@ impl Connection {
             incoming,
             outgoing,
             config: &self.config,
-            parameters: &self.parameters,
+            lab: self.lab,
+            parameters: &self.handshake.parameters,
             is_server,
             mss: self.inner.max_send_udp_payload_size(),
             rtt,
-            zero_rtt: self.zero_rtt,
+            zero_rtt: self.used_zero_rtt(),
+            random: crate::random(),
         })
         .map_err(|error| (INTERNAL_ERROR, error.to_string()))
+    }
+
+    /// Whether packets of the number space have passed that the layer has not seen. A client knows
+    /// what it has sent; to a server a forged header means nothing, so TLS is asked.
+    fn used_zero_rtt(&self) -> bool {
+        self.handshake.saw_zero_rtt
+            && (!self.inner.is_server()
+                || self.inner.early_data_reason() == EARLY_DATA_ACCEPTED)
     }
 
     pub(super) fn send_in_handshake(
         &mut self,
         now: Instant,
         out: &mut [u8],
-        from: Option<SocketAddr>,
-        to: Option<SocketAddr>,
+        (from, to): Wanted,
     ) -> quiche::Result<(usize, SendInfo)> {
-        let early = self.inner.is_in_early_data() && !self.inner.is_server();
-        if early && self.early_bytes >= EARLY_DATA_WINDOW && self.passes == 0 {
+        let window_is_used = self.handshake.early_bytes >= EARLY_DATA_WINDOW;
+        let has_credit = self.credits.has_probe() || self.credits.has_control();
+        if window_is_used && !has_credit {
             return Err(quiche::Error::Done);
         }
-        self.passes = self.passes.saturating_sub(1);
-        let room = self.allowance.room(out.len());
+        let room = self.seam.anti_amplification.room(out.len());
         if room == 0 {
             return Err(quiche::Error::Done);
         }
         let (len, info) = self.inner.send_on_path(&mut out[..room], from, to)?;
-        self.allowance.sent(len);
-        if early {
-            self.early_bytes += len;
-            self.zero_rtt = true;
+        if window_is_used {
+            self.credits.clear_control();
+            self.credits.use_probe();
+        }
+        self.seam.anti_amplification.on_sent(len);
+        let layout = DatagramLayout::parse(&out[..len]);
+        self.handshake.saw_zero_rtt |= layout.has_zero_rtt;
+        if layout.has_zero_rtt || layout.one_rtt.is_some() {
+            self.handshake.early_bytes += len;
         }
         // The call may have completed the handshake and written a 1-RTT packet.
         self.activate();
+        let Some(mut layer) = self.layer.take() else { return Ok((len, info)) };
+        let plan = Plan { stream_data: true, ..Plan::default() };
         let path = (info.from, info.to);
-        let len = self.finish_packet(now, out, len, &Plan::default(), path);
-        Ok((len, info))
+        let finished = self.finish(&mut layer, now, out, len, &plan, path);
+        self.layer = Some(layer);
+        finished.map(|len| (len, info)).ok_or(quiche::Error::Done)
     }
-}
-
-/// Destination connection id of an Initial packet.
-fn initial_destination(datagram: &[u8]) -> Option<&[u8]> {
-    // Long header of type Initial, version not zero (RFC 8999 section 5.1).
-    let (&first, rest) = datagram.split_first()?;
-    if first & 0xb0 != 0x80 || rest.get(..4)? == [0; 4] {
-        return None;
-    }
-    let len = usize::from(*rest.get(4)?);
-    rest.get(5..5 + len)
 }

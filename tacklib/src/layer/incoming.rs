@@ -1,145 +1,265 @@
-//! Packets on their way in: from the socket to quiche.
+//! Incoming packets: open, scan, and, once quiche has accepted the packet, apply.
 
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
-use tack_packet::{ProtectionKeys, ShortHeader, TAG_LEN};
-use tack_proto::frame::{AckFrequency, Frame, Frames, Located, Stream, Timestamp, encode_ack};
+use tack_packet::{Opened, ProtectedHeader};
+use tack_proto::frame::{
+    Ack, AckFrequency, Frame, Frames, Iack, Located, Stream, Tack, Timestamp, encode_ack,
+};
 use tack_proto::receiver::Received;
-use tack_proto::sender::Newly;
+use tack_proto::sender::AckOutcome;
 
-use super::{Layer, MARK, ProtocolError, SHORTEST_PAYLOAD, seal_into};
-use crate::journal::Way;
+use super::{Layer, NumberSpace, SHORTEST_PAYLOAD};
+use crate::error::ExtensionError;
+use crate::qlog::Direction;
+use crate::quiche_compat;
 
-/// Packet numbers that quiche remembers below the largest received; older ones
-/// it takes for duplicates (0.30, `PktNumWindow`).
-const QUICHE_WINDOW: u64 = 127;
-
-/// kPacketThreshold, RFC 9002 section 6.1.1.
-const PACKET_THRESHOLD: u64 = 3;
-
-/// How an incoming packet goes on to quiche.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Delivery {
-    /// As it came.
-    AsIs,
-    /// As [`Layer::rewritten`] holds it.
-    Rewritten,
+/// Buffers of the incoming pipeline, taken out of the layer while a packet passes through it.
+#[derive(Debug, Default)]
+pub struct IncomingBuffers {
+    plain: Vec<u8>,
+    frames: Vec<u8>,
+    sealed: Vec<u8>,
 }
 
-/// What an incoming packet was, to be recorded if quiche accepts it.
-#[derive(Clone, Debug, Default)]
-pub struct Seen {
+/// What an incoming packet says. A value: nothing of it has taken effect.
+#[derive(Debug, Default)]
+pub struct IncomingScan<'a> {
+    /// The packet itself; `None` if the layer could not open it, or knows it already.
     received: Option<Received>,
+    acknowledgements: Vec<Acknowledgement<'a>>,
+    /// The generation of keys that opened it.
+    generation: Option<u64>,
+    /// The largest packet number that the acknowledgements cover.
+    largest_acked: Option<u64>,
     streams: Vec<Stream>,
-    reset: Vec<u64>,
+    /// Stream and final size.
+    reset_streams: Vec<(u64, u64)>,
     updates: Vec<AckFrequency>,
     immediate_ack: bool,
-    wants_answer: bool,
+    confirms_handshake: bool,
+    /// The packet was taken by its header alone: it has not been authenticated.
+    is_unread: bool,
+    effects: Applied,
+}
+
+#[derive(Debug)]
+enum Acknowledgement<'a> {
+    Tack(Tack<'a>),
+    Iack(Iack<'a>),
+    Ack(Ack<'a>, Duration),
+}
+
+/// What an accepted packet means for the connection around the layer.
+#[derive(Clone, Debug, Default)]
+pub struct Applied {
+    /// quiche has a control frame to answer with, at once.
+    pub wants_answer: bool,
+    /// quiche may have something to send that it did not have, or could not send, before.
+    pub may_unblock: bool,
+    /// Something was acknowledged.
+    pub acknowledged: bool,
     /// Streams that the peer asked not to send on.
     pub stopped: Vec<u64>,
     /// The data of a PATH_CHALLENGE that it answers.
-    pub answer: Option<[u8; 8]>,
+    pub path_response: Option<[u8; 8]>,
+    /// Lengths of connection ids that the peer has issued.
+    pub issued_id_lens: Vec<usize>,
 }
 
 impl Layer {
-    /// Looks at an incoming 1-RTT packet. What it says of our packets is applied;
-    /// what it is itself is returned, to be recorded with [`Self::on_accepted`].
-    pub fn on_incoming(
+    /// The pipeline's buffers; to be given back with [`Self::return_buffers`].
+    pub fn take_buffers(&mut self) -> IncomingBuffers {
+        std::mem::take(&mut self.buffers)
+    }
+
+    /// Takes the buffers back, so that the next packet need not allocate.
+    pub fn return_buffers(&mut self, buffers: IncomingBuffers) {
+        self.buffers = buffers;
+    }
+
+    /// Reads an incoming 1-RTT packet. Of a packet without the mark the header is enough: it holds
+    /// stream data or DATAGRAMs and nothing else. It proves to be genuine when quiche accepts it.
+    ///
+    /// An error must close the connection: the packet is authentic and breaks a rule.
+    pub fn scan_incoming<'a>(
         &mut self,
         now: Instant,
         packet: &[u8],
         dcid_len: usize,
-    ) -> Result<(Delivery, Seen), ProtocolError> {
-        let untouched = Ok((Delivery::AsIs, Seen::default()));
-        self.scratch.clear();
-        self.scratch.extend_from_slice(packet);
-        let expected = self.largest_received.map_or(0, |largest| largest + 1);
-        let Ok(opened) = self.incoming.open(&mut self.scratch, dcid_len, expected) else {
-            // Not for us, damaged, or a stateless reset: quiche knows.
-            return untouched;
+        buffers: &'a mut IncomingBuffers,
+    ) -> Result<Scanned<'a>, ExtensionError> {
+        let expected = self.space.largest_received.map_or(0, |largest| largest + 1);
+        let Ok(header) = self.protection.read_header(packet, dcid_len, expected) else {
+            return Ok(Scanned::default());
         };
-        let pn = opened.header.packet_number;
-        if self.is_old(pn) {
-            return untouched;
+        let pn = header.packet_number();
+        if self.space.is_known(pn) {
+            return Ok(Scanned::default());
         }
-        if !self.agreement.tack && opened.header.reserved_bits() != 0 {
-            // RFC 9000 section 17.3.1; quiche does not look.
-            return Err(ProtocolError::Frame("reserved bits are set"));
+        if self.space.is_stream_only(&header) {
+            return Ok(Scanned::by_header(pn, packet.len()));
         }
-        // The buffers are moved out so that the frames may borrow from them.
-        let mut scratch = std::mem::take(&mut self.scratch);
-        let mut frames = std::mem::take(&mut self.frames);
-        frames.clear();
-        let seen = self.read_frames(
-            now,
-            pn,
-            packet.len(),
-            &scratch[opened.payload.clone()],
-            &mut frames,
-        );
-        let result = seen.and_then(|(rewrite, seen)| {
-            if !rewrite && opened.header.reserved_bits() == 0 {
-                return Ok((Delivery::AsIs, seen));
+        let IncomingBuffers { plain, frames, sealed } = buffers;
+        let Ok(opened) = self.protection.open(packet, header, plain) else {
+            // Not for us, damaged, or a stateless reset: quiche knows.
+            return Ok(Scanned::default());
+        };
+        self.space.stats.packets_opened += 1;
+        if !self.space.agreement.tack && opened.header.reserved_bits() != 0 {
+            // RFC 9000 section 17.3.1; quiche (0.30) does not look.
+            return Err(ExtensionError::ReservedBits);
+        }
+        let payload = &plain[opened.payload.clone()];
+        let (scan, is_rewritten) =
+            self.space.scan(now, packet.len(), &opened, payload, frames)?;
+        let marked = opened.header.reserved_bits() != 0;
+        if !is_rewritten && !marked && !self.protection.needs_translation(&opened) {
+            return Ok(Scanned { scan, sealed: None });
+        }
+        // TACK-2-3
+        let content = if is_rewritten { &frames[..] } else { payload };
+        self.protection
+            .seal_for_stack(&opened, true, content, sealed)
+            .map_err(|_| ExtensionError::Unsealable)?;
+        Ok(Scanned { scan, sealed: Some(sealed) })
+    }
+
+    /// quiche has accepted the packet: what it says takes effect.
+    ///
+    /// An error must close the connection.
+    pub fn apply<F: quiche::BufFactory>(
+        &mut self,
+        now: Instant,
+        scan: IncomingScan<'_>,
+        connection: &quiche::Connection<F>,
+    ) -> Result<Applied, ExtensionError> {
+        if scan.confirms_handshake {
+            self.protection.on_handshake_confirmed();
+        }
+        if let Some((largest, generation)) = scan.largest_acked.zip(scan.generation) {
+            let probe_timeout = self.space.probe_timeout();
+            self.protection
+                .on_acknowledged(now, probe_timeout, largest, generation)
+                .map_err(|_| ExtensionError::KeyUpdate)?;
+        }
+        Ok(self.space.apply(now, scan, connection))
+    }
+
+    /// quiche has not accepted the packet.
+    pub fn on_refused(&mut self, scan: &IncomingScan<'_>) {
+        self.space.stats.packets_refused += 1;
+        if scan.is_unread {
+            // Most likely it did not authenticate, which only quiche has found out.
+            self.protection.on_failed_open();
+        }
+    }
+}
+
+impl NumberSpace {
+    /// Reads the frames of a packet. `rest` becomes what quiche is to see if the second value is true.
+    fn scan<'a>(
+        &mut self,
+        now: Instant,
+        bytes: usize,
+        opened: &Opened,
+        payload: &'a [u8],
+        rest: &mut Vec<u8>,
+    ) -> Result<(IncomingScan<'a>, bool), ExtensionError> {
+        rest.clear();
+        let mut reader = FrameReader::new(opened.header.packet_number, bytes);
+        reader.scan.generation = Some(opened.generation);
+        for located in Frames::new(payload) {
+            let Located { frame, range } = located?;
+            self.notes.on_frame(Direction::Received, reader.packet_number, &frame);
+            self.scan_frame(now, frame, &payload[range], &mut reader, rest)?;
+        }
+        Ok(self.finish_scan(reader, rest))
+    }
+
+    fn apply<F: quiche::BufFactory>(
+        &mut self,
+        now: Instant,
+        scan: IncomingScan<'_>,
+        connection: &quiche::Connection<F>,
+    ) -> Applied {
+        let Some(received) = scan.received else { return Applied::default() };
+        let mut effects = scan.effects;
+        self.largest_received = self.largest_received.max(Some(received.packet_number));
+        self.first_received.get_or_insert(received.packet_number);
+        self.quiche_owes.ack |= received.ack_eliciting;
+        self.receiver.on_packet(now, received);
+        for acknowledgement in &scan.acknowledgements {
+            let outcome = self.on_acknowledgement(now, acknowledgement);
+            effects.acknowledged |= !outcome.acked.is_empty();
+        }
+        if let Some(largest) = scan.largest_acked {
+            self.flush_pings.forget_overtaken(largest);
+        }
+        for update in &scan.updates {
+            if self.agreement.tack {
+                self.receiver.on_frequency_update(update);
+            } else {
+                self.receiver.on_ack_frequency(update);
             }
-            let mut header = opened.header;
-            header.first_byte &= !MARK;
-            scratch[0] = header.first_byte;
-            let plain = if rewrite { &frames[..] } else { &scratch[opened.payload.clone()] };
-            let buffer = &mut self.rewritten;
-            seal(&self.incoming, opened.generation, &scratch, &header, plain, buffer)?;
-            Ok((Delivery::Rewritten, seen))
-        });
-        self.scratch = scratch;
-        self.frames = frames;
-        result
-    }
-
-    /// Takes a packet without the mark for what the mark's absence says it is: plain data, of
-    /// which nothing but number and size is needed. What is read here proves to be genuine when
-    /// quiche accepts the packet, and is to be recorded then with
-    /// [`Self::record`]. `None` asks for a closer look.
-    pub fn plain_data(&self, packet: &[u8], dcid_len: usize) -> Option<Received> {
-        if !self.agreement.tack || self.looks_into_unmarked() {
-            return None;
         }
-        let expected = self.largest_received.map_or(0, |largest| largest + 1);
-        let header = self.incoming.peek(packet, dcid_len, expected).ok()?;
-        if header.reserved_bits() != 0 || !self.incoming.is_current(&header) {
-            return None;
+        if scan.immediate_ack {
+            self.receiver.on_immediate_ack(now);
         }
-        let pn = header.packet_number;
-        (!self.is_old(pn)).then_some(Received {
-            packet_number: pn,
-            bytes: packet.len(),
-            ack_eliciting: true,
-            departure: None,
-            ends_stream: false,
-        })
+        let records_streams = self.records_streams();
+        for stream in &scan.streams {
+            self.windows.on_received(stream.stream_id, stream.data().end, stream.fin);
+            if records_streams {
+                self.record_stream(now, received.packet_number, stream, connection);
+            }
+        }
+        for &(stream_id, final_size) in &scan.reset_streams {
+            self.windows.on_reset(stream_id, final_size);
+            self.receiver.on_reset_stream(stream_id);
+        }
+        effects
     }
 
-    /// Whether somebody needs to know which bytes of which stream a packet carries.
-    fn looks_into_unmarked(&self) -> bool {
-        self.windows.needs_offsets() || self.records_streams()
+    fn on_acknowledgement(
+        &mut self,
+        now: Instant,
+        acknowledgement: &Acknowledgement<'_>,
+    ) -> AckOutcome {
+        match acknowledgement {
+            Acknowledgement::Tack(tack) => self.sender.on_tack(now, tack),
+            Acknowledgement::Iack(iack) => self.sender.on_iack(now, iack),
+            Acknowledgement::Ack(ack, delay) => self.sender.on_ack(now, ack, *delay),
+        }
     }
 
-    /// Whether the receiver's record of stream data is worth looking into every packet for. After
+    /// Whether a packet holds stream data or DATAGRAMs and nothing else, and nothing of it has to be
+    /// known but number and size (TACK-2-2, TACK-2-4).
+    fn is_stream_only(&self, header: &ProtectedHeader) -> bool {
+        self.agreement.tack
+            && header.reserved_bits() == 0
+            && header.is_current()
+            && !self.windows.needs_offsets()
+            && !self.records_streams()
+    }
+
+    /// Whether the receiver's record of stream data is worth reading every packet for. After
     /// 0-RTT it would miss what came in packets that were not seen here.
     fn records_streams(&self) -> bool {
         self.agreement.tack && !self.zero_rtt && self.receiver.wants_streams()
     }
 
     /// Tells the receiver of stream data in a packet that quiche has accepted.
-    fn record_stream(
+    fn record_stream<F: quiche::BufFactory>(
         &mut self,
         now: Instant,
         pn: u64,
         stream: &Stream,
-        connection: &quiche::Connection,
+        connection: &quiche::Connection<F>,
     ) {
         let stream_id = stream.stream_id;
         if !self.receiver.knows_stream(stream_id) {
-            // What has come of it so far may have come in packets that nobody looked into.
+            // What has come of it so far may have come in packets that were not read.
             let arrived = self.windows.arrived(stream_id, connection);
             let before = Stream { stream_id, offset: 0, len: arrived, fin: false };
             self.receiver.on_stream(now, pn, &before);
@@ -147,150 +267,129 @@ impl Layer {
         self.receiver.on_stream(now, pn, stream);
     }
 
-    /// The packet that [`Delivery::Rewritten`] speaks of.
-    pub fn rewritten(&mut self) -> &mut [u8] {
-        &mut self.rewritten
-    }
-
-    /// quiche has accepted a packet.
-    pub fn record(&mut self, now: Instant, received: Received) {
-        self.largest_received = self.largest_received.max(Some(received.packet_number));
-        self.first_received.get_or_insert(received.packet_number);
-        self.receiver.on_packet(now, received);
-        self.quiche_has_ack |= received.ack_eliciting;
-    }
-
-    /// quiche has not: most likely the packet did not authenticate.
-    pub fn on_plain_refused(&mut self) {
-        self.incoming.on_failed_open();
-    }
-
-    /// quiche has accepted the packet. Returns whether it may have something to
-    /// send at once.
-    pub fn on_accepted(
-        &mut self,
+    /// Checks one frame, and keeps what it will change. Frames that quiche knows go on in `rest`.
+    fn scan_frame<'a>(
+        &self,
         now: Instant,
-        seen: &Seen,
-        connection: &quiche::Connection,
-    ) -> bool {
-        let Some(received) = seen.received else { return false };
-        self.record(now, received);
-        for update in &seen.updates {
-            if self.agreement.tack {
-                self.receiver.on_frequency_update(update);
-            } else {
-                self.receiver.on_ack_frequency(update);
-            }
-        }
-        if seen.immediate_ack {
-            self.receiver.on_immediate_ack();
-        }
-        let records_streams = self.records_streams();
-        for stream in &seen.streams {
-            self.windows.on_received(stream.stream_id, stream.data().end, stream.fin);
-            if records_streams {
-                self.record_stream(now, received.packet_number, stream, connection);
-            }
-        }
-        for &stream_id in &seen.reset {
-            self.receiver.on_reset_stream(stream_id);
-        }
-        seen.wants_answer
-    }
-
-    /// Reads an incoming packet's frames; `rest` becomes what quiche shall see
-    /// if the first value returned is true.
-    fn read_frames(
-        &mut self,
-        now: Instant,
-        pn: u64,
-        bytes: usize,
-        payload: &[u8],
+        frame: Frame<'a>,
+        encoded: &[u8],
+        reader: &mut FrameReader<'a>,
         rest: &mut Vec<u8>,
-    ) -> Result<(bool, Seen), ProtocolError> {
-        let mut seen = Seen::default();
-        let mut rewrite = false;
-        let (mut ack_eliciting, mut left_eliciting, mut ends_stream) = (false, false, false);
-        let mut departure = None;
-        let mut largest_acked = None;
-        for located in Frames::new(payload) {
-            let Located { frame, range } = located?;
-            self.journal.on_frame(Way::Received, pn, &frame);
-            ack_eliciting |= frame.is_ack_eliciting();
-            seen.wants_answer |= frame.wants_answer();
-            if frame.is_extension() {
-                rewrite = true;
+    ) -> Result<(), ExtensionError> {
+        let scan = &mut reader.scan;
+        reader.ack_eliciting |= frame.is_ack_eliciting();
+        scan.effects.wants_answer |= wants_answer(&frame);
+        scan.effects.may_unblock |= frame.wants_answer();
+        reader.has_extension |= frame.is_extension();
+        match frame {
+            Frame::Tack(_) | Frame::Iack(_) if !self.agreement.tack => {
+                // TACK-7-5
+                return Err(ExtensionError::NotNegotiated);
             }
-            match &frame {
-                Frame::Tack(_) | Frame::Iack(_) | Frame::Timestamp(_)
-                    if !self.agreement.tack =>
-                {
-                    if !matches!(frame, Frame::Timestamp(_)) {
-                        return Err(ProtocolError::Frame("TACK frames were not negotiated"));
-                    }
-                }
-                Frame::Tack(tack) => {
-                    let newly = self.sender.on_tack(now, tack)?;
-                    largest_acked = largest_acked.max(largest(&newly));
-                    self.pass_ack(&newly, tack.ranges.iter(), tack.ack_delay_us, rest);
-                }
-                Frame::Iack(iack) => {
-                    let newly = self.sender.on_iack(now, iack)?;
-                    largest_acked = largest_acked.max(largest(&newly));
-                    self.pass_ack(&newly, iack.ranges.iter(), iack.ack_delay_us, rest);
-                }
-                Frame::Timestamp(Timestamp(timestamp)) => departure = Some(*timestamp),
-                Frame::AckFrequency(update) => {
-                    self.check_update(update)?;
-                    seen.updates.push(*update);
-                }
-                Frame::ImmediateAck => seen.immediate_ack = true,
-                standard => {
-                    if let Frame::Ack(ack) = standard {
-                        let delay = Duration::from_micros(
-                            ack.ack_delay
-                                .saturating_mul(1 << self.agreement.ack_delay_exponent),
-                        );
-                        let newly = self.sender.on_ack(now, ack, delay)?;
-                        largest_acked = largest_acked.max(largest(&newly));
-                    }
-                    if let Frame::Stream(stream) = standard {
-                        seen.streams.push(*stream);
-                        ends_stream |= stream.fin;
-                    }
-                    if let Frame::ResetStream { stream_id, .. } = standard {
-                        seen.reset.push(*stream_id);
-                    }
-                    if let Frame::StopSending { stream_id, .. } = standard {
-                        seen.stopped.push(*stream_id);
-                    }
-                    if let Frame::PathResponse(data) = standard {
-                        seen.answer = Some(*data);
-                    }
-                    left_eliciting |= standard.is_ack_eliciting();
-                    rest.extend_from_slice(&payload[range]);
-                }
+            Frame::Timestamp(_) if !self.agreement.tack => {}
+            Frame::Tack(tack) => {
+                self.sender.check_tack(now, &tack)?;
+                let newly = self.sender.newly_acknowledged(&tack);
+                scan.see_largest(newly.last());
+                self.pass_ack(newly, tack.ranges.iter(), tack.ack_delay_us, rest);
+                scan.acknowledgements.push(Acknowledgement::Tack(tack));
+            }
+            Frame::Iack(iack) => {
+                self.sender.check_iack(now, &iack)?;
+                let newly = self.sender.newly_acknowledged_by_iack(&iack);
+                scan.see_largest(newly.last());
+                self.pass_ack(newly, iack.ranges.iter(), iack.ack_delay_us, rest);
+                scan.acknowledgements.push(Acknowledgement::Iack(iack));
+            }
+            Frame::Timestamp(Timestamp(timestamp)) => reader.departure = Some(timestamp),
+            // TACK-7-10 holds before: quiche refuses it in long headers, and we always announce
+            // min_ack_delay.
+            Frame::AckFrequency(update) => {
+                // TACK-7-11
+                self.check_update(&update)?;
+                scan.updates.push(update);
+            }
+            Frame::ImmediateAck => scan.immediate_ack = true,
+            standard => {
+                reader.left_eliciting |= standard.is_ack_eliciting();
+                rest.extend_from_slice(encoded);
+                self.scan_standard(now, standard, reader)?;
             }
         }
-        rewrite |= self.settle_farewells(largest_acked, rest);
-        if ack_eliciting && !left_eliciting {
-            // quiche must still owe an acknowledgement: leave a PING in place of
-            // what was taken out. In front, because a STREAM frame may run to
-            // the end.
+        Ok(())
+    }
+
+    fn scan_standard<'a>(
+        &self,
+        now: Instant,
+        frame: Frame<'a>,
+        reader: &mut FrameReader<'a>,
+    ) -> Result<(), ExtensionError> {
+        let scan = &mut reader.scan;
+        match frame {
+            Frame::Ack(ack) => {
+                self.sender.check_ack(now, &ack)?;
+                let units =
+                    ack.ack_delay.saturating_mul(1 << self.agreement.ack_delay_exponent);
+                scan.see_largest(Some(&(ack.ranges.largest()..=ack.ranges.largest())));
+                let delay = Duration::from_micros(units);
+                scan.acknowledgements.push(Acknowledgement::Ack(ack, delay));
+            }
+            Frame::Stream(stream) => {
+                reader.ends_stream |= stream.fin;
+                scan.streams.push(stream);
+            }
+            Frame::ResetStream { stream_id, final_size, .. } => {
+                scan.reset_streams.push((stream_id, final_size));
+            }
+            Frame::StopSending { stream_id, .. } => scan.effects.stopped.push(stream_id),
+            Frame::PathResponse(data) => scan.effects.path_response = Some(data),
+            Frame::NewConnectionId { cid, .. } => scan.effects.issued_id_lens.push(cid.len()),
+            Frame::HandshakeDone => scan.confirms_handshake = true,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Completes what quiche is to see in place of the packet.
+    fn finish_scan<'a>(
+        &self,
+        reader: FrameReader<'a>,
+        rest: &mut Vec<u8>,
+    ) -> (IncomingScan<'a>, bool) {
+        let mut scan = reader.scan;
+        let mut is_rewritten = reader.has_extension;
+        if let Some(largest) = scan.largest_acked {
+            let mut acks = Vec::new();
+            for pn in self.flush_pings.overtaken_by(largest) {
+                encode_ack(&mut acks, std::iter::once(pn..=pn), 0, None, usize::MAX);
+            }
+            // In front, because a STREAM frame may run to the end.
+            is_rewritten |= !acks.is_empty();
+            rest.splice(0..0, acks);
+        }
+        if reader.ack_eliciting && !reader.left_eliciting {
+            // quiche must still owe an acknowledgement: a PING takes the place of what was taken
+            // out.
             rest.insert(0, 0x01);
         }
         if rest.len() < SHORTEST_PAYLOAD {
             rest.resize(SHORTEST_PAYLOAD, 0);
         }
-        seen.received =
-            Some(Received { packet_number: pn, bytes, ack_eliciting, departure, ends_stream });
-        Ok((rewrite, seen))
+        scan.received = Some(Received {
+            packet_number: reader.packet_number,
+            bytes: reader.bytes,
+            ack_eliciting: reader.ack_eliciting,
+            departure: reader.departure,
+            ends_stream: reader.ends_stream,
+        });
+        (scan, is_rewritten)
     }
 
     /// Puts what a TACK or IACK newly acknowledges into an ACK frame for quiche.
     fn pass_ack(
         &self,
-        newly: &Newly,
+        newly: Vec<RangeInclusive<u64>>,
         all: impl Iterator<Item = RangeInclusive<u64>>,
         delay_us: u64,
         rest: &mut Vec<u8>,
@@ -300,79 +399,103 @@ impl Layer {
         let delay = delay_us >> self.agreement.ack_delay_exponent;
         if self.zero_rtt {
             encode_ack(rest, all, delay, None, usize::MAX);
-        } else if !newly.acked.is_empty() {
-            encode_ack(rest, newly.acked.iter().rev().cloned(), delay, None, usize::MAX);
+        } else if !newly.is_empty() {
+            encode_ack(rest, newly.into_iter().rev(), delay, None, usize::MAX);
         }
-    }
-
-    /// Lets quiche see which packets of a path it has left are lost.
-    ///
-    /// quiche (0.30) looks for losses on each path by itself: below the largest
-    /// acknowledged number that was sent *there*. What was lost behind that
-    /// when the path was left is never sent again: an expired timer repeats the
-    /// oldest two packets, and the same two each time. But there is one packet
-    /// number space (RFC 9000 section 12.3), and what is acknowledged on the
-    /// new path tells as much. So once it does, quiche is told that the PING
-    /// behind the last data of the old path has arrived, which it need not have:
-    /// a PING is not sent again if it is lost.
-    fn settle_farewells(&mut self, largest_acked: Option<u64>, rest: &mut Vec<u8>) -> bool {
-        let Some(largest_acked) = largest_acked.filter(|_| !self.farewells.is_empty()) else {
-            return false;
-        };
-        let mut acks = Vec::new();
-        self.farewells.retain(|&pn| {
-            let settled = pn + PACKET_THRESHOLD <= largest_acked;
-            if settled {
-                encode_ack(&mut acks, std::iter::once(pn..=pn), 0, None, usize::MAX);
-            }
-            !settled
-        });
-        // In front, because a STREAM frame may run to the end.
-        rest.splice(0..0, acks.iter().copied());
-        !acks.is_empty()
     }
 
     /// draft-ietf-quic-ack-frequency section 4. Zero means "every packet"
     /// between TACK peers.
-    fn check_update(&self, update: &AckFrequency) -> Result<(), ProtocolError> {
+    fn check_update(&self, update: &AckFrequency) -> Result<(), ExtensionError> {
         let delay = Duration::from_micros(update.requested_max_ack_delay_us);
         if self.agreement.tack && delay.is_zero() {
             return Ok(());
         }
         let too_long = update.requested_max_ack_delay_us >= AckFrequency::DELAY_LIMIT_US;
         if delay < self.min_ack_delay || too_long {
-            return Err(ProtocolError::Frame(
-                "ACK_FREQUENCY asks for a delay below min_ack_delay or of 2^14 ms and above",
-            ));
+            return Err(ExtensionError::RequestedDelay);
         }
         Ok(())
     }
 
-    /// Whether quiche will take the number for a duplicate.
-    fn is_old(&self, pn: u64) -> bool {
+    /// Whether the number has come before, or quiche will take it for a duplicate.
+    fn is_known(&self, pn: u64) -> bool {
         self.largest_received.is_some_and(|largest| {
-            pn + QUICHE_WINDOW < largest || pn <= largest && self.receiver.has_received(pn)
+            quiche_compat::is_duplicate_to_quiche(pn, largest)
+                || pn <= largest && self.receiver.has_received(pn)
         })
     }
 }
 
-/// The largest number that an acknowledgement has added.
-fn largest(newly: &Newly) -> Option<u64> {
-    newly.acked.last().map(|range| *range.end())
+/// A packet that was read, and what quiche gets in its place if not the packet itself.
+#[derive(Debug, Default)]
+pub struct Scanned<'a> {
+    /// What it says.
+    pub scan: IncomingScan<'a>,
+    /// The packet for quiche, where it is not the one that came.
+    pub sealed: Option<&'a mut Vec<u8>>,
 }
 
-/// Seals `plain` under the header at the front of `packet` into `buffer`.
-fn seal(
-    keys: &ProtectionKeys,
-    generation: u64,
-    packet: &[u8],
-    header: &ShortHeader,
-    plain: &[u8],
-    buffer: &mut Vec<u8>,
-) -> Result<(), ProtocolError> {
-    buffer.clear();
-    buffer.resize(header.header_len + plain.len() + TAG_LEN, 0);
-    seal_into(keys, generation, (packet, header), plain, buffer)
-        .map(|_| ())
-        .ok_or(ProtocolError::Frame("a rewritten packet could not be sealed"))
+impl Scanned<'_> {
+    /// A packet of which the header is enough.
+    fn by_header(packet_number: u64, bytes: usize) -> Self {
+        let received = Received {
+            packet_number,
+            bytes,
+            ack_eliciting: true,
+            departure: None,
+            ends_stream: false,
+        };
+        let scan = IncomingScan {
+            received: Some(received),
+            is_unread: true,
+            ..IncomingScan::default()
+        };
+        Self { scan, sealed: None }
+    }
+}
+
+impl IncomingScan<'_> {
+    fn see_largest(&mut self, newest: Option<&RangeInclusive<u64>>) {
+        self.largest_acked = self.largest_acked.max(newest.map(|range| *range.end()));
+    }
+}
+
+/// Whether quiche answers the frame with another one, whatever else there is to send. Limits and
+/// reports of blocked streams are not among them: they let data leave, or remind of window updates that
+/// the layer follows by itself, and a peer may send as many as it likes.
+const fn wants_answer(frame: &Frame<'_>) -> bool {
+    matches!(
+        frame,
+        Frame::StopSending { .. } | Frame::NewConnectionId { .. } | Frame::PathChallenge(_)
+    )
+}
+
+/// What is collected while the frames of a packet are read.
+#[derive(Debug)]
+struct FrameReader<'a> {
+    scan: IncomingScan<'a>,
+    packet_number: u64,
+    bytes: usize,
+    departure: Option<u64>,
+    ack_eliciting: bool,
+    /// Something that elicits an acknowledgement is left for quiche.
+    left_eliciting: bool,
+    has_extension: bool,
+    ends_stream: bool,
+}
+
+impl FrameReader<'_> {
+    fn new(packet_number: u64, bytes: usize) -> Self {
+        Self {
+            scan: IncomingScan::default(),
+            packet_number,
+            bytes,
+            departure: None,
+            ack_eliciting: false,
+            left_eliciting: false,
+            has_extension: false,
+            ends_stream: false,
+        }
+    }
 }

@@ -1,94 +1,89 @@
 //! The layer between quiche and the socket, once the handshake is done.
 //!
-//! Outgoing packets are opened where something has to be taken out or put in,
-//! and sealed again under the same number and key; incoming packets are opened
-//! where their mark says that there is something to see, and sealed again for
-//! quiche where they carried frames that it does not know. Of the two ciphertexts of one number and key only one
-//! ever leaves the process: quiche's own is overwritten in the same call.
+//! Each way is one pipeline. Incoming: open, scan, deliver to quiche, then apply what the scan found.
+//! Outgoing: decide, let quiche write, scan, seal. A scan is a value; nothing of it takes effect before
+//! quiche has accepted the packet, or before the packet is sealed for the wire. The types of
+//! `tack_packet` see to it that one ciphertext of a packet number leaves the process, and no other
+//! (TACK-9-1).
 
 mod incoming;
 mod outgoing;
+mod plan;
 
 use std::time::{Duration, Instant};
 
-use tack_packet::{CipherSuite, ProtectionKeys, ShortHeader, TAG_LEN};
-use tack_proto::frame::DecodeError;
-use tack_proto::receiver::{Receiver, ReceiverConfig};
-use tack_proto::sender::{BbrConfig, Frequency, Peer, Sender, SenderConfig, Violation};
+use tack_packet::{CipherSuite, PacketProtection};
+use tack_proto::receiver::{Due, Receiver, ReceiverConfig};
+use tack_proto::sender::{Frequency, PathId, Peer, Sender, SenderConfig};
 
-pub use incoming::Delivery;
-pub use outgoing::{PATH_PROBE_LEN, Plan};
+pub use incoming::{Applied, IncomingBuffers, Scanned};
+pub use outgoing::{Destination, Lost};
+pub use plan::Plan;
 
-use crate::config::{Profile, TackConfig};
-use crate::flow_control::FlowControl;
-use crate::journal::Journal;
+use crate::config::TackConfig;
+use crate::lab::LabSwitches;
 use crate::negotiation::{self, Agreement};
+use crate::qlog::EventNotes;
+use crate::quiche_compat::{self, FlushPings, ReceiveWindows};
 
-/// The mark of packets that carry anything but plain data: the reserved bits of
-/// the short header, which header protection hides. Both ends negotiated it.
-const MARK: u8 = 0x18;
+/// What is not stream data in a full packet, until one has been read.
+const ASSUMED_OVERHEAD: usize = 48;
 
 /// Shortest payload that header protection can sample (RFC 9001 section 5.4.2).
 const SHORTEST_PAYLOAD: usize = 4;
 
-/// Packets in flight at most: what quiche's window of 20,000 leaves room for.
-/// Where that window closed first, nothing would say when it opens again.
-const MAX_IN_FLIGHT_PACKETS: u64 = 19_500;
-
-/// What is not stream data in a full packet, until one has been looked into.
-const ASSUMED_OVERHEAD: usize = 48;
-
-/// Why the connection cannot go on.
-#[derive(Debug, thiserror::Error)]
-pub enum ProtocolError {
-    /// A claim that our own record contradicts.
-    #[error(transparent)]
-    Violation(#[from] Violation),
-    /// A frame that the peer was not to send, or with values out of range.
-    #[error("{0}")]
-    Frame(&'static str),
-    /// A frame that cannot be read.
-    #[error(transparent)]
-    Decode(#[from] DecodeError),
-}
-
-impl ProtocolError {
-    /// The transport error code of RFC 9000 section 20.1.
-    pub fn to_wire(&self) -> u64 {
-        match self {
-            Self::Violation(_) | Self::Frame(_) => 0x0a,
-            Self::Decode(error) => error.to_wire(),
-        }
-    }
-}
-
 /// Everything the layer knows of an established connection.
 pub struct Layer {
+    protection: PacketProtection,
+    space: NumberSpace,
+    buffers: IncomingBuffers,
+    plain: Vec<u8>,
+    frames: Vec<u8>,
+}
+
+/// The application packet number space (RFC 9000 section 12.3): what was sent and received.
+struct NumberSpace {
     agreement: Agreement,
     /// Our own, as announced.
     min_ack_delay: Duration,
-    incoming: ProtectionKeys,
-    outgoing: ProtectionKeys,
-    pub sender: Sender,
-    pub receiver: Receiver,
-    pub windows: FlowControl,
-    pub journal: Journal,
+    ack_delay_exponent: u32,
+    sender: Sender,
+    receiver: Receiver,
+    windows: ReceiveWindows,
+    /// What happened since the last event was written to qlog.
+    notes: EventNotes,
+    flush_pings: FlushPings,
     largest_received: Option<u64>,
-    /// quiche has an acknowledgement to send.
-    quiche_has_ack: bool,
-    /// quiche has a window update to send.
-    quiche_has_update: bool,
+    first_received: Option<u64>,
+    quiche_owes: Owed,
     /// 0-RTT was used: quiche acknowledges, or waits for acknowledgements of,
     /// packets that the layer never saw.
     zero_rtt: bool,
-    first_received: Option<u64>,
-    /// Numbers of the PINGs that were sent last on paths since left.
-    farewells: Vec<u64>,
-    scratch: Vec<u8>,
-    rewritten: Vec<u8>,
-    frames: Vec<u8>,
     /// Bytes of a full packet that are not stream data.
     overhead: usize,
+    stats: LayerStats,
+}
+
+/// What quiche has to send beside data.
+#[derive(Clone, Copy, Debug, Default)]
+struct Owed {
+    ack: bool,
+    update: bool,
+}
+
+/// What the pipeline has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LayerStats {
+    /// Incoming packets that were opened and read.
+    pub packets_opened: u64,
+    /// Incoming packets that quiche did not accept.
+    pub packets_refused: u64,
+    /// Outgoing packets that were sealed again.
+    pub packets_resealed: u64,
+    /// Packet numbers skipped on purpose.
+    pub packets_skipped: u64,
+    /// Outgoing packets that could not be sealed, and were lost.
+    pub packets_unsealed: u64,
 }
 
 /// What a layer is made from.
@@ -105,6 +100,8 @@ pub struct Parts<'a> {
     pub outgoing: &'a [u8],
     /// Settings.
     pub config: &'a TackConfig,
+    /// What the lab compares.
+    pub lab: LabSwitches,
     /// Our transport parameters.
     pub parameters: &'a [u8],
     /// Whether we are the server.
@@ -115,118 +112,229 @@ pub struct Parts<'a> {
     pub rtt: Option<Duration>,
     /// Whether 0-RTT was used.
     pub zero_rtt: bool,
+    /// Random bits for the first skipped packet number.
+    pub random: u64,
 }
 
 impl Layer {
     /// Begins after the handshake.
     pub fn new(parts: &Parts<'_>) -> Result<Self, tack_packet::Error> {
-        let Parts { now, agreement, config, .. } = *parts;
-        let (max_ack_delay, timestamp_exponent) = negotiation::ack_delays(parts.parameters);
-        let peer = match agreement.min_ack_delay {
-            min_ack_delay if agreement.tack => Some(Peer::Tack {
-                min_ack_delay: min_ack_delay.unwrap_or_default(),
-                max_ack_delay: agreement.max_ack_delay,
-            }),
-            Some(min_ack_delay) if config.asks_stock_peers => {
-                Some(Peer::Stock { min_ack_delay, max_ack_delay: agreement.max_ack_delay })
-            }
-            _ => None,
-        };
-        let sender = SenderConfig {
-            frequency: Frequency {
-                packets: config.packets_per_ack,
-                per_round_trip: config.acks_per_round_trip,
-                shortest_interval: config.shortest_ack_interval,
-                short_path_interval: config.short_path_ack_interval,
-                longest_interval: if agreement.tack {
-                    config.longest_ack_interval.max(agreement.max_ack_delay)
-                } else {
-                    agreement.max_ack_delay
-                },
-            },
-            bbr: BbrConfig {
-                cycle_intervals: config.probe_bw_intervals,
-                filter_intervals: config.bandwidth_filter_intervals,
-                ..match config.profile {
-                    Profile::Video => BbrConfig::VIDEO,
-                    _ => BbrConfig::default(),
-                }
-            },
-            peer,
-            timestamp_exponent,
-            mss: parts.mss as u64,
-            max_in_flight: MAX_IN_FLIGHT_PACKETS * parts.mss as u64,
-            plain_sampling: config.plain_sampling,
-            sees_all: !parts.zero_rtt,
-            is_server: parts.is_server,
+        let (max_ack_delay, own_exponent) = negotiation::ack_delays(parts.parameters);
+        let mut receiver = ReceiverConfig::new(max_ack_delay);
+        receiver.timestamp_exponent = parts.agreement.ack_delay_exponent;
+        receiver.schedule = parts.lab.schedule.into();
+        receiver.reported_gaps = parts.lab.reported_gaps;
+        let mut protection =
+            PacketProtection::new(parts.suite, parts.incoming, parts.outgoing)?;
+        if parts.is_server {
+            protection.on_handshake_confirmed();
+        }
+        let space = NumberSpace {
+            agreement: parts.agreement,
+            min_ack_delay: negotiation::min_ack_delay(max_ack_delay),
+            ack_delay_exponent: own_exponent,
+            sender: Sender::new(parts.now, sender_config(parts, own_exponent), parts.rtt),
+            receiver: Receiver::new(parts.now, receiver),
+            windows: ReceiveWindows::new(parts.parameters, parts.is_server),
+            notes: EventNotes::default(),
+            flush_pings: FlushPings::default(),
+            largest_received: None,
+            first_received: None,
+            quiche_owes: Owed { ack: true, update: false },
+            zero_rtt: parts.zero_rtt,
+            overhead: ASSUMED_OVERHEAD,
+            stats: LayerStats::default(),
         };
         Ok(Self {
-            agreement,
-            min_ack_delay: negotiation::min_ack_delay(max_ack_delay),
-            incoming: ProtectionKeys::new(parts.suite, parts.incoming)?,
-            outgoing: ProtectionKeys::new(parts.suite, parts.outgoing)?,
-            sender: Sender::new(now, sender, parts.rtt),
-            receiver: Receiver::new(
-                now,
-                ReceiverConfig {
-                    max_ack_delay,
-                    timestamp_exponent: agreement.ack_delay_exponent,
-                    schedule: config.schedule.into(),
-                    reported_gaps: config.reported_gaps,
-                },
-            ),
-            windows: FlowControl::new(parts.parameters, parts.is_server),
-            journal: Journal::default(),
-            largest_received: None,
-            quiche_has_ack: true,
-            quiche_has_update: false,
-            zero_rtt: parts.zero_rtt,
-            first_received: None,
-            farewells: Vec::new(),
-            scratch: Vec::new(),
-            rewritten: Vec::new(),
+            protection,
+            space,
+            buffers: IncomingBuffers::default(),
+            plain: Vec::new(),
             frames: Vec::new(),
-            overhead: ASSUMED_OVERHEAD,
         })
     }
 
     /// What was agreed with the peer.
     pub fn agreement(&self) -> Agreement {
-        self.agreement
+        self.space.agreement
+    }
+
+    /// The sender's state.
+    pub fn sender(&self) -> &Sender {
+        &self.space.sender
+    }
+
+    /// The receiver's state.
+    pub fn receiver(&self) -> &Receiver {
+        &self.space.receiver
+    }
+
+    /// Counters of the pipeline.
+    pub fn stats(&self) -> LayerStats {
+        self.space.stats
+    }
+
+    /// Whether data may leave now.
+    pub fn may_send(&mut self, now: Instant) -> bool {
+        self.space.sender.may_send(now)
+    }
+
+    /// What has to be acknowledged now.
+    pub fn due(&self, now: Instant) -> Option<Due> {
+        self.space.receiver.due(now)
+    }
+
+    /// Notes for qlog what has changed in the states of sender and receiver.
+    #[cfg(feature = "qlog")]
+    pub fn note_state(&mut self) {
+        self.space.notes.on_state(&self.space.sender, &self.space.receiver);
+    }
+
+    /// When the layer has something to send if nothing else happens; `waits` tells that data does.
+    pub fn deadline(&self, waits: bool) -> Option<Instant> {
+        let waits = waits && !self.space.sender.is_inflight_limited();
+        let release = waits.then(|| self.space.sender.release_time());
+        [release, self.space.receiver.deadline()].into_iter().flatten().min()
+    }
+
+    /// The acknowledgement that is due is given up: nothing can leave.
+    pub fn give_up_acknowledgement(&mut self, now: Instant) {
+        self.space.receiver.on_ack_sent(now);
+    }
+
+    /// Data goes over this path from now on.
+    pub fn set_path(&mut self, now: Instant, path: PathId) {
+        self.space.sender.set_path(now, path);
+    }
+
+    /// The probe timer has expired.
+    pub fn on_probe_timeout(&mut self) {
+        self.space.sender.on_probe_timeout();
+    }
+
+    /// Follows the size of packets that the path takes.
+    pub fn set_mss(&mut self, mss: usize) {
+        self.space.sender.set_mss(mss as u64);
+    }
+
+    /// quiche had nothing to send although it was asked, with room for everything.
+    pub fn on_nothing_to_send(&mut self, app_limited: bool) {
+        self.space.quiche_owes = Owed::default();
+        if app_limited {
+            self.space.sender.on_app_limited();
+        }
     }
 
     /// Whether quiche holds an acknowledgement back because we do.
     pub fn holds_ack(&self) -> bool {
-        self.quiche_has_ack
+        self.space.quiche_owes.ack
     }
 
-    /// Whether the peer has used up what may fail to authenticate.
-    pub fn integrity_limit_reached(&self) -> bool {
-        self.incoming.integrity_limit_reached()
+    /// The mirror of quiche's receive windows.
+    pub fn windows(&mut self) -> &mut ReceiveWindows {
+        &mut self.space.windows
     }
 
     /// Whether quiche has got a window update to send since the last call.
-    pub fn take_window_update(&mut self, connection: &quiche::Connection) -> bool {
-        let due = self.windows.take_due(connection);
-        self.quiche_has_update |= due;
+    pub fn take_window_update<F: quiche::BufFactory>(
+        &mut self,
+        connection: &quiche::Connection<F>,
+    ) -> bool {
+        let due = self.space.windows.take_due(connection);
+        self.space.quiche_owes.update |= due;
         due
+    }
+
+    /// Bytes of a packet in which quiche has no room for stream data.
+    pub fn len_without_stream_data(&self, dcid_len: usize) -> usize {
+        let known = if self.space.zero_rtt { None } else { self.space.sender.largest_acked() };
+        quiche_compat::without_stream_data(
+            dcid_len,
+            self.space.sender.next_packet_number(),
+            known,
+        )
+    }
+
+    /// Whether packet `pn` has been acknowledged, or lost; `None` while it is on its way.
+    pub fn was_delivered(&self, pn: u64) -> Option<bool> {
+        self.space.sender.was_delivered(pn)
+    }
+
+    /// Whether the next packet number is to be skipped: a trap for optimistic acknowledgements.
+    pub fn wants_skip(&self) -> bool {
+        self.space.sender.wants_skip()
+    }
+
+    /// Whether a limit of RFC 9001 section 6.6 has been reached.
+    pub fn aead_limit_reached(&self) -> bool {
+        self.protection.incoming().integrity_limit_reached()
+            || self.protection.outgoing().confidentiality_limit_reached()
+    }
+
+    /// Begins a key update if RFC 9001 section 6.1 lets it.
+    pub fn initiate_key_update(&mut self, now: Instant) -> Result<(), tack_packet::Error> {
+        self.protection.initiate_update(now)
+    }
+
+    /// Begins a key update before the confidentiality limit of RFC 9001 section 6.6, and drops keys
+    /// that late packets no longer need.
+    pub fn maintain_keys(&mut self, now: Instant) {
+        self.protection.discard_previous(now, self.space.probe_timeout());
+        if self.protection.outgoing().wants_update() && self.protection.can_update(now) {
+            // It was just asked whether it may.
+            let _ = self.protection.initiate_update(now);
+        }
+    }
+
+    /// The events for qlog.
+    #[cfg(feature = "qlog")]
+    pub fn notes(&mut self) -> &mut EventNotes {
+        &mut self.space.notes
     }
 }
 
-/// Seals `plain` under the header at the front of `packet` into `out`.
-fn seal_into(
-    keys: &ProtectionKeys,
-    generation: u64,
-    (packet, header): (&[u8], &ShortHeader),
-    plain: &[u8],
-    out: &mut [u8],
-) -> Option<usize> {
-    let end = header.header_len + plain.len();
-    if end + TAG_LEN > out.len() {
-        return None;
+impl NumberSpace {
+    /// An upper bound of the probe timeout (RFC 9002 section 6.2.1): quiche does not tell its own, and
+    /// keys that are kept a little longer do no harm.
+    fn probe_timeout(&self) -> Duration {
+        let rtt = self.sender.smoothed_rtt().unwrap_or(Duration::from_millis(333));
+        3 * rtt + self.agreement.max_ack_delay
     }
-    out[..header.header_len].copy_from_slice(&packet[..header.header_len]);
-    out[0] = header.first_byte;
-    out[header.header_len..end].copy_from_slice(plain);
-    keys.seal(generation, out, header, plain.len()).ok()
+}
+
+fn sender_config(parts: &Parts<'_>, timestamp_exponent: u32) -> SenderConfig {
+    let Parts { agreement, config, .. } = *parts;
+    let peer = match agreement.min_ack_delay {
+        min_ack_delay if agreement.tack => Some(Peer::Tack {
+            min_ack_delay: min_ack_delay.unwrap_or_default(),
+            max_ack_delay: agreement.max_ack_delay,
+        }),
+        Some(min_ack_delay) if parts.lab.asks_stock_peers => {
+            Some(Peer::Stock { min_ack_delay, max_ack_delay: agreement.max_ack_delay })
+        }
+        _ => None,
+    };
+    let profile = config.profile.constants();
+    let mut sender = SenderConfig::new(profile, parts.mss as u64, parts.random);
+    sender.frequency = Frequency {
+        packets: config.packets_per_ack,
+        per_round_trip: config.acks_per_round_trip,
+        shortest_interval: config.shortest_ack_interval,
+        short_path_interval: config.short_path_ack_interval,
+        longest_interval: if agreement.tack {
+            config.longest_ack_interval.max(agreement.max_ack_delay)
+        } else {
+            agreement.max_ack_delay
+        },
+    };
+    sender.bbr.cycle_units = config.probe_bw_units;
+    sender.bbr.filter_units = config.bandwidth_filter_units;
+    sender.peer = peer;
+    sender.max_ack_delay = agreement.max_ack_delay;
+    sender.timestamp_exponent = timestamp_exponent;
+    sender.max_in_flight = quiche_compat::MAX_IN_FLIGHT_PACKETS * parts.mss as u64;
+    sender.plain_sampling = parts.lab.plain_sampling;
+    sender.sees_all = !parts.zero_rtt;
+    sender.is_server = parts.is_server;
+    sender
 }

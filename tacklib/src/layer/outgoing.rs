@@ -1,387 +1,414 @@
-//! Packets on their way out: from quiche to the socket.
+//! Outgoing packets: scan what quiche has written, put the layer's frames in, seal.
 
 use std::ops::{Range, RangeInclusive};
 use std::time::Instant;
 
-use tack_packet::TAG_LEN;
-use tack_proto::frame::{
-    AckFrequency, Frame, Frames, Located, Timestamp, encode_immediate_ack,
-};
+use tack_packet::{OpenedPacket, PacketProtection, TAG_LEN, WrittenPacket};
+use tack_proto::frame::{AckFrequency, Frame, Frames, Located, Stream, encode_immediate_ack};
 use tack_proto::receiver::{Due, Receiver};
+use tack_proto::sender::{Departure, PathId};
 
-use super::{Layer, MARK, SHORTEST_PAYLOAD, seal_into};
-use crate::journal::Way;
-use crate::stream_ends::StreamEnds;
+use super::{Layer, NumberSpace, Plan, SHORTEST_PAYLOAD};
+use crate::qlog::Direction;
+use crate::quiche_compat::{
+    ConnectionIdLengths, FirstFrame, StreamEnds, first_frame, least_path_response_len,
+};
 
-/// Room for a TIMESTAMP frame.
-const TIMESTAMP_ROOM: usize = 10;
-
-/// Room for an ACK_FREQUENCY frame.
-const ACK_FREQUENCY_ROOM: usize = 24;
-
-/// Room for an IMMEDIATE_ACK frame.
-const IMMEDIATE_ACK_ROOM: usize = 1;
-
-/// Room that quiche may leave in a packet although it has more to send: too
-/// little for another STREAM frame.
-const UNUSABLE_ROOM: usize = 32;
-
-/// How long a datagram with a PATH_CHALLENGE or a PATH_RESPONSE is to be, where the peer's address lets
-/// it: what is found out is whether the path can carry that (RFC 9000 section 8.2.1). quiche compares
-/// its challenges with the same.
-pub const PATH_PROBE_LEN: usize = quiche::MIN_CLIENT_INITIAL_LEN;
-
-/// Room for a TACK in a packet that carries stream data too. Alone, it may fill
-/// the packet.
-const TACK_ROOM: usize = 200;
-
-/// What the next packet is to carry.
+/// A packet that has left.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Plan {
-    due: Option<Due>,
-    timestamp: Option<Timestamp>,
-    update: Option<AckFrequency>,
-    /// An acknowledgement is wanted at once, whatever the packet turns out to be.
-    immediate_ack: bool,
-    /// Room for ends of streams that quiche has forgotten.
-    ends_room: usize,
-    leaves_path: bool,
-    /// The address that it goes to is proven, or not the peer's to prove.
-    is_proven: bool,
-}
-
-impl Plan {
-    /// The last packet for a path that quiche no longer sends data on.
-    pub fn farewell() -> Self {
-        Self { leaves_path: true, ..Self::default() }
-    }
-
-    /// What is left of it for an address that is proven, or else may not be sent any amount
-    /// (RFC 9000 section 8.1).
-    #[must_use]
-    pub fn to_address(self, is_proven: bool) -> Self {
-        if is_proven {
-            Self { is_proven, ..self }
-        } else {
-            Self { due: self.due, leaves_path: self.leaves_path, ..Self::default() }
-        }
-    }
-
-    /// Whether the packet may leave as quiche wrote it.
-    fn adds_nothing(&self) -> bool {
-        self.due.is_none()
-            && self.timestamp.is_none()
-            && self.update.is_none()
-            && !self.immediate_ack
-            && self.ends_room == 0
-            && !self.leaves_path
-    }
-
-    /// Bytes that quiche has to leave free.
-    pub fn room(&self) -> usize {
-        self.timestamp.map_or(0, |_| TIMESTAMP_ROOM)
-            + self.update.map_or(0, |_| ACK_FREQUENCY_ROOM)
-            + self.due.map_or(0, |_| TACK_ROOM)
-            + if self.immediate_ack { IMMEDIATE_ACK_ROOM } else { 0 }
-            + self.ends_room
-    }
-
-    /// Whether quiche left room in the packet of `len` bytes that it could have
-    /// filled: it has no more data.
-    fn leaves_room(&self, len: usize, out: &[u8]) -> bool {
-        len + self.room() + UNUSABLE_ROOM <= out.len()
-    }
-}
-
-/// What an outgoing packet turned out to be.
-#[derive(Clone, Copy, Debug)]
 pub struct Sent {
-    /// Its length after rewriting.
+    /// Its length on the wire.
     pub len: usize,
-    /// Stream data in it, bytes; an estimate if it was not looked into.
+    /// Stream data in it, bytes; an estimate if it was not read.
     pub stream_bytes: usize,
+    /// The stream that the data is of, where that is known.
+    pub stream_id: Option<u64>,
     /// The data of a PATH_CHALLENGE in it.
     pub challenge: Option<[u8; 8]>,
 }
 
+/// A packet that will not leave: it could not be opened or sealed, or its number is skipped. Nothing
+/// of it is left in the caller's buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lost;
+
+/// Where a packet goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Destination {
+    /// Length of the active path's connection id.
+    pub dcid_len: usize,
+    /// Lengths of the peer's other connection ids.
+    pub other_dcid_lens: ConnectionIdLengths,
+    /// The path, if it is not the one that data goes over.
+    pub path: Option<PathId>,
+}
+
 impl Layer {
-    /// What the next packet should carry; `data` if it may carry stream data, `due` as the
-    /// receiver says.
-    pub fn plan(&self, now: Instant, data: bool, due: Option<Due>, ends: &StreamEnds) -> Plan {
-        let ends_room = ends.room();
-        let update = if data { self.sender.frequency_update() } else { None };
-        let immediate_ack = self.sender.wants_immediate_ack(now, false);
-        if !self.agreement.tack {
-            return Plan { update, immediate_ack, ends_room, ..Plan::default() };
-        }
-        let timestamp = if data { self.sender.timestamp(now) } else { None };
-        Plan { due, timestamp, update, immediate_ack, ends_room, ..Plan::default() }
-    }
-
-    /// Records a 1-RTT packet of quiche's that may leave as it is, for which it must carry
-    /// nothing but plain data.
-    pub fn pass_outgoing(
+    /// Finishes the 1-RTT packet of `len` bytes that quiche has written to the front of `out`.
+    pub fn finish(
         &mut self,
         now: Instant,
-        (out, len): (&[u8], usize),
-        dcid_len: usize,
-        plan: &Plan,
-    ) -> Option<Sent> {
-        let packet = &out[..len];
-        let is_tail = plan.leaves_room(len, out);
-        if !plan.adds_nothing() || is_tail && self.sender.wants_immediate_ack(now, true) {
-            return None;
-        }
-        let expected = self.sender.next_packet_number();
-        let header = self.outgoing.peek(packet, dcid_len, expected).ok()?;
-        // The first packet after a key update is opened, so that none is missed.
-        self.outgoing
-            .peek_first_byte(packet, &header)
-            .filter(|first| opens_plain_data(*first))?;
-        self.note_content(packet, dcid_len, expected);
-        self.sender.on_packet_sent(now, header.packet_number, len, true, None);
-        Some(Sent { len, stream_bytes: len.saturating_sub(self.overhead), challenge: None })
-    }
-
-    /// Rewrites the 1-RTT packet of `len` bytes that quiche has written to the
-    /// front of `out`, and records it.
-    pub fn on_outgoing(
-        &mut self,
-        now: Instant,
-        out: &mut [u8],
-        len: usize,
-        dcid_len: usize,
+        (out, len): (&mut [u8], usize),
+        to: Destination,
         plan: &Plan,
         ends: &mut StreamEnds,
-    ) -> Option<Sent> {
-        let mut scratch = std::mem::take(&mut self.scratch);
-        let mut frames = std::mem::take(&mut self.frames);
-        scratch.clear();
-        scratch.extend_from_slice(&out[..len]);
-        let buffers = (&mut scratch[..], &mut frames);
-        let sent = self.rewrite_outgoing(now, out, buffers, dcid_len, plan, ends);
-        self.scratch = scratch;
-        self.frames = frames;
-        sent
-    }
-
-    /// Looks up what stream data a packet carries that leaves as it is, where the
-    /// peer has been asked for bubbles. That costs a decryption, and nothing where
-    /// no acknowledgements get lost.
-    fn note_content(&mut self, packet: &[u8], dcid_len: usize, expected: u64) {
-        if !self.sender.wants_payloads() {
-            return;
-        }
-        self.scratch.clear();
-        self.scratch.extend_from_slice(packet);
-        if let Ok(opened) = self.outgoing.open(&mut self.scratch, dcid_len, expected) {
-            let pn = opened.header.packet_number;
-            self.sender.on_payload(pn, &self.scratch[opened.payload]);
-        }
-    }
-
-    /// quiche had nothing to send although it was asked.
-    pub fn on_nothing_to_send(&mut self) {
-        self.quiche_has_ack = false;
-        self.quiche_has_update = false;
-    }
-
-    fn rewrite_outgoing(
-        &mut self,
-        now: Instant,
-        out: &mut [u8],
-        (scratch, frames): (&mut [u8], &mut Vec<u8>),
-        dcid_len: usize,
-        plan: &Plan,
-        ends: &mut StreamEnds,
-    ) -> Option<Sent> {
-        let len = scratch.len();
-        let expected = self.sender.next_packet_number();
-        let opened = self.outgoing.open(scratch, dcid_len, expected).ok()?;
-        let payload = &scratch[opened.payload.clone()];
-        let pn = opened.header.packet_number;
-        let Some(kept) = self.sort_outgoing(now, pn, payload, ends) else {
-            // A frame of quiche's that we cannot read leaves as it is.
-            self.sender.on_packet_sent(now, pn, len, true, None);
-            return Some(Sent { len, stream_bytes: 0, challenge: None });
+    ) -> Result<Sent, Lost> {
+        let Self { protection, space, plain, frames, .. } = self;
+        let job = Job { now, room: out.len(), to, plan };
+        let expected = space.sender.next_packet_number();
+        let dcid_len = dcid_len(protection, &out[..len], to, expected);
+        let result = match protection.take(out, len, dcid_len, expected) {
+            Ok(packet) => space.finish(packet, &job, ends, plain, frames),
+            Err(_) => Err(Lost),
         };
+        if result.is_err() && !plan.skips {
+            space.stats.packets_unsealed += 1;
+        }
+        result
+    }
+}
 
+/// Which connection id a packet carries: the first length that makes its number the next one.
+fn dcid_len(
+    protection: &PacketProtection,
+    packet: &[u8],
+    to: Destination,
+    expected: u64,
+) -> usize {
+    if to.path.is_none() {
+        return to.dcid_len;
+    }
+    // quiche may have skipped a number.
+    let next = expected..=expected + 1;
+    let fits = |len: &usize| {
+        protection
+            .peek_outgoing(packet, *len, expected)
+            .is_ok_and(|header| next.contains(&header.packet_number))
+    };
+    to.other_dcid_lens.candidates(to.dcid_len).find(fits).unwrap_or(to.dcid_len)
+}
+
+/// One outgoing packet on its way through the layer.
+struct Job<'a> {
+    now: Instant,
+    /// Bytes that the packet may have on the wire.
+    room: usize,
+    to: Destination,
+    plan: &'a Plan,
+}
+
+impl NumberSpace {
+    fn finish(
+        &mut self,
+        packet: WrittenPacket<'_, '_>,
+        job: &Job<'_>,
+        ends: &mut StreamEnds,
+        plain: &mut Vec<u8>,
+        frames: &mut Vec<u8>,
+    ) -> Result<Sent, Lost> {
+        let Job { now, plan, .. } = *job;
+        let is_tail = plan.is_tail(packet.packet_len(), job.room);
+        let passes = plan.adds_nothing()
+            && packet.can_pass()
+            && !(is_tail && self.sender.wants_immediate_ack(now, true));
+        let content = if passes { peek(&packet, self.overhead) } else { None };
+        let Some(content) = content else {
+            return self.rewrite(packet, job, ends, plain, frames);
+        };
+        plan.assert_may_carry(content.stream_bytes);
+        if self.sender.wants_payloads()
+            && let Ok(payload) = packet.decrypt_copy(plain)
+        {
+            self.sender.on_payload(packet.header().packet_number, &plain[payload]);
+        }
+        let departed = packet.pass().map_err(|_| Lost)?;
+        self.sender.on_packet_sent(now, &plan.departure(&departed, true, job.to));
+        Ok(Sent { len: departed.len, ..content })
+    }
+
+    /// Opens the packet, and seals it with the layer's frames in it.
+    fn rewrite(
+        &mut self,
+        packet: WrittenPacket<'_, '_>,
+        job: &Job<'_>,
+        ends: &mut StreamEnds,
+        plain: &mut Vec<u8>,
+        frames: &mut Vec<u8>,
+    ) -> Result<Sent, Lost> {
+        let Job { now, plan, .. } = *job;
+        let opened = packet.open(plain).map_err(|_| Lost)?;
+        let scan = OutgoingScan::of(opened.payload(), self.agreement.tack);
+        plan.assert_may_carry(scan.stream_bytes);
+        let pn = opened.header().packet_number;
+        if plan.skips && scan.is_bare() {
+            opened.discard();
+            self.sender.on_packet_skipped(now, pn, plan.random);
+            self.stats.packets_skipped += 1;
+            return Err(Lost);
+        }
+        let composed = self.compose(&opened, &scan, job, ends, frames);
+        let written = opened.packet_len();
+        let departed = opened.seal(frames, composed.marked).map_err(|_| Lost)?;
+        self.stats.packets_resealed += 1;
+        let departure = Departure {
+            is_probe: !scan.is_non_probing,
+            update: composed.update,
+            ..plan.departure(&departed, scan.ack_eliciting, job.to)
+        };
+        self.sender.on_packet_sent(now, &departure);
+        self.on_content_sent(now, pn, &scan, ends);
+        self.on_composed_sent(now, pn, &composed, ends, frames);
+        if plan.flushes_path && !scan.needs_repair {
+            self.flush_pings.on_sent(pn);
+        }
+        if scan.stream_bytes > written / 2 {
+            self.overhead = written - scan.stream_bytes;
+        }
+        Ok(Sent {
+            len: departed.len,
+            stream_bytes: scan.stream_bytes,
+            stream_id: scan.stream_id,
+            challenge: scan.challenge,
+        })
+    }
+
+    /// Puts the packet's frames together: the layer's first, because a STREAM frame without a length
+    /// runs to the end.
+    fn compose(
+        &mut self,
+        opened: &OpenedPacket<'_, '_, '_>,
+        scan: &OutgoingScan,
+        job: &Job<'_>,
+        ends: &StreamEnds,
+        frames: &mut Vec<u8>,
+    ) -> Composed {
         frames.clear();
-        let mut marked = false;
-        let mut update = None;
-        let mut asked = false;
-        let with_ends = kept.ack_eliciting && plan.ends_room > 0;
-        if kept.ack_eliciting {
-            if let Some(timestamp) = plan.timestamp {
-                timestamp.encode(frames);
-                marked = true;
-            }
-            if let Some(frame) = plan.update {
-                frame.encode(frames);
-                update = Some(frame);
-                marked |= self.agreement.tack;
-            }
-            // A TACK peer acknowledges the end of a stream at once by itself.
-            let is_answered = kept.ends_stream && self.agreement.tack;
-            let is_tail = kept.stream_bytes > 0 && plan.leaves_room(len, out) && !is_answered;
-            if plan.immediate_ack || is_tail && self.sender.wants_immediate_ack(now, true) {
-                encode_immediate_ack(frames);
-                asked = true;
-                marked |= self.agreement.tack;
-            }
-            if with_ends {
-                ends.encode(frames);
-                marked |= self.agreement.tack;
-            }
+        let Job { room, plan, .. } = *job;
+        let payload = opened.payload();
+        let len = opened.packet_len();
+        let overhead = opened.header().header_len + TAG_LEN;
+        // What the layer may add: what was planned in a packet with stream data, all of the room in
+        // others.
+        let limit = if scan.stream_bytes > 0 && !plan.leaves_no_room {
+            room.min(len + plan.room())
+        } else {
+            room
+        };
+        let budget = limit.saturating_sub(overhead + scan.kept.len());
+        let mut composed = Composed::default();
+        if scan.ack_eliciting {
+            self.compose_requests(scan, len, job, ends, budget, &mut composed, frames);
         }
-        let due = plan.due.or_else(|| kept.early_tack(&self.receiver));
-        if let Some(due) = due.filter(|_| self.agreement.tack) {
-            let overhead = opened.header.header_len + TAG_LEN;
-            // In a packet without data a TACK may be as long as it likes; in
-            // others it leaves the rest of the room to the frames beside it.
-            let limit = if kept.stream_bytes > 0 {
-                out.len().min(len + plan.room())
-            } else {
-                out.len()
-            };
-            let budget = limit.saturating_sub(overhead + frames.len() + kept.bytes.len());
-            marked |= self.receiver.write(now, due, budget, frames);
-        }
-        let ours = frames.len();
-        // Ours first: a STREAM frame without a length runs to the end.
-        for range in &kept.bytes.ranges {
+        self.compose_acknowledgement(scan, job, budget, &mut composed, frames);
+        composed.ours = frames.len();
+        for range in &scan.kept.ranges {
             frames.extend_from_slice(&payload[range.clone()]);
         }
         let mut least = SHORTEST_PAYLOAD;
-        if kept.is_padded {
+        if scan.is_padded {
             // For its length, which our frames may be part of.
             least = payload.len();
         }
-        if kept.answers_challenge && plan.is_proven && !self.sender.is_inflight_limited() {
-            // RFC 9000 section 8.2.2, which quiche (0.30) leaves out. Who asks for more than may be
-            // in flight gets shorter ones.
-            let overhead = opened.header.header_len + TAG_LEN;
-            least = least.max(out.len().min(PATH_PROBE_LEN).saturating_sub(overhead));
+        if scan.answers_challenge && plan.is_proven && !self.sender.is_inflight_limited() {
+            // A peer that asks for more than may be in flight gets shorter answers.
+            least = least.max(least_path_response_len(room, overhead));
         }
         if frames.len() < least {
             frames.resize(least, 0);
         }
         if self.sender.wants_payloads() {
-            self.sender.on_payload(pn, frames);
+            self.sender.on_payload(opened.header().packet_number, frames);
         }
-        let mut header = opened.header;
-        if marked || self.agreement.tack && !kept.is_plain_data() {
-            header.first_byte |= MARK;
-        }
-        let generation = opened.generation;
-        let Some(total) =
-            seal_into(&self.outgoing, generation, (scratch, &header), frames, out)
-        else {
-            // It does not fit, and quiche's packet leaves as it is.
-            self.sender.on_packet_sent(now, pn, len, kept.ack_eliciting, None);
-            return Some(Sent {
-                len,
-                stream_bytes: kept.stream_bytes,
-                challenge: kept.challenge,
-            });
-        };
-        self.sender.on_packet_sent(now, pn, total, kept.ack_eliciting, update.as_ref());
-        if asked {
-            self.sender.on_immediate_ack_sent(now);
-        }
-        if with_ends {
-            ends.on_encoded_sent(pn);
-        }
-        if self.journal.is_enabled() {
-            for located in Frames::new(&frames[..ours]).flatten() {
-                self.journal.on_frame(Way::Sent, pn, &located.frame);
-            }
-        }
-        if plan.leaves_path && !kept.needs_repair {
-            self.farewells.push(pn);
-        }
-        if kept.stream_bytes > len / 2 {
-            self.overhead = len - kept.stream_bytes;
-        }
-        Some(Sent { len: total, stream_bytes: kept.stream_bytes, challenge: kept.challenge })
+        // TACK-2-1
+        composed.marked |= self.agreement.tack && !scan.is_stream_only();
+        composed
     }
 
-    /// Decides which of quiche's frames stay in the packet, and learns from them.
-    fn sort_outgoing(
+    /// TIMESTAMP, ACK_FREQUENCY, IMMEDIATE_ACK and ends of streams, where the packet elicits an
+    /// acknowledgement and they fit.
+    #[allow(clippy::too_many_arguments)] // one step of `compose`
+    fn compose_requests(
+        &self,
+        scan: &OutgoingScan,
+        len: usize,
+        job: &Job<'_>,
+        ends: &StreamEnds,
+        budget: usize,
+        composed: &mut Composed,
+        frames: &mut Vec<u8>,
+    ) {
+        let Job { now, room, plan, .. } = *job;
+        if let Some(timestamp) = plan.timestamp {
+            append_if_fits(frames, budget, |frames| timestamp.encode(frames));
+        }
+        composed.update = plan
+            .update
+            .filter(|frame| append_if_fits(frames, budget, |frames| frame.encode(frames)));
+        // A TACK peer acknowledges the end of a stream at once by itself.
+        let is_answered = scan.ends_stream && self.agreement.tack;
+        let is_tail = scan.stream_bytes > 0 && plan.is_tail(len, room) && !is_answered;
+        if plan.immediate_ack || is_tail && self.sender.wants_immediate_ack(now, true) {
+            composed.asks = append_if_fits(frames, budget, encode_immediate_ack);
+        }
+        if plan.ends_room > 0 {
+            composed.ends = append_if_fits(frames, budget, |frames| ends.encode(frames));
+        }
+        composed.marked |= self.agreement.tack && !frames.is_empty();
+    }
+
+    /// The TACK or IACK that is due; towards another peer the ACK, where quiche has written none.
+    fn compose_acknowledgement(
+        &mut self,
+        scan: &OutgoingScan,
+        job: &Job<'_>,
+        budget: usize,
+        composed: &mut Composed,
+        frames: &mut Vec<u8>,
+    ) {
+        let Job { now, plan, .. } = *job;
+        let left = budget.saturating_sub(frames.len());
+        if !self.agreement.tack {
+            if plan.is_carrier && plan.due.is_some() && !scan.had_ack {
+                self.receiver.write_ack(now, self.ack_delay_exponent, left, frames);
+            }
+            return;
+        }
+        let due = plan.due.or_else(|| scan.early_tack(&self.receiver));
+        if let Some(due) = due {
+            composed.marked |= self.receiver.write(now, due, left, frames);
+        }
+    }
+
+    /// What quiche has sent is known to be on its way.
+    fn on_content_sent(
         &mut self,
         now: Instant,
         pn: u64,
-        payload: &[u8],
+        scan: &OutgoingScan,
         ends: &mut StreamEnds,
-    ) -> Option<Kept> {
-        let mut kept = Kept::default();
-        for located in Frames::new(payload) {
-            let Located { frame, range } = located.ok()?;
-            kept.ack_eliciting |= frame.is_ack_eliciting();
-            kept.needs_repair |= needs_repair(&frame);
-            kept.wants_look |= !matches!(frame, Frame::Ack(_)) && wants_look(&frame);
-            match frame {
-                Frame::Ack(ack) => {
-                    self.quiche_has_ack = false;
-                    if self.zero_rtt {
-                        self.learn_zero_rtt(ack.ranges.iter());
-                    }
-                    if self.agreement.tack {
-                        kept.had_ack = true;
-                        continue;
-                    }
-                    self.receiver.on_ack_sent(now);
-                }
-                Frame::Padding { .. } if self.agreement.tack => {
-                    // quiche pads what would be too short, which we do again; a probe, or what goes
-                    // over an unvalidated path, is padded to be long.
-                    kept.is_padded |= range.len() > SHORTEST_PAYLOAD;
-                    continue;
-                }
-                Frame::MaxData(limit) => {
-                    self.quiche_has_update = false;
+    ) {
+        if scan.had_ack {
+            self.quiche_owes.ack = false;
+            if !self.agreement.tack {
+                self.receiver.on_ack_sent(now);
+            }
+        }
+        for frame in &scan.noted {
+            match *frame {
+                Noted::ZeroRttAck(ref ranges) => self.learn_zero_rtt(ranges),
+                Noted::MaxData(limit) => {
+                    self.quiche_owes.update = false;
                     self.windows.on_max_data(limit);
                 }
-                Frame::MaxStreamData { stream_id, max } => {
-                    self.quiche_has_update = false;
+                Noted::MaxStreamData { stream_id, max } => {
+                    self.quiche_owes.update = false;
                     self.windows.on_max_stream_data(stream_id, max);
                 }
-                Frame::Stream(stream) => {
-                    kept.stream_bytes += stream.len as usize;
-                    kept.ends_stream |= stream.fin;
-                    if stream.fin {
-                        ends.on_sent(pn, stream.stream_id, stream.offset, stream.len);
-                    }
+                Noted::End { stream_id, offset, len } => {
+                    ends.on_sent(pn, stream_id, offset, len)
                 }
-                Frame::ResetStream { stream_id, .. } => ends.on_reset(stream_id),
-                Frame::PathChallenge(data) => kept.challenge = Some(data),
-                Frame::PathResponse(_) => kept.answers_challenge = true,
-                _ => {}
+                Noted::Reset { stream_id } => ends.on_reset(stream_id),
             }
-            kept.bytes.push(range);
         }
-        Some(kept)
+    }
+
+    /// What the layer has put in is known to be on its way.
+    fn on_composed_sent(
+        &mut self,
+        now: Instant,
+        pn: u64,
+        composed: &Composed,
+        ends: &mut StreamEnds,
+        frames: &[u8],
+    ) {
+        if composed.asks {
+            self.sender.on_immediate_ack_sent(now);
+        }
+        if composed.ends {
+            ends.on_encoded_sent(pn);
+        }
+        if self.notes.is_enabled() {
+            for located in Frames::new(&frames[..composed.ours]).flatten() {
+                self.notes.on_frame(Direction::Sent, pn, &located.frame);
+            }
+        }
     }
 
     /// Numbers below the first that the layer saw were received as 0-RTT.
-    fn learn_zero_rtt(&mut self, ranges: impl Iterator<Item = RangeInclusive<u64>>) {
-        let Some(first) = self.first_received else { return };
+    fn learn_zero_rtt(&mut self, ranges: &[RangeInclusive<u64>]) {
+        let Some(first) = self.first_received.filter(|first| self.zero_rtt && *first > 0)
+        else {
+            return;
+        };
         for range in ranges {
-            let end = (*range.end()).min(first.saturating_sub(1));
-            if first > 0 && *range.start() <= end {
+            let end = (*range.end()).min(first - 1);
+            if *range.start() <= end {
                 self.receiver.on_received_elsewhere(*range.start()..=end);
             }
         }
     }
 }
 
-/// What stays of an outgoing packet.
+/// Appends what `encode` writes, if it fits into `budget` bytes with what is there; whether it did.
+fn append_if_fits(
+    frames: &mut Vec<u8>,
+    budget: usize,
+    encode: impl FnOnce(&mut Vec<u8>),
+) -> bool {
+    let before = frames.len();
+    encode(frames);
+    let fits = frames.len() <= budget;
+    if !fits {
+        frames.truncate(before);
+    }
+    fits
+}
+
+/// What the layer has put into a packet.
 #[derive(Debug, Default)]
-struct Kept {
-    bytes: Ranges,
+struct Composed {
+    /// Length of the layer's frames, which come first.
+    ours: usize,
+    marked: bool,
+    update: Option<AckFrequency>,
+    /// IMMEDIATE_ACK is in it.
+    asks: bool,
+    /// Ends of streams are in it.
+    ends: bool,
+}
+
+/// What a packet holds that nobody but quiche has looked into, if its first bytes tell: stream data or
+/// DATAGRAMs and nothing else.
+fn peek(packet: &WrittenPacket<'_, '_>, overhead: usize) -> Option<Sent> {
+    let first = packet.first_bytes()?;
+    match first_frame(first[0]) {
+        FirstFrame::Stream => Some(Sent {
+            stream_bytes: packet.packet_len().saturating_sub(overhead),
+            stream_id: short_varint(&first[1..]),
+            ..Sent::default()
+        }),
+        FirstFrame::Datagram => Some(Sent::default()),
+        FirstFrame::Other => None,
+    }
+}
+
+/// The varint (RFC 9000 section 16) at the front of a few bytes, if they hold all of it.
+fn short_varint(bytes: &[u8]) -> Option<u64> {
+    tack_proto::varint::Reader::new(bytes).read_varint().ok()
+}
+
+/// What quiche has written into a packet. A value: nothing of it has taken effect.
+#[derive(Debug, Default)]
+struct OutgoingScan {
+    /// The frames that stay.
+    kept: Ranges,
+    /// Bytes of quiche's that do not.
+    taken_out: usize,
     is_padded: bool,
     had_ack: bool,
     stream_bytes: usize,
+    stream_id: Option<u64>,
+    has_datagram: bool,
     ends_stream: bool,
     ack_eliciting: bool,
     /// It carries what has to be sent again if it is lost.
@@ -390,37 +417,103 @@ struct Kept {
     answers_challenge: bool,
     /// A frame in it has to be seen by the layer of the other end.
     wants_look: bool,
+    /// A frame in it is not a probing one (RFC 9000 section 9.1).
+    is_non_probing: bool,
+    noted: Vec<Noted>,
 }
 
-impl Kept {
+/// A frame of quiche's that the layer follows.
+#[derive(Debug)]
+enum Noted {
+    ZeroRttAck(Vec<RangeInclusive<u64>>),
+    MaxData(u64),
+    MaxStreamData { stream_id: u64, max: u64 },
+    End { stream_id: u64, offset: u64, len: u64 },
+    Reset { stream_id: u64 },
+}
+
+impl OutgoingScan {
+    /// Reads the frames of a packet; between TACK peers quiche's acknowledgement and padding are left
+    /// out. A frame that cannot be read stays, with all behind it.
+    fn of(payload: &[u8], tack: bool) -> Self {
+        let mut scan = Self::default();
+        let mut end = 0;
+        for located in Frames::new(payload) {
+            let Ok(Located { frame, range }) = located else {
+                scan.kept.push(end..payload.len());
+                scan.ack_eliciting = true;
+                scan.needs_repair = true;
+                scan.wants_look = true;
+                break;
+            };
+            end = range.end;
+            scan.see(&frame, range, tack);
+        }
+        scan
+    }
+
+    fn see(&mut self, frame: &Frame<'_>, range: Range<usize>, tack: bool) {
+        self.ack_eliciting |= frame.is_ack_eliciting();
+        self.needs_repair |= needs_repair(frame);
+        self.is_non_probing |= !frame.is_probing();
+        self.wants_look |= !matches!(frame, Frame::Ack(_)) && wants_look(frame);
+        match frame {
+            Frame::Ack(ack) => {
+                self.had_ack = true;
+                self.noted.push(Noted::ZeroRttAck(ack.ranges.iter().collect()));
+            }
+            // quiche pads what would be too short, which the layer does again; a probe, or what goes
+            // over an unvalidated path, is padded to be long.
+            Frame::Padding { .. } => self.is_padded |= range.len() > SHORTEST_PAYLOAD,
+            Frame::MaxData(limit) => self.noted.push(Noted::MaxData(*limit)),
+            Frame::MaxStreamData { stream_id, max } => {
+                self.noted.push(Noted::MaxStreamData { stream_id: *stream_id, max: *max });
+            }
+            Frame::Stream(stream) => {
+                let Stream { stream_id, offset, len, fin } = *stream;
+                self.stream_bytes += len as usize;
+                self.stream_id = Some(stream_id);
+                self.ends_stream |= fin;
+                if fin {
+                    self.noted.push(Noted::End { stream_id, offset, len });
+                }
+            }
+            Frame::ResetStream { stream_id, .. } => {
+                self.noted.push(Noted::Reset { stream_id: *stream_id });
+            }
+            Frame::Datagram { .. } => self.has_datagram = true,
+            Frame::PathChallenge(data) => self.challenge = Some(*data),
+            Frame::PathResponse(_) => self.answers_challenge = true,
+            _ => {}
+        }
+        // TACK-4.1-4
+        if tack && matches!(frame, Frame::Ack(_) | Frame::Padding { .. }) {
+            self.taken_out += range.len();
+        } else {
+            self.kept.push(range);
+        }
+    }
+
     /// Whether the other end knows enough of the packet when it leaves without the mark.
-    fn is_plain_data(&self) -> bool {
+    fn is_stream_only(&self) -> bool {
         self.ack_eliciting && !self.wants_look
+    }
+
+    /// Whether nothing is lost if the packet never leaves.
+    fn is_bare(&self) -> bool {
+        !self.needs_repair && self.challenge.is_none() && !self.answers_challenge
     }
 
     /// The packet leaves anyway, with an acknowledgement of quiche's taken out
     /// and no data to make room for: then the TACK may as well go now.
     fn early_tack(&self, receiver: &Receiver) -> Option<Due> {
-        (self.had_ack && self.stream_bytes == 0 && receiver.pending() > 0
-            || self.bytes.len() == 0)
+        let carries_nothing_else = self.had_ack && self.stream_bytes == 0 && !self.has_datagram;
+        (carries_nothing_else && receiver.pending() > 0 || self.kept.len() == 0)
             .then_some(Due::Tack)
     }
 }
 
-/// Whether a packet of quiche's whose first frame is of this type carries nothing but plain data.
-///
-/// quiche (0.30, `send_single`) writes one STREAM frame, or several DATAGRAM frames, behind
-/// everything else and nothing but PADDING behind them. So what begins with one of these, and
-/// is no end of a stream, has nothing in it that [`wants_look`].
-fn opens_plain_data(frame_type: u8) -> bool {
-    const STREAM: RangeInclusive<u8> = 0x08..=0x0f;
-    const FIN: u8 = 0x01;
-    const DATAGRAM: RangeInclusive<u8> = 0x30..=0x31;
-
-    STREAM.contains(&frame_type) && frame_type & FIN == 0 || DATAGRAM.contains(&frame_type)
-}
-
-/// Whether the other end's layer must see the frame: all but plain data.
+/// Whether the other end's layer must see the frame: all but stream data and DATAGRAMs.
 fn wants_look(frame: &Frame<'_>) -> bool {
     match frame {
         Frame::Stream(stream) => stream.fin,
@@ -429,7 +522,7 @@ fn wants_look(frame: &Frame<'_>) -> bool {
     }
 }
 
-/// Whether quiche sends it again when it is lost.
+/// Whether it matters that the frame is lost.
 fn needs_repair(frame: &Frame<'_>) -> bool {
     !matches!(
         frame,

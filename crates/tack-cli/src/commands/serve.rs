@@ -12,6 +12,7 @@ use crate::identity::{self, Identity};
 use crate::progress;
 use crate::quic;
 use crate::session::{Server, ServerEvent, ServerOptions};
+use crate::termination::Termination;
 use crate::token;
 use crate::transfer::Root;
 use crate::units;
@@ -26,8 +27,10 @@ struct Ready {
     read_only: bool,
 }
 
-/// Shares a directory, until the process is ended.
+/// Shares a directory, until the process gets a signal to end.
 pub fn serve(args: &ServeArgs) -> Result<(), Error> {
+    // Before there are other threads, which inherit which signals are blocked.
+    let stop = Termination::catch().map_err(Error::local("signals"))?;
     let identity = match (&args.cert, &args.key, &args.identity) {
         (Some(certificate), Some(key), _) => Identity::from_files(certificate, key)?,
         (_, _, Some(directory)) => Identity::in_directory(directory)?,
@@ -57,7 +60,10 @@ pub fn serve(args: &ServeArgs) -> Result<(), Error> {
         read_only: args.read_only,
     };
     if args.json { print_json(&ready) } else { print_ready(args, &ready) }?;
-    server.run(|| false)
+    let waker = server.waker();
+    // Fails only if the server is gone.
+    stop.on_signal(move || drop(waker.wake()));
+    server.run(|| stop.is_requested())
 }
 
 fn print_ready(args: &ServeArgs, ready: &Ready) -> Result<(), Error> {

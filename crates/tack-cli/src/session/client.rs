@@ -21,6 +21,8 @@ use crate::transfer::{Message, Secret, TransferError};
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Keeps address translators and the server's idle timer satisfied while a disk is busy.
 const KEEP_ALIVE: Duration = Duration::from_secs(8);
+/// How long to wait for the CONNECTION_CLOSE to leave.
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 /// Distance between the ids of streams that a client opens.
 const STREAM_STEP: u64 = 4;
 
@@ -39,6 +41,8 @@ pub struct Link {
     next_stream: u64,
     kept_alive: Instant,
     last_seen: Transport,
+    /// The endpoint has reported that the connection is closed.
+    is_closed: bool,
 }
 
 /// How to connect.
@@ -129,6 +133,7 @@ impl Link {
             next_stream: 0,
             kept_alive: Instant::now(),
             last_seen: Transport::default(),
+            is_closed: false,
         };
         link.await_handshake(matches!(trust.verify(), Verify::Authorities(_)))?;
         let certificate = link.conn()?.peer_cert().map(<[u8]>::to_vec);
@@ -146,10 +151,11 @@ impl Link {
             while let Some(event) = self.endpoint.next_event() {
                 match event {
                     Event::Connected(_) => return Ok(()),
-                    Event::Activity(_) => {}
                     Event::Closed(_, reason) => {
+                        self.is_closed = true;
                         return Err(self.handshake_error(verifies, &reason));
                     }
+                    _ => {}
                 }
             }
             self.endpoint.flush()?;
@@ -250,12 +256,20 @@ impl Link {
         self.last_seen
     }
 
-    /// Closes the connection.
+    /// Closes the connection, and returns when the CONNECTION_CLOSE has left.
     pub fn close(&mut self, code: CloseCode, reason: &str) {
         self.transport();
         self.endpoint.shutdown(code as u64, reason.as_bytes());
-        // If the news does not leave, the server's idle timer finds out.
-        let _ = self.endpoint.flush();
+        let deadline = Instant::now() + CLOSE_TIMEOUT;
+        // If it does not leave, the server's idle timer ends the connection.
+        while !self.is_closed
+            && Instant::now() < deadline
+            && self.endpoint.poll(Some(CLOSE_TIMEOUT)).is_ok()
+        {
+            while let Some(event) = self.endpoint.next_event() {
+                self.is_closed |= matches!(event, Event::Closed(..));
+            }
+        }
     }
 
     /// The connection, for observers that need more than [`transport`](Self::transport).
@@ -280,6 +294,7 @@ impl Link {
     }
 
     fn closed(&mut self, reason: &CloseReason) -> Error {
+        self.is_closed = true;
         self.transport();
         let known = match reason {
             CloseReason::Peer { application: true, code, .. } => *code,
@@ -295,6 +310,13 @@ impl Link {
                 reason: reason.to_string(),
             }
         }
+    }
+}
+
+/// However a command ends, the server is told.
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.endpoint.shutdown(CloseCode::Done as u64, b"the client ended");
     }
 }
 

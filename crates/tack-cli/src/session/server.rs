@@ -9,7 +9,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use subtle::ConstantTimeEq;
-use tack_endpoint::{Endpoint, EndpointConfig, Event, Handle};
+use tack_endpoint::{Endpoint, Event, Handle};
 
 use super::life::{Claims, Life};
 use super::mailbox::Notify;
@@ -25,6 +25,8 @@ const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_STRANGERS: usize = 32;
 /// How often to look after clients that are late.
 const TICK: Duration = Duration::from_secs(1);
+/// How long to wait for the CONNECTION_CLOSEs of all clients to leave.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// The stream that opens a connection.
 const HELLO_STREAM: u64 = 0;
 /// Workers of one connection, those included whose stream has ended.
@@ -78,10 +80,8 @@ struct Client {
 impl Server {
     /// Binds the socket.
     pub fn new(options: ServerOptions) -> Result<Self, Error> {
-        let endpoint_config = EndpointConfig {
-            reset_key: Some(options.reset_key),
-            ..quic::endpoint_config(options.qlog.as_deref())?
-        };
+        let mut endpoint_config = quic::endpoint_config(options.qlog.as_deref())?;
+        endpoint_config.reset_key = Some(options.reset_key);
         let endpoint = Endpoint::server(options.listen, options.config, endpoint_config)?;
         let (notice, notices) = mpsc::channel();
         let service = Service {
@@ -111,13 +111,18 @@ impl Server {
         self.endpoint.waker()
     }
 
-    /// Serves until `stop` says so; it is asked at least once a second.
+    /// Serves until `stop` says so, which is asked at least once a second; then closes all
+    /// connections.
     pub fn run(&mut self, mut stop: impl FnMut() -> bool) -> Result<(), Error> {
         while !stop() {
             self.turn(TICK)?;
         }
         self.endpoint.shutdown(CloseCode::Done as u64, b"the server was stopped");
-        Ok(self.endpoint.flush()?)
+        let deadline = Instant::now() + CLOSE_TIMEOUT;
+        while !self.clients.is_empty() && Instant::now() < deadline {
+            self.turn(CLOSE_TIMEOUT)?;
+        }
+        Ok(())
     }
 
     /// Serves once; waits up to `wait` if there is nothing to do.
@@ -145,6 +150,7 @@ impl Server {
                     log::debug!("{handle}: {reason}");
                     self.clients.remove(&handle);
                 }
+                _ => {}
             }
         }
         active.sort_unstable();

@@ -1,7 +1,7 @@
 //! The endpoint: a socket, its connections, and the loop between them.
 
-mod driving;
-mod incoming;
+mod receive;
+mod transmit;
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -9,12 +9,14 @@ use std::time::{Duration, Instant};
 
 use quiche::ConnectionId;
 
+use crate::connection_state::ConnectionState;
 use crate::event::Event;
-use crate::handle::{Handle, Slab};
-use crate::peer::Peer;
+use crate::handle::Handle;
+use crate::receive_schedule::ReceiveSchedule;
 use crate::router::Router;
 use crate::send_queue::BufferPool;
-use crate::socket::{Inbox, Socket};
+use crate::slab::Slab;
+use crate::socket::{DatagramSocket, ReceiveBuffers, UdpSocket};
 use crate::stats::EndpointStats;
 use crate::timers::Timers;
 use crate::wait::{Waiter, Waker};
@@ -29,20 +31,19 @@ pub struct Endpoint {
     config: EndpointConfig,
     /// For the connections a server accepts.
     server: Option<tacklib::Config>,
-    socket: Socket,
+    socket: Box<dyn DatagramSocket>,
     waiter: Waiter,
-    inbox: Inbox,
+    receive_buffers: ReceiveBuffers,
+    receive_schedule: ReceiveSchedule,
     pool: BufferPool,
     router: Router,
-    peers: Slab<Peer>,
+    connections: Slab<ConnectionState>,
     timers: Timers,
     /// Connections to drive: something arrived, expired or was written.
     ready: VecDeque<Handle>,
     events: VecDeque<Event>,
     /// Connections to remove at the next poll.
     finished: Vec<Handle>,
-    /// The socket may hold more datagrams.
-    readable: bool,
     blocked: Blocked,
     shut_down: bool,
     stats: EndpointStats,
@@ -52,8 +53,21 @@ pub struct Endpoint {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Blocked {
     No,
-    UntilWritable,
-    Until(Instant),
+    /// The socket's buffer is full: until the socket is writable, or until this time should it
+    /// not say so.
+    Full(Instant),
+    /// The device's queue is full, which nothing reports the end of: until this time.
+    NoBuffers(Instant),
+}
+
+impl Blocked {
+    /// When to try again.
+    fn until(self) -> Option<Instant> {
+        match self {
+            Self::No => None,
+            Self::Full(time) | Self::NoBuffers(time) => Some(time),
+        }
+    }
 }
 
 impl Endpoint {
@@ -77,23 +91,31 @@ impl Endpoint {
         server: Option<tacklib::Config>,
         config: EndpointConfig,
     ) -> Result<Self, Error> {
-        let mut socket = Socket::bind(addr, &config)?;
-        let waiter = Waiter::new(&mut socket.io).map_err(Error::Wait)?;
+        let socket = UdpSocket::bind(addr, &config)?;
+        Self::with_socket(Box::new(socket), server, config)
+    }
+
+    fn with_socket(
+        mut socket: Box<dyn DatagramSocket>,
+        server: Option<tacklib::Config>,
+        config: EndpointConfig,
+    ) -> Result<Self, Error> {
+        let waiter = Waiter::new(socket.source()).map_err(Error::Wait)?;
         let router = Router::new(&config, server.is_some(), clock())?;
         Ok(Self {
             config,
             server,
             socket,
             waiter,
-            inbox: Inbox::new(),
+            receive_buffers: ReceiveBuffers::new(),
+            receive_schedule: ReceiveSchedule::new(),
             pool: BufferPool::default(),
             router,
-            peers: Slab::new(),
+            connections: Slab::new(),
             timers: Timers::default(),
             ready: VecDeque::new(),
             events: VecDeque::new(),
             finished: Vec::new(),
-            readable: true,
             blocked: Blocked::No,
             shut_down: false,
             stats: EndpointStats::default(),
@@ -128,7 +150,8 @@ impl Endpoint {
             tacklib::connect(name, &id, local, server, config).map_err(Error::Connect)?;
         start_logs(&self.config, &mut connection);
         let timeout = self.config.handshake_timeout;
-        let handle = self.peers.insert(Peer::new(connection, server, clock(), timeout));
+        let state = ConnectionState::new(connection, server, clock(), timeout);
+        let handle = self.connections.insert(state);
         self.router.ids.insert(scid, handle);
         self.make_ready(handle);
         Ok(handle)
@@ -144,15 +167,19 @@ impl Endpoint {
     ///
     /// Does not wait while there are events to take. May return before anything happened.
     /// Removes the connections that [`Event::Closed`] told of, once they need no more care.
+    ///
+    /// A system call that fails is tried again; only a failure that lasts is an error.
     pub fn poll(&mut self, max_wait: Option<Duration>) -> Result<(), Error> {
-        self.reap();
+        self.remove_finished();
         let now = clock();
         self.transmit(now)?;
 
         let until = self.wait_until(now, max_wait);
         let readiness = self.waiter.wait(now, until).map_err(Error::Wait)?;
-        self.readable |= readiness.readable;
-        if readiness.writable {
+        if readiness.readable {
+            self.receive_schedule.on_readable();
+        }
+        if readiness.writable && matches!(self.blocked, Blocked::Full(_)) {
             self.blocked = Blocked::No;
         }
 
@@ -172,23 +199,23 @@ impl Endpoint {
     pub fn next_event(&mut self) -> Option<Event> {
         let event = self.events.pop_front()?;
         if let Event::Activity(handle) = event
-            && let Some(peer) = self.peers.get_mut(handle)
+            && let Some(state) = self.connections.get_mut(handle)
         {
-            peer.activity_pending = false;
+            state.activity_pending = false;
         }
         Some(event)
     }
 
     /// The connection, unless it is gone.
     pub fn connection(&self, handle: Handle) -> Option<&tacklib::Connection> {
-        self.peers.get(handle).map(|peer| &peer.connection)
+        self.connections.get(handle).map(|state| &state.connection)
     }
 
-    /// The connection to read from or write to, unless it is gone. The endpoint will ask it for
-    /// packets to send; who only wants to look takes [`connection`](Self::connection).
+    /// The connection to read from or write to, unless it is gone. The endpoint asks it for packets
+    /// to send afterwards; to look at it alone, take [`connection`](Self::connection).
     pub fn connection_mut(&mut self, handle: Handle) -> Option<&mut tacklib::Connection> {
         self.make_ready(handle);
-        self.peers.get_mut(handle).map(|peer| &mut peer.connection)
+        self.connections.get_mut(handle).map(|state| &mut state.connection)
     }
 
     /// What makes [`poll`](Self::poll) return, for other threads.
@@ -197,21 +224,26 @@ impl Endpoint {
     }
 
     /// Opens and accepts no more connections, and closes those there are, with an error code of
-    /// the application. Go on calling [`poll`](Self::poll) until [`is_idle`](Self::is_idle): the
-    /// peers have to be told.
+    /// the application.
+    ///
+    /// Sends each peer the CONNECTION_CLOSE. To have it repeated to peers that missed it, go on
+    /// calling [`poll`](Self::poll) until [`is_idle`](Self::is_idle), or for as long as the program
+    /// can wait.
     pub fn shutdown(&mut self, error_code: u64, reason: &[u8]) {
         self.shut_down = true;
-        for handle in self.peers.handles().collect::<Vec<_>>() {
+        for handle in self.connections.handles().collect::<Vec<_>>() {
             if let Some(connection) = self.connection_mut(handle) {
                 // `Done` only says that it was closed already.
                 let _ = connection.close(true, error_code, reason);
             }
         }
+        // What fails here fails again in `poll`, which reports it.
+        let _ = self.transmit(clock());
     }
 
     /// Whether no connection is left, not even one that is closing.
     pub fn is_idle(&self) -> bool {
-        self.peers.len() == self.finished.len()
+        self.connections.len() == self.finished.len()
     }
 
     /// What has been counted so far.
@@ -221,24 +253,29 @@ impl Endpoint {
 
     fn wait_until(&self, now: Instant, max_wait: Option<Duration>) -> Option<Instant> {
         let can_send = self.blocked == Blocked::No && !self.ready.is_empty();
-        if can_send || self.readable || !self.events.is_empty() {
+        if can_send || !self.events.is_empty() {
             return Some(now);
         }
-        let unblock = match self.blocked {
-            Blocked::Until(time) => Some(time),
-            Blocked::No | Blocked::UntilWritable => None,
-        };
         let at_most = max_wait.and_then(|wait| now.checked_add(wait));
-        [unblock, at_most, self.timers.next()].into_iter().flatten().min()
+        let receive = self.receive_schedule.next(now);
+        [self.blocked.until(), at_most, receive, self.timers.next()].into_iter().flatten().min()
     }
 
     fn make_ready(&mut self, handle: Handle) {
-        if let Some(peer) = self.peers.get_mut(handle)
-            && !peer.is_ready
+        if let Some(state) = self.connections.get_mut(handle)
+            && !state.is_ready
         {
-            peer.is_ready = true;
+            state.is_ready = true;
             self.ready.push_back(handle);
         }
+    }
+}
+
+/// Sends the CONNECTION_CLOSE of each connection that was closed, if it has not been sent. A
+/// connection that was not closed just falls silent.
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        self.send_owed_closes(clock());
     }
 }
 
@@ -258,3 +295,6 @@ fn start_logs(config: &EndpointConfig, connection: &mut tacklib::Connection) {
 fn clock() -> Instant {
     Instant::now()
 }
+
+#[cfg(test)]
+mod tests;

@@ -76,6 +76,13 @@ pub fn server_config(certificate: &Certificate) -> tacklib::Config {
     config
 }
 
+/// The default settings of an endpoint with some changed.
+pub fn endpoint_config(change: impl FnOnce(&mut EndpointConfig)) -> EndpointConfig {
+    let mut config = EndpointConfig::default();
+    change(&mut config);
+    config
+}
+
 /// Bytes that look random and are the same each time.
 pub fn pattern(len: usize, seed: u64) -> Vec<u8> {
     let mut random = XorShift(seed | 1);
@@ -271,6 +278,7 @@ impl App {
     pub fn turn(&mut self, max_wait: Duration) {
         self.endpoint.poll(Some(max_wait)).unwrap();
         while let Some(event) = self.endpoint.next_event() {
+            #[allow(unreachable_patterns, reason = "inside of the crate there are no others")]
             match event {
                 Event::Connected(handle) => {
                     self.connected.push(handle);
@@ -285,6 +293,7 @@ impl App {
                     let before = self.closed.insert(handle, reason);
                     assert_eq!(before, None, "closed twice");
                 }
+                other => panic!("an event that the tests do not know: {other:?}"),
             }
         }
     }
@@ -392,6 +401,19 @@ impl Relay {
     /// before is lost.
     pub fn move_to(&mut self, host: [u8; 4]) {
         self.back = vec![nonblocking_at(host)];
+    }
+
+    /// Waits for a datagram in one direction and loses it, with all that come before it.
+    pub fn lose_one(&mut self, wanted: Direction) {
+        let start = Instant::now();
+        let mut is_lost = false;
+        while !is_lost {
+            assert!(start.elapsed() < PATIENCE, "the test hangs");
+            self.turn(|direction, _, _| {
+                is_lost |= direction == wanted;
+                false
+            });
+        }
     }
 
     /// Passes on what has arrived, if `pass` says so. What it adds to the list goes to the same

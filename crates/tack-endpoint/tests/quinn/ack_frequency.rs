@@ -58,7 +58,7 @@ fn our_server_sends(profile: Profile) -> Seen {
     });
     let outcome = client.join().unwrap();
     assert_eq!(blake3::hash(&outcome.received), blake3::hash(&download));
-    assert_eq!(server.endpoint.stats().recv_errors, 0);
+    assert_eq!(server.endpoint.stats().connection_errors, 0);
     Seen { ours, quinn: outcome.stats }
 }
 

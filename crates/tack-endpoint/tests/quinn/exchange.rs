@@ -19,7 +19,7 @@ fn a_quinn_client_exchanges_16_mib_with_our_server() {
     run_alone(&mut server, |server| !server.closed.is_empty());
     assert_eq!(blake3::hash(&client.join().unwrap().received), blake3::hash(&download));
     server.exchanges[&server.only()].assert_received(&upload);
-    assert_eq!(server.endpoint.stats().recv_errors, 0);
+    assert_eq!(server.endpoint.stats().connection_errors, 0);
 }
 
 #[test]

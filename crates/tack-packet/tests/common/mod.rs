@@ -1,12 +1,19 @@
 //! Packets to open and seal.
 
+#![allow(dead_code, reason = "each test file uses some of it")]
+
+use std::time::Instant;
+
 use tack_packet::{CipherSuite, ProtectionKeys, ShortHeader, TAG_LEN};
 
 pub const DCID: [u8; 8] = *b"\x11\x22\x33\x44\x55\x66\x77\x88";
 
 pub fn keys(suite: CipherSuite) -> ProtectionKeys {
-    let secret: Vec<u8> = (0..suite.secret_len() as u8).collect();
-    ProtectionKeys::new(suite, &secret).unwrap()
+    ProtectionKeys::new(suite, &secret(suite)).unwrap()
+}
+
+pub fn secret(suite: CipherSuite) -> Vec<u8> {
+    (0..suite.secret_len() as u8).collect()
 }
 
 /// A packet of `generation`, with its own key phase bit and `reserved` in the reserved bits.
@@ -41,4 +48,10 @@ pub fn seal(
     let len = sender.seal(generation, &mut buf, &header, payload.len()).unwrap();
     assert_eq!(len, buf.len());
     buf
+}
+
+/// Some point in time; tests count from there and never look at the clock again.
+#[allow(clippy::disallowed_methods, reason = "the only way to get an instant")]
+pub fn epoch() -> Instant {
+    Instant::now()
 }

@@ -12,6 +12,7 @@ pub const ACK_ECN: u64 = 0x03;
 
 /// An ACK frame, RFC 9000 section 19.3.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Ack<'a> {
     /// The packets acknowledged.
     pub ranges: AckRanges<'a>,

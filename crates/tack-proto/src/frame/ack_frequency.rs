@@ -12,7 +12,7 @@ pub const IMMEDIATE_ACK: u64 = 0x1f;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AckFrequency {
     /// Rises with every frame; a frame whose number is not above the largest seen is old and
-    /// to be ignored.
+    /// to be ignored (TACK-3.4-1).
     pub sequence: u64,
     /// Ack-eliciting packets that may arrive *without* an acknowledgement: it is sent upon
     /// one more.
@@ -21,13 +21,15 @@ pub struct AckFrequency {
     pub requested_max_ack_delay_us: u64,
     /// How far packets may be out of order before an acknowledgement is due at once: 1 is the
     /// rule of RFC 9000, 0 means never. Between TACK peers it is the sender's part of equation
-    /// (5) of the paper instead: of how many packets of a round trip lost TACKs tell nothing.
+    /// (5) of the paper instead: how many packets of a round trip go unreported because TACKs get
+    /// lost (TACK-3.4-2).
     pub reordering_threshold: u64,
 }
 
 impl AckFrequency {
-    /// Requested delays from here on (2^14 ms, in microseconds) can't be a `max_ack_delay`
-    /// and are a PROTOCOL_VIOLATION, as is one below the receiver's own `min_ack_delay`.
+    /// TACK-7-11: requested delays from here on (2^14 ms, in microseconds) can't be a
+    /// `max_ack_delay` and are a PROTOCOL_VIOLATION, as is one below the receiver's own
+    /// `min_ack_delay`.
     pub const DELAY_LIMIT_US: u64 = (1 << 14) * 1000;
 
     /// Appends the frame; at most 34 bytes.

@@ -6,17 +6,17 @@
 //!   Bubble (..) ...,
 //! }
 //! Bubble {
-//!   Block Length (i),      received bytes between the previous bubble and this one
+//!   Received Length (i),   received bytes between the previous bubble and this one
 //!   [Stream ID (i)],       these two
-//!   [Offset (i)],            only if Block Length is 0
+//!   [Offset (i)],            only if Received Length is 0
 //!   Bubble Length (i),     missing bytes, at least 1
 //! }
 //! ```
 //!
-//! Two bubbles of one stream always have received bytes between them, so a block of length 0
-//! is free to mean that the bubble stands on its own: it names its stream and its first
-//! missing byte. The first bubble of a TACK and of each stream is of this kind, those behind
-//! it alternate: block, bubble, block, bubble.
+//! TACK-3.1-9 and TACK-3.1-10: two bubbles of one stream always have received bytes between them,
+//! so a block of length 0 is free to mean that the bubble stands on its own: it names its
+//! stream and its first missing byte. The first bubble of a TACK and of each stream is of this
+//! kind, those behind it alternate: block, bubble, block, bubble.
 
 use std::{fmt, ops::Range};
 

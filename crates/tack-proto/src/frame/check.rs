@@ -55,15 +55,7 @@ fn encode(frame: &Frame<'_>, out: &mut Vec<u8>, budget: usize) -> bool {
             encode_tack(out, &tack.fields(), tack.ranges.iter(), bubbles, budget);
         }
         Frame::Iack(iack) => {
-            let ranges = iack.ranges.iter();
-            encode_iack(
-                out,
-                iack.event,
-                iack.received_bytes,
-                iack.ack_delay_us,
-                ranges,
-                budget,
-            );
+            encode_iack(out, &iack.fields(), iack.ranges.iter(), budget);
         }
         _ => return false,
     }

@@ -71,7 +71,7 @@ impl<'a> Frame<'a> {
 fn read_type(reader: &mut Reader<'_>) -> Result<u64, DecodeError> {
     let start = reader.position();
     let frame_type = reader.read_varint()?;
-    // RFC 9000 section 12.4: the type must use the shortest encoding.
+    // RFC 9000 section 12.4, TACK-3-1: the type must use the shortest encoding.
     if reader.position() - start > varint::len(frame_type) {
         return Err(DecodeError::LongType(frame_type));
     }

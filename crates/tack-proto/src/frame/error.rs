@@ -5,8 +5,9 @@ use thiserror::Error;
 use crate::varint::Truncated;
 
 /// Why a payload could not be decoded. The connection must be closed with
-/// [`to_wire`](Self::to_wire); what follows in the payload can't be trusted.
+/// [`to_wire`](Self::to_wire); nothing is known of what follows in the payload.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum DecodeError {
     /// The payload ended inside a frame.
     #[error("the payload ends inside a frame; close the connection, the peer is broken")]
@@ -33,10 +34,11 @@ impl DecodeError {
         const FRAME_ENCODING_ERROR: u64 = 0x07;
         const PROTOCOL_VIOLATION: u64 = 0x0a;
         match self {
+            // TACK-7-1, TACK-7-3
             Self::Truncated | Self::UnknownFrame(_) | Self::Malformed { .. } => {
                 FRAME_ENCODING_ERROR
             }
-            // RFC 9000 section 12.4 names this error for longer types.
+            // TACK-7-4: RFC 9000 section 12.4 names this error for longer types.
             Self::LongType(_) => PROTOCOL_VIOLATION,
         }
     }

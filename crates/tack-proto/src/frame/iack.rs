@@ -7,19 +7,23 @@
 //!   Received Bytes (i),
 //!   Largest Acknowledged (i), ACK Delay (i), ACK Range Count (i),
 //!   First ACK Range (i), ACK Range (..) ...,
+//!   Block Count (i), Block (..) ...,
 //! }
 //! ```
 //!
-//! The last five fields are those of RFC 9000 section 19.3, with ACK Delay in plain
-//! microseconds. Ranges below the first gap are there because a QUIC sender takes every
-//! unacknowledged packet far enough below the largest for lost: without them, one gap would
-//! condemn all that an earlier acknowledgement has not covered.
+//! The blocks are those of TACK; none has a meaning here yet. The five fields before them are
+//! those of RFC 9000 section 19.3, with ACK Delay in plain microseconds. Ranges below the first
+//! gap are there because a QUIC sender takes every unacknowledged packet far enough below the
+//! largest for lost: without them, one gap would condemn all that an earlier acknowledgement
+//! has not covered.
 
 use std::ops::RangeInclusive;
 
 use super::{
     AckRanges, DecodeError,
     ack::{decode_body, put_body},
+    blocks::{Blocks, put_grease},
+    measure,
 };
 use crate::varint::{self, Reader};
 
@@ -28,24 +32,51 @@ pub const IACK: u64 = 0x2ac1;
 
 /// What made the receiver send an IACK. The paper's event 1 is the TACK itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum IackEvent {
     /// A gap in the packet numbers proved to be a loss.
-    Loss = 2,
+    Loss,
     /// The receive window changed abruptly.
-    Window = 3,
+    Window,
     /// The sender asked with IMMEDIATE_ACK.
-    Reply = 4,
+    Reply,
+    /// An event without a meaning in this version: the frame acknowledges, and that is all
+    /// (TACK-3.2-2).
+    Other(u64),
+}
+
+impl IackEvent {
+    /// The event of this number.
+    pub const fn from_wire(number: u64) -> Self {
+        match number {
+            2 => Self::Loss,
+            3 => Self::Window,
+            4 => Self::Reply,
+            other => Self::Other(other),
+        }
+    }
+
+    /// Its number in the frame.
+    pub const fn to_wire(self) -> u64 {
+        match self {
+            Self::Loss => 2,
+            Self::Window => 3,
+            Self::Reply => 4,
+            Self::Other(number) => number,
+        }
+    }
 }
 
 /// An IACK frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Iack<'a> {
     /// Why it was sent.
     pub event: IackEvent,
     /// Running total of bytes received in ack-eliciting 1-RTT packets.
     pub received_bytes: u64,
-    /// The packets acknowledged. [`AckRanges::second_largest`] is the paper's second field:
-    /// what lies between it and the newest range is missing.
+    /// The packets acknowledged (TACK-3.2-1). [`AckRanges::second_largest`] is the paper's
+    /// second field: what lies between it and the newest range is missing.
     pub ranges: AckRanges<'a>,
     /// How long ago the largest packet arrived, in microseconds.
     pub ack_delay_us: u64,
@@ -53,20 +84,48 @@ pub struct Iack<'a> {
 
 impl<'a> Iack<'a> {
     pub(super) fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        let event = match reader.read_varint()? {
-            2 => IackEvent::Loss,
-            3 => IackEvent::Window,
-            4 => IackEvent::Reply,
-            _ => {
-                return Err(DecodeError::Malformed {
-                    frame_type: IACK,
-                    reason: "unknown event",
-                });
-            }
-        };
+        let event = IackEvent::from_wire(reader.read_varint()?);
         let received_bytes = reader.read_varint()?;
         let (ranges, ack_delay_us) = decode_body(reader, IACK)?;
+        let mut blocks = Blocks::decode(reader, IACK)?;
+        // TACK-3.2-3
+        while blocks.next()?.is_some() {}
         Ok(Self { event, received_bytes, ranges, ack_delay_us })
+    }
+}
+
+/// The fields of an IACK other than its ranges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IackFields {
+    /// As [`Iack::event`].
+    pub event: IackEvent,
+    /// As [`Iack::received_bytes`].
+    pub received_bytes: u64,
+    /// As [`Iack::ack_delay_us`].
+    pub ack_delay_us: u64,
+    /// Whether to add a block that means nothing, as in
+    /// [`TackFields::grease`](super::TackFields::grease). The received bytes choose it.
+    pub grease: bool,
+}
+
+impl Iack<'_> {
+    /// The fields without the ranges.
+    pub const fn fields(&self) -> IackFields {
+        IackFields {
+            event: self.event,
+            received_bytes: self.received_bytes,
+            ack_delay_us: self.ack_delay_us,
+            grease: false,
+        }
+    }
+}
+
+impl IackFields {
+    fn put_blocks(&self, out: &mut Vec<u8>) {
+        varint::put(out, u64::from(self.grease));
+        if self.grease {
+            put_grease(out, self.received_bytes);
+        }
     }
 }
 
@@ -77,21 +136,22 @@ impl<'a> Iack<'a> {
 /// range fitted, or that there was none, and nothing was written.
 pub fn encode_iack(
     out: &mut Vec<u8>,
-    event: IackEvent,
-    received_bytes: u64,
-    ack_delay_us: u64,
+    fields: &IackFields,
     ranges: impl Iterator<Item = RangeInclusive<u64>>,
     budget: usize,
 ) -> usize {
     let start = out.len();
     varint::put(out, IACK);
-    varint::put(out, event as u64);
-    varint::put(out, received_bytes);
+    varint::put(out, fields.event.to_wire());
+    varint::put(out, fields.received_bytes);
+    let fixed = (out.len() - start) + measure(out, |out| fields.put_blocks(out));
     let count = budget
-        .checked_sub(out.len() - start)
-        .map_or(0, |budget| put_body(out, ranges, ack_delay_us, budget));
+        .checked_sub(fixed)
+        .map_or(0, |budget| put_body(out, ranges, fields.ack_delay_us, budget));
     if count == 0 {
         out.truncate(start);
+    } else {
+        fields.put_blocks(out);
     }
     count
 }
@@ -101,39 +161,63 @@ mod tests {
     use super::*;
     use crate::frame::{Frame, Frames};
 
+    const FIELDS: IackFields = IackFields {
+        event: IackEvent::Loss,
+        received_bytes: 900,
+        ack_delay_us: 12,
+        grease: false,
+    };
+
+    fn iack(bytes: &[u8]) -> Iack<'_> {
+        let Some(Ok(located)) = Frames::new(bytes).next() else { panic!("not decoded") };
+        assert_eq!(located.range, 0..bytes.len());
+        let Frame::Iack(iack) = located.frame else { panic!("{located:?}") };
+        iack
+    }
+
     #[test]
     fn a_loss_names_the_gap_by_the_two_largest_numbers() {
         let mut out = vec![];
         let ranges = [20..=22, 0..=17];
-        let count = encode_iack(&mut out, IackEvent::Loss, 900, 12, ranges.into_iter(), 50);
-        assert_eq!(count, 2);
-        assert_eq!(out, [0x6a, 0xc1, 2, 0x43, 0x84, 22, 12, 1, 2, 1, 17]);
+        assert_eq!(encode_iack(&mut out, &FIELDS, ranges.into_iter(), 50), 2);
+        assert_eq!(out, [0x6a, 0xc1, 2, 0x43, 0x84, 22, 12, 1, 2, 1, 17, 0]);
 
-        let Some(Ok(located)) = Frames::new(&out).next() else { panic!("not decoded") };
-        let Frame::Iack(iack) = located.frame else { panic!("{located:?}") };
-        assert_eq!((iack.event, iack.received_bytes), (IackEvent::Loss, 900));
-        assert_eq!((iack.ranges.largest(), iack.ack_delay_us), (22, 12));
+        let iack = iack(&out);
+        assert_eq!(iack.fields(), FIELDS);
+        assert_eq!(iack.ranges.largest(), 22);
         assert_eq!(iack.ranges.second_largest(), Some(17));
     }
 
     #[test]
     fn nothing_is_written_when_the_newest_range_does_not_fit() {
-        for budget in 0..9 {
+        for budget in 0..10 {
             let mut out = vec![0xee];
             let ranges = std::iter::once(20..=22);
-            assert_eq!(encode_iack(&mut out, IackEvent::Loss, 900, 12, ranges, budget), 0);
+            assert_eq!(encode_iack(&mut out, &FIELDS, ranges, budget), 0);
             assert_eq!(out, [0xee]);
         }
         let ranges = std::iter::once(20..=22);
-        assert_eq!(encode_iack(&mut vec![], IackEvent::Loss, 900, 12, ranges, 9), 1);
+        assert_eq!(encode_iack(&mut vec![], &FIELDS, ranges, 10), 1);
     }
 
     #[test]
-    fn only_the_three_known_events_are_accepted() {
+    fn an_event_without_a_meaning_still_acknowledges() {
         for event in 0..=63 {
-            let payload = [0x6a, 0xc1, event, 0, 5, 0, 0, 0];
-            let known = (2..=4).contains(&event);
-            assert_eq!(Frames::new(&payload).all(|frame| frame.is_ok()), known, "{event}");
+            let payload = [0x6a, 0xc1, event, 0, 5, 0, 0, 0, 0];
+            let found = iack(&payload).event;
+            assert_eq!(found.to_wire(), u64::from(event));
+            let has_meaning = (2..=4).contains(&event);
+            assert_eq!(!matches!(found, IackEvent::Other(_)), has_meaning);
         }
+    }
+
+    #[test]
+    fn blocks_are_skipped() {
+        let mut out = vec![];
+        let greased = IackFields { grease: true, ..FIELDS };
+        let ranges = std::iter::once(20..=22);
+        assert_eq!(encode_iack(&mut out, &greased, ranges, 50), 1);
+        assert_eq!(iack(&out).fields(), FIELDS);
+        assert!(Frames::new(&out[..out.len() - 1]).any(|frame| frame.is_err()));
     }
 }

@@ -1,11 +1,12 @@
-//! The frames of a 1-RTT packet: those of RFC 9000 and RFC 9221 to find one's way through the
-//! payload, and the extension frames to read and write.
+//! The frames of a 1-RTT packet (TACK-1-6): those of RFC 9000 and RFC 9221 to find one's way
+//! through the payload, and the extension frames to read and write.
 //!
 //! [`Frames`] walks over a decrypted payload. What it yields borrows from the payload; decoding
 //! never allocates, whatever counts and lengths the peer claims.
 
 mod ack;
 mod ack_frequency;
+mod blocks;
 mod bubbles;
 mod check;
 mod decode;
@@ -22,7 +23,7 @@ pub use self::{
     bubbles::{Bubbles, BubblesIter},
     check::check_payload,
     error::DecodeError,
-    iack::{Iack, IackEvent, encode_iack},
+    iack::{Iack, IackEvent, IackFields, encode_iack},
     tack::{EncodedTack, Rate, Tack, TackFields, Timing, encode_tack},
     timestamp::Timestamp,
 };
@@ -76,6 +77,7 @@ pub struct Located<'a> {
 ///
 /// Fields that nothing outside quiche needs are checked and left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Frame<'a> {
     /// A run of PADDING frames.
     Padding {
@@ -307,8 +309,8 @@ mod tests {
         0x40, 0xaf, 1, 1, 1, 1,    // ACK_FREQUENCY
         0x1f, // IMMEDIATE_ACK
         0x42, 0xf5, 7, // TIMESTAMP
-        0x6a, 0xc0, 1, 0, 5, 0, 0, 0, 9, // TACK
-        0x6a, 0xc1, 2, 9, 5, 0, 0, 0,    // IACK
+        0x6a, 0xc0, 1, 5, 0, 0, 0, 9, 0, // TACK
+        0x6a, 0xc1, 2, 9, 5, 0, 0, 0, 0,    // IACK
         0x00, // PADDING
     ];
 

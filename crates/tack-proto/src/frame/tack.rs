@@ -4,15 +4,17 @@
 //! TACK {
 //!   Type (i) = 0x2ac0,
 //!   Sequence (i),
-//!   Flags (8),             which of the optional blocks follow; unknown bits are an error
 //!   Largest Acknowledged (i), ACK Delay (i), ACK Range Count (i),
 //!   First ACK Range (i), ACK Range (..) ...,
 //!   Received Bytes (i),
-//!   [Timing],              flag 0x01: Departure (i), Hold Delay (i)
-//!   [Rate],                flag 0x02: Delivery Rate (i), Loss Rate (16)
-//!   [ECN Counts],          flag 0x04: ECT0 Count (i), ECT1 Count (i), ECN-CE Count (i)
-//!   [Bubbles],             flag 0x08: see `Bubbles`
+//!   Block Count (i),
+//!   Block (..) ...,        see `blocks`
 //! }
+//!
+//! Block 1, Timing:      Departure (i), Hold Delay (i)
+//! Block 2, Rate:        Delivery Rate (i), Loss Rate (16)
+//! Block 3, ECN Counts:  ECT0 Count (i), ECT1 Count (i), ECN-CE Count (i)
+//! Block 4, Bubbles:     see `Bubbles`
 //! ```
 //!
 //! The ranges are those of RFC 9000 section 19.3, with ACK Delay in plain microseconds: both
@@ -24,6 +26,7 @@ use std::ops::{Range, RangeInclusive};
 use super::{
     AckRanges, Bubbles, DecodeError, EcnCounts,
     ack::{decode_body, put_body},
+    blocks::{Blocks, put_block, put_grease},
     bubbles::put_bubbles,
     measure,
 };
@@ -32,19 +35,20 @@ use crate::varint::{self, Reader};
 /// Type of a TACK frame.
 pub const TACK: u64 = 0x2ac0;
 
-const TIMING: u8 = 0x01;
-const RATE: u8 = 0x02;
-const ECN: u8 = 0x04;
-const BUBBLES: u8 = 0x08;
+const TIMING: u64 = 1;
+const RATE: u64 = 2;
+const ECN: u64 = 3;
+const BUBBLES: u64 = 4;
 
 /// A TACK frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Tack<'a> {
-    /// One higher for every TACK: gaps give the loss rate of the acknowledgement path.
+    /// One higher for every TACK (TACK-3.1-1): gaps give the loss rate of the acknowledgement path.
     pub sequence: u64,
     /// The packets acknowledged.
     pub ranges: AckRanges<'a>,
-    /// How long ago the largest packet arrived, in microseconds.
+    /// How long ago the largest packet arrived, in microseconds (TACK-3.1-2).
     pub ack_delay_us: u64,
     /// Running total of bytes received in ack-eliciting 1-RTT packets.
     pub received_bytes: u64,
@@ -52,7 +56,7 @@ pub struct Tack<'a> {
     pub timing: Option<Timing>,
     /// What the receiver measured.
     pub rate: Option<Rate>,
-    /// ECN marks seen so far.
+    /// ECN marks seen so far (TACK-3.1-8).
     pub ecn: Option<EcnCounts>,
     /// Missing stream bytes.
     pub bubbles: Option<Bubbles<'a>>,
@@ -72,7 +76,7 @@ pub struct Timing {
 pub struct Rate {
     /// Bytes per second that arrived.
     pub delivery_rate: u64,
-    /// Loss rate of the data path (the paper's rho), in 1/65536.
+    /// Loss rate of the data path (the paper's rho), in 1/65536 (TACK-3.1-7).
     pub loss_rate: u16,
 }
 
@@ -91,6 +95,9 @@ pub struct TackFields {
     pub rate: Option<Rate>,
     /// As [`Tack::ecn`].
     pub ecn: Option<EcnCounts>,
+    /// Whether to add a block that means nothing, so that receivers go on to skip what they do
+    /// not know. The sequence chooses its type and length.
+    pub grease: bool,
 }
 
 /// How much of the two lists went into a TACK.
@@ -140,50 +147,84 @@ fn put_tack(
     let start = out.len();
     varint::put(out, TACK);
     varint::put(out, fields.sequence);
-    let flags = out.len();
-    out.push(fields.flags());
 
-    let fixed = (out.len() - start) + measure(out, |out| fields.put_behind_ranges(out));
+    let fixed = (out.len() - start) + measure(out, |out| fields.put_behind_ranges(out, 0));
     let room = budget.checked_sub(fixed)?;
     let least = measure(out, |out| {
         put_body(out, std::iter::once(newest.clone()), delay, usize::MAX);
     });
     let spare = room.checked_sub(least)?;
     let reserved = measure(out, |out| {
-        put_bubbles(out, bubbles.clone(), spare / 4);
+        put_bubbles_block(out, bubbles.clone(), spare / 4);
     });
 
     let ranges = std::iter::once(newest).chain(ranges);
+    // TACK-4.1-3
     let ranges = put_body(out, ranges, delay, room - reserved);
-    fields.put_behind_ranges(out);
+    let behind_ranges = out.len();
+    fields.put_behind_ranges(out, 0);
     let left = budget - (out.len() - start);
-    let bubbles = put_bubbles(out, bubbles, left);
+    let bubbles = put_bubbles_block(out, bubbles, left);
     if bubbles > 0 {
-        out[flags] |= BUBBLES;
+        // The count in front of the blocks is one more; it takes one byte in any case.
+        let blocks = out.split_off(behind_ranges);
+        fields.put_behind_ranges(out, 1);
+        out.extend_from_slice(&blocks[out.len() - behind_ranges..]);
     }
     Some(EncodedTack { ranges, bubbles })
 }
 
-impl TackFields {
-    fn flags(&self) -> u8 {
-        let flag = |present, bit| if present { bit } else { 0 };
-        flag(self.timing.is_some(), TIMING)
-            | flag(self.rate.is_some(), RATE)
-            | flag(self.ecn.is_some(), ECN)
+/// Appends the block with as many bubbles as `budget` bytes hold; returns how many.
+fn put_bubbles_block(
+    out: &mut Vec<u8>,
+    bubbles: impl Iterator<Item = (u64, Range<u64>)>,
+    budget: usize,
+) -> usize {
+    let start = out.len();
+    let mut count = 0;
+    put_block(out, BUBBLES, |out| {
+        count = put_bubbles(out, bubbles, longest_value(budget));
+    });
+    if count == 0 {
+        out.truncate(start);
     }
+    count
+}
 
-    fn put_behind_ranges(&self, out: &mut Vec<u8>) {
+/// The longest value of a block of `budget` bytes, of which type and length take some.
+fn longest_value(budget: usize) -> usize {
+    let room = |length_len| budget.saturating_sub(varint::len(BUBBLES) + length_len);
+    let fits = |length_len: &usize| varint::len(room(*length_len) as u64) <= *length_len;
+    [1, 2, 4, 8].into_iter().find(fits).map_or(0, room)
+}
+
+impl TackFields {
+    /// Received Bytes and the blocks other than bubbles; `more` blocks follow.
+    fn put_behind_ranges(&self, out: &mut Vec<u8>, more: u64) {
+        let count = |present| u64::from(present);
         varint::put(out, self.received_bytes);
+        let blocks = count(self.timing.is_some())
+            + count(self.rate.is_some())
+            + count(self.ecn.is_some())
+            + count(self.grease);
+        varint::put(out, blocks + more);
+        if self.grease {
+            put_grease(out, self.sequence);
+        }
         if let Some(timing) = self.timing {
-            varint::put(out, timing.departure);
-            varint::put(out, timing.hold_us);
+            put_block(out, TIMING, |out| {
+                varint::put(out, timing.departure);
+                varint::put(out, timing.hold_us);
+            });
         }
         if let Some(rate) = self.rate {
-            varint::put(out, rate.delivery_rate);
-            out.extend_from_slice(&rate.loss_rate.to_be_bytes());
+            put_block(out, RATE, |out| {
+                varint::put(out, rate.delivery_rate);
+                out.extend_from_slice(&rate.loss_rate.to_be_bytes());
+            });
         }
         if let Some(ecn) = self.ecn {
-            ecn.put(out);
+            put_block(out, ECN, |out| ecn.put(out));
         }
     }
 }
@@ -198,32 +239,39 @@ impl<'a> Tack<'a> {
             timing: self.timing,
             rate: self.rate,
             ecn: self.ecn,
+            grease: false,
         }
     }
 
     pub(super) fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
         let sequence = reader.read_varint()?;
-        let flags = reader.read_u8()?;
-        if flags & !(TIMING | RATE | ECN | BUBBLES) != 0 {
-            return Err(DecodeError::Malformed { frame_type: TACK, reason: "unknown flags" });
-        }
         let (ranges, ack_delay_us) = decode_body(reader, TACK)?;
         let received_bytes = reader.read_varint()?;
-        let timing = block(flags & TIMING, reader, Timing::decode)?;
-        let rate = block(flags & RATE, reader, Rate::decode)?;
-        let ecn = block(flags & ECN, reader, EcnCounts::decode)?;
-        let bubbles = block(flags & BUBBLES, reader, |r| Bubbles::decode(r, TACK))?;
-        Ok(Self { sequence, ranges, ack_delay_us, received_bytes, timing, rate, ecn, bubbles })
+        let mut tack = Self {
+            sequence,
+            ranges,
+            ack_delay_us,
+            received_bytes,
+            timing: None,
+            rate: None,
+            ecn: None,
+            bubbles: None,
+        };
+        let mut blocks = Blocks::decode(reader, TACK)?;
+        while let Some((block_type, mut value)) = blocks.next()? {
+            match block_type {
+                TIMING => tack.timing = Some(blocks.within(Timing::decode(&mut value))?),
+                RATE => tack.rate = Some(blocks.within(Rate::decode(&mut value))?),
+                ECN => tack.ecn = Some(blocks.within(EcnCounts::decode(&mut value))?),
+                BUBBLES => {
+                    tack.bubbles = Some(blocks.within(Bubbles::decode(&mut value, TACK))?);
+                }
+                _ => continue,
+            }
+            blocks.finish(&value)?;
+        }
+        Ok(tack)
     }
-}
-
-/// Decodes an optional block if its flag is set.
-fn block<'a, T>(
-    flag: u8,
-    reader: &mut Reader<'a>,
-    decode: impl FnOnce(&mut Reader<'a>) -> Result<T, DecodeError>,
-) -> Result<Option<T>, DecodeError> {
-    if flag == 0 { Ok(None) } else { decode(reader).map(Some) }
 }
 
 impl Timing {
@@ -262,6 +310,7 @@ mod tests {
             timing: Some(Timing { departure: 1000, hold_us: 33 }),
             rate: Some(Rate { delivery_rate: 20_000, loss_rate: 0x0123 }),
             ecn: Some(EcnCounts { ect0: 7, ect1: 8, ce: 9 }),
+            grease: false,
         }
     }
 
@@ -274,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn all_blocks_follow_in_the_order_of_their_flags() {
+    fn all_blocks_follow_in_the_order_of_their_types() {
         let mut out = vec![];
         let ranges = [8..=10, 0..=5];
         let bubbles = [(4, 10..15), (4, 20..50)];
@@ -287,13 +336,13 @@ mod tests {
         );
         assert_eq!(encoded, Some(EncodedTack { ranges: 2, bubbles: 2 }));
         let expected: &[&[u8]] = &[
-            &[0x6a, 0xc0, 6, 0x0f],                // type, sequence, flags
-            &[10, 40, 1, 2, 1, 5],                 // ranges
-            &[0x44, 0xb0],                         // received bytes
-            &[0x43, 0xe8, 33],                     // timing
-            &[0x80, 0x00, 0x4e, 0x20, 0x01, 0x23], // rate
-            &[7, 8, 9],                            // ECN counts
-            &[2, 0, 4, 10, 5, 5, 30],              // bubbles
+            &[0x6a, 0xc0, 6],                            // type, sequence
+            &[10, 40, 1, 2, 1, 5],                       // ranges
+            &[0x44, 0xb0, 4],                            // received bytes, blocks
+            &[1, 3, 0x43, 0xe8, 33],                     // timing
+            &[2, 6, 0x80, 0x00, 0x4e, 0x20, 0x01, 0x23], // rate
+            &[3, 3, 7, 8, 9],                            // ECN counts
+            &[4, 7, 2, 0, 4, 10, 5, 5, 30],              // bubbles
         ];
         assert_eq!(out, expected.concat());
 
@@ -304,19 +353,19 @@ mod tests {
     }
 
     #[test]
-    fn without_blocks_the_frame_ends_behind_the_received_bytes() {
+    fn without_blocks_the_frame_ends_behind_their_count() {
         let mut out = vec![];
         let fields = TackFields { sequence: 1, received_bytes: 5, ..TackFields::default() };
         let encoded = encode_tack(&mut out, &fields, iter::once(3..=4), iter::empty(), 9);
         assert_eq!(encoded, Some(EncodedTack { ranges: 1, bubbles: 0 }));
-        assert_eq!(out, [0x6a, 0xc0, 1, 0, 4, 0, 0, 1, 5]);
+        assert_eq!(out, [0x6a, 0xc0, 1, 4, 0, 0, 1, 5, 0]);
         assert_eq!(tack(&out).fields(), fields);
         assert_eq!(tack(&out).bubbles, None);
     }
 
     #[test]
     fn nothing_is_written_when_the_newest_range_does_not_fit() {
-        let least = 22;
+        let least = 28;
         for budget in 0..=least {
             let mut out = vec![0xee];
             let encoded = encode_tack(&mut out, &full(), iter::once(8..=10), holes(3), budget);
@@ -351,10 +400,58 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_flag_is_refused() {
-        let mut frames = Frames::new(&[0x6a, 0xc0, 1, 0x10, 4, 0, 0, 1, 5]);
-        let malformed = DecodeError::Malformed { frame_type: TACK, reason: "unknown flags" };
-        assert_eq!(frames.next(), Some(Err(malformed)));
+    fn blocks_of_unknown_types_are_skipped() {
+        let bare = [0x6a, 0xc0, 1, 4, 0, 0, 1, 5];
+        let blocks: &[u8] = &[3, 0x0a, 2, 9, 9, 1, 2, 40, 50, 0x40, 0x77, 0];
+        let frame = [&bare[..], blocks].concat();
+        assert_eq!(tack(&frame).timing, Some(Timing { departure: 40, hold_us: 50 }));
+    }
+
+    #[test]
+    fn blocks_that_no_encoder_writes_are_refused() {
+        let bare = [0x6a, 0xc0, 1, 4, 0, 0, 1, 5];
+        let refusal = |blocks: &[u8]| {
+            let frame = [&bare[..], blocks].concat();
+            match Frames::new(&frame).next() {
+                Some(Err(DecodeError::Malformed { frame_type: TACK, reason })) => reason,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(refusal(&[17]), "more than 16 blocks");
+        assert_eq!(refusal(&[2, 1, 2, 4, 5, 1, 2, 4, 5]), "two blocks of one type");
+        assert_eq!(refusal(&[1, 1, 3, 4, 5, 6]), "a block longer than its fields");
+        assert_eq!(refusal(&[1, 1, 1, 4, 5, 6]), "a block shorter than its fields");
+    }
+
+    #[test]
+    fn grease_adds_a_block_that_says_nothing() {
+        for sequence in 0..64 {
+            let fields = TackFields { sequence, ..full() };
+            let (mut plain, mut greased) = (vec![], vec![]);
+            let greasing = TackFields { grease: true, ..fields };
+            for (out, fields) in [(&mut plain, fields), (&mut greased, greasing)] {
+                encode_tack(out, &fields, every_second(3), holes(2), 100).unwrap();
+            }
+            assert!((2..=5).contains(&(greased.len() - plain.len())));
+            assert_eq!(tack(&greased), tack(&plain));
+        }
+    }
+
+    #[test]
+    fn a_tack_with_timing_and_rate_takes_33_bytes() {
+        let fields = TackFields {
+            sequence: 10_000,
+            ack_delay_us: 250,
+            received_bytes: 1 << 29,
+            timing: Some(Timing { departure: 12_345_678, hold_us: 2_500 }),
+            rate: Some(Rate { delivery_rate: 25_000_000, loss_rate: 3277 }),
+            ecn: None,
+            grease: false,
+        };
+        let mut out = vec![];
+        let newest = 1_000_000..=1_000_018;
+        encode_tack(&mut out, &fields, iter::once(newest), iter::empty(), 100).unwrap();
+        assert_eq!(out.len(), 33, "each block takes two bytes for type and length");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::varint::{self, Reader};
 pub const TIMESTAMP: u64 = 0x02f5;
 
 /// When the packet was sent: microseconds since an epoch that only the sender knows, divided
-/// by two to the power of the sender's `ack_delay_exponent`.
+/// by two to the power of the sender's `ack_delay_exponent` (TACK-3.3-1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timestamp(pub u64);
 

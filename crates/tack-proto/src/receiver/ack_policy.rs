@@ -6,6 +6,12 @@
 
 use std::time::{Duration, Instant};
 
+use crate::loss_detection::PACKET_THRESHOLD;
+
+/// Where every packet is acknowledged, acknowledgements are at least this far apart: a peer that floods
+/// draws no more of them than 8,000 a second.
+const LEAST_SPACING: Duration = Duration::from_micros(125);
+
 /// Which rule decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
@@ -34,12 +40,16 @@ pub enum Rule {
 pub struct AckPolicy {
     rule: Rule,
     /// Never hold an acknowledgement longer: it is the transport parameter
-    /// that the peer's loss timer was told (RFC 9000 section 13.2.1).
+    /// that the peer's loss timer goes by (RFC 9000 section 13.2.1).
     max_ack_delay: Duration,
     pending: u64,
     first_pending: Option<Instant>,
     last_sent: Option<Instant>,
     immediate: bool,
+    /// When the last ack-eliciting packet came.
+    last_arrival: Option<Instant>,
+    /// Whether the first packet after an idle time is acknowledged at once.
+    early_after_idle: bool,
 }
 
 impl AckPolicy {
@@ -52,6 +62,8 @@ impl AckPolicy {
             first_pending: None,
             last_sent: None,
             immediate: false,
+            last_arrival: None,
+            early_after_idle: false,
         }
     }
 
@@ -65,8 +77,36 @@ impl AckPolicy {
         self.rule = rule;
     }
 
+    /// Acknowledges the first packet after an idle time at once (TACK-8-4). Towards a peer that
+    /// knows nothing of TACK (draft-ietf-quic-ack-frequency): it starts slowly, and the packet
+    /// would be acknowledged alone in any case.
+    pub fn set_early_after_idle(&mut self) {
+        self.early_after_idle = true;
+    }
+
+    /// Whether an IMMEDIATE_ACK may be answered (TACK-4.2-7): once for kPacketThreshold
+    /// packets, and else twice for each time that acknowledgements are held, which is a few
+    /// times for each round trip. A sender gains nothing by more, and an answer may be thirty
+    /// times as long as the question.
+    pub fn may_reply(&self, now: Instant) -> bool {
+        let spacing = match self.rule {
+            Rule::EveryPacket => Duration::ZERO,
+            Rule::Tack { interval, .. } => interval / 2,
+            Rule::Delayed { max_delay, .. } => max_delay / 2,
+        };
+        let since = |sent| now.saturating_duration_since(sent);
+        self.pending >= PACKET_THRESHOLD || self.last_sent.is_none_or(|at| since(at) >= spacing)
+    }
+
     /// An ack-eliciting packet has come.
     pub fn on_ack_eliciting(&mut self, now: Instant) {
+        let last = self.last_arrival.replace(now);
+        if let Rule::Delayed { max_delay, .. } = self.rule
+            && self.early_after_idle
+            && last.is_none_or(|last| now.saturating_duration_since(last) > max_delay)
+        {
+            self.immediate = true;
+        }
         self.pending += 1;
         self.first_pending.get_or_insert(now);
     }
@@ -87,7 +127,8 @@ impl AckPolicy {
         self.deadline().is_some_and(|deadline| deadline <= now)
     }
 
-    /// When the next acknowledgement is due if nothing else arrives.
+    /// When the next acknowledgement is due if nothing else arrives (TACK-4.2-1 to
+    /// TACK-4.2-4).
     pub fn deadline(&self) -> Option<Instant> {
         let first = self.first_pending?;
         let latest = first + self.max_ack_delay;
@@ -95,13 +136,16 @@ impl AckPolicy {
             return Some(first);
         }
         Some(match self.rule {
-            Rule::EveryPacket => first,
+            Rule::EveryPacket => {
+                self.last_sent.map_or(first, |sent| first.max(sent + LEAST_SPACING))
+            }
+            // TACK-4.2-2
             Rule::Tack { packets, interval } if self.pending >= packets => {
                 let earliest = self.last_sent.map_or(first, |sent| sent + interval);
                 // What the sender asks for replaces what it was promised.
                 earliest.max(first).min(latest.max(first + interval))
             }
-            // Fewer than L packets: a lone packet waits for the fallback, which
+            // TACK-4.2-3. Fewer than L packets: a lone packet waits for the fallback, which
             // is longer than alpha on purpose. A timer of alpha would
             // acknowledge every packet of a slow flow and void L.
             Rule::Tack { .. } => latest,

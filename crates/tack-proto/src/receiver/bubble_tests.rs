@@ -1,11 +1,11 @@
-//! When a receiver lists bubbles, and what a poor one tells.
+//! When a receiver lists bubbles, and what a poor one reports.
 
 use super::*;
 use crate::frame::{Frame, Frames, Tack};
 
 const MS: Duration = Duration::from_millis(1);
 
-/// A receiver that has been told L = 2, alpha = 10 ms, and how many packets of a round trip
+/// A receiver with L = 2, alpha = 10 ms, and an advertised number of packets of a round trip
 /// go unreported; it has lost every tenth packet for some time.
 fn lossy(unreported: u64, reported_gaps: Option<usize>) -> (Receiver, Instant, u64) {
     let mut now = crate::test_clock();
@@ -55,7 +55,7 @@ fn arrive(receiver: &mut Receiver, now: Instant, pn: u64, at: Option<u64>) {
 }
 
 /// What the TACK of `now` says, and its length.
-fn told<T>(receiver: &mut Receiver, now: Instant, read: impl Fn(&Tack<'_>) -> T) -> T {
+fn report<T>(receiver: &mut Receiver, now: Instant, read: impl Fn(&Tack<'_>) -> T) -> T {
     let mut out = Vec::new();
     assert!(receiver.write(now, Due::Tack, 1000, &mut out));
     let located = Frames::new(&out).next().unwrap().unwrap();
@@ -81,7 +81,7 @@ fn bubbles_are_listed_once_lost_tacks_hide_more_than_one_loss_of_a_round_trip() 
         two_bubbles(&mut receiver, now, next);
         let loss = Due::Iack(IackEvent::Loss);
         assert!(receiver.write(now + MS, loss, 1000, &mut Vec::new()));
-        let found = told(&mut receiver, now + 10 * MS, bubbles);
+        let found = report(&mut receiver, now + 10 * MS, bubbles);
         let expected = [(0, 10..20), (0, 30..60)];
         assert_eq!(found, expected[..listed], "{unreported} packets unreported");
         assert_eq!(receiver.stats().bubbles, listed as u64);
@@ -89,11 +89,11 @@ fn bubbles_are_listed_once_lost_tacks_hide_more_than_one_loss_of_a_round_trip() 
 }
 
 #[test]
-fn who_asks_at_once_gets_the_bubbles_too() {
+fn a_sender_that_asks_at_once_gets_the_bubbles_too() {
     for (unreported, due) in [(8, Due::Iack(IackEvent::Reply)), (12, Due::Tack)] {
         let (mut receiver, now, next) = lossy(unreported, None);
         two_bubbles(&mut receiver, now, next);
-        receiver.on_immediate_ack();
+        receiver.on_immediate_ack(now);
         assert_eq!(receiver.due(now), Some(due), "{unreported} packets unreported");
         assert!(receiver.write(now, due, 1000, &mut Vec::new()));
         assert_ne!(receiver.due(now + MS), Some(due), "it was answered");
@@ -106,17 +106,17 @@ fn a_bubble_waits_for_the_iack_that_reports_its_loss() {
     // The last hole of before has been reported; this one is one packet old.
     arrive(&mut receiver, now, next, Some(0));
     arrive(&mut receiver, now, next + 2, Some(2));
-    assert_eq!(told(&mut receiver, now + MS, bubbles), []);
-    // It settles, and the IACK leaves.
+    assert_eq!(report(&mut receiver, now + MS, bubbles), []);
+    // It becomes a loss, and the IACK leaves.
     arrive(&mut receiver, now + 2 * MS, next + 3, Some(3));
     arrive(&mut receiver, now + 2 * MS, next + 4, Some(4));
     assert_eq!(receiver.due(now + 2 * MS), Some(Due::Iack(IackEvent::Loss)));
     let loss = Due::Iack(IackEvent::Loss);
     assert!(receiver.write(now + 2 * MS, loss, 1000, &mut Vec::new()));
-    assert_eq!(told(&mut receiver, now + 11 * MS, bubbles), [(0, 10..20)]);
+    assert_eq!(report(&mut receiver, now + 11 * MS, bubbles), [(0, 10..20)]);
     // Repeated until it is filled.
     arrive(&mut receiver, now + 12 * MS, next + 5, Some(6));
-    assert_eq!(told(&mut receiver, now + 21 * MS, bubbles)[0], (0, 10..20));
+    assert_eq!(report(&mut receiver, now + 21 * MS, bubbles)[0], (0, 10..20));
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn where_every_packet_is_acknowledged_no_iack_is_waited_for() {
     });
     arrive(&mut receiver, now, next, Some(0));
     arrive(&mut receiver, now, next + 2, Some(2));
-    assert_eq!(told(&mut receiver, now, bubbles), [(0, 10..20)]);
+    assert_eq!(report(&mut receiver, now, bubbles), [(0, 10..20)]);
 }
 
 #[test]
@@ -143,25 +143,25 @@ fn a_poor_tack_acknowledges_up_to_the_packet_behind_the_oldest_bubble() {
     }
     let loss = Due::Iack(IackEvent::Loss);
     assert!(receiver.write(now + 6 * MS, loss, 1000, &mut Vec::new()));
-    let (largest, delay, listed) = told(&mut receiver, now + 10 * MS, |tack| {
+    let (largest, delay, listed) = report(&mut receiver, now + 10 * MS, |tack| {
         (tack.ranges.largest(), tack.ack_delay_us, bubbles(tack))
     });
     assert_eq!((largest, delay), (next + 2, 6000), "that packet and its own delay");
     assert_eq!(listed, [(0, 10..20)]);
     // Filled, it makes room for the next.
     arrive(&mut receiver, now + 11 * MS, next + 10, Some(1));
-    assert_eq!(told(&mut receiver, now + 20 * MS, |tack| tack.ranges.largest()), next + 6);
+    assert_eq!(report(&mut receiver, now + 20 * MS, |tack| tack.ranges.largest()), next + 6);
 }
 
 #[test]
-fn a_bubble_that_nobody_fills_stops_a_poor_receiver_for_eight_tacks_only() {
+fn a_bubble_that_is_never_filled_stops_a_poor_receiver_for_eight_tacks_only() {
     let (mut receiver, mut now, next) = lossy(0, Some(1));
     arrive(&mut receiver, now, next, Some(0));
     let mut largest = Vec::new();
     for pn in next + 2..next + 20 {
         arrive(&mut receiver, now, pn, Some(pn - next));
         now += 10 * MS;
-        largest.push(told(&mut receiver, now, |tack| tack.ranges.largest()));
+        largest.push(report(&mut receiver, now, |tack| tack.ranges.largest()));
     }
     assert_eq!(largest[7], next + 2);
     assert_eq!(largest[8], next + 10);

@@ -39,6 +39,11 @@ impl DeliveryRate {
         self.last_arrival = Some(now);
     }
 
+    /// A packet has arrived that elicits no acknowledgement: it was not lost (TACK-4.4-3).
+    pub fn on_other_packet(&mut self) {
+        self.received_packets += 1;
+    }
+
     /// Running total of bytes in ack-eliciting packets.
     pub fn received_bytes(&self) -> u64 {
         self.received_bytes
@@ -114,6 +119,22 @@ mod tests {
         }
         // The TACK that leaves 30 ms later still reports the rate of arrival.
         assert_eq!(rate.estimate(MS), Some(Bandwidth::from_bytes_per_second(1_000_000)));
+    }
+
+    #[test]
+    fn packets_that_elicit_no_acknowledgement_are_not_lost() {
+        let t0 = crate::test_clock();
+        let mut rate = DeliveryRate::default();
+        rate.on_packet(t0, 1000);
+        rate.on_tack_sent(0);
+        for interval in 1..=40_u64 {
+            for _ in 0..5 {
+                rate.on_packet(t0 + MS, 1000);
+                rate.on_other_packet();
+            }
+            rate.on_tack_sent(interval * 10);
+        }
+        assert!(rate.loss_rate() < 0.001, "{}", rate.loss_rate());
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! Loss events: when a hole in the packet numbers deserves an instant ACK.
 //!
-//! The paper sends one IACK for each loss event (section V-A) and lets it
-//! settle first, so that reordering is not taken for loss (section VIII). In
-//! QUIC the sender declares a packet lost when one at least three numbers newer
-//! has been acknowledged (RFC 9002 section 6.1.1); an IACK that waits for three
-//! newer packets, or for RTTmin/4 where they do not come, meets that rule on
-//! arrival and the retransmission leaves at once. Where that proves too early
-//! both grow, see [`Tolerance`].
+//! The paper sends one IACK for each loss event (section V-A) and waits for a
+//! settling time first, so that reordering is not taken for loss (section VIII).
+//! In QUIC the sender declares a packet lost when one at least three numbers
+//! newer has been acknowledged (RFC 9002 section 6.1.1). An IACK that waits for
+//! three newer packets, or for alpha where they do not come, meets that rule on
+//! arrival and the retransmission leaves at once (TACK-4.3-1). Where that proves
+//! too early both grow, see [`Tolerance`].
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -24,20 +24,19 @@ struct Hole {
     since: Instant,
 }
 
-/// Watches young holes until they are filled or reported. Holes settle at once
-/// until the sender has told alpha, from which RTTmin/4 follows.
+/// Watches young holes until they are filled or reported. Until the sender has
+/// advertised alpha, the settling time is zero.
 #[derive(Debug, Default)]
 pub struct LossEvents {
     holes: VecDeque<Hole>,
-    /// Holes that were reported as losses; who fills one shows that it was none.
+    /// Holes that were reported as losses; a packet that fills one shows that it was none.
     reported: VecDeque<Hole>,
     largest: u64,
     tolerance: Tolerance,
 }
 
 impl LossEvents {
-    /// Sets how long a hole may stay young on a path without reordering:
-    /// RTTmin/4.
+    /// Sets how long a hole may stay young on a path without reordering: alpha.
     pub fn set_settling_time(&mut self, time: Duration) {
         self.tolerance.set_least_time(time);
     }
@@ -71,9 +70,9 @@ impl LossEvents {
         self.tolerance.on_late(now, newer, age, reported);
     }
 
-    /// Whether a hole has settled and is to be reported now.
+    /// Whether a hole is a loss now and is to be reported.
     pub fn is_due(&self, now: Instant) -> bool {
-        self.holes.iter().any(|hole| self.settled_by_packets(hole))
+        self.holes.iter().any(|hole| self.is_overtaken(hole))
             || self.deadline().is_some_and(|deadline| deadline <= now)
     }
 
@@ -82,22 +81,22 @@ impl LossEvents {
         self.holes.front().map(|hole| hole.first)
     }
 
-    /// When the oldest hole settles by time; a past instant if packets have
-    /// settled one already.
+    /// When the oldest hole becomes a loss by its age; a past instant if newer packets have
+    /// made one a loss already.
     pub fn deadline(&self) -> Option<Instant> {
         let oldest = self.holes.iter().map(|hole| hole.since).min()?;
-        if self.holes.iter().any(|hole| self.settled_by_packets(hole)) {
+        if self.holes.iter().any(|hole| self.is_overtaken(hole)) {
             return Some(oldest);
         }
         Some(oldest + self.tolerance.time())
     }
 
-    /// A TACK or IACK has told the sender everything up to now. Holes that are
+    /// A TACK or IACK has reported everything up to now. Holes that are
     /// still young stay watched: the sender does not take them for lost yet.
     pub fn on_reported(&mut self, now: Instant) {
         for _ in 0..self.holes.len() {
             let Some(hole) = self.holes.pop_front() else { break };
-            if self.settled_by_packets(&hole) || now >= hole.since + self.tolerance.time() {
+            if self.is_overtaken(&hole) || now >= hole.since + self.tolerance.time() {
                 remember(&mut self.reported, hole);
             } else {
                 self.holes.push_back(hole);
@@ -105,7 +104,7 @@ impl LossEvents {
         }
     }
 
-    fn settled_by_packets(&self, hole: &Hole) -> bool {
+    fn is_overtaken(&self, hole: &Hole) -> bool {
         self.largest >= hole.last + self.tolerance.packets()
     }
 }

@@ -1,13 +1,13 @@
-//! The data receiver: what has arrived, and what to tell the sender when.
+//! The data receiver: what has arrived, and what to report when.
 
 mod ack_policy;
 #[cfg(test)]
 mod bubble_tests;
 mod delivery_rate;
-mod ledger;
 mod loss_event;
 mod one_way_delay;
 mod rbb;
+mod received_packets;
 mod reordering;
 mod schedule;
 #[cfg(test)]
@@ -17,30 +17,36 @@ mod tolerance;
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
-pub use ack_policy::{AckPolicy, Rule};
-pub use delivery_rate::DeliveryRate;
-pub use ledger::{Arrival, Ledger};
-pub use loss_event::LossEvents;
-pub use one_way_delay::OneWayDelay;
-pub use rbb::{Packet, ReceiveBuffer};
-pub use reordering::Reordering;
+pub use ack_policy::Rule;
+pub use received_packets::{Arrival, ReceivedPackets};
 pub use schedule::Schedule;
 pub use tolerance::Tolerance;
 
+use ack_policy::AckPolicy;
+use delivery_rate::DeliveryRate;
+use loss_event::LossEvents;
+use one_way_delay::OneWayDelay;
+use rbb::{Packet, ReceiveBuffer};
+use reordering::Reordering;
+
 use crate::frame::{
-    AckFrequency, IackEvent, Rate, Stream, TackFields, encode_iack, encode_tack,
+    AckFrequency, IackEvent, IackFields, Rate, Stream, TackFields, encode_ack, encode_iack,
+    encode_tack,
 };
 
-/// TACKs in which a range is repeated. With 30 % loss on the ACK path all of
+/// TACKs in which a range is repeated (TACK-4.1-1). With 30 % loss on the ACK path all of
 /// them get lost once in 15,000 times.
 const REPETITIONS: usize = 8;
 
-/// Ranges that a TACK repeats at least, however old they are.
+/// Ranges that a TACK repeats at least, however old they are (TACK-4.1-2).
 const LEAST_RANGES: usize = 32;
 
 /// Ranges in an IACK. It must reach down to what the last TACKs reported; 64
 /// losses between two TACKs are beyond what a usable path shows.
 const IACK_RANGES: usize = 64;
+
+/// One TACK and one IACK in so many carry a block that means nothing (TACK-3.1-5).
+const GREASED_ONE_IN: u64 = 64;
 
 /// A packet's arrival, as the receiver needs to know it.
 #[derive(Clone, Copy, Debug)]
@@ -68,6 +74,7 @@ pub enum Due {
 
 /// Counters of the receiving side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ReceiverStats {
     /// TACKs written.
     pub tacks: u64,
@@ -84,12 +91,13 @@ pub struct ReceiverStats {
 
 /// Settings of a receiver.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct ReceiverConfig {
     /// No acknowledgement is held longer: our `max_ack_delay`.
     pub max_ack_delay: Duration,
     /// log2 of the microseconds in one unit of the peer's timestamps.
     pub timestamp_exponent: u32,
-    /// Who decides when to acknowledge.
+    /// What decides when to acknowledge.
     pub schedule: Schedule,
     /// Q of equation (5): bubbles that a TACK reports at most, and the gaps in packet numbers
     /// that an IACK does; `None`: as many as a rich TACK needs. One, the least, makes the
@@ -98,11 +106,23 @@ pub struct ReceiverConfig {
     pub reported_gaps: Option<usize>,
 }
 
+impl ReceiverConfig {
+    /// TACK's schedule, and timestamps in RFC 9000's default unit.
+    pub const fn new(max_ack_delay: Duration) -> Self {
+        Self {
+            max_ack_delay,
+            timestamp_exponent: 3,
+            schedule: Schedule::Tack,
+            reported_gaps: None,
+        }
+    }
+}
+
 /// Receiver state of one packet number space.
 #[derive(Debug)]
 pub struct Receiver {
     config: ReceiverConfig,
-    ledger: Ledger,
+    received: ReceivedPackets,
     policy: AckPolicy,
     losses: LossEvents,
     buffer: ReceiveBuffer,
@@ -130,7 +150,7 @@ impl Receiver {
         policy.set_rule(config.schedule.rule(Rule::EveryPacket, config.max_ack_delay));
         Self {
             config,
-            ledger: Ledger::default(),
+            received: ReceivedPackets::default(),
             policy,
             losses: LossEvents::default(),
             buffer: ReceiveBuffer::default(),
@@ -151,7 +171,8 @@ impl Receiver {
     /// A packet has been received, authenticated and accepted.
     pub fn on_packet(&mut self, now: Instant, packet: Received) {
         let pn = packet.packet_number;
-        let arrival = self.ledger.insert(pn);
+        // TACK-3.1-3: what comes twice counts once.
+        let arrival = self.received.insert(pn);
         match arrival {
             Arrival::Duplicate => return,
             Arrival::InOrder => self.losses.on_in_order(pn),
@@ -172,13 +193,15 @@ impl Receiver {
             if packet.ends_stream {
                 self.policy.request_immediate();
             }
-            // Between TACK peers loss events take the place of reordering.
+            // TACK-4.3-3: between TACK peers loss events take the place of reordering.
             if !matches!(self.policy.rule(), Rule::Tack { .. }) {
-                let reordered = self.reordering.on_ack_eliciting(pn, &self.ledger);
+                let reordered = self.reordering.on_ack_eliciting(pn, &self.received);
                 if reordered && matches!(self.policy.rule(), Rule::Delayed { .. }) {
                     self.policy.request_immediate();
                 }
             }
+        } else {
+            self.delivery_rate.on_other_packet();
         }
     }
 
@@ -188,14 +211,14 @@ impl Receiver {
         self.unreported > 0 || self.config.reported_gaps.is_some()
     }
 
-    /// Whether [`Self::on_stream`] was told of this stream before. What of it came earlier, without
-    /// having been told, should be told first.
+    /// Whether [`Self::on_stream`] was called for this stream before. It should first be called for
+    /// what came of the stream until then.
     pub fn knows_stream(&self, stream_id: u64) -> bool {
         self.buffer.knows(stream_id)
     }
 
-    /// A packet that [`Self::on_packet`] was told of has brought stream data. To be called for all
-    /// of it while [`Self::wants_streams`].
+    /// A packet that [`Self::on_packet`] was called for has brought stream data. To be called
+    /// for all of it while [`Self::wants_streams`].
     pub fn on_stream(&mut self, now: Instant, packet_number: u64, frame: &Stream) {
         self.buffer.on_stream(Packet { number: packet_number, arrival: now }, frame);
     }
@@ -207,7 +230,7 @@ impl Receiver {
 
     /// Numbers that arrived where this receiver could not see them (0-RTT).
     pub fn on_received_elsewhere(&mut self, range: RangeInclusive<u64>) {
-        self.ledger.insert_range(range);
+        self.received.insert_range(range);
     }
 
     /// ACK_FREQUENCY of a TACK peer: threshold is L - 1, the delay is alpha, and the
@@ -218,6 +241,7 @@ impl Receiver {
         }
         let interval = Duration::from_micros(update.requested_max_ack_delay_us);
         let packets = update.ack_eliciting_threshold.saturating_add(1);
+        // TACK-4.2-5: a delay of zero leaves alpha as it was.
         let mut asked = Rule::EveryPacket;
         if !interval.is_zero() {
             self.interval = Some(interval);
@@ -227,7 +251,7 @@ impl Receiver {
         self.policy.set_rule(self.config.schedule.rule(asked, self.config.max_ack_delay));
         self.unreported = update.reordering_threshold;
         if !self.wants_streams() {
-            // What comes now may not be told: the record would be out of date.
+            // Nothing reports what comes now: the record would be out of date.
             self.buffer = ReceiveBuffer::default();
         }
     }
@@ -242,17 +266,21 @@ impl Receiver {
             threshold: update.ack_eliciting_threshold,
             max_delay: Duration::from_micros(update.requested_max_ack_delay_us),
         });
+        self.policy.set_early_after_idle();
     }
 
-    /// IMMEDIATE_ACK has been received.
-    pub fn on_immediate_ack(&mut self) {
-        self.policy.request_immediate();
-        self.reply_wanted = true;
+    /// IMMEDIATE_ACK has been received. A peer that asks more often than it has a use for
+    /// the answer is answered when an acknowledgement is due anyway.
+    pub fn on_immediate_ack(&mut self, now: Instant) {
+        if self.policy.may_reply(now) {
+            self.policy.request_immediate();
+            self.reply_wanted = true;
+        }
     }
 
     /// Whether packet `pn` has been received before.
     pub fn has_received(&self, pn: u64) -> bool {
-        self.ledger.contains(pn)
+        self.received.contains(pn)
     }
 
     /// The rule that decides when to acknowledge.
@@ -269,7 +297,7 @@ impl Receiver {
         }
         if self.policy.is_due(now) {
             // The sender asks behind a silence: where TACKs got lost it wants their bubbles too,
-            // or it takes for lost what only they can tell it of.
+            // or it takes for lost what only they report (TACK-4.2-6).
             let reply = self.reply_wanted && !self.wants_bubbles();
             return Some(if reply { Due::Iack(IackEvent::Reply) } else { Due::Tack });
         }
@@ -306,11 +334,30 @@ impl Receiver {
         }
     }
 
+    /// Appends a standard ACK frame (RFC 9000 section 19.3) to `out`, in at most `budget` bytes, with as
+    /// many of the newest ranges as fit; false if nothing has been received or it does not fit.
+    /// `exponent` is our `ack_delay_exponent`.
+    pub fn write_ack(
+        &mut self,
+        now: Instant,
+        exponent: u32,
+        budget: usize,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let Some(arrival) = self.largest_arrival else { return false };
+        let delay = now.saturating_duration_since(arrival).as_micros() as u64 >> exponent;
+        if encode_ack(out, self.received.newest_first(), delay, None, budget) == 0 {
+            return false;
+        }
+        self.on_ack_sent(now);
+        true
+    }
+
     /// A standard acknowledgement of everything has left instead (stock peers).
     pub fn on_ack_sent(&mut self, now: Instant) {
         self.policy.on_sent(now);
         self.losses.on_reported(now);
-        self.reordering.on_acknowledged(self.ledger.largest());
+        self.reordering.on_acknowledged(self.received.largest());
         self.reply_wanted = false;
     }
 
@@ -335,9 +382,9 @@ impl Receiver {
     }
 
     fn write_tack(&mut self, now: Instant, budget: usize, out: &mut Vec<u8>) -> bool {
-        let Some(largest) = self.ledger.largest() else { return false };
+        let Some(largest) = self.received.largest() else { return false };
         let newest = self.newest_acknowledged(now, largest);
-        // Shorter spans measure bursts, not the path.
+        // TACK-4.4-2: shorter spans measure bursts, not the path.
         let span = self.interval.unwrap_or(Duration::MAX);
         let rate = self.delivery_rate.estimate(span).map(|rate| Rate {
             delivery_rate: rate.bytes_per_second().min(crate::varint::MAX),
@@ -350,10 +397,11 @@ impl Receiver {
             timing: self.one_way_delay.take(now),
             rate,
             ecn: None,
+            grease: self.sequence % GREASED_ONE_IN == GREASED_ONE_IN - 1,
         };
         let floor = self.reported[0];
         let ranges = self
-            .ledger
+            .received
             .newest_first()
             .enumerate()
             .take_while(|(i, range)| *i < LEAST_RANGES || *range.end() > floor)
@@ -386,23 +434,27 @@ impl Receiver {
         budget: usize,
         out: &mut Vec<u8>,
     ) -> bool {
-        let delay = self.ack_delay_us(now);
-        let received = self.delivery_rate.received_bytes();
         let (least, most, floor) = match event {
             // It comes instead of a TACK.
             IackEvent::Reply => (LEAST_RANGES, usize::MAX, self.reported[0]),
             // Down to what the last but one TACK reported, so that one lost TACK
-            // leaves no number that the sender has heard nothing of.
+            // leaves no number unreported (TACK-4.3-4).
             _ => (2, IACK_RANGES, self.reported[REPETITIONS - 2]),
         };
         let ranges = self
-            .ledger
+            .received
             .newest_first()
             .enumerate()
             .take_while(|(i, range)| *i < least || (*i < most && *range.end() >= floor))
             .take(self.most_gaps().saturating_add(1))
             .map(|(_, range)| range);
-        if encode_iack(out, event, received, delay, ranges, budget) == 0 {
+        let fields = IackFields {
+            event,
+            received_bytes: self.delivery_rate.received_bytes(),
+            ack_delay_us: self.ack_delay_us(now),
+            grease: self.stats.iacks % GREASED_ONE_IN == GREASED_ONE_IN - 1,
+        };
+        if encode_iack(out, &fields, ranges, budget) == 0 {
             return false;
         }
         self.stats.iacks += 1;
@@ -414,8 +466,8 @@ impl Receiver {
         true
     }
 
-    /// Equation (5): whether lost TACKs leave the sender without word of more than the one
-    /// loss that the newest range tells in any case.
+    /// Equation (5), TACK-4.5-1: whether lost TACKs leave more unreported than the one loss that
+    /// the newest range reports in any case.
     fn wants_bubbles(&self) -> bool {
         self.loss_rate() * self.unreported as f64 >= 1.0
     }
@@ -436,7 +488,7 @@ impl Receiver {
             .unwrap_or(Packet { number: largest, arrival })
     }
 
-    /// The lowest number of a packet whose loss the sender may not have been told. None
+    /// The lowest number of a packet whose loss may be unreported (TACK-4.5-3). None
     /// where every packet is acknowledged and no IACK is sent.
     fn youngest_reported(&self) -> u64 {
         match self.policy.rule() {

@@ -1,4 +1,4 @@
-//! One-way delay at the receiver: relative, no clocks are synchronised.
+//! One-way delay at the receiver (TACK-4.4-1): relative, no clocks are synchronised.
 //!
 //! The packet with the smallest one-way delay of a TACK interval is the one
 //! that queued least; its departure time and how long its acknowledgement was
@@ -63,6 +63,7 @@ impl OneWayDelay {
             departure.saturating_mul(1 << self.exponent.min(20)).min(1 << 62).cast_signed();
         let delay_us = arrival_us - departure_us;
         let sample = Sample { departure, arrival: now, delay_us };
+        // TACK-3.1-6: of packets with the same delay the latest has waited least.
         if self.smallest.is_none_or(|smallest| delay_us <= smallest.delay_us) {
             self.smallest = Some(sample);
         }

@@ -17,7 +17,7 @@ use std::time::Instant;
 
 use crate::frame::Stream;
 
-/// Streams followed at a time.
+/// Streams followed at a time (TACK-9-3).
 const MAX_STREAMS: usize = 1024;
 
 /// Blocks of all streams, some 200 KiB of memory. A TACK of 1,400 bytes lists
@@ -116,7 +116,7 @@ impl ReceiveBuffer {
         self.forget(stream_id);
     }
 
-    /// Stream and missing bytes of each bubble, lowest offset first, stream by
+    /// Stream and missing bytes of each bubble (TACK-4.5-2), lowest offset first, stream by
     /// stream. Of each stream they end where a packet numbered `young` or above
     /// has revealed one: that may still be reordering, and what lies behind it
     /// cannot be listed without it.
@@ -132,7 +132,7 @@ impl ReceiveBuffer {
         })
     }
 
-    /// The first `listed` of [`Self::bubbles`] have been told: where those were
+    /// The first `listed` of [`Self::bubbles`] have been reported: where those were
     /// not all, another stream begins the next time.
     pub fn on_listed(&mut self, listed: usize, young: u64) {
         let streams = || self.bubbles(young).map(|(id, _)| id);
@@ -303,15 +303,15 @@ mod tests {
         let frames: Vec<_> =
             [0, 4, 8].into_iter().flat_map(|id| [data(id, 2..3), data(id, 5..6)]).collect();
         let mut buffer = received(&frames);
-        let mut told = BTreeSet::new();
+        let mut reported = BTreeSet::new();
         for fits in [3, 1, 1, 1, 1] {
-            told.extend(buffer.bubbles(u64::MAX).take(fits).map(|(id, _)| id));
+            reported.extend(buffer.bubbles(u64::MAX).take(fits).map(|(id, _)| id));
             buffer.on_listed(fits, u64::MAX);
         }
-        assert_eq!(told, BTreeSet::from([0, 4, 8]));
+        assert_eq!(reported, BTreeSet::from([0, 4, 8]));
         buffer.first_listed = 4;
         buffer.on_listed(6, u64::MAX);
-        assert_eq!(buffer.first_listed, 4, "all were told");
+        assert_eq!(buffer.first_listed, 4, "all were reported");
     }
 
     #[test]

@@ -2,10 +2,10 @@
 //! nothing of TACK: draft-ietf-quic-ack-frequency-14 section 6.2. Between TACK
 //! peers loss events take its place.
 
-use super::Ledger;
+use super::ReceivedPackets;
 
-/// Follows what an acknowledgement has reported, and tells what would now be
-/// lost to the peer without its knowing.
+/// Follows what acknowledgements have reported, and finds what would be lost
+/// to the peer without its knowing.
 #[derive(Debug)]
 pub struct Reordering {
     /// Reordering Threshold: 0 is never, 1 the rule of RFC 9000.
@@ -28,9 +28,9 @@ impl Reordering {
         self.threshold = threshold;
     }
 
-    /// Ack-eliciting packet `pn` is new and in the ledger; whether it is to be
+    /// Ack-eliciting packet `pn` is new and in the received; whether it is to be
     /// acknowledged at once.
-    pub fn on_ack_eliciting(&mut self, pn: u64, ledger: &Ledger) -> bool {
+    pub fn on_ack_eliciting(&mut self, pn: u64, received: &ReceivedPackets) -> bool {
         let is_late = self.largest_eliciting.is_some_and(|largest| pn < largest);
         self.largest_eliciting = self.largest_eliciting.max(Some(pn));
         match self.threshold {
@@ -38,8 +38,8 @@ impl Reordering {
             // RFC 9000 section 13.2.1: any packet below another that elicits
             // acknowledgements. At a greater threshold only one that the peer
             // has taken for lost.
-            1 => is_late || self.reveals_loss(ledger),
-            _ => self.is_reported_missing(pn) || self.reveals_loss(ledger),
+            1 => is_late || self.reveals_loss(received),
+            _ => self.is_reported_missing(pn) || self.reveals_loss(received),
         }
     }
 
@@ -51,9 +51,9 @@ impl Reordering {
     /// Whether the smallest "Unreported Missing" number is at least the
     /// threshold below the largest ack-eliciting one: the peer can take it for
     /// lost once it hears of the latter.
-    fn reveals_loss(&self, ledger: &Ledger) -> bool {
+    fn reveals_loss(&self, received: &ReceivedPackets) -> bool {
         let first_unreported = self.largest_reported_missing().map_or(0, |largest| largest + 1);
-        ledger
+        received
             .first_missing_from(first_unreported)
             .zip(self.largest_eliciting)
             .is_some_and(|(missing, largest)| largest >= missing.saturating_add(self.threshold))
@@ -77,13 +77,14 @@ mod tests {
     /// The packets of `arrivals` that are acknowledged at once, where nothing
     /// else makes the receiver acknowledge.
     fn acknowledged(threshold: u64, arrivals: &[u64]) -> Vec<u64> {
-        let (mut reordering, mut ledger) = (Reordering::default(), Ledger::default());
+        let (mut reordering, mut received) =
+            (Reordering::default(), ReceivedPackets::default());
         reordering.set_threshold(threshold);
         let mut acknowledged = Vec::new();
         for &pn in arrivals {
-            ledger.insert(pn);
-            if reordering.on_ack_eliciting(pn, &ledger) {
-                reordering.on_acknowledged(ledger.largest());
+            received.insert(pn);
+            if reordering.on_ack_eliciting(pn, &received) {
+                reordering.on_acknowledged(received.largest());
                 acknowledged.push(pn);
             }
         }
@@ -124,15 +125,16 @@ mod tests {
 
     #[test]
     fn an_acknowledgement_for_another_reason_reports_the_gap_as_well() {
-        let (mut reordering, mut ledger) = (Reordering::default(), Ledger::default());
+        let (mut reordering, mut received) =
+            (Reordering::default(), ReceivedPackets::default());
         reordering.set_threshold(3);
         for pn in [0, 2, 3] {
-            ledger.insert(pn);
-            assert!(!reordering.on_ack_eliciting(pn, &ledger));
+            received.insert(pn);
+            assert!(!reordering.on_ack_eliciting(pn, &received));
         }
-        ledger.insert(4); // it elicits none, but is in the next
+        received.insert(4); // it elicits none, but is in the next
         reordering.on_acknowledged(Some(4));
-        ledger.insert(5);
-        assert!(!reordering.on_ack_eliciting(5, &ledger), "1 is three below 4");
+        received.insert(5);
+        assert!(!reordering.on_ack_eliciting(5, &received), "1 is three below 4");
     }
 }

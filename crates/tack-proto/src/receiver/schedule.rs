@@ -1,4 +1,4 @@
-//! Who decides when a receiver acknowledges.
+//! What decides when a receiver acknowledges.
 
 use std::time::Duration;
 

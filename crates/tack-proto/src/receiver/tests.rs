@@ -31,7 +31,7 @@ fn update(sequence: u64, threshold: u64, delay: Duration) -> AckFrequency {
     }
 }
 
-/// A receiver that has been told L = 2 and alpha = 10 ms.
+/// A receiver to which L = 2 and alpha = 10 ms have been advertised.
 fn steady() -> (Receiver, Instant) {
     let t0 = crate::test_clock();
     let mut receiver = Receiver::new(t0, config(Schedule::Tack));
@@ -46,11 +46,30 @@ fn every_packet_is_acknowledged_until_the_sender_says_otherwise() {
     let t0 = crate::test_clock();
     let mut receiver = Receiver::new(t0, config(Schedule::Tack));
     for pn in 0..5 {
-        receiver.on_packet(t0 + MS, data(pn));
-        assert_eq!(receiver.due(t0 + MS), Some(Due::Tack));
-        assert!(receiver.write(t0 + MS, Due::Tack, 1000, &mut Vec::new()));
+        let now = t0 + (pn as u32 + 1) * MS;
+        receiver.on_packet(now, data(pn));
+        assert_eq!(receiver.due(now), Some(Due::Tack));
+        assert!(receiver.write(now, Due::Tack, 1000, &mut Vec::new()));
     }
     assert_eq!(receiver.due(t0 + 100 * MS), None);
+}
+
+#[test]
+fn a_flood_of_packets_at_once_is_acknowledged_once_and_again_an_eighth_of_a_millisecond_later()
+{
+    let t0 = crate::test_clock();
+    let mut receiver = Receiver::new(t0, config(Schedule::Tack));
+    let mut acknowledgements = 0;
+    for pn in 0..1000 {
+        receiver.on_packet(t0, data(pn));
+        if let Some(due) = receiver.due(t0) {
+            assert!(receiver.write(t0, due, 1000, &mut Vec::new()));
+            acknowledgements += 1;
+        }
+    }
+    assert_eq!(acknowledgements, 1);
+    assert_eq!(receiver.deadline(), Some(t0 + MS / 8));
+    assert_eq!(receiver.due(t0 + MS / 8), Some(Due::Tack));
 }
 
 #[test]
@@ -175,7 +194,9 @@ fn a_stock_peers_reordering_threshold_decides_when_a_gap_is_reported() {
         let mut receiver = Receiver::new(t0, config(Schedule::Tack));
         let asked = AckFrequency { reordering_threshold: threshold, ..update(0, 100, 20 * MS) };
         receiver.on_ack_frequency(&asked);
-        let due = [0, 1, 2, 3, 5, 6, 7].into_iter().find(|pn| {
+        receiver.on_packet(t0, data(0));
+        receiver.on_ack_sent(t0);
+        let due = [1, 2, 3, 5, 6, 7].into_iter().find(|pn| {
             receiver.on_packet(t0, data(*pn));
             receiver.due(t0).is_some()
         });
@@ -212,10 +233,11 @@ fn a_duplicate_changes_nothing() {
 #[test]
 fn an_immediate_ack_is_answered_with_an_iack() {
     let (mut receiver, t0) = steady();
-    receiver.on_packet(t0 + MS, data(1));
-    receiver.on_immediate_ack();
-    assert_eq!(receiver.due(t0 + MS), Some(Due::Iack(IackEvent::Reply)));
-    assert!(receiver.write(t0 + MS, Due::Iack(IackEvent::Reply), 1000, &mut Vec::new()));
+    let asked = t0 + 6 * MS;
+    receiver.on_packet(asked, data(1));
+    receiver.on_immediate_ack(asked);
+    assert_eq!(receiver.due(asked), Some(Due::Iack(IackEvent::Reply)));
+    assert!(receiver.write(asked, Due::Iack(IackEvent::Reply), 1000, &mut Vec::new()));
     assert_eq!(receiver.due(t0 + 40 * MS), None);
 }
 
@@ -234,4 +256,62 @@ fn the_reply_reports_what_a_tack_would() {
     let located = Frames::new(&out).next().unwrap().unwrap();
     let Frame::Iack(iack) = located.frame else { panic!("{:?}", located.frame) };
     assert_eq!((iack.ranges.largest(), iack.ranges.smallest()), (401, 0));
+}
+
+#[test]
+fn a_peer_that_keeps_asking_is_answered_a_few_times_for_each_round_trip() {
+    let (mut receiver, t0) = steady();
+    let mut answers = 0;
+    // 100 ms in which every packet asks; alpha is 10 ms.
+    for pn in 1..=200_u64 {
+        let now = t0 + (pn / 2) as u32 * MS;
+        receiver.on_packet(now, data(pn));
+        receiver.on_immediate_ack(now);
+        if let Some(due @ Due::Iack(IackEvent::Reply)) = receiver.due(now) {
+            answers += 1;
+            assert!(receiver.write(now, due, 1000, &mut Vec::new()));
+        }
+    }
+    assert!((60..=70).contains(&answers), "one for three packets: {answers}");
+    let mut answers = 0;
+    for pn in 201..=300_u64 {
+        let now = t0 + 100 * MS + (pn - 200) as u32 * 2 * MS;
+        receiver.on_packet(now, data(pn));
+        receiver.on_immediate_ack(now);
+        if let Some(due @ Due::Iack(IackEvent::Reply)) = receiver.due(now) {
+            answers += 1;
+            assert!(receiver.write(now, due, 1000, &mut Vec::new()));
+        }
+    }
+    assert!(answers <= 40, "200 ms, one for each 5 ms: {answers}");
+}
+
+#[test]
+fn a_stock_peers_first_packet_after_an_idle_time_is_acknowledged_at_once() {
+    let t0 = crate::test_clock();
+    let mut receiver = Receiver::new(t0, config(Schedule::Tack));
+    let asked = AckFrequency { reordering_threshold: 0, ..update(0, 9, 20 * MS) };
+    receiver.on_ack_frequency(&asked);
+    for (at, pn, at_once) in [(0, 0, true), (5, 1, false), (20, 2, false), (41, 3, true)] {
+        let now = t0 + at * MS;
+        receiver.on_packet(now, data(pn));
+        assert_eq!(receiver.due(now).is_some(), at_once, "{at} ms");
+        if at_once || at == 20 {
+            receiver.on_ack_sent(now);
+        }
+    }
+}
+
+#[test]
+fn rho_counts_no_packet_that_elicits_no_acknowledgement() {
+    let (mut receiver, t0) = steady();
+    let mut pn = 1;
+    for tack in 1..=40 {
+        for _ in 0..10 {
+            receiver.on_packet(t0, Received { ack_eliciting: pn % 2 == 0, ..data(pn) });
+            pn += 1;
+        }
+        assert!(receiver.write(t0 + tack * 10 * MS, Due::Tack, 1000, &mut Vec::new()));
+    }
+    assert!(receiver.loss_rate() < 0.001, "{}", receiver.loss_rate());
 }

@@ -1,18 +1,14 @@
 //! How long a hole in the packet numbers may be reordering before it is
 //! reported as a loss.
 //!
-//! The paper lets a loss settle for RTTmin/4 and leaves it to further work to
-//! adjust that by whether retransmissions were unnecessary (section VIII). The
+//! The paper waits RTTmin/4 and leaves it to further work to adjust that
+//! (TACK-4.3-2) by whether retransmissions were unnecessary (section VIII). The
 //! receiver sees them by itself: a QUIC packet that is sent again has a new
 //! number, so what fills a hole that was reported is the original, late.
 
 use std::time::{Duration, Instant};
 
-/// Newer packets that make a hole a loss: kPacketThreshold of RFC 9002.
-const LEAST_PACKETS: u64 = 3;
-
-/// However much is reordered, this many do: quiche (0.30) goes no higher.
-const MOST_PACKETS: u64 = 20;
+use crate::loss_detection::{MAX_PACKET_THRESHOLD, PACKET_THRESHOLD};
 
 /// Settling times that a hole is given at most: two round trips, as alpha is RTTmin / 2 unless
 /// the sender was set otherwise.
@@ -40,7 +36,7 @@ impl Tolerance {
 
     /// Newer packets that make a hole a loss.
     pub fn packets(&self) -> u64 {
-        self.packets.max(LEAST_PACKETS)
+        self.packets.max(PACKET_THRESHOLD)
     }
 
     /// The age that makes a hole a loss.
@@ -51,11 +47,11 @@ impl Tolerance {
     /// A packet came late, after `newer` higher numbers and `age` after the
     /// first of them; `reported` if its loss had been.
     pub fn on_late(&mut self, now: Instant, newer: u64, age: Duration, reported: bool) {
-        if newer >= LEAST_PACKETS || age >= self.least_time {
+        if newer >= PACKET_THRESHOLD || age >= self.least_time {
             self.last_needed = Some(now);
         }
         if reported {
-            self.packets = self.packets.max(newer.saturating_add(1).min(MOST_PACKETS));
+            self.packets = self.packets.max(newer.saturating_add(1).min(MAX_PACKET_THRESHOLD));
             // A quarter more, as a clock and not a count decides.
             self.time = self.time.max(age + age / 4).min(self.least_time * MOST_TIMES);
         }
@@ -69,9 +65,9 @@ impl Tolerance {
             return;
         }
         self.last_needed = Some(last + half_life);
-        let halve_packets = self.packets.saturating_sub(LEAST_PACKETS) / 2;
+        let halve_packets = self.packets.saturating_sub(PACKET_THRESHOLD) / 2;
         let halve_time = self.time.saturating_sub(self.least_time) / 2;
-        self.packets = LEAST_PACKETS + halve_packets;
+        self.packets = PACKET_THRESHOLD + halve_packets;
         self.time = self.least_time + halve_time;
     }
 }

@@ -1,5 +1,5 @@
-//! How often the receiver should acknowledge: equation (4) of the paper, told
-//! in ACK_FREQUENCY frames.
+//! How often the receiver should acknowledge: equation (4) of the paper,
+//! advertised in ACK_FREQUENCY frames.
 //!
 //! ```text
 //! f_tack = min( bw / (L * MSS), beta / RTTmin )
@@ -7,9 +7,9 @@
 
 use std::time::Duration;
 
-use super::sent_ledger::PACKET_THRESHOLD;
 use crate::bandwidth::Bandwidth;
 use crate::frame::AckFrequency;
+use crate::loss_detection::PACKET_THRESHOLD;
 
 /// Shortest TACK interval. Below it the timers of operating systems decide,
 /// and on such short paths nothing is gained by acknowledging more often.
@@ -71,7 +71,7 @@ impl Frequency {
         self.interval(min_rtt).max(counted).min(self.longest_interval)
     }
 
-    /// alpha = RTTmin / beta, the TACK interval.
+    /// alpha = RTTmin / beta, the TACK interval (TACK-5.1-1).
     pub fn interval(&self, min_rtt: Duration) -> Duration {
         let alpha = min_rtt.div_f64(self.per_round_trip.max(0.01));
         let shortest = self.shortest_interval.max(SHORTEST_INTERVAL);
@@ -100,18 +100,21 @@ impl Frequency {
     }
 }
 
-/// Decides when to tell the peer a new frequency, and repeats what was lost.
+/// Decides when to advertise a new frequency. What was lost is written anew (TACK-3-2).
 #[derive(Debug)]
 pub struct AckFrequencySender {
     peer: Peer,
     next_sequence: u64,
-    /// What the peer was last told.
-    told: Option<Wanted>,
-    /// Reordering Threshold of a stock peer: what it should be, and what it was told to be.
+    /// The values of the last update.
+    advertised: Option<Wanted>,
+    /// Reordering Threshold of a stock peer: what it should be, and what was last sent.
     reordering: u64,
-    told_reordering: u64,
+    advertised_reordering: u64,
     /// Packet that carried it, until it is acknowledged.
     unconfirmed: Option<u64>,
+    /// That packet was lost: whatever is wanted now is sent, even if it is what a
+    /// connection begins with (TACK-5.1-6).
+    was_lost: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -122,19 +125,20 @@ struct Wanted {
     unreported: u64,
 }
 
-/// Between TACK peers a delay of zero stands for every packet.
+/// Between TACK peers a delay of zero stands for every packet (TACK-5.1-2).
 const EVERY_PACKET: Wanted = Wanted { threshold: 0, delay: Duration::ZERO, unreported: 0 };
 
 impl AckFrequencySender {
-    /// Nothing has been told yet.
+    /// Nothing has been advertised yet.
     pub fn new(peer: Peer) -> Self {
         Self {
             peer,
             next_sequence: 0,
-            told: None,
+            advertised: None,
             reordering: PACKET_THRESHOLD,
-            told_reordering: PACKET_THRESHOLD,
+            advertised_reordering: PACKET_THRESHOLD,
             unconfirmed: None,
+            was_lost: false,
         }
     }
 
@@ -146,7 +150,7 @@ impl AckFrequencySender {
 
     /// The frame to send now, if any. `startup` asks for every packet (every second one of a
     /// stock peer) until sixteen acknowledgements for a round trip are fewer. `unreported` is
-    /// told to a TACK peer.
+    /// for a TACK peer.
     pub fn next_frame(
         &self,
         frequency: &Frequency,
@@ -160,10 +164,11 @@ impl AckFrequencySender {
         if matches!(self.peer, Peer::Tack { .. }) {
             wanted.unreported = unreported;
         }
-        match self.told {
-            // A TACK peer begins with every packet by itself.
+        match self.advertised {
+            _ if self.was_lost => {}
+            // TACK-5.1-3: a TACK peer begins with every packet by itself.
             None if wanted == EVERY_PACKET => return None,
-            Some(told) if !differs(told, wanted) && !self.reordering_changed() => return None,
+            Some(last) if !differs(last, wanted) && !self.reordering_changed() => return None,
             _ => {}
         }
         Some(AckFrequency {
@@ -180,8 +185,8 @@ impl AckFrequencySender {
     /// The frame has left in packet `pn`.
     pub fn on_sent(&mut self, frame: &AckFrequency, pn: u64) {
         self.next_sequence = frame.sequence + 1;
-        self.told_reordering = frame.reordering_threshold;
-        self.told = Some(Wanted {
+        self.advertised_reordering = frame.reordering_threshold;
+        self.advertised = Some(Wanted {
             threshold: frame.ack_eliciting_threshold,
             delay: Duration::from_micros(frame.requested_max_ack_delay_us),
             unreported: match self.peer {
@@ -190,45 +195,40 @@ impl AckFrequencySender {
             },
         });
         self.unconfirmed = Some(pn);
+        self.was_lost = false;
     }
 
     fn reordering_changed(&self) -> bool {
-        matches!(self.peer, Peer::Stock { .. }) && self.reordering != self.told_reordering
+        matches!(self.peer, Peer::Stock { .. }) && self.reordering != self.advertised_reordering
     }
 
     /// Learns the fate of the packet that carried the last frame;
-    /// `was_delivered` is the sent ledger's answer.
-    pub fn settle(&mut self, was_delivered: impl Fn(u64) -> Option<bool>) {
+    /// `was_delivered` is the sent sent's answer.
+    pub fn on_acknowledgement(&mut self, was_delivered: impl Fn(u64) -> Option<bool>) {
         let Some(pn) = self.unconfirmed else { return };
         match was_delivered(pn) {
             None => {}
             Some(true) => self.unconfirmed = None,
             Some(false) => {
-                // Lost: whatever is wanted now is told again.
                 self.unconfirmed = None;
-                self.told = None;
+                self.was_lost = true;
             }
         }
     }
 
-    /// Whether the peer has last been told that packets go unreported: then it lists bubbles.
-    pub fn asked_for_bubbles(&self) -> bool {
-        self.told.is_some_and(|told| told.unreported > 0)
-    }
-
-    /// The threshold and delay last told, for statistics.
-    pub fn told(&self) -> Option<(u64, Duration)> {
-        self.told.map(|told| (told.threshold, told.delay))
+    /// Whether the last update said that packets go unreported: then the peer lists bubbles.
+    pub fn asks_for_bubbles(&self) -> bool {
+        self.advertised.is_some_and(|last| last.unreported > 0)
     }
 
     /// How long the peer may hold the acknowledgement of a lone packet; `None` if it
     /// acknowledges every packet.
     pub fn hold(&self) -> Option<Duration> {
-        match (self.peer, self.told) {
-            (Peer::Tack { max_ack_delay, .. }, told) => {
-                told.filter(|told| !told.delay.is_zero()).map(|_| max_ack_delay)
+        match (self.peer, self.advertised) {
+            (Peer::Tack { max_ack_delay, .. }, last) => {
+                last.filter(|last| !last.delay.is_zero()).map(|_| max_ack_delay)
             }
-            (Peer::Stock { .. }, Some(told)) => (told.threshold > 0).then_some(told.delay),
+            (Peer::Stock { .. }, Some(last)) => (last.threshold > 0).then_some(last.delay),
             (Peer::Stock { max_ack_delay, .. }, None) => Some(max_ack_delay),
         }
     }
@@ -256,7 +256,7 @@ impl AckFrequencySender {
             },
             Peer::Stock { min_ack_delay, max_ack_delay } => {
                 let delay = alpha.min(max_ack_delay).max(min_ack_delay);
-                // The draft takes whichever comes first, TACK what comes last:
+                // TACK-8-1: the draft takes whichever comes first, TACK what comes last:
                 // a threshold worth alpha's packets makes the two meet.
                 let per_interval = bandwidth.bytes_in(delay) / mss.max(1);
                 let packets = per_interval.max(frequency.packets);
@@ -267,14 +267,14 @@ impl AckFrequencySender {
 }
 
 /// Section VI-C: update when the frequency has doubled or halved.
-fn differs(told: Wanted, wanted: Wanted) -> bool {
+fn differs(last: Wanted, wanted: Wanted) -> bool {
     let far = |a: f64, b: f64| a >= 2.0 * b || b >= 2.0 * a;
-    let (a, b) = (told.delay.as_secs_f64(), wanted.delay.as_secs_f64());
-    (told.delay.is_zero() != wanted.delay.is_zero())
+    let (a, b) = (last.delay.as_secs_f64(), wanted.delay.as_secs_f64());
+    (last.delay.is_zero() != wanted.delay.is_zero())
         || (a > 0.0 && b > 0.0 && far(a, b))
-        || (told.threshold != wanted.threshold
-            && far((told.threshold + 1) as f64, (wanted.threshold + 1) as f64))
-        || far((told.unreported + 1) as f64, (wanted.unreported + 1) as f64)
+        || (last.threshold != wanted.threshold
+            && far((last.threshold + 1) as f64, (wanted.threshold + 1) as f64))
+        || far((last.unreported + 1) as f64, (wanted.unreported + 1) as f64)
 }
 
 #[cfg(test)]
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tack_peer_is_told_what_alpha_is_and_when_it_doubles() {
+    fn a_tack_peer_learns_alpha_and_when_it_doubles() {
         let mut sender =
             AckFrequencySender::new(Peer::Tack { min_ack_delay: MS, max_ack_delay: 50 * MS });
         let next = |sender: &AckFrequencySender, startup, rtt| {
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stock_peer_is_told_a_new_reordering_threshold_at_once() {
+    fn a_stock_peer_learns_a_new_reordering_threshold_at_once() {
         let peer = Peer::Stock { min_ack_delay: MS, max_ack_delay: 25 * MS };
         let mut sender = AckFrequencySender::new(peer);
         let next = |sender: &AckFrequencySender| {
@@ -377,22 +377,22 @@ mod tests {
     }
 
     #[test]
-    fn packets_that_go_unreported_are_told_to_tack_peers_only() {
+    fn packets_that_go_unreported_are_advertised_to_tack_peers_only() {
         let next = |sender: &AckFrequencySender, unreported| {
             sender.next_frame(&FREQUENCY, false, FIFTY_MEGABITS, 40 * MS, 1500, unreported)
         };
         let mut sender =
             AckFrequencySender::new(Peer::Tack { min_ack_delay: MS, max_ack_delay: 50 * MS });
         sender.on_sent(&next(&sender, 0).unwrap(), 7);
-        assert!(!sender.asked_for_bubbles());
+        assert!(!sender.asks_for_bubbles());
         let frame = next(&sender, 40).unwrap();
         assert_eq!(frame.reordering_threshold, 40);
         sender.on_sent(&frame, 8);
-        assert!(sender.asked_for_bubbles());
+        assert!(sender.asks_for_bubbles());
         assert_eq!(next(&sender, 70), None);
         let frame = next(&sender, 0).unwrap();
         sender.on_sent(&frame, 9);
-        assert!(!sender.asked_for_bubbles());
+        assert!(!sender.asks_for_bubbles());
 
         let peer = Peer::Stock { min_ack_delay: MS, max_ack_delay: 25 * MS };
         let mut stock = AckFrequencySender::new(peer);
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hold_follows_from_what_the_peer_was_told() {
+    fn the_hold_follows_from_the_last_update() {
         let steady = |mut sender: AckFrequencySender| {
             let frame =
                 sender.next_frame(&FREQUENCY, false, FIFTY_MEGABITS, 40 * MS, 1250, 0).unwrap();
@@ -421,17 +421,37 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_update_is_told_again_with_a_higher_sequence() {
+    fn a_lost_update_that_asks_for_every_packet_is_repeated() {
+        let mut sender =
+            AckFrequencySender::new(Peer::Tack { min_ack_delay: MS, max_ack_delay: 50 * MS });
+        let slow = Bandwidth::from_bytes_per_second(250_000);
+        let next = |sender: &AckFrequencySender, startup| {
+            sender.next_frame(&FREQUENCY, startup, slow, 80 * MS, 1250, 0)
+        };
+        sender.on_sent(&next(&sender, false).unwrap(), 7);
+        let every_packet = next(&sender, true).unwrap();
+        assert_eq!(every_packet.requested_max_ack_delay_us, 0);
+        sender.on_sent(&every_packet, 8);
+        assert_eq!(next(&sender, true), None);
+        sender.on_acknowledgement(|pn| Some(pn != 8));
+        let again = next(&sender, true).unwrap();
+        assert_eq!((again.sequence, again.requested_max_ack_delay_us), (2, 0));
+        sender.on_sent(&again, 9);
+        assert_eq!(next(&sender, true), None);
+    }
+
+    #[test]
+    fn a_lost_update_is_sent_again_with_a_higher_sequence() {
         let mut sender =
             AckFrequencySender::new(Peer::Tack { min_ack_delay: MS, max_ack_delay: 50 * MS });
         let frame =
             sender.next_frame(&FREQUENCY, false, FIFTY_MEGABITS, 40 * MS, 1500, 0).unwrap();
         sender.on_sent(&frame, 7);
-        sender.settle(|_| None);
+        sender.on_acknowledgement(|_| None);
         assert!(
             sender.next_frame(&FREQUENCY, false, FIFTY_MEGABITS, 40 * MS, 1500, 0).is_none()
         );
-        sender.settle(|pn| Some(pn != 7));
+        sender.on_acknowledgement(|pn| Some(pn != 7));
         let again =
             sender.next_frame(&FREQUENCY, false, FIFTY_MEGABITS, 40 * MS, 1500, 0).unwrap();
         assert_eq!(again.sequence, frame.sequence + 1);

@@ -1,165 +1,270 @@
 //! What arrives from the receiver: TACKs, IACKs and standard ACKs.
 
+use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
-use super::{Feedback, Newly, Phase, Sender, Violation};
+use super::{AckOutcome, Feedback, Phase, Sender, Violation};
 use crate::bandwidth::Bandwidth;
-use crate::frame::{Ack, AckRanges, Iack, IackEvent, Tack};
+use crate::frame::{Ack, AckRanges, Iack, IackEvent, Tack, Timing};
+use crate::range_set::normalise;
 
+/// kInitialRtt, RFC 9002 section 6.2.2: before a round trip has been measured.
+const INITIAL_RTT: Duration = Duration::from_millis(333);
+
+/// Packets that one TACK leaves out of its ranges and that are held against its bubbles
+/// (TACK-5.4-5): it
+/// takes a thousand packets on a path that loses half of its acknowledgements.
+const MAX_BY_BUBBLES: usize = 1024;
+
+/// Checks (TACK-7-13): they change nothing, and hold until something else is applied.
 impl Sender {
-    /// A TACK has arrived.
-    pub fn on_tack(&mut self, now: Instant, tack: &Tack<'_>) -> Result<Newly, Violation> {
+    /// Whether a TACK may be applied; if not, the connection must be closed.
+    pub fn check_tack(&self, now: Instant, tack: &Tack<'_>) -> Result<(), Violation> {
         self.check_received(tack.received_bytes)?;
-        let round_trip = tack
-            .timing
-            .map(|timing| self.round_trip(now, timing.departure, timing.hold_us))
-            .transpose()?;
-        let delivered = self.delivered(tack)?;
-        let newly = self.apply(now, &tack.ranges, &delivered, tack.ack_delay_us)?;
-        self.stats.tacks += 1;
-        self.ack_loss.on_tack(tack.sequence);
-        self.stats.tacks_lost = self.ack_loss.lost();
-        let round_trip = round_trip.flatten().filter(|_| !self.config.plain_sampling);
-        if let Some(rtt) = round_trip {
-            self.on_rtt(now, rtt);
+        if let Some(timing) = tack.timing {
+            // TACK-7-8
+            self.travelled(now, timing.departure).ok_or(Violation::FutureTimestamp)?;
         }
-        let reported = tack.rate.map(|rate| {
-            self.reported_loss_rate = f64::from(rate.loss_rate) / 65536.0;
-            Bandwidth::from_bytes_per_second(rate.delivery_rate)
-        });
-        let round_trip = round_trip.or(newly.largest_rtt);
-        self.feed(now, &newly, reported, round_trip);
-        Ok(newly)
+        if let Some(bubbles) = tack.bubbles.as_ref().filter(|_| self.config.sees_all) {
+            self.streams.check(bubbles, self.config.is_server)?;
+        }
+        Ok(self.sent.check(tack.ranges.iter())?)
     }
 
-    /// An IACK has arrived. Where it leaves numbers out that no TACK has
-    /// reported either, it is left to the next TACK: a QUIC sender would take
-    /// all of those for lost. A reply to IMMEDIATE_ACK reports what a TACK would,
-    /// and after the last packet no other may come.
-    pub fn on_iack(&mut self, now: Instant, iack: &Iack<'_>) -> Result<Newly, Violation> {
+    /// Whether an IACK may be applied; if not, the connection must be closed.
+    pub fn check_iack(&self, _now: Instant, iack: &Iack<'_>) -> Result<(), Violation> {
         self.check_received(iack.received_bytes)?;
-        self.ledger.check(iack.ranges.iter())?;
-        self.stats.iacks += 1;
-        if iack.event != IackEvent::Reply
-            && self.ledger.leaves_unknown_below(iack.ranges.smallest())
-        {
-            return Ok(Newly::default());
+        Ok(self.sent.check(iack.ranges.iter())?)
+    }
+
+    /// Whether an ACK may be applied; if not, the connection must be closed.
+    pub fn check_ack(&self, _now: Instant, ack: &Ack<'_>) -> Result<(), Violation> {
+        Ok(self.sent.check(ack.ranges.iter())?)
+    }
+
+    /// The numbers that [`Self::on_tack`] would report as acknowledged, in
+    /// ascending ranges.
+    pub fn newly_acknowledged(&self, tack: &Tack<'_>) -> Vec<RangeInclusive<u64>> {
+        let mut numbers = self.sent.unacknowledged(tack.ranges.iter());
+        if tack.bubbles.is_some() {
+            numbers.extend(self.delivered(tack).into_iter().map(|pn| pn..=pn));
+            normalise(&mut numbers);
         }
-        let mut newly = self.apply(now, &iack.ranges, &[], iack.ack_delay_us)?;
-        // The receiver's rate comes with TACKs. An IACK leaves when a loss shows, right behind an
-        // A-MPDU as a rule: taken there, a sample is always too high.
-        newly.sample = None;
-        self.feed(now, &newly, None, newly.largest_rtt);
-        Ok(newly)
+        numbers
     }
 
-    /// A standard ACK frame has arrived; `ack_delay` is already scaled.
-    pub fn on_ack(
-        &mut self,
-        now: Instant,
-        ack: &Ack<'_>,
-        ack_delay: Duration,
-    ) -> Result<Newly, Violation> {
-        let newly = self.apply(now, &ack.ranges, &[], ack_delay.as_micros() as u64)?;
-        self.stats.acks += 1;
-        self.feed(now, &newly, None, newly.largest_rtt);
-        Ok(newly)
-    }
-
-    fn apply(
-        &mut self,
-        now: Instant,
-        ranges: &AckRanges<'_>,
-        delivered: &[u64],
-        ack_delay_us: u64,
-    ) -> Result<Newly, Violation> {
-        let patience = self.smoothed_rtt.unwrap_or(Duration::from_millis(333));
-        let newly = self.ledger.on_ack(now, ranges.iter(), delivered, patience)?;
-        if self.config.plain_sampling {
-            if let Some(rtt) = newly.earliest_rtt {
-                self.on_rtt(now, rtt);
-            }
-        } else if let Some(with_hold) = newly.largest_rtt {
-            let rtt = with_hold.saturating_sub(Duration::from_micros(ack_delay_us));
-            self.on_rtt(now, if rtt.is_zero() { with_hold } else { rtt });
+    /// The numbers that [`Self::on_iack`] would report as acknowledged, in
+    /// ascending ranges.
+    pub fn newly_acknowledged_by_iack(&self, iack: &Iack<'_>) -> Vec<RangeInclusive<u64>> {
+        if self.is_left_to_tack(iack) {
+            return Vec::new();
         }
-        if let Some(frequency) = &mut self.frequency {
-            frequency.settle(|pn| self.ledger.was_delivered(pn));
-            frequency.set_reordering_threshold(self.ledger.packet_threshold());
-        }
-        self.stats.lost_packets += newly.lost_packets;
-        self.repairs += newly.lost_packets;
-        self.stats.lost_bytes += newly.lost_bytes;
-        self.stats.spurious_losses += newly.spurious;
-        self.stats.by_bubbles += newly.by_bubbles;
-        Ok(newly)
+        self.sent.unacknowledged(iack.ranges.iter())
     }
 
-    /// The packets whose data has arrived, as the bubbles of a TACK tell.
-    fn delivered(&self, tack: &Tack<'_>) -> Result<Vec<u64>, Violation> {
-        let Some(bubbles) = tack.bubbles.as_ref().filter(|_| self.config.sees_all) else {
-            return Ok(Vec::new());
-        };
-        let largest = tack.ranges.largest();
-        Ok(self.streams.delivered(bubbles, largest, self.config.is_server)?)
-    }
-
-    fn feed(
-        &mut self,
-        now: Instant,
-        newly: &Newly,
-        reported: Option<Bandwidth>,
-        round_trip: Option<Duration>,
-    ) {
-        self.last_feedback = now;
-        self.stands_still = false;
-        let path = self.path();
-        let feedback = Feedback {
-            sample: newly.sample,
-            reported,
-            delivered: self.ledger.delivered(),
-            acked: newly.acked_bytes,
-            lost: newly.lost_bytes,
-            in_flight: self.ledger.in_flight(),
-            round_trip,
-            min_rtt_expired: self.min_rtt.is_expired(now),
-        };
-        if self.bbr.on_feedback(now, &feedback, &path) {
-            self.min_rtt.on_probed(now);
-        }
-        if self.bbr.phase() == Phase::ProbeRtt {
-            // What is sent now says nothing of the path's rate. On a short path the visit lasts
-            // longer than the bandwidth filter remembers.
-            self.ledger.on_app_limited();
-        }
-        self.pacer.set_rate(now, self.bbr.pacing_rate(&path));
-        self.take_stock();
-    }
-
-    fn on_rtt(&mut self, now: Instant, rtt: Duration) {
-        self.min_rtt.on_sample(now, rtt);
-        // RFC 9002 section 5.3: 7/8 of the old and 1/8 of the new.
-        self.smoothed_rtt = Some(self.smoothed_rtt.map_or(rtt, |old| (old * 7 + rtt) / 8));
-    }
-
-    /// RTT of the packet with the smallest one-way delay (section V-B).
-    fn round_trip(
+    /// The numbers of `ranges` that nothing has acknowledged yet, in ascending
+    /// ranges. Numbers skipped on purpose below the highest of `ranges` are among
+    /// them, once; numbers older than the record are not.
+    pub fn unacknowledged(
         &self,
-        now: Instant,
-        departure: u64,
-        hold_us: u64,
-    ) -> Result<Option<Duration>, Violation> {
-        let unit = 1u64 << self.config.timestamp_exponent;
-        let departure = Duration::from_micros(departure.saturating_mul(unit));
-        let elapsed = now.saturating_duration_since(self.epoch);
-        let travelled = elapsed.checked_sub(departure).ok_or(Violation::FutureTimestamp)?;
-        Ok(travelled.checked_sub(Duration::from_micros(hold_us)))
+        ranges: impl Iterator<Item = RangeInclusive<u64>>,
+    ) -> Vec<RangeInclusive<u64>> {
+        self.sent.unacknowledged(ranges)
+    }
+
+    /// An IACK that leaves out numbers which no TACK has reported either is left to the
+    /// next TACK (TACK-5.4-4): a QUIC sender would take all of those for lost. A reply to
+    /// IMMEDIATE_ACK reports what a TACK would, and after the last packet no other may
+    /// come.
+    fn is_left_to_tack(&self, iack: &Iack<'_>) -> bool {
+        iack.event != IackEvent::Reply && self.sent.leaves_unknown_below(iack.ranges.smallest())
     }
 
     fn check_received(&self, reported: u64) -> Result<(), Violation> {
+        // TACK-7-7, TACK-7-15
         if self.config.sees_all && reported > self.sent_bytes {
             return Err(Violation::ReceivedMoreThanSent { reported, sent: self.sent_bytes });
         }
         Ok(())
+    }
+
+    /// The packets whose data has arrived according to the bubbles of a TACK, and that its
+    /// ranges do not name.
+    fn delivered(&self, tack: &Tack<'_>) -> Vec<u64> {
+        match tack.bubbles.as_ref().filter(|_| self.config.sees_all) {
+            Some(bubbles) => {
+                let left_out = self.sent.left_out(tack.ranges.iter(), MAX_BY_BUBBLES);
+                self.streams.delivered(bubbles, &left_out)
+            }
+            None => Vec::new(),
+        }
+    }
+}
+
+/// What acknowledgements change, frame by frame (TACK-3-3). Claims that do not check have no
+/// effect.
+impl Sender {
+    /// A TACK has arrived.
+    pub fn on_tack(&mut self, now: Instant, tack: &Tack<'_>) -> AckOutcome {
+        let delivered = self.delivered(tack);
+        let round_trip = tack
+            .timing
+            .filter(|_| !self.config.plain_sampling)
+            .and_then(|timing| self.round_trip(now, timing));
+        let outcome = self.apply(now, &tack.ranges, &delivered);
+        self.sample_held(now, &outcome, tack.ack_delay_us);
+        self.stats.tacks += 1;
+        self.ack_loss.on_tack(tack.sequence);
+        self.stats.tacks_lost = self.ack_loss.lost();
+        if let Some(rtt) = round_trip {
+            self.path.min_rtt.on_sample(now, rtt);
+            self.on_rtt(rtt, rtt);
+        }
+        let owns_rate = self.path.owns_rate(tack.sequence, tack.ranges.largest());
+        let reported = tack.rate.filter(|_| owns_rate).map(|rate| {
+            self.reported_loss_rate = f64::from(rate.loss_rate) / 65536.0;
+            Bandwidth::from_bytes_per_second(rate.delivery_rate)
+        });
+        let round_trip = round_trip.or(outcome.current.largest_rtt);
+        self.feed(now, &tack.ranges, &outcome, reported, round_trip);
+        outcome
+    }
+
+    /// An IACK has arrived.
+    pub fn on_iack(&mut self, now: Instant, iack: &Iack<'_>) -> AckOutcome {
+        self.stats.iacks += 1;
+        if self.is_left_to_tack(iack) {
+            return AckOutcome::default();
+        }
+        let mut outcome = self.apply(now, &iack.ranges, &[]);
+        self.sample_held(now, &outcome, iack.ack_delay_us);
+        // TACK-6.1-2: the receiver's rate comes with TACKs. An IACK leaves when a loss shows,
+        // right behind an A-MPDU as a rule: taken there, a sample is always too high.
+        outcome.current.sample = None;
+        self.feed(now, &iack.ranges, &outcome, None, outcome.current.largest_rtt);
+        outcome
+    }
+
+    /// A standard ACK frame has arrived; `ack_delay` is already scaled.
+    pub fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, ack_delay: Duration) -> AckOutcome {
+        let outcome = self.apply(now, &ack.ranges, &[]);
+        self.sample_delayed(now, &outcome, ack_delay);
+        self.stats.acks += 1;
+        self.feed(now, &ack.ranges, &outcome, None, outcome.current.largest_rtt);
+        outcome
+    }
+
+    fn apply(&mut self, now: Instant, ranges: &AckRanges<'_>, delivered: &[u64]) -> AckOutcome {
+        let (latest, smoothed) = (self.path.latest_rtt, self.path.smoothed_rtt);
+        let round_trip = latest.max(smoothed).unwrap_or(INITIAL_RTT);
+        let outcome = self.sent.on_ack(now, ranges.iter(), delivered, round_trip);
+        if let Some(frequency) = &mut self.frequency {
+            frequency.on_acknowledgement(|pn| self.sent.was_delivered(pn));
+            frequency.set_reordering_threshold(self.sent.packet_threshold());
+        }
+        self.stats.lost_packets += outcome.lost_packets;
+        self.repairs += outcome.lost_packets;
+        self.stats.lost_bytes += outcome.lost_bytes;
+        self.stats.spurious_losses += outcome.spurious;
+        self.stats.by_bubbles += outcome.by_bubbles;
+        outcome
+    }
+
+    /// A round trip from the largest number of a TACK or IACK (TACK-5.3-2). Their ACK Delay is
+    /// exact, so the sample is the path's alone.
+    fn sample_held(&mut self, now: Instant, outcome: &AckOutcome, ack_delay_us: u64) {
+        if self.config.plain_sampling {
+            self.sample_plainly(now, outcome);
+        } else if let Some(with_hold) = outcome.current.largest_rtt {
+            let rtt = with_hold.saturating_sub(Duration::from_micros(ack_delay_us));
+            let rtt = if rtt.is_zero() { with_hold } else { rtt };
+            self.path.min_rtt.on_sample(now, rtt);
+            self.on_rtt(with_hold, rtt);
+        }
+    }
+
+    /// A round trip from the largest number of an ACK (RFC 9002 sections 5.2 and 5.3,
+    /// TACK-5.3-3): the minimum takes no ACK Delay off, and the smoothed value no more than the
+    /// peer's `max_ack_delay`, nor what would make it less than the minimum.
+    fn sample_delayed(&mut self, now: Instant, outcome: &AckOutcome, ack_delay: Duration) {
+        if self.config.plain_sampling {
+            return self.sample_plainly(now, outcome);
+        }
+        let Some(latest) = outcome.current.largest_rtt else { return };
+        self.path.min_rtt.on_sample(now, latest);
+        let ack_delay = ack_delay.min(self.config.max_ack_delay);
+        let least = self.path.min_rtt.get().unwrap_or_default() + ack_delay;
+        let adjusted = latest.saturating_sub(ack_delay);
+        self.on_rtt(latest, if latest >= least { adjusted } else { latest });
+    }
+
+    fn sample_plainly(&mut self, now: Instant, outcome: &AckOutcome) {
+        if let Some(rtt) = outcome.current.earliest_rtt {
+            self.path.min_rtt.on_sample(now, rtt);
+            self.on_rtt(rtt, rtt);
+        }
+    }
+
+    /// Informs the controller, unless the acknowledgement is all about another path
+    /// (RFC 9000 section 9.4).
+    fn feed(
+        &mut self,
+        now: Instant,
+        ranges: &AckRanges<'_>,
+        outcome: &AckOutcome,
+        reported: Option<Bandwidth>,
+        round_trip: Option<Duration>,
+    ) {
+        if ranges.largest() < self.path.first_packet {
+            self.recompute();
+            return;
+        }
+        self.path.last_feedback = now;
+        self.path.stands_still = false;
+        let path = self.path_model();
+        let feedback = Feedback {
+            sample: outcome.current.sample,
+            reported,
+            delivered: self.sent.delivered(),
+            acked: outcome.current.acked_bytes,
+            lost: outcome.current.lost_bytes,
+            in_flight: self.sent.in_flight(),
+            round_trip,
+            min_rtt_expired: self.path.min_rtt.is_expired(now),
+        };
+        if self.path.bbr.on_feedback(now, &feedback, &path) {
+            self.path.min_rtt.on_probed(now);
+        }
+        if self.path.bbr.phase() == Phase::ProbeRtt {
+            // What is sent now says nothing of the path's rate. On a short path the visit lasts
+            // longer than the bandwidth filter remembers.
+            self.sent.on_app_limited();
+        }
+        self.path.pacer.set_rate(now, self.path.bbr.pacing_rate(&path));
+        self.recompute();
+    }
+
+    fn on_rtt(&mut self, latest: Duration, rtt: Duration) {
+        let path = &mut self.path;
+        path.latest_rtt = Some(latest);
+        // RFC 9002 section 5.3 (TACK-5.3-4): 7/8 of the old and 1/8 of the new.
+        path.smoothed_rtt = Some(path.smoothed_rtt.map_or(rtt, |old| (old * 7 + rtt) / 8));
+    }
+
+    /// The round trip of the packet with the smallest one-way delay (section V-B of the
+    /// paper, TACK-5.3-1); `None` if it left over another path.
+    fn round_trip(&self, now: Instant, timing: Timing) -> Option<Duration> {
+        let travelled = self.travelled(now, timing.departure)?;
+        if travelled > now.saturating_duration_since(self.path.since) {
+            return None;
+        }
+        travelled.checked_sub(Duration::from_micros(timing.hold_us))
+    }
+
+    /// The time since a departure; `None` if it lies in the future.
+    fn travelled(&self, now: Instant, departure: u64) -> Option<Duration> {
+        let unit = 1u64 << self.config.timestamp_exponent;
+        let departure = Duration::from_micros(departure.saturating_mul(unit));
+        now.saturating_duration_since(self.epoch).checked_sub(departure)
     }
 }

@@ -1,9 +1,13 @@
-//! What a sender is set to.
+//! Settings of a sender.
+
+use std::time::Duration;
 
 use super::{BbrConfig, Frequency, Peer};
+use crate::profiles::Profile;
 
 /// Settings of a sender.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct SenderConfig {
     /// Equation (4).
     pub frequency: Frequency,
@@ -12,6 +16,9 @@ pub struct SenderConfig {
     /// What the peer does with ACK_FREQUENCY; `None` where it did not announce
     /// to accept any.
     pub peer: Option<Peer>,
+    /// The peer's `max_ack_delay`: a longer ACK Delay is not taken off a round
+    /// trip (RFC 9002 section 5.3).
+    pub max_ack_delay: Duration,
     /// log2 of the microseconds in one unit of our timestamps
     /// (`ack_delay_exponent`).
     pub timestamp_exponent: u32,
@@ -21,11 +28,34 @@ pub struct SenderConfig {
     pub max_in_flight: u64,
     /// Whether a round trip ends with the acknowledgement and begins with the earliest packet in
     /// it, as TCP's timestamps have it (RFC 7323 section 4.3), so that the wait for the
-    /// acknowledgement is part of it. For comparison (section V-B).
+    /// acknowledgement is part of it. For comparison (section V-B of the paper).
     pub plain_sampling: bool,
     /// Whether every packet is recorded here. After 0-RTT some were not, and what
     /// the peer received in all cannot be held against the record.
     pub sees_all: bool,
     /// Whether this end is the server: which streams it sends on.
     pub is_server: bool,
+    /// 64 random bits that the peer cannot know, for the first number skipped on
+    /// purpose.
+    pub random: u64,
+}
+
+impl SenderConfig {
+    /// A client's sender on a path that takes packets of `mss` bytes, towards a peer that
+    /// takes no ACK_FREQUENCY and has RFC 9000's default delays.
+    pub const fn new(profile: Profile, mss: u64, random: u64) -> Self {
+        Self {
+            frequency: profile.frequency,
+            bbr: profile.bbr,
+            peer: None,
+            max_ack_delay: Duration::from_millis(25),
+            timestamp_exponent: 3,
+            mss,
+            max_in_flight: u64::MAX,
+            plain_sampling: false,
+            sees_all: true,
+            is_server: false,
+            random,
+        }
+    }
 }

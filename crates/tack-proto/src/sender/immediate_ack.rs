@@ -11,7 +11,7 @@
 
 use std::time::{Duration, Instant};
 
-/// Remembers when it was asked.
+/// Decides which packets carry IMMEDIATE_ACK.
 #[derive(Debug, Default)]
 pub struct ImmediateAcks {
     probing: bool,
@@ -25,9 +25,10 @@ impl ImmediateAcks {
     }
 
     /// Whether the packet written now should ask. `hold` is how long the peer
-    /// would wait with its acknowledgement; `tail` tells that nothing is left to
-    /// send behind the packet.
+    /// would wait with its acknowledgement; `tail` if nothing is left to send
+    /// behind the packet.
     pub fn is_wanted(&self, now: Instant, tail: bool, hold: Duration, rtt: Duration) -> bool {
+        // TACK-5.1-7, TACK-5.1-8
         let pause = if self.probing {
             rtt
         } else if tail && hold > rtt {
@@ -40,7 +41,7 @@ impl ImmediateAcks {
         self.last.is_none_or(|last| now.saturating_duration_since(last) >= pause)
     }
 
-    /// It was asked.
+    /// IMMEDIATE_ACK has been sent.
     pub fn on_sent(&mut self, now: Instant) {
         self.probing = false;
         self.last = Some(now);

@@ -1,4 +1,4 @@
-//! The sender's minimum filter of round trips (section V-B).
+//! The sender's minimum filter of round trips (section V-B of the paper, TACK-5.3-5).
 //!
 //! The receiver has already picked the packet with the smallest one-way delay
 //! of each interval; this second filter removes what the ACK's own way adds.

@@ -1,4 +1,4 @@
-//! The data sender: what is on its way, how fast to send, how often to be told.
+//! The data sender: what is in flight, how fast to send, how often to be acknowledged.
 
 mod ack_frequency;
 mod ack_loss;
@@ -7,50 +7,88 @@ mod bbr;
 mod config;
 mod immediate_ack;
 mod min_rtt;
+mod optimistic_ack_trap;
 mod pacer;
-mod sent_ledger;
+#[cfg(test)]
+mod path_tests;
+mod paths;
+#[cfg(test)]
+mod rtt_tests;
+mod sent_packets;
 mod stats;
 mod stream_record;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod trap_tests;
 mod violation;
 
 use std::time::{Duration, Instant};
 
-pub use ack_frequency::{AckFrequencySender, Frequency, Peer};
-pub use ack_loss::AckLoss;
-pub use bbr::{Bbr, BbrConfig, Feedback, INITIAL_WINDOW_PACKETS, MaxFilter, Path, Phase};
+pub use ack_frequency::{Frequency, Peer};
+pub use bbr::{BbrConfig, Phase};
 pub use config::SenderConfig;
-pub use immediate_ack::ImmediateAcks;
-pub use min_rtt::MinRtt;
-pub use pacer::Pacer;
-pub use sent_ledger::{Newly, OptimisticAck, RateSample, SentLedger};
+pub use paths::PathId;
+pub use sent_packets::{AckOutcome, OptimisticAck};
 pub use stats::SenderStats;
-pub use stream_record::{BadBubble, StreamRecord};
+pub use stream_record::BadBubble;
 pub use violation::Violation;
 
 use crate::bandwidth::Bandwidth;
 use crate::frame::{AckFrequency, Timestamp};
+use ack_frequency::AckFrequencySender;
+use ack_loss::AckLoss;
+use bbr::{Bbr, Feedback, INITIAL_WINDOW_PACKETS, PathModel};
+use immediate_ack::ImmediateAcks;
+use min_rtt::MinRtt;
+use optimistic_ack_trap::OptimisticAckTrap;
+use pacer::Pacer;
+use paths::{LeftPaths, PathState};
+use sent_packets::{FlightId, Leaving, RateSample, SentPackets};
+use stream_record::StreamRecord;
 
 /// Round trips for which Startup asks for more acknowledgements than later. That
 /// doubles ten packets to what any path carries; a flow that is still in Startup
-/// then is limited by its application, and would stay there for good.
+/// then is limited by its application, and would stay there for good (TACK-5.1-4).
 const STARTUP_ROUNDS: u64 = 16;
 
-/// Departure times told for each TACK that may answer one of them, in Startup for each that may
-/// later. A TACK interval on a fast path has dozens of bursts, and to tell the departure of one
-/// costs as much as a whole packet.
+/// TIMESTAMPs for each TACK that may answer one of them, in Startup for each that may later
+/// (TACK-5.2-1). A TACK interval on a fast path has dozens of bursts, and a TIMESTAMP makes a
+/// packet cost as much as a second one.
 const DEPARTURES_PER_TACK: u32 = 8;
 
-/// What an acknowledgement, and little else, changes.
+/// The flight of packets that leave on a path which data never went over.
+const NO_FLIGHT: FlightId = FlightId(u32::MAX);
+
+/// Limits that acknowledgements, and little else, change, and every packet asks for.
 #[derive(Clone, Copy, Debug)]
-struct Standing {
-    path: Path,
-    /// Bytes that may be in flight, and with how many the path may be silent.
+struct CachedLimits {
+    path: PathModel,
+    /// Bytes that may be in flight, and how many while the path is silent.
     inflight_cap: u64,
     outage_cap: u64,
     /// When time may change something, if no acknowledgement does before.
     next_change: Option<Instant>,
-    /// What the peer should be told.
+    /// The ACK_FREQUENCY that the peer should be sent.
     update: Option<AckFrequency>,
+}
+
+/// A packet that leaves.
+#[derive(Clone, Copy, Debug)]
+pub struct Departure {
+    /// Packet number.
+    pub packet_number: u64,
+    /// Size on the wire, bytes.
+    pub bytes: usize,
+    /// Whether it elicits acknowledgements (RFC 9000 section 13.2).
+    pub ack_eliciting: bool,
+    /// The path that it leaves on; `None`: the one that data goes over.
+    pub path: Option<PathId>,
+    /// Whether all its frames are probing ones (RFC 9000 section 9.1): it says
+    /// nothing of the rate that the path carries.
+    pub is_probe: bool,
+    /// The ACK_FREQUENCY that it carries.
+    pub update: Option<AckFrequency>,
 }
 
 /// Sender state of one packet number space.
@@ -58,22 +96,18 @@ struct Standing {
 pub struct Sender {
     config: SenderConfig,
     epoch: Instant,
-    ledger: SentLedger,
-    min_rtt: MinRtt,
-    smoothed_rtt: Option<Duration>,
-    bbr: Bbr,
-    pacer: Pacer,
+    sent: SentPackets,
+    /// The path that data goes over, and those that it went over before.
+    path: PathState,
+    left: LeftPaths,
+    trap: OptimisticAckTrap,
     frequency: Option<AckFrequencySender>,
     ack_loss: AckLoss,
     streams: StreamRecord,
-    /// The packet whose payload was given last.
-    looked_into: Option<u64>,
+    /// The last packet whose payload was given.
+    last_payload: Option<u64>,
     immediate_acks: ImmediateAcks,
-    /// What follows from all of the above, and is asked for with every packet.
-    standing: Standing,
-    last_feedback: Instant,
-    /// Too much was sent since: the path is waited for.
-    stands_still: bool,
+    limits: CachedLimits,
     /// Packets that repeat what was lost, and are still to be sent.
     repairs: u64,
     sent_bytes: u64,
@@ -83,27 +117,28 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// A sender; `rtt` is the handshake's round trip.
+    /// A sender on `PathId(0)`; `rtt` is the handshake's round trip.
     pub fn new(now: Instant, config: SenderConfig, rtt: Option<Duration>) -> Self {
-        let mut min_rtt = MinRtt::new(config.bbr.probe_rtt_after);
+        let mut left = LeftPaths::default();
+        let mut path = PathState::new(now, PathId::default(), left.new_flight(), config.bbr);
+        path.rate_from = Some(0);
         if let Some(rtt) = rtt {
-            min_rtt.on_sample(now, rtt);
+            path.min_rtt.on_sample(now, rtt);
         }
+        (path.latest_rtt, path.smoothed_rtt) = (rtt, rtt);
         let mut sender = Self {
             config,
             epoch: now,
-            ledger: SentLedger::new(now, config.sees_all),
-            min_rtt,
-            smoothed_rtt: rtt,
-            bbr: Bbr::new(config.bbr),
-            pacer: Pacer::new(now, Bandwidth::ZERO),
+            sent: SentPackets::new(now, config.sees_all, path.flight),
+            left,
+            trap: OptimisticAckTrap::new(config.random),
             frequency: config.peer.map(AckFrequencySender::new),
             ack_loss: AckLoss::default(),
             streams: StreamRecord::default(),
-            looked_into: None,
+            last_payload: None,
             immediate_acks: ImmediateAcks::default(),
-            standing: Standing {
-                path: Path {
+            limits: CachedLimits {
+                path: PathModel {
                     min_rtt: rtt,
                     smoothed_rtt: rtt,
                     ack_interval: Duration::ZERO,
@@ -114,65 +149,80 @@ impl Sender {
                 next_change: None,
                 update: None,
             },
-            last_feedback: now,
-            stands_still: false,
+            path,
             repairs: 0,
             sent_bytes: 0,
             reported_loss_rate: 0.0,
             stats: SenderStats::default(),
         };
-        sender.pacer.set_rate(now, sender.bbr.pacing_rate(&sender.path()));
-        sender.take_stock();
+        sender.restart_pacer(now);
+        sender.recompute();
         sender
     }
 
-    /// Forgets what was learned of the path, not what is in flight: the
-    /// connection has migrated (RFC 9000 section 9.4).
-    pub fn on_path_change(&mut self, now: Instant) {
-        self.min_rtt = MinRtt::new(self.config.bbr.probe_rtt_after);
-        self.smoothed_rtt = None;
-        self.bbr = Bbr::new(self.config.bbr);
-        self.pacer = Pacer::new(now, self.bbr.pacing_rate(&self.path()));
-        // That the old path was silent says nothing of the new one.
-        self.last_feedback = now;
-        self.stands_still = false;
-        self.take_stock();
+    /// Data goes over that path from now on (RFC 9000 section 9.4, TACK-5.7-1). A path that
+    /// was left within the last 30 seconds goes on with what was known of it,
+    /// another one begins anew.
+    pub fn set_path(&mut self, now: Instant, id: PathId) {
+        if self.path.id == id {
+            return;
+        }
+        let known = self.left.take(now, id);
+        let is_new = known.is_none();
+        let mut path = known.unwrap_or_else(|| {
+            PathState::new(now, id, self.left.new_flight(), self.config.bbr)
+        });
+        path.enter(now, self.sent.next_packet_number());
+        let before = std::mem::replace(&mut self.path, path);
+        self.sent.set_flight(now, self.path.flight);
+        for forgotten in self.left.keep(now, before) {
+            self.sent.forget_flight(forgotten);
+        }
+        if is_new {
+            self.restart_pacer(now);
+        }
+        self.recompute();
+    }
+
+    /// The path that data goes over.
+    pub fn path(&self) -> PathId {
+        self.path.id
     }
 
     /// Follows the size of packets that the path takes.
     pub fn set_mss(&mut self, mss: u64) {
         if self.config.mss != mss {
             self.config.mss = mss;
-            self.take_stock();
+            self.recompute();
         }
     }
 
     /// Whether data may leave now.
     pub fn may_send(&mut self, now: Instant) -> bool {
-        if self.ledger.in_flight() >= self.standing.outage_cap {
-            let silence = now.saturating_duration_since(self.last_feedback);
-            self.stands_still |= self.standing.path.is_outage(silence);
+        if self.sent.in_flight() >= self.limits.outage_cap {
+            let silence = now.saturating_duration_since(self.path.last_feedback);
+            self.path.stands_still |= self.limits.path.is_outage(silence);
         }
-        // The initial window may leave at once (RFC 9002 section 7.7): a flow that fits is over
-        // sooner.
+        // TACK-6.4-1: the initial window may leave at once (RFC 9002 section 7.7): a flow that
+        // fits is over sooner.
         let first = self.sent_bytes < INITIAL_WINDOW_PACKETS * self.config.mss;
-        !self.is_inflight_limited() && (first || self.pacer.may_send(now))
+        !self.is_inflight_limited() && (first || self.path.pacer.may_send(now))
     }
 
     /// Whether as much is in flight as may be. Only an acknowledgement changes that.
     pub fn is_inflight_limited(&self) -> bool {
-        self.stands_still || self.ledger.in_flight() >= self.standing.inflight_cap
+        self.path.stands_still || self.sent.in_flight() >= self.limits.inflight_cap
     }
 
     /// When the pacer lets the next packet leave.
     pub fn release_time(&self) -> Instant {
-        self.pacer.release_time()
+        self.path.pacer.release_time()
     }
 
     /// The TIMESTAMP to put into a packet written now, if it begins a burst. Not where it repeats
     /// what was lost: the QUIC stack would split that for want of its room.
     pub fn timestamp(&self, now: Instant) -> Option<Timestamp> {
-        if self.repairs > 0 || !self.pacer.at_burst_head(now) {
+        if self.repairs > 0 || !self.path.pacer.at_burst_head(now) {
             return None;
         }
         let elapsed = now.saturating_duration_since(self.epoch).as_micros() as u64;
@@ -180,31 +230,31 @@ impl Sender {
     }
 
     /// The ACK_FREQUENCY to put into a packet written now, if the peer should
-    /// be told something new.
+    /// be asked for something new (TACK-5.1-5).
     pub fn frequency_update(&self) -> Option<AckFrequency> {
-        self.standing.update
+        self.limits.update
     }
 
-    /// Looks at everything anew that [`Standing`] keeps.
-    fn take_stock(&mut self) {
-        let path = self.path();
-        self.standing = Standing {
+    fn recompute(&mut self) {
+        let path = self.path_model();
+        self.limits = CachedLimits {
             path,
-            inflight_cap: self.bbr.inflight_cap(&path).min(self.config.max_in_flight),
-            outage_cap: self.bbr.outage_cap(&path),
-            next_change: self.bbr.next_change(&path),
+            inflight_cap: self.path.bbr.inflight_cap(&path).min(self.config.max_in_flight),
+            outage_cap: self.path.bbr.outage_cap(&path),
+            next_change: self.path.bbr.next_change(&path),
             update: self.wanted_update(),
         };
         let interval = self.expected_interval(&self.config.frequency);
-        self.pacer.set_head_spacing(interval / DEPARTURES_PER_TACK);
+        self.path.pacer.set_head_spacing(interval / DEPARTURES_PER_TACK);
+        self.trap.set_window(self.window());
     }
 
     fn wanted_update(&self) -> Option<AckFrequency> {
-        let min_rtt = self.min_rtt.get()?;
+        let min_rtt = self.path.min_rtt.get()?;
         self.frequency.as_ref()?.next_frame(
             &self.config.frequency,
             self.is_starting(),
-            self.bbr.bandwidth(),
+            self.path.bbr.bandwidth(),
             min_rtt,
             self.config.mss,
             self.unreported(),
@@ -215,14 +265,14 @@ impl Sender {
     /// for bubbles.
     pub fn wants_payloads(&self) -> bool {
         self.config.sees_all
-            && self.frequency.as_ref().is_some_and(AckFrequencySender::asked_for_bubbles)
+            && self.frequency.as_ref().is_some_and(AckFrequencySender::asks_for_bubbles)
     }
 
     /// The frames of packet `pn`, which is going to be written.
     pub fn on_payload(&mut self, pn: u64, payload: &[u8]) {
-        self.streams.forget_below(self.ledger.first_packet_number());
+        self.streams.forget_below(self.sent.first_packet_number());
         self.streams.on_payload(pn, payload, self.sent_bytes + payload.len() as u64);
-        self.looked_into = Some(pn);
+        self.last_payload = Some(pn);
     }
 
     /// The probe timer (RFC 9002 section 6.2) has expired.
@@ -234,7 +284,7 @@ impl Sender {
     /// takes all that was left to send.
     pub fn wants_immediate_ack(&self, now: Instant, tail: bool) -> bool {
         let hold = self.frequency.as_ref().and_then(AckFrequencySender::hold);
-        let rtt = self.smoothed_rtt.unwrap_or_default();
+        let rtt = self.path.smoothed_rtt.unwrap_or_default();
         hold.is_some_and(|hold| self.immediate_acks.is_wanted(now, tail, hold, rtt))
     }
 
@@ -245,70 +295,111 @@ impl Sender {
     }
 
     /// A packet has been written.
-    pub fn on_packet_sent(
-        &mut self,
-        now: Instant,
-        pn: u64,
-        bytes: usize,
-        ack_eliciting: bool,
-        update: Option<&AckFrequency>,
-    ) {
-        self.ledger.on_sent(now, pn, bytes, ack_eliciting);
+    pub fn on_packet_sent(&mut self, now: Instant, departure: &Departure) {
+        let Departure { packet_number, bytes, ack_eliciting, is_probe, .. } = *departure;
+        let flight = self.flight_of(departure.path);
+        let leaving = Leaving { packet_number, bytes, ack_eliciting, flight, is_probe };
+        self.sent.on_sent(now, leaving);
+        self.trap.on_first_sent(packet_number, self.window());
         if ack_eliciting {
             self.sent_bytes += bytes as u64;
-            if self.looked_into != Some(pn) {
+            if self.last_payload != Some(packet_number) {
                 self.streams.on_unseen(self.sent_bytes);
             }
-            self.pacer.on_sent(now, bytes);
-            self.repairs = self.repairs.saturating_sub(1);
-            let is_time = self.standing.next_change.is_some_and(|at| at <= now);
-            if is_time && self.bbr.on_time(now, &self.standing.path) {
-                self.pacer.set_rate(now, self.bbr.pacing_rate(&self.standing.path));
-                self.take_stock();
+            if flight == self.path.flight {
+                self.on_data_sent(now, bytes);
             }
         }
-        if let (Some(update), Some(frequency)) = (update, self.frequency.as_mut()) {
-            frequency.on_sent(update, pn);
+        if let (Some(update), Some(frequency)) = (&departure.update, self.frequency.as_mut()) {
+            frequency.on_sent(update, packet_number);
             self.stats.frequency_updates += 1;
-            self.take_stock();
+            self.recompute();
+        }
+    }
+
+    /// Whether the next packet number should be skipped. The packet that the QUIC
+    /// stack writes under it must carry nothing that has to arrive, and must not
+    /// leave.
+    pub fn wants_skip(&self) -> bool {
+        self.trap.wants_skip(self.sent.next_packet_number())
+    }
+
+    /// A packet number was used for a packet that does not leave. `random` are 64
+    /// random bits that the peer cannot know.
+    pub fn on_packet_skipped(&mut self, now: Instant, packet_number: u64, random: u64) {
+        self.sent.on_withheld(now, packet_number);
+        self.trap.on_skipped(packet_number, random, self.window());
+        self.stats.skipped_packets += 1;
+    }
+
+    fn on_data_sent(&mut self, now: Instant, bytes: usize) {
+        self.path.pacer.on_sent(now, bytes);
+        self.repairs = self.repairs.saturating_sub(1);
+        let is_time = self.limits.next_change.is_some_and(|at| at <= now);
+        if is_time && self.path.bbr.on_time(now, &self.limits.path) {
+            let rate = self.path.bbr.pacing_rate(&self.limits.path);
+            self.path.pacer.set_rate(now, rate);
+            self.recompute();
+        }
+    }
+
+    fn flight_of(&self, path: Option<PathId>) -> FlightId {
+        match path {
+            Some(path) if path != self.path.id => self.left.flight(path).unwrap_or(NO_FLIGHT),
+            _ => self.path.flight,
         }
     }
 
     /// There was nothing (more) to send although sending was allowed.
     pub fn on_app_limited(&mut self) {
         if !self.is_inflight_limited() {
-            self.ledger.on_app_limited();
+            self.sent.on_app_limited();
         }
     }
 
     /// RTTmin.
     pub fn min_rtt(&self) -> Option<Duration> {
-        self.min_rtt.get()
+        self.path.min_rtt.get()
+    }
+
+    /// The latest round trip.
+    pub fn latest_rtt(&self) -> Option<Duration> {
+        self.path.latest_rtt
     }
 
     /// Smoothed round trip.
     pub fn smoothed_rtt(&self) -> Option<Duration> {
-        self.smoothed_rtt
+        self.path.smoothed_rtt
     }
 
     /// BWmax.
     pub fn bandwidth(&self) -> Bandwidth {
-        self.bbr.bandwidth()
+        self.path.bbr.bandwidth()
     }
 
     /// The rate at which packets leave.
     pub fn pacing_rate(&self) -> Bandwidth {
-        self.pacer.rate()
+        self.path.pacer.rate()
     }
 
-    /// Bytes in flight.
+    /// Bytes in flight on the path that data goes over.
     pub fn in_flight(&self) -> u64 {
-        self.ledger.in_flight()
+        self.sent.in_flight()
+    }
+
+    /// Bytes in flight on all paths.
+    pub fn total_in_flight(&self) -> u64 {
+        self.sent.total_in_flight()
+    }
+
+    /// Bytes that may be in flight on the path that data goes over.
+    pub fn inflight_cap(&self) -> u64 {
+        self.limits.inflight_cap
     }
 
     /// The controller's state.
     pub fn phase(&self) -> Phase {
-        self.bbr.phase()
+        self.path.bbr.phase()
     }
 
     /// rho', the loss rate of the ACK path between 0 and 1.
@@ -323,13 +414,13 @@ impl Sender {
 
     /// How far below the largest acknowledged number a packet is lost.
     pub fn packet_threshold(&self) -> u64 {
-        self.ledger.packet_threshold()
+        self.sent.packet_threshold()
     }
 
     /// Whether packet `pn` has been acknowledged, or lost; `None` while it is on its way. To be
     /// asked after each acknowledgement: the record is not kept for ever.
     pub fn was_delivered(&self, pn: u64) -> Option<bool> {
-        self.ledger.was_delivered(pn)
+        self.sent.was_delivered(pn)
     }
 
     /// Counters.
@@ -337,21 +428,41 @@ impl Sender {
         self.stats
     }
 
+    /// The largest packet number that was acknowledged, on whichever path.
+    pub fn largest_acked(&self) -> Option<u64> {
+        self.sent.largest_acked()
+    }
+
     /// One above the largest packet number sent.
     pub fn next_packet_number(&self) -> u64 {
-        self.ledger.next_packet_number()
+        self.sent.next_packet_number()
+    }
+
+    #[cfg(test)]
+    fn skipped_between(&self, first: u64, last: u64) -> Vec<u64> {
+        self.sent.skipped_between(first, last)
+    }
+
+    fn restart_pacer(&mut self, now: Instant) {
+        let rate = self.path.bbr.pacing_rate(&self.path_model());
+        self.path.pacer.set_rate(now, rate);
+    }
+
+    /// Packets that may be in flight within a round trip.
+    fn window(&self) -> u64 {
+        self.limits.inflight_cap / self.config.mss.max(1)
     }
 
     /// Whether the peer is asked for Startup's acknowledgements.
     fn is_starting(&self) -> bool {
-        self.bbr.phase() == Phase::Startup && self.bbr.rounds() < STARTUP_ROUNDS
+        self.path.bbr.phase() == Phase::Startup && self.path.bbr.rounds() < STARTUP_ROUNDS
     }
 
-    fn path(&self) -> Path {
+    fn path_model(&self) -> PathModel {
         let frequency = &self.config.frequency;
-        Path {
-            min_rtt: self.min_rtt.get(),
-            smoothed_rtt: self.smoothed_rtt,
+        PathModel {
+            min_rtt: self.path.min_rtt.get(),
+            smoothed_rtt: self.path.smoothed_rtt,
             ack_interval: if self.is_starting() {
                 self.expected_interval(&frequency.of_startup())
             } else {
@@ -362,17 +473,18 @@ impl Sender {
     }
 
     fn expected_interval(&self, frequency: &Frequency) -> Duration {
-        let min_rtt = self.min_rtt.get().unwrap_or_default();
-        frequency.expected_interval(self.bbr.bandwidth(), min_rtt, self.config.mss)
+        let min_rtt = self.path.min_rtt.get().unwrap_or_default();
+        frequency.expected_interval(self.path.bbr.bandwidth(), min_rtt, self.config.mss)
     }
 
-    /// The sender's part of equation (5): of how many packets of a round trip it hears nothing
-    /// because their TACK gets lost. Zero while rho, the other part, leaves fewer than half a
-    /// loss among them: then bubbles are of no use, and looking into packets for them neither.
+    /// The sender's part of equation (5), TACK-5.5-1: how many packets of a round trip go
+    /// unreported because their TACK gets lost. Zero while rho, the other part, leaves fewer
+    /// than half a loss among them: then bubbles are of no use, and looking into packets for
+    /// them neither.
     fn unreported(&self) -> u64 {
         let mss = self.config.mss.max(1);
-        let min_rtt = self.min_rtt.get().unwrap_or_default();
-        let in_round_trip = self.bbr.bandwidth().bytes_in(min_rtt) / mss;
+        let min_rtt = self.path.min_rtt.get().unwrap_or_default();
+        let in_round_trip = self.path.bbr.bandwidth().bytes_in(min_rtt) / mss;
         let Frequency { packets, per_round_trip, .. } = self.config.frequency;
         // bdp >= beta * L * MSS, or else each TACK stands for L packets.
         let bound_by_time = in_round_trip as f64 >= per_round_trip * packets as f64;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::bandwidth::Bandwidth;
 
-/// Length of a burst, and how much lateness is caught up.
+/// Length of a burst, and how much lateness is caught up (TACK-6.4-1).
 pub const BURST: Duration = Duration::from_millis(1);
 
 /// Says when the next packet may leave.
@@ -36,9 +36,10 @@ impl Pacer {
         }
     }
 
-    /// Changes the rate. What has been sent ahead of it is paid off at the higher of the two:
-    /// it was within what was allowed, so a lower rate is none the slower for it. ProbeRTT's is
-    /// a thousandth of the rate before it on some paths, and a burst would last for seconds.
+    /// Changes the rate (TACK-6.4-2). What has been sent ahead of it is paid off at the higher
+    /// of the two: it was within what was allowed, so a lower rate is none the slower for it.
+    /// ProbeRTT's is a thousandth of the rate before it on some paths, and a burst would last
+    /// for seconds.
     pub fn set_rate(&mut self, now: Instant, rate: Bandwidth) {
         let owed = self.rate.bytes_in(self.next_release.saturating_duration_since(now));
         self.rate = rate;
@@ -59,13 +60,13 @@ impl Pacer {
         self.in_burst
     }
 
-    /// Between two departures that are told, so much time has to pass; half a burst at least.
+    /// Sets the least time between two departures with a TIMESTAMP; half a burst at least.
     pub fn set_head_spacing(&mut self, spacing: Duration) {
         self.head_spacing = spacing.max(BURST / 2);
     }
 
     /// Whether the next packet begins a burst: it then departs when it is
-    /// written, and its departure time is worth telling, unless another was just told.
+    /// written, and its departure time is worth a TIMESTAMP, unless another has just left.
     pub fn at_burst_head(&self, now: Instant) -> bool {
         self.next_release <= now && self.next_head <= now
     }

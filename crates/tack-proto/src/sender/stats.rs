@@ -2,6 +2,7 @@
 
 /// Counters of the sending side.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct SenderStats {
     /// TACKs received.
     pub tacks: u64,
@@ -12,7 +13,7 @@ pub struct SenderStats {
     /// TACKs that did not arrive, by the gaps in their sequence.
     pub tacks_lost: u64,
     /// Packets that every acknowledgement of which got lost, or was forgotten, and whose data
-    /// had arrived as bubbles told.
+    /// had arrived according to bubbles.
     pub by_bubbles: u64,
     /// Packets taken for lost.
     pub lost_packets: u64,
@@ -24,4 +25,6 @@ pub struct SenderStats {
     pub frequency_updates: u64,
     /// IMMEDIATE_ACK frames sent.
     pub immediate_acks: u64,
+    /// Packet numbers skipped on purpose.
+    pub skipped_packets: u64,
 }

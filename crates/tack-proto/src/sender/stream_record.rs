@@ -9,12 +9,17 @@ use std::ops::Range;
 
 use crate::frame::{Bubbles, Frame, Frames};
 
-/// Streams whose end is known exactly. Of others it is known to be no more than all that has
-/// been sent.
+/// Streams whose end is known exactly (TACK-7-14). Of others it is known to be no more than all
+/// that has been sent.
 const MAX_STREAMS: usize = 256;
+
+/// Pieces of streams in packets on their way that are known, some 2 MB. Of older packets the
+/// bubbles then say nothing.
+const MAX_CARRIED: usize = 1 << 16;
 
 /// The receiver lists bubbles that cannot be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum BadBubble {
     /// Beyond what was sent.
     #[error(
@@ -87,6 +92,12 @@ impl StreamRecord {
         if !only_data {
             self.carried.truncate(known);
         }
+        // Nor may a packet lose a part of what it carries.
+        while self.carried.len() > MAX_CARRIED
+            && let Some(oldest) = self.carried.front().map(|carried| carried.pn)
+        {
+            self.forget_below(oldest + 1);
+        }
     }
 
     /// A packet leaves that was not looked into; `sent_bytes` have left with it.
@@ -101,34 +112,28 @@ impl StreamRecord {
         }
     }
 
-    /// The packets up to `largest` whose bytes have all arrived according to `bubbles`,
-    /// ascending. `is_server` tells which streams only the peer sends on.
-    pub fn delivered(
-        &self,
-        bubbles: &Bubbles<'_>,
-        largest: u64,
-        is_server: bool,
-    ) -> Result<Vec<u64>, BadBubble> {
-        let mut sorted: Vec<_> = bubbles.iter().collect();
-        sorted.sort_unstable_by_key(|(id, missing)| (*id, missing.start));
-        self.check(&sorted, is_server)?;
-        let mut delivered = Vec::new();
-        let mut packets =
-            self.carried.iter().take_while(|carried| carried.pn <= largest).peekable();
-        while let Some(first) = packets.next() {
-            let mut all = has_arrived(&sorted, first);
-            while let Some(next) = packets.next_if(|next| next.pn == first.pn) {
-                all &= has_arrived(&sorted, next);
-            }
-            if all {
-                delivered.push(first.pn);
-            }
-        }
-        Ok(delivered)
+    /// Those of `packets`, which ascend, whose bytes have all arrived according to
+    /// `bubbles`.
+    pub fn delivered(&self, bubbles: &Bubbles<'_>, packets: &[u64]) -> Vec<u64> {
+        let sorted = sorted(bubbles);
+        let arrived = |pn: &&u64| {
+            let mut carried = self.carried_by(**pn).peekable();
+            carried.peek().is_some() && carried.all(|carried| has_arrived(&sorted, carried))
+        };
+        packets.iter().filter(arrived).copied().collect()
     }
 
-    fn check(&self, sorted: &[(u64, Range<u64>)], is_server: bool) -> Result<(), BadBubble> {
-        for (stream_id, missing) in sorted {
+    /// What packet `pn` carries, if all of it is known.
+    fn carried_by(&self, pn: u64) -> impl Iterator<Item = &Carried> {
+        let first = self.carried.partition_point(|carried| carried.pn < pn);
+        self.carried.range(first..).take_while(move |carried| carried.pn == pn)
+    }
+
+    /// Refuses bubbles that cannot be. `is_server` says which streams only the peer sends on
+    /// (TACK-7-9).
+    pub fn check(&self, bubbles: &Bubbles<'_>, is_server: bool) -> Result<(), BadBubble> {
+        let sorted = sorted(bubbles);
+        for (stream_id, missing) in &sorted {
             // RFC 9000 section 2.1: bit 0 is the initiator, bit 1 the direction.
             if stream_id & 2 != 0 && (stream_id & 1 == 1) != is_server {
                 return Err(BadBubble::NotOurs(*stream_id));
@@ -160,6 +165,13 @@ impl StreamRecord {
         }
         self.ends.insert(stream_id, end);
     }
+}
+
+/// By stream and offset, whatever order a peer lists them in.
+fn sorted(bubbles: &Bubbles<'_>) -> Vec<(u64, Range<u64>)> {
+    let mut sorted: Vec<_> = bubbles.iter().collect();
+    sorted.sort_unstable_by_key(|(id, missing)| (*id, missing.start));
+    sorted
 }
 
 /// Whether the bytes lie below the last bubble of their stream and outside all of them.
@@ -210,7 +222,9 @@ mod tests {
         encode_tack(&mut out, &fields, [0..=0].into_iter(), listed, 1000).unwrap();
         let located = Frames::new(&out).next().unwrap().unwrap();
         let Frame::Tack(tack) = located.frame else { panic!("{:?}", located.frame) };
-        record.delivered(&tack.bubbles.unwrap(), largest, true)
+        let bubbles = tack.bubbles.unwrap();
+        record.check(&bubbles, true)?;
+        Ok(record.delivered(&bubbles, &(0..=largest).collect::<Vec<_>>()))
     }
 
     #[test]
@@ -260,6 +274,20 @@ mod tests {
         assert_eq!(delivered(&record, &[(0, 200..439)], 9).map(|all| all.len()), Ok(10));
         assert_eq!(delivered(&record, &[(4, 200..439)], 9), Ok(vec![]));
         assert!(delivered(&record, &[(0, 200..440)], 9).is_err());
+    }
+
+    #[test]
+    fn a_peer_that_acknowledges_nothing_does_not_make_the_record_grow_for_ever() {
+        let mut record = StreamRecord::default();
+        let mut payload = vec![];
+        for at in 0..10 {
+            stream(&mut payload, 0, at * 20..at * 20 + 10, false);
+        }
+        for pn in 0..10_000 {
+            record.on_payload(pn, &payload, (pn + 1) * 400);
+        }
+        assert!(record.carried.len() <= MAX_CARRIED);
+        assert_eq!(record.carried.len() % 10, 0, "whole packets");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use super::{BadBubble, OptimisticAck};
 /// Why an acknowledgement was refused. The connection must be closed with
 /// PROTOCOL_VIOLATION.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Violation {
     /// A number that was never sent.
     #[error(transparent)]

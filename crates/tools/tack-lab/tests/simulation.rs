@@ -6,7 +6,8 @@ use std::thread;
 use std::time::Duration;
 
 use tack_lab::sim::{
-    Acks, Congestion, Error, Flow, FlowReport, Load, Media, Scenario, Stack, run, run_traced,
+    Acks, Congestion, EndConfig, Error, Flow, FlowReport, Load, Media, Scenario, Stack, run,
+    run_traced,
 };
 use tack_link::spec::{LinkSpec, PathSpec};
 
@@ -194,6 +195,63 @@ fn flows_share_a_link_and_start_when_they_are_told_to() {
     assert!(before(second).abs() < f64::EPSILON);
     assert!(second.goodput_mbps > 1.0, "{}", second.goodput_mbps);
     assert!(first.utilisation + second.utilisation * 4.0 / 6.0 <= 1.0);
+}
+
+#[test]
+fn both_ends_of_a_two_way_flow_send_and_each_direction_is_counted_by_itself() {
+    for stack in STACKS {
+        let flow = Flow { load: Load::TwoWay, ..own(stack, path(20, 0.0)) };
+        let report = single(&scenario("pipe:8/2", vec![flow], 4.0));
+        let reverse = report.reverse.as_deref().unwrap();
+        assert!(report.goodput_mbps > 1.0 && report.utilisation <= 1.0, "{stack:?} {report:?}");
+        assert!(
+            reverse.utilisation > 0.5 && reverse.utilisation <= 1.0,
+            "{stack:?} {report:?}"
+        );
+        // 64 KiB wait in front of each direction at most.
+        for direction in [&report, reverse] {
+            let queue = direction.queue_max_bytes.unwrap();
+            assert!(queue <= 66_000.0, "{stack:?}: {queue}");
+            assert!(direction.queue_p95_bytes.unwrap() <= queue, "{stack:?}");
+        }
+        let [up_ms, up_bytes] =
+            [reverse.queue_max_ms, reverse.queue_max_bytes].map(Option::unwrap);
+        assert!((up_bytes / up_ms / 250.0 - 1.0).abs() < 1e-9, "2 Mbit/s: {up_bytes} {up_ms}");
+    }
+}
+
+#[test]
+fn a_two_way_flow_over_a_lossy_path_delivers_what_was_sent_in_both_directions() {
+    for stack in STACKS {
+        let flow = Flow { load: Load::TwoWay, ..own(stack, path(20, 0.02)) };
+        // Contents are compared by the simulation, at both ends.
+        let report = single(&scenario("pipe:8/2", vec![flow], 3.0));
+        let reverse = report.reverse.as_deref().unwrap();
+        for direction in [&report, reverse] {
+            assert!(
+                direction.lost > 0 && direction.retransmitted > 0,
+                "{stack:?} {direction:?}"
+            );
+            assert!(direction.goodput_mbps > 0.2, "{stack:?} {direction:?}");
+        }
+    }
+}
+
+#[test]
+fn each_end_may_have_a_stack_of_its_own() {
+    for server in STACKS {
+        for client in STACKS {
+            let ends = [server, client].map(EndConfig::own);
+            let flow = Flow::between(ends[0], ends[1], path(20, 0.0));
+            let bytes = Flow { load: Load::Bytes(300_000), ..flow.clone() };
+            let report = single(&scenario("pipe:10", vec![bytes], 10.0));
+            assert!(report.completion_ms.is_some(), "{client:?} to {server:?}: {report:?}");
+            let both_ways = Flow { load: Load::TwoWay, ..flow };
+            let report = single(&scenario("pipe:10", vec![both_ways], 1.0));
+            let up = report.reverse.unwrap().goodput_mbps;
+            assert!(report.goodput_mbps > 0.5 && up > 0.5, "{client:?} to {server:?}: {up}");
+        }
+    }
 }
 
 #[test]

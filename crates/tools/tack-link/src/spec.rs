@@ -110,15 +110,22 @@ pub struct PathSpec {
 
 impl LinkSpec {
     /// The link of a name: that of a Wi-Fi profile (`b`, `g`, `n` or `ac`), `pipe:RATE` with a
-    /// rate in Mbit/s for a pipe of that rate without a delay, or the path of a TOML file.
+    /// rate in Mbit/s for a pipe of that rate without a delay, `pipe:DOWN/UP` for one whose
+    /// forward rate is DOWN and whose reverse rate is UP, or the path of a TOML file.
     pub fn resolve(name: &str) -> Result<Self, SpecError> {
         if let Ok(profile) = name.parse::<Profile>() {
             return Self::named(name, HopTable::Wlan(WlanTable::new(profile)));
         }
-        if let Some(rate) = name.strip_prefix(PIPE_PREFIX) {
-            let pipe =
-                PipeTable { rate_mbps: Some(parse_rate(name, rate)?), ..Default::default() };
-            return Self::named(name, HopTable::Pipe(pipe));
+        if let Some(rates) = name.strip_prefix(PIPE_PREFIX) {
+            let (down, up) = match rates.split_once('/') {
+                Some((down, up)) => (down, Some(up)),
+                None => (rates, None),
+            };
+            let pipe = |rate| {
+                Ok(PipeTable { rate_mbps: Some(parse_rate(name, rate)?), ..Default::default() })
+            };
+            let reverse = up.map(pipe).transpose()?.map(Box::new);
+            return Self::named(name, HopTable::Pipe(PipeTable { reverse, ..pipe(down)? }));
         }
         Self::read(name)
     }
@@ -155,7 +162,16 @@ impl LinkSpec {
     /// For a WLAN that is what a single sender gets that has the medium to itself. Pauses are
     /// not taken off.
     pub fn capacity_bps(&self, span: Duration) -> f64 {
-        self.hops.iter().map(|hop| hop.capacity_bps(span)).fold(f64::INFINITY, f64::min)
+        self.direction_capacity_bps(Direction::Forward, span)
+    }
+
+    /// As [`capacity_bps`](Self::capacity_bps), for either direction.
+    ///
+    /// Both directions of a WLAN share one medium: each can carry that much only while the other
+    /// one carries nothing.
+    pub fn direction_capacity_bps(&self, direction: Direction, span: Duration) -> f64 {
+        let capacities = self.hops.iter().map(|hop| hop.capacity_bps(direction, span));
+        capacities.fold(f64::INFINITY, f64::min)
     }
 
     /// Size in bytes of the queue in front of the slowest hop of the forward direction; `path`
@@ -165,7 +181,7 @@ impl LinkSpec {
     pub fn buffer_bytes(&self, path: &PathSpec) -> Result<u64, SpecError> {
         path.check()?;
         let rtt = self.own_rtt() + path.rtt;
-        let capacity = |hop: &Hop| hop.capacity_bps(Duration::ZERO);
+        let capacity = |hop: &Hop| hop.capacity_bps(Direction::Forward, Duration::ZERO);
         let hops = self.hops.iter().enumerate();
         let slowest =
             hops.min_by(|(_, one), (_, other)| capacity(one).total_cmp(&capacity(other)));
@@ -251,7 +267,8 @@ impl LinkSpec {
 
 fn parse_rate(name: &str, rate: &str) -> Result<f64, SpecError> {
     rate.parse().map_err(|_| {
-        let source = ParameterError::new("RATE", format!("`{rate}`"), "a number of Mbit/s");
+        let allowed = "a number of Mbit/s, as in pipe:100, or two, as in pipe:100/10";
+        let source = ParameterError::new("RATE", format!("`{rate}`"), allowed);
         SpecError::Link { origin: name.to_owned(), source }
     })
 }
@@ -294,9 +311,9 @@ impl Hop {
         }
     }
 
-    fn capacity_bps(&self, span: Duration) -> f64 {
+    fn capacity_bps(&self, direction: Direction, span: Duration) -> f64 {
         match &self.kind {
-            HopKind::Pipe(pipe) => pipe.capacity_bps(span).unwrap_or(f64::INFINITY),
+            HopKind::Pipe(pipe) => pipe.capacity_bps(direction, span).unwrap_or(f64::INFINITY),
             HopKind::Wlan(wlan) => wlan.capacity_bps(),
         }
     }

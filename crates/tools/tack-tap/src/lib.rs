@@ -6,7 +6,6 @@
 
 #![forbid(unsafe_code)]
 
-mod datagram;
 mod key_log;
 mod range_set;
 
@@ -15,10 +14,9 @@ use std::{
     ops::{AddAssign, Range},
 };
 
-use tack_packet::{CipherSuite, Opened, ProtectionKeys};
+use tack_packet::{CipherSuite, IncomingKeys, Opened, Packet, packets};
 use tack_proto::frame::{Frame, Frames, Located};
 
-use self::datagram::{Packet, packets};
 pub use self::{key_log::KeyLog, range_set::RangeSet};
 
 /// Which end a datagram goes to.
@@ -156,7 +154,10 @@ impl Tap {
         for packet in packets(bytes) {
             match packet {
                 // What one end calls itself is what the other will write.
-                Packet::Long { scid } => peer.dcid_len = scid.len(),
+                Packet::Long(long) if long.header.packet_type.is_protected() => {
+                    peer.dcid_len = long.header.scid.len();
+                }
+                Packet::Long(_) => {}
                 Packet::Short(packet) => {
                     sender.packet(packet, &self.key_log, data, opened);
                 }
@@ -170,8 +171,8 @@ struct Sender {
     direction: Direction,
     /// None before the key log has the secret. Then one for each suite that takes a secret of
     /// this length, as a key log does not name the suite; the one that opens a packet stays.
-    keys: Vec<ProtectionKeys>,
-    /// Packets are opened in a copy.
+    keys: Vec<IncomingKeys>,
+    /// The frames of the packet that was opened last.
     scratch: Vec<u8>,
     /// Length of the connection id in its short headers.
     dcid_len: usize,
@@ -203,10 +204,10 @@ impl Sender {
         if self.keys.is_empty()
             && let Some(secret) = key_log.secret(self.direction)
         {
-            let keys = |suite| ProtectionKeys::new(suite, &secret).ok();
+            let keys = |suite| IncomingKeys::new(suite, &secret).ok();
             self.keys = CipherSuite::ALL.into_iter().filter_map(keys).collect();
         }
-        let Some(Opened { header, payload, generation }) = self.open(packet) else {
+        let Some(Opened { header, payload, generation, .. }) = self.open(packet) else {
             self.counters.undecryptable += 1;
             return;
         };
@@ -230,9 +231,8 @@ impl Sender {
     /// Opens a packet into `scratch`.
     fn open(&mut self, packet: &[u8]) -> Option<Opened> {
         for (at, keys) in self.keys.iter_mut().enumerate() {
-            self.scratch.clear();
-            self.scratch.extend_from_slice(packet);
-            if let Ok(opened) = keys.open(&mut self.scratch, self.dcid_len, self.expected_pn) {
+            let header = keys.read_header(packet, self.dcid_len, self.expected_pn).ok()?;
+            if let Ok(opened) = keys.open(packet, header, &mut self.scratch) {
                 self.keys.swap(0, at);
                 self.keys.truncate(1);
                 return Some(opened);

@@ -1,15 +1,16 @@
 use std::{io::Write, iter};
 
-use tack_packet::{ShortHeader, TAG_LEN};
+use tack_packet::{ProtectionKeys, ShortHeader, TAG_LEN};
 use tack_proto::{
-    frame::{IackEvent, TackFields, encode_iack, encode_tack},
+    frame::{IackEvent, IackFields, TackFields, encode_iack, encode_tack},
     varint,
 };
 
-use super::{datagram::tests::long, *};
+use super::*;
 use Direction::{ToClient, ToServer};
 
 const HANDSHAKE: u8 = 0xe0;
+const RETRY: u8 = 0xf0;
 const CLIENT_CID: &[u8] = b"client";
 const SERVER_CID: &[u8] = b"the server";
 
@@ -167,6 +168,14 @@ fn a_packet_coalesced_behind_handshake_packets_is_found() {
 }
 
 #[test]
+fn a_retry_says_nothing_of_the_connection_ids_to_come() {
+    let mut pair = Pair::new(CipherSuite::Aes128GcmSha256);
+    pair.tap.datagram(ToServer, &long(RETRY, b"another length", 100));
+    pair.send(ToClient, &[PING, PADDING]);
+    assert_eq!(pair.tap.counters(ToClient).packets, 1);
+}
+
+#[test]
 fn packet_numbers_are_restored_across_losses_and_reordering() {
     let mut pair = Pair::new(CipherSuite::ChaCha20Poly1305Sha256);
     let sealed: Vec<_> = (0..500).map(|_| pair.seal(ToServer, &[PING, PADDING])).collect();
@@ -260,6 +269,15 @@ impl Pair {
     }
 }
 
+/// A packet with a long header, other than an Initial.
+fn long(first: u8, scid: &[u8], payload_len: u16) -> Vec<u8> {
+    let mut packet = vec![first, 0, 0, 0, 1, 3, 0xd, 0xd, 0xd, scid.len() as u8];
+    packet.extend(scid);
+    packet.extend((0x4000 | payload_len).to_be_bytes());
+    packet.resize(packet.len() + usize::from(payload_len), 0xff);
+    packet
+}
+
 fn stream(id: u64, offset: u64, len: u64) -> Vec<u8> {
     let mut frame = vec![0x0e]; // with offset and length
     for value in [id, offset, len] {
@@ -279,6 +297,12 @@ fn tack() -> Vec<u8> {
 fn iack() -> Vec<u8> {
     let mut frame = Vec::new();
     let ranges = [8..=10, 0..=5].into_iter();
-    assert_eq!(encode_iack(&mut frame, IackEvent::Loss, 1200, 0, ranges, 100), 2);
+    let fields = IackFields {
+        event: IackEvent::Loss,
+        received_bytes: 1200,
+        ack_delay_us: 0,
+        grease: false,
+    };
+    assert_eq!(encode_iack(&mut frame, &fields, ranges, 100), 2);
     frame
 }

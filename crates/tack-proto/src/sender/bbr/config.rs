@@ -1,36 +1,38 @@
-//! What can be set of the controller, and the two sets that there are.
+//! Parameters of the controller, and the two sets that ship.
 
 use std::time::Duration;
 
 /// Parameters of the controller.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct BbrConfig {
-    /// TACK intervals of a ProbeBW cycle: 32, or 16 in the video profile.
-    pub cycle_intervals: u32,
-    /// TACK intervals that ProbeBW sends more for: 4, which is a round trip, or 3.
-    pub probe_intervals: u32,
+    /// Probe units of a ProbeBW cycle: 32, or 16 in the video profile.
+    pub cycle_units: u32,
+    /// Probe units that ProbeBW sends more for: 4, which is a round trip, or 3.
+    pub probe_up_units: u32,
     /// How far a receiver may report above the sender's own sample: 1, not at all, or 1.05. Its
     /// samples span less time than the sender's, and show all of a probe that is shorter than a
-    /// round trip. What a liar gets by it is a queue; where packets get lost, nothing above the
-    /// sample is believed.
-    pub trusted_excess: f64,
+    /// round trip. A liar gains a queue by it; where packets get lost, nothing above the sample
+    /// counts.
+    pub reported_rate_excess: f64,
     /// A probe that raised the estimate by this has found room, not noise: 1.15, or 1.1. All of
     /// it would be 1.25 after a probe of a round trip, and less after a shorter one.
-    pub found_more: f64,
-    /// TACK intervals that the bandwidth filter spans: 40, or 20.
-    pub filter_intervals: u64,
-    /// TACK intervals of low samples behind a queue after which the path counts as slower: 4,
+    pub probe_up_growth: f64,
+    /// Probe units that the bandwidth filter spans: 40, or 20.
+    pub filter_units: u64,
+    /// Probe units of low samples behind a queue after which the path counts as slower: 4,
     /// or 1.
-    pub slump_intervals: u32,
+    pub bandwidth_drop_units: u32,
     /// Samples below this part of the estimate are low. A neighbour's probe of 1.25 takes a
     /// fifth away for a round trip, a rival of the same size half: 0.65, or 0.75.
-    pub slump_below: f64,
-    /// What one slump leaves of the estimate at least: 0.8, or nothing. A flow that starts takes
-    /// for a moment more than its share, and who believes that starts from below it.
-    pub slump_keeps: f64,
+    pub bandwidth_drop_below: f64,
+    /// What one drop leaves of the estimate at least: 0.8, or nothing. A flow that starts
+    /// takes more than its share for a moment; a flow that yielded to all of that would start from
+    /// below its own.
+    pub bandwidth_drop_keeps: f64,
     /// By how much of itself a cycle's cruise is longer or shorter at random: a third, or
     /// nothing. Flows that probe in step learn nothing of each other.
-    pub cruise_spread: f64,
+    pub bw_probe_wait_jitter: f64,
     /// Time without a sample as low as RTTmin after which ProbeRTT looks for it: 10 s, or 2.5 s.
     pub probe_rtt_after: Duration,
     /// What ProbeRTT leaves of the rate: 0.5, or 0.75.
@@ -41,17 +43,33 @@ pub struct BbrConfig {
 }
 
 impl BbrConfig {
+    /// The default profile.
+    pub const DEFAULT: Self = Self {
+        cycle_units: 32,
+        probe_up_units: 4,
+        reported_rate_excess: 1.0,
+        probe_up_growth: 1.15,
+        filter_units: 40,
+        bandwidth_drop_units: 4,
+        bandwidth_drop_below: 0.65,
+        bandwidth_drop_keeps: 0.8,
+        bw_probe_wait_jitter: 1.0 / 3.0,
+        probe_rtt_after: Duration::from_secs(10),
+        probe_rtt_gain: 0.5,
+        even_rtt: Duration::from_millis(60),
+    };
+
     /// The video profile (section VII-D of the paper).
     pub const VIDEO: Self = Self {
-        cycle_intervals: 16,
-        probe_intervals: 3,
-        trusted_excess: 1.05,
-        found_more: 1.1,
-        filter_intervals: 20,
-        slump_intervals: 1,
-        slump_below: 0.75,
-        slump_keeps: 0.0,
-        cruise_spread: 0.0,
+        cycle_units: 16,
+        probe_up_units: 3,
+        reported_rate_excess: 1.05,
+        probe_up_growth: 1.1,
+        filter_units: 20,
+        bandwidth_drop_units: 1,
+        bandwidth_drop_below: 0.75,
+        bandwidth_drop_keeps: 0.0,
+        bw_probe_wait_jitter: 0.0,
         probe_rtt_after: Duration::from_millis(2500),
         probe_rtt_gain: 0.75,
         even_rtt: Duration::ZERO,
@@ -60,19 +78,6 @@ impl BbrConfig {
 
 impl Default for BbrConfig {
     fn default() -> Self {
-        Self {
-            cycle_intervals: 32,
-            probe_intervals: 4,
-            trusted_excess: 1.0,
-            found_more: 1.15,
-            filter_intervals: 40,
-            slump_intervals: 4,
-            slump_below: 0.65,
-            slump_keeps: 0.8,
-            cruise_spread: 1.0 / 3.0,
-            probe_rtt_after: Duration::from_secs(10),
-            probe_rtt_gain: 0.5,
-            even_rtt: Duration::from_millis(60),
-        }
+        Self::DEFAULT
     }
 }

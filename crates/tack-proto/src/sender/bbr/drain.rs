@@ -15,8 +15,8 @@ pub fn lasts(gain: f64, in_flight: u64, bdp: u64, bandwidth: Bandwidth) -> Durat
     bandwidth.scaled(1.0 - gain).time_for(in_flight.saturating_sub(bdp))
 }
 
-/// One stay in the state. No more may be in flight meanwhile than the path and the wait for a
-/// TACK hold.
+/// One stay in the state (TACK-6.2-2, TACK-6.2-3). No more may be in flight meanwhile than the
+/// path and the wait for a TACK hold.
 #[derive(Clone, Copy, Debug)]
 pub struct Drain {
     until: Instant,
@@ -30,7 +30,7 @@ impl Drain {
     }
 
     /// Begins when a path that stood still until now has to be filled with what queues in front
-    /// of it: that takes a round trip, in which the queue tells nothing.
+    /// of it: that takes a round trip, in which the queue says nothing of the path.
     pub fn after_outage(now: Instant, round_trip: Duration) -> Self {
         Self { until: now + round_trip, after_outage: true }
     }

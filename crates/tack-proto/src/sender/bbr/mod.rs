@@ -1,38 +1,38 @@
 //! Receiver-driven BBR (section VI-D of the paper).
 //!
-//! The bandwidth estimate is the largest delivery rate of the last forty TACK
-//! intervals, as the receiver measured it; the sender's own record bounds what it
-//! believes. A stock peer reports no rate: then the sender's samples alone
-//! drive the same controller.
+//! The bandwidth estimate is the largest delivery rate of the last forty probe
+//! units, as the receiver measured it; the sender's own record bounds it. A stock
+//! peer reports no rate: then the sender's samples alone drive the same
+//! controller.
 
-mod aggregation;
+mod bandwidth_drop;
 mod config;
 mod drain;
-mod path;
+mod extra_acked;
+mod path_model;
 mod probe_bw;
 mod probe_rtt;
-mod slump;
+mod reported_rate_bound;
 mod startup;
-mod trust;
 mod windowed_filter;
 
 use std::time::{Duration, Instant};
 
 pub use config::BbrConfig;
-pub use path::{INITIAL_WINDOW_PACKETS, Path};
+pub use path_model::{INITIAL_WINDOW_PACKETS, PathModel};
 pub use windowed_filter::MaxFilter;
 
 use crate::bandwidth::Bandwidth;
-use aggregation::Aggregation;
+use bandwidth_drop::BandwidthDrop;
 use drain::Drain;
-use path::{ASSUMED_RTT, LEAST_PACKETS};
+use extra_acked::ExtraAcked;
+use path_model::{ASSUMED_RTT, LEAST_PACKETS};
 use probe_bw::ProbeBw;
 use probe_rtt::ProbeRtt;
-use slump::Slump;
+use reported_rate_bound::ReportedRateBound;
 use startup::FullPipe;
-use trust::Trust;
 
-/// What the controller is told with each acknowledgement.
+/// What an acknowledgement says to the controller.
 #[derive(Clone, Copy, Debug)]
 pub struct Feedback {
     /// The sender's own delivery-rate sample.
@@ -81,15 +81,15 @@ pub struct Bbr {
     state: State,
     bandwidth: MaxFilter<Bandwidth>,
     full_pipe: FullPipe,
-    slump: Slump,
-    aggregation: Aggregation,
-    trust: Trust,
+    bandwidth_drop: BandwidthDrop,
+    extra_acked: ExtraAcked,
+    rate_bound: ReportedRateBound,
     round: u64,
     round_ends_at: u64,
-    /// Cycle intervals so far. Time, not round trips: those become
-    /// longer just when a queue wants the estimate to fall.
-    interval: u64,
-    interval_began: Option<Instant>,
+    /// Probe units so far. Time, not round trips: those become longer
+    /// just when a queue should make the estimate fall.
+    units: u64,
+    unit_began: Option<Instant>,
     last_feedback: Option<Instant>,
     /// The round trip that came with the last acknowledgement.
     round_trip: Option<Duration>,
@@ -101,15 +101,15 @@ impl Bbr {
         Self {
             config,
             state: State::Startup,
-            bandwidth: MaxFilter::new(config.filter_intervals),
+            bandwidth: MaxFilter::new(config.filter_units),
             full_pipe: FullPipe::default(),
-            slump: Slump::default(),
-            aggregation: Aggregation::new(config.filter_intervals),
-            trust: Trust::new(config.trusted_excess),
+            bandwidth_drop: BandwidthDrop::default(),
+            extra_acked: ExtraAcked::new(config.filter_units),
+            rate_bound: ReportedRateBound::new(config.reported_rate_excess),
             round: 0,
             round_ends_at: 0,
-            interval: 0,
-            interval_began: None,
+            units: 0,
+            unit_began: None,
             last_feedback: None,
             round_trip: None,
         }
@@ -135,47 +135,59 @@ impl Bbr {
         }
     }
 
+    /// Data goes over the path again: what it was silent for says nothing of it, and what was
+    /// planned for that time is too late.
+    pub fn on_resumed(&mut self, now: Instant) {
+        self.last_feedback = None;
+        self.unit_began = None;
+        self.bandwidth_drop = BandwidthDrop::default();
+        self.extra_acked.interrupt();
+        if !matches!(self.state, State::Startup) {
+            self.state = State::ProbeBw(ProbeBw::new(now, self.bandwidth(), &self.config));
+        }
+    }
+
     /// Takes in an acknowledgement. True if a visit to ProbeRTT has ended with it.
-    pub fn on_feedback(&mut self, now: Instant, feedback: &Feedback, path: &Path) -> bool {
-        self.count_intervals(now, path);
+    pub fn on_feedback(&mut self, now: Instant, feedback: &Feedback, path: &PathModel) -> bool {
+        self.count_units(now, path);
         self.round_trip = feedback.round_trip;
         let silence = self
             .last_feedback
             .replace(now)
             .map_or(Duration::ZERO, |last| now.saturating_duration_since(last));
         if path.is_outage(silence) || !matches!(self.state, State::ProbeBw(_)) {
-            self.aggregation.interrupt();
+            self.extra_acked.interrupt();
         } else {
             let bandwidth = self.bandwidth();
-            self.aggregation.on_acked(now, self.interval, feedback.acked, bandwidth);
+            self.extra_acked.on_acked(now, self.units, feedback.acked, bandwidth);
         }
-        self.trust.on_acked(feedback.acked, feedback.lost);
+        self.rate_bound.on_acked(feedback.acked, feedback.lost);
         if let Some(sample) = feedback.sample {
             let round_ended = sample.prior_delivered >= self.round_ends_at;
             if round_ended {
                 self.round += 1;
                 self.round_ends_at = feedback.delivered;
             }
-            let rate = self.trust.believed(&sample, feedback.reported);
+            let rate = self.rate_bound.bounded(&sample, feedback.reported);
             if round_ended {
-                self.trust.on_round();
+                self.rate_bound.on_round();
             }
-            // A span below the round trip has caught acknowledgements that came
-            // together. An application-limited sample can only show that the
-            // path is faster than was known.
+            // TACK-6.1-2, TACK-6.3-1. A span below the round trip has caught acknowledgements
+            // that came together. An application-limited sample can only show that the path is
+            // faster than was known.
             let spans_round_trip = path.min_rtt.is_none_or(|rtt| sample.interval >= rtt);
             if spans_round_trip && (!sample.app_limited || rate > self.bandwidth()) {
-                self.bandwidth.update(self.interval, rate);
+                self.bandwidth.update(self.units, rate);
             } else if sample.app_limited {
                 // It says nothing, and the estimate does not age by it: else the
                 // first sample after a quiet time would replace it, however low.
-                self.bandwidth.update(self.interval, self.bandwidth());
+                self.bandwidth.update(self.units, self.bandwidth());
             }
             if round_ended {
                 let queue = path.is_queueing(path.smoothed_rtt);
                 self.full_pipe.on_round(self.bandwidth(), sample.app_limited, queue);
             }
-            self.heed_slump(now, feedback, path, &sample);
+            self.follow_bandwidth_drop(now, feedback, path, &sample);
         }
         let probed = self.phase() == Phase::ProbeRtt;
         self.change_state(now, feedback, path);
@@ -189,17 +201,17 @@ impl Bbr {
     }
 
     /// Moves on where time alone says so. True if the pacing rate has changed with it.
-    pub fn on_time(&mut self, now: Instant, path: &Path) -> bool {
+    pub fn on_time(&mut self, now: Instant, path: &PathModel) -> bool {
         let bandwidth = self.bandwidth();
         // A queue is known to have drained while acknowledgements come.
-        let heard =
+        let is_acknowledged =
             self.last_feedback.is_some_and(|last| now <= last + path.ack_interval * 3 / 2);
         match &mut self.state {
-            State::ProbeBw(probe) if heard || !probe.is_draining() => {
-                let intervals = (path.interval(), path.cycle_interval(&self.config));
-                probe.on_time(now, intervals, bandwidth)
+            State::ProbeBw(probe) if is_acknowledged || !probe.is_draining() => {
+                let units = (path.probe_unit(), path.cycle_unit(&self.config));
+                probe.on_time(now, units, bandwidth)
             }
-            State::Drain(drain) if heard && drain.is_done(now) => {
+            State::Drain(drain) if is_acknowledged && drain.is_done(now) => {
                 self.state = State::ProbeBw(ProbeBw::new(now, bandwidth, &self.config));
                 true
             }
@@ -209,16 +221,16 @@ impl Bbr {
 
     /// Before this instant [`Self::on_time`] changes nothing, unless an acknowledgement comes
     /// first; `None` if it never does.
-    pub fn next_change(&self, path: &Path) -> Option<Instant> {
+    pub fn next_change(&self, path: &PathModel) -> Option<Instant> {
         match &self.state {
-            State::ProbeBw(probe) => Some(probe.until(path.cycle_interval(&self.config))),
+            State::ProbeBw(probe) => Some(probe.until(path.cycle_unit(&self.config))),
             State::Drain(drain) => Some(drain.until()),
             State::Startup | State::ProbeRtt(_) => None,
         }
     }
 
     /// How fast to send.
-    pub fn pacing_rate(&self, path: &Path) -> Bandwidth {
+    pub fn pacing_rate(&self, path: &PathModel) -> Bandwidth {
         let bandwidth = self.bandwidth();
         // The paper's max(gain * BWmax, MSS * f_tack), where f_tack is bound by the
         // same bandwidth estimate: it would not stop a loss above the probe's gain
@@ -226,6 +238,7 @@ impl Bbr {
         // adapt to a path that is slower than that, because its round trip grows.
         let least = path.least_rate();
         match self.state {
+            // TACK-6.2-1, TACK-6.2-2, TACK-6.2-3, TACK-6.2-4, TACK-6.2-5
             State::Startup => bandwidth.max(path.initial_rate()).scaled(startup::GAIN),
             State::Drain(drain) => bandwidth.scaled(drain.gain()).max(least),
             State::ProbeBw(probe) => bandwidth.scaled(probe.gain()).max(least),
@@ -234,9 +247,9 @@ impl Bbr {
     }
 
     /// How much may be in flight: (2 + 1/(RTTmin f)) BDP, where 1/f is what the
-    /// wait for the next TACK adds; more where acknowledgements come in lumps, or the
-    /// path is shorter than those it shares with.
-    pub fn inflight_cap(&self, path: &Path) -> u64 {
+    /// wait for the next TACK adds; more where the medium aggregates, or the path is
+    /// shorter than those it shares with.
+    pub fn inflight_cap(&self, path: &PathModel) -> u64 {
         let least = LEAST_PACKETS * path.mss;
         let Some(min_rtt) = path.min_rtt else { return INITIAL_WINDOW_PACKETS * path.mss };
         let bdp = self.bandwidth().bytes_in(min_rtt);
@@ -250,8 +263,8 @@ impl Bbr {
             State::Drain(_) => (bdp + held).max(least),
             State::ProbeBw(_) => {
                 let queue = self.bandwidth().bytes_in(path.even_rtt(&self.config));
-                let lumps = self.aggregation.allowance(self.bandwidth(), path.ack_interval);
-                (bdp + queue + held + lumps).max(least)
+                let extra = self.extra_acked.allowance(self.bandwidth(), path.ack_interval);
+                (bdp + queue + held + extra).max(least)
             }
             State::ProbeRtt(_) => self.probe_rtt_window(path),
         }
@@ -259,7 +272,7 @@ impl Bbr {
 
     /// How much may be in flight while the path says nothing: what it holds, and two waits for a
     /// TACK. More would only fill the queue in front of a path that stands still.
-    pub fn outage_cap(&self, path: &Path) -> u64 {
+    pub fn outage_cap(&self, path: &PathModel) -> u64 {
         match (self.state, path.min_rtt) {
             (State::ProbeBw(_), Some(rtt)) => {
                 let cap = self.bandwidth().bytes_in(rtt + 2 * path.ack_interval);
@@ -271,59 +284,59 @@ impl Bbr {
 
     /// What ProbeRTT leaves in flight: its part of what the path and the wait for the next TACK
     /// hold.
-    fn probe_rtt_window(&self, path: &Path) -> u64 {
+    fn probe_rtt_window(&self, path: &PathModel) -> u64 {
         let span = path.min_rtt.unwrap_or(ASSUMED_RTT) + path.ack_interval;
         let rate = self.bandwidth().scaled(self.config.probe_rtt_gain);
         rate.bytes_in(span).max(LEAST_PACKETS * path.mss)
     }
 
-    /// Counts time in TACK intervals. A medium that pauses brings no acknowledgements, and the
+    /// Counts time in probe units. A medium that pauses brings no acknowledgements, and the
     /// estimate ages by no more than a round trip meanwhile: else the first sample behind the
     /// pause, which has the pause in it, would replace it.
-    fn count_intervals(&mut self, now: Instant, path: &Path) {
-        let interval = path.cycle_interval(&self.config);
-        let began = *self.interval_began.get_or_insert(now);
-        let longest = 4 * interval + path.ack_interval;
+    fn count_units(&mut self, now: Instant, path: &PathModel) {
+        let unit = path.cycle_unit(&self.config);
+        let began = *self.unit_began.get_or_insert(now);
+        let longest = 4 * unit + path.ack_interval;
         let began = now.checked_sub(longest).map_or(began, |earliest| began.max(earliest));
         let passed = now.saturating_duration_since(began);
         // At most four and what an ACK may wait for, which is 2^14 ms at most.
-        let intervals = (passed.as_nanos() / interval.as_nanos()) as u32;
-        self.interval += u64::from(intervals);
-        self.interval_began = Some(began + interval * intervals);
+        let units = (passed.as_nanos() / unit.as_nanos()) as u32;
+        self.units += u64::from(units);
+        self.unit_began = Some(began + unit * units);
     }
 
     /// Follows a path that has become slower before the filter forgets.
-    fn heed_slump(
+    fn follow_bandwidth_drop(
         &mut self,
         now: Instant,
         feedback: &Feedback,
-        path: &Path,
+        path: &PathModel,
         sample: &super::RateSample,
     ) {
         if !matches!(self.state, State::ProbeBw(_)) || sample.app_limited {
-            self.slump = Slump::default();
+            self.bandwidth_drop = BandwidthDrop::default();
             return;
         }
-        // The receiver's word counts here, as nobody gains by too low a rate, and it does not
-        // have the pause of a medium in it once that is over.
+        // The reported rate counts here: a receiver cannot gain by under-reporting, and it does
+        // not contain the pause of a medium once that is over.
         let rate = feedback.reported.unwrap_or(sample.rate);
         let queue = path.is_queueing(feedback.round_trip);
-        let low = self.bandwidth().scaled(self.config.slump_below);
-        let lasting = path.interval() * self.config.slump_intervals;
-        if let Some(rate) = self.slump.on_sample(now, rate, low, queue, lasting) {
-            let kept = self.bandwidth().scaled(self.config.slump_keeps);
-            self.bandwidth.reset(self.interval, rate.max(kept));
+        let low = self.bandwidth().scaled(self.config.bandwidth_drop_below);
+        let lasting = path.probe_unit() * self.config.bandwidth_drop_units;
+        if let Some(rate) = self.bandwidth_drop.on_sample(now, rate, low, queue, lasting) {
+            let kept = self.bandwidth().scaled(self.config.bandwidth_drop_keeps);
+            self.bandwidth.reset(self.units, rate.max(kept));
             self.drain(now, feedback, path);
         }
     }
 
-    fn drain(&mut self, now: Instant, feedback: &Feedback, path: &Path) {
+    fn drain(&mut self, now: Instant, feedback: &Feedback, path: &PathModel) {
         let bandwidth = self.bandwidth();
         let bdp = path.min_rtt.map_or(0, |rtt| bandwidth.bytes_in(rtt));
         self.state = State::Drain(Drain::new(now, feedback.in_flight, bdp, bandwidth));
     }
 
-    fn change_state(&mut self, now: Instant, feedback: &Feedback, path: &Path) {
+    fn change_state(&mut self, now: Instant, feedback: &Feedback, path: &PathModel) {
         let bandwidth = self.bandwidth();
         let bdp = path.min_rtt.map_or(0, |rtt| bandwidth.bytes_in(rtt));
         let probe_rtt_window = self.probe_rtt_window(path);
@@ -338,7 +351,7 @@ impl Bbr {
             }
             State::ProbeBw(probe) => {
                 let flight = (feedback.in_flight, bdp);
-                probe.on_feedback(now, path.interval(), flight, bandwidth);
+                probe.on_feedback(now, path.probe_unit(), flight, bandwidth);
             }
             State::ProbeRtt(probe) => {
                 let round_trip = path.min_rtt.unwrap_or(ASSUMED_RTT);

@@ -1,8 +1,9 @@
 //! ProbeBW: most of the time exactly the path's rate, now and then more.
 //!
-//! Section VI-D counts the cycle in TACK intervals: four of them probe at 1.25,
-//! four drain at 0.75, the rest cruise; 32 in all (16 in the video profile).
-//! A probe that found more is followed by the next one at once.
+//! The paper counts the cycle in TACK intervals (section VI-D), this controller in
+//! probe units: four of them probe at 1.25, four drain at 0.75, the rest cruise; 32
+//! in all (16 in the video profile). A probe that found more bandwidth is followed
+//! by the next one at once (TACK-6.2-6).
 
 use std::time::{Duration, Instant};
 
@@ -11,13 +12,13 @@ use crate::bandwidth::Bandwidth;
 
 const PROBE_UP: f64 = 1.25;
 const PROBE_DOWN: f64 = 0.75;
-const INTERVALS_DOWN: u32 = 4;
+const UNITS_DOWN: u32 = 4;
 
-/// Where other traffic keeps the queue full, draining does not last longer.
+/// Probe units after which draining ends even if other traffic keeps the queue full.
 const LONGEST_DOWN: u32 = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum ProbeBwPhase {
     Up,
     Down,
     Cruise,
@@ -26,15 +27,15 @@ enum Phase {
 /// Where in the cycle the connection is.
 #[derive(Clone, Copy, Debug)]
 pub struct ProbeBw {
-    phase: Phase,
+    phase: ProbeBwPhase,
     since: Instant,
-    /// TACK intervals of a cycle, and of a probe.
-    intervals: u32,
-    up: u32,
-    found_more: f64,
-    spread: f64,
+    /// Probe units of a cycle, and of a probe.
+    cycle_units: u32,
+    up_units: u32,
+    probe_up_growth: f64,
+    jitter: f64,
     /// What this cycle's cruise is multiplied by.
-    stretch: f64,
+    bw_probe_wait: f64,
     /// The estimate when the last probe began.
     before: Bandwidth,
     /// When probing or draining ends.
@@ -45,13 +46,13 @@ impl ProbeBw {
     /// Begins with cruising: Startup has only just probed for more.
     pub fn new(now: Instant, bandwidth: Bandwidth, config: &BbrConfig) -> Self {
         Self {
-            phase: Phase::Cruise,
+            phase: ProbeBwPhase::Cruise,
             since: now,
-            intervals: config.cycle_intervals,
-            up: config.probe_intervals,
-            found_more: config.found_more,
-            spread: config.cruise_spread,
-            stretch: stretch(bandwidth, config.cruise_spread),
+            cycle_units: config.cycle_units,
+            up_units: config.probe_up_units,
+            probe_up_growth: config.probe_up_growth,
+            jitter: config.bw_probe_wait_jitter,
+            bw_probe_wait: bw_probe_wait(bandwidth, config.bw_probe_wait_jitter),
             before: Bandwidth::ZERO,
             ends: now,
         }
@@ -60,88 +61,93 @@ impl ProbeBw {
     /// The gain in force.
     pub fn gain(&self) -> f64 {
         match self.phase {
-            Phase::Up => PROBE_UP,
-            Phase::Down => PROBE_DOWN,
-            Phase::Cruise => 1.0,
+            ProbeBwPhase::Up => PROBE_UP,
+            ProbeBwPhase::Down => PROBE_DOWN,
+            ProbeBwPhase::Cruise => 1.0,
         }
     }
 
     /// Whether less than the path's rate is sent.
     pub fn is_draining(&self) -> bool {
-        self.phase == Phase::Down
+        self.phase == ProbeBwPhase::Down
     }
 
-    /// Moves on when the time of a phase is over; `interval` is the TACK interval, cruising is
-    /// counted in intervals of its own. True if the gain has changed.
+    /// Moves on when the time of a phase is over. Cruising is counted in units of its own. True if
+    /// the gain has changed.
     pub fn on_time(
         &mut self,
         now: Instant,
-        (interval, cycle_interval): (Duration, Duration),
+        (probe_unit, cycle_unit): (Duration, Duration),
         bandwidth: Bandwidth,
     ) -> bool {
-        if now < self.until(cycle_interval) {
+        if now < self.until(cycle_unit) {
             return false;
         }
         self.since = now;
         self.phase = match self.phase {
-            Phase::Up => {
-                self.ends = now + interval * LONGEST_DOWN;
-                Phase::Down
+            ProbeBwPhase::Up => {
+                self.ends = now + probe_unit * LONGEST_DOWN;
+                ProbeBwPhase::Down
             }
-            Phase::Down => {
-                self.stretch = stretch(bandwidth, self.spread);
-                Phase::Cruise
+            ProbeBwPhase::Down => {
+                self.bw_probe_wait = bw_probe_wait(bandwidth, self.jitter);
+                ProbeBwPhase::Cruise
             }
-            Phase::Cruise => self.probe(now, interval, bandwidth),
+            ProbeBwPhase::Cruise => self.probe_up(now, probe_unit, bandwidth),
         };
         true
     }
 
-    fn probe(&mut self, now: Instant, interval: Duration, bandwidth: Bandwidth) -> Phase {
+    fn probe_up(
+        &mut self,
+        now: Instant,
+        probe_unit: Duration,
+        bandwidth: Bandwidth,
+    ) -> ProbeBwPhase {
         self.before = bandwidth;
-        self.ends = now + interval * self.up;
-        Phase::Up
+        self.ends = now + probe_unit * self.up_units;
+        ProbeBwPhase::Up
     }
 
     /// An acknowledgement says how much is in flight. Draining lasts until the queue is gone:
-    /// four intervals would do for what the probe added, not for what a rate estimated too high
-    /// has built up before. What a probe has found is heard of a round trip later.
+    /// four units would do for what the probe added, not for what a rate estimated too high has
+    /// built up before. What a probe has found shows a round trip later.
     pub fn on_feedback(
         &mut self,
         now: Instant,
-        interval: Duration,
+        probe_unit: Duration,
         (in_flight, bdp): (u64, u64),
         bandwidth: Bandwidth,
     ) {
-        let probed = self.phase != Phase::Up && self.before != Bandwidth::ZERO;
-        if probed && bandwidth >= self.before.scaled(self.found_more) {
+        let probed = self.phase != ProbeBwPhase::Up && self.before != Bandwidth::ZERO;
+        if probed && bandwidth >= self.before.scaled(self.probe_up_growth) {
             self.since = now;
-            self.phase = self.probe(now, interval, bandwidth);
-        } else if self.phase == Phase::Down {
+            self.phase = self.probe_up(now, probe_unit, bandwidth);
+        } else if self.phase == ProbeBwPhase::Down {
             self.ends =
                 self.ends.min(now + drain::lasts(PROBE_DOWN, in_flight, bdp, bandwidth));
         }
     }
 
     /// When the phase is over at the earliest.
-    pub fn until(&self, cycle_interval: Duration) -> Instant {
+    pub fn until(&self, cycle_unit: Duration) -> Instant {
         match self.phase {
-            Phase::Up | Phase::Down => self.ends,
-            Phase::Cruise => {
-                let rest = self.intervals.saturating_sub(self.up + INTERVALS_DOWN);
-                self.since + (cycle_interval * rest.max(1)).mul_f64(self.stretch)
+            ProbeBwPhase::Up | ProbeBwPhase::Down => self.ends,
+            ProbeBwPhase::Cruise => {
+                let rest = self.cycle_units.saturating_sub(self.up_units + UNITS_DOWN);
+                self.since + (cycle_unit * rest.max(1)).mul_f64(self.bw_probe_wait)
             }
         }
     }
 }
 
-/// A factor within `spread` of one. The bytes per second of an estimate are never the same twice,
-/// nor for two flows, once scrambled (by the fractional part of the golden ratio): which spares
-/// the controller a source of randomness, and keeps a run repeatable.
-fn stretch(bandwidth: Bandwidth, spread: f64) -> f64 {
+/// A factor within `jitter` of one. The bytes per second of an estimate are never the same twice,
+/// nor for two flows, once scrambled (by the fractional part of the golden ratio): this spares
+/// the controller a source of randomness and keeps a run repeatable.
+fn bw_probe_wait(bandwidth: Bandwidth, jitter: f64) -> f64 {
     let scrambled = bandwidth.bytes_per_second().wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let within_one = scrambled as f64 / u64::MAX as f64;
-    1.0 + spread * (2.0 * within_one - 1.0)
+    1.0 + jitter * (2.0 * within_one - 1.0)
 }
 
 #[cfg(test)]
@@ -149,21 +155,21 @@ mod tests {
     use super::*;
 
     const MS: Duration = Duration::from_millis(1);
-    const INTERVALS: (Duration, Duration) =
-        (Duration::from_millis(10), Duration::from_millis(10));
+    const UNITS: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(10));
     const RATE: Bandwidth = Bandwidth::from_bytes_per_second(1_000_000);
 
-    /// A cycle of so many intervals, four of them for the probe, always as long.
-    fn beginning(t0: Instant, cycle_intervals: u32) -> ProbeBw {
-        let config = BbrConfig { cycle_intervals, cruise_spread: 0.0, ..BbrConfig::default() };
+    /// A cycle of so many units, four of them for the probe, always as long.
+    fn beginning(t0: Instant, cycle_units: u32) -> ProbeBw {
+        let config =
+            BbrConfig { cycle_units, bw_probe_wait_jitter: 0.0, ..BbrConfig::default() };
         ProbeBw::new(t0, RATE, &config)
     }
 
     /// Advances by 10 ms, the interval, with so much in flight; the gain after it.
     fn step(probe: &mut ProbeBw, t0: Instant, interval: u32, in_flight: u64) -> f64 {
         let now = t0 + interval * 10 * MS;
-        probe.on_feedback(now, INTERVALS.0, (in_flight, 1000), RATE);
-        probe.on_time(now, INTERVALS, RATE);
+        probe.on_feedback(now, UNITS.0, (in_flight, 1000), RATE);
+        probe.on_time(now, UNITS, RATE);
         probe.gain()
     }
 
@@ -191,9 +197,9 @@ mod tests {
         step(&mut probe, t0, 8, 1000);
         assert!(step(&mut probe, t0, 12, 6000) < 1.0);
         // 5,000 bytes at a quarter of 1 MB/s: 20 ms, without another acknowledgement.
-        probe.on_feedback(t0 + 120 * MS, INTERVALS.0, (6000, 1000), RATE);
-        assert!(!probe.on_time(t0 + 139 * MS, INTERVALS, RATE));
-        assert!(probe.on_time(t0 + 140 * MS, INTERVALS, RATE));
+        probe.on_feedback(t0 + 120 * MS, UNITS.0, (6000, 1000), RATE);
+        assert!(!probe.on_time(t0 + 139 * MS, UNITS, RATE));
+        assert!(probe.on_time(t0 + 140 * MS, UNITS, RATE));
         assert!((probe.gain() - 1.0).abs() < 1e-9);
 
         let mut probe = beginning(t0, 16);
@@ -204,13 +210,13 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_that_found_more_is_followed_by_the_next() {
+    fn a_probe_that_found_more_bandwidth_is_followed_by_the_next() {
         let t0 = crate::test_clock();
         let mut probe = beginning(t0, 16);
         step(&mut probe, t0, 8, 1000);
         step(&mut probe, t0, 12, 2000);
         let more = RATE.scaled(1.25);
-        probe.on_feedback(t0 + 150 * MS, INTERVALS.0, (1000, 1250), more);
+        probe.on_feedback(t0 + 150 * MS, UNITS.0, (1000, 1250), more);
         assert!(probe.gain() > 1.0);
     }
 

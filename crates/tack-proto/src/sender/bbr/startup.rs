@@ -9,8 +9,8 @@ pub const GAIN: f64 = 2.885;
 
 /// What may be in flight, in BDPs, beside what waits for its TACK. Two let the rate double, and
 /// leave a queue of one BDP at the most. But the estimate is a round trip old: until packets queue
-/// the pipe has room for all that the pacer lets out. A twentieth of a round trip tells, which
-/// comes before the buffer is full.
+/// the pipe has room for all that the pacer lets out. A twentieth of a round trip shows
+/// it before the buffer is full.
 pub fn inflight_gain(min_rtt: Duration, round_trip: Option<Duration>) -> f64 {
     match round_trip {
         Some(round_trip) if round_trip > min_rtt + min_rtt / 20 => 2.0,

@@ -2,7 +2,7 @@ use super::super::RateSample;
 use super::*;
 
 const MS: Duration = Duration::from_millis(1);
-const PATH: Path = Path {
+const PATH: PathModel = PathModel {
     min_rtt: Some(Duration::from_millis(40)),
     smoothed_rtt: Some(Duration::from_millis(40)),
     ack_interval: Duration::from_millis(10),

@@ -8,27 +8,40 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
+use tack_link::Direction;
 use tack_link::spec::{LinkSpec, PathSpec};
+use tacklib::Profile;
 
 use crate::output;
 use crate::pool;
 use crate::sim::{
-    self, Acks, Congestion, Flow, FlowReport, Load, Scenario, ScenarioReport, Stack,
+    self, Acks, Congestion, EndConfig, Flow, FlowReport, Load, Scenario, ScenarioReport, Stack,
 };
 use crate::versions::Versions;
 
-/// One flow over an emulated link, in virtual time.
+/// One connection over an emulated link, in virtual time.
 ///
-/// The server sends, the client receives and acknowledges. What is counted is read off the
-/// wire, in the same way for every stack. The same arguments give the same packets.
+/// The server sends, the client receives and acknowledges; with --two-way both do both. What is
+/// counted is read off the wire, in the same way for every stack. The same arguments give the
+/// same packets.
 #[derive(clap::Args, Clone, Debug, Serialize)]
 pub struct Args {
-    /// The link: b, g, n, ac, pipe:MBIT or a TOML file.
+    /// The link: b, g, n, ac, pipe:MBIT, pipe:DOWN/UP or a TOML file.
+    ///
+    /// pipe:100/10 carries 100 Mbit/s to the client and 10 Mbit/s to the server.
     #[arg(long, default_value = "n", value_name = "SPEC")]
     link: String,
-    /// The QUIC stack at both ends.
+    /// The QUIC stack at both ends, or at the server's with --client.
     #[arg(long, value_enum, default_value_t = Stack::Tack)]
     stack: Stack,
+    /// The QUIC stack of the client, where it is another one; as it comes.
+    #[arg(long, value_enum, value_name = "STACK", conflicts_with = "ack")]
+    client: Option<Stack>,
+    /// Both ends send as much as possible at the same time, on one stream.
+    ///
+    /// The figures of what the client sends begin with reverse_ in the JSON.
+    #[arg(long, conflicts_with_all = ["bytes", "source"])]
+    two_way: bool,
     /// How the receiver acknowledges: tack, tack-poor, tack-paper, tack:MS, delayed, every:L or
     /// periodic:MS.
     ///
@@ -66,7 +79,10 @@ pub struct Args {
     /// UDP payload of a full packet, 1200 to 1472 bytes.
     #[arg(long, default_value_t = 1472, value_name = "BYTES")]
     udp_payload: usize,
-    /// TACK's video profile.
+    /// TACK's profile.
+    #[arg(long, value_enum, default_value_t = ProfileName::Default, conflicts_with = "video")]
+    profile: ProfileName,
+    /// Short for --profile video.
     #[arg(long)]
     video: bool,
     /// Let TACK sample round trips as TCP's timestamps do, and not by one-way delays.
@@ -92,6 +108,31 @@ pub struct Args {
     json: bool,
 }
 
+/// A profile of the TACK stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+enum ProfileName {
+    /// An acknowledgement for ten packets and twice a round trip, at most.
+    Default,
+    /// For live video.
+    Video,
+    /// Slow flows are acknowledged packet by packet.
+    Quick,
+    /// The layer in place and TACK off.
+    Off,
+}
+
+impl From<ProfileName> for Profile {
+    fn from(name: ProfileName) -> Self {
+        match name {
+            ProfileName::Default => Self::Default,
+            ProfileName::Video => Self::Video,
+            ProfileName::Quick => Self::Quick,
+            ProfileName::Off => Self::Off,
+        }
+    }
+}
+
 /// What is printed as JSON.
 #[derive(Serialize)]
 struct Report<'a> {
@@ -115,6 +156,7 @@ struct Parameters<'a> {
     rtt: f64,
     link_spec: &'a LinkSpec,
     capacity_mbps: f64,
+    reverse_capacity_mbps: f64,
 }
 
 #[derive(Serialize)]
@@ -148,17 +190,23 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if args.timeline.is_none() {
         for flow in &mut flows {
             flow.timeline.clear();
+            if let Some(reverse) = &mut flow.reverse {
+                reverse.timeline.clear();
+            }
         }
     }
+    let capacity_mbps =
+        |direction| scenario.link.direction_capacity_bps(direction, scenario.duration) / 1e6;
     let report = Report {
         median: FlowReport::median(&flows),
         parameters: Parameters {
             args,
-            ack: flow.acks,
-            cc: flow.congestion,
+            ack: flow.client.acks,
+            cc: flow.server.congestion,
             rtt,
             link_spec: &scenario.link,
-            capacity_mbps: scenario.link.capacity_bps(scenario.duration) / 1e6,
+            capacity_mbps: capacity_mbps(Direction::Forward),
+            reverse_capacity_mbps: capacity_mbps(Direction::Reverse),
         },
         versions: Versions::of_this_build(),
         runs: if flows.len() == 1 {
@@ -187,18 +235,19 @@ fn scenario(args: &Args) -> Result<(Scenario, f64)> {
     let acks = args.ack.unwrap_or(args.stack.own_acks());
     let congestion = args.cc.unwrap_or(args.stack.own_congestion());
     let load = match (args.bytes, args.source) {
+        _ if args.two_way => Load::TwoWay,
         (Some(bytes), _) => Load::Bytes(bytes),
         (None, Some(mbps)) if mbps > 0.0 && mbps <= 1e6 => Load::Rate(mbps * 1e6),
         (None, Some(mbps)) => bail!("--source {mbps}: above 0 and up to 1000000 Mbit/s"),
         (None, None) => Load::Bulk { stop: None },
     };
-    let flow = Flow {
-        udp_payload: args.udp_payload,
-        load,
-        video: args.video,
-        plain_sampling: args.plain_sampling,
-        ..Flow::new(args.stack, acks, congestion, path)
-    };
+    let profile = if args.video { ProfileName::Video } else { args.profile };
+    let of_tack =
+        |end| EndConfig { profile: profile.into(), plain_sampling: args.plain_sampling, ..end };
+    let server = of_tack(EndConfig::new(args.stack, acks, congestion));
+    let client = args.client.map_or(server, |stack| of_tack(EndConfig::own(stack)));
+    let flow =
+        Flow { udp_payload: args.udp_payload, load, ..Flow::between(server, client, path) };
     let bin = args
         .timeline
         .map_or(Ok(Duration::from_secs(1)), |ms| milliseconds("--timeline", ms, 1.0))?;
@@ -230,13 +279,60 @@ fn seconds(option: &str, value: f64) -> Result<Duration> {
 }
 
 fn table(report: &Report<'_>) -> String {
-    let Parameters { args, ack, cc, rtt, capacity_mbps, .. } = &report.parameters;
+    let mut lines = vec![headline(&report.parameters), String::new()];
     let flow = &report.median;
-    let number = |value: f64, decimals: usize| format!("{value:.decimals$}");
-    let maybe = |value: Option<f64>, decimals| {
-        value.map_or("-".to_owned(), |value| number(value, decimals))
+    if let Some(reverse) = &flow.reverse {
+        let (down, up) = (rows(flow), rows(reverse));
+        lines.push(format!("{:<34}{:>14}{:>14}", "", "to client", "to server"));
+        let both = down.into_iter().zip(up);
+        lines.extend(
+            both.map(|((name, down), (_, up))| format!("{name:<34}{down:>14}{up:>14}")),
+        );
+    } else {
+        let mut rows = rows(flow);
+        if report.parameters.args.bytes.is_some() {
+            rows.push(("completed after, ms", maybe(flow.completion_ms, 1)));
+        }
+        lines.extend(rows.into_iter().map(|(name, value)| format!("{name:<34}{value:>14}")));
+    }
+    lines.join("\n")
+}
+
+fn headline(parameters: &Parameters<'_>) -> String {
+    let Parameters { args, ack, cc, rtt, capacity_mbps, reverse_capacity_mbps, .. } =
+        parameters;
+    let seeds = match args.seeds {
+        1 => format!("seed {}", args.seed),
+        n => format!("medians of {n} seeds from {}", args.seed),
     };
-    let mut rows = vec![
+    let name = |stack| match stack {
+        Stack::Tack => "tacklib",
+        Stack::Plain => "quiche",
+        Stack::Quinn => "quinn",
+    };
+    let cc = match cc {
+        Congestion::Bbr => "BBR",
+        Congestion::Cubic => "CUBIC",
+    };
+    let stacks = match args.client {
+        None => format!("{}, ACKs {ack}, {cc}", name(args.stack)),
+        Some(client) => format!("{} ({cc}) to {}", name(args.stack), name(client)),
+    };
+    let capacity = if args.two_way {
+        format!("{capacity_mbps:.1} and {reverse_capacity_mbps:.1} Mbit/s")
+    } else {
+        format!("{capacity_mbps:.1} Mbit/s")
+    };
+    format!(
+        "{stacks}, over {} ({capacity}), RTT {rtt} ms, loss {} data {} ACK, {} s, {seeds}",
+        args.link, args.loss_data, args.loss_ack, args.seconds
+    )
+}
+
+/// What is shown of one direction.
+fn rows(flow: &FlowReport) -> Vec<(&'static str, String)> {
+    let number = |value: f64, decimals: usize| format!("{value:.decimals$}");
+    vec![
         ("goodput, Mbit/s", number(flow.goodput_mbps, 2)),
         ("utilisation, %", number(flow.utilisation * 100.0, 1)),
         ("data packets", flow.data_packets.to_string()),
@@ -249,32 +345,13 @@ fn table(report: &Report<'_>) -> String {
         ("RTTmin at the sender, ms", maybe(flow.min_rtt_ms, 2)),
         ("one-way delay, 95 %, ms", maybe(flow.owd_p95_ms, 2)),
         ("queueing, 95 %, ms", maybe(flow.queue_p95_ms, 2)),
+        ("queueing, longest, ms", maybe(flow.queue_max_ms, 2)),
+        ("queue, 95 %, bytes", maybe(flow.queue_p95_bytes, 0)),
+        ("queue, longest, bytes", maybe(flow.queue_max_bytes, 0)),
         ("blocked behind gaps, 95 %, bytes", maybe(flow.hol_blocked_bytes_p95, 0)),
-    ];
-    if args.bytes.is_some() {
-        rows.push(("completed after, ms", maybe(flow.completion_ms, 1)));
-    }
-    let seeds = match args.seeds {
-        1 => format!("seed {}", args.seed),
-        n => format!("medians of {n} seeds from {}", args.seed),
-    };
-    let stack = match args.stack {
-        Stack::Tack => "tacklib",
-        Stack::Plain => "quiche",
-        Stack::Quinn => "quinn",
-    };
-    let cc = match cc {
-        Congestion::Bbr => "BBR",
-        Congestion::Cubic => "CUBIC",
-    };
-    let mut lines = vec![
-        format!(
-            "{stack}, ACKs {ack}, {cc}, over {} ({capacity_mbps:.1} Mbit/s), RTT {rtt} ms, loss \
-             {} data {} ACK, {} s, {seeds}",
-            args.link, args.loss_data, args.loss_ack, args.seconds
-        ),
-        String::new(),
-    ];
-    lines.extend(rows.into_iter().map(|(name, value)| format!("{name:<34}{value:>14}")));
-    lines.join("\n")
+    ]
+}
+
+fn maybe(value: Option<f64>, decimals: usize) -> String {
+    value.map_or("-".to_owned(), |value| format!("{value:.decimals$}"))
 }

@@ -8,7 +8,7 @@ use tack_link::{LinkSpec, PathSpec};
 use super::statistics::{converged_after, median};
 use super::{Contender, Context, Error, Experiment, Findings};
 use crate::report::{Axis, Chart, Check, Colour, Plot, Series, Table};
-use crate::sim::{Acks, Bin, Flow, Scenario, ScenarioReport};
+use crate::sim::{Bin, Scenario, ScenarioReport};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "bandwidth-step",
@@ -34,23 +34,23 @@ const HOLD: usize = 5;
 /// Goodput that counts as all: payload is 96 % of a packet, and five points of slack.
 const USED: f64 = 0.91;
 
-const STACKS: [(Contender, bool); 7] = [
-    (Contender::TACK.acknowledging("tacklib TACK video", Acks::Tack), true),
-    (Contender::TACK.coloured(Colour::Sky), false),
-    (Contender::EVERY_SECOND.coloured(Colour::Violet), false),
-    (Contender::QUICHE_BBR, false),
-    (Contender::QUICHE_CUBIC, false),
-    (Contender::QUINN, false),
-    (Contender::QUINN_TENTH, false),
+const STACKS: [Contender; 7] = [
+    Contender::TACK_VIDEO,
+    Contender::TACK.coloured(Colour::Sky),
+    Contender::EVERY_SECOND.coloured(Colour::Violet),
+    Contender::QUICHE_BBR,
+    Contender::QUICHE_CUBIC,
+    Contender::QUINN,
+    Contender::QUINN_TENTH,
 ];
 
 fn measure(context: &Context) -> Result<Findings, Error> {
     let seeds = context.seeds(5, 3);
-    let runs = context.simulate(&STACKS, &seeds, |(stack, video), seed| {
+    let runs = context.simulate(&STACKS, &seeds, |stack, seed| {
         let flow = stack.flow(PathSpec::with_rtt(RTT));
         let scenario = Scenario {
             link: link()?,
-            flows: vec![Flow { video: *video, ..flow }],
+            flows: vec![flow],
             duration: Duration::from_secs_f64(END_S),
             warm_up: Duration::ZERO,
             bin: BIN,
@@ -75,7 +75,7 @@ fn measure(context: &Context) -> Result<Findings, Error> {
         .number("peak_owd_ms", "one-way peak after halving", "ms", 0)
         .number("lost", "lost", "", 0);
     let mut found = Vec::new();
-    for ((stack, _), runs) in STACKS.iter().zip(&runs) {
+    for (stack, runs) in STACKS.iter().zip(&runs) {
         let (up, down) = (over(runs, after_doubling), over(runs, after_halving));
         found.push((up, down));
         let flows = || runs.iter().filter_map(|run| run.flows.first());
@@ -95,7 +95,7 @@ fn measure(context: &Context) -> Result<Findings, Error> {
         plotted
             .iter()
             .filter_map(|&index| {
-                let stack = STACKS[index].0;
+                let stack = STACKS[index];
                 let bins = first(index)?.timeline.iter();
                 let points = bins
                     .filter(|bin| (from..to).contains(&bin.at))
@@ -125,7 +125,7 @@ fn measure(context: &Context) -> Result<Findings, Error> {
         |value: Option<f64>| value.map_or("never".into(), |rtts| format!("{rtts:.0} RTTs"));
     let mut checks = Vec::new();
     for (index, up, down) in [(0, 12.0, 5.0), (3, 24.0, 10.0)] {
-        let stack = STACKS[index].0.label;
+        let stack = STACKS[index].label;
         let is = |seen: Option<f64>, paper: f64| {
             seen.is_some_and(|seen| {
                 if index == 0 { seen <= paper * 1.25 } else { seen >= paper / 2.0 }
@@ -142,7 +142,7 @@ fn measure(context: &Context) -> Result<Findings, Error> {
             is(seen_down, down),
         ));
     }
-    let video = STACKS[0].0.label;
+    let video = STACKS[0].label;
     let target = |rtts: Option<f64>| rtts.unwrap_or(f64::NAN);
     let lost = runs[0].iter().filter_map(|run| run.flows.first()).map(|flow| flow.lost as f64);
     let bdp_packets = LOW_MBPS * 1e6 / 8.0 * RTT.as_secs_f64() / 1500.0;

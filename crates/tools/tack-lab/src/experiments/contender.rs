@@ -1,8 +1,9 @@
 //! The stacks that are compared, always under the same names and in the same colours.
 
 use crate::report::Colour;
-use crate::sim::{Acks, Congestion, Flow, Stack};
+use crate::sim::{Acks, Congestion, EndConfig, Flow, Stack};
 use tack_link::PathSpec;
+use tacklib::Profile;
 
 /// A stack with its way to acknowledge and its congestion control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +15,7 @@ pub struct Contender {
     stack: Stack,
     acks: Acks,
     congestion: Congestion,
+    profile: Profile,
     plain_sampling: bool,
 }
 
@@ -25,8 +27,15 @@ impl Contender {
         stack: Stack::Tack,
         acks: Acks::Tack,
         congestion: Congestion::Bbr,
+        profile: Profile::Default,
         plain_sampling: false,
     };
+    /// TACK with the defaults for live video.
+    pub const TACK_VIDEO: Self =
+        Self { label: "tacklib TACK video", profile: Profile::Video, ..Self::TACK };
+    /// TACK with the defaults for small flows.
+    pub const TACK_QUICK: Self =
+        Self { label: "tacklib TACK quick", profile: Profile::Quick, ..Self::TACK };
     /// TACK with round trips sampled as by TCP's timestamps.
     pub const TACK_PLAIN_SAMPLING: Self = Self {
         label: "tacklib, plain sampling",
@@ -65,6 +74,7 @@ impl Contender {
         stack: Stack::Plain,
         acks: Acks::Delayed,
         congestion: Congestion::Cubic,
+        profile: Profile::Default,
         plain_sampling: false,
     };
     /// Plain quiche with BBRv2.
@@ -81,6 +91,7 @@ impl Contender {
         stack: Stack::Quinn,
         acks: Acks::Delayed,
         congestion: Congestion::Cubic,
+        profile: Profile::Default,
         plain_sampling: false,
     };
     /// quinn with its ACK-frequency extension, at the ratio that the QUIC working group's
@@ -114,9 +125,17 @@ impl Contender {
         Self { colour, ..self }
     }
 
+    /// One end of a connection.
+    pub const fn end(&self) -> EndConfig {
+        EndConfig {
+            profile: self.profile,
+            plain_sampling: self.plain_sampling,
+            ..EndConfig::new(self.stack, self.acks, self.congestion)
+        }
+    }
+
     /// A bulk flow of this stack.
-    pub fn flow(&self, path: PathSpec) -> Flow {
-        let plain_sampling = self.plain_sampling;
-        Flow { plain_sampling, ..Flow::new(self.stack, self.acks, self.congestion, path) }
+    pub const fn flow(&self, path: PathSpec) -> Flow {
+        Flow::between(self.end(), self.end(), path)
     }
 }

@@ -8,7 +8,7 @@ use tack_link::{LinkSpec, PathSpec};
 use super::summary::median_flow;
 use super::{Contender, Context, Error, Experiment, Findings};
 use crate::report::{Axis, BarSeries, Chart, Check, Colour, Plot, Series, Table};
-use crate::sim::{Acks, Flow, FlowReport, Load, Media, Scenario};
+use crate::sim::{Flow, FlowReport, Load, Media, Scenario};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "live-media",
@@ -27,13 +27,13 @@ const BUFFER_MS: u64 = 500;
 const SOURCE: Media = Media { bps: 10e6, fps: 30.0, patience: Duration::from_millis(100) };
 const BIN: Duration = Duration::from_millis(100);
 /// The video profile, then the others.
-const STACKS: [(Contender, bool); 6] = [
-    (Contender::TACK.acknowledging("tacklib TACK video", Acks::Tack), true),
-    (Contender::TACK.coloured(Colour::Sky), false),
-    (Contender::EVERY_SECOND.coloured(Colour::Violet), false),
-    (Contender::QUICHE_BBR, false),
-    (Contender::QUICHE_CUBIC, false),
-    (Contender::QUINN, false),
+const STACKS: [Contender; 6] = [
+    Contender::TACK_VIDEO,
+    Contender::TACK.coloured(Colour::Sky),
+    Contender::EVERY_SECOND.coloured(Colour::Violet),
+    Contender::QUICHE_BBR,
+    Contender::QUICHE_CUBIC,
+    Contender::QUINN,
 ];
 const TARGET_MBPS: f64 = 4.8;
 const TARGET_RTT_MS: f64 = 125.0;
@@ -42,11 +42,11 @@ fn measure(context: &Context) -> Result<Findings, Error> {
     let seeds = context.seeds(5, 1);
     let duration = Duration::from_secs(context.pick(60, 30));
     let warm_up = Duration::from_secs(5);
-    let runs = context.simulate(&STACKS, &seeds, |(stack, video), seed| {
+    let runs = context.simulate(&STACKS, &seeds, |stack, seed| {
         let flow = stack.flow(PathSpec::with_rtt(RTT));
         let scenario = Scenario {
             link: link()?,
-            flows: vec![Flow { video: *video, load: Load::Media(SOURCE), ..flow }],
+            flows: vec![Flow { load: Load::Media(SOURCE), ..flow }],
             duration,
             warm_up,
             bin: BIN,
@@ -66,7 +66,7 @@ fn measure(context: &Context) -> Result<Findings, Error> {
             .number("lost", "lost", "", 0)
             .number("loss_percent", "loss", "%", 2)
             .number("retransmitted", "resent", "", 0);
-    for ((stack, _), flow) in STACKS.iter().zip(&flows) {
+    for (stack, flow) in STACKS.iter().zip(&flows) {
         table.row([
             stack.label.into(),
             delivered_mbps(flow).into(),
@@ -78,11 +78,11 @@ fn measure(context: &Context) -> Result<Findings, Error> {
             flow.retransmitted.into(),
         ]);
     }
-    let delay_over_time = STACKS.iter().zip(&flows).map(|((stack, _), flow)| {
+    let delay_over_time = STACKS.iter().zip(&flows).map(|(stack, flow)| {
         let points = flow.timeline.iter().filter_map(|bin| Some((bin.at, rtt_ms(bin.owd_ms)?)));
         Series::measured(stack.label, stack.colour, points.collect())
     });
-    let bars = STACKS.iter().zip(&flows).map(|((stack, _), flow)| {
+    let bars = STACKS.iter().zip(&flows).map(|(stack, flow)| {
         let values = [flow.owd_p50_ms, flow.owd_p95_ms].map(rtt_ms);
         BarSeries::measured(stack.label, stack.colour, values)
     });
@@ -103,7 +103,7 @@ fn measure(context: &Context) -> Result<Findings, Error> {
             },
         ),
     ];
-    let video = STACKS[0].0.label;
+    let video = STACKS[0].label;
     let p95 = rtt_ms(flows[0].owd_p95_ms).unwrap_or(f64::NAN);
     let delivered = delivered_mbps(&flows[0]);
     let checks = vec![

@@ -29,6 +29,7 @@ mod statistics;
 mod summary;
 mod suspension;
 mod traffic_change;
+mod two_way;
 
 pub use contender::Contender;
 pub use context::Context;
@@ -87,7 +88,7 @@ pub enum Error {
 }
 
 /// All experiments, in the order in which they are run and reported.
-pub const ALL: [Experiment; 21] = [
+pub const ALL: [Experiment; 22] = [
     calibration::EXPERIMENT,
     fig3::EXPERIMENT,
     fig6::EXPERIMENT,
@@ -109,6 +110,7 @@ pub const ALL: [Experiment; 21] = [
     short_flows::EXPERIMENT,
     heavy_loss::EXPERIMENT,
     ack_interval::EXPERIMENT,
+    two_way::EXPERIMENT,
 ];
 
 impl Experiment {

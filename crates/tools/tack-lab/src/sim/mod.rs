@@ -22,4 +22,4 @@ mod trace;
 pub use error::Error;
 pub use report::{Bin, FlowReport, ScenarioReport};
 pub use run::{run, run_traced};
-pub use scenario::{Acks, Congestion, Flow, Load, Media, Scenario, Stack};
+pub use scenario::{Acks, Congestion, EndConfig, Flow, Load, Media, Scenario, Stack};

@@ -19,12 +19,10 @@ pub const WINDOW: u32 = 64 << 20;
 /// Timeout of idle connections: longer than any outage of the lab.
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A client and its server.
-pub type Pair = (Box<dyn Peer>, Box<dyn Peer>);
-
 /// A connection's end, driven from outside.
 ///
-/// The client opens one bidirectional stream and asks for data; the server sends it there.
+/// The client opens one bidirectional stream and asks for data; the server sends it there. With
+/// [`Load::TwoWay`](super::Load::TwoWay) the client sends data instead of the request.
 pub trait Peer {
     /// A datagram has arrived.
     fn receive(&mut self, datagram: &mut [u8]);
@@ -38,11 +36,11 @@ pub trait Peer {
     /// Time has come.
     fn on_timeout(&mut self);
 
-    /// Server: writes what the stack takes of the first `available` bytes of the content, and
+    /// An end that sends data: writes what the stack takes of the first `available` bytes of the content, and
     /// ends the stream behind them if that is all (`last`).
     fn supply(&mut self, content: &Content, available: u64, last: bool);
 
-    /// Client: reads all there is. `Err` with the offset of what does not match.
+    /// An end that receives data: reads all there is. `Err` with the offset of what does not match.
     fn consume(&mut self, content: &Content) -> Result<Consumed, u64>;
 
     /// What the sender takes for the smallest round-trip time.
@@ -52,7 +50,7 @@ pub trait Peer {
     fn closed(&self) -> Option<String>;
 }
 
-/// What a client has read so far.
+/// What an end has read so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Consumed {
     /// Bytes.

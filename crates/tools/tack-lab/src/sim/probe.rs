@@ -12,8 +12,13 @@ const DIGITS: u8 = 3;
 /// Length of the headers around a UDP payload: IPv4 and UDP.
 pub const HEADERS: usize = 28;
 
-/// Watches one flow at both ends of the link.
+/// Watches the data that goes in one direction of a flow, at both ends of the link, and its
+/// acknowledgements.
 pub struct Probe {
+    /// Which way the data goes.
+    data: Direction,
+    /// What this direction of the link can carry.
+    capacity_bps: f64,
     /// Nothing before this counts.
     from: Time,
     to: Time,
@@ -29,6 +34,8 @@ pub struct Probe {
     before: Option<TapCounters>,
     counts: Counts,
     one_way_delay: Histogram<u64>,
+    /// One-way delay less what the packet's length takes at the rate of the link.
+    queueing: Histogram<u64>,
     blocked: Histogram<u64>,
     blocked_since: Time,
     bins: Vec<BinCounts>,
@@ -56,10 +63,17 @@ struct BinCounts {
 
 impl Probe {
     /// Measures from one moment to another; the timeline has bins of `bin` nanoseconds from the
-    /// start of the run.
-    pub fn new(key_log: &KeyLog, from: Time, to: Time, bin: u64) -> Self {
+    /// start of the run. The direction can carry `capacity_bps`.
+    pub fn new(
+        key_log: &KeyLog,
+        (data, capacity_bps): (Direction, f64),
+        (from, to): (Time, Time),
+        bin: u64,
+    ) -> Self {
         let bins = to.as_nanos().div_ceil(bin.max(1)) as usize;
         Self {
+            data,
+            capacity_bps,
             from,
             to,
             bin: bin.max(1),
@@ -70,6 +84,7 @@ impl Probe {
             before: None,
             counts: Counts::default(),
             one_way_delay: histogram(),
+            queueing: histogram(),
             blocked: histogram(),
             blocked_since: from,
             bins: vec![BinCounts::default(); bins],
@@ -81,44 +96,51 @@ impl Probe {
         if now > self.to {
             return;
         }
-        let counts = now >= self.from;
-        if counts && self.before.is_none() {
-            self.before = Some(*self.sent.counters(tap::Direction::ToServer));
+        if now >= self.from && self.before.is_none() {
+            self.before = Some(*self.sent.counters(self.ack_side()));
         }
-        match direction {
-            Direction::Forward => {
-                let before = *self.sent.counters(tap::Direction::ToClient);
-                let (mut len, mut again, mut needless) = (0, 0, 0);
-                let (received, sent_until) = (&self.received, &mut self.sent_until);
-                self.sent.inspect(tap::Direction::ToClient, datagram, |data: StreamData| {
-                    len += data.range.end - data.range.start;
-                    again += data.retransmitted;
-                    *sent_until = (*sent_until).max(data.range.end);
-                    needless += received.overlap(data.range);
-                });
-                let after = self.sent.counters(tap::Direction::ToClient);
-                let acks = after.ack_packets - before.ack_packets;
-                let eliciting = after.packets - before.packets - acks;
-                if again == len
-                    && let Some(bin) = self.bin_at(now)
-                {
-                    bin.repeated += eliciting;
-                }
-                if counts && len > 0 {
-                    self.counts.data_sent += 1;
-                    self.counts.retransmitted += u64::from(again == len);
-                    self.counts.spurious += u64::from(needless == len);
-                }
-            }
-            Direction::Reverse => {
-                let packets = self.sent.counters(tap::Direction::ToServer).ack_packets;
-                self.sent.datagram(tap::Direction::ToServer, datagram);
-                let more = self.sent.counters(tap::Direction::ToServer).ack_packets - packets;
-                if let Some(bin) = self.bin_at(now) {
-                    bin.ack_packets += more;
-                }
+        if direction == self.data {
+            self.on_data_sent(datagram, now);
+        } else {
+            let side = self.ack_side();
+            let packets = self.sent.counters(side).ack_packets;
+            self.sent.datagram(side, datagram);
+            let more = self.sent.counters(side).ack_packets - packets;
+            if let Some(bin) = self.bin_at(now) {
+                bin.ack_packets += more;
             }
         }
+    }
+
+    fn on_data_sent(&mut self, datagram: &[u8], now: Time) {
+        let side = tap_direction(self.data);
+        let before = *self.sent.counters(side);
+        let (mut len, mut again, mut needless) = (0, 0, 0);
+        let (received, sent_until) = (&self.received, &mut self.sent_until);
+        self.sent.inspect(side, datagram, |data: StreamData| {
+            len += data.range.end - data.range.start;
+            again += data.retransmitted;
+            *sent_until = (*sent_until).max(data.range.end);
+            needless += received.overlap(data.range);
+        });
+        let after = self.sent.counters(side);
+        let acks = after.ack_packets - before.ack_packets;
+        let eliciting = after.packets - before.packets - acks;
+        if again == len
+            && let Some(bin) = self.bin_at(now)
+        {
+            bin.repeated += eliciting;
+        }
+        if now >= self.from && len > 0 {
+            self.counts.data_sent += 1;
+            self.counts.retransmitted += u64::from(again == len);
+            self.counts.spurious += u64::from(needless == len);
+        }
+    }
+
+    /// Which way the acknowledgements go, for the tap.
+    const fn ack_side(&self) -> tap::Direction {
+        tap_direction(self.data.opposite())
     }
 
     /// A packet came out of the link.
@@ -126,15 +148,15 @@ impl Probe {
         if now > self.to {
             return;
         }
-        if direction == Direction::Reverse {
+        if direction != self.data {
             // Only to follow the connection ids.
-            self.arrived.datagram(tap::Direction::ToServer, &packet.bytes);
+            self.arrived.datagram(tap_direction(direction), &packet.bytes);
             return;
         }
         self.note_blocked(now);
         let (mut data, mut new) = (false, 0);
         let received = &mut self.received;
-        self.arrived.inspect(tap::Direction::ToClient, &packet.bytes, |part: StreamData| {
+        self.arrived.inspect(tap_direction(direction), &packet.bytes, |part: StreamData| {
             let len = part.range.end - part.range.start;
             data |= len > 0;
             new += len - received.insert(part.range);
@@ -148,6 +170,9 @@ impl Probe {
             self.counts.data_arrived += 1;
             self.counts.delivered_ip_bytes += u64::from(packet.size);
             record(&mut self.one_way_delay, delay, 1);
+            // None where the link has no rate.
+            let own_ns = f64::from(packet.size) * 8e9 / self.capacity_bps;
+            record(&mut self.queueing, delay.saturating_sub(own_ns as u64), 1);
         }
         if let Some(bin) = self.bin_at(now) {
             bin.new_bytes += new;
@@ -182,23 +207,27 @@ impl Probe {
         self.bins.get_mut((now.as_nanos() / self.bin) as usize)
     }
 
-    /// What was seen until `now`, on a link that can carry `capacity_bps`.
-    pub fn report(mut self, now: Time, capacity_bps: f64) -> FlowReport {
+    /// What was seen until `now`.
+    pub fn report(mut self, now: Time) -> FlowReport {
         let now = now.min(self.to);
         self.note_blocked(now);
         let seconds = now.since(self.from).as_secs_f64();
         let over = |bytes: u64| if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 };
-        let acks = self.sent.counters(tap::Direction::ToServer);
+        let acks = self.sent.counters(self.ack_side());
         let before = self.before.unwrap_or(*acks);
         let ack_packets = acks.ack_packets - before.ack_packets;
         let ms = |histogram: &Histogram<u64>, nanos: u64| {
             (!histogram.is_empty()).then_some(nanos as f64 / 1e6)
         };
-        let p95 = self.one_way_delay.value_at_quantile(0.95);
-        let least = self.one_way_delay.min();
+        let queue = |nanos: u64| ms(&self.queueing, nanos.saturating_sub(self.queueing.min()));
+        let queue_p95_ms = queue(self.queueing.value_at_quantile(0.95));
+        let queue_max_ms = queue(self.queueing.max());
+        let bytes = |ms: Option<f64>| {
+            ms.filter(|_| self.capacity_bps.is_finite()).map(|ms| ms / 8e3 * self.capacity_bps)
+        };
         FlowReport {
             goodput_mbps: over(self.counts.new_bytes) / 1e6,
-            utilisation: over(self.counts.delivered_ip_bytes) / capacity_bps,
+            utilisation: over(self.counts.delivered_ip_bytes) / self.capacity_bps,
             seconds,
             data_packets: self.counts.data_sent,
             ack_packets,
@@ -210,14 +239,18 @@ impl Probe {
             lost: self.counts.data_sent.saturating_sub(self.counts.data_arrived),
             min_rtt_ms: None,
             owd_p50_ms: ms(&self.one_way_delay, self.one_way_delay.value_at_quantile(0.5)),
-            owd_p95_ms: ms(&self.one_way_delay, p95),
-            queue_p95_ms: ms(&self.one_way_delay, p95 - least.min(p95)),
+            owd_p95_ms: ms(&self.one_way_delay, self.one_way_delay.value_at_quantile(0.95)),
+            queue_p95_ms,
+            queue_max_ms,
+            queue_p95_bytes: bytes(queue_p95_ms),
+            queue_max_bytes: bytes(queue_max_ms),
             hol_blocked_bytes_p95: (!self.blocked.is_empty())
                 .then(|| self.blocked.value_at_quantile(0.95))
                 // The histogram has no zero.
                 .map(|bytes| if bytes <= 1 { 0.0 } else { bytes as f64 }),
             completion_ms: None,
             timeline: self.timeline(now),
+            reverse: None,
         }
     }
 
@@ -237,6 +270,14 @@ impl Probe {
             }
         };
         until_end.map(bin).collect()
+    }
+}
+
+/// The tap's name for a direction: servers send forward.
+const fn tap_direction(direction: Direction) -> tap::Direction {
+    match direction {
+        Direction::Forward => tap::Direction::ToClient,
+        Direction::Reverse => tap::Direction::ToServer,
     }
 }
 

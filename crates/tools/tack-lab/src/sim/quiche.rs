@@ -1,17 +1,18 @@
 //! quiche as a peer, with our layer and without.
 
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use boring::ssl::{SslContextBuilder, SslMethod};
 use quiche::{CongestionControlAlgorithm, ConnectionId, RecvInfo, SendInfo};
+use rand::Rng;
+use rand_pcg::Pcg64Mcg;
 use tack_tap::KeyLog;
-use tacklib::{AckSchedule, Profile, TackConfig};
+use tacklib::{AckSchedule, LabSwitches, TackConfig};
 
 use super::content::Content;
 use super::identity::Identity;
-use super::peer::{ALPN, CLIENT, Consumed, IDLE_TIMEOUT, Pair, Peer, SERVER, WINDOW};
-use super::{Acks, Congestion, Error, Flow, Stack};
+use super::peer::{ALPN, CLIENT, Consumed, IDLE_TIMEOUT, Peer, SERVER, WINDOW};
+use super::{Acks, Congestion, EndConfig, Error, Flow, Load, Stack};
 
 /// The client's first bidirectional stream.
 const STREAM: u64 = 0;
@@ -23,48 +24,65 @@ const LARGEST_DATAGRAM: usize = 1500;
 const LEAST_WRITE: usize = 16 << 10;
 
 /// Bytes of a connection ID, as tack-endpoint and quinn have it.
-pub const CID_LEN: usize = 8;
+const CID_LEN: usize = 8;
 
-/// A client and a server.
-pub fn connect(flow: &Flow, ids: [[u8; CID_LEN]; 2], key_log: &KeyLog) -> Result<Pair, Error> {
-    let [client_id, server_id] = &ids;
-    let (client_id, server_id) =
-        (ConnectionId::from_ref(client_id), ConnectionId::from_ref(server_id));
+/// A client that connects.
+pub fn client(
+    flow: &Flow,
+    seeds: &mut Pcg64Mcg,
+    key_log: &KeyLog,
+) -> Result<Box<dyn Peer>, Error> {
+    let id = connection_id(seeds);
     let name = Some("localhost");
-    if flow.stack == Stack::Tack {
-        let error = |error: quiche::Error| Error::setup("tacklib")(&error);
-        let config = |server| tack_config(flow, server);
-        let client = tacklib::connect(name, &client_id, CLIENT, SERVER, &mut config(false)?)
-            .map_err(error)?;
-        let server = tacklib::accept(&server_id, None, SERVER, CLIENT, &mut config(true)?)
-            .map_err(error)?;
-        Ok((client_of(client, key_log), server_of(server, key_log)))
+    let setup = Error::setup(stack_name(flow.client));
+    let config = base_config(flow, false)?;
+    if flow.client.stack == Stack::Tack {
+        let mut config = tack_config(&flow.client, config)?;
+        let connection = tacklib::connect(name, &id, CLIENT, SERVER, &mut config);
+        Ok(Box::new(End::new(connection.map_err(|error| setup(&error))?, false, flow, key_log)))
     } else {
-        let error = |error: quiche::Error| Error::setup("quiche")(&error);
-        let config = |server| plain_config(flow, server);
-        let client = quiche::connect(name, &client_id, CLIENT, SERVER, &mut config(false)?)
-            .map_err(error)?;
-        let server = quiche::accept(&server_id, None, SERVER, CLIENT, &mut config(true)?)
-            .map_err(error)?;
-        Ok((client_of(client, key_log), server_of(server, key_log)))
+        let mut config = plain_config(&flow.client, config)?;
+        let connection = quiche::connect(name, &id, CLIENT, SERVER, &mut config);
+        Ok(Box::new(End::new(connection.map_err(|error| setup(&error))?, false, flow, key_log)))
     }
 }
 
-fn client_of<C: Connection + 'static>(connection: C, key_log: &KeyLog) -> Box<dyn Peer> {
-    Box::new(End::new(connection, CLIENT, SERVER, key_log))
+/// A server that accepts one connection.
+pub fn server(
+    flow: &Flow,
+    seeds: &mut Pcg64Mcg,
+    key_log: &KeyLog,
+) -> Result<Box<dyn Peer>, Error> {
+    let id = connection_id(seeds);
+    let setup = Error::setup(stack_name(flow.server));
+    let config = base_config(flow, true)?;
+    if flow.server.stack == Stack::Tack {
+        let mut config = tack_config(&flow.server, config)?;
+        let connection = tacklib::accept(&id, None, SERVER, CLIENT, &mut config);
+        Ok(Box::new(End::new(connection.map_err(|error| setup(&error))?, true, flow, key_log)))
+    } else {
+        let mut config = plain_config(&flow.server, config)?;
+        let connection = quiche::accept(&id, None, SERVER, CLIENT, &mut config);
+        Ok(Box::new(End::new(connection.map_err(|error| setup(&error))?, true, flow, key_log)))
+    }
 }
 
-fn server_of<C: Connection + 'static>(connection: C, key_log: &KeyLog) -> Box<dyn Peer> {
-    Box::new(End::new(connection, SERVER, CLIENT, key_log))
+fn connection_id(seeds: &mut Pcg64Mcg) -> ConnectionId<'static> {
+    let mut id = vec![0; CID_LEN];
+    seeds.fill_bytes(&mut id);
+    ConnectionId::from_vec(id)
 }
 
-fn plain_config(flow: &Flow, server: bool) -> Result<quiche::Config, Error> {
-    let mut config = base_config(flow, server)?;
-    config.set_cc_algorithm(match flow.congestion {
+fn stack_name(end: EndConfig) -> &'static str {
+    if end.stack == Stack::Tack { "tacklib" } else { "quiche" }
+}
+
+fn plain_config(end: &EndConfig, mut config: quiche::Config) -> Result<quiche::Config, Error> {
+    config.set_cc_algorithm(match end.congestion {
         Congestion::Bbr => CongestionControlAlgorithm::Bbr2Gcongestion,
         Congestion::Cubic => CongestionControlAlgorithm::CUBIC,
     });
-    match flow.acks {
+    match end.acks {
         Acks::Delayed => Ok(config),
         _ => Err(Error::Scenario {
             field: "--ack",
@@ -74,8 +92,8 @@ fn plain_config(flow: &Flow, server: bool) -> Result<quiche::Config, Error> {
     }
 }
 
-fn tack_config(flow: &Flow, server: bool) -> Result<tacklib::Config, Error> {
-    if flow.congestion != Congestion::Bbr {
+fn tack_config(end: &EndConfig, config: quiche::Config) -> Result<tacklib::Config, Error> {
+    if end.congestion != Congestion::Bbr {
         return Err(Error::Scenario {
             field: "--cc",
             problem: "the TACK stack has one controller, `bbr`; `cubic` is for --stack plain \
@@ -83,11 +101,10 @@ fn tack_config(flow: &Flow, server: bool) -> Result<tacklib::Config, Error> {
                 .to_owned(),
         });
     }
-    let mut config = tacklib::Config::from_quiche(base_config(flow, server)?);
-    let profile = if flow.video { Profile::Video } else { Profile::Default };
-    let own = TackConfig::new(profile);
+    let mut config = tacklib::Config::from_quiche(config);
+    let own = TackConfig::new(end.profile);
     // What there is to set of TACK's rule.
-    let rule = match flow.acks {
+    let rule = match end.acks {
         Acks::TackPaper => TackConfig {
             packets_per_ack: 2,
             acks_per_round_trip: 4.0,
@@ -103,8 +120,9 @@ fn tack_config(flow: &Flow, server: bool) -> Result<tacklib::Config, Error> {
         },
         _ => own,
     };
-    config.set_tack(TackConfig {
-        schedule: match flow.acks {
+    config.set_tack(rule);
+    config.set_lab(LabSwitches {
+        schedule: match end.acks {
             Acks::Tack | Acks::TackPoor | Acks::TackPaper | Acks::TackNoSooner(_) => {
                 AckSchedule::Tack
             }
@@ -112,9 +130,9 @@ fn tack_config(flow: &Flow, server: bool) -> Result<tacklib::Config, Error> {
             Acks::Every(packets) => AckSchedule::EveryPackets(packets),
             Acks::Periodic(interval) => AckSchedule::Periodic(interval),
         },
-        reported_gaps: if flow.acks == Acks::TackPoor { Some(1) } else { None },
-        plain_sampling: flow.plain_sampling,
-        ..rule
+        reported_gaps: if end.acks == Acks::TackPoor { Some(1) } else { None },
+        plain_sampling: end.plain_sampling,
+        ..LabSwitches::default()
     });
     Ok(config)
 }
@@ -219,7 +237,11 @@ struct End<C> {
     connection: C,
     info: RecvInfo,
     is_server: bool,
-    /// Client: the request has been written. Server: the end of the stream has.
+    /// Whether the client sends data, and no request.
+    two_way: bool,
+    /// Server: the request has been read.
+    requested: bool,
+    /// The end of the stream has been written.
     written: bool,
     offset: u64,
     consumed: Consumed,
@@ -227,12 +249,16 @@ struct End<C> {
 }
 
 impl<C: Connection + 'static> End<C> {
-    fn new(mut connection: C, local: SocketAddr, peer: SocketAddr, key_log: &KeyLog) -> Self {
+    fn new(mut connection: C, is_server: bool, flow: &Flow, key_log: &KeyLog) -> Self {
         connection.set_keylog(key_log.clone());
+        let (local, peer) = if is_server { (SERVER, CLIENT) } else { (CLIENT, SERVER) };
+        let two_way = flow.load == Load::TwoWay;
         Self {
             connection,
             info: RecvInfo { from: peer, to: local },
-            is_server: local == SERVER,
+            is_server,
+            two_way,
+            requested: two_way,
             written: false,
             offset: 0,
             consumed: Consumed::default(),
@@ -250,8 +276,22 @@ impl<C: Connection + 'static> End<C> {
 
     /// The client asks as soon as it can.
     fn request(&mut self) {
-        if !self.is_server && !self.written && self.connection.plain().is_established() {
+        if !self.is_server
+            && !self.two_way
+            && !self.written
+            && self.connection.plain().is_established()
+        {
             self.written = self.connection.stream_send(b"?", true).is_ok();
+        }
+    }
+
+    /// What the stream takes. quiche knows of no stream before the client has written to it.
+    fn capacity(&mut self) -> Option<usize> {
+        let opens = !self.is_server && self.offset == 0;
+        match self.connection.stream_capacity() {
+            Ok(capacity) => Some(capacity),
+            Err(_) if opens && self.connection.plain().is_established() => Some(LEAST_WRITE),
+            Err(_) => None,
         }
     }
 }
@@ -279,17 +319,17 @@ impl<C: Connection + 'static> Peer for End<C> {
     }
 
     fn supply(&mut self, content: &Content, available: u64, last: bool) {
-        if !self.consumed.finished {
+        if !self.requested {
             // The request comes first, with the end of the client's side.
             let request = self.connection.stream_recv(&mut self.buffer);
-            self.consumed.finished = matches!(request, Ok((_, true)));
-            if !self.consumed.finished {
+            self.requested = matches!(request, Ok((_, true)));
+            if !self.requested {
                 return;
             }
         }
         while !self.written && (self.offset < available || last) {
             // quiche queues a DATA_BLOCKED each time that it is given more than it takes.
-            let Ok(capacity) = self.connection.stream_capacity() else { return };
+            let Some(capacity) = self.capacity() else { return };
             let left = available.saturating_sub(self.offset);
             if (capacity as u64) < left.min(self.least_write()) {
                 return;

@@ -23,34 +23,31 @@ use tack_tap::KeyLog;
 
 use super::content::Content;
 use super::identity::Identity;
-use super::peer::{ALPN, CLIENT, Consumed, IDLE_TIMEOUT, Pair, Peer, SERVER, WINDOW};
-use super::{Acks, Congestion, Error, Flow};
+use super::peer::{ALPN, CLIENT, Consumed, IDLE_TIMEOUT, Peer, SERVER, WINDOW};
+use super::{Acks, Congestion, EndConfig, Error, Flow, Load};
 
 /// A threshold that is never reached: the delay alone decides.
 const NEVER: VarInt = VarInt::from_u32(1 << 20);
 
-/// A client and a server.
-pub fn connect(flow: &Flow, seed: u64, key_log: &KeyLog) -> Result<Pair, Error> {
-    let transport = Arc::new(transport(flow)?);
-    let mut seeds = Pcg64Mcg::seed_from_u64(seed);
-    let mut client = End::new(None, SERVER, &mut seeds);
-    let (handle, connection) = client
-        .endpoint
-        .connect(
-            Instant::now(),
-            client_config(&transport, key_log, seeds.next_u64())?,
-            SERVER,
-            "localhost",
-        )
-        .map_err(|error| Error::setup("quinn")(&error))?;
-    client.connection = Some((handle, connection));
-    let server = End::new(Some(server_config(&transport, key_log)?), CLIENT, &mut seeds);
-    Ok((Box::new(client), Box::new(server)))
+/// A client that connects.
+pub fn client(flow: &Flow, seeds: &mut Pcg64Mcg, key_log: &KeyLog) -> Result<End, Error> {
+    let transport = transport(&flow.client, flow.udp_payload)?;
+    let mut client = End::new(None, SERVER, flow.load, seeds);
+    let config = client_config(transport, key_log, seeds.next_u64())?;
+    let connection = client.endpoint.connect(Instant::now(), config, SERVER, "localhost");
+    client.connection = Some(connection.map_err(|error| Error::setup("quinn")(&error))?);
+    Ok(client)
 }
 
-fn transport(flow: &Flow) -> Result<TransportConfig, Error> {
+/// A server that accepts one connection.
+pub fn server(flow: &Flow, seeds: &mut Pcg64Mcg, key_log: &KeyLog) -> Result<End, Error> {
+    let transport = transport(&flow.server, flow.udp_payload)?;
+    Ok(End::new(Some(server_config(transport, key_log)?), CLIENT, flow.load, seeds))
+}
+
+fn transport(end: &EndConfig, udp_payload: usize) -> Result<TransportConfig, Error> {
     let mut transport = TransportConfig::default();
-    let mtu = u16::try_from(flow.udp_payload).unwrap_or(u16::MAX);
+    let mtu = u16::try_from(udp_payload).unwrap_or(u16::MAX);
     transport
         .initial_mtu(mtu)
         .mtu_discovery_config(None)
@@ -60,13 +57,13 @@ fn transport(flow: &Flow) -> Result<TransportConfig, Error> {
         .stream_receive_window(VarInt::from_u32(WINDOW))
         .receive_window(VarInt::from_u32(WINDOW))
         .send_window(WINDOW.into());
-    let congestion: Arc<dyn ControllerFactory + Send + Sync> = match flow.congestion {
+    let congestion: Arc<dyn ControllerFactory + Send + Sync> = match end.congestion {
         Congestion::Bbr => Arc::new(BbrConfig::default()),
         Congestion::Cubic => Arc::new(CubicConfig::default()),
     };
     transport.congestion_controller_factory(congestion);
     let mut frequency = AckFrequencyConfig::default();
-    match flow.acks {
+    match end.acks {
         Acks::Delayed => {}
         Acks::Every(packets) => {
             let threshold = VarInt::from_u64(packets.saturating_sub(1)).unwrap_or(NEVER);
@@ -91,13 +88,15 @@ fn transport(flow: &Flow) -> Result<TransportConfig, Error> {
 }
 
 /// One end: an endpoint with one connection.
-struct End {
+pub struct End {
     endpoint: Endpoint,
     connection: Option<(ConnectionHandle, Connection)>,
     remote: SocketAddr,
     is_server: bool,
+    /// Whether the client sends data, and no request.
+    two_way: bool,
     stream: Option<StreamId>,
-    /// Client: the request has been written. Server: the end of the stream has.
+    /// The end of the stream has been written.
     written: bool,
     /// Server: the request has been read.
     requested: bool,
@@ -109,7 +108,13 @@ struct End {
 }
 
 impl End {
-    fn new(server: Option<ServerConfig>, remote: SocketAddr, seeds: &mut Pcg64Mcg) -> Self {
+    fn new(
+        server: Option<ServerConfig>,
+        remote: SocketAddr,
+        load: Load,
+        seeds: &mut Pcg64Mcg,
+    ) -> Self {
+        let two_way = load == Load::TwoWay;
         let mut secret = [0; 64];
         seeds.fill_bytes(&mut secret);
         let reset_key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &secret);
@@ -127,9 +132,10 @@ impl End {
             connection: None,
             remote,
             is_server,
+            two_way,
             stream: None,
             written: false,
-            requested: false,
+            requested: two_way,
             offset: 0,
             consumed: Consumed::default(),
             answers: VecDeque::new(),
@@ -158,6 +164,7 @@ impl End {
             }
         }
         if !self.is_server
+            && !self.two_way
             && !self.written
             && let Some(stream) = self.stream
         {
@@ -303,7 +310,7 @@ fn provider() -> Arc<CryptoProvider> {
 }
 
 fn client_config(
-    transport: &Arc<TransportConfig>,
+    transport: TransportConfig,
     key_log: &KeyLog,
     first_id: u64,
 ) -> Result<ClientConfig, Error> {
@@ -318,16 +325,13 @@ fn client_config(
     tls.key_log = Arc::new(Secrets(key_log.clone()));
     let crypto = QuicClientConfig::try_from(tls).map_err(|error| setup(&error))?;
     let mut config = ClientConfig::new(Arc::new(crypto));
-    config.transport_config(Arc::clone(transport));
+    config.transport_config(Arc::new(transport));
     let id = ConnectionId::new(&first_id.to_be_bytes());
     config.initial_dst_cid_provider(Arc::new(move || id));
     Ok(config)
 }
 
-fn server_config(
-    transport: &Arc<TransportConfig>,
-    key_log: &KeyLog,
-) -> Result<ServerConfig, Error> {
+fn server_config(transport: TransportConfig, key_log: &KeyLog) -> Result<ServerConfig, Error> {
     let setup = Error::setup("quinn");
     let identity = Identity::get()?;
     let certificate = identity.certificate.to_der().map_err(|error| setup(&error))?;
@@ -345,7 +349,7 @@ fn server_config(
     tls.key_log = Arc::new(Secrets(key_log.clone()));
     let crypto = QuicServerConfig::try_from(tls).map_err(|error| setup(&error))?;
     let mut config = ServerConfig::with_crypto(Arc::new(crypto));
-    config.transport_config(Arc::clone(transport));
+    config.transport_config(Arc::new(transport));
     Ok(config)
 }
 

@@ -1,6 +1,8 @@
 //! What was seen.
 
-use serde::Serialize;
+use serde::ser::Error as _;
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value};
 
 /// Result of a [`Scenario`](super::Scenario).
 #[derive(Clone, Debug, Serialize)]
@@ -39,14 +41,40 @@ pub struct FlowReport {
     pub owd_p50_ms: Option<f64>,
     /// 95th percentile of the data packets' one-way delay.
     pub owd_p95_ms: Option<f64>,
-    /// 95th percentile of what their one-way delay lay above the smallest one.
+    /// 95th percentile of the data packets' queueing delay: what their one-way delay lay above
+    /// the smallest one, each less what the packet's own length takes at the direction's rate.
     pub queue_p95_ms: Option<f64>,
+    /// The longest queueing delay.
+    pub queue_max_ms: Option<f64>,
+    /// What the direction's rate moves in `queue_p95_ms`, in bytes: the queue that lay before
+    /// the packet. None where the link has no rate.
+    pub queue_p95_bytes: Option<f64>,
+    /// What it moves in `queue_max_ms`.
+    pub queue_max_bytes: Option<f64>,
     /// 95th percentile, over time, of received bytes that wait behind a gap in the stream.
     pub hol_blocked_bytes_p95: Option<f64>,
     /// From the client's first packet to the last byte, where the load has an end.
     pub completion_ms: Option<f64>,
     /// The flow over time.
     pub timeline: Vec<Bin>,
+    /// The other direction of a two-way flow, with client and server in each other's place. Its
+    /// fields are serialised beside the others, as `reverse_goodput_mbps` and so on.
+    #[serde(flatten, serialize_with = "as_reverse_fields")]
+    pub reverse: Option<Box<FlowReport>>,
+}
+
+#[allow(clippy::ref_option, reason = "the signature is serde's")]
+fn as_reverse_fields<S: Serializer>(
+    reverse: &Option<Box<FlowReport>>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let fields = match reverse.as_ref().map(serde_json::to_value).transpose() {
+        Ok(Some(Value::Object(fields))) => fields,
+        Ok(_) => Map::new(),
+        Err(error) => return Err(S::Error::custom(error)),
+    };
+    serializer
+        .collect_map(fields.into_iter().map(|(key, value)| (format!("reverse_{key}"), value)))
 }
 
 /// A stretch of time.
@@ -83,6 +111,8 @@ impl FlowReport {
             values.sort_unstable();
             values.get(values.len().saturating_sub(1) / 2).copied().unwrap_or_default()
         };
+        let reverse: Vec<Self> =
+            runs.iter().filter_map(|run| run.reverse.as_deref().cloned()).collect();
         Self {
             goodput_mbps: float(&|run| Some(run.goodput_mbps)).unwrap_or_default(),
             utilisation: float(&|run| Some(run.utilisation)).unwrap_or_default(),
@@ -98,9 +128,13 @@ impl FlowReport {
             owd_p50_ms: float(&|run| run.owd_p50_ms),
             owd_p95_ms: float(&|run| run.owd_p95_ms),
             queue_p95_ms: float(&|run| run.queue_p95_ms),
+            queue_max_ms: float(&|run| run.queue_max_ms),
+            queue_p95_bytes: float(&|run| run.queue_p95_bytes),
+            queue_max_bytes: float(&|run| run.queue_max_bytes),
             hol_blocked_bytes_p95: float(&|run| run.hol_blocked_bytes_p95),
             completion_ms: float(&|run| run.completion_ms),
             timeline: runs.first().map(|run| run.timeline.clone()).unwrap_or_default(),
+            reverse: (!reverse.is_empty()).then(|| Box::new(Self::median(&reverse))),
         }
     }
 }
@@ -127,5 +161,22 @@ mod tests {
         assert_eq!(median.ack_packets, 2);
         assert_eq!(median.min_rtt_ms, Some(30.0));
         assert_eq!(median.completion_ms, None);
+    }
+
+    #[test]
+    fn the_other_direction_has_fields_of_its_own_and_medians() {
+        let run = |down: f64, up: f64| FlowReport {
+            goodput_mbps: down,
+            reverse: Some(Box::new(FlowReport { goodput_mbps: up, ..FlowReport::default() })),
+            ..FlowReport::default()
+        };
+        let median = FlowReport::median(&[run(9.0, 1.0), run(8.0, 3.0), run(7.0, 2.0)]);
+        let json = serde_json::to_value(&median).unwrap();
+        assert_eq!(
+            (&json["goodput_mbps"], &json["reverse_goodput_mbps"]),
+            (&8.0.into(), &2.0.into())
+        );
+        let one_way = serde_json::to_value(FlowReport::default()).unwrap();
+        assert!(one_way.get("reverse_goodput_mbps").is_none(), "{one_way}");
     }
 }

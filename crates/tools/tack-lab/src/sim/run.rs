@@ -12,12 +12,10 @@ use tack_virtual::Virtual;
 use super::content::Content;
 use super::identity::Identity;
 use super::media::MediaSource;
-use super::peer::{Consumed, Peer};
+use super::peer::Peer;
 use super::probe::{HEADERS, Probe};
 use super::trace::{Event, Trace};
-use super::{
-    Acks, Error, Flow, FlowReport, Load, Scenario, ScenarioReport, Stack, quiche, quinn,
-};
+use super::{Error, Flow, FlowReport, Load, Scenario, ScenarioReport, Stack, quiche, quinn};
 
 /// Rounds without progress of time after which a simulation is given up.
 const PATIENCE: u32 = 100_000;
@@ -102,9 +100,10 @@ struct Running<'a> {
     /// What the sender believed when it left.
     min_rtt: Option<Duration>,
     probe: Probe,
+    /// The same for what the client sends, where both ends send.
+    reverse_probe: Option<Probe>,
     /// What makes the frames of a live source.
     media: Option<MediaSource>,
-    consumed: Consumed,
     completed: Option<Time>,
 }
 
@@ -162,16 +161,16 @@ impl World<'_> {
             let Some(flow) = self.flows.get_mut(packet.flow as usize) else { continue };
             let of = (flow.index, direction);
             self.trace.note(Event::Arrived, of, (packet.size, &packet.bytes), self.now);
-            flow.probe.on_arrival(direction, &packet, self.now);
+            flow.probes().for_each(|probe| probe.on_arrival(direction, &packet, self.now));
             let Some(ends) = &mut flow.ends else { continue };
-            let end = match direction {
-                Direction::Forward => &mut ends[CLIENT],
-                Direction::Reverse => &mut ends[SERVER],
+            let (end, config) = match direction {
+                Direction::Forward => (&mut ends[CLIENT], &flow.flow.client),
+                Direction::Reverse => (&mut ends[SERVER], &flow.flow.server),
             };
             let mut bytes = packet.bytes;
             end.peer.receive(&mut bytes);
             end.touched = true;
-            if flow.counts_strictly() {
+            if config.counts_strictly() {
                 self.turn(packet.flow as usize)?;
             }
         }
@@ -189,7 +188,7 @@ impl World<'_> {
             flow.connect()?;
         }
         let (available, last) = flow.available(now);
-        let Some(ends) = &mut flow.ends else { return Ok(()) };
+        let Some(mut ends) = flow.ends.take() else { return Ok(()) };
         for (which, end) in ends.iter_mut().enumerate() {
             if end.timeout.is_some_and(|at| at <= now) {
                 end.peer.on_timeout();
@@ -201,20 +200,21 @@ impl World<'_> {
             if !(end.touched || released || fresh) {
                 continue;
             }
-            if which == CLIENT {
-                flow.consumed = end
-                    .peer
-                    .consume(content)
-                    .map_err(|offset| Error::Content { flow: index, offset })?;
-                if flow.consumed.finished {
+            let two_way = flow.flow.load == Load::TwoWay;
+            if which == CLIENT || two_way {
+                let consumed = end.peer.consume(content);
+                let consumed =
+                    consumed.map_err(|offset| Error::Content { flow: index, offset })?;
+                if consumed.finished {
                     flow.completed.get_or_insert(now);
                 }
-            } else {
+            }
+            if which == SERVER || two_way {
                 end.peer.supply(content, available, last);
             }
             let direction = end.direction;
             end.transmit(now, epoch, |bytes| {
-                flow.probe.on_sent(direction, &bytes, now);
+                flow.probes().for_each(|probe| probe.on_sent(direction, &bytes, now));
                 let size = (bytes.len() + HEADERS) as u32;
                 trace.note(Event::Sent, (index, direction), (size, &bytes), now);
                 link.send(
@@ -235,14 +235,14 @@ impl World<'_> {
                 return Err(Error::Closed { flow: index, at: now.as_secs_f64(), reason });
             }
         }
+        flow.ends = Some(ends);
         Ok(())
     }
 
     fn report(self) -> Result<ScenarioReport, Error> {
-        let Self { scenario, now, flows, trace, .. } = self;
+        let Self { now, flows, trace, .. } = self;
         trace.finish()?;
-        let capacity = scenario.link.capacity_bps(scenario.duration);
-        let flows = flows.into_iter().map(|flow| flow.report(now, capacity)).collect();
+        let flows = flows.into_iter().map(|flow| flow.report(now)).collect();
         Ok(ScenarioReport { flows })
     }
 }
@@ -253,7 +253,7 @@ impl<'a> Running<'a> {
         let (from, to) = (start + scenario.warm_up, Time::from(scenario.duration));
         let stop = match flow.load {
             Load::Bulk { stop } => stop.map(|stop| start + stop),
-            Load::Bytes(_) | Load::Rate(_) | Load::Media(_) => None,
+            Load::TwoWay | Load::Bytes(_) | Load::Rate(_) | Load::Media(_) => None,
         };
         let to = stop.map_or(to, |stop| to.min(stop));
         let media = match flow.load {
@@ -261,46 +261,49 @@ impl<'a> Running<'a> {
             _ => None,
         };
         let key_log = KeyLog::new();
-        let bin = scenario.bin.as_nanos() as u64;
+        let probe = |direction| {
+            let capacity = scenario.link.direction_capacity_bps(direction, scenario.duration);
+            let bin = scenario.bin.as_nanos() as u64;
+            Probe::new(&key_log, (direction, capacity), (from.min(to), to), bin)
+        };
         Self {
             index,
             flow,
             seed,
             start,
-            probe: Probe::new(&key_log, from.min(to), to, bin),
+            probe: probe(Direction::Forward),
+            reverse_probe: (flow.load == Load::TwoWay).then(|| probe(Direction::Reverse)),
             key_log,
             ends: None,
             stop,
             min_rtt: None,
             media,
-            consumed: Consumed::default(),
             completed: None,
         }
     }
 
     fn connect(&mut self) -> Result<(), Error> {
-        let (client, server) = match self.flow.stack {
-            Stack::Quinn => quinn::connect(self.flow, self.seed, &self.key_log)?,
-            Stack::Tack | Stack::Plain => {
-                let mut ids = [[0; quiche::CID_LEN]; 2];
-                let mut generator = Pcg64Mcg::seed_from_u64(self.seed);
-                for id in &mut ids {
-                    generator.fill_bytes(id);
-                }
-                quiche::connect(self.flow, ids, &self.key_log)?
-            }
+        let (flow, key_log) = (self.flow, &self.key_log);
+        let mut seeds = Pcg64Mcg::seed_from_u64(self.seed);
+        let client: Box<dyn Peer> = match flow.client.stack {
+            Stack::Quinn => Box::new(quinn::client(flow, &mut seeds, key_log)?),
+            Stack::Tack | Stack::Plain => quiche::client(flow, &mut seeds, key_log)?,
+        };
+        let server: Box<dyn Peer> = match flow.server.stack {
+            Stack::Quinn => Box::new(quinn::server(flow, &mut seeds, key_log)?),
+            Stack::Tack | Stack::Plain => quiche::server(flow, &mut seeds, key_log)?,
         };
         self.ends =
             Some([End::new(client, Direction::Reverse), End::new(server, Direction::Forward)]);
         Ok(())
     }
 
-    /// Whether each packet is answered by itself, also among others.
-    fn counts_strictly(&self) -> bool {
-        self.flow.stack == Stack::Tack && matches!(self.flow.acks, Acks::Every(_))
+    /// What watches this flow.
+    fn probes(&mut self) -> impl Iterator<Item = &mut Probe> {
+        std::iter::once(&mut self.probe).chain(&mut self.reverse_probe)
     }
 
-    /// How many bytes the server's application has produced, and whether these are all.
+    /// How many bytes the sending application has produced, and whether these are all.
     fn available(&mut self, now: Time) -> (u64, bool) {
         if let Some(media) = &mut self.media {
             return (media.handed(now, self.probe.sent_until()), false);
@@ -308,7 +311,7 @@ impl<'a> Running<'a> {
         let age = now.since(self.start);
         match self.flow.load {
             // quiche and quinn take what their windows allow.
-            Load::Bulk { .. } => (u64::MAX, false),
+            Load::Bulk { .. } | Load::TwoWay => (u64::MAX, false),
             Load::Bytes(bytes) => (bytes, true),
             Load::Media(_) => (0, false),
             Load::Rate(bps) => {
@@ -365,22 +368,26 @@ impl<'a> Running<'a> {
                 )
             }
             Load::Media(_) => self.media.as_ref().map(MediaSource::next_frame),
-            Load::Bytes(_) => None,
+            Load::Bytes(_) | Load::TwoWay => None,
         }
     }
 
-    fn report(self, now: Time, capacity_bps: f64) -> FlowReport {
-        let min_rtt = match &self.ends {
-            Some(ends) => ends[SERVER].peer.min_rtt(),
-            None => self.min_rtt,
-        };
-        let end = self.completed.unwrap_or(now);
-        let completion = self.completed.map(|at| at.since(self.start));
+    fn report(self, now: Time) -> FlowReport {
         let ms = |duration: Duration| duration.as_secs_f64() * 1e3;
+        let min_rtt = |which: usize| match &self.ends {
+            Some(ends) => ends[which].peer.min_rtt(),
+            None => self.min_rtt.filter(|_| which == SERVER),
+        };
+        let [of_client, of_server] = [CLIENT, SERVER].map(|which| min_rtt(which).map(ms));
+        let end = self.completed.unwrap_or(now);
+        let reverse = self
+            .reverse_probe
+            .map(|probe| FlowReport { min_rtt_ms: of_client, ..probe.report(end) });
         FlowReport {
-            min_rtt_ms: min_rtt.map(ms),
-            completion_ms: completion.map(ms),
-            ..self.probe.report(end, capacity_bps)
+            min_rtt_ms: of_server,
+            completion_ms: self.completed.map(|at| ms(at.since(self.start))),
+            reverse: reverse.map(Box::new),
+            ..self.probe.report(end)
         }
     }
 }

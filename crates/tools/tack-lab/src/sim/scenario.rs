@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tack_link::spec::{LinkSpec, PathSpec};
+use tacklib::Profile;
 
 /// Flows that share a link.
 #[derive(Clone, Debug)]
@@ -25,15 +26,14 @@ pub struct Scenario {
     pub seed: u64,
 }
 
-/// One connection, and the data that its server sends to its client.
+/// One connection, and the data that its server sends to its client; with [`Load::TwoWay`] the
+/// client sends as well.
 #[derive(Clone, Debug)]
 pub struct Flow {
-    /// The QUIC stack at both ends.
-    pub stack: Stack,
-    /// When the receiver acknowledges.
-    pub acks: Acks,
-    /// The sender's congestion control.
-    pub congestion: Congestion,
+    /// The end that accepts the connection.
+    pub server: EndConfig,
+    /// The end that connects.
+    pub client: EndConfig,
     /// Delay and losses of this flow's own part of the path.
     pub path: PathSpec,
     /// UDP payload of a full packet in bytes, 1200 to 1472.
@@ -42,10 +42,38 @@ pub struct Flow {
     pub start: Duration,
     /// How much is sent.
     pub load: Load,
-    /// Video profile of the TACK stack.
-    pub video: bool,
+}
+
+/// The stack at one end of a connection, and how it is configured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EndConfig {
+    /// The QUIC stack.
+    pub stack: Stack,
+    /// When this end acknowledges.
+    pub acks: Acks,
+    /// The congestion control of what it sends.
+    pub congestion: Congestion,
+    /// Defaults of the TACK stack.
+    pub profile: Profile,
     /// Whether TACK samples round trips as TCP's timestamps do.
     pub plain_sampling: bool,
+}
+
+impl EndConfig {
+    /// The stack as it comes.
+    pub fn own(stack: Stack) -> Self {
+        Self::new(stack, stack.own_acks(), stack.own_congestion())
+    }
+
+    /// The stack with a way to acknowledge and a congestion control.
+    pub const fn new(stack: Stack, acks: Acks, congestion: Congestion) -> Self {
+        Self { stack, acks, congestion, profile: Profile::Default, plain_sampling: false }
+    }
+
+    /// Whether this end answers each packet by itself, also among others.
+    pub(super) fn counts_strictly(&self) -> bool {
+        self.stack == Stack::Tack && matches!(self.acks, Acks::Every(_))
+    }
 }
 
 impl Stack {
@@ -67,19 +95,30 @@ impl Stack {
 }
 
 impl Flow {
-    /// A bulk flow of full-sized packets from the start to the end.
+    /// A bulk flow of full-sized packets from the start to the end, with one stack at both ends.
     pub fn new(stack: Stack, acks: Acks, congestion: Congestion, path: PathSpec) -> Self {
+        let end = EndConfig::new(stack, acks, congestion);
+        Self::between(end, end, path)
+    }
+
+    /// A bulk flow of full-sized packets from the start to the end.
+    pub const fn between(server: EndConfig, client: EndConfig, path: PathSpec) -> Self {
         Self {
-            stack,
-            acks,
-            congestion,
+            server,
+            client,
             path,
             udp_payload: 1472,
             start: Duration::ZERO,
             load: Load::Bulk { stop: None },
-            video: false,
-            plain_sampling: false,
         }
+    }
+
+    /// The same with another profile where the stack is TACK.
+    #[must_use]
+    pub const fn with_profile(mut self, profile: Profile) -> Self {
+        self.server.profile = profile;
+        self.client.profile = profile;
+        self
     }
 }
 
@@ -185,7 +224,7 @@ pub enum Congestion {
     Cubic,
 }
 
-/// What the server sends.
+/// What is sent: by the server, unless said otherwise.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Load {
     /// As much as possible, until the end or for so long after the start: both ends fall
@@ -194,6 +233,8 @@ pub enum Load {
         /// How long.
         stop: Option<Duration>,
     },
+    /// Client and server send as much as possible, on the same stream, until the end.
+    TwoWay,
     /// So many bytes.
     Bytes(u64),
     /// A steady source of so many bits per second.

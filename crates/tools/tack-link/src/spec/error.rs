@@ -13,8 +13,8 @@ use crate::ParameterError;
 pub enum SpecError {
     /// Neither a known name nor a file.
     #[error(
-        "there is no link profile and no file `{0}`: give b, g, n, ac, pipe:RATE with RATE in \
-         Mbit/s, or the path of a TOML file"
+        "there is no link profile and no file `{0}`: give b, g, n, ac, pipe:RATE or pipe:DOWN/UP \
+         with rates in Mbit/s, or the path of a TOML file"
     )]
     Unknown(String),
     /// The file can't be read.

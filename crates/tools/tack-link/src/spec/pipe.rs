@@ -57,9 +57,9 @@ impl PipeHop {
         self.sides.iter().map(least).sum()
     }
 
-    /// The average rate of the forward direction; none if it is unlimited.
-    pub(super) fn capacity_bps(&self, span: Duration) -> Option<f64> {
-        let rate = self.side(Direction::Forward).config.rate_bps.as_ref()?;
+    /// The average rate of a direction; none if it is unlimited.
+    pub(super) fn capacity_bps(&self, direction: Direction, span: Duration) -> Option<f64> {
+        let rate = self.side(direction).config.rate_bps.as_ref()?;
         Some(mean_rate_bps(rate, span))
     }
 

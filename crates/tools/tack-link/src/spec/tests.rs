@@ -300,6 +300,18 @@ fn the_capacity_is_that_of_the_slowest_hop() {
 }
 
 #[test]
+fn a_pipe_of_two_rates_has_the_first_forward_and_the_second_in_reverse() {
+    let span = Duration::from_secs(10);
+    let two = resolve("pipe:100/0.5");
+    assert!(close(two.direction_capacity_bps(Forward, span), 100e6));
+    assert!(close(two.direction_capacity_bps(Reverse, span), 0.5e6));
+    assert_eq!(two.name(), "pipe:100/0.5");
+    assert_eq!(two.default_rtt(), Duration::from_millis(40));
+    let one = resolve("pipe:100");
+    assert!(close(one.direction_capacity_bps(Reverse, span), 100e6));
+}
+
+#[test]
 fn the_capacity_of_a_trace_is_its_average() {
     let spec = pipe("rate_trace = { steps = [[0, 10], [4, 20]], repeat_s = 10 }");
     assert!(close(spec.capacity_bps(Duration::from_secs(8)), 15e6));

@@ -10,7 +10,7 @@ use tack_link::spec::{LinkSpec, PathSpec};
 /// Which link, and the path behind it.
 #[derive(Clone, Debug, clap::Args, Serialize)]
 pub struct LinkArgs {
-    /// The link: b, g, n, ac, pipe:MBIT or a TOML file.
+    /// The link: b, g, n, ac, pipe:MBIT, pipe:DOWN/UP or a TOML file.
     #[arg(long, default_value = "n", value_name = "SPEC")]
     link: String,
     /// Round-trip propagation delay besides the link's own: by default 40 ms, and 0 for a link

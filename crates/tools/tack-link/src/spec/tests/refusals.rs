@@ -35,7 +35,12 @@ fn a_file_that_cannot_be_read_is_named() {
 #[test]
 fn a_rate_that_is_none_is_refused() {
     let refused = |name: &str| LinkSpec::resolve(name).unwrap_err().to_string();
-    assert_eq!(refused("pipe:fast"), "pipe:fast: RATE is `fast`; allowed: a number of Mbit/s");
+    for name in ["pipe:fast", "pipe:10/fast", "pipe:fast/10"] {
+        let expected = format!("{name}: RATE is `fast`; allowed: a number of Mbit/s, ");
+        assert!(refused(name).starts_with(&expected), "{}", refused(name));
+    }
+    let up = refused("pipe:10/0");
+    assert!(up.starts_with("pipe:10/0: hop 1: reverse.rate_mbps is "), "{up}");
     for rate in ["0", "-5", "NaN", "inf", "1e9", "0.0001"] {
         let error = refused(&format!("pipe:{rate}"));
         assert!(error.ends_with("; allowed: 0.001 to 1000000 Mbit/s"), "{error}");

@@ -1,0 +1,233 @@
+//! One connection, with what the endpoint keeps beside it.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use quiche::RecvInfo;
+
+use crate::close_packet::ClosePacket;
+use crate::event::{CloseReason, handshake_error};
+use crate::send_queue::{BufferPool, Meta, SendQueue};
+use crate::timer_guard::{Expiry, TimerGuard};
+
+pub(crate) struct ConnectionState {
+    pub(crate) connection: tacklib::Connection,
+    pub(crate) queue: SendQueue,
+    /// The peer's address when the connection began.
+    pub(crate) remote: SocketAddr,
+    /// It is in the queue of connections to drive.
+    pub(crate) is_ready: bool,
+    /// Something happened that the application may want to act upon.
+    pub(crate) is_active: bool,
+    /// An `Activity` event waits to be taken.
+    pub(crate) activity_pending: bool,
+    /// An event has named the connection to the application.
+    pub(crate) is_announced: bool,
+    pub(crate) connected_reported: bool,
+    pub(crate) close_reported: bool,
+    /// It is in the list of connections to remove.
+    pub(crate) is_finished: bool,
+    handshake: Handshake,
+    /// Our CONNECTION_CLOSE, once quiche has written it.
+    close_packet: Option<ClosePacket>,
+    /// A stateless reset ends a connection inside `recv`, a dead path inside `on_timeout`.
+    closed_by_datagram: bool,
+    /// quiche cannot even write a CONNECTION_CLOSE.
+    is_broken: bool,
+    timer_guard: TimerGuard,
+}
+
+enum Handshake {
+    Until(Instant),
+    Done,
+    TimedOut,
+}
+
+impl ConnectionState {
+    pub(crate) fn new(
+        connection: tacklib::Connection,
+        remote: SocketAddr,
+        now: Instant,
+        handshake_timeout: Duration,
+    ) -> Self {
+        Self {
+            is_announced: !connection.is_server(),
+            connection,
+            remote,
+            queue: SendQueue::default(),
+            is_ready: false,
+            is_active: false,
+            activity_pending: false,
+            connected_reported: false,
+            close_reported: false,
+            is_finished: false,
+            handshake: Handshake::Until(now + handshake_timeout),
+            close_packet: None,
+            closed_by_datagram: false,
+            is_broken: false,
+            timer_guard: TimerGuard::default(),
+        }
+    }
+
+    /// Gives a datagram to the connection. An error has closed the connection, and only it.
+    pub(crate) fn receive(
+        &mut self,
+        now: Instant,
+        datagram: &mut [u8],
+        info: RecvInfo,
+        pool: &mut BufferPool,
+    ) -> quiche::Result<()> {
+        if self.is_over() {
+            if let Some(close_packet) = &mut self.close_packet {
+                close_packet.on_received(now, datagram.len(), &mut self.queue, pool);
+            }
+            return Ok(());
+        }
+        self.is_active = true;
+        self.timer_guard.on_progress();
+        let received = self.connection.recv(datagram, info);
+        self.closed_by_datagram = self.connection.is_closed();
+        if self.is_over() {
+            // The peer has closed the connection: nothing is sent any more (RFC 9000 section
+            // 10.2.2).
+            self.queue.clear();
+        }
+        match received {
+            Ok(_) | Err(quiche::Error::Done) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(crate) fn on_timer(&mut self, now: Instant) {
+        if self.connection.timeout_instant().is_some_and(|timeout| timeout <= now) {
+            self.connection.on_timeout();
+            self.is_active = true;
+            self.timer_guard.on_expired();
+        }
+        if let Handshake::Until(deadline) = self.handshake
+            && deadline <= now
+            && !self.connection.is_established()
+        {
+            self.handshake = Handshake::TimedOut;
+            // `Done` only says that it was closed already.
+            let _ = self.connection.close(false, 0, b"handshake timed out");
+        }
+    }
+
+    /// Fills the send queue for as long as the connection has packets, the queue has room, and
+    /// their release time is near. Returns whether only the lack of room ended it.
+    pub(crate) fn fill_queue(
+        &mut self,
+        now: Instant,
+        pace: bool,
+        pool: &mut BufferPool,
+    ) -> bool {
+        while !self.queue.is_ahead(now) {
+            let Some(room) = self.queue.room(pool) else { return true };
+            match self.connection.send(room) {
+                Ok((len, info)) => {
+                    let is_close = self.connection.is_draining();
+                    // Nothing is left to pace: the CONNECTION_CLOSE follows what is queued.
+                    let at = if pace && !is_close { info.at } else { now };
+                    let meta = Meta { from: info.from, to: info.to, at };
+                    if is_close {
+                        self.close_packet = Some(ClosePacket::new(&room[..len], meta));
+                    }
+                    self.queue.commit(len, meta);
+                    self.is_active = true;
+                    self.timer_guard.on_progress();
+                }
+                Err(quiche::Error::Done) => return false,
+                Err(error) => {
+                    log::debug!("quiche cannot send and closes the connection: {error}");
+                    // INTERNAL_ERROR (RFC 9000 section 20.1).
+                    if self.connection.close(false, 0x1, b"").is_err() {
+                        // It was closing already, and failed again.
+                        self.is_broken = true;
+                        return false;
+                    }
+                }
+            }
+        }
+        false
+    }
+
+    /// When to drive the connection again; `None` while it has nothing to wait for. While the
+    /// socket is `blocked`, what is queued waits for that, not for its release time.
+    pub(crate) fn next_expiry(&mut self, now: Instant, blocked: bool) -> Option<Expiry> {
+        let handshake = match self.handshake {
+            Handshake::Until(deadline) => Some(deadline),
+            Handshake::Done | Handshake::TimedOut => None,
+        };
+        let release = self.queue.next_release().filter(|_| !blocked);
+        let own = handshake.into_iter().chain(release).min();
+        let expiry = self
+            .connection
+            .timeout_instant()
+            .map(|timeout| self.timer_guard.expiry(now, timeout));
+        match (own, expiry) {
+            (Some(own), Some(expiry)) if own < expiry.at() => Some(Expiry::AsAsked(own)),
+            (own, expiry) => expiry.or(own.map(Expiry::AsAsked)),
+        }
+    }
+
+    pub(crate) fn handshake_done(&mut self) {
+        self.handshake = Handshake::Done;
+    }
+
+    /// Whether nothing will be exchanged any more, though the peer's last packets may still arrive.
+    pub(crate) fn is_over(&self) -> bool {
+        self.connection.is_draining() || self.is_gone()
+    }
+
+    /// Whether the connection is over and its CONNECTION_CLOSE, if it has one, has been handed to
+    /// the socket.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_gone() || self.connection.is_draining() && self.queue.is_empty()
+    }
+
+    /// Whether nothing is left to wait for.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.connection.is_closed()
+            || self.is_broken
+            || matches!(self.handshake, Handshake::TimedOut) && self.queue.is_empty()
+    }
+
+    /// Whether the application or quiche has closed the connection and the peer has not been told.
+    pub(crate) fn owes_close(&self) -> bool {
+        self.connection.local_error().is_some() && !self.is_closed()
+    }
+
+    pub(crate) fn close_reason(&self) -> CloseReason {
+        let connection = &self.connection;
+        let established = connection.is_established();
+        if matches!(self.handshake, Handshake::TimedOut) || connection.is_timed_out() {
+            return if established {
+                CloseReason::IdleTimeout
+            } else {
+                CloseReason::HandshakeFailed(
+                    "the peer did not answer in time; check address and port, that the server \
+                     runs, and that UDP passes the firewalls between"
+                        .to_owned(),
+                )
+            };
+        }
+        if let Some(error) = connection.peer_error() {
+            let (application, code) = (error.is_app, error.error_code);
+            return if established {
+                CloseReason::Peer { application, code, reason: error.reason.clone() }
+            } else {
+                CloseReason::HandshakeFailed(handshake_error(true, code, &error.reason))
+            };
+        }
+        if let Some(error) = connection.local_error() {
+            let (application, code) = (error.is_app, error.error_code);
+            return if established {
+                CloseReason::Local { application, code, reason: error.reason.clone() }
+            } else {
+                CloseReason::HandshakeFailed(handshake_error(false, code, &error.reason))
+            };
+        }
+        if self.closed_by_datagram { CloseReason::Reset } else { CloseReason::PathLost }
+    }
+}

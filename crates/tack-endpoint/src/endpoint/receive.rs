@@ -1,0 +1,162 @@
+//! Datagrams on their way in: to a connection, to a new one, or to an answer that needs none.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use quiche::{ConnectionId, RecvInfo};
+use quinn_udp::{BATCH_SIZE, EcnCodepoint};
+
+use super::{Endpoint, start_logs};
+use crate::Error;
+use crate::connection_state::ConnectionState;
+use crate::handle::Handle;
+use crate::router::{Admission, Reply, Route};
+use crate::send_queue::{Burst, Sink};
+use crate::socket::{ReceiveBuffers, destination};
+use crate::stats::DropReason;
+
+/// After so many datagrams it is time to drive the connections again.
+const RECEIVE_PER_TURN: usize = 128;
+
+impl Endpoint {
+    pub(super) fn receive(&mut self, now: Instant) -> Result<(), Error> {
+        // Buffers and connections are borrowed at the same time.
+        let mut buffers = std::mem::replace(&mut self.receive_buffers, ReceiveBuffers::empty());
+        let received = self.receive_into(now, &mut buffers);
+        self.receive_buffers = buffers;
+        received
+    }
+
+    fn receive_into(
+        &mut self,
+        now: Instant,
+        buffers: &mut ReceiveBuffers,
+    ) -> Result<(), Error> {
+        let mut datagrams = 0;
+        while datagrams < RECEIVE_PER_TURN && self.receive_schedule.may_receive(now) {
+            self.stats.recv_calls += 1;
+            let count = match self.socket.receive(buffers) {
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.receive_schedule.on_empty(now);
+                    return Ok(());
+                }
+                Err(error) => {
+                    self.stats.recv_calls_failed += 1;
+                    self.receive_schedule.on_error(now, &error).map_err(|failure| {
+                        let duration = now.saturating_duration_since(failure.since);
+                        Error::Receive { source: error, calls: failure.calls, duration }
+                    })?;
+                    datagrams += 1;
+                    continue;
+                }
+            };
+            // Where one call fetches several, fewer than asked for means that there are no more.
+            let more = BATCH_SIZE == 1 || count == BATCH_SIZE;
+            self.receive_schedule.on_received(now, more);
+            for (meta, buffer) in buffers.filled(count) {
+                let to = destination(self.socket.local_addr(), &meta);
+                let is_marked = meta.ecn == Some(EcnCodepoint::Ce);
+                if buffer.is_empty() {
+                    // An empty datagram is one too, or a flood of them would not let go.
+                    datagrams += 1;
+                    self.stats.datagrams_in += 1;
+                    self.stats.dropped.count(DropReason::Malformed);
+                }
+                for datagram in buffer.chunks_mut(meta.stride.max(1)) {
+                    datagrams += 1;
+                    self.stats.datagrams_in += 1;
+                    self.stats.bytes_in += datagram.len() as u64;
+                    self.stats.ecn_ce_in += u64::from(is_marked);
+                    self.dispatch(now, meta.addr, to, datagram);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn dispatch(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        to: SocketAddr,
+        datagram: &mut [u8],
+    ) {
+        let accepting = !self.shut_down && self.connections.len() < self.config.max_connections;
+        match self.router.route(now, from, datagram, accepting) {
+            Route::Connection(handle) => self.deliver(now, handle, from, to, datagram),
+            Route::Accept(admission) => {
+                if let Some(handle) = self.accept(now, &admission, from, to) {
+                    self.deliver(now, handle, from, to, datagram);
+                }
+            }
+            Route::Reply(kind, reply) => self.reply(kind, &reply, from, to),
+            Route::Drop(reason) => self.stats.dropped.count(reason),
+        }
+    }
+
+    fn deliver(
+        &mut self,
+        now: Instant,
+        handle: Handle,
+        from: SocketAddr,
+        to: SocketAddr,
+        datagram: &mut [u8],
+    ) {
+        let Some(state) = self.connections.get_mut(handle) else { return };
+        // A client's connection was told the socket's address, wildcard or not.
+        let to = if state.connection.is_server() { to } else { self.socket.local_addr() };
+        let info = RecvInfo { from, to };
+        if let Err(error) = state.receive(now, datagram, info, &mut self.pool) {
+            log::debug!("connection {handle}: a datagram from {from} closes it: {error}");
+            self.stats.connection_errors += 1;
+        }
+        self.make_ready(handle);
+    }
+
+    fn accept(
+        &mut self,
+        now: Instant,
+        admission: &Admission,
+        from: SocketAddr,
+        to: SocketAddr,
+    ) -> Option<Handle> {
+        let config = self.server.as_mut()?;
+        config.set_stateless_reset_token(Some(self.router.reset_token(admission.scid)));
+        let scid = ConnectionId::from_ref(&admission.scid);
+        let accepted = tacklib::accept(&scid, admission.odcid.as_ref(), to, from, config);
+        let mut connection = accepted
+            .inspect_err(|error| log::warn!("cannot accept a connection: {error}"))
+            .ok()?;
+        start_logs(&self.config, &mut connection);
+        self.stats.accepted += 1;
+        let timeout = self.config.handshake_timeout;
+        let state = ConnectionState::new(connection, from, now, timeout);
+        let handle = self.connections.insert(state);
+        self.router.ids.insert(admission.scid, handle);
+        if let Some(dcid) = &admission.initial_dcid {
+            self.router.ids.insert_initial(from, dcid, handle);
+        }
+        Some(handle)
+    }
+
+    /// Sends an answer that needs no connection. If it does not leave, the client asks again.
+    fn reply(&mut self, kind: Reply, reply: &[u8], from: SocketAddr, to: SocketAddr) {
+        let burst =
+            Burst { contents: reply, segment: reply.len(), count: 1, from: to, to: from };
+        self.stats.send_calls += 1;
+        if Sink::send(&mut *self.socket, &burst).is_err() {
+            self.stats.dropped.send_failed += 1;
+            return;
+        }
+        self.stats.datagrams_out += 1;
+        self.stats.bytes_out += reply.len() as u64;
+        *match kind {
+            Reply::Retry => &mut self.stats.retries_sent,
+            Reply::InvalidToken => &mut self.stats.invalid_tokens,
+            Reply::VersionNegotiation => &mut self.stats.version_negotiations_sent,
+            Reply::Reset => &mut self.stats.resets_sent,
+        } += 1;
+    }
+}

@@ -1,0 +1,81 @@
+//! What the controller knows of the path, and what follows from it alone.
+
+use std::time::Duration;
+
+use super::BbrConfig;
+use crate::bandwidth::Bandwidth;
+use crate::sender::ack_frequency::SHORTEST_INTERVAL;
+
+/// RFC 9002 section 7.2: what may be in flight before anything is known.
+pub const INITIAL_WINDOW_PACKETS: u64 = 10;
+
+/// Packets that may always be in flight: fewer would wait for each other's
+/// acknowledgements (L = 2, and one burst on its way).
+pub(super) const LEAST_PACKETS: u64 = 4;
+
+/// Round trip assumed before one has been measured, for the first burst.
+pub(super) const ASSUMED_RTT: Duration = Duration::from_millis(100);
+
+/// What the controller needs to know of the path.
+#[derive(Clone, Copy, Debug)]
+pub struct PathModel {
+    /// RTTmin, if measured.
+    pub min_rtt: Option<Duration>,
+    /// Smoothed round trip, if measured.
+    pub smoothed_rtt: Option<Duration>,
+    /// alpha, the interval between TACKs.
+    pub ack_interval: Duration,
+    /// Largest packet, bytes.
+    pub mss: u64,
+}
+
+impl PathModel {
+    /// The unit of the controller's cycles: a quarter of RTTmin, as in the paper, or half of
+    /// alpha where that is longer. What a probe of four units does has to show in a rate that
+    /// spans two TACKs (TACK-6.1-3).
+    pub(super) fn probe_unit(&self) -> Duration {
+        let quarter = self.min_rtt.unwrap_or(ASSUMED_RTT) / 4;
+        quarter.max(self.ack_interval / 2).max(SHORTEST_INTERVAL)
+    }
+
+    /// The unit that the time between probes and the memory of the filter are counted in. Flows
+    /// over short paths would forget within the cycle of one over a long path what that leaves
+    /// them when it drains, and starve beside it; so up to
+    /// [`BbrConfig::even_rtt`] a path counts as up to twice as long (TACK-6.1-5).
+    pub(super) fn cycle_unit(&self, config: &BbrConfig) -> Duration {
+        (self.even_rtt(config) / 4).max(self.probe_unit())
+    }
+
+    /// RTTmin, for the purpose of sharing with flows over longer paths.
+    pub(super) fn even_rtt(&self, config: &BbrConfig) -> Duration {
+        let min_rtt = self.min_rtt.unwrap_or(ASSUMED_RTT);
+        min_rtt.max(config.even_rtt.min(2 * min_rtt))
+    }
+
+    /// Whether so long a silence means that the path stood still: where packets flow, there is
+    /// an acknowledgement in each alpha (TACK-6.2-7).
+    pub(in crate::sender) fn is_outage(&self, silence: Duration) -> bool {
+        self.min_rtt.is_some_and(|rtt| silence > rtt + self.ack_interval)
+    }
+
+    /// Whether a round trip is a quarter above the minimum: packets queue.
+    pub(super) fn is_queueing(&self, round_trip: Option<Duration>) -> bool {
+        match (self.min_rtt, round_trip) {
+            (Some(min_rtt), Some(round_trip)) => round_trip > min_rtt + min_rtt / 4,
+            _ => false,
+        }
+    }
+
+    /// The initial window in a round trip: the rate to begin with, and Startup's least. Its first
+    /// samples are those of single packets and far too low.
+    pub(super) fn initial_rate(&self) -> Bandwidth {
+        let rtt = self.min_rtt.unwrap_or(ASSUMED_RTT).max(Duration::from_millis(1));
+        Bandwidth::from_delta(INITIAL_WINDOW_PACKETS * self.mss, rtt).unwrap_or_default()
+    }
+
+    /// The least rate in every state behind Startup (TACK-6.2-8).
+    pub(super) fn least_rate(&self) -> Bandwidth {
+        let rtt = self.smoothed_rtt.or(self.min_rtt).unwrap_or(ASSUMED_RTT);
+        Bandwidth::from_delta(LEAST_PACKETS * self.mss, rtt).unwrap_or_default()
+    }
+}

@@ -1,0 +1,134 @@
+//! What the sender knows of each path, and the paths that it was on before.
+//!
+//! A new path says nothing of the old one (RFC 9000 section 9.4), so round
+//! trips, controller and pacer belong to a path. One that is left and soon taken
+//! up again, as by a telephone at the edge of a cell, goes on where it was.
+
+use std::time::{Duration, Instant};
+
+use super::sent_packets::FlightId;
+use super::{Bbr, BbrConfig, MinRtt, Pacer};
+use crate::bandwidth::Bandwidth;
+
+/// Paths that are known at a time, the current one included: a device has Wi-Fi,
+/// a cellular network, a cable and a tunnel, and hardly more. Each takes about a
+/// kilobyte, and whoever can move the peer's address chooses how many there are.
+pub(super) const MAX_PATHS: usize = 4;
+
+/// A path that was left is remembered for this long (TACK-5.7-2). RTTmin expires after ten
+/// seconds, and after twenty it gives way to whatever is measured: after thirty
+/// nothing that was learned of the path would be in force. Many NATs have given
+/// the path another address by then, too.
+const KEPT_FOR: Duration = Duration::from_secs(30);
+
+/// A network path, by a number that the caller chooses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PathId(pub u32);
+
+/// What is known of a path.
+#[derive(Debug)]
+pub(super) struct PathState {
+    pub id: PathId,
+    pub flight: FlightId,
+    pub min_rtt: MinRtt,
+    pub latest_rtt: Option<Duration>,
+    pub smoothed_rtt: Option<Duration>,
+    pub bbr: Bbr,
+    pub pacer: Pacer,
+    pub last_feedback: Instant,
+    /// Too much was sent since: the path is waited for.
+    pub stands_still: bool,
+    /// When data began to go over it; a departure before is another path's.
+    pub since: Instant,
+    /// The first packet that may have gone over it since then.
+    pub first_packet: u64,
+    /// The first TACK whose rate is that of this path alone.
+    pub rate_from: Option<u64>,
+    left: Instant,
+}
+
+/// TACKs whose rate still spans packets of the path before: it is measured
+/// since the last TACK but one (section VI-D of the paper, TACK-5.7-1).
+const TACKS_IN_RATE: u64 = 2;
+
+impl PathState {
+    pub fn new(now: Instant, id: PathId, flight: FlightId, config: BbrConfig) -> Self {
+        Self {
+            id,
+            flight,
+            min_rtt: MinRtt::new(config.probe_rtt_after),
+            latest_rtt: None,
+            smoothed_rtt: None,
+            bbr: Bbr::new(config),
+            pacer: Pacer::new(now, Bandwidth::ZERO),
+            last_feedback: now,
+            stands_still: false,
+            since: now,
+            first_packet: 0,
+            rate_from: None,
+            left: now,
+        }
+    }
+
+    /// Data goes over the path from now on, beginning with `first_packet`.
+    pub fn enter(&mut self, now: Instant, first_packet: u64) {
+        self.since = now;
+        self.first_packet = first_packet;
+        self.rate_from = None;
+        // That another path was silent says nothing of this one.
+        self.last_feedback = now;
+        self.stands_still = false;
+        self.bbr.on_resumed(now);
+    }
+
+    /// Whether the rate in this TACK is that of this path alone: the first TACK
+    /// that acknowledges a packet of it still spans what came over the one before.
+    pub fn owns_rate(&mut self, sequence: u64, largest: u64) -> bool {
+        if self.rate_from.is_none() && largest >= self.first_packet {
+            self.rate_from = Some(sequence.saturating_add(TACKS_IN_RATE));
+        }
+        self.rate_from.is_some_and(|from| sequence >= from)
+    }
+}
+
+/// Paths that were left.
+#[derive(Debug, Default)]
+pub(super) struct LeftPaths {
+    /// By when they were left, the oldest first.
+    paths: Vec<PathState>,
+    flights: u32,
+}
+
+impl LeftPaths {
+    /// Keeps a path that data does not go over any more; the ones that are forgotten for it.
+    pub fn keep(&mut self, now: Instant, mut path: PathState) -> Vec<FlightId> {
+        path.left = now;
+        self.paths.push(path);
+        let mut forgotten = Vec::new();
+        let most = MAX_PATHS - 1;
+        while self.paths.first().is_some_and(|path| {
+            self.paths.len() > most || now.saturating_duration_since(path.left) > KEPT_FOR
+        }) {
+            forgotten.push(self.paths.remove(0).flight);
+        }
+        forgotten
+    }
+
+    /// Takes a path out that is to be used again, if it is still known.
+    pub fn take(&mut self, now: Instant, id: PathId) -> Option<PathState> {
+        let at = self.paths.iter().position(|path| path.id == id)?;
+        let path = self.paths.remove(at);
+        (now.saturating_duration_since(path.left) <= KEPT_FOR).then_some(path)
+    }
+
+    /// What is in flight on a path is counted under this id.
+    pub fn flight(&self, id: PathId) -> Option<FlightId> {
+        self.paths.iter().find(|path| path.id == id).map(|path| path.flight)
+    }
+
+    /// An id that was not given before.
+    pub fn new_flight(&mut self) -> FlightId {
+        self.flights += 1;
+        FlightId(self.flights)
+    }
+}

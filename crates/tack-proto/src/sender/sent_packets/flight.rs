@@ -1,0 +1,125 @@
+//! What is in flight on one path, and the rate at which it is delivered
+//! (draft-cheng-iccrg-delivery-rate-estimation).
+
+use std::time::{Duration, Instant};
+
+use super::{Sent, State};
+use crate::bandwidth::Bandwidth;
+
+/// A delivery-rate sample computed from the sender's own record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RateSample {
+    /// Bytes delivered over the longer of the send and the acknowledgement
+    /// interval: never above what was really sent in that time.
+    pub rate: Bandwidth,
+    /// The rate at which those bytes were sent.
+    pub send_rate: Option<Bandwidth>,
+    /// The time that it spans.
+    pub interval: Duration,
+    /// Whether the application, not the path, limited it.
+    pub app_limited: bool,
+    /// `delivered` when the newest packet of the sample was sent: rounds are
+    /// counted with it.
+    pub prior_delivered: u64,
+}
+
+/// Tells the paths of a connection apart, and a path that was forgotten from the same path when
+/// data goes over it again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlightId(pub u32);
+
+/// Bytes in flight and delivered on one path.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Flight {
+    id: FlightId,
+    bytes: u64,
+    delivered: u64,
+    delivered_time: Instant,
+    first_sent_time: Instant,
+    /// While `delivered` is at most this, samples are application limited.
+    app_limited_until: u64,
+}
+
+impl Flight {
+    pub fn new(now: Instant, id: FlightId) -> Self {
+        Self {
+            id,
+            bytes: 0,
+            delivered: 0,
+            delivered_time: now,
+            first_sent_time: now,
+            app_limited_until: 0,
+        }
+    }
+
+    pub fn id(&self) -> FlightId {
+        self.id
+    }
+
+    pub fn in_flight(&self) -> u64 {
+        self.bytes
+    }
+
+    pub fn delivered(&self) -> u64 {
+        self.delivered
+    }
+
+    pub fn on_app_limited(&mut self) {
+        self.app_limited_until = self.delivered + self.bytes.max(1);
+    }
+
+    /// A packet leaves; its entry.
+    pub fn on_sent(&mut self, now: Instant, bytes: u32, ack_eliciting: bool) -> Sent {
+        if self.bytes == 0 && ack_eliciting {
+            self.first_sent_time = now;
+            self.delivered_time = now;
+        }
+        let mut sent = self.skipped(now);
+        sent.bytes = bytes;
+        sent.state = State::Uncounted;
+        if ack_eliciting {
+            sent.state = State::InFlight;
+            self.bytes += u64::from(bytes);
+        }
+        sent
+    }
+
+    /// The entry of a number that is not sent.
+    pub fn skipped(&self, now: Instant) -> Sent {
+        Sent {
+            state: State::Skipped,
+            app_limited: self.delivered < self.app_limited_until,
+            bytes: 0,
+            flight: self.id,
+            time: now,
+            delivered: self.delivered,
+            delivered_time: self.delivered_time,
+            first_sent_time: self.first_sent_time,
+        }
+    }
+
+    /// A packet in flight is acknowledged, or lost.
+    pub fn land(&mut self, sent: &Sent, delivered: bool) {
+        let bytes = u64::from(sent.bytes);
+        self.bytes = self.bytes.saturating_sub(bytes);
+        if delivered {
+            self.delivered += bytes;
+        }
+    }
+
+    /// The newest packet of an acknowledgement, which begins the next sample and ends its own.
+    pub fn on_newest_acked(&mut self, now: Instant, sent: &Sent) -> Option<RateSample> {
+        self.delivered_time = now;
+        self.first_sent_time = sent.time;
+        let bytes = self.delivered.saturating_sub(sent.delivered);
+        let send = sent.time.saturating_duration_since(sent.first_sent_time);
+        let ack = now.saturating_duration_since(sent.delivered_time);
+        Some(RateSample {
+            rate: Bandwidth::from_delta(bytes, send.max(ack))?,
+            send_rate: Bandwidth::from_delta(bytes, send),
+            interval: send.max(ack),
+            app_limited: sent.app_limited,
+            prior_delivered: sent.delivered,
+        })
+    }
+}

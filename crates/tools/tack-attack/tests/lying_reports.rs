@@ -1,0 +1,114 @@
+//! A receiver that reports wrong rates, losses, times or byte counts gains nothing by it among
+//! honest rivals.
+
+use std::time::Duration;
+
+use tack_attack::keys::Opener;
+use tack_attack::liar::{self, Report};
+use tack_attack::{CID_LEN, Network, Setup, Side, Verdict, pipe};
+
+const ONE_WAY: Duration = Duration::from_millis(20);
+const MBPS: f64 = 10.0;
+const RIVALS: usize = 2;
+
+const WARM_UP: Duration = Duration::from_secs(2);
+const SPAN: Duration = Duration::from_secs(4);
+
+/// A lie may not bring more than this: shares of the link differ from run to run.
+const GAIN: f64 = 1.15;
+
+/// Changes what a receiver reports.
+type Lie = fn(&mut Report);
+
+/// Runs whose mean counts.
+const SEEDS: u64 = 3;
+
+/// What the first connection's receiver gets, in Mbit/s: the mean over the seeds.
+fn goodput(lie: Option<fn(&mut Report)>) -> f64 {
+    (1..=SEEDS).map(|seed| goodput_of(seed, lie)).sum::<f64>() / SEEDS as f64
+}
+
+fn goodput_of(seed: u64, lie: Option<fn(&mut Report)>) -> f64 {
+    let mut network = Network::new(seed);
+    let way = pipe(MBPS, ONE_WAY, 50_000);
+    let link = network.link(&way, &way);
+    let connections: Vec<_> =
+        (0..=RIVALS).map(|_| network.connect(link, Setup::tack(), Setup::tack())).collect();
+    network.handshake();
+    for connection in &connections {
+        network.end_mut(*connection, Side::Server).to_write = u64::MAX;
+    }
+    let liar = connections[0];
+    if let Some(lie) = lie {
+        let secrets = network.end(liar, Side::Client).secrets.clone();
+        let mut opener = Opener::new(secrets, Side::Client, CID_LEN);
+        network.tap(liar, move |sighting, _| {
+            if sighting.sender != Side::Client {
+                return Verdict::Pass;
+            }
+            let Some(packet) = opener.open(sighting.bytes) else { return Verdict::Pass };
+            let told = liar::rewrite(&packet.payload, lie);
+            told.map_or(Verdict::Pass, |told| Verdict::Replace(opener.reseal(&packet, &told)))
+        });
+    }
+    network.run_for(WARM_UP);
+    let before = network.end(liar, Side::Client).read;
+    network.run_for(SPAN);
+    let bytes = network.end(liar, Side::Client).read - before;
+    if let Some(code) = network.end(liar, Side::Server).closed_with() {
+        println!("closed with {code:#x}");
+    }
+    bytes as f64 * 8.0 / SPAN.as_secs_f64() / 1e6
+}
+
+fn assert_no_gain(lies: &[(&str, Lie)]) {
+    let honest = goodput(None);
+    println!("honest: {honest:.3} Mbit/s of {MBPS} among {RIVALS} rivals");
+    for (name, lie) in lies {
+        let liar = goodput(Some(*lie));
+        println!("{name}: {liar:.3} Mbit/s");
+        assert!(liar <= GAIN * honest, "{name}: {liar} instead of {honest} Mbit/s");
+    }
+}
+
+fn scale_rate(report: &mut Report, factor: f64) {
+    report.rate = report.rate.map(|(rate, lost)| ((rate as f64 * factor) as u64, lost));
+}
+
+#[test]
+fn a_wrong_rate_brings_nothing() {
+    assert_no_gain(&[
+        ("a tenth of the rate", |report| scale_rate(report, 0.1)),
+        ("ten times the rate", |report| scale_rate(report, 10.0)),
+        ("a rate of 2^62", |report| {
+            report.rate = report.rate.map(|(_, lost)| ((1 << 62) - 1, lost));
+        }),
+    ]);
+}
+
+#[test]
+fn wrong_losses_and_byte_counts_bring_nothing() {
+    assert_no_gain(&[
+        ("no losses", |report| report.rate = report.rate.map(|(rate, _)| (rate, 0))),
+        ("everything lost", |report| {
+            report.rate = report.rate.map(|(rate, _)| (rate, u16::MAX));
+        }),
+        ("a tenth of the bytes", |report| report.received_bytes /= 10),
+    ]);
+}
+
+#[test]
+fn wrong_times_bring_nothing() {
+    assert_no_gain(&[
+        ("held for 30 ms longer", |report| {
+            report.timing = report.timing.map(|(departure, hold)| (departure, hold + 30_000));
+        }),
+        ("not held at all", |report| {
+            report.timing = report.timing.map(|(departure, _)| (departure, 0));
+        }),
+        ("departed 20 % earlier", |report| {
+            report.timing = report.timing.map(|(departure, hold)| (departure / 5 * 4, hold));
+        }),
+        ("an ACK Delay of a minute", |report| report.ack_delay_us = 60_000_000),
+    ]);
+}

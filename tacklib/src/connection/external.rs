@@ -1,0 +1,63 @@
+//! What `crate::h3` needs of the connection: quiche's own, and to say what was done with it.
+//!
+//! An access through `DerefMut` says nothing, and the layer then reads every packet until it
+//! knows again what the application has read.
+
+use quiche::BufFactory;
+
+use super::Connection;
+use super::send_credits::CreditReason;
+
+impl<F: BufFactory> Connection<F> {
+    /// quiche's connection, for a caller that tells everything it does with it.
+    pub(crate) fn followed(&mut self) -> &mut quiche::Connection<F> {
+        &mut self.inner
+    }
+
+    /// Room for writing, bytes.
+    pub(crate) fn send_room(&self) -> usize {
+        if self.is_enabled() { self.seam.send_buffer.room(&self.inner) } else { usize::MAX }
+    }
+
+    /// A write to the stream was refused for lack of room: it is to be reported as writable when
+    /// there is some.
+    pub(crate) fn block_stream(&mut self, stream_id: u64) {
+        self.seam.send_buffer.block(stream_id);
+    }
+
+    /// `bytes` were read from a stream; `fin` if it has no more.
+    pub(crate) fn on_followed_read(&mut self, stream_id: u64, bytes: usize, fin: bool) {
+        self.on_read(stream_id, (bytes, fin));
+    }
+
+    /// One call of `stream_send` took `bytes`, and the end of the stream if `fin`.
+    pub(crate) fn on_followed_write(&mut self, stream_id: u64, bytes: usize, fin: bool) {
+        if self.is_enabled() {
+            self.on_written(stream_id, bytes, fin);
+        }
+    }
+
+    /// Something other than stream data is to leave now.
+    pub(crate) fn on_followed_frame(&mut self) {
+        self.credits.grant(CreditReason::Application);
+        self.data_pending = true;
+    }
+
+    /// What the layer takes for read, on a stream and on all.
+    #[cfg(test)]
+    pub(crate) fn counted_reads(&mut self, stream_id: u64) -> (u64, u64) {
+        self.layer.as_mut().map_or((0, 0), |layer| layer.windows().consumed(stream_id))
+    }
+
+    /// Whether the layer reads packets that it could take by their header.
+    #[cfg(test)]
+    pub(crate) fn reads_all(&mut self) -> bool {
+        self.layer.as_mut().is_some_and(|layer| layer.windows().needs_offsets())
+    }
+
+    /// What is written and has not left.
+    #[cfg(test)]
+    pub(crate) fn unsent(&self) -> usize {
+        self.config.send_buffer - self.send_room()
+    }
+}

@@ -1,0 +1,179 @@
+//! Paths: which one data goes over, which are being validated (RFC 9000 sections 8.2 and 9).
+
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use quiche::{BufFactory, SendInfo};
+use tack_proto::sender::PathId;
+
+use super::Connection;
+use super::send::Wanted;
+use super::send_credits::CreditReason;
+use crate::layer::{Layer, Plan};
+use crate::quiche_compat::{AddressPair, PING_PACKET, is_without_path};
+
+/// Pairs of hosts that are told apart; the oldest is forgotten first.
+const MAX_PATHS: usize = 8;
+
+/// The paths of a connection.
+#[derive(Debug, Default)]
+pub(super) struct Paths {
+    /// Where the last accepted datagram came from: local and remote address.
+    received: Option<AddressPair>,
+    /// Where data goes to.
+    active: Option<AddressPair>,
+    /// Where data went before, until a flush PING has left there.
+    previous: Option<AddressPair>,
+    /// The hosts of the paths that data went over. A change of the port alone is most likely a NAT's,
+    /// and the path the same.
+    known: Vec<(AddressPair, PathId)>,
+    next_id: u32,
+}
+
+impl Paths {
+    /// The path's number, if data does not go over it.
+    pub(super) fn other_than_active(&mut self, path: AddressPair) -> Option<PathId> {
+        if self.active.is_none_or(|active| same_hosts(active, path)) {
+            return None;
+        }
+        Some(self.id_of(path))
+    }
+
+    fn id_of(&mut self, path: AddressPair) -> PathId {
+        if let Some((_, id)) = self.known.iter().find(|(known, _)| same_hosts(*known, path)) {
+            return *id;
+        }
+        if self.known.len() == MAX_PATHS {
+            self.known.remove(0);
+        }
+        let id = PathId(self.next_id);
+        self.next_id += 1;
+        self.known.push((path, id));
+        id
+    }
+}
+
+fn same_hosts(a: AddressPair, b: AddressPair) -> bool {
+    a.0.ip() == b.0.ip() && a.1.ip() == b.1.ip()
+}
+
+impl<F: BufFactory> Connection<F> {
+    /// Validates a path, as [`quiche::Connection::probe_path`].
+    pub fn probe_path(&mut self, local: SocketAddr, peer: SocketAddr) -> quiche::Result<u64> {
+        let sequence = self.inner.probe_path(local, peer)?;
+        self.expect_challenge();
+        Ok(sequence)
+    }
+
+    /// Goes on from another address, as [`quiche::Connection::migrate_source`].
+    pub fn migrate_source(&mut self, local: SocketAddr) -> quiche::Result<u64> {
+        let sequence = self.inner.migrate_source(local)?;
+        self.expect_challenge();
+        Ok(sequence)
+    }
+
+    /// Goes on over another path, as [`quiche::Connection::migrate`].
+    pub fn migrate(&mut self, local: SocketAddr, peer: SocketAddr) -> quiche::Result<u64> {
+        let sequence = self.inner.migrate(local, peer)?;
+        self.expect_challenge();
+        Ok(sequence)
+    }
+
+    /// quiche has a challenge to send, most likely: it is to be asked, and to have the room.
+    fn expect_challenge(&mut self) {
+        self.seam.validation.expect_challenge();
+        self.credits.grant_path_probe();
+        self.data_pending = true;
+    }
+
+    /// Whether any amount may be sent over a path. If not, quiche knows how much may, and what it
+    /// writes must not get longer (RFC 9000 section 8.1).
+    pub(super) fn is_proven(&self, path: AddressPair) -> bool {
+        !self.inner.is_server()
+            || self.paths.active == Some(path) && !self.seam.validation.is_running
+            || self.seam.validation.has_proven(path)
+            || self.inner.is_path_validated(path.0, path.1) == Ok(true)
+    }
+
+    /// A packet that came over `path` has been accepted, with a `response` to a challenge.
+    pub(super) fn follow_validation(&mut self, path: AddressPair, response: Option<[u8; 8]>) {
+        let validation = &mut self.seam.validation;
+        if self.paths.received.replace(path) != Some(path) {
+            validation.on_path_change();
+        }
+        let is_answer = response.is_some_and(|data| validation.on_answer(Some(path), data));
+        if !validation.is_running && !is_answer {
+            return;
+        }
+        let is_open = |path: Option<AddressPair>| {
+            path.is_some_and(|(local, peer)| {
+                self.inner.is_path_validated(local, peer) == Ok(false)
+            })
+        };
+        let is_new = std::mem::take(&mut validation.has_changed) || is_answer;
+        validation.is_running = is_open(self.paths.active);
+        validation.has_no_path = is_without_path(&self.inner);
+        let has_no_path = validation.has_no_path;
+        if is_new && is_open(Some(path)) || has_no_path {
+            self.expect_challenge();
+        }
+        // Each datagram lets more leave, the answer to the challenge all (RFC 9000 section 8.1).
+        self.data_pending = true;
+    }
+
+    /// Notices when data goes another way: the peer's address has changed, or
+    /// the application has migrated. `used` is the path of the packet that quiche has just written.
+    pub(super) fn follow_active_path(
+        &mut self,
+        layer: &mut Layer,
+        now: Instant,
+        used: AddressPair,
+    ) {
+        if self.paths.active == Some(used) {
+            return;
+        }
+        let Some(stats) = self.inner.path_stats().find(|path| path.active) else { return };
+        let active = (stats.local_addr, stats.peer_addr);
+        let Some(left) = self.paths.active.replace(active) else {
+            // The first path, which the sender has begun on.
+            self.paths.id_of(active);
+            return;
+        };
+        if left == active {
+            return;
+        }
+        self.paths.previous = Some(left);
+        self.seam.validation.is_running = true;
+        self.credits.grant(CreditReason::NewPath);
+        self.data_pending = true;
+        if !same_hosts(left, active) {
+            // RFC 9000 section 9.4.
+            let id = self.paths.id_of(active);
+            layer.set_path(now, id);
+        }
+    }
+
+    /// Sends a PING over the path that was left, by which quiche finds out what was lost there.
+    pub(super) fn flush_previous_path(
+        &mut self,
+        layer: &mut Layer,
+        now: Instant,
+        out: &mut [u8],
+        (from, to): Wanted,
+    ) -> quiche::Result<Option<(usize, SendInfo)>> {
+        let wanted = |path: &mut AddressPair| {
+            from.is_none_or(|from| from == path.0) && to.is_none_or(|to| to == path.1)
+        };
+        let Some((local, peer)) = self.paths.previous.take_if(wanted) else { return Ok(None) };
+        let room = out.len().min(PING_PACKET);
+        let written = self
+            .inner
+            .send_ack_eliciting_on_path(local, peer)
+            .and_then(|()| self.inner.send_on_path(&mut out[..room], Some(local), Some(peer)));
+        // The path may be gone: then there is nothing to flush.
+        let Ok((len, mut info)) = written else { return Ok(None) };
+        info.at = now;
+        let finished = self.finish(layer, now, out, len, &Plan::flush(), (local, peer));
+        Ok(finished.map(|len| (len, info)))
+    }
+}

@@ -1,0 +1,117 @@
+//! Datagrams on their way in: parse once, open, scan, deliver to quiche, apply.
+
+use std::time::Instant;
+
+use quiche::{BufFactory, RecvInfo};
+use tack_packet::DatagramLayout;
+
+use super::Connection;
+use super::send_credits::CreditReason;
+use crate::error::ExtensionError;
+use crate::layer::{Applied, Layer, Scanned};
+use crate::quiche_compat::{AddressPair, QuicheDelta};
+
+impl<F: BufFactory> Connection<F> {
+    pub(super) fn receive(&mut self, buf: &mut [u8], info: RecvInfo) -> quiche::Result<usize> {
+        if self.seam.validation.has_no_path {
+            // As good as lost.
+            return Ok(buf.len());
+        }
+        let layout = DatagramLayout::parse(buf);
+        self.before_handshake_packets(buf, &layout);
+        let at = layout.one_rtt.unwrap_or(buf.len());
+        let (long, short) = buf.split_at_mut(at);
+        if !long.is_empty() {
+            let result = self.inner.recv(long, info);
+            self.after_handshake_packets(&layout);
+            result?;
+        }
+        if !short.is_empty() {
+            self.receive_one_rtt(short, info)?;
+        }
+        self.write_notes();
+        Ok(buf.len())
+    }
+
+    /// The pipeline of 1-RTT packets. What quiche refuses changes a counter and nothing else.
+    fn receive_one_rtt(&mut self, packet: &mut [u8], info: RecvInfo) -> quiche::Result<()> {
+        let now = Instant::now();
+        let Some(mut layer) = self.layer.take() else {
+            let result = self.inner.recv(packet, info).map(|_| ());
+            self.seam.counters.follow(&self.inner);
+            return result;
+        };
+        let mut buffers = layer.take_buffers();
+        let dcid_len = self.inner.source_id().len();
+        let result = match layer.scan_incoming(now, packet, dcid_len, &mut buffers) {
+            Ok(Scanned { scan, sealed }) => {
+                let result = match sealed {
+                    Some(sealed) => self.inner.recv(sealed, info),
+                    None => self.inner.recv(packet, info),
+                };
+                let delta = self.seam.counters.follow(&self.inner);
+                if delta.accepted == 0 {
+                    layer.on_refused(&scan);
+                    result.map(|_| ())
+                } else {
+                    match layer.apply(now, scan, &self.inner) {
+                        Ok(applied) => {
+                            let path = (info.to, info.from);
+                            self.on_accepted(&mut layer, path, &delta, applied);
+                            result.map(|_| ())
+                        }
+                        Err(error) => self.refuse(error),
+                    }
+                }
+            }
+            Err(error) => self.refuse(error),
+        };
+        layer.return_buffers(buffers);
+        if layer.aead_limit_reached() {
+            // TACK-7-12, RFC 9001 section 6.6.
+            const AEAD_LIMIT_REACHED: u64 = 0x0f;
+            let _ = self.inner.close(false, AEAD_LIMIT_REACHED, b"");
+        }
+        self.layer = Some(layer);
+        result
+    }
+
+    /// What an accepted packet changes beside the layer's own state.
+    fn on_accepted(
+        &mut self,
+        layer: &mut Layer,
+        path: AddressPair,
+        delta: &QuicheDelta,
+        applied: Applied,
+    ) {
+        // If there are losses, quiche has something to send again.
+        self.data_pending |= delta.losses;
+        self.seam.external_access.on_stopped(&applied.stopped);
+        for &stream_id in &applied.stopped {
+            self.seam.send_buffer.on_dropped(stream_id);
+        }
+        for &len in &applied.issued_id_lens {
+            self.seam.connection_id_lengths.on_issued(len);
+        }
+        self.data_pending |= applied.may_unblock;
+        if applied.wants_answer {
+            self.credits.grant(CreditReason::Answer);
+        }
+        if applied.acknowledged {
+            // It may have been a probe of the path's MTU.
+            layer.set_mss(self.inner.max_send_udp_payload_size());
+        }
+        if applied.acknowledged || applied.may_unblock {
+            self.settle_stream_ends(layer);
+        }
+        self.follow_validation(path, applied.path_response);
+    }
+
+    /// Closes the connection over what the peer sent.
+    fn refuse(&mut self, error: ExtensionError) -> quiche::Result<()> {
+        log::warn!("{}: {error}; the connection is closed", self.inner.trace_id());
+        let _ = self.inner.close(false, error.to_wire(), error.to_string().as_bytes());
+        self.extension_error = Some(error);
+        Err(quiche::Error::InvalidFrame)
+    }
+}

@@ -1,0 +1,226 @@
+//! Datagrams on their way out: decide, let quiche write, scan, seal.
+
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use quiche::{BufFactory, SendInfo};
+use tack_packet::DatagramLayout;
+
+use super::Connection;
+use super::send_credits::CreditReason;
+use crate::layer::{Destination, Layer, Lost, Plan};
+use crate::quiche_compat::{AddressPair, request_carrier};
+
+/// Where the application wants the next datagram to leave and to go, if it does.
+pub(super) type Wanted = (Option<SocketAddr>, Option<SocketAddr>);
+
+/// How often quiche is asked again because the packet that it wrote must not leave.
+const ATTEMPTS: usize = 4;
+
+impl<F: BufFactory> Connection<F> {
+    pub(super) fn send_one_rtt(
+        &mut self,
+        now: Instant,
+        out: &mut [u8],
+        wanted: Wanted,
+    ) -> quiche::Result<(usize, SendInfo)> {
+        self.note_external_access();
+        let result = self.send_layered(now, out, wanted);
+        if !std::mem::take(&mut self.timeout_deferred) {
+            return result;
+        }
+        // quiche was asked for a packet, and may be told of the timer.
+        self.seam.validation.on_sent();
+        self.on_timeout();
+        if result == Err(quiche::Error::Done) {
+            self.send_layered(now, out, wanted)
+        } else {
+            result
+        }
+    }
+
+    fn send_layered(
+        &mut self,
+        now: Instant,
+        out: &mut [u8],
+        wanted: Wanted,
+    ) -> quiche::Result<(usize, SendInfo)> {
+        let Some(mut layer) = self.layer.take() else { return Err(quiche::Error::Done) };
+        let mut result = self.flush_previous_path(&mut layer, now, out, wanted);
+        for _ in 0..ATTEMPTS {
+            if !matches!(result, Ok(None)) {
+                break;
+            }
+            result = self.send_planned(&mut layer, now, out, wanted);
+        }
+        self.layer = Some(layer);
+        self.write_notes();
+        result?.ok_or(quiche::Error::Done)
+    }
+
+    /// Sends what may leave now. `Ok(None)` means that quiche wrote a packet that does not leave.
+    fn send_planned(
+        &mut self,
+        layer: &mut Layer,
+        now: Instant,
+        out: &mut [u8],
+        wanted: Wanted,
+    ) -> quiche::Result<Option<(usize, SendInfo)>> {
+        let Some(plan) = self.decide(layer, now) else { return Err(quiche::Error::Done) };
+        if plan.stream_data && !plan.is_probe && layer.wants_skip() {
+            let skip = Plan::skip(crate::random());
+            request_carrier(&mut self.inner)?;
+            match self.write(layer, now, out, wanted, &skip) {
+                // Nothing may leave at all: what is planned is given up below.
+                Err(quiche::Error::Done) => {}
+                result => return result,
+            }
+        }
+        match self.write(layer, now, out, wanted, &plan) {
+            Err(quiche::Error::Done) => {
+                self.on_nothing_written(layer, now, &plan);
+                if plan.due.is_none() && plan.ends_room == 0 {
+                    return Err(quiche::Error::Done);
+                }
+                let carrier = Plan { is_carrier: true, stream_data: false, ..plan };
+                request_carrier(&mut self.inner)?;
+                let result = self.write(layer, now, out, wanted, &carrier);
+                if result.is_err() && plan.due.is_some() {
+                    // Nothing can leave (closing, amplification limit): the acknowledgement is given
+                    // up, or its timer would stay expired.
+                    layer.give_up_acknowledgement(now);
+                }
+                result
+            }
+            result => result,
+        }
+    }
+
+    /// Whether quiche is asked for a packet, and what that is to carry.
+    fn decide(&mut self, layer: &mut Layer, now: Instant) -> Option<Plan> {
+        layer.maintain_keys(now);
+        if layer.take_window_update(&self.inner) {
+            self.credits.grant(CreditReason::WindowUpdate);
+        }
+        let closing = self.inner.local_error().is_some();
+        let may_send = layer.may_send(now);
+        let is_probe = !may_send && self.credits.has_probe();
+        let due = layer.due(now);
+        let owes_end = self.seam.stream_ends.owes();
+        let wanted = closing
+            || self.data_pending && may_send
+            || self.credits.has_probe()
+            || self.credits.has_control()
+            || due.is_some()
+            || owes_end;
+        if !wanted {
+            return None;
+        }
+        let datagrams = self.inner.dgram_send_queue_len() > 0;
+        // A DATAGRAM may need the whole packet: the acknowledgement goes before it, in its own.
+        let alone = datagrams && due.is_some() && !closing;
+        let stream_data = (may_send || is_probe || closing) && !alone;
+        let plan = layer.plan(now, stream_data, due, &self.seam.stream_ends, datagrams);
+        Some(Plan { is_probe: is_probe && stream_data, ..plan })
+    }
+
+    /// Has quiche write a packet within what the plan lets it, and finishes it.
+    fn write(
+        &mut self,
+        layer: &mut Layer,
+        now: Instant,
+        out: &mut [u8],
+        (from, to): Wanted,
+        plan: &Plan,
+    ) -> quiche::Result<Option<(usize, SendInfo)>> {
+        let limit = self.buffer_limit(layer, out.len(), plan);
+        let (len, mut info) = self.inner.send_on_path(&mut out[..limit], from, to)?;
+        info.at = now;
+        self.seam.validation.on_sent();
+        if plan.is_probe || plan.stream_data && self.credits.has_probe() {
+            self.credits.use_probe();
+        }
+        let path = (info.from, info.to);
+        let finished = self.finish(layer, now, out, len, plan, path);
+        self.follow_active_path(layer, now, path);
+        Ok(finished.map(|len| (len, info)))
+    }
+
+    /// How much of the caller's buffer quiche may fill.
+    fn buffer_limit(&self, layer: &Layer, available: usize, plan: &Plan) -> usize {
+        let full = self.inner.max_send_udp_payload_size();
+        if !plan.stream_data {
+            let dcid_len = self.inner.destination_id().len();
+            return available.min(layer.len_without_stream_data(dcid_len));
+        }
+        match self.seam.validation.room(plan.room(), full) {
+            // PMTUD probes are longer than the payload size that quiche tells.
+            0 => available,
+            room => available.min(full).saturating_sub(room),
+        }
+    }
+
+    /// Passes what quiche has written through the layer. The datagram's final length, or `None` if
+    /// nothing of it leaves.
+    pub(super) fn finish(
+        &mut self,
+        layer: &mut Layer,
+        now: Instant,
+        out: &mut [u8],
+        len: usize,
+        plan: &Plan,
+        path: AddressPair,
+    ) -> Option<usize> {
+        let Some(at) = DatagramLayout::parse(&out[..len]).one_rtt else { return Some(len) };
+        let is_proven = self.is_proven(path);
+        let longest = self.inner.max_send_udp_payload_size().max(len).min(out.len());
+        let longest = if is_proven { longest } else { len };
+        let plan = plan.to_address(is_proven);
+        let to = Destination {
+            dcid_len: self.inner.destination_id().len(),
+            other_dcid_lens: self.seam.connection_id_lengths,
+            path: self.paths.other_than_active(path),
+        };
+        let packet = (&mut out[at..longest], len - at);
+        match layer.finish(now, packet, to, &plan, &mut self.seam.stream_ends) {
+            Ok(sent) => {
+                self.seam.send_buffer.on_sent(sent.stream_id, sent.stream_bytes);
+                if let Some(data) = sent.challenge {
+                    self.seam.validation.on_challenge_sent(path, data);
+                }
+                Some(at + sent.len)
+            }
+            Err(Lost) => (at > 0).then_some(at),
+        }
+    }
+
+    /// quiche has nothing to send, or nothing that fits where there is no room for stream data.
+    fn on_nothing_written(&mut self, layer: &mut Layer, now: Instant, plan: &Plan) {
+        self.seam.validation.on_sent();
+        if !plan.stream_data {
+            self.credits.clear_control();
+            // What is left, if anything is, leaves when the sender may send.
+            self.data_pending = true;
+            return;
+        }
+        self.credits.clear();
+        self.seam.send_buffer.on_flushed(&self.inner);
+        let app_limited = self.data_pending && layer.may_send(now);
+        layer.on_nothing_to_send(app_limited);
+        self.data_pending = false;
+    }
+
+    /// What happened while the application had the quiche connection in its hands.
+    fn note_external_access(&mut self) {
+        if !self.seam.external_access.has_happened() {
+            return;
+        }
+        let Some(layer) = &mut self.layer else { return };
+        layer.windows().on_unseen();
+        // If quiche has an acknowledgement to send, asking it for data gets
+        // that, and one ACK for each look at the connection is what the layer
+        // is there to prevent: so only a change that shows counts.
+        let changed = self.seam.external_access.take(&mut self.inner);
+        self.data_pending |= changed || !layer.holds_ack();
+    }
+}

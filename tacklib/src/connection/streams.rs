@@ -1,0 +1,210 @@
+//! Streams and DATAGRAMs: quiche's calls, within the layer's send buffer and seen by the layer.
+
+use bytes::BufMut;
+use quiche::{BufFactory, BufSplit, Shutdown, StreamIter};
+
+use super::Connection;
+use super::send_credits::CreditReason;
+
+impl<F: BufFactory> Connection<F> {
+    /// Writes stream data, as [`quiche::Connection::stream_send`]; takes no more
+    /// than [`stream_capacity`](Self::stream_capacity), and
+    /// [`quiche::Error::Done`] asks to wait.
+    pub fn stream_send(
+        &mut self,
+        stream_id: u64,
+        buf: &[u8],
+        fin: bool,
+    ) -> quiche::Result<usize> {
+        if !self.is_enabled() {
+            return self.inner.stream_send(stream_id, buf, fin);
+        }
+        let len = buf.len().min(self.writable_len(stream_id, buf.len())?);
+        let fin = fin && len == buf.len();
+        let sent = self.inner.stream_send(stream_id, &buf[..len], fin)?;
+        if len < buf.len() {
+            self.seam.send_buffer.block(stream_id);
+        }
+        self.on_written(stream_id, sent, fin && sent == len);
+        Ok(sent)
+    }
+
+    /// Writes a buffer of the buffer factory's without a copy, as
+    /// [`quiche::Connection::stream_send_zc`], within the send buffer: the rest of the buffer is
+    /// returned.
+    pub fn stream_send_zc(
+        &mut self,
+        stream_id: u64,
+        mut buf: F::Buf,
+        fin: bool,
+    ) -> quiche::Result<(usize, Option<F::Buf>)>
+    where
+        F::Buf: BufSplit,
+    {
+        if !self.is_enabled() {
+            return self.inner.stream_send_zc(stream_id, buf, fin);
+        }
+        let len = buf.as_ref().len();
+        let room = self.writable_len(stream_id, len)?;
+        // What quiche takes as a whole leaves one remainder and not two.
+        let rest = (room < len).then(|| buf.split_at(room));
+        let fin = fin && rest.is_none();
+        let (sent, refused) = self.inner.stream_send_zc(stream_id, buf, fin)?;
+        if rest.is_some() {
+            self.seam.send_buffer.block(stream_id);
+        }
+        self.on_written(stream_id, sent, fin && refused.is_none());
+        Ok((sent, refused.or(rest)))
+    }
+
+    /// Resets a stream, or stops reading from it, as [`quiche::Connection::stream_shutdown`]. What a
+    /// reset stream has not sent leaves the send buffer at once.
+    pub fn stream_shutdown(
+        &mut self,
+        stream_id: u64,
+        direction: Shutdown,
+        error: u64,
+    ) -> quiche::Result<()> {
+        let unread = self.inner.stream_readable_len(stream_id, usize::MAX);
+        let is_reset = direction == Shutdown::Write;
+        self.inner.stream_shutdown(stream_id, direction, error)?;
+        if is_reset {
+            self.seam.send_buffer.on_dropped(stream_id);
+            self.seam.stream_ends.on_reset(stream_id);
+        } else if let Some(layer) = &mut self.layer {
+            // What was readable counts as read: a window may have to be announced.
+            layer.windows().on_read(stream_id, unread);
+        }
+        self.credits.grant(CreditReason::Application);
+        self.data_pending = true;
+        Ok(())
+    }
+
+    /// Reads stream data, as [`quiche::Connection::stream_recv`].
+    pub fn stream_recv(
+        &mut self,
+        stream_id: u64,
+        out: &mut [u8],
+    ) -> quiche::Result<(usize, bool)> {
+        let read = self.inner.stream_recv(stream_id, out)?;
+        Ok(self.on_read(stream_id, read))
+    }
+
+    /// Reads stream data into a buffer, as [`quiche::Connection::stream_recv_buf`].
+    pub fn stream_recv_buf<B: BufMut>(
+        &mut self,
+        stream_id: u64,
+        out: B,
+    ) -> quiche::Result<(usize, bool)> {
+        let read = self.inner.stream_recv_buf(stream_id, out)?;
+        Ok(self.on_read(stream_id, read))
+    }
+
+    /// Reads stream data and throws it away, as [`quiche::Connection::stream_discard`].
+    pub fn stream_discard(
+        &mut self,
+        stream_id: u64,
+        len: usize,
+    ) -> quiche::Result<(usize, bool)> {
+        let read = self.inner.stream_discard(stream_id, len)?;
+        Ok(self.on_read(stream_id, read))
+    }
+
+    /// What [`stream_send`](Self::stream_send) would take now, bytes, as
+    /// [`quiche::Connection::stream_capacity`] and within the send buffer.
+    pub fn stream_capacity(&mut self, stream_id: u64) -> quiche::Result<usize> {
+        let capacity = self.inner.stream_capacity(stream_id)?;
+        if self.is_enabled() {
+            Ok(capacity.min(self.seam.send_buffer.room(&self.inner)))
+        } else {
+            Ok(capacity)
+        }
+    }
+
+    /// Whether `len` bytes can be written, as [`quiche::Connection::stream_writable`].
+    pub fn stream_writable(&mut self, stream_id: u64, len: usize) -> quiche::Result<bool> {
+        let writable = self.inner.stream_writable(stream_id, len)?;
+        if writable && self.is_enabled() && self.seam.send_buffer.room(&self.inner) < len {
+            self.seam.send_buffer.block(stream_id);
+            return Ok(false);
+        }
+        Ok(writable)
+    }
+
+    /// The next stream that can be written to, as
+    /// [`quiche::Connection::stream_writable_next`].
+    pub fn stream_writable_next(&mut self) -> Option<u64> {
+        if !self.is_enabled() {
+            return self.inner.stream_writable_next();
+        }
+        if self.seam.send_buffer.room(&self.inner) == 0 {
+            return None;
+        }
+        let blocked = self.seam.send_buffer.take_unblocked(&mut self.inner);
+        blocked.or_else(|| self.inner.stream_writable_next())
+    }
+
+    /// The streams that can be written to, as [`quiche::Connection::writable`]; none while the send
+    /// buffer is full.
+    pub fn writable(&self) -> StreamIter {
+        if self.is_enabled() && self.seam.send_buffer.room(&self.inner) == 0 {
+            return StreamIter::default();
+        }
+        self.inner.writable()
+    }
+
+    /// Queues a DATAGRAM, as [`quiche::Connection::dgram_send`].
+    pub fn dgram_send(&mut self, buf: &[u8]) -> quiche::Result<()> {
+        self.inner.dgram_send(buf)?;
+        self.data_pending = true;
+        Ok(())
+    }
+
+    /// Queues a DATAGRAM without a copy, as [`quiche::Connection::dgram_send_buf`].
+    pub fn dgram_send_buf(&mut self, buf: F::DgramBuf) -> quiche::Result<()> {
+        self.inner.dgram_send_buf(buf)?;
+        self.data_pending = true;
+        Ok(())
+    }
+
+    /// How much of `wanted` bytes quiche and the send buffer take.
+    fn writable_len(&mut self, stream_id: u64, wanted: usize) -> quiche::Result<usize> {
+        if wanted == 0 {
+            return Ok(0);
+        }
+        let room = self.seam.send_buffer.room(&self.inner);
+        let capacity = match self.inner.stream_capacity(stream_id) {
+            // Not opened yet: quiche opens it.
+            Err(quiche::Error::InvalidStreamState(_)) => room,
+            result => result?.min(room),
+        };
+        if capacity == 0 {
+            // quiche is not asked: it would queue a DATA_BLOCKED for each time.
+            self.seam.send_buffer.block(stream_id);
+            return Err(quiche::Error::Done);
+        }
+        Ok(capacity)
+    }
+
+    pub(super) fn on_written(&mut self, stream_id: u64, bytes: usize, fin: bool) {
+        self.data_pending = true;
+        if bytes > 0 {
+            self.seam.send_buffer.on_written(stream_id, bytes);
+        }
+        self.seam.stream_ends.on_written(stream_id, bytes, fin);
+    }
+
+    pub(super) fn on_read(
+        &mut self,
+        stream_id: u64,
+        (read, fin): (usize, bool),
+    ) -> (usize, bool) {
+        let Some(mut layer) = self.layer.take() else { return (read, fin) };
+        layer.windows().on_read(stream_id, read);
+        if fin {
+            self.settle_stream_ends(&layer);
+        }
+        self.layer = Some(layer);
+        (read, fin)
+    }
+}

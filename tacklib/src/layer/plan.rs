@@ -1,0 +1,196 @@
+//! What the next packet is to carry, and what room that takes.
+
+use std::time::Instant;
+
+use tack_packet::Departed;
+use tack_proto::frame::{AckFrequency, Timestamp};
+use tack_proto::receiver::Due;
+use tack_proto::sender::Departure;
+
+use super::Layer;
+use super::outgoing::Destination;
+use crate::quiche_compat::StreamEnds;
+
+/// Room for a TIMESTAMP frame.
+const TIMESTAMP_ROOM: usize = 10;
+
+/// Room for an ACK_FREQUENCY frame.
+const ACK_FREQUENCY_ROOM: usize = 24;
+
+/// Room for an IMMEDIATE_ACK frame.
+const IMMEDIATE_ACK_ROOM: usize = 1;
+
+/// Room for a TACK in a packet that carries stream data too. Alone, it may fill
+/// the packet.
+const TACK_ROOM: usize = 200;
+
+/// Room that quiche may leave in a packet although it has more to send: too
+/// little for another STREAM frame.
+const UNUSABLE_ROOM: usize = 32;
+
+/// What the next packet is to carry.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Plan {
+    /// The acknowledgement that is due.
+    pub due: Option<Due>,
+    /// TIMESTAMP.
+    pub timestamp: Option<Timestamp>,
+    /// ACK_FREQUENCY.
+    pub update: Option<AckFrequency>,
+    /// An acknowledgement is wanted at once, whatever the packet turns out to be.
+    pub immediate_ack: bool,
+    /// Room for ends of streams that quiche has forgotten.
+    pub ends_room: usize,
+    /// It is the last packet for a path that quiche no longer sends data on.
+    pub flushes_path: bool,
+    /// The address that it goes to is proven, or not the peer's to prove.
+    pub is_proven: bool,
+    /// Stream data may leave in it.
+    pub stream_data: bool,
+    /// It is a probe of an expired timer (RFC 9002 section 6.2.4).
+    pub is_probe: bool,
+    /// quiche writes it to carry what is planned: it owes no acknowledgement, or has no room for it.
+    pub is_carrier: bool,
+    /// Its number is to be skipped if it carries nothing that matters, and these are the random bits
+    /// for the distance to the next one.
+    pub skips: bool,
+    /// See [`Self::skips`].
+    pub random: u64,
+    /// A DATAGRAM is waiting that may need the whole packet: quiche is to leave no room.
+    pub leaves_no_room: bool,
+}
+
+impl Plan {
+    /// The last packet for a path that quiche no longer sends data on.
+    pub fn flush() -> Self {
+        Self { flushes_path: true, ..Self::default() }
+    }
+
+    /// What is left of it for an address that is proven, or else may not be sent any amount
+    /// (RFC 9000 section 8.1).
+    #[must_use]
+    pub fn to_address(self, is_proven: bool) -> Self {
+        if is_proven {
+            Self { is_proven, ..self }
+        } else {
+            Self { timestamp: None, update: None, immediate_ack: false, ends_room: 0, ..self }
+        }
+    }
+
+    /// A packet whose number is skipped if nothing in it matters.
+    pub fn skip(random: u64) -> Self {
+        Self { skips: true, random, is_carrier: true, is_proven: true, ..Self::default() }
+    }
+
+    /// Holds the congestion invariant: stream data leaves only if the sender may send, or as a probe.
+    pub fn assert_may_carry(&self, stream_bytes: usize) {
+        debug_assert!(
+            stream_bytes == 0 || self.stream_data,
+            "{stream_bytes} bytes of stream data in a packet that must not carry any"
+        );
+    }
+
+    /// The record of a packet that has left.
+    pub fn departure(
+        &self,
+        departed: &Departed,
+        ack_eliciting: bool,
+        to: Destination,
+    ) -> Departure {
+        Departure {
+            packet_number: departed.packet_number,
+            bytes: departed.len,
+            ack_eliciting,
+            path: to.path,
+            is_probe: false,
+            update: None,
+        }
+    }
+
+    /// Whether the packet may leave as quiche wrote it.
+    pub fn adds_nothing(&self) -> bool {
+        !self.skips
+            && self.due.is_none()
+            && self.timestamp.is_none()
+            && self.update.is_none()
+            && !self.immediate_ack
+            && self.ends_room == 0
+            && !self.flushes_path
+    }
+
+    /// Bytes that quiche has to leave free.
+    pub fn room(&self) -> usize {
+        if self.leaves_no_room {
+            return 0;
+        }
+        self.timestamp.map_or(0, |_| TIMESTAMP_ROOM)
+            + self.update.map_or(0, |_| ACK_FREQUENCY_ROOM)
+            + self.due.map_or(0, |_| TACK_ROOM)
+            + if self.immediate_ack { IMMEDIATE_ACK_ROOM } else { 0 }
+            + self.ends_room
+    }
+
+    /// Whether quiche left room in the packet of `len` bytes that it could have
+    /// filled: it has no more data.
+    pub fn is_tail(&self, len: usize, room: usize) -> bool {
+        self.stream_data && len + self.room() + UNUSABLE_ROOM <= room
+    }
+}
+
+impl Layer {
+    /// What the next packet should carry. `stream_data` tells that stream data may leave, `due` what
+    /// the receiver has to acknowledge, `datagrams` that DATAGRAMs wait in quiche.
+    pub fn plan(
+        &self,
+        now: Instant,
+        stream_data: bool,
+        due: Option<Due>,
+        ends: &StreamEnds,
+        datagrams: bool,
+    ) -> Plan {
+        let common = Plan {
+            update: if stream_data { self.space.sender.frequency_update() } else { None },
+            immediate_ack: self.space.sender.wants_immediate_ack(now, false),
+            ends_room: ends.room(),
+            stream_data,
+            due,
+            leaves_no_room: datagrams && stream_data,
+            ..Plan::default()
+        };
+        let sends_timestamp = self.space.agreement.tack && stream_data;
+        let timestamp = if sends_timestamp { self.space.sender.timestamp(now) } else { None };
+        Plan { timestamp, ..common }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unproven_address_gets_no_more_than_quiche_wrote_and_the_acknowledgement() {
+        let plan = Plan {
+            immediate_ack: true,
+            ends_room: 18,
+            due: Some(Due::Tack),
+            ..Plan::default()
+        };
+        let unproven = plan.to_address(false);
+        assert_eq!(unproven.room(), TACK_ROOM);
+        assert_eq!(plan.to_address(true).room(), plan.room());
+    }
+
+    #[test]
+    fn a_waiting_datagram_is_left_the_whole_packet() {
+        let plan = Plan { due: Some(Due::Tack), ..Plan::default() };
+        assert_eq!(Plan { leaves_no_room: true, ..plan }.room(), 0);
+    }
+
+    #[test]
+    fn only_a_packet_that_may_carry_data_can_be_the_tail() {
+        assert!(!Plan::default().is_tail(100, 1350));
+        let plan = Plan { stream_data: true, ..Plan::default() };
+        assert!(plan.is_tail(100, 1350));
+        assert!(!plan.is_tail(1330, 1350));
+    }
+}

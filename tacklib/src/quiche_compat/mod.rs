@@ -1,0 +1,86 @@
+//! The seam to quiche 0.30: everything that works around it, one concept a file.
+//!
+//! Each file says what it does, why quiche needs it, what upstream knows of it, and how to delete it
+//! once quiche offers the hook or mends the fault. `tests/quiche_canaries` holds a test for each of
+//! them against plain quiche; it fails when a newer release behaves otherwise, and names the file.
+//! quiche is pinned to the release whose behaviour was read. The packet pipeline asks this module
+//! through [`Seam`] and names none of the files.
+
+mod ack_carrier;
+mod anti_amplification;
+mod buffer_limit;
+mod connection_id_lengths;
+mod duplicate_window;
+mod external_access;
+mod frame_order;
+mod inert_controller;
+mod no_usable_path;
+mod path_flush_ping;
+mod path_response_padding;
+mod path_validation;
+mod quiche_counters;
+mod receive_windows;
+mod send_buffer;
+mod stream_ends;
+mod traffic_secrets;
+mod transport_parameters;
+
+pub use ack_carrier::request_carrier;
+pub use buffer_limit::without_stream_data;
+pub use connection_id_lengths::ConnectionIdLengths;
+pub use duplicate_window::is_duplicate_to_quiche;
+pub use frame_order::{FirstFrame, first_frame};
+pub use inert_controller::{MAX_IN_FLIGHT_PACKETS, make_inert, restore_controller};
+pub use no_usable_path::is_without_path;
+pub use path_flush_ping::{FlushPings, PING_PACKET};
+pub use path_response_padding::least_len as least_path_response_len;
+pub use path_validation::AddressPair;
+pub use quiche_counters::{QuicheCounters, QuicheDelta};
+pub use receive_windows::ReceiveWindows;
+pub use stream_ends::{StreamEnds, is_forgotten};
+pub use traffic_secrets::TrafficSecrets;
+pub use transport_parameters::{ServerIds, Template};
+
+use anti_amplification::AntiAmplification;
+use external_access::ExternalAccess;
+use path_validation::PathValidation;
+use send_buffer::SendBuffer;
+
+/// What is kept about one quiche connection because quiche does not tell.
+#[derive(Debug)]
+pub struct Seam {
+    /// What quiche made of the datagrams that it was given.
+    pub counters: QuicheCounters,
+    /// What the application did with the quiche connection itself.
+    pub external_access: ExternalAccess,
+    /// Data written and not yet sent.
+    pub send_buffer: SendBuffer,
+    /// Ends of streams that quiche may forget.
+    pub stream_ends: StreamEnds,
+    /// Paths that have yet to be validated.
+    pub validation: PathValidation,
+    /// What may be sent to an address that the client has not proven.
+    pub anti_amplification: AntiAmplification,
+    /// Lengths of the connection ids that the peer has issued.
+    pub connection_id_lengths: ConnectionIdLengths,
+}
+
+impl Seam {
+    /// The seam of a new connection that buffers at most `send_buffer` bytes.
+    pub fn new(send_buffer: usize) -> Self {
+        Self {
+            counters: QuicheCounters::default(),
+            external_access: ExternalAccess::default(),
+            send_buffer: SendBuffer::new(send_buffer),
+            stream_ends: StreamEnds::default(),
+            validation: PathValidation::default(),
+            anti_amplification: AntiAmplification::unlimited(),
+            connection_id_lengths: ConnectionIdLengths::default(),
+        }
+    }
+
+    /// A server's connection whose client has not proven its address.
+    pub fn expect_unproven_client(&mut self) {
+        self.anti_amplification = AntiAmplification::of_unproven_address();
+    }
+}

@@ -1,0 +1,99 @@
+//! How much an application may write ahead.
+//!
+//! What: counts what is written and not yet sent, against a limit. Why: quiche takes whatever its
+//! congestion window has room for, and that window is pinned open: without a limit of our own an
+//! application would buffer 27 MB. quiche does not tell how much it buffers. Upstream: `tx_buffered` is
+//! private. To delete: when quiche's controller is replaceable, or the buffered amount can be read.
+
+use std::collections::{BTreeSet, HashMap};
+
+use quiche::BufFactory;
+
+use super::QuicheCounters;
+
+/// What has been written and not yet sent.
+#[derive(Debug)]
+pub struct SendBuffer {
+    limit: usize,
+    written: u64,
+    /// `written` when last all of it had been sent.
+    flushed: u64,
+    /// Stream bytes sent or given up since then, and quiche's count of repeated ones then.
+    sent_since: u64,
+    repeated_then: u64,
+    /// What each stream has written since then, less what of it was sent.
+    unsent: HashMap<u64, u64>,
+    /// Streams refused for lack of room, to be reported when there is some.
+    blocked: BTreeSet<u64>,
+}
+
+impl SendBuffer {
+    /// An empty buffer of `limit` bytes.
+    pub fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            written: 0,
+            flushed: 0,
+            sent_since: 0,
+            repeated_then: 0,
+            unsent: HashMap::new(),
+            blocked: BTreeSet::new(),
+        }
+    }
+
+    /// Room for writing, bytes.
+    pub fn room<F: BufFactory>(&self, connection: &quiche::Connection<F>) -> usize {
+        let repeated = QuicheCounters::repeated_stream_bytes(connection)
+            .saturating_sub(self.repeated_then);
+        let sent = self.sent_since.saturating_sub(repeated);
+        let buffered = (self.written - self.flushed).saturating_sub(sent);
+        self.limit.saturating_sub(usize::try_from(buffered).unwrap_or(usize::MAX))
+    }
+
+    /// The application has written to a stream.
+    pub fn on_written(&mut self, stream_id: u64, bytes: usize) {
+        self.written += bytes as u64;
+        *self.unsent.entry(stream_id).or_default() += bytes as u64;
+    }
+
+    /// A packet has left with `bytes` of stream data, of this stream where it is known.
+    pub fn on_sent(&mut self, stream_id: Option<u64>, bytes: usize) {
+        self.sent_since += bytes as u64;
+        if let Some(unsent) = stream_id.and_then(|id| self.unsent.get_mut(&id)) {
+            *unsent = unsent.saturating_sub(bytes as u64);
+        }
+    }
+
+    /// The stream was reset, or the peer has stopped it: quiche has dropped what was not sent.
+    pub fn on_dropped(&mut self, stream_id: u64) {
+        self.sent_since += self.unsent.remove(&stream_id).unwrap_or_default();
+    }
+
+    /// quiche has nothing left to send: what was estimated is known again.
+    pub fn on_flushed<F: BufFactory>(&mut self, connection: &quiche::Connection<F>) {
+        if self.flushed == self.written && self.sent_since == 0 {
+            return;
+        }
+        self.flushed = self.written;
+        self.sent_since = 0;
+        self.unsent.clear();
+        self.repeated_then = QuicheCounters::repeated_stream_bytes(connection);
+    }
+
+    /// A stream was refused for lack of room.
+    pub fn block(&mut self, stream_id: u64) {
+        self.blocked.insert(stream_id);
+    }
+
+    /// A stream that was refused and can be written to now. An error counts as
+    /// writable: writing is how the application learns of it.
+    pub fn take_unblocked<F: BufFactory>(
+        &mut self,
+        connection: &mut quiche::Connection<F>,
+    ) -> Option<u64> {
+        let mut ids = self.blocked.iter().copied();
+        let ready = ids.find(|id| connection.stream_capacity(*id) != Ok(0))?;
+        self.blocked.remove(&ready);
+        Some(ready)
+    }
+}

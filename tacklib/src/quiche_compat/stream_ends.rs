@@ -1,0 +1,240 @@
+//! Ends of streams that leave without data.
+//!
+//! What: follows the ends of streams that the application writes behind the data, in a call of its own,
+//! and sends those that quiche has forgotten, as the empty STREAM frame that they would have been
+//! (RFC 9000 section 13.3). Why: quiche (0.30, `SendBuf::is_complete`) takes a stream for delivered once
+//! all its data is acknowledged, whether or not its end is. It forgets the end where the acknowledgement
+//! of the data comes before the end has left, and does not repeat it where the packet with it is lost;
+//! the peer then waits in vain. Upstream: cloudflare/quiche issue 2525. To delete: when that is closed.
+
+use std::collections::BTreeMap;
+
+use quiche::BufFactory;
+use tack_proto::varint;
+
+/// STREAM with offset, length and the end of the stream (RFC 9000 section 19.8).
+const STREAM_OFF_LEN_FIN: u8 = 0x0f;
+
+/// The longest that [`StreamEnds::encode`] makes a frame: type, stream, offset and length.
+pub const FRAME_ROOM: usize = 1 + 8 + 8 + 1;
+
+/// Frames in one packet at most.
+const MAX_FRAMES: usize = 4;
+
+#[derive(Debug, Default)]
+struct End {
+    /// The stream's length in bytes.
+    len: u64,
+    /// Packets on their way with the end.
+    packets: Vec<u64>,
+    /// It has to be sent from here.
+    owed: bool,
+}
+
+/// The streams whose end has been written alone, until it is acknowledged.
+#[derive(Debug, Default)]
+pub struct StreamEnds {
+    /// What has been written to streams without an end yet.
+    lengths: BTreeMap<u64, u64>,
+    ends: BTreeMap<u64, End>,
+}
+
+impl StreamEnds {
+    /// The application has written `bytes` to a stream, and its end if `fin`.
+    pub fn on_written(&mut self, stream_id: u64, bytes: usize, fin: bool) {
+        let bytes = bytes as u64;
+        if !fin {
+            *self.lengths.entry(stream_id).or_default() += bytes;
+            return;
+        }
+        // An end may be written twice, and then the length is not known any more: a wrong one would
+        // break the connection. Without it the end is followed from when quiche sends it.
+        let Some(len) = self.lengths.remove(&stream_id) else { return };
+        if bytes == 0 {
+            self.ends.insert(stream_id, End { len, ..End::default() });
+        }
+    }
+
+    /// quiche has put the end of a stream into packet `pn`, behind `bytes` of data at `offset`.
+    pub fn on_sent(&mut self, pn: u64, stream_id: u64, offset: u64, bytes: u64) {
+        if bytes > 0 {
+            // It is acknowledged with that data.
+            self.ends.remove(&stream_id);
+            return;
+        }
+        let end = self.ends.entry(stream_id).or_default();
+        end.len = offset;
+        end.packets.push(pn);
+        end.owed = false;
+    }
+
+    /// The stream has been given up: it has no end any more.
+    pub fn on_reset(&mut self, stream_id: u64) {
+        self.lengths.remove(&stream_id);
+        self.ends.remove(&stream_id);
+    }
+
+    /// Something was acknowledged. `was_delivered` tells what became of a packet, `is_forgotten`
+    /// whether quiche knows the stream no more.
+    pub fn settle(
+        &mut self,
+        was_delivered: impl Fn(u64) -> Option<bool>,
+        mut is_forgotten: impl FnMut(u64) -> bool,
+    ) {
+        self.ends.retain(|&stream_id, end| {
+            if end.packets.iter().any(|pn| was_delivered(*pn) == Some(true)) {
+                return false;
+            }
+            end.packets.retain(|pn| was_delivered(*pn).is_none());
+            end.owed = end.owed || end.packets.is_empty() && is_forgotten(stream_id);
+            true
+        });
+    }
+
+    /// The probe timer has expired (RFC 9002 section 6.2.4): what is on its way may as well go
+    /// again.
+    pub fn on_probe_timeout(&mut self, mut is_forgotten: impl FnMut(u64) -> bool) {
+        for (&stream_id, end) in &mut self.ends {
+            end.owed = end.owed || is_forgotten(stream_id);
+        }
+    }
+
+    /// Whether an end has to be sent from here.
+    pub fn owes(&self) -> bool {
+        self.ends.values().any(|end| end.owed)
+    }
+
+    /// Bytes that the frames of the next packet take at most.
+    pub fn room(&self) -> usize {
+        self.ends.values().filter(|end| end.owed).take(MAX_FRAMES).count() * FRAME_ROOM
+    }
+
+    /// Appends the frames for a packet, which has left only with [`Self::on_encoded_sent`].
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let owed = self.ends.iter().filter(|(_, end)| end.owed);
+        for (&stream_id, end) in owed.take(MAX_FRAMES) {
+            out.push(STREAM_OFF_LEN_FIN);
+            varint::put(out, stream_id);
+            varint::put(out, end.len);
+            varint::put(out, 0);
+        }
+    }
+
+    /// What was encoded last has left in packet `pn`.
+    pub fn on_encoded_sent(&mut self, pn: u64) {
+        let owed = self.ends.values_mut().filter(|end| end.owed);
+        for end in owed.take(MAX_FRAMES) {
+            end.owed = false;
+            end.packets.push(pn);
+        }
+    }
+}
+
+/// Whether quiche has done with a stream that it had. To ask for the capacity of one that the peer
+/// has stopped would take the news from the application, so that is the second question.
+pub fn is_forgotten<F: BufFactory>(
+    connection: &mut quiche::Connection<F>,
+    stream_id: u64,
+) -> bool {
+    connection.stream_closed(stream_id)
+        && matches!(
+            connection.stream_capacity(stream_id),
+            Err(quiche::Error::InvalidStreamState(_))
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A stream of 1,000 bytes whose end was written alone.
+    fn ended() -> StreamEnds {
+        let mut ends = StreamEnds::default();
+        ends.on_written(4, 600, false);
+        ends.on_written(4, 400, false);
+        ends.on_written(4, 0, true);
+        ends
+    }
+
+    fn settle(ends: &mut StreamEnds, fate: Option<bool>, is_forgotten: bool) -> bool {
+        ends.settle(|_| fate, |_| is_forgotten);
+        ends.owes()
+    }
+
+    fn encoded(ends: &mut StreamEnds, pn: u64) -> Vec<u8> {
+        let mut out = Vec::new();
+        ends.encode(&mut out);
+        ends.on_encoded_sent(pn);
+        out
+    }
+
+    /// End of stream 4 at 1,000.
+    const FRAME: [u8; 5] = [0x0f, 4, 0x43, 0xe8, 0];
+
+    #[test]
+    fn an_end_that_quiche_forgets_is_sent_until_it_is_acknowledged() {
+        let mut ends = ended();
+        assert!(!settle(&mut ends, None, false), "quiche will send it");
+        assert!(settle(&mut ends, None, true));
+        assert_eq!(encoded(&mut ends, 7), FRAME);
+        assert!(!settle(&mut ends, None, true), "it is on its way");
+        assert!(settle(&mut ends, Some(false), true), "it was lost");
+        assert_eq!(encoded(&mut ends, 9), FRAME);
+        ends.on_probe_timeout(|_| true);
+        assert_eq!(encoded(&mut ends, 11), FRAME);
+        ends.settle(|pn| (pn == 9).then_some(true), |_| true);
+        assert!(ends.ends.is_empty());
+    }
+
+    #[test]
+    fn an_end_that_quiche_sent_is_repeated_only_if_quiche_does_not() {
+        let mut ends = StreamEnds::default();
+        ends.on_sent(3, 4, 1000, 0);
+        assert!(!settle(&mut ends, None, true));
+        assert!(!settle(&mut ends, Some(false), false));
+        ends.on_sent(5, 4, 1000, 0);
+        assert!(settle(&mut ends, Some(false), true));
+        assert_eq!(encoded(&mut ends, 8), FRAME);
+    }
+
+    #[test]
+    fn an_end_with_data_and_a_stream_given_up_are_none_of_its_business() {
+        let mut ends = StreamEnds::default();
+        ends.on_written(0, 10, true);
+        ends.on_sent(3, 8, 0, 10);
+        assert!(!settle(&mut ends, Some(false), true));
+        let mut ends = ended();
+        ends.on_reset(4);
+        assert!(!settle(&mut ends, Some(false), true));
+        assert!(ends.lengths.is_empty() && ends.ends.is_empty());
+    }
+
+    #[test]
+    fn an_end_that_is_written_again_changes_nothing() {
+        let mut ends = ended();
+        ends.on_written(4, 0, true);
+        assert!(settle(&mut ends, None, true));
+        assert_eq!(encoded(&mut ends, 7), FRAME);
+        ends.settle(|_| Some(true), |_| true);
+        ends.on_written(4, 0, true);
+        assert!(!settle(&mut ends, None, true), "after its acknowledgement");
+        ends.on_written(8, 10, true);
+        ends.on_written(8, 0, true);
+        assert!(!settle(&mut ends, None, true), "behind an end with data");
+    }
+
+    #[test]
+    fn no_packet_gets_more_ends_than_there_was_room_for() {
+        let mut ends = StreamEnds::default();
+        for stream_id in 0..10 {
+            ends.on_written(stream_id * 4, 1, false);
+            ends.on_written(stream_id * 4, 0, true);
+        }
+        assert!(settle(&mut ends, None, true));
+        for pn in 0..3 {
+            let room = ends.room();
+            assert!(encoded(&mut ends, pn).len() <= room, "packet {pn}");
+        }
+        assert!(!ends.owes());
+    }
+}

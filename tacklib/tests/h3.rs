@@ -1,0 +1,341 @@
+//! HTTP/3 through `tacklib::h3`.
+
+#![allow(clippy::unwrap_used)] // a test that cannot be set up has failed
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use common::*;
+use tacklib::h3::{self, NameValue};
+use tacklib::{Config, Connection};
+
+/// A client and a server with HTTP/3 over them.
+struct Web {
+    pair: Pair<Connection, Connection>,
+    client: Side,
+    server: Side,
+}
+
+/// One end: what it has to send and what has come, by stream.
+struct Side {
+    http: h3::Connection,
+    bodies: BTreeMap<u64, Body>,
+    events: Vec<(u64, h3::Event)>,
+    received: BTreeMap<u64, Vec<u8>>,
+    finished: Vec<u64>,
+}
+
+struct Body {
+    data: Vec<u8>,
+    sent: usize,
+    trailers: Option<Vec<h3::Header>>,
+}
+
+impl Side {
+    fn new(connection: &mut Connection) -> Self {
+        let config = h3::Config::new().unwrap();
+        Self {
+            http: h3::Connection::with_transport(connection, &config).unwrap(),
+            bodies: BTreeMap::new(),
+            events: Vec::new(),
+            received: BTreeMap::new(),
+            finished: Vec::new(),
+        }
+    }
+
+    fn body(&mut self, stream: u64, data: Vec<u8>, trailers: Option<Vec<h3::Header>>) {
+        self.bodies.insert(stream, Body { data, sent: 0, trailers });
+    }
+
+    /// Reads and writes all that goes.
+    fn step(&mut self, connection: &mut Connection) {
+        let mut buffer = [0; 10_000];
+        loop {
+            match self.http.poll(connection) {
+                Ok((stream, h3::Event::Data)) => {
+                    while let Ok(len) = self.http.recv_body(connection, stream, &mut buffer) {
+                        self.received.entry(stream).or_default().extend(&buffer[..len]);
+                    }
+                }
+                Ok((stream, h3::Event::Finished)) => self.finished.push(stream),
+                Ok(event) => self.events.push(event),
+                Err(h3::Error::Done) => break,
+                Err(error) => panic!("{error:?}"),
+            }
+        }
+        let http = &mut self.http;
+        self.bodies.retain(|stream, body| !body.write(http, connection, *stream));
+    }
+
+    fn head(&self, stream: u64) -> Option<&[h3::Header]> {
+        self.events.iter().find_map(|(id, event)| match event {
+            h3::Event::Headers { list, .. } if *id == stream => Some(&list[..]),
+            _ => None,
+        })
+    }
+}
+
+impl Body {
+    /// Whether all of it is written.
+    fn write(
+        &mut self,
+        http: &mut h3::Connection,
+        connection: &mut Connection,
+        stream: u64,
+    ) -> bool {
+        let fin = self.trailers.is_none();
+        while self.sent < self.data.len() {
+            match http.send_body(connection, stream, &self.data[self.sent..], fin) {
+                Ok(len) => self.sent += len,
+                Err(h3::Error::Done) => return false,
+                Err(error) => panic!("{error:?}"),
+            }
+        }
+        let Some(trailers) = &self.trailers else { return true };
+        match http.send_additional_headers(connection, stream, trailers, true, true) {
+            Ok(()) => true,
+            Err(h3::Error::StreamBlocked) => false,
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+}
+
+impl Web {
+    fn new(client: &mut Config, server: &mut Config) -> Self {
+        let mut pair = Pair::new(tack_client(client), tack_server(server))
+            .with_delay(Duration::from_millis(5));
+        pair.handshake();
+        let client = Side::new(&mut pair.client);
+        let server = Side::new(&mut pair.server);
+        Self { pair, client, server }
+    }
+
+    fn plain() -> Self {
+        Self::new(&mut tack_config(), &mut tack_config())
+    }
+
+    fn run_until(
+        &mut self,
+        mut done: impl FnMut(&mut Side, &mut Side, &mut Connection) -> bool,
+    ) {
+        let (client, server) = (&mut self.client, &mut self.server);
+        self.pair.run_until(|pair| {
+            client.step(&mut pair.client);
+            server.step(&mut pair.server);
+            done(client, server, &mut pair.server)
+        });
+    }
+
+    fn request(&mut self, fin: bool) -> u64 {
+        let request = request();
+        self.client.http.send_request(&mut self.pair.client, &request, fin).unwrap()
+    }
+
+    /// The server has the head of the request and answers it.
+    fn answer(&mut self, stream: u64) {
+        self.run_until(|_, server, _| server.head(stream).is_some());
+        let response = [h3::Header::new(b":status", b"200")];
+        let (http, connection) = (&mut self.server.http, &mut self.pair.server);
+        http.send_response(connection, stream, &response, false).unwrap();
+    }
+}
+
+fn request() -> [h3::Header; 4] {
+    let fields: [(&[u8], &[u8]); 4] = [
+        (b":method", b"POST"),
+        (b":scheme", b"https"),
+        (b":authority", b"localhost"),
+        (b":path", b"/video"),
+    ];
+    fields.map(|(name, value)| h3::Header::new(name, value))
+}
+
+#[test]
+fn bodies_are_transferred_both_ways_with_few_acknowledgements() {
+    const LEN: usize = 3 << 20;
+    let mut web = Web::plain();
+    let start = Instant::now();
+    let stream = web.request(false);
+    web.client.body(stream, pattern(LEN), None);
+    web.answer(stream);
+    web.server.body(stream, pattern(LEN), None);
+    web.run_until(|client, server, _| {
+        !client.finished.is_empty() && !server.finished.is_empty()
+    });
+    assert!(web.client.received[&stream] == pattern(LEN));
+    assert!(web.server.received[&stream] == pattern(LEN));
+    assert_eq!(web.client.head(stream).unwrap()[0].value(), b"200");
+    // A TACK for each 5 ms would be twice as many as the schedule has, on any machine; plain quiche
+    // sends one for almost every packet.
+    let intervals = start.elapsed().as_millis() as u64 / 5;
+    for end in [&web.pair.client, &web.pair.server] {
+        let stats = end.tack_stats();
+        assert!(stats.delayed_acks_instead > 1000, "{stats:?}");
+        assert!(stats.tacks_sent < intervals + 100, "{stats:?} after {:?}", start.elapsed());
+    }
+}
+
+#[test]
+fn a_small_window_is_reopened_while_a_body_is_read() {
+    let (mut client, mut server) = (tack_config(), tack_config());
+    server.set_initial_max_data(60_000);
+    server.set_initial_max_stream_data_bidi_remote(40_000);
+    server.set_max_stream_window(40_000);
+    server.set_max_connection_window(60_000);
+    let mut web = Web::new(&mut client, &mut server);
+    let stream = web.request(false);
+    web.client.body(stream, pattern(600_000), None);
+    web.run_until(|_, server, _| !server.finished.is_empty());
+    assert!(web.server.received[&stream] == pattern(600_000));
+    let stats = web.pair.server.tack_stats();
+    assert!(stats.tacks_sent < 400, "{}", stats.tacks_sent);
+}
+
+#[test]
+fn trailers_follow_a_body() {
+    let mut web = Web::plain();
+    let stream = web.request(true);
+    web.answer(stream);
+    let trailers = vec![h3::Header::new(b"x-sum", b"42")];
+    web.server.body(stream, pattern(50_000), Some(trailers.clone()));
+    web.run_until(|client, _, _| !client.finished.is_empty());
+    assert!(web.client.received[&stream] == pattern(50_000));
+    let last = web.client.events.iter().rev().find_map(|(_, event)| match event {
+        h3::Event::Headers { list, .. } => Some(list),
+        _ => None,
+    });
+    assert_eq!(last, Some(&trailers));
+}
+
+#[test]
+fn many_requests_are_answered_at_once() {
+    let mut web = Web::plain();
+    let streams: Vec<u64> = (0..50).map(|_| web.request(true)).collect();
+    for &stream in &streams {
+        web.answer(stream);
+        web.server.body(stream, pattern(20_000 + stream as usize), None);
+    }
+    web.run_until(|client, _, _| client.finished.len() == streams.len());
+    for stream in streams {
+        assert!(web.client.received[&stream] == pattern(20_000 + stream as usize));
+    }
+}
+
+#[test]
+fn an_empty_answer_ends() {
+    let mut web = Web::plain();
+    let stream = web.request(true);
+    web.answer(stream);
+    let (http, connection) = (&mut web.server.http, &mut web.pair.server);
+    http.send_body(connection, stream, b"", true).unwrap();
+    web.run_until(|client, _, _| !client.finished.is_empty());
+    assert_eq!(web.client.received.get(&stream), None);
+}
+
+#[test]
+fn a_body_is_taken_as_far_as_the_send_buffer_has_room_and_more_when_there_is_some() {
+    const BUFFER: usize = 100_000;
+    let (mut client, mut server) = (tack_config(), tack_config());
+    let mut tack = *client.tack();
+    tack.send_buffer = BUFFER;
+    client.set_tack(tack);
+    let mut web = Web::new(&mut client, &mut server);
+    let stream = web.request(false);
+    let data = pattern(BUFFER * 3);
+    let (http, connection) = (&mut web.client.http, &mut web.pair.client);
+    let first = http.send_body(connection, stream, &data, true).unwrap();
+    assert!((BUFFER - 1000..BUFFER).contains(&first), "{first}");
+    let mut sent = first;
+    while let Ok(more) = http.send_body(connection, stream, &data[sent..], true) {
+        sent += more;
+    }
+    assert!(sent < BUFFER);
+    assert_eq!(http.send_body(connection, stream, &data[sent..], true), Err(h3::Error::Done));
+    assert_eq!(
+        http.send_request(connection, &request(), true),
+        Err(h3::Error::StreamBlocked),
+        "no room for HEADERS either"
+    );
+    web.client.body(stream, data.clone(), None);
+    web.client.bodies.get_mut(&stream).unwrap().sent = sent;
+    web.run_until(|_, server, _| !server.finished.is_empty());
+    assert!(web.server.received[&stream] == data);
+    assert_eq!(web.request(true), stream + 4, "no stream was skipped");
+}
+
+#[test]
+fn a_write_that_is_taken_in_part_is_reported_when_there_is_room() {
+    let (mut client, mut server) = (tack_config(), tack_config());
+    let mut tack = *server.tack();
+    tack.send_buffer = 50_000;
+    server.set_tack(tack);
+    let mut web = Web::new(&mut client, &mut server);
+    let stream = web.request(true);
+    // A response is not incremental: quiche marks it as writable only where it was short itself.
+    web.answer(stream);
+    let (http, connection) = (&mut web.server.http, &mut web.pair.server);
+    while connection.stream_writable_next().is_some() {}
+    let taken = http.send_body(connection, stream, &vec![7; 100_000], true).unwrap();
+    assert!(taken < 50_000);
+    web.pair.run_until(|pair| pair.server.stream_writable_next() == Some(stream));
+}
+
+#[test]
+fn after_goaway_there_are_no_more_requests() {
+    let mut web = Web::plain();
+    let stream = web.request(true);
+    web.answer(stream);
+    let (http, connection) = (&mut web.server.http, &mut web.pair.server);
+    http.send_goaway(connection, stream).unwrap();
+    web.run_until(|client, _, _| client.events.contains(&(stream, h3::Event::GoAway)));
+    let refused = web.client.http.send_request(&mut web.pair.client, &request(), true);
+    assert_eq!(refused, Err(h3::Error::FrameUnexpected));
+}
+
+#[test]
+fn a_priority_update_gets_to_the_server() {
+    let mut web = Web::plain();
+    let stream = web.request(false);
+    let priority = h3::Priority::new(1, true);
+    let (http, connection) = (&mut web.client.http, &mut web.pair.client);
+    http.send_priority_update_for_request(connection, stream, &priority).unwrap();
+    web.run_until(|_, server, _| server.events.contains(&(stream, h3::Event::PriorityUpdate)));
+    assert_eq!(web.server.http.take_last_priority_update(stream).unwrap(), b"u=1,i");
+}
+
+#[test]
+fn settings_and_datagrams_are_quiches() {
+    let (mut client, mut server) = (tack_config(), tack_config());
+    for config in [&mut client, &mut server] {
+        config.enable_dgram(true, 100, 100);
+    }
+    let mut web = Web::new(&mut client, &mut server);
+    web.run_until(|client, server, _| {
+        client.http.peer_settings_raw().is_some() && server.http.peer_settings_raw().is_some()
+    });
+    assert!(web.client.http.dgram_enabled_by_peer(&web.pair.client));
+    assert!(!web.client.http.extended_connect_enabled_by_peer());
+    assert_eq!(web.client.http.stats().qpack_encoder_stream_recv_bytes, 0);
+    web.pair.client.dgram_send(b"hello").unwrap();
+    let mut buffer = [0; 100];
+    web.run_until(|_, _, server| server.dgram_recv(&mut buffer) == Ok(5));
+}
+
+#[test]
+fn a_stream_that_the_peer_stops_is_an_error_and_not_a_wait() {
+    let mut web = Web::plain();
+    let stream = web.request(false);
+    web.run_until(|_, server, _| server.head(stream).is_some());
+    web.pair.server.stream_shutdown(stream, quiche::Shutdown::Read, 7).unwrap();
+    let (http, mut error) = (&mut web.client.http, None);
+    web.pair.run_until(|pair| {
+        match http.send_body(&mut pair.client, stream, b"more", false) {
+            Ok(_) | Err(h3::Error::Done) => {}
+            Err(other) => error = Some(other),
+        }
+        error.is_some()
+    });
+    assert_eq!(error, Some(h3::Error::TransportError(quiche::Error::StreamStopped(7))));
+}
