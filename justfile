@@ -54,17 +54,20 @@ lab *ARGS:
     cargo run --release -p tack-lab -- run all "$@"
 
 # Instructions for each MiB delivered, plain quiche beside TACK; needs valgrind.
-instructions *ARGS:
-    @command -v valgrind >/dev/null || { echo "valgrind is missing; Debian: apt-get install valgrind" >&2; exit 1; }
+instructions *ARGS: _valgrind
     @cargo run --release -q -p tack-benches --bin instructions-per-mib -- "$@"
 
+# Hold a short transfer's instructions against benches/instructions-limits.toml; needs valgrind.
+instructions-gate: _valgrind
+    @cargo run --release -q -p tack-benches --bin instructions-per-mib -- --gate
+
 # Count them anew and keep table and JSON in docs/results; needs valgrind.
-instructions-results:
+instructions-results: _valgrind
     #!/usr/bin/env bash
     set -euo pipefail
-    command -v valgrind >/dev/null || { echo "valgrind is missing; Debian: apt-get install valgrind" >&2; exit 1; }
     cargo build --release -p tack-benches --bin instructions-per-mib
     count() { cargo run --release -q -p tack-benches --bin instructions-per-mib -- "$@"; }
+    others=(--arm streams,http3,client-receives,client-sends --batch 4,14,32 --mib 8)
     mkdir -p docs/results
     count --json >docs/results/instructions.json
     {
@@ -77,7 +80,17 @@ instructions-results:
         echo '```text'
         count
         echo '```'
+        echo
+        echo 'Shorter transfers: both ends on streams and over HTTP/3; then the client alone of a server'
+        echo 'that knows nothing of TACK, which receives the data, and which sends it.'
+        echo
+        echo '```text'
+        count "${others[@]}"
+        echo '```'
     } >docs/results/instructions.md
+
+_valgrind:
+    @command -v valgrind >/dev/null || { echo "valgrind is missing; Debian: apt-get install valgrind" >&2; exit 1; }
 
 # The most important interop test cases against stock peers; installs what they take.
 interop *ARGS:
@@ -100,11 +113,30 @@ doc:
 deny:
     cargo deny check bans licenses sources
 
-# Fuzz the frame decoder; needs cargo-fuzz and a nightly toolchain.
+# Fuzz every target for so many seconds each; needs cargo-fuzz and a nightly toolchain.
 fuzz seconds="60":
-    mkdir -p target/fuzz-corpus
-    cd crates/tack-proto && cargo +nightly fuzz run frames \
-        ../../target/fuzz-corpus fuzz/corpus/frames -- -max_total_time={{ seconds }}
+    #!/usr/bin/env bash
+    set -euo pipefail
+    root=$PWD
+    # A fuzz crate is a folder `fuzz` beside the crate that it feeds; each [[bin]] is a target.
+    while read -r manifest; do
+        cd "$root/$(dirname "$manifest")/.."
+        for target in $(cargo +nightly fuzz list); do
+            found=$root/target/fuzz-corpus/$target
+            mkdir -p "$found"
+            kept=()
+            [[ -d fuzz/corpus/$target ]] && kept=("fuzz/corpus/$target")
+            cargo +nightly fuzz run "$target" "$found" "${kept[@]}" -- \
+                -max_total_time={{ seconds }}
+        done
+        cd "$root"
+    done < <(git ls-files '*/fuzz/Cargo.toml')
+
+# A part that fails does not keep the others from running, and the last lines say what passed, failed
+# and was skipped. PARTS (lab, interop, fuzz, ignored, soak) names the ones to run; all take hours.
+# What takes too long for each change: full lab, whole interop matrix, fuzzing, ignored tests, soak.
+nightly *PARTS:
+    ./.ci/nightly "$@"
 
 # Everything that has to pass before a change goes in.
 ci:

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use criterion::{
     BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main,
 };
-use tack_benches::Random;
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
 use tack_proto::frame::{Frame, Frames, Tack, TackFields, encode_tack};
 use tack_proto::profiles::Profile;
 use tack_proto::receiver::ReceivedPackets;
@@ -32,8 +33,8 @@ const PACKET: usize = 1350;
 
 /// The packet numbers below `end` that arrive.
 fn arrivals(end: u64, loss: f64) -> Vec<u64> {
-    let mut random = Random::new(SEED);
-    (0..end).filter(|_| !random.chance(loss)).collect()
+    let mut random = Pcg64Mcg::seed_from_u64(SEED);
+    (0..end).filter(|_| !random.random_bool(loss)).collect()
 }
 
 fn receiver(c: &mut Criterion) {

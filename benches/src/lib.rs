@@ -11,11 +11,9 @@
 mod course;
 mod cpu_time;
 mod pair;
-mod random;
 mod versions;
 
-pub use course::{Course, Finish, Runner};
+pub use course::{Course, Finish, Runner, Side, Transport};
 pub use cpu_time::process_cpu_time;
 pub use pair::{Outcome, Pair, Setup};
-pub use random::Random;
 pub use versions::quiche_version;

@@ -9,9 +9,11 @@ use boring::pkey::PKey;
 use boring::ssl::{SslContextBuilder, SslMethod};
 use boring::x509::X509;
 use quiche::{ConnectionId, RecvInfo};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
 use tacklib::{Config, Connection, Profile};
 
-use crate::{Random, process_cpu_time};
+use crate::process_cpu_time;
 
 const ALPN: &[u8] = b"tack-benches";
 
@@ -61,6 +63,7 @@ impl Setup {
     /// Two connections that have done their handshake.
     pub fn connect(&self) -> Result<Pair> {
         ensure!(self.batch > 0, "a batch has one datagram at least");
+        ensure!((0.0..=1.0).contains(&self.loss), "a share of losses is from 0 to 1");
         let mut config = config(self.profile)?;
         let client = SocketAddr::from(([127, 0, 0, 1], 4001));
         let server = SocketAddr::from(([127, 0, 0, 1], 4002));
@@ -74,7 +77,7 @@ impl Setup {
             sender: End::new(sender, RecvInfo { from: client, to: server }),
             receiver: End::new(receiver, RecvInfo { from: server, to: client }),
             setup: *self,
-            losses: Random::new(self.seed),
+            losses: Pcg64Mcg::seed_from_u64(self.seed),
             data: vec![0xa5; 1 << 16],
             buffer: vec![0; 1 << 16],
         };
@@ -88,7 +91,7 @@ pub struct Pair {
     sender: End,
     receiver: End,
     setup: Setup,
-    losses: Random,
+    losses: Pcg64Mcg,
     data: Vec<u8>,
     buffer: Vec<u8>,
 }
@@ -202,7 +205,7 @@ impl Pair {
         self.sender.expire(now);
         self.receiver.expire(now);
         let losses = &mut self.losses;
-        let mut moved = self.sender.send(now + delay, batch, || losses.chance(loss))?;
+        let mut moved = self.sender.send(now + delay, batch, || losses.random_bool(loss))?;
         moved |= self.sender.deliver(now, batch, &mut self.receiver)?;
         moved |= self.receiver.send(now + delay, usize::MAX, || false)?;
         moved |= self.receiver.deliver(now, usize::MAX, &mut self.sender)?;

@@ -1,4 +1,4 @@
-//! TACK for quiche: a QUIC connection whose acknowledgements are tamed.
+//! TACK for quiche: a QUIC connection that acknowledges a few times for each round trip.
 //!
 //! [`Connection`] wraps an unmodified [`quiche::Connection`], dereferences to it
 //! and takes its place. Where both ends use it, data is acknowledged by TACKs
@@ -8,22 +8,142 @@
 //! plain QUIC; if that peer understands ACK_FREQUENCY it is asked to acknowledge
 //! less.
 //!
-//! ```no_run
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let (local, peer) = ("127.0.0.1:1".parse()?, "127.0.0.1:2".parse()?);
-//! // Before: quiche::Config and quiche::connect.
-//! let mut config = tacklib::Config::new(quiche::PROTOCOL_VERSION)?;
-//! config.set_application_protos(&[b"h3"])?;
-//! let scid = quiche::ConnectionId::from_ref(&[0xba; 16]);
-//! let mut connection = tacklib::connect(Some("example.org"), &scid, local, peer, &mut config)?;
+//! # A client and a server
 //!
-//! let mut datagram = [0; 1350];
-//! while let Ok((len, info)) = connection.send(&mut datagram) {
-//!     // Send datagram[..len] to info.to at info.at.
+//! A program that uses quiche changes `quiche::Config`, `quiche::connect`, `quiche::accept` and
+//! `quiche::h3` to tacklib's. This one has a client that asks and a server that answers, each with
+//! one connection and one UDP socket.
+//!
+//! ```no_run
+//! use std::io::ErrorKind;
+//! use std::net::UdpSocket;
+//! use std::time::Duration;
+//!
+//! use tacklib::{Connection, quiche};
+//!
+//! type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+//!
+//! /// What both ends must agree on, and how much each lets the other send.
+//! fn config() -> quiche::Result<tacklib::Config> {
+//!     let mut config = tacklib::Config::new(quiche::PROTOCOL_VERSION)?;
+//!     config.set_application_protos(&[b"question"])?;
+//!     config.set_max_idle_timeout(30_000);
+//!     config.set_initial_max_data(16 << 20);
+//!     config.set_initial_max_stream_data_bidi_local(4 << 20);
+//!     config.set_initial_max_stream_data_bidi_remote(4 << 20);
+//!     config.set_initial_max_streams_bidi(100);
+//!     Ok(config)
 //! }
-//! # Ok(())
-//! # }
+//!
+//! /// Sends what may leave now, then waits for a datagram or for the connection's timer.
+//! fn turn(connection: &mut Connection, socket: &UdpSocket) -> Outcome<()> {
+//!     let mut datagram = [0; 65_535];
+//!     loop {
+//!         match connection.send(&mut datagram) {
+//!             Ok((len, info)) => socket.send_to(&datagram[..len], info.to)?,
+//!             // Nothing to send, or the pacer holds it back until `timeout`.
+//!             Err(quiche::Error::Done) => break,
+//!             Err(error) => return Err(error.into()),
+//!         };
+//!     }
+//!     let timeout = connection.timeout();
+//!     // A socket takes a timeout of zero for none.
+//!     socket.set_read_timeout(timeout.map(|time| time.max(Duration::from_micros(1))))?;
+//!     match socket.recv_from(&mut datagram) {
+//!         Ok((len, from)) => {
+//!             let info = quiche::RecvInfo { from, to: socket.local_addr()? };
+//!             // A datagram that cannot be read is not the connection's end.
+//!             let _ = connection.recv(&mut datagram[..len], info);
+//!         }
+//!         Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+//!         Err(error) => return Err(error.into()),
+//!     }
+//!     if connection.timeout() == Some(Duration::ZERO) {
+//!         connection.on_timeout();
+//!     }
+//!     Ok(())
+//! }
+//!
+//! /// Writes as much as is taken, and returns how much that is.
+//! fn write(connection: &mut Connection, stream: u64, data: &[u8]) -> quiche::Result<usize> {
+//!     match connection.stream_send(stream, data, true) {
+//!         // No room: the rest goes when some has left.
+//!         Err(quiche::Error::Done) => Ok(0),
+//!         result => result,
+//!     }
+//! }
+//!
+//! /// Asks, and returns the answer.
+//! fn client(server: &str) -> Outcome<Vec<u8>> {
+//!     let socket = UdpSocket::bind("127.0.0.1:0")?;
+//!     let mut config = config()?;
+//!     config.load_verify_locations_from_file("ca.pem")?;
+//!     // In earnest, 16 random bytes.
+//!     let id = quiche::ConnectionId::from_ref(&[0xc1; 16]);
+//!     let (local, peer) = (socket.local_addr()?, server.parse()?);
+//!     let mut connection = tacklib::connect(Some("localhost"), &id, local, peer, &mut config)?;
+//!
+//!     let (question, mut asked) = (b"What is the time?", 0);
+//!     let (mut answer, mut buffer) = (Vec::new(), [0; 65_535]);
+//!     while !connection.is_closed() {
+//!         if connection.is_established() && asked < question.len() {
+//!             asked += write(&mut connection, 0, &question[asked..])?;
+//!         }
+//!         while let Ok((len, is_all)) = connection.stream_recv(0, &mut buffer) {
+//!             answer.extend_from_slice(&buffer[..len]);
+//!             if is_all {
+//!                 // The end is told to the server, which the next turns do.
+//!                 connection.close(true, 0, b"")?;
+//!             }
+//!         }
+//!         turn(&mut connection, &socket)?;
+//!     }
+//!     Ok(answer)
+//! }
+//!
+//! /// Answers one client.
+//! fn server() -> Outcome<()> {
+//!     let socket = UdpSocket::bind("127.0.0.1:4433")?;
+//!     let mut config = config()?;
+//!     config.load_cert_chain_from_pem_file("cert.pem")?;
+//!     config.load_priv_key_from_pem_file("key.pem")?;
+//!
+//!     // A server of many connections finds the one that a datagram is for by its destination.
+//!     let mut datagram = [0; 65_535];
+//!     let (len, peer) = socket.recv_from(&mut datagram)?;
+//!     let local = socket.local_addr()?;
+//!     let id = quiche::ConnectionId::from_ref(&[0x5e; 16]);
+//!     let mut connection = tacklib::accept(&id, None, local, peer, &mut config)?;
+//!     connection.recv(&mut datagram[..len], quiche::RecvInfo { from: peer, to: local })?;
+//!
+//!     let (answer, mut sent) = (vec![b'!'; 1 << 20], None);
+//!     while !connection.is_closed() {
+//!         while let Ok((_, is_all)) = connection.stream_recv(0, &mut datagram) {
+//!             if is_all {
+//!                 sent = Some(0);
+//!             }
+//!         }
+//!         if let Some(sent) = sent.as_mut().filter(|sent| **sent < answer.len()) {
+//!             *sent += write(&mut connection, 0, &answer[*sent..])?;
+//!         }
+//!         turn(&mut connection, &socket)?;
+//!     }
+//!     let stats = connection.tack_stats();
+//!     println!("TACK: {}, {} bytes/s", stats.tack, stats.bandwidth);
+//!     Ok(())
+//! }
+//! # fn main() -> Outcome<()> { server()?; client("127.0.0.1:4433").map(drop) }
 //! ```
+//!
+//! Call [`send`](Connection::send) until `Done` after each `recv` and `on_timeout`, and after reading or
+//! writing streams, and [`on_timeout`](Connection::on_timeout) when
+//! [`timeout`](Connection::timeout) says so. The socket above is as exact as the system's
+//! timers; `tack-endpoint` sends in batches and holds packets until their time.
+//!
+//! # HTTP/3
+//!
+//! Change `quiche::h3` to [`tacklib::h3`](h3): it has the same types, and its methods take
+//! `&mut tacklib::Connection`.
 
 #![deny(unsafe_code, missing_docs)]
 

@@ -94,10 +94,10 @@ impl TackStats {
             lost_packets: sender.lost_packets,
             spurious_losses: sender.spurious_losses,
             lost_bytes: sender.lost_bytes,
-            packets_opened: layer.stats().packets_opened,
-            packets_refused: layer.stats().packets_refused,
-            packets_resealed: layer.stats().packets_resealed,
-            packets_skipped: layer.stats().packets_skipped,
+            packets_opened: layer.stats().opened,
+            packets_refused: layer.stats().refused,
+            packets_resealed: layer.stats().resealed,
+            packets_skipped: layer.stats().skipped,
         }
     }
 }

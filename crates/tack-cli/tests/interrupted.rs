@@ -9,9 +9,11 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{Served, TACK, finish, next_random, noise, run, tree};
+use common::{Served, TACK, finish, noise, run, tree};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
 use tack_cli::quic::{self, Verify};
 use tack_endpoint::{CloseReason, Endpoint, EndpointConfig, Event};
 
@@ -22,11 +24,11 @@ const SEED: u64 = 20_260_401;
 
 /// Kills `client` after a random time, ten times; `check` looks at what is there each time.
 fn kill_ten_times(mut client: impl FnMut() -> Command, mut check: impl FnMut()) {
-    let mut random = SEED;
+    let mut random = Pcg64Mcg::seed_from_u64(SEED);
     let mut killed = 0;
     for _ in 0..10 {
         let mut child = client().stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        let pause = Duration::from_millis(20 + next_random(&mut random) % 250);
+        let pause = Duration::from_millis(random.random_range(20..270));
         std::thread::sleep(pause);
         killed += u32::from(child.try_wait().unwrap().is_none());
         child.kill().unwrap();
@@ -76,12 +78,12 @@ fn a_sender_that_is_killed_again_and_again_resumes_and_ends_right() {
     fs::write(served.outside("file"), &content).unwrap();
     let dest = served.path("file");
     // The server believes in a dead client for some seconds, so fewer rounds than for fetching.
-    let mut random = SEED + 1;
+    let mut random = Pcg64Mcg::seed_from_u64(SEED + 1);
     for _ in 0..3 {
         let mut client = served.client("send");
         client.arg("file").arg(served.target(""));
         let mut child = client.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        std::thread::sleep(Duration::from_millis(100 + next_random(&mut random) % 400));
+        std::thread::sleep(Duration::from_millis(random.random_range(100..500)));
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(!dest.exists() || fs::read(&dest).unwrap() == content, "seed {SEED}");

@@ -160,20 +160,20 @@ impl<F: BufFactory> Connection<F> {
         now: Instant,
         out: &mut [u8],
         (from, to): Wanted,
-    ) -> quiche::Result<Option<(usize, SendInfo)>> {
+    ) -> Option<(usize, SendInfo)> {
         let wanted = |path: &mut AddressPair| {
             from.is_none_or(|from| from == path.0) && to.is_none_or(|to| to == path.1)
         };
-        let Some((local, peer)) = self.paths.previous.take_if(wanted) else { return Ok(None) };
+        let (local, peer) = self.paths.previous.take_if(wanted)?;
         let room = out.len().min(PING_PACKET);
         let written = self
             .inner
             .send_ack_eliciting_on_path(local, peer)
             .and_then(|()| self.inner.send_on_path(&mut out[..room], Some(local), Some(peer)));
         // The path may be gone: then there is nothing to flush.
-        let Ok((len, mut info)) = written else { return Ok(None) };
+        let (len, mut info) = written.ok()?;
         info.at = now;
         let finished = self.finish(layer, now, out, len, &Plan::flush(), (local, peer));
-        Ok(finished.map(|len| (len, info)))
+        finished.map(|len| (len, info))
     }
 }

@@ -57,7 +57,7 @@ impl<F: BufFactory> Connection<F> {
                     match layer.apply(now, scan, &self.inner) {
                         Ok(applied) => {
                             let path = (info.to, info.from);
-                            self.on_accepted(&mut layer, path, &delta, applied);
+                            self.on_accepted(&mut layer, path, &delta, &applied);
                             result.map(|_| ())
                         }
                         Err(error) => self.refuse(error),
@@ -82,7 +82,7 @@ impl<F: BufFactory> Connection<F> {
         layer: &mut Layer,
         path: AddressPair,
         delta: &QuicheDelta,
-        applied: Applied,
+        applied: &Applied,
     ) {
         // If there are losses, quiche has something to send again.
         self.data_pending |= delta.losses;

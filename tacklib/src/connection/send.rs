@@ -46,7 +46,7 @@ impl<F: BufFactory> Connection<F> {
         wanted: Wanted,
     ) -> quiche::Result<(usize, SendInfo)> {
         let Some(mut layer) = self.layer.take() else { return Err(quiche::Error::Done) };
-        let mut result = self.flush_previous_path(&mut layer, now, out, wanted);
+        let mut result = Ok(self.flush_previous_path(&mut layer, now, out, wanted));
         for _ in 0..ATTEMPTS {
             if !matches!(result, Ok(None)) {
                 break;

@@ -106,7 +106,7 @@ impl Layer {
             // Not for us, damaged, or a stateless reset: quiche knows.
             return Ok(Scanned::default());
         };
-        self.space.stats.packets_opened += 1;
+        self.space.stats.opened += 1;
         if !self.space.agreement.tack && opened.header.reserved_bits() != 0 {
             // RFC 9000 section 17.3.1; quiche (0.30) does not look.
             return Err(ExtensionError::ReservedBits);
@@ -149,7 +149,7 @@ impl Layer {
 
     /// quiche has not accepted the packet.
     pub fn on_refused(&mut self, scan: &IncomingScan<'_>) {
-        self.space.stats.packets_refused += 1;
+        self.space.stats.refused += 1;
         if scan.is_unread {
             // Most likely it did not authenticate, which only quiche has found out.
             self.protection.on_failed_open();

@@ -71,19 +71,19 @@ struct Owed {
     update: bool,
 }
 
-/// What the pipeline has counted.
+/// Packets that the pipeline has counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LayerStats {
     /// Incoming packets that were opened and read.
-    pub packets_opened: u64,
+    pub opened: u64,
     /// Incoming packets that quiche did not accept.
-    pub packets_refused: u64,
+    pub refused: u64,
     /// Outgoing packets that were sealed again.
-    pub packets_resealed: u64,
+    pub resealed: u64,
     /// Packet numbers skipped on purpose.
-    pub packets_skipped: u64,
+    pub skipped: u64,
     /// Outgoing packets that could not be sealed, and were lost.
-    pub packets_unsealed: u64,
+    pub unsealed: u64,
 }
 
 /// What a layer is made from.

@@ -8,6 +8,7 @@ use tack_proto::frame::{AckFrequency, Frame, Frames, Located, Stream, encode_imm
 use tack_proto::receiver::{Due, Receiver};
 use tack_proto::sender::{Departure, PathId};
 
+use super::plan::departure;
 use super::{Layer, NumberSpace, Plan, SHORTEST_PAYLOAD};
 use crate::qlog::Direction;
 use crate::quiche_compat::{
@@ -62,7 +63,7 @@ impl Layer {
             Err(_) => Err(Lost),
         };
         if result.is_err() && !plan.skips {
-            space.stats.packets_unsealed += 1;
+            space.stats.unsealed += 1;
         }
         result
     }
@@ -122,7 +123,7 @@ impl NumberSpace {
             self.sender.on_payload(packet.header().packet_number, &plain[payload]);
         }
         let departed = packet.pass().map_err(|_| Lost)?;
-        self.sender.on_packet_sent(now, &plan.departure(&departed, true, job.to));
+        self.sender.on_packet_sent(now, &departure(&departed, true, job.to));
         Ok(Sent { len: departed.len, ..content })
     }
 
@@ -143,19 +144,19 @@ impl NumberSpace {
         if plan.skips && scan.is_bare() {
             opened.discard();
             self.sender.on_packet_skipped(now, pn, plan.random);
-            self.stats.packets_skipped += 1;
+            self.stats.skipped += 1;
             return Err(Lost);
         }
         let composed = self.compose(&opened, &scan, job, ends, frames);
         let written = opened.packet_len();
         let departed = opened.seal(frames, composed.marked).map_err(|_| Lost)?;
-        self.stats.packets_resealed += 1;
-        let departure = Departure {
+        self.stats.resealed += 1;
+        let sent = Departure {
             is_probe: !scan.is_non_probing,
             update: composed.update,
-            ..plan.departure(&departed, scan.ack_eliciting, job.to)
+            ..departure(&departed, scan.ack_eliciting, job.to)
         };
-        self.sender.on_packet_sent(now, &departure);
+        self.sender.on_packet_sent(now, &sent);
         self.on_content_sent(now, pn, &scan, ends);
         self.on_composed_sent(now, pn, &composed, ends, frames);
         if plan.flushes_path && !scan.needs_repair {
@@ -305,7 +306,7 @@ impl NumberSpace {
                     self.windows.on_max_stream_data(stream_id, max);
                 }
                 Noted::End { stream_id, offset, len } => {
-                    ends.on_sent(pn, stream_id, offset, len)
+                    ends.on_sent(pn, stream_id, offset, len);
                 }
                 Noted::Reset { stream_id } => ends.on_reset(stream_id),
             }

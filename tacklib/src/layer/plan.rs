@@ -90,23 +90,6 @@ impl Plan {
         );
     }
 
-    /// The record of a packet that has left.
-    pub fn departure(
-        &self,
-        departed: &Departed,
-        ack_eliciting: bool,
-        to: Destination,
-    ) -> Departure {
-        Departure {
-            packet_number: departed.packet_number,
-            bytes: departed.len,
-            ack_eliciting,
-            path: to.path,
-            is_probe: false,
-            update: None,
-        }
-    }
-
     /// Whether the packet may leave as quiche wrote it.
     pub fn adds_nothing(&self) -> bool {
         !self.skips
@@ -134,6 +117,18 @@ impl Plan {
     /// filled: it has no more data.
     pub fn is_tail(&self, len: usize, room: usize) -> bool {
         self.stream_data && len + self.room() + UNUSABLE_ROOM <= room
+    }
+}
+
+/// The record of a packet that has left.
+pub fn departure(departed: &Departed, ack_eliciting: bool, to: Destination) -> Departure {
+    Departure {
+        packet_number: departed.packet_number,
+        bytes: departed.len,
+        ack_eliciting,
+        path: to.path,
+        is_probe: false,
+        update: None,
     }
 }
 

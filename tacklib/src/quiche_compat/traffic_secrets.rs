@@ -12,13 +12,16 @@ use zeroize::Zeroizing;
 /// Longest traffic secret: that of SHA-384.
 const LONGEST_SECRET: usize = 48;
 
+/// Wiped when it is dropped.
+type Secret = Zeroizing<Vec<u8>>;
+
 /// The application's writer.
 type Sink = Box<dyn Write + Send + Sync>;
 
 #[derive(Default)]
 struct Shared {
-    client: Option<Zeroizing<Vec<u8>>>,
-    server: Option<Zeroizing<Vec<u8>>>,
+    client: Option<Secret>,
+    server: Option<Secret>,
     sink: Option<Sink>,
 }
 
@@ -40,7 +43,7 @@ impl TrafficSecrets {
 
     /// The client's and the server's first 1-RTT traffic secret, once both are
     /// known; this half forgets them.
-    pub fn take_secrets(&self) -> Option<(Zeroizing<Vec<u8>>, Zeroizing<Vec<u8>>)> {
+    pub fn take_secrets(&self) -> Option<(Secret, Secret)> {
         let mut shared = self.lock();
         if shared.client.is_none() || shared.server.is_none() {
             return None;

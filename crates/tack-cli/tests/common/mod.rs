@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use rand::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
 use serde_json::Value;
 
 /// The program under test.
@@ -19,21 +21,9 @@ const PATIENCE: Duration = Duration::from_secs(150);
 
 /// Bytes that look random and are the same for the same seed.
 pub fn noise(length: usize, seed: u64) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut bytes = Vec::with_capacity(length + 8);
-    while bytes.len() < length {
-        bytes.extend_from_slice(&next_random(&mut state).to_le_bytes());
-    }
-    bytes.truncate(length);
+    let mut bytes = vec![0; length];
+    Pcg64Mcg::seed_from_u64(seed).fill_bytes(&mut bytes);
     bytes
-}
-
-/// A step of xorshift64*.
-pub fn next_random(state: &mut u64) -> u64 {
-    *state ^= *state >> 12;
-    *state ^= *state << 25;
-    *state ^= *state >> 27;
-    state.wrapping_mul(0x2545_f491_4f6c_dd1d)
 }
 
 /// A directory with a served directory in it, and a running server.

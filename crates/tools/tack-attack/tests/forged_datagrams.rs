@@ -106,7 +106,7 @@ fn max_data_from_the_peer_adds_no_packets() {
     for number in 0..FORGED {
         puppet.say(liar::max_data((64 << 20) + number as u64));
     }
-    network.run_for(ONE_WAY - Duration::from_nanos(1));
+    network.run_for(ONE_WAY.saturating_sub(Duration::from_nanos(1)));
     let before = network.end(connection, Side::Server).in_flight();
     network.run_for(Duration::from_nanos(2));
     let after = network.end(connection, Side::Server).in_flight();

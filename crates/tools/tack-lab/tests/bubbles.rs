@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use quiche::{ConnectionId, RecvInfo};
+use tack_link::child_seed;
 use tack_packet::{CipherSuite, ProtectionKeys, TAG_LEN};
 use tack_proto::frame::{Frame, Frames, Located, encode_tack};
 use tack_virtual::Virtual;
@@ -28,7 +29,7 @@ const CLIENT_ID: [u8; 16] = [0xc1; 16];
 
 #[test]
 fn bubbles_save_retransmissions_where_the_ack_path_fails_at_times() {
-    for seed in [3, 6, 9] {
+    for seed in [1, 3, 9] {
         let with = transfer(seed, false);
         let without = transfer(seed, true);
         println!("seed {seed}\nwith {with:?}\nwithout {without:?}");
@@ -76,7 +77,7 @@ fn transfer(seed: u64, strip: bool) -> Outcome {
     let mut up = Way::default();
     let mut down = Way::default();
     let (mut stripper, mut next_number) = (None, 0);
-    let mut random = Random(seed);
+    let mut random = Random { seed, draws: 0 };
     let (mut dropped, mut received) = (0, 0);
     let mut buffer = vec![0; 65536];
     for tick in 0..100_000 {
@@ -147,16 +148,17 @@ impl Way {
     }
 }
 
-/// splitmix64.
-struct Random(u64);
+/// Which packets get lost.
+struct Random {
+    seed: u64,
+    draws: u64,
+}
 
 impl Random {
     fn chance(&mut self, probability: f64) -> bool {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) as f64 / u64::MAX as f64) < probability
+        let draw = child_seed(self.seed, self.draws);
+        self.draws += 1;
+        (draw as f64 / u64::MAX as f64) < probability
     }
 }
 

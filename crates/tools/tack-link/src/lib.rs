@@ -19,5 +19,6 @@ pub mod wlan;
 
 pub use link::{Arrival, Direction, Link, Losses, Packet};
 pub use parameter::ParameterError;
+pub use random::child_seed;
 pub use spec::{LinkSpec, PathSpec, SpecError};
 pub use time::Time;

@@ -7,8 +7,9 @@ use rand_pcg::Pcg64Mcg;
 /// that adding one leaves the draws of the others as they are.
 ///
 /// It is the output of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number
-/// generators", OOPSLA 2014) in the state that `label` steps from `seed` lead to.
-pub(crate) const fn child_seed(seed: u64, label: u64) -> u64 {
+/// generators", OOPSLA 2014) in the state that `label` steps from `seed` lead to; so the labels 0,
+/// 1, 2, ... give that generator's sequence.
+pub const fn child_seed(seed: u64, label: u64) -> u64 {
     let step = label.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mut bits = seed.wrapping_add(step);
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -73,9 +73,9 @@ mod statistics;
 mod timing;
 
 pub use self::analysis::{bianchi, closed_form};
-pub use self::link::{FULL_PACKET_BYTES, FULL_PAYLOAD_BYTES, Role, Wlan, WlanConfig};
+pub use self::link::{Role, Wlan, WlanConfig};
 pub use self::parameters::{Options, Parameters, RETRY_LIMIT};
 pub use self::profile::{Preamble, Profile};
-pub use self::source::Load;
+pub use self::source::{FULL_PACKET_BYTES, FULL_PAYLOAD_BYTES, Load};
 pub use self::statistics::Statistics;
 pub use self::timing::{Access, BLOCK_ACK_WINDOW, LONGEST_PPDU, Timing};

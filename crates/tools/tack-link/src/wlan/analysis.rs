@@ -2,7 +2,7 @@
 
 use super::Parameters;
 use super::ampdu::{Limits, Psdu};
-use super::link::{FULL_PACKET_BYTES, FULL_PAYLOAD_BYTES};
+use super::source::{FULL_PACKET_BYTES, FULL_PAYLOAD_BYTES};
 
 /// Goodput in Mbit/s of UDP payload of a single station that always has a packet of 1500 bytes to
 /// send and gets nothing back but responses of the MAC:

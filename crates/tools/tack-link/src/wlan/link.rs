@@ -5,15 +5,10 @@ use std::collections::VecDeque;
 use super::ampdu::Limits;
 use super::flow::FlowConfig;
 use super::medium::{Delivery, Medium};
-use super::source::Source;
+use super::source::{FULL_PACKET_BYTES, Source};
 use super::{Load, Parameters, Statistics};
 use crate::random::child_seed;
 use crate::{Arrival, Direction, Link, Losses, Packet, ParameterError, Time};
-
-/// Size of an IP packet of generated traffic, in bytes.
-pub const FULL_PACKET_BYTES: u32 = 1500;
-/// Of which a UDP program gets this many: without IP and UDP headers.
-pub const FULL_PAYLOAD_BYTES: u32 = 1472;
 
 /// Room for 500 full-size packets, as usual in drivers.
 const DEFAULT_QUEUE_BYTES: u64 = 500 * FULL_PACKET_BYTES as u64;

@@ -5,10 +5,14 @@ use std::time::Duration;
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
 
-use super::link::{FULL_PACKET_BYTES, FULL_PAYLOAD_BYTES};
 use crate::parameter::number;
 use crate::random::stream;
 use crate::{Packet, ParameterError, Time};
+
+/// Size of an IP packet of generated traffic, in bytes.
+pub const FULL_PACKET_BYTES: u32 = 1500;
+/// Of which a UDP program gets this many: without IP and UDP headers.
+pub const FULL_PAYLOAD_BYTES: u32 = 1472;
 
 /// How much a station sends of its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -1,26 +1,39 @@
-//! Instructions of both ends together for each MiB delivered, plain quiche beside TACK.
+//! Instructions for each MiB delivered, plain quiche beside TACK.
 //!
 //! Callgrind counts them, so the figures are the same from run to run and from machine to
 //! machine, up to what code the CPU that valgrind shows selects.
 
 #![forbid(unsafe_code)]
 
-use std::process::{Command, Stdio};
-use std::time::Duration;
-use std::{env, fs};
+mod arm;
+mod callgrind;
+mod gate;
 
-use anyhow::{Context, Result, bail, ensure};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Result, bail, ensure};
 use clap::Parser;
 use serde::{Deserialize, Serialize};
-use tack_benches::Course;
+use tack_benches::{Course, Side as End, Transport};
 use tacklib::Profile;
+
+use self::arm::{Arm, Kind};
+use self::gate::Gate;
 
 /// Instructions of a transfer in memory, plain quiche beside TACK; needs valgrind.
 #[derive(Parser, Serialize)]
 struct Parameters {
+    /// What is measured.
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "streams")]
+    arm: Vec<Arm>,
     /// Size of a transfer, MiB.
     #[arg(long, default_value_t = 32)]
     mib: usize,
+    /// Size of a transfer before it that is not counted, MiB.
+    #[arg(long, default_value_t = 0)]
+    warm_up_mib: usize,
     /// Datagrams that the receiver reads before it may answer.
     #[arg(long, value_delimiter = ',', default_value = "1,4,14,32,400")]
     batch: Vec<usize>,
@@ -34,10 +47,12 @@ struct Parameters {
     /// nothing gets lost, and nobody's figures are those of recovering from it.
     #[arg(long, default_value_t = 32)]
     queue_bdp: u64,
-    /// Fail if TACK needs more instructions than this share of plain quiche's.
-    #[arg(long)]
+    /// Measure what this file has limits for, and fail if TACK needs more than they allow;
+    /// without FILE, benches/instructions-limits.toml.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = gate::LIMITS,
+          conflicts_with_all = ["arm", "mib", "warm_up_mib", "batch", "json"])]
     #[serde(skip)]
-    at_most: Option<f64>,
+    gate: Option<PathBuf>,
     /// Print JSON instead of a table.
     #[arg(long)]
     #[serde(skip)]
@@ -45,17 +60,11 @@ struct Parameters {
     /// Keep callgrind's files in this directory, for callgrind_annotate.
     #[arg(long)]
     #[serde(skip)]
-    keep: Option<std::path::PathBuf>,
+    keep: Option<PathBuf>,
     /// Run one transfer and print what came of it, without valgrind.
     #[arg(long)]
     #[serde(skip)]
     only: Option<Kind>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Kind {
-    Plain,
-    Tack,
 }
 
 /// What the counted process says of its run.
@@ -79,6 +88,7 @@ struct Side {
 
 #[derive(Serialize)]
 struct Row {
+    arm: Arm,
     batch: usize,
     plain: Side,
     tack: Side,
@@ -87,6 +97,9 @@ struct Row {
     /// What plain quiche would have if it cost no more than where it acknowledges least, over what
     /// it has: nothing that only makes acknowledgements fewer gets below that.
     bound: f64,
+    /// The ratio over that of streams with the same batch, where both were measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    over_streams: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -97,54 +110,98 @@ struct Report<'a> {
     rows: Vec<Row>,
 }
 
-fn main() -> Result<()> {
+fn main() -> Result<ExitCode> {
     let parameters = Parameters::parse();
     ensure!(parameters.mib > 0 && parameters.mbps > 0, "nothing to measure");
     if let Some(kind) = parameters.only {
         println!("{}", serde_json::to_string(&run(&parameters, kind)?)?);
-        return Ok(());
+        return Ok(ExitCode::SUCCESS);
     }
-    let row = |&batch: &usize| -> Result<Row> {
-        let plain = count(&parameters, batch, Kind::Plain)?;
-        let tack = count(&parameters, batch, Kind::Tack)?;
-        let ratio = tack.instructions_per_mib as f64 / plain.instructions_per_mib as f64;
-        Ok(Row { batch, plain, tack, ratio, bound: 1.0 })
-    };
-    let mut rows: Vec<_> = parameters.batch.iter().map(row).collect::<Result<_>>()?;
-    let least = rows.iter().map(|row| row.plain.instructions_per_mib).min().unwrap_or_default();
-    for row in &mut rows {
-        row.bound = least as f64 / row.plain.instructions_per_mib as f64;
+    if let Some(path) = &parameters.gate {
+        let gate = Gate::read(path)?;
+        return pass_gate(&gate, parameters);
     }
-    let report = Report {
-        tacklib: env!("CARGO_PKG_VERSION"),
-        quiche: tack_benches::quiche_version(),
-        rows,
-        parameters: &parameters,
-    };
+    let report = measure(&parameters)?;
     if parameters.json {
         println!("{}", serde_json::to_string_pretty(&report)?);
     } else {
         print_table(&report);
     }
-    let worst = report.rows.iter().map(|row| row.ratio).fold(0.0, f64::max);
-    if let Some(at_most) = parameters.at_most.filter(|at_most| worst > *at_most) {
-        bail!("TACK needs {worst:.3} of plain quiche's instructions, more than {at_most}");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn measure(parameters: &Parameters) -> Result<Report<'_>> {
+    let mut rows = Vec::new();
+    for &arm in &parameters.arm {
+        let row = |&batch: &usize| row(parameters, arm, batch);
+        let mut of_arm: Vec<_> = parameters.batch.iter().map(row).collect::<Result<_>>()?;
+        let least = of_arm.iter().map(|row| row.plain.instructions_per_mib).min();
+        for row in &mut of_arm {
+            row.bound =
+                least.unwrap_or_default() as f64 / row.plain.instructions_per_mib as f64;
+        }
+        rows.append(&mut of_arm);
     }
-    Ok(())
+    let of_streams: Vec<_> = rows
+        .iter()
+        .filter(|row| row.arm == Arm::Streams)
+        .map(|row| (row.batch, row.ratio))
+        .collect();
+    for row in rows.iter_mut().filter(|row| row.arm == Arm::Http3) {
+        let streams = of_streams.iter().find(|(batch, _)| *batch == row.batch);
+        row.over_streams = streams.map(|(_, ratio)| row.ratio / ratio);
+    }
+    let quiche = tack_benches::quiche_version();
+    Ok(Report { tacklib: env!("CARGO_PKG_VERSION"), quiche, parameters, rows })
+}
+
+fn row(parameters: &Parameters, arm: Arm, batch: usize) -> Result<Row> {
+    let plain = callgrind::count(parameters, arm, batch, Kind::Plain)?;
+    let tack = callgrind::count(parameters, arm, batch, Kind::Tack)?;
+    let ratio = tack.instructions_per_mib as f64 / plain.instructions_per_mib as f64;
+    Ok(Row { arm, batch, plain, tack, ratio, bound: 1.0, over_streams: None })
+}
+
+/// Measures what there are limits for and holds it against them.
+fn pass_gate(gate: &Gate, parameters: Parameters) -> Result<ExitCode> {
+    let parameters = Parameters { mib: gate.mib, warm_up_mib: gate.mib, ..parameters };
+    let mut holds = true;
+    for limit in &gate.limits {
+        let ratio = row(&parameters, limit.arm, limit.batch)?.ratio;
+        let (line, within) = limit.judge(ratio);
+        println!("{line}");
+        holds &= within;
+    }
+    if holds {
+        return Ok(ExitCode::SUCCESS);
+    }
+    eprintln!(
+        "TACK takes more instructions for each MiB than its limits allow, as a share of plain \
+         quiche's. See where they go: instructions-per-mib --keep DIR, then callgrind_annotate."
+    );
+    Ok(ExitCode::FAILURE)
 }
 
 /// One transfer, in the process that is counted.
 fn run(parameters: &Parameters, kind: Kind) -> Result<Run> {
     let &[batch] = &parameters.batch[..] else { bail!("--only wants one --batch") };
+    let &[arm] = &parameters.arm[..] else { bail!("--only wants one --arm") };
     let rate = parameters.mbps * 1_000_000;
-    let course = Course {
-        profile: if kind == Kind::Tack { Profile::Default } else { Profile::Off },
+    let path = Course {
+        client: Profile::Off,
+        server: Profile::Off,
+        sender: End::Client,
+        transport: Transport::Stream,
         batch,
         rate,
         delay: Duration::from_millis(parameters.rtt_ms) / 2,
         queue: parameters.queue_bdp * rate / 8 * parameters.rtt_ms / 1000,
     };
-    let finish = course.connect(1)?.counted_transfer(parameters.mib << 20)?;
+    let mut runner = arm.course(kind, path).connect(1)?;
+    if parameters.warm_up_mib > 0 {
+        runner.warm_up(parameters.warm_up_mib << 20)?;
+    }
+    let finish = runner.counted_transfer(parameters.mib << 20)?;
     Ok(Run {
         virtual_ms: finish.elapsed.as_millis() as u64,
         data_packets: finish.data_packets,
@@ -154,46 +211,6 @@ fn run(parameters: &Parameters, kind: Kind) -> Result<Run> {
         ack_packets: finish.ack_packets,
         cpu: cpu_features(),
     })
-}
-
-/// Runs this program under callgrind, which counts inside `counted_transfer` alone.
-fn count(parameters: &Parameters, batch: usize, kind: Kind) -> Result<Side> {
-    let name = if kind == Kind::Tack { "tack" } else { "plain" };
-    let directory = parameters.keep.clone().unwrap_or_else(env::temp_dir);
-    fs::create_dir_all(&directory)
-        .with_context(|| format!("{} could not be made", directory.display()))?;
-    let file = directory.join(format!("callgrind.{}.{name}.{batch}", std::process::id()));
-    let mut option = std::ffi::OsString::from("--callgrind-out-file=");
-    option.push(&file);
-    let output = Command::new("valgrind")
-        .args(["--quiet", "--tool=callgrind", "--collect-atstart=no"])
-        .arg("--toggle-collect=*counted_transfer*")
-        .arg(option)
-        .arg(env::current_exe()?)
-        .args(["--only", name])
-        .args(["--mib", &parameters.mib.to_string(), "--batch", &batch.to_string()])
-        .args(["--mbps", &parameters.mbps.to_string()])
-        .args(["--rtt-ms", &parameters.rtt_ms.to_string()])
-        .args(["--queue-bdp", &parameters.queue_bdp.to_string()])
-        .stderr(Stdio::inherit())
-        .output()
-        .context("valgrind could not be run; install it (Debian: apt-get install valgrind)")?;
-    ensure!(output.status.success(), "the transfer under valgrind failed: {}", output.status);
-    let run: Run = serde_json::from_slice(&output.stdout)
-        .context("the transfer under valgrind printed something else than its report")?;
-    let counted = fs::read_to_string(&file)
-        .with_context(|| format!("callgrind has left no {}", file.display()))?;
-    if parameters.keep.is_none() {
-        let _ = fs::remove_file(&file);
-    }
-    let total = total(&counted).context("callgrind's file has no total")?;
-    ensure!(total > 0, "callgrind has counted nothing: was the program stripped?");
-    Ok(Side { instructions_per_mib: total / parameters.mib as u64, run })
-}
-
-/// The sum of a callgrind file.
-fn total(counted: &str) -> Option<u64> {
-    counted.lines().rev().find_map(|line| line.strip_prefix("totals: "))?.trim().parse().ok()
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -212,7 +229,7 @@ fn cpu_features() -> Vec<String> {
 
 #[cfg(not(target_arch = "x86_64"))]
 fn cpu_features() -> Vec<String> {
-    vec![env::consts::ARCH.to_owned()]
+    vec![std::env::consts::ARCH.to_owned()]
 }
 
 fn print_table(report: &Report<'_>) {
@@ -226,7 +243,8 @@ fn print_table(report: &Report<'_>) {
         println!("CPU as valgrind shows it: {}", row.tack.run.cpu.join(" "));
     }
     println!(
-        "{:>6}  {:<8}{:>18}{:>8}{:>8}{:>10}{:>8}{:>10}{:>9}",
+        "{:<16}{:>6}  {:<8}{:>18}{:>8}{:>8}{:>10}{:>8}{:>10}{:>9}",
+        "arm",
         "batch",
         "",
         "instructions/MiB",
@@ -242,7 +260,8 @@ fn print_table(report: &Report<'_>) {
         let sides = [("quiche", &row.plain, 1.0, ""), ("tack", &row.tack, row.ratio, &*bound)];
         for (name, side, ratio, bound) in sides {
             println!(
-                "{:>6}  {:<8}{:>18}{:>8.3}{:>8}{:>10}{:>8}{:>10.1}{:>9}",
+                "{:<16}{:>6}  {:<8}{:>18}{:>8.3}{:>8}{:>10}{:>8}{:>10.1}{:>9}",
+                row.arm.name(),
                 row.batch,
                 name,
                 side.instructions_per_mib,
@@ -255,20 +274,13 @@ fn print_table(report: &Report<'_>) {
             );
         }
     }
+    for row in &report.rows {
+        if let Some(over) = row.over_streams {
+            println!("http3, batch {}: {over:.3} of the ratio of streams", row.batch);
+        }
+    }
     println!(
         "bound: plain quiche where it acknowledges least, over plain quiche here; fewer\n\
          acknowledgements save no more than that."
     );
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_total_is_read_from_the_end_of_callgrinds_file() {
-        let file = "version: 1\nevents: Ir\nfn=(1) main\n1 5\n\ntotals: 1234\n";
-        assert_eq!(total(file), Some(1234));
-        assert_eq!(total("summary: 1\n"), None);
-    }
 }
