@@ -80,7 +80,7 @@ impl Handshake {
     pub fn packet(&mut self, direction: Direction, packet: &LongPacket<'_>, key_log: &str) {
         match (direction, packet.header.packet_type) {
             (Direction::ToServer, LongPacketType::Initial) => {
-                self.client_initial(packet, key_log)
+                self.client_initial(packet, key_log);
             }
             (Direction::ToServer, LongPacketType::ZeroRtt) => {
                 match open(&mut self.attempt.early, packet) {

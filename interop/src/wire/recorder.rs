@@ -193,7 +193,9 @@ mod tests {
         for byte in 1..=4 {
             recorder.datagram(&seen(&[byte, 9]));
         }
-        deliveries.iter().for_each(|bytes| recorder.delivered(&seen(bytes)));
+        for bytes in deliveries {
+            recorder.delivered(&seen(bytes));
+        }
         let disorder = recorder.disorder();
         let record = recorder.into_record();
         assert_eq!(record.len(), 4 + deliveries.len());
