@@ -4,7 +4,6 @@ mod actions;
 mod client;
 mod hq;
 mod http3;
-mod key_update;
 mod lacks;
 mod outgoing;
 mod request;

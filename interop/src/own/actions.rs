@@ -2,7 +2,6 @@
 
 use tacklib::Connection;
 
-use super::key_update;
 use super::settings::Settings;
 use crate::cases::Kind;
 
@@ -47,7 +46,7 @@ impl Actions {
             let stats = connection.stats();
             let is_time = stats.sent_bytes + stats.recv_bytes > UPDATE_KEYS_AFTER;
             // It fails until the handshake is confirmed (RFC 9001 section 6.1).
-            self.updates_keys = !(is_time && key_update::initiate(connection).is_ok());
+            self.updates_keys = !(is_time && connection.initiate_key_update().is_ok());
         }
         while self.to_send > 0 && connection.dgram_send_queue_len() < WAITING {
             let mut data = [0; DATAGRAM_LEN];
