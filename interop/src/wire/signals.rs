@@ -31,6 +31,8 @@ pub struct Signals {
     pub ack_eliciting_until_seconds: f64,
     /// Its DATAGRAM frames.
     pub datagrams: u64,
+    /// Those that reached the other end.
+    pub datagrams_arrived: u64,
     /// DATAGRAM frames of the other end whose data it had sent before.
     pub datagrams_returned: u64,
 }
@@ -94,6 +96,7 @@ impl Conversation {
                 Frame::Datagram { len } => {
                     let data = datagram(packet.payload, &located, len);
                     sender.signals.datagrams += 1;
+                    sender.signals.datagrams_arrived += u64::from(arrived);
                     if receiver.datagrams.remove(data) {
                         receiver.signals.datagrams_returned += 1;
                     } else if sender.datagrams.len() < MOST {
@@ -132,6 +135,7 @@ impl AddAssign for Signals {
         self.ack_eliciting_until_seconds =
             self.ack_eliciting_until_seconds.max(other.ack_eliciting_until_seconds);
         self.datagrams += other.datagrams;
+        self.datagrams_arrived += other.datagrams_arrived;
         self.datagrams_returned += other.datagrams_returned;
     }
 }
@@ -246,9 +250,10 @@ mod tests {
         conversation.packet(MS, ToServer, true, packet(0, 0, &[0x31, 2, 7, 8, 0x30, 9]));
         conversation.packet(MS, ToClient, true, packet(0, 0, &[0x30, 7, 8]));
         conversation.packet(MS, ToClient, true, packet(1, 0, &[0x30, 7, 8]));
-        conversation.packet(MS, ToClient, true, packet(2, 0, &[0x30, 10]));
+        conversation.packet(MS, ToClient, false, packet(2, 0, &[0x30, 10]));
         let (to_server, to_client) = conversation.into_signals();
         assert_eq!((to_server.datagrams, to_server.datagrams_returned), (2, 1));
         assert_eq!((to_client.datagrams, to_client.datagrams_returned), (3, 0));
+        assert_eq!((to_server.datagrams_arrived, to_client.datagrams_arrived), (2, 2));
     }
 }
