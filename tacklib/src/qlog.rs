@@ -103,6 +103,7 @@ struct Ranges {
 
 impl EventNotes {
     /// Begins or ends taking notes.
+    #[inline]
     pub fn set_enabled(&mut self, enabled: bool) {
         if enabled != self.events.is_some() {
             *self = Self { events: enabled.then(Vec::new), ..Self::default() };

@@ -5,7 +5,7 @@ use quiche::h3;
 use tacklib::Connection;
 
 /// The HTTP/3 connection that is measured.
-type Http3Connection = h3::Connection;
+type Http3Connection = tacklib::h3::Connection;
 
 /// Written and read at once, bytes.
 const CHUNK: usize = 1 << 16;

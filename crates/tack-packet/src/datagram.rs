@@ -71,6 +71,13 @@ impl<'a> Iterator for Packets<'a> {
     }
 }
 
+/// Whether a datagram is one 1-RTT packet, a stateless reset, or garbage: packets with long headers
+/// come first.
+#[inline]
+pub fn is_short(datagram: &[u8]) -> bool {
+    datagram.first().is_some_and(|first| first & LONG_FORM == 0)
+}
+
 /// What a datagram is made of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]

@@ -41,27 +41,33 @@ impl Generations {
         })
     }
 
+    #[inline]
     pub(crate) fn suite(&self) -> CipherSuite {
         self.suite
     }
 
+    #[inline]
     pub(crate) fn header(&self) -> &HeaderProtection {
         &self.header
     }
 
     /// How many key updates came before the current keys.
+    #[inline]
     pub(crate) fn generation(&self) -> u64 {
         self.generation
     }
 
+    #[inline]
     pub(crate) fn current(&self) -> &GenerationKeys {
         &self.current
     }
 
+    #[inline]
     pub(crate) fn next(&self) -> &GenerationKeys {
         &self.next
     }
 
+    #[inline]
     pub(crate) fn has_previous(&self) -> bool {
         self.previous.is_some()
     }

@@ -1,9 +1,11 @@
 //! The short header and its protection (RFC 9000 section 17.3.1, RFC 9001 section 5.4).
 
-use ring::{aead::quic, hkdf};
+use ring::hkdf;
 
 use crate::{
-    CipherSuite, Error, TAG_LEN, decode_packet_number, keys::expand_label,
+    CipherSuite, Error, TAG_LEN,
+    block_cipher::{BLOCK_LEN, BlockCipher, MASK_LEN},
+    decode_packet_number,
     long_header::MAX_CID_LEN,
 };
 
@@ -16,7 +18,6 @@ const PROTECTED: u8 = RESERVED | KEY_PHASE | PN_LEN;
 
 /// The sample starts where the payload would after a packet number of this length.
 const MAX_PN_LEN: usize = 4;
-const SAMPLE_LEN: usize = 16;
 
 /// RFC 9000 section 17.3.1 with a connection id of 20 bytes, the longest that section 17.2
 /// allows.
@@ -93,21 +94,20 @@ impl PlainHeader {
 
 /// The header-protection key of one direction; it outlives key updates (RFC 9001 section 6).
 pub(crate) struct HeaderProtection {
-    key: quic::HeaderProtectionKey,
+    key: BlockCipher,
 }
 
 /// What to exclusive-or a header with, to protect it or to lift the protection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Mask([u8; 5]);
+pub(crate) struct Mask([u8; MASK_LEN]);
 
 impl HeaderProtection {
     pub(crate) fn new(suite: CipherSuite, secret: &hkdf::Prk) -> Result<Self, Error> {
-        let key =
-            expand_label(secret, b"quic hp", suite.header_protection(), |okm| Ok(okm.into()))?;
-        Ok(Self { key })
+        Ok(Self { key: BlockCipher::new(suite, secret, b"quic hp")? })
     }
 
     /// Reads a protected header and leaves the packet as it is.
+    #[inline]
     pub(crate) fn read(
         &self,
         packet: &[u8],
@@ -147,11 +147,11 @@ impl HeaderProtection {
     #[inline]
     fn mask(&self, packet: &[u8], pn_offset: usize) -> Result<Mask, Error> {
         let start = pn_offset + MAX_PN_LEN;
-        let end = start + SAMPLE_LEN;
         let sample = packet
-            .get(start..end)
-            .ok_or(Error::TooShort { needed: end, actual: packet.len() })?;
-        Ok(Mask(self.key.new_mask(sample)?))
+            .get(start..)
+            .and_then(<[u8]>::first_chunk)
+            .ok_or(Error::TooShort { needed: start + BLOCK_LEN, actual: packet.len() })?;
+        Ok(Mask(self.key.mask(*sample)?))
     }
 }
 
@@ -212,7 +212,7 @@ mod tests {
 
     impl HeaderProtection {
         pub(crate) fn mask_bytes(&self, sample: &[u8]) -> [u8; 5] {
-            self.key.new_mask(sample).unwrap()
+            self.key.mask(sample.try_into().unwrap()).unwrap()
         }
     }
 

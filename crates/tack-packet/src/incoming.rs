@@ -7,10 +7,10 @@ use std::{
 };
 
 use crate::{
-    CipherSuite, Error, ShortHeader,
+    CipherSuite, Error, ShortHeader, TAG_LEN,
     generations::{Generations, key_phase},
     header::{KEY_PHASE, Mask, PlainHeader, RESERVED, check_payload_len},
-    keys::GenerationKeys,
+    keys::{FirstBytes, GenerationKeys},
 };
 
 /// Probe timeouts that previous keys are kept for after an update (RFC 9001 section 6.5).
@@ -99,6 +99,7 @@ impl IncomingKeys {
     /// largest packet number seen so far.
     ///
     /// Fails with [`Error::LongHeader`], [`Error::TooShort`] or [`Error::ConnectionIdLength`].
+    #[inline]
     pub fn read_header(
         &self,
         packet: &[u8],
@@ -110,6 +111,19 @@ impl IncomingKeys {
         let is_current =
             header.key_phase() == key_phase(generation) && !self.needs_translation(generation);
         Ok(ProtectedHeader { header, mask, is_current })
+    }
+
+    /// The first bytes of a packet's payload, without opening it; `None` if the payload is empty, or the
+    /// packet is not of the current generation. They are what the packet holds if it turns out to be
+    /// authentic.
+    #[inline]
+    pub fn first_bytes(&self, packet: &[u8], header: &ProtectedHeader) -> Option<FirstBytes> {
+        let end = packet.len().saturating_sub(TAG_LEN);
+        let sealed = packet.get(header.header.header_len..end)?;
+        if sealed.is_empty() || !header.is_current {
+            return None;
+        }
+        self.generations.current().first_bytes(header.header.packet_number, sealed).ok()
     }
 
     /// Authenticates a packet, decrypts it into `scratch`, and follows the peer's key update.
@@ -151,7 +165,7 @@ impl IncomingKeys {
             start.copy_from_slice(plain.as_bytes());
             keys.open(header.packet_number, plain.as_bytes(), ciphertext)
         })?;
-        let payload = header.header_len..packet.len().saturating_sub(crate::TAG_LEN);
+        let payload = header.header_len..packet.len().saturating_sub(TAG_LEN);
         Ok(Opened { header, payload, generation, plain })
     }
 

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use crate::{
-    CipherSuite, Error, IncomingKeys, Opened, OutgoingKeys, ProtectedHeader, ShortHeader,
-    WrittenPacket, incoming::PTOS_AFTER_UPDATE,
+    CipherSuite, Error, FirstBytes, IncomingKeys, Opened, OutgoingKeys, ProtectedHeader,
+    ShortHeader, WrittenPacket, incoming::PTOS_AFTER_UPDATE,
 };
 
 /// The keys of a connection between a stack and the wire, and the key updates of either.
@@ -68,6 +68,7 @@ impl PacketProtection {
     }
 
     /// See [`IncomingKeys::read_header`].
+    #[inline]
     pub fn read_header(
         &self,
         packet: &[u8],
@@ -75,6 +76,12 @@ impl PacketProtection {
         expected_pn: u64,
     ) -> Result<ProtectedHeader, Error> {
         self.incoming.read_header(packet, dcid_len, expected_pn)
+    }
+
+    /// See [`IncomingKeys::first_bytes`].
+    #[inline]
+    pub fn first_bytes(&self, packet: &[u8], header: &ProtectedHeader) -> Option<FirstBytes> {
+        self.incoming.first_bytes(packet, header)
     }
 
     /// See [`IncomingKeys::open`].
@@ -114,6 +121,12 @@ impl PacketProtection {
         self.incoming.on_failed_open();
     }
 
+    /// Whether keys from before a key update are kept.
+    #[inline]
+    pub fn has_previous(&self) -> bool {
+        self.incoming.generations().has_previous()
+    }
+
     /// See [`IncomingKeys::discard_previous`].
     pub fn discard_previous(&mut self, now: Instant, pto: Duration) {
         self.incoming.discard_previous(now, pto);
@@ -130,6 +143,7 @@ impl PacketProtection {
     }
 
     /// See [`OutgoingKeys::take`].
+    #[inline]
     pub fn take<'k, 'b>(
         &'k mut self,
         buf: &'b mut [u8],

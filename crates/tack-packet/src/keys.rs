@@ -2,16 +2,16 @@
 
 use std::fmt;
 
-use ring::{
-    aead::{self, quic},
-    hkdf,
-};
+use std::ops::Deref;
+
+use ring::{aead, hkdf};
 use zeroize::{Zeroize, Zeroizing};
 
-use crate::{CipherSuite, Error, TAG_LEN, header::HeaderProtection};
-
-/// How many bytes of a payload can be read without opening it: as many as a header has a mask for.
-pub const FIRST_BYTES: usize = 5;
+use crate::{
+    CipherSuite, Error, TAG_LEN,
+    block_cipher::{BLOCK_LEN, Block, BlockCipher},
+    header::HeaderProtection,
+};
 
 const NONCE_LEN: usize = aead::NONCE_LEN;
 
@@ -73,8 +73,8 @@ impl fmt::Debug for TrafficSecret {
 /// What protects the payloads of one direction between two key updates.
 pub(crate) struct GenerationKeys {
     aead: aead::LessSafeKey,
-    /// The same key, as ring lets its bare cipher be used: see [`Self::first_bytes`].
-    cipher: quic::HeaderProtectionKey,
+    /// The same key: see [`Self::first_bytes`].
+    cipher: BlockCipher,
     suite: CipherSuite,
     iv: Zeroizing<[u8; NONCE_LEN]>,
 }
@@ -82,8 +82,7 @@ pub(crate) struct GenerationKeys {
 impl GenerationKeys {
     pub(crate) fn new(suite: CipherSuite, secret: &hkdf::Prk) -> Result<Self, Error> {
         let key = expand_label(secret, b"quic key", suite.aead(), |okm| Ok(okm.into()))?;
-        let cipher =
-            expand_label(secret, b"quic key", suite.header_protection(), |okm| Ok(okm.into()))?;
+        let cipher = BlockCipher::new(suite, secret, b"quic key")?;
         let mut iv = Zeroizing::new([0; NONCE_LEN]);
         expand_label(secret, b"quic iv", Length(NONCE_LEN), |okm| Ok(okm.fill(&mut iv[..])?))?;
         Ok(Self { aead: aead::LessSafeKey::new(key), cipher, suite, iv })
@@ -120,34 +119,38 @@ impl GenerationKeys {
         opened
     }
 
-    /// Decrypts the first bytes of a payload, and authenticates nothing.
+    /// Decrypts the first bytes of a payload, and authenticates nothing; `ciphertext` is all of it.
     ///
     /// All suites encrypt by a stream of key bytes. What makes a header's mask of a sample also
     /// makes the first bytes of that stream, of the block that belongs to them: AES of the nonce
     /// and a counter of 2 (NIST SP 800-38D section 7.1), or ChaCha20 at a counter of 1 (RFC 8439
     /// section 2.8), of which RFC 9001 section 5.4.4 takes the counter first.
+    #[inline]
     pub(crate) fn first_bytes(
         &self,
         packet_number: u64,
-        ciphertext: [u8; FIRST_BYTES],
-    ) -> Result<[u8; FIRST_BYTES], Error> {
+        ciphertext: &[u8],
+    ) -> Result<FirstBytes, Error> {
         let nonce = self.nonce_bytes(packet_number);
-        let mut block = [0; 16];
+        let mut input = [0; BLOCK_LEN];
         match self.suite {
             CipherSuite::Aes128GcmSha256 | CipherSuite::Aes256GcmSha384 => {
-                block[..NONCE_LEN].copy_from_slice(&nonce);
-                block[15] = 2;
+                input[..NONCE_LEN].copy_from_slice(&nonce);
+                input[15] = 2;
             }
             CipherSuite::ChaCha20Poly1305Sha256 => {
-                block[0] = 1;
-                block[4..].copy_from_slice(&nonce);
+                input[0] = 1;
+                input[4..].copy_from_slice(&nonce);
             }
         }
-        let mut bytes = self.cipher.new_mask(&block)?;
-        for (byte, sealed) in bytes.iter_mut().zip(ciphertext) {
-            *byte ^= sealed;
+        let Block { mut bytes, known } = self.cipher.encrypt(input)?;
+        let len = ciphertext.len().min(known);
+        if let Some(sealed) = ciphertext.first_chunk::<BLOCK_LEN>() {
+            bytes = (u128::from_ne_bytes(bytes) ^ u128::from_ne_bytes(*sealed)).to_ne_bytes();
+        } else {
+            bytes.iter_mut().zip(ciphertext).for_each(|(byte, sealed)| *byte ^= sealed);
         }
-        Ok(bytes)
+        Ok(FirstBytes { bytes, len: len as u8 })
     }
 
     /// Encrypts `payload` in place and returns the tag to write behind it.
@@ -174,6 +177,23 @@ impl GenerationKeys {
             *end = (u64::from_be_bytes(*end) ^ packet_number).to_be_bytes();
         }
         nonce
+    }
+}
+
+/// The first bytes of a payload: 16, or 5 where the suite is of ChaCha20, or the whole of a shorter
+/// one. Nothing in them is authenticated.
+#[derive(Clone, Copy, Debug)]
+pub struct FirstBytes {
+    bytes: [u8; BLOCK_LEN],
+    len: u8,
+}
+
+impl Deref for FirstBytes {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        self.bytes.get(..usize::from(self.len)).unwrap_or_default()
     }
 }
 

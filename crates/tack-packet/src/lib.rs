@@ -91,6 +91,7 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+mod block_cipher;
 mod datagram;
 mod error;
 mod generations;
@@ -106,11 +107,12 @@ mod protection;
 mod rfc9001_vectors;
 mod suite;
 
-pub use datagram::{DatagramLayout, LongPacket, Packet, Packets, packets};
+pub use datagram::{DatagramLayout, LongPacket, Packet, Packets, is_short, packets};
 pub use error::Error;
 pub use header::ShortHeader;
 pub use incoming::{IncomingKeys, Opened, ProtectedHeader};
 pub use key_update::PacketProtection;
+pub use keys::FirstBytes;
 pub use long_header::{Invariants, LongHeader, LongPacketType, MAX_CID_LEN};
 pub use outgoing::{Departed, OpenedPacket, OutgoingKeys, WrittenPacket};
 pub use packet_number::{decode_packet_number, encode_packet_number};

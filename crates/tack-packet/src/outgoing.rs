@@ -6,7 +6,7 @@ use crate::{
     CipherSuite, Error, ShortHeader, TAG_LEN,
     generations::{Generations, key_phase},
     header::{KEY_PHASE, Mask, PlainHeader, RESERVED, check_payload_len},
-    keys::FIRST_BYTES,
+    keys::FirstBytes,
 };
 
 /// Takes the 1-RTT packets that the stack has sealed, and seals them again.
@@ -185,6 +185,7 @@ impl OutgoingKeys {
     /// three probe timeouts (RFC 9001 sections 6.1 and 6.5). The other half, four million
     /// packets, lasts four seconds even at a million packets each second, and an update after so
     /// many costs nothing that could be measured.
+    #[inline]
     pub fn wants_update(&self) -> bool {
         self.sealed >= self.confidentiality_limit / 2
     }
@@ -301,16 +302,16 @@ impl<'k, 'b> WrittenPacket<'k, 'b> {
     }
 
     /// The first bytes of the payload: the type of the first frame, and what follows it. `None` if the
-    /// payload is shorter. That costs a small part of opening the packet, and authenticates nothing:
+    /// payload is empty. That costs a small part of opening the packet, and authenticates nothing:
     /// the packet is of our own process.
     #[inline]
-    pub fn first_bytes(&self) -> Option<[u8; FIRST_BYTES]> {
-        let at = self.header.header_len;
-        if self.buffer.used < at + FIRST_BYTES + TAG_LEN {
+    pub fn first_bytes(&self) -> Option<FirstBytes> {
+        let end = self.buffer.used.saturating_sub(TAG_LEN);
+        let sealed = self.buffer.bytes.get(self.header.header_len..end)?;
+        if sealed.is_empty() {
             return None;
         }
-        let sealed = self.buffer.bytes.get(at..)?.first_chunk()?;
-        self.keys.generations.current().first_bytes(self.header.packet_number, *sealed).ok()
+        self.keys.generations.current().first_bytes(self.header.packet_number, sealed).ok()
     }
 
     /// Whether the packet may leave as it is: the stack's generation is the wire's.

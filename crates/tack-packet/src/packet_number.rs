@@ -21,6 +21,7 @@ pub fn encode_packet_number(
 
 /// Restores a packet number of which `len` bytes (1 to 4) were sent: the candidate closest to
 /// `expected`, one above the largest number received so far (RFC 9000 appendix A.3).
+#[inline]
 pub fn decode_packet_number(expected: u64, truncated: u32, len: usize) -> u64 {
     const MAX: u64 = 1 << 62;
 
@@ -37,6 +38,7 @@ pub fn decode_packet_number(expected: u64, truncated: u32, len: usize) -> u64 {
 }
 
 /// The bits of a packet number that `len` bytes carry.
+#[inline]
 fn window_mask(len: usize) -> u64 {
     let len = len.clamp(1, 4);
     (1 << (8 * len)) - 1

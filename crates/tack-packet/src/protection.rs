@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::{
-    CipherSuite, Error, IncomingKeys, Opened, ShortHeader, TAG_LEN, generations::key_phase,
+    CipherSuite, Error, IncomingKeys, Opened, ShortHeader, generations::key_phase,
     header::check_plain,
 };
 
@@ -44,21 +44,6 @@ impl ProtectionKeys {
     /// phase tells.
     pub fn is_current(&self, header: &ShortHeader) -> bool {
         header.key_phase() == key_phase(self.generation())
-    }
-
-    /// Decrypts the first byte of a packet's payload, the type of its first frame, and leaves the
-    /// packet as it is. This costs a small part of opening it, and authenticates nothing: it is
-    /// meant for packets of the own process.
-    ///
-    /// `None` if there is no payload, or the packet was not sealed with the current keys.
-    pub fn peek_first_byte(&self, packet: &[u8], header: &ShortHeader) -> Option<u8> {
-        if !self.is_current(header) || packet.len() <= header.header_len + TAG_LEN {
-            return None;
-        }
-        let byte = packet[header.header_len];
-        let sealed = [byte, 0, 0, 0, 0];
-        let first = self.keys.generations().current().first_bytes(header.packet_number, sealed);
-        first.ok().map(|bytes| bytes[0])
     }
 
     /// Authenticates and decrypts a packet in place, and follows the peer's key update. The

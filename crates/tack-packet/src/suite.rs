@@ -72,14 +72,6 @@ impl CipherSuite {
             Self::ChaCha20Poly1305Sha256 => &aead::CHACHA20_POLY1305,
         }
     }
-
-    pub(crate) fn header_protection(self) -> &'static aead::quic::Algorithm {
-        match self {
-            Self::Aes128GcmSha256 => &aead::quic::AES_128,
-            Self::Aes256GcmSha384 => &aead::quic::AES_256,
-            Self::ChaCha20Poly1305Sha256 => &aead::quic::CHACHA20,
-        }
-    }
 }
 
 #[cfg(test)]

@@ -28,6 +28,33 @@ fn a_packet_is_opened_with_the_mask_that_its_header_was_read_with() {
 }
 
 #[test]
+fn the_first_bytes_can_be_read_without_opening_whatever_the_suite() {
+    for suite in CipherSuite::ALL {
+        let incoming = incoming(suite);
+        for (number, payload) in [(7, &b"payload"[..]), (0x1_0007, &[0xab; 200])] {
+            let sealed = packet(&keys(suite), 0, number, 0, payload);
+            let header = incoming.read_header(&sealed, DCID.len(), number).unwrap();
+            let bytes = incoming.first_bytes(&sealed, &header).unwrap();
+            let known = if suite == CipherSuite::ChaCha20Poly1305Sha256 { 5 } else { 16 };
+            assert_eq!(*bytes, payload[..known.min(payload.len())], "{suite:?}");
+        }
+    }
+}
+
+#[test]
+fn the_first_bytes_of_another_generation_or_of_nothing_are_not_read() {
+    let incoming = incoming(CipherSuite::Aes128GcmSha256);
+    let sender = keys(CipherSuite::Aes128GcmSha256);
+    let next = packet(&sender, 1, 7, 0, b"payload");
+    let header = incoming.read_header(&next, DCID.len(), 7).unwrap();
+    assert!(incoming.first_bytes(&next, &header).is_none());
+    let current = packet(&sender, 0, 7, 0, b"payload");
+    let header = incoming.read_header(&current, DCID.len(), 7).unwrap();
+    let empty = &current[..header.header().header_len + TAG_LEN];
+    assert!(incoming.first_bytes(empty, &header).is_none());
+}
+
+#[test]
 fn a_header_opens_no_packet_but_its_own() {
     let mut incoming = incoming(CipherSuite::Aes128GcmSha256);
     let sender = keys(CipherSuite::Aes128GcmSha256);

@@ -31,7 +31,10 @@ fn the_first_bytes_of_the_payload_are_read_without_opening() {
         for first in [0x01, 0x0a, 0x30] {
             let (mut buf, len) = rig.write(9, &[first, 2, 3, 4, 5, 6], 0);
             let written = rig.outgoing.take(&mut buf, len, DCID.len(), 9).unwrap();
-            assert_eq!(written.first_bytes(), Some([first, 2, 3, 4, 5]), "{suite:?}");
+            let bytes = written.first_bytes().unwrap();
+            // ring tells five bytes of a block of ChaCha20.
+            let known = if suite == CipherSuite::ChaCha20Poly1305Sha256 { 5 } else { 6 };
+            assert_eq!(*bytes, [first, 2, 3, 4, 5, 6][..known], "{suite:?}");
             assert_eq!(written.header().packet_number, 9);
             assert_eq!(written.packet_len(), len);
             written.discard();
@@ -46,7 +49,7 @@ fn a_packet_without_payload_has_no_first_bytes() {
     let mut buf = common::seal(&rig.stack, 0, 0x43, 5, b"");
     let len = buf.len();
     let written = rig.outgoing.take(&mut buf, len, DCID.len(), 5).unwrap();
-    assert_eq!(written.first_bytes(), None);
+    assert!(written.first_bytes().is_none());
     written.discard();
 }
 

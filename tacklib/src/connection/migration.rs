@@ -31,12 +31,23 @@ pub(super) struct Paths {
 }
 
 impl Paths {
+    /// Whether a PING has to leave where data went before.
+    #[inline]
+    pub(super) fn has_previous(&self) -> bool {
+        self.previous.is_some()
+    }
+
+    /// Whether data goes over this path.
+    #[inline]
+    pub(super) fn is_active(&self, from: SocketAddr, to: SocketAddr) -> bool {
+        self.active.as_ref().is_some_and(|path| path.0 == from && path.1 == to)
+    }
+
     /// The path's number, if data does not go over it.
+    #[inline]
     pub(super) fn other_than_active(&mut self, path: AddressPair) -> Option<PathId> {
-        if self.active.is_none_or(|active| same_hosts(active, path)) {
-            return None;
-        }
-        Some(self.id_of(path))
+        let active = self.active?;
+        if active == path || same_hosts(active, path) { None } else { Some(self.id_of(path)) }
     }
 
     fn id_of(&mut self, path: AddressPair) -> PathId {
@@ -79,6 +90,18 @@ impl<F: BufFactory> Connection<F> {
         Ok(sequence)
     }
 
+    /// Asks for a lost challenge again, where its path is still to be validated.
+    pub(super) fn repeat_lost_challenge(&mut self, layer: &Layer) {
+        let was_delivered = |pn| layer.was_delivered(pn);
+        let Some((local, peer)) = self.seam.validation.take_lost(was_delivered) else { return };
+        // The path may be gone: then there is nothing to find out about it.
+        if self.inner.is_path_validated(local, peer) == Ok(false)
+            && self.inner.probe_path(local, peer).is_ok()
+        {
+            self.expect_challenge();
+        }
+    }
+
     /// quiche has a challenge to send, most likely: it is to be asked, and to have the room.
     fn expect_challenge(&mut self) {
         self.seam.validation.expect_challenge();
@@ -96,7 +119,15 @@ impl<F: BufFactory> Connection<F> {
     }
 
     /// A packet that came over `path` has been accepted, with a `response` to a challenge.
+    #[inline]
     pub(super) fn follow_validation(&mut self, path: AddressPair, response: Option<[u8; 8]>) {
+        let is_same = self.paths.received == Some(path);
+        if !is_same || self.seam.validation.is_running || response.is_some() {
+            self.validate_further(path, response);
+        }
+    }
+
+    fn validate_further(&mut self, path: AddressPair, response: Option<[u8; 8]>) {
         let validation = &mut self.seam.validation;
         if self.paths.received.replace(path) != Some(path) {
             validation.on_path_change();

@@ -3,13 +3,13 @@
 use std::time::Instant;
 
 use quiche::{BufFactory, RecvInfo};
-use tack_packet::DatagramLayout;
+use tack_packet::{DatagramLayout, ProtectedHeader, is_short};
 
 use super::Connection;
 use super::send_credits::CreditReason;
 use crate::error::ExtensionError;
-use crate::layer::{Applied, Layer, Scanned};
-use crate::quiche_compat::{AddressPair, QuicheDelta};
+use crate::layer::{Applied, Layer, Look, Scanned};
+use crate::quiche_compat::{AddressPair, QuicheDelta, SealedStart};
 
 impl<F: BufFactory> Connection<F> {
     pub(super) fn receive(&mut self, buf: &mut [u8], info: RecvInfo) -> quiche::Result<usize> {
@@ -17,6 +17,17 @@ impl<F: BufFactory> Connection<F> {
             // As good as lost.
             return Ok(buf.len());
         }
+        if self.layer.is_some() && is_short(buf) {
+            self.receive_one_rtt(buf, info)?;
+        } else {
+            self.receive_coalesced(buf, info)?;
+        }
+        self.write_notes();
+        Ok(buf.len())
+    }
+
+    /// A datagram that may have packets with long headers.
+    fn receive_coalesced(&mut self, buf: &mut [u8], info: RecvInfo) -> quiche::Result<()> {
         let layout = DatagramLayout::parse(buf);
         self.before_handshake_packets(buf, &layout);
         let at = layout.one_rtt.unwrap_or(buf.len());
@@ -26,24 +37,58 @@ impl<F: BufFactory> Connection<F> {
             self.after_handshake_packets(&layout);
             result?;
         }
-        if !short.is_empty() {
-            self.receive_one_rtt(short, info)?;
+        if short.is_empty() {
+            return Ok(());
         }
-        self.write_notes();
-        Ok(buf.len())
+        if self.layer.is_some() {
+            return self.receive_one_rtt(short, info);
+        }
+        let result = self.inner.recv(short, info).map(|_| ());
+        self.seam.counters.follow(&self.inner);
+        result
     }
 
     /// The pipeline of 1-RTT packets. What quiche refuses changes a counter and nothing else.
     fn receive_one_rtt(&mut self, packet: &mut [u8], info: RecvInfo) -> quiche::Result<()> {
-        let now = Instant::now();
-        let Some(mut layer) = self.layer.take() else {
-            let result = self.inner.recv(packet, info).map(|_| ());
-            self.seam.counters.follow(&self.inner);
-            return result;
+        let Some(layer) = &mut self.layer else { return Ok(()) };
+        let data = match layer.look_at(packet, self.inner.source_id().len()) {
+            Look::Data(data) => data,
+            Look::Other(header) => return self.receive_other(packet, header, info),
         };
+        let now = Instant::now();
+        let start = SealedStart::of(packet, data.payload_at);
+        let result = self.inner.recv(packet, info);
+        let counters = &mut self.seam.counters;
+        let is_accepted = if result.is_ok() && start.was_decrypted(packet, data.payload_at) {
+            // Data acknowledges nothing, and so tells of no losses either.
+            counters.on_accepted();
+            true
+        } else {
+            let delta = counters.follow(&self.inner);
+            self.data_pending |= delta.losses;
+            delta.accepted > 0
+        };
+        if is_accepted {
+            layer.apply_data(now, &data, &self.inner);
+            self.follow_validation((info.to, info.from), None);
+        } else {
+            layer.on_data_refused();
+            self.close_at_aead_limit();
+        }
+        result.map(|_| ())
+    }
+
+    /// A packet that is not stream data alone. `header` is that of one that has to be opened.
+    fn receive_other(
+        &mut self,
+        packet: &mut [u8],
+        header: Option<ProtectedHeader>,
+        info: RecvInfo,
+    ) -> quiche::Result<()> {
+        let now = Instant::now();
+        let Some(mut layer) = self.layer.take() else { return Ok(()) };
         let mut buffers = layer.take_buffers();
-        let dcid_len = self.inner.source_id().len();
-        let result = match layer.scan_incoming(now, packet, dcid_len, &mut buffers) {
+        let result = match layer.scan_incoming(now, packet, header, &mut buffers) {
             Ok(Scanned { scan, sealed }) => {
                 let result = match sealed {
                     Some(sealed) => self.inner.recv(sealed, info),
@@ -51,7 +96,7 @@ impl<F: BufFactory> Connection<F> {
                 };
                 let delta = self.seam.counters.follow(&self.inner);
                 if delta.accepted == 0 {
-                    layer.on_refused(&scan);
+                    layer.on_refused();
                     result.map(|_| ())
                 } else {
                     match layer.apply(now, scan, &self.inner) {
@@ -67,13 +112,17 @@ impl<F: BufFactory> Connection<F> {
             Err(error) => self.refuse(error),
         };
         layer.return_buffers(buffers);
-        if layer.aead_limit_reached() {
-            // TACK-7-12, RFC 9001 section 6.6.
-            const AEAD_LIMIT_REACHED: u64 = 0x0f;
+        self.layer = Some(layer);
+        self.close_at_aead_limit();
+        result
+    }
+
+    /// Closes the connection where its keys must not be used any more (TACK-7-12, RFC 9001 section 6.6).
+    fn close_at_aead_limit(&mut self) {
+        const AEAD_LIMIT_REACHED: u64 = 0x0f;
+        if self.layer.as_ref().is_some_and(|layer| layer.aead_limit_reached()) {
             let _ = self.inner.close(false, AEAD_LIMIT_REACHED, b"");
         }
-        self.layer = Some(layer);
-        result
     }
 
     /// What an accepted packet changes beside the layer's own state.
@@ -94,8 +143,14 @@ impl<F: BufFactory> Connection<F> {
             self.seam.connection_id_lengths.on_issued(len);
         }
         self.data_pending |= applied.may_unblock;
+        if let Some(data) = applied.path_challenge {
+            self.seam.path_responses.on_challenge(path, data);
+        }
         if applied.wants_answer {
             self.credits.grant(CreditReason::Answer);
+        }
+        if applied.acknowledged && self.seam.validation.is_running {
+            self.repeat_lost_challenge(layer);
         }
         if applied.acknowledged {
             // It may have been a probe of the path's MTU.

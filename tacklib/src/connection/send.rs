@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use quiche::{BufFactory, SendInfo};
-use tack_packet::DatagramLayout;
+use tack_packet::{DatagramLayout, is_short};
 
 use super::Connection;
 use super::send_credits::CreditReason;
@@ -46,16 +46,30 @@ impl<F: BufFactory> Connection<F> {
         wanted: Wanted,
     ) -> quiche::Result<(usize, SendInfo)> {
         let Some(mut layer) = self.layer.take() else { return Err(quiche::Error::Done) };
-        let mut result = Ok(self.flush_previous_path(&mut layer, now, out, wanted));
-        for _ in 0..ATTEMPTS {
-            if !matches!(result, Ok(None)) {
-                break;
-            }
-            result = self.send_planned(&mut layer, now, out, wanted);
-        }
+        let result = self.send_next(&mut layer, now, out, wanted);
         self.layer = Some(layer);
         self.write_notes();
-        result?.ok_or(quiche::Error::Done)
+        result
+    }
+
+    fn send_next(
+        &mut self,
+        layer: &mut Layer,
+        now: Instant,
+        out: &mut [u8],
+        wanted: Wanted,
+    ) -> quiche::Result<(usize, SendInfo)> {
+        if self.paths.has_previous()
+            && let Some(flushed) = self.flush_previous_path(layer, now, out, wanted)
+        {
+            return Ok(flushed);
+        }
+        for _ in 0..ATTEMPTS {
+            if let Some(sent) = self.send_planned(layer, now, out, wanted)? {
+                return Ok(sent);
+            }
+        }
+        Err(quiche::Error::Done)
     }
 
     /// Sends what may leave now. `Ok(None)` means that quiche wrote a packet that does not leave.
@@ -67,7 +81,8 @@ impl<F: BufFactory> Connection<F> {
         wanted: Wanted,
     ) -> quiche::Result<Option<(usize, SendInfo)>> {
         let Some(plan) = self.decide(layer, now) else { return Err(quiche::Error::Done) };
-        if plan.stream_data && !plan.is_probe && layer.wants_skip() {
+        let expects_challenge = self.seam.validation.expects_challenge;
+        if plan.stream_data && !plan.is_probe && !expects_challenge && layer.wants_skip() {
             let skip = Plan::skip(crate::random());
             request_carrier(&mut self.inner)?;
             match self.write(layer, now, out, wanted, &skip) {
@@ -77,23 +92,34 @@ impl<F: BufFactory> Connection<F> {
             }
         }
         match self.write(layer, now, out, wanted, &plan) {
-            Err(quiche::Error::Done) => {
-                self.on_nothing_written(layer, now, &plan);
-                if plan.due.is_none() && plan.ends_room == 0 {
-                    return Err(quiche::Error::Done);
-                }
-                let carrier = Plan { is_carrier: true, stream_data: false, ..plan };
-                request_carrier(&mut self.inner)?;
-                let result = self.write(layer, now, out, wanted, &carrier);
-                if result.is_err() && plan.due.is_some() {
-                    // Nothing can leave (closing, amplification limit): the acknowledgement is given
-                    // up, or its timer would stay expired.
-                    layer.give_up_acknowledgement(now);
-                }
-                result
-            }
+            Err(quiche::Error::Done) => self.send_carrier(layer, now, out, wanted, plan),
             result => result,
         }
+    }
+
+    /// quiche had nothing to write where something was planned, or where it was asked in vain.
+    #[cold]
+    fn send_carrier(
+        &mut self,
+        layer: &mut Layer,
+        now: Instant,
+        out: &mut [u8],
+        wanted: Wanted,
+        plan: Plan,
+    ) -> quiche::Result<Option<(usize, SendInfo)>> {
+        self.on_nothing_written(layer, now, &plan);
+        if plan.due.is_none() && plan.ends_room == 0 {
+            return Err(quiche::Error::Done);
+        }
+        let carrier = Plan { is_carrier: true, stream_data: false, ..plan };
+        request_carrier(&mut self.inner)?;
+        let result = self.write(layer, now, out, wanted, &carrier);
+        if result.is_err() && plan.due.is_some() {
+            // Nothing can leave (closing, amplification limit): the acknowledgement is given up, or its
+            // timer would stay expired.
+            layer.give_up_acknowledgement(now);
+        }
+        result
     }
 
     /// Whether quiche is asked for a packet, and what that is to carry.
@@ -120,8 +146,9 @@ impl<F: BufFactory> Connection<F> {
         // A DATAGRAM may need the whole packet: the acknowledgement goes before it, in its own.
         let alone = datagrams && due.is_some() && !closing;
         let stream_data = (may_send || is_probe || closing) && !alone;
-        let plan = layer.plan(now, stream_data, due, &self.seam.stream_ends, datagrams);
-        Some(Plan { is_probe: is_probe && stream_data, ..plan })
+        let mut plan = layer.plan(now, stream_data, due, &self.seam.stream_ends, datagrams);
+        plan.is_probe = is_probe && stream_data;
+        Some(plan)
     }
 
     /// Has quiche write a packet within what the plan lets it, and finishes it.
@@ -139,6 +166,11 @@ impl<F: BufFactory> Connection<F> {
         self.seam.validation.on_sent();
         if plan.is_probe || plan.stream_data && self.credits.has_probe() {
             self.credits.use_probe();
+        }
+        let is_idle = !self.seam.validation.is_running && self.seam.path_responses.is_empty();
+        if is_idle && self.paths.is_active(info.from, info.to) {
+            let finished = self.finish_settled(layer, now, out, len, plan, &info);
+            return Ok(finished.map(|len| (len, info)));
         }
         let path = (info.from, info.to);
         let finished = self.finish(layer, now, out, len, plan, path);
@@ -160,6 +192,39 @@ impl<F: BufFactory> Connection<F> {
         }
     }
 
+    /// As [`Self::finish`], of a packet for the path that data goes over, where nothing is to be found
+    /// out about it.
+    #[inline]
+    fn finish_settled(
+        &mut self,
+        layer: &mut Layer,
+        now: Instant,
+        out: &mut [u8],
+        len: usize,
+        plan: &Plan,
+        info: &SendInfo,
+    ) -> Option<usize> {
+        if !is_short(&out[..len]) {
+            let path = (info.from, info.to);
+            return self.finish(layer, now, out, len, plan, path);
+        }
+        let to = Destination {
+            dcid_len: self.inner.destination_id().len(),
+            other_dcid_lens: &self.seam.connection_id_lengths,
+            path: None,
+            is_proven: true,
+            response: None,
+        };
+        let longest = self.inner.max_send_udp_payload_size().max(len).min(out.len());
+        let packet = (&mut out[..longest], len);
+        let sent = layer.finish(now, packet, &to, plan, &mut self.seam.stream_ends).ok()?;
+        self.seam.send_buffer.on_sent(sent.stream_id, sent.stream_bytes);
+        if let Some((pn, data)) = sent.challenge {
+            self.seam.validation.on_challenge_sent((info.from, info.to), pn, data);
+        }
+        Some(sent.len)
+    }
+
     /// Passes what quiche has written through the layer. The datagram's final length, or `None` if
     /// nothing of it leaves.
     pub(super) fn finish(
@@ -172,21 +237,29 @@ impl<F: BufFactory> Connection<F> {
         path: AddressPair,
     ) -> Option<usize> {
         let Some(at) = DatagramLayout::parse(&out[..len]).one_rtt else { return Some(len) };
-        let is_proven = self.is_proven(path);
-        let longest = self.inner.max_send_udp_payload_size().max(len).min(out.len());
-        let longest = if is_proven { longest } else { len };
-        let plan = plan.to_address(is_proven);
         let to = Destination {
             dcid_len: self.inner.destination_id().len(),
-            other_dcid_lens: self.seam.connection_id_lengths,
+            other_dcid_lens: &self.seam.connection_id_lengths,
             path: self.paths.other_than_active(path),
+            is_proven: self.is_proven(path),
+            response: self.seam.path_responses.owed(path),
+        };
+        let reduced;
+        let (plan, longest) = if to.is_proven {
+            (plan, self.inner.max_send_udp_payload_size().max(len).min(out.len()))
+        } else {
+            reduced = plan.to_unproven_address();
+            (&reduced, len)
         };
         let packet = (&mut out[at..longest], len - at);
-        match layer.finish(now, packet, to, &plan, &mut self.seam.stream_ends) {
+        match layer.finish(now, packet, &to, plan, &mut self.seam.stream_ends) {
             Ok(sent) => {
                 self.seam.send_buffer.on_sent(sent.stream_id, sent.stream_bytes);
-                if let Some(data) = sent.challenge {
-                    self.seam.validation.on_challenge_sent(path, data);
+                if sent.answers_challenge {
+                    self.seam.path_responses.on_answered(path);
+                }
+                if let Some((pn, data)) = sent.challenge {
+                    self.seam.validation.on_challenge_sent(path, pn, data);
                 }
                 Some(at + sent.len)
             }

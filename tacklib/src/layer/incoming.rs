@@ -3,9 +3,10 @@
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
-use tack_packet::{Opened, ProtectedHeader};
+use tack_packet::{Opened, ProtectedHeader, TAG_LEN};
 use tack_proto::frame::{
-    Ack, AckFrequency, Frame, Frames, Iack, Located, Stream, Tack, Timestamp, encode_ack,
+    Ack, AckFrequency, Frame, Frames, Iack, Located, OnlyFrame, Stream, Tack, Timestamp,
+    encode_ack,
 };
 use tack_proto::receiver::Received;
 use tack_proto::sender::AckOutcome;
@@ -39,8 +40,6 @@ pub struct IncomingScan<'a> {
     updates: Vec<AckFrequency>,
     immediate_ack: bool,
     confirms_handshake: bool,
-    /// The packet was taken by its header alone: it has not been authenticated.
-    is_unread: bool,
     effects: Applied,
 }
 
@@ -62,6 +61,8 @@ pub struct Applied {
     pub acknowledged: bool,
     /// Streams that the peer asked not to send on.
     pub stopped: Vec<u64>,
+    /// The data of a PATH_CHALLENGE in it.
+    pub path_challenge: Option<[u8; 8]>,
     /// The data of a PATH_CHALLENGE that it answers.
     pub path_response: Option<[u8; 8]>,
     /// Lengths of connection ids that the peer has issued.
@@ -79,32 +80,60 @@ impl Layer {
         self.buffers = buffers;
     }
 
-    /// Reads an incoming 1-RTT packet. Of a packet without the mark the header is enough: it holds
-    /// stream data or DATAGRAMs and nothing else. It proves to be genuine when quiche accepts it.
+    /// Looks at an incoming 1-RTT packet under its protection.
+    ///
+    /// Between TACK peers the header tells whether it holds stream data or DATAGRAMs and nothing else
+    /// (TACK-2-2); of other peers, the first bytes of the payload tell whether it holds one such frame.
+    /// Then it need not be opened here: it proves to be genuine when quiche accepts it.
+    #[inline]
+    pub fn look_at(&self, packet: &[u8], dcid_len: usize) -> Look {
+        let space = &self.space;
+        let expected = space.largest_received.map_or(0, |largest| largest + 1);
+        let Ok(header) = self.protection.read_header(packet, dcid_len, expected) else {
+            return Look::Other(None);
+        };
+        if space.is_known(header.packet_number()) {
+            return Look::Other(None);
+        }
+        if header.reserved_bits() != 0 || !header.is_current() {
+            return Look::Other(Some(header));
+        }
+        let mut stream = None;
+        if !space.agreement.tack || space.follows_streams() {
+            match self.only_frame(packet, &header) {
+                Some(OnlyFrame::Stream(frame)) if !frame.fin => stream = Some(frame),
+                Some(OnlyFrame::Datagram) => {}
+                _ => return Look::Other(Some(header)),
+            }
+        }
+        Look::Data(Data {
+            packet_number: header.packet_number(),
+            payload_at: header.header().header_len,
+            bytes: packet.len(),
+            stream,
+        })
+    }
+
+    fn only_frame(&self, packet: &[u8], header: &ProtectedHeader) -> Option<OnlyFrame> {
+        let first = self.protection.first_bytes(packet, header)?;
+        OnlyFrame::read(&first, packet.len() - header.header().header_len - TAG_LEN)
+    }
+
+    /// Opens a packet and reads its frames, if [`Self::look_at`] gave its header.
     ///
     /// An error must close the connection: the packet is authentic and breaks a rule.
     pub fn scan_incoming<'a>(
         &mut self,
         now: Instant,
         packet: &[u8],
-        dcid_len: usize,
+        header: Option<ProtectedHeader>,
         buffers: &'a mut IncomingBuffers,
     ) -> Result<Scanned<'a>, ExtensionError> {
-        let expected = self.space.largest_received.map_or(0, |largest| largest + 1);
-        let Ok(header) = self.protection.read_header(packet, dcid_len, expected) else {
-            return Ok(Scanned::default());
-        };
-        let pn = header.packet_number();
-        if self.space.is_known(pn) {
-            return Ok(Scanned::default());
-        }
-        if self.space.is_stream_only(&header) {
-            return Ok(Scanned::by_header(pn, packet.len()));
-        }
         let IncomingBuffers { plain, frames, sealed } = buffers;
-        let Ok(opened) = self.protection.open(packet, header, plain) else {
+        let opened = header.and_then(|header| self.protection.open(packet, header, plain).ok());
+        let Some(opened) = opened else {
             // Not for us, damaged, or a stateless reset: quiche knows.
-            return Ok(Scanned::default());
+            return Ok(Scanned { scan: IncomingScan::default(), sealed: None });
         };
         self.space.stats.opened += 1;
         if !self.space.agreement.tack && opened.header.reserved_bits() != 0 {
@@ -147,13 +176,27 @@ impl Layer {
         Ok(self.space.apply(now, scan, connection))
     }
 
+    /// quiche has accepted a packet that was not opened here.
+    #[inline]
+    pub fn apply_data<F: quiche::BufFactory>(
+        &mut self,
+        now: Instant,
+        data: &Data,
+        connection: &quiche::Connection<F>,
+    ) {
+        self.space.apply_data(now, data, connection);
+    }
+
     /// quiche has not accepted the packet.
-    pub fn on_refused(&mut self, scan: &IncomingScan<'_>) {
+    pub fn on_refused(&mut self) {
         self.space.stats.refused += 1;
-        if scan.is_unread {
-            // Most likely it did not authenticate, which only quiche has found out.
-            self.protection.on_failed_open();
-        }
+    }
+
+    /// quiche has not accepted a packet that was not opened here: most likely it did not authenticate,
+    /// which quiche alone has found out.
+    pub fn on_data_refused(&mut self) {
+        self.space.stats.refused += 1;
+        self.protection.on_failed_open();
     }
 }
 
@@ -186,10 +229,7 @@ impl NumberSpace {
     ) -> Applied {
         let Some(received) = scan.received else { return Applied::default() };
         let mut effects = scan.effects;
-        self.largest_received = self.largest_received.max(Some(received.packet_number));
-        self.first_received.get_or_insert(received.packet_number);
-        self.quiche_owes.ack |= received.ack_eliciting;
-        self.receiver.on_packet(now, received);
+        self.on_received(now, received);
         for acknowledgement in &scan.acknowledgements {
             let outcome = self.on_acknowledgement(now, acknowledgement);
             effects.acknowledged |= !outcome.acked.is_empty();
@@ -207,18 +247,59 @@ impl NumberSpace {
         if scan.immediate_ack {
             self.receiver.on_immediate_ack(now);
         }
-        let records_streams = self.records_streams();
         for stream in &scan.streams {
-            self.windows.on_received(stream.stream_id, stream.data().end, stream.fin);
-            if records_streams {
-                self.record_stream(now, received.packet_number, stream, connection);
-            }
+            self.on_stream(now, received.packet_number, stream, connection);
         }
         for &(stream_id, final_size) in &scan.reset_streams {
             self.windows.on_reset(stream_id, final_size);
             self.receiver.on_reset_stream(stream_id);
         }
         effects
+    }
+
+    #[inline]
+    fn apply_data<F: quiche::BufFactory>(
+        &mut self,
+        now: Instant,
+        data: &Data,
+        connection: &quiche::Connection<F>,
+    ) {
+        let &Data { packet_number, bytes, stream, .. } = data;
+        let received = Received {
+            packet_number,
+            bytes,
+            ack_eliciting: true,
+            departure: None,
+            ends_stream: false,
+        };
+        self.on_received(now, received);
+        if let Some(stream) = &stream {
+            self.on_stream(now, packet_number, stream, connection);
+        }
+    }
+
+    #[inline]
+    fn on_received(&mut self, now: Instant, received: Received) {
+        let pn = received.packet_number;
+        if self.largest_received.is_none_or(|largest| largest < pn) {
+            self.largest_received = Some(pn);
+        }
+        self.first_received.get_or_insert(pn);
+        self.quiche_owes.ack |= received.ack_eliciting;
+        self.receiver.on_packet(now, received);
+    }
+
+    fn on_stream<F: quiche::BufFactory>(
+        &mut self,
+        now: Instant,
+        pn: u64,
+        stream: &Stream,
+        connection: &quiche::Connection<F>,
+    ) {
+        self.windows.on_received(stream.stream_id, stream.data().end, stream.fin);
+        if self.records_streams() {
+            self.record_stream(now, pn, stream, connection);
+        }
     }
 
     fn on_acknowledgement(
@@ -233,14 +314,9 @@ impl NumberSpace {
         }
     }
 
-    /// Whether a packet holds stream data or DATAGRAMs and nothing else, and nothing of it has to be
-    /// known but number and size (TACK-2-2, TACK-2-4).
-    fn is_stream_only(&self, header: &ProtectedHeader) -> bool {
-        self.agreement.tack
-            && header.reserved_bits() == 0
-            && header.is_current()
-            && !self.windows.needs_offsets()
-            && !self.records_streams()
+    /// Whether more has to be known of stream data than number and size of its packets (TACK-2-4).
+    fn follows_streams(&self) -> bool {
+        self.windows.needs_offsets() || self.records_streams()
     }
 
     /// Whether the receiver's record of stream data is worth reading every packet for. After
@@ -343,6 +419,7 @@ impl NumberSpace {
                 scan.reset_streams.push((stream_id, final_size));
             }
             Frame::StopSending { stream_id, .. } => scan.effects.stopped.push(stream_id),
+            Frame::PathChallenge(data) => scan.effects.path_challenge = Some(data),
             Frame::PathResponse(data) => scan.effects.path_response = Some(data),
             Frame::NewConnectionId { cid, .. } => scan.effects.issued_id_lens.push(cid.len()),
             Frame::HandshakeDone => scan.confirms_handshake = true,
@@ -428,7 +505,7 @@ impl NumberSpace {
 }
 
 /// A packet that was read, and what quiche gets in its place if not the packet itself.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Scanned<'a> {
     /// What it says.
     pub scan: IncomingScan<'a>,
@@ -436,23 +513,26 @@ pub struct Scanned<'a> {
     pub sealed: Option<&'a mut Vec<u8>>,
 }
 
-impl Scanned<'_> {
-    /// A packet of which the header is enough.
-    fn by_header(packet_number: u64, bytes: usize) -> Self {
-        let received = Received {
-            packet_number,
-            bytes,
-            ack_eliciting: true,
-            departure: None,
-            ends_stream: false,
-        };
-        let scan = IncomingScan {
-            received: Some(received),
-            is_unread: true,
-            ..IncomingScan::default()
-        };
-        Self { scan, sealed: None }
-    }
+/// What an incoming packet is, before it has been opened.
+#[derive(Debug)]
+pub enum Look {
+    /// Stream data or DATAGRAMs and nothing else. Nothing of it has been authenticated.
+    Data(Data),
+    /// It has to be opened; or not even that, because it has no readable header or its number has come
+    /// before, and quiche knows what to do.
+    Other(Option<ProtectedHeader>),
+}
+
+/// A packet of stream data or DATAGRAMs that is not opened here.
+#[derive(Clone, Copy, Debug)]
+pub struct Data {
+    packet_number: u64,
+    /// Where its payload begins.
+    pub payload_at: usize,
+    /// Size on the wire.
+    bytes: usize,
+    /// Its only frame, where that had to be known.
+    stream: Option<Stream>,
 }
 
 impl IncomingScan<'_> {

@@ -16,7 +16,7 @@ use tack_packet::{CipherSuite, PacketProtection};
 use tack_proto::receiver::{Due, Receiver, ReceiverConfig};
 use tack_proto::sender::{Frequency, PathId, Peer, Sender, SenderConfig};
 
-pub use incoming::{Applied, IncomingBuffers, Scanned};
+pub use incoming::{Applied, IncomingBuffers, Look, Scanned};
 pub use outgoing::{Destination, Lost};
 pub use plan::Plan;
 
@@ -278,8 +278,11 @@ impl Layer {
 
     /// Begins a key update before the confidentiality limit of RFC 9001 section 6.6, and drops keys
     /// that late packets no longer need.
+    #[inline]
     pub fn maintain_keys(&mut self, now: Instant) {
-        self.protection.discard_previous(now, self.space.probe_timeout());
+        if self.protection.has_previous() {
+            self.protection.discard_previous(now, self.space.probe_timeout());
+        }
         if self.protection.outgoing().wants_update() && self.protection.can_update(now) {
             // It was just asked whether it may.
             let _ = self.protection.initiate_update(now);

@@ -4,7 +4,9 @@ use std::ops::{Range, RangeInclusive};
 use std::time::Instant;
 
 use tack_packet::{OpenedPacket, PacketProtection, TAG_LEN, WrittenPacket};
-use tack_proto::frame::{AckFrequency, Frame, Frames, Located, Stream, encode_immediate_ack};
+use tack_proto::frame::{
+    AckFrequency, Frame, Frames, Located, Stream, encode_immediate_ack, encode_path_response,
+};
 use tack_proto::receiver::{Due, Receiver};
 use tack_proto::sender::{Departure, PathId};
 
@@ -24,8 +26,10 @@ pub struct Sent {
     pub stream_bytes: usize,
     /// The stream that the data is of, where that is known.
     pub stream_id: Option<u64>,
-    /// The data of a PATH_CHALLENGE in it.
-    pub challenge: Option<[u8; 8]>,
+    /// The number of the packet and the data of a PATH_CHALLENGE in it.
+    pub challenge: Option<(u64, [u8; 8])>,
+    /// A PATH_RESPONSE is in it.
+    pub answers_challenge: bool,
 }
 
 /// A packet that will not leave: it could not be opened or sealed, or its number is skipped. Nothing
@@ -35,13 +39,17 @@ pub struct Lost;
 
 /// Where a packet goes.
 #[derive(Clone, Copy, Debug)]
-pub struct Destination {
+pub struct Destination<'a> {
     /// Length of the active path's connection id.
     pub dcid_len: usize,
     /// Lengths of the peer's other connection ids.
-    pub other_dcid_lens: ConnectionIdLengths,
+    pub other_dcid_lens: &'a ConnectionIdLengths,
     /// The path, if it is not the one that data goes over.
     pub path: Option<PathId>,
+    /// The address is proven, or not the peer's to prove.
+    pub is_proven: bool,
+    /// The data of a PATH_CHALLENGE that came over its path and has not been answered.
+    pub response: Option<[u8; 8]>,
 }
 
 impl Layer {
@@ -50,7 +58,7 @@ impl Layer {
         &mut self,
         now: Instant,
         (out, len): (&mut [u8], usize),
-        to: Destination,
+        to: &Destination<'_>,
         plan: &Plan,
         ends: &mut StreamEnds,
     ) -> Result<Sent, Lost> {
@@ -62,7 +70,7 @@ impl Layer {
             Ok(packet) => space.finish(packet, &job, ends, plain, frames),
             Err(_) => Err(Lost),
         };
-        if result.is_err() && !plan.skips {
+        if result.is_err() && plan.skip.is_none() {
             space.stats.unsealed += 1;
         }
         result
@@ -70,10 +78,11 @@ impl Layer {
 }
 
 /// Which connection id a packet carries: the first length that makes its number the next one.
+#[inline]
 fn dcid_len(
     protection: &PacketProtection,
     packet: &[u8],
-    to: Destination,
+    to: &Destination<'_>,
     expected: u64,
 ) -> usize {
     if to.path.is_none() {
@@ -94,11 +103,12 @@ struct Job<'a> {
     now: Instant,
     /// Bytes that the packet may have on the wire.
     room: usize,
-    to: Destination,
+    to: &'a Destination<'a>,
     plan: &'a Plan,
 }
 
 impl NumberSpace {
+    #[inline]
     fn finish(
         &mut self,
         packet: WrittenPacket<'_, '_>,
@@ -110,6 +120,7 @@ impl NumberSpace {
         let Job { now, plan, .. } = *job;
         let is_tail = plan.is_tail(packet.packet_len(), job.room);
         let passes = plan.adds_nothing()
+            && job.to.response.is_none()
             && packet.can_pass()
             && !(is_tail && self.sender.wants_immediate_ack(now, true));
         let content = if passes { peek(&packet, self.overhead) } else { None };
@@ -138,23 +149,36 @@ impl NumberSpace {
     ) -> Result<Sent, Lost> {
         let Job { now, plan, .. } = *job;
         let opened = packet.open(plain).map_err(|_| Lost)?;
-        let scan = OutgoingScan::of(opened.payload(), self.agreement.tack);
+        // What may not get longer has no room for a TACK in place of quiche's ACK.
+        let takes_acks_out = self.agreement.tack && job.to.is_proven;
+        let scan = OutgoingScan::of(opened.payload(), takes_acks_out);
         plan.assert_may_carry(scan.stream_bytes);
         let pn = opened.header().packet_number;
-        if plan.skips && scan.is_bare() {
+        if let Some(random) = plan.skip
+            && scan.is_bare()
+        {
             opened.discard();
-            self.sender.on_packet_skipped(now, pn, plan.random);
+            self.sender.on_packet_skipped(now, pn, random);
             self.stats.skipped += 1;
             return Err(Lost);
         }
         let composed = self.compose(&opened, &scan, job, ends, frames);
         let written = opened.packet_len();
-        let departed = opened.seal(frames, composed.marked).map_err(|_| Lost)?;
-        self.stats.resealed += 1;
+        let is_unchanged = composed.ours == 0
+            && !composed.marked
+            && scan.taken_out == 0
+            && frames.len() == opened.payload().len();
+        let departed = if is_unchanged && opened.can_pass() {
+            opened.pass()
+        } else {
+            self.stats.resealed += 1;
+            opened.seal(frames, composed.marked)
+        };
+        let departed = departed.map_err(|_| Lost)?;
         let sent = Departure {
             is_probe: !scan.is_non_probing,
             update: composed.update,
-            ..departure(&departed, scan.ack_eliciting, job.to)
+            ..departure(&departed, scan.ack_eliciting || composed.answers_challenge, job.to)
         };
         self.sender.on_packet_sent(now, &sent);
         self.on_content_sent(now, pn, &scan, ends);
@@ -169,7 +193,8 @@ impl NumberSpace {
             len: departed.len,
             stream_bytes: scan.stream_bytes,
             stream_id: scan.stream_id,
-            challenge: scan.challenge,
+            challenge: scan.challenge.map(|data| (pn, data)),
+            answers_challenge: scan.answers_challenge || composed.answers_challenge,
         })
     }
 
@@ -197,6 +222,11 @@ impl NumberSpace {
         };
         let budget = limit.saturating_sub(overhead + scan.kept.len());
         let mut composed = Composed::default();
+        if let Some(data) = job.to.response.filter(|_| !scan.answers_challenge) {
+            composed.answers_challenge =
+                append_if_fits(frames, budget, |frames| encode_path_response(frames, data));
+            composed.marked |= self.agreement.tack && composed.answers_challenge;
+        }
         if scan.ack_eliciting {
             self.compose_requests(scan, len, job, ends, budget, &mut composed, frames);
         }
@@ -210,7 +240,8 @@ impl NumberSpace {
             // For its length, which our frames may be part of.
             least = payload.len();
         }
-        if scan.answers_challenge && plan.is_proven && !self.sender.is_inflight_limited() {
+        let answers_challenge = scan.answers_challenge || composed.answers_challenge;
+        if answers_challenge && job.to.is_proven && !self.sender.is_inflight_limited() {
             // A peer that asks for more than may be in flight gets shorter answers.
             least = least.max(least_path_response_len(room, overhead));
         }
@@ -239,11 +270,13 @@ impl NumberSpace {
         frames: &mut Vec<u8>,
     ) {
         let Job { now, room, plan, .. } = *job;
-        if let Some(timestamp) = plan.timestamp {
+        if plan.timestamp
+            && let Some(timestamp) = self.sender.timestamp(now)
+        {
             append_if_fits(frames, budget, |frames| timestamp.encode(frames));
         }
-        composed.update = plan
-            .update
+        let update = self.sender.frequency_update().filter(|_| plan.update);
+        composed.update = update
             .filter(|frame| append_if_fits(frames, budget, |frames| frame.encode(frames)));
         // A TACK peer acknowledges the end of a stream at once by itself.
         let is_answered = scan.ends_stream && self.agreement.tack;
@@ -268,6 +301,9 @@ impl NumberSpace {
     ) {
         let Job { now, plan, .. } = *job;
         let left = budget.saturating_sub(frames.len());
+        if scan.keeps_ack {
+            return;
+        }
         if !self.agreement.tack {
             if plan.is_carrier && plan.due.is_some() && !scan.had_ack {
                 self.receiver.write_ack(now, self.ack_delay_exponent, left, frames);
@@ -290,7 +326,7 @@ impl NumberSpace {
     ) {
         if scan.had_ack {
             self.quiche_owes.ack = false;
-            if !self.agreement.tack {
+            if scan.keeps_ack {
                 self.receiver.on_ack_sent(now);
             }
         }
@@ -376,6 +412,8 @@ struct Composed {
     asks: bool,
     /// Ends of streams are in it.
     ends: bool,
+    /// A PATH_RESPONSE that quiche has forgotten is in it.
+    answers_challenge: bool,
 }
 
 /// What a packet holds that nobody but quiche has looked into, if its first bytes tell: stream data or
@@ -407,6 +445,8 @@ struct OutgoingScan {
     taken_out: usize,
     is_padded: bool,
     had_ack: bool,
+    /// quiche's acknowledgement is left in.
+    keeps_ack: bool,
     stream_bytes: usize,
     stream_id: Option<u64>,
     has_datagram: bool,
@@ -434,9 +474,9 @@ enum Noted {
 }
 
 impl OutgoingScan {
-    /// Reads the frames of a packet; between TACK peers quiche's acknowledgement and padding are left
+    /// Reads the frames of a packet; with `takes_acks_out` quiche's acknowledgement and padding are left
     /// out. A frame that cannot be read stays, with all behind it.
-    fn of(payload: &[u8], tack: bool) -> Self {
+    fn of(payload: &[u8], takes_acks_out: bool) -> Self {
         let mut scan = Self::default();
         let mut end = 0;
         for located in Frames::new(payload) {
@@ -448,19 +488,22 @@ impl OutgoingScan {
                 break;
             };
             end = range.end;
-            scan.see(&frame, range, tack);
+            scan.see(&frame, range, takes_acks_out);
         }
         scan
     }
 
-    fn see(&mut self, frame: &Frame<'_>, range: Range<usize>, tack: bool) {
+    fn see(&mut self, frame: &Frame<'_>, range: Range<usize>, takes_acks_out: bool) {
         self.ack_eliciting |= frame.is_ack_eliciting();
         self.needs_repair |= needs_repair(frame);
         self.is_non_probing |= !frame.is_probing();
-        self.wants_look |= !matches!(frame, Frame::Ack(_)) && wants_look(frame);
+        let is_taken_out =
+            takes_acks_out && matches!(frame, Frame::Ack(_) | Frame::Padding { .. });
+        self.wants_look |= !is_taken_out && wants_look(frame);
         match frame {
             Frame::Ack(ack) => {
                 self.had_ack = true;
+                self.keeps_ack = !takes_acks_out;
                 self.noted.push(Noted::ZeroRttAck(ack.ranges.iter().collect()));
             }
             // quiche pads what would be too short, which the layer does again; a probe, or what goes
@@ -488,7 +531,7 @@ impl OutgoingScan {
             _ => {}
         }
         // TACK-4.1-4
-        if tack && matches!(frame, Frame::Ack(_) | Frame::Padding { .. }) {
+        if is_taken_out {
             self.taken_out += range.len();
         } else {
             self.kept.push(range);

@@ -3,7 +3,6 @@
 use std::time::Instant;
 
 use tack_packet::Departed;
-use tack_proto::frame::{AckFrequency, Timestamp};
 use tack_proto::receiver::Due;
 use tack_proto::sender::Departure;
 
@@ -34,17 +33,15 @@ pub struct Plan {
     /// The acknowledgement that is due.
     pub due: Option<Due>,
     /// TIMESTAMP.
-    pub timestamp: Option<Timestamp>,
+    pub timestamp: bool,
     /// ACK_FREQUENCY.
-    pub update: Option<AckFrequency>,
+    pub update: bool,
     /// An acknowledgement is wanted at once, whatever the packet turns out to be.
     pub immediate_ack: bool,
     /// Room for ends of streams that quiche has forgotten.
     pub ends_room: usize,
     /// It is the last packet for a path that quiche no longer sends data on.
     pub flushes_path: bool,
-    /// The address that it goes to is proven, or not the peer's to prove.
-    pub is_proven: bool,
     /// Stream data may leave in it.
     pub stream_data: bool,
     /// It is a probe of an expired timer (RFC 9002 section 6.2.4).
@@ -53,9 +50,7 @@ pub struct Plan {
     pub is_carrier: bool,
     /// Its number is to be skipped if it carries nothing that matters, and these are the random bits
     /// for the distance to the next one.
-    pub skips: bool,
-    /// See [`Self::skips`].
-    pub random: u64,
+    pub skip: Option<u64>,
     /// A DATAGRAM is waiting that may need the whole packet: quiche is to leave no room.
     pub leaves_no_room: bool,
 }
@@ -66,23 +61,20 @@ impl Plan {
         Self { flushes_path: true, ..Self::default() }
     }
 
-    /// What is left of it for an address that is proven, or else may not be sent any amount
+    /// What is left of it for an address that is not proven, and may not be sent any amount
     /// (RFC 9000 section 8.1).
     #[must_use]
-    pub fn to_address(self, is_proven: bool) -> Self {
-        if is_proven {
-            Self { is_proven, ..self }
-        } else {
-            Self { timestamp: None, update: None, immediate_ack: false, ends_room: 0, ..self }
-        }
+    pub fn to_unproven_address(self) -> Self {
+        Self { timestamp: false, update: false, immediate_ack: false, ends_room: 0, ..self }
     }
 
     /// A packet whose number is skipped if nothing in it matters.
     pub fn skip(random: u64) -> Self {
-        Self { skips: true, random, is_carrier: true, is_proven: true, ..Self::default() }
+        Self { skip: Some(random), is_carrier: true, ..Self::default() }
     }
 
     /// Holds the congestion invariant: stream data leaves only if the sender may send, or as a probe.
+    #[inline]
     pub fn assert_may_carry(&self, stream_bytes: usize) {
         debug_assert!(
             stream_bytes == 0 || self.stream_data,
@@ -91,37 +83,45 @@ impl Plan {
     }
 
     /// Whether the packet may leave as quiche wrote it.
+    #[inline]
     pub fn adds_nothing(&self) -> bool {
-        !self.skips
+        self.skip.is_none()
             && self.due.is_none()
-            && self.timestamp.is_none()
-            && self.update.is_none()
+            && !self.timestamp
+            && !self.update
             && !self.immediate_ack
             && self.ends_room == 0
             && !self.flushes_path
     }
 
     /// Bytes that quiche has to leave free.
+    #[inline]
     pub fn room(&self) -> usize {
         if self.leaves_no_room {
             return 0;
         }
-        self.timestamp.map_or(0, |_| TIMESTAMP_ROOM)
-            + self.update.map_or(0, |_| ACK_FREQUENCY_ROOM)
-            + self.due.map_or(0, |_| TACK_ROOM)
-            + if self.immediate_ack { IMMEDIATE_ACK_ROOM } else { 0 }
+        if self.adds_nothing() {
+            return 0;
+        }
+        let room_if = |is_planned, room| if is_planned { room } else { 0 };
+        room_if(self.timestamp, TIMESTAMP_ROOM)
+            + room_if(self.update, ACK_FREQUENCY_ROOM)
+            + room_if(self.due.is_some(), TACK_ROOM)
+            + room_if(self.immediate_ack, IMMEDIATE_ACK_ROOM)
             + self.ends_room
     }
 
     /// Whether quiche left room in the packet of `len` bytes that it could have
     /// filled: it has no more data.
+    #[inline]
     pub fn is_tail(&self, len: usize, room: usize) -> bool {
         self.stream_data && len + self.room() + UNUSABLE_ROOM <= room
     }
 }
 
 /// The record of a packet that has left.
-pub fn departure(departed: &Departed, ack_eliciting: bool, to: Destination) -> Departure {
+#[inline]
+pub fn departure(departed: &Departed, ack_eliciting: bool, to: &Destination<'_>) -> Departure {
     Departure {
         packet_number: departed.packet_number,
         bytes: departed.len,
@@ -135,6 +135,7 @@ pub fn departure(departed: &Departed, ack_eliciting: bool, to: Destination) -> D
 impl Layer {
     /// What the next packet should carry. `stream_data` tells that stream data may leave, `due` what
     /// the receiver has to acknowledge, `datagrams` that DATAGRAMs wait in quiche.
+    #[inline]
     pub fn plan(
         &self,
         now: Instant,
@@ -143,18 +144,17 @@ impl Layer {
         ends: &StreamEnds,
         datagrams: bool,
     ) -> Plan {
-        let common = Plan {
-            update: if stream_data { self.space.sender.frequency_update() } else { None },
-            immediate_ack: self.space.sender.wants_immediate_ack(now, false),
+        let sender = &self.space.sender;
+        Plan {
+            update: stream_data && sender.frequency_update().is_some(),
+            timestamp: stream_data && self.space.agreement.tack && sender.wants_timestamp(now),
+            immediate_ack: sender.wants_immediate_ack(now, false),
             ends_room: ends.room(),
             stream_data,
             due,
             leaves_no_room: datagrams && stream_data,
             ..Plan::default()
-        };
-        let sends_timestamp = self.space.agreement.tack && stream_data;
-        let timestamp = if sends_timestamp { self.space.sender.timestamp(now) } else { None };
-        Plan { timestamp, ..common }
+        }
     }
 }
 
@@ -170,9 +170,8 @@ mod tests {
             due: Some(Due::Tack),
             ..Plan::default()
         };
-        let unproven = plan.to_address(false);
-        assert_eq!(unproven.room(), TACK_ROOM);
-        assert_eq!(plan.to_address(true).room(), plan.room());
+        assert_eq!(plan.to_unproven_address().room(), TACK_ROOM);
+        assert_eq!(plan.room(), TACK_ROOM + IMMEDIATE_ACK_ROOM + 18);
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod ack_carrier;
 mod anti_amplification;
 mod buffer_limit;
 mod connection_id_lengths;
+mod decrypted_in_place;
 mod duplicate_window;
 mod external_access;
 mod frame_order;
@@ -17,6 +18,7 @@ mod inert_controller;
 mod no_usable_path;
 mod path_flush_ping;
 mod path_response_padding;
+mod path_responses;
 mod path_validation;
 mod quiche_counters;
 mod receive_windows;
@@ -28,6 +30,7 @@ mod transport_parameters;
 pub use ack_carrier::request_carrier;
 pub use buffer_limit::without_stream_data;
 pub use connection_id_lengths::ConnectionIdLengths;
+pub use decrypted_in_place::SealedStart;
 pub use duplicate_window::is_duplicate_to_quiche;
 pub use frame_order::{FirstFrame, first_frame};
 pub use inert_controller::{MAX_IN_FLIGHT_PACKETS, make_inert, restore_controller};
@@ -43,6 +46,7 @@ pub use transport_parameters::{ServerIds, Template};
 
 use anti_amplification::AntiAmplification;
 use external_access::ExternalAccess;
+use path_responses::PathResponses;
 use path_validation::PathValidation;
 use send_buffer::SendBuffer;
 
@@ -57,6 +61,8 @@ pub struct Seam {
     pub send_buffer: SendBuffer,
     /// Ends of streams that quiche may forget.
     pub stream_ends: StreamEnds,
+    /// Challenges that have yet to be answered.
+    pub path_responses: PathResponses,
     /// Paths that have yet to be validated.
     pub validation: PathValidation,
     /// What may be sent to an address that the client has not proven.
@@ -73,6 +79,7 @@ impl Seam {
             external_access: ExternalAccess::default(),
             send_buffer: SendBuffer::new(send_buffer),
             stream_ends: StreamEnds::default(),
+            path_responses: PathResponses::default(),
             validation: PathValidation::default(),
             anti_amplification: AntiAmplification::unlimited(),
             connection_id_lengths: ConnectionIdLengths::default(),

@@ -29,8 +29,15 @@ pub struct PathValidation {
     /// The path of the last datagram is not that of the one before.
     pub has_changed: bool,
     /// The last challenges, and the path whose other end has answered one last.
-    challenged: VecDeque<(AddressPair, [u8; 8])>,
+    challenged: VecDeque<Challenge>,
     proven: Option<AddressPair>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Challenge {
+    path: AddressPair,
+    packet_number: u64,
+    data: [u8; 8],
 }
 
 /// Challenges that are remembered.
@@ -61,22 +68,33 @@ impl PathValidation {
     }
 
     /// A challenge has left.
-    pub fn on_challenge_sent(&mut self, path: AddressPair, data: [u8; 8]) {
+    pub fn on_challenge_sent(&mut self, path: AddressPair, packet_number: u64, data: [u8; 8]) {
         if self.challenged.len() == MAX_CHALLENGED {
             self.challenged.pop_front();
         }
-        self.challenged.push_back((path, data));
+        self.challenged.push_back(Challenge { path, packet_number, data });
     }
 
     /// The answer to a challenge has come over a path. Returns whether it was asked there.
     pub fn on_answer(&mut self, path: Option<AddressPair>, data: [u8; 8]) -> bool {
-        let is_it = |(asked, expected): &(AddressPair, [u8; 8])| {
-            Some(*asked) == path && *expected == data
-        };
+        let is_it =
+            |challenge: &Challenge| Some(challenge.path) == path && challenge.data == data;
         let Some(at) = self.challenged.iter().position(is_it) else { return false };
         self.challenged.remove(at);
         self.proven = path;
         true
+    }
+
+    /// The path of a challenge that was lost, by what became of packets. quiche (0.30) sends a challenge
+    /// again when its timer expires, and while other packets are acknowledged that does not happen.
+    pub fn take_lost(
+        &mut self,
+        was_delivered: impl Fn(u64) -> Option<bool>,
+    ) -> Option<AddressPair> {
+        let is_lost =
+            |challenge: &Challenge| was_delivered(challenge.packet_number) == Some(false);
+        let at = self.challenged.iter().position(is_lost)?;
+        self.challenged.remove(at).map(|challenge| challenge.path)
     }
 
     /// Whether the other end of a path has answered a challenge last.
@@ -109,7 +127,7 @@ mod tests {
     #[test]
     fn only_the_answer_to_a_challenge_that_was_sent_there_proves_an_address() {
         let mut validation = PathValidation::default();
-        validation.on_challenge_sent(path(1), [1; 8]);
+        validation.on_challenge_sent(path(1), 9, [1; 8]);
         assert!(!validation.on_answer(Some(path(1)), [2; 8]));
         assert!(!validation.on_answer(Some(path(2)), [1; 8]));
         assert!(!validation.on_answer(None, [1; 8]));
@@ -120,10 +138,22 @@ mod tests {
     }
 
     #[test]
+    fn a_challenge_that_was_lost_is_told_once_and_its_late_answer_counts_no_more() {
+        let mut validation = PathValidation::default();
+        validation.on_challenge_sent(path(1), 7, [1; 8]);
+        validation.on_challenge_sent(path(2), 8, [2; 8]);
+        assert_eq!(validation.take_lost(|_| None), None);
+        assert_eq!(validation.take_lost(|pn| Some(pn == 7)), Some(path(2)));
+        assert_eq!(validation.take_lost(|pn| Some(pn == 7)), None);
+        assert!(!validation.on_answer(Some(path(2)), [2; 8]));
+        assert!(validation.on_answer(Some(path(1)), [1; 8]));
+    }
+
+    #[test]
     fn old_challenges_are_forgotten() {
         let mut validation = PathValidation::default();
         for data in 0..100 {
-            validation.on_challenge_sent(path(1), [data; 8]);
+            validation.on_challenge_sent(path(1), data.into(), [data; 8]);
         }
         assert_eq!(validation.challenged.len(), MAX_CHALLENGED);
         assert!(!validation.on_answer(Some(path(1)), [0; 8]));

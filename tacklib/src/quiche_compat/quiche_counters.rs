@@ -11,6 +11,8 @@ use quiche::BufFactory;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct QuicheCounters {
     received: usize,
+    /// Packets accepted since then that need not be looked for.
+    known: usize,
     lost: usize,
     probe_timeouts: usize,
 }
@@ -30,9 +32,16 @@ impl QuicheCounters {
     fn of<F: BufFactory>(connection: &quiche::Connection<F>) -> Self {
         connection.path_stats().fold(Self::default(), |sum, path| Self {
             received: sum.received + path.recv,
+            known: 0,
             lost: sum.lost + path.lost,
             probe_timeouts: sum.probe_timeouts + path.total_pto_count,
         })
+    }
+
+    /// A packet has been accepted, as is known without a look.
+    #[inline]
+    pub fn on_accepted(&mut self) {
+        self.known += 1;
     }
 
     /// Looks again and tells what is new since the last look.
@@ -42,7 +51,7 @@ impl QuicheCounters {
         QuicheDelta {
             // A path that quiche gives up takes its counts along, and only a packet that it has accepted
             // makes it do so.
-            accepted: now.received.checked_sub(before.received).unwrap_or(1),
+            accepted: now.received.checked_sub(before.received + before.known).unwrap_or(1),
             losses: now.lost > before.lost,
             probe_timeout: now.probe_timeouts != before.probe_timeouts,
         }

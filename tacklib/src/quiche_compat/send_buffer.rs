@@ -5,7 +5,7 @@
 //! application would buffer 27 MB. quiche does not tell how much it buffers. Upstream: `tx_buffered` is
 //! private. To delete: when quiche's controller is replaceable, or the buffered amount can be read.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use quiche::BufFactory;
 
@@ -22,7 +22,7 @@ pub struct SendBuffer {
     sent_since: u64,
     repeated_then: u64,
     /// What each stream has written since then, less what of it was sent.
-    unsent: HashMap<u64, u64>,
+    unsent: BTreeMap<u64, u64>,
     /// Streams refused for lack of room, to be reported when there is some.
     blocked: BTreeSet<u64>,
 }
@@ -36,7 +36,7 @@ impl SendBuffer {
             flushed: 0,
             sent_since: 0,
             repeated_then: 0,
-            unsent: HashMap::new(),
+            unsent: BTreeMap::new(),
             blocked: BTreeSet::new(),
         }
     }

@@ -100,8 +100,9 @@ impl StreamEnds {
     }
 
     /// Whether an end has to be sent from here.
+    #[inline]
     pub fn owes(&self) -> bool {
-        self.ends.values().any(|end| end.owed)
+        !self.ends.is_empty() && self.ends.values().any(|end| end.owed)
     }
 
     /// Bytes that the frames of the next packet take at most.

@@ -24,14 +24,16 @@ const MAX_ERRNO: u64 = 133;
 struct FailingSocket {
     socket: UdpSocket,
     random: XorShift,
+    receive_calls: u64,
     on_receive: Fault,
+    send_calls: u64,
     on_send: Fault,
 }
 
-/// The error number of each call that is to fail.
-type Fault = fn(&mut XorShift) -> Option<i32>;
+/// The error number of each call that is to fail, by how many calls of its kind came before it.
+type Fault = fn(u64, &mut XorShift) -> Option<i32>;
 
-fn never(_: &mut XorShift) -> Option<i32> {
+fn never(_: u64, _: &mut XorShift) -> Option<i32> {
     None
 }
 
@@ -49,14 +51,18 @@ impl DatagramSocket for FailingSocket {
     }
 
     fn send(&mut self, burst: &Burst<'_>) -> io::Result<()> {
-        match (self.on_send)(&mut self.random) {
+        let call = self.send_calls;
+        self.send_calls += 1;
+        match (self.on_send)(call, &mut self.random) {
             Some(code) => Err(io::Error::from_raw_os_error(code)),
             None => self.socket.send(burst),
         }
     }
 
     fn receive(&mut self, buffers: &mut ReceiveBuffers) -> io::Result<usize> {
-        match (self.on_receive)(&mut self.random) {
+        let call = self.receive_calls;
+        self.receive_calls += 1;
+        match (self.on_receive)(call, &mut self.random) {
             Some(code) => Err(io::Error::from_raw_os_error(code)),
             None => self.socket.receive(buffers),
         }
@@ -72,7 +78,8 @@ fn endpoint(
     let config = EndpointConfig::default();
     let socket = UdpSocket::bind(common::LOCALHOST.into(), &config).unwrap();
     let random = XorShift(seed);
-    let socket = FailingSocket { socket, random, on_receive, on_send };
+    let socket =
+        FailingSocket { socket, random, receive_calls: 0, on_receive, send_calls: 0, on_send };
     Endpoint::with_socket(Box::new(socket), tack, config).unwrap()
 }
 
@@ -98,8 +105,9 @@ fn exchange(seed: u64, len: usize, on_receive: Fault, on_send: Fault) -> [App; 2
 #[test]
 fn no_error_of_one_receive_call_in_eleven_ends_an_exchange() {
     for seed in 1..=4 {
-        let any = |random: &mut XorShift| {
-            (random.below(11) == 0).then(|| 1 + (random.next() % MAX_ERRNO) as i32)
+        // The first call fails, too: how many there are depends on how much arrives between two.
+        let any = |call, random: &mut XorShift| {
+            (call == 0 || random.below(11) == 0).then(|| 1 + (random.next() % MAX_ERRNO) as i32)
         };
         for app in exchange(seed, 1 << 18, any, never) {
             assert!(app.endpoint.stats().recv_calls_failed > 0);
@@ -109,14 +117,15 @@ fn no_error_of_one_receive_call_in_eleven_ends_an_exchange() {
 
 #[test]
 fn receive_calls_that_find_nothing_though_datagrams_wait_do_not_stop_an_exchange() {
-    let mostly_empty = |random: &mut XorShift| (random.below(2) == 0).then_some(libc::EAGAIN);
+    let mostly_empty =
+        |_, random: &mut XorShift| (random.below(2) == 0).then_some(libc::EAGAIN);
     exchange(5, 1 << 18, mostly_empty, never);
 }
 
 #[test]
 fn errors_of_send_calls_do_not_end_an_exchange() {
     for seed in 1..=4 {
-        let failing = |random: &mut XorShift| {
+        let failing = |_, random: &mut XorShift| {
             let codes = [
                 libc::EAGAIN,
                 libc::ENOBUFS,
@@ -135,14 +144,14 @@ fn errors_of_send_calls_do_not_end_an_exchange() {
 
 #[test]
 fn a_socket_that_seems_full_is_tried_again_without_an_event() {
-    let mostly_full = |random: &mut XorShift| (random.below(2) == 0).then_some(libc::EAGAIN);
+    let mostly_full = |_, random: &mut XorShift| (random.below(2) == 0).then_some(libc::EAGAIN);
     let apps = exchange(6, 1 << 18, never, mostly_full);
     assert!(apps.iter().all(|app| app.endpoint.stats().send_blocked > 0));
 }
 
 #[test]
 fn receiving_that_fails_for_ten_seconds_is_an_error_that_says_so() {
-    let mut endpoint = endpoint(1, |_| Some(libc::ENETDOWN), never, None);
+    let mut endpoint = endpoint(1, |_, _| Some(libc::ENETDOWN), never, None);
     let start = Instant::now();
     let mut now = start;
     let error = loop {
@@ -163,7 +172,7 @@ fn receiving_that_fails_for_ten_seconds_is_an_error_that_says_so() {
 /// Without a limit the endpoint would call as fast as it can.
 #[test]
 fn receiving_that_fails_is_not_tried_more_than_a_hundred_times_in_a_second() {
-    let mut endpoint = endpoint(1, |_| Some(libc::ENOMEM), never, None);
+    let mut endpoint = endpoint(1, |_, _| Some(libc::ENOMEM), never, None);
     let start = Instant::now();
     for turn in 0..100_000 {
         endpoint.receive(start + turn * Duration::from_micros(10)).unwrap();

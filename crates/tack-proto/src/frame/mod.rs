@@ -12,6 +12,7 @@ mod check;
 mod decode;
 mod error;
 mod iack;
+mod only;
 mod tack;
 mod timestamp;
 
@@ -24,6 +25,7 @@ pub use self::{
     check::check_payload,
     error::DecodeError,
     iack::{Iack, IackEvent, IackFields, encode_iack},
+    only::OnlyFrame,
     tack::{EncodedTack, Rate, Tack, TackFields, Timing, encode_tack},
     timestamp::Timestamp,
 };
@@ -273,6 +275,12 @@ impl Frame<'_> {
             | Self::Iack(_) => false,
         }
     }
+}
+
+/// Appends a PATH_RESPONSE frame (RFC 9000 section 19.18).
+pub fn encode_path_response(out: &mut Vec<u8>, data: [u8; 8]) {
+    out.push(0x1b);
+    out.extend_from_slice(&data);
 }
 
 /// How many bytes `write` appends. It is undone: one description of the bytes serves for

@@ -219,10 +219,16 @@ impl Sender {
         self.path.pacer.release_time()
     }
 
-    /// The TIMESTAMP to put into a packet written now, if it begins a burst. Not where it repeats
+    /// Whether a packet written now should carry a TIMESTAMP: it begins a burst. Not where it repeats
     /// what was lost: the QUIC stack would split that for want of its room.
+    #[inline]
+    pub fn wants_timestamp(&self, now: Instant) -> bool {
+        self.repairs == 0 && self.path.pacer.at_burst_head(now)
+    }
+
+    /// The TIMESTAMP to put into a packet written now, if it should carry one.
     pub fn timestamp(&self, now: Instant) -> Option<Timestamp> {
-        if self.repairs > 0 || !self.path.pacer.at_burst_head(now) {
+        if !self.wants_timestamp(now) {
             return None;
         }
         let elapsed = now.saturating_duration_since(self.epoch).as_micros() as u64;

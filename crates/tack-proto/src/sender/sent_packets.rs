@@ -56,18 +56,30 @@ enum State {
     Lost,
 }
 
+/// A packet of the record. There are as many as are on their way, and each is touched three times.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     state: State,
     app_limited: bool,
     bytes: u32,
     flight: FlightId,
-    time: Instant,
+    time: Time,
     /// `delivered` and its time when this packet left: a delivery-rate sample
     /// spans from then to its acknowledgement.
     delivered: u64,
-    delivered_time: Instant,
-    first_sent_time: Instant,
+    delivered_time: Time,
+    first_sent_time: Time,
+}
+
+/// Nanoseconds since the record began: half the size of an [`Instant`], and a difference is one
+/// instruction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Time(u64);
+
+impl Time {
+    fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
 }
 
 /// A packet that leaves.
@@ -119,6 +131,7 @@ pub(super) struct PathOutcome {
 /// Sent packets, indexed by number.
 #[derive(Debug)]
 pub struct SentPackets {
+    epoch: Instant,
     packets: VecDeque<Sent>,
     /// Number of the front packet.
     base: u64,
@@ -153,6 +166,7 @@ impl SentPackets {
     /// the keys were there), numbers below the first that it sees are let pass.
     pub(super) fn new(now: Instant, sees_all: bool, flight: FlightId) -> Self {
         Self {
+            epoch: now,
             packets: VecDeque::new(),
             base: 0,
             has_begun: false,
@@ -162,7 +176,7 @@ impl SentPackets {
             largest_acked: None,
             first_unknown: None,
             none_in_flight_below: 0,
-            flights: vec![Flight::new(now, flight)],
+            flights: vec![Flight::new(Time::default(), flight)],
             total_in_flight: 0,
             sees_all,
             packet_threshold: PACKET_THRESHOLD,
@@ -177,8 +191,15 @@ impl SentPackets {
         self.packet_threshold
     }
 
+    fn time(&self, at: Instant) -> Time {
+        let nanos = at.saturating_duration_since(self.epoch).as_nanos();
+        // Five hundred years fit.
+        Time(nanos as u64)
+    }
+
     /// Counts what is sent from now on as that path's.
     pub(super) fn set_flight(&mut self, now: Instant, id: FlightId) {
+        let now = self.time(now);
         let at = self.flights.iter().position(|flight| flight.id() == id);
         let flight = at.map_or_else(|| Flight::new(now, id), |at| self.flights.remove(at));
         self.flights.insert(0, flight);
@@ -196,6 +217,7 @@ impl SentPackets {
     /// A number that is not above the last is ignored.
     pub(super) fn on_sent(&mut self, now: Instant, leaving: Leaving) {
         let Leaving { packet_number: pn, bytes, ack_eliciting, flight, is_probe } = leaving;
+        let now = self.time(now);
         if !self.skip_to(now, pn) {
             return;
         }
@@ -216,6 +238,7 @@ impl SentPackets {
 
     /// Records a number that the QUIC stack has used for a packet that does not leave.
     pub fn on_withheld(&mut self, now: Instant, pn: u64) {
+        let now = self.time(now);
         if self.skip_to(now, pn) && self.skip_to(now, pn + 1) {
             self.withheld.push_back(pn);
             // Nothing waits for them: they are PINGs to the stack.
@@ -340,6 +363,7 @@ impl SentPackets {
         also: &[u64],
         round_trip: Duration,
     ) -> AckOutcome {
+        let now = self.time(now);
         let mut outcome = AckOutcome::default();
         let mut newest = Newest::default();
         let mut largest = None;
@@ -357,6 +381,7 @@ impl SentPackets {
             outcome.acked.extend(self.withheld.pop_front().map(|pn| pn..=pn));
         }
         normalise(&mut outcome.acked);
+        outcome.current.earliest_rtt = newest.earliest.map(|earliest| now.since(earliest));
         if let Some(sent) = newest.packet {
             outcome.current.sample = self.flights[0].on_newest_acked(now, &sent);
         }
@@ -370,7 +395,7 @@ impl SentPackets {
     /// Marks a range that was not acknowledged before, from the top down.
     fn acknowledge(
         &mut self,
-        now: Instant,
+        now: Time,
         range: RangeInclusive<u64>,
         largest: Option<u64>,
         newest: &mut Newest,
@@ -381,9 +406,9 @@ impl SentPackets {
         for pn in range.rev() {
             let Some(sent) = self.entry(pn) else { continue };
             // TACK-5.4-1 and TACK-5.4-3: the first acknowledgement counts.
+            let state = std::mem::replace(&mut sent.state, State::Acked);
             let before = *sent;
-            sent.state = State::Acked;
-            match before.state {
+            match state {
                 State::InFlight => {}
                 State::Lost => {
                     outcome.spurious += 1;
@@ -399,14 +424,13 @@ impl SentPackets {
             if before.flight != current {
                 continue;
             }
-            let rtt = now.saturating_duration_since(before.time);
             outcome.current.acked_bytes += u64::from(before.bytes);
-            outcome.current.earliest_rtt = Some(rtt);
+            newest.earliest = Some(before.time);
             if newest.packet.is_none() {
                 newest.packet = Some(before);
                 // RFC 9002 section 5.1: the delay that came with it is that of the largest.
                 if largest == Some(pn) {
-                    outcome.current.largest_rtt = Some(rtt);
+                    outcome.current.largest_rtt = Some(now.since(before.time));
                 }
             }
         }
@@ -449,7 +473,7 @@ impl SentPackets {
     }
 
     /// RFC 9002 section 6.1, as quiche applies it to the same acknowledgement (TACK-5.4-2).
-    fn detect_losses(&mut self, now: Instant, round_trip: Duration, outcome: &mut AckOutcome) {
+    fn detect_losses(&mut self, now: Time, round_trip: Duration, outcome: &mut AckOutcome) {
         let Some(largest) = self.largest_acked else { return };
         let time_threshold = round_trip * self.time_threshold.0 / self.time_threshold.1;
         let time_threshold = time_threshold.max(GRANULARITY);
@@ -459,7 +483,7 @@ impl SentPackets {
         for pn in self.none_in_flight_below..end {
             let threshold = self.packet_threshold;
             let Some(sent) = self.entry(pn) else { continue };
-            let old = now.saturating_duration_since(sent.time) >= time_threshold;
+            let old = now.since(sent.time) >= time_threshold;
             if sent.state != State::InFlight || !(largest >= pn + threshold || old) {
                 continue;
             }
@@ -494,7 +518,7 @@ impl SentPackets {
 
     /// Makes `pn` the next number; those before it that are not in the record were skipped.
     /// False for a number that is in the record already.
-    fn skip_to(&mut self, now: Instant, pn: u64) -> bool {
+    fn skip_to(&mut self, now: Time, pn: u64) -> bool {
         if !self.has_begun {
             // The first number seen: those below it left before 1-RTT (0-RTT).
             self.base = pn;
@@ -515,25 +539,42 @@ impl SentPackets {
         true
     }
 
+    #[inline]
     fn forget_landed(&mut self) {
+        let waits = self.packets.front().is_none_or(|front| front.state == State::InFlight);
+        if !waits || self.packets.len() >= MAX_RECORDED {
+            self.forget_front();
+        }
+    }
+
+    fn forget_front(&mut self) {
         let largest = self.largest_acked.unwrap_or(0);
-        while let Some(front) = self.packets.front() {
-            let landed = match front.state {
-                State::Acked | State::Skipped => self.base < largest,
-                State::Uncounted => self.base < largest || self.packets.len() > MEMORY,
-                State::Lost => self.base + (MEMORY as u64) < largest,
+        let (mut landed, mut given_up) = (0, false);
+        for (pn, sent) in (self.base..).zip(&self.packets) {
+            let left = self.packets.len() - landed;
+            let has_landed = match sent.state {
+                State::Acked | State::Skipped => pn < largest,
+                State::Uncounted => pn < largest || left > MEMORY,
+                State::Lost => pn + (MEMORY as u64) < largest,
                 State::InFlight => false,
             };
-            if !landed && self.packets.len() < MAX_RECORDED {
+            if !has_landed && left < MAX_RECORDED {
                 break;
             }
-            if let Some(front) = self.packets.pop_front()
-                && front.state == State::InFlight
-            {
-                self.land(&front, false);
-            }
-            self.base += 1;
+            given_up |= sent.state == State::InFlight;
+            landed += 1;
         }
+        if landed == 0 {
+            return;
+        }
+        if given_up {
+            let front: Vec<_> = self.packets.iter().take(landed).copied().collect();
+            for sent in front.iter().filter(|sent| sent.state == State::InFlight) {
+                self.land(sent, false);
+            }
+        }
+        self.packets.drain(..landed);
+        self.base += landed as u64;
         if self.unacknowledged.smallest().is_some_and(|smallest| smallest < self.base) {
             self.unacknowledged.remove_below(self.base);
         }
@@ -582,6 +623,8 @@ impl SentPackets {
 struct Newest {
     /// The newest packet of the current path.
     packet: Option<Sent>,
+    /// When the oldest one of it left.
+    earliest: Option<Time>,
     /// The oldest one of it that had been taken for lost.
     spurious: Option<u64>,
 }

@@ -38,8 +38,8 @@ fn bubbles_save_retransmissions_where_the_ack_path_fails_at_times() {
         // What is taken for lost beyond what the link lost is sent in vain.
         let needless =
             |outcome: &Outcome| outcome.stats.lost_packets.saturating_sub(outcome.dropped);
-        assert!(needless(&without) > 500, "{without:?}");
         assert!(needless(&with) < 50, "{with:?}");
+        assert!(needless(&without) > 5 * 50, "{without:?}");
         // Goodput is not compared: one run differs from the next by more than this saves.
         assert!(with.received > 20_000_000, "{with:?}");
     }

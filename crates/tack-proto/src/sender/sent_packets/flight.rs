@@ -1,9 +1,9 @@
 //! What is in flight on one path, and the rate at which it is delivered
 //! (draft-cheng-iccrg-delivery-rate-estimation).
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::{Sent, State};
+use super::{Sent, State, Time};
 use crate::bandwidth::Bandwidth;
 
 /// A delivery-rate sample computed from the sender's own record.
@@ -34,14 +34,14 @@ pub(super) struct Flight {
     id: FlightId,
     bytes: u64,
     delivered: u64,
-    delivered_time: Instant,
-    first_sent_time: Instant,
+    delivered_time: Time,
+    first_sent_time: Time,
     /// While `delivered` is at most this, samples are application limited.
     app_limited_until: u64,
 }
 
 impl Flight {
-    pub fn new(now: Instant, id: FlightId) -> Self {
+    pub fn new(now: Time, id: FlightId) -> Self {
         Self {
             id,
             bytes: 0,
@@ -69,7 +69,7 @@ impl Flight {
     }
 
     /// A packet leaves; its entry.
-    pub fn on_sent(&mut self, now: Instant, bytes: u32, ack_eliciting: bool) -> Sent {
+    pub fn on_sent(&mut self, now: Time, bytes: u32, ack_eliciting: bool) -> Sent {
         if self.bytes == 0 && ack_eliciting {
             self.first_sent_time = now;
             self.delivered_time = now;
@@ -85,7 +85,7 @@ impl Flight {
     }
 
     /// The entry of a number that is not sent.
-    pub fn skipped(&self, now: Instant) -> Sent {
+    pub fn skipped(&self, now: Time) -> Sent {
         Sent {
             state: State::Skipped,
             app_limited: self.delivered < self.app_limited_until,
@@ -108,12 +108,12 @@ impl Flight {
     }
 
     /// The newest packet of an acknowledgement, which begins the next sample and ends its own.
-    pub fn on_newest_acked(&mut self, now: Instant, sent: &Sent) -> Option<RateSample> {
+    pub fn on_newest_acked(&mut self, now: Time, sent: &Sent) -> Option<RateSample> {
         self.delivered_time = now;
         self.first_sent_time = sent.time;
         let bytes = self.delivered.saturating_sub(sent.delivered);
-        let send = sent.time.saturating_duration_since(sent.first_sent_time);
-        let ack = now.saturating_duration_since(sent.delivered_time);
+        let send = sent.time.since(sent.first_sent_time);
+        let ack = now.since(sent.delivered_time);
         Some(RateSample {
             rate: Bandwidth::from_delta(bytes, send.max(ack))?,
             send_rate: Bandwidth::from_delta(bytes, send),
