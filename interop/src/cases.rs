@@ -1,7 +1,8 @@
-//! The test cases: what is transferred, over which link. What counts as passed is in `verdict`.
+//! The test cases: what is transferred, and over which link. `verdict` says what counts as passed.
 
 mod all;
 mod conditions;
+mod narrow;
 
 use std::time::Duration;
 
@@ -10,38 +11,60 @@ use tack_link::{LinkSpec, PathSpec};
 
 pub use self::all::ALL;
 pub use self::conditions::Conditions;
-use crate::cli::OwnKind;
 use crate::contract::{Method, Protocol, Role};
 use crate::error::Error;
+use crate::own_kind::OwnKind;
 
 /// A test case.
 #[derive(Debug)]
 pub struct Case {
-    /// As on the command line and in the environment of the peers.
+    /// The name on the command line.
     pub name: &'static str,
-    /// What it shows.
+    /// One line for reports.
     pub about: &'static str,
-    /// What makes it more than a transfer.
+    /// What is special about it.
     pub kind: Kind,
     /// Sizes of the files in bytes.
     files: &'static [usize],
     path: Path,
 }
 
-/// What a test case looks at besides the files.
+/// What a test case is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Nothing.
     Transfer,
     /// The server asks for a proof of address.
     Retry,
+    /// It does so over a long path.
+    RetryLongRtt,
+    /// It does so before a second connection that resumes the session of the first.
+    RetryResumption,
+    /// It does so over a link that loses packets, with one client after the other.
+    RetryLoss,
+    /// The server refuses the client's key share.
+    HelloRetry,
+    /// The peer's connection ids are empty.
+    EmptyIds,
+    /// The peer's connection ids are as long as can be.
+    LongIds,
+    /// The link loses, reorders and duplicates packets.
+    Disorder,
+    /// Bulk data in both directions at the same time.
+    BothWays,
+    /// Whether the peer sends TIMESTAMP.
+    Timestamps,
+    /// Our end sends DATAGRAM frames, and the peer returns them.
+    Datagrams,
+    /// Our end looks for the largest datagram that the path carries.
+    PathMtu,
     /// HTTP/3 is spoken.
     Http3,
     /// The link loses packets.
     Loss,
     /// The link corrupts packets.
     Corruption,
-    /// The way is long.
+    /// The path is long.
     LongRtt,
     /// Nothing arrives for a while.
     Blackhole,
@@ -57,9 +80,9 @@ pub enum Kind {
     Rebinding,
     /// The client moves to the address that the server prefers.
     Migration,
-    /// How fast it is.
+    /// The goodput.
     Goodput,
-    /// How fast it is beside another flow.
+    /// The share of the link beside another flow.
     CrossTraffic,
     /// How often the peer acknowledges: one transfer with TACK at our end, one without.
     AckFrequency,
@@ -73,8 +96,10 @@ pub enum Kind {
     Resumption,
     /// And asks in 0-RTT packets.
     ZeroRtt,
-    /// The client changes the keys, or else the server.
+    /// The client updates the keys, or else the server.
     KeyUpdate,
+    /// Our end updates the keys.
+    KeyUpdateByUs,
     /// QUIC version 2.
     Version2,
     /// Packets are marked for ECN, and marks reported.
@@ -84,9 +109,9 @@ pub enum Kind {
     AckFrequencyReceived,
     /// TACK at both ends: one transfer with it at our end, one without.
     Tack,
-    /// The peer announces what nobody knows.
+    /// The peer announces unknown transport parameters.
     Greased,
-    /// Who asks for an acknowledgement at once gets it.
+    /// An end that asks for an acknowledgement at once gets it.
     ImmediateAck,
 }
 
@@ -118,19 +143,20 @@ pub fn names() -> Vec<&'static str> {
 
 /// The test cases of these names in their own order; all of them if there is no name.
 ///
-/// Fails on a name that is none.
-pub fn select(names: &[String]) -> Result<Vec<&'static Case>, Error> {
-    if let Some(name) = names.iter().find(|name| by_name(name).is_none()) {
-        return Err(Error::UnknownTest(name.clone()));
+/// Fails on an unknown name.
+pub fn select(wanted: &[String]) -> Result<Vec<&'static Case>, Error> {
+    if let Some(name) = wanted.iter().find(|name| by_name(name).is_none()) {
+        return Err(Error::UnknownTest { name: name.clone(), known: names() });
     }
-    let wanted = |case: &&Case| names.is_empty() || names.iter().any(|name| name == case.name);
-    Ok(ALL.iter().filter(wanted).collect())
+    let is_wanted =
+        |case: &&Case| wanted.is_empty() || wanted.iter().any(|name| name == case.name);
+    Ok(ALL.iter().filter(is_wanted).collect())
 }
 
-/// What the client asks for in a cell.
+/// A request of the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Which way the file goes.
+    /// Whether the file is fetched or sent.
     pub method: Method,
     /// Its name.
     pub name: String,
@@ -139,13 +165,13 @@ pub struct Request {
 }
 
 impl Case {
-    /// What the client asks for if our end has this role.
+    /// The requests of the client if our end has this role.
     pub fn requests(&self, ours: Role) -> Vec<Request> {
         let method = |at: usize| match (self.kind, ours) {
-            // The data flows to whose acknowledgements count: the peer's, or ours.
-            (Kind::AckFrequency | Kind::ImmediateAck, Role::Client)
+            // Our end sends where the peer's acknowledgements or our datagrams are looked at.
+            (Kind::AckFrequency | Kind::ImmediateAck | Kind::PathMtu, Role::Client)
             | (Kind::AckFrequencyReceived, Role::Server) => Method::Put,
-            (Kind::NoAnnounce, _) if at % 2 == 1 => Method::Put,
+            (Kind::NoAnnounce | Kind::BothWays, _) if at % 2 == 1 => Method::Put,
             _ => Method::Get,
         };
         let files = self.files.iter().enumerate();
@@ -158,7 +184,7 @@ impl Case {
             .collect()
     }
 
-    /// What has to be spoken, if it matters.
+    /// The application protocol, if the test case takes a certain one.
     pub fn protocol(&self) -> Option<Protocol> {
         (self.kind == Kind::Http3).then_some(Protocol::H3)
     }
@@ -173,20 +199,10 @@ impl Case {
         }
     }
 
-    /// Whether a measurement is part of it that other cells at the same time would disturb. The
-    /// ten megabits a second of the default link leave a processor idle enough.
+    /// Whether it runs without other cells beside it, which would disturb its figures. The ten
+    /// megabits a second of the default link leave a processor idle enough.
     pub const fn wants_quiet(&self) -> bool {
         matches!(self.kind, Kind::AckFrequency | Kind::ImmediateAck)
-    }
-
-    /// How many draws of losses are tried before the cell has failed. Where a third of the packets
-    /// is lost, an end may wait in vain for as long as it waits at all (ten seconds, of most),
-    /// whoever it talks to: that one of ten clients gives up tells nothing of the other end.
-    pub const fn draws(&self) -> u64 {
-        match self.kind {
-            Kind::HandshakeLoss | Kind::HandshakeCorruption => 3,
-            _ => 1,
-        }
     }
 
     /// The round trip of the link, without any queue.
@@ -197,15 +213,22 @@ impl Case {
         }
     }
 
-    /// What the programs are told that it is: they need not know what happens on the way.
+    /// The test case in the environment of the programs. They need not know what the link does, nor
+    /// what our end does by itself.
     pub const fn told(&self) -> &'static str {
         match self.kind {
             Kind::HandshakeLoss | Kind::HandshakeCorruption | Kind::LongRtt => "handshake",
+            Kind::RetryLoss | Kind::RetryLongRtt => "retry",
+            Kind::BothWays => "noannounce",
             Kind::Corruption
             | Kind::Blackhole
             | Kind::AmplificationLimit
             | Kind::Ipv6
             | Kind::Rebinding
+            | Kind::Disorder
+            | Kind::Timestamps
+            | Kind::PathMtu
+            | Kind::KeyUpdateByUs
             | Kind::Goodput
             | Kind::CrossTraffic => "transfer",
             _ => self.name,
@@ -215,7 +238,7 @@ impl Case {
     /// How many clients are started, one after the other; each makes its share of the requests.
     pub const fn clients(&self) -> usize {
         match self.kind {
-            Kind::HandshakeLoss | Kind::HandshakeCorruption => HANDSHAKES,
+            Kind::HandshakeLoss | Kind::HandshakeCorruption | Kind::RetryLoss => HANDSHAKES,
             _ => 1,
         }
     }
@@ -230,7 +253,7 @@ impl Case {
         self.kind == Kind::AmplificationLimit
     }
 
-    /// What the way is like; of a Wi-Fi link, what there is besides the link.
+    /// The link and what happens on it; for the Wi-Fi link, only what happens besides.
     pub const fn conditions(&self) -> &Conditions {
         match &self.path {
             Path::Wire(conditions) => conditions,
@@ -238,13 +261,10 @@ impl Case {
         }
     }
 
-    /// The link between the ends, which loses the same packets each time; with another `draw` it
-    /// loses others.
-    pub fn link(&self, draw: u64) -> Result<BoxedLink, Error> {
+    /// The link between the ends, which loses the same packets each time.
+    pub fn link(&self) -> Result<BoxedLink, Error> {
         match &self.path {
-            Path::Wire(conditions) => {
-                Conditions { seed: conditions.seed + draw, ..*conditions }.link()
-            }
+            Path::Wire(conditions) => conditions.link(),
             Path::Wifi => {
                 let link = LinkSpec::resolve("n")
                     .and_then(|link| link.build(&PathSpec::with_rtt(WIFI_RTT), DEFAULT.seed));
@@ -262,7 +282,7 @@ mod tests {
     fn every_case_has_a_link_and_is_found_by_its_name() {
         for case in &ALL {
             assert_eq!(by_name(case.name).map(|found| found.kind), Some(case.kind));
-            assert!(case.link(0).is_ok());
+            assert!(case.link().is_ok());
         }
     }
 
@@ -276,15 +296,17 @@ mod tests {
         );
         assert_eq!(select(&[]).unwrap().len(), ALL.len());
         assert!(
-            matches!(select(&["x".to_owned()]), Err(Error::UnknownTest(name)) if name == "x")
+            matches!(select(&["x".to_owned()]), Err(Error::UnknownTest { name, .. }) if name == "x")
         );
     }
 
     #[test]
-    fn what_programs_are_told_is_a_test_case_that_asks_nothing_more_of_them() {
+    fn programs_are_told_a_test_case_that_they_may_know_already() {
         for case in ALL.iter().filter(|case| case.told() != case.name) {
             let told = by_name(case.told()).unwrap();
-            assert_eq!(told.kind, Kind::Transfer, "{}", case.name);
+            let asks_nothing =
+                matches!(told.kind, Kind::Transfer | Kind::Retry | Kind::NoAnnounce);
+            assert!(asks_nothing, "{}", case.name);
         }
     }
 

@@ -3,22 +3,23 @@
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
-use tacklib::{LabSwitches, Profile, TackConfig};
 
+use crate::cases;
 use crate::contract::Role;
+use crate::own_kind::OwnKind;
 
-/// What `--help` says of exit codes.
 const EXIT_CODES: &str = "\
 Exit codes:
   0  no cell failed
   1  a cell failed, a peer could not be fetched, or this machine failed
-  2  the command line makes no sense
+  2  the command line is wrong
   3  no cell failed, but a peer named with --peers is not available";
 
-/// Runs TACK endpoints against stock QUIC implementations, over an emulated link, and judges by
-/// what was received and what was on the wire.
+/// Runs TACK endpoints against stock QUIC implementations over an emulated link.
+///
+/// What was received and what was on the wire decides.
 #[derive(Debug, Parser)]
-#[command(name = "tack-interop", version, after_help = EXIT_CODES)]
+#[command(name = "tack-interop", version, after_help = EXIT_CODES, after_long_help = long_help())]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -44,6 +45,9 @@ pub enum Command {
         /// With TACK or without.
         #[arg(value_enum)]
         kind: OwnKind,
+        /// Be our end in this test case.
+        #[arg(long, value_name = "CASE")]
+        ours: Option<String>,
     },
 }
 
@@ -56,7 +60,7 @@ pub struct RunArgs {
     /// Names of test cases, with commas between; all if left out.
     #[arg(long, value_delimiter = ',')]
     pub tests: Vec<String>,
-    /// What the peers play against our end.
+    /// The role of the peers.
     #[arg(long, value_enum, default_value = "both")]
     pub role: RoleArg,
     /// Write the report as JSON.
@@ -73,14 +77,14 @@ pub struct RunArgs {
     pub keep: bool,
 }
 
-/// What the peers play.
+/// The roles of the peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum RoleArg {
     /// Clients of our server.
     Client,
     /// Servers of our client.
     Server,
-    /// One after the other.
+    /// Both, in separate cells.
     Both,
 }
 
@@ -95,34 +99,24 @@ impl RoleArg {
     }
 }
 
-/// Our own end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum OwnKind {
-    /// With TACK.
-    Tack,
-    /// Without.
-    Quiche,
-    /// With TACK, but a stock peer is asked for nothing.
-    TackUnasking,
+/// The end of `--help`.
+fn long_help() -> String {
+    let cases = cases::ALL.iter().map(|case| format!("  {:<21} {}\n", case.name, case.about));
+    format!("Test cases:\n{}\n{EXIT_CODES}", cases.collect::<String>())
 }
 
-impl OwnKind {
-    /// As the command line has it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Tack => "tack",
-            Self::Quiche => "quiche",
-            Self::TackUnasking => "tack-unasking",
-        }
-    }
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
 
-    /// What it does.
-    pub fn settings(self) -> (TackConfig, LabSwitches) {
-        let asks_stock_peers = !matches!(self, Self::TackUnasking);
-        let lab = LabSwitches { asks_stock_peers, ..LabSwitches::default() };
-        match self {
-            Self::Tack | Self::TackUnasking => (TackConfig::default(), lab),
-            Self::Quiche => (TackConfig::new(Profile::Off), lab),
+    use super::*;
+
+    #[test]
+    fn help_names_every_test_case_with_its_conditions() {
+        let help = Cli::command().render_long_help().to_string();
+        for case in &cases::ALL {
+            assert!(help.contains(case.name) && help.contains(case.about), "{}", case.name);
         }
+        assert!(help.contains("Exit codes:"));
     }
 }

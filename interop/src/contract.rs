@@ -1,5 +1,5 @@
 //! What the runner and a peer's program agree on: environment variables, one line of output, and
-//! exit codes. docs/interop.md describes it for those who add a peer.
+//! exit codes. docs/interop.md describes it for adding a peer.
 
 use std::fmt;
 
@@ -54,7 +54,7 @@ impl Role {
         }
     }
 
-    /// As the environment has it.
+    /// The name in the environment.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Client => "client",
@@ -69,7 +69,7 @@ impl fmt::Display for Role {
     }
 }
 
-/// What is spoken over QUIC.
+/// An application protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum Protocol {
     /// HTTP/0.9 on streams.
@@ -81,7 +81,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// As the environment has it, which is also the name for ALPN.
+    /// The name in the environment and for ALPN.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Hq => "hq-interop",
@@ -101,7 +101,7 @@ impl fmt::Display for Protocol {
     }
 }
 
-/// What a client is asked to do.
+/// The method of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
     /// Fetch a file.
@@ -112,7 +112,7 @@ pub enum Method {
 }
 
 impl Method {
-    /// As it is written on the wire.
+    /// The name on the wire.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Get => "GET",

@@ -1,31 +1,36 @@
-//! What can go wrong besides a cell.
+//! Errors that end a command without a verdict.
 
 use std::io;
 use std::path::PathBuf;
 
-use crate::{cases, peers};
-
-/// Why nothing, or no report, came of a command.
+/// The reason why a command ends without a report.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A peer of that name is not known.
-    #[error("unknown peer {0:?}; known are {known}", known = peers::names().join(", "))]
-    UnknownPeer(String),
-    /// A test case of that name is not known.
-    #[error(
-        "unknown test case {0:?}; known are {known}",
-        known = cases::names().join(", ")
-    )]
-    UnknownTest(String),
-    /// A number of jobs that makes no sense.
+    /// There is no peer of that name.
+    #[error("unknown peer {name:?}; known are {}", known.join(", "))]
+    UnknownPeer {
+        /// The name that was given.
+        name: String,
+        /// The names that there are.
+        known: Vec<&'static str>,
+    },
+    /// There is no test case of that name.
+    #[error("unknown test case {name:?}; known are {}", known.join(", "))]
+    UnknownTest {
+        /// The name that was given.
+        name: String,
+        /// The names that there are.
+        known: Vec<&'static str>,
+    },
+    /// `--jobs 0`.
     #[error("--jobs must be at least 1")]
     NoJobs,
-    /// A file or directory.
+    /// A file or directory could not be read or written.
     #[error("{path}: {source}")]
     File {
-        /// Which one.
+        /// Its path.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// A link could not be made.
@@ -37,15 +42,15 @@ pub enum Error {
 }
 
 impl Error {
-    /// What the process reports: 2 for wrong usage, 1 for anything else.
+    /// The exit code of the process: 2 for wrong usage, 1 for anything else.
     pub const fn exit_code(&self) -> u8 {
         match self {
-            Self::UnknownPeer(_) | Self::UnknownTest(_) | Self::NoJobs => 2,
+            Self::UnknownPeer { .. } | Self::UnknownTest { .. } | Self::NoJobs => 2,
             _ => 1,
         }
     }
 
-    /// Says which file it was.
+    /// Returns a function that adds the path to an I/O error.
     pub fn file(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self::File { path, source }

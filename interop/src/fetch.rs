@@ -1,21 +1,23 @@
 //! Installs and builds peers, each from its own manifest and lock file.
 
+mod command;
 pub mod debian;
 pub mod stamp;
 
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
+use self::command::run;
 use crate::error::Error;
 use crate::peers::{Peer, Places, Source};
 
 /// Fetches a peer, unless it is there as its manifest has it now; the commands write their
 /// progress to this process's standard error.
 ///
-/// What could not be had is said in the inner result, and remembered for `list` and `run`. Fails
-/// if it cannot be remembered.
+/// The inner result says why a peer could not be fetched; a file keeps the reason for `list` and
+/// `run`. Fails if that cannot be written.
 pub fn fetch(peer: &Peer, places: &Places) -> Result<Result<(), String>, Error> {
     if peer.program(places).is_ok() {
         return Ok(Ok(()));
@@ -24,7 +26,7 @@ pub fn fetch(peer: &Peer, places: &Places) -> Result<Result<(), String>, Error> 
     fs::create_dir_all(&cache).map_err(Error::file(&cache))?;
     let failure = places.fetch_failure(peer);
     let manifest = places.manifest(peer);
-    // What is interrupted leaves nothing to run, and no reason of an earlier attempt.
+    // An interrupted fetch leaves neither a peer to run nor the reason of an earlier failure.
     for path in [&failure, &stamp::path(&cache)] {
         remove(path).map_err(Error::file(path))?;
     }
@@ -95,35 +97,4 @@ fn version(program: &str) -> Command {
     let mut command = Command::new(program);
     command.arg("--version");
     command
-}
-
-fn run(mut command: Command) -> Result<(), String> {
-    let program = Path::new(command.get_program());
-    let program = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    eprintln!("+ {command:?}");
-    // Progress, as on standard error: standard output belongs to what this command says itself.
-    let status = command.stdin(Stdio::null()).stdout(io::stderr()).status();
-    match status {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!(
-            "`{program}` failed ({status}); `tack-interop fetch` shows its messages"
-        )),
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            Err(format!("`{program}` was not found: install it and fetch again"))
-        }
-        Err(error) => Err(format!("`{program}` could not be started: {error}")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_missing_compiler_is_named() {
-        let missing = run(Command::new("no-such-compiler")).unwrap_err();
-        assert_eq!(missing, "`no-such-compiler` was not found: install it and fetch again");
-        assert!(run(Command::new("false")).unwrap_err().contains("`false` failed"));
-        assert_eq!(run(Command::new("true")), Ok(()));
-    }
 }

@@ -13,6 +13,7 @@ pub mod contract;
 pub mod error;
 pub mod fetch;
 pub mod own;
+pub mod own_kind;
 pub mod peers;
 mod process;
 pub mod report;

@@ -20,7 +20,10 @@ fn main() -> ExitCode {
         Command::List => list(),
         Command::Fetch { peers } => fetch_peers(&peers),
         Command::Run(args) => run_cells(&args),
-        Command::Peer { kind } => return own::run(kind.settings()),
+        Command::Peer { kind, ours } => {
+            let ours = ours.and_then(|name| cases::by_name(&name)).map(|case| case.kind);
+            return own::run(kind.settings(), ours);
+        }
     };
     done.unwrap_or_else(|error| {
         eprintln!("tack-interop: {error}");
@@ -48,7 +51,7 @@ fn list() -> Result<u8, Error> {
     Ok(0)
 }
 
-/// Prints; who reads only the beginning, as `head` does, has read enough.
+/// Prints. A reader that takes only the beginning, as `head` does, is no error.
 fn say(text: &str) -> Result<(), Error> {
     match io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
@@ -79,7 +82,7 @@ fn run_cells(args: &RunArgs) -> Result<u8, Error> {
     let cells = run::cells(args)?;
     let places = Places::of_checkout()?;
     for path in args.json.iter().chain(&args.html) {
-        // Better now than after a quarter of an hour. What is there stays until then.
+        // An error shows now and not after the run. The contents stay until then.
         File::options().append(true).create(true).open(path).map_err(Error::file(path))?;
     }
     let done = |cell: &_| eprintln!("{}", report::line(cell));

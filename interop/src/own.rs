@@ -1,5 +1,6 @@
 //! Our own end: hq-interop and HTTP/3 over tack-endpoint, with TACK or without.
 
+mod actions;
 mod client;
 mod hq;
 mod http3;
@@ -13,17 +14,19 @@ use std::process::ExitCode;
 
 use tacklib::{Connection, LabSwitches, TackConfig};
 
-pub use self::lacks::lacks;
+pub use self::lacks::{lacks, lacks_as_peer};
 use self::request::Request;
 use self::settings::Settings;
+use crate::cases::Kind;
 use crate::contract::{Role, UNSUPPORTED};
 
 /// More than any test case sends in a request.
 const LONGEST_REQUEST: usize = 64 << 20;
 
-/// Plays the role that the environment describes, as any other peer's program.
-pub fn run(tack: (TackConfig, LabSwitches)) -> ExitCode {
-    match Settings::from_environment(tack).and_then(|settings| play(&settings)) {
+/// Plays the role that the environment describes, as any other peer's program; as our end in a test
+/// case of that kind it also does what only that does.
+pub fn run(tack: (TackConfig, LabSwitches), ours: Option<Kind>) -> ExitCode {
+    match Settings::from_environment(tack, ours).and_then(|settings| play(&settings)) {
         Ok(code) => code,
         Err(error) => {
             eprintln!("{error}");
@@ -48,7 +51,7 @@ trait Client {
     /// Sends and receives what can be sent and received now.
     fn pump(&mut self, connection: &mut Connection) -> Result<(), OwnError>;
 
-    /// What it was asked to do.
+    /// Its requests.
     fn requests(&self) -> Box<dyn Iterator<Item = &Request> + '_>;
 }
 
@@ -74,6 +77,9 @@ enum OwnError {
     /// The socket failed.
     #[error(transparent)]
     Endpoint(#[from] tack_endpoint::Error),
+    /// BoringSSL refused a setting.
+    #[error("TLS: {0}")]
+    Tls(#[from] boring::error::ErrorStack),
     /// quiche refused a setting or a stream.
     #[error("quiche: {0}")]
     Quiche(#[from] quiche::Error),

@@ -3,19 +3,19 @@
 use std::fs;
 use std::path::PathBuf;
 
-use crate::cli::OwnKind;
 use crate::contract::{Protocol, Role};
 use crate::error::Error;
 use crate::fetch::{debian, stamp};
+use crate::own_kind::OwnKind;
 
 /// A QUIC implementation with a program that keeps to the contract.
 #[derive(Debug)]
 pub struct Peer {
-    /// As on the command line.
+    /// The name on the command line.
     pub name: &'static str,
-    /// What it is, with its version.
+    /// A description with the version.
     pub about: &'static str,
-    /// What its program can be.
+    /// The roles of its program.
     pub roles: &'static [Role],
     /// What its program speaks over QUIC; the first where the test case leaves it open.
     pub protocols: &'static [Protocol],
@@ -143,13 +143,15 @@ pub fn names() -> Vec<&'static str> {
 
 /// The peers of these names in their own order; all of them if there is no name.
 ///
-/// Fails on a name that is none.
-pub fn select(names: &[String]) -> Result<Vec<&'static Peer>, Error> {
-    if let Some(name) = names.iter().find(|name| PEERS.iter().all(|peer| peer.name != **name)) {
-        return Err(Error::UnknownPeer(name.clone()));
+/// Fails on an unknown name.
+pub fn select(wanted: &[String]) -> Result<Vec<&'static Peer>, Error> {
+    if let Some(name) = wanted.iter().find(|name| PEERS.iter().all(|peer| peer.name != **name))
+    {
+        return Err(Error::UnknownPeer { name: name.clone(), known: names() });
     }
-    let wanted = |peer: &&Peer| names.is_empty() || names.iter().any(|name| name == peer.name);
-    Ok(PEERS.iter().filter(wanted).collect())
+    let is_wanted =
+        |peer: &&Peer| wanted.is_empty() || wanted.iter().any(|name| name == peer.name);
+    Ok(PEERS.iter().filter(is_wanted).collect())
 }
 
 /// A program and its arguments.
@@ -157,7 +159,7 @@ pub fn select(names: &[String]) -> Result<Vec<&'static Peer>, Error> {
 pub struct Program {
     /// The file.
     pub file: PathBuf,
-    /// What it is given.
+    /// Its arguments.
     pub arguments: Vec<PathBuf>,
 }
 
@@ -185,12 +187,12 @@ impl Places {
         Ok(Self { own, manifests: package.join("peers"), output: target.join("interop") })
     }
 
-    /// What `fetch` makes of a peer.
+    /// The directory in which `fetch` builds a peer.
     pub fn cache(&self, peer: &Peer) -> PathBuf {
         self.output.join("peers").join(peer.name)
     }
 
-    /// Where the peer's adapter is.
+    /// The directory of the peer's adapter.
     pub fn manifest(&self, peer: &Peer) -> PathBuf {
         self.manifests.join(peer.name)
     }
@@ -248,7 +250,7 @@ impl Peer {
         Ok(Program { file, arguments })
     }
 
-    /// What is not as it was when the peer was tested.
+    /// Differences from the versions that were tested.
     pub fn warnings(&self, places: &Places) -> Vec<String> {
         match self.source {
             Source::Debian => debian::warnings(&places.manifest(self), &places.cache(self)),
@@ -257,7 +259,7 @@ impl Peer {
         }
     }
 
-    /// What its compiled adapter is called.
+    /// The file name of its compiled adapter.
     pub fn binary(&self) -> String {
         format!("{}-peer", self.name)
     }

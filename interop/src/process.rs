@@ -19,20 +19,20 @@ const AUTHORITIES: usize = 8;
 const NAMES: usize = 25;
 const TURN: Duration = Duration::from_millis(10);
 
-/// What a program is told.
+/// The task of a program.
 #[derive(Debug)]
 pub struct Task<'a> {
-    /// What it plays.
+    /// Its role.
     pub role: Role,
     /// The name of the test case.
     pub test_case: &'a str,
-    /// What is spoken.
+    /// The application protocol.
     pub protocol: Protocol,
     /// Where to listen or to connect to.
     pub address: SocketAddr,
-    /// What a client does.
+    /// The requests of a client.
     pub requests: String,
-    /// The directory of what is sent.
+    /// The directory of the files to send.
     pub files: &'a Path,
     /// A server's certificate and key.
     pub identity: &'a Identity,
@@ -57,7 +57,7 @@ impl Identity {
         Self::write(directory, &made.cert.pem(), &made.signing_key)
     }
 
-    /// Makes one with a chain of certificates behind it that a server cannot send at once
+    /// Makes a certificate with a chain that a server cannot send at once
     /// (RFC 9000 section 8.1).
     pub fn create_long(directory: &Path) -> Result<Self, Error> {
         let (chain, key) =

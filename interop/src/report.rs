@@ -1,4 +1,4 @@
-//! What came of a run, for people and for programs.
+//! The report of a run, for people and for programs.
 
 mod html;
 mod matrix;
@@ -17,13 +17,13 @@ pub use self::matrix::{line, matrix};
 /// A whole run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// What the peers are, by name.
+    /// Names and descriptions of the peers.
     pub peers: Vec<(&'static str, &'static str)>,
-    /// What the test cases are, by name.
+    /// Names and descriptions of the test cases.
     pub tests: Vec<(&'static str, &'static str)>,
     /// All cells, in the order of the matrix.
     pub cells: Vec<CellReport>,
-    /// What is not as it was when the peers were tested.
+    /// Differences from the versions of peers that were tested.
     pub warnings: Vec<String>,
 }
 
@@ -42,7 +42,7 @@ impl Report {
         }
     }
 
-    /// Adds what is to be said of the peers' versions.
+    /// Adds warnings about the versions of the peers.
     #[must_use]
     pub fn with_warnings(mut self, places: &Places) -> Self {
         let is_shown = |name| self.peers.iter().any(|(shown, _)| *shown == name);
@@ -51,7 +51,7 @@ impl Report {
         self
     }
 
-    /// What the process reports. `named`: whether the peers were asked for by name.
+    /// The exit code of the process. `named`: whether the command line names the peers.
     pub fn exit_code(&self, named: bool) -> u8 {
         let any = |is: fn(&Verdict) -> bool| self.cells.iter().any(|cell| is(&cell.verdict));
         if any(|verdict| matches!(verdict, Verdict::Fail { .. })) {

@@ -32,7 +32,7 @@ pub fn cells(args: &RunArgs) -> Result<Vec<Cell>, Error> {
     Ok(cells)
 }
 
-/// Runs cells, and tells of each as it is done.
+/// Runs cells, and calls `done` with each report.
 ///
 /// Fails if this machine does.
 pub fn run(
@@ -76,7 +76,7 @@ fn in_parallel(
     let work = || {
         let mut reports = Vec::new();
         loop {
-            // Taking one leaves nothing half done, so a panic elsewhere spoils nothing.
+            // Taking a cell is one step: a panic elsewhere leaves the queue intact.
             let next = waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
             let Some((at, cell)) = next else { return Ok(reports) };
             reports.push((at, run(cell)?));
@@ -95,7 +95,7 @@ fn in_parallel(
     })
 }
 
-/// The next `run-N` that nobody has.
+/// Makes the first `run-N` that does not exist yet.
 fn new_directory(output: &Path) -> Result<PathBuf, Error> {
     fs::create_dir_all(output).map_err(Error::file(output))?;
     let mut number = 1_u64;

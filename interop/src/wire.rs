@@ -1,13 +1,15 @@
-//! What was on the wire: everything that both ends sent, opened with the key log of our end.
+//! What was on the wire: the packets of both ends, opened with the key log of our end.
 
 mod announced;
 mod closing;
 mod connection;
 mod connections;
+mod crypto_stream;
+mod handshake;
 mod handshake_keys;
-mod handshakes;
 mod recorder;
 mod secrets;
+mod seen;
 mod signals;
 mod tls;
 mod trace;
@@ -16,31 +18,19 @@ mod validation;
 use std::time::Duration;
 
 use serde::Serialize;
-use tack_packet::{LongPacketType, Packet, packets};
-use tack_proto::transport_parameters::Announced as Announcement;
 use tack_tap::{Direction, TapCounters};
 
+pub use self::announced::Announced;
 pub use self::closing::Close;
-pub use self::connection::{PathSeen, Seen as ConnectionSeen};
+use self::connection::Summary;
 use self::connections::Connections;
-use self::handshakes::Handshakes;
-pub use self::handshakes::{EarlyData, Greeting};
-pub use self::recorder::{Event, Passage, Recorder};
+pub use self::handshake::{EarlyData, Greeting};
+pub use self::recorder::{Disorder, Event, Passage, Recorder};
+pub use self::seen::{DatagramSizes, PathSeen, Progress, Seen as ConnectionSeen};
 pub use self::signals::{Frequency, Signals};
 pub use self::validation::Amplification;
 
-/// What one end announced of the extensions, in its transport parameters.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Announced {
-    /// It speaks this project's version of TACK.
-    pub tack: bool,
-    /// It takes ACK_FREQUENCY and IMMEDIATE_ACK; its `min_ack_delay` in microseconds.
-    pub min_ack_delay_us: Option<u64>,
-    /// It takes TIMESTAMP.
-    pub timestamp: bool,
-}
-
-/// Connections as seen between their ends: what is not said to be of one is of all together.
+/// The connections between two ends, and what was sent on all of them together.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Observation {
     /// What the client sent in 1-RTT packets.
@@ -65,11 +55,7 @@ pub struct Observation {
     pub asked_of_client: Signals,
     /// The handshake of each connection.
     pub greetings: Vec<Greeting>,
-    /// Retry packets that the server sent.
-    pub retries: u64,
-    /// Initials of the client with a token.
-    pub initials_with_token: u64,
-    /// From the first packet with data to the last, in seconds, whoever sent it.
+    /// From the first packet with data to the last, in seconds, whichever end sent it.
     pub data_seconds: f64,
 }
 
@@ -112,6 +98,24 @@ impl Observation {
             Direction::ToClient => self.client,
         }
     }
+
+    /// Retry packets that servers sent.
+    pub fn retries(&self) -> u64 {
+        self.connections.iter().map(|connection| connection.retries).sum()
+    }
+
+    fn add(&mut self, summary: Summary) {
+        let Summary { seen, greeting, protocol, of_server, of_client } = summary;
+        self.to_server += seen.to_server;
+        self.to_client += seen.to_client;
+        self.asked_of_server += of_server;
+        self.asked_of_client += of_client;
+        self.client = self.client.or(seen.client);
+        self.server = self.server.or(seen.server);
+        self.protocol = self.protocol.take().or(protocol);
+        self.greetings.push(greeting);
+        self.connections.push(seen);
+    }
 }
 
 /// Opens what was recorded between clients and that server, and describes each packet in a line of
@@ -123,9 +127,8 @@ pub fn observe(
     trace: &mut String,
 ) -> Observation {
     let mut connections = Connections::new(key_log);
-    let mut handshakes = Handshakes::new(key_log);
     let mut seen = Observation::default();
-    let mut data = None;
+    let mut data: Option<(Duration, Duration)> = None;
     let first = record.first().map_or(Duration::ZERO, Event::at);
     for event in record {
         let passage = match event {
@@ -136,55 +139,21 @@ pub fn observe(
             }
             _ => continue,
         };
-        let Passage { at, direction, ref bytes, .. } = *passage;
-        let since = at.saturating_sub(first);
-        for packet in packets(bytes) {
-            if let Packet::Long(packet) = packet {
-                handshakes.packet(direction, &packet);
-                seen.retries += u64::from(packet.header.packet_type == LongPacketType::Retry);
-                let with_token = packet.header.packet_type == LongPacketType::Initial
-                    && !packet.header.token.is_empty();
-                seen.initials_with_token += u64::from(with_token);
-            }
-        }
+        let Passage { at, direction, .. } = *passage;
         let before = connections.find(passage).map(|of| connections.counters(of, direction));
         let before = before.unwrap_or_default();
-        let number = connections.sent(passage, since);
+        let number = connections.sent(passage, at.saturating_sub(first));
         let after = number.map_or(before, |of| connections.counters(of, direction));
         if after.data_packets > before.data_packets {
-            let (first, _) = data.unwrap_or((at, at));
-            data = Some((first, at));
+            data = Some((data.map_or(at, |(first, _)| first), at));
         }
         if number.is_none() {
             *seen.strays_mut(direction) += 1;
         }
         trace::line(trace, number.map_or(0, |number| number + 1), passage, &before, &after);
     }
-    for connection in connections.into_all() {
-        let (connection, protocol, of_server, of_client) = connection.into_seen();
-        seen.to_server += connection.to_server;
-        seen.to_client += connection.to_client;
-        seen.asked_of_server += of_server;
-        seen.asked_of_client += of_client;
-        seen.client = seen.client.or(connection.client);
-        seen.server = seen.server.or(connection.server);
-        seen.protocol = seen.protocol.or(protocol);
-        seen.connections.push(connection);
-    }
-    seen.greetings = handshakes.greetings();
+    connections.into_all().into_iter().for_each(|one| seen.add(one.into_summary()));
     seen.data_seconds =
         data.map_or(Duration::ZERO, |(first, last)| last.saturating_sub(first)).as_secs_f64();
     seen
-}
-
-impl From<Announcement> for Announced {
-    fn from(announcement: Announcement) -> Self {
-        use tack_proto::transport_parameters::TimestampMode::{Both, Receive};
-
-        Self {
-            tack: announcement.tack_version().is_some(),
-            min_ack_delay_us: announcement.min_ack_delay_us,
-            timestamp: matches!(announcement.timestamp, Some(Receive | Both)),
-        }
-    }
 }

@@ -11,7 +11,8 @@ use serde_json::Value;
 fn each_connection_of_a_record_is_followed_from_its_first_packet_to_its_last() {
     let target = tempfile::tempdir().unwrap();
     let json = target.path().join("report.json");
-    let tests = "retry,resumption,handshakecorruption,rebind-port,rebind-addr,ipv6";
+    let tests = "retry,retry-resumption,helloretry,resumption,handshakecorruption,\
+                 transferdisorder,rebind-port,rebind-addr,ipv6";
     let output = Command::new(env!("CARGO_BIN_EXE_tack-interop"))
         .args(["run", "--peers", "quiche", "--role", "client", "--jobs", "3"])
         .args(["--tests", tests, "--json", json.to_str().unwrap()])
@@ -22,14 +23,14 @@ fn each_connection_of_a_record_is_followed_from_its_first_packet_to_its_last() {
 
     let report: Value = serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
     let cells = report["cells"].as_array().unwrap();
-    assert_eq!(cells.len(), 6);
+    assert_eq!(cells.len(), 9);
     for cell in cells {
         let test = cell["test"].as_str().unwrap();
         let seen = &cell["wire"][0][1];
         let connections = seen["connections"].as_array().unwrap();
         let expected = match test {
             "handshakecorruption" => 10,
-            "resumption" => 2,
+            "resumption" | "retry-resumption" => 2,
             _ => 1,
         };
         assert_eq!(connections.len(), expected, "{test}");
@@ -42,6 +43,12 @@ fn each_connection_of_a_record_is_followed_from_its_first_packet_to_its_last() {
                 assert_eq!(connection[direction]["undecryptable"], 0, "{test}");
             }
             let addresses = if test.starts_with("rebind") { 3 } else { 1 };
+            // A ClientHello may take several Initials: each without a token is answered by a Retry.
+            let count = |of: &str| connection[of].as_u64().unwrap();
+            let without_token = count("client_initials") - count("initials_with_token");
+            let retries = if test.starts_with("retry") { without_token } else { 0 };
+            assert_eq!(count("retries"), retries, "{test}");
+            assert_eq!(retries > 0, test.starts_with("retry"), "{test}");
             assert_eq!(connection["paths"].as_array().unwrap().len(), addresses, "{test}");
         }
         let sum = |of: &str| {

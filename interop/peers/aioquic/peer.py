@@ -10,7 +10,7 @@ from aioquic.asyncio.client import connect
 from aioquic.asyncio.protocol import QuicConnectionProtocol
 from aioquic.asyncio.server import QuicServer
 from aioquic.quic.configuration import QuicConfiguration
-from aioquic.quic.events import HandshakeCompleted
+from aioquic.quic.events import DatagramFrameReceived, HandshakeCompleted
 from aioquic.quic.logger import QuicFileLogger
 from aioquic.tls import CipherSuite, SessionTicket
 
@@ -25,10 +25,13 @@ TEST_CASES = {
     "chacha20",
     "multiplexing",
     "retry",
+    "retry-resumption",
+    "cid-long",
     "resumption",
     "zerortt",
     "keyupdate",
     "http3",
+    "datagrams",
     "transferloss",
     "ackfrequency",
     "immediateack",
@@ -38,6 +41,11 @@ TEST_CASES = {
 }
 # Seconds: the handshake is confirmed, and most of the data is still to come.
 KEY_UPDATE_AFTER = 0.3
+# Bytes of a DATAGRAM frame.
+LARGEST_DATAGRAM = 65_535
+# aioquic has no empty ids: it would give its server's first id that length, and send
+# NEW_CONNECTION_ID frames with it, which RFC 9000 sections 7.2 and 19.15 forbid.
+ID_LENGTHS = {"cid-long": 20}
 # Above the window of a fast link, so that flow control is not what is measured.
 WINDOW = 8 << 20
 
@@ -80,6 +88,8 @@ def configuration(is_client: bool) -> QuicConfiguration:
         is_client=is_client,
         max_data=WINDOW,
         max_stream_data=WINDOW,
+        max_datagram_frame_size=LARGEST_DATAGRAM if is_test("datagrams") else None,
+        connection_id_length=ID_LENGTHS.get(variable("TESTCASE"), 8),
         quic_logger=QuicFileLogger(logs) if logs else None,
         secrets_log_file=open(secrets, "a") if secrets else None,
     )
@@ -100,10 +110,10 @@ async def serve() -> None:
     transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(
         lambda: QuicServer(
             configuration=config,
-            retry=is_test("retry"),
+            retry=is_test("retry") or is_test("retry-resumption"),
             session_ticket_fetcher=tickets.get,
             session_ticket_handler=lambda ticket: tickets.update({ticket.ticket: ticket}),
-            create_protocol=http3.server(inside) if speaks_http3() else Server,
+            create_protocol=http3.server(inside) if speaks_http3() else Peer,
             stream_handler=None if speaks_http3() else on_stream,
         ),
         local_addr=address(),
@@ -114,12 +124,15 @@ async def serve() -> None:
     await asyncio.Event().wait()
 
 
-class Server(QuicConnectionProtocol):
-    """Changes its keys if that is the test: our end cannot begin it."""
+class Peer(QuicConnectionProtocol):
+    """Updates its keys, or returns datagrams, if that is the test."""
 
     def quic_event_received(self, event) -> None:
         if is_test("keyupdate") and isinstance(event, HandshakeCompleted):
             asyncio.get_running_loop().call_later(KEY_UPDATE_AFTER, self.request_key_update)
+        if is_test("datagrams") and isinstance(event, DatagramFrameReceived):
+            self._quic.send_datagram_frame(event.data)
+            self.transmit()
         super().quic_event_received(event)
 
 
@@ -137,7 +150,7 @@ async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
 
 async def fetch() -> None:
     config = configuration(is_client=True)
-    config.verify_mode = ssl.CERT_NONE  # what is tested is not whom to trust
+    config.verify_mode = ssl.CERT_NONE  # trust is not under test
     config.server_name = "localhost"
     host, port = address()
     requests = variable("REQUESTS").split(",")
@@ -148,10 +161,10 @@ async def fetch() -> None:
             ticket.set_result(new)
 
     def connection(**more):
-        create = http3.Client if speaks_http3() else QuicConnectionProtocol
+        create = http3.Client if speaks_http3() else Peer
         return connect(host, port, configuration=config, create_protocol=create, **more)
 
-    if is_test("resumption") or is_test("zerortt"):
+    if is_test("resumption") or is_test("zerortt") or is_test("retry-resumption"):
         async with connection(session_ticket_handler=keep) as first:
             await ask_all(first, requests[:1])
             config.session_ticket = await ticket
@@ -163,9 +176,6 @@ async def fetch() -> None:
 async def ask_all(connection: QuicConnectionProtocol, requests: list[str]) -> None:
     ask = ask_http3 if speaks_http3() else ask_hq
     exchanges = [asyncio.ensure_future(ask(connection, request)) for request in requests]
-    if is_test("keyupdate"):
-        await asyncio.sleep(KEY_UPDATE_AFTER)
-        connection.request_key_update()
     await asyncio.gather(*exchanges)
 
 

@@ -1,4 +1,4 @@
-"""Transport parameters that nobody knows, or not with these values, sent by aioquic."""
+"""Transport parameters with unknown ids or values, sent by aioquic."""
 
 from aioquic.quic.packet import PARAMS, QuicTransportParameters
 

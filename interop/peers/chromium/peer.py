@@ -21,6 +21,7 @@ TEST_CASES = {
     "transfer",
     "multiplexing",
     "retry",
+    "retry-resumption",
     "resumption",
     "zerortt",
     "http3",
@@ -32,7 +33,7 @@ TEST_CASES = {
     "noannounce",
 }
 # Those in which all requests but the first are for a second connection.
-TWO_CONNECTIONS = {"resumption", "zerortt"}
+TWO_CONNECTIONS = {"resumption", "retry-resumption", "zerortt"}
 # Bytes of a file in one message.
 CHUNK = 3 << 20
 

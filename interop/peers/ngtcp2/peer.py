@@ -23,6 +23,7 @@ TEST_CASES = {
     "chacha20",
     "multiplexing",
     "retry",
+    "retry-resumption",
     "resumption",
     "zerortt",
     "keyupdate",
@@ -70,7 +71,7 @@ def command(program: str, arguments: list[str]) -> tuple[list[str], dict[str, st
 
 
 def become(program: str, arguments: list[str]) -> None:
-    """Goes on as that program, so that who ends this process ends it."""
+    """Replaces this process by that program, so that the runner can end it."""
     arguments, environment = command(program, arguments)
     sys.stdout.flush()
     os.execve(arguments[0], arguments, environment)
@@ -88,7 +89,7 @@ def serve() -> None:
             print(f"ready {variable('ADDRESS').rsplit(':', 1)[0]}:{port}", flush=True)
         os._exit(0)
     options = [f"--htdocs={variable('FILES')}"]
-    if variable("TESTCASE") == "retry":
+    if variable("TESTCASE") in {"retry", "retry-resumption"}:
         options.append("--validate-addr")
     become(SERVER, [*options, host, str(port), variable("KEY"), variable("CERTIFICATE")])
 
@@ -102,7 +103,7 @@ def fetch() -> None:
             become(CLIENT, ask(names, [f"--ciphers={ONLY_CHACHA20}"]))
         case "keyupdate":
             become(CLIENT, ask(names, ["--key-update=100ms"]))
-        case "resumption":
+        case "resumption" | "retry-resumption":
             finish(CLIENT, ask(names[:1], session))
             become(CLIENT, ask(names[1:], [*session, "--disable-early-data"]))
         case "zerortt":
@@ -130,9 +131,9 @@ def family(host: str) -> socket.AddressFamily:
 
 
 def free_port(host: str) -> int:
-    """A port that nobody has; the server cannot look for one.
+    """A free port; the server cannot look for one.
 
-    Not one of those that the system gives to who asks for none: somebody else could be given it before
+    Not one of those that the system hands out by itself: another process could get it before
     the server has it.
     """
     given = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text()

@@ -27,6 +27,7 @@ const patience = time.Minute
 
 var testCases = map[string]bool{
 	"handshake": true, "transfer": true, "chacha20": true, "multiplexing": true, "retry": true,
+	"retry-resumption": true, "helloretry": true, "cid-empty": true, "cid-long": true, "datagrams": true,
 	"resumption": true, "zerortt": true, "keyupdate": true, "http3": true, "transferloss": true,
 	"ackfrequency": true, "immediateack": true, "tack": true, "greased": true, "noannounce": true,
 }
@@ -68,9 +69,14 @@ func serve() error {
 	if err != nil {
 		return err
 	}
-	retry := isTest("retry")
+	if isTest("cid-empty") {
+		// A server of quic-go tells connections apart by their ids alone.
+		os.Exit(unsupported)
+	}
+	retry := isTest("retry") || isTest("retry-resumption")
 	transport := quic.Transport{
 		Conn:                socket,
+		ConnectionIDLength:  idLength(),
 		VerifySourceAddress: func(net.Addr) bool { return retry },
 	}
 	listener, err := transport.Listen(tlsConfig, config())
@@ -86,6 +92,9 @@ func serve() error {
 		if protocol() == http3.NextProtoH3 {
 			go serveHTTP3(connection)
 			continue
+		}
+		if isTest("datagrams") {
+			go returnDatagrams(connection)
 		}
 		go func() {
 			for {
@@ -146,16 +155,16 @@ func fetch() error {
 	if err != nil {
 		return err
 	}
-	tlsConfig.InsecureSkipVerify = true // what is tested is not whom to trust
+	tlsConfig.InsecureSkipVerify = true // trust is not under test
 	tlsConfig.ServerName = "localhost"
 	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 	defer cancel()
 	if isTest("chacha20") {
 		offerOnly(tls.TLS_CHACHA20_POLY1305_SHA256)
 	}
-	dial := quic.DialAddr
+	dial := dialer()
 	requests := strings.Split(variable("REQUESTS"), ",")
-	if isTest("resumption") || isTest("zerortt") {
+	if isTest("resumption") || isTest("zerortt") || isTest("retry-resumption") {
 		tickets := newTickets()
 		tlsConfig.ClientSessionCache = tickets
 		connection, err := dial(ctx, variable("ADDRESS"), tlsConfig, config())
@@ -181,10 +190,55 @@ func fetch() error {
 	if err != nil {
 		return err
 	}
+	if isTest("datagrams") {
+		go returnDatagrams(connection)
+	}
 	if err := askAll(ctx, connection, requests); err != nil {
 		return err
 	}
 	return connection.CloseWithError(0, "done")
+}
+
+type dialFunc = func(context.Context, string, *tls.Config, *quic.Config) (*quic.Conn, error)
+
+// By itself a client's ids are empty.
+func dialer() dialFunc {
+	if idLength() == 0 {
+		return quic.DialAddr
+	}
+	return func(ctx context.Context, address string, tlsConfig *tls.Config, config *quic.Config) (*quic.Conn, error) {
+		server, err := net.ResolveUDPAddr("udp", address)
+		if err != nil {
+			return nil, err
+		}
+		socket, err := net.ListenUDP("udp", &net.UDPAddr{IP: server.IP})
+		if err != nil {
+			return nil, err
+		}
+		transport := quic.Transport{Conn: socket, ConnectionIDLength: idLength()}
+		return transport.Dial(ctx, server, tlsConfig, config)
+	}
+}
+
+// Zero stands for what quic-go does by itself.
+func idLength() int {
+	if isTest("cid-long") {
+		return 20
+	}
+	return 0
+}
+
+func returnDatagrams(connection *quic.Conn) {
+	for {
+		data, err := connection.ReceiveDatagram(context.Background())
+		if err != nil {
+			return
+		}
+		if err := connection.SendDatagram(data); err != nil {
+			fmt.Fprintln(os.Stderr, "quic-go-peer:", err)
+			return
+		}
+	}
 }
 
 func askAll(ctx context.Context, connection *quic.Conn, requests []string) error {
@@ -244,6 +298,9 @@ func ask(ctx context.Context, connection *quic.Conn, request string) error {
 
 func tlsConfig() (*tls.Config, error) {
 	config := &tls.Config{NextProtos: []string{protocol()}}
+	if isTest("helloretry") {
+		config.CurvePreferences = groups()
+	}
 	if path := os.Getenv("SSLKEYLOGFILE"); path != "" {
 		log, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 		if err != nil {
@@ -261,6 +318,7 @@ func config() *quic.Config {
 		MaxIdleTimeout:       patience,
 		Tracer:               qlog.DefaultConnectionTracer,
 		Allow0RTT:            isTest("zerortt"),
+		EnableDatagrams:      isTest("datagrams"),
 	}
 }
 

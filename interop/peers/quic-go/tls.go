@@ -18,6 +18,15 @@ func offerOnly(suite uint16) {
 	withAES, withoutAES = []uint16{suite}, []uint16{suite}
 }
 
+// A client sends a share for the first group that crypto/tls prefers, whatever the order is here, and
+// servers other than Go's do not know that. A server refuses all but the last.
+func groups() []tls.CurveID {
+	if variable("ROLE") == "client" {
+		return []tls.CurveID{tls.SecP384r1MLKEM1024, tls.X25519}
+	}
+	return []tls.CurveID{tls.X25519}
+}
+
 // tickets keeps sessions, and tells when there is one.
 type tickets struct {
 	tls.ClientSessionCache

@@ -7,8 +7,17 @@ use super::{Case, Conditions, DEFAULT, HANDSHAKES, Kind, Path};
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 
+/// Where a third of the packets is lost or corrupted, never two in a row are: of two tries of
+/// either end one gets through, and an end that waits for ten seconds has tries enough
+/// (docs/interop.md).
+const HARSH: Conditions = Conditions { longest_run: 1, ..DEFAULT };
+/// With at most one in a row, this part of the packets that may be lost makes 30 % of all.
+const HARSH_SHARE: f64 = 3.0 / 7.0;
+/// And this 15 %.
+const RETRY_LOSS_SHARE: f64 = 3.0 / 17.0;
+
 /// Every test case, in the order of the matrix.
-pub static ALL: [Case; 30] = [
+pub static ALL: [Case; 42] = [
     Case {
         name: "handshake",
         about: "the handshake, and a file of 1 KiB",
@@ -45,6 +54,48 @@ pub static ALL: [Case; 30] = [
         path: Path::Wire(DEFAULT),
     },
     Case {
+        name: "retry-longrtt",
+        about: "a Retry over 750 ms each way: the client repeats its ClientHello meanwhile",
+        kind: Kind::RetryLongRtt,
+        files: &[KIB],
+        path: Path::Wire(Conditions { delay_ms: 750, ..DEFAULT }),
+    },
+    Case {
+        name: "retry-resumption",
+        about: "a Retry on each of two connections; the second resumes the session of the first",
+        kind: Kind::RetryResumption,
+        files: &[KIB, 256 * KIB],
+        path: Path::Wire(DEFAULT),
+    },
+    Case {
+        name: "retry-loss",
+        about: "ten handshakes with Retry while 15 % of the packets are lost each way",
+        kind: Kind::RetryLoss,
+        files: &[KIB; HANDSHAKES],
+        path: Path::Wire(Conditions { loss: RETRY_LOSS_SHARE, ..HARSH }),
+    },
+    Case {
+        name: "helloretry",
+        about: "the server refuses the client's key share with a HelloRetryRequest",
+        kind: Kind::HelloRetry,
+        files: &[KIB],
+        path: Path::Wire(DEFAULT),
+    },
+    Case {
+        name: "cid-empty",
+        about: "the peer's connection ids are empty",
+        kind: Kind::EmptyIds,
+        files: &[256 * KIB],
+        path: Path::Wire(DEFAULT),
+    },
+    Case {
+        name: "cid-long",
+        about: "the peer's connection ids have 20 bytes",
+        kind: Kind::LongIds,
+        files: &[256 * KIB],
+        path: Path::Wire(DEFAULT),
+    },
+    Case {
         name: "resumption",
         about: "a second connection resumes the session: no certificate is sent",
         kind: Kind::Resumption,
@@ -60,8 +111,15 @@ pub static ALL: [Case; 30] = [
     },
     Case {
         name: "keyupdate",
-        about: "the keys change during a transfer of 3 MiB",
+        about: "the client updates the keys during a transfer of 3 MiB, or else the server",
         kind: Kind::KeyUpdate,
+        files: &[3 * MIB],
+        path: Path::Wire(DEFAULT),
+    },
+    Case {
+        name: "keyupdate-ours",
+        about: "our end updates the keys during a transfer of 3 MiB, and the peer follows",
+        kind: Kind::KeyUpdateByUs,
         files: &[3 * MIB],
         path: Path::Wire(DEFAULT),
     },
@@ -94,6 +152,35 @@ pub static ALL: [Case; 30] = [
         path: Path::Wire(Conditions { loss: 0.02, ..DEFAULT }),
     },
     Case {
+        name: "transferdisorder",
+        about: "2 MiB while 5 % of the packets are lost, 5 % overtaken and 2 % doubled each way",
+        kind: Kind::Disorder,
+        files: &[2 * MIB],
+        path: Path::Wire(Conditions { loss: 0.05, reorder: 0.05, duplicate: 0.02, ..DEFAULT }),
+    },
+    Case {
+        name: "bothways",
+        about: "3 MiB to the server and 3 MiB to the client at the same time",
+        kind: Kind::BothWays,
+        files: &[3 * MIB, 3 * MIB],
+        path: Path::Wire(DEFAULT),
+    },
+    Case {
+        name: "datagrams",
+        about: "DATAGRAM frames of our end beside a transfer of 1 MiB; the peer returns them",
+        kind: Kind::Datagrams,
+        files: &[MIB],
+        path: Path::Wire(DEFAULT),
+    },
+    Case {
+        name: "pathmtu",
+        about: "2 MiB from our end, which probes for the largest datagram of a path that carries \
+                1372 bytes",
+        kind: Kind::PathMtu,
+        files: &[2 * MIB],
+        path: Path::Wire(Conditions { largest_datagram: Some(1372), ..DEFAULT }),
+    },
+    Case {
         name: "transfercorruption",
         about: "2 MiB while a bit is flipped in 2 % of the packets each way",
         kind: Kind::Corruption,
@@ -105,14 +192,14 @@ pub static ALL: [Case; 30] = [
         about: "ten handshakes while 30 % of the packets are lost each way",
         kind: Kind::HandshakeLoss,
         files: &[KIB; HANDSHAKES],
-        path: Path::Wire(Conditions { loss: 0.3, seed: 2, ..DEFAULT }),
+        path: Path::Wire(Conditions { loss: HARSH_SHARE, ..HARSH }),
     },
     Case {
         name: "handshakecorruption",
         about: "ten handshakes while a bit is flipped in 30 % of the packets each way",
         kind: Kind::HandshakeCorruption,
         files: &[KIB; HANDSHAKES],
-        path: Path::Wire(Conditions { corrupt: 0.3, ..DEFAULT }),
+        path: Path::Wire(Conditions { corrupt: HARSH_SHARE, ..HARSH }),
     },
     Case {
         name: "longrtt",
@@ -202,8 +289,15 @@ pub static ALL: [Case; 30] = [
         path: Path::Wire(Conditions { loss: 0.02, ..DEFAULT }),
     },
     Case {
+        name: "timestamps",
+        about: "no TIMESTAMP frames of a peer without TACK",
+        kind: Kind::Timestamps,
+        files: &[512 * KIB],
+        path: Path::Wire(DEFAULT),
+    },
+    Case {
         name: "greased",
-        about: "transport parameters that nobody knows are ignored",
+        about: "unknown transport parameters are ignored",
         kind: Kind::Greased,
         files: &[KIB],
         path: Path::Wire(DEFAULT),

@@ -1,4 +1,4 @@
-//! What the way between the ends is like.
+//! The link between the ends.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -6,32 +6,44 @@ use std::time::Duration;
 use tack_emulator::relay::{Change, Rebinding, Setup};
 use tack_link::Direction;
 use tack_link::compose::{BoxedLink, Deaf, Duplex, Omitting, Pauses};
-use tack_link::pipe::PipeConfig;
+use tack_link::pipe::{PipeConfig, Reorder};
 
+use super::narrow::Narrow;
 use crate::error::Error;
 
 const PACKET: u64 = 1500;
-/// So many packets in a row are lost or corrupted at most, as in the quic-interop-runner: on a link
-/// that loses a third, chance alone would silence an end for longer than it waits.
-const LONGEST_RUN: u32 = 3;
+/// By how much longer a packet takes that others overtake.
+const OVERTAKEN_BY: Duration = Duration::from_millis(10);
+/// Headers of IPv4, without options, and UDP, in bytes.
+const HEADERS_V4: usize = 28;
+/// Headers of IPv6 and UDP, in bytes.
+const HEADERS_V6: usize = 48;
 
 /// A wire, and what happens on it. All times are in milliseconds from the first datagram of a
 /// client.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Conditions {
-    /// The way takes so long, each way.
+    /// Propagation delay each way.
     pub delay_ms: u64,
     /// Mbit/s each way, of everything in an IP packet.
     pub rate_mbps: u64,
-    /// Packets that wait for it at most.
+    /// Packets that the queue holds.
     pub queue_packets: u64,
-    /// Decides which packets chance takes: a cell meets the same losses each time.
+    /// Decides which packets are lost or corrupted: a cell meets the same losses each time.
     pub seed: u64,
     /// Each packet is lost with this probability.
     pub loss: f64,
     /// Each packet has a bit flipped with this probability.
     pub corrupt: f64,
-    /// Nothing arrives for a while: when it begins, and how long it lasts.
+    /// Packets in a row that are lost at most, or corrupted at most.
+    pub longest_run: u32,
+    /// Each packet is overtaken by later ones with this probability.
+    pub reorder: f64,
+    /// Each packet arrives twice with this probability.
+    pub duplicate: f64,
+    /// The largest UDP payload that is carried, in bytes; `None` for any.
+    pub largest_datagram: Option<usize>,
+    /// Times in which nothing arrives: when each begins, and how long it lasts.
     pub deaf_ms: &'static [(u64, u64)],
     /// The packets of clients that are lost, the first of all being 1.
     pub omitted_to_server: &'static [u64],
@@ -52,6 +64,11 @@ impl Conditions {
         seed: 1,
         loss: 0.0,
         corrupt: 0.0,
+        // As in the quic-interop-runner.
+        longest_run: 3,
+        reorder: 0.0,
+        duplicate: 0.0,
+        largest_datagram: None,
         deaf_ms: &[],
         omitted_to_server: &[],
         rebound_ms: &[],
@@ -65,7 +82,10 @@ impl Conditions {
         let pipe = PipeConfig {
             loss: self.loss,
             corrupt: self.corrupt,
-            longest_run: Some(LONGEST_RUN),
+            longest_run: Some(self.longest_run),
+            reorder: (self.reorder > 0.0)
+                .then_some(Reorder { probability: self.reorder, delay: OVERTAKEN_BY }),
+            duplicate: self.duplicate,
             ..PipeConfig::new(self.rate_mbps * 1_000_000, delay, self.queue_packets * PACKET)
         };
         let wrong = |error: tack_link::ParameterError| Error::Link(error.to_string());
@@ -74,17 +94,22 @@ impl Conditions {
         let times = self.deaf_ms.iter().map(|(start, length)| (ms(*start), ms(*length)));
         let deaf = Deaf::new(Box::new(duplex), Pauses::new(times).map_err(wrong)?);
         let omitted = self.omitted_to_server.iter().copied();
-        Ok(Box::new(Omitting::new(Box::new(deaf), Direction::Reverse, omitted)))
+        let link = Box::new(Omitting::new(Box::new(deaf), Direction::Reverse, omitted));
+        let headers = if self.ipv6 { HEADERS_V6 } else { HEADERS_V4 };
+        Ok(match self.largest_datagram {
+            Some(largest) => Box::new(Narrow::new(link, (largest + headers) as u32)),
+            None => link,
+        })
     }
 
-    /// What the relay is told.
+    /// The setup of the relay in front of these servers.
     pub fn setup(&self, servers: Vec<SocketAddr>) -> Setup {
         let rebinding =
             |at: &u64| Rebinding { at: Duration::from_millis(*at), change: self.change };
         Setup { servers, rebindings: self.rebound_ms.iter().map(rebinding).collect() }
     }
 
-    /// Where servers listen.
+    /// The address that servers listen on.
     pub const fn host(&self) -> IpAddr {
         if self.ipv6 {
             IpAddr::V6(Ipv6Addr::LOCALHOST)
@@ -93,13 +118,13 @@ impl Conditions {
         }
     }
 
-    /// When the link begins to carry datagrams again for good.
+    /// The end of the last time in which nothing arrives.
     pub fn heard_again(&self) -> Option<Duration> {
         let (start, length) = self.deaf_ms.last()?;
         Some(Duration::from_millis(start + length))
     }
 
-    /// There and back, without any queue.
+    /// The round trip, without any queue.
     pub const fn round_trip(&self) -> Duration {
         Duration::from_millis(2 * self.delay_ms)
     }
@@ -142,6 +167,18 @@ mod tests {
         assert_eq!(send(&mut link, Direction::Forward, 990), None);
         assert_eq!(send(&mut link, Direction::Forward, 1490), Some(1506));
         assert_eq!(conditions.heard_again(), Some(Duration::from_millis(1500)));
+    }
+
+    #[test]
+    fn a_narrow_link_loses_what_is_larger_than_it_carries() {
+        // The packet of 1250 bytes has 28 of headers.
+        let narrow =
+            |largest| Conditions { largest_datagram: Some(largest), ..Conditions::DEFAULT };
+        let mut link = narrow(1222).link().unwrap();
+        assert_eq!(send(&mut link, Direction::Forward, 0), Some(16));
+        let mut link = narrow(1221).link().unwrap();
+        assert_eq!(send(&mut link, Direction::Forward, 0), None);
+        assert_eq!(link.losses(Direction::Forward).prescribed, 1);
     }
 
     #[test]

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use crate::cli::OwnKind;
 use crate::contract::{Method, Protocol, Role};
 use crate::error::Error;
+use crate::own_kind::OwnKind;
 use crate::peers::Program;
 use crate::process::{self, Identity, Process, Task};
-use crate::wire::{Event, observe};
+use crate::wire::{Event, Progress, observe};
 
 /// More than the link carries while the transfer beside it lasts.
 const BYTES: usize = 48 << 20;
@@ -59,8 +59,8 @@ impl<'a> CrossTraffic<'a> {
         Ok(())
     }
 
-    /// Ends it, and says when it sent how many new bytes.
-    pub(super) fn end(self, record: &[Event]) -> Result<Vec<(Duration, u64)>, Error> {
+    /// Ends it, and returns the new data that it sent.
+    pub(super) fn end(self, record: &[Event]) -> Result<Vec<Progress>, Error> {
         drop(self.programs);
         let keys = process::key_log(&self.directory.join(Role::Server.name()));
         let keys = fs::read_to_string(keys).unwrap_or_default();

@@ -16,12 +16,14 @@ use crate::error::Error;
 use crate::peers::Program;
 use crate::process::{self, Identity, Process, Task};
 use crate::verdict::{Ending, Evidence, Transferred};
-use crate::wire::{Observation, Recorder, observe};
+use crate::wire::{Disorder, Observation, Recorder, observe};
 
 /// How long a server may take until it listens: an interpreter has to start.
 const READY_PATIENCE: Duration = Duration::from_secs(30);
-/// How long a client may take: on a link that loses a third, probes soon come seldom.
+/// How long a client may take: on a link that loses a third, the time between probes soon grows.
 const CLIENT_PATIENCE: Duration = Duration::from_secs(120);
+/// And for each MiB: on a busy machine an end may get a fraction of a processor.
+const PATIENCE_FOR_A_MIB: Duration = Duration::from_secs(5);
 
 impl Cell {
     /// Runs both programs, and looks at what they received and what they sent.
@@ -32,94 +34,191 @@ impl Cell {
         ours: &Program,
         peer: &Program,
         protocol: Protocol,
-        draw: u64,
         directory: &Path,
         identity: &Identity,
     ) -> Result<Evidence, Error> {
-        let our_role = self.role.other();
-        let requests = self.case.requests(our_role);
+        let stage = Stage::new(self, ours, peer, protocol, directory, identity)?;
+        let mut evidence = stage.evidence();
+        let mut server = stage.start_server()?;
+        let address = match server.ready(READY_PATIENCE)? {
+            Ok(address) => address,
+            Err(ending) => return Ok(Evidence { server: ending, ..evidence }),
+        };
+        evidence.address = Some(address);
+        let (relay, beside) = stage.start_relay(address)?;
+        let at_clients = stage.run_clients(relay.address(), &mut evidence)?;
+        evidence.server = server.ending()?;
+        drop(server);
+        stage.note_wire(relay, beside, &at_clients, &mut evidence)?;
+        stage.note_files(&at_clients, &mut evidence)?;
+        Ok(evidence)
+    }
+}
+
+/// What a transfer takes place with.
+struct Stage<'a> {
+    cell: &'a Cell,
+    ours: &'a Program,
+    peer: &'a Program,
+    our_role: Role,
+    protocol: Protocol,
+    directory: &'a Path,
+    /// The certificate that the server shows if the test case takes none of its own.
+    identity: &'a Identity,
+    long_chain: Option<Identity>,
+    requests: Vec<Request>,
+    /// Of what is requested, in the same order.
+    digests: Vec<blake3::Hash>,
+    files: PathBuf,
+    at_server: PathBuf,
+}
+
+impl<'a> Stage<'a> {
+    /// Makes the directory and the files.
+    fn new(
+        cell: &'a Cell,
+        ours: &'a Program,
+        peer: &'a Program,
+        protocol: Protocol,
+        directory: &'a Path,
+        identity: &'a Identity,
+    ) -> Result<Self, Error> {
+        let our_role = cell.role.other();
+        let requests = cell.case.requests(our_role);
         let files = directory.join("files");
         let digests = write_files(&files, &requests)?;
-        let long = self.case.has_long_chain().then(|| Identity::create_long(directory));
-        let long = long.transpose()?;
-        let task = |role: Role, address, requests: &[Request], directory| Task {
-            role,
-            test_case: self.case.told(),
+        let long_chain =
+            cell.case.has_long_chain().then(|| Identity::create_long(directory)).transpose()?;
+        Ok(Self {
+            cell,
+            ours,
+            peer,
+            our_role,
             protocol,
-            address,
-            requests: asked(requests),
-            files: &files,
-            identity: long.as_ref().unwrap_or(identity),
             directory,
-        };
-        let (client, server) = match our_role {
-            Role::Client => (ours, peer),
-            Role::Server => (peer, ours),
-        };
+            identity,
+            long_chain,
+            requests,
+            digests,
+            files,
+            at_server: directory.join(Role::Server.name()),
+        })
+    }
 
-        let conditions = self.case.conditions();
-        let any = SocketAddr::new(conditions.host(), 0);
-        let at_server = directory.join(Role::Server.name());
-        let mut server =
-            Process::start(server, &task(Role::Server, any, &[], at_server.clone()))?;
-        let mut evidence = Evidence {
-            ours: our_role,
+    /// The evidence before the transfer.
+    fn evidence(&self) -> Evidence {
+        Evidence {
+            ours: self.our_role,
             files: Vec::new(),
             client: Ending::Running,
             server: Ending::Running,
             seen: Observation::default(),
             address: None,
-            conditions: *conditions,
-            clients: self.case.clients(),
+            conditions: *self.cell.case.conditions(),
+            clients: self.cell.case.clients(),
             lost: 0,
             swallowed: 0,
             corrupted_to_server: 0,
             corrupted_to_client: 0,
             rebindings: 0,
             cross_traffic: Vec::new(),
+            disorder: Disorder::default(),
             late: 0,
-            round_trip: self.case.round_trip(),
-            file_bytes: requests.iter().map(|request| request.size as u64).sum(),
+            worst_lateness: Duration::ZERO,
+            round_trip: self.cell.case.round_trip(),
+            file_bytes: self.requests.iter().map(|request| request.size as u64).sum(),
+        }
+    }
+
+    fn any_address(&self) -> SocketAddr {
+        SocketAddr::new(self.cell.case.conditions().host(), 0)
+    }
+
+    fn start_server(&self) -> Result<Process, Error> {
+        self.start(Role::Server, self.any_address(), &[], self.at_server.clone())
+    }
+
+    fn start(
+        &self,
+        role: Role,
+        address: SocketAddr,
+        requests: &[Request],
+        directory: PathBuf,
+    ) -> Result<Process, Error> {
+        let program = if role == self.our_role { self.ours } else { self.peer };
+        let task = Task {
+            role,
+            test_case: self.cell.case.told(),
+            protocol: self.protocol,
+            address,
+            requests: requests_in_environment(requests),
+            files: &self.files,
+            identity: self.long_chain.as_ref().unwrap_or(self.identity),
+            directory,
         };
-        let address = match server.ready(READY_PATIENCE)? {
-            Ok(address) => address,
-            Err(ending) => return Ok(Evidence { server: ending, ..evidence }),
-        };
-        evidence.address = Some(address);
+        Process::start(program, &task)
+    }
+
+    /// Starts the relay in front of the server, and the other flow where there is one.
+    fn start_relay(
+        &self,
+        server: SocketAddr,
+    ) -> Result<(Relay<Recorder>, Option<CrossTraffic<'_>>), Error> {
         let mut beside = None;
-        let mut servers = vec![address];
-        if self.case.has_cross_traffic() {
-            let mut traffic = CrossTraffic::new(ours, identity, directory)?;
-            servers.extend(traffic.serve(any)?);
+        let mut servers = vec![server];
+        if self.cell.case.has_cross_traffic() {
+            let mut traffic = CrossTraffic::new(self.ours, self.identity, self.directory)?;
+            servers.extend(traffic.serve(self.any_address())?);
             beside = Some(traffic);
         }
-        let setup = conditions.setup(servers);
-        let relay = Relay::start_with(setup, self.case.link(draw)?, Recorder::new())
-            .map_err(Error::file(directory))?;
+        let setup = self.cell.case.conditions().setup(servers);
+        let relay = Relay::start_with(setup, self.cell.case.link()?, Recorder::new())
+            .map_err(Error::file(self.directory))?;
         if let (Some(traffic), Some(address)) = (&mut beside, relay.addresses().get(1)) {
             traffic.begin(*address)?;
         }
+        Ok((relay, beside))
+    }
+
+    /// Runs the clients one after the other, until one fails. Returns their directories.
+    fn run_clients(
+        &self,
+        relay: SocketAddr,
+        evidence: &mut Evidence,
+    ) -> Result<Vec<PathBuf>, Error> {
         let mut at_clients = Vec::new();
-        for requests in requests.chunks(requests.len().div_ceil(evidence.clients)) {
+        let share = self.requests.len().div_ceil(evidence.clients);
+        for requests in self.requests.chunks(share) {
             let name = match evidence.clients {
                 1 => Role::Client.name().to_owned(),
                 _ => format!("{}-{}", Role::Client.name(), at_clients.len() + 1),
             };
-            let task = task(Role::Client, relay.address(), requests, directory.join(name));
-            at_clients.push(task.directory.clone());
-            evidence.client = Process::start(client, &task)?.wait(CLIENT_PATIENCE)?;
+            let directory = self.directory.join(name);
+            at_clients.push(directory.clone());
+            let mut client = self.start(Role::Client, relay, requests, directory)?;
+            let mib = evidence.file_bytes.div_ceil(1 << 20) as u32;
+            evidence.client = client.wait(CLIENT_PATIENCE + mib * PATIENCE_FOR_A_MIB)?;
             if evidence.client != Ending::Exited(Some(0)) {
                 break;
             }
         }
-        evidence.server = server.ending()?;
-        drop(server);
+        Ok(at_clients)
+    }
 
-        let report = relay.stop().map_err(Error::file(directory))?;
+    /// Stops the relay and reads what it recorded.
+    fn note_wire(
+        &self,
+        relay: Relay<Recorder>,
+        beside: Option<CrossTraffic<'_>>,
+        at_clients: &[PathBuf],
+        evidence: &mut Evidence,
+    ) -> Result<(), Error> {
+        let report = relay.stop().map_err(Error::file(self.directory))?;
         evidence.note(&report);
-        let ours = match our_role {
-            Role::Client => &at_clients[..],
-            Role::Server => slice::from_ref(&at_server),
+        evidence.disorder = report.observer.disorder();
+        let ours = match self.our_role {
+            Role::Client => at_clients,
+            Role::Server => slice::from_ref(&self.at_server),
         };
         let mut trace = String::new();
         let record = report.observer.into_record();
@@ -127,32 +226,31 @@ impl Cell {
         if let Some(traffic) = beside {
             evidence.cross_traffic = traffic.end(&record)?;
         }
-        let path = directory.join("trace.txt");
-        fs::write(&path, trace).map_err(Error::file(path))?;
+        let path = self.directory.join("trace.txt");
+        fs::write(&path, trace).map_err(Error::file(path))
+    }
 
-        let mut clear = vec![files.clone()];
-        for (request, sent) in requests.iter().zip(digests) {
+    /// Compares what was received with what was sent. What was sent can be made again, and what is
+    /// equal to it shows nothing: only received files that differ are kept.
+    fn note_files(&self, at_clients: &[PathBuf], evidence: &mut Evidence) -> Result<(), Error> {
+        for (request, &sent) in self.requests.iter().zip(&self.digests) {
             let receivers = match request.method {
-                Method::Get => &at_clients[..],
-                Method::Put => slice::from_ref(&at_server),
+                Method::Get => at_clients,
+                Method::Put => slice::from_ref(&self.at_server),
             };
-            let (path, digest) = received(receivers, &request.name);
+            let (path, received) = received(receivers, &request.name);
             let name = request.name.clone();
-            evidence.files.push(Transferred { name, sent, received: digest });
-            clear.extend(path.filter(|_| digest == Some(sent)));
+            evidence.files.push(Transferred { name, sent, received });
+            if let Some(path) = path.filter(|_| received == Some(sent)) {
+                fs::remove_file(&path).map_err(Error::file(path))?;
+            }
         }
-        // What was sent can be made again, and what is equal to it shows nothing.
-        for path in clear {
-            let removed =
-                if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
-            removed.map_err(Error::file(path))?;
-        }
-        Ok(evidence)
+        fs::remove_dir_all(&self.files).map_err(Error::file(&self.files))
     }
 }
 
-/// As the environment has it.
-fn asked(requests: &[Request]) -> String {
+/// The requests of a client as the environment has them.
+fn requests_in_environment(requests: &[Request]) -> String {
     let asked: Vec<_> = requests
         .iter()
         .map(|request| format!("{} {}", request.method.name(), request.name))

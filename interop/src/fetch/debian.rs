@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::run;
+use super::command::run;
 
 /// Beside an adapter: the packages that have to be installed before it is built or run, as `NAME`
 /// or, where the version is what is tested, `NAME=VERSION`.
@@ -34,7 +34,7 @@ pub fn install_what_it_takes(manifest: &Path) -> Result<(), String> {
              `apt-get install {packages}`, then fetch again"
         ));
     }
-    // What is in old lists may still be had.
+    // Packages in old lists may still be there.
     let _ = run(apt_get(&["update"]));
     let mut install = apt_get(&["install", "--yes", "--no-install-recommends"]);
     install.args(missing).env("DEBIAN_FRONTEND", "noninteractive");
@@ -101,13 +101,13 @@ pub fn is_unpacked(cache: &Path) -> bool {
     cache.join(FOUND).is_file()
 }
 
-/// What to say of packages whose version is not the one that the adapter names.
+/// Warnings about packages whose version is not the one that the adapter names.
 pub fn warnings(manifest: &Path, cache: &Path) -> Vec<String> {
     let read = |path: PathBuf| fs::read_to_string(path).unwrap_or_default();
     different(&read(manifest.join(PINNED)), &read(cache.join(FOUND)))
 }
 
-/// What to say of installed packages whose version is not the one that `debian.txt` names.
+/// Warnings about installed packages whose version is not the one that `debian.txt` names.
 pub fn warnings_of_installed(manifest: &Path) -> Vec<String> {
     let pinned = fs::read_to_string(manifest.join(TAKEN)).unwrap_or_default();
     let mut found = String::new();
@@ -148,12 +148,12 @@ fn downloaded(directory: &Path, name: &str) -> Result<PathBuf, String> {
 fn is_missing(package: &str) -> bool {
     match queried(package, "${db:Status-Status}") {
         Some(status) => status != "installed",
-        // Of packages that were never there it knows nothing.
+        // The database has no entry for a package that was never installed.
         None => is_there("dpkg-query"),
     }
 }
 
-/// What the package database says of a package; `None` if it does not know it or is not there.
+/// The entry of a package in the package database; `None` if there is none, or no database.
 fn queried(package: &str, format: &str) -> Option<String> {
     let format = format!("--showformat={format}");
     output(command("dpkg-query", &["--show".as_ref(), format.as_ref(), package.as_ref()]))
@@ -181,7 +181,7 @@ fn command(program: &str, arguments: &[&Path]) -> Command {
     command
 }
 
-/// What a command that succeeds writes.
+/// The output of a command; `None` if it fails.
 fn output(mut command: Command) -> Option<String> {
     let output = command.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())

@@ -1,4 +1,4 @@
-//! Whether a peer was fetched as its adapter and its manifest are now.
+//! The state of the adapter from which a peer was built.
 
 use std::fs;
 use std::io;
@@ -13,7 +13,7 @@ pub fn is_current(manifest: &Path, cache: &Path) -> bool {
     matches!((left, digest(manifest)), (Ok(left), Ok(now)) if left == now)
 }
 
-/// Whether there was a fetch that succeeded, of whatever.
+/// Whether a fetch has succeeded, whatever the adapter was then.
 pub fn is_there(cache: &Path) -> bool {
     path(cache).is_file()
 }
@@ -56,7 +56,7 @@ fn files_below(directory: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
     Ok(())
 }
 
-/// What compilers and interpreters leave beside a source.
+/// Files that compilers and interpreters leave beside a source.
 fn is_made(directory: &Path) -> bool {
     directory.file_name().is_some_and(|name| name == "target" || name == "__pycache__")
 }

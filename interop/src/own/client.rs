@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use tack_endpoint::{Endpoint, Event, Handle};
 
+use super::actions::Actions;
 use super::hq::HqClient;
 use super::http3::H3Client;
 use super::request::Request;
@@ -15,7 +16,8 @@ use crate::contract::Protocol;
 
 const TURN: Duration = Duration::from_millis(100);
 /// How long the close is repeated if it did not arrive. Three PTOs would be minutes after a
-/// handshake that took its time; who closes the socket may go earlier (RFC 9000 section 10.2).
+/// handshake that took its time; an end that closes its socket need not wait (RFC 9000 section
+/// 10.2).
 const LINGER: Duration = Duration::from_secs(2);
 
 pub fn run(settings: &Settings) -> Result<(), OwnError> {
@@ -79,12 +81,14 @@ fn exchange(
     if let (Some(ticket), Some(connection)) = (ticket, endpoint.connection_mut(handle)) {
         connection.set_session(ticket)?;
     }
+    let mut actions = Actions::new(settings);
     // Bound by the handshake timeout, then by the idle timeout.
     while !is_done(&*client) {
         endpoint.poll(Some(TURN))?;
         while let Some(event) = endpoint.next_event() {
             if let Some(connection) = endpoint.connection_mut(handle) {
                 client.pump(connection)?;
+                actions.act(connection)?;
             }
             if let Event::Closed(of, reason) = event
                 && of == handle

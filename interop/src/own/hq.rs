@@ -114,10 +114,10 @@ impl Service for HqService {
     }
 }
 
-/// Whether the stream has ended behind what was read of it. If a packet brings no more than the
-/// end, together with data that was read before, quiche (0.30) does not call the stream readable.
+/// Whether the stream has ended behind the data that was read. If a packet brings the end together
+/// with data that was read before, quiche 0.30 does not call the stream readable.
 fn ended_unnoticed(connection: &Connection, stream: u64, read: &[u8]) -> bool {
-    // Of a stream that was never opened it says the same.
+    // quiche also calls a stream finished that was never opened.
     !read.is_empty() && connection.stream_finished(stream)
 }
 
@@ -125,7 +125,7 @@ fn answered(request: &[u8], settings: &Settings) -> Result<Vec<u8>, OwnError> {
     let end = request.iter().position(|byte| *byte == b'\n').ok_or(OwnError::BadRequest)?;
     let line =
         std::str::from_utf8(&request[..end]).map_err(|_| OwnError::BadRequest)?.trim_end();
-    // What is asked for is the same but for the slash.
+    // The environment has the request without the slash.
     let line = line.replacen(" /", " ", 1);
     let (method, name) = parse_request(&line).ok_or(OwnError::BadRequest)?;
     answer(method, name, &request[end + 1..], settings)
@@ -196,7 +196,7 @@ mod tests {
             }
         }
 
-        /// What the server has to say is lost.
+        /// Loses the packets of the server.
         fn lose(&mut self) {
             while self.server.send(&mut [0; 1500]).is_ok() {}
         }

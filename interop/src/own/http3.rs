@@ -11,7 +11,7 @@ use super::{Client, LONGEST_REQUEST, OwnError, Service};
 use crate::contract::parse_request;
 
 pub struct H3Client {
-    /// Once the connection can take it.
+    /// `None` until the handshake is done.
     h3: Option<h3::Connection>,
     exchanges: Vec<Exchange>,
 }
@@ -174,7 +174,7 @@ impl Serving {
             .and_then(|(method, name)| answer(method, name, body, settings));
         let (status, body) = match answered {
             Ok(body) => ("200", body),
-            // A browser asks for more than it is told to.
+            // A browser makes requests of its own.
             Err(error) => {
                 eprintln!("{line}: {error}");
                 ("404", Vec::new())

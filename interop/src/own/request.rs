@@ -1,4 +1,4 @@
-//! What a client is asked to do, and what it got.
+//! A request of our client, and its answer.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// All that the environment asks for.
+    /// Reads all requests from the environment.
     pub fn all(settings: &Settings) -> Result<Vec<Self>, OwnError> {
         let requests = Settings::requests()?.into_iter();
         requests
@@ -44,7 +44,7 @@ impl Request {
     }
 }
 
-/// The server's side of a request: what is answered to it.
+/// Returns the server's answer to a request.
 pub fn answer(
     method: Method,
     name: &str,

@@ -142,7 +142,7 @@ fn details(out: &mut String, report: &Report) {
                 "<tr><td><span class=\"v {class}\">{sign}</span></td><td>{}</td><td>{}</td>\
                  <td>{}</td></tr>",
                 escaped(remark.test),
-                escaped(&remark.who()),
+                escaped(&remark.peers()),
                 escaped(&remark.text)
             );
         }

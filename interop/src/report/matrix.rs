@@ -42,7 +42,7 @@ pub fn line(cell: &CellReport) -> String {
     format!("{:<7} {peer} {role}, {test} ({seconds:.1} s){remark}", word(verdict))
 }
 
-/// The matrix, and below it what there is to say of its cells.
+/// The matrix, the remarks on its cells, and a summary.
 pub fn matrix(report: &Report) -> String {
     let tests = report.tests.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     let mut out = " ".repeat(tests);
@@ -67,8 +67,8 @@ pub fn matrix(report: &Report) -> String {
     }
     let _ = writeln!(out, "\n{LEGEND}");
     for remark in remarks(report) {
-        let (word, who) = (word(remark.verdict), remark.who());
-        let _ = writeln!(out, "{word:<7} {}, {who}: {}", remark.test, remark.text);
+        let (word, peers) = (word(remark.verdict), remark.peers());
+        let _ = writeln!(out, "{word:<7} {}, {peers}: {}", remark.test, remark.text);
         for kept in remark.failed().filter_map(|cell| cell.kept.as_deref()) {
             let _ = writeln!(out, "        logs and traces: {kept}");
         }
@@ -76,7 +76,25 @@ pub fn matrix(report: &Report) -> String {
     for warning in &report.warnings {
         let _ = writeln!(out, "warning: {warning}");
     }
+    summary(&mut out, report);
     out
+}
+
+/// How many cells passed, failed and decided nothing. Retries would belong here: there are none.
+fn summary(out: &mut String, report: &Report) {
+    let count = |word: &str| {
+        report.cells.iter().filter(|cell| self::word(&cell.verdict) == word).count()
+    };
+    let (unsupported, defects, absent) = (count("unsupp."), count("defect"), count("absent"));
+    let _ = writeln!(
+        out,
+        "each cell ran once, none was retried; skipped are {unsupported} unsupported, {defects} \
+         with a known defect of the peer, {absent} without the peer\n\
+         cells: {} passed, {} failed, {} skipped",
+        count("pass"),
+        count("FAIL"),
+        unsupported + defects + absent
+    );
 }
 
 fn end_line(out: &mut String) {
@@ -102,7 +120,10 @@ mod tests {
                  handshake       ok    ok   FAIL\n\n\
                  {LEGEND}\n\
                  FAIL    handshake, quinn client: lost <it>\n        logs and traces: here\n\
-                 warning: old\n"
+                 warning: old\n\
+                 each cell ran once, none was retried; skipped are 0 unsupported, 0 with a known \
+                 defect of the peer, 0 without the peer\n\
+                 cells: 2 passed, 1 failed, 0 skipped\n"
             )
         );
     }

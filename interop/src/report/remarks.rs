@@ -1,17 +1,17 @@
-//! What there is to say of cells besides the word, said once where it is the same.
+//! Remarks on cells; cells of a test case with the same remark share it.
 
 use super::Report;
 use crate::cell::CellReport;
 use crate::verdict::Verdict;
 
-/// Cells of a test case of which the same is to be said.
+/// A remark on cells of one test case.
 #[derive(Debug)]
 pub struct Remark<'a> {
     /// The test case.
     pub test: &'static str,
     /// The verdict of the first of them.
     pub verdict: &'a Verdict,
-    /// What is to be said.
+    /// The remark.
     pub text: String,
     /// The cells.
     pub cells: Vec<&'a CellReport>,
@@ -19,7 +19,7 @@ pub struct Remark<'a> {
     pub is_all: bool,
 }
 
-/// What there is to say besides the word.
+/// Returns the remark on a cell with this verdict.
 pub fn remark(verdict: &Verdict) -> Option<String> {
     match verdict {
         Verdict::Pass { note } => note.clone(),
@@ -31,7 +31,7 @@ pub fn remark(verdict: &Verdict) -> Option<String> {
     }
 }
 
-/// All that there is to say, by test case.
+/// Returns all remarks by test case.
 pub fn remarks(report: &Report) -> Vec<Remark<'_>> {
     let mut all: Vec<Remark<'_>> = Vec::new();
     for (test, _) in &report.tests {
@@ -58,7 +58,7 @@ pub fn remarks(report: &Report) -> Vec<Remark<'_>> {
 }
 
 impl<'a> Remark<'a> {
-    /// The cells, if they failed, whoever is to blame.
+    /// The cells that failed, or show a defect of the peer.
     pub fn failed(&self) -> impl Iterator<Item = &'a CellReport> {
         let failed = |cell: &&CellReport| {
             matches!(cell.verdict, Verdict::Fail { .. } | Verdict::Defect { .. })
@@ -66,8 +66,8 @@ impl<'a> Remark<'a> {
         self.cells.iter().copied().filter(failed)
     }
 
-    /// Which peers, and what they played.
-    pub fn who(&self) -> String {
+    /// The peers with their roles.
+    pub fn peers(&self) -> String {
         if self.is_all {
             return "all".to_owned();
         }
@@ -90,7 +90,7 @@ mod tests {
     use crate::contract::Role;
 
     #[test]
-    fn the_same_is_said_once_of_all_whom_it_concerns() {
+    fn cells_with_the_same_remark_share_it() {
         let lacks = || Verdict::Unavailable { reason: "gone".to_owned() };
         let server = |peer, verdict| CellReport { role: Role::Server, ..cell(peer, verdict) };
         let report = Report::new(vec![
@@ -102,15 +102,15 @@ mod tests {
         ]);
         let remarks = remarks(&report);
         let said: Vec<_> =
-            remarks.iter().map(|remark| (&remark.text[..], remark.who())).collect();
+            remarks.iter().map(|remark| (&remark.text[..], remark.peers())).collect();
         let gone = "quinn both, quic-go server".to_owned();
         assert_eq!(said, [("gone", gone), ("lost <it>", "quic-go client".to_owned())]);
     }
 
     #[test]
-    fn what_concerns_a_whole_test_case_names_nobody() {
+    fn a_remark_on_a_whole_test_case_names_no_peers() {
         let cells = ["tack", "quinn", "quic-go"].map(|peer| cell(peer, fail()));
         let report = Report::new(cells.to_vec());
-        assert_eq!(remarks(&report)[0].who(), "all");
+        assert_eq!(remarks(&report)[0].peers(), "all");
     }
 }

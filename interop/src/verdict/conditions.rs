@@ -1,10 +1,10 @@
-//! Rules of the test cases that differ in what happens on the way: the wire has to show that it
-//! did happen, and how the ends took it.
+//! Rules of the test cases that differ in the link: the wire has to show what the link did, and how
+//! the ends reacted.
 
-use super::Evidence;
+use super::{Evidence, both_ways, path_mtu};
 use crate::cases::Kind;
 use crate::contract::Role;
-use crate::wire::PathSeen;
+use crate::wire::{Disorder, PathSeen};
 
 /// RFC 9000 section 8.1.
 const AMPLIFICATION_LIMIT: f64 = 3.0;
@@ -21,10 +21,17 @@ pub fn were_met(kind: Kind, evidence: &Evidence) -> Result<Option<String>, Strin
     match kind {
         Kind::Loss => lost(evidence).map(|()| None),
         Kind::Corruption => corrupted(evidence).map(Some),
-        Kind::LongRtt => took_a_round_trip(evidence).map(Some),
+        Kind::LongRtt => took_round_trips(evidence, 1).map(Some),
+        // One for the Retry.
+        Kind::RetryLongRtt => took_round_trips(evidence, 2).map(Some),
+        Kind::Disorder => lost(evidence).and_then(|()| disordered(evidence)).map(Some),
+        Kind::BothWays => both_ways::overlapped(evidence).map(Some),
+        Kind::PathMtu => path_mtu::was_found(evidence).map(Some),
         Kind::Blackhole => went_on(evidence).map(Some),
         Kind::AmplificationLimit => kept_to_the_limit(evidence).map(Some),
-        Kind::HandshakeLoss => lost(evidence).and_then(|()| handshakes(evidence)).map(Some),
+        Kind::HandshakeLoss | Kind::RetryLoss => {
+            lost(evidence).and_then(|()| handshakes(evidence)).map(Some)
+        }
         Kind::HandshakeCorruption => {
             corrupted(evidence).and_then(|_| handshakes(evidence)).map(Some)
         }
@@ -49,9 +56,22 @@ fn corrupted(evidence: &Evidence) -> Result<String, String> {
     Ok(format!("{count} datagrams corrupted"))
 }
 
-/// The client's second flight answers the server's first.
-fn took_a_round_trip(evidence: &Evidence) -> Result<String, String> {
-    let shortest = evidence.round_trip.as_secs_f64();
+fn disordered(evidence: &Evidence) -> Result<String, String> {
+    let Disorder { duplicates, overtaken } = evidence.disorder;
+    if duplicates == 0 {
+        return Err("the link delivered nothing twice".to_owned());
+    }
+    if overtaken == 0 {
+        return Err("the link delivered everything in order".to_owned());
+    }
+    let lost = evidence.lost;
+    Ok(format!("{lost} datagrams lost, {overtaken} overtaken, {duplicates} delivered twice"))
+}
+
+/// The client's first packet under other keys answers the server's flight, which comes so many
+/// round trips after the client's first packet.
+fn took_round_trips(evidence: &Evidence, trips: u32) -> Result<String, String> {
+    let shortest = (trips * evidence.round_trip).as_secs_f64();
     for connection in &evidence.seen.connections {
         match connection.handshake_seconds {
             None => return Err("no answer of the client to the server was seen".to_owned()),
@@ -77,7 +97,8 @@ fn went_on(evidence: &Evidence) -> Result<String, String> {
     }
     let end = evidence.conditions.heard_again().unwrap_or_default();
     let progress = evidence.seen.connections.iter().flat_map(|seen| &seen.progress);
-    let resumed = progress.filter(|(at, new)| *at > end && *new > 0).map(|(at, _)| *at).min();
+    let resumed =
+        progress.filter(|new| new.at > end && new.new_bytes > 0).map(|new| new.at).min();
     let Some(resumed) = resumed else {
         return Err("no new data was sent after the black hole".to_owned());
     };
@@ -125,7 +146,8 @@ fn worst_amplification(evidence: &Evidence) -> f64 {
 fn exceeded(evidence: &Evidence, worst: f64) -> String {
     let side = evidence.side(Role::Server);
     format!(
-        "{side}, the server, sent {worst:.2} times what it had got from an unproven address"
+        "{side}, the server, sent {worst:.2} times what it had got from an address that was \
+         not validated"
     )
 }
 
@@ -179,7 +201,7 @@ fn followed(evidence: &Evidence) -> Result<String, String> {
         (
             Role::Server,
             sum(|path| path.excess),
-            "bytes more than three times what had come from unproven addresses",
+            "bytes more than three times what had come from addresses that were not validated",
         ),
         (
             Role::Server,
@@ -210,7 +232,8 @@ mod tests {
     use super::*;
     use crate::cases::Conditions;
     use crate::verdict::tests::{PLAIN, good};
-    use crate::wire::{Amplification, ConnectionSeen};
+    use crate::wire::{Amplification, ConnectionSeen, Progress};
+    use tack_tap::Direction;
 
     fn seen(evidence: &mut Evidence) -> &mut ConnectionSeen {
         &mut evidence.seen.connections[0]
@@ -219,7 +242,7 @@ mod tests {
     #[test]
     fn a_lossy_or_corrupting_link_has_to_do_something() {
         let mut evidence = good(PLAIN);
-        for kind in [Kind::Loss, Kind::HandshakeLoss] {
+        for kind in [Kind::Loss, Kind::HandshakeLoss, Kind::RetryLoss, Kind::Disorder] {
             assert_eq!(were_met(kind, &evidence), Err("the link lost nothing".to_owned()));
         }
         for kind in [Kind::Corruption, Kind::HandshakeCorruption] {
@@ -252,6 +275,23 @@ mod tests {
         assert_eq!(fast, "the client answered the server after 1.49 s, which takes 1.50 s");
         seen(&mut evidence).handshake_seconds = Some(1.51);
         assert!(were_met(Kind::LongRtt, &evidence).is_ok());
+        let fast = were_met(Kind::RetryLongRtt, &evidence).unwrap_err();
+        assert!(fast.ends_with("which takes 3.00 s"), "{fast}");
+        seen(&mut evidence).handshake_seconds = Some(3.01);
+        assert!(were_met(Kind::RetryLongRtt, &evidence).is_ok());
+    }
+
+    #[test]
+    fn a_disordered_link_overtakes_and_duplicates() {
+        let mut evidence = good(PLAIN);
+        evidence.lost = 3;
+        let disordered = |evidence: &Evidence| were_met(Kind::Disorder, evidence);
+        assert!(disordered(&evidence).unwrap_err().contains("nothing twice"));
+        evidence.disorder.duplicates = 2;
+        assert!(disordered(&evidence).unwrap_err().contains("in order"));
+        evidence.disorder.overtaken = 1;
+        let note = disordered(&evidence).unwrap().unwrap();
+        assert_eq!(note, "3 datagrams lost, 1 overtaken, 2 delivered twice");
     }
 
     #[test]
@@ -262,9 +302,11 @@ mod tests {
         evidence.swallowed = 9;
         let ms = Duration::from_millis;
         // New data inside of it, and data that was sent before behind it, are not enough.
-        seen(&mut evidence).progress = vec![(ms(900), 5), (ms(1400), 5), (ms(1700), 0)];
+        let sent =
+            |at, new_bytes| Progress { at: ms(at), direction: Direction::ToClient, new_bytes };
+        seen(&mut evidence).progress = vec![sent(900, 5), sent(1400, 5), sent(1700, 0)];
         assert!(were_met(Kind::Blackhole, &evidence).unwrap_err().contains("no new data"));
-        seen(&mut evidence).progress.push((ms(1750), 1));
+        seen(&mut evidence).progress.push(sent(1750, 1));
         let note = were_met(Kind::Blackhole, &evidence).unwrap();
         assert_eq!(note.unwrap(), "9 datagrams swallowed, new data 0.25 s after the end");
     }

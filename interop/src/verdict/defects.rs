@@ -9,7 +9,7 @@ use crate::wire::{Close, ConnectionSeen};
 
 struct Defect {
     peer: &'static str,
-    /// What the peer plays.
+    /// The role of the peer.
     role: Role,
     what: &'static str,
     shows: fn(&Evidence) -> bool,
@@ -70,7 +70,7 @@ fn acknowledges_late(evidence: &Evidence) -> bool {
     connections.any(|seen| seen.answered_seconds.is_some_and(|seconds| seconds > LATE_S))
 }
 
-/// Nothing was lost, nobody has closed the connection, and it is the server's turn. Of several
+/// Nothing was lost, neither end has closed the connection, and it is the server's turn. Of several
 /// connections, one after the other, it is the last that made the transfer fail.
 fn falls_silent(evidence: &Evidence) -> bool {
     evidence.lost + evidence.swallowed == 0
@@ -83,14 +83,14 @@ fn never_repeats(evidence: &Evidence) -> bool {
     const GOOD: Duration = Duration::from_secs(5);
     let mut connections = evidence.seen.connections.iter();
     connections.any(|seen| {
-        let last_data = seen.progress.last().map_or(Duration::ZERO, |(at, _)| *at);
+        let last_data = seen.progress.last().map_or(Duration::ZERO, |new| new.at);
         let probes = seen.last_of_server > last_data + GOOD;
         let is_silent = seen.missing_at_client > 0 && waits_for_nothing(seen);
         seen.paths.len() > 1 && (probes || is_silent)
     })
 }
 
-/// Nobody has closed the connection, and the server's newest data is acknowledged.
+/// Neither end has closed the connection, and the server's newest data is acknowledged.
 fn waits_for_nothing(seen: &ConnectionSeen) -> bool {
     seen.closes.is_empty()
         && seen.data_of_server.is_some()
@@ -119,7 +119,9 @@ pub fn explain(peer: &str, verdict: Verdict, evidence: &Evidence) -> Verdict {
 mod tests {
     use super::super::tests::{TACK, good};
     use super::*;
-    use crate::wire::PathSeen;
+    use tack_tap::Direction;
+
+    use crate::wire::{PathSeen, Progress};
 
     fn failed() -> Verdict {
         Verdict::Fail { reason: "our end, the client, failed with exit code 1".to_owned() }
@@ -211,9 +213,10 @@ mod tests {
     #[test]
     fn a_server_that_probes_without_the_missing_data_after_a_change_of_path_is_at_fault() {
         let second = Duration::from_secs(1);
+        let sent = |at, new_bytes| Progress { at, direction: Direction::ToClient, new_bytes };
         let mut evidence = Evidence { ours: Role::Client, ..good(TACK) };
         evidence.seen.connections = vec![ConnectionSeen {
-            progress: vec![(second, 1000), (2 * second, 0)],
+            progress: vec![sent(second, 1000), sent(2 * second, 0)],
             last_of_server: 20 * second,
             paths: vec![PathSeen::default(); 2],
             client: Some(TACK),
@@ -223,7 +226,7 @@ mod tests {
         let is_defect = |evidence: &Evidence| explain("quiche", failed(), evidence) != failed();
         assert!(is_defect(&evidence));
         let mut goes_on = evidence.clone();
-        goes_on.seen.connections[0].progress.push((18 * second, 0));
+        goes_on.seen.connections[0].progress.push(sent(18 * second, 0));
         assert!(!is_defect(&goes_on));
         evidence.seen.connections[0].paths.pop();
         assert!(!is_defect(&evidence), "one path alone");

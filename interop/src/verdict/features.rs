@@ -1,8 +1,6 @@
 //! Features of TLS and QUIC version 1, by what was on the wire.
 
-use super::{Evidence, Side, Verdict};
-use crate::contract::Role;
-use crate::wire::{Greeting, Observation, Signals};
+use crate::wire::{Greeting, Observation};
 
 /// TLS_CHACHA20_POLY1305_SHA256.
 const CHACHA20: u16 = 0x1303;
@@ -31,7 +29,7 @@ pub fn on_one_connection(seen: &Observation) -> Result<(), String> {
     if seen.greetings.len() == 1 { Ok(()) } else { Err(connections(seen)) }
 }
 
-/// The second connection resumed the session of the first: nobody sent a certificate.
+/// The second connection resumed the session of the first: the server sent no certificate.
 pub fn resumed(seen: &Observation) -> Result<(), String> {
     second_connection(seen).map(|_| ())
 }
@@ -56,27 +54,13 @@ pub fn asked_early(seen: &Observation, requests: usize) -> Result<(), String> {
     Ok(())
 }
 
-/// Both ends changed their keys. That every packet opens is checked for all test cases.
-///
-/// quiche cannot begin that: where our end is the client, the server may, and ours has to follow.
-pub fn judge_key_update(evidence: &Evidence) -> Verdict {
-    let used = |signals: &Signals| signals.packets_with_new_keys > 0;
-    let (ours, peers) = (used(evidence.our_signals()), used(evidence.peers_signals()));
-    match (evidence.ours, ours, peers) {
-        (_, true, true) => Verdict::Pass { note: None },
-        (_, true, false) => failed("the peer sent nothing with new keys"),
-        (_, false, true) => failed("our end sent nothing with new keys"),
-        (Role::Client, false, false) => {
-            let reason =
-                "quiche follows key updates and begins none, and the server began none";
-            Verdict::Unsupported { by: Side::Ours, reason: reason.to_owned() }
-        }
-        (Role::Server, false, false) => failed("the client did not change its keys"),
+/// The server refused the client's key share, and the client sent another (RFC 8446 section 4.1.4).
+pub fn hello_was_retried(seen: &Observation) -> Result<(), String> {
+    if seen.greetings.iter().all(|greeting| greeting.hello_retry_request) {
+        Ok(())
+    } else {
+        Err("the server sent no HelloRetryRequest".to_owned())
     }
-}
-
-fn failed(reason: &str) -> Verdict {
-    Verdict::Fail { reason: reason.to_owned() }
 }
 
 fn second_connection(seen: &Observation) -> Result<&Greeting, String> {
@@ -96,7 +80,6 @@ fn connections(seen: &Observation) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{PLAIN, good, reason};
     use super::*;
     use crate::wire::EarlyData;
 
@@ -163,19 +146,9 @@ mod tests {
     }
 
     #[test]
-    fn both_ends_have_to_use_new_keys_whoever_begins() {
-        let judged = |ours, client, server| {
-            let mut evidence = Evidence { ours, ..good(PLAIN) };
-            evidence.seen.asked_of_server.packets_with_new_keys = client;
-            evidence.seen.asked_of_client.packets_with_new_keys = server;
-            judge_key_update(&evidence)
-        };
-        assert_eq!(judged(Role::Server, 1, 1), Verdict::Pass { note: None });
-        assert_eq!(judged(Role::Client, 1, 1), Verdict::Pass { note: None });
-        assert!(reason(judged(Role::Server, 1, 0)).contains("our end"));
-        assert!(reason(judged(Role::Client, 0, 1)).contains("our end"));
-        assert!(reason(judged(Role::Server, 0, 0)).contains("the client"));
-        let nobody = judged(Role::Client, 0, 0);
-        assert!(matches!(nobody, Verdict::Unsupported { by: Side::Ours, .. }), "{nobody:?}");
+    fn a_retried_hello_is_on_every_connection() {
+        let retried = Greeting { hello_retry_request: true, ..full() };
+        assert_eq!(hello_was_retried(&seen(std::slice::from_ref(&retried))), Ok(()));
+        assert!(hello_was_retried(&seen(&[retried, full()])).is_err());
     }
 }

@@ -1,5 +1,5 @@
-//! Test cases that measure: figures for people, the median of a few transfers. What has to be so for
-//! them to mean anything is checked as in every cell.
+//! Test cases that measure: figures for people, the median of a few transfers. What has to be so
+//! for them to mean anything is checked as in every cell.
 
 use super::{Evidence, Verdict};
 use crate::cases::Kind;
@@ -30,11 +30,11 @@ pub fn judge_so_far(kind: Kind, made: &[Evidence], wanted: usize) -> Option<Verd
 /// What part of the new data of both flows was the transfer's while it ran, in percent.
 fn share(evidence: &Evidence) -> Option<f64> {
     let own = || evidence.seen.connections.iter().flat_map(|seen| &seen.progress);
-    let start = own().map(|(at, _)| *at).min()?;
-    let end = own().map(|(at, _)| *at).max()?;
-    let bytes: u64 = own().map(|(_, new)| *new).sum();
-    let beside = evidence.cross_traffic.iter().filter(|(at, _)| (start..=end).contains(at));
-    let beside: u64 = beside.map(|(_, new)| *new).sum();
+    let start = own().map(|new| new.at).min()?;
+    let end = own().map(|new| new.at).max()?;
+    let bytes: u64 = own().map(|new| new.new_bytes).sum();
+    let beside = evidence.cross_traffic.iter().filter(|new| (start..=end).contains(&new.at));
+    let beside: u64 = beside.map(|new| new.new_bytes).sum();
     (beside > 0).then(|| 100.0 * bytes as f64 / (bytes + beside) as f64)
 }
 
@@ -53,6 +53,8 @@ mod tests {
 
     use super::*;
     use crate::verdict::tests::{PLAIN, good};
+    use crate::wire::Progress;
+    use tack_tap::Direction;
 
     const MS: fn(u64) -> Duration = Duration::from_millis;
 
@@ -72,11 +74,13 @@ mod tests {
     #[test]
     fn the_share_is_that_of_the_time_of_the_transfer() {
         let mut evidence = good(PLAIN);
-        evidence.seen.connections[0].progress = vec![(MS(100), 1000), (MS(900), 2000)];
+        let sent =
+            |ms, new_bytes| Progress { at: MS(ms), direction: Direction::ToClient, new_bytes };
+        evidence.seen.connections[0].progress = vec![sent(100, 1000), sent(900, 2000)];
         let alone = judge_so_far(Kind::CrossTraffic, &[evidence.clone()], 1);
         assert!(matches!(alone, Some(Verdict::Fail { .. })), "{alone:?}");
         evidence.cross_traffic =
-            vec![(MS(99), 7000), (MS(100), 400), (MS(500), 600), (MS(901), 5000)];
+            vec![sent(99, 7000), sent(100, 400), sent(500, 600), sent(901, 5000)];
         let verdict = judge_so_far(Kind::CrossTraffic, &[evidence], 1);
         let Some(Verdict::Measured { figure, note }) = verdict else { panic!("{verdict:?}") };
         assert_eq!(figure, "75%");

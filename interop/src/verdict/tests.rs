@@ -42,6 +42,8 @@ pub fn good(peer: Announced) -> Evidence {
         corrupted_to_server: 0,
         corrupted_to_client: 0,
         late: 0,
+        worst_lateness: Duration::ZERO,
+        disorder: Disorder::default(),
         file_bytes: 1_000_000,
         round_trip: Duration::from_millis(40),
     }
@@ -64,21 +66,6 @@ fn a_missing_or_changed_file_fails_whatever_the_programs_say() {
     assert_eq!(reason(judge(Kind::Transfer, &evidence)), "a was received with another digest");
     evidence.files[0].received = None;
     assert_eq!(reason(judge(Kind::Transfer, &evidence)), "a was not received");
-}
-
-#[test]
-fn who_waits_in_vain_gives_up_and_who_gets_another_file_does_not() {
-    let mut evidence = good(PLAIN);
-    assert!(!evidence.gave_up(), "all is there");
-    evidence.files[0].received = None;
-    assert!(evidence.gave_up());
-    let mut other = evidence.files[0].clone();
-    other.received = Some(blake3::hash(b"life"));
-    evidence.files.push(other);
-    assert!(!evidence.gave_up());
-    evidence.files.truncate(1);
-    evidence.seen.connections[0].to_client.tacks = 1;
-    assert!(!evidence.gave_up(), "TACKs were not announced");
 }
 
 #[test]
@@ -157,12 +144,16 @@ fn a_wire_that_was_not_read_is_no_evidence() {
 }
 
 #[test]
-fn retry_takes_a_retry_and_a_token() {
+fn every_kind_of_retry_takes_a_retry_and_a_token() {
+    for kind in [Kind::Retry, Kind::RetryLongRtt, Kind::RetryLoss, Kind::RetryResumption] {
+        let mut evidence = good(PLAIN);
+        assert_eq!(reason(judge(kind, &evidence)), "the server sent no Retry");
+        evidence.seen.connections[0].retries = 1;
+        assert!(reason(judge(kind, &evidence)).contains("token"), "{kind:?}");
+    }
     let mut evidence = good(PLAIN);
-    assert_eq!(reason(judge(Kind::Retry, &evidence)), "the server sent no Retry");
-    evidence.seen.retries = 1;
-    assert!(reason(judge(Kind::Retry, &evidence)).contains("token"));
-    evidence.seen.initials_with_token = 1;
+    (evidence.seen.connections[0].retries, evidence.seen.connections[0].initials_with_token) =
+        (1, 1);
     assert_eq!(judge(Kind::Retry, &evidence), Verdict::Pass { note: None });
 }
 

@@ -1,5 +1,4 @@
-//! Why an end closed a connection, and what an HTTP/3 request began with: what a peer's refusal is
-//! judged by.
+//! CONNECTION_CLOSE frames, and the first frame of HTTP/3 requests.
 
 use serde::Serialize;
 use tack_proto::frame::{Frame, Located};
@@ -9,7 +8,7 @@ use tack_tap::Direction;
 /// A CONNECTION_CLOSE frame in a 1-RTT packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Close {
-    /// Who sent it.
+    /// The server sent it.
     pub by_server: bool,
     /// Whether `code` is the application's own.
     pub application: bool,
@@ -18,7 +17,7 @@ pub struct Close {
 }
 
 impl Close {
-    /// The close that a frame is, if it is one.
+    /// Reads a CONNECTION_CLOSE frame; `None` for any other frame.
     pub const fn from_frame(direction: Direction, frame: &Frame<'_>) -> Option<Self> {
         let Frame::ConnectionClose { application, error_code } = *frame else { return None };
         let by_server = matches!(direction, Direction::ToClient);
@@ -26,8 +25,8 @@ impl Close {
     }
 }
 
-/// Whether a request of the client begins in that frame with an HTTP/3 frame of a type that means
-/// nothing and has to be ignored (RFC 9114 section 7.2.8).
+/// Whether the STREAM frame begins a request with an HTTP/3 frame of a reserved type, which the
+/// receiver has to ignore (RFC 9114 section 7.2.8).
 pub fn begins_with_reserved_frame(
     direction: Direction,
     located: &Located<'_>,

@@ -10,7 +10,7 @@ use tack_tap::{Direction, TapCounters};
 use super::connection::{Connection, Named};
 use super::recorder::Passage;
 
-/// Follows every connection.
+/// Tells the connections of a record apart.
 pub struct Connections<'log> {
     key_log: &'log str,
     all: Vec<Connection>,
@@ -18,11 +18,11 @@ pub struct Connections<'log> {
     by_id: HashMap<(Direction, Vec<u8>), usize>,
     /// The lengths of those ids, as a short header does not tell.
     lengths: BTreeSet<usize>,
-    /// Who has an empty id: packets that go there.
+    /// The direction of packets to an end with an empty id, and its connection.
     unnamed: HashSet<(Direction, usize)>,
     /// The connections of each client, as they began: an empty id leaves no other choice.
     of_flow: HashMap<u32, Vec<usize>>,
-    /// Whose client has been sent something.
+    /// The connections on which the server has sent something.
     answered: HashSet<usize>,
 }
 
@@ -63,7 +63,7 @@ impl<'log> Connections<'log> {
         }
     }
 
-    /// Where a datagram that is sent now would belong.
+    /// The connection that a datagram sent now belongs to.
     pub fn find(&self, passage: &Passage) -> Option<usize> {
         let Passage { direction, flow, ref bytes, .. } = *passage;
         let known = |id: &[u8]| self.by_id.get(&(direction, id.to_vec())).copied();
@@ -108,8 +108,8 @@ impl<'log> Connections<'log> {
         self.unnamed.contains(&(direction, number)).then_some(number)
     }
 
-    /// A client's Initial to nobody begins a connection, or what may be one in a version that only
-    /// the ends know.
+    /// A client's Initial with an unknown destination id begins a connection; so does a packet of
+    /// a version that only the ends know.
     fn begin(&mut self, passage: &Passage, at: Duration) -> Option<usize> {
         let Packet::Long(first) = packets(&passage.bytes).next()? else { return None };
         let begins = passage.direction == Direction::ToServer
@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(sent(Direction::ToServer, initial(&[1; 8])), Some(0));
         assert_eq!(sent(Direction::ToClient, initial(&[])), Some(0));
         assert_eq!(sent(Direction::ToServer, initial(&[2; 8])), Some(1));
-        assert_eq!(sent(Direction::ToClient, late()), Some(0), "nobody has answered the other");
+        assert_eq!(sent(Direction::ToClient, late()), Some(0), "the other has no answer yet");
         assert_eq!(sent(Direction::ToClient, initial(&[])), Some(1));
         assert_eq!(sent(Direction::ToClient, late()), Some(1));
     }
@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(connections.sent(&first, Duration::ZERO), Some(0));
 
         let back = passage(Direction::ToClient, 1, vec![0x40; 40]);
-        assert_eq!(connections.find(&back), None, "nobody is there yet");
+        assert_eq!(connections.find(&back), None, "no client has used that socket");
         let mut moved = vec![0x40];
         moved.extend_from_slice(&id);
         moved.extend_from_slice(&[0; 30]);

@@ -95,6 +95,33 @@ impl HandshakeKeys {
     }
 }
 
+#[cfg(test)]
+impl HandshakeKeys {
+    /// An Initial with these frames, without a source connection id and a token.
+    pub fn seal_initial(&self, dcid: &[u8], number: u8, frames: &[u8]) -> Vec<u8> {
+        let mut header = vec![0xc0, 0, 0, 0, 1, dcid.len() as u8];
+        header.extend_from_slice(dcid);
+        header.extend_from_slice(&[0, 0]); // no source id, no token
+        let protected = (1 + frames.len() + aead::AES_128_GCM.tag_len()) as u16;
+        header.extend_from_slice(&(0x4000 | protected).to_be_bytes());
+        let at = header.len();
+        header.push(number);
+        let mut nonce = self.iv;
+        nonce[IV_LEN - 1] ^= number;
+        let nonce = aead::Nonce::assume_unique_for_key(nonce);
+        let mut sealed = frames.to_vec();
+        self.key
+            .seal_in_place_append_tag(nonce, aead::Aad::from(&header[..]), &mut sealed)
+            .unwrap();
+        let mut packet = [header, sealed].concat();
+        let sample = &packet[at + SAMPLE_AT..at + SAMPLE_AT + SAMPLE_LEN];
+        let mask = self.header.new_mask(sample).unwrap();
+        packet[0] ^= mask[0] & 0x0f;
+        packet[at] ^= mask[1];
+        packet
+    }
+}
+
 fn hash(suite: CipherSuite) -> hkdf::Algorithm {
     match suite {
         CipherSuite::Aes128GcmSha256 | CipherSuite::ChaCha20Poly1305Sha256 => hkdf::HKDF_SHA256,

@@ -1,11 +1,11 @@
-//! What 1-RTT packets ask of their receiver, and how soon it answers.
+//! What the frames in 1-RTT packets ask of their receiver, and how it answers.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::ops::AddAssign;
 use std::time::Duration;
 
 use serde::Serialize;
-use tack_proto::frame::{AckRanges, Frame, Frames};
+use tack_proto::frame::{AckRanges, Frame, Frames, Located};
 use tack_tap::{Direction, OpenedPacket};
 
 /// Requests that are remembered, and answers that are awaited: a peer may send any number.
@@ -16,17 +16,29 @@ const MOST: usize = 1000;
 pub struct Signals {
     /// Its ACK_FREQUENCY frames.
     pub frequencies: Vec<Frequency>,
-    /// For each IMMEDIATE_ACK of its that was answered: from where it passed to where the first
+    /// For each IMMEDIATE_ACK that was answered: the time from where it passed to where the first
     /// acknowledgement of its packet did, in milliseconds.
     pub answers_ms: Vec<f64>,
     /// How many times it changed its keys, on the connection where it did so most.
     pub key_updates: u64,
-    /// Packets of its under keys that are not the first ones.
+    /// Its packets under keys other than the first ones.
     pub packets_with_new_keys: u64,
+    /// When it sent the first of those, in seconds since the record began.
+    pub new_keys_seconds: Option<f64>,
+    /// Its ack-eliciting packets.
+    pub ack_eliciting: u64,
+    /// When it sent the last of those, in seconds since the record began.
+    pub ack_eliciting_until_seconds: f64,
+    /// Its DATAGRAM frames.
+    pub datagrams: u64,
+    /// Those that reached the other end.
+    pub datagrams_arrived: u64,
+    /// DATAGRAM frames of the other end whose data it had sent before.
+    pub datagrams_returned: u64,
 }
 
 /// An ACK_FREQUENCY frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Frequency {
     /// Its sequence number.
     pub sequence: u64,
@@ -34,6 +46,12 @@ pub struct Frequency {
     pub threshold: u64,
     /// The longest wait for one, in microseconds.
     pub max_ack_delay_us: u64,
+    /// When it was sent, in seconds since the record began.
+    pub at_seconds: f64,
+    /// Ack-eliciting packets that its sender had sent before.
+    pub packets_before: u64,
+    /// It reached the other end.
+    pub arrived: bool,
 }
 
 /// Follows the packets of both ends.
@@ -48,36 +66,49 @@ struct Asking {
     signals: Signals,
     /// Packets with IMMEDIATE_ACK, and when they passed.
     unanswered: VecDeque<(u64, Duration)>,
+    /// The data of its DATAGRAM frames that has not come back.
+    datagrams: HashSet<Vec<u8>>,
 }
 
 impl Conversation {
-    /// Looks into a packet.
-    pub fn packet(&mut self, at: Duration, direction: Direction, packet: OpenedPacket<'_>) {
+    /// Looks into a packet, which reached the other end or did not.
+    pub fn packet(
+        &mut self,
+        at: Duration,
+        direction: Direction,
+        arrived: bool,
+        packet: OpenedPacket<'_>,
+    ) {
         let (sender, receiver) = match direction {
             Direction::ToServer => (&mut self.to_server, &mut self.to_client),
             Direction::ToClient => (&mut self.to_client, &mut self.to_server),
         };
-        let signals = &mut sender.signals;
-        signals.key_updates = signals.key_updates.max(packet.key_updates);
-        signals.packets_with_new_keys += u64::from(packet.key_updates > 0);
+        sender.note_keys(at, packet);
+        let mut is_ack_eliciting = false;
         for located in Frames::new(packet.payload) {
             let Ok(located) = located else { break };
+            is_ack_eliciting |= located.frame.is_ack_eliciting();
+            sender.note_request(at, arrived, packet, &located);
             match located.frame {
-                Frame::ImmediateAck if sender.unanswered.len() < MOST => {
-                    sender.unanswered.push_back((packet.number, at));
-                }
-                Frame::AckFrequency(update) if sender.signals.frequencies.len() < MOST => {
-                    sender.signals.frequencies.push(Frequency {
-                        sequence: update.sequence,
-                        threshold: update.ack_eliciting_threshold,
-                        max_ack_delay_us: update.requested_max_ack_delay_us,
-                    });
-                }
                 Frame::Ack(ack) => receiver.answered(at, &ack.ranges),
                 Frame::Tack(tack) => receiver.answered(at, &tack.ranges),
                 Frame::Iack(iack) => receiver.answered(at, &iack.ranges),
+                Frame::Datagram { len } => {
+                    let data = datagram(packet.payload, &located, len);
+                    sender.signals.datagrams += 1;
+                    sender.signals.datagrams_arrived += u64::from(arrived);
+                    if receiver.datagrams.remove(data) {
+                        receiver.signals.datagrams_returned += 1;
+                    } else if sender.datagrams.len() < MOST {
+                        sender.datagrams.insert(data.to_vec());
+                    }
+                }
                 _ => {}
             }
+        }
+        if is_ack_eliciting {
+            sender.signals.ack_eliciting += 1;
+            sender.signals.ack_eliciting_until_seconds = at.as_secs_f64();
         }
     }
 
@@ -87,19 +118,66 @@ impl Conversation {
     }
 }
 
-/// Of several connections together.
+/// The data of a DATAGRAM frame, which is the end of the frame.
+fn datagram<'a>(payload: &'a [u8], located: &Located<'_>, len: usize) -> &'a [u8] {
+    payload.get(located.range.end.saturating_sub(len)..located.range.end).unwrap_or_default()
+}
+
+/// Adds what an end asked on another connection.
 impl AddAssign for Signals {
     fn add_assign(&mut self, other: Self) {
         self.frequencies.extend(other.frequencies);
         self.answers_ms.extend(other.answers_ms);
         self.key_updates = self.key_updates.max(other.key_updates);
         self.packets_with_new_keys += other.packets_with_new_keys;
+        self.new_keys_seconds = self.new_keys_seconds.or(other.new_keys_seconds);
+        self.ack_eliciting += other.ack_eliciting;
+        self.ack_eliciting_until_seconds =
+            self.ack_eliciting_until_seconds.max(other.ack_eliciting_until_seconds);
+        self.datagrams += other.datagrams;
+        self.datagrams_arrived += other.datagrams_arrived;
+        self.datagrams_returned += other.datagrams_returned;
     }
 }
 
 impl Asking {
+    fn note_keys(&mut self, at: Duration, packet: OpenedPacket<'_>) {
+        let signals = &mut self.signals;
+        signals.key_updates = signals.key_updates.max(packet.key_updates);
+        if packet.key_updates > 0 {
+            signals.packets_with_new_keys += 1;
+            signals.new_keys_seconds.get_or_insert(at.as_secs_f64());
+        }
+    }
+
+    fn note_request(
+        &mut self,
+        at: Duration,
+        arrived: bool,
+        packet: OpenedPacket<'_>,
+        located: &Located<'_>,
+    ) {
+        match &located.frame {
+            Frame::ImmediateAck if self.unanswered.len() < MOST => {
+                self.unanswered.push_back((packet.number, at));
+            }
+            Frame::AckFrequency(update) if self.signals.frequencies.len() < MOST => {
+                let frequency = Frequency {
+                    sequence: update.sequence,
+                    threshold: update.ack_eliciting_threshold,
+                    max_ack_delay_us: update.requested_max_ack_delay_us,
+                    at_seconds: at.as_secs_f64(),
+                    packets_before: self.signals.ack_eliciting,
+                    arrived,
+                };
+                self.signals.frequencies.push(frequency);
+            }
+            _ => {}
+        }
+    }
+
     fn answered(&mut self, at: Duration, ranges: &AckRanges<'_>) {
-        let Self { signals, unanswered } = self;
+        let Self { signals, unanswered, .. } = self;
         unanswered.retain(|(number, asked)| {
             let is_answered = ranges.iter().any(|range| range.contains(number));
             if is_answered {
@@ -124,32 +202,58 @@ mod tests {
     #[test]
     fn an_answer_is_the_first_acknowledgement_of_the_very_packet() {
         let mut conversation = Conversation::default();
-        conversation.packet(10 * MS, ToServer, packet(4, 0, &[0x1f]));
-        conversation.packet(12 * MS, ToClient, packet(0, 0, &[0x02, 3, 0, 0, 3]));
-        conversation.packet(17 * MS, ToClient, packet(1, 0, &[0x02, 5, 0, 0, 5]));
-        conversation.packet(19 * MS, ToClient, packet(2, 0, &[0x02, 6, 0, 0, 6]));
+        conversation.packet(10 * MS, ToServer, true, packet(4, 0, &[0x1f]));
+        conversation.packet(12 * MS, ToClient, true, packet(0, 0, &[0x02, 3, 0, 0, 3]));
+        conversation.packet(17 * MS, ToClient, true, packet(1, 0, &[0x02, 5, 0, 0, 5]));
+        conversation.packet(19 * MS, ToClient, true, packet(2, 0, &[0x02, 6, 0, 0, 6]));
         let (to_server, to_client) = conversation.into_signals();
         assert_eq!(to_server.answers_ms, [7.0]);
         assert_eq!(to_client, Signals::default());
     }
 
     #[test]
-    fn frequencies_are_kept_as_they_were_asked_for() {
+    fn frequencies_are_kept_with_their_place_among_the_packets() {
         let mut conversation = Conversation::default();
         let frame = [0x40, 0xaf, 2, 9, 0x59, 0x88, 1];
-        conversation.packet(MS, ToClient, packet(4, 0, &frame));
+        conversation.packet(MS, ToClient, true, packet(3, 0, &[0x01]));
+        conversation.packet(2 * MS, ToClient, false, packet(4, 0, &frame));
         let (_, to_client) = conversation.into_signals();
-        let asked = Frequency { sequence: 2, threshold: 9, max_ack_delay_us: 0x1988 };
+        let asked = Frequency {
+            sequence: 2,
+            threshold: 9,
+            max_ack_delay_us: 0x1988,
+            at_seconds: 0.002,
+            packets_before: 1,
+            arrived: false,
+        };
         assert_eq!(to_client.frequencies, [asked]);
+        assert_eq!(to_client.ack_eliciting, 2);
+        assert!((to_client.ack_eliciting_until_seconds - 0.002).abs() < 1e-9);
     }
 
     #[test]
     fn key_updates_are_counted_with_the_packets_that_follow_them() {
         let mut conversation = Conversation::default();
         for (number, updates) in [(0, 0), (1, 1), (2, 0), (3, 1)] {
-            conversation.packet(MS, ToServer, packet(number, updates, &[0x01]));
+            let at = MS * (1 + number as u32);
+            conversation.packet(at, ToServer, true, packet(number, updates, &[0x01]));
         }
-        let (to_server, _) = conversation.into_signals();
+        let (to_server, to_client) = conversation.into_signals();
         assert_eq!((to_server.key_updates, to_server.packets_with_new_keys), (1, 2));
+        assert_eq!(to_server.new_keys_seconds, Some(0.002));
+        assert_eq!(to_client.new_keys_seconds, None);
+    }
+
+    #[test]
+    fn a_datagram_comes_back_once_and_unchanged_or_not_at_all() {
+        let mut conversation = Conversation::default();
+        conversation.packet(MS, ToServer, true, packet(0, 0, &[0x31, 2, 7, 8, 0x30, 9]));
+        conversation.packet(MS, ToClient, true, packet(0, 0, &[0x30, 7, 8]));
+        conversation.packet(MS, ToClient, true, packet(1, 0, &[0x30, 7, 8]));
+        conversation.packet(MS, ToClient, false, packet(2, 0, &[0x30, 10]));
+        let (to_server, to_client) = conversation.into_signals();
+        assert_eq!((to_server.datagrams, to_server.datagrams_returned), (2, 1));
+        assert_eq!((to_client.datagrams, to_client.datagrams_returned), (3, 0));
+        assert_eq!((to_server.datagrams_arrived, to_client.datagrams_arrived), (2, 2));
     }
 }

@@ -1,6 +1,5 @@
 //! TLS 1.3 handshake messages (RFC 8446 section 4), as far as a verdict needs them.
 
-use tack_proto::transport_parameters::Parameters;
 use tack_proto::varint::{Reader, Truncated};
 
 mod message {
@@ -11,20 +10,28 @@ mod message {
 }
 
 mod extension {
+    pub const APPLICATION_LAYER_PROTOCOL_NEGOTIATION: u16 = 16;
     pub const PRE_SHARED_KEY: u16 = 41;
     pub const EARLY_DATA: u16 = 42;
     pub const QUIC_TRANSPORT_PARAMETERS: u16 = 57;
 }
 
+/// The random of a ServerHello that is a HelloRetryRequest (RFC 8446 section 4.1.3).
+const HELLO_RETRY_REQUEST: [u8; 32] = [
+    0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11, 0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8,
+    0x91, 0xc2, 0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8,
+    0x33, 0x9c,
+];
+
 /// What a ClientHello says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientHello {
-    /// What the key log calls the connection by.
+    /// The name of the connection in a key log.
     pub random: [u8; 32],
     /// The cipher suites offered, in the client's order.
     pub suites: Vec<u16>,
-    /// The ids of the transport parameters.
-    pub parameters: Vec<u64>,
+    /// The list of transport parameters, if there is one.
+    pub transport_parameters: Option<Vec<u8>>,
 }
 
 /// What a ServerHello says.
@@ -34,13 +41,17 @@ pub struct ServerHello {
     pub suite: u16,
     /// The session is resumed.
     pub takes_psk: bool,
+    /// It is a HelloRetryRequest.
+    pub is_retry_request: bool,
 }
 
 /// What the server says under the handshake keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerFlight {
-    /// The ids of the transport parameters.
-    pub parameters: Vec<u64>,
+    /// The list of transport parameters, if there is one.
+    pub transport_parameters: Option<Vec<u8>>,
+    /// The application protocol.
+    pub protocol: Option<String>,
     /// Early data is accepted.
     pub accepts_early_data: bool,
     /// A Certificate message is among the messages.
@@ -54,11 +65,12 @@ pub fn client_hello(stream: &[u8]) -> Option<ClientHello> {
     read_client_hello(body).ok()
 }
 
-/// The last ServerHello in the server's stream.
-pub fn server_hello(stream: &[u8]) -> Option<ServerHello> {
-    let (_, body) =
-        messages(stream).filter(|(kind, _)| *kind == message::SERVER_HELLO).last()?;
-    read_server_hello(body).ok()
+/// The ServerHello messages in the server's stream: a HelloRetryRequest may be the first.
+pub fn server_hellos(stream: &[u8]) -> Vec<ServerHello> {
+    messages(stream)
+        .filter(|(kind, _)| *kind == message::SERVER_HELLO)
+        .filter_map(|(_, body)| read_server_hello(body).ok())
+        .collect()
 }
 
 /// What is there of the server's messages under the handshake keys.
@@ -71,7 +83,10 @@ pub fn server_flight(stream: &[u8]) -> ServerFlight {
                     match id {
                         extension::EARLY_DATA => flight.accepts_early_data = true,
                         extension::QUIC_TRANSPORT_PARAMETERS => {
-                            flight.parameters = parameter_ids(value);
+                            flight.transport_parameters = Some(value.to_vec());
+                        }
+                        extension::APPLICATION_LAYER_PROTOCOL_NEGOTIATION => {
+                            flight.protocol = chosen_protocol(value).ok();
                         }
                         _ => {}
                     }
@@ -107,23 +122,24 @@ fn read_client_hello(body: &[u8]) -> Result<ClientHello, Truncated> {
         suites.chunks_exact(2).map(|suite| u16::from_be_bytes([suite[0], suite[1]])).collect();
     let compression = reader.read_u8()?;
     reader.take(compression.into())?;
-    let parameters = extensions(&mut reader)?
+    let transport_parameters = extensions(&mut reader)?
         .into_iter()
         .find(|(id, _)| *id == extension::QUIC_TRANSPORT_PARAMETERS)
-        .map_or_else(Vec::new, |(_, value)| parameter_ids(value));
-    Ok(ClientHello { random, suites, parameters })
+        .map(|(_, value)| value.to_vec());
+    Ok(ClientHello { random, suites, transport_parameters })
 }
 
 fn read_server_hello(body: &[u8]) -> Result<ServerHello, Truncated> {
     let mut reader = Reader::new(body);
-    reader.take(2 + 32)?; // version and random
+    reader.take(2)?; // version
+    let is_retry_request = *reader.take_array()? == HELLO_RETRY_REQUEST;
     let session_id = reader.read_u8()?;
     reader.take(session_id.into())?;
     let suite = reader.read_u16()?;
     reader.read_u8()?; // compression
     let extensions = extensions(&mut reader)?;
     let takes_psk = extensions.iter().any(|(id, _)| *id == extension::PRE_SHARED_KEY);
-    Ok(ServerHello { suite, takes_psk })
+    Ok(ServerHello { suite, takes_psk, is_retry_request })
 }
 
 fn extensions<'a>(reader: &mut Reader<'a>) -> Result<Vec<(u16, &'a [u8])>, Truncated> {
@@ -138,12 +154,16 @@ fn extensions<'a>(reader: &mut Reader<'a>) -> Result<Vec<(u16, &'a [u8])>, Trunc
     Ok(found)
 }
 
-fn parameter_ids(blob: &[u8]) -> Vec<u64> {
-    Parameters::new(blob).map_while(Result::ok).map(|(id, _)| id).collect()
+/// The only entry in the server's list (RFC 7301 section 3.1).
+fn chosen_protocol(list: &[u8]) -> Result<String, Truncated> {
+    let mut reader = Reader::new(list);
+    reader.read_u16()?; // length of the list
+    let len = reader.read_u8()?;
+    Ok(String::from_utf8_lossy(reader.take(len.into())?).into_owned())
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     fn message(kind: u8, body: &[u8]) -> Vec<u8> {
@@ -160,7 +180,7 @@ mod tests {
         [&(list.len() as u16).to_be_bytes()[..], &list].concat()
     }
 
-    fn hello_of_a_client(random: u8) -> Vec<u8> {
+    pub fn hello_of_a_client(random: u8) -> Vec<u8> {
         let mut body = vec![3, 3];
         body.extend([random; 32]);
         body.extend([0, 0, 4, 0x13, 0x01, 0x13, 0x03, 1, 0]);
@@ -168,9 +188,9 @@ mod tests {
         message(1, &body)
     }
 
-    fn hello_of_a_server(extensions: &[(u16, &[u8])]) -> Vec<u8> {
+    fn hello_of_a_server(random: [u8; 32], extensions: &[(u16, &[u8])]) -> Vec<u8> {
         let mut body = vec![3, 3];
-        body.extend([7; 32]);
+        body.extend(random);
         body.extend([0, 0x13, 0x03, 0]);
         body.extend(list(extensions));
         message(2, &body)
@@ -181,7 +201,7 @@ mod tests {
         let hello = client_hello(&hello_of_a_client(5)).unwrap();
         assert_eq!(hello.random, [5; 32]);
         assert_eq!(hello.suites, [0x1301, 0x1303]);
-        assert_eq!(hello.parameters, [1, 0x1b]);
+        assert_eq!(hello.transport_parameters.as_deref(), Some(&[1, 1, 9, 0x1b, 0][..]));
     }
 
     #[test]
@@ -194,18 +214,30 @@ mod tests {
 
     #[test]
     fn a_server_that_resumes_names_the_pre_shared_key() {
-        let full = server_hello(&hello_of_a_server(&[(51, &[1, 2])])).unwrap();
-        assert_eq!(full, ServerHello { suite: 0x1303, takes_psk: false });
-        let resumed = server_hello(&hello_of_a_server(&[(51, &[1, 2]), (41, &[0, 0])]));
-        assert!(resumed.unwrap().takes_psk);
+        let full = hello_of_a_server([7; 32], &[(51, &[1, 2])]);
+        let expected = ServerHello { suite: 0x1303, takes_psk: false, is_retry_request: false };
+        assert_eq!(server_hellos(&full), [expected]);
+        let resumed = hello_of_a_server([7; 32], &[(51, &[1, 2]), (41, &[0, 0])]);
+        assert!(server_hellos(&resumed)[0].takes_psk);
+    }
+
+    #[test]
+    fn a_hello_retry_request_is_told_by_its_random() {
+        let request = hello_of_a_server(HELLO_RETRY_REQUEST, &[(51, &[0, 0x1d])]);
+        let both = [request, hello_of_a_server([7; 32], &[(51, &[1, 2])])].concat();
+        let found: Vec<_> =
+            server_hellos(&both).iter().map(|hello| hello.is_retry_request).collect();
+        assert_eq!(found, [true, false]);
     }
 
     #[test]
     fn the_server_s_flight_tells_a_certificate_and_early_data() {
-        let extensions = message(8, &list(&[(42, &[]), (57, &[0x1b, 0])]));
+        let protocol = [0, 3, 2, b'h', b'3'];
+        let extensions = message(8, &list(&[(16, &protocol), (42, &[]), (57, &[0x1b, 0])]));
         let resumed = server_flight(&extensions);
         assert!(resumed.accepts_early_data && !resumed.has_certificate);
-        assert_eq!(resumed.parameters, [0x1b]);
+        assert_eq!(resumed.transport_parameters.as_deref(), Some(&[0x1b, 0][..]));
+        assert_eq!(resumed.protocol.as_deref(), Some("h3"));
         let full = [message(8, &list(&[])), message(11, &[0; 9])].concat();
         let full = server_flight(&full);
         assert!(full.has_certificate && !full.accepts_early_data);

@@ -7,8 +7,8 @@ use tack_tap::{Direction, TapCounters};
 
 use super::recorder::Passage;
 
-/// Appends the line. What was in a 1-RTT packet is what it added to the tap's counters. The number
-/// of the connection is 0 for what belongs to none.
+/// Appends the line. The frames of a 1-RTT packet are those by which it raised the tap's counters.
+/// The number of the connection is 0 for a datagram that belongs to none.
 pub fn line(
     out: &mut String,
     connection: usize,

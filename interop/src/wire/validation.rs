@@ -1,10 +1,10 @@
-//! Whether a server keeps to what it may send to a client that has not shown yet that it receives
-//! at its address (RFC 9000 section 8.1).
+//! The anti-amplification limit: what a server may send to a client whose address is not validated
+//! (RFC 9000 section 8.1).
 
 use serde::Serialize;
 use tack_packet::{LongPacketType, Packet, packets};
 
-/// What passed before the client had proven its address.
+/// What passed before the client's address was validated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Amplification {
     /// Bytes of datagrams that reached the server.
@@ -13,7 +13,7 @@ pub struct Amplification {
     pub sent: u64,
     /// The most that the server had sent at any time, as a multiple of what had reached it.
     pub worst: f64,
-    /// The proof arrived.
+    /// The address is validated.
     pub validated: bool,
 }
 
@@ -24,7 +24,7 @@ impl Amplification {
             return;
         }
         self.received += len as u64;
-        // A packet under handshake keys takes what the server has sent; so does a token.
+        // The client needs the server's packets for Handshake keys, and for a token.
         self.validated = packets(bytes).any(|packet| match packet {
             Packet::Long(long) => {
                 long.header.packet_type == LongPacketType::Handshake
@@ -65,13 +65,13 @@ mod tests {
     }
 
     #[test]
-    fn a_handshake_packet_or_a_token_is_the_proof() {
-        for proof in
+    fn a_handshake_packet_or_a_token_validates_the_address() {
+        for packet in
             [&HANDSHAKE[..], &WITH_TOKEN, &[INITIAL.to_vec(), HANDSHAKE.into()].concat()]
         {
             let mut seen = Amplification::default();
             seen.arrived(1200, &INITIAL);
-            seen.arrived(100, proof);
+            seen.arrived(100, packet);
             seen.sent(100_000);
             assert!(seen.validated);
             assert!(seen.worst < 1e-9);

@@ -7,6 +7,8 @@
 #![forbid(unsafe_code)]
 
 #[cfg(target_os = "linux")]
+mod error;
+#[cfg(target_os = "linux")]
 mod netns;
 pub mod relay;
 #[cfg(target_os = "linux")]

@@ -14,7 +14,7 @@ use std::{panic, thread};
 use nix::sched::{CloneFlags, unshare};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use crate::tun::Error;
+use crate::error::Error;
 
 /// A namespace in which nothing but the loopback device exists, and which speaks IPv4 only.
 pub(crate) struct Namespace {
@@ -57,7 +57,7 @@ pub(crate) fn set_sysctl(name: &'static str, value: &str) -> Result<(), Error> {
         .map_err(|source| Error::Sysctl { name, source })
 }
 
-/// Router solicitations and other packets that nobody asked for would disturb the link.
+/// Router solicitations and other packets of the kernel itself would disturb the link.
 fn keep_to_ipv4() -> io::Result<()> {
     for scope in ["all", "default"] {
         match fs::write(format!("/proc/sys/net/ipv6/conf/{scope}/disable_ipv6"), "1") {

@@ -10,7 +10,7 @@
 //! about every moment in its turn. Its time begins with the first datagram of a client. ECN marks
 //! are not carried over.
 //!
-//! The relay may also be a NAT, right before the server, that forgets whom it knows: at the times of
+//! The relay may also be a NAT, right before the server, that loses its bindings: at the times of
 //! [`Setup::rebindings`] all clients get another port or address there, and what the server still
 //! sends to an old one is lost.
 
@@ -86,7 +86,7 @@ pub struct Rebinding {
     pub change: Change,
 }
 
-/// What is new about a client's address.
+/// The part of a client's address that changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// The port.

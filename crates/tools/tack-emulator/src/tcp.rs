@@ -23,8 +23,9 @@ use tack_link::{Direction, Link, Losses};
 
 pub use congestion::{Congestion, UnknownCongestion};
 
+use crate::error::Error;
 use crate::tun::promptness::{Rank, ask_for_promptness};
-use crate::tun::{Emulator, End, Error, PunctualitySummary};
+use crate::tun::{Emulator, End, PunctualitySummary};
 use tally::Tally;
 
 /// What to run.

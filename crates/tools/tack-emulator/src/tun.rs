@@ -9,7 +9,6 @@
 mod commands;
 mod device;
 mod driver;
-mod error;
 mod init;
 mod observer;
 pub(crate) mod promptness;
@@ -26,11 +25,11 @@ pub use commands::{
     CommandOptions, CommandsReport, LOCAL_VARIABLE, PEER_VARIABLE, Until, run_commands,
 };
 pub use device::MTU;
-pub use error::Error;
 pub use init::init;
 pub use observer::Observer;
 pub use punctuality::{LATE_SHARE_ALLOWED, Punctuality, PunctualitySummary, TOLERANCE};
 
+pub use crate::error::Error;
 use crate::netns::{Namespace, set_sysctl};
 use device::Device;
 use driver::{Driver, StopSignal};
@@ -161,7 +160,7 @@ impl<O> Drop for Emulator<O> {
     }
 }
 
-/// What is left of a link that has stopped.
+/// The report of a link that has stopped.
 pub struct Record<O> {
     /// The link, for its losses.
     pub link: Box<dyn Link + Send>,

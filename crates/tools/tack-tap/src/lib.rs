@@ -1,8 +1,8 @@
-//! A look at what both ends of a connection say to each other: their 1-RTT packets are opened
-//! with the keys from a key log, and the frames in them counted.
+//! Opens the 1-RTT packets of both ends of a connection with the keys from a key log, and counts
+//! their frames.
 //!
-//! It follows one connection. Connection ids may change, their length may not: that is learned
-//! from the handshake.
+//! A tap follows one connection. Its connection ids may change; their length, which the tap learns
+//! from the handshake, may not.
 
 #![forbid(unsafe_code)]
 
@@ -59,7 +59,7 @@ pub struct TapCounters {
     pub bytes: u64,
     /// Packets with a STREAM frame.
     pub data_packets: u64,
-    /// Packets that acknowledge and ask for nothing: no frame in them is ack-eliciting.
+    /// Packets that only acknowledge: no frame in them is ack-eliciting.
     pub ack_packets: u64,
     /// Length of those in bytes.
     pub ack_path_bytes: u64,
@@ -250,7 +250,7 @@ impl Sender {
         for frame in Frames::new(&self.scratch[payload]) {
             let Ok(Located { frame, .. }) = frame else {
                 self.counters.malformed += 1;
-                content.asks = true; // for all that can be known
+                content.asks = true; // the rest of the packet is unknown
                 break;
             };
             content.note(&frame);
@@ -315,7 +315,7 @@ impl TapCounters {
 struct Content {
     data: bool,
     acknowledges: bool,
-    /// Something that the peer must acknowledge or act on.
+    /// A frame that the peer must acknowledge or act on.
     asks: bool,
 }
 

@@ -27,7 +27,7 @@ pub fn run() -> Result<()> {
     configuration.load_credential(&credential(&variable("TESTCASE")?))?;
     let client = Client { server: variable("ADDRESS")?.parse()?, configuration, registration };
     match variable("TESTCASE")?.as_str() {
-        "resumption" => {
+        "resumption" | "retry-resumption" => {
             let ticket = client.exchange(&requests[..1], Session::ToKeep)?;
             client.exchange(&requests[1..], Session::Resumed(&ticket))?;
         }
@@ -43,7 +43,7 @@ pub fn run() -> Result<()> {
 
 fn credential(test_case: &str) -> CredentialConfig {
     let credential = CredentialConfig::new_client();
-    // What is tested is not whom to trust.
+    // Trust is not under test.
     let any = CredentialFlags::NO_CERTIFICATE_VALIDATION;
     if test_case == "chacha20" {
         credential
@@ -146,7 +146,7 @@ fn on_connection(
     tell: Sender<News>,
 ) -> impl FnMut(ConnectionRef, ConnectionEvent<'_>) -> std::result::Result<(), Status> {
     move |_, event| {
-        // Nobody listens any more once everything is done.
+        // The receiver is gone once everything is done.
         let _ = match event {
             ConnectionEvent::Connected { .. } => tell.send(News::Connected),
             ConnectionEvent::ResumptionTicketReceived { resumption_ticket } => {

@@ -19,12 +19,13 @@ const ALPN: &str = "hq-interop";
 /// What the contract says to exit with where a test case is not known.
 const UNSUPPORTED: u8 = 127;
 /// It sends ACK_FREQUENCY only where its own bursts fill a whole turn, which no slow link lets it do.
-const TEST_CASES: [&str; 25] = [
+const TEST_CASES: [&str; 26] = [
     "handshake",
     "transfer",
     "chacha20",
     "multiplexing",
     "retry",
+    "retry-resumption",
     "resumption",
     "zerortt",
     "keyupdate",

@@ -14,7 +14,7 @@ use crate::{Result, alpn, inside, set_parameter, settings, variable};
 
 pub fn run() -> Result<()> {
     let registration = Registration::new(&RegistrationConfig::default())?;
-    if variable("TESTCASE")? == "retry" {
+    if matches!(variable("TESTCASE")?.as_str(), "retry" | "retry-resumption") {
         // The part of the memory that handshakes may take before clients have to prove their
         // address.
         set_parameter(None, ffi::QUIC_PARAM_GLOBAL_RETRY_MEMORY_PERCENT, &0_u16)?;
@@ -52,7 +52,7 @@ fn on_connection(
                 answer(request).map(Some).map_err(|error| error.to_string())
             }));
         }
-        // SAFETY: no event follows this one, and nobody else closes the handle.
+        // SAFETY: no event follows this one, and nothing else closes the handle.
         ConnectionEvent::ShutdownComplete { .. } => {
             drop(unsafe { Connection::from_raw(connection.as_raw()) });
         }

@@ -20,7 +20,7 @@ pub fn send(stream: &Stream, bytes: Vec<u8>, flags: SendFlags) -> Result<(), Sta
     let buffers = [BufferRef::from(bytes.as_slice())];
     let sending = Box::into_raw(Box::new(Sending { _bytes: bytes, buffers }));
     // SAFETY: `sending` and the bytes it owns stay where they are until `SendComplete` hands the
-    // pointer back. If sending could not begin, nobody else has it.
+    // pointer back. If sending could not begin, nothing else has it.
     unsafe {
         stream
             .send(&(*sending).buffers, flags | SendFlags::FIN, sending.cast::<c_void>())
@@ -53,7 +53,7 @@ pub fn collecting(
                 // SAFETY: it is the pointer that `send` gave away, and comes back once.
                 drop(unsafe { Box::from_raw(client_context.cast_mut().cast::<Sending>()) });
             }
-            // SAFETY: no event follows this one, and nobody else closes the handle.
+            // SAFETY: no event follows this one, and nothing else closes the handle.
             StreamEvent::ShutdownComplete { .. } => {
                 drop(unsafe { Stream::from_raw(stream.as_raw()) })
             }

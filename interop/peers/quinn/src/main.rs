@@ -2,7 +2,9 @@
 
 #![forbid(unsafe_code)]
 
+mod connection_ids;
 mod http3;
+mod refused_group;
 mod resumption;
 
 use std::error::Error;
@@ -15,7 +17,8 @@ use std::{env, fs};
 
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn::{
-    AckFrequencyConfig, Connection, Endpoint, RecvStream, SendStream, TransportConfig, VarInt,
+    AckFrequencyConfig, Connection, Endpoint, EndpointConfig, RecvStream, SendStream,
+    TransportConfig, VarInt,
 };
 use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -27,6 +30,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{DigitallySignedStruct, KeyLogFile, SignatureScheme};
 
+use connection_ids::WithLength;
+use refused_group::RefusedGroup;
 use resumption::Tickets;
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
@@ -34,16 +39,21 @@ type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 const HTTP3: &str = "h3";
 /// What the contract says to exit with where a test case is not known.
 const UNSUPPORTED: u8 = 127;
-const TEST_CASES: [&str; 16] = [
+const TEST_CASES: [&str; 21] = [
     "handshake",
     "transfer",
     "chacha20",
     "multiplexing",
     "retry",
+    "retry-resumption",
+    "helloretry",
+    "cid-empty",
+    "cid-long",
     "resumption",
     "zerortt",
     "keyupdate",
     "http3",
+    "datagrams",
     "transferloss",
     "ackfrequency",
     "ackfrequency-received",
@@ -94,10 +104,10 @@ async fn serve() -> Result<()> {
         quinn::ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls)?));
     config.transport_config(transport());
     let address: SocketAddr = variable("ADDRESS")?.parse()?;
-    let endpoint = Endpoint::server(config, address)?;
+    let endpoint = endpoint(address, Some(config))?;
     println!("ready {}", endpoint.local_addr()?);
 
-    let retry = is_test("retry");
+    let retry = is_test("retry") || is_test("retry-resumption");
     while let Some(incoming) = endpoint.accept().await {
         if retry && !incoming.remote_address_validated() {
             incoming.retry()?;
@@ -122,6 +132,9 @@ async fn answer_all(connection: Connection) -> Result<()> {
     // Not every client can.
     if is_test("keyupdate") {
         tokio::spawn(update_keys(connection.clone()));
+    }
+    if is_test("datagrams") {
+        tokio::spawn(return_datagrams(connection.clone()));
     }
     while let Ok((send, receive)) = connection.accept_bi().await {
         tokio::spawn(async move {
@@ -166,12 +179,12 @@ async fn fetch() -> Result<()> {
     config.transport_config(transport());
     let server: SocketAddr = variable("ADDRESS")?.parse()?;
     let local = if server.is_ipv4() { "127.0.0.1:0" } else { "[::1]:0" };
-    let mut endpoint = Endpoint::client(local.parse()?)?;
+    let mut endpoint = endpoint(local.parse()?, None)?;
     endpoint.set_default_client_config(config);
 
     let requests = variable("REQUESTS")?;
     let mut requests = requests.as_str();
-    if is_test("resumption") || is_test("zerortt") {
+    if is_test("resumption") || is_test("zerortt") || is_test("retry-resumption") {
         let (first, rest) = requests.split_once(',').ok_or("nothing to ask afterwards")?;
         let connection = endpoint.connect(server, "localhost")?.await?;
         ask_all(&connection, first).await?;
@@ -189,10 +202,36 @@ async fn fetch() -> Result<()> {
     if is_test("keyupdate") {
         tokio::spawn(update_keys(connection.clone()));
     }
+    if is_test("datagrams") {
+        tokio::spawn(return_datagrams(connection.clone()));
+    }
     ask_all(&connection, requests).await?;
     connection.close(0_u32.into(), b"done");
     endpoint.wait_idle().await;
     Ok(())
+}
+
+/// An endpoint with connection ids of the length that the test case asks for.
+fn endpoint(address: SocketAddr, server: Option<quinn::ServerConfig>) -> Result<Endpoint> {
+    let mut config = EndpointConfig::default();
+    let length = match () {
+        () if is_test("cid-empty") => Some(0),
+        () if is_test("cid-long") => Some(20),
+        () => None,
+    };
+    if let Some(length) = length {
+        config.cid_generator(move || Box::new(WithLength(length)));
+    }
+    let socket = std::net::UdpSocket::bind(address)?;
+    Ok(Endpoint::new(config, server, socket, Arc::new(quinn::TokioRuntime))?)
+}
+
+async fn return_datagrams(connection: Connection) {
+    while let Ok(data) = connection.read_datagram().await {
+        if connection.send_datagram(data).is_err() {
+            return;
+        }
+    }
 }
 
 /// Once the handshake is confirmed, and while most of the data is still to come.
@@ -267,13 +306,18 @@ fn transport() -> Arc<TransportConfig> {
 
 fn provider() -> Arc<CryptoProvider> {
     let mut provider = rustls::crypto::ring::default_provider();
-    if is_test("chacha20") && variable("ROLE").is_ok_and(|role| role == "client") {
+    let is_client = variable("ROLE").is_ok_and(|role| role == "client");
+    if is_test("chacha20") && is_client {
         provider.cipher_suites = vec![TLS13_CHACHA20_POLY1305_SHA256];
+    }
+    if is_test("helloretry") && is_client {
+        // A client sends a share for the first.
+        provider.kx_groups.insert(0, &RefusedGroup);
     }
     Arc::new(provider)
 }
 
-/// Takes any certificate: what is tested is not whom to trust.
+/// Accepts any certificate: trust is not under test.
 #[derive(Debug)]
 struct AnyCertificate;
 

@@ -203,7 +203,7 @@ fn inside(directory: &str, name: &str) -> Result<PathBuf> {
     Ok(Path::new(&variable(directory)?).join(name))
 }
 
-/// Takes any certificate: what is tested is not whom to trust.
+/// Accepts any certificate: trust is not under test.
 #[derive(Debug)]
 struct AnyCertificate;
 

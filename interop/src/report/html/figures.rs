@@ -4,14 +4,14 @@ use std::fmt::Write;
 
 use super::{Report, escaped};
 use crate::cell::CellReport;
-use crate::cli::OwnKind;
 use crate::contract::Role;
+use crate::own_kind::OwnKind;
 use crate::wire::Observation;
 
 /// The test case that measures it.
 const TEST: &str = "ackfrequency";
 
-/// A section with a figure for each cell that measured; nothing if there is none.
+/// Appends a section with a figure for each cell that measured, if there is one.
 pub fn acknowledgements(out: &mut String, report: &Report) {
     let measured: Vec<_> =
         report.cells.iter().filter(|cell| cell.test == TEST && cell.wire.len() > 1).collect();

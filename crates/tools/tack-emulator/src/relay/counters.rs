@@ -21,7 +21,7 @@ pub struct LaneCounters {
     pub delivered_bytes: u64,
     /// Datagrams that the link lost.
     pub losses: Losses,
-    /// Datagrams that the host did not take for delivery, as when nobody listens.
+    /// Datagrams that the host did not take for delivery, as when its port is closed.
     pub refused: u64,
     /// Datagrams to an address that the client no longer had.
     pub expired: u64,

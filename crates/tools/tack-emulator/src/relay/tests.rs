@@ -223,14 +223,15 @@ fn a_wlan_carries_datagrams_both_ways() {
     let sent = Instant::now();
     client.send_to(b"data, please", relay.address()).unwrap();
     let (_, from) = receive(&server);
-    for n in 0..200_u8 {
+    // The default buffer of the client's socket holds them all, however late this thread reads.
+    for n in 0..60_u8 {
         server.send_to(&[n; 1400], from).unwrap();
     }
-    for n in 0..200_u8 {
+    for n in 0..60_u8 {
         assert_eq!(receive(&client).0, [n; 1400], "in order");
     }
-    // 200 packets of 1428 bytes at 216 Mbit/s at most, after the round trip.
-    assert!(sent.elapsed() >= Duration::from_micros(10_000 + 10_500), "{:?}", sent.elapsed());
+    // 60 packets of 1428 bytes at 216 Mbit/s at most, after the round trip.
+    assert!(sent.elapsed() >= Duration::from_micros(10_000 + 3_100), "{:?}", sent.elapsed());
     let report = relay.stop().unwrap();
     assert_eq!(report.forward.losses, Losses::default());
 }

@@ -94,7 +94,7 @@ impl<O: Observer> Worker<O> {
                 }
             }
         }
-        // What the link has lost by now counts, though nobody asked it since.
+        // Packets that the link has lost by now count too.
         self.deliver_due();
         let lane = |direction: Direction| LaneCounters {
             losses: self.link.losses(direction),
@@ -226,7 +226,7 @@ impl<O: Observer> Worker<O> {
     }
 }
 
-/// Tells an empty socket, or one that only reports that nobody listens at the other end, from a
+/// Tells an empty socket, or one that only reports a closed port at the other end, from a
 /// broken one.
 fn pending<T>(received: io::Result<T>) -> io::Result<Option<T>> {
     use io::ErrorKind::{ConnectionRefused, ConnectionReset, Interrupted, WouldBlock};

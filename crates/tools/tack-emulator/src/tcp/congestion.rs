@@ -19,7 +19,7 @@ impl Congestion {
     /// All of them.
     pub const ALL: [Self; 2] = [Self::Bbr, Self::Cubic];
 
-    /// What the kernel calls it.
+    /// The kernel's name for it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Bbr => "bbr",

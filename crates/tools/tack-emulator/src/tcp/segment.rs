@@ -1,4 +1,4 @@
-//! What the headers of a TCP segment say.
+//! The headers of a TCP segment.
 
 /// The fields of an IPv4 packet with TCP in it that matter here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

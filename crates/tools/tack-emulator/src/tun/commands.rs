@@ -74,8 +74,8 @@ pub struct CommandsReport {
 ///
 /// They find the addresses in their environment ([`LOCAL_VARIABLE`], [`PEER_VARIABLE`]), their
 /// standard input is empty, and their output is this process's. SIGINT, SIGTERM and SIGHUP are
-/// passed on to both; who has not ended two seconds later is killed. When they have ended, so
-/// has everything that they started.
+/// passed on to both; a command that has not ended two seconds later is killed. When they have
+/// ended, so has everything that they started.
 ///
 /// Call it before starting threads: they could take the signals.
 pub fn run_commands(options: CommandOptions) -> Result<CommandsReport, Error> {
@@ -269,7 +269,7 @@ impl Drop for Running {
 /// The signals that end a run, kept from ending this process at once.
 struct Signals {
     descriptor: SignalFd,
-    /// What the thread blocked before.
+    /// The signals that the thread blocked before.
     before: SigSet,
 }
 

@@ -11,7 +11,7 @@ pub trait Observer: Send + 'static {
     fn arrived(&mut self, arrival: &Arrival);
 }
 
-/// Nobody looks.
+/// Observes nothing.
 impl Observer for () {
     fn sent(&mut self, _: Direction, _: &Packet) {}
 

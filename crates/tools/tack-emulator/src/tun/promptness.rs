@@ -10,7 +10,7 @@ use thread_priority::{
 /// How a thread ranks among those that go before all ordinary threads.
 #[derive(Clone, Copy)]
 pub(crate) enum Rank {
-    /// The link: nobody at its ends may keep it from being on time.
+    /// The link: no program at its ends may make it late.
     Link,
     /// An end of a connection: a receiver that another program keeps from running holds back
     /// acknowledgements, and that would count as TCP's doing.

@@ -71,7 +71,7 @@ final class Client {
             requests.add(Request.of(text));
         }
         switch (Environment.variable("TESTCASE")) {
-            case "resumption" -> {
+            case "resumption", "retry-resumption" -> {
                 QuicSessionTicket ticket = ticket(requests.remove(0));
                 askAll(connected(connection().sessionTicket(ticket)), requests);
             }
@@ -122,7 +122,7 @@ final class Client {
                 .connectTimeout(PATIENCE)
                 .maxIdleTimeout(PATIENCE)
                 .logger(logger)
-                .noServerCertificateCheck(); // what is tested is not whom to trust
+                .noServerCertificateCheck(); // trust is not under test
     }
 
     private static QuicClientConnection connected(QuicClientConnection.Builder builder)

@@ -5,9 +5,9 @@ public final class Main {
     /** What the contract says to exit with where a test case is not known. */
     private static final int UNSUPPORTED = 127;
     private static final Set<String> TEST_CASES = Set.of(
-            "handshake", "transfer", "chacha20", "multiplexing", "retry", "resumption", "zerortt",
-            "keyupdate", "http3", "transferloss", "ackfrequency", "immediateack", "tack", "greased",
-            "noannounce");
+            "handshake", "transfer", "chacha20", "multiplexing", "retry", "retry-resumption",
+            "resumption", "zerortt", "keyupdate", "http3", "transferloss", "ackfrequency",
+            "immediateack", "tack", "greased", "noannounce");
 
     public static void main(String[] arguments) throws Exception {
         if (!TEST_CASES.contains(Environment.variable("TESTCASE"))) {

@@ -13,6 +13,7 @@ import java.security.cert.CertificateFactory;
 import java.security.spec.PKCS8EncodedKeySpec;
 import java.util.Arrays;
 import java.util.Base64;
+import java.util.List;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import tech.kwik.core.QuicConnection;
@@ -36,7 +37,7 @@ final class Server {
         DatagramSocket socket = new DatagramSocket(Environment.address());
         SysOutLogger logger = new SysOutLogger();
         logger.logWarning(true);
-        boolean retry = Environment.variable("TESTCASE").equals("retry");
+        boolean retry = List.of("retry", "retry-resumption").contains(Environment.variable("TESTCASE"));
         ServerConnectionConfig config = ServerConnectionConfig.builder()
                 .maxIdleTimeoutInSeconds(30)
                 .maxConnectionBufferSize(Environment.WINDOW)

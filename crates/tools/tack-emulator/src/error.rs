@@ -1,4 +1,4 @@
-//! What can go wrong with an emulated link, and what to do about it.
+//! Errors of an emulated link, with advice on how to mend them.
 
 use std::io;
 
