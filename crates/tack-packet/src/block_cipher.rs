@@ -24,7 +24,7 @@ pub(crate) const MASK_LEN: usize = 5;
 pub(crate) enum BlockCipher {
     Aes128(Box<aes::Aes128Enc>),
     Aes256(Box<aes::Aes256Enc>),
-    ChaCha20(quic::HeaderProtectionKey),
+    ChaCha20(Box<quic::HeaderProtectionKey>),
 }
 
 /// The first bytes of a block, as many as the cipher gives.
@@ -52,7 +52,7 @@ impl BlockCipher {
             }
             CipherSuite::ChaCha20Poly1305Sha256 => {
                 let key = expand_label(secret, label, &quic::CHACHA20, |okm| Ok(okm.into()))?;
-                Self::ChaCha20(key)
+                Self::ChaCha20(Box::new(key))
             }
         })
     }
@@ -76,8 +76,10 @@ impl BlockCipher {
     /// The mask of a header for the sample of its packet (RFC 9001 section 5.4.1).
     #[inline]
     pub(crate) fn mask(&self, sample: [u8; BLOCK_LEN]) -> Result<[u8; MASK_LEN], Error> {
-        let [a, b, c, d, e, ..] = self.encrypt(sample)?.bytes;
-        Ok([a, b, c, d, e])
+        let block = self.encrypt(sample)?;
+        let mut mask = [0; MASK_LEN];
+        mask.copy_from_slice(&block.bytes[..MASK_LEN]);
+        Ok(mask)
     }
 }
 
