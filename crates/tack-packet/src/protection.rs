@@ -66,7 +66,7 @@ impl ProtectionKeys {
     ///
     /// `buf[..header.header_len]` holds the plain header, whose first byte carries the key
     /// phase and reserved bits that are wanted (`header.first_byte` is not looked at);
-    /// `payload_len` bytes of frames follow, and room for [`TAG_LEN`] more. `generation` is the
+    /// `payload_len` bytes of frames follow, and room for [`TAG_LEN`](crate::TAG_LEN) more. `generation` is the
     /// current one, the one before or the one after.
     ///
     /// Fails with [`Error::BufferTooSmall`], [`Error::HeaderMismatch`], [`Error::TooShort`] or
