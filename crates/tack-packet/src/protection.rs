@@ -2,10 +2,7 @@
 
 use std::fmt;
 
-use crate::{
-    CipherSuite, Error, IncomingKeys, Opened, ShortHeader, TAG_LEN, generations::key_phase,
-    header::check_plain,
-};
+use crate::{CipherSuite, Error, IncomingKeys, Opened, ShortHeader, header::check_plain};
 
 /// Opens and seals the 1-RTT packets of one direction of a connection, across key updates.
 ///
@@ -40,27 +37,6 @@ impl ProtectionKeys {
         self.keys.read_header(packet, dcid_len, expected_pn).map(|header| *header.header())
     }
 
-    /// Whether the packet of this header was sealed with the current keys, as far as its key
-    /// phase tells.
-    pub fn is_current(&self, header: &ShortHeader) -> bool {
-        header.key_phase() == key_phase(self.generation())
-    }
-
-    /// Decrypts the first byte of a packet's payload, the type of its first frame, and leaves the
-    /// packet as it is. This costs a small part of opening it, and authenticates nothing: it is
-    /// meant for packets of the own process.
-    ///
-    /// `None` if there is no payload, or the packet was not sealed with the current keys.
-    pub fn peek_first_byte(&self, packet: &[u8], header: &ShortHeader) -> Option<u8> {
-        if !self.is_current(header) || packet.len() <= header.header_len + TAG_LEN {
-            return None;
-        }
-        let byte = packet[header.header_len];
-        let sealed = [byte, 0, 0, 0, 0];
-        let first = self.keys.generations().current().first_bytes(header.packet_number, sealed);
-        first.ok().map(|bytes| bytes[0])
-    }
-
     /// Authenticates and decrypts a packet in place, and follows the peer's key update. The
     /// buffer afterwards has the header without its protection, too.
     ///
@@ -81,8 +57,8 @@ impl ProtectionKeys {
     ///
     /// `buf[..header.header_len]` holds the plain header, whose first byte carries the key
     /// phase and reserved bits that are wanted (`header.first_byte` is not looked at);
-    /// `payload_len` bytes of frames follow, and room for [`TAG_LEN`] more. `generation` is the
-    /// current one, the one before or the one after.
+    /// `payload_len` bytes of frames follow, and room for [`TAG_LEN`](crate::TAG_LEN) more.
+    /// `generation` is the current one, the one before or the one after.
     ///
     /// Fails with [`Error::BufferTooSmall`], [`Error::HeaderMismatch`], [`Error::TooShort`] or
     /// [`Error::UnknownGeneration`]; the buffer is then untouched.
@@ -103,11 +79,6 @@ impl ProtectionKeys {
         tag.copy_from_slice(&keys.seal(header.packet_number, plain, payload)?);
         generations.header().protect(packet, header)?;
         Ok(total)
-    }
-
-    /// A packet that was not opened here has failed to authenticate elsewhere.
-    pub fn on_failed_open(&mut self) {
-        self.keys.on_failed_open();
     }
 
     /// The number of key updates followed so far.

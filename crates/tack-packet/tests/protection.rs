@@ -44,30 +44,6 @@ fn peek_reads_what_open_authenticates() {
 }
 
 #[test]
-fn the_first_byte_can_be_read_without_opening_whatever_the_suite() {
-    for suite in CipherSuite::ALL {
-        let keys = keys(suite);
-        for (number, payload) in [(7, b"payload"), (0x1_0007, b"another")] {
-            let buf = packet(&keys, 0, number, 0, payload);
-            let header = keys.peek(&buf, DCID.len(), number).unwrap();
-            assert_eq!(keys.peek_first_byte(&buf, &header), Some(payload[0]), "{suite:?}");
-        }
-    }
-}
-
-#[test]
-fn the_first_byte_of_another_generation_or_of_nothing_is_not_read() {
-    let keys = keys(CipherSuite::Aes128GcmSha256);
-    let next = packet(&keys, 1, 7, 0, b"payload");
-    let header = keys.peek(&next, DCID.len(), 7).unwrap();
-    assert_eq!(keys.peek_first_byte(&next, &header), None);
-    let current = packet(&keys, 0, 7, 0, b"payload");
-    let header = keys.peek(&current, DCID.len(), 7).unwrap();
-    let empty = &current[..header.header_len + TAG_LEN];
-    assert_eq!(keys.peek_first_byte(empty, &header), None);
-}
-
-#[test]
 fn reserved_bits_come_through_and_are_authenticated() {
     let mut keys = keys(CipherSuite::Aes128GcmSha256);
     for reserved in [0, 0x08, 0x10, 0x18] {
