@@ -2,10 +2,7 @@
 
 use std::fmt;
 
-use crate::{
-    CipherSuite, Error, IncomingKeys, Opened, ShortHeader, generations::key_phase,
-    header::check_plain,
-};
+use crate::{CipherSuite, Error, IncomingKeys, Opened, ShortHeader, header::check_plain};
 
 /// Opens and seals the 1-RTT packets of one direction of a connection, across key updates.
 ///
@@ -40,12 +37,6 @@ impl ProtectionKeys {
         self.keys.read_header(packet, dcid_len, expected_pn).map(|header| *header.header())
     }
 
-    /// Whether the packet of this header was sealed with the current keys, as far as its key
-    /// phase tells.
-    pub fn is_current(&self, header: &ShortHeader) -> bool {
-        header.key_phase() == key_phase(self.generation())
-    }
-
     /// Authenticates and decrypts a packet in place, and follows the peer's key update. The
     /// buffer afterwards has the header without its protection, too.
     ///
@@ -66,8 +57,8 @@ impl ProtectionKeys {
     ///
     /// `buf[..header.header_len]` holds the plain header, whose first byte carries the key
     /// phase and reserved bits that are wanted (`header.first_byte` is not looked at);
-    /// `payload_len` bytes of frames follow, and room for [`TAG_LEN`](crate::TAG_LEN) more. `generation` is the
-    /// current one, the one before or the one after.
+    /// `payload_len` bytes of frames follow, and room for [`TAG_LEN`](crate::TAG_LEN) more.
+    /// `generation` is the current one, the one before or the one after.
     ///
     /// Fails with [`Error::BufferTooSmall`], [`Error::HeaderMismatch`], [`Error::TooShort`] or
     /// [`Error::UnknownGeneration`]; the buffer is then untouched.
@@ -88,11 +79,6 @@ impl ProtectionKeys {
         tag.copy_from_slice(&keys.seal(header.packet_number, plain, payload)?);
         generations.header().protect(packet, header)?;
         Ok(total)
-    }
-
-    /// A packet that was not opened here has failed to authenticate elsewhere.
-    pub fn on_failed_open(&mut self) {
-        self.keys.on_failed_open();
     }
 
     /// The number of key updates followed so far.

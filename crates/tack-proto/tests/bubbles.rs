@@ -6,6 +6,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
 use tack_proto::frame::{AckFrequency, Frame, Frames, Tack, encode_tack};
 use tack_proto::profiles::Profile;
 use tack_proto::receiver::{Received, Receiver, ReceiverConfig, ReceiverStats};
@@ -62,7 +64,7 @@ struct Transfer {
     last_acknowledged: Instant,
     probes: u8,
     losses: Losses,
-    random: u64,
+    random: Pcg64Mcg,
     sender: Sender,
     receiver: Receiver,
     /// Packets and acknowledgements on their way.
@@ -101,7 +103,7 @@ impl Transfer {
             last_acknowledged: now,
             probes: 0,
             losses,
-            random: 11,
+            random: Pcg64Mcg::seed_from_u64(11),
             sender: Sender::new(now, sender, Some(2 * ONE_WAY)),
             receiver: Receiver::new(now, receiver),
             data: VecDeque::new(),
@@ -296,12 +298,7 @@ impl Transfer {
     }
 
     fn chance(&mut self, probability: f64) -> bool {
-        // splitmix64
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.random;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) as f64 / u64::MAX as f64) < probability
+        self.random.random_bool(probability)
     }
 }
 

@@ -357,7 +357,7 @@ impl NumberSpace {
         let scan = &mut reader.scan;
         reader.ack_eliciting |= frame.is_ack_eliciting();
         scan.effects.wants_answer |= wants_answer(&frame);
-        scan.effects.may_unblock |= frame.wants_answer();
+        scan.effects.may_unblock |= frame.may_unblock();
         reader.has_extension |= frame.is_extension();
         match frame {
             Frame::Tack(_) | Frame::Iack(_) if !self.agreement.tack => {

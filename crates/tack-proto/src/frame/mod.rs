@@ -245,7 +245,7 @@ impl Frame<'_> {
 
     /// Whether the receiver may have something to send at once because of it, so that nothing
     /// may be held back with a delayed acknowledgement.
-    pub const fn wants_answer(&self) -> bool {
+    pub const fn may_unblock(&self) -> bool {
         match self {
             Self::Stream(stream) => stream.fin,
             Self::ResetStream { .. }
@@ -344,8 +344,8 @@ mod tests {
     }
 
     #[test]
-    fn data_in_the_middle_of_a_stream_wants_no_answer_but_its_end_does() {
-        assert_eq!(those_that(Frame::wants_answer), [3, 4, 5, 6, 7, 9]);
+    fn data_in_the_middle_of_a_stream_unblocks_nothing_but_its_end_may() {
+        assert_eq!(those_that(Frame::may_unblock), [3, 4, 5, 6, 7, 9]);
     }
 
     #[test]
