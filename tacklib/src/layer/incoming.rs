@@ -189,11 +189,16 @@ impl NumberSpace {
         self.largest_received = self.largest_received.max(Some(received.packet_number));
         self.first_received.get_or_insert(received.packet_number);
         self.quiche_owes.ack |= received.ack_eliciting;
-        self.receiver.on_packet(now, received);
+        let above_lowest = self.receiver.on_packet(now, received);
+        self.sender.on_ack_path_delay(above_lowest);
+        if received.ack_eliciting {
+            self.sender.on_peer_data(received.bytes);
+        }
         for acknowledgement in &scan.acknowledgements {
             let outcome = self.on_acknowledgement(now, acknowledgement);
             effects.acknowledged |= !outcome.acked.is_empty();
         }
+        self.receiver.set_data_rate(self.sender.bulk_rate());
         if let Some(largest) = scan.largest_acked {
             self.flush_pings.forget_overtaken(largest);
         }

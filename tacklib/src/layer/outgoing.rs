@@ -240,7 +240,8 @@ impl NumberSpace {
     ) {
         let Job { now, room, plan, .. } = *job;
         if let Some(timestamp) = plan.timestamp {
-            append_if_fits(frames, budget, |frames| timestamp.encode(frames));
+            composed.has_timestamp =
+                append_if_fits(frames, budget, |frames| timestamp.encode(frames));
         }
         composed.update = plan
             .update
@@ -275,9 +276,14 @@ impl NumberSpace {
             return;
         }
         let due = plan.due.or_else(|| scan.early_tack(&self.receiver));
-        if let Some(due) = due {
-            composed.marked |= self.receiver.write(now, due, left, frames);
+        let Some(due) = due else { return };
+        // TACK-5.2-2
+        if !composed.has_timestamp {
+            let clock = self.sender.clock(now);
+            composed.marked |= append_if_fits(frames, budget, |frames| clock.encode(frames));
         }
+        let left = budget.saturating_sub(frames.len());
+        composed.marked |= self.receiver.write(now, due, left, frames);
     }
 
     /// What quiche has sent is known to be on its way.
@@ -371,6 +377,7 @@ struct Composed {
     /// Length of the layer's frames, which come first.
     ours: usize,
     marked: bool,
+    has_timestamp: bool,
     update: Option<AckFrequency>,
     /// IMMEDIATE_ACK is in it.
     asks: bool,
