@@ -236,6 +236,7 @@ impl NumberSpace {
             let outcome = self.on_acknowledgement(now, acknowledgement);
             effects.acknowledged |= !outcome.acked.is_empty();
         }
+        self.receiver.set_data_rate(self.sender.bulk_rate());
         if let Some(largest) = scan.largest_acked {
             self.flush_pings.forget_overtaken(largest);
         }
@@ -288,7 +289,11 @@ impl NumberSpace {
         }
         self.first_received.get_or_insert(pn);
         self.quiche_owes.ack |= received.ack_eliciting;
-        self.receiver.on_packet(now, received);
+        let above_lowest = self.receiver.on_packet(now, received);
+        self.sender.on_ack_path_delay(above_lowest);
+        if received.ack_eliciting {
+            self.sender.on_peer_data(received.bytes);
+        }
     }
 
     fn on_stream<F: quiche::BufFactory>(

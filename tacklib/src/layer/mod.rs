@@ -204,6 +204,9 @@ impl Layer {
 
     /// Data goes over this path from now on.
     pub fn set_path(&mut self, now: Instant, path: PathId) {
+        if path != self.space.sender.path() {
+            self.space.receiver.on_new_path();
+        }
         self.space.sender.set_path(now, path);
     }
 

@@ -273,7 +273,8 @@ impl NumberSpace {
         if plan.timestamp
             && let Some(timestamp) = self.sender.timestamp(now)
         {
-            append_if_fits(frames, budget, |frames| timestamp.encode(frames));
+            composed.has_timestamp =
+                append_if_fits(frames, budget, |frames| timestamp.encode(frames));
         }
         let update = self.sender.frequency_update().filter(|_| plan.update);
         composed.update = update
@@ -311,9 +312,14 @@ impl NumberSpace {
             return;
         }
         let due = plan.due.or_else(|| scan.early_tack(&self.receiver));
-        if let Some(due) = due {
-            composed.marked |= self.receiver.write(now, due, left, frames);
+        let Some(due) = due else { return };
+        // TACK-5.2-2
+        if !composed.has_timestamp {
+            let clock = self.sender.clock(now);
+            composed.marked |= append_if_fits(frames, budget, |frames| clock.encode(frames));
         }
+        let left = budget.saturating_sub(frames.len());
+        composed.marked |= self.receiver.write(now, due, left, frames);
     }
 
     /// What quiche has sent is known to be on its way.
@@ -407,6 +413,7 @@ struct Composed {
     /// Length of the layer's frames, which come first.
     ours: usize,
     marked: bool,
+    has_timestamp: bool,
     update: Option<AckFrequency>,
     /// IMMEDIATE_ACK is in it.
     asks: bool,

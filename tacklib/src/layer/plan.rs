@@ -19,7 +19,7 @@ const ACK_FREQUENCY_ROOM: usize = 24;
 /// Room for an IMMEDIATE_ACK frame.
 const IMMEDIATE_ACK_ROOM: usize = 1;
 
-/// Room for a TACK in a packet that carries stream data too. Alone, it may fill
+/// Room for a TACK and its TIMESTAMP in a packet that carries stream data too. Alone, it may fill
 /// the packet.
 const TACK_ROOM: usize = 200;
 

@@ -117,6 +117,11 @@ impl AckPolicy {
         self.immediate = true;
     }
 
+    /// Whether the next acknowledgement was asked for at once.
+    pub fn is_immediate(&self) -> bool {
+        self.immediate
+    }
+
     /// Ack-eliciting packets not yet acknowledged.
     pub fn pending(&self) -> u64 {
         self.pending

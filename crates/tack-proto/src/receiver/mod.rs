@@ -1,5 +1,6 @@
 //! The data receiver: what has arrived, and what to report when.
 
+mod ack_budget;
 mod ack_policy;
 #[cfg(test)]
 mod bubble_tests;
@@ -22,6 +23,7 @@ pub use received_packets::{Arrival, ReceivedPackets};
 pub use schedule::Schedule;
 pub use tolerance::Tolerance;
 
+use ack_budget::AckBudget;
 use ack_policy::AckPolicy;
 use delivery_rate::DeliveryRate;
 use loss_event::LossEvents;
@@ -29,6 +31,7 @@ use one_way_delay::OneWayDelay;
 use rbb::{Packet, ReceiveBuffer};
 use reordering::Reordering;
 
+use crate::bandwidth::Bandwidth;
 use crate::frame::{
     AckFrequency, IackEvent, IackFields, Rate, Stream, TackFields, encode_ack, encode_iack,
     encode_tack,
@@ -44,6 +47,9 @@ const LEAST_RANGES: usize = 32;
 /// Ranges in an IACK. It must reach down to what the last TACKs reported; 64
 /// losses between two TACKs are beyond what a usable path shows.
 const IACK_RANGES: usize = 64;
+
+/// An ACK frame without gaps, as the QUIC stack writes it.
+const SHORT_ACK_LEN: usize = 10;
 
 /// One TACK and one IACK in so many carry a block that means nothing (TACK-3.1-5).
 const GREASED_ONE_IN: u64 = 64;
@@ -124,6 +130,7 @@ pub struct Receiver {
     config: ReceiverConfig,
     received: ReceivedPackets,
     policy: AckPolicy,
+    budget: AckBudget,
     losses: LossEvents,
     buffer: ReceiveBuffer,
     /// The sender's part of equation (5): packets of a round trip that it hears nothing of
@@ -152,6 +159,7 @@ impl Receiver {
             config,
             received: ReceivedPackets::default(),
             policy,
+            budget: AckBudget::default(),
             losses: LossEvents::default(),
             buffer: ReceiveBuffer::default(),
             unreported: 0,
@@ -168,13 +176,14 @@ impl Receiver {
         }
     }
 
-    /// A packet has been received, authenticated and accepted.
-    pub fn on_packet(&mut self, now: Instant, packet: Received) {
+    /// A packet has been received, authenticated and accepted. If it has a TIMESTAMP: how much longer
+    /// it took than the fastest of late (TACK-5.3-6).
+    pub fn on_packet(&mut self, now: Instant, packet: Received) -> Option<Duration> {
         let pn = packet.packet_number;
         // TACK-3.1-3: what comes twice counts once.
         let arrival = self.received.insert(pn);
         match arrival {
-            Arrival::Duplicate => return,
+            Arrival::Duplicate => return None,
             Arrival::InOrder => self.losses.on_in_order(pn),
             Arrival::Ahead { missing } => self.losses.on_ahead(now, pn, missing),
             Arrival::Late => self.losses.on_late(now, pn),
@@ -182,9 +191,9 @@ impl Receiver {
         if arrival != Arrival::Late {
             self.largest_arrival = Some(now);
         }
-        if let Some(departure) = packet.departure {
-            self.one_way_delay.on_timestamp(now, departure);
-        }
+        let above_lowest = packet.departure.map(|departure| {
+            self.one_way_delay.on_timestamp(now, departure, packet.ack_eliciting)
+        });
         if packet.ack_eliciting {
             self.stats.packets += 1;
             self.stats.delayed_acks = self.stats.packets / 2;
@@ -203,6 +212,7 @@ impl Receiver {
         } else {
             self.delivery_rate.on_other_packet();
         }
+        above_lowest
     }
 
     /// Whether [`Self::on_stream`] is worth looking into packets for: the sender asks for bubbles,
@@ -295,6 +305,9 @@ impl Receiver {
         if self.policy.pending() == 0 {
             return None;
         }
+        if self.budgeted().is_some_and(|next| now < next) {
+            return None;
+        }
         if self.policy.is_due(now) {
             // The sender asks behind a silence: where TACKs got lost it wants their bubbles too,
             // or it takes for lost what only they report (TACK-4.2-6).
@@ -317,7 +330,8 @@ impl Receiver {
             Rule::Tack { .. } if self.policy.pending() > 0 => self.losses.deadline(),
             Rule::Tack { .. } | Rule::EveryPacket | Rule::Delayed { .. } => None,
         };
-        [self.policy.deadline(), loss].into_iter().flatten().min()
+        let deadline = [self.policy.deadline(), loss].into_iter().flatten().min()?;
+        Some(self.budgeted().map_or(deadline, |next| deadline.max(next)))
     }
 
     /// Ack-eliciting packets that no acknowledgement has covered yet.
@@ -328,10 +342,19 @@ impl Receiver {
     /// Appends the frame for `due` to `out`, in at most `budget` bytes; false
     /// if it does not fit or nothing has been received.
     pub fn write(&mut self, now: Instant, due: Due, budget: usize, out: &mut Vec<u8>) -> bool {
-        match due {
+        let before = out.len();
+        let is_written = match due {
             Due::Tack => self.write_tack(now, budget, out),
             Due::Iack(event) => self.write_iack(now, event, budget, out),
-        }
+        };
+        self.budget.on_sent(now, out.len() - before, self.config.max_ack_delay);
+        is_written
+    }
+
+    /// The rate at which this end sends data; `None` while it has less to send than may leave
+    /// (TACK-4.2-8).
+    pub fn set_data_rate(&mut self, rate: Option<Bandwidth>) {
+        self.budget.set_rate(rate);
     }
 
     /// Appends a standard ACK frame (RFC 9000 section 19.3) to `out`, in at most `budget` bytes, with as
@@ -353,12 +376,18 @@ impl Receiver {
         true
     }
 
-    /// A standard acknowledgement of everything has left instead (stock peers).
+    /// A standard acknowledgement of everything has left instead (stock peers, TACK-8-7).
     pub fn on_ack_sent(&mut self, now: Instant) {
+        self.budget.on_sent(now, SHORT_ACK_LEN, self.config.max_ack_delay);
         self.policy.on_sent(now);
         self.losses.on_reported(now);
         self.reordering.on_acknowledged(self.received.largest());
         self.reply_wanted = false;
+    }
+
+    /// Packets come over another path from now on.
+    pub fn on_new_path(&mut self) {
+        self.one_way_delay.forget_lowest();
     }
 
     /// Queueing delay on the way here, from one-way delays.
@@ -379,6 +408,11 @@ impl Receiver {
     /// Counters.
     pub fn stats(&self) -> ReceiverStats {
         self.stats
+    }
+
+    /// Before when no acknowledgement should leave, unless the peer waits for it.
+    fn budgeted(&self) -> Option<Instant> {
+        self.budget.next().filter(|_| !self.policy.is_immediate())
     }
 
     fn write_tack(&mut self, now: Instant, budget: usize, out: &mut Vec<u8>) -> bool {

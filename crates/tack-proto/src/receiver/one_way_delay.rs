@@ -54,8 +54,14 @@ impl OneWayDelay {
         }
     }
 
-    /// A packet with a departure timestamp has arrived.
-    pub fn on_timestamp(&mut self, now: Instant, departure: u64) {
+    /// A packet with a departure timestamp has arrived; by how much its delay is above the lowest of
+    /// late. A TACK names it only if it elicits acknowledgements (TACK-3.1-6).
+    pub fn on_timestamp(
+        &mut self,
+        now: Instant,
+        departure: u64,
+        ack_eliciting: bool,
+    ) -> Duration {
         let arrival_us = now.saturating_duration_since(self.epoch).as_micros() as i64;
         // A timestamp is below 2^62, but scaled it may not fit: such a peer
         // only spoils its own measurement.
@@ -64,7 +70,8 @@ impl OneWayDelay {
         let delay_us = arrival_us - departure_us;
         let sample = Sample { departure, arrival: now, delay_us };
         // TACK-3.1-6: of packets with the same delay the latest has waited least.
-        if self.smallest.is_none_or(|smallest| delay_us <= smallest.delay_us) {
+        let is_smallest = self.smallest.is_none_or(|smallest| delay_us <= smallest.delay_us);
+        if ack_eliciting && is_smallest {
             self.smallest = Some(sample);
         }
         if now.saturating_duration_since(self.span_began) >= LOWEST_SPAN {
@@ -76,6 +83,14 @@ impl OneWayDelay {
         let delay = delay_us as f64;
         self.smoothed_us =
             Some(self.smoothed_us.map_or(delay, |s| s + SMOOTHING * (delay - s)));
+        let lowest = self.lowest_us.into_iter().flatten().min().unwrap_or(delay_us);
+        Duration::from_micros(delay_us.saturating_sub(lowest).max(0).cast_unsigned())
+    }
+
+    /// Packets come over another path: its delays have nothing to do with those so far.
+    pub fn forget_lowest(&mut self) {
+        self.lowest_us = [None; 2];
+        self.smoothed_us = None;
     }
 
     /// What a TACK that leaves at `now` says of timing; starts a new interval.
@@ -105,9 +120,9 @@ mod tests {
         let mut owd = OneWayDelay::new(t0, 0);
         // Departures 1 ms apart by a clock that runs a minute ahead.
         let peer = |ms: u64| 60_000_000 + ms * 1000;
-        owd.on_timestamp(t0 + 25 * MS, peer(0)); // 25 ms
-        owd.on_timestamp(t0 + 21 * MS + 500 * Duration::from_micros(1), peer(1)); // 20.5 ms
-        owd.on_timestamp(t0 + 28 * MS, peer(2)); // 26 ms
+        owd.on_timestamp(t0 + 25 * MS, peer(0), true); // 25 ms
+        owd.on_timestamp(t0 + 21 * MS + 500 * Duration::from_micros(1), peer(1), true); // 20.5 ms
+        owd.on_timestamp(t0 + 28 * MS, peer(2), true); // 26 ms
         let timing = owd.take(t0 + 30 * MS).unwrap();
         assert_eq!(timing, Timing { departure: peer(1), hold_us: 8_500 });
         assert_eq!(owd.take(t0 + 40 * MS), None, "an interval reports once");
@@ -120,7 +135,7 @@ mod tests {
         for i in 0..100_u32 {
             let departure = u64::from(i) * 1000 / 8;
             let queue = if i < 50 { 0 } else { 4 };
-            owd.on_timestamp(t0 + (20 + i + queue) * MS, departure);
+            owd.on_timestamp(t0 + (20 + i + queue) * MS, departure, true);
         }
         let queueing = owd.queueing().unwrap();
         assert!((3900..=4010).contains(&queueing.as_micros()), "{queueing:?}");
@@ -133,17 +148,31 @@ mod tests {
         // An hour in which the peer's clock loses 100 ppm: 360 ms in all.
         for second in 0..3600_u32 {
             let departure = u64::from(second) * 999_900;
-            owd.on_timestamp(t0 + (20 + 1000 * second) * MS, departure);
+            owd.on_timestamp(t0 + (20 + 1000 * second) * MS, departure, true);
         }
         assert!(owd.queueing().unwrap() < 2 * MS, "{:?}", owd.queueing());
+    }
+
+    #[test]
+    fn a_packet_tells_how_much_longer_it_took_than_the_fastest() {
+        let t0 = crate::test_clock();
+        let mut owd = OneWayDelay::new(t0, 0);
+        assert_eq!(owd.on_timestamp(t0 + 25 * MS, 0, true), Duration::ZERO);
+        assert_eq!(owd.on_timestamp(t0 + 49 * MS, 1000, false), 23 * MS);
+        assert_eq!(owd.on_timestamp(t0 + 22 * MS, 2000, false), Duration::ZERO);
+        assert_eq!(owd.on_timestamp(t0 + 29 * MS, 3000, true), 6 * MS);
+        let timing = owd.take(t0 + 30 * MS).unwrap();
+        assert_eq!(timing.departure, 0, "of those that elicit acknowledgements");
+        owd.forget_lowest();
+        assert_eq!(owd.on_timestamp(t0 + 99 * MS, 4000, true), Duration::ZERO);
     }
 
     #[test]
     fn absurd_timestamps_do_no_harm() {
         let t0 = crate::test_clock();
         let mut owd = OneWayDelay::new(t0, 20);
-        owd.on_timestamp(t0, (1 << 62) - 1);
-        owd.on_timestamp(t0 + MS, 0);
+        owd.on_timestamp(t0, (1 << 62) - 1, true);
+        owd.on_timestamp(t0 + MS, 0, true);
         assert!(owd.take(t0 + MS).is_some());
         assert!(owd.queueing().is_some());
     }

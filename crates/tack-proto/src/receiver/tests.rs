@@ -315,3 +315,34 @@ fn rho_counts_no_packet_that_elicits_no_acknowledgement() {
     }
     assert!(receiver.loss_rate() < 0.001, "{}", receiver.loss_rate());
 }
+
+#[test]
+fn acknowledgements_leave_a_way_back_that_is_full_of_data_to_the_data() {
+    let t0 = crate::test_clock();
+    let mut receiver = Receiver::new(t0, config(Schedule::Tack));
+    // A sixteenth of it is 10 bytes a millisecond.
+    receiver.set_data_rate(Some(Bandwidth::from_bytes_per_second(160_000)));
+    receiver.on_packet(t0, data(0));
+    let mut frame = Vec::new();
+    assert!(receiver.write(t0, Due::Tack, 1000, &mut frame));
+    receiver.on_packet(t0 + MS, data(1));
+    let next = receiver.deadline().unwrap();
+    let packet = 70 + frame.len() as u32;
+    assert_eq!(next, t0 + packet * MS / 10, "TACK-4.2-8: {packet} bytes");
+    assert_eq!(receiver.due(next - MS), None);
+    assert_eq!(receiver.due(next), Some(Due::Tack));
+    receiver.on_immediate_ack(t0 + 2 * MS);
+    assert_eq!(receiver.due(t0 + 2 * MS), Some(Due::Iack(IackEvent::Reply)));
+}
+
+#[test]
+fn an_end_that_has_no_data_waiting_acknowledges_as_the_sender_asks() {
+    let t0 = crate::test_clock();
+    let mut receiver = Receiver::new(t0, config(Schedule::Tack));
+    receiver.set_data_rate(Some(Bandwidth::from_bytes_per_second(160_000)));
+    receiver.on_packet(t0, data(0));
+    assert!(receiver.write(t0, Due::Tack, 1000, &mut Vec::new()));
+    receiver.on_packet(t0 + MS, data(1));
+    receiver.set_data_rate(None);
+    assert_eq!(receiver.due(t0 + MS), Some(Due::Tack));
+}

@@ -60,15 +60,17 @@ pub struct Frequency {
 }
 
 impl Frequency {
-    /// The time between two acknowledgements: alpha, or what L packets take.
+    /// The time between two acknowledgements: alpha, or what L packets take, which the peer waits
+    /// for no longer than its `max_ack_delay` (TACK-4.2-3).
     pub fn expected_interval(
         &self,
         bandwidth: Bandwidth,
         min_rtt: Duration,
         mss: u64,
+        max_ack_delay: Duration,
     ) -> Duration {
-        let counted = bandwidth.time_for(self.packets * mss);
-        self.interval(min_rtt).max(counted).min(self.longest_interval)
+        let counted = bandwidth.time_for(self.packets * mss).min(max_ack_delay);
+        self.interval(min_rtt).max(counted)
     }
 
     /// alpha = RTTmin / beta, the TACK interval (TACK-5.1-1).

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
-use super::{AckOutcome, Feedback, Phase, Sender, Violation};
+use super::{AckOutcome, BULK_PACKETS, Feedback, Peer, Phase, Sender, Violation};
 use crate::bandwidth::Bandwidth;
 use crate::frame::{Ack, AckRanges, Iack, IackEvent, Tack, Timing};
 use crate::range_set::normalise;
@@ -117,7 +117,8 @@ impl Sender {
         self.ack_loss.on_tack(tack.sequence);
         self.stats.tacks_lost = self.ack_loss.lost();
         if let Some(rtt) = round_trip {
-            self.path.min_rtt.on_sample(now, rtt);
+            let forward = self.without_ack_path(now, rtt);
+            self.path.min_rtt.on_sample(now, forward);
             self.on_rtt(rtt, rtt);
         }
         let owns_rate = self.path.owns_rate(tack.sequence, tack.ranges.largest());
@@ -178,7 +179,8 @@ impl Sender {
         } else if let Some(with_hold) = outcome.current.largest_rtt {
             let rtt = with_hold.saturating_sub(Duration::from_micros(ack_delay_us));
             let rtt = if rtt.is_zero() { with_hold } else { rtt };
-            self.path.min_rtt.on_sample(now, rtt);
+            let forward = self.without_ack_path(now, rtt);
+            self.path.min_rtt.on_sample(now, forward);
             self.on_rtt(with_hold, rtt);
         }
     }
@@ -192,6 +194,7 @@ impl Sender {
         }
         let Some(latest) = outcome.current.largest_rtt else { return };
         self.path.min_rtt.on_sample(now, latest);
+        self.follow_untimed_ack_path(now, latest);
         let ack_delay = ack_delay.min(self.config.max_ack_delay);
         let least = self.path.min_rtt.get().unwrap_or_default() + ack_delay;
         let adjusted = latest.saturating_sub(ack_delay);
@@ -222,14 +225,18 @@ impl Sender {
         self.path.last_feedback = now;
         self.path.stands_still = false;
         let path = self.path_model();
+        let within = |rtt| self.path.ack_path.within(rtt, path.min_rtt);
+        let ack_path = round_trip.map(within).unwrap_or_default();
+        // What has arrived while the acknowledgement queued is not in flight any more.
+        let arrived = self.path.bbr.bandwidth().bytes_in(ack_path);
         let feedback = Feedback {
             sample: outcome.current.sample,
             reported,
             delivered: self.sent.delivered(),
             acked: outcome.current.acked_bytes,
             lost: outcome.current.lost_bytes,
-            in_flight: self.sent.in_flight(),
-            round_trip,
+            in_flight: self.sent.in_flight().saturating_sub(arrived),
+            round_trip: round_trip.map(|rtt| rtt - ack_path),
             min_rtt_expired: self.path.min_rtt.is_expired(now),
         };
         if self.path.bbr.on_feedback(now, &feedback, &path) {
@@ -242,6 +249,25 @@ impl Sender {
         }
         self.path.pacer.set_rate(now, self.path.bbr.pacing_rate(&path));
         self.recompute();
+    }
+
+    /// A round trip without what the acknowledgement queued for on its own way (TACK-5.3-6).
+    fn without_ack_path(&mut self, now: Instant, round_trip: Duration) -> Duration {
+        let path = &mut self.path;
+        let span = 2 * path.smoothed_rtt.unwrap_or(round_trip);
+        path.ack_path.on_round_trip(now, round_trip, path.min_rtt.get(), span)
+    }
+
+    /// Learns from an ACK of a stock peer what ACKs queue for (TACK-8-6).
+    fn follow_untimed_ack_path(&mut self, now: Instant, round_trip: Duration) {
+        if matches!(self.config.peer, Some(Peer::Tack { .. })) {
+            return;
+        }
+        let path = &mut self.path;
+        let cycle = path.bbr.cycle(&self.limits.path);
+        let span = cycle.max(2 * path.smoothed_rtt.unwrap_or(round_trip));
+        let bulk = BULK_PACKETS * self.config.mss;
+        path.ack_path.on_untimed(now, round_trip, path.min_rtt.get(), span, bulk);
     }
 
     fn on_rtt(&mut self, latest: Duration, rtt: Duration) {

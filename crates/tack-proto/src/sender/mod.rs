@@ -2,6 +2,7 @@
 
 mod ack_frequency;
 mod ack_loss;
+mod ack_path;
 mod acknowledgements;
 mod bbr;
 mod config;
@@ -56,6 +57,10 @@ const STARTUP_ROUNDS: u64 = 16;
 /// (TACK-5.2-1). A TACK interval on a fast path has dozens of bursts, and a TIMESTAMP makes a
 /// packet cost as much as a second one.
 const DEPARTURES_PER_TACK: u32 = 8;
+
+/// Full packets on their way that are more than a question or an answer: bulk data, behind which
+/// acknowledgements queue.
+const BULK_PACKETS: u64 = 2;
 
 /// The flight of packets that leave on a path which data never went over.
 const NO_FLIGHT: FlightId = FlightId(u32::MAX);
@@ -142,6 +147,8 @@ impl Sender {
                     min_rtt: rtt,
                     smoothed_rtt: rtt,
                     ack_interval: Duration::ZERO,
+                    ack_path: Duration::ZERO,
+                    forward_rtt: rtt,
                     mss: config.mss,
                 },
                 inflight_cap: 0,
@@ -231,14 +238,37 @@ impl Sender {
         if !self.wants_timestamp(now) {
             return None;
         }
-        let elapsed = now.saturating_duration_since(self.epoch).as_micros() as u64;
-        Some(Timestamp(elapsed >> self.config.timestamp_exponent))
+        Some(self.clock(now))
     }
 
     /// The ACK_FREQUENCY to put into a packet written now, if the peer should
     /// be asked for something new (TACK-5.1-5).
     pub fn frequency_update(&self) -> Option<AckFrequency> {
         self.limits.update
+    }
+
+    /// The packet with the acknowledgements that come next took so much longer than the fastest of
+    /// late, by its TIMESTAMP; `None` if it has none (TACK-5.3-6).
+    pub fn on_ack_path_delay(&mut self, above_lowest: Option<Duration>) {
+        self.path.ack_path.on_packet(above_lowest);
+    }
+
+    /// The peer has sent so many bytes in a packet that elicits acknowledgements.
+    pub fn on_peer_data(&mut self, bytes: usize) {
+        self.path.ack_path.on_peer_data(bytes as u64);
+    }
+
+    /// The rate at which packets leave while there is more to send than may leave; `None` where
+    /// there is less.
+    pub fn bulk_rate(&self) -> Option<Bandwidth> {
+        let is_bulk = self.sent.in_flight() >= BULK_PACKETS * self.config.mss;
+        (is_bulk && !self.sent.is_app_limited()).then(|| self.pacing_rate())
+    }
+
+    /// The TIMESTAMP of a packet that is written now.
+    pub fn clock(&self, now: Instant) -> Timestamp {
+        let elapsed = now.saturating_duration_since(self.epoch).as_micros() as u64;
+        Timestamp(elapsed >> self.config.timestamp_exponent)
     }
 
     fn recompute(&mut self) {
@@ -256,7 +286,7 @@ impl Sender {
     }
 
     fn wanted_update(&self) -> Option<AckFrequency> {
-        let min_rtt = self.path.min_rtt.get()?;
+        let min_rtt = self.frequency_rtt()?;
         self.frequency.as_ref()?.next_frame(
             &self.config.frequency,
             self.is_starting(),
@@ -466,9 +496,12 @@ impl Sender {
 
     fn path_model(&self) -> PathModel {
         let frequency = &self.config.frequency;
+        let (smoothed, ack_path) = (self.path.smoothed_rtt, &self.path.ack_path);
         PathModel {
             min_rtt: self.path.min_rtt.get(),
-            smoothed_rtt: self.path.smoothed_rtt,
+            smoothed_rtt: smoothed,
+            forward_rtt: smoothed.map(|rtt| rtt.saturating_sub(ack_path.smoothed())),
+            ack_path: ack_path.longest(),
             ack_interval: if self.is_starting() {
                 self.expected_interval(&frequency.of_startup())
             } else {
@@ -478,9 +511,19 @@ impl Sender {
         }
     }
 
+    /// The round trip that equation (4) goes by. In Startup it contains what acknowledgements queue
+    /// for: a sixteenth of it is held, and fewer acknowledgements queue for less (TACK-5.1-4).
+    fn frequency_rtt(&self) -> Option<Duration> {
+        let queue =
+            if self.is_starting() { self.path.ack_path.longest() } else { Duration::ZERO };
+        self.path.min_rtt.get().map(|rtt| rtt + queue)
+    }
+
     fn expected_interval(&self, frequency: &Frequency) -> Duration {
-        let min_rtt = self.path.min_rtt.get().unwrap_or_default();
-        frequency.expected_interval(self.path.bbr.bandwidth(), min_rtt, self.config.mss)
+        let min_rtt = self.frequency_rtt().unwrap_or_default();
+        let Self { config, path, .. } = self;
+        let bandwidth = path.bbr.bandwidth();
+        frequency.expected_interval(bandwidth, min_rtt, config.mss, config.max_ack_delay)
     }
 
     /// The sender's part of equation (5), TACK-5.5-1: how many packets of a round trip go

@@ -6,6 +6,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::ack_path::AckPathDelay;
 use super::sent_packets::FlightId;
 use super::{Bbr, BbrConfig, MinRtt, Pacer};
 use crate::bandwidth::Bandwidth;
@@ -33,6 +34,7 @@ pub(super) struct PathState {
     pub min_rtt: MinRtt,
     pub latest_rtt: Option<Duration>,
     pub smoothed_rtt: Option<Duration>,
+    pub ack_path: AckPathDelay,
     pub bbr: Bbr,
     pub pacer: Pacer,
     pub last_feedback: Instant,
@@ -59,6 +61,7 @@ impl PathState {
             min_rtt: MinRtt::new(config.probe_rtt_after),
             latest_rtt: None,
             smoothed_rtt: None,
+            ack_path: AckPathDelay::default(),
             bbr: Bbr::new(config),
             pacer: Pacer::new(now, Bandwidth::ZERO),
             last_feedback: now,

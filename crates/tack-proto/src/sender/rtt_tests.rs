@@ -1,8 +1,10 @@
-//! Round trips from standard acknowledgements, RFC 9002 sections 5 and 6.1.2.
+//! Round trips from standard acknowledgements, RFC 9002 sections 5 and 6.1.2, and what acknowledgements
+//! queue for on their own way.
 
 use std::time::Duration;
 
-use super::testing::{Harness, MS, RTT};
+use super::PathModel;
+use super::testing::{Harness, MS, PACKET, RTT};
 
 /// A round trip of `time`, of which the peer says that it held the acknowledgement for `delay`.
 fn round_trip(harness: &mut Harness, time: u32, delay: u32) {
@@ -64,4 +66,51 @@ fn no_loss_is_declared_within_a_millisecond() {
     );
     harness.pass(MS / 2);
     assert_eq!(harness.ack(&[newer], Duration::ZERO).unwrap().lost_packets, 1);
+}
+
+/// A TACK for a packet sent `time` before, which queued on its way for `queue`.
+fn queued_round_trip(harness: &mut Harness, time: u32, queue: u32) {
+    let left = harness.now;
+    let numbers = harness.send(1);
+    harness.pass(time * MS);
+    harness.sender.on_ack_path_delay(Some(queue * MS));
+    harness.tack(&[numbers], Some(left)).unwrap();
+}
+
+#[test]
+fn what_a_tack_queues_for_is_no_part_of_rtt_min_and_may_be_in_flight_besides() {
+    let mut harness = Harness::new();
+    queued_round_trip(&mut harness, 90, 50);
+    assert_eq!(harness.sender.min_rtt(), Some(RTT));
+    assert_eq!(harness.sender.limits.path.ack_path, 50 * MS);
+    queued_round_trip(&mut harness, 85, 60);
+    assert_eq!(harness.sender.min_rtt(), Some(RTT), "no more than is above it");
+    let path = harness.sender.limits.path;
+    let cap = |path| harness.sender.path.bbr.inflight_cap(path);
+    // Startup begins with ten packets, whatever its little rate is.
+    let path = PathModel { ack_path: 4000 * MS, ..path };
+    let without = PathModel { ack_path: Duration::ZERO, ..path };
+    assert!(cap(&path) > cap(&without));
+}
+
+#[test]
+fn a_silence_while_tacks_queue_is_an_outage_later() {
+    let mut harness = Harness::new();
+    queued_round_trip(&mut harness, 90, 50);
+    let path = harness.sender.limits.path;
+    let wait = RTT + path.ack_interval;
+    assert!(!path.is_outage(wait + 50 * MS));
+    assert!(path.is_outage(wait + 51 * MS));
+}
+
+#[test]
+fn acks_of_a_stock_peer_count_as_queued_only_while_it_sends_data() {
+    let ack_path = |peer_bytes| {
+        let mut harness = Harness::with(|config| config.peer = None);
+        harness.sender.on_peer_data(peer_bytes);
+        round_trip(&mut harness, 140, 0);
+        harness.sender.limits.path.ack_path
+    };
+    assert_eq!(ack_path(PACKET), Duration::ZERO, "one packet is no bulk");
+    assert_eq!(ack_path(2 * PACKET), 100 * MS);
 }

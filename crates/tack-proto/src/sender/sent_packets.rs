@@ -284,6 +284,11 @@ impl SentPackets {
         self.flights[0].on_app_limited();
     }
 
+    /// Whether the application has less to send than may leave.
+    pub fn is_app_limited(&self) -> bool {
+        self.flights[0].is_app_limited()
+    }
+
     /// Whether packet `pn` has been acknowledged, or lost. `None` while it is
     /// on its way.
     pub fn was_delivered(&self, pn: u64) -> Option<bool> {

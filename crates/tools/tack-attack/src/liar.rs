@@ -3,8 +3,8 @@
 use std::ops::RangeInclusive;
 
 use tack_proto::frame::{
-    AckFrequency, Frame, Frames, IackEvent, IackFields, Rate, TackFields, Timing, encode_ack,
-    encode_iack, encode_tack,
+    AckFrequency, Frame, Frames, IackEvent, IackFields, Rate, TackFields, Timestamp, Timing,
+    encode_ack, encode_iack, encode_tack,
 };
 use tack_proto::varint;
 
@@ -114,6 +114,23 @@ pub fn rewrite(payload: &[u8], mut lie: impl FnMut(&mut Report)) -> Option<Vec<u
         match new {
             Some(new) => out.extend(new),
             None => out.extend_from_slice(&payload[located.range]),
+        }
+    }
+    found.then_some(out)
+}
+
+/// Changes each TIMESTAMP among the frames of a packet, and leaves the rest as it is. `None` if there
+/// is none.
+pub fn rewrite_timestamps(payload: &[u8], lie: impl Fn(u64) -> u64) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    let mut found = false;
+    for located in Frames::new(payload) {
+        let located = located.ok()?;
+        if let Frame::Timestamp(Timestamp(departure)) = located.frame {
+            Timestamp(lie(departure)).encode(&mut out);
+            found = true;
+        } else {
+            out.extend_from_slice(&payload[located.range]);
         }
     }
     found.then_some(out)

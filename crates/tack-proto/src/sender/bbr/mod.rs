@@ -45,9 +45,9 @@ pub struct Feedback {
     pub acked: u64,
     /// Bytes that it has shown to be lost.
     pub lost: u64,
-    /// Bytes in flight now.
+    /// Bytes in flight when the acknowledgement left, about.
     pub in_flight: u64,
-    /// The round trip that came with the acknowledgement.
+    /// The round trip that came with the acknowledgement, without what that queued for.
     pub round_trip: Option<Duration>,
     /// Whether the minimum of the round trips is out of date.
     pub min_rtt_expired: bool,
@@ -120,6 +120,11 @@ impl Bbr {
         self.bandwidth.get()
     }
 
+    /// How long a cycle of ProbeBW lasts, in which the sender's own queue drains once.
+    pub fn cycle(&self, path: &PathModel) -> Duration {
+        path.cycle_unit(&self.config) * self.config.cycle_units
+    }
+
     /// Round trips so far.
     pub fn rounds(&self) -> u64 {
         self.round
@@ -184,7 +189,7 @@ impl Bbr {
                 self.bandwidth.update(self.units, self.bandwidth());
             }
             if round_ended {
-                let queue = path.is_queueing(path.smoothed_rtt);
+                let queue = !path.acks_queue() && path.is_queueing(path.forward_rtt);
                 self.full_pipe.on_round(self.bandwidth(), sample.app_limited, queue);
             }
             self.follow_bandwidth_drop(now, feedback, path, &sample);
@@ -204,8 +209,8 @@ impl Bbr {
     pub fn on_time(&mut self, now: Instant, path: &PathModel) -> bool {
         let bandwidth = self.bandwidth();
         // A queue is known to have drained while acknowledgements come.
-        let is_acknowledged =
-            self.last_feedback.is_some_and(|last| now <= last + path.ack_interval * 3 / 2);
+        let longest_wait = path.ack_interval * 3 / 2 + path.ack_path;
+        let is_acknowledged = self.last_feedback.is_some_and(|last| now <= last + longest_wait);
         match &mut self.state {
             State::ProbeBw(probe) if is_acknowledged || !probe.is_draining() => {
                 let units = (path.probe_unit(), path.cycle_unit(&self.config));
@@ -247,12 +252,12 @@ impl Bbr {
     }
 
     /// How much may be in flight: (2 + 1/(RTTmin f)) BDP, where 1/f is what the
-    /// wait for the next TACK adds; more where the medium aggregates, or the path is
-    /// shorter than those it shares with.
+    /// wait for the next TACK adds; more where the medium aggregates, the path is
+    /// shorter than those it shares with, or acknowledgements queue (TACK-6.2-9).
     pub fn inflight_cap(&self, path: &PathModel) -> u64 {
         let least = LEAST_PACKETS * path.mss;
         let Some(min_rtt) = path.min_rtt else { return INITIAL_WINDOW_PACKETS * path.mss };
-        let bdp = self.bandwidth().bytes_in(min_rtt);
+        let bdp = self.bandwidth().bytes_in(path.round_trip());
         let held = self.bandwidth().bytes_in(path.ack_interval);
         match self.state {
             State::Startup => {
@@ -274,8 +279,8 @@ impl Bbr {
     /// TACK. More would only fill the queue in front of a path that stands still.
     pub fn outage_cap(&self, path: &PathModel) -> u64 {
         match (self.state, path.min_rtt) {
-            (State::ProbeBw(_), Some(rtt)) => {
-                let cap = self.bandwidth().bytes_in(rtt + 2 * path.ack_interval);
+            (State::ProbeBw(_), Some(_)) => {
+                let cap = self.bandwidth().bytes_in(path.round_trip() + 2 * path.ack_interval);
                 cap.max(LEAST_PACKETS * path.mss)
             }
             _ => u64::MAX,
@@ -285,7 +290,7 @@ impl Bbr {
     /// What ProbeRTT leaves in flight: its part of what the path and the wait for the next TACK
     /// hold.
     fn probe_rtt_window(&self, path: &PathModel) -> u64 {
-        let span = path.min_rtt.unwrap_or(ASSUMED_RTT) + path.ack_interval;
+        let span = path.round_trip() + path.ack_interval;
         let rate = self.bandwidth().scaled(self.config.probe_rtt_gain);
         rate.bytes_in(span).max(LEAST_PACKETS * path.mss)
     }
@@ -341,8 +346,15 @@ impl Bbr {
         let bdp = path.min_rtt.map_or(0, |rtt| bandwidth.bytes_in(rtt));
         let probe_rtt_window = self.probe_rtt_window(path);
         let cruise = ProbeBw::new(now, bandwidth, &self.config);
+        // TACK-6.2-9: what a round trip tells too late there, losses do.
+        let overflows = feedback.lost > 0
+            && path.acks_queue()
+            && self.rate_bound.is_lossy()
+            && path.is_queueing(feedback.round_trip);
         match &mut self.state {
-            State::Startup if self.full_pipe.is_full() => self.drain(now, feedback, path),
+            State::Startup if self.full_pipe.is_full() || overflows => {
+                self.drain(now, feedback, path);
+            }
             State::Drain(drain) => {
                 drain.on_feedback(now, feedback.in_flight, bdp, bandwidth);
             }

@@ -25,6 +25,10 @@ pub struct PathModel {
     pub smoothed_rtt: Option<Duration>,
     /// alpha, the interval between TACKs.
     pub ack_interval: Duration,
+    /// How long acknowledgements queue on their own way, at the most (TACK-5.3-6, TACK-8-6).
+    pub ack_path: Duration,
+    /// The smoothed round trip without that.
+    pub forward_rtt: Option<Duration>,
     /// Largest packet, bytes.
     pub mss: u64,
 }
@@ -32,9 +36,9 @@ pub struct PathModel {
 impl PathModel {
     /// The unit of the controller's cycles: a quarter of RTTmin, as in the paper, or half of
     /// alpha where that is longer. What a probe of four units does has to show in a rate that
-    /// spans two TACKs (TACK-6.1-3).
+    /// spans two TACKs (TACK-6.1-3), and in the sender's own samples, which span all of a round trip.
     pub(super) fn probe_unit(&self) -> Duration {
-        let quarter = self.min_rtt.unwrap_or(ASSUMED_RTT) / 4;
+        let quarter = self.round_trip() / 4;
         quarter.max(self.ack_interval / 2).max(SHORTEST_INTERVAL)
     }
 
@@ -52,10 +56,21 @@ impl PathModel {
         min_rtt.max(config.even_rtt.min(2 * min_rtt))
     }
 
+    /// How long data and its acknowledgement take where no data queues: RTTmin, and what
+    /// acknowledgements queue for.
+    pub(super) fn round_trip(&self) -> Duration {
+        self.min_rtt.unwrap_or(ASSUMED_RTT) + self.ack_path
+    }
+
+    /// Whether acknowledgements queue for so long that a round trip says little of the data.
+    pub(super) fn acks_queue(&self) -> bool {
+        self.min_rtt.is_some_and(|rtt| self.ack_path > rtt / 4)
+    }
+
     /// Whether so long a silence means that the path stood still: where packets flow, there is
     /// an acknowledgement in each alpha (TACK-6.2-7).
     pub(in crate::sender) fn is_outage(&self, silence: Duration) -> bool {
-        self.min_rtt.is_some_and(|rtt| silence > rtt + self.ack_interval)
+        self.min_rtt.is_some() && silence > self.round_trip() + self.ack_interval
     }
 
     /// Whether a round trip is a quarter above the minimum: packets queue.

@@ -49,7 +49,8 @@ impl ReportedRateBound {
         }
     }
 
-    fn is_lossy(&self) -> bool {
+    /// Whether more than that has been lost in this round trip.
+    pub fn is_lossy(&self) -> bool {
         self.lost.saturating_mul(LOST_ONE_IN) > self.acked.saturating_add(self.lost)
     }
 }

@@ -3,6 +3,9 @@ use super::*;
 
 const MS: Duration = Duration::from_millis(1);
 const PATH: PathModel = PathModel {
+    ack_path: Duration::ZERO,
+    forward_rtt: None,
+
     min_rtt: Some(Duration::from_millis(40)),
     smoothed_rtt: Some(Duration::from_millis(40)),
     ack_interval: Duration::from_millis(10),

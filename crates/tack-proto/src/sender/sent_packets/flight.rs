@@ -64,6 +64,10 @@ impl Flight {
         self.delivered
     }
 
+    pub fn is_app_limited(&self) -> bool {
+        self.delivered < self.app_limited_until
+    }
+
     pub fn on_app_limited(&mut self) {
         self.app_limited_until = self.delivered + self.bytes.max(1);
     }
