@@ -61,7 +61,7 @@ impl AckPathDelay {
         self.count_spans(now, span);
         self.longest[1] = self.longest[1].max(delay);
         self.smoothed = (self.smoothed * 7 + delay) / 8;
-        round_trip - delay
+        round_trip.saturating_sub(delay)
     }
 
     /// The peer has sent so many bytes in a packet that elicits acknowledgements.
