@@ -329,7 +329,7 @@ fn acknowledgements_leave_a_way_back_that_is_full_of_data_to_the_data() {
     let next = receiver.deadline().unwrap();
     let packet = 70 + frame.len() as u32;
     assert_eq!(next, t0 + packet * MS / 10, "TACK-4.2-8: {packet} bytes");
-    assert_eq!(receiver.due(next - MS), None);
+    assert_eq!(receiver.due(t0 + (packet - 1) * MS / 10), None);
     assert_eq!(receiver.due(next), Some(Due::Tack));
     receiver.on_immediate_ack(t0 + 2 * MS);
     assert_eq!(receiver.due(t0 + 2 * MS), Some(Due::Iack(IackEvent::Reply)));

@@ -28,10 +28,18 @@ struct Untimed {
     least: [Option<Duration>; 2],
 }
 
+impl Untimed {
+    fn is_bulk(&self, bulk: u64) -> bool {
+        self.peer_bytes.iter().any(|bytes| *bytes >= bulk)
+    }
+}
+
 impl AckPathDelay {
     /// A packet has come that took so much longer than the fastest of late; `None` without a TIMESTAMP.
-    pub fn on_packet(&mut self, above_lowest: Option<Duration>) {
-        self.latest = above_lowest;
+    /// It counts only while the peer sends `bulk` bytes: else there is nothing of the peer's to queue
+    /// behind, and a receiver that lies would hide the queue that it makes.
+    pub fn on_packet(&mut self, above_lowest: Option<Duration>, bulk: u64) {
+        self.latest = above_lowest.filter(|_| self.untimed.is_bulk(bulk));
     }
 
     /// The newest acknowledgement's delay. It is part of what `round_trip` is above RTTmin,
@@ -53,7 +61,7 @@ impl AckPathDelay {
         self.count_spans(now, span);
         self.longest[1] = self.longest[1].max(delay);
         self.smoothed = (self.smoothed * 7 + delay) / 8;
-        round_trip - delay
+        round_trip.saturating_sub(delay)
     }
 
     /// The peer has sent so many bytes in a packet that elicits acknowledgements.
@@ -74,9 +82,9 @@ impl AckPathDelay {
     ) {
         let above = round_trip.saturating_sub(min_rtt.unwrap_or(round_trip));
         self.count_spans(now, span);
-        let Untimed { peer_bytes, least } = &mut self.untimed;
+        let is_bulk = self.untimed.is_bulk(bulk);
+        let least = &mut self.untimed.least;
         least[1] = Some(least[1].map_or(above, |least| least.min(above)));
-        let is_bulk = peer_bytes.iter().any(|bytes| *bytes >= bulk);
         let least = least.iter().flatten().min().filter(|_| is_bulk);
         self.longest = [least.copied().unwrap_or_default(); 2];
     }
@@ -114,10 +122,11 @@ mod tests {
     fn the_delay_of_an_acknowledgement_is_taken_off_its_round_trip() {
         let now = crate::test_clock();
         let mut delay = AckPathDelay::default();
-        delay.on_packet(Some(25 * MS));
+        delay.on_peer_data(BULK);
+        delay.on_packet(Some(25 * MS), BULK);
         assert_eq!(delay.on_round_trip(now, 70 * MS, MIN_RTT, 80 * MS), 45 * MS);
         assert_eq!(delay.longest(), 25 * MS);
-        delay.on_packet(None);
+        delay.on_packet(None, BULK);
         assert_eq!(delay.on_round_trip(now, 70 * MS, MIN_RTT, 80 * MS), 70 * MS);
     }
 
@@ -125,19 +134,31 @@ mod tests {
     fn no_more_can_be_claimed_than_a_round_trip_is_above_the_minimum() {
         let now = crate::test_clock();
         let mut delay = AckPathDelay::default();
-        delay.on_packet(Some(Duration::from_secs(60)));
+        delay.on_peer_data(BULK);
+        delay.on_packet(Some(Duration::from_secs(60)), BULK);
         assert_eq!(delay.on_round_trip(now, 55 * MS, MIN_RTT, 80 * MS), 40 * MS);
         assert_eq!(delay.longest(), 15 * MS);
         assert_eq!(delay.on_round_trip(now, 30 * MS, MIN_RTT, 80 * MS), 30 * MS);
     }
 
     #[test]
+    fn a_peer_that_sends_no_data_cannot_claim_any() {
+        let now = crate::test_clock();
+        let mut delay = AckPathDelay::default();
+        delay.on_peer_data(BULK - 1);
+        delay.on_packet(Some(25 * MS), BULK);
+        assert_eq!(delay.on_round_trip(now, 70 * MS, MIN_RTT, 80 * MS), 70 * MS);
+        assert_eq!(delay.longest(), Duration::ZERO);
+    }
+
+    #[test]
     fn the_longest_delay_counts_for_two_spans_at_most() {
         let t0 = crate::test_clock();
         let mut delay = AckPathDelay::default();
-        delay.on_packet(Some(30 * MS));
+        delay.on_peer_data(BULK);
+        delay.on_packet(Some(30 * MS), BULK);
         delay.on_round_trip(t0, 70 * MS, MIN_RTT, 80 * MS);
-        delay.on_packet(Some(MS));
+        delay.on_packet(Some(MS), BULK);
         delay.on_round_trip(t0 + 80 * MS, 41 * MS, MIN_RTT, 80 * MS);
         assert_eq!(delay.longest(), 30 * MS);
         delay.on_round_trip(t0 + 160 * MS, 41 * MS, MIN_RTT, 80 * MS);

@@ -236,7 +236,7 @@ impl Sender {
             acked: outcome.current.acked_bytes,
             lost: outcome.current.lost_bytes,
             in_flight: self.sent.in_flight().saturating_sub(arrived),
-            round_trip: round_trip.map(|rtt| rtt - ack_path),
+            round_trip: round_trip.map(|rtt| rtt.saturating_sub(ack_path)),
             min_rtt_expired: self.path.min_rtt.is_expired(now),
         };
         if self.path.bbr.on_feedback(now, &feedback, &path) {

@@ -250,7 +250,8 @@ impl Sender {
     /// The packet with the acknowledgements that come next took so much longer than the fastest of
     /// late, by its TIMESTAMP; `None` if it has none (TACK-5.3-6).
     pub fn on_ack_path_delay(&mut self, above_lowest: Option<Duration>) {
-        self.path.ack_path.on_packet(above_lowest);
+        let bulk = BULK_PACKETS * self.config.mss;
+        self.path.ack_path.on_packet(above_lowest, bulk);
     }
 
     /// The peer has sent so many bytes in a packet that elicits acknowledgements.
