@@ -99,3 +99,31 @@ fn an_update_that_is_lost_is_sent_again() {
         assert!(pair.packets().1 > 2, "{limit:?}");
     }
 }
+
+#[test]
+fn a_client_that_has_used_all_streams_gets_new_ones_once_the_answers_are_acknowledged() {
+    const STREAMS: u64 = 4;
+    let mut config = tack_config();
+    config.set_initial_max_streams_bidi(STREAMS);
+    let mut pair = Pair::new(tack_client(&mut tack_config()), tack_server(&mut config))
+        .with_delay(Duration::from_millis(5));
+    pair.handshake();
+    for index in 0..STREAMS {
+        assert_eq!(pair.client.write(4 * index, b"question", true), 8);
+    }
+    assert_eq!(pair.client.peer_streams_left_bidi(), 0);
+    let (mut answered, mut read) = (0, 0);
+    let mut buffer = [0; 64];
+    pair.run_until(|pair| {
+        while answered < STREAMS && pair.server.read(4 * answered, &mut buffer).is_ok() {
+            pair.server.write(4 * answered, b"answer", true);
+            answered += 1;
+        }
+        while read < STREAMS && pair.client.read(4 * read, &mut buffer).is_ok() {
+            read += 1;
+        }
+        read == STREAMS
+    });
+    // Neither end has anything else to send.
+    pair.run_until(|pair| pair.client.peer_streams_left_bidi() > 0);
+}

@@ -62,6 +62,8 @@ pub struct Connection<F: BufFactory = DefaultBufFactory> {
     extension_error: Option<ExtensionError>,
     /// quiche's timer has expired while quiche had no path: it is told once it was asked for a packet.
     timeout_deferred: bool,
+    /// The end of a stream was written since quiche was last asked for MAX_STREAMS.
+    has_ended_streams: bool,
 }
 
 impl<F: BufFactory> Connection<F> {
@@ -82,6 +84,7 @@ impl<F: BufFactory> Connection<F> {
             data_pending: true,
             extension_error: None,
             timeout_deferred: false,
+            has_ended_streams: false,
         }
     }
 

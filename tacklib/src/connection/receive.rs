@@ -155,6 +155,10 @@ impl<F: BufFactory> Connection<F> {
         if applied.acknowledged {
             // It may have been a probe of the path's MTU.
             layer.set_mss(self.inner.max_send_udp_payload_size());
+            if self.has_ended_streams && layer.has_all_acknowledged() {
+                self.has_ended_streams = false;
+                self.credits.grant(CreditReason::StreamLimit);
+            }
         }
         if applied.acknowledged || applied.may_unblock {
             self.settle_stream_ends(layer);

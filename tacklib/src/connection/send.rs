@@ -8,7 +8,7 @@ use tack_packet::{DatagramLayout, is_short};
 
 use super::Connection;
 use super::send_credits::CreditReason;
-use crate::layer::{Destination, Layer, Lost, Plan};
+use crate::layer::{Destination, Layer, Lost, Plan, Sent};
 use crate::quiche_compat::{AddressPair, request_carrier};
 
 /// Where the application wants the next datagram to leave and to go, if it does.
@@ -220,10 +220,7 @@ impl<F: BufFactory> Connection<F> {
         let longest = self.inner.max_send_udp_payload_size().max(len).min(out.len());
         let packet = (&mut out[..longest], len);
         let sent = layer.finish(now, packet, &to, plan, &mut self.seam.stream_ends).ok()?;
-        self.seam.send_buffer.on_sent(sent.stream_id, sent.stream_bytes);
-        if let Some((pn, data)) = sent.challenge {
-            self.seam.validation.on_challenge_sent((info.from, info.to), pn, data);
-        }
+        self.on_finished(&sent, (info.from, info.to));
         Some(sent.len)
     }
 
@@ -256,16 +253,27 @@ impl<F: BufFactory> Connection<F> {
         let packet = (&mut out[at..longest], len - at);
         match layer.finish(now, packet, &to, plan, &mut self.seam.stream_ends) {
             Ok(sent) => {
-                self.seam.send_buffer.on_sent(sent.stream_id, sent.stream_bytes);
                 if sent.answers_challenge {
                     self.seam.path_responses.on_answered(path);
                 }
-                if let Some((pn, data)) = sent.challenge {
-                    self.seam.validation.on_challenge_sent(path, pn, data);
-                }
+                self.on_finished(&sent, path);
                 Some(at + sent.len)
             }
             Err(Lost) => (at > 0).then_some(at),
+        }
+    }
+
+    /// A packet is ready to leave.
+    #[inline]
+    fn on_finished(&mut self, sent: &Sent, path: AddressPair) {
+        self.seam.send_buffer.on_sent(sent.stream_id, sent.stream_bytes);
+        if let Some((pn, data)) = sent.challenge {
+            self.seam.validation.on_challenge_sent(path, pn, data);
+        }
+        if sent.is_ack_only {
+            // quiche has no control frame, or none that fits behind its acknowledgement. That it repeats
+            // each time while it owes a PING that does not fit either, and would do so for ever.
+            self.credits.clear_control();
         }
     }
 

@@ -21,6 +21,9 @@ pub enum CreditReason {
     NewPath = 8,
     /// The application has called for a control frame.
     Application = 16,
+    /// All that was sent is acknowledged: quiche may have done with streams of the peer, and then has
+    /// MAX_STREAMS to send.
+    StreamLimit = 32,
 }
 
 /// The credits of a connection.

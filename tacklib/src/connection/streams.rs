@@ -192,6 +192,7 @@ impl<F: BufFactory> Connection<F> {
             self.seam.send_buffer.on_written(stream_id, bytes);
         }
         self.seam.stream_ends.on_written(stream_id, bytes, fin);
+        self.has_ended_streams |= fin;
     }
 
     pub(super) fn on_read(

@@ -17,7 +17,7 @@ use tack_proto::receiver::{Due, Receiver, ReceiverConfig};
 use tack_proto::sender::{Frequency, PathId, Peer, Sender, SenderConfig};
 
 pub use incoming::{Applied, IncomingBuffers, Look, Scanned};
-pub use outgoing::{Destination, Lost};
+pub use outgoing::{Destination, Lost, Sent};
 pub use plan::Plan;
 
 use crate::config::TackConfig;
@@ -177,6 +177,11 @@ impl Layer {
     /// Whether data may leave now.
     pub fn may_send(&mut self, now: Instant) -> bool {
         self.space.sender.may_send(now)
+    }
+
+    /// Whether nothing is on its way that is still to be acknowledged.
+    pub fn has_all_acknowledged(&self) -> bool {
+        self.space.sender.total_in_flight() == 0
     }
 
     /// What has to be acknowledged now.

@@ -30,6 +30,8 @@ pub struct Sent {
     pub challenge: Option<(u64, [u8; 8])>,
     /// A PATH_RESPONSE is in it.
     pub answers_challenge: bool,
+    /// quiche has written nothing into it that elicits an acknowledgement.
+    pub is_ack_only: bool,
 }
 
 /// A packet that will not leave: it could not be opened or sealed, or its number is skipped. Nothing
@@ -195,6 +197,7 @@ impl NumberSpace {
             stream_id: scan.stream_id,
             challenge: scan.challenge.map(|data| (pn, data)),
             answers_challenge: scan.answers_challenge || composed.answers_challenge,
+            is_ack_only: !scan.ack_eliciting,
         })
     }
 
