@@ -27,22 +27,27 @@ const ACK_LOSS: f64 = 0.3;
 /// The client's connection id, which the server's packets begin with.
 const CLIENT_ID: [u8; 16] = [0xc1; 16];
 
+const SEEDS: std::ops::RangeInclusive<u64> = 1..=6;
+
 #[test]
 fn bubbles_save_retransmissions_where_the_ack_path_fails_at_times() {
-    for seed in [1, 3, 9] {
+    let (mut needless_with, mut needless_without) = (0, 0);
+    for seed in SEEDS {
         let with = transfer(seed, false);
         let without = transfer(seed, true);
         println!("seed {seed}\nwith {with:?}\nwithout {without:?}");
-        assert!(with.stats.packets_by_bubbles > 100, "{with:?}");
         assert_eq!(without.stats.packets_by_bubbles, 0);
         // What is taken for lost beyond what the link lost is sent in vain.
         let needless =
             |outcome: &Outcome| outcome.stats.lost_packets.saturating_sub(outcome.dropped);
-        assert!(needless(&with) < 50, "{with:?}");
-        assert!(needless(&without) > 5 * 50, "{without:?}");
+        needless_with += needless(&with);
+        needless_without += needless(&without);
         // Goodput is not compared: one run differs from the next by more than this saves.
         assert!(with.received > 20_000_000, "{with:?}");
     }
+    // Some outages lose no acknowledgement that mattered, so the runs are taken together.
+    assert!(needless_without > 1000, "{needless_without}");
+    assert!(needless_with < needless_without / 20, "{needless_with} of {needless_without}");
 }
 
 #[derive(Debug)]
