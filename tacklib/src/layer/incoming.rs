@@ -236,7 +236,9 @@ impl NumberSpace {
             let outcome = self.on_acknowledgement(now, acknowledgement);
             effects.acknowledged |= !outcome.acked.is_empty();
         }
-        self.receiver.set_data_rate(self.sender.bulk_rate());
+        // Carriers of acknowledgements are in flight, too, and no data.
+        let data_rate = if self.sends_data { self.sender.bulk_rate() } else { None };
+        self.receiver.set_data_rate(data_rate);
         if let Some(largest) = scan.largest_acked {
             self.flush_pings.forget_overtaken(largest);
         }

@@ -61,6 +61,8 @@ struct NumberSpace {
     zero_rtt: bool,
     /// Bytes of a full packet that are not stream data.
     overhead: usize,
+    /// Stream data has left, and quiche has not run out of it since.
+    sends_data: bool,
     stats: LayerStats,
 }
 
@@ -143,6 +145,7 @@ impl Layer {
             quiche_owes: Owed { ack: true, update: false },
             zero_rtt: parts.zero_rtt,
             overhead: ASSUMED_OVERHEAD,
+            sends_data: false,
             stats: LayerStats::default(),
         };
         Ok(Self {
@@ -228,6 +231,7 @@ impl Layer {
     /// quiche had nothing to send although it was asked, with room for everything.
     pub fn on_nothing_to_send(&mut self, app_limited: bool) {
         self.space.quiche_owes = Owed::default();
+        self.space.sends_data = false;
         if app_limited {
             self.space.sender.on_app_limited();
         }

@@ -130,6 +130,7 @@ impl NumberSpace {
             return self.rewrite(packet, job, ends, plain, frames);
         };
         plan.assert_may_carry(content.stream_bytes);
+        self.sends_data |= content.stream_bytes > 0;
         if self.sender.wants_payloads()
             && let Ok(payload) = packet.decrypt_copy(plain)
         {
@@ -155,6 +156,7 @@ impl NumberSpace {
         let takes_acks_out = self.agreement.tack && job.to.is_proven;
         let scan = OutgoingScan::of(opened.payload(), takes_acks_out, self.zero_rtt);
         plan.assert_may_carry(scan.stream_bytes);
+        self.sends_data |= scan.stream_bytes > 0;
         let pn = opened.header().packet_number;
         if let Some(random) = plan.skip
             && scan.is_bare()
