@@ -101,7 +101,7 @@ pub struct DatagramLayout {
 impl DatagramLayout {
     /// Reads the layout by the rules of [`packets`].
     pub fn parse(datagram: &[u8]) -> Self {
-        let has_long = datagram.first().is_some_and(|first| first & LONG_FORM != 0);
+        let has_long = !datagram.is_empty() && !is_short(datagram);
         let mut layout = Self { has_long, ..Self::default() };
         let mut at = 0;
         for packet in packets(datagram) {

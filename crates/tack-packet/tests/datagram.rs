@@ -147,7 +147,7 @@ fn zeros_that_fill_a_datagram_are_no_packet() {
     let mut datagram = [long(HANDSHAKE, 20), vec![0; 100]].concat();
     assert_eq!(types(&datagram), [Some(LongPacketType::Handshake)]);
     assert_eq!(DatagramLayout::parse(&datagram).one_rtt, None);
-    // One byte that is none makes it a packet, as it does for quiche.
+    // One byte that is not zero makes it a packet, as it does for quiche.
     *datagram.last_mut().unwrap() = 1;
     assert_eq!(DatagramLayout::parse(&datagram).one_rtt, Some(datagram.len() - 100));
 }

@@ -59,7 +59,9 @@ impl<F: BufFactory> Connection<F> {
         let start = SealedStart::of(packet, data.payload_at);
         let result = self.inner.recv(packet, info);
         let counters = &mut self.seam.counters;
-        let is_accepted = if result.is_ok() && start.was_decrypted(packet, data.payload_at) {
+        // Duplicates are decrypted, too, before quiche drops them.
+        let is_certain = data.is_newest && start.was_decrypted(packet, data.payload_at);
+        let is_accepted = if result.is_ok() && is_certain {
             // Data acknowledges nothing, and so tells of no losses either.
             counters.on_accepted();
             true

@@ -1,7 +1,8 @@
 //! Packets that may leave although the sender may not send, and why.
 //!
-//! Credits come from accepted packets, expired timers and calls of the application only. Those for control frames let quiche be
-//! asked for packets without room for stream data, until it has none; a probe may carry stream data.
+//! Credits come from accepted packets, expired timers and calls of the application only. Those for
+//! control frames let quiche be asked for packets without room for stream data, until it has no more
+//! that fit; a probe may carry stream data.
 //! There are two for each expired timer (RFC 9002 section 6.2.4) and one for each path that is challenged.
 
 /// Probes that an expired timer sends (RFC 9002 section 6.2.4).

@@ -111,6 +111,7 @@ impl Layer {
         Look::Data(Data {
             packet_number: header.packet_number(),
             payload_at: header.header().header_len,
+            is_newest: space.largest_received.is_some_and(|pn| pn < header.packet_number()),
             bytes: packet.len(),
             stream,
         })
@@ -538,6 +539,8 @@ pub struct Data {
     packet_number: u64,
     /// Where its payload begins.
     pub payload_at: usize,
+    /// Its number is above all that have come, so that quiche cannot take it for a duplicate.
+    pub is_newest: bool,
     /// Size on the wire.
     bytes: usize,
     /// Its only frame, where that had to be known.

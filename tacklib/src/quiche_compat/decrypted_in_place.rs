@@ -4,7 +4,8 @@
 //! Why: reading the counters of all paths for each packet costs more than the layer's own record of it
 //! (see `quiche_counters`). quiche (0.30, `decrypt_pkt`) decrypts in the caller's buffer. What it drops
 //! before that stays as it was, and what does not authenticate BoringSSL overwrites with zeros, with
-//! which no packet of data begins. Anything else is plaintext; in doubt the counters are asked.
+//! which no packet of data begins. Anything else is plaintext; in doubt the counters are asked, and so
+//! they are of numbers that may be duplicates, which quiche decrypts before it drops them.
 //! Upstream: no hook. To delete: with `quiche_counters`.
 
 /// Bytes that are compared: that two differ by chance in none of them happens once in 2^64 packets, and

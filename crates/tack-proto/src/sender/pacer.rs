@@ -37,7 +37,7 @@ impl Pacer {
     }
 
     /// Changes the rate (TACK-6.4-2). What has been sent ahead of it is paid off at the higher
-    /// of the two: it was within what was allowed, so a lower rate is none the slower for it.
+    /// of the two: it was within what was allowed, so it does not slow a lower rate down.
     /// ProbeRTT's is a thousandth of the rate before it on some paths, and a burst would last
     /// for seconds.
     pub fn set_rate(&mut self, now: Instant, rate: Bandwidth) {
