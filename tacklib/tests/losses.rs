@@ -7,18 +7,6 @@ use std::time::Duration;
 use common::*;
 use tacklib::Connection;
 
-/// Drops `percent` of a hundred, evenly spread but not in step with anything.
-fn lossy(percent: u64, mut seed: u64) -> Tamper {
-    Box::new(move |datagram| {
-        // splitmix64
-        seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = seed;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % 100 >= percent).then_some(datagram)
-    })
-}
-
 fn pair() -> Pair<Connection, Connection> {
     let (mut client, mut server) = (tack_config(), tack_config());
     let mut pair = Pair::new(tack_client(&mut client), tack_server(&mut server))

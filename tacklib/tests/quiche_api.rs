@@ -8,6 +8,7 @@ mod quiche_source;
 use std::collections::BTreeMap;
 
 use quiche_source::*;
+use tack_virtual as _; // what build.rs has the linker look for
 
 /// How the table classifies an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

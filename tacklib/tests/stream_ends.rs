@@ -40,7 +40,7 @@ fn acknowledgements(server: &mut impl End) -> Vec<Vec<u8>> {
             server.expire();
         }
         all.extend(datagrams(server));
-        std::thread::sleep(Duration::from_millis(1));
+        advance(Duration::from_millis(1));
     }
     all
 }

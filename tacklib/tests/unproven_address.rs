@@ -5,7 +5,6 @@
 
 mod common;
 
-use std::thread;
 use std::time::Duration;
 
 use common::*;
@@ -31,7 +30,7 @@ fn a_server_that_hears_nothing_more_probes_within_three_times_what_it_got() {
             sent += len;
         }
         let Some(timeout) = server.timeout() else { break };
-        thread::sleep(timeout.min(Duration::from_millis(200)));
+        advance(timeout.min(Duration::from_millis(200)));
         server.on_timeout();
     }
     assert!(sent > received, "{sent} bytes of probes after {received}");

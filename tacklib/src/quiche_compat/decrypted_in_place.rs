@@ -8,6 +8,8 @@
 //! they are of numbers that may be duplicates, which quiche decrypts before it drops them.
 //! Upstream: no hook. To delete: with `quiche_counters`.
 
+use tack_packet::TAG_LEN;
+
 /// Bytes that are compared: that two differ by chance in none of them happens once in 2^64 packets, and
 /// costs a look at the counters.
 const COMPARED: usize = 8;
@@ -17,10 +19,11 @@ const COMPARED: usize = 8;
 pub struct SealedStart(Option<[u8; COMPARED]>);
 
 impl SealedStart {
-    /// Those of the payload at `at`.
+    /// Those of the payload at `at`, if it has as many: the tag behind it is not wiped.
     #[inline]
     pub fn of(packet: &[u8], at: usize) -> Self {
-        Self(packet.get(at..).and_then(<[u8]>::first_chunk).copied())
+        let end = packet.len().saturating_sub(TAG_LEN);
+        Self(packet.get(at..end).and_then(<[u8]>::first_chunk).copied())
     }
 
     /// Whether what is there now is certainly plaintext, if quiche returned no error.
@@ -37,16 +40,19 @@ mod tests {
 
     #[test]
     fn what_is_unchanged_or_wiped_was_not_decrypted() {
-        let packet = [7; 30];
+        let packet = [7; 34];
         let sealed = SealedStart::of(&packet, 10);
         assert!(!sealed.was_decrypted(&packet, 10));
-        assert!(!sealed.was_decrypted(&[0; 30], 10));
-        assert!(sealed.was_decrypted(&[8; 30], 10));
+        assert!(!sealed.was_decrypted(&[0; 34], 10));
+        assert!(sealed.was_decrypted(&[8; 34], 10));
     }
 
     #[test]
     fn of_a_payload_that_is_too_short_nothing_is_certain() {
-        let sealed = SealedStart::of(&[7; 12], 10);
-        assert!(!sealed.was_decrypted(&[8; 12], 10));
+        // Four bytes and a tag, wiped as BoringSSL does it.
+        let sealed = SealedStart::of(&[7; 30], 10);
+        let wiped = [[7; 10].as_slice(), &[0; 4], &[7; 16]].concat();
+        assert!(!sealed.was_decrypted(&wiped, 10));
+        assert!(!sealed.was_decrypted(&[8; 30], 10));
     }
 }

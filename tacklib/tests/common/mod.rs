@@ -1,18 +1,53 @@
-//! Two connections in one process and the link between them.
+//! Two connections in one process and the link between them, in virtual time.
 
 #![allow(dead_code)] // each test file uses its part
 #![allow(clippy::unwrap_used)] // a test that cannot be set up has failed
 
+use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use boring::asn1::Asn1Time;
+use boring::hash::MessageDigest;
+use boring::pkey::PKey;
+use boring::rsa::Rsa;
+use boring::x509::X509;
 use quiche::{ConnectionId, RecvInfo};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use tack_virtual::Virtual;
 use tacklib::{Config, Connection, Profile};
 
 pub const ALPN: &[u8] = b"test";
+
+/// Steps of a [`Pair`] after which time has to pass.
+const BUSY_STEPS: u32 = 10_000;
+
+thread_local! {
+    /// Each test has a thread, and so a clock of its own that begins at the same moment.
+    static TIME: (Virtual, Cell<Duration>) = (Virtual::enter(1), Cell::default());
+}
+
+/// Lets the test's thread enter virtual time; every configuration does.
+pub fn enter_virtual_time() {
+    advance(Duration::ZERO);
+}
+
+/// Lets time pass.
+pub fn advance(by: Duration) {
+    TIME.with(|(clock, since_start)| {
+        since_start.set(since_start.get() + by);
+        clock.set(since_start.get());
+    });
+}
+
+/// Lets time pass until `at`, if that is still to come.
+pub fn advance_to(at: Instant) {
+    advance(at.saturating_duration_since(Instant::now()));
+}
 
 /// What both kinds of connection can do.
 pub trait End {
@@ -84,23 +119,30 @@ pub fn server_address() -> SocketAddr {
     SocketAddr::from((Ipv4Addr::LOCALHOST, 4002))
 }
 
-/// A self-signed certificate and its key, as PEM files.
+/// A self-signed certificate and its key, as PEM files. RSA, because its signatures have one length.
 pub fn certificate() -> &'static (PathBuf, PathBuf) {
     static FILES: OnceLock<(PathBuf, PathBuf)> = OnceLock::new();
     FILES.get_or_init(|| {
-        let made = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
+        let key = PKey::from_rsa(Rsa::generate(2048).unwrap()).unwrap();
+        let mut builder = X509::builder().unwrap();
+        builder.set_version(2).unwrap();
+        builder.set_pubkey(&key).unwrap();
+        builder.set_not_before(&Asn1Time::from_unix(0).unwrap()).unwrap();
+        builder.set_not_after(&Asn1Time::from_unix(i64::from(i32::MAX)).unwrap()).unwrap();
+        builder.sign(&key, MessageDigest::sha256()).unwrap();
         let dir = std::env::temp_dir().join(format!("tacklib-test-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
-        let (cert, key) = (dir.join("cert.pem"), dir.join("key.pem"));
-        std::fs::write(&cert, made.cert.pem()).unwrap();
-        std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
-        (cert, key)
+        let (cert, key_file) = (dir.join("cert.pem"), dir.join("key.pem"));
+        std::fs::write(&cert, builder.build().to_pem().unwrap()).unwrap();
+        std::fs::write(&key_file, key.private_key_to_pem_pkcs8().unwrap()).unwrap();
+        (cert, key_file)
     })
 }
 
 /// What the tests' configurations share.
 pub fn configure(config: &mut quiche::Config) {
     let (cert, key) = certificate();
+    enter_virtual_time();
     config.load_cert_chain_from_pem_file(cert.to_str().unwrap()).unwrap();
     config.load_priv_key_from_pem_file(key.to_str().unwrap()).unwrap();
     config.verify_peer(false);
@@ -179,7 +221,7 @@ struct Way {
 
 impl Way {
     fn carry(&mut self, end: &mut dyn End) -> bool {
-        let mut buffer = vec![0; 65536];
+        let mut buffer = [0; 4096];
         let mut any = false;
         while let Some((len, to)) = end.transmit(&mut buffer) {
             any = true;
@@ -209,9 +251,13 @@ impl Way {
         any
     }
 
+    fn next_arrival(&self) -> Option<Instant> {
+        self.queue.front().filter(|_| !self.is_held).map(|(at, _)| *at)
+    }
+
     fn deliver(&mut self, end: &mut dyn End) -> bool {
         let mut any = false;
-        while !self.is_held && self.queue.front().is_some_and(|(at, _)| *at <= Instant::now()) {
+        while self.next_arrival().is_some_and(|at| at <= Instant::now()) {
             let Some((_, mut datagram)) = self.queue.pop_front() else { break };
             *self.come_from.entry(self.from).or_default() += datagram.len();
             end.receive(&mut datagram, RecvInfo { from: self.from, to: self.to });
@@ -326,10 +372,14 @@ impl<C: End, S: End> Pair<C, S> {
     /// Runs until `done`, or panics after half a minute.
     pub fn run_until(&mut self, mut done: impl FnMut(&mut Self) -> bool) {
         let give_up = Instant::now() + Duration::from_secs(30);
+        let (mut now, mut busy_steps) = (Instant::now(), 0);
         while !done(self) {
+            busy_steps = if Instant::now() > now { 0 } else { busy_steps + 1 };
+            now = Instant::now();
             assert!(
-                Instant::now() < give_up,
-                "stalled: client {:?} {:?}, server {:?} {:?}",
+                now < give_up && busy_steps < BUSY_STEPS,
+                "stalled at {now:?}: {:?} client {:?} {:?}, server {:?} {:?}",
+                self.deadlines(),
                 self.client.quic().local_error(),
                 self.client.quic().stats(),
                 self.server.quic().local_error(),
@@ -357,18 +407,27 @@ impl<C: End, S: End> Pair<C, S> {
         self.run_until(|_| Instant::now() >= end);
     }
 
-    fn wait(&self) {
-        let next = [
+    /// Timers of the client and the server, and arrivals at the server and the client.
+    fn deadlines(&self) -> [Option<Instant>; 4] {
+        [
             self.client.deadline(),
             self.server.deadline(),
-            self.up.queue.front().map(|(at, _)| *at),
-            self.down.queue.front().map(|(at, _)| *at),
-        ];
-        let now = Instant::now();
-        let longest = now + Duration::from_millis(5);
-        let at = next.into_iter().flatten().min().unwrap_or(longest).min(longest);
-        std::thread::sleep(at.saturating_duration_since(now));
+            self.up.next_arrival(),
+            self.down.next_arrival(),
+        ]
     }
+
+    fn wait(&self) {
+        let longest = Instant::now() + Duration::from_millis(5);
+        let next = self.deadlines().into_iter().flatten().min();
+        advance_to(next.unwrap_or(longest).min(longest));
+    }
+}
+
+/// Drops `percent` of a hundred datagrams, at random.
+pub fn lossy(percent: u32, seed: u64) -> Tamper {
+    let mut random = Pcg64Mcg::seed_from_u64(seed);
+    Box::new(move |datagram| (random.random_range(0..100) >= percent).then_some(datagram))
 }
 
 /// Bytes that tell where they belong.
