@@ -378,7 +378,9 @@ fn parameter_seeds() -> Seeds {
 }
 
 /// Target, what it checks, and what it starts from.
-fn targets() -> [(&'static str, fn(&[u8]), Seeds); 3] {
+type Target = (&'static str, fn(&[u8]), Seeds);
+
+fn targets() -> [Target; 3] {
     [
         ("incoming", checks::incoming::check, incoming_seeds()),
         ("boundaries", checks::boundaries::check, boundary_seeds()),

@@ -50,3 +50,21 @@ fn an_acknowledgement_path_that_pauses_does_not_break_the_connection() {
     }));
     transfer(&mut pair, 0, 4 << 20, false);
 }
+
+#[test]
+fn an_urgent_stream_that_was_acknowledged_late_does_not_hold_up_the_others() {
+    let mut pair = pair();
+    pair.run_for(Duration::from_millis(100));
+    let (idle, other) = (3, 7);
+    pair.server.stream_priority(idle, 0, false).unwrap();
+    pair.server.stream_send(idle, &[1; 4000], false).unwrap();
+    // Probe timeouts repeat a part of it, and then everything turns out to have arrived.
+    pair.hold_up(true);
+    pair.run_for(Duration::from_secs(2));
+    pair.hold_up(false);
+    pair.run_for(Duration::from_millis(100));
+    pair.server.stream_send(other, &[2; 10_000], false).unwrap();
+    pair.run_until(|pair| pair.client.stream_readable_len(other, usize::MAX) == 10_000);
+    pair.server.stream_send(idle, &[1; 4000], false).unwrap();
+    pair.run_until(|pair| pair.client.stream_readable_len(idle, usize::MAX) == 8000);
+}

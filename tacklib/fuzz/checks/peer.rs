@@ -101,7 +101,11 @@ impl Peer {
 
     /// A datagram of one packet.
     pub fn seal(&mut self, header: Header, payload: &[u8]) -> Vec<u8> {
-        let generation = self.sealing.generation() + u64::from(header.updates_key);
+        // It may not update before the other end has followed, nor in a late packet (RFC 9001 section 6.1).
+        let may_update = header.number >= self.next
+            && self.opening.generation() >= self.sealing.generation();
+        let generation =
+            self.sealing.generation() + u64::from(header.updates_key && may_update);
         let mut first_byte = 0x43;
         if header.marked {
             first_byte |= MARK;

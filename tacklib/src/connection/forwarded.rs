@@ -24,7 +24,9 @@ impl<F: BufFactory> Connection<F> {
         urgency: u8,
         incremental: bool,
     ) -> quiche::Result<()> {
-        self.inner.stream_priority(stream_id, urgency, incremental)
+        self.inner.stream_priority(stream_id, urgency, incremental)?;
+        self.seam.stale_streams.on_priority(&mut self.inner, stream_id, (urgency, incremental));
+        Ok(())
     }
 
     /// Reads a DATAGRAM, as [`quiche::Connection::dgram_recv`].

@@ -155,6 +155,7 @@ impl<F: BufFactory> Connection<F> {
         let delta = self.seam.counters.follow(&self.inner);
         self.data_pending = true;
         self.seam.validation.on_timeout();
+        self.seam.stale_streams.on_lost();
         if delta.probe_timeout || self.layer.is_none() || self.seam.validation.expects_challenge
         {
             self.credits.grant_probes();

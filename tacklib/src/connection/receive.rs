@@ -67,7 +67,10 @@ impl<F: BufFactory> Connection<F> {
             true
         } else {
             let delta = counters.follow(&self.inner);
-            self.data_pending |= delta.losses;
+            if delta.losses {
+                self.data_pending = true;
+                self.seam.stale_streams.on_lost();
+            }
             delta.accepted > 0
         };
         if is_accepted {
@@ -135,8 +138,11 @@ impl<F: BufFactory> Connection<F> {
         delta: &QuicheDelta,
         applied: &Applied,
     ) {
-        // If there are losses, quiche has something to send again.
-        self.data_pending |= delta.losses;
+        if delta.losses {
+            // quiche has something to send again.
+            self.data_pending = true;
+            self.seam.stale_streams.on_lost();
+        }
         self.seam.external_access.on_stopped(&applied.stopped);
         for &stream_id in &applied.stopped {
             self.seam.send_buffer.on_dropped(stream_id);

@@ -9,7 +9,7 @@ use tack_packet::{DatagramLayout, is_short};
 use super::Connection;
 use super::send_credits::CreditReason;
 use crate::layer::{Destination, Layer, Lost, Plan, Sent};
-use crate::quiche_compat::{AddressPair, request_carrier};
+use crate::quiche_compat::{AddressPair, Seam, request_carrier};
 
 /// Where the application wants the next datagram to leave and to go, if it does.
 pub(super) type Wanted = (Option<SocketAddr>, Option<SocketAddr>);
@@ -94,9 +94,23 @@ impl<F: BufFactory> Connection<F> {
             }
         }
         match self.write(layer, now, out, wanted, &plan) {
+            Err(quiche::Error::Done) if plan.stream_data && self.moves_stale_streams() => {}
+            Err(quiche::Error::Done) => {
+                return self.send_carrier(layer, now, out, wanted, plan);
+            }
+            result => return result,
+        }
+        match self.write(layer, now, out, wanted, &plan) {
             Err(quiche::Error::Done) => self.send_carrier(layer, now, out, wanted, plan),
             result => result,
         }
+    }
+
+    /// Whether quiche may have something to send after all.
+    #[cold]
+    fn moves_stale_streams(&mut self) -> bool {
+        let Seam { stale_streams, send_buffer, .. } = &mut self.seam;
+        stale_streams.on_nothing_to_send(&mut self.inner, |id| send_buffer.has_unsent(id))
     }
 
     /// quiche had nothing to write where something was planned, or where it was asked in vain.

@@ -23,6 +23,7 @@ mod path_validation;
 mod quiche_counters;
 mod receive_windows;
 mod send_buffer;
+mod stale_streams;
 mod stream_ends;
 mod traffic_secrets;
 mod transport_parameters;
@@ -49,6 +50,7 @@ use external_access::ExternalAccess;
 use path_responses::PathResponses;
 use path_validation::PathValidation;
 use send_buffer::SendBuffer;
+use stale_streams::StaleStreams;
 
 /// What is kept about one quiche connection because quiche does not tell.
 #[derive(Debug)]
@@ -59,6 +61,8 @@ pub struct Seam {
     pub external_access: ExternalAccess,
     /// Data written and not yet sent.
     pub send_buffer: SendBuffer,
+    /// Streams that may hold up others.
+    pub stale_streams: StaleStreams,
     /// Ends of streams that quiche may forget.
     pub stream_ends: StreamEnds,
     /// Challenges that have yet to be answered.
@@ -78,6 +82,7 @@ impl Seam {
             counters: QuicheCounters::default(),
             external_access: ExternalAccess::default(),
             send_buffer: SendBuffer::new(send_buffer),
+            stale_streams: StaleStreams::default(),
             stream_ends: StreamEnds::default(),
             path_responses: PathResponses::default(),
             validation: PathValidation::default(),

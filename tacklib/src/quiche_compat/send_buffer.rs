@@ -64,6 +64,11 @@ impl SendBuffer {
         }
     }
 
+    /// Whether something that was written to a stream has not been sent, as far as that is known.
+    pub fn has_unsent(&self, stream_id: u64) -> bool {
+        self.unsent.get(&stream_id).is_some_and(|bytes| *bytes > 0)
+    }
+
     /// The stream was reset, or the peer has stopped it: quiche has dropped what was not sent.
     pub fn on_dropped(&mut self, stream_id: u64) {
         self.sent_since += self.unsent.remove(&stream_id).unwrap_or_default();

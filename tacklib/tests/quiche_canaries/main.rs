@@ -35,6 +35,7 @@ mod rejected_parameters;
 mod reserved_bits;
 mod retry_backoff;
 mod skipped_packet_numbers;
+mod stale_streams;
 mod stats_cost;
 mod stream_ends;
 mod transport_parameters;

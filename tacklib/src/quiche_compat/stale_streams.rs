@@ -1,0 +1,101 @@
+//! Streams that quiche asks for data that they do not have any more.
+//!
+//! What: makes idle streams the least urgent ones when quiche says that it has nothing to send although
+//! something was lost since it last did, and asks again; what is written to them later has its priority
+//! back. Why: quiche (0.30, `send_single`) queues a stream whose data was lost. If that data is
+//! acknowledged before it is sent again (a late acknowledgement after a probe timeout does it), the
+//! stream stays in the queue, and each time that it is its turn no stream is served: one that is not
+//! incremental, as HTTP/3's control streams are, or that is more urgent, holds up all others for ever.
+//! The priority that HTTP/3 gave to a stream is not known, so that a control stream stays behind.
+//! Upstream: not reported. To delete: when quiche passes over streams that have nothing to send.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use quiche::BufFactory;
+
+/// Urgency and whether the stream is incremental.
+type Priority = (u8, bool);
+
+/// What quiche gives to a new stream.
+const DEFAULT: Priority = (127, true);
+
+/// Behind all others, and in turns.
+const LAST: Priority = (255, true);
+
+/// Priorities that are kept before those of streams that are gone are forgotten.
+const KEPT: usize = 64;
+
+/// What was done about streams that may be stale.
+#[derive(Debug, Default)]
+pub struct StaleStreams {
+    /// Something was lost since quiche last had nothing to send.
+    is_possible: bool,
+    /// Priorities that the application has set.
+    priorities: BTreeMap<u64, Priority>,
+    /// Length of `priorities` at which it is gone through.
+    limit: usize,
+    /// Streams that were made the least urgent.
+    moved: BTreeSet<u64>,
+}
+
+impl StaleStreams {
+    /// quiche has something to send again, or believes so.
+    #[inline]
+    pub fn on_lost(&mut self) {
+        self.is_possible = true;
+    }
+
+    /// The application has set the priority of a stream.
+    pub fn on_priority<F: BufFactory>(
+        &mut self,
+        connection: &mut quiche::Connection<F>,
+        stream_id: u64,
+        priority: Priority,
+    ) {
+        self.moved.remove(&stream_id);
+        self.priorities.insert(stream_id, priority);
+        if self.priorities.len() > self.limit.max(KEPT) {
+            self.priorities.retain(|id, _| connection.stream_capacity(*id).is_ok());
+            self.limit = 2 * self.priorities.len();
+        }
+    }
+
+    /// The application has written to a stream: it is not idle any more.
+    #[inline]
+    pub fn on_written<F: BufFactory>(
+        &mut self,
+        connection: &mut quiche::Connection<F>,
+        stream_id: u64,
+    ) {
+        if !self.moved.is_empty() && self.moved.remove(&stream_id) {
+            let (urgency, incremental) =
+                self.priorities.get(&stream_id).copied().unwrap_or(DEFAULT);
+            // It fails for streams that are gone only.
+            let _ = connection.stream_priority(stream_id, urgency, incremental);
+        }
+    }
+
+    /// quiche has nothing to send: moves streams behind the others that have nothing unsent. Whether
+    /// quiche is worth another question.
+    pub fn on_nothing_to_send<F: BufFactory>(
+        &mut self,
+        connection: &mut quiche::Connection<F>,
+        has_unsent: impl Fn(u64) -> bool,
+    ) -> bool {
+        if !std::mem::take(&mut self.is_possible) {
+            return false;
+        }
+        let mut moved = BTreeSet::new();
+        for stream_id in connection.writable().filter(|id| !has_unsent(*id)) {
+            let (urgency, incremental) = LAST;
+            let is_done = self.moved.contains(&stream_id)
+                || connection.stream_priority(stream_id, urgency, incremental).is_ok();
+            if is_done {
+                moved.insert(stream_id);
+            }
+        }
+        let is_changed = !moved.is_subset(&self.moved);
+        self.moved = moved;
+        is_changed
+    }
+}
