@@ -7,4 +7,4 @@ mod checks;
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|input: &[u8]| checks::incoming::check(input));
+fuzz_target!(|input: &[u8]| checks::incoming::check_with_costs(input));
