@@ -47,10 +47,13 @@ pub struct Peer {
     /// Since when an acknowledgement is owed.
     pub owes_since: Option<Instant>,
     challenges: Vec<[u8; 8]>,
+    /// The first packet of its current keys, until that or a later one is acknowledged: before, it
+    /// may not update them again (RFC 9001 section 6.1).
+    updated_at: Option<u64>,
     /// Where it was last sent to.
     pub address: SocketAddr,
-    /// What has arrived of the stream that is followed.
-    pub followed: u64,
+    /// The stream that is followed, and what has arrived of it.
+    followed: Option<u64>,
     arrived: RangeSet,
     final_size: Option<u64>,
 }
@@ -74,8 +77,9 @@ impl Peer {
             sequence: 0,
             owes_since: None,
             challenges: Vec::new(),
+            updated_at: None,
             address: side.address(),
-            followed: 0,
+            followed: None,
             arrived: RangeSet::new(4096),
             final_size: None,
         };
@@ -101,9 +105,7 @@ impl Peer {
 
     /// A datagram of one packet.
     pub fn seal(&mut self, header: Header, payload: &[u8]) -> Vec<u8> {
-        // It may not update before the other end has followed, nor in a late packet (RFC 9001 section 6.1).
-        let may_update = header.number >= self.next
-            && self.opening.generation() >= self.sealing.generation();
+        let may_update = header.number >= self.next && self.updated_at.is_none();
         let generation =
             self.sealing.generation() + u64::from(header.updates_key && may_update);
         let mut first_byte = 0x43;
@@ -131,6 +133,7 @@ impl Peer {
             // Opening it makes the next keys the current ones.
             let expected = header.packet_number;
             self.sealing.open(&mut packet.clone(), self.dcid.len(), expected).unwrap();
+            self.updated_at = Some(header.packet_number);
         }
         self.next = self.next.max(header.packet_number + 1);
         self.note_own(payload);
@@ -181,7 +184,9 @@ impl Peer {
             ack_eliciting |= frame.is_ack_eliciting();
             match frame {
                 Frame::PathChallenge(data) => self.challenges.push(data),
-                Frame::Stream(stream) if stream.stream_id == self.followed => {
+                Frame::Ack(ack) => self.on_acknowledged(ack.ranges.largest()),
+                Frame::Tack(tack) => self.on_acknowledged(tack.ranges.largest()),
+                Frame::Stream(stream) if self.followed == Some(stream.stream_id) => {
                     if stream.len > 0 {
                         let data = stream.data();
                         self.arrived.insert_range(data.start..=data.end - 1);
@@ -194,6 +199,12 @@ impl Peer {
             }
         }
         ack_eliciting
+    }
+
+    fn on_acknowledged(&mut self, largest: u64) {
+        if self.updated_at.is_some_and(|first| first <= largest) {
+            self.updated_at = None;
+        }
     }
 
     /// Acknowledges all that has come, as an honest peer does, and answers path challenges.
@@ -226,7 +237,7 @@ impl Peer {
 
     /// Starts to follow a stream of the other end's.
     pub fn follow(&mut self, stream_id: u64) {
-        self.followed = stream_id;
+        self.followed = Some(stream_id);
     }
 
     /// Whether all of that stream has arrived.
