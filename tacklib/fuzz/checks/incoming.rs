@@ -11,7 +11,8 @@ use rustix::time::{ClockId, clock_gettime};
 use tacklib::{Connection, TackStats};
 
 use super::ends::{
-    Clock, End, Log, Side, exchange, expire, other_address, plain_end, sent, tack_end,
+    Clock, End, Log, Side, exchange, expire, is_dead_end, other_address, plain_end, sent,
+    tack_end,
 };
 use super::input::Input;
 use super::peer::{Header, Peer};
@@ -353,7 +354,12 @@ impl Scene {
             let due = self.peer.owes_since.map(|since| since + ACK_INTERVAL);
             let next = [self.connection.timeout_instant(), due].into_iter().flatten().min();
             let Some(next) = next else {
-                panic!("stalled: {:?}", self.connection.tack_stats())
+                assert!(
+                    is_dead_end(&self.connection),
+                    "stalled: {:?}",
+                    self.connection.tack_stats()
+                );
+                return;
             };
             assert!(next <= give_up, "too slow: {:?}", self.connection.tack_stats());
             self.pass_time(next.saturating_duration_since(Instant::now()));

@@ -93,16 +93,24 @@ impl<F: BufFactory> Connection<F> {
                 result => return result,
             }
         }
-        match self.write(layer, now, out, wanted, &plan) {
-            Err(quiche::Error::Done) if plan.stream_data && self.moves_stale_streams() => {}
-            Err(quiche::Error::Done) => {
-                return self.send_carrier(layer, now, out, wanted, plan);
-            }
-            result => return result,
+        let mut result = self.write(layer, now, out, wanted, &plan);
+        if matches!(result, Err(quiche::Error::Done))
+            && plan.stream_data
+            && self.moves_stale_streams()
+        {
+            result = self.write(layer, now, out, wanted, &plan);
         }
-        match self.write(layer, now, out, wanted, &plan) {
+        match result {
             Err(quiche::Error::Done) => self.send_carrier(layer, now, out, wanted, plan),
-            result => result,
+            Err(error) => {
+                // Timers would stay expired: quiche is asked again after the next event.
+                self.on_nothing_written(layer, now, &plan);
+                if plan.due.is_some() {
+                    layer.give_up_acknowledgement(now);
+                }
+                Err(error)
+            }
+            sent => sent,
         }
     }
 
@@ -130,9 +138,9 @@ impl<F: BufFactory> Connection<F> {
         let carrier = Plan { is_carrier: true, stream_data: false, ..plan };
         request_carrier(&mut self.inner)?;
         let result = self.write(layer, now, out, wanted, &carrier);
-        if result.is_err() && plan.due.is_some() {
-            // Nothing can leave (closing, amplification limit): the acknowledgement is given up, or its
-            // timer would stay expired.
+        if plan.due.is_some() && layer.due(now) == plan.due {
+            // Nothing can leave (closing, amplification limit), or nothing as long as that: the
+            // acknowledgement is given up, or its timer would stay expired.
             layer.give_up_acknowledgement(now);
         }
         result

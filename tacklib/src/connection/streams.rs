@@ -191,7 +191,9 @@ impl<F: BufFactory> Connection<F> {
         if bytes > 0 {
             self.seam.send_buffer.on_written(stream_id, bytes);
         }
-        self.seam.stale_streams.on_written(&mut self.inner, stream_id);
+        if bytes > 0 || fin {
+            self.seam.stale_streams.on_written(&mut self.inner, stream_id);
+        }
         self.seam.stream_ends.on_written(stream_id, bytes, fin);
         self.has_ended_streams |= fin;
     }

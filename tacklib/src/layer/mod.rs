@@ -26,9 +26,6 @@ use crate::negotiation::{self, Agreement};
 use crate::qlog::EventNotes;
 use crate::quiche_compat::{self, FlushPings, ReceiveWindows};
 
-/// What is not stream data in a full packet, until one has been read.
-const ASSUMED_OVERHEAD: usize = 48;
-
 /// Shortest payload that header protection can sample (RFC 9001 section 5.4.2).
 const SHORTEST_PAYLOAD: usize = 4;
 
@@ -59,8 +56,6 @@ struct NumberSpace {
     /// 0-RTT was used: quiche acknowledges, or waits for acknowledgements of,
     /// packets that the layer never saw.
     zero_rtt: bool,
-    /// Bytes of a full packet that are not stream data.
-    overhead: usize,
     /// Stream data has left, and quiche has not run out of it since.
     sends_data: bool,
     stats: LayerStats,
@@ -144,7 +139,6 @@ impl Layer {
             first_received: None,
             quiche_owes: Owed { ack: true, update: false },
             zero_rtt: parts.zero_rtt,
-            overhead: ASSUMED_OVERHEAD,
             sends_data: false,
             stats: LayerStats::default(),
         };

@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use tack_packet::{OpenedPacket, PacketProtection, TAG_LEN, WrittenPacket};
 use tack_proto::frame::{
-    AckFrequency, Frame, Frames, Located, Stream, encode_immediate_ack, encode_path_response,
+    AckFrequency, Frame, Frames, Located, OnlyFrame, Stream, encode_immediate_ack,
+    encode_path_response,
 };
 use tack_proto::receiver::{Due, Receiver};
 use tack_proto::sender::{Departure, PathId};
@@ -22,9 +23,9 @@ use crate::quiche_compat::{
 pub struct Sent {
     /// Its length on the wire.
     pub len: usize,
-    /// Stream data in it, bytes; an estimate if it was not read.
+    /// Stream data in it, bytes.
     pub stream_bytes: usize,
-    /// The stream that the data is of, where that is known.
+    /// The stream that the data is of.
     pub stream_id: Option<u64>,
     /// The number of the packet and the data of a PATH_CHALLENGE in it.
     pub challenge: Option<(u64, [u8; 8])>,
@@ -125,7 +126,7 @@ impl NumberSpace {
             && job.to.response.is_none()
             && packet.can_pass()
             && !(is_tail && self.sender.wants_immediate_ack(now, true));
-        let content = if passes { peek(&packet, self.overhead) } else { None };
+        let content = if passes { peek(&packet) } else { None };
         let Some(content) = content else {
             return self.rewrite(packet, job, ends, plain, frames);
         };
@@ -167,7 +168,6 @@ impl NumberSpace {
             return Err(Lost);
         }
         let composed = self.compose(&opened, &scan, job, ends, frames);
-        let written = opened.packet_len();
         let is_unchanged = composed.ours == 0
             && !composed.marked
             && scan.taken_out == 0
@@ -189,9 +189,6 @@ impl NumberSpace {
         self.on_composed_sent(now, pn, &composed, ends, frames);
         if plan.flushes_path && !scan.needs_repair {
             self.flush_pings.on_sent(pn);
-        }
-        if scan.stream_bytes > written / 2 {
-            self.overhead = written - scan.stream_bytes;
         }
         Ok(Sent {
             len: departed.len,
@@ -430,22 +427,23 @@ struct Composed {
 
 /// What a packet holds that nobody but quiche has looked into, if its first bytes tell: stream data or
 /// DATAGRAMs and nothing else.
-fn peek(packet: &WrittenPacket<'_, '_>, overhead: usize) -> Option<Sent> {
+fn peek(packet: &WrittenPacket<'_, '_>) -> Option<Sent> {
     let first = packet.first_bytes()?;
     match first_frame(first[0]) {
-        FirstFrame::Stream => Some(Sent {
-            stream_bytes: packet.packet_len().saturating_sub(overhead),
-            stream_id: short_varint(&first[1..]),
-            ..Sent::default()
-        }),
+        FirstFrame::Stream => {
+            let payload_len = packet.packet_len() - packet.header().header_len - TAG_LEN;
+            let Some(OnlyFrame::Stream(frame)) = OnlyFrame::read(&first, payload_len) else {
+                return None;
+            };
+            Some(Sent {
+                stream_bytes: frame.len as usize,
+                stream_id: Some(frame.stream_id),
+                ..Sent::default()
+            })
+        }
         FirstFrame::Datagram => Some(Sent::default()),
         FirstFrame::Other => None,
     }
-}
-
-/// The varint (RFC 9000 section 16) at the front of a few bytes, if they hold all of it.
-fn short_varint(bytes: &[u8]) -> Option<u64> {
-    tack_proto::varint::Reader::new(bytes).read_varint().ok()
 }
 
 /// What quiche has written into a packet. A value: nothing of it has taken effect.
