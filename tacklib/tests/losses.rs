@@ -68,30 +68,3 @@ fn an_urgent_stream_that_was_acknowledged_late_does_not_hold_up_the_others() {
     pair.server.stream_send(idle, &[1; 4000], false).unwrap();
     pair.run_until(|pair| pair.client.stream_readable_len(idle, usize::MAX) == 8000);
 }
-
-#[test]
-fn a_ping_that_does_not_fit_beside_a_long_acknowledgement_is_not_tried_for_ever() {
-    let mut server = tack_config();
-    let mut pair = Pair::new(stock_client(&mut stock_config()), tack_server(&mut server))
-        .with_delay(Duration::from_millis(5));
-    pair.handshake();
-    let mut count = 0;
-    pair.tamper_up(Box::new(move |datagram| {
-        count += 1;
-        (count % 2 == 0).then_some(datagram)
-    }));
-    for _ in 0..60 {
-        pair.client.stream_send(2, b"x", false).unwrap();
-        pair.run_for(Duration::from_millis(1));
-    }
-    pair.hold_up(true);
-    pair.server.stream_send(3, &[0; 1 << 20], false).unwrap();
-    pair.run_for(Duration::from_millis(50));
-    pair.server.send_ack_eliciting().unwrap();
-    let mut buffer = [0; 1500];
-    let mut packets = 0;
-    while pair.server.send(&mut buffer).is_ok() {
-        packets += 1;
-        assert!(packets < 100, "it sends for ever");
-    }
-}
