@@ -313,10 +313,10 @@ pub fn sent(end: &mut dyn End) -> Vec<(Vec<u8>, SendInfo)> {
     }
 }
 
-/// Whether the peer has retired the connection id of a path and issued no other: quiche (0.30) can't send
-/// then, not even CONNECTION_CLOSE, and `send` fails.
+/// Whether one of several paths may have lost its connection id to the peer, which retires ids as it
+/// likes: quiche (0.30) can't send then, not even CONNECTION_CLOSE, and `send` fails.
 pub fn is_dead_end(end: &dyn End) -> bool {
-    end.quic().available_dcids() == 0 && end.quic().path_stats().count() > 1
+    end.quic().path_stats().count() > 1
 }
 
 /// Tells an end of its expired timers.

@@ -24,9 +24,8 @@ impl<F: BufFactory> Connection<F> {
         urgency: u8,
         incremental: bool,
     ) -> quiche::Result<()> {
-        self.inner.stream_priority(stream_id, urgency, incremental)?;
-        self.seam.stale_streams.on_priority(&mut self.inner, stream_id, (urgency, incremental));
-        Ok(())
+        let priority = (urgency, incremental);
+        self.seam.stale_streams.set_priority(&mut self.inner, stream_id, priority)
     }
 
     /// Reads a DATAGRAM, as [`quiche::Connection::dgram_recv`].

@@ -45,19 +45,22 @@ impl StaleStreams {
         self.is_possible = true;
     }
 
-    /// The application has set the priority of a stream.
-    pub fn on_priority<F: BufFactory>(
+    /// Sets the priority of a stream for the application: at once, or when it is written to.
+    pub fn set_priority<F: BufFactory>(
         &mut self,
         connection: &mut quiche::Connection<F>,
         stream_id: u64,
-        priority: Priority,
-    ) {
-        self.moved.remove(&stream_id);
-        self.priorities.insert(stream_id, priority);
+        (urgency, incremental): Priority,
+    ) -> quiche::Result<()> {
+        if !self.moved.contains(&stream_id) {
+            connection.stream_priority(stream_id, urgency, incremental)?;
+        }
+        self.priorities.insert(stream_id, (urgency, incremental));
         if self.priorities.len() > self.limit.max(KEPT) {
             self.priorities.retain(|id, _| connection.stream_capacity(*id).is_ok());
             self.limit = 2 * self.priorities.len();
         }
+        Ok(())
     }
 
     /// The application has written to a stream: it is not idle any more.
