@@ -33,8 +33,16 @@ pub enum Profile {
 }
 
 /// What the layer does; every field has a default in each [`Profile`].
+///
+/// ```
+/// use tacklib::{Profile, TackConfig};
+///
+/// let mut config = TackConfig::new(Profile::Video);
+/// config.send_buffer = 50_000;
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct TackConfig {
     /// Where the other fields' defaults come from.
     pub profile: Profile,

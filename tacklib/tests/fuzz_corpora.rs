@@ -135,6 +135,7 @@ fn stream(id: u8, offset: u8, data: &[u8]) -> Vec<u8> {
     [&[0x0e, id, offset, data.len() as u8], data].concat()
 }
 
+#[allow(clippy::too_many_lines)] // a list
 fn incoming_seeds() -> Seeds {
     use flag::*;
     use step::*;

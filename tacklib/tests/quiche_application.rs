@@ -9,6 +9,7 @@ use quiche::h3::{self, NameValue};
 
 /// An HTTP/3 request over a pair of connections, by deref coercion.
 #[test]
+#[allow(clippy::too_many_lines)] // the steps of one scene
 fn an_http3_request_is_answered() {
     const BODY: usize = 3 << 20;
     let (mut client, mut server) = (tack_config(), tack_config());

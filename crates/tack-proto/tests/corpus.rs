@@ -15,6 +15,7 @@ fn directory() -> PathBuf {
 }
 
 /// What a fuzzer starts from: each frame as it is written, and payloads that must be refused.
+#[allow(clippy::too_many_lines)] // a list
 fn seeds() -> BTreeMap<&'static str, Vec<u8>> {
     let written = |write: &dyn Fn(&mut Vec<u8>)| {
         let mut out = Vec::new();

@@ -263,7 +263,9 @@ fn config() -> Result<tacklib::Config> {
     config.set_initial_max_streams_uni(100);
     // Frames that wait in a buffer are no longer live. With a small one, `stream_send` returns
     // `Done` as soon as the path does not keep up.
-    config.set_tack(TackConfig { send_buffer: 50_000, ..TackConfig::new(Profile::Video) });
+    let mut tack = TackConfig::new(Profile::Video);
+    tack.send_buffer = 50_000;
+    config.set_tack(tack);
     Ok(config)
 }
 

@@ -61,6 +61,7 @@ struct Outcome {
 }
 
 /// Sends for ten seconds from the client to the server.
+#[allow(clippy::too_many_lines)] // the steps of one scene
 fn transfer(seed: u64, strip: bool) -> Outcome {
     let files = certificate();
     let time = Virtual::enter(5);

@@ -1,6 +1,9 @@
 //! The experiments: the paper's figures again with real QUIC stacks, and checks of the
 //! emulation that they run on.
 
+// An experiment is read from top to bottom: arms, runs, table, checks.
+#![allow(clippy::too_many_lines)]
+
 mod ack_interval;
 mod bandwidth_step;
 mod buffer;

@@ -102,25 +102,23 @@ fn tack_config(end: &EndConfig, config: quiche::Config) -> Result<tacklib::Confi
         });
     }
     let mut config = tacklib::Config::from_quiche(config);
-    let own = TackConfig::new(end.profile);
+    let mut tack = TackConfig::new(end.profile);
     // What there is to set of TACK's rule.
-    let rule = match end.acks {
-        Acks::TackPaper => TackConfig {
-            packets_per_ack: 2,
-            acks_per_round_trip: 4.0,
-            shortest_ack_interval: Duration::from_millis(1),
-            short_path_ack_interval: Duration::ZERO,
-            ..own
-        },
-        Acks::TackNoSooner(interval) => TackConfig {
-            shortest_ack_interval: interval,
-            short_path_ack_interval: Duration::ZERO,
-            longest_ack_interval: own.longest_ack_interval.max(interval),
-            ..own
-        },
-        _ => own,
-    };
-    config.set_tack(rule);
+    match end.acks {
+        Acks::TackPaper => {
+            tack.packets_per_ack = 2;
+            tack.acks_per_round_trip = 4.0;
+            tack.shortest_ack_interval = Duration::from_millis(1);
+            tack.short_path_ack_interval = Duration::ZERO;
+        }
+        Acks::TackNoSooner(interval) => {
+            tack.shortest_ack_interval = interval;
+            tack.short_path_ack_interval = Duration::ZERO;
+            tack.longest_ack_interval = tack.longest_ack_interval.max(interval);
+        }
+        _ => {}
+    }
+    config.set_tack(tack);
     config.set_lab(LabSwitches {
         schedule: match end.acks {
             Acks::Tack | Acks::TackPoor | Acks::TackPaper | Acks::TackNoSooner(_) => {
