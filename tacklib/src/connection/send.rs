@@ -65,11 +65,25 @@ impl<F: BufFactory> Connection<F> {
             return Ok(flushed);
         }
         for _ in 0..ATTEMPTS {
-            if let Some(sent) = self.send_planned(layer, now, out, wanted)? {
-                return Ok(sent);
+            match self.send_planned(layer, now, out, wanted) {
+                Ok(Some(sent)) => return Ok(sent),
+                Ok(None) => {}
+                Err(quiche::Error::Done) => break,
+                Err(error) => {
+                    self.on_send_failed(layer, now);
+                    return Err(error);
+                }
             }
         }
         Err(quiche::Error::Done)
+    }
+
+    /// quiche cannot send: it is asked again after the next event, and until then no timer expires.
+    #[cold]
+    fn on_send_failed(&mut self, layer: &mut Layer, now: Instant) {
+        self.credits.clear();
+        self.data_pending = false;
+        layer.give_up_acknowledgement(now);
     }
 
     /// Sends what may leave now. `Ok(None)` means that quiche wrote a packet that does not leave.
@@ -102,15 +116,7 @@ impl<F: BufFactory> Connection<F> {
         }
         match result {
             Err(quiche::Error::Done) => self.send_carrier(layer, now, out, wanted, plan),
-            Err(error) => {
-                // Timers would stay expired: quiche is asked again after the next event.
-                self.on_nothing_written(layer, now, &plan);
-                if plan.due.is_some() {
-                    layer.give_up_acknowledgement(now);
-                }
-                Err(error)
-            }
-            sent => sent,
+            result => result,
         }
     }
 
