@@ -98,13 +98,14 @@ fn is_acceptable(announced: &[u8]) -> bool {
 fn shake_hands(side: Side, connection: &mut dyn End, edits: &[u8]) -> (Outcome, Vec<u8>) {
     let mut clock = Clock::start();
     if side.is_server() {
-        let mut other = tack_end(Side::Client, false, &Log::default());
+        let mut other = client(edits);
         let mut announced = base();
-        put(&mut announced, INITIAL_SOURCE_CONNECTION_ID, &other.source_id());
+        put(&mut announced, INITIAL_SOURCE_CONNECTION_ID, &other.quic().source_id());
         edit(&mut announced, edits);
-        assert!(boringssl::set_transport_parameters(other.as_mut(), &announced));
-        exchange(&mut clock, &mut other, connection);
-        (watch(&mut clock, connection, &mut other), announced)
+        let ssl = other.quic_mut().as_mut();
+        assert!(boringssl::set_transport_parameters(ssl, &announced));
+        exchange(&mut clock, &mut *other, connection);
+        (watch(&mut clock, connection, &mut *other), announced)
     } else {
         // The layer of a server would set its own parameters after ours.
         let mut other = plain_end(Side::Server, &Log::default());
@@ -117,6 +118,18 @@ fn shake_hands(side: Side, connection: &mut dyn End, edits: &[u8]) -> (Outcome, 
         assert!(boringssl::set_transport_parameters_later(other.as_mut(), copy));
         exchange(&mut clock, connection, &mut other);
         (watch(&mut clock, connection, &mut other), announced)
+    }
+}
+
+/// A client that uses TACK if the changed parameters offer it, and does not otherwise.
+fn client(edits: &[u8]) -> Box<dyn End> {
+    let mut announced = base();
+    edit(&mut announced, edits);
+    let offer = parameters::parse(&announced, 0);
+    if offer.is_ok_and(|offer| offer.tack_version().is_some()) {
+        Box::new(tack_end(Side::Client, false, &Log::default()))
+    } else {
+        Box::new(plain_end(Side::Client, &Log::default()))
     }
 }
 
