@@ -61,12 +61,22 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads one variable-length integer, in whatever length the sender chose.
+    #[inline]
     pub fn read_varint(&mut self) -> Result<u64, Truncated> {
-        let first = *self.buf.get(self.position).ok_or(Truncated)?;
-        let bytes = self.take(1 << (first >> 6))?;
-        let value = bytes[1..]
-            .iter()
-            .fold(u64::from(first & 0x3f), |value, byte| value << 8 | u64::from(*byte));
+        fn chunk<const N: usize>(bytes: &[u8]) -> Result<[u8; N], Truncated> {
+            bytes.first_chunk().copied().ok_or(Truncated)
+        }
+
+        let rest = self.buf.get(self.position..).unwrap_or_default();
+        let first = *rest.first().ok_or(Truncated)?;
+        // The two high bits tell the length.
+        let (value, len) = match first >> 6 {
+            0 => (u64::from(first), 1),
+            1 => (u64::from(u16::from_be_bytes(chunk(rest)?)) & 0x3fff, 2),
+            2 => (u64::from(u32::from_be_bytes(chunk(rest)?)) & 0x3fff_ffff, 4),
+            _ => (u64::from_be_bytes(chunk(rest)?) & MAX, 8),
+        };
+        self.position += len;
         Ok(value)
     }
 

@@ -15,6 +15,7 @@ pub enum OnlyFrame {
 impl OnlyFrame {
     /// Reads the `first` bytes of a payload of `payload_len` bytes. `None` if it holds anything but one
     /// STREAM or DATAGRAM frame, or if these bytes are too few to tell.
+    #[inline]
     pub fn read(first: &[u8], payload_len: usize) -> Option<Self> {
         const OFFSET: u8 = 0x04;
         const LENGTH: u8 = 0x02;
@@ -45,6 +46,7 @@ impl OnlyFrame {
 }
 
 /// Bytes of data behind the fields that were read, if they fill the payload.
+#[inline]
 fn data_len(reader: &mut Reader<'_>, has_length: bool, payload_len: usize) -> Option<u64> {
     let told = if has_length { Some(reader.read_varint().ok()?) } else { None };
     let left = payload_len.checked_sub(1 + reader.position())? as u64;
