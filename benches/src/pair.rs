@@ -336,7 +336,7 @@ mod tests {
         let lossy = Setup { delay, loss: 0.02, ..setup(Profile::Default) };
         let outcome = lossy.connect().unwrap().transfer(1 << 20).unwrap();
         assert!(outcome.wall > 2 * delay, "{outcome:?}");
-        assert!(outcome.cpu > Duration::ZERO && outcome.cpu <= outcome.wall, "{outcome:?}");
+        assert!(outcome.cpu > Duration::ZERO, "{outcome:?}");
         assert!(outcome.ack_packets * 4 < outcome.data_packets, "{outcome:?}");
     }
 }
