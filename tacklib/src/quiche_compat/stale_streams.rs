@@ -22,8 +22,8 @@ const DEFAULT: Priority = (127, true);
 /// Behind all others, and in turns.
 const LAST: Priority = (255, true);
 
-/// Priorities that are kept before those of streams that are gone are forgotten.
-const KEPT: usize = 64;
+/// Streams that are looked at before quiche is asked again: no call takes longer for more of them.
+const LOOKED_AT: usize = 256;
 
 /// What was done about streams that may be stale.
 #[derive(Debug, Default)]
@@ -32,10 +32,11 @@ pub struct StaleStreams {
     is_possible: bool,
     /// Priorities that the application has set.
     priorities: BTreeMap<u64, Priority>,
-    /// Length of `priorities` at which it is gone through.
-    limit: usize,
     /// Streams that were made the least urgent.
     moved: BTreeSet<u64>,
+    /// Lengths of the two at which those of streams that are gone are forgotten.
+    priorities_limit: usize,
+    moved_limit: usize,
 }
 
 impl StaleStreams {
@@ -56,9 +57,9 @@ impl StaleStreams {
             connection.stream_priority(stream_id, urgency, incremental)?;
         }
         self.priorities.insert(stream_id, (urgency, incremental));
-        if self.priorities.len() > self.limit.max(KEPT) {
+        if self.priorities.len() > self.priorities_limit.max(LOOKED_AT) {
             self.priorities.retain(|id, _| connection.stream_capacity(*id).is_ok());
-            self.limit = 2 * self.priorities.len();
+            self.priorities_limit = 2 * self.priorities.len();
         }
         Ok(())
     }
@@ -88,17 +89,23 @@ impl StaleStreams {
         if !std::mem::take(&mut self.is_possible) {
             return false;
         }
-        let mut moved = BTreeSet::new();
-        for stream_id in connection.writable().filter(|id| !has_unsent(*id)) {
-            let (urgency, incremental) = LAST;
-            let is_done = self.moved.contains(&stream_id)
-                || connection.stream_priority(stream_id, urgency, incremental).is_ok();
-            if is_done {
-                moved.insert(stream_id);
+        let (urgency, incremental) = LAST;
+        let mut moved = 0;
+        // They come with the most urgent ones first.
+        for stream_id in connection.writable().take(LOOKED_AT).filter(|id| !has_unsent(*id)) {
+            if !self.moved.contains(&stream_id)
+                && connection.stream_priority(stream_id, urgency, incremental).is_ok()
+            {
+                self.moved.insert(stream_id);
+                moved += 1;
             }
         }
-        let is_changed = !moved.is_subset(&self.moved);
-        self.moved = moved;
-        is_changed
+        // There may be more.
+        self.is_possible = moved == LOOKED_AT;
+        if self.moved.len() > self.moved_limit.max(LOOKED_AT) {
+            self.moved.retain(|id| connection.stream_capacity(*id).is_ok());
+            self.moved_limit = 2 * self.moved.len();
+        }
+        moved > 0
     }
 }
