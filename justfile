@@ -126,7 +126,8 @@ fuzz seconds="60":
             mkdir -p "$found"
             kept=()
             [[ -d fuzz/corpus/$target ]] && kept=("fuzz/corpus/$target")
-            # Sanitizers would multiply the CPU time that is held to a bound; a hosted job runs them.
+            # Sanitizers would multiply the CPU time that is held to a bound. A hosted job runs the unsafe
+            # crates' own tests with them.
             cargo +nightly fuzz run --sanitizer none "$target" "$found" "${kept[@]}" -- \
                 -max_total_time={{ seconds }} -timeout=20 -malloc_limit_mb=256
         done

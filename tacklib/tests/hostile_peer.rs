@@ -4,9 +4,7 @@
 
 mod common;
 
-use std::io::Write;
-use std::sync::{Arc, Mutex};
-
+use common::log::Log;
 use common::*;
 use tack_packet::{CipherSuite, ProtectionKeys, TAG_LEN};
 use tack_proto::frame::{
@@ -15,37 +13,11 @@ use tack_proto::frame::{
 };
 use tacklib::{Connection, Profile};
 
-/// A key log that remembers the server's 1-RTT secret.
-#[derive(Clone, Default)]
-struct Secrets(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Secrets {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Secrets {
-    fn server(&self) -> Vec<u8> {
-        let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
-        let line =
-            text.lines().find(|line| line.starts_with("SERVER_TRAFFIC_SECRET_0")).unwrap();
-        let hex = line.split(' ').nth(2).unwrap();
-        let byte = |at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
-        (0..hex.len()).step_by(2).map(byte).collect()
-    }
-}
-
 /// A pair that has exchanged some data, and the keys of the server.
 fn pair(client: Profile) -> (Pair<Connection, Connection>, ProtectionKeys) {
     let (mut client, mut server) = (profile_config(client), tack_config());
     client.log_keys();
-    let secrets = Secrets::default();
+    let secrets = Log::default();
     let mut connection = tack_client(&mut client);
     connection.set_keylog(Box::new(secrets.clone()));
     // The application's key log is the test's, so this also shows that it works.
@@ -55,7 +27,7 @@ fn pair(client: Profile) -> (Pair<Connection, Connection>, ProtectionKeys) {
     pair.run_for(std::time::Duration::from_millis(80));
     let name = pair.client.as_mut().current_cipher().unwrap().name().to_owned();
     let suite = CipherSuite::from_name(&name).unwrap();
-    (pair, ProtectionKeys::new(suite, &secrets.server()).unwrap())
+    (pair, ProtectionKeys::new(suite, &secrets.secret("SERVER_TRAFFIC_SECRET_0")).unwrap())
 }
 
 /// Has the next packet of the server say `frames` instead of what it said.

@@ -4,11 +4,11 @@
 
 mod common;
 
-use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use common::log::Log;
 use common::*;
 use tack_packet::{CipherSuite, ProtectionKeys, TAG_LEN};
 use tack_proto::frame::{Frame, Frames, TackFields, encode_tack};
@@ -17,45 +17,18 @@ use tacklib::Connection;
 /// Length of the connection ids of both ends.
 const DCID_LEN: usize = 16;
 
-/// A key log that remembers what was written to it.
-#[derive(Clone, Default)]
-struct Secrets(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Secrets {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Secrets {
-    fn keys(&self, label: &str, suite: CipherSuite) -> ProtectionKeys {
-        let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
-        let hex = text.lines().find(|line| line.starts_with(label)).unwrap();
-        let hex = hex.split(' ').nth(2).unwrap();
-        let byte = |at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
-        let secret: Vec<u8> = (0..hex.len()).step_by(2).map(byte).collect();
-        ProtectionKeys::new(suite, &secret).unwrap()
-    }
-}
-
 /// A pair after its handshake, and the keys of client and server.
 fn pair() -> (Pair<Connection, Connection>, ProtectionKeys, ProtectionKeys) {
     let (mut client, mut server) = (tack_config(), tack_config());
-    let secrets = Secrets::default();
+    let secrets = Log::default();
     let mut connection = tack_client(&mut client);
     connection.set_keylog(Box::new(secrets.clone()));
     let mut pair = Pair::new(connection, tack_server(&mut server));
     pair.handshake();
     let name = pair.client.as_mut().current_cipher().unwrap().name().to_owned();
     let suite = CipherSuite::from_name(&name).unwrap();
-    let client = secrets.keys("CLIENT_TRAFFIC_SECRET_0", suite);
-    let server = secrets.keys("SERVER_TRAFFIC_SECRET_0", suite);
-    (pair, client, server)
+    let keys = |label| ProtectionKeys::new(suite, &secrets.secret(label)).unwrap();
+    (pair, keys("CLIENT_TRAFFIC_SECRET_0"), keys("SERVER_TRAFFIC_SECRET_0"))
 }
 
 /// Packets seen: without the mark, and with it.

@@ -5,11 +5,10 @@
 
 mod common;
 
-use std::io::Write;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use common::log::Log;
 use common::*;
 use tack_packet::{CipherSuite, DatagramLayout, PacketProtection};
 use tack_proto::frame::{Frame, Frames};
@@ -77,31 +76,6 @@ const SERVER: usize = 1;
 struct Left {
     generation: u64,
     is_translated: bool,
-}
-
-/// A key log that remembers what was written to it.
-#[derive(Clone, Default)]
-struct Secrets(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Secrets {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Secrets {
-    fn secret(&self, label: &str) -> Vec<u8> {
-        let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
-        let hex = text.lines().find(|line| line.starts_with(label)).unwrap();
-        let hex = hex.split(' ').nth(2).unwrap();
-        let byte = |at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
-        (0..hex.len()).step_by(2).map(byte).collect()
-    }
 }
 
 /// A stock connection, and what stands between it and the wire once it is established.
@@ -197,7 +171,7 @@ impl Net {
     /// Two ends after their handshake, which the server knows to be confirmed.
     fn established() -> Self {
         let (mut client, mut server) = (stock_config(), stock_config());
-        let secrets = Secrets::default();
+        let secrets = Log::default();
         client.log_keys();
         let mut client = stock_client(&mut client);
         client.set_keylog(Box::new(secrets.clone()));

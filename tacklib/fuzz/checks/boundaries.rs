@@ -194,7 +194,7 @@ fn summary(frame: &Frame<'_>) -> (&'static str, Vec<(&'static str, u64)>) {
         }
         Frame::HandshakeDone => ("handshake_done", vec![]),
         Frame::Datagram { len } => ("datagram", vec![(LEN, *len as u64)]),
-        extension => panic!("{extension:?} is none of quiche's"),
+        extension => panic!("quiche does not know {extension:?}"),
     }
 }
 

@@ -1,20 +1,16 @@
 //! Two connections and a clock: the handshake in virtual time.
 
 use std::cell::RefCell;
-use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-use boring::asn1::Asn1Time;
-use boring::hash::MessageDigest;
-use boring::pkey::{PKey, Private};
-use boring::rsa::Rsa;
 use boring::ssl::{SslContextBuilder, SslMethod};
-use boring::x509::X509;
 use quiche::{ConnectionId, RecvInfo, SendInfo};
 use tack_virtual::Virtual;
 use tacklib::Profile;
+
+use super::identity::identity;
+pub use super::log::Log;
 
 /// Length of the connection ids of both ends.
 pub const CID_LEN: usize = 16;
@@ -62,6 +58,14 @@ impl Side {
         }
     }
 
+    /// The label that a key log gives to the 1-RTT secret of what it sends.
+    pub const fn secret_label(self) -> &'static str {
+        match self {
+            Self::Client => "CLIENT_TRAFFIC_SECRET_0",
+            Self::Server => "SERVER_TRAFFIC_SECRET_0",
+        }
+    }
+
     pub const fn is_server(self) -> bool {
         matches!(self, Self::Server)
     }
@@ -95,41 +99,6 @@ impl Clock {
 
     pub fn advance_to(&mut self, at: Instant) {
         self.advance(at.saturating_duration_since(Instant::now()));
-    }
-}
-
-/// What is written to it, for all that have a copy.
-#[derive(Clone, Default)]
-pub struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Log {
-    /// Takes what was written so far.
-    pub fn take(&self) -> String {
-        String::from_utf8(std::mem::take(&mut self.0.lock().unwrap())).unwrap()
-    }
-
-    /// The 1-RTT secret of what `side` sends, if this is a key log.
-    pub fn secret(&self, side: Side) -> Vec<u8> {
-        let label = match side {
-            Side::Client => "CLIENT_TRAFFIC_SECRET_0",
-            Side::Server => "SERVER_TRAFFIC_SECRET_0",
-        };
-        let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
-        let line = text.lines().find(|line| line.starts_with(label)).unwrap();
-        let hex = line.split(' ').nth(2).unwrap();
-        let byte = |at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
-        (0..hex.len()).step_by(2).map(byte).collect()
     }
 }
 
@@ -276,21 +245,6 @@ fn config(side: Side) -> quiche::Config {
     config.set_active_connection_id_limit(4);
     config.enable_dgram(true, 100, 100);
     config
-}
-
-/// The servers' certificate and its key. RSA, because its signatures have one length.
-fn identity() -> &'static (X509, PKey<Private>) {
-    static IDENTITY: OnceLock<(X509, PKey<Private>)> = OnceLock::new();
-    IDENTITY.get_or_init(|| {
-        let key = PKey::from_rsa(Rsa::generate(2048).unwrap()).unwrap();
-        let mut builder = X509::builder().unwrap();
-        builder.set_version(2).unwrap();
-        builder.set_pubkey(&key).unwrap();
-        builder.set_not_before(&Asn1Time::from_unix(0).unwrap()).unwrap();
-        builder.set_not_after(&Asn1Time::from_unix(i64::from(i32::MAX)).unwrap()).unwrap();
-        builder.sign(&key, MessageDigest::sha256()).unwrap();
-        (builder.build(), key)
-    })
 }
 
 /// What an end has to send.

@@ -7,7 +7,9 @@ mod boringssl;
 
 pub mod boundaries;
 mod ends;
+mod identity;
 pub mod incoming;
 mod input;
+mod log;
 mod peer;
 pub mod transport_parameters;

@@ -63,7 +63,8 @@ impl Peer {
     pub fn new(side: Side, end: &mut dyn End, keys: &Log, seen: &[(Side, Vec<u8>)]) -> Self {
         let name = end.quic_mut().as_mut().current_cipher().unwrap().name().to_owned();
         let suite = CipherSuite::from_name(&name).unwrap();
-        let of = |side| ProtectionKeys::new(suite, &keys.secret(side)).unwrap();
+        let of =
+            |side: Side| ProtectionKeys::new(suite, &keys.secret(side.secret_label())).unwrap();
         let mut peer = Self {
             side,
             sealing: of(side),

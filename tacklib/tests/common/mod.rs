@@ -10,16 +10,18 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use boring::asn1::Asn1Time;
-use boring::hash::MessageDigest;
-use boring::pkey::PKey;
-use boring::rsa::Rsa;
-use boring::x509::X509;
 use quiche::{ConnectionId, RecvInfo};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use tack_virtual::Virtual;
 use tacklib::{Config, Connection, Profile};
+
+#[path = "../../fuzz/checks/identity.rs"]
+mod identity;
+#[path = "../../fuzz/checks/log.rs"]
+pub mod log;
+
+use identity::identity;
 
 pub const ALPN: &[u8] = b"test";
 
@@ -119,21 +121,15 @@ pub fn server_address() -> SocketAddr {
     SocketAddr::from((Ipv4Addr::LOCALHOST, 4002))
 }
 
-/// A self-signed certificate and its key, as PEM files. RSA, because its signatures have one length.
+/// A self-signed certificate and its key, as PEM files.
 pub fn certificate() -> &'static (PathBuf, PathBuf) {
     static FILES: OnceLock<(PathBuf, PathBuf)> = OnceLock::new();
     FILES.get_or_init(|| {
-        let key = PKey::from_rsa(Rsa::generate(2048).unwrap()).unwrap();
-        let mut builder = X509::builder().unwrap();
-        builder.set_version(2).unwrap();
-        builder.set_pubkey(&key).unwrap();
-        builder.set_not_before(&Asn1Time::from_unix(0).unwrap()).unwrap();
-        builder.set_not_after(&Asn1Time::from_unix(i64::from(i32::MAX)).unwrap()).unwrap();
-        builder.sign(&key, MessageDigest::sha256()).unwrap();
+        let (certificate, key) = identity();
         let dir = std::env::temp_dir().join(format!("tacklib-test-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         let (cert, key_file) = (dir.join("cert.pem"), dir.join("key.pem"));
-        std::fs::write(&cert, builder.build().to_pem().unwrap()).unwrap();
+        std::fs::write(&cert, certificate.to_pem().unwrap()).unwrap();
         std::fs::write(&key_file, key.private_key_to_pem_pkcs8().unwrap()).unwrap();
         (cert, key_file)
     })

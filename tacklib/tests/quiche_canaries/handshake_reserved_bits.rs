@@ -24,7 +24,7 @@ fn a_handshake_packet_with_reserved_bits_is_accepted() {
             while let Some(packet) = LongPacket::read(&datagram[at..]) {
                 let end = at + packet.end;
                 if packet.kind == HANDSHAKE {
-                    let secret = ends.secrets.find("CLIENT_HANDSHAKE_TRAFFIC_SECRET");
+                    let secret = ends.secrets.secret("CLIENT_HANDSHAKE_TRAFFIC_SECRET");
                     let name = ends.client.as_mut().current_cipher().unwrap().name();
                     let suite = CipherSuite::from_name(name).unwrap();
                     set_reserved_bits(&mut datagram[at..end], packet.pn_at, suite, &secret);

@@ -1,13 +1,12 @@
 //! Two plain connections, what they send to each other, and what is in it.
 
-use std::io::Write;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
 
 use quiche::{Connection, RecvInfo, SendInfo};
 use tack_packet::{CipherSuite, Opened, ProtectionKeys, ShortHeader, TAG_LEN};
 use tack_proto::frame::{Frame, Frames};
 
+use crate::common::log::Log;
 use crate::common::*;
 
 /// Length of the connection ids of both ends.
@@ -22,38 +21,11 @@ pub fn assert_needed(is_needed: bool, file: &str) {
     );
 }
 
-/// A key log that remembers what was written to it.
-#[derive(Clone, Default)]
-pub struct Secrets(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Secrets {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Secrets {
-    /// The secret of a line of the key log.
-    pub fn find(&self, label: &str) -> Vec<u8> {
-        let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
-        let mut lines = text.lines().map(|line| line.split(' '));
-        let mut words = lines.find(|words| words.clone().next() == Some(label)).unwrap();
-        let hex = words.nth(2).unwrap();
-        let byte = |at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
-        (0..hex.len()).step_by(2).map(byte).collect()
-    }
-}
-
 /// A client and a server.
 pub struct Ends {
     pub client: Connection,
     pub server: Connection,
-    pub secrets: Secrets,
+    pub secrets: Log,
     /// Where the server sees the client.
     pub client_at: SocketAddr,
 }
@@ -70,7 +42,7 @@ pub fn config() -> quiche::Config {
 impl Ends {
     /// Before the handshake.
     pub fn new(client: &mut quiche::Config, server: &mut quiche::Config) -> Self {
-        let secrets = Secrets::default();
+        let secrets = Log::default();
         let mut client = stock_client(client);
         client.set_keylog(Box::new(secrets.clone()));
         Self { client, server: stock_server(server), secrets, client_at: client_address() }
@@ -129,7 +101,7 @@ impl Ends {
         let name = self.client.as_mut().current_cipher().unwrap().name().to_owned();
         let suite = CipherSuite::from_name(&name).unwrap();
         let keys = |label| Keys {
-            inner: ProtectionKeys::new(suite, &self.secrets.find(label)).unwrap(),
+            inner: ProtectionKeys::new(suite, &self.secrets.secret(label)).unwrap(),
             expected: 0,
         };
         (keys("CLIENT_TRAFFIC_SECRET_0"), keys("SERVER_TRAFFIC_SECRET_0"))

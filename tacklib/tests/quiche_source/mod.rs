@@ -84,10 +84,10 @@ pub fn quiche_source() -> PathBuf {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let host = output(Command::new(&cargo).arg("-vV"));
     let host = host.lines().find_map(|line| line.strip_prefix("host: ")).unwrap();
-    // For one platform, because the packages of others need not be there.
+    // For one platform, so that Cargo need not fetch the packages of others.
     let metadata = output(
         Command::new(&cargo)
-            .args(["metadata", "--offline", "--format-version=1", "--filter-platform", host])
+            .args(["metadata", "--locked", "--format-version=1", "--filter-platform", host])
             .arg("--manifest-path")
             .arg(manifest_dir().join("Cargo.toml")),
     );
