@@ -247,30 +247,32 @@ fn config(side: Side) -> quiche::Config {
     config
 }
 
-/// What an end has to send.
+/// What an end has to send, which does not fail.
 pub fn sent(end: &mut dyn End) -> Vec<(Vec<u8>, SendInfo)> {
+    let (datagrams, reaches_dead_end) = sent_until_dead_end(end);
+    assert!(!reaches_dead_end, "an end cannot send any more");
+    datagrams
+}
+
+/// What an end has to send, and whether quiche (0.30) failed then because one of several paths has lost
+/// its connection id to the peer, which retires ids as it likes: nothing leaves any more, not even
+/// CONNECTION_CLOSE.
+pub fn sent_until_dead_end(end: &mut dyn End) -> (Vec<(Vec<u8>, SendInfo)>, bool) {
     let mut out = [0; 1500];
     let mut datagrams = Vec::new();
     loop {
         match end.transmit(&mut out) {
             Ok((len, info)) => datagrams.push((out[..len].to_vec(), info)),
-            Err(quiche::Error::Done) => return datagrams,
+            Err(quiche::Error::Done) => return (datagrams, false),
+            Err(_) if end.quic().local_error().is_some() => return (datagrams, false),
             Err(error) => {
-                assert!(
-                    end.quic().local_error().is_some() || is_dead_end(end),
-                    "send: {error:?}"
-                );
-                return datagrams;
+                assert_eq!(error, quiche::Error::InvalidState, "send");
+                assert!(end.quic().path_stats().count() > 1, "the only path has lost its id");
+                return (datagrams, true);
             }
         }
         assert!(datagrams.len() < MOST_AT_ONCE, "it sends for ever");
     }
-}
-
-/// Whether one of several paths may have lost its connection id to the peer, which retires ids as it
-/// likes: quiche (0.30) can't send then, not even CONNECTION_CLOSE, and `send` fails.
-pub fn is_dead_end(end: &dyn End) -> bool {
-    end.quic().path_stats().count() > 1
 }
 
 /// Tells an end of its expired timers.
