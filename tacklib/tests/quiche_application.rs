@@ -133,6 +133,31 @@ fn an_application_is_told_to_wait_when_the_send_buffer_is_full() {
 }
 
 #[test]
+fn the_send_buffer_frees_exactly_what_has_left() {
+    const LIMIT: usize = 50_000;
+    const WRITTEN: usize = 40_000;
+    let (mut client, mut server) = (tack_config(), tack_config());
+    let mut tack = *client.tack();
+    tack.send_buffer = LIMIT;
+    client.set_tack(tack);
+    let mut pair = Pair::new(tack_client(&mut client), tack_server(&mut server));
+    pair.handshake();
+    assert_eq!(pair.client.stream_send(2, &pattern(WRITTEN), false), Ok(WRITTEN));
+    // Nothing gets lost or waits: what has left is what has arrived.
+    let mut seen = Vec::new();
+    pair.run_until(|pair| {
+        let arrived = pair.server.stream_readable_len(2, usize::MAX);
+        seen.push((arrived, pair.client.stream_capacity(2).unwrap()));
+        arrived == WRITTEN
+    });
+    let partly = seen.iter().filter(|(arrived, _)| (1..WRITTEN).contains(arrived)).count();
+    assert!(partly > 5, "{seen:?}");
+    for (arrived, capacity) in seen {
+        assert_eq!(capacity, LIMIT - (WRITTEN - arrived));
+    }
+}
+
+#[test]
 fn datagrams_and_data_share_the_pacer() {
     let (mut client, mut server) = (tack_config(), tack_config());
     for config in [&mut client, &mut server] {
