@@ -21,6 +21,9 @@ const RANGES: usize = 64;
 /// Room for an acknowledgement.
 const BUDGET: usize = 1000;
 
+/// Packets with a PING and nothing else that may come: some for each step, and for the transfer behind.
+const MOST_PINGS: usize = 1000;
+
 /// What is in the header of a packet.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Header {
@@ -43,6 +46,8 @@ pub struct Peer {
     expected: u64,
     received: RangeSet,
     received_bytes: u64,
+    /// Packets with a PING and nothing else.
+    pings: usize,
     sequence: u64,
     /// Since when an acknowledgement is owed.
     pub owes_since: Option<Instant>,
@@ -75,6 +80,7 @@ impl Peer {
             expected: 0,
             received: RangeSet::new(4096),
             received_bytes: 0,
+            pings: 0,
             sequence: 0,
             owes_since: None,
             challenges: Vec::new(),
@@ -179,10 +185,11 @@ impl Peer {
 
     /// Reads frames, which must be valid; whether they elicit an acknowledgement.
     fn read(&mut self, payload: &[u8]) -> bool {
-        let mut ack_eliciting = false;
+        let (mut ack_eliciting, mut says_something) = (false, false);
         for located in Frames::new(payload) {
             let frame = located.unwrap().frame;
             ack_eliciting |= frame.is_ack_eliciting();
+            says_something |= !matches!(frame, Frame::Ping | Frame::Padding { .. });
             match frame {
                 Frame::PathChallenge(data) => self.challenges.push(data),
                 Frame::Ack(ack) => self.on_acknowledged(ack.ranges.largest()),
@@ -199,6 +206,8 @@ impl Peer {
                 _ => {}
             }
         }
+        self.pings += usize::from(!says_something);
+        assert!(self.pings <= MOST_PINGS, "it sends PINGs for ever");
         ack_eliciting
     }
 

@@ -347,7 +347,9 @@ impl Receiver {
             Due::Tack => self.write_tack(now, budget, out),
             Due::Iack(event) => self.write_iack(now, event, budget, out),
         };
-        self.budget.on_sent(now, out.len() - before, self.config.max_ack_delay);
+        if is_written {
+            self.budget.on_sent(now, out.len() - before, self.config.max_ack_delay);
+        }
         is_written
     }
 

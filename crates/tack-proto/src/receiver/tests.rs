@@ -346,3 +346,13 @@ fn an_end_that_has_no_data_waiting_acknowledges_as_the_sender_asks() {
     receiver.set_data_rate(None);
     assert_eq!(receiver.due(t0 + MS), Some(Due::Tack));
 }
+
+#[test]
+fn an_acknowledgement_without_room_stays_due_beside_data() {
+    let t0 = crate::test_clock();
+    let mut receiver = Receiver::new(t0, config(Schedule::Tack));
+    receiver.set_data_rate(Some(Bandwidth::from_bytes_per_second(160_000)));
+    receiver.on_packet(t0, data(0));
+    assert!(!receiver.write(t0, Due::Tack, 3, &mut Vec::new()));
+    assert_eq!(receiver.due(t0), Some(Due::Tack));
+}
