@@ -88,6 +88,9 @@ pub struct Args {
     /// Let TACK sample round trips as TCP's timestamps do, and not by one-way delays.
     #[arg(long)]
     plain_sampling: bool,
+    /// How late both ends read and send on average, as on a machine that has other work.
+    #[arg(long, default_value_t = 0.0, value_name = "MS")]
+    busy: f64,
     /// Seed of everything that is random.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -247,7 +250,8 @@ fn scenario(args: &Args) -> Result<(Scenario, f64)> {
     let server = of_tack(EndConfig::new(args.stack, acks, congestion));
     let client = args.client.map_or(server, |stack| of_tack(EndConfig::own(stack)));
     let flow =
-        Flow { udp_payload: args.udp_payload, load, ..Flow::between(server, client, path) };
+        Flow { udp_payload: args.udp_payload, load, ..Flow::between(server, client, path) }
+            .with_busy_ends(milliseconds("--busy", args.busy, 0.0)?);
     let bin = args
         .timeline
         .map_or(Ok(Duration::from_secs(1)), |ms| milliseconds("--timeline", ms, 1.0))?;
@@ -318,13 +322,17 @@ fn headline(parameters: &Parameters<'_>) -> String {
         None => format!("{}, ACKs {ack}, {cc}", name(args.stack)),
         Some(client) => format!("{} ({cc}) to {}", name(args.stack), name(client)),
     };
+    let busy = match args.busy {
+        0.0 => String::new(),
+        late => format!("ends {late} ms late, "),
+    };
     let capacity = if args.two_way {
         format!("{capacity_mbps:.1} and {reverse_capacity_mbps:.1} Mbit/s")
     } else {
         format!("{capacity_mbps:.1} Mbit/s")
     };
     format!(
-        "{stacks}, over {} ({capacity}), RTT {rtt} ms, loss {} data {} ACK, {} s, {seeds}",
+        "{stacks}, over {} ({capacity}), RTT {rtt} ms, loss {} data {} ACK, {busy}{} s, {seeds}",
         args.link, args.loss_data, args.loss_ack, args.seconds
     )
 }

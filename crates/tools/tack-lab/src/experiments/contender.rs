@@ -1,5 +1,7 @@
 //! The stacks that are compared, always under the same names and in the same colours.
 
+use std::time::Duration;
+
 use crate::report::Colour;
 use crate::sim::{Acks, Congestion, EndConfig, Flow, Stack};
 use tack_link::PathSpec;
@@ -130,6 +132,7 @@ impl Contender {
         EndConfig {
             profile: self.profile,
             plain_sampling: self.plain_sampling,
+            busy: Duration::ZERO,
             ..EndConfig::new(self.stack, self.acks, self.congestion)
         }
     }

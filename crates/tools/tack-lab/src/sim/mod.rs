@@ -6,6 +6,7 @@
 //! stacks' decisions draw from its seed. What is measured is read off the wire, with the keys of
 //! the connection, in the same way for every stack.
 
+mod busy;
 mod content;
 mod error;
 mod identity;

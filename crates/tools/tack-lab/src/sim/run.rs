@@ -9,13 +9,16 @@ use tack_link::{Arrival, Direction, Link, Packet, Time};
 use tack_tap::KeyLog;
 use tack_virtual::Virtual;
 
+use super::busy::BusyProcess;
 use super::content::Content;
 use super::identity::Identity;
 use super::media::MediaSource;
 use super::peer::Peer;
 use super::probe::{HEADERS, Probe};
 use super::trace::{Event, Trace};
-use super::{Error, Flow, FlowReport, Load, Scenario, ScenarioReport, Stack, quiche, quinn};
+use super::{
+    EndConfig, Error, Flow, FlowReport, Load, Scenario, ScenarioReport, Stack, quiche, quinn,
+};
 
 /// Rounds without progress of time after which a simulation is given up.
 const PATIENCE: u32 = 100_000;
@@ -117,6 +120,8 @@ struct End {
     timeout: Option<Time>,
     /// Something happened to it: it may have something to send.
     touched: bool,
+    /// Where its machine has other work.
+    busy: Option<BusyProcess>,
 }
 
 const CLIENT: usize = 0;
@@ -168,6 +173,10 @@ impl World<'_> {
                 Direction::Reverse => (&mut ends[SERVER], &flow.flow.server),
             };
             let mut bytes = packet.bytes;
+            if let Some(process) = &mut end.busy {
+                process.on_datagram(bytes, self.now);
+                continue;
+            }
             end.peer.receive(&mut bytes);
             end.touched = true;
             if config.counts_strictly() {
@@ -190,14 +199,9 @@ impl World<'_> {
         let (available, last) = flow.available(now);
         let Some(mut ends) = flow.ends.take() else { return Ok(()) };
         for (which, end) in ends.iter_mut().enumerate() {
-            if end.timeout.is_some_and(|at| at <= now) {
-                end.peer.on_timeout();
-                end.touched = true;
-            }
-            let released = end.held.as_ref().is_some_and(|(at, _)| *at <= now);
             let fresh =
                 which == SERVER && matches!(flow.flow.load, Load::Rate(_) | Load::Media(_));
-            if !(end.touched || released || fresh) {
+            if !end.takes_its_turn(now, fresh) {
                 continue;
             }
             let two_way = flow.flow.load == Load::TwoWay;
@@ -293,8 +297,14 @@ impl<'a> Running<'a> {
             Stack::Quinn => Box::new(quinn::server(flow, &mut seeds, key_log)?),
             Stack::Tack | Stack::Plain => quiche::server(flow, &mut seeds, key_log)?,
         };
-        self.ends =
-            Some([End::new(client, Direction::Reverse), End::new(server, Direction::Forward)]);
+        let mut busy = |end: &EndConfig| {
+            BusyProcess::new(end.busy, Pcg64Mcg::seed_from_u64(seeds.next_u64()))
+        };
+        let (of_client, of_server) = (busy(&flow.client), busy(&flow.server));
+        self.ends = Some([
+            End::new(client, Direction::Reverse, of_client),
+            End::new(server, Direction::Forward, of_server),
+        ]);
         Ok(())
     }
 
@@ -347,10 +357,8 @@ impl<'a> Running<'a> {
         let Some(ends) = &self.ends else {
             return Some(self.start).filter(|_| !self.is_stopped(now));
         };
-        let ends = ends.iter().flat_map(|end| {
-            [end.held.as_ref().map(|(at, _)| *at), end.timeout, end.touched.then_some(now)]
-        });
-        ends.chain([self.next_load(now)]).flatten().min()
+        let ends = ends.iter().filter_map(|end| end.next_event(now));
+        ends.chain(self.next_load(now)).min()
     }
 
     /// When the application next has something to say.
@@ -393,8 +401,40 @@ impl<'a> Running<'a> {
 }
 
 impl End {
-    fn new(peer: Box<dyn Peer>, direction: Direction) -> Self {
-        Self { peer, direction, held: None, timeout: None, touched: true }
+    fn new(peer: Box<dyn Peer>, direction: Direction, busy: Option<BusyProcess>) -> Self {
+        Self { peer, direction, held: None, timeout: None, touched: true, busy }
+    }
+
+    /// Whether something is to be done now; `fresh` if its application may have data. Expired timers
+    /// have been told then, and what waited in a busy process's socket has been read.
+    fn takes_its_turn(&mut self, now: Time, fresh: bool) -> bool {
+        let expired = self.timeout.is_some_and(|at| at <= now);
+        let released = self.held.as_ref().is_some_and(|(at, _)| *at <= now);
+        let is_due = self.touched || expired || released || fresh;
+        if let Some(process) = &mut self.busy {
+            if is_due {
+                process.wake(now);
+            }
+            let Some(datagrams) = process.run(now) else { return false };
+            for mut datagram in datagrams {
+                self.peer.receive(&mut datagram);
+            }
+        } else if !is_due {
+            return false;
+        }
+        if expired {
+            self.peer.on_timeout();
+        }
+        true
+    }
+
+    /// When it next has something to do by itself.
+    fn next_event(&self, now: Time) -> Option<Time> {
+        if let Some(at) = self.busy.as_ref().and_then(BusyProcess::runs_at) {
+            return Some(at);
+        }
+        let held = self.held.as_ref().map(|(at, _)| *at);
+        [held, self.timeout, self.touched.then_some(now)].into_iter().flatten().min()
     }
 
     /// Sends what may leave now; a packet that is to leave later is held, and nothing is

@@ -57,6 +57,8 @@ pub struct EndConfig {
     pub profile: Profile,
     /// Whether TACK samples round trips as TCP's timestamps do.
     pub plain_sampling: bool,
+    /// How late it reads and sends on average, because its machine has other work.
+    pub busy: Duration,
 }
 
 impl EndConfig {
@@ -67,7 +69,14 @@ impl EndConfig {
 
     /// The stack with a way to acknowledge and a congestion control.
     pub const fn new(stack: Stack, acks: Acks, congestion: Congestion) -> Self {
-        Self { stack, acks, congestion, profile: Profile::Default, plain_sampling: false }
+        Self {
+            stack,
+            acks,
+            congestion,
+            profile: Profile::Default,
+            plain_sampling: false,
+            busy: Duration::ZERO,
+        }
     }
 
     /// Whether this end answers each packet by itself, also among others.
@@ -111,6 +120,14 @@ impl Flow {
             start: Duration::ZERO,
             load: Load::Bulk { stop: None },
         }
+    }
+
+    /// The same with ends that read and send so late on average.
+    #[must_use]
+    pub const fn with_busy_ends(mut self, late: Duration) -> Self {
+        self.server.busy = late;
+        self.client.busy = late;
+        self
     }
 
     /// The same with another profile where the stack is TACK.
