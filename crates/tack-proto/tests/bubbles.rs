@@ -156,7 +156,7 @@ impl Transfer {
     }
 
     fn transmit(&mut self) {
-        while self.probes > 0 || self.sender.may_send(self.now) {
+        while self.probes > 0 || self.sender.may_send(self.now, true) {
             self.probes = self.probes.saturating_sub(1);
             let offset = self.again.pop_front().unwrap_or_else(|| {
                 self.next_offset += DATA;

@@ -185,7 +185,7 @@ impl Simulation {
             if self.sender.is_inflight_limited() {
                 return;
             }
-            if !self.sender.may_send(self.now) {
+            if !self.sender.may_send(self.now, true) {
                 let at = self.sender.release_time();
                 return self.wake_at(at);
             }

@@ -159,7 +159,7 @@ impl<F: BufFactory> Connection<F> {
             self.credits.grant(CreditReason::WindowUpdate);
         }
         let closing = self.inner.local_error().is_some();
-        let may_send = layer.may_send(now);
+        let may_send = layer.may_send(now, self.data_pending);
         let is_probe = !may_send && self.credits.has_probe();
         let due = layer.due(now);
         let owes_end = self.seam.stream_ends.owes();
@@ -316,7 +316,7 @@ impl<F: BufFactory> Connection<F> {
         }
         self.credits.clear();
         self.seam.send_buffer.on_flushed(&self.inner);
-        let app_limited = self.data_pending && layer.may_send(now);
+        let app_limited = self.data_pending && layer.may_send(now, true);
         layer.on_nothing_to_send(app_limited);
         self.data_pending = false;
     }

@@ -171,9 +171,9 @@ impl Layer {
         self.space.stats
     }
 
-    /// Whether data may leave now.
-    pub fn may_send(&mut self, now: Instant) -> bool {
-        self.space.sender.may_send(now)
+    /// Whether data may leave now; `waits` tells that there is some.
+    pub fn may_send(&mut self, now: Instant, waits: bool) -> bool {
+        self.space.sender.may_send(now, waits)
     }
 
     /// Whether nothing is on its way that is still to be acknowledged.

@@ -114,8 +114,10 @@ impl Sender {
         let outcome = self.apply(now, &tack.ranges, &delivered);
         self.sample_held(now, &outcome, tack.ack_delay_us);
         self.stats.tacks += 1;
+        let lost_before = self.ack_loss.lost();
         self.ack_loss.on_tack(tack.sequence);
         self.stats.tacks_lost = self.ack_loss.lost();
+        self.sample_gap(now, self.ack_loss.lost() > lost_before);
         if let Some(rtt) = round_trip {
             let forward = self.without_ack_path(now, rtt);
             self.path.min_rtt.on_sample(now, forward);
@@ -151,6 +153,7 @@ impl Sender {
         let outcome = self.apply(now, &ack.ranges, &[]);
         self.sample_delayed(now, &outcome, ack_delay);
         self.stats.acks += 1;
+        self.sample_gap(now, false);
         self.feed(now, &ack.ranges, &outcome, None, outcome.current.largest_rtt);
         outcome
     }
@@ -205,6 +208,20 @@ impl Sender {
         if let Some(rtt) = outcome.current.earliest_rtt {
             self.path.min_rtt.on_sample(now, rtt);
             self.on_rtt(rtt, rtt);
+        }
+    }
+
+    /// Learns how irregularly TACKs come (TACK-6.2-10); `some_lost` tells that some did not.
+    fn sample_gap(&mut self, now: Instant, some_lost: bool) {
+        let last = self.path.last_tack.replace(now);
+        if self.sent.is_app_limited() {
+            self.path.last_tack = None;
+            return;
+        }
+        let Some(gap) = last.map(|last| now.saturating_duration_since(last)) else { return };
+        // How long a path has stood still is no measure.
+        if some_lost || !self.limits.path.is_outage(gap) {
+            self.path.ack_gaps.on_sample(gap);
         }
     }
 

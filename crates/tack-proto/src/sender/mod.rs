@@ -16,6 +16,7 @@ mod paths;
 #[cfg(test)]
 mod rtt_tests;
 mod sent_packets;
+mod spread;
 mod stats;
 mod stream_record;
 #[cfg(test)]
@@ -147,6 +148,8 @@ impl Sender {
                     min_rtt: rtt,
                     smoothed_rtt: rtt,
                     ack_interval: Duration::ZERO,
+                    ack_late: Duration::ZERO,
+                    own_late: Duration::ZERO,
                     ack_path: Duration::ZERO,
                     forward_rtt: rtt,
                     mss: config.mss,
@@ -204,16 +207,20 @@ impl Sender {
         }
     }
 
-    /// Whether data may leave now.
-    pub fn may_send(&mut self, now: Instant) -> bool {
+    /// Whether data may leave now; `waits` tells that there is some.
+    pub fn may_send(&mut self, now: Instant, waits: bool) -> bool {
         if self.sent.in_flight() >= self.limits.outage_cap {
             let silence = now.saturating_duration_since(self.path.last_feedback);
             self.path.stands_still |= self.limits.path.is_outage(silence);
         }
+        if self.is_inflight_limited() {
+            self.path.pacer.on_held_back();
+            return false;
+        }
         // TACK-6.4-1: the initial window may leave at once (RFC 9002 section 7.7): a flow that
         // fits is over sooner.
         let first = self.sent_bytes < INITIAL_WINDOW_PACKETS * self.config.mss;
-        !self.is_inflight_limited() && (first || self.path.pacer.may_send(now))
+        first || self.path.pacer.may_send(now, waits)
     }
 
     /// Whether as much is in flight as may be. Only an acknowledgement changes that.
@@ -389,6 +396,7 @@ impl Sender {
 
     /// There was nothing (more) to send although sending was allowed.
     pub fn on_app_limited(&mut self) {
+        self.path.pacer.on_held_back();
         if !self.is_inflight_limited() {
             self.sent.on_app_limited();
         }
@@ -498,16 +506,19 @@ impl Sender {
     fn path_model(&self) -> PathModel {
         let frequency = &self.config.frequency;
         let (smoothed, ack_path) = (self.path.smoothed_rtt, &self.path.ack_path);
+        let ack_interval = if self.is_starting() {
+            self.expected_interval(&frequency.of_startup())
+        } else {
+            self.expected_interval(frequency)
+        };
         PathModel {
             min_rtt: self.path.min_rtt.get(),
             smoothed_rtt: smoothed,
             forward_rtt: smoothed.map(|rtt| rtt.saturating_sub(ack_path.smoothed())),
             ack_path: ack_path.longest(),
-            ack_interval: if self.is_starting() {
-                self.expected_interval(&frequency.of_startup())
-            } else {
-                self.expected_interval(frequency)
-            },
+            ack_interval,
+            ack_late: self.path.ack_late(ack_interval),
+            own_late: self.path.pacer.late(),
             mss: self.config.mss,
         }
     }

@@ -6,10 +6,16 @@
 
 use std::time::{Duration, Instant};
 
+use super::spread::Spread;
 use crate::bandwidth::Bandwidth;
 
-/// Length of a burst, and how much lateness is caught up (TACK-6.4-1).
+/// Length of a burst, and how much of a time without data is caught up (TACK-6.4-1).
 pub const BURST: Duration = Duration::from_millis(1);
+
+/// How much is caught up of a time in which data waited, and the process did not run: some slices of
+/// a scheduler that others have had. Without that, the rate of a busy machine falls to what it sends
+/// when it runs, and the path's estimate follows it down.
+const MOST_LATE: Duration = Duration::from_millis(20);
 
 /// Says when the next packet may leave.
 #[derive(Debug)]
@@ -22,6 +28,12 @@ pub struct Pacer {
     next_head: Instant,
     head_spacing: Duration,
     in_burst: bool,
+    /// Data waits for `next_release`.
+    waits: bool,
+    /// How late this end has sent what waited.
+    late: Spread,
+    /// How much lateness the burst catches up.
+    made_up_for: Duration,
 }
 
 impl Pacer {
@@ -33,6 +45,9 @@ impl Pacer {
             next_head: now,
             head_spacing: BURST / 2,
             in_burst: false,
+            waits: false,
+            late: Spread::default(),
+            made_up_for: BURST,
         }
     }
 
@@ -53,11 +68,30 @@ impl Pacer {
         self.rate
     }
 
-    /// Whether a packet may leave at `now`.
-    pub fn may_send(&mut self, now: Instant) -> bool {
+    /// Whether a packet may leave at `now`; `waits` tells that there is one.
+    pub fn may_send(&mut self, now: Instant, waits: bool) -> bool {
         let until = if self.in_burst { now + BURST } else { now };
         self.in_burst = self.next_release <= until;
+        if !self.in_burst {
+            self.waits = waits;
+            self.made_up_for = BURST;
+        } else if std::mem::take(&mut self.waits) {
+            let late = now.saturating_duration_since(self.next_release);
+            self.late.on_sample(late.min(MOST_LATE));
+            self.made_up_for = late.clamp(BURST, MOST_LATE);
+        }
         self.in_burst
+    }
+
+    /// Something else than the release keeps data back, or there is none: what passes is no lateness.
+    pub fn on_held_back(&mut self) {
+        self.waits = false;
+    }
+
+    /// How late this end sends as a rule what waits for its release: the grain of its timers, and
+    /// other work of its machine.
+    pub fn late(&self) -> Duration {
+        self.late.most()
     }
 
     /// Sets the least time between two departures with a TIMESTAMP; half a burst at least.
@@ -83,8 +117,8 @@ impl Pacer {
         }
         // A sender that woke late may catch up a burst's worth, not more.
         let mut from = self.next_release;
-        if from + BURST < now {
-            from = now.checked_sub(BURST).unwrap_or(now);
+        if from + self.made_up_for < now {
+            from = now.checked_sub(self.made_up_for).unwrap_or(now);
         }
         self.next_release = from + self.rate.time_for(bytes as u64);
     }
@@ -102,7 +136,7 @@ mod tests {
         let (mut now, mut bytes, mut longest) = (t0, 0, 0);
         while now < t0 + time {
             let mut burst = 0;
-            while pacer.may_send(now) {
+            while pacer.may_send(now, true) {
                 pacer.on_sent(now, 1250);
                 bytes += 1250;
                 burst += 1;
@@ -128,6 +162,48 @@ mod tests {
     }
 
     #[test]
+    fn a_busy_machine_costs_no_rate_and_its_lateness_shows() {
+        let (bytes, longest) = run(Duration::from_secs(1), Duration::from_millis(10));
+        assert!(bytes >= 6_100_000, "{bytes}");
+        assert!(longest <= 62, "{longest} packets of 0.2 ms, 10 ms and two bursts late");
+        let t0 = crate::test_clock() + Duration::from_secs(1);
+        let mut pacer = Pacer::new(t0, Bandwidth::from_bytes_per_second(6_250_000));
+        let mut now = t0;
+        for _ in 0..50 {
+            while pacer.may_send(now, true) {
+                pacer.on_sent(now, 1250);
+            }
+            now = pacer.release_time() + Duration::from_millis(3);
+        }
+        let late = pacer.late().as_secs_f64() * 1e3;
+        assert!((2.9..3.5).contains(&late), "{late} ms");
+    }
+
+    #[test]
+    fn a_process_that_was_stopped_catches_up_twenty_milliseconds() {
+        let (bytes, longest) = run(Duration::from_secs(2), Duration::from_secs(1));
+        assert!(longest <= 110, "{longest} packets of 0.2 ms");
+        assert!(bytes <= 3 * 110 * 1250, "{bytes}");
+    }
+
+    #[test]
+    fn time_without_data_is_not_lateness() {
+        let t0 = crate::test_clock() + Duration::from_secs(1);
+        let mut pacer = Pacer::new(t0, Bandwidth::from_bytes_per_second(1_250_000));
+        while pacer.may_send(t0, false) {
+            pacer.on_sent(t0, 1250);
+        }
+        let later = t0 + Duration::from_millis(15);
+        let mut burst = 0;
+        while pacer.may_send(later, true) {
+            pacer.on_sent(later, 1250);
+            burst += 1;
+        }
+        assert!(burst <= 3, "{burst} packets of 1 ms each");
+        assert_eq!(pacer.late(), Duration::ZERO);
+    }
+
+    #[test]
     fn a_sender_that_cannot_keep_up_begins_a_burst_twice_a_millisecond_at_most() {
         let t0 = crate::test_clock() + Duration::from_secs(1);
         let mut pacer = Pacer::new(t0, Bandwidth::from_bytes_per_second(1_000_000_000));
@@ -135,7 +211,7 @@ mod tests {
         for packet in 0..1000 {
             // Ten microseconds for each packet, which the rate allows in one.
             let now = t0 + packet * Duration::from_micros(10);
-            assert!(pacer.may_send(now));
+            assert!(pacer.may_send(now, true));
             heads += u32::from(pacer.at_burst_head(now));
             pacer.on_sent(now, 1250);
         }
@@ -156,7 +232,7 @@ mod tests {
     fn a_burst_ahead_of_a_rate_that_falls_takes_no_longer_than_it_would_have() {
         let t0 = crate::test_clock() + Duration::from_secs(1);
         let mut pacer = Pacer::new(t0, Bandwidth::from_bytes_per_second(50_000_000));
-        while pacer.may_send(t0) {
+        while pacer.may_send(t0, true) {
             pacer.on_sent(t0, 1250);
         }
         let before = pacer.release_time();
@@ -171,7 +247,7 @@ mod tests {
         let mut pacer = Pacer::new(t0, Bandwidth::from_bytes_per_second(1_250_000));
         let later = t0 + Duration::from_secs(5);
         let mut burst = 0;
-        while pacer.may_send(later) {
+        while pacer.may_send(later, true) {
             pacer.on_sent(later, 1250);
             burst += 1;
         }

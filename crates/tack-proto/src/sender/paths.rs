@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::ack_path::AckPathDelay;
 use super::sent_packets::FlightId;
+use super::spread::Spread;
 use super::{Bbr, BbrConfig, MinRtt, Pacer};
 use crate::bandwidth::Bandwidth;
 
@@ -35,6 +36,10 @@ pub(super) struct PathState {
     pub latest_rtt: Option<Duration>,
     pub smoothed_rtt: Option<Duration>,
     pub ack_path: AckPathDelay,
+    /// The time between two acknowledgements while data flows.
+    pub ack_gaps: Spread,
+    /// When the last TACK came, or ACK of a stock peer, if data has been flowing since.
+    pub last_tack: Option<Instant>,
     pub bbr: Bbr,
     pub pacer: Pacer,
     pub last_feedback: Instant,
@@ -49,6 +54,10 @@ pub(super) struct PathState {
     left: Instant,
 }
 
+/// Acknowledgements in a row that may be missing: on a path that loses a third of them, more than
+/// these are once in two hundred times. Whoever holds them back on purpose gets no longer queue.
+const MOST_ALPHAS_LATE: u32 = 4;
+
 /// TACKs whose rate still spans packets of the path before: it is measured
 /// since the last TACK but one (section VI-D of the paper, TACK-5.7-1).
 const TACKS_IN_RATE: u64 = 2;
@@ -62,6 +71,8 @@ impl PathState {
             latest_rtt: None,
             smoothed_rtt: None,
             ack_path: AckPathDelay::default(),
+            ack_gaps: Spread::default(),
+            last_tack: None,
             bbr: Bbr::new(config),
             pacer: Pacer::new(now, Bandwidth::ZERO),
             last_feedback: now,
@@ -80,8 +91,14 @@ impl PathState {
         self.rate_from = None;
         // That another path was silent says nothing of this one.
         self.last_feedback = now;
+        self.last_tack = None;
         self.stands_still = false;
         self.bbr.on_resumed(now);
+    }
+
+    /// How much later than `alpha` after the last one an acknowledgement may come (TACK-6.2-10).
+    pub fn ack_late(&self, alpha: Duration) -> Duration {
+        self.ack_gaps.most().saturating_sub(alpha).min(alpha * MOST_ALPHAS_LATE)
     }
 
     /// Whether the rate in this TACK is that of this path alone: the first TACK

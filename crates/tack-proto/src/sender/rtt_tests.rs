@@ -99,7 +99,7 @@ fn a_silence_while_tacks_queue_is_an_outage_later() {
     let mut harness = Harness::new();
     queued_round_trip(&mut harness, 90, 50);
     let path = harness.sender.limits.path;
-    let wait = RTT + path.ack_interval;
+    let wait = RTT + path.ack_interval + path.ack_late;
     assert!(!path.is_outage(wait + 50 * MS));
     assert!(path.is_outage(wait + 51 * MS));
 }

@@ -74,6 +74,32 @@ fn every_stack_fills_a_pipe_and_measures_its_delay() {
 }
 
 #[test]
+fn tack_loses_less_than_plain_quiche_where_both_ends_run_late() {
+    for (link, rtt) in [("pipe:50", 1), ("pipe:50", 10), ("pipe:50", 40), ("n", 10), ("ac", 10)]
+    {
+        let goodput = |stack, late| {
+            let flow = own(stack, path(rtt, 0.0)).with_busy_ends(Duration::from_millis(late));
+            single(&scenario(link, vec![flow], 4.0)).goodput_mbps
+        };
+        let (idle, busy) = (goodput(Stack::Tack, 0), goodput(Stack::Tack, 5));
+        let plain = goodput(Stack::Plain, 5);
+        println!("{link}, {rtt} ms: {idle:.1}, late {busy:.1}, plain {plain:.1} Mbit/s");
+        assert!(busy > 0.85 * idle, "{link}, {rtt} ms: {busy:.1} of {idle:.1} Mbit/s");
+        assert!(busy > 0.97 * plain, "{link}, {rtt} ms: {busy:.1}, plain {plain:.1} Mbit/s");
+    }
+}
+
+#[test]
+fn a_short_path_that_loses_acknowledgements_is_filled() {
+    for (loss, least) in [(0.1, 0.93), (0.3, 0.9), (0.5, 0.85)] {
+        let path = PathSpec { loss_forward: 0.0, ..path(1, loss) };
+        let report = single(&scenario("pipe:50", vec![own(Stack::Tack, path)], 5.0));
+        println!("{loss}: {:.3}", report.utilisation);
+        assert!(report.utilisation > least, "{loss}: {:.3}", report.utilisation);
+    }
+}
+
+#[test]
 fn what_is_lost_is_sent_again_and_waits_at_the_receiver() {
     for stack in STACKS {
         let clean = single(&scenario("pipe:20", vec![own(stack, path(20, 0.0))], 1.0));

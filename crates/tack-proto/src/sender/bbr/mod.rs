@@ -258,7 +258,7 @@ impl Bbr {
         let least = LEAST_PACKETS * path.mss;
         let Some(min_rtt) = path.min_rtt else { return INITIAL_WINDOW_PACKETS * path.mss };
         let bdp = self.bandwidth().bytes_in(path.round_trip());
-        let held = self.bandwidth().bytes_in(path.ack_interval);
+        let held = self.bandwidth().bytes_in(path.ack_interval + path.ack_late);
         match self.state {
             State::Startup => {
                 let gain = startup::inflight_gain(min_rtt, self.round_trip);
@@ -280,7 +280,8 @@ impl Bbr {
     pub fn outage_cap(&self, path: &PathModel) -> u64 {
         match (self.state, path.min_rtt) {
             (State::ProbeBw(_), Some(_)) => {
-                let cap = self.bandwidth().bytes_in(path.round_trip() + 2 * path.ack_interval);
+                let span = path.round_trip() + 2 * path.ack_interval + path.ack_late;
+                let cap = self.bandwidth().bytes_in(span);
                 cap.max(LEAST_PACKETS * path.mss)
             }
             _ => u64::MAX,

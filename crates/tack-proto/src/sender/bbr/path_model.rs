@@ -25,6 +25,10 @@ pub struct PathModel {
     pub smoothed_rtt: Option<Duration>,
     /// alpha, the interval between TACKs.
     pub ack_interval: Duration,
+    /// How much later than that they may come, where some get lost or an end is busy.
+    pub ack_late: Duration,
+    /// How late this end sends, because its machine has other work.
+    pub own_late: Duration,
     /// How long acknowledgements queue on their own way, at the most (TACK-5.3-6, TACK-8-6).
     pub ack_path: Duration,
     /// The smoothed round trip without that.
@@ -70,13 +74,20 @@ impl PathModel {
     /// Whether so long a silence means that the path stood still: where packets flow, there is
     /// an acknowledgement in each alpha (TACK-6.2-7).
     pub(in crate::sender) fn is_outage(&self, silence: Duration) -> bool {
-        self.min_rtt.is_some() && silence > self.round_trip() + self.ack_interval
+        self.min_rtt.is_some() && silence > self.longest_silence()
+    }
+
+    /// The longest silence of a path over which packets flow.
+    pub(in crate::sender) fn longest_silence(&self) -> Duration {
+        self.round_trip() + self.ack_interval + self.ack_late
     }
 
     /// Whether a round trip is a quarter above the minimum: packets queue.
     pub(super) fn is_queueing(&self, round_trip: Option<Duration>) -> bool {
         match (self.min_rtt, round_trip) {
-            (Some(min_rtt), Some(round_trip)) => round_trip > min_rtt + min_rtt / 4,
+            (Some(min_rtt), Some(round_trip)) => {
+                round_trip > min_rtt + min_rtt / 4 + self.own_late
+            }
             _ => false,
         }
     }

@@ -8,6 +8,8 @@ const PATH: PathModel = PathModel {
 
     min_rtt: Some(Duration::from_millis(40)),
     smoothed_rtt: Some(Duration::from_millis(40)),
+    ack_late: Duration::ZERO,
+    own_late: Duration::ZERO,
     ack_interval: Duration::from_millis(10),
     mss: 1250,
 };
