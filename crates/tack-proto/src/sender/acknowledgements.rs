@@ -219,9 +219,11 @@ impl Sender {
             return;
         }
         let Some(gap) = last.map(|last| now.saturating_duration_since(last)) else { return };
-        // How long a path has stood still is no measure.
-        if some_lost || !self.limits.path.is_outage(gap) {
-            self.path.ack_gaps.on_sample(gap);
+        // How long a path has stood still is no measure, nor what comes right behind it.
+        let stood_still = !some_lost && self.limits.path.is_outage(gap);
+        if !stood_still && self.path.bbr.phase() != Phase::Drain {
+            let alpha = self.limits.path.ack_interval;
+            self.path.ack_late.on_sample(gap.saturating_sub(alpha));
         }
     }
 
@@ -266,6 +268,9 @@ impl Sender {
         }
         self.path.pacer.set_rate(now, self.path.bbr.pacing_rate(&path));
         self.recompute();
+        if self.is_inflight_limited() {
+            self.path.pacer.on_held_back();
+        }
     }
 
     /// A round trip without what the acknowledgement queued for on its own way (TACK-5.3-6).

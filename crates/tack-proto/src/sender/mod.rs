@@ -7,6 +7,8 @@ mod acknowledgements;
 mod bbr;
 mod config;
 mod immediate_ack;
+#[cfg(test)]
+mod late_tests;
 mod min_rtt;
 mod optimistic_ack_trap;
 mod pacer;

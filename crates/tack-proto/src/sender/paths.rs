@@ -36,8 +36,8 @@ pub(super) struct PathState {
     pub latest_rtt: Option<Duration>,
     pub smoothed_rtt: Option<Duration>,
     pub ack_path: AckPathDelay,
-    /// The time between two acknowledgements while data flows.
-    pub ack_gaps: Spread,
+    /// How much later than alpha after the last one a TACK has come while data flowed.
+    pub ack_late: Spread,
     /// When the last TACK came, or ACK of a stock peer, if data has been flowing since.
     pub last_tack: Option<Instant>,
     pub bbr: Bbr,
@@ -71,7 +71,7 @@ impl PathState {
             latest_rtt: None,
             smoothed_rtt: None,
             ack_path: AckPathDelay::default(),
-            ack_gaps: Spread::default(),
+            ack_late: Spread::default(),
             last_tack: None,
             bbr: Bbr::new(config),
             pacer: Pacer::new(now, Bandwidth::ZERO),
@@ -98,7 +98,7 @@ impl PathState {
 
     /// How much later than `alpha` after the last one an acknowledgement may come (TACK-6.2-10).
     pub fn ack_late(&self, alpha: Duration) -> Duration {
-        self.ack_gaps.most().saturating_sub(alpha).min(alpha * MOST_ALPHAS_LATE)
+        self.ack_late.most().min(alpha * MOST_ALPHAS_LATE)
     }
 
     /// Whether the rate in this TACK is that of this path alone: the first TACK

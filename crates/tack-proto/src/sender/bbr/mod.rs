@@ -258,18 +258,20 @@ impl Bbr {
         let least = LEAST_PACKETS * path.mss;
         let Some(min_rtt) = path.min_rtt else { return INITIAL_WINDOW_PACKETS * path.mss };
         let bdp = self.bandwidth().bytes_in(path.round_trip());
-        let held = self.bandwidth().bytes_in(path.ack_interval + path.ack_late);
+        let held = self.bandwidth().bytes_in(path.ack_interval);
+        let late = self.bandwidth().bytes_in(path.ack_late);
         match self.state {
             State::Startup => {
                 let gain = startup::inflight_gain(min_rtt, self.round_trip);
-                let cap = (bdp as f64 * gain) as u64 + held;
+                let own = self.bandwidth().bytes_in(2 * path.own_late);
+                let cap = (bdp as f64 * gain) as u64 + held + late.min(own);
                 cap.max(INITIAL_WINDOW_PACKETS * path.mss)
             }
             State::Drain(_) => (bdp + held).max(least),
             State::ProbeBw(_) => {
                 let queue = self.bandwidth().bytes_in(path.even_rtt(&self.config));
                 let extra = self.extra_acked.allowance(self.bandwidth(), path.ack_interval);
-                (bdp + queue + held + extra).max(least)
+                (bdp + queue + held + late + extra).max(least)
             }
             State::ProbeRtt(_) => self.probe_rtt_window(path),
         }

@@ -27,7 +27,7 @@ pub struct PathModel {
     pub ack_interval: Duration,
     /// How much later than that they may come, where some get lost or an end is busy.
     pub ack_late: Duration,
-    /// How late this end sends, because its machine has other work.
+    /// How late this end sends, because its machine has other work (TACK-6.2-11).
     pub own_late: Duration,
     /// How long acknowledgements queue on their own way, at the most (TACK-5.3-6, TACK-8-6).
     pub ack_path: Duration,
