@@ -17,7 +17,7 @@ fn micros(micros: u64) -> Time {
 }
 
 fn packet(flow: u32, size: u32) -> Packet {
-    Packet { size, flow, sent: Time::ZERO, bytes: Vec::new() }
+    Packet::new(size, flow, Time::ZERO, Vec::new())
 }
 
 fn delay(millis: u64) -> PipeConfig {

@@ -1,3 +1,5 @@
+mod recorded;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -15,7 +17,7 @@ fn millis(millis: u64) -> Duration {
 }
 
 fn packet(id: u32, size: u32) -> Packet {
-    Packet { size, flow: id, sent: Time::ZERO, bytes: Vec::new() }
+    Packet::new(size, id, Time::ZERO, Vec::new())
 }
 
 fn wire() -> PipeConfig {

@@ -65,7 +65,7 @@ fn path(rtt_ms: u64) -> PathSpec {
 }
 
 fn packet(flow: u32, size: u32) -> Packet {
-    Packet { size, flow, sent: Time::ZERO, bytes: Vec::new() }
+    Packet::new(size, flow, Time::ZERO, Vec::new())
 }
 
 /// When one packet arrives that is sent at the start, in ms.
@@ -325,7 +325,7 @@ fn a_hop_with_pauses_holds_packets_meanwhile_and_is_written_as_it_was_read() {
         let spec = LinkSpec::from_toml(&toml, "test.toml").unwrap();
         let mut link = spec.build(&PathSpec::default(), 1).unwrap();
         let now = Time::from(Duration::from_millis(20));
-        let packet = Packet { size: 1500, flow: 0, sent: now, bytes: Vec::new() };
+        let packet = Packet::new(1500, 0, now, Vec::new());
         link.send(Forward, packet, now);
         let mut arrived = None;
         while let Some(next) = link.next_event() {
