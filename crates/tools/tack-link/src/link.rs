@@ -216,3 +216,23 @@ impl std::ops::Add for Losses {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ecn_field_is_the_low_bits_of_the_traffic_class() {
+        for (bits, ecn) in (0..).zip([Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce]) {
+            assert_eq!((Ecn::from_bits(bits), ecn.bits()), (ecn, bits));
+            assert_eq!(Ecn::from_bits(0b1011_1000 | bits), ecn, "with a DSCP");
+        }
+    }
+
+    #[test]
+    fn a_packet_does_not_use_ecn_unless_told_to() {
+        let packet = Packet::new(100, 0, Time::ZERO, Vec::new());
+        assert_eq!(packet.ecn, Ecn::default());
+        assert_eq!(packet.with_ecn(Ecn::Ect1).ecn, Ecn::Ect1);
+    }
+}

@@ -1,9 +1,8 @@
 //! The rate of a pipe, and the queue in front of it.
 
-use super::PipeConfig;
-use super::Schedule;
 use super::queue::{ActiveQueue, DropTail};
 use super::transmitter::Transmitter;
+use super::{PipeConfig, Schedule};
 
 /// A queue and a transmitter, by what has to happen when a packet leaves the queue.
 #[derive(Clone, Debug)]

@@ -121,7 +121,7 @@ impl PipeConfig {
     /// Fails if there is nothing for the queue to wait for, or if its parameters make no sense.
     pub(crate) fn check_queue(&self) -> Result<(), ParameterError> {
         if self.rate_bps.is_none() && self.queue != QueueDiscipline::DropTail {
-            let allowed = "drop-tail without a rate, which nothing waits for";
+            let allowed = "drop-tail, unless the pipe has a rate";
             return Err(ParameterError::new("queue", self.queue.name(), allowed));
         }
         self.queue.check().map_err(|error| error.within("queue"))
