@@ -9,9 +9,9 @@ use crate::{ParameterError, Time};
 /// Parameters of CoDel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CoDelConfig {
-    /// Delay that a queue may have for longer than an interval (RFC 8289 section 3.2).
+    /// Delay that a queue may have for longer than an interval (RFC 8289 section 4.4).
     pub target: Duration,
-    /// About the longest round-trip time of the traffic (RFC 8289 section 3.2).
+    /// About the longest round-trip time of the traffic (RFC 8289 section 4.3).
     pub interval: Duration,
 }
 
@@ -32,7 +32,7 @@ impl CoDelConfig {
 /// A queue that drops or marks at its head, more and more often while the delay stays above the
 /// target (RFC 8289 section 5).
 ///
-/// A packet whose sender uses ECN is marked instead of dropped, and leaves (RFC 8289 section 3.1).
+/// A packet whose sender uses ECN is marked instead of dropped, and leaves (RFC 8290 section 5.2).
 #[derive(Clone, Debug)]
 pub(in crate::pipe) struct CoDel {
     config: CoDelConfig,

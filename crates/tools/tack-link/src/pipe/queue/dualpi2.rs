@@ -34,7 +34,7 @@ pub struct DualPi2Config {
     /// L4S packets are marked with this times p' (k), Classic packets with p' squared.
     pub coupling: f64,
     /// Share of the rate that Classic traffic gets at least while both queues are busy, in per
-    /// cent.
+    /// cent (RFC 9332 section 4.2.2).
     pub classic_percent: u32,
 }
 

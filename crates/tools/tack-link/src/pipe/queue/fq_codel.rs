@@ -15,9 +15,9 @@ const DROP_BATCH: usize = 64;
 pub struct FqCoDelConfig {
     /// What CoDel does in the queue of each flow.
     pub codel: CoDelConfig,
-    /// Bytes that a queue may send in its turn (RFC 8290 section 5.2.2).
+    /// Bytes that a queue may send in its turn (RFC 8290 section 5.2).
     pub quantum: u32,
-    /// Number of queues (RFC 8290 section 5.2.4). A flow has the queue of its number modulo this:
+    /// Number of queues (RFC 8290 section 5.2). A flow has the queue of its number modulo this:
     /// an ideal hash, so flows share one only if there are more of them.
     pub flows: u32,
 }
