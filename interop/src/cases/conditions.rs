@@ -138,7 +138,7 @@ mod tests {
 
     fn send(link: &mut BoxedLink, direction: Direction, millis: u64) -> Option<u64> {
         let sent = Time::from(Duration::from_millis(millis));
-        let packet = Packet { size: 1250, flow: 0, sent, bytes: vec![0; 1222] };
+        let packet = Packet::new(1250, 0, sent, vec![0; 1222]);
         link.send(direction, packet, sent);
         let next = link.next_event()?;
         link.arrival(next).map(|arrival| arrival.at.as_nanos() / 1_000_000)

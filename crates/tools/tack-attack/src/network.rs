@@ -388,7 +388,7 @@ impl Network {
         let Some(link) = link else { return };
         let size = bytes.len() as u32 + HEADERS;
         let flow = self.flow(index, source, destination);
-        let packet = Packet { size, flow, sent: self.now, bytes };
+        let packet = Packet::new(size, flow, self.now, bytes);
         self.links[link].duplex.send(direction_to(sender.peer()), packet, self.now);
     }
 

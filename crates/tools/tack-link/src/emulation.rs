@@ -238,7 +238,7 @@ impl Run {
     }
 
     fn acknowledge(&mut self, now: Time) {
-        let ack = Packet { size: self.ack_bytes, flow: 0, sent: now, bytes: Vec::new() };
+        let ack = Packet::new(self.ack_bytes, 0, now, Vec::new());
         self.wlan.send(Direction::Reverse, ack, now);
     }
 

@@ -17,7 +17,7 @@ pub mod spec;
 mod time;
 pub mod wlan;
 
-pub use link::{Arrival, Direction, Link, Losses, Packet};
+pub use link::{Arrival, Direction, Ecn, Link, Losses, Packet};
 pub use parameter::ParameterError;
 pub use random::child_seed;
 pub use spec::{LinkSpec, PathSpec, SpecError};

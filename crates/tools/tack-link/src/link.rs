@@ -51,6 +51,69 @@ pub struct Packet {
     /// What it carries. May be empty where only sizes matter; links that corrupt packets flip
     /// bits in it.
     pub bytes: Vec<u8>,
+    /// The ECN field of its IP header, which queues may set to [`Ecn::Ce`].
+    pub ecn: Ecn,
+}
+
+impl Packet {
+    /// A packet of a sender that does not use ECN.
+    pub const fn new(size: u32, flow: u32, sent: Time, bytes: Vec<u8>) -> Self {
+        Self { size, flow, sent, bytes, ecn: Ecn::NotEct }
+    }
+
+    /// The same packet with this ECN field.
+    #[must_use]
+    pub fn with_ecn(self, ecn: Ecn) -> Self {
+        Self { ecn, ..self }
+    }
+}
+
+/// The ECN field of an IP header (RFC 3168 section 5).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ecn {
+    /// `00`: the sender does not use ECN.
+    #[default]
+    NotEct,
+    /// `01`: the sender asks for the treatment of L4S (RFC 9331 section 4.1).
+    Ect1,
+    /// `10`: the sender takes a mark for a loss (RFC 3168 section 5).
+    Ect0,
+    /// `11`: congestion experienced.
+    Ce,
+}
+
+impl Ecn {
+    /// The field of these two bits; higher bits do not count, so a whole traffic class octet of
+    /// an IP header will do.
+    pub const fn from_bits(bits: u8) -> Self {
+        match bits & 0b11 {
+            0b00 => Self::NotEct,
+            0b01 => Self::Ect1,
+            0b10 => Self::Ect0,
+            _ => Self::Ce,
+        }
+    }
+
+    /// The two bits of the field.
+    pub const fn bits(self) -> u8 {
+        match self {
+            Self::NotEct => 0b00,
+            Self::Ect1 => 0b01,
+            Self::Ect0 => 0b10,
+            Self::Ce => 0b11,
+        }
+    }
+
+    /// Whether a queue may mark the packet instead of dropping it.
+    pub const fn is_capable(self) -> bool {
+        !matches!(self, Self::NotEct)
+    }
+
+    /// Whether a DualQ takes the packet for L4S traffic: ECT(1) and CE (RFC 9331 section 5.1).
+    pub const fn is_l4s(self) -> bool {
+        matches!(self, Self::Ect1 | Self::Ce)
+    }
 }
 
 /// A packet at the end of its way.
@@ -86,6 +149,12 @@ pub trait Link {
 
     /// How many packets it delivered, or will deliver, with a bit flipped.
     fn corrupted(&self, direction: Direction) -> u64;
+
+    /// How many packets it set to [`Ecn::Ce`] so far in one direction. Those that had it before
+    /// do not count.
+    fn marked(&self, _: Direction) -> u64 {
+        0
+    }
 }
 
 impl<L: Link + ?Sized> Link for Box<L> {
@@ -108,12 +177,16 @@ impl<L: Link + ?Sized> Link for Box<L> {
     fn corrupted(&self, direction: Direction) -> u64 {
         (**self).corrupted(direction)
     }
+
+    fn marked(&self, direction: Direction) -> u64 {
+        (**self).marked(direction)
+    }
 }
 
 /// Packets that a link took and did not deliver, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Losses {
-    /// A queue was full.
+    /// A queue was full, or its AQM dropped the packet.
     pub queue: u64,
     /// Lost at random, as configured.
     pub random: u64,
@@ -141,5 +214,25 @@ impl std::ops::Add for Losses {
             retries: self.retries + other.retries,
             prescribed: self.prescribed + other.prescribed,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ecn_field_is_the_low_bits_of_the_traffic_class() {
+        for (bits, ecn) in (0..).zip([Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce]) {
+            assert_eq!((Ecn::from_bits(bits), ecn.bits()), (ecn, bits));
+            assert_eq!(Ecn::from_bits(0b1011_1000 | bits), ecn, "with a DSCP");
+        }
+    }
+
+    #[test]
+    fn a_packet_does_not_use_ecn_unless_told_to() {
+        let packet = Packet::new(100, 0, Time::ZERO, Vec::new());
+        assert_eq!(packet.ecn, Ecn::default());
+        assert_eq!(packet.with_ecn(Ecn::Ect1).ecn, Ecn::Ect1);
     }
 }

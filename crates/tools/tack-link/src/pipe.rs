@@ -3,8 +3,11 @@
 mod bottleneck;
 mod config;
 mod impairments;
+mod jitter;
+mod queue;
 mod rate;
 mod schedule;
+mod transmitter;
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -14,12 +17,19 @@ use self::bottleneck::Bottleneck;
 pub(crate) use self::config::check_rate;
 pub use self::config::{GilbertElliott, MAX_DELAY, MAX_RATE_BPS, PipeConfig, Reorder};
 use self::impairments::{Fate, Impairments};
+pub(crate) use self::jitter::check_jitter;
+pub use self::queue::{CoDelConfig, DualPi2Config, FqCoDelConfig, QueueDiscipline};
+use self::queue::{Queued, Tally};
 use self::rate::RateIntegral;
 pub use self::schedule::Schedule;
+use crate::random::child_seed;
 use crate::{Losses, Packet, ParameterError, Time};
 
-/// One direction of a wide-area link: chance, a drop-tail queue, a rate, and a propagation delay,
-/// in this order.
+/// Label of the random streams of the queue; those of [`Impairments`] come before.
+const QUEUE: u64 = 7;
+
+/// One direction of a wide-area link: chance, a queue, a rate, and a propagation delay, in this
+/// order.
 ///
 /// - What is lost at random is lost before the queue, as with Linux netem: it takes no room in it
 ///   and no time on the link.
@@ -30,8 +40,10 @@ use crate::{Losses, Packet, ParameterError, Time};
 ///   but counts as lost at random: its receiver would have to throw it away.
 /// - A duplicate arrives right behind the packet that it is a copy of, and uses neither queue nor
 ///   rate.
-/// - A delay that falls does not let packets overtake each other; only
-///   [`reorder`](PipeConfig::reorder) does.
+/// - A delay that falls does not let packets overtake each other, nor does
+///   [`jitter`](PipeConfig::jitter); only [`reorder`](PipeConfig::reorder) does.
+/// - A drop-tail queue needs nothing done when a packet leaves it. All other
+///   [queues](QueueDiscipline) decide then, and those moments are events of the pipe.
 #[derive(Clone, Debug)]
 pub struct Pipe {
     impairments: Impairments,
@@ -54,7 +66,8 @@ impl Pipe {
     /// delay above a minute, or a probability not from 0 to 1.
     pub fn new(config: &PipeConfig, seed: u64) -> Result<Self, ParameterError> {
         config.check()?;
-        let bottleneck = |rate| Bottleneck::new(rate, config.buffer_bytes);
+        let queue_seed = child_seed(seed, QUEUE);
+        let bottleneck = |rate| Bottleneck::new(config, rate, queue_seed);
         Ok(Self {
             impairments: Impairments::new(config, seed),
             bottleneck: config.rate_bps.as_ref().map(bottleneck),
@@ -69,52 +82,51 @@ impl Pipe {
     }
 
     /// Puts a packet into the pipe.
-    pub fn send(&mut self, mut packet: Packet, now: Time) {
+    pub fn send(&mut self, packet: Packet, now: Time) {
+        self.transmit(now);
         let fate = self.impairments.next();
         if fate.lost {
             self.losses.random += 1;
             return;
         }
-        let sent = match &mut self.bottleneck {
-            Some(bottleneck) => bottleneck.take(packet.size, now),
-            None => Some(now),
-        };
-        let Some(sent) = sent else {
-            self.losses.queue += 1;
-            return;
-        };
-        if let Some(place) = fate.flipped_at {
-            if packet.bytes.is_empty() {
-                self.losses.random += 1;
-                return;
+        match &mut self.bottleneck {
+            None => self.on_sent(packet, &fate, now),
+            Some(Bottleneck::Foreseen(queue)) => match queue.take(packet.size, now) {
+                Some(sent) => self.on_sent(packet, &fate, sent),
+                None => self.losses.queue += 1,
+            },
+            Some(Bottleneck::Active(transmitter)) => {
+                transmitter.take(Queued { packet, fate, enqueued: now });
+                self.transmit(now);
             }
-            flip_bit(&mut packet.bytes, place);
-            self.corrupted += 1;
         }
-        let at = self.arrival_time(sent, &fate);
-        if fate.duplicated {
-            self.duplicates += 1;
-            self.enqueue(at, packet.clone());
-        }
-        self.enqueue(at, packet);
     }
 
-    /// When the next packet arrives.
+    /// When [`arrival`](Self::arrival) has to be called next: a packet arrives then, or leaves
+    /// the queue.
     pub fn next_event(&self) -> Option<Time> {
-        self.under_way.peek().map(|Reverse(next)| next.at)
+        let arrival = self.under_way.peek().map(|Reverse(next)| next.at);
+        let Some(Bottleneck::Active(transmitter)) = &self.bottleneck else { return arrival };
+        arrival.into_iter().chain(transmitter.next_event()).min()
     }
 
     /// The next packet that arrives at `now` or before, and when it did.
     pub fn arrival(&mut self, now: Time) -> Option<(Time, Packet)> {
-        if self.next_event()? > now {
+        self.transmit(now);
+        if self.under_way.peek()?.0.at > now {
             return None;
         }
         self.under_way.pop().map(|Reverse(UnderWay { at, packet, .. })| (at, packet))
     }
 
     /// What was lost so far.
-    pub const fn losses(&self) -> Losses {
-        self.losses
+    pub fn losses(&self) -> Losses {
+        Losses { queue: self.losses.queue + self.queue_tally().dropped, ..self.losses }
+    }
+
+    /// How many packets the queue has set to [`Ecn::Ce`](crate::Ecn::Ce) so far.
+    pub fn marked(&self) -> u64 {
+        self.queue_tally().marked
     }
 
     /// How many packets were doubled so far.
@@ -127,8 +139,43 @@ impl Pipe {
         self.corrupted
     }
 
+    fn queue_tally(&self) -> Tally {
+        match &self.bottleneck {
+            Some(Bottleneck::Active(transmitter)) => transmitter.tally(),
+            None | Some(Bottleneck::Foreseen(_)) => Tally::default(),
+        }
+    }
+
+    /// Lets the queue do what is due.
+    fn transmit(&mut self, now: Time) {
+        while let Some(Bottleneck::Active(transmitter)) = &mut self.bottleneck
+            && let Some((Queued { packet, fate, .. }, sent)) = transmitter.transmit(now)
+        {
+            self.on_sent(packet, &fate, sent);
+        }
+    }
+
+    /// Puts a packet under way whose last bit leaves the bottleneck at `sent`.
+    fn on_sent(&mut self, mut packet: Packet, fate: &Fate, sent: Time) {
+        if let Some(place) = fate.flipped_at {
+            if packet.bytes.is_empty() {
+                self.losses.random += 1;
+                return;
+            }
+            flip_bit(&mut packet.bytes, place);
+            self.corrupted += 1;
+        }
+        let at = self.arrival_time(sent, fate);
+        if fate.duplicated {
+            self.duplicates += 1;
+            self.enqueue(at, packet.clone());
+        }
+        self.enqueue(at, packet);
+    }
+
     fn arrival_time(&mut self, sent: Time, fate: &Fate) -> Time {
-        let at = (sent + self.delay.at(sent)).max(self.latest_in_order);
+        let delay = self.delay.at(sent) + self.impairments.jitter(fate, sent);
+        let at = (sent + delay).max(self.latest_in_order);
         if let Some(extra) = fate.extra_delay {
             return at + extra;
         }

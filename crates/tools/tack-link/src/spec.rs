@@ -8,6 +8,8 @@
 //! kind = "pipe"
 //! rate_mbps = 20.0                  # of IP packets; without it, unlimited
 //! delay_ms = 270.0                  # one way; default 0
+//! jitter_ms = 7.0                   # delay that varies as on Wi-Fi: 0, or a mean of 1 to 91 ms
+//! queue = "drop-tail"               # or "codel", "fq-codel", "dualpi2"; they need a rate
 //! buffer_bdp = 1.0                  # or buffer_bytes, or buffer_ms; default 1 BDP, 64 KiB at least
 //! loss = 0.01                       # probability, as duplicate and corrupt
 //! duplicate = 0.001
@@ -18,6 +20,7 @@
 //! [hop.reverse]                     # what is different in reverse; or [hop.forward]
 //! rate_trace = { steps = [[0, 2.0], [60, 0.0], [61, 2.0]], repeat_s = 90 } # [second, Mbit/s]
 //! delay_trace = { steps = [[0, 270.0], [30, 280.0]] }                      # [second, ms]
+//! jitter_trace = { steps = [[0, 1.0], [1, 12.0], [3, 1.0]] }               # [second, ms]
 //!
 //! [[hop]]
 //! kind = "wlan"
@@ -125,7 +128,8 @@ impl LinkSpec {
                 Ok(PipeTable { rate_mbps: Some(parse_rate(name, rate)?), ..Default::default() })
             };
             let reverse = up.map(pipe).transpose()?.map(Box::new);
-            return Self::named(name, HopTable::Pipe(PipeTable { reverse, ..pipe(down)? }));
+            let table = PipeTable { reverse, ..pipe(down)? };
+            return Self::named(name, HopTable::Pipe(Box::new(table)));
         }
         Self::read(name)
     }

@@ -59,7 +59,7 @@ struct Observer {
 impl Observer {
     fn send(&mut self, direction: Direction, size: u32, now: Time) {
         let number = &mut self.sent[direction.index()];
-        let packet = Packet { size, flow: *number as u32, sent: now, bytes: Vec::new() };
+        let packet = Packet::new(size, *number as u32, now, Vec::new());
         *number += 1;
         self.wlan.send(direction, packet, now);
     }

@@ -19,7 +19,7 @@ fn at_us(micros: u64) -> Time {
 }
 
 fn numbered(number: u32, sent: Time) -> Packet {
-    Packet { size: 1500, flow: number, sent, bytes: Vec::new() }
+    Packet::new(1500, number, sent, Vec::new())
 }
 
 fn wlan(profile: Profile) -> Wlan {

@@ -194,7 +194,7 @@ fn the_same_seed_loses_the_same_datagrams() {
         let mut model = lossy();
         let mut survives = |n: &u8| {
             let now = Time::from(Duration::from_millis(u64::from(*n)));
-            let packet = Packet { size: 29, flow: 0, sent: now, bytes: vec![*n] };
+            let packet = Packet::new(29, 0, now, vec![*n]);
             model.send(Direction::Reverse, packet, now);
             std::iter::from_fn(|| model.arrival(now)).count() == 1
         };

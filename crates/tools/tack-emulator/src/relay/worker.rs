@@ -195,7 +195,7 @@ impl<O: Observer> Worker<O> {
         self.deliver_due();
         let now = self.now();
         let size = (bytes.len() + self.headers) as u32;
-        let packet = Packet { size, flow, sent: now, bytes: bytes.to_vec() };
+        let packet = Packet::new(size, flow, now, bytes.to_vec());
         self.link.send(direction, packet, now);
     }
 

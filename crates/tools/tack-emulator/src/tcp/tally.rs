@@ -122,7 +122,7 @@ mod tests {
     }
 
     fn on_the_link(bytes: Vec<u8>, sent: Time) -> Packet {
-        Packet { size: u32::try_from(bytes.len()).unwrap(), flow: 0, sent, bytes }
+        Packet::new(u32::try_from(bytes.len()).unwrap(), 0, sent, bytes)
     }
 
     /// Data bytes `from` up to `to`, sent at a millisecond.

@@ -89,7 +89,7 @@ impl<O: Observer> Driver<O> {
             let now = self.now();
             self.deliver(now)?;
             let size = u32::try_from(length).unwrap_or(u32::MAX);
-            let packet = Packet { size, flow: 0, sent: now, bytes: bytes.to_vec() };
+            let packet = Packet::new(size, 0, now, bytes.to_vec());
             self.observer.sent(direction, &packet);
             self.link.send(direction, packet, now);
         }

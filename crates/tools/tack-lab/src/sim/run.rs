@@ -221,11 +221,7 @@ impl World<'_> {
                 flow.probes().for_each(|probe| probe.on_sent(direction, &bytes, now));
                 let size = (bytes.len() + HEADERS) as u32;
                 trace.note(Event::Sent, (index, direction), (size, &bytes), now);
-                link.send(
-                    direction,
-                    Packet { size, flow: index as u32, sent: now, bytes },
-                    now,
-                );
+                link.send(direction, Packet::new(size, index as u32, now, bytes), now);
             });
             end.touched = false;
             if which == SERVER

@@ -50,4 +50,8 @@ impl Link for Chain {
     fn corrupted(&self, direction: Direction) -> u64 {
         self.0.corrupted(direction)
     }
+
+    fn marked(&self, direction: Direction) -> u64 {
+        self.0.marked(direction)
+    }
 }

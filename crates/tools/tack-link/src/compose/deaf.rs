@@ -47,6 +47,11 @@ impl Link for Deaf {
     fn corrupted(&self, direction: Direction) -> u64 {
         self.link.corrupted(direction)
     }
+
+    /// As [`corrupted`](Link::corrupted).
+    fn marked(&self, direction: Direction) -> u64 {
+        self.link.marked(direction)
+    }
 }
 
 #[cfg(test)]
@@ -75,7 +80,7 @@ mod tests {
             (Direction::Forward, 140),
         ] {
             let sent = Time::from(MS(sent));
-            let packet = Packet { size: 100, flow: 0, sent, bytes: Vec::new() };
+            let packet = Packet::new(100, 0, sent, Vec::new());
             link.send(direction, packet, sent);
             while let Some(arrival) = link.next_event().and_then(|at| link.arrival(at)) {
                 arrived.push(arrival.at.as_nanos() / 1_000_000);

@@ -50,13 +50,18 @@ impl Link for Duplex {
     }
 
     fn arrival(&mut self, now: Time) -> Option<Arrival> {
-        let next = |direction: &Direction| self.pipe(*direction).next_event();
-        let direction = Direction::ALL
-            .into_iter()
-            .filter(|direction| next(direction).is_some())
-            .min_by_key(next)?; // the first of equals
-        let (at, packet) = self.pipes[direction.index()].arrival(now)?;
-        Some(Arrival { at, direction, packet })
+        // One event after the other, so that arrivals of both directions come in order of time.
+        loop {
+            let next = |direction| Some((self.pipe(direction).next_event()?, direction));
+            let events = Direction::ALL.into_iter().filter_map(next);
+            let (event, direction) = events.min_by_key(|(event, _)| *event)?; // first of equals
+            if event > now {
+                return None;
+            }
+            if let Some((at, packet)) = self.pipes[direction.index()].arrival(event) {
+                return Some(Arrival { at, direction, packet });
+            }
+        }
     }
 
     fn losses(&self, direction: Direction) -> Losses {
@@ -65,5 +70,9 @@ impl Link for Duplex {
 
     fn corrupted(&self, direction: Direction) -> u64 {
         self.pipe(direction).corrupted()
+    }
+
+    fn marked(&self, direction: Direction) -> u64 {
+        self.pipe(direction).marked()
     }
 }

@@ -78,4 +78,8 @@ impl<R: Route> Link for Network<R> {
     fn corrupted(&self, direction: Direction) -> u64 {
         self.elements.iter().map(|element| element.corrupted(direction)).sum()
     }
+
+    fn marked(&self, direction: Direction) -> u64 {
+        self.elements.iter().map(|element| element.marked(direction)).sum()
+    }
 }

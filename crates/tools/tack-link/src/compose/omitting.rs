@@ -53,6 +53,10 @@ impl Link for Omitting {
     fn corrupted(&self, direction: Direction) -> u64 {
         self.link.corrupted(direction)
     }
+
+    fn marked(&self, direction: Direction) -> u64 {
+        self.link.marked(direction)
+    }
 }
 
 #[cfg(test)]
@@ -68,7 +72,7 @@ mod tests {
         let mut link = Omitting::new(Box::new(duplex), Direction::Reverse, [2, 3, 9]);
         for flow in 1..=5 {
             for direction in Direction::ALL {
-                let packet = Packet { size: 100, flow, sent: Time::ZERO, bytes: Vec::new() };
+                let packet = Packet::new(100, flow, Time::ZERO, Vec::new());
                 link.send(direction, packet, Time::ZERO);
             }
         }

@@ -112,6 +112,10 @@ impl Link for Paused {
     fn corrupted(&self, direction: Direction) -> u64 {
         self.link.corrupted(direction)
     }
+
+    fn marked(&self, direction: Direction) -> u64 {
+        self.link.marked(direction)
+    }
 }
 
 #[cfg(test)]
@@ -137,7 +141,7 @@ mod tests {
     }
 
     fn send(link: &mut Paused, millis: u64) {
-        let packet = Packet { size: 1500, flow: 0, sent: at(millis), bytes: Vec::new() };
+        let packet = Packet::new(1500, 0, at(millis), Vec::new());
         link.send(Direction::Forward, packet, at(millis));
     }
 

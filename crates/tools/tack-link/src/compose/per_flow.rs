@@ -69,4 +69,8 @@ impl Link for PerFlow {
     fn corrupted(&self, direction: Direction) -> u64 {
         self.0.corrupted(direction)
     }
+
+    fn marked(&self, direction: Direction) -> u64 {
+        self.0.marked(direction)
+    }
 }

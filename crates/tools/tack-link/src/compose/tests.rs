@@ -3,7 +3,9 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
-use crate::pipe::{PipeConfig, Reorder, Schedule};
+use crate::pipe::{
+    CoDelConfig, DualPi2Config, FqCoDelConfig, PipeConfig, QueueDiscipline, Reorder, Schedule,
+};
 use crate::{Arrival, Direction, Losses, Packet, Time};
 
 use Direction::{Forward, Reverse};
@@ -17,7 +19,7 @@ fn micros(micros: u64) -> Time {
 }
 
 fn packet(flow: u32, size: u32) -> Packet {
-    Packet { size, flow, sent: Time::ZERO, bytes: Vec::new() }
+    Packet::new(size, flow, Time::ZERO, Vec::new())
 }
 
 fn delay(millis: u64) -> PipeConfig {
@@ -196,13 +198,19 @@ fn without_own_ways_flows_cross_the_shared_link_alone() {
 }
 
 fn any_pipe() -> impl Strategy<Value = PipeConfig> {
-    (1_000_000_u64..50_000_000, 0_u64..5000, 0_u64..9000, 0.0..0.2, 0_u64..3000).prop_map(
-        |(rate, delay, buffer, loss, late)| PipeConfig {
+    let queue = prop_oneof![
+        Just(QueueDiscipline::DropTail),
+        Just(QueueDiscipline::CoDel(CoDelConfig::default())),
+        Just(QueueDiscipline::FqCoDel(FqCoDelConfig::default())),
+        Just(QueueDiscipline::DualPi2(DualPi2Config::default())),
+    ];
+    (1_000_000_u64..50_000_000, 0_u64..5000, 0_u64..9000, 0.0..0.2, 0_u64..3000, queue)
+        .prop_map(|(rate, delay, buffer, loss, late, queue)| PipeConfig {
             loss,
+            queue,
             reorder: Some(Reorder { probability: 0.1, delay: Duration::from_micros(late) }),
             ..PipeConfig::new(rate, Duration::from_micros(delay), buffer)
-        },
-    )
+        })
 }
 
 proptest! {

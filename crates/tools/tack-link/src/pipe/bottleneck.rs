@@ -1,58 +1,23 @@
 //! The rate of a pipe, and the queue in front of it.
 
-use std::collections::VecDeque;
+use super::queue::{ActiveQueue, DropTail};
+use super::transmitter::Transmitter;
+use super::{PipeConfig, Schedule};
 
-use super::Schedule;
-use super::rate::{RateIntegral, Work, work_of};
-use crate::Time;
-
-/// A transmitter with a drop-tail queue.
-///
-/// Packets leave in the order in which they came, so when one leaves is known as soon as it is
-/// taken: nothing has to happen at that moment.
+/// A queue and a transmitter, by what has to happen when a packet leaves the queue.
 #[derive(Clone, Debug)]
-pub(super) struct Bottleneck {
-    rate: RateIntegral,
-    buffer_bytes: u64,
-    /// When everything taken so far has been sent, as the work done until then.
-    busy_until: Work,
-    /// Packets that are not being sent yet: when that begins, and their size.
-    waiting: VecDeque<(Time, u32)>,
-    waiting_bytes: u64,
+pub(super) enum Bottleneck {
+    /// Nothing: when a packet leaves is known as soon as it is taken.
+    Foreseen(DropTail),
+    /// The queue decides then.
+    Active(Transmitter),
 }
 
 impl Bottleneck {
-    pub(super) fn new(rate_bps: &Schedule<u64>, buffer_bytes: u64) -> Self {
-        Self {
-            rate: RateIntegral::new(rate_bps),
-            buffer_bytes,
-            busy_until: 0,
-            waiting: VecDeque::new(),
-            waiting_bytes: 0,
-        }
-    }
-
-    /// Takes a packet; returns when its last bit has been sent, or `None` if the queue is full.
-    pub(super) fn take(&mut self, size: u32, now: Time) -> Option<Time> {
-        self.forget_started(now);
-        let idle_from = self.rate.work(now);
-        if self.busy_until > idle_from {
-            if self.waiting_bytes + u64::from(size) > self.buffer_bytes {
-                return None;
-            }
-            self.waiting.push_back((self.rate.time_of(self.busy_until), size));
-            self.waiting_bytes += u64::from(size);
-        }
-        self.busy_until = self.busy_until.max(idle_from) + work_of(size);
-        Some(self.rate.time_of(self.busy_until).max(now))
-    }
-
-    fn forget_started(&mut self, now: Time) {
-        while let Some(&(start, size)) = self.waiting.front()
-            && start <= now
-        {
-            self.waiting.pop_front();
-            self.waiting_bytes -= u64::from(size);
+    pub(super) fn new(config: &PipeConfig, rate_bps: &Schedule<u64>, seed: u64) -> Self {
+        match ActiveQueue::new(config.queue, seed) {
+            None => Self::Foreseen(DropTail::new(rate_bps, config.buffer_bytes)),
+            Some(queue) => Self::Active(Transmitter::new(rate_bps, config.buffer_bytes, queue)),
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::Schedule;
+use super::jitter::check_jitter;
+use super::{QueueDiscipline, Schedule};
 use crate::ParameterError;
 use crate::parameter::probability;
 
@@ -19,9 +20,16 @@ pub struct PipeConfig {
     pub rate_bps: Option<Schedule<u64>>,
     /// Propagation delay. The one at the moment when the last bit of a packet is sent counts.
     pub delay: Schedule<Duration>,
-    /// Size in bytes of the drop-tail queue in front of the rate. The packet that is being sent
-    /// has left the queue and does not count.
+    /// Nominal mean of a delay that varies from packet to packet as on Wi-Fi, and keeps them in
+    /// order: 0 for none, or 1 to 91 ms. The model is that of draft-huitema-ccwg-c4-test; its true
+    /// mean lies 0.32 ms below. The mean at the moment when the last bit of a packet is sent
+    /// counts.
+    pub jitter: Option<Schedule<Duration>>,
+    /// Size in bytes of the queue in front of the rate. The packet that is being sent has left
+    /// the queue and does not count.
     pub buffer_bytes: u64,
+    /// What that queue does when it grows. All but drop-tail need a rate.
+    pub queue: QueueDiscipline,
     /// Probability that a packet is lost.
     pub loss: f64,
     /// Losses in bursts, besides those of `loss`.
@@ -69,7 +77,9 @@ impl Default for PipeConfig {
         Self {
             rate_bps: None,
             delay: Schedule::constant(Duration::ZERO),
+            jitter: None,
             buffer_bytes: u64::MAX,
+            queue: QueueDiscipline::DropTail,
             loss: 0.0,
             gilbert_elliott: None,
             reorder: None,
@@ -96,6 +106,9 @@ impl PipeConfig {
             check_rate("rate_bps", rate)?;
         }
         self.delay.values().try_for_each(|delay| check_delay("delay", delay))?;
+        let mut jitter = self.jitter.iter().flat_map(Schedule::values);
+        jitter.try_for_each(|mean| check_jitter("jitter", mean))?;
+        self.check_queue()?;
         probability("loss", self.loss)?;
         probability("duplicate", self.duplicate)?;
         probability("corrupt", self.corrupt)?;
@@ -103,6 +116,15 @@ impl PipeConfig {
             .map_or(Ok(()), GilbertElliott::check)
             .map_err(|error| error.within("gilbert_elliott"))?;
         self.reorder.map_or(Ok(()), Reorder::check).map_err(|error| error.within("reorder"))
+    }
+
+    /// Fails if there is nothing for the queue to wait for, or if its parameters make no sense.
+    pub(crate) fn check_queue(&self) -> Result<(), ParameterError> {
+        if self.rate_bps.is_none() && self.queue != QueueDiscipline::DropTail {
+            let allowed = "drop-tail, unless the pipe has a rate";
+            return Err(ParameterError::new("queue", self.queue.name(), allowed));
+        }
+        self.queue.check().map_err(|error| error.within("queue"))
     }
 }
 

@@ -5,7 +5,9 @@ use std::time::Duration;
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 
+use super::jitter::{Jitter, JitterDraw};
 use super::{GilbertElliott, PipeConfig, Reorder};
+use crate::Time;
 use crate::random::stream;
 
 /// What happens to one packet.
@@ -16,6 +18,7 @@ pub(super) struct Fate {
     pub(super) duplicated: bool,
     /// Where a bit is flipped: 0 is the first bit of the packet, 1 the end of the last.
     pub(super) flipped_at: Option<f64>,
+    jitter: Option<JitterDraw>,
 }
 
 /// Decides the fate of one packet after the other.
@@ -31,6 +34,7 @@ pub(super) struct Impairments {
     duplicate: Coin,
     corrupt: Bounded,
     corrupt_where: Pcg64Mcg,
+    jitter: Option<Jitter>,
 }
 
 impl Impairments {
@@ -47,6 +51,7 @@ impl Impairments {
             duplicate: coin(config.duplicate, 3),
             corrupt: bounded(coin(config.corrupt, 4)),
             corrupt_where: stream(seed, 5),
+            jitter: config.jitter.clone().map(|mean| Jitter::new(mean, stream(seed, 6))),
         }
     }
 
@@ -61,7 +66,14 @@ impl Impairments {
             extra_delay,
             duplicated: self.duplicate.toss(),
             flipped_at,
+            jitter: self.jitter.as_mut().map(Jitter::draw),
         }
+    }
+
+    /// The jitter of a packet of that fate, if its last bit is sent at `sent`.
+    pub(super) fn jitter(&self, fate: &Fate, sent: Time) -> Duration {
+        let jitter = self.jitter.as_ref().zip(fate.jitter);
+        jitter.map_or(Duration::ZERO, |(jitter, draw)| jitter.at(sent, draw))
     }
 }
 

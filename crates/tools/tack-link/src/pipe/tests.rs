@@ -1,3 +1,6 @@
+mod jitter;
+mod recorded;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -15,7 +18,7 @@ fn millis(millis: u64) -> Duration {
 }
 
 fn packet(id: u32, size: u32) -> Packet {
-    Packet { size, flow: id, sent: Time::ZERO, bytes: Vec::new() }
+    Packet::new(size, id, Time::ZERO, Vec::new())
 }
 
 fn wire() -> PipeConfig {
@@ -300,6 +303,7 @@ fn a_pipe_that_cannot_be_is_refused() {
         reorder: Some(Reorder { probability, delay }),
         ..wire()
     };
+    let jitter = |mean| PipeConfig { jitter: Some(Schedule::constant(mean)), ..wire() };
     let delay = Schedule::constant(Duration::from_secs(61));
     for (config, field, allowed) in [
         (rate(&[(0, 0)], None), "rate_bps", "above 0 in the end"),
@@ -315,6 +319,8 @@ fn a_pipe_that_cannot_be_is_refused() {
         (bursts(0.5, -1.0), "gilbert_elliott.loss_bad", "0 to 1"),
         (reorder(3.0, millis(1)), "reorder.probability", "0 to 1"),
         (reorder(0.1, millis(60_001)), "reorder.delay", "up to 60s"),
+        (jitter(Duration::from_micros(999)), "jitter", "0, or 1 to 91 ms"),
+        (jitter(millis(92)), "jitter", "0, or 1 to 91 ms"),
     ] {
         let error = Pipe::new(&config, 1).unwrap_err();
         assert_eq!(error.field, field, "{error}");

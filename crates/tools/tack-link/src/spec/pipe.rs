@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::table::{GilbertElliottTable, PipeTable, ReorderTable, TraceTable};
+use super::table::{GilbertElliottTable, PipeTable, QueueName, ReorderTable, TraceTable};
 use crate::compose::{BoxedLink, Duplex, Pauses};
 use crate::parameter::{number, probability};
 use crate::pipe::{
-    GilbertElliott, MAX_DELAY, MAX_RATE_BPS, PipeConfig, Reorder, Schedule, check_rate,
-    mean_rate_bps,
+    CoDelConfig, DualPi2Config, FqCoDelConfig, GilbertElliott, MAX_DELAY, MAX_RATE_BPS,
+    PipeConfig, QueueDiscipline, Reorder, Schedule, check_jitter, check_rate, mean_rate_bps,
 };
 use crate::{Direction, ParameterError};
 
@@ -119,10 +119,12 @@ fn side(both: &PipeTable, name: &str, own: Option<&PipeTable>) -> Result<Side, P
     own.check_is_one_direction().map_err(within)?;
     let (usual, special) = (both.given()?, own.given().map_err(within)?);
     let default = PipeConfig::default();
-    Ok(Side {
+    let side = Side {
         config: PipeConfig {
             rate_bps: special.rate_bps.or(usual.rate_bps),
             delay: special.delay.or(usual.delay).unwrap_or(default.delay),
+            jitter: special.jitter.or(usual.jitter),
+            queue: special.queue.or(usual.queue).unwrap_or(default.queue),
             loss: special.loss.or(usual.loss).unwrap_or(default.loss),
             gilbert_elliott: special.gilbert_elliott.or(usual.gilbert_elliott),
             reorder: special.reorder.or(usual.reorder),
@@ -132,13 +134,17 @@ fn side(both: &PipeTable, name: &str, own: Option<&PipeTable>) -> Result<Side, P
             buffer_bytes: default.buffer_bytes,
         },
         buffer: special.buffer.or(usual.buffer),
-    })
+    };
+    side.config.check_queue().map_err(within)?;
+    Ok(side)
 }
 
 /// What a table says, checked.
 struct Given {
     rate_bps: Option<Schedule<u64>>,
     delay: Option<Schedule<Duration>>,
+    jitter: Option<Schedule<Duration>>,
+    queue: Option<QueueDiscipline>,
     buffer: Option<Buffer>,
     loss: Option<f64>,
     gilbert_elliott: Option<GilbertElliott>,
@@ -158,6 +164,8 @@ impl Fields<'_> {
         Ok(Given {
             rate_bps: self.rate()?,
             delay: self.delay()?,
+            jitter: self.jitter()?,
+            queue: table.queue.map(QueueName::discipline),
             buffer: self.buffer()?,
             loss: chance("loss", table.loss)?,
             gilbert_elliott: table.gilbert_elliott.as_ref().map(bursts).transpose()?,
@@ -196,6 +204,19 @@ impl Fields<'_> {
         let Some(trace) = &self.0.delay_trace else { return Ok(None) };
         let schedule = trace.schedule(|ms| delay("steps", ms));
         schedule.map(Some).map_err(|error| error.within("delay_trace"))
+    }
+
+    fn jitter(&self) -> Result<Option<Schedule<Duration>>, ParameterError> {
+        one_of(&[
+            ("jitter_ms", self.0.jitter_ms.is_some()),
+            ("jitter_trace", self.0.jitter_trace.is_some()),
+        ])?;
+        if let Some(ms) = self.0.jitter_ms {
+            return Ok(Some(Schedule::constant(jitter("jitter_ms", ms)?)));
+        }
+        let Some(trace) = &self.0.jitter_trace else { return Ok(None) };
+        let schedule = trace.schedule(|ms| jitter("steps", ms));
+        schedule.map(Some).map_err(|error| error.within("jitter_trace"))
     }
 
     fn buffer(&self) -> Result<Option<Buffer>, ParameterError> {
@@ -250,6 +271,17 @@ pub(super) fn one_of(fields: &[(&str, bool)]) -> Result<(), ParameterError> {
     Err(ParameterError::new(second, value, format!("one of {}", all.join(", "))))
 }
 
+impl QueueName {
+    fn discipline(self) -> QueueDiscipline {
+        match self {
+            Self::DropTail => QueueDiscipline::DropTail,
+            Self::Codel => QueueDiscipline::CoDel(CoDelConfig::default()),
+            Self::FqCodel => QueueDiscipline::FqCoDel(FqCoDelConfig::default()),
+            Self::Dualpi2 => QueueDiscipline::DualPi2(DualPi2Config::default()),
+        }
+    }
+}
+
 impl TraceTable {
     fn schedule<T: Copy>(
         &self,
@@ -287,6 +319,13 @@ fn reorder(table: &ReorderTable) -> Result<Reorder, ParameterError> {
 
 fn delay(field: &str, ms: f64) -> Result<Duration, ParameterError> {
     number(field, ms, 0.0..=MAX_DELAY_MS, "ms").map(millis)
+}
+
+fn jitter(field: &str, ms: f64) -> Result<Duration, ParameterError> {
+    // Before a conversion that a negative number would not survive.
+    let mean = number(field, ms, 0.0..=MAX_DELAY_MS, "ms").map(millis)?;
+    check_jitter(field, mean)?;
+    Ok(mean)
 }
 
 pub(super) fn millis(ms: f64) -> Duration {

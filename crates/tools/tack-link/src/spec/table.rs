@@ -23,7 +23,7 @@ pub(super) struct LinkTable {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub(super) enum HopTable {
-    Pipe(PipeTable),
+    Pipe(Box<PipeTable>),
     Wlan(WlanTable),
 }
 
@@ -39,6 +39,12 @@ pub(super) struct PipeTable {
     pub delay_ms: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay_trace: Option<TraceTable>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jitter_ms: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jitter_trace: Option<TraceTable>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue: Option<QueueName>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub buffer_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -62,6 +68,16 @@ pub(super) struct PipeTable {
     pub forward: Option<Box<PipeTable>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reverse: Option<Box<PipeTable>>,
+}
+
+/// A queue discipline with its default parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum QueueName {
+    DropTail,
+    Codel,
+    FqCodel,
+    Dualpi2,
 }
 
 /// A value that changes.
@@ -206,7 +222,7 @@ impl Kind {
         }
         let fields = fields.into_deserializer();
         match self {
-            Self::Pipe => PipeTable::deserialize(fields).map(HopTable::Pipe),
+            Self::Pipe => Box::deserialize(fields).map(HopTable::Pipe),
             Self::Wlan => WlanTable::deserialize(fields).map(HopTable::Wlan),
         }
     }

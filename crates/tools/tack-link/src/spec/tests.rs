@@ -1,7 +1,7 @@
 mod refusals;
 
 use super::*;
-use crate::{Packet, Time};
+use crate::{Ecn, Packet, Time};
 
 use Direction::{Forward, Reverse};
 
@@ -14,6 +14,8 @@ default_rtt_ms = 12.5
 kind = "pipe"
 rate_mbps = 20
 delay_ms = 270.0
+jitter_ms = 7.0
+queue = "fq-codel"
 buffer_bdp = 1.0
 loss = 0.01
 duplicate = 0.001
@@ -23,6 +25,8 @@ reorder = { probability = 0.01, delay_ms = 5.0 }
 [hop.reverse]
 rate_trace = { steps = [[0, 2.0], [60, 0.0], [61, 2.0]], repeat_s = 90 }
 delay_trace = { steps = [[0, 280.0], [30, 270.0]] }
+jitter_trace = { steps = [[0, 1.0], [1, 12.0]], repeat_s = 5 }
+queue = "drop-tail"
 buffer_ms = 100
 [hop.forward]
 buffer_bytes = 30000
@@ -65,7 +69,7 @@ fn path(rtt_ms: u64) -> PathSpec {
 }
 
 fn packet(flow: u32, size: u32) -> Packet {
-    Packet { size, flow, sent: Time::ZERO, bytes: Vec::new() }
+    Packet::new(size, flow, Time::ZERO, Vec::new())
 }
 
 /// When one packet arrives that is sent at the start, in ms.
@@ -325,7 +329,7 @@ fn a_hop_with_pauses_holds_packets_meanwhile_and_is_written_as_it_was_read() {
         let spec = LinkSpec::from_toml(&toml, "test.toml").unwrap();
         let mut link = spec.build(&PathSpec::default(), 1).unwrap();
         let now = Time::from(Duration::from_millis(20));
-        let packet = Packet { size: 1500, flow: 0, sent: now, bytes: Vec::new() };
+        let packet = Packet::new(1500, 0, now, Vec::new());
         link.send(Forward, packet, now);
         let mut arrived = None;
         while let Some(next) = link.next_event() {
@@ -336,4 +340,47 @@ fn a_hop_with_pauses_holds_packets_meanwhile_and_is_written_as_it_was_read() {
         let written = toml::to_string(&spec).unwrap();
         assert_eq!(LinkSpec::from_toml(&written, "written").unwrap(), spec);
     }
+}
+
+/// Overload of both directions with ECT(1), for a second: marks and losses of each.
+fn marks_and_losses(spec: &LinkSpec) -> [(u64, u64); 2] {
+    let mut link = spec.build(&path(0), 1).unwrap();
+    for id in 0..2000_u32 {
+        let now = Time::from(Duration::from_micros(u64::from(id) * 500));
+        for direction in Direction::ALL {
+            let packet = Packet::new(1250, 0, now, Vec::new()).with_ecn(Ecn::Ect1);
+            link.send(direction, packet, now);
+        }
+    }
+    arrivals(&mut link);
+    Direction::ALL.map(|direction| (link.marked(direction), link.losses(direction).queue))
+}
+
+#[test]
+fn a_queue_marks_where_the_file_says_so() {
+    let pipe = |queue: &str| pipe(&format!("rate_mbps = 10\nbuffer_bytes = 10000000\n{queue}"));
+    assert_eq!(marks_and_losses(&pipe("")), [(0, 0); 2]);
+    assert_eq!(marks_and_losses(&pipe("queue = \"drop-tail\"")), [(0, 0); 2]);
+    for queue in ["codel", "fq-codel", "dualpi2"] {
+        let both = marks_and_losses(&pipe(&format!("queue = \"{queue}\"")));
+        assert!(both.iter().all(|(marked, _)| *marked > 20), "{queue}: {both:?}");
+        let [forward, reverse] =
+            marks_and_losses(&pipe(&format!("[hop.forward]\nqueue = \"{queue}\"")));
+        assert!(forward.0 > 20, "{queue}: {forward:?}");
+        assert_eq!(reverse, (0, 0), "{queue}");
+    }
+}
+
+#[test]
+fn jitter_delays_where_the_file_says_so() {
+    let spec = pipe("[hop.forward]\njitter_trace = { steps = [[0, 0], [1, 91]] }");
+    let mut link = spec.build(&path(0), 1).unwrap();
+    assert!(close(transit_ms(&mut link, Forward, 0, 100) + 1.0, 1.0));
+    let later = Time::from(Duration::from_secs(2));
+    for direction in Direction::ALL {
+        link.send(direction, Packet::new(100, 0, later, Vec::new()), later);
+    }
+    let arrivals = arrivals(&mut link);
+    assert!(close(arrivals[0], 2.0), "reverse: {}", arrivals[0]);
+    assert!((2.01..2.3).contains(&arrivals[1]), "forward: {}", arrivals[1]);
 }

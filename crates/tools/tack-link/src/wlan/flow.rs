@@ -120,7 +120,7 @@ impl Flow {
         let Some(size) = self.config.saturated_with else { return };
         while self.queue.len() < BLOCK_ACK_WINDOW as usize {
             self.queued_bytes += u64::from(size);
-            let packet = Packet { size, flow: 0, sent: now, bytes: Vec::new() };
+            let packet = Packet::new(size, 0, now, Vec::new());
             self.queue.push_back(Queued { order, packet });
         }
     }

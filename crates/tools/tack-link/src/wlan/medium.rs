@@ -270,7 +270,7 @@ mod tests {
 
     fn queue(medium: &mut Medium, flow: usize, packets: u32, now: Time) {
         for number in 0..packets {
-            let packet = Packet { size: 1500, flow: number, sent: now, bytes: Vec::new() };
+            let packet = Packet::new(1500, number, now, Vec::new());
             medium.queue(flow, packet, now);
         }
     }

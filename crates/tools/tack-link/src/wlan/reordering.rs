@@ -47,7 +47,7 @@ mod tests {
     use crate::Time;
 
     fn packet(number: u32) -> Packet {
-        Packet { size: 1500, flow: number, sent: Time::ZERO, bytes: Vec::new() }
+        Packet::new(1500, number, Time::ZERO, Vec::new())
     }
 
     fn numbers(delivered: &[Packet]) -> Vec<u32> {

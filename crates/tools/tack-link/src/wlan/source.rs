@@ -63,8 +63,7 @@ impl Source {
 
     /// That packet, and the flow that it belongs to.
     pub fn take(&mut self) -> (usize, Packet) {
-        let packet =
-            Packet { size: FULL_PACKET_BYTES, flow: 0, sent: self.next, bytes: Vec::new() };
+        let packet = Packet::new(FULL_PACKET_BYTES, 0, self.next, Vec::new());
         self.next = self.next + self.interval;
         (self.flow, packet)
     }

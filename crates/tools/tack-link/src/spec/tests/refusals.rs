@@ -63,6 +63,11 @@ fn fields_of_unknown_names_are_reported_with_their_line_and_the_known_names() {
         ("[[hop]]\nkind = \"wlan\"\nprofile = \"n\"\nloss = 0.1", "line 4", "`ampdu_bytes`"),
         ("[[hop]]\nkind = \"pipe\"\n[hop.reverse]\nlos = 0.1", "line 4", "`loss`"),
         ("[[hop]]\nkind = \"pipe\"\nreorder = { p = 1 }", "line 3", "`probability`"),
+        (
+            "[[hop]]\nkind = \"pipe\"\nqueue = \"red\"",
+            "line 3",
+            "`codel`, `fq-codel`, `dualpi2`",
+        ),
         ("[[hop]]\nkind = \"cable\"", "line 2", "`pipe` or `wlan`"),
         ("[[hop]]\nkind = \"wlan\"\nprofile = \"ax\"", "line 3", "`b`, `g`, `n`, `ac`"),
     ] {
@@ -153,6 +158,27 @@ fn values_out_of_range_are_reported_with_file_hop_field_and_range() {
 }
 
 #[test]
+fn jitter_and_queues_that_no_pipe_can_have_are_reported_alike() {
+    let jitter = "0, or 1 to 91 ms";
+    for (fields, field, allowed) in [
+        ("jitter_ms = -1", "jitter_ms is -1", "0 to 60000 ms"),
+        ("jitter_ms = 0.5", "jitter_ms is 0.5 ms", jitter),
+        ("jitter_ms = 92", "jitter_ms is 92 ms", jitter),
+        ("jitter_trace = { steps = [[0, 92]] }", "jitter_trace.steps is 92", jitter),
+        ("[hop.reverse]\njitter_ms = 92", "reverse.jitter_ms is 92 ms", jitter),
+        (
+            "queue = \"codel\"",
+            "forward.queue is codel",
+            "drop-tail, unless the pipe has a rate",
+        ),
+    ] {
+        let message = pipe_error(fields);
+        assert!(message.starts_with(&format!("test.toml: hop 1: {field}")), "{message}");
+        assert!(message.contains(&format!("; allowed: {allowed}")), "{message}");
+    }
+}
+
+#[test]
 fn wlan_options_that_make_no_sense_are_reported_alike() {
     for (fields, field, allowed) in [
         ("profile = \"n\"\nhops = 3", "hops is 3", "1, 2"),
@@ -182,6 +208,7 @@ fn what_excludes_each_other_is_not_taken_together() {
     for (fields, expected) in [
         ("rate_mbps = 1\nrate_trace = { steps = [[0, 1]] }", "rate_mbps, rate_trace"),
         ("delay_ms = 1\ndelay_trace = { steps = [[0, 1]] }", "delay_ms, delay_trace"),
+        ("jitter_ms = 1\njitter_trace = { steps = [[0, 1]] }", "jitter_ms, jitter_trace"),
         ("buffer_bytes = 1\nbuffer_bdp = 1", "buffer_bytes, buffer_ms, buffer_bdp"),
         ("buffer_ms = 1\nbuffer_bdp = 1", "buffer_bytes, buffer_ms, buffer_bdp"),
     ] {
