@@ -66,7 +66,7 @@ fn an_urgent_stream_that_was_acknowledged_late_does_not_hold_up_the_others() {
     pair.server.stream_send(other, &[2; 10_000], false).unwrap();
     pair.run_until(|pair| pair.client.stream_readable_len(other, usize::MAX) == 10_000);
     // It is as urgent as before once it has something to say again.
-    pair.server.stream_send(other, &[2; 300_000], false).unwrap();
+    pair.server.stream_send(other, &vec![2; 300_000], false).unwrap();
     pair.server.stream_send(idle, &[1; 4000], false).unwrap();
     pair.run_until(|pair| pair.client.stream_readable_len(idle, usize::MAX) == 8000);
     assert!(pair.client.stream_readable_len(other, usize::MAX) < 100_000);
