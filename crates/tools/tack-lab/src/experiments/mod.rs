@@ -5,8 +5,10 @@
 #![allow(clippy::too_many_lines)]
 
 mod ack_interval;
+mod ack_loss;
 mod bandwidth_step;
 mod buffer;
+mod busy_ends;
 mod busy_room;
 mod calibration;
 mod completion;
@@ -91,7 +93,7 @@ pub enum Error {
 }
 
 /// All experiments, in the order in which they are run and reported.
-pub const ALL: [Experiment; 22] = [
+pub const ALL: [Experiment; 24] = [
     calibration::EXPERIMENT,
     fig3::EXPERIMENT,
     fig6::EXPERIMENT,
@@ -114,6 +116,8 @@ pub const ALL: [Experiment; 22] = [
     heavy_loss::EXPERIMENT,
     ack_interval::EXPERIMENT,
     two_way::EXPERIMENT,
+    busy_ends::EXPERIMENT,
+    ack_loss::EXPERIMENT,
 ];
 
 impl Experiment {
