@@ -96,9 +96,13 @@ impl PathState {
         self.bbr.on_resumed(now);
     }
 
-    /// How much later than `alpha` after the last one an acknowledgement may come (TACK-6.2-10).
+    /// How much later than `alpha` after the last one an acknowledgement may come (TACK-6.2-10). Where
+    /// there is one for a round trip or less, one may always be missing: else nothing would be left
+    /// in flight.
     pub fn ack_late(&self, alpha: Duration) -> Duration {
-        self.ack_late.most().min(alpha * MOST_ALPHAS_LATE)
+        let is_short = self.min_rtt.get().is_some_and(|min_rtt| min_rtt <= alpha);
+        let least = if is_short { alpha } else { Duration::ZERO };
+        self.ack_late.most().clamp(least, alpha * MOST_ALPHAS_LATE)
     }
 
     /// Whether the rate in this TACK is that of this path alone: the first TACK
