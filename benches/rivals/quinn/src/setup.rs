@@ -34,7 +34,7 @@ pub fn server(options: &ServerOptions) -> Result<Endpoint> {
         .with_single_cert(vec![made.cert.der().clone()], key.into())?;
     tls.alpn_protocols = vec![ALPN.to_vec()];
     let mut config = ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls)?));
-    config.transport_config(transport(&options.transport)?);
+    config.transport_config(transport(&options.transport));
     endpoint(options.listen, Some(config), &options.transport)
 }
 
@@ -51,7 +51,7 @@ pub fn client(server: SocketAddr, options: &ClientOptions) -> Result<Endpoint> {
     };
     let mut endpoint = endpoint(SocketAddr::new(local, 0), None, &options.transport)?;
     let mut config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls)?));
-    config.transport_config(transport(&options.transport)?);
+    config.transport_config(transport(&options.transport));
     endpoint.set_default_client_config(config);
     Ok(endpoint)
 }
@@ -71,7 +71,7 @@ fn endpoint(
     Ok(Endpoint::new(config, server, socket.into(), Arc::new(TokioRuntime))?)
 }
 
-fn transport(options: &TransportOptions) -> Result<Arc<TransportConfig>> {
+fn transport(options: &TransportOptions) -> Arc<TransportConfig> {
     let mut transport = TransportConfig::default();
     transport
         .max_idle_timeout(Some(IDLE_TIMEOUT.into()))
@@ -83,7 +83,7 @@ fn transport(options: &TransportOptions) -> Result<Arc<TransportConfig>> {
         // The size is given: nothing is probed.
         .mtu_discovery_config(None)
         .enable_segmentation_offload(!options.no_gso);
-    Ok(Arc::new(transport))
+    Arc::new(transport)
 }
 
 /// rustls prefers AES-256, BoringSSL AES-128: all ends use the latter.
