@@ -89,6 +89,10 @@ instructions-results: _valgrind
         echo '```'
     } >docs/results/instructions.md
 
+# Transfers between two processes: TACK, plain quiche, quinn and s2n-quic in turns; `--help` lists options.
+perf *ARGS:
+    @./benches/compare-perf "$@"
+
 _valgrind:
     @command -v valgrind >/dev/null || { echo "valgrind is missing; Debian: apt-get install valgrind" >&2; exit 1; }
 

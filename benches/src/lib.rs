@@ -9,11 +9,10 @@
 #![deny(missing_docs)]
 
 mod course;
-mod cpu_time;
 mod pair;
 mod versions;
 
 pub use course::{Course, Finish, Runner, Side, Transport};
-pub use cpu_time::process_cpu_time;
 pub use pair::{Outcome, Pair, Setup};
+pub use tack_perf::process_cpu_time;
 pub use versions::quiche_version;

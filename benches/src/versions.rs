@@ -1,10 +1,10 @@
 //! What was measured.
 
+use tack_perf::locked_version;
+
 /// quiche's version, which it does not tell, from the lock file that this was built with.
 pub fn quiche_version() -> Option<&'static str> {
-    let lock = include_str!("../../Cargo.lock");
-    let (_, entry) = lock.split_once("name = \"quiche\"\nversion = \"")?;
-    entry.split('"').next()
+    locked_version(include_str!("../../Cargo.lock"), "quiche")
 }
 
 #[cfg(test)]
