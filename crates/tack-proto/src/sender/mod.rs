@@ -513,13 +513,16 @@ impl Sender {
         } else {
             self.expected_interval(frequency)
         };
+        let min_rtt = self.path.min_rtt.get();
+        let is_short =
+            min_rtt.is_some_and(|rtt| !self.is_starting() && frequency.interval(rtt) >= rtt);
         PathModel {
-            min_rtt: self.path.min_rtt.get(),
+            min_rtt,
             smoothed_rtt: smoothed,
             forward_rtt: smoothed.map(|rtt| rtt.saturating_sub(ack_path.smoothed())),
             ack_path: ack_path.longest(),
             ack_interval,
-            ack_late: self.path.ack_late(ack_interval),
+            ack_late: self.path.ack_late(ack_interval, is_short),
             own_late: self.path.pacer.late(),
             mss: self.config.mss,
         }

@@ -96,11 +96,10 @@ impl PathState {
         self.bbr.on_resumed(now);
     }
 
-    /// How much later than `alpha` after the last one an acknowledgement may come (TACK-6.2-10). Where
-    /// there is one for a round trip or less, one may always be missing: else nothing would be left
-    /// in flight.
-    pub fn ack_late(&self, alpha: Duration) -> Duration {
-        let is_short = self.min_rtt.get().is_some_and(|min_rtt| min_rtt <= alpha);
+    /// How much later than `alpha` after the last one an acknowledgement may come (TACK-6.2-10). On a
+    /// short path, where there is one for a round trip or less, one may always be missing: else
+    /// nothing would be left in flight.
+    pub fn ack_late(&self, alpha: Duration, is_short: bool) -> Duration {
         let least = if is_short { alpha } else { Duration::ZERO };
         self.ack_late.most().clamp(least, alpha * MOST_ALPHAS_LATE)
     }
