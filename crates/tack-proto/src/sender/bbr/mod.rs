@@ -264,7 +264,10 @@ impl Bbr {
             State::Startup => {
                 let gain = startup::inflight_gain(min_rtt, self.round_trip);
                 let own = self.bandwidth().bytes_in(2 * path.own_late);
-                let cap = (bdp as f64 * gain) as u64 + held + late.min(own);
+                // Where there is one TACK in a round trip or less, the rate doubles by what it finds.
+                let (grows, held) =
+                    if path.ack_interval < min_rtt { (bdp, held) } else { (bdp + held, 0) };
+                let cap = (grows as f64 * gain) as u64 + held + late.min(own);
                 cap.max(INITIAL_WINDOW_PACKETS * path.mss)
             }
             State::Drain(_) => (bdp + held).max(least),

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::BbrConfig;
 use crate::bandwidth::Bandwidth;
+use crate::loss_detection::GRANULARITY;
 use crate::sender::ack_frequency::SHORTEST_INTERVAL;
 
 /// RFC 9002 section 7.2: what may be in flight before anything is known.
@@ -82,11 +83,12 @@ impl PathModel {
         self.round_trip() + self.ack_interval + self.ack_late
     }
 
-    /// Whether a round trip is a quarter above the minimum: packets queue.
+    /// Whether a round trip is a quarter above the minimum: packets queue. What is less than the grain
+    /// of timers and schedulers (RFC 9002's kGranularity) or this end's lateness says nothing.
     pub(super) fn is_queueing(&self, round_trip: Option<Duration>) -> bool {
         match (self.min_rtt, round_trip) {
             (Some(min_rtt), Some(round_trip)) => {
-                round_trip > min_rtt + min_rtt / 4 + self.own_late
+                round_trip > min_rtt + (min_rtt / 4).max(GRANULARITY) + self.own_late
             }
             _ => false,
         }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::bandwidth::Bandwidth;
+use crate::loss_detection::GRANULARITY;
 
 /// Gain that doubles the delivery rate each round: 2/ln 2.
 pub const GAIN: f64 = 2.885;
@@ -10,10 +11,11 @@ pub const GAIN: f64 = 2.885;
 /// What may be in flight, in BDPs, beside what waits for its TACK. Two let the rate double, and
 /// leave a queue of one BDP at the most. But the estimate is a round trip old: until packets queue
 /// the pipe has room for all that the pacer lets out. A twentieth of a round trip shows
-/// it before the buffer is full.
+/// it before the buffer is full; no less than RFC 9002's kGranularity, which a path of
+/// microseconds would pass with the first system call.
 pub fn inflight_gain(min_rtt: Duration, round_trip: Option<Duration>) -> f64 {
     match round_trip {
-        Some(round_trip) if round_trip > min_rtt + min_rtt / 20 => 2.0,
+        Some(round_trip) if round_trip > min_rtt + (min_rtt / 20).max(GRANULARITY) => 2.0,
         _ => GAIN,
     }
 }
