@@ -86,6 +86,7 @@ impl Pacer {
     /// Something else than the release keeps data back, or there is none: what passes is no lateness.
     pub fn on_held_back(&mut self) {
         self.waits = false;
+        self.made_up_for = BURST;
     }
 
     /// How late this end sends as a rule what waits for its release: the grain of its timers, and
@@ -201,6 +202,26 @@ mod tests {
         }
         assert!(burst <= 3, "{burst} packets of 1 ms each");
         assert_eq!(pacer.late(), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_late_burst_that_ends_for_want_of_data_is_over() {
+        let t0 = crate::test_clock() + Duration::from_secs(1);
+        let mut pacer = Pacer::new(t0, Bandwidth::from_bytes_per_second(1_250_000));
+        while pacer.may_send(t0, true) {
+            pacer.on_sent(t0, 1250);
+        }
+        let late = t0 + Duration::from_millis(15);
+        assert!(pacer.may_send(late, true));
+        pacer.on_sent(late, 1250);
+        pacer.on_held_back();
+        let later = late + Duration::from_secs(1);
+        let mut burst = 0;
+        while pacer.may_send(later, true) {
+            pacer.on_sent(later, 1250);
+            burst += 1;
+        }
+        assert!(burst <= 3, "{burst} packets of 1 ms each after a pause");
     }
 
     #[test]
