@@ -40,7 +40,9 @@ pub fn judge_ours(evidence: &Evidence) -> Verdict {
         return failed("the time of the update was not seen");
     };
     if followed <= began {
-        return failed("the peer updated its keys before our end did");
+        // quinn does so by itself behind 10 to 1,000 packets, as many as chance will have it.
+        let reason = "the peer updates its keys by itself, and was first".to_owned();
+        return Verdict::Unsupported { by: Side::Peer, reason };
     }
     let note = format!(
         "our end updated its keys {} times, the peer followed after {:.0} ms; {} and {} packets \
@@ -103,7 +105,8 @@ mod tests {
         let passed = judged((900, 0.5), (450, 0.53));
         let Verdict::Pass { note: Some(note) } = passed else { panic!("{passed:?}") };
         assert!(note.contains("1 times, the peer followed after 30 ms"), "{note}");
-        assert!(reason(judged((900, 0.5), (450, 0.4))).contains("before our end"));
+        let other = judged((900, 0.5), (450, 0.4));
+        assert!(matches!(other, Verdict::Unsupported { by: Side::Peer, .. }), "{other:?}");
         assert!(reason(judged((1000, 0.5), (450, 0.6))).contains("phases"));
         assert!(reason(judged((900, 0.5), (500, 0.6))).contains("phases"));
         assert!(reason(judged((0, 0.0), (0, 0.0))).contains("our end did not update"));
