@@ -78,7 +78,7 @@ impl ServerProcess {
         let program = std::env::current_exe().context("this program's own path")?;
         let mut command = Process::new(program);
         command.args(["server", "--listen", "127.0.0.1:0", "--connections", "1"]);
-        // It outlives the client's patience, and not by much if nobody ends it.
+        // The server waits a little longer than the client, and then ends by itself.
         command.args(["--time-limit", &(options.work.time_limit + 30).to_string()]);
         command.args(["--udp-payload", &transport.udp_payload.to_string()]);
         command.args(["--window-mib", &transport.window_mib.to_string()]);

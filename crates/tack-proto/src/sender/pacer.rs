@@ -83,7 +83,8 @@ impl Pacer {
         self.in_burst
     }
 
-    /// Something else than the release keeps data back, or there is none: what passes is no lateness.
+    /// There is no data, or as much is in flight as may be: the time until the next release is not the
+    /// process's lateness.
     pub fn on_held_back(&mut self) {
         self.waits = false;
         self.made_up_for = BURST;

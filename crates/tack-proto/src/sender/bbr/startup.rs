@@ -94,6 +94,13 @@ mod tests {
     }
 
     #[test]
+    fn less_than_a_millisecond_is_no_queue_on_a_path_of_microseconds() {
+        let micros = Duration::from_micros;
+        assert!(inflight_gain(micros(30), Some(micros(900))) > 2.0);
+        assert!(inflight_gain(micros(30), Some(micros(1100))) <= 2.0);
+    }
+
+    #[test]
     fn a_pause_of_the_application_is_not_a_full_pipe() {
         let mut pipe = FullPipe::default();
         for _ in 0..10 {

@@ -215,3 +215,27 @@ fn a_minimum_that_shows_again_ends_the_visit() {
     assert!(bbr.on_feedback(now + 60 * MS, &feedback, &PATH));
     assert_eq!(bbr.pacing_rate(&PATH), rate(6_250_000));
 }
+
+#[test]
+fn what_is_less_than_the_grain_of_timers_or_this_ends_lateness_is_no_queue() {
+    let micros = Duration::from_micros;
+    let short = PathModel { min_rtt: Some(micros(30)), ..PATH };
+    assert!(!short.is_queueing(Some(micros(900))));
+    assert!(short.is_queueing(Some(micros(1100))));
+    let busy = PathModel { own_late: Duration::from_millis(5), ..short };
+    assert!(!busy.is_queueing(Some(micros(6000))), "TACK-6.2-11");
+    assert!(busy.is_queueing(Some(micros(6100))));
+}
+
+#[test]
+fn startup_doubles_with_each_tack_where_one_comes_in_many_round_trips() {
+    let bbr = Bbr::new(BbrConfig::DEFAULT);
+    let mut bbr = Bbr { state: State::Startup, ..bbr };
+    bbr.bandwidth.update(0, Bandwidth::from_bytes_per_second(100_000_000));
+    let short = PathModel { min_rtt: Some(Duration::from_micros(30)), ..PATH };
+    let held = bbr.bandwidth().bytes_in(short.ack_interval);
+    assert!(bbr.inflight_cap(&short) > 2 * held);
+    let long = PathModel { min_rtt: Some(10 * short.ack_interval), ..PATH };
+    let bdp = bbr.bandwidth().bytes_in(10 * long.ack_interval);
+    assert!(bbr.inflight_cap(&long) < 3 * bdp + held);
+}

@@ -25,7 +25,7 @@ impl Fifo {
         Some(queued)
     }
 
-    /// How long the first packet has waited; zero if there is none.
+    /// Time since the first packet was queued; zero if the queue is empty.
     pub(super) fn delay(&self, now: Time) -> Duration {
         self.packets.front().map_or(Duration::ZERO, |first| first.sojourn(now))
     }
