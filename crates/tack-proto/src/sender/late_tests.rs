@@ -7,7 +7,12 @@ use super::testing::{Harness, MS, RTT};
 
 /// A sender in ProbeBW whose TACKs come each alpha.
 fn steady() -> Harness {
-    let mut harness = Harness::new();
+    let harness = in_probe_bw(Harness::new());
+    assert!(harness.sender.limits.path.ack_late < MS / 10);
+    harness
+}
+
+fn in_probe_bw(mut harness: Harness) -> Harness {
     while harness.sender.phase() != Phase::ProbeBw {
         next_tack(&mut harness, RTT);
     }
@@ -15,7 +20,6 @@ fn steady() -> Harness {
         let alpha = alpha(&harness);
         next_tack(&mut harness, alpha);
     }
-    assert!(harness.sender.limits.path.ack_late < MS / 10);
     harness
 }
 
@@ -67,4 +71,15 @@ fn whoever_holds_tacks_back_is_waited_for_no_longer_than_four_intervals() {
     }
     let path = harness.sender.limits.path;
     assert!(path.ack_late <= 4 * path.ack_interval, "{path:?}");
+}
+
+#[test]
+fn where_there_is_one_tack_in_a_round_trip_or_less_one_may_be_missing() {
+    let harness = in_probe_bw(Harness::with(|config| {
+        config.frequency.shortest_interval = RTT;
+        config.frequency.longest_interval = 2 * RTT;
+    }));
+    let path = harness.sender.limits.path;
+    assert!(path.ack_late >= path.ack_interval, "{path:?}");
+    assert!(!path.is_outage(RTT + 2 * path.ack_interval));
 }

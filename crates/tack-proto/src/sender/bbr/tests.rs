@@ -229,8 +229,7 @@ fn what_is_less_than_the_grain_of_timers_or_this_ends_lateness_is_no_queue() {
 
 #[test]
 fn startup_doubles_with_each_tack_where_one_comes_in_many_round_trips() {
-    let bbr = Bbr::new(BbrConfig::DEFAULT);
-    let mut bbr = Bbr { state: State::Startup, ..bbr };
+    let mut bbr = Bbr::new(BbrConfig::DEFAULT);
     bbr.bandwidth.update(0, Bandwidth::from_bytes_per_second(100_000_000));
     let short = PathModel { min_rtt: Some(Duration::from_micros(30)), ..PATH };
     let held = bbr.bandwidth().bytes_in(short.ack_interval);
