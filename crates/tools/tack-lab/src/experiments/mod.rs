@@ -11,6 +11,7 @@ mod buffer;
 mod busy_ends;
 mod busy_room;
 mod calibration;
+mod coexistence;
 mod completion;
 mod contender;
 mod context;
@@ -29,7 +30,9 @@ mod links;
 mod live_media;
 mod progress;
 mod rtt_fairness;
+mod shallow_buffer;
 mod short_flows;
+mod startup;
 mod statistics;
 mod summary;
 mod suspension;
@@ -93,7 +96,7 @@ pub enum Error {
 }
 
 /// All experiments, in the order in which they are run and reported.
-pub const ALL: [Experiment; 24] = [
+pub const ALL: [Experiment; 27] = [
     calibration::EXPERIMENT,
     fig3::EXPERIMENT,
     fig6::EXPERIMENT,
@@ -118,6 +121,9 @@ pub const ALL: [Experiment; 24] = [
     two_way::EXPERIMENT,
     busy_ends::EXPERIMENT,
     ack_loss::EXPERIMENT,
+    coexistence::EXPERIMENT,
+    shallow_buffer::EXPERIMENT,
+    startup::EXPERIMENT,
 ];
 
 impl Experiment {

@@ -110,6 +110,23 @@ impl Check {
         Self { high: Some(high), ..Self::target(what, value, unit, expected, value <= high) }
     }
 
+    /// A property of the stack that should lie in a range. What is not a number does not.
+    pub fn between(
+        what: impl Into<String>,
+        value: f64,
+        unit: &str,
+        range: RangeInclusive<f64>,
+    ) -> Self {
+        let (low, high) = (*range.start(), *range.end());
+        let expected = format!("{} to {}", short(low), with_unit(high, unit));
+        let passed = range.contains(&value);
+        Self {
+            low: Some(low),
+            high: Some(high),
+            ..Self::target(what, value, unit, expected, passed)
+        }
+    }
+
     fn target(
         what: impl Into<String>,
         value: f64,

@@ -1,0 +1,125 @@
+//! One TACK flow beside one flow of another kind, on paths that are named.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tack_link::{LinkSpec, PathSpec};
+
+use super::links::{pipe, wlan};
+use super::statistics::{jain, median};
+use super::{Contender, Context, Error, Experiment, Findings};
+use crate::report::{Check, Table};
+use crate::sim::{Flow, Scenario, ScenarioReport};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "coexistence",
+    title: "Long flows that share a bottleneck",
+    question: "What does a long TACK flow leave a flow of another kind, or of its own, on shallow \
+               and deep buffers and over Wi-Fi?",
+    paper: "Appendix C: friendliness of TACK towards CUBIC and BBR is similar to that of legacy BBR.",
+    measure,
+};
+
+const RIVALS: [Contender; 4] =
+    [Contender::QUICHE_CUBIC, Contender::QUINN, Contender::QUICHE_BBR, Contender::TACK];
+
+/// Rate in Mbit/s, round trip, buffer in BDP; without a rate, a cell of Wi-Fi.
+const PATHS: [(Option<f64>, u64, f64); 6] = [
+    (Some(50.0), 40, 1.0),
+    (Some(50.0), 40, 4.0),
+    (Some(20.0), 80, 1.0),
+    (Some(20.0), 80, 4.0),
+    (Some(100.0), 10, 1.0),
+    (None, 20, 0.0),
+];
+
+/// What each of two flows should have of what both have, percent.
+const FAIR: (f64, f64) = (35.0, 65.0);
+
+/// The other flow begins so much earlier.
+const BEFORE: Duration = Duration::from_secs(5);
+
+fn measure(context: &Context) -> Result<Findings, Error> {
+    let seeds = context.seeds(5, 1);
+    let duration = Duration::from_secs(context.pick(120, 45));
+    let warm_up = Duration::from_secs(context.pick(20, 10));
+    let cells: Vec<_> =
+        PATHS.iter().flat_map(|path| RIVALS.map(|rival| (*path, rival))).collect();
+    let runs = context.simulate(&cells, &seeds, |((rate, rtt, buffer), rival), seed| {
+        let path = PathSpec::with_rtt(Duration::from_millis(*rtt));
+        let tack = Flow { start: BEFORE, ..Contender::TACK.flow(path) };
+        let scenario = Scenario {
+            link: link(*rate, *buffer)?,
+            flows: vec![tack, rival.flow(path)],
+            duration,
+            warm_up,
+            bin: duration,
+            seed,
+        };
+        Ok((format!("{rate:?} Mbit/s, {rtt} ms, beside {}", rival.label), scenario))
+    })?;
+
+    let mut table = Table::new("Share of the TACK flow: 50 % is equal")
+        .text("link", "link")
+        .number("rtt_ms", "RTT", "ms", 0)
+        .text("beside", "beside")
+        .number("share_percent", "share", "%", 1)
+        .number("jain", "Jain", "", 3)
+        .number("goodput_mbps", "both", "Mbit/s", 2)
+        .number("queue_p95_ms", "queue p95", "ms", 1)
+        .number("lost_percent", "TACK's data lost", "%", 2);
+    let mut checks = Vec::new();
+    for (((rate, rtt, buffer), rival), runs) in cells.iter().zip(&runs) {
+        let over = |value: &dyn Fn(&ScenarioReport) -> Option<f64>| {
+            median(runs.iter().filter_map(value))
+        };
+        let goodputs =
+            |run: &ScenarioReport| [run.flows[0].goodput_mbps, run.flows[1].goodput_mbps];
+        let share = over(&|run| {
+            let [tack, other] = goodputs(run);
+            Some(100.0 * tack / (tack + other))
+        });
+        let link = match rate {
+            Some(rate) => format!("{rate} Mbit/s, {buffer} BDP"),
+            None => "802.11n".to_owned(),
+        };
+        table.row([
+            link.clone().into(),
+            (*rtt).into(),
+            rival.label.into(),
+            share.into(),
+            over(&|run| jain(&goodputs(run))).into(),
+            over(&|run| Some(goodputs(run).iter().sum())).into(),
+            over(&|run| run.flows[0].queue_p95_ms).into(),
+            over(&|run| {
+                let flow = &run.flows[0];
+                Some(100.0 * flow.lost as f64 / flow.data_packets.max(1) as f64)
+            })
+            .into(),
+        ]);
+        let what = format!("{link}, {rtt} ms: TACK's share beside {}", rival.label);
+        checks.push(Check::between(what, share.unwrap_or(f64::NAN), "%", FAIR.0..=FAIR.1));
+    }
+    Ok(Findings {
+        parameters: json!({
+            "duration_s": duration.as_secs_f64(),
+            "warm_up_s": warm_up.as_secs_f64(),
+            "tack_starts_after_s": BEFORE.as_secs_f64(),
+        }),
+        seeds,
+        tables: vec![table],
+        plots: Vec::new(),
+        checks,
+        notes: vec![
+            "The other flow is there first, and has filled the buffer when TACK's begins."
+                .to_owned(),
+        ],
+    })
+}
+
+fn link(rate: Option<f64>, buffer_bdp: f64) -> Result<LinkSpec, tack_link::SpecError> {
+    match rate {
+        Some(rate) => pipe(rate, buffer_bdp),
+        None => wlan(tack_link::wlan::Profile::N),
+    }
+}
