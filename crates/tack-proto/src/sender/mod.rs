@@ -48,7 +48,7 @@ use min_rtt::MinRtt;
 use optimistic_ack_trap::OptimisticAckTrap;
 use pacer::Pacer;
 use paths::{LeftPaths, PathState};
-use sent_packets::{FlightId, Leaving, RateSample, SentPackets};
+use sent_packets::{FlightId, Leaving, RateSample, SentPackets, TxInFlight};
 use stream_record::StreamRecord;
 
 /// Round trips for which Startup asks for more acknowledgements than later. That
@@ -128,7 +128,7 @@ impl Sender {
     /// A sender on `PathId(0)`; `rtt` is the handshake's round trip.
     pub fn new(now: Instant, config: SenderConfig, rtt: Option<Duration>) -> Self {
         let mut left = LeftPaths::default();
-        let mut path = PathState::new(now, PathId::default(), left.new_flight(), config.bbr);
+        let mut path = PathState::new(now, PathId::default(), left.new_flight(), &config);
         path.rate_from = Some(0);
         if let Some(rtt) = rtt {
             path.min_rtt.on_sample(now, rtt);
@@ -181,10 +181,9 @@ impl Sender {
         }
         let known = self.left.take(now, id);
         let is_new = known.is_none();
-        let mut path = known.unwrap_or_else(|| {
-            PathState::new(now, id, self.left.new_flight(), self.config.bbr)
-        });
-        path.enter(now, self.sent.next_packet_number());
+        let mut path = known
+            .unwrap_or_else(|| PathState::new(now, id, self.left.new_flight(), &self.config));
+        path.enter(now, self.sent.next_packet_number(), &self.limits.path);
         let before = std::mem::replace(&mut self.path, path);
         self.sent.set_flight(now, self.path.flight);
         for forgotten in self.left.keep(now, before) {
@@ -217,6 +216,9 @@ impl Sender {
         }
         if self.is_inflight_limited() {
             self.path.pacer.on_held_back();
+            if waits && !self.path.stands_still {
+                self.path.bbr.on_inflight_limited(&self.limits.path);
+            }
             return false;
         }
         // TACK-6.4-1: the initial window may leave at once (RFC 9002 section 7.7): a flow that
@@ -344,7 +346,11 @@ impl Sender {
     pub fn on_packet_sent(&mut self, now: Instant, departure: &Departure) {
         let Departure { packet_number, bytes, ack_eliciting, is_probe, .. } = *departure;
         let flight = self.flight_of(departure.path);
-        let leaving = Leaving { packet_number, bytes, ack_eliciting, flight, is_probe };
+        let probes = self.path.bbr.probes();
+        let leaving = Leaving { packet_number, bytes, ack_eliciting, flight, is_probe, probes };
+        if ack_eliciting && self.sent.in_flight() == 0 && self.sent.is_app_limited() {
+            self.path.bbr.on_restart_from_idle();
+        }
         self.sent.on_sent(now, leaving);
         self.trap.on_first_sent(packet_number, self.window());
         if ack_eliciting {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::ack_path::AckPathDelay;
 use super::sent_packets::FlightId;
 use super::spread::Spread;
-use super::{Bbr, BbrConfig, MinRtt, Pacer};
+use super::{Bbr, MinRtt, Pacer, PathModel, SenderConfig};
 use crate::bandwidth::Bandwidth;
 
 /// Paths that are known at a time, the current one included: a device has Wi-Fi,
@@ -63,17 +63,17 @@ const MOST_ALPHAS_LATE: u32 = 4;
 const TACKS_IN_RATE: u64 = 2;
 
 impl PathState {
-    pub fn new(now: Instant, id: PathId, flight: FlightId, config: BbrConfig) -> Self {
+    pub fn new(now: Instant, id: PathId, flight: FlightId, config: &SenderConfig) -> Self {
         Self {
             id,
             flight,
-            min_rtt: MinRtt::new(config.probe_rtt_after),
+            min_rtt: MinRtt::new(config.bbr.probe_rtt_after),
             latest_rtt: None,
             smoothed_rtt: None,
             ack_path: AckPathDelay::default(),
             ack_late: Spread::default(),
             last_tack: None,
-            bbr: Bbr::new(config),
+            bbr: Bbr::new(config.bbr, now, config.random),
             pacer: Pacer::new(now, Bandwidth::ZERO),
             last_feedback: now,
             stands_still: false,
@@ -85,7 +85,7 @@ impl PathState {
     }
 
     /// Data goes over the path from now on, beginning with `first_packet`.
-    pub fn enter(&mut self, now: Instant, first_packet: u64) {
+    pub fn enter(&mut self, now: Instant, first_packet: u64, path: &PathModel) {
         self.since = now;
         self.first_packet = first_packet;
         self.rate_from = None;
@@ -93,7 +93,7 @@ impl PathState {
         self.last_feedback = now;
         self.last_tack = None;
         self.stands_still = false;
-        self.bbr.on_resumed(now);
+        self.bbr.on_resumed(now, path);
     }
 
     /// How much later than `alpha` after the last one an acknowledgement may come (TACK-6.2-10). On a

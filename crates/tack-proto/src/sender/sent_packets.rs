@@ -61,14 +61,37 @@ enum State {
 struct Sent {
     state: State,
     app_limited: bool,
+    /// Sent to probe for bandwidth.
+    probes: bool,
     bytes: u32,
     flight: FlightId,
+    /// Bytes of [`TxInFlight`].
+    tx_in_flight: u32,
     time: Time,
     /// `delivered` and its time when this packet left: a delivery-rate sample
     /// spans from then to its acknowledgement.
     delivered: u64,
     delivered_time: Time,
     first_sent_time: Time,
+}
+
+/// What was in flight on its path when a packet had left, itself included (P.tx_in_flight of the BBR
+/// draft).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TxInFlight {
+    /// Bytes.
+    pub bytes: u64,
+    /// The time since the acknowledgement before: what has been delivered in it counts among them.
+    pub since_ack: Duration,
+}
+
+impl Sent {
+    fn tx_in_flight(&self) -> TxInFlight {
+        TxInFlight {
+            bytes: u64::from(self.tx_in_flight),
+            since_ack: self.time.since(self.delivered_time),
+        }
+    }
 }
 
 /// Nanoseconds since the record began: half the size of an [`Instant`], and a difference is one
@@ -90,6 +113,8 @@ pub(super) struct Leaving {
     pub ack_eliciting: bool,
     pub flight: FlightId,
     pub is_probe: bool,
+    /// Whether the controller probes for bandwidth with it.
+    pub probes: bool,
 }
 
 /// What an acknowledgement changed.
@@ -119,6 +144,14 @@ pub struct AckOutcome {
 pub(super) struct PathOutcome {
     pub acked_bytes: u64,
     pub lost_bytes: u64,
+    pub lost_packets: u64,
+    /// Packets that were taken for lost and have arrived after all.
+    pub spurious: u64,
+    /// Those bytes that were sent to probe for bandwidth.
+    pub probe_acked_bytes: u64,
+    pub probe_lost_bytes: u64,
+    /// What was in flight when the last of the lost ones left.
+    pub probe_lost_at: Option<TxInFlight>,
     /// Round trip of the largest newly acknowledged packet, its hold included.
     pub largest_rtt: Option<Duration>,
     /// Time since the smallest newly acknowledged packet left, the wait for its
@@ -126,6 +159,17 @@ pub(super) struct PathOutcome {
     pub earliest_rtt: Option<Duration>,
     /// Delivery rate.
     pub sample: Option<RateSample>,
+}
+
+impl PathOutcome {
+    fn on_lost(&mut self, sent: &Sent) {
+        self.lost_bytes += u64::from(sent.bytes);
+        self.lost_packets += 1;
+        if sent.probes {
+            self.probe_lost_bytes += u64::from(sent.bytes);
+            self.probe_lost_at = Some(sent.tx_in_flight());
+        }
+    }
 }
 
 /// Sent packets, indexed by number.
@@ -216,7 +260,8 @@ impl SentPackets {
     /// Records a packet. Numbers between the last one and its own were skipped.
     /// A number that is not above the last is ignored.
     pub(super) fn on_sent(&mut self, now: Instant, leaving: Leaving) {
-        let Leaving { packet_number: pn, bytes, ack_eliciting, flight, is_probe } = leaving;
+        let Leaving { packet_number: pn, bytes, ack_eliciting, flight, is_probe, probes } =
+            leaving;
         let now = self.time(now);
         if !self.skip_to(now, pn) {
             return;
@@ -228,6 +273,7 @@ impl SentPackets {
             None => Flight::new(now, flight).on_sent(now, bytes, ack_eliciting),
         };
         sent.app_limited |= is_probe;
+        sent.probes = probes;
         if ack_eliciting {
             self.total_in_flight += u64::from(bytes);
             self.first_unknown.get_or_insert(pn);
@@ -418,6 +464,7 @@ impl SentPackets {
                 State::Lost => {
                     outcome.spurious += 1;
                     if before.flight == current {
+                        outcome.current.spurious += 1;
                         newest.spurious = Some(pn);
                     }
                     continue;
@@ -430,6 +477,9 @@ impl SentPackets {
                 continue;
             }
             outcome.current.acked_bytes += u64::from(before.bytes);
+            if before.probes {
+                outcome.current.probe_acked_bytes += u64::from(before.bytes);
+            }
             newest.earliest = Some(before.time);
             if newest.packet.is_none() {
                 newest.packet = Some(before);
@@ -498,7 +548,7 @@ impl SentPackets {
             outcome.lost_bytes += u64::from(sent.bytes);
             outcome.lost_packets += 1;
             if sent.flight == current {
-                outcome.current.lost_bytes += u64::from(sent.bytes);
+                outcome.current.on_lost(&sent);
             }
         }
         self.skip_what_landed(end);

@@ -57,11 +57,6 @@ impl Drain {
     pub fn until(&self) -> Instant {
         self.until
     }
-
-    /// Whether the queue is gone.
-    pub fn is_done(&self, now: Instant) -> bool {
-        now >= self.until
-    }
 }
 
 #[cfg(test)]
@@ -81,8 +76,8 @@ mod tests {
         let now = crate::test_clock();
         let rate = Bandwidth::from_bytes_per_second(1_000_000);
         let drain = Drain::new(now, 265_000, 200_000, rate);
-        assert!(!drain.is_done(now + Duration::from_millis(98)));
-        assert!(drain.is_done(now + Duration::from_millis(100)));
+        let lasts = drain.until() - now;
+        assert!((98..=100).contains(&lasts.as_millis()), "{lasts:?}");
     }
 
     #[test]
@@ -92,7 +87,6 @@ mod tests {
         let mut drain = Drain::after_outage(now, Duration::from_millis(40));
         drain.on_feedback(now, 500_000, 40_000, rate);
         assert!((drain.gain() - 1.0).abs() < 1e-9);
-        assert!(!drain.is_done(now + Duration::from_millis(39)));
-        assert!(drain.is_done(now + Duration::from_millis(40)));
+        assert_eq!(drain.until(), now + Duration::from_millis(40));
     }
 }

@@ -1,19 +1,25 @@
 //! Receiver-driven BBR (section VI-D of the paper).
 //!
-//! The bandwidth estimate is the largest delivery rate of the last forty probe
-//! units, as the receiver measured it; the sender's own record bounds it. A stock
-//! peer reports no rate: then the sender's samples alone drive the same
-//! controller.
+//! The state machine and the models are those of BBRv3 (draft-ietf-ccwg-bbr-06). What drives them
+//! is the receiver: max_bw is the largest delivery rate of the last forty probe units, as the
+//! receiver measured it; the sender's own record bounds it. A stock peer reports no rate: then the
+//! sender's samples alone drive the same controller.
 
 mod bandwidth_drop;
 mod config;
+mod control;
 mod drain;
 mod extra_acked;
+mod long_term;
+mod loss;
 mod path_model;
 mod probe_bw;
 mod probe_rtt;
 mod reported_rate_bound;
+mod short_term;
 mod startup;
+mod state;
+mod undo;
 mod windowed_filter;
 
 use std::time::{Duration, Instant};
@@ -26,11 +32,28 @@ use crate::bandwidth::Bandwidth;
 use bandwidth_drop::BandwidthDrop;
 use drain::Drain;
 use extra_acked::ExtraAcked;
-use path_model::{ASSUMED_RTT, LEAST_PACKETS};
-use probe_bw::ProbeBw;
+use long_term::LongTerm;
+use loss::LossSignals;
+use path_model::ASSUMED_RTT;
+use probe_bw::{Cycle, Units};
 use probe_rtt::ProbeRtt;
-use reported_rate_bound::ReportedRateBound;
+use reported_rate_bound::bounded;
+use short_term::ShortTerm;
 use startup::FullPipe;
+pub use state::ProbeBwPhase;
+use state::{Cause, State};
+use undo::{Ended, LossEpisode};
+
+/// BBR.Beta: what congestion leaves at least, as with CUBIC.
+const BETA: f64 = 0.7;
+
+/// Rounds behind an outage: one in which what queued in front of the path arrives, and one until its
+/// losses show.
+const ROUNDS_AFTER_OUTAGE: u64 = 2;
+
+/// Rounds that the draft lets a flow cruise at most, so that it finds again what losses have cost
+/// (section "Design Considerations for Choosing Constant Parameters").
+const MOST_CRUISE_ROUNDS: u64 = 63;
 
 /// What an acknowledgement says to the controller.
 #[derive(Clone, Copy, Debug)]
@@ -45,20 +68,20 @@ pub struct Feedback {
     pub acked: u64,
     /// Bytes that it has shown to be lost.
     pub lost: u64,
+    /// Those of both that were sent to probe for bandwidth, and how much was in flight when the last
+    /// of the lost ones left.
+    pub probe_acked: u64,
+    pub probe_lost: u64,
+    pub probe_lost_at: Option<super::TxInFlight>,
+    /// Packets that it has shown to be lost, and packets taken for lost that have arrived.
+    pub lost_packets: u64,
+    pub spurious: u64,
     /// Bytes in flight when the acknowledgement left, about.
     pub in_flight: u64,
     /// The round trip that came with the acknowledgement, without what that queued for.
     pub round_trip: Option<Duration>,
     /// Whether the minimum of the round trips is out of date.
     pub min_rtt_expired: bool,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum State {
-    Startup,
-    Drain(Drain),
-    ProbeBw(ProbeBw),
-    ProbeRtt(ProbeRtt),
 }
 
 /// The states, for statistics.
@@ -74,18 +97,43 @@ pub enum Phase {
     ProbeRtt,
 }
 
+/// What was delivered of late (bw_latest, inflight_latest).
+#[derive(Clone, Copy, Debug, Default)]
+struct Latest {
+    bandwidth: Bandwidth,
+    inflight: u64,
+}
+
 /// The controller: how fast to send, and how much may be in flight.
 #[derive(Debug)]
 pub struct Bbr {
     config: BbrConfig,
     state: State,
-    bandwidth: MaxFilter<Bandwidth>,
+    cycle: Cycle,
+    max_bw: MaxFilter<Bandwidth>,
     full_pipe: FullPipe,
     bandwidth_drop: BandwidthDrop,
     extra_acked: ExtraAcked,
-    rate_bound: ReportedRateBound,
+    loss: LossSignals,
+    long_term: LongTerm,
+    short_term: ShortTerm,
+    episode: LossEpisode,
+    latest: Latest,
+    /// A probe has been sent and its losses have had no consequence yet (is_bw_probe_sample).
+    is_judging: bool,
+    /// The round that ends next is the first one behind a probe (ACKS_PROBE_STOPPING).
+    is_stopping: bool,
+    /// What inflight_longterm allows has held data back since the probe began.
+    is_longterm_limited: bool,
+    /// A probe has lost too much, and none since has been harmless.
+    was_too_high: bool,
+    /// Packets sent before so much was delivered say nothing of what is safe.
+    safe_from: u64,
     round: u64,
     round_ends_at: u64,
+    /// Until this round losses may be those of an outage.
+    outage_round: u64,
+    delivered: u64,
     /// Probe units so far. Time, not round trips: those become longer
     /// just when a queue should make the estimate fall.
     units: u64,
@@ -93,31 +141,46 @@ pub struct Bbr {
     last_feedback: Option<Instant>,
     /// The round trip that came with the last acknowledgement.
     round_trip: Option<Duration>,
+    /// Nothing was in flight when what is in flight now began to leave.
+    idle_restart: bool,
 }
 
 impl Bbr {
-    /// A controller in Startup.
-    pub fn new(config: BbrConfig) -> Self {
+    /// A controller in Startup; `random` are 64 bits that other flows do not share.
+    pub fn new(config: BbrConfig, now: Instant, random: u64) -> Self {
         Self {
             config,
             state: State::Startup,
-            bandwidth: MaxFilter::new(config.filter_units),
+            cycle: Cycle::new(&config, now, random),
+            max_bw: MaxFilter::new(config.filter_units),
             full_pipe: FullPipe::default(),
             bandwidth_drop: BandwidthDrop::default(),
             extra_acked: ExtraAcked::new(config.filter_units),
-            rate_bound: ReportedRateBound::new(config.reported_rate_excess),
+            loss: LossSignals::default(),
+            long_term: LongTerm::default(),
+            short_term: ShortTerm::default(),
+            episode: LossEpisode::default(),
+            latest: Latest::default(),
+            is_judging: false,
+            is_stopping: false,
+            is_longterm_limited: false,
+            was_too_high: false,
+            safe_from: 0,
             round: 0,
             round_ends_at: 0,
+            outage_round: 0,
+            delivered: 0,
             units: 0,
             unit_began: None,
             last_feedback: None,
             round_trip: None,
+            idle_restart: false,
         }
     }
 
-    /// BWmax.
+    /// BBR.bw: max_bw, within what the short-term model allows.
     pub fn bandwidth(&self) -> Bandwidth {
-        self.bandwidth.get()
+        self.short_term.bound_bandwidth(self.max_bw.get())
     }
 
     /// How long a cycle of ProbeBW lasts, in which the sender's own queue drains once.
@@ -140,22 +203,47 @@ impl Bbr {
         }
     }
 
+    /// Whether what is sent now probes for bandwidth.
+    pub fn probes(&self) -> bool {
+        matches!(self.state, State::ProbeBw(ProbeBwPhase::Up))
+    }
+
     /// Data goes over the path again: what it was silent for says nothing of it, and what was
     /// planned for that time is too late.
-    pub fn on_resumed(&mut self, now: Instant) {
+    pub fn on_resumed(&mut self, now: Instant, path: &PathModel) {
         self.last_feedback = None;
         self.unit_began = None;
         self.bandwidth_drop = BandwidthDrop::default();
         self.extra_acked.interrupt();
         if !matches!(self.state, State::Startup) {
-            self.state = State::ProbeBw(ProbeBw::new(now, self.bandwidth(), &self.config));
+            self.cycle.forget_probe();
+            self.enter(now, State::ProbeBw(ProbeBwPhase::Cruise), Cause::Resumed, path);
         }
+    }
+
+    /// A packet leaves while nothing is in flight for want of data (HandleRestartFromIdle): the
+    /// queues of this flow have drained, which is what ProbeRTT would be for.
+    pub fn on_restart_from_idle(&mut self) {
+        self.idle_restart = true;
+        self.extra_acked.interrupt();
+    }
+
+    /// As much is in flight as [`Self::inflight_cap`] allows, and there is more to send.
+    pub fn on_inflight_limited(&mut self, path: &PathModel) {
+        let most = self.path_inflight(path);
+        self.is_longterm_limited |= self.long_term.get().is_some_and(|bound| most >= bound);
+    }
+
+    /// What of it is on the path: what has arrived since the last acknowledgement is not.
+    fn on_path(&self, in_flight: super::TxInFlight) -> u64 {
+        in_flight.bytes.saturating_sub(self.bandwidth().bytes_in(in_flight.since_ack))
     }
 
     /// Takes in an acknowledgement. True if a visit to ProbeRTT has ended with it.
     pub fn on_feedback(&mut self, now: Instant, feedback: &Feedback, path: &PathModel) -> bool {
         self.count_units(now, path);
         self.round_trip = feedback.round_trip;
+        self.delivered = feedback.delivered;
         let silence = self
             .last_feedback
             .replace(now)
@@ -166,145 +254,269 @@ impl Bbr {
             let bandwidth = self.bandwidth();
             self.extra_acked.on_acked(now, self.units, feedback.acked, bandwidth);
         }
-        self.rate_bound.on_acked(feedback.acked, feedback.lost);
+        self.follow_losses(now, feedback, path);
         if let Some(sample) = feedback.sample {
-            let round_ended = sample.prior_delivered >= self.round_ends_at;
-            if round_ended {
-                self.round += 1;
-                self.round_ends_at = feedback.delivered;
-            }
-            let rate = self.rate_bound.bounded(&sample, feedback.reported);
-            if round_ended {
-                self.rate_bound.on_round();
-            }
-            // TACK-6.1-2, TACK-6.3-1. A span below the round trip has caught acknowledgements
-            // that came together. An application-limited sample can only show that the path is
-            // faster than was known.
-            let spans_round_trip = path.min_rtt.is_none_or(|rtt| sample.interval >= rtt);
-            if spans_round_trip && (!sample.app_limited || rate > self.bandwidth()) {
-                self.bandwidth.update(self.units, rate);
-            } else if sample.app_limited {
-                // It says nothing, and the estimate does not age by it: else the
-                // first sample after a quiet time would replace it, however low.
-                self.bandwidth.update(self.units, self.bandwidth());
-            }
-            if round_ended {
-                let queue = !path.acks_queue() && path.is_queueing(path.forward_rtt);
-                self.full_pipe.on_round(self.bandwidth(), sample.app_limited, queue);
-            }
-            self.follow_bandwidth_drop(now, feedback, path, &sample);
+            self.on_sample(now, feedback, path, &sample);
         }
         let probed = self.phase() == Phase::ProbeRtt;
         self.change_state(now, feedback, path);
         if matches!(self.state, State::ProbeBw(_)) && path.is_outage(silence) {
+            // Neither what was lost nor what was delivered in the meantime says how much the path takes.
+            self.loss.forget_round();
+            self.latest = Latest::default();
+            self.start_round();
+            self.outage_round = self.round + ROUNDS_AFTER_OUTAGE;
             // What was sent meanwhile waits in a queue that nothing else would take back.
             let round_trip = path.min_rtt.unwrap_or(ASSUMED_RTT) + path.ack_interval;
-            self.state = State::Drain(Drain::after_outage(now, round_trip));
+            let drain = Drain::after_outage(now, round_trip);
+            self.enter(now, State::Drain(drain), Cause::PathChange, path);
+        }
+        if feedback.acked > 0 {
+            self.idle_restart = false;
         }
         self.on_time(now, path);
         probed && self.phase() != Phase::ProbeRtt
     }
 
-    /// Moves on where time alone says so. True if the pacing rate has changed with it.
+    /// Moves on where time alone says so. True if the pacing rate may have changed with it.
     pub fn on_time(&mut self, now: Instant, path: &PathModel) -> bool {
-        let bandwidth = self.bandwidth();
+        if self.next_change(path).is_none_or(|at| now < at) {
+            return false;
+        }
         // A queue is known to have drained while acknowledgements come.
         let longest_wait = path.ack_interval * 3 / 2 + path.ack_path;
         let is_acknowledged = self.last_feedback.is_some_and(|last| now <= last + longest_wait);
-        match &mut self.state {
-            State::ProbeBw(probe) if is_acknowledged || !probe.is_draining() => {
-                let units = (path.probe_unit(), path.cycle_unit(&self.config));
-                probe.on_time(now, units, bandwidth)
+        let next = match self.state {
+            State::ProbeBw(ProbeBwPhase::Up) if self.goes_on_probing() => {
+                // Bandwidth is limited by inflight_longterm, which grows faster with each round.
+                let cap = self.path_inflight(path);
+                self.long_term.raise_slope(cap, path.mss);
+                self.is_longterm_limited = false;
+                self.cycle.go_on(now, path.probe_unit());
+                return false;
             }
-            State::Drain(drain) if is_acknowledged && drain.is_done(now) => {
-                self.state = State::ProbeBw(ProbeBw::new(now, bandwidth, &self.config));
-                true
+            State::ProbeBw(ProbeBwPhase::Down) | State::Drain(_) if !is_acknowledged => {
+                return false;
             }
-            _ => false,
+            State::ProbeBw(phase) => Cycle::next(phase),
+            State::Drain(_) => ProbeBwPhase::Cruise,
+            State::Startup | State::ProbeRtt(_) => return false,
+        };
+        if next == ProbeBwPhase::Down {
+            self.long_term.on_probed();
         }
+        self.enter(now, State::ProbeBw(next), Cause::Diagram, path);
+        true
     }
 
     /// Before this instant [`Self::on_time`] changes nothing, unless an acknowledgement comes
     /// first; `None` if it never does.
     pub fn next_change(&self, path: &PathModel) -> Option<Instant> {
         match &self.state {
-            State::ProbeBw(probe) => Some(probe.until(path.cycle_unit(&self.config))),
+            State::ProbeBw(phase) => Some(self.cycle.until(*phase, &self.units(path))),
             State::Drain(drain) => Some(drain.until()),
             State::Startup | State::ProbeRtt(_) => None,
         }
     }
 
-    /// How fast to send.
-    pub fn pacing_rate(&self, path: &PathModel) -> Bandwidth {
-        let bandwidth = self.bandwidth();
-        // The paper's max(gain * BWmax, MSS * f_tack), where f_tack is bound by the
-        // same bandwidth estimate: it would not stop a loss above the probe's gain
-        // from driving both to nothing. Four packets for each round trip do, and
-        // adapt to a path that is slower than that, because its round trip grows.
-        let least = path.least_rate();
-        match self.state {
-            // TACK-6.2-1, TACK-6.2-2, TACK-6.2-3, TACK-6.2-4, TACK-6.2-5
-            State::Startup => bandwidth.max(path.initial_rate()).scaled(startup::GAIN),
-            State::Drain(drain) => bandwidth.scaled(drain.gain()).max(least),
-            State::ProbeBw(probe) => bandwidth.scaled(probe.gain()).max(least),
-            State::ProbeRtt(_) => bandwidth.scaled(self.config.probe_rtt_gain).max(least),
+    /// The one way from state to state.
+    fn enter(&mut self, now: Instant, next: State, cause: Cause, path: &PathModel) {
+        debug_assert!(
+            self.state.may_become(next, cause),
+            "{:?} must not follow {:?} by {cause:?}",
+            next,
+            self.state
+        );
+        if let State::ProbeBw(phase) = next {
+            self.cycle.on_enter(now, phase, path.probe_unit(), self.max_bw.get());
+        }
+        match next {
+            State::ProbeBw(ProbeBwPhase::Refill) | State::Startup => {
+                self.short_term = ShortTerm::default();
+                self.start_round();
+            }
+            State::ProbeBw(ProbeBwPhase::Up) => {
+                let cap = self.path_inflight(path);
+                self.long_term.on_probe(cap, path.mss);
+                self.loss.on_probe();
+                self.is_judging = true;
+                self.is_longterm_limited = false;
+                self.start_round();
+            }
+            State::ProbeBw(ProbeBwPhase::Down) => {
+                self.is_stopping = true;
+                self.start_round();
+            }
+            State::ProbeBw(ProbeBwPhase::Cruise)
+                if matches!(self.state, State::ProbeRtt(_)) =>
+            {
+                self.short_term = ShortTerm::default();
+            }
+            _ => {}
+        }
+        self.state = next;
+    }
+
+    /// Whether losses in this state bound the short-term model: what was sent to probe, or waited for
+    /// a path that stood still, has others.
+    fn yields(&self) -> bool {
+        !self.state.is_probing() && self.round > self.outage_round
+    }
+
+    /// The round trip that is counted begins now (StartRound).
+    fn start_round(&mut self) {
+        self.round_ends_at = self.delivered;
+    }
+
+    /// Whether a probe is held back by a bound that it is there to raise.
+    fn goes_on_probing(&self) -> bool {
+        self.is_longterm_limited && self.is_judging
+    }
+
+    fn units(&self, path: &PathModel) -> Units {
+        let round_trip = path.smoothed_rtt.unwrap_or(ASSUMED_RTT);
+        let in_bdp = self.bdp(path) / path.mss.max(1);
+        let rounds = in_bdp.clamp(1, MOST_CRUISE_ROUNDS) as u32;
+        Units {
+            probe: path.probe_unit(),
+            cycle: path.cycle_unit(&self.config),
+            congested: (self.short_term.is_set() || self.was_too_high)
+                .then(|| round_trip * rounds),
         }
     }
 
-    /// How much may be in flight: (2 + 1/(RTTmin f)) BDP, where 1/f is what the
-    /// wait for the next TACK adds; more where the medium aggregates, the path is
-    /// shorter than those it shares with, or acknowledgements queue (TACK-6.2-9).
-    pub fn inflight_cap(&self, path: &PathModel) -> u64 {
-        let least = LEAST_PACKETS * path.mss;
-        let Some(min_rtt) = path.min_rtt else { return INITIAL_WINDOW_PACKETS * path.mss };
-        let bdp = self.bandwidth().bytes_in(path.round_trip());
-        let held = self.bandwidth().bytes_in(path.ack_interval);
-        let late = self.bandwidth().bytes_in(path.ack_late);
-        match self.state {
-            State::Startup => {
-                let gain = startup::inflight_gain(min_rtt, self.round_trip);
-                let own = self.bandwidth().bytes_in(2 * path.own_late);
-                // Where there is one TACK in a round trip or less, the rate doubles by what it finds.
-                let (grows, held) =
-                    if path.ack_interval < min_rtt { (bdp, held) } else { (bdp + held, 0) };
-                let cap = (grows as f64 * gain) as u64 + held + late.min(own);
-                cap.max(INITIAL_WINDOW_PACKETS * path.mss)
+    /// What the path holds.
+    fn bdp(&self, path: &PathModel) -> u64 {
+        path.min_rtt.map_or(0, |rtt| self.bandwidth().bytes_in(rtt))
+    }
+
+    /// Takes in what was lost, and what was not after all.
+    fn follow_losses(&mut self, now: Instant, feedback: &Feedback, path: &PathModel) {
+        let probe = (feedback.probe_acked, feedback.probe_lost);
+        self.loss.on_acked((feedback.acked, feedback.lost), probe, feedback.round_trip);
+        self.episode.on_lost(feedback.lost_packets, self.short_term, self.long_term.get());
+        if let Some(before) = self.episode.on_spurious(feedback.spurious) {
+            self.short_term.restore(before.short_term);
+            self.long_term.restore(before.inflight_longterm);
+            match (before.ended, self.state) {
+                (Some(Ended::Startup), State::Drain(_) | State::ProbeBw(_)) => {
+                    self.full_pipe = FullPipe::default();
+                    self.enter(now, State::Startup, Cause::Undo, path);
+                }
+                (Some(Ended::ProbeBwUp), State::ProbeBw(_)) => {
+                    self.enter(now, State::ProbeBw(ProbeBwPhase::Refill), Cause::Undo, path);
+                }
+                _ => {}
             }
-            State::Drain(_) => (bdp + held).max(least),
-            State::ProbeBw(_) => {
-                let queue = self.bandwidth().bytes_in(path.even_rtt(&self.config));
-                let extra = self.extra_acked.allowance(self.bandwidth(), path.ack_interval);
-                (bdp + queue + held + late + extra).max(least)
+        }
+        let Some(lost_at) = feedback.probe_lost_at.filter(|_| self.is_judging) else {
+            return;
+        };
+        let tx_in_flight = self.on_path(lost_at);
+        if self.loss.is_probe_too_high(tx_in_flight, path.mss) {
+            let app_limited = feedback.sample.is_some_and(|sample| sample.app_limited);
+            let target = self.bdp(path).min(self.path_inflight(path));
+            self.long_term.on_too_high(tx_in_flight, target, app_limited);
+            self.is_judging = false;
+            self.was_too_high = true;
+            self.safe_from = feedback.delivered;
+            if self.probes() {
+                self.episode.on_ended(Ended::ProbeBwUp);
+                self.enter(now, State::ProbeBw(ProbeBwPhase::Down), Cause::Diagram, path);
             }
-            State::ProbeRtt(_) => self.probe_rtt_window(path),
         }
     }
 
-    /// How much may be in flight while the path says nothing: what it holds, and two waits for a
-    /// TACK. More would only fill the queue in front of a path that stands still.
-    pub fn outage_cap(&self, path: &PathModel) -> u64 {
-        match (self.state, path.min_rtt) {
-            (State::ProbeBw(_), Some(_)) => {
-                let span = path.round_trip() + 2 * path.ack_interval + path.ack_late;
-                let cap = self.bandwidth().bytes_in(span);
-                cap.max(LEAST_PACKETS * path.mss)
-            }
-            _ => u64::MAX,
+    /// A delivery-rate sample: models of rate and volume, and the end of a round trip.
+    fn on_sample(
+        &mut self,
+        now: Instant,
+        feedback: &Feedback,
+        path: &PathModel,
+        sample: &super::RateSample,
+    ) {
+        let round_ended = sample.prior_delivered >= self.round_ends_at;
+        if round_ended {
+            self.round += 1;
+            self.round_ends_at = feedback.delivered;
         }
+        let excess = self.config.reported_rate_excess;
+        let rate = bounded(sample, feedback.reported, excess, self.loss.is_lossy());
+        // TACK-6.1-2, TACK-6.3-1. A span below the round trip has caught acknowledgements
+        // that came together. An application-limited sample can only show that the path is
+        // faster than was known.
+        let spans_round_trip = path.min_rtt.is_none_or(|rtt| sample.interval >= rtt);
+        if spans_round_trip && (!sample.app_limited || rate > self.max_bw.get()) {
+            self.max_bw.update(self.units, rate);
+        } else if sample.app_limited {
+            // It says nothing, and the estimate does not age by it: else the
+            // first sample after a quiet time would replace it, however low.
+            self.max_bw.update(self.units, self.max_bw.get());
+        }
+        // What was delivered while the newest packet was on its way, and not before it had left.
+        let volume = feedback.delivered.saturating_sub(sample.prior_delivered);
+        let before = self.bandwidth().bytes_in(sample.tx_in_flight.since_ack);
+        let volume = volume.saturating_sub(before);
+        self.latest.bandwidth = self.latest.bandwidth.max(rate);
+        self.latest.inflight = self.latest.inflight.max(volume);
+        if sample.prior_delivered >= self.safe_from {
+            self.long_term.on_safe(self.on_path(sample.tx_in_flight));
+            if self.probes() && self.is_longterm_limited {
+                self.long_term.on_limited(feedback.acked, path.mss);
+            }
+        }
+        if round_ended {
+            self.on_round(now, path, sample.app_limited);
+        }
+        self.follow_bandwidth_drop(now, feedback, path, sample);
     }
 
-    /// What ProbeRTT leaves in flight: its part of what the path and the wait for the next TACK
-    /// hold.
-    fn probe_rtt_window(&self, path: &PathModel) -> u64 {
-        let span = path.round_trip() + path.ack_interval;
-        let rate = self.bandwidth().scaled(self.config.probe_rtt_gain);
-        rate.bytes_in(span).max(LEAST_PACKETS * path.mss)
+    /// A round trip is over.
+    fn on_round(&mut self, now: Instant, path: &PathModel, app_limited: bool) {
+        let grew = self.full_pipe.on_round(
+            self.max_bw.get(),
+            app_limited,
+            !path.acks_queue() && path.is_queueing(path.forward_rtt),
+        );
+        let in_startup = matches!(self.state, State::Startup);
+        let losses = self.loss.on_round(path, matches!(self.state, State::ProbeBw(_)));
+        self.episode.on_round();
+        let latest = std::mem::take(&mut self.latest);
+        // What the path loses by itself does not get less by sending less.
+        let delivered = 1.0 - self.loss.base_share();
+        let volume = (latest.inflight as f64 / delivered) as u64;
+        let bandwidth = latest.bandwidth.scaled(1.0 / delivered);
+        if in_startup {
+            if losses.ends_startup && (losses.queued || !grew) {
+                self.full_pipe.on_overflow();
+                self.episode.on_ended(Ended::Startup);
+                self.long_term.on_startup_loss(self.bdp(path), volume);
+            }
+        } else if losses.queued && losses.excess && !app_limited && self.yields() {
+            let now = (self.bandwidth(), self.path_inflight(path));
+            self.short_term.on_congestion((bandwidth, volume), now);
+        }
+        let stopping = std::mem::take(&mut self.is_stopping);
+        if stopping && self.is_judging && !self.is_longterm_limited {
+            self.was_too_high = false;
+        }
+        if stopping
+            && self.long_term.repeats_probe()
+            && matches!(self.state, State::ProbeBw(ProbeBwPhase::Down | ProbeBwPhase::Cruise))
+        {
+            self.enter(now, State::ProbeBw(ProbeBwPhase::Refill), Cause::Diagram, path);
+        }
     }
 
     /// Counts time in probe units. A medium that pauses brings no acknowledgements, and the
     /// estimate ages by no more than a round trip meanwhile: else the first sample behind the
     /// pause, which has the pause in it, would replace it.
     fn count_units(&mut self, now: Instant, path: &PathModel) {
+        if self.short_term.is_set() {
+            // What was found without the bound is to be there again when that is lifted.
+            self.unit_began = Some(now);
+            return;
+        }
         let unit = path.cycle_unit(&self.config);
         let began = *self.unit_began.get_or_insert(now);
         let longest = 4 * unit + path.ack_interval;
@@ -336,40 +548,34 @@ impl Bbr {
         let lasting = path.probe_unit() * self.config.bandwidth_drop_units;
         if let Some(rate) = self.bandwidth_drop.on_sample(now, rate, low, queue, lasting) {
             let kept = self.bandwidth().scaled(self.config.bandwidth_drop_keeps);
-            self.bandwidth.reset(self.units, rate.max(kept));
-            self.drain(now, feedback, path);
+            self.max_bw.reset(self.units, rate.max(kept));
+            self.drain(now, feedback, Cause::PathChange, path);
         }
     }
 
-    fn drain(&mut self, now: Instant, feedback: &Feedback, path: &PathModel) {
-        let bandwidth = self.bandwidth();
-        let bdp = path.min_rtt.map_or(0, |rtt| bandwidth.bytes_in(rtt));
-        self.state = State::Drain(Drain::new(now, feedback.in_flight, bdp, bandwidth));
+    fn drain(&mut self, now: Instant, feedback: &Feedback, cause: Cause, path: &PathModel) {
+        let drain = Drain::new(now, feedback.in_flight, self.bdp(path), self.bandwidth());
+        self.enter(now, State::Drain(drain), cause, path);
     }
 
     fn change_state(&mut self, now: Instant, feedback: &Feedback, path: &PathModel) {
         let bandwidth = self.bandwidth();
-        let bdp = path.min_rtt.map_or(0, |rtt| bandwidth.bytes_in(rtt));
+        let bdp = self.bdp(path);
         let probe_rtt_window = self.probe_rtt_window(path);
-        let cruise = ProbeBw::new(now, bandwidth, &self.config);
-        // TACK-6.2-9: what a round trip tells too late there, losses do.
-        let overflows = feedback.lost > 0
-            && path.acks_queue()
-            && self.rate_bound.is_lossy()
-            && path.is_queueing(feedback.round_trip);
         match &mut self.state {
-            State::Startup if self.full_pipe.is_full() || overflows => {
-                self.drain(now, feedback, path);
+            State::Startup if self.full_pipe.is_full() => {
+                self.drain(now, feedback, Cause::Diagram, path);
             }
             State::Drain(drain) => {
                 drain.on_feedback(now, feedback.in_flight, bdp, bandwidth);
             }
-            State::ProbeBw(_) if feedback.min_rtt_expired => {
-                self.state = State::ProbeRtt(ProbeRtt::new(now));
+            State::ProbeBw(_) if feedback.min_rtt_expired && !self.idle_restart => {
+                let probe = ProbeRtt::new(now);
+                self.enter(now, State::ProbeRtt(probe), Cause::Diagram, path);
             }
-            State::ProbeBw(probe) => {
-                let flight = (feedback.in_flight, bdp);
-                probe.on_feedback(now, path.probe_unit(), flight, bandwidth);
+            State::ProbeBw(phase) => {
+                let phase = *phase;
+                self.follow_probe(now, phase, feedback, path);
             }
             State::ProbeRtt(probe) => {
                 let round_trip = path.min_rtt.unwrap_or(ASSUMED_RTT);
@@ -377,10 +583,33 @@ impl Bbr {
                 let found = !feedback.min_rtt_expired;
                 if found || probe.is_done(now, feedback.in_flight, probe_rtt_window, round_trip)
                 {
-                    self.state = State::ProbeBw(cruise);
+                    let cruise = State::ProbeBw(ProbeBwPhase::Cruise);
+                    self.enter(now, cruise, Cause::Diagram, path);
                 }
             }
             State::Startup => {}
+        }
+    }
+
+    /// What an acknowledgement changes in the cycle of ProbeBW.
+    fn follow_probe(
+        &mut self,
+        now: Instant,
+        phase: ProbeBwPhase,
+        feedback: &Feedback,
+        path: &PathModel,
+    ) {
+        if self.cycle.has_found_more(phase, self.max_bw.get()) {
+            self.enter(now, State::ProbeBw(ProbeBwPhase::Refill), Cause::Diagram, path);
+            self.enter(now, State::ProbeBw(ProbeBwPhase::Up), Cause::Diagram, path);
+        } else if phase == ProbeBwPhase::Down {
+            let flight = (feedback.in_flight, self.bdp(path));
+            self.cycle.on_draining(now, flight, self.bandwidth());
+        } else if phase == ProbeBwPhase::Up
+            && self.long_term.ends_with_caution(feedback.in_flight)
+        {
+            self.long_term.on_probed();
+            self.enter(now, State::ProbeBw(ProbeBwPhase::Down), Cause::Diagram, path);
         }
     }
 }

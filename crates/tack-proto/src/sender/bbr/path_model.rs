@@ -17,6 +17,9 @@ pub(super) const LEAST_PACKETS: u64 = 4;
 /// Round trip assumed before one has been measured, for the first burst.
 pub(super) const ASSUMED_RTT: Duration = Duration::from_millis(100);
 
+/// TARGET of CoDel, RFC 8289 section 4.4.
+const LONGEST_IDLE_QUEUE: Duration = Duration::from_millis(5);
+
 /// What the controller needs to know of the path.
 #[derive(Clone, Copy, Debug)]
 pub struct PathModel {
@@ -92,6 +95,15 @@ impl PathModel {
             }
             _ => false,
         }
+    }
+
+    /// Whether packets have queued that took `round_trip`: an eighth of RTTmin, but no more than CoDel
+    /// lets stand (5 ms, RFC 8289 section 4.4), nor less than timers can tell.
+    pub(super) fn holds_queue(&self, round_trip: Duration) -> bool {
+        self.min_rtt.is_some_and(|min_rtt| {
+            let queue = (min_rtt / 8).min(LONGEST_IDLE_QUEUE).max(GRANULARITY);
+            round_trip > min_rtt + queue + self.own_late
+        })
     }
 
     /// The initial window in a round trip: the rate to begin with, and Startup's least. Its first

@@ -1,12 +1,13 @@
-//! ProbeBW: most of the time exactly the path's rate, now and then more.
+//! ProbeBW's cycle: most of the time exactly the path's rate, now and then more.
 //!
 //! The paper counts the cycle in TACK intervals (section VI-D), this controller in
-//! probe units: four of them probe at 1.25, four drain at 0.75, the rest cruise; 32
+//! probe units: four of them probe at 1.25, four drain at 0.75, the rest cruise and refill; 32
 //! in all (16 in the video profile). A probe that found more bandwidth is followed
 //! by the next one at once (TACK-6.2-6).
 
 use std::time::{Duration, Instant};
 
+use super::state::ProbeBwPhase;
 use super::{BbrConfig, drain};
 use crate::bandwidth::Bandwidth;
 
@@ -14,222 +15,242 @@ const PROBE_UP: f64 = 1.25;
 const PROBE_DOWN: f64 = 0.75;
 const UNITS_DOWN: u32 = 4;
 
+/// Probe units of a round trip, which Refill takes.
+const UNITS_REFILL: u32 = 4;
+
 /// Probe units after which draining ends even if other traffic keeps the queue full.
 const LONGEST_DOWN: u32 = 16;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ProbeBwPhase {
-    Up,
-    Down,
-    Cruise,
+/// Where congestion has been, time scales of the draft (PickProbeWait, IsRenoCoexistenceProbeTime):
+/// a CUBIC flow needs that long to grow back to its share.
+const WAIT_AFTER_CONGESTION: Duration = Duration::from_secs(2);
+const WAIT_AFTER_CONGESTION_JITTER: Duration = Duration::from_secs(1);
+
+/// The units of a cycle.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Units {
+    /// What probing and draining are counted in.
+    pub probe: Duration,
+    /// What cruising is counted in.
+    pub cycle: Duration,
+    /// After congestion cruising lasts this long, or as long as the draft says if that is shorter.
+    pub congested: Option<Duration>,
 }
 
-/// Where in the cycle the connection is.
+/// When the phases of a cycle end.
 #[derive(Clone, Copy, Debug)]
-pub struct ProbeBw {
-    phase: ProbeBwPhase,
+pub(super) struct Cycle {
     since: Instant,
     /// Probe units of a cycle, and of a probe.
     cycle_units: u32,
     up_units: u32,
     probe_up_growth: f64,
     jitter: f64,
-    /// What this cycle's cruise is multiplied by.
+    /// This cycle's random number, from -1 to 1.
     bw_probe_wait: f64,
+    random: u64,
     /// The estimate when the last probe began.
     before: Bandwidth,
-    /// When probing or draining ends.
+    /// When probing, draining or filling ends.
     ends: Instant,
 }
 
-impl ProbeBw {
-    /// Begins with cruising: Startup has only just probed for more.
-    pub fn new(now: Instant, bandwidth: Bandwidth, config: &BbrConfig) -> Self {
+impl ProbeBwPhase {
+    /// The pacing gain.
+    pub(super) fn gain(self) -> f64 {
+        match self {
+            Self::Up => PROBE_UP,
+            Self::Down => PROBE_DOWN,
+            Self::Cruise | Self::Refill => 1.0,
+        }
+    }
+}
+
+impl Cycle {
+    /// The times of a connection; `random` are bits that other flows do not share.
+    pub fn new(config: &BbrConfig, now: Instant, random: u64) -> Self {
         Self {
-            phase: ProbeBwPhase::Cruise,
             since: now,
             cycle_units: config.cycle_units,
             up_units: config.probe_up_units,
             probe_up_growth: config.probe_up_growth,
             jitter: config.bw_probe_wait_jitter,
-            bw_probe_wait: bw_probe_wait(bandwidth, config.bw_probe_wait_jitter),
+            bw_probe_wait: 0.0,
+            random,
             before: Bandwidth::ZERO,
             ends: now,
         }
     }
 
-    /// The gain in force.
-    pub fn gain(&self) -> f64 {
-        match self.phase {
-            ProbeBwPhase::Up => PROBE_UP,
-            ProbeBwPhase::Down => PROBE_DOWN,
-            ProbeBwPhase::Cruise => 1.0,
-        }
-    }
-
-    /// Whether less than the path's rate is sent.
-    pub fn is_draining(&self) -> bool {
-        self.phase == ProbeBwPhase::Down
-    }
-
-    /// Moves on when the time of a phase is over. Cruising is counted in units of its own. True if
-    /// the gain has changed.
-    pub fn on_time(
+    /// A phase begins, with that estimate.
+    pub fn on_enter(
         &mut self,
         now: Instant,
-        (probe_unit, cycle_unit): (Duration, Duration),
-        bandwidth: Bandwidth,
-    ) -> bool {
-        if now < self.until(cycle_unit) {
-            return false;
-        }
-        self.since = now;
-        self.phase = match self.phase {
-            ProbeBwPhase::Up => {
-                self.ends = now + probe_unit * LONGEST_DOWN;
-                ProbeBwPhase::Down
-            }
-            ProbeBwPhase::Down => {
-                self.bw_probe_wait = bw_probe_wait(bandwidth, self.jitter);
-                ProbeBwPhase::Cruise
-            }
-            ProbeBwPhase::Cruise => self.probe_up(now, probe_unit, bandwidth),
-        };
-        true
-    }
-
-    fn probe_up(
-        &mut self,
-        now: Instant,
+        phase: ProbeBwPhase,
         probe_unit: Duration,
         bandwidth: Bandwidth,
-    ) -> ProbeBwPhase {
-        self.before = bandwidth;
-        self.ends = now + probe_unit * self.up_units;
-        ProbeBwPhase::Up
+    ) {
+        match phase {
+            ProbeBwPhase::Cruise => {
+                self.since = now;
+                self.bw_probe_wait = self.draw();
+            }
+            ProbeBwPhase::Refill => self.ends = now + probe_unit * UNITS_REFILL,
+            ProbeBwPhase::Up => {
+                self.before = bandwidth;
+                self.ends = now + probe_unit * self.up_units;
+            }
+            ProbeBwPhase::Down => self.ends = now + probe_unit * LONGEST_DOWN,
+        }
+    }
+
+    /// Nothing is known of a probe before.
+    pub fn forget_probe(&mut self) {
+        self.before = Bandwidth::ZERO;
+    }
+
+    /// Whether the last probe has raised the estimate by so much that there is more to be found. It
+    /// shows a round trip later.
+    pub fn has_found_more(&self, phase: ProbeBwPhase, bandwidth: Bandwidth) -> bool {
+        matches!(phase, ProbeBwPhase::Down | ProbeBwPhase::Cruise)
+            && self.before != Bandwidth::ZERO
+            && bandwidth >= self.before.scaled(self.probe_up_growth)
     }
 
     /// An acknowledgement says how much is in flight. Draining lasts until the queue is gone:
     /// four units would do for what the probe added, not for what a rate estimated too high has
-    /// built up before. What a probe has found shows a round trip later.
-    pub fn on_feedback(
+    /// built up before.
+    pub fn on_draining(
         &mut self,
         now: Instant,
-        probe_unit: Duration,
         (in_flight, bdp): (u64, u64),
         bandwidth: Bandwidth,
     ) {
-        let probed = self.phase != ProbeBwPhase::Up && self.before != Bandwidth::ZERO;
-        if probed && bandwidth >= self.before.scaled(self.probe_up_growth) {
-            self.since = now;
-            self.phase = self.probe_up(now, probe_unit, bandwidth);
-        } else if self.phase == ProbeBwPhase::Down {
-            self.ends =
-                self.ends.min(now + drain::lasts(PROBE_DOWN, in_flight, bdp, bandwidth));
-        }
+        self.ends = self.ends.min(now + drain::lasts(PROBE_DOWN, in_flight, bdp, bandwidth));
+    }
+
+    /// A probe goes on for another round trip.
+    pub fn go_on(&mut self, now: Instant, probe_unit: Duration) {
+        self.ends = now + probe_unit * UNITS_REFILL;
     }
 
     /// When the phase is over at the earliest.
-    pub fn until(&self, cycle_unit: Duration) -> Instant {
-        match self.phase {
-            ProbeBwPhase::Up | ProbeBwPhase::Down => self.ends,
-            ProbeBwPhase::Cruise => {
-                let rest = self.cycle_units.saturating_sub(self.up_units + UNITS_DOWN);
-                self.since + (cycle_unit * rest.max(1)).mul_f64(self.bw_probe_wait)
-            }
+    pub fn until(&self, phase: ProbeBwPhase, units: &Units) -> Instant {
+        match phase {
+            ProbeBwPhase::Refill | ProbeBwPhase::Up | ProbeBwPhase::Down => self.ends,
+            ProbeBwPhase::Cruise => self.since + self.cruise(units),
         }
     }
-}
 
-/// A factor within `jitter` of one. The bytes per second of an estimate are never the same twice,
-/// nor for two flows, once scrambled (by the fractional part of the golden ratio): this spares
-/// the controller a source of randomness and keeps a run repeatable.
-fn bw_probe_wait(bandwidth: Bandwidth, jitter: f64) -> f64 {
-    let scrambled = bandwidth.bytes_per_second().wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    let within_one = scrambled as f64 / u64::MAX as f64;
-    1.0 + jitter * (2.0 * within_one - 1.0)
+    fn cruise(&self, units: &Units) -> Duration {
+        if let Some(round_trips) = units.congested {
+            let jitter = WAIT_AFTER_CONGESTION_JITTER.mul_f64((1.0 + self.bw_probe_wait) / 2.0);
+            return round_trips.min(WAIT_AFTER_CONGESTION + jitter);
+        }
+        let rest = self.cycle_units.saturating_sub(self.up_units + UNITS_DOWN).max(1);
+        let cruise = (units.cycle * rest).mul_f64(1.0 + self.jitter * self.bw_probe_wait);
+        cruise.saturating_sub(units.probe * UNITS_REFILL)
+    }
+
+    /// The phase that follows when the time of one is over.
+    pub fn next(phase: ProbeBwPhase) -> ProbeBwPhase {
+        match phase {
+            ProbeBwPhase::Down => ProbeBwPhase::Cruise,
+            ProbeBwPhase::Cruise => ProbeBwPhase::Refill,
+            ProbeBwPhase::Refill => ProbeBwPhase::Up,
+            ProbeBwPhase::Up => ProbeBwPhase::Down,
+        }
+    }
+
+    /// A number from -1 to 1. Steps by the fractional part of the golden ratio are spread evenly, and
+    /// where they begin is random.
+    fn draw(&mut self) -> f64 {
+        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        2.0 * (self.random as f64 / u64::MAX as f64) - 1.0
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ProbeBwPhase::{Cruise, Down, Refill, Up};
 
     const MS: Duration = Duration::from_millis(1);
-    const UNITS: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(10));
+    const UNITS: Units = Units {
+        probe: Duration::from_millis(10),
+        cycle: Duration::from_millis(10),
+        congested: None,
+    };
     const RATE: Bandwidth = Bandwidth::from_bytes_per_second(1_000_000);
 
-    /// A cycle of so many units, four of them for the probe, always as long.
-    fn beginning(t0: Instant, cycle_units: u32) -> ProbeBw {
-        let config =
-            BbrConfig { cycle_units, bw_probe_wait_jitter: 0.0, ..BbrConfig::default() };
-        ProbeBw::new(t0, RATE, &config)
-    }
-
-    /// Advances by 10 ms, the interval, with so much in flight; the gain after it.
-    fn step(probe: &mut ProbeBw, t0: Instant, interval: u32, in_flight: u64) -> f64 {
-        let now = t0 + interval * 10 * MS;
-        probe.on_feedback(now, UNITS.0, (in_flight, 1000), RATE);
-        probe.on_time(now, UNITS, RATE);
-        probe.gain()
+    /// How long each phase of a cycle lasts, from cruising on; nothing queues.
+    fn lengths(config: &BbrConfig, units: &Units) -> Vec<Duration> {
+        let mut now = crate::test_clock();
+        let mut cycle = Cycle::new(config, now, 7);
+        let mut phase = Cruise;
+        cycle.on_enter(now, phase, units.probe, RATE);
+        let mut lengths = Vec::new();
+        while phase != Down {
+            let until = cycle.until(phase, units);
+            lengths.push(until - now);
+            now = until;
+            phase = Cycle::next(phase);
+            cycle.on_enter(now, phase, units.probe, RATE);
+        }
+        lengths
     }
 
     #[test]
-    fn the_cycle_lasts_its_number_of_tack_intervals() {
+    fn the_cycle_lasts_its_number_of_probe_units() {
+        let config = BbrConfig { bw_probe_wait_jitter: 0.0, ..BbrConfig::DEFAULT };
+        assert_eq!(lengths(&config, &UNITS), [200 * MS, 40 * MS, 40 * MS]);
+    }
+
+    #[test]
+    fn after_congestion_it_waits_for_others_to_grow() {
+        let congested = Units { congested: Some(Duration::from_secs(60)), ..UNITS };
+        let cruise = lengths(&BbrConfig::DEFAULT, &congested)[0];
+        assert!((2000 * MS..=3000 * MS).contains(&cruise), "{cruise:?}");
+        let short = Units { congested: Some(500 * MS), ..UNITS };
+        assert_eq!(lengths(&BbrConfig::DEFAULT, &short)[0], 500 * MS);
+    }
+
+    #[test]
+    fn draining_ends_when_the_queue_must_be_gone_and_after_sixteen_units_at_the_latest() {
         let t0 = crate::test_clock();
-        let mut probe = beginning(t0, 32);
-        // What four intervals at 0.75 drain: 10 kB of 1 MB/s.
-        let gains: Vec<_> = (0..96)
-            .map(|interval| {
-                let draining = probe.gain() < 1.0;
-                step(&mut probe, t0, interval, if draining { 1000 } else { 11_000 })
+        let mut cycle = Cycle::new(&BbrConfig::DEFAULT, t0, 7);
+        cycle.on_enter(t0, Down, UNITS.probe, RATE);
+        assert_eq!(cycle.until(Down, &UNITS), t0 + 160 * MS);
+        // 5,000 bytes at a quarter of 1 MB/s: 20 ms, without another acknowledgement.
+        cycle.on_draining(t0, (6000, 1000), RATE);
+        assert_eq!(cycle.until(Down, &UNITS), t0 + 20 * MS);
+    }
+
+    #[test]
+    fn a_probe_that_found_more_shows_when_it_is_over() {
+        let t0 = crate::test_clock();
+        let mut cycle = Cycle::new(&BbrConfig::DEFAULT, t0, 7);
+        assert!(!cycle.has_found_more(Cruise, RATE.scaled(2.0)), "there was none");
+        cycle.on_enter(t0, Up, UNITS.probe, RATE);
+        assert!(!cycle.has_found_more(Up, RATE.scaled(1.25)));
+        assert!(cycle.has_found_more(Down, RATE.scaled(1.25)));
+        assert!(!cycle.has_found_more(Down, RATE.scaled(1.1)));
+        assert_eq!(Cycle::next(Refill), Up);
+    }
+
+    #[test]
+    fn flows_probe_at_times_of_their_own_and_none_too_late() {
+        let t0 = crate::test_clock();
+        let first: Vec<_> = (0..100_u64)
+            .map(|flow| {
+                let random = flow.wrapping_mul(0xD134_2543_DE82_EF95);
+                let mut cycle = Cycle::new(&BbrConfig::DEFAULT, t0, random);
+                cycle.on_enter(t0, Cruise, UNITS.probe, RATE);
+                cycle.until(Cruise, &UNITS) - t0
             })
             .collect();
-        let count = |gain: f64| gains.iter().filter(|g| (**g - gain).abs() < 1e-9).count();
-        assert_eq!(count(PROBE_UP), 12);
-        assert!(count(PROBE_DOWN) <= 6, "{}", count(PROBE_DOWN));
-        assert!(count(1.0) >= 72, "{}", count(1.0));
-    }
-
-    #[test]
-    fn draining_ends_when_the_queue_must_be_gone_and_after_sixteen_intervals_at_the_latest() {
-        let t0 = crate::test_clock();
-        let mut probe = beginning(t0, 16);
-        step(&mut probe, t0, 8, 1000);
-        assert!(step(&mut probe, t0, 12, 6000) < 1.0);
-        // 5,000 bytes at a quarter of 1 MB/s: 20 ms, without another acknowledgement.
-        probe.on_feedback(t0 + 120 * MS, UNITS.0, (6000, 1000), RATE);
-        assert!(!probe.on_time(t0 + 139 * MS, UNITS, RATE));
-        assert!(probe.on_time(t0 + 140 * MS, UNITS, RATE));
-        assert!((probe.gain() - 1.0).abs() < 1e-9);
-
-        let mut probe = beginning(t0, 16);
-        step(&mut probe, t0, 8, 1000);
-        step(&mut probe, t0, 12, 1_000_000);
-        assert!(step(&mut probe, t0, 27, 1_000_000) < 1.0);
-        assert!(step(&mut probe, t0, 28, 1_000_000) >= 1.0);
-    }
-
-    #[test]
-    fn a_probe_that_found_more_bandwidth_is_followed_by_the_next() {
-        let t0 = crate::test_clock();
-        let mut probe = beginning(t0, 16);
-        step(&mut probe, t0, 8, 1000);
-        step(&mut probe, t0, 12, 2000);
-        let more = RATE.scaled(1.25);
-        probe.on_feedback(t0 + 150 * MS, UNITS.0, (1000, 1250), more);
-        assert!(probe.gain() > 1.0);
-    }
-
-    #[test]
-    fn flows_with_other_rates_probe_at_other_times_and_none_too_late() {
-        let t0 = crate::test_clock();
-        let config = BbrConfig::default();
-        let first: Vec<_> = (0..100)
-            .map(|i| Bandwidth::from_bytes_per_second(1_000_000 + i))
-            .map(|rate| ProbeBw::new(t0, rate, &config).until(10 * MS) - t0)
-            .collect();
-        assert!(first.iter().all(|at| (160 * MS..=320 * MS).contains(at)), "{first:?}");
-        let early = first.iter().filter(|at| **at < 240 * MS).count();
+        assert!(first.iter().all(|at| (120 * MS..=280 * MS).contains(at)), "{first:?}");
+        let early = first.iter().filter(|at| **at < 200 * MS).count();
         assert!((35..65).contains(&early), "{early}");
     }
 }

@@ -40,18 +40,25 @@ pub struct FullPipe {
 
 impl FullPipe {
     /// A round has ended with this bandwidth estimate; `queue` if the round trip
-    /// has grown since.
-    pub fn on_round(&mut self, bandwidth: Bandwidth, app_limited: bool, queue: bool) {
+    /// has grown since. True if the estimate has grown.
+    pub fn on_round(&mut self, bandwidth: Bandwidth, app_limited: bool, queue: bool) -> bool {
+        let grew = bandwidth >= self.baseline.scaled(GROWTH);
         if self.full || app_limited {
-            return;
+            return grew;
         }
-        if bandwidth >= self.baseline.scaled(GROWTH) {
+        if grew {
             self.baseline = bandwidth;
             self.rounds = 0;
-            return;
+            return true;
         }
         self.rounds += 1;
         self.full = self.rounds >= if queue { PATIENCE_WITH_QUEUE } else { PATIENCE };
+        false
+    }
+
+    /// The path loses what is too much for it.
+    pub fn on_overflow(&mut self) {
+        self.full = true;
     }
 
     /// Whether the pipe is full.

@@ -1,8 +1,8 @@
-use super::super::RateSample;
+use super::super::{RateSample, TxInFlight};
 use super::*;
 
 const MS: Duration = Duration::from_millis(1);
-const PATH: PathModel = PathModel {
+pub(super) const PATH: PathModel = PathModel {
     ack_path: Duration::ZERO,
     forward_rtt: None,
 
@@ -21,6 +21,11 @@ const NO_NEWS: Feedback = Feedback {
     delivered: 0,
     acked: 0,
     lost: 0,
+    probe_acked: 0,
+    probe_lost: 0,
+    probe_lost_at: None,
+    lost_packets: 0,
+    spurious: 0,
     in_flight: 0,
     round_trip: None,
     min_rtt_expired: false,
@@ -47,6 +52,7 @@ fn round(
         interval: 40 * MS,
         app_limited: false,
         prior_delivered,
+        tx_in_flight: TxInFlight::default(),
     };
     let feedback = Feedback {
         sample: Some(sample),
@@ -59,7 +65,7 @@ fn round(
 }
 
 fn cruising() -> (Bbr, Instant, u64) {
-    let mut bbr = Bbr::new(BbrConfig::default());
+    let mut bbr = Bbr::new(BbrConfig::default(), crate::test_clock(), 7);
     let (mut now, mut delivered) = (crate::test_clock(), 0);
     for bandwidth in [312_500, 1_000_000, 3_000_000, 6_250_000, 6_250_000, 6_250_000] {
         round(&mut bbr, &mut now, &mut delivered, bandwidth, 600_000);
@@ -93,7 +99,7 @@ fn time_changes_the_rate_no_sooner_than_was_said() {
             changes += 1;
         }
     }
-    assert_eq!(changes, 2, "to probe, and to drain until an acknowledgement comes");
+    assert_eq!(changes, 3, "to refill, to probe, and to drain until an acknowledgement comes");
 }
 
 #[test]
@@ -119,6 +125,7 @@ fn a_receiver_that_lies_upwards_is_not_believed() {
         interval: 40 * MS,
         app_limited: false,
         prior_delivered: delivered,
+        tx_in_flight: TxInFlight::default(),
     };
     for lie in [u64::MAX / 2, 62_500_000] {
         let feedback = Feedback {
@@ -145,6 +152,7 @@ fn an_application_limited_sample_does_not_lower_the_estimate() {
             interval: 40 * MS,
             app_limited: true,
             prior_delivered: delivered + i * 40,
+            tx_in_flight: TxInFlight::default(),
         };
         let feedback = Feedback {
             sample: Some(sample),
@@ -170,6 +178,7 @@ fn one_low_sample_after_a_limited_time_does_not_replace_the_estimate() {
             interval: 40 * MS,
             app_limited: true,
             prior_delivered: delivered - 40,
+            tx_in_flight: TxInFlight::default(),
         };
         let feedback =
             Feedback { sample: Some(sample), delivered, acked: 40, in_flight: 40, ..NO_NEWS };
@@ -229,8 +238,8 @@ fn what_is_less_than_the_grain_of_timers_or_this_ends_lateness_is_no_queue() {
 
 #[test]
 fn startup_doubles_with_each_tack_where_one_comes_in_many_round_trips() {
-    let mut bbr = Bbr::new(BbrConfig::DEFAULT);
-    bbr.bandwidth.update(0, Bandwidth::from_bytes_per_second(100_000_000));
+    let mut bbr = Bbr::new(BbrConfig::DEFAULT, crate::test_clock(), 7);
+    bbr.max_bw.update(0, Bandwidth::from_bytes_per_second(100_000_000));
     let short = PathModel { min_rtt: Some(Duration::from_micros(30)), ..PATH };
     let held = bbr.bandwidth().bytes_in(short.ack_interval);
     assert!(bbr.inflight_cap(&short) > 2 * held);

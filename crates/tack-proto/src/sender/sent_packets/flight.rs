@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{Sent, State, Time};
+use super::{Sent, State, Time, TxInFlight};
 use crate::bandwidth::Bandwidth;
 
 /// A delivery-rate sample computed from the sender's own record.
@@ -21,6 +21,8 @@ pub struct RateSample {
     /// `delivered` when the newest packet of the sample was sent: rounds are
     /// counted with it.
     pub prior_delivered: u64,
+    /// What was in flight when that packet had left.
+    pub tx_in_flight: TxInFlight,
 }
 
 /// Tells the paths of a connection apart, and a path that was forgotten from the same path when
@@ -84,6 +86,7 @@ impl Flight {
         if ack_eliciting {
             sent.state = State::InFlight;
             self.bytes += u64::from(bytes);
+            sent.tx_in_flight = u32::try_from(self.bytes).unwrap_or(u32::MAX);
         }
         sent
     }
@@ -93,8 +96,10 @@ impl Flight {
         Sent {
             state: State::Skipped,
             app_limited: self.delivered < self.app_limited_until,
+            probes: false,
             bytes: 0,
             flight: self.id,
+            tx_in_flight: 0,
             time: now,
             delivered: self.delivered,
             delivered_time: self.delivered_time,
@@ -124,6 +129,7 @@ impl Flight {
             interval: send.max(ack),
             app_limited: sent.app_limited,
             prior_delivered: sent.delivered,
+            tx_in_flight: sent.tx_in_flight(),
         })
     }
 }

@@ -1,0 +1,91 @@
+//! Control parameters: the pacing rate and what may be in flight (section "Updating Control
+//! Parameters").
+
+use super::path_model::{INITIAL_WINDOW_PACKETS, LEAST_PACKETS, PathModel};
+use super::{Bbr, ProbeBwPhase, State, startup};
+use crate::bandwidth::Bandwidth;
+
+impl Bbr {
+    /// How fast to send.
+    pub fn pacing_rate(&self, path: &PathModel) -> Bandwidth {
+        let bandwidth = self.bandwidth();
+        // The paper's max(gain * BWmax, MSS * f_tack), where f_tack is bound by the
+        // same bandwidth estimate: it would not stop a loss above the probe's gain
+        // from driving both to nothing. Four packets for each round trip do, and
+        // adapt to a path that is slower than that, because its round trip grows.
+        let least = path.least_rate();
+        match self.state {
+            // TACK-6.2-1, TACK-6.2-2, TACK-6.2-3, TACK-6.2-4, TACK-6.2-5
+            State::Startup => bandwidth.max(path.initial_rate()).scaled(startup::GAIN),
+            State::Drain(drain) => bandwidth.scaled(drain.gain()).max(least),
+            State::ProbeBw(phase) => bandwidth.scaled(phase.gain()).max(least),
+            State::ProbeRtt(_) => bandwidth.scaled(self.config.probe_rtt_gain).max(least),
+        }
+    }
+
+    /// How much may be in flight: (2 + 1/(RTTmin f)) BDP, where 1/f is what the
+    /// wait for the next TACK adds; more where the medium aggregates, the path is
+    /// shorter than those it shares with, or acknowledgements queue (TACK-6.2-9). What the models of
+    /// congestion allow is the most.
+    pub fn inflight_cap(&self, path: &PathModel) -> u64 {
+        let least = LEAST_PACKETS * path.mss;
+        let Some(min_rtt) = path.min_rtt else { return INITIAL_WINDOW_PACKETS * path.mss };
+        let bdp = self.bandwidth().bytes_in(path.round_trip());
+        let held = self.bandwidth().bytes_in(path.ack_interval);
+        let late = self.bandwidth().bytes_in(path.ack_late);
+        match self.state {
+            State::Startup => {
+                let gain = startup::inflight_gain(min_rtt, self.round_trip);
+                let own = self.bandwidth().bytes_in(2 * path.own_late);
+                // Where there is one TACK in a round trip or less, the rate doubles by what it finds.
+                let (grows, held) =
+                    if path.ack_interval < min_rtt { (bdp, held) } else { (bdp + held, 0) };
+                let cap = (grows as f64 * gain) as u64 + held + late.min(own);
+                cap.max(INITIAL_WINDOW_PACKETS * path.mss)
+            }
+            State::Drain(_) => (self.path_inflight(path) + held).max(least),
+            State::ProbeBw(_) => {
+                let extra = self.extra_acked.allowance(self.bandwidth(), path.ack_interval);
+                (self.path_inflight(path) + held + late + extra).max(least)
+            }
+            State::ProbeRtt(_) => self.probe_rtt_window(path),
+        }
+    }
+
+    /// What of that may be on the path: no more than the models of congestion allow
+    /// (BoundCwndForModel).
+    pub(super) fn path_inflight(&self, path: &PathModel) -> u64 {
+        let bdp = self.bandwidth().bytes_in(path.round_trip());
+        let inflight = match self.state {
+            State::ProbeBw(_) => bdp + self.bandwidth().bytes_in(path.even_rtt(&self.config)),
+            _ => bdp,
+        };
+        let inflight = match self.state {
+            State::Startup => return inflight,
+            State::ProbeBw(ProbeBwPhase::Cruise) => self.long_term.bound_cruise(inflight, bdp),
+            _ => self.long_term.bound_inflight(inflight),
+        };
+        self.short_term.bound_inflight(inflight)
+    }
+
+    /// How much may be in flight while the path says nothing: what it holds, and two waits for a
+    /// TACK. More would only fill the queue in front of a path that stands still.
+    pub fn outage_cap(&self, path: &PathModel) -> u64 {
+        match (self.state, path.min_rtt) {
+            (State::ProbeBw(_), Some(_)) => {
+                let span = path.round_trip() + 2 * path.ack_interval + path.ack_late;
+                let cap = self.bandwidth().bytes_in(span);
+                cap.max(LEAST_PACKETS * path.mss)
+            }
+            _ => u64::MAX,
+        }
+    }
+
+    /// What ProbeRTT leaves in flight: its part of what the path and the wait for the next TACK
+    /// hold.
+    pub(super) fn probe_rtt_window(&self, path: &PathModel) -> u64 {
+        let span = path.round_trip() + path.ack_interval;
+        let rate = self.bandwidth().scaled(self.config.probe_rtt_gain);
+        rate.bytes_in(span).max(LEAST_PACKETS * path.mss)
+    }
+}

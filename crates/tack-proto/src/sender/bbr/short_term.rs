@@ -1,0 +1,80 @@
+//! The short-term model (section "When not Probing for Bandwidth"): what the path delivers at
+//! present, while others want a part of it. It bounds rate and flight until the next probe.
+
+use super::BETA;
+use crate::bandwidth::Bandwidth;
+
+/// bw_shortterm and inflight_shortterm; without bounds where nothing was lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct ShortTerm {
+    bandwidth: Option<Bandwidth>,
+    inflight: Option<u64>,
+}
+
+impl ShortTerm {
+    /// A round trip with congestion is over, in which `latest` was delivered: a rate, and a volume
+    /// within a round trip. `now` is what was allowed so far.
+    pub fn on_congestion(&mut self, latest: (Bandwidth, u64), now: (Bandwidth, u64)) {
+        let bandwidth = self.bandwidth.unwrap_or(now.0);
+        let inflight = self.inflight.unwrap_or(now.1);
+        self.bandwidth = Some(latest.0.max(bandwidth.scaled(BETA)));
+        self.inflight = Some(latest.1.max((inflight as f64 * BETA) as u64));
+    }
+
+    /// Whether there has been congestion since the last probe.
+    pub fn is_set(&self) -> bool {
+        self.bandwidth.is_some()
+    }
+
+    /// The rate within the bound.
+    pub fn bound_bandwidth(&self, bandwidth: Bandwidth) -> Bandwidth {
+        self.bandwidth.map_or(bandwidth, |bound| bandwidth.min(bound))
+    }
+
+    /// The volume within the bound.
+    pub fn bound_inflight(&self, inflight: u64) -> u64 {
+        self.inflight.map_or(inflight, |bound| inflight.min(bound))
+    }
+
+    /// The higher bounds of two models: what a spurious loss has cost is given back.
+    pub fn restore(&mut self, before: Self) {
+        self.bandwidth =
+            self.bandwidth.zip(before.bandwidth).map(|(one, other)| one.max(other));
+        self.inflight = self.inflight.zip(before.inflight).map(|(one, other)| one.max(other));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rate(bytes_per_second: u64) -> Bandwidth {
+        Bandwidth::from_bytes_per_second(bytes_per_second)
+    }
+
+    #[test]
+    fn congestion_leaves_what_was_delivered_and_seven_tenths_at_least() {
+        let mut model = ShortTerm::default();
+        assert_eq!(model.bound_bandwidth(rate(1000)), rate(1000));
+        model.on_congestion((rate(900), 95), (rate(1000), 100));
+        assert_eq!(
+            (model.bound_bandwidth(rate(1000)), model.bound_inflight(100)),
+            (rate(900), 95)
+        );
+        model.on_congestion((rate(100), 10), (rate(1000), 100));
+        assert_eq!(model.bound_bandwidth(rate(1000)), rate(630));
+        assert_eq!(model.bound_inflight(100), 66);
+    }
+
+    #[test]
+    fn a_spurious_loss_gives_back_what_it_took() {
+        let mut model = ShortTerm::default();
+        model.on_congestion((rate(900), 95), (rate(1000), 100));
+        let before = model;
+        model.on_congestion((rate(100), 10), (rate(1000), 100));
+        model.restore(before);
+        assert_eq!(model, before);
+        model.restore(ShortTerm::default());
+        assert!(!model.is_set());
+    }
+}
