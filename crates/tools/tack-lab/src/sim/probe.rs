@@ -343,8 +343,10 @@ mod tests {
     fn the_spread_of_a_sum_is_that_of_its_parts() {
         let mut parts = [Spread::default(); 2];
         assert_eq!(Spread::sum(parts), None);
-        [10.0, 20.0].into_iter().for_each(|value| parts[0].add(value));
-        [1.0, 25.0].into_iter().for_each(|value| parts[1].add(value));
+        for (one, other) in [(10.0, 1.0), (20.0, 25.0)] {
+            parts[0].add(one);
+            parts[1].add(other);
+        }
         // Means of 15 and 13, deviations of 5 and 12.
         assert_eq!(Spread::sum(parts), Some((28.0, 13.0)));
     }

@@ -87,7 +87,7 @@ impl Row {
             let other = beside.stack.unwrap_or(*stack).flow(path);
             let load = Load::Bytes(beside.bytes);
             let start = Duration::from_millis(beside.start_ms);
-            flows.push(Flow { load, start, ..other });
+            flows.push(Flow { start, load, ..other });
         }
         flows.insert(0, main);
         let duration = match self.load {
