@@ -6,8 +6,8 @@ use std::thread;
 use std::time::Duration;
 
 use tack_lab::sim::{
-    Acks, Congestion, EndConfig, Error, Flow, FlowReport, Load, Media, Scenario, Stack, run,
-    run_traced,
+    Acks, Call, Congestion, EndConfig, Error, Flow, FlowReport, Load, Media, Scenario, Stack,
+    run, run_traced,
 };
 use tack_link::spec::{LinkSpec, PathSpec};
 
@@ -301,4 +301,38 @@ fn what_a_stack_cannot_do_is_refused_with_what_it_can() {
 fn a_connection_that_cannot_live_is_an_error_and_no_result() {
     let error = run(&scenario("pipe:10", vec![own(Stack::Quinn, path(10, 1.0))], 300.0));
     assert!(matches!(error, Err(Error::Closed { flow: 0, .. })), "{error:?}");
+}
+
+/// A call of two seconds on a link of so many Mbit/s.
+fn call(stack: Stack, link: &str) -> FlowReport {
+    let call =
+        Call { audio_frames: 100, video_frames: 60, measured_from: Duration::from_millis(200) };
+    let flow = Flow { load: Load::Call(call), ..own(stack, path(40, 0.0)) };
+    single(&scenario(link, vec![flow], 4.0))
+}
+
+#[test]
+fn a_call_on_a_fast_link_has_all_frames_in_time_with_every_stack() {
+    for stack in STACKS {
+        let frames = call(stack, "pipe:100").frames.unwrap();
+        // Audio and video from 200 ms on.
+        assert_eq!(frames.count, 90 + 54, "{stack:?}");
+        assert_eq!((frames.lost_audio, frames.stopped_groups), (0, 0), "{stack:?}");
+        let range = 20.0..90.0;
+        assert!(
+            range.contains(&frames.mean_ms) && range.contains(&frames.max_ms),
+            "{frames:?}"
+        );
+    }
+}
+
+#[test]
+fn a_slow_link_stops_the_second_video_and_spares_audio_and_the_first_with_every_stack() {
+    for stack in STACKS {
+        // Audio and the first video need 1.3 Mbit/s, all together need 3.3.
+        let frames = call(stack, "pipe:2").frames.unwrap();
+        assert_eq!(frames.stopped_groups, 2, "{stack:?}");
+        // The first frame of a group takes 150 ms alone.
+        assert!(frames.mean_ms < 300.0, "{stack:?}: {frames:?}");
+    }
 }

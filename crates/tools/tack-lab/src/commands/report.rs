@@ -57,7 +57,7 @@ fn run_missing(store: &Store) -> Result<()> {
     }
     for (index, experiment) in missing.iter().enumerate() {
         let progress = (index + 1, missing.len());
-        run_and_store(*experiment, true, Context::DEFAULT_SEED, store, progress)?;
+        run_and_store(*experiment, (true, Context::DEFAULT_SEED, Vec::new()), store, progress)?;
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use clap::builder::PossibleValuesParser;
 use serde::Serialize;
 
@@ -34,6 +34,9 @@ pub struct Args {
     /// First seed
     #[arg(long, default_value_t = Context::DEFAULT_SEED)]
     seed: u64,
+    /// Only these rows, of an experiment whose rows can be run alone: realtime-board
+    #[arg(long, value_name = "ROW", value_delimiter = ',')]
+    only: Vec<String>,
     /// Directory for the results: NAME.json, and each plot as NAME-N.svg
     #[arg(long, value_name = "DIR", default_value = DEFAULT_STORE)]
     out: PathBuf,
@@ -58,10 +61,13 @@ struct Report<'a> {
 pub fn run(args: Args) -> Result<ExitCode> {
     let store = Store::new(args.out);
     let chosen = choose(&args.names);
+    check_rows(&args.only, &chosen)?;
     let mut outcomes = Vec::with_capacity(chosen.len());
     for (index, experiment) in chosen.iter().enumerate() {
         let progress = (index + 1, chosen.len());
-        let outcome = run_and_store(*experiment, args.quick, args.seed, &store, progress)?;
+        let only = args.only.clone();
+        let form = (args.quick, args.seed, only);
+        let outcome = run_and_store(*experiment, form, &store, progress)?;
         if !args.json {
             output::text(&outcome.to_string())?;
         }
@@ -83,16 +89,28 @@ fn choose(names: &[String]) -> Vec<Experiment> {
     experiments::ALL.into_iter().filter(chosen).collect()
 }
 
+/// Fails if an experiment has no row of that name.
+fn check_rows(only: &[String], chosen: &[Experiment]) -> Result<()> {
+    for experiment in chosen {
+        let rows = experiment.rows();
+        if let Some(unknown) = only.iter().find(|row| !rows.contains(row)) {
+            let known = if rows.is_empty() { "none".to_owned() } else { rows.join(", ") };
+            bail!("--only: {} has no row {unknown}; its rows: {known}", experiment.name);
+        }
+    }
+    Ok(())
+}
+
 /// Runs one experiment; `progress` is which of how many it is.
 pub(super) fn run_and_store(
     experiment: Experiment,
-    quick: bool,
-    seed: u64,
+    (quick, seed, only): (bool, u64, Vec<String>),
     store: &Store,
     (number, of): (usize, usize),
 ) -> Result<Outcome> {
     let progress = Progress::new(format!("{number}/{of} {}", experiment.name));
-    let outcome = experiment.run(&Context::new(quick, seed, progress.clone()));
+    let context = Context::new(quick, seed, progress.clone()).only(only);
+    let outcome = experiment.run(&context);
     progress.finish();
     let outcome = outcome.with_context(|| format!("experiment {}", experiment.name))?;
     store.save(&outcome)?;
@@ -137,6 +155,18 @@ mod tests {
 
     fn parse(args: &[&str]) -> Result<Args, clap::Error> {
         Cli::try_parse_from(["run"].iter().chain(args)).map(|cli| cli.args)
+    }
+
+    #[test]
+    fn rows_are_those_of_the_experiment() {
+        let args = parse(&["realtime-board", "--only", "alone,media_wb"]).unwrap();
+        assert_eq!(args.only, ["alone", "media_wb"]);
+        check_rows(&args.only, &choose(&args.names)).unwrap();
+        let board = choose(&["realtime-board".to_owned()]);
+        let error = check_rows(&["lone".to_owned()], &board).unwrap_err().to_string();
+        assert!(error.contains("no row lone") && error.contains("wifi_bad"), "{error}");
+        let other = choose(&["fig3".to_owned()]);
+        assert!(check_rows(&args.only, &other).is_err());
     }
 
     fn outcome(check: Check) -> Outcome {

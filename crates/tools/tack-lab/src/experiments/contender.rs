@@ -96,6 +96,13 @@ impl Contender {
         profile: Profile::Default,
         plain_sampling: false,
     };
+    /// quinn with its BBR.
+    pub const QUINN_BBR: Self = Self {
+        label: "quinn BBR",
+        colour: Colour::Pink,
+        congestion: Congestion::Bbr,
+        ..Self::QUINN
+    };
     /// quinn with its ACK-frequency extension, at the ratio that the QUIC working group's
     /// proposals mention.
     pub const QUINN_TENTH: Self = Self {

@@ -12,6 +12,8 @@ pub struct Context {
     quick: bool,
     seed: u64,
     progress: Progress,
+    /// The rows to run; empty for all.
+    only: Vec<String>,
 }
 
 impl Context {
@@ -20,7 +22,28 @@ impl Context {
 
     /// The form (short or long), the first seed and the display of progress.
     pub const fn new(quick: bool, seed: u64, progress: Progress) -> Self {
-        Self { quick, seed, progress }
+        Self { quick, seed, progress, only: Vec::new() }
+    }
+
+    /// The same with these rows only, of experiments that have [rows](super::Experiment::rows);
+    /// with none of them, all.
+    #[must_use]
+    pub fn only(self, only: Vec<String>) -> Self {
+        Self { only, ..self }
+    }
+
+    /// Whether a row is to be run, which is part of this form or not.
+    pub(super) fn selects(&self, row: &str, is_part: bool) -> bool {
+        if self.only.is_empty() { is_part } else { self.only.iter().any(|only| only == row) }
+    }
+
+    /// The choice of rows as an argument, with a space before it.
+    pub(super) fn only_argument(&self) -> String {
+        if self.only.is_empty() {
+            String::new()
+        } else {
+            format!(" --only {}", self.only.join(","))
+        }
     }
 
     /// Whether this is the short form.

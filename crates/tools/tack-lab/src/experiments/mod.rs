@@ -29,6 +29,7 @@ mod heavy_loss;
 mod links;
 mod live_media;
 mod progress;
+mod realtime_board;
 mod rtt_fairness;
 mod shallow_buffer;
 mod short_flows;
@@ -96,7 +97,7 @@ pub enum Error {
 }
 
 /// All experiments, in the order in which they are run and reported.
-pub const ALL: [Experiment; 27] = [
+pub const ALL: [Experiment; 28] = [
     calibration::EXPERIMENT,
     fig3::EXPERIMENT,
     fig6::EXPERIMENT,
@@ -124,12 +125,22 @@ pub const ALL: [Experiment; 27] = [
     coexistence::EXPERIMENT,
     shallow_buffer::EXPERIMENT,
     startup::EXPERIMENT,
+    realtime_board::EXPERIMENT,
 ];
 
 impl Experiment {
     /// The experiment of that name.
     pub fn named(name: &str) -> Option<Self> {
         ALL.into_iter().find(|experiment| experiment.name == name)
+    }
+
+    /// The names of its rows, where they can be run alone.
+    pub fn rows(&self) -> Vec<String> {
+        if self.name == realtime_board::EXPERIMENT.name {
+            realtime_board::row_names()
+        } else {
+            Vec::new()
+        }
     }
 
     /// Runs it.
@@ -150,7 +161,11 @@ impl Experiment {
             question: self.question.to_owned(),
             paper: self.paper.to_owned(),
             quick: context.quick(),
-            command: format!("tack-lab run {}{quick}{seed}", self.name),
+            command: format!(
+                "tack-lab run {}{quick}{seed}{}",
+                self.name,
+                context.only_argument()
+            ),
             parameters,
             versions: Versions::of_this_build(),
             seeds: findings.seeds,

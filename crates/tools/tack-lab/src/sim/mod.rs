@@ -7,6 +7,7 @@
 //! the connection, in the same way for every stack.
 
 mod busy;
+mod call;
 mod content;
 mod error;
 mod identity;
@@ -21,6 +22,6 @@ mod scenario;
 mod trace;
 
 pub use error::Error;
-pub use report::{Bin, FlowReport, ScenarioReport};
+pub use report::{Bin, FlowReport, FrameReport, ScenarioReport};
 pub use run::{run, run_traced};
-pub use scenario::{Acks, Congestion, EndConfig, Flow, Load, Media, Scenario, Stack};
+pub use scenario::{Acks, Call, Congestion, EndConfig, Flow, Load, Media, Scenario, Stack};

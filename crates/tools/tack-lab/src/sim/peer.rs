@@ -1,6 +1,7 @@
 //! One end of a connection, whichever stack it is.
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use super::content::Content;
@@ -42,6 +43,36 @@ pub trait Peer {
 
     /// An end that receives data: reads all there is. `Err` with the offset of what does not match.
     fn consume(&mut self, content: &Content) -> Result<Consumed, u64>;
+
+    /// Server of a call: whether the client's request has been read.
+    fn is_requested(&mut self) -> bool;
+
+    /// Server of a call: queues a DATAGRAM.
+    fn send_datagram(&mut self, datagram: &[u8]);
+
+    /// Server of a call: writes what the stack takes of that part of the content to the
+    /// unidirectional stream of this number, and ends it behind that if it is the `last`. Returns
+    /// how many bytes were taken, and whether the stream needs no more: it has ended, or the
+    /// client has stopped it. Streams are opened in the order of their numbers.
+    fn write_stream(
+        &mut self,
+        stream: u64,
+        priority: u8,
+        content: &Content,
+        part: Range<u64>,
+        last: bool,
+    ) -> (u64, bool);
+
+    /// Client of a call: takes a DATAGRAM that has come.
+    fn read_datagram(&mut self) -> Option<Vec<u8>>;
+
+    /// Client of a call: reads all there is of a stream of the server, from `offset` on. Returns
+    /// how far it has read; `Err` with the offset of what does not match.
+    fn read_stream(&mut self, stream: u64, content: &Content, offset: u64) -> Result<u64, u64>;
+
+    /// Client of a call: asks the server to stop a stream; false if the stack does not know it
+    /// yet.
+    fn stop_stream(&mut self, stream: u64) -> bool;
 
     /// What the sender takes for the smallest round-trip time.
     fn min_rtt(&self) -> Option<Duration>;

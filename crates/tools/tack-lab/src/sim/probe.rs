@@ -1,5 +1,7 @@
 //! What a flow did, seen from the wire.
 
+use std::collections::BTreeMap;
+
 use hdrhistogram::Histogram;
 use tack_link::{Direction, Packet, Time};
 use tack_tap::{self as tap, KeyLog, RangeSet, StreamData, Tap, TapCounters};
@@ -27,13 +29,16 @@ pub struct Probe {
     sent: Tap,
     /// As it arrived.
     arrived: Tap,
-    received: RangeSet,
+    /// By stream.
+    received: BTreeMap<u64, RangeSet>,
     /// End of the stream data that was put on the link.
     sent_until: u64,
     /// The tap's counts when the measurement began.
     before: Option<TapCounters>,
     counts: Counts,
     one_way_delay: Histogram<u64>,
+    /// Mean and variance of that, and of what the packets that come back take, in ms.
+    delays: [Spread; 2],
     /// One-way delay less what the packet's length takes at the rate of the link.
     queueing: Histogram<u64>,
     blocked: Histogram<u64>,
@@ -79,11 +84,12 @@ impl Probe {
             bin: bin.max(1),
             sent: Tap::new(key_log.clone()),
             arrived: Tap::new(key_log.clone()),
-            received: RangeSet::default(),
+            received: BTreeMap::new(),
             sent_until: 0,
             before: None,
             counts: Counts::default(),
             one_way_delay: histogram(),
+            delays: [Spread::default(); 2],
             queueing: histogram(),
             blocked: histogram(),
             blocked_since: from,
@@ -121,7 +127,7 @@ impl Probe {
             len += data.range.end - data.range.start;
             again += data.retransmitted;
             *sent_until = (*sent_until).max(data.range.end);
-            needless += received.overlap(data.range);
+            needless += received.get(&data.stream_id).map_or(0, |of| of.overlap(data.range));
         });
         let after = self.sent.counters(side);
         let acks = after.ack_packets - before.ack_packets;
@@ -150,6 +156,9 @@ impl Probe {
         }
         if direction != self.data {
             // Only to follow the connection ids.
+            if now >= self.from {
+                self.delays[1].add(now.since(packet.sent).as_secs_f64() * 1e3);
+            }
             self.arrived.datagram(tap_direction(direction), &packet.bytes);
             return;
         }
@@ -159,7 +168,7 @@ impl Probe {
         self.arrived.inspect(tap_direction(direction), &packet.bytes, |part: StreamData| {
             let len = part.range.end - part.range.start;
             data |= len > 0;
-            new += len - received.insert(part.range);
+            new += len - received.entry(part.stream_id).or_default().insert(part.range);
         });
         if !data {
             return;
@@ -170,6 +179,7 @@ impl Probe {
             self.counts.data_arrived += 1;
             self.counts.delivered_ip_bytes += u64::from(packet.size);
             record(&mut self.one_way_delay, delay, 1);
+            self.delays[0].add(delay as f64 / 1e6);
             // None where the link has no rate.
             let own_ns = f64::from(packet.size) * 8e9 / self.capacity_bps;
             record(&mut self.queueing, delay.saturating_sub(own_ns as u64), 1);
@@ -185,7 +195,8 @@ impl Probe {
     fn note_blocked(&mut self, now: Time) {
         let micros = now.since(self.blocked_since).as_micros() as u64;
         if now >= self.from && micros > 0 {
-            let blocked = self.received.len() - self.received.contiguous();
+            let waiting = |of: &RangeSet| of.len() - of.contiguous();
+            let blocked = self.received.values().map(waiting).sum();
             record(&mut self.blocked, blocked, micros);
             self.blocked_since = now;
         }
@@ -240,6 +251,8 @@ impl Probe {
             min_rtt_ms: None,
             owd_p50_ms: ms(&self.one_way_delay, self.one_way_delay.value_at_quantile(0.5)),
             owd_p95_ms: ms(&self.one_way_delay, self.one_way_delay.value_at_quantile(0.95)),
+            rtt_mean_ms: Spread::sum(self.delays).map(|(mean, _)| mean),
+            rtt_deviation_ms: Spread::sum(self.delays).map(|(_, deviation)| deviation),
             queue_p95_ms,
             queue_max_ms,
             queue_p95_bytes: bytes(queue_p95_ms),
@@ -249,6 +262,7 @@ impl Probe {
                 // The histogram has no zero.
                 .map(|bytes| if bytes <= 1 { 0.0 } else { bytes as f64 }),
             completion_ms: None,
+            frames: None,
             timeline: self.timeline(now),
             reverse: None,
         }
@@ -273,6 +287,33 @@ impl Probe {
     }
 }
 
+/// Mean and variance of values, without keeping them (Welford's method).
+#[derive(Clone, Copy, Debug, Default)]
+struct Spread {
+    count: u64,
+    mean: f64,
+    /// Sum of the squares of differences from the mean.
+    squares: f64,
+}
+
+impl Spread {
+    fn add(&mut self, value: f64) {
+        self.count += 1;
+        let before = value - self.mean;
+        self.mean += before / self.count as f64;
+        self.squares += before * (value - self.mean);
+    }
+
+    /// Mean and standard deviation of the sum of two independent values; `None` if one of them
+    /// was never seen.
+    fn sum(of: [Self; 2]) -> Option<(f64, f64)> {
+        let [one, other] = of;
+        let variance = |of: Self| of.squares / of.count as f64;
+        (one.count > 0 && other.count > 0)
+            .then(|| (one.mean + other.mean, (variance(one) + variance(other)).sqrt()))
+    }
+}
+
 /// The tap's name for a direction: servers send forward.
 const fn tap_direction(direction: Direction) -> tap::Direction {
     match direction {
@@ -292,4 +333,21 @@ fn histogram() -> Histogram<u64> {
     let mut histogram = Histogram::new(DIGITS).unwrap_or_else(|_| unreachable!());
     histogram.auto(true);
     histogram
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_spread_of_a_sum_is_that_of_its_parts() {
+        let mut parts = [Spread::default(); 2];
+        assert_eq!(Spread::sum(parts), None);
+        for (one, other) in [(10.0, 1.0), (20.0, 25.0)] {
+            parts[0].add(one);
+            parts[1].add(other);
+        }
+        // Means of 15 and 13, deviations of 5 and 12.
+        assert_eq!(Spread::sum(parts), Some((28.0, 13.0)));
+    }
 }

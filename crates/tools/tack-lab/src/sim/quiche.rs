@@ -1,5 +1,6 @@
 //! quiche as a peer, with our layer and without.
 
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use boring::ssl::{SslContextBuilder, SslMethod};
@@ -16,6 +17,9 @@ use super::{Acks, Congestion, EndConfig, Error, Flow, Load, Stack};
 
 /// The client's first bidirectional stream.
 const STREAM: u64 = 0;
+
+/// The most streams and DATAGRAMs of a call that may wait.
+const CALL_QUEUE: u16 = 1000;
 
 /// The largest UDP payload that quiche may receive.
 const LARGEST_DATAGRAM: usize = 1500;
@@ -159,6 +163,11 @@ fn base_config(flow: &Flow, server: bool) -> Result<quiche::Config, Error> {
     config.set_max_stream_window(WINDOW.into());
     config.set_initial_max_streams_bidi(1);
     config.set_disable_active_migration(true);
+    if matches!(flow.load, Load::Call(_)) {
+        config.enable_dgram(true, CALL_QUEUE.into(), CALL_QUEUE.into());
+        config.set_initial_max_streams_uni(CALL_QUEUE.into());
+        config.set_initial_max_stream_data_uni(WINDOW.into());
+    }
     Ok(config)
 }
 
@@ -169,9 +178,13 @@ trait Connection: Sized {
     fn send(&mut self, out: &mut [u8]) -> quiche::Result<(usize, SendInfo)>;
     fn timeout_instant(&self) -> Option<Instant>;
     fn on_timeout(&mut self);
-    fn stream_send(&mut self, bytes: &[u8], fin: bool) -> quiche::Result<usize>;
-    fn stream_recv(&mut self, out: &mut [u8]) -> quiche::Result<(usize, bool)>;
-    fn stream_capacity(&mut self) -> quiche::Result<usize>;
+    fn stream_send(&mut self, id: u64, bytes: &[u8], fin: bool) -> quiche::Result<usize>;
+    fn stream_recv(&mut self, id: u64, out: &mut [u8]) -> quiche::Result<(usize, bool)>;
+    fn stream_capacity(&mut self, id: u64) -> quiche::Result<usize>;
+    fn stream_priority(&mut self, id: u64, urgency: u8) -> quiche::Result<()>;
+    fn stop_sending(&mut self, id: u64) -> quiche::Result<()>;
+    fn dgram_send(&mut self, datagram: &[u8]) -> quiche::Result<()>;
+    fn dgram_recv(&mut self, out: &mut [u8]) -> quiche::Result<usize>;
     fn set_keylog(&mut self, key_log: KeyLog);
     fn min_rtt(&self) -> Option<Duration>;
 }
@@ -199,16 +212,41 @@ macro_rules! connection {
                 <$type>::on_timeout(self);
             }
 
-            fn stream_send(&mut self, bytes: &[u8], fin: bool) -> quiche::Result<usize> {
-                <$type>::stream_send(self, STREAM, bytes, fin)
+            fn stream_send(
+                &mut self,
+                id: u64,
+                bytes: &[u8],
+                fin: bool,
+            ) -> quiche::Result<usize> {
+                <$type>::stream_send(self, id, bytes, fin)
             }
 
-            fn stream_recv(&mut self, out: &mut [u8]) -> quiche::Result<(usize, bool)> {
-                <$type>::stream_recv(self, STREAM, out)
+            fn stream_recv(
+                &mut self,
+                id: u64,
+                out: &mut [u8],
+            ) -> quiche::Result<(usize, bool)> {
+                <$type>::stream_recv(self, id, out)
             }
 
-            fn stream_capacity(&mut self) -> quiche::Result<usize> {
-                <$type>::stream_capacity(self, STREAM)
+            fn stream_capacity(&mut self, id: u64) -> quiche::Result<usize> {
+                <$type>::stream_capacity(self, id)
+            }
+
+            fn stream_priority(&mut self, id: u64, urgency: u8) -> quiche::Result<()> {
+                <$type>::stream_priority(self, id, urgency, false)
+            }
+
+            fn stop_sending(&mut self, id: u64) -> quiche::Result<()> {
+                <$type>::stream_shutdown(self, id, quiche::Shutdown::Read, 0)
+            }
+
+            fn dgram_send(&mut self, datagram: &[u8]) -> quiche::Result<()> {
+                <$type>::dgram_send(self, datagram)
+            }
+
+            fn dgram_recv(&mut self, out: &mut [u8]) -> quiche::Result<usize> {
+                <$type>::dgram_recv(self, out)
             }
 
             fn set_keylog(&mut self, key_log: KeyLog) {
@@ -229,6 +267,11 @@ connection!(quiche::Connection, |connection: &quiche::Connection| connection
 connection!(tacklib::Connection, |connection: &tacklib::Connection| connection
     .tack_stats()
     .min_rtt);
+
+/// The ID of a unidirectional stream of the server (RFC 9000 section 2.1).
+const fn server_stream(number: u64) -> u64 {
+    4 * number + 3
+}
 
 /// One end.
 struct End<C> {
@@ -279,14 +322,14 @@ impl<C: Connection + 'static> End<C> {
             && !self.written
             && self.connection.plain().is_established()
         {
-            self.written = self.connection.stream_send(b"?", true).is_ok();
+            self.written = self.connection.stream_send(STREAM, b"?", true).is_ok();
         }
     }
 
     /// What the stream takes. quiche knows of no stream before the client has written to it.
     fn capacity(&mut self) -> Option<usize> {
         let opens = !self.is_server && self.offset == 0;
-        match self.connection.stream_capacity() {
+        match self.connection.stream_capacity(STREAM) {
             Ok(capacity) => Some(capacity),
             Err(_) if opens && self.connection.plain().is_established() => Some(LEAST_WRITE),
             Err(_) => None,
@@ -317,13 +360,8 @@ impl<C: Connection + 'static> Peer for End<C> {
     }
 
     fn supply(&mut self, content: &Content, available: u64, last: bool) {
-        if !self.requested {
-            // The request comes first, with the end of the client's side.
-            let request = self.connection.stream_recv(&mut self.buffer);
-            self.requested = matches!(request, Ok((_, true)));
-            if !self.requested {
-                return;
-            }
+        if !self.is_requested() {
+            return;
         }
         while !self.written && (self.offset < available || last) {
             // quiche queues a DATA_BLOCKED each time that it is given more than it takes.
@@ -334,7 +372,7 @@ impl<C: Connection + 'static> Peer for End<C> {
             }
             let bytes = content.at(self.offset, left.min(capacity as u64));
             let fin = last && bytes.len() as u64 == left;
-            let Ok(taken) = self.connection.stream_send(bytes, fin) else { return };
+            let Ok(taken) = self.connection.stream_send(STREAM, bytes, fin) else { return };
             self.offset += taken as u64;
             self.written = fin && taken == bytes.len();
             if taken < bytes.len() {
@@ -345,7 +383,7 @@ impl<C: Connection + 'static> Peer for End<C> {
 
     fn consume(&mut self, content: &Content) -> Result<Consumed, u64> {
         while !self.consumed.finished
-            && let Ok((len, fin)) = self.connection.stream_recv(&mut self.buffer)
+            && let Ok((len, fin)) = self.connection.stream_recv(STREAM, &mut self.buffer)
         {
             if !content.matches(self.consumed.bytes, &self.buffer[..len]) {
                 return Err(self.consumed.bytes);
@@ -354,6 +392,79 @@ impl<C: Connection + 'static> Peer for End<C> {
             self.consumed.finished = fin;
         }
         Ok(self.consumed)
+    }
+
+    fn is_requested(&mut self) -> bool {
+        if !self.requested {
+            // The request comes first, with the end of the client's side.
+            let request = self.connection.stream_recv(STREAM, &mut self.buffer);
+            self.requested = matches!(request, Ok((_, true)));
+        }
+        self.requested
+    }
+
+    fn send_datagram(&mut self, datagram: &[u8]) {
+        // A queue that is full loses it, as an application would have to.
+        let _ = self.connection.dgram_send(datagram);
+    }
+
+    fn write_stream(
+        &mut self,
+        stream: u64,
+        priority: u8,
+        content: &Content,
+        part: Range<u64>,
+        last: bool,
+    ) -> (u64, bool) {
+        let id = server_stream(stream);
+        let Range { mut start, end } = part.clone();
+        if start == 0 && self.connection.stream_priority(id, priority).is_err() {
+            return (0, false);
+        }
+        loop {
+            let capacity = match self.connection.stream_capacity(id) {
+                Ok(capacity) => capacity as u64,
+                Err(quiche::Error::StreamStopped(_)) => return (start - part.start, true),
+                Err(_) => return (start - part.start, false),
+            };
+            let left = end - start;
+            if (left == 0 && !last) || capacity < left.min(self.least_write()) {
+                return (start - part.start, false);
+            }
+            let bytes = content.at(start, left.min(capacity));
+            let fin = last && bytes.len() as u64 == left;
+            let Ok(taken) = self.connection.stream_send(id, bytes, fin) else {
+                return (start - part.start, false);
+            };
+            start += taken as u64;
+            if taken < bytes.len() || start == end {
+                return (start - part.start, fin && taken == bytes.len());
+            }
+        }
+    }
+
+    fn read_datagram(&mut self) -> Option<Vec<u8>> {
+        let len = self.connection.dgram_recv(&mut self.buffer).ok()?;
+        Some(self.buffer[..len].to_vec())
+    }
+
+    fn read_stream(&mut self, stream: u64, content: &Content, offset: u64) -> Result<u64, u64> {
+        let mut offset = offset;
+        let id = server_stream(stream);
+        while let Ok((len, fin)) = self.connection.stream_recv(id, &mut self.buffer) {
+            if !content.matches(offset, &self.buffer[..len]) {
+                return Err(offset);
+            }
+            offset += len as u64;
+            if fin {
+                break;
+            }
+        }
+        Ok(offset)
+    }
+
+    fn stop_stream(&mut self, stream: u64) -> bool {
+        self.connection.stop_sending(server_stream(stream)).is_ok()
     }
 
     fn min_rtt(&self) -> Option<Duration> {

@@ -2,17 +2,18 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use quinn_proto::congestion::{BbrConfig, ControllerFactory, CubicConfig};
 use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn_proto::{
     AckFrequencyConfig, ClientConfig, Connection, ConnectionError, ConnectionEvent,
     ConnectionHandle, ConnectionId, ConnectionIdGenerator, DatagramEvent, Dir, Endpoint,
-    EndpointConfig, Event, IdleTimeout, ServerConfig, StreamEvent, StreamId, TransportConfig,
-    VarInt,
+    EndpointConfig, Event, IdleTimeout, ServerConfig, Side, StreamEvent, StreamId,
+    TransportConfig, VarInt, WriteError,
 };
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -102,6 +103,8 @@ pub struct End {
     requested: bool,
     offset: u64,
     consumed: Consumed,
+    /// Server of a call: how many streams it has opened.
+    opened: u64,
     /// What the endpoint itself answered.
     answers: VecDeque<Vec<u8>>,
     lost: Option<ConnectionError>,
@@ -138,6 +141,7 @@ impl End {
             requested: two_way,
             offset: 0,
             consumed: Consumed::default(),
+            opened: 0,
             answers: VecDeque::new(),
             lost: None,
         }
@@ -158,6 +162,10 @@ impl End {
                 }
                 Event::Stream(StreamEvent::Opened { dir: Dir::Bi }) => {
                     self.stream = connection.streams().accept(Dir::Bi);
+                }
+                // RFC 9000 section 3.5: an application that is told to stop resets its stream.
+                Event::Stream(StreamEvent::Stopped { id, .. }) => {
+                    let _ = connection.send_stream(id).reset(VarInt::from_u32(0));
                 }
                 Event::ConnectionLost { reason } => self.lost = Some(reason),
                 _ => {}
@@ -227,19 +235,12 @@ impl Peer for End {
     }
 
     fn supply(&mut self, content: &Content, available: u64, last: bool) {
+        if !self.is_requested() || self.written {
+            return;
+        }
         let (Some((_, connection)), Some(id)) = (&mut self.connection, self.stream) else {
             return;
         };
-        if !self.requested {
-            if let Ok(mut chunks) = connection.recv_stream(id).read(true) {
-                while let Ok(Some(_)) = chunks.next(usize::MAX) {}
-                let _ = chunks.finalize();
-            }
-            self.requested = true;
-        }
-        if self.written {
-            return;
-        }
         let mut stream = connection.send_stream(id);
         while self.offset < available {
             let bytes = content.at(self.offset, available - self.offset);
@@ -274,6 +275,81 @@ impl Peer for End {
         Ok(self.consumed)
     }
 
+    fn is_requested(&mut self) -> bool {
+        if let (Some((_, connection)), Some(id)) = (&mut self.connection, self.stream)
+            && !self.requested
+        {
+            if let Ok(mut chunks) = connection.recv_stream(id).read(true) {
+                while let Ok(Some(_)) = chunks.next(usize::MAX) {}
+                let _ = chunks.finalize();
+            }
+            self.requested = true;
+        }
+        self.requested && self.stream.is_some()
+    }
+
+    fn send_datagram(&mut self, datagram: &[u8]) {
+        if let Some((_, connection)) = &mut self.connection {
+            // A queue that is full loses it, as an application would have to.
+            let _ = connection.datagrams().send(Bytes::copy_from_slice(datagram), false);
+        }
+    }
+
+    fn write_stream(
+        &mut self,
+        stream: u64,
+        priority: u8,
+        content: &Content,
+        part: Range<u64>,
+        last: bool,
+    ) -> (u64, bool) {
+        let Some((_, connection)) = &mut self.connection else { return (0, false) };
+        let id = server_stream(stream);
+        if self.opened <= stream {
+            if connection.streams().open(Dir::Uni) != Some(id) {
+                return (0, false);
+            }
+            self.opened = stream + 1;
+            // Here the higher number goes first.
+            let _ = connection.send_stream(id).set_priority(-i32::from(priority));
+        }
+        let mut sending = connection.send_stream(id);
+        let mut offset = part.start;
+        while offset < part.end {
+            match sending.write(content.at(offset, part.end - offset)) {
+                Ok(taken) => offset += taken as u64,
+                Err(WriteError::Blocked) => return (offset - part.start, false),
+                Err(_) => return (offset - part.start, true),
+            }
+        }
+        (offset - part.start, last && sending.finish().is_ok())
+    }
+
+    fn read_datagram(&mut self) -> Option<Vec<u8>> {
+        let (_, connection) = self.connection.as_mut()?;
+        connection.datagrams().recv().map(|datagram| datagram.to_vec())
+    }
+
+    fn read_stream(&mut self, stream: u64, content: &Content, offset: u64) -> Result<u64, u64> {
+        let Some((_, connection)) = &mut self.connection else { return Ok(offset) };
+        let mut offset = offset;
+        if let Ok(mut chunks) = connection.recv_stream(server_stream(stream)).read(true) {
+            while let Ok(Some(chunk)) = chunks.next(usize::MAX) {
+                if !content.matches(offset, &chunk.bytes) {
+                    return Err(offset);
+                }
+                offset += chunk.bytes.len() as u64;
+            }
+            let _ = chunks.finalize();
+        }
+        Ok(offset)
+    }
+
+    fn stop_stream(&mut self, stream: u64) -> bool {
+        let Some((_, connection)) = &mut self.connection else { return false };
+        connection.recv_stream(server_stream(stream)).stop(VarInt::from_u32(0)).is_ok()
+    }
+
     fn min_rtt(&self) -> Option<Duration> {
         let (_, connection) = self.connection.as_ref()?;
         (!connection.is_handshaking()).then(|| connection.min_rtt())
@@ -282,6 +358,11 @@ impl Peer for End {
     fn closed(&self) -> Option<String> {
         self.lost.as_ref().map(ToString::to_string)
     }
+}
+
+/// A unidirectional stream of the server.
+fn server_stream(number: u64) -> StreamId {
+    StreamId::new(Side::Server, Dir::Uni, number)
 }
 
 /// Connection ids from a seed.

@@ -41,6 +41,11 @@ pub struct FlowReport {
     pub owd_p50_ms: Option<f64>,
     /// 95th percentile of the data packets' one-way delay.
     pub owd_p95_ms: Option<f64>,
+    /// Mean of what a data packet takes and what a packet back takes: a round trip without the
+    /// time that the receiver waits for its acknowledgement.
+    pub rtt_mean_ms: Option<f64>,
+    /// Standard deviation of that.
+    pub rtt_deviation_ms: Option<f64>,
     /// 95th percentile of the data packets' queueing delay: what their one-way delay lay above
     /// the smallest one, each less what the packet's own length takes at the direction's rate.
     pub queue_p95_ms: Option<f64>,
@@ -55,6 +60,9 @@ pub struct FlowReport {
     pub hol_blocked_bytes_p95: Option<f64>,
     /// From the client's first packet to the last byte, where the load has an end.
     pub completion_ms: Option<f64>,
+    /// How late the frames of a call were.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub frames: Option<FrameReport>,
     /// The flow over time.
     pub timeline: Vec<Bin>,
     /// The other direction of a two-way flow, with client and server in each other's place. Its
@@ -77,6 +85,23 @@ fn as_reverse_fields<S: Serializer>(
         .collect_map(fields.into_iter().map(|(key, value)| (format!("reverse_{key}"), value)))
 }
 
+/// How late frames of audio and of the first video were: from when one is made until the client's
+/// application has read the last byte of it. What is still missing at the end of the run counts
+/// as if it came then, but for audio, which is sent once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct FrameReport {
+    /// Frames that count.
+    pub count: u64,
+    /// Mean latency, ms.
+    pub mean_ms: f64,
+    /// The longest, ms.
+    pub max_ms: f64,
+    /// Frames of audio that never came.
+    pub lost_audio: u64,
+    /// Groups of the second video that were given up.
+    pub stopped_groups: u64,
+}
+
 /// A stretch of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Bin {
@@ -96,7 +121,7 @@ pub struct Bin {
 }
 
 impl FlowReport {
-    /// The median of each value over several runs, with the timeline of the first.
+    /// The median of each value over several runs, with timeline and frames of the first.
     ///
     /// Of an even number of runs it is the lower of the two in the middle, so that every value
     /// is one that was seen; a value that some runs lack is that of those which have it.
@@ -127,12 +152,15 @@ impl FlowReport {
             min_rtt_ms: float(&|run| run.min_rtt_ms),
             owd_p50_ms: float(&|run| run.owd_p50_ms),
             owd_p95_ms: float(&|run| run.owd_p95_ms),
+            rtt_mean_ms: float(&|run| run.rtt_mean_ms),
+            rtt_deviation_ms: float(&|run| run.rtt_deviation_ms),
             queue_p95_ms: float(&|run| run.queue_p95_ms),
             queue_max_ms: float(&|run| run.queue_max_ms),
             queue_p95_bytes: float(&|run| run.queue_p95_bytes),
             queue_max_bytes: float(&|run| run.queue_max_bytes),
             hol_blocked_bytes_p95: float(&|run| run.hol_blocked_bytes_p95),
             completion_ms: float(&|run| run.completion_ms),
+            frames: runs.first().and_then(|run| run.frames),
             timeline: runs.first().map(|run| run.timeline.clone()).unwrap_or_default(),
             reverse: (!reverse.is_empty()).then(|| Box::new(Self::median(&reverse))),
         }

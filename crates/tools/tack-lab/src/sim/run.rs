@@ -10,6 +10,7 @@ use tack_tap::KeyLog;
 use tack_virtual::Virtual;
 
 use super::busy::BusyProcess;
+use super::call::CallRun;
 use super::content::Content;
 use super::identity::Identity;
 use super::media::MediaSource;
@@ -107,6 +108,10 @@ struct Running<'a> {
     reverse_probe: Option<Probe>,
     /// What makes the frames of a live source.
     media: Option<MediaSource>,
+    /// The applications of a call.
+    call: Option<CallRun>,
+    /// When they next have something to do by themselves.
+    call_at: Option<Time>,
     completed: Option<Time>,
 }
 
@@ -197,15 +202,24 @@ impl World<'_> {
             flow.connect()?;
         }
         let (available, last) = flow.available(now);
+        let call_is_due = flow.call_at.is_some_and(|at| at <= now);
         let Some(mut ends) = flow.ends.take() else { return Ok(()) };
         for (which, end) in ends.iter_mut().enumerate() {
-            let fresh =
-                which == SERVER && matches!(flow.flow.load, Load::Rate(_) | Load::Media(_));
+            let fresh = call_is_due
+                || which == SERVER && matches!(flow.flow.load, Load::Rate(_) | Load::Media(_));
             if !end.takes_its_turn(now, fresh) {
                 continue;
             }
             let two_way = flow.flow.load == Load::TwoWay;
-            if which == CLIENT || two_way {
+            if let Some(call) = &mut flow.call {
+                let peer = end.peer.as_mut();
+                if which == SERVER {
+                    call.supply(peer, content, now);
+                } else {
+                    let read = call.consume(peer, content, now);
+                    read.map_err(|offset| Error::Content { flow: index, offset })?;
+                }
+            } else if which == CLIENT || two_way {
                 let consumed = end.peer.consume(content);
                 let consumed =
                     consumed.map_err(|offset| Error::Content { flow: index, offset })?;
@@ -213,7 +227,7 @@ impl World<'_> {
                     flow.completed.get_or_insert(now);
                 }
             }
-            if which == SERVER || two_way {
+            if flow.call.is_none() && (which == SERVER || two_way) {
                 end.peer.supply(content, available, last);
             }
             let direction = end.direction;
@@ -236,14 +250,15 @@ impl World<'_> {
             }
         }
         flow.ends = Some(ends);
+        flow.call_at = flow.call.as_ref().and_then(|call| call.next_event(now));
         Ok(())
     }
 
     fn report(self) -> Result<ScenarioReport, Error> {
         let Self { now, flows, trace, .. } = self;
         trace.finish()?;
-        let flows = flows.into_iter().map(|flow| flow.report(now)).collect();
-        Ok(ScenarioReport { flows })
+        let flows = flows.into_iter().map(|flow| flow.report(now));
+        Ok(ScenarioReport { flows: flows.collect::<Result<_, _>>()? })
     }
 }
 
@@ -253,11 +268,17 @@ impl<'a> Running<'a> {
         let (from, to) = (start + scenario.warm_up, Time::from(scenario.duration));
         let stop = match flow.load {
             Load::Bulk { stop } => stop.map(|stop| start + stop),
-            Load::TwoWay | Load::Bytes(_) | Load::Rate(_) | Load::Media(_) => None,
+            Load::TwoWay | Load::Bytes(_) | Load::Rate(_) | Load::Media(_) | Load::Call(_) => {
+                None
+            }
         };
         let to = stop.map_or(to, |stop| to.min(stop));
         let media = match flow.load {
             Load::Media(media) => Some(MediaSource::new(media, start)),
+            _ => None,
+        };
+        let call = match flow.load {
+            Load::Call(call) => Some(CallRun::new(call)),
             _ => None,
         };
         let key_log = KeyLog::new();
@@ -278,6 +299,8 @@ impl<'a> Running<'a> {
             stop,
             min_rtt: None,
             media,
+            call,
+            call_at: None,
             completed: None,
         }
     }
@@ -319,7 +342,7 @@ impl<'a> Running<'a> {
             // quiche and quinn take what their windows allow.
             Load::Bulk { .. } | Load::TwoWay => (u64::MAX, false),
             Load::Bytes(bytes) => (bytes, true),
-            Load::Media(_) => (0, false),
+            Load::Media(_) | Load::Call(_) => (0, false),
             Load::Rate(bps) => {
                 let frames = (age.as_secs_f64() / self.frame_interval(bps)) as u64;
                 (frames * self.flow.udp_payload as u64, false)
@@ -372,11 +395,12 @@ impl<'a> Running<'a> {
                 )
             }
             Load::Media(_) => self.media.as_ref().map(MediaSource::next_frame),
+            Load::Call(_) => self.call_at,
             Load::Bytes(_) | Load::TwoWay => None,
         }
     }
 
-    fn report(self, now: Time) -> FlowReport {
+    fn report(self, now: Time) -> Result<FlowReport, Error> {
         let ms = |duration: Duration| duration.as_secs_f64() * 1e3;
         let min_rtt = |which: usize| match &self.ends {
             Some(ends) => ends[which].peer.min_rtt(),
@@ -387,12 +411,13 @@ impl<'a> Running<'a> {
         let reverse = self
             .reverse_probe
             .map(|probe| FlowReport { min_rtt_ms: of_client, ..probe.report(end) });
-        FlowReport {
+        Ok(FlowReport {
             min_rtt_ms: of_server,
             completion_ms: self.completed.map(|at| ms(at.since(self.start))),
             reverse: reverse.map(Box::new),
+            frames: self.call.map(|call| call.report(end)).transpose()?,
             ..self.probe.report(end)
-        }
+        })
     }
 }
 

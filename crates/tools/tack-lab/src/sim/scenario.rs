@@ -258,6 +258,8 @@ pub enum Load {
     Rate(f64),
     /// Live frames, dropped when they are old.
     Media(Media),
+    /// Audio and two videos of a call, each with its priority.
+    Call(Call),
 }
 
 /// A live source at a constant rate.
@@ -269,6 +271,18 @@ pub struct Media {
     pub fps: f64,
     /// How long a frame may wait for the stack before it is dropped.
     pub patience: Duration,
+}
+
+/// A call as in draft-huitema-ccwg-c4-test: frames of audio as DATAGRAMs, and two videos of 30
+/// frames a second, each group of 30 frames on a stream of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// Frames of audio, one each 20 ms.
+    pub audio_frames: u64,
+    /// Frames of each video.
+    pub video_frames: u64,
+    /// Frames that are made earlier do not count.
+    pub measured_from: Duration,
 }
 
 #[cfg(test)]

@@ -11,9 +11,10 @@ use crate::parameter::number;
 use crate::random::stream;
 use crate::{ParameterError, Time};
 
-/// The L queue may always hold that many packets behind the one that leaves: at a low rate a
-/// single packet takes longer than the threshold (`Th_len` in RFC 9332 appendix A.1).
-const MIN_STEP_PACKETS: usize = 1;
+/// The L queue marks nothing by its own delay while it holds no more than that many packets behind
+/// the one that leaves: at a low rate a single packet takes longer than the threshold (`Th_len` in
+/// RFC 9332 appendix A.1, whose pseudocode looks at the queue after the packet has left it).
+const MIN_LENGTH: usize = 1;
 
 const END_OF_TIME: Time = Time::from_nanos(u64::MAX);
 
@@ -29,8 +30,11 @@ pub struct DualPi2Config {
     /// Proportional gain: how much p' grows in an update for each second that the delay grew, in
     /// Hz.
     pub beta_hz: f64,
-    /// L4S packets that waited longer are marked.
-    pub step_threshold: Duration,
+    /// L4S packets that waited longer are marked with a probability that grows with the delay
+    /// (`minTh`).
+    pub min_threshold: Duration,
+    /// From so much above the threshold on, all are (`range`); zero for a step.
+    pub ramp_range: Duration,
     /// L4S packets are marked with this times p' (k), Classic packets with p' squared.
     pub coupling: f64,
     /// Share of the rate that Classic traffic gets at least while both queues are busy, in per
@@ -39,16 +43,19 @@ pub struct DualPi2Config {
 }
 
 impl Default for DualPi2Config {
-    /// RFC 9332 appendix A.1 for round-trip times up to 100 ms: target 15 ms, k = 2. The rest is
-    /// as in Linux (tc-dualpi2(8)): updates each 16 ms, gains of 0.16 and 3.2 Hz, a threshold of
-    /// 1 ms and 10 per cent for Classic traffic.
+    /// Those of RFC 9332 appendix A.1, where the worst round-trip time (`RTT_max`) is 100 ms: a
+    /// target of 15 ms, which is the interval of updates as well (the smaller of the target and
+    /// `RTT_max`/3), gains of 0.1 times that interval / `RTT_max`² and of 0.3 / `RTT_max`, a ramp
+    /// from 800 to 1200 µs, and k = 2. The RFC leaves the share of Classic traffic to the
+    /// scheduler: 10 per cent is that of Linux (tc-dualpi2(8)).
     fn default() -> Self {
         Self {
             target: Duration::from_millis(15),
-            update_interval: Duration::from_millis(16),
-            alpha_hz: 0.16,
-            beta_hz: 3.2,
-            step_threshold: Duration::from_millis(1),
+            update_interval: Duration::from_millis(15),
+            alpha_hz: 0.15,
+            beta_hz: 3.0,
+            min_threshold: Duration::from_micros(800),
+            ramp_range: Duration::from_micros(400),
             coupling: 2.0,
             classic_percent: 10,
         }
@@ -147,10 +154,21 @@ impl DualPi2 {
         if overload && toss(&mut self.l4s_random, self.base * self.base) {
             return None;
         }
-        let late = queued.sojourn(now) > self.config.step_threshold;
-        let above_step = late && self.l4s.len() >= MIN_STEP_PACKETS;
-        let mark = toss(&mut self.l4s_random, coupled) || above_step;
+        // The greater of the native and the coupled probability decides, not both of them one
+        // after the other (RFC 9332 section 2.4).
+        let native = self.native_probability(queued.sojourn(now));
+        let mark = toss(&mut self.l4s_random, native.max(coupled));
         Some(if mark { queued.marked(tally) } else { queued })
+    }
+
+    /// The native AQM of the L queue: a ramp (`laqm` in RFC 9332 appendix A.1).
+    fn native_probability(&self, delay: Duration) -> f64 {
+        let Some(above) = delay.checked_sub(self.config.min_threshold) else { return 0.0 };
+        if self.l4s.len() <= MIN_LENGTH || above.is_zero() {
+            return 0.0;
+        }
+        // Infinite above a step.
+        (above.as_secs_f64() / self.config.ramp_range.as_secs_f64()).min(1.0)
     }
 
     /// Marks a packet or not; `None` if it is dropped.
@@ -159,10 +177,10 @@ impl DualPi2 {
         if !toss(&mut self.classic_random, probability) {
             return Some(queued);
         }
-        // As above: when marks do not help any more, ECN is off (`p_Cmax` in RFC 9332 appendix
-        // A.1).
-        let overload = self.config.coupling * self.base >= 1.0;
-        if overload || !queued.is_ecn_capable() {
+        // As above: when marks do not help any more, ECN is off (RFC 9332 appendix A.1). With a k
+        // below 1, `p_Cmax` is 1, and what is dropped instead of marked is everything.
+        let most = self.config.coupling.powi(-2).min(1.0);
+        if probability >= most || !queued.is_ecn_capable() {
             return None;
         }
         Some(queued.marked(tally))
