@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
-use super::{AckOutcome, BULK_PACKETS, Feedback, Peer, Phase, Sender, Violation};
+use super::{AckOutcome, BULK_PACKETS, Feedback, MinRttNews, Peer, Phase, Sender, Violation};
 use crate::bandwidth::Bandwidth;
 use crate::frame::{Ack, AckRanges, Iack, IackEvent, Tack, Timing};
 use crate::range_set::normalise;
@@ -263,8 +263,10 @@ impl Sender {
             round_trip: round_trip.map(|rtt| rtt.saturating_sub(ack_path)),
             min_rtt_expired: self.path.min_rtt.is_expired(now),
         };
-        if self.path.bbr.on_feedback(now, &feedback, &path) {
-            self.path.min_rtt.on_probed(now);
+        match self.path.bbr.on_feedback(now, &feedback, &path) {
+            Some(MinRttNews::Probed) => self.path.min_rtt.on_probed(now),
+            Some(MinRttNews::Outdated) => self.path.min_rtt.expire(),
+            None => {}
         }
         if self.path.bbr.phase() == Phase::ProbeRtt {
             // What is sent now says nothing of the path's rate. On a short path the visit lasts
@@ -300,6 +302,7 @@ impl Sender {
     fn on_rtt(&mut self, latest: Duration, rtt: Duration) {
         let path = &mut self.path;
         path.latest_rtt = Some(latest);
+        path.rtt_jitter.on_sample(rtt);
         // RFC 9002 section 5.3 (TACK-5.3-4): 7/8 of the old and 1/8 of the new.
         path.smoothed_rtt = Some(path.smoothed_rtt.map_or(rtt, |old| (old * 7 + rtt) / 8));
     }

@@ -17,6 +17,8 @@ pub struct MinRtt {
     window: Duration,
     minimum: Option<Duration>,
     confirmed: Option<Instant>,
+    /// Before its time.
+    is_expired: bool,
     /// Lowest since the window expired: what takes over if nothing lower comes
     /// out of ProbeRTT.
     successor: Option<Duration>,
@@ -25,7 +27,7 @@ pub struct MinRtt {
 impl MinRtt {
     /// Nothing is known yet; a minimum is out of date after `window` without a sample like it.
     pub fn new(window: Duration) -> Self {
-        Self { window, minimum: None, confirmed: None, successor: None }
+        Self { window, minimum: None, confirmed: None, is_expired: false, successor: None }
     }
 
     /// A round trip has been measured. Zero is no measurement.
@@ -37,6 +39,7 @@ impl MinRtt {
         if self.minimum.is_none_or(confirms) {
             self.minimum = Some(self.minimum.map_or(rtt, |minimum| minimum.min(rtt)));
             self.confirmed = Some(now);
+            self.is_expired = false;
             self.successor = None;
         } else if self.is_expired(now) {
             self.successor = Some(self.successor.map_or(rtt, |lowest| lowest.min(rtt)));
@@ -53,6 +56,13 @@ impl MinRtt {
     pub fn on_probed(&mut self, now: Instant) {
         self.minimum = self.successor.take().or(self.minimum);
         self.confirmed = Some(now);
+        self.is_expired = false;
+    }
+
+    /// The route may have become longer: the minimum is out of date already.
+    pub fn expire(&mut self) {
+        self.successor = None;
+        self.is_expired = true;
     }
 
     /// The minimum.
@@ -63,7 +73,7 @@ impl MinRtt {
     /// Whether the window has passed without a sample as low: a queue, or a
     /// longer route, may hide in every sample since.
     pub fn is_expired(&self, now: Instant) -> bool {
-        self.age(now) > self.window
+        self.is_expired || self.age(now) > self.window
     }
 
     fn age(&self, now: Instant) -> Duration {

@@ -7,6 +7,7 @@ mod acknowledgements;
 mod bbr;
 mod config;
 mod immediate_ack;
+mod jitter;
 #[cfg(test)]
 mod late_tests;
 mod min_rtt;
@@ -42,7 +43,7 @@ use crate::bandwidth::Bandwidth;
 use crate::frame::{AckFrequency, Timestamp};
 use ack_frequency::AckFrequencySender;
 use ack_loss::AckLoss;
-use bbr::{Bbr, Feedback, INITIAL_WINDOW_PACKETS, PathModel};
+use bbr::{Bbr, Feedback, INITIAL_WINDOW_PACKETS, MinRttNews, PathModel};
 use immediate_ack::ImmediateAcks;
 use min_rtt::MinRtt;
 use optimistic_ack_trap::OptimisticAckTrap;
@@ -153,6 +154,7 @@ impl Sender {
                     ack_late: Duration::ZERO,
                     own_late: Duration::ZERO,
                     ack_path: Duration::ZERO,
+                    jitter: Duration::ZERO,
                     forward_rtt: rtt,
                     mss: config.mss,
                 },
@@ -527,6 +529,7 @@ impl Sender {
             smoothed_rtt: smoothed,
             forward_rtt: smoothed.map(|rtt| rtt.saturating_sub(ack_path.smoothed())),
             ack_path: ack_path.longest(),
+            jitter: self.path.jitter(),
             ack_interval,
             ack_late: self.path.ack_late(ack_interval, is_short),
             own_late: self.path.pacer.late(),

@@ -7,6 +7,7 @@
 use std::time::{Duration, Instant};
 
 use super::ack_path::AckPathDelay;
+use super::jitter::Jitter;
 use super::sent_packets::FlightId;
 use super::spread::Spread;
 use super::{Bbr, MinRtt, Pacer, PathModel, SenderConfig};
@@ -35,6 +36,8 @@ pub(super) struct PathState {
     pub min_rtt: MinRtt,
     pub latest_rtt: Option<Duration>,
     pub smoothed_rtt: Option<Duration>,
+    /// Of round trips without the wait for their acknowledgement.
+    pub rtt_jitter: Jitter,
     pub ack_path: AckPathDelay,
     /// How much later than alpha after the last one a TACK has come while data flowed.
     pub ack_late: Spread,
@@ -70,6 +73,7 @@ impl PathState {
             min_rtt: MinRtt::new(config.bbr.probe_rtt_after),
             latest_rtt: None,
             smoothed_rtt: None,
+            rtt_jitter: Jitter::default(),
             ack_path: AckPathDelay::default(),
             ack_late: Spread::default(),
             last_tack: None,
@@ -94,6 +98,12 @@ impl PathState {
         self.last_tack = None;
         self.stands_still = false;
         self.bbr.on_resumed(now, path);
+    }
+
+    /// How much longer than RTTmin data usually takes because the path jitters.
+    pub fn jitter(&self) -> Duration {
+        let known = self.min_rtt.get().zip(self.smoothed_rtt);
+        known.map_or(Duration::ZERO, |(min, smoothed)| self.rtt_jitter.above(min, smoothed))
     }
 
     /// How much later than `alpha` after the last one an acknowledgement may come (TACK-6.2-10). On a

@@ -97,6 +97,16 @@ pub enum Phase {
     ProbeRtt,
 }
 
+/// What the controller has found out about RTTmin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MinRttNews {
+    /// A visit to ProbeRTT is over.
+    Probed,
+    /// Nothing of this flow queues, and round trips are longer all the same: the route may have
+    /// become longer.
+    Outdated,
+}
+
 /// What was delivered of late (bw_latest, inflight_latest).
 #[derive(Clone, Copy, Debug, Default)]
 struct Latest {
@@ -121,8 +131,9 @@ pub struct Bbr {
     latest: Latest,
     /// A probe has been sent and its losses have had no consequence yet (is_bw_probe_sample).
     is_judging: bool,
-    /// The round that ends next is the first one behind a probe (ACKS_PROBE_STOPPING).
-    is_stopping: bool,
+    /// A probe is over, and its acknowledgements end with that of a packet sent when so much was
+    /// delivered (ACKS_PROBE_STOPPING).
+    stopping: Option<u64>,
     /// What inflight_longterm allows has held data back since the probe began.
     is_longterm_limited: bool,
     /// A probe has lost too much, and none since has been harmless.
@@ -141,6 +152,9 @@ pub struct Bbr {
     last_feedback: Option<Instant>,
     /// The round trip that came with the last acknowledgement.
     round_trip: Option<Duration>,
+    /// The path has become slower, or longer: which of the two the round behind this one tells.
+    checks_route: Option<u64>,
+    suspects_route: bool,
     /// Nothing was in flight when what is in flight now began to leave.
     idle_restart: bool,
 }
@@ -162,7 +176,7 @@ impl Bbr {
             episode: LossEpisode::default(),
             latest: Latest::default(),
             is_judging: false,
-            is_stopping: false,
+            stopping: None,
             is_longterm_limited: false,
             was_too_high: false,
             safe_from: 0,
@@ -174,6 +188,8 @@ impl Bbr {
             unit_began: None,
             last_feedback: None,
             round_trip: None,
+            checks_route: None,
+            suspects_route: false,
             idle_restart: false,
         }
     }
@@ -239,8 +255,13 @@ impl Bbr {
         in_flight.bytes.saturating_sub(self.bandwidth().bytes_in(in_flight.since_ack))
     }
 
-    /// Takes in an acknowledgement. True if a visit to ProbeRTT has ended with it.
-    pub fn on_feedback(&mut self, now: Instant, feedback: &Feedback, path: &PathModel) -> bool {
+    /// Takes in an acknowledgement; what it says of RTTmin.
+    pub fn on_feedback(
+        &mut self,
+        now: Instant,
+        feedback: &Feedback,
+        path: &PathModel,
+    ) -> Option<MinRttNews> {
         self.count_units(now, path);
         self.round_trip = feedback.round_trip;
         self.delivered = feedback.delivered;
@@ -264,10 +285,10 @@ impl Bbr {
             // Neither what was lost nor what was delivered in the meantime says how much the path takes.
             self.loss.forget_round();
             self.latest = Latest::default();
-            self.start_round();
+            self.round_ends_at = self.delivered;
             self.outage_round = self.round + ROUNDS_AFTER_OUTAGE;
             // What was sent meanwhile waits in a queue that nothing else would take back.
-            let round_trip = path.min_rtt.unwrap_or(ASSUMED_RTT) + path.ack_interval;
+            let round_trip = path.data_rtt() + path.ack_interval;
             let drain = Drain::after_outage(now, round_trip);
             self.enter(now, State::Drain(drain), Cause::PathChange, path);
         }
@@ -275,7 +296,10 @@ impl Bbr {
             self.idle_restart = false;
         }
         self.on_time(now, path);
-        probed && self.phase() != Phase::ProbeRtt
+        let is_outdated =
+            std::mem::take(&mut self.suspects_route).then_some(MinRttNews::Outdated);
+        let is_probed = probed && self.phase() != Phase::ProbeRtt;
+        is_probed.then_some(MinRttNews::Probed).or(is_outdated)
     }
 
     /// Moves on where time alone says so. True if the pacing rate may have changed with it.
@@ -333,7 +357,6 @@ impl Bbr {
         match next {
             State::ProbeBw(ProbeBwPhase::Refill) | State::Startup => {
                 self.short_term = ShortTerm::default();
-                self.start_round();
             }
             State::ProbeBw(ProbeBwPhase::Up) => {
                 let cap = self.path_inflight(path);
@@ -341,12 +364,9 @@ impl Bbr {
                 self.loss.on_probe();
                 self.is_judging = true;
                 self.is_longterm_limited = false;
-                self.start_round();
+                self.stopping = None;
             }
-            State::ProbeBw(ProbeBwPhase::Down) => {
-                self.is_stopping = true;
-                self.start_round();
-            }
+            State::ProbeBw(ProbeBwPhase::Down) => self.stopping = Some(self.delivered),
             State::ProbeBw(ProbeBwPhase::Cruise)
                 if matches!(self.state, State::ProbeRtt(_)) =>
             {
@@ -361,11 +381,6 @@ impl Bbr {
     /// a path that stood still, has others.
     fn yields(&self) -> bool {
         !self.state.is_probing() && self.round > self.outage_round
-    }
-
-    /// The round trip that is counted begins now (StartRound).
-    fn start_round(&mut self) {
-        self.round_ends_at = self.delivered;
     }
 
     /// Whether a probe is held back by a bound that it is there to raise.
@@ -387,7 +402,7 @@ impl Bbr {
 
     /// What the path holds.
     fn bdp(&self, path: &PathModel) -> u64 {
-        path.min_rtt.map_or(0, |rtt| self.bandwidth().bytes_in(rtt))
+        path.min_rtt.map_or(0, |_| self.bandwidth().bytes_in(path.data_rtt()))
     }
 
     /// Takes in what was lost, and what was not after all.
@@ -466,13 +481,16 @@ impl Bbr {
             }
         }
         if round_ended {
-            self.on_round(now, path, sample.app_limited);
+            self.on_round(path, sample.app_limited);
+        }
+        if self.stopping.is_some_and(|stopped| sample.prior_delivered >= stopped) {
+            self.on_probe_judged(now, path);
         }
         self.follow_bandwidth_drop(now, feedback, path, sample);
     }
 
     /// A round trip is over.
-    fn on_round(&mut self, now: Instant, path: &PathModel, app_limited: bool) {
+    fn on_round(&mut self, path: &PathModel, app_limited: bool) {
         let grew = self.full_pipe.on_round(
             self.max_bw.get(),
             app_limited,
@@ -496,12 +514,19 @@ impl Bbr {
             let now = (self.bandwidth(), self.path_inflight(path));
             self.short_term.on_congestion((bandwidth, volume), now);
         }
-        let stopping = std::mem::take(&mut self.is_stopping);
-        if stopping && self.is_judging && !self.is_longterm_limited {
+        if self.checks_route.is_some_and(|round| self.round > round) {
+            self.checks_route = None;
+            self.suspects_route = path.is_queueing(losses.lowest);
+        }
+    }
+
+    /// All that a probe has sent has been acknowledged or lost.
+    fn on_probe_judged(&mut self, now: Instant, path: &PathModel) {
+        self.stopping = None;
+        if self.is_judging && !self.is_longterm_limited {
             self.was_too_high = false;
         }
-        if stopping
-            && self.long_term.repeats_probe()
+        if self.long_term.repeats_probe()
             && matches!(self.state, State::ProbeBw(ProbeBwPhase::Down | ProbeBwPhase::Cruise))
         {
             self.enter(now, State::ProbeBw(ProbeBwPhase::Refill), Cause::Diagram, path);
@@ -549,6 +574,7 @@ impl Bbr {
         if let Some(rate) = self.bandwidth_drop.on_sample(now, rate, low, queue, lasting) {
             let kept = self.bandwidth().scaled(self.config.bandwidth_drop_keeps);
             self.max_bw.reset(self.units, rate.max(kept));
+            self.checks_route = Some(u64::MAX);
             self.drain(now, feedback, Cause::PathChange, path);
         }
     }
@@ -600,6 +626,7 @@ impl Bbr {
         path: &PathModel,
     ) {
         if self.cycle.has_found_more(phase, self.max_bw.get()) {
+            self.cycle.accelerate();
             self.enter(now, State::ProbeBw(ProbeBwPhase::Refill), Cause::Diagram, path);
             self.enter(now, State::ProbeBw(ProbeBwPhase::Up), Cause::Diagram, path);
         } else if phase == ProbeBwPhase::Down {

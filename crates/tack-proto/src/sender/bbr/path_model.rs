@@ -35,7 +35,9 @@ pub struct PathModel {
     pub own_late: Duration,
     /// How long acknowledgements queue on their own way, at the most (TACK-5.3-6, TACK-8-6).
     pub ack_path: Duration,
-    /// The smoothed round trip without that.
+    /// How much longer than RTTmin data usually takes on a path that jitters (TACK-6.2-12).
+    pub jitter: Duration,
+    /// The smoothed round trip without that of acknowledgements.
     pub forward_rtt: Option<Duration>,
     /// Largest packet, bytes.
     pub mss: u64,
@@ -58,16 +60,21 @@ impl PathModel {
         (self.even_rtt(config) / 4).max(self.probe_unit())
     }
 
-    /// RTTmin, for the purpose of sharing with flows over longer paths.
+    /// The round trip, for the purpose of sharing with flows over longer paths.
     pub(super) fn even_rtt(&self, config: &BbrConfig) -> Duration {
-        let min_rtt = self.min_rtt.unwrap_or(ASSUMED_RTT);
-        min_rtt.max(config.even_rtt.min(2 * min_rtt))
+        let round_trip = self.data_rtt();
+        round_trip.max(config.even_rtt.min(2 * round_trip))
     }
 
-    /// How long data and its acknowledgement take where no data queues: RTTmin, and what
+    /// How long data and its acknowledgement take where no data queues: RTTmin, jitter, and what
     /// acknowledgements queue for.
     pub(super) fn round_trip(&self) -> Duration {
-        self.min_rtt.unwrap_or(ASSUMED_RTT) + self.ack_path
+        self.data_rtt() + self.ack_path
+    }
+
+    /// The same without the queue of acknowledgements.
+    pub(super) fn data_rtt(&self) -> Duration {
+        self.min_rtt.unwrap_or(ASSUMED_RTT) + self.jitter
     }
 
     /// Whether acknowledgements queue for so long that a round trip says little of the data.
@@ -91,7 +98,8 @@ impl PathModel {
     pub(super) fn is_queueing(&self, round_trip: Option<Duration>) -> bool {
         match (self.min_rtt, round_trip) {
             (Some(min_rtt), Some(round_trip)) => {
-                round_trip > min_rtt + (min_rtt / 4).max(GRANULARITY) + self.own_late
+                round_trip
+                    > min_rtt + (min_rtt / 4).max(GRANULARITY) + self.own_late + self.jitter
             }
             _ => false,
         }
@@ -102,7 +110,7 @@ impl PathModel {
     pub(super) fn holds_queue(&self, round_trip: Duration) -> bool {
         self.min_rtt.is_some_and(|min_rtt| {
             let queue = (min_rtt / 8).min(LONGEST_IDLE_QUEUE).max(GRANULARITY);
-            round_trip > min_rtt + queue + self.own_late
+            round_trip > min_rtt + queue + self.own_late + self.jitter
         })
     }
 

@@ -13,6 +13,11 @@ use crate::bandwidth::Bandwidth;
 
 const PROBE_UP: f64 = 1.25;
 const PROBE_DOWN: f64 = 0.75;
+
+/// A probe behind one that found more goes higher by [`PROBE_UP`] again, up to this: a path that has
+/// become ten times as fast is found in five probes, and the queue of the last is what may be in
+/// flight at the most.
+const MOST_UP: f64 = 2.0;
 const UNITS_DOWN: u32 = 4;
 
 /// Probe units of a round trip, which Refill takes.
@@ -49,21 +54,12 @@ pub(super) struct Cycle {
     /// This cycle's random number, from -1 to 1.
     bw_probe_wait: f64,
     random: u64,
+    /// The pacing gain of the probe now or next.
+    up: f64,
     /// The estimate when the last probe began.
     before: Bandwidth,
     /// When probing, draining or filling ends.
     ends: Instant,
-}
-
-impl ProbeBwPhase {
-    /// The pacing gain.
-    pub(super) fn gain(self) -> f64 {
-        match self {
-            Self::Up => PROBE_UP,
-            Self::Down => PROBE_DOWN,
-            Self::Cruise | Self::Refill => 1.0,
-        }
-    }
 }
 
 impl Cycle {
@@ -77,9 +73,24 @@ impl Cycle {
             jitter: config.bw_probe_wait_jitter,
             bw_probe_wait: 0.0,
             random,
+            up: PROBE_UP,
             before: Bandwidth::ZERO,
             ends: now,
         }
+    }
+
+    /// The pacing gain.
+    pub fn gain(&self, phase: ProbeBwPhase) -> f64 {
+        match phase {
+            ProbeBwPhase::Up => self.up,
+            ProbeBwPhase::Down => PROBE_DOWN,
+            ProbeBwPhase::Cruise | ProbeBwPhase::Refill => 1.0,
+        }
+    }
+
+    /// The last probe has found more: the next one goes higher.
+    pub fn accelerate(&mut self) {
+        self.up = (self.up * PROBE_UP).min(MOST_UP);
     }
 
     /// A phase begins, with that estimate.
@@ -93,6 +104,7 @@ impl Cycle {
         match phase {
             ProbeBwPhase::Cruise => {
                 self.since = now;
+                self.up = PROBE_UP;
                 self.bw_probe_wait = self.draw();
             }
             ProbeBwPhase::Refill => self.ends = now + probe_unit * UNITS_REFILL,

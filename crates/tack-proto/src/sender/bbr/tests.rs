@@ -4,6 +4,7 @@ use super::*;
 const MS: Duration = Duration::from_millis(1);
 pub(super) const PATH: PathModel = PathModel {
     ack_path: Duration::ZERO,
+    jitter: Duration::ZERO,
     forward_rtt: None,
 
     min_rtt: Some(Duration::from_millis(40)),
@@ -207,7 +208,8 @@ fn an_expired_minimum_is_probed_for_and_then_the_rate_is_resumed() {
     feedback.in_flight = 5_000;
     for stays in [true, true, true, true, true, false] {
         now += 40 * MS;
-        assert_eq!(bbr.on_feedback(now, &feedback, &PATH), !stays);
+        let news = bbr.on_feedback(now, &feedback, &PATH);
+        assert_eq!(news, (!stays).then_some(MinRttNews::Probed));
         assert_eq!(bbr.phase() == Phase::ProbeRtt, stays);
     }
     assert_eq!(bbr.phase(), Phase::ProbeBw);
@@ -218,10 +220,10 @@ fn a_minimum_that_shows_again_ends_the_visit() {
     let (mut bbr, now, _) = cruising();
     let mut feedback = EXPIRED;
     bbr.on_feedback(now, &feedback, &PATH);
-    assert!(!bbr.on_feedback(now + 40 * MS, &feedback, &PATH));
+    assert_eq!(bbr.on_feedback(now + 40 * MS, &feedback, &PATH), None);
     assert_eq!(bbr.phase(), Phase::ProbeRtt);
     feedback.min_rtt_expired = false;
-    assert!(bbr.on_feedback(now + 60 * MS, &feedback, &PATH));
+    assert_eq!(bbr.on_feedback(now + 60 * MS, &feedback, &PATH), Some(MinRttNews::Probed));
     assert_eq!(bbr.pacing_rate(&PATH), rate(6_250_000));
 }
 

@@ -1,0 +1,66 @@
+//! How much round trips differ from one acknowledgement to the next: jitter as RFC 3550 section
+//! 6.4.1 estimates it.
+//!
+//! A queue makes round trips longer a little at a time. A medium that holds packets back makes them
+//! long at once and short again with the next, and what it holds has to be in flight, or the rate
+//! falls with it.
+
+use std::time::Duration;
+
+/// Deviations that a time is longer than its mean now and then (RFC 6298's K).
+const K: u32 = 4;
+
+/// Mean difference of round trips in a row.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Jitter {
+    last: Option<Duration>,
+    mean: Duration,
+}
+
+impl Jitter {
+    /// A round trip has been measured.
+    pub fn on_sample(&mut self, round_trip: Duration) {
+        if let Some(last) = self.last.replace(round_trip) {
+            self.mean = (self.mean * 15 + last.abs_diff(round_trip)) / 16;
+        }
+    }
+
+    /// How much longer than RTTmin data usually takes on a path that jitters. Zero where it jitters
+    /// by less than RTTmin: what is in flight allows for that. At most twice what round trips are
+    /// longer on average, so that nobody claims more by acknowledging at odd times than the delay
+    /// that they cause themselves.
+    pub fn above(&self, min_rtt: Duration, smoothed: Duration) -> Duration {
+        let longer = smoothed.saturating_sub(min_rtt);
+        (self.mean * K).saturating_sub(min_rtt).min(2 * longer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn of(samples: impl IntoIterator<Item = u32>) -> Jitter {
+        let mut jitter = Jitter::default();
+        for sample in samples {
+            jitter.on_sample(sample * MS);
+        }
+        jitter
+    }
+
+    #[test]
+    fn a_queue_that_grows_and_drains_is_no_jitter() {
+        let sawtooth = (0..20).flat_map(|_| (40..80).chain((40..80).rev()));
+        assert_eq!(of(sawtooth).above(40 * MS, 60 * MS), Duration::ZERO);
+    }
+
+    #[test]
+    fn packets_that_are_held_back_now_and_then_are() {
+        let held = (0..200).map(|packet| if packet % 4 == 0 { 90 } else { 2 });
+        let jitter = of(held);
+        assert!(jitter.above(2 * MS, 90 * MS) > 100 * MS);
+        assert_eq!(jitter.above(2 * MS, 22 * MS), 40 * MS, "twice what they are longer");
+        assert_eq!(jitter.above(200 * MS, 222 * MS), Duration::ZERO);
+    }
+}
