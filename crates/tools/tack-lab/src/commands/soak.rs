@@ -21,7 +21,7 @@ use crate::versions::Versions;
 /// of acknowledgements up to 50 %, jitter, reordering, blackouts. A link that loses at most 1 % of
 /// the data and 10 % of the acknowledgements is clean.
 ///
-/// The exit code is 0 if every byte arrived as it was sent, TACK got at least 0.7 of the best rival
+/// The exit code is 0 if every byte arrived as it was sent and no transfer stalled, TACK got at least 0.7 of the best rival
 /// on every clean link, and the median share of the clean links was at least 0.95.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
@@ -151,6 +151,7 @@ fn stacks(run: &Comparison) -> Table {
         .number("goodput_mbps", "goodput", "Mbit/s", 3)
         .number("link_share", "of the link", "", 3)
         .number("completion_s", "complete after", "s", 3)
+        .number("silence_s", "longest silence", "s", 2)
         .number("needless", "needless packets", "", 0)
         .number("queue_p95_ms", "queueing p95", "ms", 1)
         .text("fault", "fault");
@@ -160,6 +161,7 @@ fn stacks(run: &Comparison) -> Table {
             transfer.goodput_mbps.into(),
             transfer.link_share.into(),
             transfer.completion_s.into(),
+            transfer.silence_s.into(),
             transfer.needless.into(),
             transfer.queue_p95_ms.into(),
             transfer.failure().into(),

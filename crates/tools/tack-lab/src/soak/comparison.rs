@@ -12,10 +12,14 @@ use crate::sim::{self, Flow, FlowReport, Load, Scenario};
 /// What TACK is held against, each as its documentation recommends.
 pub const RIVALS: [Contender; 3] =
     [Contender::QUICHE_CUBIC, Contender::QUICHE_BBR, Contender::QUINN];
-/// A transfer is given up after so many times what the link needs for it,
+/// A transfer ends after so many times what the link needs for it, complete or not: lossy links
+/// leave some stacks with a few packets in a round trip.
 const PATIENCE: f64 = 20.0;
-/// and so many seconds: several probe timeouts of a handshake whose packets get lost.
+/// It ends no sooner than after so many seconds.
 const LEAST_PATIENCE: f64 = 120.0;
+/// A transfer to which nothing is added for so many seconds has stalled. Where four of five
+/// exchanges fail, probe timers back off to half a minute.
+const STALL: f64 = 60.0;
 /// Into how many parts the least time of a transfer is divided to see how it goes on.
 const BINS: f64 = 200.0;
 /// The middle of a transfer, as shares of its bytes: Startup is over, and the end, where losses
@@ -34,6 +38,8 @@ pub struct Transfer {
     pub link_share: Option<f64>,
     /// From the client's first packet to the last byte.
     pub completion_s: Option<f64>,
+    /// The longest time in which nothing new arrived, the handshake's and blackouts included.
+    pub silence_s: f64,
     /// Packets that were sent again although their data had arrived.
     pub needless: u64,
     /// 95th percentile of the queueing delay, milliseconds.
@@ -77,16 +83,15 @@ pub fn compare(seed: u64) -> Comparison {
     }
 }
 
-/// After how many seconds a transfer over a link is given up.
-pub(super) fn patience(link: &RandomLink) -> f64 {
+fn patience(link: &RandomLink) -> f64 {
     (link.least_seconds() * PATIENCE).max(LEAST_PATIENCE)
 }
 
 impl Transfer {
-    /// What goes wrong with this stack alone: a fault, or data that has not arrived in time.
-    pub fn failure(&self) -> Option<&str> {
-        let stalled = self.completion_s.is_none().then_some("not complete in time");
-        self.fault.as_deref().or(stalled)
+    /// What no link excuses: a fault or a stall.
+    pub fn failure(&self) -> Option<String> {
+        let stalled = || format!("stalled: nothing new for {:.0} s", self.silence_s);
+        self.fault.clone().or_else(|| (self.silence_s > STALL).then(stalled))
     }
 }
 
@@ -104,6 +109,7 @@ fn transfer(link: &RandomLink, stack: &Contender, seed: u64) -> Transfer {
         goodput_mbps: goodput_mbps(&report, completion_s.unwrap_or(report.seconds)),
         link_share: completion_s.and_then(|end| link_share(link, &report, end)),
         completion_s,
+        silence_s: silence(&report, completion_s.unwrap_or(report.seconds)),
         needless: report.spurious,
         queue_p95_ms: report.queue_p95_ms,
         fault,
@@ -134,6 +140,14 @@ fn goodput_mbps(report: &FlowReport, end: f64) -> f64 {
     let first = report.timeline.iter().find(|bin| bin.goodput_mbps > 0.0);
     let Some(first) = first.filter(|first| first.at < end) else { return 0.0 };
     report.goodput_mbps * report.seconds / (end - first.at)
+}
+
+/// Seconds between two bins with data, from the start to `end`.
+fn silence(report: &FlowReport, end: f64) -> f64 {
+    let heard = report.timeline.iter().filter(|bin| bin.goodput_mbps > 0.0).map(|bin| bin.at);
+    let mut last = 0.0;
+    let gaps = heard.chain([end]).map(|at| at - std::mem::replace(&mut last, at));
+    gaps.fold(0.0, f64::max)
 }
 
 /// The share of the link in the middle of a transfer that was complete at `end`.
@@ -205,9 +219,13 @@ mod tests {
     }
 
     #[test]
-    fn a_transfer_that_ends_too_late_has_failed() {
-        let link = RandomLink { rate_mbps: 0.1, ack_loss: 1.0, ..clean_link() };
-        let transfer = transfer(&link, &Contender::TACK, 1);
-        assert!(transfer.failure().is_some(), "{transfer:?}");
+    fn a_transfer_that_stands_still_has_failed() {
+        let link = RandomLink { blackouts: vec![[0.5, 100_000.0]], ..clean_link() };
+        let stalled = transfer(&link, &Contender::TACK, 1);
+        assert!(stalled.failure().is_some(), "{stalled:?}");
+        let link = RandomLink { blackouts: vec![[0.5, 2000.0]], ..clean_link() };
+        let held_up = transfer(&link, &Contender::TACK, 1);
+        assert_eq!(held_up.failure(), None);
+        assert!((1.9..5.0).contains(&held_up.silence_s), "{held_up:?}");
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Comparison, comparison};
+use super::Comparison;
 use crate::experiments::percentile;
 
 /// No clean seed may be below this part of the best rival.
@@ -104,9 +104,7 @@ impl Summary {
 
 /// What is wrong with a seed, however bad its link is.
 fn failure(seed: &Comparison) -> Option<String> {
-    let what = seed.tack.failure()?;
-    let seconds = comparison::patience(&seed.link);
-    Some(format!("seed {}: {what} (of {seconds:.0} s)", seed.seed))
+    Some(format!("seed {}: {}", seed.seed, seed.tack.failure()?))
 }
 
 #[cfg(test)]
@@ -120,6 +118,7 @@ mod tests {
             goodput_mbps: ratio,
             link_share: Some(share),
             completion_s: Some(1.0),
+            silence_s: 0.1,
             needless: 0,
             queue_p95_ms: None,
             fault: None,
@@ -172,7 +171,7 @@ mod tests {
         assert!(!summary.passed);
         assert!(summary.missed[0].starts_with("seed 7: flow 0: what arrived"), "{summary:?}");
         let mut stalled = seed(8, 0.2, 1.0, 1.0);
-        stalled.tack.completion_s = None;
-        assert!(Summary::new(&[stalled]).missed[0].contains("not complete in time"));
+        stalled.tack.silence_s = 61.0;
+        assert_eq!(Summary::new(&[stalled]).missed, ["seed 8: stalled: nothing new for 61 s"]);
     }
 }
