@@ -331,7 +331,7 @@ impl Simulation {
         }
         let blackout =
             self.path.blackout(self.stall.last_data - self.start, self.now - self.start);
-        let stall = self.now - self.stall.last_data - blackout;
+        let stall = (self.now - self.stall.last_data).saturating_sub(blackout);
         let stall = stall.as_secs_f64() / self.probe_timeout().as_secs_f64();
         if stall > self.stall.longest.0 {
             self.stall.longest = (stall, (self.now - self.start).as_secs_f64());
