@@ -135,10 +135,11 @@ impl Simulation {
 
     pub fn run(mut self) -> Outcome {
         let end = self.start + (self.path.round_trip * ROUND_TRIPS).max(LEAST_TIME);
-        let mut packets = 0;
+        let (mut packets, mut is_over) = (0, false);
         self.wake_at(self.now);
         while let Some(Reverse((at, _, event))) = self.events.pop() {
             if at > end || packets >= MOST_PACKETS {
+                is_over = true;
                 break;
             }
             self.now = at;
@@ -157,6 +158,12 @@ impl Simulation {
             }
             packets += self.transmit();
             packets += self.probe();
+            self.watch_stall();
+        }
+        if !is_over {
+            // Nothing is in flight, no timer runs, and yet there is data: it would wait for ever.
+            self.now = end;
+            self.stall.acks_since = LIVE_ACKS;
             self.watch_stall();
         }
         Outcome {
