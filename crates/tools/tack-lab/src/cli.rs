@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
-use crate::commands::{list, medium, report, run, tcp, transfer, tun};
+use crate::commands::{list, medium, report, run, soak, tcp, transfer, tun};
 
 /// Experiments with acknowledgements on emulated Wi-Fi and wide-area links.
 ///
@@ -25,6 +25,7 @@ enum Command {
     Tcp(tcp::Args),
     Tun(tun::Args),
     Run(run::Args),
+    Soak(soak::Args),
     List(list::Args),
     Report(report::Args),
     #[command(flatten)]
@@ -40,6 +41,7 @@ impl Cli {
             Command::Tcp(args) => tcp::run(args),
             Command::Tun(args) => tun::run(args),
             Command::Run(args) => run::run(args),
+            Command::Soak(args) => soak::run(&args),
             Command::List(args) => list::run(args),
             Command::Report(args) => report::run(args),
             Command::Internal(command) => Ok(command.run()),

@@ -4,6 +4,7 @@ pub mod list;
 pub mod medium;
 pub mod report;
 pub mod run;
+pub mod soak;
 pub mod tcp;
 pub mod transfer;
 pub mod tun;

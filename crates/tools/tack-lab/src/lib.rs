@@ -11,6 +11,7 @@ mod output;
 mod pool;
 pub mod report;
 pub mod sim;
+pub mod soak;
 mod versions;
 
 pub use versions::Versions;

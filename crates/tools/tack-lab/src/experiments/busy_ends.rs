@@ -21,7 +21,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 /// How late an end runs on average; up to twice that.
-const LATE: Duration = Duration::from_millis(5);
+pub(super) const LATE: Duration = Duration::from_millis(5);
 
 /// Links and round trips, ms. The pipes have a buffer of one bandwidth-delay product, 10 ms at least.
 const PATHS: [(&str, u64); 6] =

@@ -7,6 +7,7 @@ use tack_link::PathSpec;
 use tack_link::emulation::Emulation;
 use tack_link::wlan::{Parameters, Profile};
 
+use super::busy_ends::LATE;
 use super::links::{standard, udp_baseline, wlan};
 use super::statistics::median;
 use super::summary::{self, acks_per_100, gain_percent, median_flow};
@@ -35,6 +36,9 @@ const SHORT_RTT: Duration = Duration::from_millis(10);
 const SHORT_STACKS: [Contender; 4] =
     [Contender::TACK, Contender::EVERY_SECOND, Contender::QUICHE_CUBIC, Contender::QUICHE_BBR];
 
+/// The paper's pair, for ends on machines that have other work.
+const BUSY_STACKS: [Contender; 2] = [Contender::TACK, Contender::EVERY_SECOND];
+
 /// Least share of what UDP without any ACKs carries, percent.
 const TARGET_OF_UDP: f64 = 98.0;
 const TARGET_OF_UDP_SHORT: f64 = 95.0;
@@ -52,19 +56,27 @@ fn measure(context: &Context) -> Result<Findings, Error> {
         .into_iter()
         .flat_map(|profile| Contender::ALL.map(|stack| (profile, stack)))
         .collect();
-    let scenario = |profile: Profile, stack: Contender, rtt, duration, seed| {
+    let scenario = |profile: Profile, stack: Contender, (rtt, late), duration, seed| {
         let scenario = Scenario {
             link: wlan(profile)?,
-            flows: vec![stack.flow(PathSpec::with_rtt(rtt))],
+            flows: vec![stack.flow(PathSpec::with_rtt(rtt)).with_busy_ends(late)],
             duration,
             warm_up,
             bin: duration,
             seed,
         };
-        Ok((format!("{}, {rtt:?}, {}", standard(profile), stack.label), scenario))
+        let cell = format!("{}, {rtt:?}, {}, {late:?} late", standard(profile), stack.label);
+        Ok((cell, scenario))
     };
     let runs = context.simulate(&cells, &seeds, |(profile, stack), seed| {
-        scenario(*profile, *stack, RTT, duration, seed)
+        scenario(*profile, *stack, (RTT, Duration::ZERO), duration, seed)
+    })?;
+    let busy_cells: Vec<_> = Profile::ALL
+        .into_iter()
+        .flat_map(|profile| BUSY_STACKS.map(|stack| (profile, stack)))
+        .collect();
+    let busy_runs = context.simulate(&busy_cells, &seeds, |(profile, stack), seed| {
+        scenario(*profile, *stack, (RTT, LATE), duration, seed)
     })?;
     let short_cells: Vec<_> = Profile::ALL
         .into_iter()
@@ -72,7 +84,7 @@ fn measure(context: &Context) -> Result<Findings, Error> {
         .collect();
     let short_duration = Duration::from_secs(context.pick(30, 4));
     let short_runs = context.simulate(&short_cells, &seeds, |(profile, stack), seed| {
-        scenario(*profile, *stack, SHORT_RTT, short_duration, seed)
+        scenario(*profile, *stack, (SHORT_RTT, Duration::ZERO), short_duration, seed)
     })?;
     let udp = context.each(&Profile::ALL, &seeds, |profile, seed| {
         let emulation = Emulation::new(Parameters::from(*profile));
@@ -115,6 +127,22 @@ fn measure(context: &Context) -> Result<Findings, Error> {
             ];
             table.row(summary::row(front, flow));
         }
+        let busy = &busy_runs[at * BUSY_STACKS.len()..][..BUSY_STACKS.len()];
+        let busy: Vec<_> = busy.iter().map(|runs| median_flow(runs, 0)).collect();
+        for (index, (stack, flow)) in BUSY_STACKS.iter().zip(&busy).enumerate() {
+            let compared = (index > 0).then(|| {
+                let saved = 100.0 * (1.0 - acks_per_100(&busy[0]) / acks_per_100(flow));
+                (gain_percent(busy[0].goodput_mbps, flow.goodput_mbps), saved)
+            });
+            let front = [
+                standard(profile).into(),
+                format!("{}, ends {} ms late", stack.label, LATE.as_millis()).into(),
+                (100.0 * flow.goodput_mbps / udp_baseline(profile)).into(),
+                compared.map(|(gain, _)| gain).into(),
+                compared.map(|(_, saved)| saved).into(),
+            ];
+            table.row(summary::row(front, flow));
+        }
         let paper: f64 = PAPER_GAIN[at];
         // L = 2 with the same congestion control, then plain quiche with BBRv2.
         for over in [1, 5] {
@@ -126,11 +154,12 @@ fn measure(context: &Context) -> Result<Findings, Error> {
             ));
         }
         let paper = PAPER_REMOVED[at];
-        checks.push(Check::paper(
+        checks.push(Check::paper_or_better(
             format!("{}: ACKs saved against L = 2", standard(profile)),
             format!("{:.1} %", removed(1)),
             format!("{paper:.1} %"),
-            removed(1) > paper - 2.0,
+            (removed(1) - paper).abs() < 2.0,
+            removed(1) > paper,
         ));
         let what = |what: &str| format!("{}: {what}", standard(profile));
         let share = of_udp(profile, at, tack);
@@ -191,6 +220,7 @@ fn measure(context: &Context) -> Result<Findings, Error> {
             "udp_without_acks_mbps": udp.iter().map(|runs| median(runs.iter().copied())).collect::<Vec<_>>(),
             "short_rtt_ms": SHORT_RTT.as_millis() as u64,
             "short_duration_s": short_duration.as_secs_f64(),
+            "busy_ends_late_ms": LATE.as_millis() as u64,
             "buffer": "512 KiB or one BDP at each station",
             "duration_s": duration.as_secs_f64(),
             "warm_up_s": warm_up.as_secs_f64(),
@@ -205,6 +235,11 @@ fn measure(context: &Context) -> Result<Findings, Error> {
             "\"Of UDP\" in the first table is stream data over the closed form of UDP, with the \
              headers of QUIC against us (some 2 %); targets compare UDP payloads, of data packets \
              that arrived and of the medium without ACKs."
+                .to_owned(),
+            "Rows with late ends are `tack-lab transfer --busy 5`: both ends read and send a random \
+             time after they are woken (see busy-ends), and what TACK gains there is over L = 2 with late ends too. A late end finds many packets \
+             in its socket and acknowledges them once, L = 2 as well: it sends far fewer ACKs than \
+             one for every second packet, and TACK gains less."
                 .to_owned(),
             "Plain quiche in a target is the faster of its two controllers.".to_owned(),
             "The paper's rival is TCP BBR with an ACK for every second packet: that is \"tacklib \

@@ -107,11 +107,12 @@ fn measure(context: &Context) -> Result<Findings, Error> {
     let gain = summary::gain_percent(mbps(5), mbps(1));
     let paper_gain = summary::gain_percent(PAPER_MBPS[5], PAPER_MBPS[1]);
     let checks = vec![
-        Check::paper(
+        Check::paper_or_better(
             "TACK",
             format!("{:.1} Mbit/s", mbps(5)),
             format!("{:.0} Mbit/s", PAPER_MBPS[5]),
-            mbps(5) > PAPER_MBPS[5] * 0.97,
+            (mbps(5) / PAPER_MBPS[5] - 1.0).abs() < 0.03,
+            mbps(5) > PAPER_MBPS[5],
         ),
         Check::paper(
             "TACK over L = 2",
@@ -157,6 +158,9 @@ fn measure(context: &Context) -> Result<Findings, Error> {
             "quinn is asked for every L-th packet by its ACK-frequency extension, and acknowledges \
              once what arrives at one time; tacklib with L sends an ACK for every L-th packet even \
              then. Plain quiche has no setting for it."
+                .to_owned(),
+            "Here the medium is clean, and TACK sends fewer ACKs than the paper's: its goodput agrees \
+             if it is within 3 % of the paper's."
                 .to_owned(),
             "A QUIC sender that paces does not collapse with rare ACKs as the paper's TCP did."
                 .to_owned(),

@@ -181,11 +181,13 @@ fn measure(context: &Context) -> Result<Findings, Error> {
         let gain = gain_percent(flows[0].goodput_mbps, flows[1].goodput_mbps);
         gains.row([number.into(), (*bound).into(), (*with_acks).into(), gain.into()]);
         let paper_gain = gain_percent(tack.goodput_mbps, bbr.goodput_mbps);
-        checks.push(Check::paper(
+        let of_paper = flows[0].goodput_mbps / tack.goodput_mbps;
+        checks.push(Check::paper_or_better(
             format!("case {number}: TACK's goodput"),
             format!("{:.2} Mbit/s", flows[0].goodput_mbps),
             format!("{:.2} Mbit/s", tack.goodput_mbps),
-            flows[0].goodput_mbps > 0.97 * tack.goodput_mbps,
+            (0.97..=1.03).contains(&of_paper),
+            of_paper > 1.0,
         ));
         checks.push(Check::paper(
             format!("case {number}: TACK over L = 2"),
@@ -194,11 +196,13 @@ fn measure(context: &Context) -> Result<Findings, Error> {
             gain > 0.0 && (gain - paper_gain).abs() < 10.0,
         ));
         let ratio = acks_per_100(&flows[0]);
-        checks.push(Check::paper(
+        let of_paper = ratio / tack.acks_per_100();
+        checks.push(Check::paper_or_better(
             format!("case {number}: TACK's ACKs per 100 data packets"),
             format!("{ratio:.2}"),
             format!("{:.2}", tack.acks_per_100()),
-            ratio < tack.acks_per_100() * 1.25,
+            (0.8..=1.25).contains(&of_paper),
+            of_paper < 1.0,
         ));
         checks.push(Check::at_least(
             format!("case {number}: gain over L = 2 (the medium allows {bound:.1} %)"),
@@ -251,6 +255,10 @@ fn measure(context: &Context) -> Result<Findings, Error> {
         notes: vec![
             "The numbers of packets in the paper are those of about two minutes; compare ACKs \
              per 100 data packets."
+                .to_owned(),
+            "TACK sends fewer ACKs than the paper's, which has L = 2 and beta = 4: here L = 10 and \
+             beta = 2, and no more than one TACK for a round trip of up to 20 ms. `agrees` is \
+             within a quarter of the paper's number of ACKs and 3 % of its goodput."
                 .to_owned(),
             "The losses are in the WAN: lost data does not reach the Wi-Fi, lost ACKs have \
              crossed it."

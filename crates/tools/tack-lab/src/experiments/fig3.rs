@@ -129,7 +129,7 @@ fn measure(context: &Context) -> Result<Findings, Error> {
                 format!("{}: data lost from L = 16 to L = 1", room.label),
                 format!("{:.0} %", lost(room)),
                 format!("{paper:.0} % of 100 Mbit/s offered"),
-                lost(room) > paper / 2.0,
+                (paper / 1.5..=paper * 1.5).contains(&lost(room)),
             )
         })
         .into();

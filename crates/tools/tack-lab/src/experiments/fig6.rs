@@ -112,24 +112,28 @@ fn measure(context: &Context) -> Result<Findings, Error> {
     };
     // Up to 10 % of ACK loss, as in the paper.
     let worst = rich[..4].iter().copied().fold(f64::NAN, f64::min);
+    let near = |seen: &[f64], paper: &[f64]| {
+        seen.iter().zip(paper).all(|(seen, paper)| (seen - paper).abs() <= 3.0)
+    };
     let checks = vec![
-        Check::paper(
+        Check::paper_or_better(
             "rich TACKs: utilisation by ACK loss",
             listed(&rich[..4]),
             listed(&PAPER_RICH),
+            near(&rich, &PAPER_RICH),
             rich.iter().zip(PAPER_RICH).all(|(seen, paper)| *seen > paper - 3.0),
         ),
         Check::paper(
             "rich TACKs hardly notice 10 % of ACK loss",
             format!("{:+.1} points from 0.2 to 10 %", rich[3] - rich[0]),
             format!("{:+.1} points", PAPER_RICH[3] - PAPER_RICH[0]),
-            rich[3] > rich[0] - 4.0,
+            ((rich[3] - rich[0]) - (PAPER_RICH[3] - PAPER_RICH[0])).abs() < 3.0,
         ),
         Check::paper(
             "poor TACKs: utilisation by ACK loss",
             listed(&poor[..4]),
             listed(&PAPER_POOR),
-            poor[..4].iter().zip(rich).all(|(poor, rich)| *poor < rich - 5.0),
+            near(&poor, &PAPER_POOR),
         ),
         Check::at_least("TACK at 0.2 to 10 % of ACK loss", worst, "%", 93.0),
         Check::at_most(
@@ -157,6 +161,11 @@ fn measure(context: &Context) -> Result<Findings, Error> {
         notes: vec![
             "Utilisation is goodput as a share of the rate, of which headers take 4 %; \"link\" \
              counts what is sent twice too. The paper does not say what the rate of its path was."
+                .to_owned(),
+            "Poor TACKs use less of the path than the paper's. One here acknowledges what came before \
+             the oldest missing bytes and the packet right behind them; all that came later stays \
+             unacknowledged until the gap is filled. The paper does not say what its poor TACKs \
+             acknowledge beside one gap. `agrees` is within 3 points of each value of the paper."
                 .to_owned(),
             "ACK frames of QUIC repeat what earlier ones said, within limits: plain stacks \
              suffer less from lost ACKs than TCP with its three or four SACK blocks."

@@ -43,7 +43,7 @@ mod two_way;
 pub use contender::Contender;
 pub use context::Context;
 pub use progress::Progress;
-pub use statistics::{converged_after, jain, median};
+pub use statistics::{converged_after, jain, median, percentile};
 
 use serde_json::{Map, Value};
 

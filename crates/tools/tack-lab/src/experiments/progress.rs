@@ -35,7 +35,8 @@ impl Progress {
         self.bar.finish_and_clear();
     }
 
-    pub(super) fn advance(&self) {
+    /// A run is done.
+    pub fn advance(&self) {
         self.bar.inc(1);
     }
 }

@@ -17,7 +17,7 @@ pub(super) fn mean(values: impl IntoIterator<Item = f64>) -> Option<f64> {
 
 /// The value that a share of all does not exceed, by nearest rank: one that was seen. `None`
 /// without values.
-pub(super) fn percentile(values: &[f64], share: f64) -> Option<f64> {
+pub fn percentile(values: &[f64], share: f64) -> Option<f64> {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);
     let rank = (values.len() as f64 * share).ceil() as usize;

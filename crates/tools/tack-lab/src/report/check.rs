@@ -27,6 +27,9 @@ pub struct Check {
     pub high: Option<f64>,
     /// Whether it is as expected.
     pub passed: bool,
+    /// It is not what the paper reports, and better by the paper's own measure.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub better: bool,
 }
 
 /// What a check is about.
@@ -61,6 +64,7 @@ impl Check {
             low: Some(low),
             high: Some(high),
             passed: range.contains(&value),
+            better: false,
         }
     }
 
@@ -79,7 +83,8 @@ impl Check {
         }
     }
 
-    /// What the paper says beside what we see.
+    /// What the paper says beside what we see; `agrees` holds on both sides, or compares with what
+    /// the paper says in words.
     pub fn paper(
         what: impl Into<String>,
         seen: impl Into<String>,
@@ -95,7 +100,20 @@ impl Check {
             low: None,
             high: None,
             passed: agrees,
+            better: false,
         }
+    }
+
+    /// What the paper says of something that has a good and a bad side, beside what we see. It
+    /// `agrees` only if it is near on both sides; if it is not near and `better`, it is called that.
+    pub fn paper_or_better(
+        what: impl Into<String>,
+        seen: impl Into<String>,
+        paper: impl Into<String>,
+        near: bool,
+        better: bool,
+    ) -> Self {
+        Self { better: better && !near, ..Self::paper(what, seen, paper, near) }
     }
 
     /// A property of the stack that should reach a value. What is not a number does not.
@@ -147,6 +165,7 @@ impl Check {
             low: None,
             high: None,
             passed,
+            better: false,
         }
     }
 
@@ -161,6 +180,7 @@ impl Check {
             (Kind::Model | Kind::Target, true) => "pass",
             (Kind::Model, false) => "FAIL",
             (Kind::Paper, true) => "agrees",
+            (Kind::Paper, false) if self.better => "better",
             (Kind::Paper, false) => "differs",
             (Kind::Target, false) => "fail",
         }
@@ -228,6 +248,17 @@ mod tests {
         let check = Check::paper("gain", "14 %", "28 %", false);
         assert!(!check.fails_the_run());
         assert_eq!(check.verdict(), "differs");
+    }
+
+    #[test]
+    fn what_is_far_from_the_paper_never_agrees_however_good_it_is() {
+        let verdict = |near, better| {
+            let check = Check::paper_or_better("ACKs", "56 Hz", "294 Hz", near, better);
+            (check.verdict(), check.passed)
+        };
+        assert_eq!(verdict(true, true), ("agrees", true));
+        assert_eq!(verdict(false, true), ("better", false));
+        assert_eq!(verdict(false, false), ("differs", false));
     }
 
     #[test]

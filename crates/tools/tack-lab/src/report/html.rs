@@ -180,6 +180,7 @@ fn checks(html: &mut String, checks: &[Check], kind: Kind) {
             (Kind::Model | Kind::Target, true) => ("✓", "pass"),
             (Kind::Model, false) => ("✗", "fail"),
             (Kind::Paper, true) => ("=", "paper"),
+            (Kind::Paper, false) if check.better => ("+", "paper"),
             (Kind::Paper, false) => ("≠", "differs"),
             (Kind::Target, false) => ("✗", "differs"),
         };

@@ -145,7 +145,10 @@ impl<'a> Frame<'a> {
                 Px(bottom + 4.0),
                 x = Px(x)
             );
-            text(svg, "tick middle", x, bottom + LINE, &tick.label);
+            // A label at an end of the axis stays inside the drawing.
+            let half = text_width(&tick.label, FONT) / 2.0;
+            let middle = x.clamp(half, WIDTH - half);
+            text(svg, "tick middle", middle, bottom + LINE, &tick.label);
         }
     }
 

@@ -142,6 +142,18 @@ mod tests {
     }
 
     #[test]
+    fn the_last_label_of_an_axis_is_inside_the_drawing() {
+        let series =
+            vec![Series::measured("TACK", Colour::Blue, vec![(0.2, 1.0), (30.0, 2.0)])];
+        let plot = Plot::new("t", Axis::log("x"), Axis::linear("y"), Chart::Lines { series });
+        let svg = render(&plot, Embedding::File);
+        let label = svg.lines().find(|line| line.ends_with(">100.0</text>")).expect("label");
+        let from = label.find(" x=\"").expect("place") + 4;
+        let middle: f64 = label[from..].split('"').next().unwrap().parse().unwrap();
+        assert!(middle + xml::text_width("100.0", 13.0) / 2.0 <= 640.1, "{label}");
+    }
+
+    #[test]
     fn the_same_plot_gives_the_same_bytes() {
         let plot = bars([Some(1.0), Some(2.0)]);
         assert_eq!(render(&plot, Embedding::File), render(&plot.clone(), Embedding::File));

@@ -1,0 +1,394 @@
+//! A sender that always has data, a receiver, and the path between them.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::time::{Duration, Instant};
+
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use tack_proto::frame::{AckFrequency, Frame, Frames};
+use tack_proto::profiles::Profile;
+use tack_proto::receiver::{Received, Receiver, ReceiverConfig};
+use tack_proto::sender::{Departure, Peer, Phase, Sender, SenderConfig};
+
+use crate::path::Path;
+
+const MS: Duration = Duration::from_millis(1);
+pub const PACKET: u64 = 1250;
+/// That of quiche, and RFC 9000's default.
+const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
+/// A run lasts so many round trips, and so many seconds at least,
+const ROUND_TRIPS: u32 = 200;
+const LEAST_TIME: Duration = Duration::from_secs(20);
+/// unless it has sent so many packets before.
+const MOST_PACKETS: u64 = 50_000;
+/// So many acknowledgements since data last left show that the path is alive.
+const LIVE_ACKS: u32 = 3;
+/// A rate is taken over a second, or as many packets where that is longer: the probes of the
+/// controller and of the QUIC stack are single packets.
+const RATE_PACKETS: u64 = 50;
+
+/// What a run showed. Values come with the seconds after the start at which they were seen.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// Data packets sent.
+    pub packets: u64,
+    /// Of these, packets that arrived, or that were on their way at the end.
+    pub delivered: u64,
+    /// The longest time without data while acknowledgements came, in probe timeouts; blackouts
+    /// are taken off.
+    pub stall_in_ptos: (f64, f64),
+    /// The most that was sent in a window after Startup, as a multiple of what the path carries.
+    pub rate_over_path: (f64, f64),
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    Data { pn: u64, departure: Option<u64>, update: Option<Box<[u8]>> },
+    Ack(Vec<u8>),
+    Wake,
+}
+
+pub struct Simulation {
+    path: Path,
+    start: Instant,
+    now: Instant,
+    sender: Sender,
+    receiver: Receiver,
+    events: BinaryHeap<Reverse<(Instant, u64, Event)>>,
+    order: u64,
+    next_pn: u64,
+    lost: u64,
+    random: Pcg64Mcg,
+    next_wake: Option<Instant>,
+    /// When the last bit of the queue leaves the bottleneck.
+    busy_until: Instant,
+    /// The latest arrival in order, of data and of acknowledgements.
+    in_order: [Instant; 2],
+    probe_timer: ProbeTimer,
+    stall: StallWatch,
+    rate: RateWatch,
+}
+
+/// The probe timer of the QUIC stack (RFC 9002 section 6.2).
+struct ProbeTimer {
+    expires: Instant,
+    expired: u32,
+    rtt_variation: Duration,
+}
+
+/// Since when no data has left although the path is alive.
+struct StallWatch {
+    last_data: Instant,
+    acks_since: u32,
+    /// In probe timeouts, and when.
+    longest: (f64, f64),
+}
+
+/// What is sent in a window of time.
+struct RateWatch {
+    window: Duration,
+    began: Instant,
+    bytes: u64,
+    /// Startup was on in this window.
+    starting: bool,
+    highest: (f64, f64),
+}
+
+impl Simulation {
+    pub fn new(path: Path, seed: u64) -> Self {
+        let start = epoch();
+        let profile = Profile::ALL[(seed % Profile::ALL.len() as u64) as usize];
+        let mut config = SenderConfig::new(profile, PACKET, seed);
+        config.peer = Some(Peer::Tack { min_ack_delay: MS, max_ack_delay: MAX_ACK_DELAY });
+        config.max_in_flight = 100_000_000;
+        config.is_server = true;
+        Self {
+            start,
+            now: start,
+            sender: Sender::new(start, config, Some(path.round_trip)),
+            receiver: Receiver::new(start, ReceiverConfig::new(MAX_ACK_DELAY)),
+            events: BinaryHeap::new(),
+            order: 0,
+            next_pn: 0,
+            lost: 0,
+            random: Pcg64Mcg::seed_from_u64(!seed),
+            next_wake: None,
+            busy_until: start,
+            in_order: [start; 2],
+            probe_timer: ProbeTimer {
+                expires: start,
+                expired: 0,
+                rtt_variation: path.round_trip / 2,
+            },
+            stall: StallWatch { last_data: start, acks_since: 0, longest: (0.0, 0.0) },
+            rate: RateWatch {
+                window: path.time_for(RATE_PACKETS * PACKET).max(Duration::from_secs(1)),
+                began: start,
+                bytes: 0,
+                starting: true,
+                highest: (0.0, 0.0),
+            },
+            path,
+        }
+    }
+
+    pub fn run(mut self) -> Outcome {
+        let end = self.start + (self.path.round_trip * ROUND_TRIPS).max(LEAST_TIME);
+        let (mut packets, mut is_over) = (0, false);
+        self.wake_at(self.now);
+        while let Some(Reverse((at, _, event))) = self.events.pop() {
+            if at > end || packets >= MOST_PACKETS {
+                is_over = true;
+                break;
+            }
+            self.now = at;
+            match event {
+                Event::Data { pn, departure, update } => {
+                    self.on_data(pn, departure, update.as_deref());
+                    self.acknowledge();
+                }
+                Event::Ack(frames) => self.on_ack(&frames),
+                // A wake-up that an earlier one has replaced is none.
+                Event::Wake if self.next_wake != Some(at) => continue,
+                Event::Wake => {
+                    self.next_wake = None;
+                    self.acknowledge();
+                }
+            }
+            packets += self.transmit();
+            packets += self.probe();
+            self.watch_stall();
+        }
+        if !is_over {
+            // Nothing is in flight, no timer runs, and yet there is data: it would wait for ever.
+            self.now = end;
+            self.stall.acks_since = LIVE_ACKS;
+            self.watch_stall();
+        }
+        Outcome {
+            packets,
+            delivered: packets - self.lost,
+            stall_in_ptos: self.stall.longest,
+            rate_over_path: self.rate.highest,
+        }
+    }
+
+    /// Sends what may leave; how many packets that was.
+    fn transmit(&mut self) -> u64 {
+        let mut sent = 0;
+        loop {
+            if self.sender.may_send(self.now, true) {
+                self.send();
+                self.stall.last_data = self.now;
+                self.stall.acks_since = 0;
+                sent += 1;
+            } else {
+                if !self.sender.is_inflight_limited() {
+                    self.wake_at(self.sender.release_time());
+                }
+                return sent;
+            }
+        }
+    }
+
+    fn send(&mut self) {
+        if self.sender.wants_skip() {
+            let random = self.random.random();
+            self.sender.on_packet_skipped(self.now, self.next_pn, random);
+            self.next_pn += 1;
+        }
+        let departure = self.sender.timestamp(self.now).map(|timestamp| timestamp.0);
+        let update = self.sender.frequency_update();
+        let pn = self.next_pn;
+        self.next_pn += 1;
+        let leaving = Departure {
+            packet_number: pn,
+            bytes: PACKET as usize,
+            ack_eliciting: true,
+            path: None,
+            is_probe: false,
+            update,
+        };
+        self.sender.on_packet_sent(self.now, &leaving);
+        let starting = self.sender.phase() == Phase::Startup;
+        self.rate.on_sent((self.start, self.now), self.path.rate, starting);
+        let update = update.map(|update| {
+            let mut bytes = Vec::new();
+            update.encode(&mut bytes);
+            bytes.into_boxed_slice()
+        });
+        self.enter_path(Event::Data { pn, departure, update });
+        self.set_probe_timer();
+    }
+
+    fn enter_path(&mut self, packet: Event) {
+        let free = self.busy_until.max(self.now);
+        let free = self.start + self.path.working(free - self.start);
+        let waiting = (self.busy_until.saturating_duration_since(self.now)).as_secs_f64();
+        if waiting * self.path.rate > self.path.queue as f64 {
+            self.lost += 1;
+            return;
+        }
+        self.busy_until = free + self.path.time_for(PACKET);
+        if self.chance(self.path.loss) {
+            self.lost += 1;
+            return;
+        }
+        self.travel(0, self.busy_until, packet);
+    }
+
+    /// Half a round trip, with jitter and reordering; 0 is the way of data, 1 that back.
+    fn travel(&mut self, way: usize, from: Instant, packet: Event) {
+        let jitter = self.path.jitter.mul_f64(self.random.random());
+        let at = (from + self.path.round_trip / 2 + jitter).max(self.in_order[way]);
+        if self.chance(self.path.reordered) {
+            return self.schedule(at + self.path.reordered_by, packet);
+        }
+        self.in_order[way] = at;
+        self.schedule(at, packet);
+    }
+
+    fn on_data(&mut self, pn: u64, departure: Option<u64>, update: Option<&[u8]>) {
+        let received = Received {
+            packet_number: pn,
+            bytes: PACKET as usize,
+            ack_eliciting: true,
+            departure,
+            ends_stream: false,
+        };
+        self.receiver.on_packet(self.now, received);
+        if let Some(bytes) = update {
+            self.receiver.on_frequency_update(&frequency(bytes));
+        }
+    }
+
+    fn acknowledge(&mut self) {
+        while let Some(due) = self.receiver.due(self.now) {
+            let mut frames = Vec::new();
+            assert!(self.receiver.write(self.now, due, 1200, &mut frames));
+            if !self.chance(self.path.ack_loss) {
+                // The blackouts are those of both directions.
+                let leaves = self.start + self.path.working(self.now - self.start);
+                self.travel(1, leaves, Event::Ack(frames));
+            }
+        }
+        if let Some(at) = self.receiver.deadline() {
+            self.wake_at(at.max(self.now));
+        }
+    }
+
+    fn on_ack(&mut self, bytes: &[u8]) {
+        match decode(bytes) {
+            Frame::Tack(tack) => {
+                self.sender.check_tack(self.now, &tack).unwrap();
+                self.sender.on_tack(self.now, &tack);
+            }
+            Frame::Iack(iack) => {
+                self.sender.check_iack(self.now, &iack).unwrap();
+                self.sender.on_iack(self.now, &iack);
+            }
+            other => panic!("{other:?}"),
+        }
+        self.stall.acks_since += 1;
+        if let (Some(latest), Some(smoothed)) =
+            (self.sender.latest_rtt(), self.sender.smoothed_rtt())
+        {
+            // RFC 9002 section 5.3.
+            let variation = &mut self.probe_timer.rtt_variation;
+            *variation = (*variation * 3 + smoothed.abs_diff(latest)) / 4;
+        }
+        self.probe_timer.expired = 0;
+        self.set_probe_timer();
+        if let Some(at) = self.receiver.deadline() {
+            self.wake_at(at.max(self.now));
+        }
+    }
+
+    /// What the QUIC stack sends, in flight or not, when nothing has been acknowledged for too
+    /// long; how many packets that was.
+    fn probe(&mut self) -> u64 {
+        if self.sender.in_flight() == 0 {
+            return 0;
+        }
+        let expired = self.probe_timer.expires <= self.now;
+        if expired {
+            self.probe_timer.expired += 1;
+            self.sender.on_probe_timeout();
+            self.send();
+        }
+        self.wake_at(self.probe_timer.expires);
+        u64::from(expired)
+    }
+
+    /// RFC 9002 section 6.2.1, without back-off.
+    fn probe_timeout(&self) -> Duration {
+        let smoothed = self.sender.smoothed_rtt().unwrap_or(self.path.round_trip);
+        smoothed + (self.probe_timer.rtt_variation * 4).max(MS) + MAX_ACK_DELAY
+    }
+
+    fn set_probe_timer(&mut self) {
+        let back_off = 2_u32.pow(self.probe_timer.expired.min(10));
+        self.probe_timer.expires = self.now + self.probe_timeout() * back_off;
+    }
+
+    fn watch_stall(&mut self) {
+        if self.stall.acks_since < LIVE_ACKS {
+            return;
+        }
+        let blackout =
+            self.path.blackout(self.stall.last_data - self.start, self.now - self.start);
+        let stall = (self.now - self.stall.last_data).saturating_sub(blackout);
+        let stall = stall.as_secs_f64() / self.probe_timeout().as_secs_f64();
+        if stall > self.stall.longest.0 {
+            self.stall.longest = (stall, (self.now - self.start).as_secs_f64());
+        }
+    }
+
+    /// One wake-up is enough, if it is the earliest.
+    fn wake_at(&mut self, at: Instant) {
+        let at = at.max(self.now);
+        if self.next_wake.is_none_or(|next| at < next) {
+            self.next_wake = Some(at);
+            self.schedule(at, Event::Wake);
+        }
+    }
+
+    fn schedule(&mut self, at: Instant, event: Event) {
+        self.order += 1;
+        self.events.push(Reverse((at, self.order, event)));
+    }
+
+    fn chance(&mut self, probability: f64) -> bool {
+        probability > 0.0 && self.random.random_bool(probability)
+    }
+}
+
+impl RateWatch {
+    fn on_sent(&mut self, (start, now): (Instant, Instant), path_rate: f64, starting: bool) {
+        let lasted = now - self.began;
+        if lasted >= self.window {
+            let sent = self.bytes as f64 / lasted.as_secs_f64() / path_rate;
+            if !self.starting && sent > self.highest.0 {
+                self.highest = (sent, (now - start).as_secs_f64());
+            }
+            (self.began, self.bytes, self.starting) = (now, 0, false);
+        }
+        self.bytes += PACKET;
+        self.starting |= starting;
+    }
+}
+
+fn frequency(bytes: &[u8]) -> AckFrequency {
+    let Frame::AckFrequency(update) = decode(bytes) else { panic!("not an update") };
+    update
+}
+
+fn decode(bytes: &[u8]) -> Frame<'_> {
+    Frames::new(bytes).next().unwrap().unwrap().frame
+}
+
+#[allow(clippy::disallowed_methods)] // an arbitrary instant to count from
+fn epoch() -> Instant {
+    Instant::now()
+}
