@@ -32,9 +32,9 @@ impl Context {
         Self { only, ..self }
     }
 
-    /// Whether a row is to be run, which is part of this form or not.
-    pub(super) fn selects(&self, row: &str, is_part: bool) -> bool {
-        if self.only.is_empty() { is_part } else { self.only.iter().any(|only| only == row) }
+    /// Whether a row is to be run.
+    pub(super) fn selects(&self, row: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|only| only == row)
     }
 
     /// The choice of rows as an argument, with a space before it.

@@ -30,8 +30,6 @@ pub(super) struct Row {
     beside: Option<Beside>,
     /// What the draft publishes.
     published: &'static [(Metric, Published)],
-    /// Whether it is too long for the quick form.
-    only_in_full: bool,
 }
 
 /// The draft's columns: C4, its BBR, its CUBIC.
@@ -60,11 +58,6 @@ impl Row {
     /// Whether a call is measured, and not the time of a transfer.
     pub(super) const fn is_call(&self) -> bool {
         matches!(self.load, Load::Call(_))
-    }
-
-    /// Whether the quick form has the row.
-    pub(super) const fn is_quick(&self) -> bool {
-        !self.only_in_full
     }
 
     /// Whether another flow shares the path.
@@ -165,7 +158,7 @@ const fn transfer(
 ) -> Row {
     let load = Load::Bytes(bytes);
     let (beside_name, beside) = (None, None);
-    Row { name, beside_name, hop, rtt_ms, load, beside, published, only_in_full: false }
+    Row { name, beside_name, hop, rtt_ms, load, beside, published }
 }
 
 const TRANSFERS: [Row; 15] = [
@@ -222,13 +215,13 @@ const TRANSFERS: [Row; 15] = [
         20 * MB,
         &[(Metric::Time, values(17.9, 42.3, 21.4))],
     ),
-    long(transfer(
+    transfer(
         "satellite",
         "rate_mbps = 250.0\nbuffer_ms = 600.0",
         600,
         100 * MB,
         &[(Metric::Time, values(6.81, 7.47, 6.70))],
-    )),
+    ),
     transfer("bbloat", DEEP, 80, 30 * MB, &[(Metric::MeanRtt, values(100.0, 85.0, 230.0))]),
     transfer(
         "wifi_bad",
@@ -287,11 +280,11 @@ const SUSPENSION: &str =
 /// What follows the kind of the other flow in the name, and the row.
 const SHARED: [(&str, Row); 7] = [
     ("", shared("vs", MID, 80, 5 * MB, (10 * MB, 0, 0))),
-    ("_lg", long(shared("vs", MID, 80, 30 * MB, (20 * MB, 0, 0)))),
-    ("_lg2", long(shared("vs", SLOW, 70, 15 * MB, (10 * MB, 1000, 0)))),
+    ("_lg", shared("vs", MID, 80, 30 * MB, (20 * MB, 0, 0))),
+    ("_lg2", shared("vs", SLOW, 70, 15 * MB, (10 * MB, 1000, 0))),
     ("", shared("after", MID, 80, 5 * MB, (10 * MB, 0, 500))),
     ("", shared("before", FAST, 30, 10 * MB, (20 * MB, 500, 0))),
-    ("", long(shared("bbloat", DEEP, 80, 30 * MB, (30 * MB, 0, 0)))),
+    ("", shared("bbloat", DEEP, 80, 30 * MB, (30 * MB, 0, 0))),
     ("", shared("ecn", DUALPI2, 80, 10 * MB, (10 * MB, 0, 0))),
 ];
 
@@ -304,11 +297,6 @@ const fn shared(
 ) -> Row {
     let beside = Beside { stack: None, bytes: other, start_ms, main_start_ms };
     Row { beside: Some(beside), ..transfer(name, hop, rtt_ms, bytes, &[]) }
-}
-
-/// Left out of the quick form.
-const fn long(row: Row) -> Row {
-    Row { only_in_full: true, ..row }
 }
 
 const fn call(
