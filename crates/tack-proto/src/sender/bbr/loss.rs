@@ -43,8 +43,6 @@ impl Tally {
 /// A round trip is over.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Round {
-    /// The lowest round trip.
-    pub lowest: Option<Duration>,
     /// Packets queued for all of it.
     pub queued: bool,
     /// More was lost than the path loses by itself.
@@ -104,7 +102,6 @@ impl LossSignals {
         let allowed = LOSS_THRESH * sent as f64 + expected;
         let full = STARTUP_FULL_LOSS_COUNT * path.mss as f64;
         let round = Round {
-            lowest: self.lowest,
             queued,
             excess: lost as f64 > expected,
             ends_startup: lost as f64 >= full && lost as f64 > allowed,

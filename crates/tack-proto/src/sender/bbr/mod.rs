@@ -152,7 +152,8 @@ pub struct Bbr {
     last_feedback: Option<Instant>,
     /// The round trip that came with the last acknowledgement.
     round_trip: Option<Duration>,
-    /// The path has become slower, or longer: which of the two the round behind this one tells.
+    /// The path has become slower, or longer: which of the two the first packet tells that has left
+    /// since so much was delivered. `u64::MAX` until the queue has drained.
     checks_route: Option<u64>,
     suspects_route: bool,
     /// Nothing was in flight when what is in flight now began to leave.
@@ -367,10 +368,13 @@ impl Bbr {
                 self.stopping = None;
             }
             State::ProbeBw(ProbeBwPhase::Down) => self.stopping = Some(self.delivered),
-            State::ProbeBw(ProbeBwPhase::Cruise)
-                if matches!(self.state, State::ProbeRtt(_)) =>
-            {
-                self.short_term = ShortTerm::default();
+            State::ProbeBw(ProbeBwPhase::Cruise) => {
+                if matches!(self.state, State::ProbeRtt(_)) {
+                    self.short_term = ShortTerm::default();
+                }
+                // The queue has drained: from here on only a longer route explains a longer round trip.
+                let delivered = self.delivered;
+                self.checks_route = self.checks_route.map(|_| delivered);
             }
             _ => {}
         }
@@ -486,7 +490,14 @@ impl Bbr {
         if self.stopping.is_some_and(|stopped| sample.prior_delivered >= stopped) {
             self.on_probe_judged(now, path);
         }
-        self.follow_bandwidth_drop(now, feedback, path, sample);
+        match self.checks_route {
+            Some(drained) if sample.prior_delivered >= drained => {
+                self.checks_route = None;
+                self.suspects_route = path.is_queueing(feedback.round_trip);
+            }
+            Some(drained) if drained != u64::MAX => {}
+            _ => self.follow_bandwidth_drop(now, feedback, path, sample),
+        }
     }
 
     /// A round trip is over.
@@ -513,10 +524,6 @@ impl Bbr {
         } else if losses.queued && losses.excess && !app_limited && self.yields() {
             let now = (self.bandwidth(), self.path_inflight(path));
             self.short_term.on_congestion((bandwidth, volume), now);
-        }
-        if self.checks_route.is_some_and(|round| self.round > round) {
-            self.checks_route = None;
-            self.suspects_route = path.is_queueing(losses.lowest);
         }
     }
 
