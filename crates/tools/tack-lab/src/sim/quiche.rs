@@ -24,8 +24,11 @@ const CALL_QUEUE: u16 = 1000;
 /// The largest UDP payload that quiche may receive.
 const LARGEST_DATAGRAM: usize = 1500;
 
-/// What the server's application waits to write at once, bytes.
+/// What the server's application waits to write at once, bytes: over TACK, whose window is not
+/// quiche's, and over plain quiche, where 3,000 bytes let 10 MB over 20 Mbit/s and 80 ms take 4.9 s
+/// with CUBIC, and 16 KiB 5.7 s. Fewer bytes make half as many packets again.
 const LEAST_WRITE: usize = 16 << 10;
+const LEAST_WRITE_PLAIN: usize = 3000;
 
 /// Bytes of a connection ID, as tack-endpoint and quinn have it.
 const CID_LEN: usize = 8;
@@ -287,6 +290,7 @@ struct End<C> {
     offset: u64,
     consumed: Consumed,
     buffer: Vec<u8>,
+    least_write: usize,
 }
 
 impl<C: Connection + 'static> End<C> {
@@ -294,6 +298,9 @@ impl<C: Connection + 'static> End<C> {
         connection.set_keylog(key_log.clone());
         let (local, peer) = if is_server { (SERVER, CLIENT) } else { (CLIENT, SERVER) };
         let two_way = flow.load == Load::TwoWay;
+        let end = if is_server { flow.server } else { flow.client };
+        let least_write =
+            if end.stack == Stack::Tack { LEAST_WRITE } else { LEAST_WRITE_PLAIN };
         Self {
             connection,
             info: RecvInfo { from: peer, to: local },
@@ -304,15 +311,17 @@ impl<C: Connection + 'static> End<C> {
             offset: 0,
             consumed: Consumed::default(),
             buffer: vec![0; 1 << 16],
+            least_write,
         }
     }
 
     /// quiche makes a packet of what there is: an application that writes each byte that the
-    /// congestion window allows gets small packets. Ours waits until a few full packets fit, as
-    /// `stream_writable` is there for, but for no more than a quarter of the window.
+    /// congestion window allows gets small packets. One that waits until a few packets fit, as
+    /// `stream_writable` is there for, leaves a part of the window unused, and plain quiche then
+    /// takes the flow to be limited by its application, so that its CUBIC hardly grows.
     fn least_write(&self) -> u64 {
         let window = self.connection.plain().path_stats().next().map_or(0, |path| path.cwnd);
-        (window / 4).clamp(1, LEAST_WRITE) as u64
+        (window / 4).clamp(1, self.least_write) as u64
     }
 
     /// The client asks as soon as it can.
