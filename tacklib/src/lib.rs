@@ -176,6 +176,7 @@ pub use error::ExtensionError;
 pub use lab::{AckSchedule, LabSwitches};
 pub use quiche;
 pub use stats::TackStats;
+pub use tack_proto::ecn::{Ecn, EcnCodepoint, EcnState};
 
 /// Random bits that a peer cannot foresee, from where quiche takes its own.
 fn random() -> u64 {

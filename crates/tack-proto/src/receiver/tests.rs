@@ -10,6 +10,7 @@ fn data(pn: u64) -> Received {
         ack_eliciting: true,
         departure: None,
         ends_stream: false,
+        ecn: EcnCodepoint::NotEct,
     }
 }
 

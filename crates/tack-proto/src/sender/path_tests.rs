@@ -4,6 +4,7 @@ use super::paths::PathState;
 use super::sent_packets::FlightId;
 use super::testing::{Harness, MS, PACKET, RTT};
 use super::{BbrConfig, PathId};
+use crate::ecn::Ecn;
 use crate::frame::IackEvent;
 
 const OLD: PathId = PathId(0);
@@ -101,7 +102,7 @@ fn a_rate_that_spans_the_change_says_nothing_of_the_new_path() {
     let own = harness.sender.bandwidth().bytes_per_second();
     assert_eq!(own, 20 * PACKET as u64 * 25, "the own sample");
     // The rate of the third TACK is the new path's alone.
-    let mut path = PathState::new(harness.now, NEW, FlightId(1), BbrConfig::DEFAULT);
+    let mut path = PathState::new(harness.now, NEW, FlightId(1), BbrConfig::DEFAULT, Ecn::Off);
     path.enter(harness.now, 100);
     let owns: Vec<_> = [(7, 99), (8, 100), (9, 110), (10, 120)]
         .map(|(sequence, largest)| path.owns_rate(sequence, largest))

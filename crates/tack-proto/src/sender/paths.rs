@@ -7,10 +7,12 @@
 use std::time::{Duration, Instant};
 
 use super::ack_path::AckPathDelay;
+use super::ecn_validation::EcnValidation;
 use super::sent_packets::FlightId;
 use super::spread::Spread;
 use super::{Bbr, BbrConfig, MinRtt, Pacer};
 use crate::bandwidth::Bandwidth;
+use crate::ecn::{Ecn, EcnState};
 
 /// Paths that are known at a time, the current one included: a device has Wi-Fi,
 /// a cellular network, a cable and a tunnel, and hardly more. Each takes about a
@@ -42,6 +44,7 @@ pub(super) struct PathState {
     pub last_tack: Option<Instant>,
     pub bbr: Bbr,
     pub pacer: Pacer,
+    pub ecn: EcnValidation,
     pub last_feedback: Instant,
     /// Too much was sent since: the path is waited for.
     pub stands_still: bool,
@@ -63,7 +66,13 @@ const MOST_ALPHAS_LATE: u32 = 4;
 const TACKS_IN_RATE: u64 = 2;
 
 impl PathState {
-    pub fn new(now: Instant, id: PathId, flight: FlightId, config: BbrConfig) -> Self {
+    pub fn new(
+        now: Instant,
+        id: PathId,
+        flight: FlightId,
+        config: BbrConfig,
+        ecn: Ecn,
+    ) -> Self {
         Self {
             id,
             flight,
@@ -75,6 +84,7 @@ impl PathState {
             last_tack: None,
             bbr: Bbr::new(config),
             pacer: Pacer::new(now, Bandwidth::ZERO),
+            ecn: EcnValidation::new(ecn),
             last_feedback: now,
             stands_still: false,
             since: now,
@@ -94,6 +104,7 @@ impl PathState {
         self.last_tack = None;
         self.stands_still = false;
         self.bbr.on_resumed(now);
+        self.ecn.enter();
     }
 
     /// How much later than `alpha` after the last one an acknowledgement may come (TACK-6.2-10). On a
@@ -142,6 +153,11 @@ impl LeftPaths {
         let at = self.paths.iter().position(|path| path.id == id)?;
         let path = self.paths.remove(at);
         (now.saturating_duration_since(path.left) <= KEPT_FOR).then_some(path)
+    }
+
+    /// What is known of ECN on a path.
+    pub fn ecn_state(&self, id: PathId) -> Option<EcnState> {
+        self.paths.iter().find(|path| path.id == id).map(|path| path.ecn.state())
     }
 
     /// What is in flight on a path is counted under this id.

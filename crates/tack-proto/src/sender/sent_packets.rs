@@ -23,6 +23,7 @@ pub use flight::RateSample;
 
 use self::flight::Flight;
 pub(super) use self::flight::FlightId;
+use super::ecn_validation::MarkedPackets;
 use crate::loss_detection::{
     GRANULARITY, MAX_PACKET_THRESHOLD, PACKET_THRESHOLD, REORDERING_TIME_THRESHOLD,
     TIME_THRESHOLD,
@@ -61,6 +62,8 @@ enum State {
 struct Sent {
     state: State,
     app_limited: bool,
+    /// Whether it left with an ECT codepoint.
+    is_marked: bool,
     bytes: u32,
     flight: FlightId,
     time: Time,
@@ -90,6 +93,7 @@ pub(super) struct Leaving {
     pub ack_eliciting: bool,
     pub flight: FlightId,
     pub is_probe: bool,
+    pub is_marked: bool,
 }
 
 /// What an acknowledgement changed.
@@ -109,6 +113,8 @@ pub struct AckOutcome {
     pub by_bubbles: u64,
     /// Packets that were taken for lost and have arrived after all.
     pub spurious: u64,
+    /// Packets among them that left with an ECT codepoint.
+    pub(super) marked: MarkedPackets,
     /// What it says of the path that data goes over now.
     pub(super) current: PathOutcome,
 }
@@ -119,6 +125,9 @@ pub struct AckOutcome {
 pub(super) struct PathOutcome {
     pub acked_bytes: u64,
     pub lost_bytes: u64,
+    pub marked: MarkedPackets,
+    /// Packets newly reported as CE, on a path where reports can be relied on.
+    pub ce: u64,
     /// Round trip of the largest newly acknowledged packet, its hold included.
     pub largest_rtt: Option<Duration>,
     /// Time since the smallest newly acknowledged packet left, the wait for its
@@ -126,6 +135,19 @@ pub(super) struct PathOutcome {
     pub earliest_rtt: Option<Duration>,
     /// Delivery rate.
     pub sample: Option<RateSample>,
+}
+
+impl AckOutcome {
+    /// A marked packet was acknowledged, or taken out of flight.
+    fn on_marked_landed(&mut self, is_current: bool, is_acked: bool, was_in_flight: bool) {
+        let PathOutcome { marked: of_path, .. } = &mut self.current;
+        for marked in
+            [Some(&mut self.marked), is_current.then_some(of_path)].into_iter().flatten()
+        {
+            marked.acked += u64::from(is_acked);
+            marked.landed += u64::from(was_in_flight);
+        }
+    }
 }
 
 /// Sent packets, indexed by number.
@@ -216,7 +238,8 @@ impl SentPackets {
     /// Records a packet. Numbers between the last one and its own were skipped.
     /// A number that is not above the last is ignored.
     pub(super) fn on_sent(&mut self, now: Instant, leaving: Leaving) {
-        let Leaving { packet_number: pn, bytes, ack_eliciting, flight, is_probe } = leaving;
+        let Leaving { packet_number: pn, bytes, ack_eliciting, flight, is_probe, is_marked } =
+            leaving;
         let now = self.time(now);
         if !self.skip_to(now, pn) {
             return;
@@ -228,6 +251,7 @@ impl SentPackets {
             None => Flight::new(now, flight).on_sent(now, bytes, ack_eliciting),
         };
         sent.app_limited |= is_probe;
+        sent.is_marked = is_marked;
         if ack_eliciting {
             self.total_in_flight += u64::from(bytes);
             self.first_unknown.get_or_insert(pn);
@@ -413,6 +437,13 @@ impl SentPackets {
             // TACK-5.4-1 and TACK-5.4-3: the first acknowledgement counts.
             let state = std::mem::replace(&mut sent.state, State::Acked);
             let before = *sent;
+            if before.is_marked {
+                outcome.on_marked_landed(
+                    before.flight == current,
+                    true,
+                    state == State::InFlight,
+                );
+            }
             match state {
                 State::InFlight => {}
                 State::Lost => {
@@ -453,6 +484,9 @@ impl SentPackets {
             sent.state = State::Acked;
             let sent = *sent;
             self.unacknowledged.remove_range(pn..=pn);
+            if sent.is_marked {
+                outcome.on_marked_landed(sent.flight == self.current().id(), true, true);
+            }
             self.land(&sent, false);
             outcome.by_bubbles += 1;
             outcome.acked.push(pn..=pn);
@@ -497,6 +531,9 @@ impl SentPackets {
             self.land(&sent, false);
             outcome.lost_bytes += u64::from(sent.bytes);
             outcome.lost_packets += 1;
+            if sent.is_marked {
+                outcome.on_marked_landed(sent.flight == current, false, true);
+            }
             if sent.flight == current {
                 outcome.current.lost_bytes += u64::from(sent.bytes);
             }

@@ -45,6 +45,10 @@ pub struct Feedback {
     pub acked: u64,
     /// Bytes that it has shown to be lost.
     pub lost: u64,
+    /// Packets that it has newly reported as CE (RFC 9000 section 13.4.2); 0 while the path's ECN has
+    /// not been validated.
+    #[allow(dead_code, reason = "the controller does not respond to marks yet")]
+    pub ce: u64,
     /// Bytes in flight when the acknowledgement left, about.
     pub in_flight: u64,
     /// The round trip that came with the acknowledgement, without what that queued for.

@@ -21,6 +21,7 @@ const NO_NEWS: Feedback = Feedback {
     delivered: 0,
     acked: 0,
     lost: 0,
+    ce: 0,
     in_flight: 0,
     round_trip: None,
     min_rtt_expired: false,

@@ -93,6 +93,7 @@ impl Flight {
         Sent {
             state: State::Skipped,
             app_limited: self.delivered < self.app_limited_until,
+            is_marked: false,
             bytes: 0,
             flight: self.id,
             time: now,

@@ -10,8 +10,14 @@ fn send(sent: &mut SentPackets, now: Instant, packet_number: u64) {
 }
 
 fn send_on(sent: &mut SentPackets, now: Instant, packet_number: u64, flight: FlightId) {
-    let packet =
-        Leaving { packet_number, bytes: 1000, ack_eliciting: true, flight, is_probe: false };
+    let packet = Leaving {
+        packet_number,
+        bytes: 1000,
+        ack_eliciting: true,
+        flight,
+        is_probe: false,
+        is_marked: false,
+    };
     sent.on_sent(now, packet);
 }
 
@@ -258,6 +264,7 @@ fn answers_to_a_peer_that_never_acknowledges_are_not_kept_for_ever() {
                 ack_eliciting,
                 flight: FLIGHT,
                 is_probe: false,
+                is_marked: false,
             },
         );
         if packet_number % 100 == 50 {
