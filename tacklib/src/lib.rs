@@ -140,6 +140,12 @@
 //! [`timeout`](Connection::timeout) says so. The socket above is as exact as the system's
 //! timers; `tack-endpoint` sends in batches and holds packets until their time.
 //!
+//! # ECN
+//!
+//! A program whose socket reads and sets the ECN field of the IP header calls
+//! [`recv_with_ecn`](Connection::recv_with_ecn) instead of `recv`, [`set_ecn`](Connection::set_ecn) once, and
+//! [`send_ecn`](Connection::send_ecn) after each `send`. `docs/quiche-api.md` shows how.
+//!
 //! # HTTP/3
 //!
 //! Change `quiche::h3` to [`tacklib::h3`](h3): it has the same types, and its methods take

@@ -238,3 +238,190 @@ impl EcnValidation {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+    const TIMEOUT: Duration = Duration::from_millis(100);
+
+    /// A path, and what is in flight there.
+    struct Path {
+        validation: EcnValidation,
+        record: MarkRecord,
+        now: Instant,
+    }
+
+    impl Path {
+        fn new(setting: Ecn) -> Self {
+            let now = crate::test_clock();
+            Self { validation: EcnValidation::new(setting), record: MarkRecord::default(), now }
+        }
+
+        /// Sends so many packets; how many were marked.
+        fn send(&mut self, count: u64) -> u64 {
+            let mut marked = 0;
+            for _ in 0..count {
+                let codepoint = self.validation.on_sent(self.now, true, TIMEOUT);
+                self.record.on_sent(codepoint);
+                marked += u64::from(codepoint != EcnCodepoint::NotEct);
+            }
+            marked
+        }
+
+        /// So many marked packets are newly acknowledged, with these totals of ECT(0), ECT(1)
+        /// and CE. Returns what counts as CE.
+        fn ack(&mut self, acked: u64, counts: Option<[u64; 3]>) -> u64 {
+            self.ack_of(acked, acked, counts, true)
+        }
+
+        fn ack_of(
+            &mut self,
+            all: u64,
+            current: u64,
+            counts: Option<[u64; 3]>,
+            proves: bool,
+        ) -> u64 {
+            let of = |count| MarkedPackets { acked: count, landed: count };
+            let counts = counts.map(|[ect0, ect1, ce]| EcnCounts { ect0, ect1, ce });
+            let Self { validation, record, .. } = self;
+            validation.on_acknowledged(record, of(all), of(current), counts, proves)
+        }
+
+        fn lose(&mut self, count: u64) {
+            let lost = MarkedPackets { acked: 0, landed: count };
+            self.validation.on_acknowledged(&mut self.record, lost, lost, None, true);
+        }
+
+        fn state(&self) -> EcnState {
+            self.validation.state()
+        }
+    }
+
+    /// A path that has passed its test of ten packets.
+    fn capable() -> Path {
+        let mut path = Path::new(Ecn::Classic);
+        path.send(10);
+        path.ack(10, Some([10, 0, 0]));
+        assert_eq!(path.state(), EcnState::Capable);
+        path
+    }
+
+    #[test]
+    fn ten_packets_are_marked_and_then_none_until_the_result_is_there() {
+        // TACK-5.8-1, TACK-5.8-2
+        let mut path = Path::new(Ecn::L4s);
+        assert_eq!(path.send(30), 10);
+        assert_eq!(path.state(), EcnState::Unknown);
+        path.ack(1, Some([0, 1, 0]));
+        assert_eq!((path.state(), path.send(30)), (EcnState::Capable, 30));
+        assert_eq!(Path::new(Ecn::Off).send(30), 0);
+    }
+
+    #[test]
+    fn a_test_lasts_three_probe_timeouts() {
+        let mut path = Path::new(Ecn::Classic);
+        path.send(1);
+        path.now += 3 * TIMEOUT;
+        assert_eq!(path.send(1), 1);
+        path.now += MS;
+        assert_eq!((path.send(1), path.state()), (0, EcnState::Unknown));
+        path.ack(2, Some([2, 0, 0]));
+        assert_eq!(path.state(), EcnState::Capable);
+    }
+
+    #[test]
+    fn counts_that_cannot_be_true_are_a_failure() {
+        // TACK-5.8-3
+        for (counts, what) in [
+            (None, "none"),
+            (Some([14, 0, 0]), "fewer than were acknowledged"),
+            (Some([9, 0, 6]), "one falls"),
+            (Some([21, 0, 0]), "more than were sent"),
+            (Some([15, 0, 6]), "more of all"),
+            (Some([15, 1, 0]), "of a codepoint that was not sent"),
+            (Some([15, 0, u64::MAX / 4]), "no overflow"),
+        ] {
+            let mut path = capable();
+            path.send(10);
+            assert_eq!(path.ack(5, counts), 0, "{what}");
+            assert_eq!((path.state(), path.send(5)), (EcnState::Failed, 0), "{what}");
+        }
+        let mut path = capable();
+        path.send(10);
+        assert_eq!(path.ack(5, Some([12, 0, 3])), 3);
+        assert_eq!(path.ack(5, Some([16, 0, 4])), 1);
+        assert_eq!(path.state(), EcnState::Capable);
+    }
+
+    #[test]
+    fn acknowledgements_that_were_overtaken_prove_nothing() {
+        let mut path = capable();
+        path.send(10);
+        path.ack_of(1, 1, Some([3, 0, 0]), false);
+        path.ack_of(1, 1, None, false);
+        assert_eq!(path.state(), EcnState::Capable);
+        path.ack(8, Some([20, 0, 0]));
+        assert_eq!(path.state(), EcnState::Capable);
+    }
+
+    #[test]
+    fn a_test_fails_if_all_is_lost_or_all_that_arrives_has_ce() {
+        // TACK-5.8-4
+        let mut path = Path::new(Ecn::Classic);
+        path.send(20);
+        path.lose(9);
+        assert_eq!(path.state(), EcnState::Unknown);
+        path.lose(1);
+        assert_eq!(path.state(), EcnState::Failed);
+
+        let mut path = Path::new(Ecn::Classic);
+        path.send(20);
+        path.ack(8, Some([0, 0, 8]));
+        assert_eq!(path.state(), EcnState::Unknown);
+        path.ack(2, Some([0, 0, 10]));
+        assert_eq!(path.state(), EcnState::Failed);
+    }
+
+    #[test]
+    fn silence_makes_the_packets_in_flight_the_test() {
+        // TACK-5.8-5
+        let mut path = capable();
+        path.send(30);
+        path.validation.on_probe_timeout();
+        assert_eq!(path.state(), EcnState::Capable);
+        path.validation.on_probe_timeout();
+        assert_eq!((path.state(), path.send(1)), (EcnState::Unknown, 0));
+        path.lose(29);
+        path.ack(1, Some([11, 0, 0]));
+        assert_eq!(path.state(), EcnState::Capable, "it was an outage");
+
+        path.validation.on_probe_timeout();
+        path.send(5);
+        path.validation.on_probe_timeout();
+        path.lose(5);
+        assert_eq!(path.state(), EcnState::Failed);
+    }
+
+    #[test]
+    fn what_one_path_has_spoilt_is_not_held_against_the_next() {
+        let mut path = capable();
+        path.send(10);
+        path.ack(10, Some([10, 0, 1000]));
+        assert_eq!(path.state(), EcnState::Failed);
+        path.validation = EcnValidation::new(Ecn::Classic);
+        path.send(10);
+        path.ack(10, Some([20, 0, 1000]));
+        assert_eq!(path.state(), EcnState::Capable);
+    }
+
+    #[test]
+    fn acknowledgements_of_another_path_say_nothing_of_this_one() {
+        let mut path = capable();
+        path.validation = EcnValidation::new(Ecn::Classic);
+        path.ack_of(5, 0, None, true);
+        path.ack_of(5, 0, Some([3, 0, 0]), true);
+        assert_eq!(path.state(), EcnState::Testing);
+    }
+}
