@@ -14,7 +14,11 @@ pub struct ReceivedMarks {
 impl ReceivedMarks {
     /// A packet was accepted that had not come before (TACK-4.6-1). Whether it is the first with CE
     /// behind one without: congestion has begun, or goes on.
+    #[inline]
     pub fn on_packet(&mut self, codepoint: EcnCodepoint) -> bool {
+        if codepoint == EcnCodepoint::NotEct && !self.after_ce {
+            return false;
+        }
         let EcnCounts { ect0, ect1, ce } = &mut self.counts;
         match codepoint {
             EcnCodepoint::NotEct => {}
