@@ -226,7 +226,9 @@ impl EcnValidation {
     /// The probe timer (RFC 9002 section 6.2) has expired: nothing arrives, it may be for the marks
     /// (TACK-5.8-5).
     pub fn on_probe_timeout(&mut self) {
-        if !matches!(self.state, EcnState::Testing | EcnState::Capable) {
+        let is_marking = matches!(self.state, EcnState::Testing | EcnState::Capable);
+        // Where nothing marked is on its way, the marks are not the cause.
+        if !is_marking || self.in_flight == 0 {
             return;
         }
         self.silent_timeouts += 1;
@@ -397,8 +399,12 @@ mod tests {
         path.ack(1, Some([11, 0, 0]));
         assert_eq!(path.state(), EcnState::Capable, "it was an outage");
 
-        path.validation.on_probe_timeout();
+        for _ in 0..3 {
+            path.validation.on_probe_timeout();
+        }
+        assert_eq!(path.state(), EcnState::Capable, "nothing marked is on its way");
         path.send(5);
+        path.validation.on_probe_timeout();
         path.validation.on_probe_timeout();
         path.lose(5);
         assert_eq!(path.state(), EcnState::Failed);
