@@ -227,6 +227,7 @@ impl Case {
             | Kind::Rebinding
             | Kind::Disorder
             | Kind::Timestamps
+            | Kind::Ecn
             | Kind::PathMtu
             | Kind::KeyUpdateByUs
             | Kind::Goodput

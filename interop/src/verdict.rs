@@ -7,6 +7,7 @@ mod conditions;
 mod connection_ids;
 mod datagrams;
 pub mod defects;
+mod ecn;
 mod extensions;
 mod features;
 mod http3;
@@ -291,6 +292,7 @@ fn of_a_feature(kind: Kind, evidence: &Evidence) -> Option<Verdict> {
         Kind::ImmediateAck => Some(extensions::judge_immediate_ack(evidence)),
         Kind::Timestamps => Some(timestamps::judge(evidence)),
         Kind::Datagrams => Some(datagrams::judge(evidence)),
+        Kind::Ecn => Some(ecn::judge(evidence)),
         _ => None,
     }
 }

@@ -140,6 +140,12 @@
 //! [`timeout`](Connection::timeout) says so. The socket above is as exact as the system's
 //! timers; `tack-endpoint` sends in batches and holds packets until their time.
 //!
+//! # ECN
+//!
+//! A program whose socket reads and sets the ECN field of the IP header calls
+//! [`recv_with_ecn`](Connection::recv_with_ecn) instead of `recv`, [`set_ecn`](Connection::set_ecn) once, and
+//! [`send_ecn`](Connection::send_ecn) after each `send`. `docs/quiche-api.md` shows how.
+//!
 //! # HTTP/3
 //!
 //! Change `quiche::h3` to [`tacklib::h3`](h3): it has the same types, and its methods take
@@ -176,6 +182,7 @@ pub use error::ExtensionError;
 pub use lab::{AckSchedule, LabSwitches};
 pub use quiche;
 pub use stats::TackStats;
+pub use tack_proto::ecn::{Ecn, EcnCodepoint, EcnState};
 
 /// Random bits that a peer cannot foresee, from where quiche takes its own.
 fn random() -> u64 {

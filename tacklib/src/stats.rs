@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+use tack_proto::ecn::EcnState;
 
 use crate::layer::Layer;
 
@@ -63,8 +64,26 @@ pub struct TackStats {
     pub packets_refused: u64,
     /// Packets sent that were sealed again for the layer's frames.
     pub packets_resealed: u64,
+    /// What is known of ECN on the path that data goes over.
+    #[serde(serialize_with = "as_name")]
+    pub ecn: EcnState,
+    /// Packets sent with an ECT codepoint.
+    pub ecn_marked: u64,
+    /// Packets newly reported as CE, on paths where reports can be relied on.
+    pub ecn_ce_reported: u64,
+    /// Packets received as ECT(0).
+    pub ecn_ect0_received: u64,
+    /// Packets received as ECT(1).
+    pub ecn_ect1_received: u64,
+    /// Packets received as CE.
+    pub ecn_ce_received: u64,
     /// Packet numbers skipped on purpose, as a trap for optimistic acknowledgements.
     pub packets_skipped: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
+fn as_name<S: Serializer>(state: &EcnState, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(state)
 }
 
 impl TackStats {
@@ -97,6 +116,12 @@ impl TackStats {
             packets_opened: layer.stats().opened,
             packets_refused: layer.stats().refused,
             packets_resealed: layer.stats().resealed,
+            ecn: layer.sender().ecn_state(),
+            ecn_marked: sender.marked_packets,
+            ecn_ce_reported: sender.ce,
+            ecn_ect0_received: receiver.ecn.ect0,
+            ecn_ect1_received: receiver.ecn.ect1,
+            ecn_ce_received: receiver.ecn.ce,
             packets_skipped: layer.stats().skipped,
         }
     }

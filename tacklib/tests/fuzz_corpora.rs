@@ -92,6 +92,7 @@ fn iack(ranges: &[std::ops::RangeInclusive<u64>]) -> Vec<u8> {
         event: IackEvent::Loss,
         received_bytes: 2000,
         ack_delay_us: 10,
+        ecn: None,
         grease: false,
     };
     let mut out = Vec::new();

@@ -95,6 +95,7 @@ fn acknowledging_what_was_never_sent_closes_the_connection() {
         event: IackEvent::Loss,
         received_bytes: 0,
         ack_delay_us: 0,
+        ecn: None,
         grease: false,
     };
     encode_iack(&mut iack, &fields, [1_000_000..=1_000_001].into_iter(), 1000);

@@ -45,13 +45,16 @@ impl ClosePacket {
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "a test needs some instant to start from")]
 mod tests {
+    use tacklib::EcnCodepoint;
+
     use super::*;
 
     /// Which of the peer's datagrams, of `received_len` bytes each, are answered.
     fn answered(received_len: usize) -> Vec<u32> {
         let now = Instant::now();
         let address = std::net::SocketAddr::from(([127, 0, 0, 1], 1));
-        let meta = Meta { from: address, to: address, at: now };
+        let ecn = EcnCodepoint::NotEct;
+        let meta = Meta { from: address, to: address, ecn, at: now };
         let mut close = ClosePacket::new(&[7; 90], meta);
         let mut pool = BufferPool::default();
         let mut answered = Vec::new();

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tacklib::Ecn;
+
 /// An initial round-trip time for lossy paths.
 ///
 /// For [`set_initial_rtt`](tacklib::quiche::Config::set_initial_rtt) of a connection's
@@ -41,6 +43,11 @@ pub struct EndpointConfig {
     /// Requested size of the socket's send buffer and of its receive buffer, in bytes; the system
     /// may grant less. Default: 2 MiB.
     pub socket_buffer: usize,
+    /// What packets are marked with (RFC 9000 section 13.4), on paths that mark and deliver them;
+    /// [`TackStats::ecn`](tacklib::TackStats::ecn) tells which. Marks of the peer's packets are reported to it
+    /// in any case. Connections with [`Profile::Off`](tacklib::Profile::Off) do neither. Default:
+    /// [`Ecn::Off`].
+    pub ecn: Ecn,
     /// Whether to hold a packet until its release time (`SendInfo::at`), without which plain quiche
     /// does not pace. Default: true.
     pub pace: bool,
@@ -65,6 +72,7 @@ impl Default for EndpointConfig {
             gso: true,
             gro: true,
             socket_buffer: 2 * 1024 * 1024,
+            ecn: Ecn::Off,
             pace: true,
             key_log: None,
             #[cfg(feature = "qlog")]

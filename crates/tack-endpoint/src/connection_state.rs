@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use quiche::RecvInfo;
+use tacklib::EcnCodepoint;
 
 use crate::close_packet::ClosePacket;
 use crate::event::{CloseReason, handshake_error};
@@ -75,6 +76,7 @@ impl ConnectionState {
         now: Instant,
         datagram: &mut [u8],
         info: RecvInfo,
+        ecn: EcnCodepoint,
         pool: &mut BufferPool,
     ) -> quiche::Result<()> {
         if self.is_over() {
@@ -85,7 +87,7 @@ impl ConnectionState {
         }
         self.is_active = true;
         self.timer_guard.on_progress();
-        let received = self.connection.recv(datagram, info);
+        let received = self.connection.recv_with_ecn(datagram, info, ecn);
         self.closed_by_datagram = self.connection.is_closed();
         if self.is_over() {
             // The peer has closed the connection: nothing is sent any more (RFC 9000 section
@@ -129,7 +131,8 @@ impl ConnectionState {
                     let is_close = self.connection.is_draining();
                     // Nothing is left to pace: the CONNECTION_CLOSE follows what is queued.
                     let at = if pace && !is_close { info.at } else { now };
-                    let meta = Meta { from: info.from, to: info.to, at };
+                    let ecn = self.connection.send_ecn();
+                    let meta = Meta { from: info.from, to: info.to, ecn, at };
                     if is_close {
                         self.close_packet = Some(ClosePacket::new(&room[..len], meta));
                     }

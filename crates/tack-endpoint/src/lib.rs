@@ -187,4 +187,5 @@ pub use error::Error;
 pub use event::{CloseReason, Event};
 pub use handle::Handle;
 pub use stats::{DropStats, EndpointStats};
+pub use tacklib::Ecn;
 pub use wait::Waker;

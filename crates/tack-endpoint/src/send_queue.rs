@@ -5,6 +5,8 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use tacklib::EcnCodepoint;
+
 use crate::stats::EndpointStats;
 
 /// Where bursts go: the socket, or a test.
@@ -23,6 +25,8 @@ pub(crate) struct Burst<'a> {
     pub(crate) count: usize,
     pub(crate) from: SocketAddr,
     pub(crate) to: SocketAddr,
+    /// One IP header becomes that of all.
+    pub(crate) ecn: EcnCodepoint,
 }
 
 /// What a failed send means for the datagrams.
@@ -89,11 +93,12 @@ struct Waiting {
     meta: Meta,
 }
 
-/// Addresses and release time of a queued datagram.
+/// Addresses, ECN codepoint and release time of a queued datagram.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Meta {
     pub(crate) from: SocketAddr,
     pub(crate) to: SocketAddr,
+    pub(crate) ecn: EcnCodepoint,
     /// Release time.
     pub(crate) at: Instant,
 }
@@ -205,7 +210,7 @@ impl SendQueue {
         }
     }
 
-    /// The longest burst that is due: same addresses, same size, the last may be shorter.
+    /// The longest burst that is due: same addresses, same ECN codepoint, same size, the last may be shorter.
     ///
     /// A shorter one joins two equal ones only: a lone datagram that is larger than the next may be a
     /// path MTU probe, and must not take others with it when it is lost.
@@ -217,6 +222,7 @@ impl SendQueue {
             let is_last = next.len < segment;
             let joins = next.meta.at <= now
                 && (next.meta.from, next.meta.to) == (meta.from, meta.to)
+                && next.meta.ecn == meta.ecn
                 && len + next.len <= MAX_BURST_BYTES
                 && (next.len == segment || (is_last && count > 1));
             if !joins {
@@ -229,7 +235,8 @@ impl SendQueue {
             }
         }
         let contents = &self.buffer[self.start..self.start + len];
-        Some(Burst { contents, segment, count, from: meta.from, to: meta.to })
+        let Meta { from, to, ecn, .. } = meta;
+        Some(Burst { contents, segment, count, from, to, ecn })
     }
 
     fn consume(&mut self, count: usize, bytes: usize) {

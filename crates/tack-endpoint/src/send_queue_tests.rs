@@ -55,6 +55,8 @@ struct Setup {
     sink: FakeSink,
     stats: EndpointStats,
     start: Instant,
+    /// The codepoint of what is pushed.
+    ecn: EcnCodepoint,
 }
 
 impl Setup {
@@ -65,6 +67,7 @@ impl Setup {
             sink: FakeSink::new(),
             stats: EndpointStats::default(),
             start: Instant::now(),
+            ecn: EcnCodepoint::NotEct,
         }
     }
 
@@ -74,6 +77,7 @@ impl Setup {
 
     fn push_to(&mut self, port: u16, mark: u8, len: usize, at_micros: u64) {
         let meta = Meta {
+            ecn: self.ecn,
             from: SocketAddr::from(([127, 0, 0, 1], 1)),
             to: SocketAddr::from(([127, 0, 0, 1], port)),
             at: self.at(at_micros),
@@ -102,6 +106,18 @@ fn a_packet_never_leaves_before_its_release_time() {
     assert_eq!(s.sink.marks(), [[0, 1, 2]]);
     assert_eq!(s.flush(3000), Flush::Complete);
     assert_eq!(s.sink.marks(), [vec![0, 1, 2], vec![3]]);
+}
+
+#[test]
+fn packets_of_one_codepoint_share_a_burst() {
+    let mut s = Setup::new();
+    for (mark, ecn) in (0..).zip([EcnCodepoint::Ect1, EcnCodepoint::Ect1, EcnCodepoint::NotEct])
+    {
+        s.ecn = ecn;
+        s.push(mark, 1000, 0);
+    }
+    s.flush(0);
+    assert_eq!(s.sink.marks(), [vec![0, 1], vec![2]]);
 }
 
 #[test]

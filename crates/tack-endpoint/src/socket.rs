@@ -3,8 +3,11 @@
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
 
-use quinn_udp::{BATCH_SIZE, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
+use quinn_udp::{
+    BATCH_SIZE, EcnCodepoint as UdpEcn, RecvMeta, Transmit, UdpSockRef, UdpSocketState,
+};
 use socket2::{Domain, Protocol, SockRef, Type};
+use tacklib::EcnCodepoint;
 
 use crate::send_queue::{Burst, SendError, Sink};
 use crate::{EndpointConfig, Error};
@@ -50,6 +53,7 @@ impl UdpSocket {
         // Sets all options that QUIC needs: no fragmentation (RFC 9000 section 14), ECN marks and
         // the destination address of received datagrams, receive offload.
         let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
+        disable_timestamps(&socket);
         if !config.gro {
             disable_gro(&socket);
         }
@@ -76,7 +80,8 @@ impl DatagramSocket for UdpSocket {
     fn send(&mut self, burst: &Burst<'_>) -> io::Result<()> {
         let transmit = Transmit {
             destination: burst.to,
-            ecn: None,
+            // None for Not-ECT.
+            ecn: UdpEcn::from_bits(burst.ecn.bits()),
             contents: burst.contents,
             segment_size: (burst.count > 1).then_some(burst.segment),
             src_ip: (self.local.ip().is_unspecified() && !burst.from.ip().is_unspecified())
@@ -117,6 +122,11 @@ pub(crate) fn destination(local: SocketAddr, meta: &RecvMeta) -> SocketAddr {
     }
 }
 
+/// The ECN codepoint that a datagram came with; Not-ECT where the system does not tell.
+pub(crate) fn codepoint(meta: &RecvMeta) -> EcnCodepoint {
+    meta.ecn.map_or(EcnCodepoint::NotEct, |ecn| EcnCodepoint::from_bits(ecn as u8))
+}
+
 /// Opens a nonblocking socket.
 fn bound(address: SocketAddr) -> io::Result<std::net::UdpSocket> {
     let socket =
@@ -138,6 +148,21 @@ fn disable_gro(socket: &std::net::UdpSocket) {
     {
         // Kernels before 5.0 do not have it in the first place.
         log::debug!("UDP_GRO cannot be turned off: {error}");
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = socket;
+}
+
+/// Turns off receive timestamps, which quinn-udp (0.6.3) turns on without asking. With them its buffer
+/// for control messages is too short: the ECN field of what receive offload puts together is cut off.
+fn disable_timestamps(socket: &std::net::UdpSocket) {
+    #[cfg(target_os = "linux")]
+    if let Err(error) = nix::sys::socket::setsockopt(
+        socket,
+        nix::sys::socket::sockopt::ReceiveTimestampns,
+        &false,
+    ) {
+        log::debug!("SO_TIMESTAMPNS cannot be turned off: {error}");
     }
     #[cfg(not(target_os = "linux"))]
     let _ = socket;
@@ -211,6 +236,7 @@ mod tests {
             count: 3,
             from: sender.local_addr(),
             to: receiver.local_addr(),
+            ecn: EcnCodepoint::NotEct,
         };
         if sender.max_segments() < 3 {
             return; // No segmentation offload here: nothing would put them together.
@@ -261,7 +287,8 @@ mod tests {
             UdpSocket::bind(SocketAddr::from(([0, 0, 0, 0], 0)), config).unwrap();
         let to = SocketAddr::from(([127, 0, 0, 1], receiver.local_addr().port()));
         let from = sender.local_addr();
-        let burst = Burst { contents: &[1], segment: 1, count: 1, from, to };
+        let ecn = EcnCodepoint::NotEct;
+        let burst = Burst { contents: &[1], segment: 1, count: 1, from, to, ecn };
         sender.send(&burst).unwrap();
 
         let mut buffers = ReceiveBuffers::new();
@@ -270,6 +297,38 @@ mod tests {
         assert_eq!(metas.len(), 1);
         assert_eq!(metas[0].addr, from);
         assert_eq!(destination(receiver.local_addr(), &metas[0]), to);
+    }
+
+    #[test]
+    fn datagrams_keep_their_ecn_codepoint_alone_and_in_bursts_over_both_ip_versions() {
+        use EcnCodepoint::{Ce, Ect0, Ect1, NotEct};
+        for host in ["127.0.0.1:0", "[::1]:0"] {
+            let host: SocketAddr = host.parse().unwrap();
+            for (gso, gro) in [(true, true), (false, true), (true, false)] {
+                let config = EndpointConfig { gso, gro, ..EndpointConfig::default() };
+                let Ok(mut sender) = UdpSocket::bind(host, &config) else {
+                    continue; // No IPv6 here.
+                };
+                let mut receiver = UdpSocket::bind(host, &config).unwrap();
+                for ecn in [NotEct, Ect0, Ect1, Ce] {
+                    let count = sender.max_segments().min(3);
+                    let contents = vec![7; 1000 * count];
+                    let (from, to) = (sender.local_addr(), receiver.local_addr());
+                    let burst =
+                        Burst { contents: &contents, segment: 1000, count, from, to, ecn };
+                    sender.send(&burst).unwrap();
+                    let mut buffers = ReceiveBuffers::new();
+                    let mut bytes = 0;
+                    while bytes < contents.len() {
+                        let filled = receiver.receive(&mut buffers).unwrap();
+                        for (meta, data) in buffers.filled(filled) {
+                            assert_eq!(codepoint(&meta), ecn, "{host}, gso {gso}, gro {gro}");
+                            bytes += data.len();
+                        }
+                    }
+                }
+            }
+        }
     }
 
     #[test]

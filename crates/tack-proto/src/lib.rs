@@ -9,12 +9,14 @@
 //!   extension frames in full.
 //! - [`transport_parameters`]: what the two ends announce.
 //! - [`receiver`]: which packets arrived, when to acknowledge, what to report.
+//! - [`ecn`]: the ECN field of the IP header, and what a sender marks.
 //! - [`sender`]: what is in flight, pacing, receiver-driven BBR.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
 pub mod bandwidth;
+pub mod ecn;
 pub mod frame;
 pub mod loss_detection;
 pub mod profiles;

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use tack_proto::ecn::EcnCodepoint;
 use tack_proto::frame::{AckFrequency, Frame, Frames, Tack, encode_tack};
 use tack_proto::profiles::Profile;
 use tack_proto::receiver::{Received, Receiver, ReceiverConfig, ReceiverStats};
@@ -207,6 +208,7 @@ impl Transfer {
                     ack_eliciting: true,
                     departure,
                     ends_stream: false,
+                    ecn: EcnCodepoint::NotEct,
                 },
             );
             let payload = payload(offset, None);

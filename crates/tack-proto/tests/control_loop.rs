@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use tack_proto::bandwidth::Bandwidth;
+use tack_proto::ecn::EcnCodepoint;
 use tack_proto::frame::{AckFrequency, Frame, Frames};
 use tack_proto::profiles::Profile;
 use tack_proto::receiver::{Received, Receiver, ReceiverConfig};
@@ -281,6 +282,7 @@ impl Simulation {
             ack_eliciting: true,
             departure,
             ends_stream: false,
+            ecn: EcnCodepoint::NotEct,
         };
         self.receiver.on_packet(self.now, received);
         if let Some(bytes) = update {

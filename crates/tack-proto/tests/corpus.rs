@@ -40,6 +40,7 @@ fn seeds() -> BTreeMap<&'static str, Vec<u8>> {
         event: IackEvent::Loss,
         received_bytes: 1_000_000,
         ack_delay_us: 80,
+        ecn: None,
         grease: true,
     };
     let bare = TackFields { sequence: 1, ..TackFields::default() };

@@ -288,9 +288,9 @@ fn sample() -> impl Strategy<Value = Sample> {
             .prop_map(|(ranges, ack_delay, ecn)| Sample::Ack { ranges, ack_delay, ecn }),
         2 => (tack_fields(), ranges(), bubbles())
             .prop_map(|(fields, ranges, bubbles)| Sample::Tack { fields, ranges, bubbles }),
-        2 => (event, integer(), ranges(), integer(), any::<bool>()).prop_map(
-            |(event, received_bytes, ranges, ack_delay_us, grease)| Sample::Iack {
-                fields: IackFields { event, received_bytes, ack_delay_us, grease },
+        2 => (event, integer(), ranges(), integer(), ecn(), any::<bool>()).prop_map(
+            |(event, received_bytes, ranges, ack_delay_us, ecn, grease)| Sample::Iack {
+                fields: IackFields { event, received_bytes, ack_delay_us, ecn, grease },
                 ranges,
             }
         ),
@@ -428,7 +428,7 @@ proptest! {
 
         let mut iack = Vec::new();
         let fields = IackFields {
-            event: IackEvent::Loss, received_bytes: 7, ack_delay_us: delay, grease: true,
+            event: IackEvent::Loss, received_bytes: 7, ack_delay_us: delay, ecn: None, grease: true,
         };
         let count = encode_iack(&mut iack, &fields, ranges.iter().cloned(), budget);
         prop_assert!(iack.len() <= budget);

@@ -29,6 +29,7 @@ fn main() -> Result<()> {
     config.load_cert_chain_from_pem_file(&certificate.chain()?)?;
     config.load_priv_key_from_pem_file(&certificate.key()?)?;
     let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    // Its field `ecn` makes an endpoint mark packets, so that queues need not drop any to slow it down.
     let server = Endpoint::server(local, config, EndpointConfig::default())?;
     let address = server.local_addr();
     let server = std::thread::spawn(move || serve(server));

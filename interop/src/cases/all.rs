@@ -132,7 +132,7 @@ pub static ALL: [Case; 42] = [
     },
     Case {
         name: "ecn",
-        about: "packets are marked with ECT, and the counts come back",
+        about: "our end marks its packets with ECT(0), and both ends report marks",
         kind: Kind::Ecn,
         files: &[256 * KIB],
         path: Path::Wire(DEFAULT),

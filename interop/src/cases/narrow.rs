@@ -44,4 +44,8 @@ impl Link for Narrow {
     fn corrupted(&self, direction: Direction) -> u64 {
         self.link.corrupted(direction)
     }
+
+    fn marked(&self, direction: Direction) -> u64 {
+        self.link.marked(direction)
+    }
 }

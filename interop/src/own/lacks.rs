@@ -14,7 +14,9 @@ pub fn lacks(kind: OwnKind, case: Kind, role: Role) -> Option<&'static str> {
         (Kind::Migration, _) => {
             Some("quiche neither sends nor reads preferred_address (RFC 9000 section 9.6)")
         }
-        (Kind::Ecn, _) => Some("quiche neither marks packets nor reports marks"),
+        (Kind::Ecn, _) if kind == OwnKind::Quiche => {
+            Some("quiche neither marks packets nor reports marks")
+        }
         (Kind::AckFrequencyReceived, _) if kind == OwnKind::Quiche => {
             Some("quiche knows no ACK_FREQUENCY")
         }

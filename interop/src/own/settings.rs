@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use boring::ssl::{SslContextBuilder, SslMethod};
-use tack_endpoint::{EndpointConfig, INITIAL_RTT};
+use tack_endpoint::{Ecn, EndpointConfig, INITIAL_RTT};
 use tacklib::{Config, LabSwitches, TackConfig};
 
 use super::OwnError;
@@ -113,6 +113,9 @@ impl Settings {
         config.gso = false;
         config.gro = false;
         config.handshake_timeout = HANDSHAKE_TIMEOUT;
+        if self.ours == Some(Kind::Ecn) {
+            config.ecn = Ecn::Classic;
+        }
         config
     }
 

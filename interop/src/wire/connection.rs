@@ -200,7 +200,8 @@ impl Connection {
                 }
                 note_frame(seen, at_client, passage, packet, &located);
             }
-            conversation.packet(passage.at, passage.direction, passage.arrived, packet);
+            let fate = (passage.arrived, passage.ecn);
+            conversation.packet(passage.at, passage.direction, fate, packet);
         });
         ids
     }
@@ -314,6 +315,7 @@ mod tests {
             flow: 0,
             server: 0,
             path: 0,
+            ecn: tack_link::Ecn::NotEct,
             arrived: true,
             len: 12,
             bytes: vec![0xf0, 0, 0, 0, 1, 2, 0xd, 0xd, 1, 0x5, 7, 7],
@@ -339,6 +341,7 @@ mod tests {
             flow: 0,
             server: 0,
             path,
+            ecn: tack_link::Ecn::NotEct,
             arrived: true,
             len: bytes.len(),
             bytes: bytes[..37].to_vec(),

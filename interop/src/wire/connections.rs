@@ -146,7 +146,8 @@ mod tests {
 
     fn passage(direction: Direction, flow: u32, bytes: Vec<u8>) -> Passage {
         let (at, len) = (Duration::ZERO, bytes.len());
-        Passage { at, direction, flow, server: 0, path: flow, len, bytes, arrived: false }
+        let ecn = tack_link::Ecn::NotEct;
+        Passage { at, direction, flow, server: 0, path: flow, ecn, len, bytes, arrived: false }
     }
 
     /// An Initial with an empty source connection id.

@@ -5,6 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::{Duration, Instant};
 
 use tack_emulator::relay::{Datagram, Observer};
+use tack_link::Ecn;
 use tack_tap::Direction;
 
 /// The bytes that are kept of a datagram that arrived: the longest connection id, the byte before
@@ -46,6 +47,8 @@ pub struct Passage {
     pub server: u32,
     /// How many addresses the client had before, as the server knows it.
     pub path: u32,
+    /// The ECN field of its IP header, as it was sent or arrived.
+    pub ecn: Ecn,
     /// Length of its UDP payload.
     pub len: usize,
     /// Its UDP payload.
@@ -106,14 +109,14 @@ impl Recorder {
     }
 
     fn passage(&self, seen: &Datagram<'_>, kept: usize) -> Passage {
-        let Datagram { direction, flow, server, path, bytes } = *seen;
+        let Datagram { direction, flow, server, path, ecn, bytes } = *seen;
         let direction = match direction {
             tack_link::Direction::Forward => Direction::ToClient,
             tack_link::Direction::Reverse => Direction::ToServer,
         };
         let (at, len) = (self.start.elapsed(), bytes.len());
         let bytes = bytes[..len.min(kept)].to_vec();
-        Passage { at, direction, flow, server, path, len, bytes, arrived: false }
+        Passage { at, direction, flow, server, path, ecn, len, bytes, arrived: false }
     }
 
     fn note_arrival(&mut self, seen: &Datagram<'_>) {
@@ -184,7 +187,7 @@ mod tests {
 
     fn seen(bytes: &[u8]) -> Datagram<'_> {
         let direction = tack_link::Direction::Reverse;
-        Datagram { direction, flow: 0, server: 0, path: 0, bytes }
+        Datagram { direction, flow: 0, server: 0, path: 0, ecn: Ecn::NotEct, bytes }
     }
 
     /// A recorder of four datagrams that were sent, and which of them have arrived after these.

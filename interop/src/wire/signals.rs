@@ -5,7 +5,8 @@ use std::ops::AddAssign;
 use std::time::Duration;
 
 use serde::Serialize;
-use tack_proto::frame::{AckRanges, Frame, Frames, Located};
+use tack_link::Ecn;
+use tack_proto::frame::{AckRanges, EcnCounts, Frame, Frames, Located};
 use tack_tap::{Direction, OpenedPacket};
 
 /// Requests that are remembered, and answers that are awaited: a peer may send any number.
@@ -35,6 +36,14 @@ pub struct Signals {
     pub datagrams_arrived: u64,
     /// DATAGRAM frames of the other end whose data it had sent before.
     pub datagrams_returned: u64,
+    /// Its 1-RTT packets that left with an ECT codepoint.
+    pub marked: u64,
+    /// Those that reached the other end.
+    pub marked_arrived: u64,
+    /// Its acknowledgements with ECN counts.
+    pub ecn_acks: u64,
+    /// The sum of the counts in the last of those: marked packets of the other end.
+    pub reported_marks: u64,
 }
 
 /// An ACK_FREQUENCY frame.
@@ -71,12 +80,12 @@ struct Asking {
 }
 
 impl Conversation {
-    /// Looks into a packet, which reached the other end or did not.
+    /// Looks into a packet, which left with that ECN field, and reached the other end or did not.
     pub fn packet(
         &mut self,
         at: Duration,
         direction: Direction,
-        arrived: bool,
+        (arrived, ecn): (bool, Ecn),
         packet: OpenedPacket<'_>,
     ) {
         let (sender, receiver) = match direction {
@@ -84,15 +93,28 @@ impl Conversation {
             Direction::ToClient => (&mut self.to_client, &mut self.to_server),
         };
         sender.note_keys(at, packet);
+        if ecn != Ecn::NotEct {
+            sender.signals.marked += 1;
+            sender.signals.marked_arrived += u64::from(arrived);
+        }
         let mut is_ack_eliciting = false;
         for located in Frames::new(packet.payload) {
             let Ok(located) = located else { break };
             is_ack_eliciting |= located.frame.is_ack_eliciting();
             sender.note_request(at, arrived, packet, &located);
             match located.frame {
-                Frame::Ack(ack) => receiver.answered(at, &ack.ranges),
-                Frame::Tack(tack) => receiver.answered(at, &tack.ranges),
-                Frame::Iack(iack) => receiver.answered(at, &iack.ranges),
+                Frame::Ack(ack) => {
+                    sender.note_counts(ack.ecn);
+                    receiver.answered(at, &ack.ranges);
+                }
+                Frame::Tack(tack) => {
+                    sender.note_counts(tack.ecn);
+                    receiver.answered(at, &tack.ranges);
+                }
+                Frame::Iack(iack) => {
+                    sender.note_counts(iack.ecn);
+                    receiver.answered(at, &iack.ranges);
+                }
                 Frame::Datagram { len } => {
                     let data = datagram(packet.payload, &located, len);
                     sender.signals.datagrams += 1;
@@ -137,6 +159,10 @@ impl AddAssign for Signals {
         self.datagrams += other.datagrams;
         self.datagrams_arrived += other.datagrams_arrived;
         self.datagrams_returned += other.datagrams_returned;
+        self.marked += other.marked;
+        self.marked_arrived += other.marked_arrived;
+        self.ecn_acks += other.ecn_acks;
+        self.reported_marks += other.reported_marks;
     }
 }
 
@@ -176,6 +202,13 @@ impl Asking {
         }
     }
 
+    fn note_counts(&mut self, counts: Option<EcnCounts>) {
+        let Some(EcnCounts { ect0, ect1, ce }) = counts else { return };
+        let reported = ect0.saturating_add(ect1).saturating_add(ce);
+        self.signals.ecn_acks += 1;
+        self.signals.reported_marks = self.signals.reported_marks.max(reported);
+    }
+
     fn answered(&mut self, at: Duration, ranges: &AckRanges<'_>) {
         let Self { signals, unanswered, .. } = self;
         unanswered.retain(|(number, asked)| {
@@ -202,10 +235,25 @@ mod tests {
     #[test]
     fn an_answer_is_the_first_acknowledgement_of_the_very_packet() {
         let mut conversation = Conversation::default();
-        conversation.packet(10 * MS, ToServer, true, packet(4, 0, &[0x1f]));
-        conversation.packet(12 * MS, ToClient, true, packet(0, 0, &[0x02, 3, 0, 0, 3]));
-        conversation.packet(17 * MS, ToClient, true, packet(1, 0, &[0x02, 5, 0, 0, 5]));
-        conversation.packet(19 * MS, ToClient, true, packet(2, 0, &[0x02, 6, 0, 0, 6]));
+        conversation.packet(10 * MS, ToServer, (true, Ecn::NotEct), packet(4, 0, &[0x1f]));
+        conversation.packet(
+            12 * MS,
+            ToClient,
+            (true, Ecn::NotEct),
+            packet(0, 0, &[0x02, 3, 0, 0, 3]),
+        );
+        conversation.packet(
+            17 * MS,
+            ToClient,
+            (true, Ecn::NotEct),
+            packet(1, 0, &[0x02, 5, 0, 0, 5]),
+        );
+        conversation.packet(
+            19 * MS,
+            ToClient,
+            (true, Ecn::NotEct),
+            packet(2, 0, &[0x02, 6, 0, 0, 6]),
+        );
         let (to_server, to_client) = conversation.into_signals();
         assert_eq!(to_server.answers_ms, [7.0]);
         assert_eq!(to_client, Signals::default());
@@ -215,8 +263,8 @@ mod tests {
     fn frequencies_are_kept_with_their_place_among_the_packets() {
         let mut conversation = Conversation::default();
         let frame = [0x40, 0xaf, 2, 9, 0x59, 0x88, 1];
-        conversation.packet(MS, ToClient, true, packet(3, 0, &[0x01]));
-        conversation.packet(2 * MS, ToClient, false, packet(4, 0, &frame));
+        conversation.packet(MS, ToClient, (true, Ecn::NotEct), packet(3, 0, &[0x01]));
+        conversation.packet(2 * MS, ToClient, (false, Ecn::NotEct), packet(4, 0, &frame));
         let (_, to_client) = conversation.into_signals();
         let asked = Frequency {
             sequence: 2,
@@ -236,7 +284,12 @@ mod tests {
         let mut conversation = Conversation::default();
         for (number, updates) in [(0, 0), (1, 1), (2, 0), (3, 1)] {
             let at = MS * (1 + number as u32);
-            conversation.packet(at, ToServer, true, packet(number, updates, &[0x01]));
+            conversation.packet(
+                at,
+                ToServer,
+                (true, Ecn::NotEct),
+                packet(number, updates, &[0x01]),
+            );
         }
         let (to_server, to_client) = conversation.into_signals();
         assert_eq!((to_server.key_updates, to_server.packets_with_new_keys), (1, 2));
@@ -247,13 +300,33 @@ mod tests {
     #[test]
     fn a_datagram_comes_back_once_and_unchanged_or_not_at_all() {
         let mut conversation = Conversation::default();
-        conversation.packet(MS, ToServer, true, packet(0, 0, &[0x31, 2, 7, 8, 0x30, 9]));
-        conversation.packet(MS, ToClient, true, packet(0, 0, &[0x30, 7, 8]));
-        conversation.packet(MS, ToClient, true, packet(1, 0, &[0x30, 7, 8]));
-        conversation.packet(MS, ToClient, false, packet(2, 0, &[0x30, 10]));
+        conversation.packet(
+            MS,
+            ToServer,
+            (true, Ecn::NotEct),
+            packet(0, 0, &[0x31, 2, 7, 8, 0x30, 9]),
+        );
+        conversation.packet(MS, ToClient, (true, Ecn::NotEct), packet(0, 0, &[0x30, 7, 8]));
+        conversation.packet(MS, ToClient, (true, Ecn::NotEct), packet(1, 0, &[0x30, 7, 8]));
+        conversation.packet(MS, ToClient, (false, Ecn::NotEct), packet(2, 0, &[0x30, 10]));
         let (to_server, to_client) = conversation.into_signals();
         assert_eq!((to_server.datagrams, to_server.datagrams_returned), (2, 1));
         assert_eq!((to_client.datagrams, to_client.datagrams_returned), (3, 0));
         assert_eq!((to_server.datagrams_arrived, to_client.datagrams_arrived), (2, 2));
+    }
+
+    #[test]
+    fn marks_are_counted_with_what_the_other_end_reports_of_them() {
+        let mut conversation = Conversation::default();
+        for (number, arrived) in [(0, true), (1, false), (2, true)] {
+            let ping = packet(number, 0, &[0x01]);
+            conversation.packet(MS, ToServer, (arrived, Ecn::Ect0), ping);
+        }
+        let ack = [0x03, 2, 0, 1, 0, 0, 0, 2, 0, 0];
+        conversation.packet(MS, ToClient, (true, Ecn::NotEct), packet(0, 0, &ack));
+        let (to_server, to_client) = conversation.into_signals();
+        assert_eq!((to_server.marked, to_server.marked_arrived), (3, 2));
+        assert_eq!((to_client.ecn_acks, to_client.reported_marks), (1, 2));
+        assert_eq!((to_client.marked, to_server.ecn_acks), (0, 0));
     }
 }

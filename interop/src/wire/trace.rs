@@ -99,6 +99,7 @@ mod tests {
             flow: 0,
             server: 0,
             path,
+            ecn: tack_link::Ecn::NotEct,
             len: 2,
             bytes: vec![0x40, 1],
             arrived: path == 0,

@@ -226,6 +226,7 @@ impl<F: BufFactory> Connection<F> {
             mss: self.inner.max_send_udp_payload_size(),
             rtt,
             zero_rtt: self.used_zero_rtt(),
+            ecn: self.ecn,
             random: crate::random(),
         })
         .map_err(|error| (INTERNAL_ERROR, error.to_string()))

@@ -50,9 +50,15 @@ impl Paths {
         if active == path || same_hosts(active, path) { None } else { Some(self.id_of(path)) }
     }
 
+    /// The path's number, if data has gone over it.
+    pub(super) fn known_id(&self, path: AddressPair) -> Option<PathId> {
+        let of = |(known, id): &(AddressPair, PathId)| same_hosts(*known, path).then_some(*id);
+        self.known.iter().find_map(of)
+    }
+
     fn id_of(&mut self, path: AddressPair) -> PathId {
-        if let Some((_, id)) = self.known.iter().find(|(known, _)| same_hosts(*known, path)) {
-            return *id;
+        if let Some(id) = self.known_id(path) {
+            return id;
         }
         if self.known.len() == MAX_PATHS {
             self.known.remove(0);

@@ -2,6 +2,7 @@
 
 mod buf_factory;
 mod constructors;
+mod ecn;
 mod external;
 mod forwarded;
 mod handshake;
@@ -16,6 +17,7 @@ use std::ops::{Deref, DerefMut};
 use std::time::{Duration, Instant};
 
 use quiche::{BufFactory, RecvInfo, SendInfo};
+use tack_proto::ecn::{Ecn, EcnCodepoint};
 
 pub use buf_factory::DefaultBufFactory;
 pub use constructors::{
@@ -60,6 +62,10 @@ pub struct Connection<F: BufFactory = DefaultBufFactory> {
     /// quiche may have stream data, or something else, that wants to leave.
     data_pending: bool,
     extension_error: Option<ExtensionError>,
+    /// What the application can mark datagrams with.
+    ecn: Ecn,
+    /// What it is to mark the last one with that was written.
+    sent_ecn: EcnCodepoint,
     /// quiche's timer has expired while quiche had no path: it is told once it was asked for a packet.
     timeout_deferred: bool,
     /// The end of a stream was written since quiche was last asked for MAX_STREAMS.
@@ -83,6 +89,8 @@ impl<F: BufFactory> Connection<F> {
             paths: Paths::default(),
             data_pending: true,
             extension_error: None,
+            ecn: Ecn::Off,
+            sent_ecn: EcnCodepoint::NotEct,
             timeout_deferred: false,
             has_ended_streams: false,
         }
@@ -95,7 +103,7 @@ impl<F: BufFactory> Connection<F> {
     /// gives [`quiche::Error::InvalidFrame`];
     /// [`extension_error`](Self::extension_error) tells which rule.
     pub fn recv(&mut self, buf: &mut [u8], info: RecvInfo) -> quiche::Result<usize> {
-        if self.is_enabled() { self.receive(buf, info) } else { self.inner.recv(buf, info) }
+        self.recv_with_ecn(buf, info, EcnCodepoint::NotEct)
     }
 
     /// Writes one datagram, as [`quiche::Connection::send`]. [`SendInfo::at`] is
@@ -114,6 +122,7 @@ impl<F: BufFactory> Connection<F> {
         if !self.is_enabled() {
             return self.inner.send_on_path(out, from, to);
         }
+        self.sent_ecn = EcnCodepoint::NotEct;
         let now = Instant::now();
         if self.layer.is_some() {
             self.send_one_rtt(now, out, (from, to))

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use quiche::{BufFactory, RecvInfo};
 use tack_packet::{DatagramLayout, ProtectedHeader, is_short};
+use tack_proto::ecn::EcnCodepoint;
 
 use super::Connection;
 use super::send_credits::CreditReason;
@@ -12,22 +13,32 @@ use crate::layer::{Applied, Layer, Look, Scanned};
 use crate::quiche_compat::{AddressPair, QuicheDelta, SealedStart};
 
 impl<F: BufFactory> Connection<F> {
-    pub(super) fn receive(&mut self, buf: &mut [u8], info: RecvInfo) -> quiche::Result<usize> {
+    pub(super) fn receive(
+        &mut self,
+        buf: &mut [u8],
+        info: RecvInfo,
+        ecn: EcnCodepoint,
+    ) -> quiche::Result<usize> {
         if self.seam.validation.has_no_path {
             // As good as lost.
             return Ok(buf.len());
         }
         if self.layer.is_some() && is_short(buf) {
-            self.receive_one_rtt(buf, info)?;
+            self.receive_one_rtt(buf, info, ecn)?;
         } else {
-            self.receive_coalesced(buf, info)?;
+            self.receive_coalesced(buf, info, ecn)?;
         }
         self.write_notes();
         Ok(buf.len())
     }
 
     /// A datagram that may have packets with long headers.
-    fn receive_coalesced(&mut self, buf: &mut [u8], info: RecvInfo) -> quiche::Result<()> {
+    fn receive_coalesced(
+        &mut self,
+        buf: &mut [u8],
+        info: RecvInfo,
+        ecn: EcnCodepoint,
+    ) -> quiche::Result<()> {
         let layout = DatagramLayout::parse(buf);
         self.before_handshake_packets(buf, &layout);
         let at = layout.one_rtt.unwrap_or(buf.len());
@@ -41,7 +52,7 @@ impl<F: BufFactory> Connection<F> {
             return Ok(());
         }
         if self.layer.is_some() {
-            return self.receive_one_rtt(short, info);
+            return self.receive_one_rtt(short, info, ecn);
         }
         let result = self.inner.recv(short, info).map(|_| ());
         self.seam.counters.follow(&self.inner);
@@ -49,11 +60,16 @@ impl<F: BufFactory> Connection<F> {
     }
 
     /// The pipeline of 1-RTT packets. What quiche refuses changes a counter and nothing else.
-    fn receive_one_rtt(&mut self, packet: &mut [u8], info: RecvInfo) -> quiche::Result<()> {
+    fn receive_one_rtt(
+        &mut self,
+        packet: &mut [u8],
+        info: RecvInfo,
+        ecn: EcnCodepoint,
+    ) -> quiche::Result<()> {
         let Some(layer) = &mut self.layer else { return Ok(()) };
         let data = match layer.look_at(packet, self.inner.source_id().len()) {
             Look::Data(data) => data,
-            Look::Other(header) => return self.receive_other(packet, header, info),
+            Look::Other(header) => return self.receive_other(packet, header, info, ecn),
         };
         let now = Instant::now();
         let start = SealedStart::of(packet, data.payload_at);
@@ -74,7 +90,7 @@ impl<F: BufFactory> Connection<F> {
             delta.accepted > 0
         };
         if is_accepted {
-            layer.apply_data(now, &data, &self.inner);
+            layer.apply_data(now, &data, ecn, &self.inner);
             self.follow_validation((info.to, info.from), None);
         } else {
             layer.on_data_refused();
@@ -89,6 +105,7 @@ impl<F: BufFactory> Connection<F> {
         packet: &mut [u8],
         header: Option<ProtectedHeader>,
         info: RecvInfo,
+        ecn: EcnCodepoint,
     ) -> quiche::Result<()> {
         let now = Instant::now();
         let Some(mut layer) = self.layer.take() else { return Ok(()) };
@@ -104,7 +121,7 @@ impl<F: BufFactory> Connection<F> {
                     layer.on_refused();
                     result.map(|_| ())
                 } else {
-                    match layer.apply(now, scan, &self.inner) {
+                    match layer.apply(now, scan, ecn, &self.inner) {
                         Ok(applied) => {
                             let path = (info.to, info.from);
                             self.on_accepted(&mut layer, path, &delta, &applied);

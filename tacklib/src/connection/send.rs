@@ -294,6 +294,7 @@ impl<F: BufFactory> Connection<F> {
     /// A packet is ready to leave.
     #[inline]
     fn on_finished(&mut self, sent: &Sent, path: AddressPair) {
+        self.sent_ecn = sent.ecn;
         self.seam.send_buffer.on_sent(sent.stream_id, sent.stream_bytes);
         if let Some((pn, data)) = sent.challenge {
             self.seam.validation.on_challenge_sent(path, pn, data);

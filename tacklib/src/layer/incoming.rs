@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 use tack_packet::{Opened, ProtectedHeader, TAG_LEN};
+use tack_proto::ecn::EcnCodepoint;
 use tack_proto::frame::{
     Ack, AckFrequency, Frame, Frames, Iack, Located, OnlyFrame, Stream, Tack, Timestamp,
     encode_ack,
@@ -158,13 +159,14 @@ impl Layer {
         Ok(Scanned { scan, sealed: Some(sealed) })
     }
 
-    /// quiche has accepted the packet: what it says takes effect.
+    /// quiche has accepted the packet, which came with this ECN codepoint: what it says takes effect.
     ///
     /// An error must close the connection.
     pub fn apply<F: quiche::BufFactory>(
         &mut self,
         now: Instant,
         scan: IncomingScan<'_>,
+        ecn: EcnCodepoint,
         connection: &quiche::Connection<F>,
     ) -> Result<Applied, ExtensionError> {
         if scan.confirms_handshake {
@@ -176,7 +178,7 @@ impl Layer {
                 .on_acknowledged(now, probe_timeout, largest, generation)
                 .map_err(|_| ExtensionError::KeyUpdate)?;
         }
-        Ok(self.space.apply(now, scan, connection))
+        Ok(self.space.apply(now, scan, ecn, connection))
     }
 
     /// quiche has accepted a packet that was not opened here.
@@ -185,9 +187,10 @@ impl Layer {
         &mut self,
         now: Instant,
         data: &Data,
+        ecn: EcnCodepoint,
         connection: &quiche::Connection<F>,
     ) {
-        self.space.apply_data(now, data, connection);
+        self.space.apply_data(now, data, ecn, connection);
     }
 
     /// quiche has not accepted the packet.
@@ -228,9 +231,12 @@ impl NumberSpace {
         &mut self,
         now: Instant,
         scan: IncomingScan<'_>,
+        ecn: EcnCodepoint,
         connection: &quiche::Connection<F>,
     ) -> Applied {
         let Some(received) = scan.received else { return Applied::default() };
+        // TACK-4.6-1: it counts now that the packet is accepted.
+        let received = Received { ecn, ..received };
         let mut effects = scan.effects;
         self.on_received(now, received);
         for acknowledgement in &scan.acknowledgements {
@@ -268,6 +274,7 @@ impl NumberSpace {
         &mut self,
         now: Instant,
         data: &Data,
+        ecn: EcnCodepoint,
         connection: &quiche::Connection<F>,
     ) {
         let &Data { packet_number, bytes, stream, .. } = data;
@@ -277,6 +284,7 @@ impl NumberSpace {
             ack_eliciting: true,
             departure: None,
             ends_stream: false,
+            ecn,
         };
         self.on_received(now, received);
         if let Some(stream) = &stream {
@@ -469,6 +477,7 @@ impl NumberSpace {
             ack_eliciting: reader.ack_eliciting,
             departure: reader.departure,
             ends_stream: reader.ends_stream,
+            ecn: EcnCodepoint::NotEct,
         });
         (scan, is_rewritten)
     }

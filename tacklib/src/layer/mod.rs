@@ -13,6 +13,7 @@ mod plan;
 use std::time::{Duration, Instant};
 
 use tack_packet::{CipherSuite, PacketProtection};
+use tack_proto::ecn::Ecn;
 use tack_proto::receiver::{Due, Receiver, ReceiverConfig};
 use tack_proto::sender::{Frequency, PathId, Peer, Sender, SenderConfig};
 
@@ -109,6 +110,8 @@ pub struct Parts<'a> {
     pub rtt: Option<Duration>,
     /// Whether 0-RTT was used.
     pub zero_rtt: bool,
+    /// What the socket marks packets with, where the connection says so.
+    pub ecn: Ecn,
     /// Random bits for the first skipped packet number.
     pub random: u64,
 }
@@ -306,8 +309,7 @@ impl NumberSpace {
     /// An upper bound of the probe timeout (RFC 9002 section 6.2.1): quiche does not tell its own, and
     /// keys that are kept a little longer do no harm.
     fn probe_timeout(&self) -> Duration {
-        let rtt = self.sender.smoothed_rtt().unwrap_or(Duration::from_millis(333));
-        3 * rtt + self.agreement.max_ack_delay
+        self.sender.probe_timeout()
     }
 }
 
@@ -345,5 +347,6 @@ fn sender_config(parts: &Parts<'_>, timestamp_exponent: u32) -> SenderConfig {
     sender.plain_sampling = parts.lab.plain_sampling;
     sender.sees_all = !parts.zero_rtt;
     sender.is_server = parts.is_server;
+    sender.ecn = parts.ecn;
     sender
 }

@@ -4,9 +4,10 @@ use std::ops::{Range, RangeInclusive};
 use std::time::Instant;
 
 use tack_packet::{OpenedPacket, PacketProtection, TAG_LEN, WrittenPacket};
+use tack_proto::ecn::EcnCodepoint;
 use tack_proto::frame::{
-    AckFrequency, Frame, Frames, Located, OnlyFrame, Stream, encode_immediate_ack,
-    encode_path_response,
+    AckFrequency, EcnCounts, Frame, Frames, Located, OnlyFrame, Stream, encode_immediate_ack,
+    encode_path_response, put_ack_ecn,
 };
 use tack_proto::receiver::{Due, Receiver};
 use tack_proto::sender::{Departure, PathId};
@@ -33,6 +34,8 @@ pub struct Sent {
     pub answers_challenge: bool,
     /// quiche has written nothing into it that elicits an acknowledgement.
     pub is_ack_only: bool,
+    /// The ECN codepoint that it is to leave with.
+    pub ecn: EcnCodepoint,
 }
 
 /// A packet that will not leave: it could not be opened or sealed, or its number is skipped. Nothing
@@ -138,8 +141,8 @@ impl NumberSpace {
             self.sender.on_payload(packet.header().packet_number, &plain[payload]);
         }
         let departed = packet.pass().map_err(|_| Lost)?;
-        self.sender.on_packet_sent(now, &departure(&departed, true, job.to));
-        Ok(Sent { len: departed.len, ..content })
+        let ecn = self.sender.on_packet_sent(now, &departure(&departed, true, job.to));
+        Ok(Sent { len: departed.len, ecn, ..content })
     }
 
     /// Opens the packet, and seals it with the layer's frames in it.
@@ -155,7 +158,13 @@ impl NumberSpace {
         let opened = packet.open(plain).map_err(|_| Lost)?;
         // What may not get longer has no room for a TACK in place of quiche's ACK.
         let takes_acks_out = self.agreement.tack && job.to.is_proven;
-        let scan = OutgoingScan::of(opened.payload(), takes_acks_out, self.zero_rtt);
+        let mut scan = OutgoingScan {
+            adds_ecn: !self.agreement.tack
+                && job.to.is_proven
+                && self.receiver.ecn_counts().is_some(),
+            ..OutgoingScan::default()
+        };
+        scan.read(opened.payload(), takes_acks_out, self.zero_rtt);
         plan.assert_may_carry(scan.stream_bytes);
         self.sends_data |= scan.stream_bytes > 0;
         let pn = opened.header().packet_number;
@@ -184,8 +193,8 @@ impl NumberSpace {
             update: composed.update,
             ..departure(&departed, scan.ack_eliciting || composed.answers_challenge, job.to)
         };
-        self.sender.on_packet_sent(now, &sent);
-        self.on_content_sent(now, pn, &scan, ends);
+        let ecn = self.sender.on_packet_sent(now, &sent);
+        self.on_content_sent(now, pn, &scan, composed.drops_ack, ends);
         self.on_composed_sent(now, pn, &composed, ends, frames);
         if plan.flushes_path && !scan.needs_repair {
             self.flush_pings.on_sent(pn);
@@ -197,6 +206,7 @@ impl NumberSpace {
             challenge: scan.challenge.map(|data| (pn, data)),
             answers_challenge: scan.answers_challenge || composed.answers_challenge,
             is_ack_only: !scan.ack_eliciting,
+            ecn,
         })
     }
 
@@ -224,6 +234,7 @@ impl NumberSpace {
         };
         let budget = limit.saturating_sub(overhead + scan.kept.len());
         let mut composed = Composed::default();
+        self.compose_ecn(payload, scan, budget, &mut composed, frames);
         if let Some(data) = job.to.response.filter(|_| !scan.answers_challenge) {
             composed.answers_challenge =
                 append_if_fits(frames, budget, |frames| encode_path_response(frames, data));
@@ -256,6 +267,35 @@ impl NumberSpace {
         // TACK-2-1
         composed.marked |= self.agreement.tack && !scan.is_stream_only();
         composed
+    }
+
+    /// quiche's acknowledgement for a stock peer, with ECN counts (TACK-8-8). One that they do not fit
+    /// behind is left out: a peer that has marked packets takes an acknowledgement without them for a
+    /// failure (RFC 9000 section 13.4.2.1). The receiver then still has to acknowledge.
+    fn compose_ecn(
+        &self,
+        payload: &[u8],
+        scan: &OutgoingScan,
+        budget: usize,
+        composed: &mut Composed,
+        frames: &mut Vec<u8>,
+    ) {
+        let Some((ack, counts)) = scan.ack.clone().zip(self.receiver.ecn_counts()) else {
+            return;
+        };
+        composed.drops_ack = !append_if_fits(frames, budget, |frames| {
+            put_ack_ecn(frames, &payload[ack], counts);
+        });
+    }
+
+    /// Room for the ECN counts of an acknowledgement that quiche may write: none between TACK peers, nor
+    /// before the first mark.
+    #[inline]
+    pub(super) fn ecn_room(&self) -> usize {
+        if self.agreement.tack || !self.quiche_owes.ack {
+            return 0;
+        }
+        self.receiver.ecn_counts().map_or(0, EcnCounts::encoded_len)
     }
 
     /// TIMESTAMP, ACK_FREQUENCY, IMMEDIATE_ACK and ends of streams, where the packet elicits an
@@ -330,11 +370,12 @@ impl NumberSpace {
         now: Instant,
         pn: u64,
         scan: &OutgoingScan,
+        drops_ack: bool,
         ends: &mut StreamEnds,
     ) {
         if scan.had_ack {
             self.quiche_owes.ack = false;
-            if scan.keeps_ack {
+            if scan.keeps_ack && !drops_ack {
                 self.receiver.on_ack_sent(now);
             }
         }
@@ -423,6 +464,8 @@ struct Composed {
     ends: bool,
     /// A PATH_RESPONSE that quiche has forgotten is in it.
     answers_challenge: bool,
+    /// quiche's acknowledgement is left out for want of room for its ECN counts.
+    drops_ack: bool,
 }
 
 /// What a packet holds that nobody but quiche has looked into, if its first bytes tell: stream data or
@@ -457,6 +500,10 @@ struct OutgoingScan {
     had_ack: bool,
     /// quiche's acknowledgement is left in.
     keeps_ack: bool,
+    /// To the acknowledgement of a stock peer's packets ECN counts are added.
+    adds_ecn: bool,
+    /// Where that acknowledgement is.
+    ack: Option<Range<usize>>,
     stream_bytes: usize,
     stream_id: Option<u64>,
     has_datagram: bool,
@@ -486,26 +533,24 @@ enum Noted {
 impl OutgoingScan {
     /// Reads the frames of a packet; with `takes_acks_out` quiche's acknowledgement and padding are left
     /// out. A frame that cannot be read stays, with all behind it.
-    fn of(payload: &[u8], takes_acks_out: bool, notes_acks: bool) -> Self {
-        let mut scan = Self::default();
+    fn read(&mut self, payload: &[u8], takes_acks_out: bool, notes_acks: bool) {
         let mut end = 0;
         for located in Frames::new(payload) {
             let Ok(Located { frame, range }) = located else {
-                scan.kept.push(end..payload.len());
-                scan.ack_eliciting = true;
-                scan.needs_repair = true;
-                scan.wants_look = true;
+                self.kept.push(end..payload.len());
+                self.ack_eliciting = true;
+                self.needs_repair = true;
+                self.wants_look = true;
                 break;
             };
             end = range.end;
             if let Frame::Ack(ack) = &frame
                 && notes_acks
             {
-                scan.noted.push(Noted::ZeroRttAck(ack.ranges.iter().collect()));
+                self.noted.push(Noted::ZeroRttAck(ack.ranges.iter().collect()));
             }
-            scan.see(&frame, range, takes_acks_out);
+            self.see(&frame, range, takes_acks_out);
         }
-        scan
     }
 
     fn see(&mut self, frame: &Frame<'_>, range: Range<usize>, takes_acks_out: bool) {
@@ -545,11 +590,22 @@ impl OutgoingScan {
             _ => {}
         }
         // TACK-4.1-4
-        if is_taken_out {
+        if is_taken_out || self.takes_for_ecn(frame, &range) {
             self.taken_out += range.len();
         } else {
             self.kept.push(range);
         }
+    }
+
+    /// Whether the frame is the acknowledgement that ECN counts are added to.
+    fn takes_for_ecn(&mut self, frame: &Frame<'_>, range: &Range<usize>) -> bool {
+        let takes = self.adds_ecn
+            && self.ack.is_none()
+            && matches!(frame, Frame::Ack(ack) if ack.ecn.is_none());
+        if takes {
+            self.ack = Some(range.clone());
+        }
+        takes
     }
 
     /// Whether the other end knows enough of the packet when it leaves without the mark.

@@ -51,6 +51,8 @@ pub struct Plan {
     /// Its number is to be skipped if it carries nothing that matters, and these are the random bits
     /// for the distance to the next one.
     pub skip: Option<u64>,
+    /// Room for ECN counts in quiche's acknowledgement, if it writes one.
+    pub ecn_room: usize,
     /// A DATAGRAM is waiting that may need the whole packet: quiche is to leave no room.
     pub leaves_no_room: bool,
 }
@@ -101,7 +103,7 @@ impl Plan {
             return 0;
         }
         if self.adds_nothing() {
-            return 0;
+            return self.ecn_room;
         }
         let room_if = |is_planned, room| if is_planned { room } else { 0 };
         room_if(self.timestamp, TIMESTAMP_ROOM)
@@ -109,6 +111,7 @@ impl Plan {
             + room_if(self.due.is_some(), TACK_ROOM)
             + room_if(self.immediate_ack, IMMEDIATE_ACK_ROOM)
             + self.ends_room
+            + self.ecn_room
     }
 
     /// Whether quiche left room in the packet of `len` bytes that it could have
@@ -152,6 +155,7 @@ impl Layer {
             ends_room: ends.room(),
             stream_data,
             due,
+            ecn_room: self.space.ecn_room(),
             leaves_no_room: datagrams && stream_data,
             ..Plan::default()
         }

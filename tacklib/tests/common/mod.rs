@@ -14,7 +14,7 @@ use quiche::{ConnectionId, RecvInfo};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use tack_virtual::Virtual;
-use tacklib::{Config, Connection, Profile};
+use tacklib::{Config, Connection, EcnCodepoint, Profile};
 
 #[path = "../../fuzz/checks/identity.rs"]
 mod identity;
@@ -53,9 +53,14 @@ pub fn advance_to(at: Instant) {
 
 /// What both kinds of connection can do.
 pub trait End {
-    fn receive(&mut self, datagram: &mut [u8], info: RecvInfo);
+    fn receive(&mut self, datagram: &mut [u8], info: RecvInfo) {
+        self.receive_with_ecn(datagram, info, EcnCodepoint::NotEct);
+    }
+    fn receive_with_ecn(&mut self, datagram: &mut [u8], info: RecvInfo, ecn: EcnCodepoint);
     /// Writes a datagram: its length and where it goes.
     fn transmit(&mut self, out: &mut [u8]) -> Option<(usize, SocketAddr)>;
+    /// The codepoint of the datagram that was written last.
+    fn ecn(&self) -> EcnCodepoint;
     fn deadline(&self) -> Option<Instant>;
     fn expire(&mut self);
     fn write(&mut self, stream_id: u64, data: &[u8], fin: bool) -> usize;
@@ -64,11 +69,20 @@ pub trait End {
 }
 
 macro_rules! end {
-    ($name:ty, $quic:expr) => {
+    ($name:ty, $quic:expr, $recv:expr, $ecn:expr) => {
         impl End for $name {
-            fn receive(&mut self, datagram: &mut [u8], info: RecvInfo) {
+            fn receive_with_ecn(
+                &mut self,
+                datagram: &mut [u8],
+                info: RecvInfo,
+                ecn: EcnCodepoint,
+            ) {
                 // What it refuses shows in its state.
-                let _ = self.recv(datagram, info);
+                let _ = $recv(self, datagram, info, ecn);
+            }
+
+            fn ecn(&self) -> EcnCodepoint {
+                $ecn(self)
             }
 
             fn transmit(&mut self, out: &mut [u8]) -> Option<(usize, SocketAddr)> {
@@ -110,8 +124,13 @@ macro_rules! end {
         }
     };
 }
-end!(Connection, |c| c);
-end!(quiche::Connection, |c| c);
+end!(Connection, |c| c, Connection::recv_with_ecn, Connection::send_ecn);
+end!(
+    quiche::Connection,
+    |c| c,
+    |c: &mut quiche::Connection, datagram, info, _| c.recv(datagram, info),
+    |_| EcnCodepoint::NotEct
+);
 
 pub fn client_address() -> SocketAddr {
     SocketAddr::from((Ipv4Addr::LOCALHOST, 4001))
@@ -195,6 +214,9 @@ pub fn stock_server(config: &mut quiche::Config) -> quiche::Connection {
 /// What may happen to a datagram on its way: `None` drops it.
 pub type Tamper = Box<dyn FnMut(Vec<u8>) -> Option<Vec<u8>>>;
 
+/// What a datagram's codepoint is when it arrives: `None` drops the datagram.
+pub type Marker = Box<dyn FnMut(EcnCodepoint) -> Option<EcnCodepoint>>;
+
 /// One direction of the link.
 struct Way {
     from: SocketAddr,
@@ -205,8 +227,9 @@ struct Way {
     busy_until: Option<Instant>,
     /// Bytes that may wait for the rate; more are dropped.
     buffer: u64,
-    queue: VecDeque<(Instant, Vec<u8>)>,
+    queue: VecDeque<(Instant, Vec<u8>, EcnCodepoint)>,
     tamper: Option<Tamper>,
+    marker: Option<Marker>,
     is_held: bool,
     /// Bytes, as the sending end addressed them, and as the other end got them.
     sent_to: HashMap<SocketAddr, usize>,
@@ -224,6 +247,7 @@ impl Way {
             *self.sent_to.entry(to).or_default() += len;
             self.packets += 1;
             let datagram = buffer[..len].to_vec();
+            let ecn = end.ecn();
             let kept = match &mut self.tamper {
                 Some(tamper) => tamper(datagram),
                 None => Some(datagram),
@@ -241,22 +265,28 @@ impl Way {
                     at += Duration::from_nanos(datagram.len() as u64 * 1_000_000_000 / rate);
                     self.busy_until = Some(at);
                 }
-                self.queue.push_back((at + self.delay, datagram));
+                self.queue.push_back((at + self.delay, datagram, ecn));
             }
         }
         any
     }
 
     fn next_arrival(&self) -> Option<Instant> {
-        self.queue.front().filter(|_| !self.is_held).map(|(at, _)| *at)
+        self.queue.front().filter(|_| !self.is_held).map(|(at, ..)| *at)
     }
 
     fn deliver(&mut self, end: &mut dyn End) -> bool {
         let mut any = false;
         while self.next_arrival().is_some_and(|at| at <= Instant::now()) {
-            let Some((_, mut datagram)) = self.queue.pop_front() else { break };
+            let Some((_, mut datagram, ecn)) = self.queue.pop_front() else { break };
+            let ecn = match &mut self.marker {
+                Some(marker) => marker(ecn),
+                None => Some(ecn),
+            };
+            let Some(ecn) = ecn else { continue };
             *self.come_from.entry(self.from).or_default() += datagram.len();
-            end.receive(&mut datagram, RecvInfo { from: self.from, to: self.to });
+            let info = RecvInfo { from: self.from, to: self.to };
+            end.receive_with_ecn(&mut datagram, info, ecn);
             any = true;
         }
         any
@@ -283,6 +313,7 @@ impl<C: End, S: End> Pair<C, S> {
             dropped: 0,
             queue: VecDeque::new(),
             tamper: None,
+            marker: None,
             is_held: false,
             sent_to: HashMap::new(),
             come_from: HashMap::new(),
@@ -326,6 +357,11 @@ impl<C: End, S: End> Pair<C, S> {
 
     pub fn tamper_down(&mut self, tamper: Tamper) {
         self.down.tamper = Some(tamper);
+    }
+
+    /// What the path does to the codepoints of what the client sends.
+    pub fn mark_up(&mut self, marker: Marker) {
+        self.up.marker = Some(marker);
     }
 
     /// The server sees the client at another address from now on, as behind a NAT that forgot it.

@@ -149,6 +149,7 @@ impl Endpoint {
         let mut connection =
             tacklib::connect(name, &id, local, server, config).map_err(Error::Connect)?;
         start_logs(&self.config, &mut connection);
+        connection.set_ecn(self.config.ecn);
         let timeout = self.config.handshake_timeout;
         let state = ConnectionState::new(connection, server, clock(), timeout);
         let handle = self.connections.insert(state);

@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use quiche::{ConnectionId, RecvInfo};
-use quinn_udp::{BATCH_SIZE, EcnCodepoint};
+use quinn_udp::BATCH_SIZE;
+use tacklib::EcnCodepoint;
 
 use super::{Endpoint, start_logs};
 use crate::Error;
@@ -13,7 +14,7 @@ use crate::connection_state::ConnectionState;
 use crate::handle::Handle;
 use crate::router::{Admission, Reply, Route};
 use crate::send_queue::{Burst, Sink};
-use crate::socket::{ReceiveBuffers, destination};
+use crate::socket::{ReceiveBuffers, codepoint, destination};
 use crate::stats::DropReason;
 
 /// After so many datagrams it is time to drive the connections again.
@@ -57,7 +58,8 @@ impl Endpoint {
             self.receive_schedule.on_received(now, more);
             for (meta, buffer) in buffers.filled(count) {
                 let to = destination(self.socket.local_addr(), &meta);
-                let is_marked = meta.ecn == Some(EcnCodepoint::Ce);
+                let ecn = codepoint(&meta);
+                let is_marked = ecn == EcnCodepoint::Ce;
                 if buffer.is_empty() {
                     // An empty datagram is one too, or a flood of them would not let go.
                     datagrams += 1;
@@ -69,7 +71,8 @@ impl Endpoint {
                     self.stats.datagrams_in += 1;
                     self.stats.bytes_in += datagram.len() as u64;
                     self.stats.ecn_ce_in += u64::from(is_marked);
-                    self.dispatch(now, meta.addr, to, datagram);
+                    let info = RecvInfo { from: meta.addr, to };
+                    self.dispatch(now, info, ecn, datagram);
                 }
             }
         }
@@ -79,16 +82,17 @@ impl Endpoint {
     fn dispatch(
         &mut self,
         now: Instant,
-        from: SocketAddr,
-        to: SocketAddr,
+        info: RecvInfo,
+        ecn: EcnCodepoint,
         datagram: &mut [u8],
     ) {
+        let RecvInfo { from, to } = info;
         let accepting = !self.shut_down && self.connections.len() < self.config.max_connections;
         match self.router.route(now, from, datagram, accepting) {
-            Route::Connection(handle) => self.deliver(now, handle, from, to, datagram),
+            Route::Connection(handle) => self.deliver(now, handle, info, ecn, datagram),
             Route::Accept(admission) => {
                 if let Some(handle) = self.accept(now, &admission, from, to) {
-                    self.deliver(now, handle, from, to, datagram);
+                    self.deliver(now, handle, info, ecn, datagram);
                 }
             }
             Route::Reply(kind, reply) => self.reply(kind, &reply, from, to),
@@ -100,15 +104,16 @@ impl Endpoint {
         &mut self,
         now: Instant,
         handle: Handle,
-        from: SocketAddr,
-        to: SocketAddr,
+        info: RecvInfo,
+        ecn: EcnCodepoint,
         datagram: &mut [u8],
     ) {
+        let RecvInfo { from, to } = info;
         let Some(state) = self.connections.get_mut(handle) else { return };
         // A client's connection was told the socket's address, wildcard or not.
         let to = if state.connection.is_server() { to } else { self.socket.local_addr() };
         let info = RecvInfo { from, to };
-        if let Err(error) = state.receive(now, datagram, info, &mut self.pool) {
+        if let Err(error) = state.receive(now, datagram, info, ecn, &mut self.pool) {
             log::debug!("connection {handle}: a datagram from {from} closes it: {error}");
             self.stats.connection_errors += 1;
         }
@@ -130,6 +135,7 @@ impl Endpoint {
             .inspect_err(|error| log::warn!("cannot accept a connection: {error}"))
             .ok()?;
         start_logs(&self.config, &mut connection);
+        connection.set_ecn(self.config.ecn);
         self.stats.accepted += 1;
         let timeout = self.config.handshake_timeout;
         let state = ConnectionState::new(connection, from, now, timeout);
@@ -143,8 +149,14 @@ impl Endpoint {
 
     /// Sends an answer that needs no connection. If it does not leave, the client asks again.
     fn reply(&mut self, kind: Reply, reply: &[u8], from: SocketAddr, to: SocketAddr) {
-        let burst =
-            Burst { contents: reply, segment: reply.len(), count: 1, from: to, to: from };
+        let burst = Burst {
+            contents: reply,
+            segment: reply.len(),
+            count: 1,
+            from: to,
+            to: from,
+            ecn: EcnCodepoint::NotEct,
+        };
         self.stats.send_calls += 1;
         if Sink::send(&mut *self.socket, &burst).is_err() {
             self.stats.dropped.send_failed += 1;

@@ -8,6 +8,7 @@
 mod ack_frequency;
 #[path = "../common/mod.rs"]
 mod common;
+mod ecn;
 mod exchange;
 mod key_update;
 mod peer;

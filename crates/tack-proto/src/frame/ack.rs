@@ -43,6 +43,11 @@ impl EcnCounts {
         })
     }
 
+    /// Bytes that the counts take in a frame.
+    pub const fn encoded_len(self) -> usize {
+        varint::len(self.ect0) + varint::len(self.ect1) + varint::len(self.ce)
+    }
+
     pub(super) fn put(self, out: &mut Vec<u8>) {
         varint::put(out, self.ect0);
         varint::put(out, self.ect1);
@@ -89,6 +94,14 @@ pub fn encode_ack(
         ecn.put(out);
     }
     count
+}
+
+/// Appends a written ACK frame without ECN counts as one with these counts.
+pub fn put_ack_ecn(out: &mut Vec<u8>, ack: &[u8], ecn: EcnCounts) {
+    debug_assert_eq!(ack.first(), Some(&(ACK as u8)), "an ACK frame in its shortest form");
+    varint::put(out, ACK_ECN);
+    out.extend_from_slice(ack.get(varint::len(ACK)..).unwrap_or_default());
+    ecn.put(out);
 }
 
 /// Appends Largest Acknowledged, ACK Delay, ACK Range Count, First ACK Range and as many
@@ -311,6 +324,19 @@ mod tests {
         assert_eq!(out, [0x03, 3, 0, 0, 3, 7, 8, 9]);
         assert_eq!(ack(&out).ecn, Some(ecn));
         assert_eq!(ack(&out).ranges.second_largest(), None);
+    }
+
+    #[test]
+    fn counts_are_added_to_a_written_frame() {
+        let (mut plain, mut out) = (vec![], vec![]);
+        let ranges = [90..=100, 80..=85, 5..=5];
+        encode_ack(&mut plain, ranges.iter().cloned(), 300, None, 100);
+        let ecn = EcnCounts { ect0: 7, ect1: 800, ce: 9 };
+        put_ack_ecn(&mut out, &plain, ecn);
+        assert_eq!(out.len(), plain.len() + ecn.encoded_len());
+        let ack = ack(&out);
+        assert_eq!((ack.ecn, ack.ack_delay), (Some(ecn), 300));
+        assert!(ack.ranges.iter().eq(ranges));
     }
 
     #[test]

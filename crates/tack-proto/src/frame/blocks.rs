@@ -24,6 +24,9 @@ const MAX_BLOCKS: u64 = 16;
 /// Types of this form are reserved: 16 * N + 10 (TACK-3.1-5). No meaning is ever given to them.
 const RESERVED: u64 = 0x0a;
 
+/// The block of ECN counts, which TACK and IACK have in common.
+pub(super) const ECN: u64 = 3;
+
 /// The blocks of a frame, in order.
 pub(super) struct Blocks<'r, 'a> {
     reader: &'r mut Reader<'a>,

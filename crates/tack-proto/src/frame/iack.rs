@@ -11,7 +11,7 @@
 //! }
 //! ```
 //!
-//! The blocks are those of TACK; none has a meaning here yet. The five fields before them are
+//! The blocks are those of TACK; only ECN has a meaning here. The five fields before them are
 //! those of RFC 9000 section 19.3, with ACK Delay in plain microseconds. Ranges below the first
 //! gap are there because a QUIC sender takes every unacknowledged packet far enough below the
 //! largest for lost: without them, one gap would condemn all that an earlier acknowledgement
@@ -20,9 +20,9 @@
 use std::ops::RangeInclusive;
 
 use super::{
-    AckRanges, DecodeError,
+    AckRanges, DecodeError, EcnCounts,
     ack::{decode_body, put_body},
-    blocks::{Blocks, put_grease},
+    blocks::{Blocks, ECN, put_block, put_grease},
     measure,
 };
 use crate::varint::{self, Reader};
@@ -80,6 +80,8 @@ pub struct Iack<'a> {
     pub ranges: AckRanges<'a>,
     /// How long ago the largest packet arrived, in microseconds.
     pub ack_delay_us: u64,
+    /// ECN marks seen so far (TACK-3.1-8).
+    pub ecn: Option<EcnCounts>,
 }
 
 impl<'a> Iack<'a> {
@@ -88,9 +90,15 @@ impl<'a> Iack<'a> {
         let received_bytes = reader.read_varint()?;
         let (ranges, ack_delay_us) = decode_body(reader, IACK)?;
         let mut blocks = Blocks::decode(reader, IACK)?;
-        // TACK-3.2-3
-        while blocks.next()?.is_some() {}
-        Ok(Self { event, received_bytes, ranges, ack_delay_us })
+        let mut ecn = None;
+        while let Some((block_type, mut value)) = blocks.next()? {
+            // TACK-3.2-3
+            if block_type == ECN {
+                ecn = Some(blocks.within(EcnCounts::decode(&mut value))?);
+                blocks.finish(&value)?;
+            }
+        }
+        Ok(Self { event, received_bytes, ranges, ack_delay_us, ecn })
     }
 }
 
@@ -103,6 +111,8 @@ pub struct IackFields {
     pub received_bytes: u64,
     /// As [`Iack::ack_delay_us`].
     pub ack_delay_us: u64,
+    /// As [`Iack::ecn`].
+    pub ecn: Option<EcnCounts>,
     /// Whether to add a block that means nothing, as in
     /// [`TackFields::grease`](super::TackFields::grease). The received bytes choose it.
     pub grease: bool,
@@ -115,6 +125,7 @@ impl Iack<'_> {
             event: self.event,
             received_bytes: self.received_bytes,
             ack_delay_us: self.ack_delay_us,
+            ecn: self.ecn,
             grease: false,
         }
     }
@@ -122,9 +133,12 @@ impl Iack<'_> {
 
 impl IackFields {
     fn put_blocks(&self, out: &mut Vec<u8>) {
-        varint::put(out, u64::from(self.grease));
+        varint::put(out, u64::from(self.ecn.is_some()) + u64::from(self.grease));
         if self.grease {
             put_grease(out, self.received_bytes);
+        }
+        if let Some(ecn) = self.ecn {
+            put_block(out, ECN, |out| ecn.put(out));
         }
     }
 }
@@ -165,6 +179,7 @@ mod tests {
         event: IackEvent::Loss,
         received_bytes: 900,
         ack_delay_us: 12,
+        ecn: None,
         grease: false,
     };
 
@@ -208,6 +223,21 @@ mod tests {
             assert_eq!(found.to_wire(), u64::from(event));
             let has_meaning = (2..=4).contains(&event);
             assert_eq!(!matches!(found, IackEvent::Other(_)), has_meaning);
+        }
+    }
+
+    #[test]
+    fn ecn_counts_travel_in_their_block() {
+        let mut out = vec![];
+        let ecn = Some(EcnCounts { ect0: 7, ect1: 8, ce: 9 });
+        let fields = IackFields { ecn, grease: true, ..FIELDS };
+        assert_eq!(encode_iack(&mut out, &fields, std::iter::once(20..=22), 50), 1);
+        assert_eq!(iack(&out).ecn, ecn);
+        // A value that is longer or shorter than the counts is refused (TACK-7-3).
+        for len in [2, 4] {
+            let mut payload = vec![0x6a, 0xc1, 2, 0, 5, 0, 0, 0, 1, 3, len];
+            payload.resize(payload.len() + usize::from(len), 1);
+            assert!(Frames::new(&payload).any(|frame| frame.is_err()), "{len}");
         }
     }
 

@@ -19,7 +19,7 @@ mod timestamp;
 use std::{iter::FusedIterator, ops::Range};
 
 pub use self::{
-    ack::{Ack, AckRanges, AckRangesIter, EcnCounts, encode_ack},
+    ack::{Ack, AckRanges, AckRangesIter, EcnCounts, encode_ack, put_ack_ecn},
     ack_frequency::{AckFrequency, encode_immediate_ack},
     bubbles::{Bubbles, BubblesIter},
     check::check_payload,

@@ -26,7 +26,7 @@ use std::ops::{Range, RangeInclusive};
 use super::{
     AckRanges, Bubbles, DecodeError, EcnCounts,
     ack::{decode_body, put_body},
-    blocks::{Blocks, put_block, put_grease},
+    blocks::{Blocks, ECN, put_block, put_grease},
     bubbles::put_bubbles,
     measure,
 };
@@ -37,7 +37,6 @@ pub const TACK: u64 = 0x2ac0;
 
 const TIMING: u64 = 1;
 const RATE: u64 = 2;
-const ECN: u64 = 3;
 const BUBBLES: u64 = 4;
 
 /// A TACK frame.

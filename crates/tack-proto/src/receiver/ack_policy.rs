@@ -46,6 +46,8 @@ pub struct AckPolicy {
     first_pending: Option<Instant>,
     last_sent: Option<Instant>,
     immediate: bool,
+    /// Congestion has begun: from when on it is reported, if nothing is before.
+    early: Option<Instant>,
     /// When the last ack-eliciting packet came.
     last_arrival: Option<Instant>,
     /// Whether the first packet after an idle time is acknowledged at once.
@@ -62,6 +64,7 @@ impl AckPolicy {
             first_pending: None,
             last_sent: None,
             immediate: false,
+            early: None,
             last_arrival: None,
             early_after_idle: false,
         }
@@ -117,6 +120,20 @@ impl AckPolicy {
         self.immediate = true;
     }
 
+    /// A packet with CE has come behind one without (TACK-4.6-3): the sender wants to know soon. An
+    /// acknowledgement leaves half as long after the last one as acknowledgements are held, so
+    /// that marks double their number at most, however the path sets them.
+    pub fn request_early(&mut self, now: Instant) {
+        let spacing = match self.rule {
+            Rule::EveryPacket => return,
+            Rule::Tack { interval, .. } => interval / 2,
+            // TACK-8-9. The draft has no bound: the peer chose to be told.
+            Rule::Delayed { .. } => Duration::ZERO,
+        };
+        let at = self.last_sent.map_or(now, |sent| now.max(sent + spacing));
+        self.early.get_or_insert(at);
+    }
+
     /// Whether the next acknowledgement was asked for at once.
     pub fn is_immediate(&self) -> bool {
         self.immediate
@@ -135,6 +152,11 @@ impl AckPolicy {
     /// When the next acknowledgement is due if nothing else arrives (TACK-4.2-1 to
     /// TACK-4.2-4).
     pub fn deadline(&self) -> Option<Instant> {
+        let deadline = self.deadline_of_rule()?;
+        Some(self.early.map_or(deadline, |early| deadline.min(early)))
+    }
+
+    fn deadline_of_rule(&self) -> Option<Instant> {
         let first = self.first_pending?;
         let latest = first + self.max_ack_delay;
         if self.immediate {
@@ -167,6 +189,7 @@ impl AckPolicy {
         self.first_pending = None;
         self.last_sent = Some(now);
         self.immediate = false;
+        self.early = None;
     }
 }
 

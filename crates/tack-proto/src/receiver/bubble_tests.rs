@@ -46,6 +46,7 @@ fn arrive(receiver: &mut Receiver, now: Instant, pn: u64, at: Option<u64>) {
             ack_eliciting: true,
             departure: None,
             ends_stream: false,
+            ecn: EcnCodepoint::NotEct,
         },
     );
     if let Some(at) = at {

@@ -5,6 +5,7 @@ mod ack_policy;
 #[cfg(test)]
 mod bubble_tests;
 mod delivery_rate;
+mod ecn_counts;
 mod loss_event;
 mod one_way_delay;
 mod rbb;
@@ -26,15 +27,17 @@ pub use tolerance::Tolerance;
 use ack_budget::AckBudget;
 use ack_policy::AckPolicy;
 use delivery_rate::DeliveryRate;
+use ecn_counts::ReceivedMarks;
 use loss_event::LossEvents;
 use one_way_delay::OneWayDelay;
 use rbb::{Packet, ReceiveBuffer};
 use reordering::Reordering;
 
 use crate::bandwidth::Bandwidth;
+use crate::ecn::EcnCodepoint;
 use crate::frame::{
-    AckFrequency, IackEvent, IackFields, Rate, Stream, TackFields, encode_ack, encode_iack,
-    encode_tack,
+    AckFrequency, EcnCounts, IackEvent, IackFields, Rate, Stream, TackFields, encode_ack,
+    encode_iack, encode_tack,
 };
 
 /// TACKs in which a range is repeated (TACK-4.1-1). With 30 % loss on the ACK path all of
@@ -67,6 +70,8 @@ pub struct Received {
     pub departure: Option<u64>,
     /// Whether the sender had nothing more to send: the end of a stream.
     pub ends_stream: bool,
+    /// The ECN field that it came with, or [`EcnCodepoint::NotEct`] where nobody has looked.
+    pub ecn: EcnCodepoint,
 }
 
 /// An acknowledgement that is due.
@@ -93,6 +98,8 @@ pub struct ReceiverStats {
     pub delayed_acks: u64,
     /// Ack-eliciting packets received.
     pub packets: u64,
+    /// Packets received with each ECN codepoint, ack-eliciting or not.
+    pub ecn: EcnCounts,
 }
 
 /// Settings of a receiver.
@@ -138,6 +145,7 @@ pub struct Receiver {
     unreported: u64,
     one_way_delay: OneWayDelay,
     delivery_rate: DeliveryRate,
+    marks: ReceivedMarks,
     interval: Option<Duration>,
     ack_frequency_sequence: Option<u64>,
     reordering: Reordering,
@@ -165,6 +173,7 @@ impl Receiver {
             unreported: 0,
             one_way_delay: OneWayDelay::new(now, config.timestamp_exponent),
             delivery_rate: DeliveryRate::default(),
+            marks: ReceivedMarks::default(),
             interval: None,
             ack_frequency_sequence: None,
             reordering: Reordering::default(),
@@ -191,6 +200,7 @@ impl Receiver {
         if arrival != Arrival::Late {
             self.largest_arrival = Some(now);
         }
+        let congestion_begins = self.marks.on_packet(packet.ecn);
         let above_lowest = packet.departure.map(|departure| {
             self.one_way_delay.on_timestamp(now, departure, packet.ack_eliciting)
         });
@@ -201,6 +211,9 @@ impl Receiver {
             self.policy.on_ack_eliciting(now);
             if packet.ends_stream {
                 self.policy.request_immediate();
+            }
+            if congestion_begins {
+                self.policy.request_early(now);
             }
             // TACK-4.3-3: between TACK peers loss events take the place of reordering.
             if !matches!(self.policy.rule(), Rule::Tack { .. }) {
@@ -371,7 +384,8 @@ impl Receiver {
     ) -> bool {
         let Some(arrival) = self.largest_arrival else { return false };
         let delay = now.saturating_duration_since(arrival).as_micros() as u64 >> exponent;
-        if encode_ack(out, self.received.newest_first(), delay, None, budget) == 0 {
+        let ecn = self.marks.counts();
+        if encode_ack(out, self.received.newest_first(), delay, ecn, budget) == 0 {
             return false;
         }
         self.on_ack_sent(now);
@@ -402,6 +416,13 @@ impl Receiver {
         self.delivery_rate.loss_rate()
     }
 
+    /// The ECN counts that an acknowledgement reports (RFC 9000 section 19.3.2); `None` before the
+    /// first packet with a mark.
+    #[inline]
+    pub fn ecn_counts(&self) -> Option<EcnCounts> {
+        self.marks.counts()
+    }
+
     /// What makes a hole in the packet numbers a loss.
     pub fn tolerance(&self) -> &Tolerance {
         self.losses.tolerance()
@@ -409,7 +430,7 @@ impl Receiver {
 
     /// Counters.
     pub fn stats(&self) -> ReceiverStats {
-        self.stats
+        ReceiverStats { ecn: self.marks.totals(), ..self.stats }
     }
 
     /// Before when no acknowledgement should leave, unless the peer waits for it.
@@ -432,7 +453,7 @@ impl Receiver {
             received_bytes: self.delivery_rate.received_bytes(),
             timing: self.one_way_delay.take(now),
             rate,
-            ecn: None,
+            ecn: self.marks.counts(),
             grease: self.sequence % GREASED_ONE_IN == GREASED_ONE_IN - 1,
         };
         let floor = self.reported[0];
@@ -488,6 +509,7 @@ impl Receiver {
             event,
             received_bytes: self.delivery_rate.received_bytes(),
             ack_delay_us: self.ack_delay_us(now),
+            ecn: self.marks.counts(),
             grease: self.stats.iacks % GREASED_ONE_IN == GREASED_ONE_IN - 1,
         };
         if encode_iack(out, &fields, ranges, budget) == 0 {

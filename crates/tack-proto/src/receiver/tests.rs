@@ -10,6 +10,7 @@ fn data(pn: u64) -> Received {
         ack_eliciting: true,
         departure: None,
         ends_stream: false,
+        ecn: EcnCodepoint::NotEct,
     }
 }
 
@@ -355,4 +356,118 @@ fn an_acknowledgement_without_room_stays_due_beside_data() {
     receiver.on_packet(t0, data(0));
     assert!(!receiver.write(t0, Due::Tack, 3, &mut Vec::new()));
     assert_eq!(receiver.due(t0), Some(Due::Tack));
+}
+
+/// A receiver that acknowledges ten packets after 20 ms, and has done so at `now`.
+fn acknowledging(now: Instant) -> Receiver {
+    let mut receiver = Receiver::new(now, config(Schedule::Tack));
+    receiver.on_frequency_update(&AckFrequency {
+        sequence: 0,
+        ack_eliciting_threshold: 9,
+        requested_max_ack_delay_us: 20_000,
+        reordering_threshold: 0,
+    });
+    receiver.on_packet(now, data(0));
+    assert!(receiver.write(now, Due::Tack, 1000, &mut Vec::new()));
+    receiver
+}
+
+fn marked(pn: u64, ecn: EcnCodepoint) -> Received {
+    Received { ecn, ..data(pn) }
+}
+
+#[test]
+fn a_packet_that_comes_twice_is_counted_with_its_codepoint_once() {
+    // TACK-4.6-1
+    let t0 = crate::test_clock();
+    let mut receiver = acknowledging(t0);
+    for _ in 0..3 {
+        receiver.on_packet(t0, marked(1, EcnCodepoint::Ect0));
+        receiver
+            .on_packet(t0, Received { ack_eliciting: false, ..marked(2, EcnCodepoint::Ce) });
+    }
+    assert_eq!(receiver.ecn_counts(), Some(EcnCounts { ect0: 1, ect1: 0, ce: 1 }));
+}
+
+#[test]
+fn tacks_and_iacks_report_marks_from_the_first_on() {
+    // TACK-4.6-2
+    let t0 = crate::test_clock();
+    let mut receiver = acknowledging(t0);
+    let report = |receiver: &mut Receiver, due| {
+        let mut out = Vec::new();
+        assert!(receiver.write(t0, due, 1000, &mut out));
+        match Frames::new(&out).next().unwrap().unwrap().frame {
+            Frame::Tack(tack) => tack.ecn,
+            Frame::Iack(iack) => iack.ecn,
+            other => panic!("{other:?}"),
+        }
+    };
+    let iack = Due::Iack(IackEvent::Loss);
+    assert_eq!([Due::Tack, iack].map(|due| report(&mut receiver, due)), [None; 2]);
+    receiver.on_packet(t0, marked(1, EcnCodepoint::Ect1));
+    let counts = Some(EcnCounts { ect0: 0, ect1: 1, ce: 0 });
+    assert_eq!([Due::Tack, iack].map(|due| report(&mut receiver, due)), [counts; 2]);
+}
+
+#[test]
+fn the_first_packet_with_ce_draws_a_tack_half_an_interval_after_the_last() {
+    // TACK-4.6-3
+    let t0 = crate::test_clock();
+    let mut receiver = acknowledging(t0);
+    receiver.on_packet(t0 + MS, marked(1, EcnCodepoint::Ect1));
+    assert_eq!(receiver.deadline(), Some(t0 + 51 * MS), "a lone packet waits");
+    receiver.on_packet(t0 + 2 * MS, marked(2, EcnCodepoint::Ce));
+    assert_eq!(receiver.deadline(), Some(t0 + 10 * MS), "half of 20 ms");
+    assert_eq!(receiver.due(t0 + 9 * MS), None);
+    assert_eq!(receiver.due(t0 + 10 * MS), Some(Due::Tack));
+    assert!(receiver.write(t0 + 10 * MS, Due::Tack, 1000, &mut Vec::new()));
+    // Congestion that goes on is reported in time.
+    receiver.on_packet(t0 + 40 * MS, marked(3, EcnCodepoint::Ce));
+    assert_eq!(receiver.deadline(), Some(t0 + 90 * MS));
+    receiver.on_packet(t0 + 41 * MS, marked(4, EcnCodepoint::Ect1));
+    receiver.on_packet(t0 + 42 * MS, marked(5, EcnCodepoint::Ce));
+    assert_eq!(
+        receiver.due(t0 + 42 * MS),
+        Some(Due::Tack),
+        "the last one is long ago: at once"
+    );
+}
+
+#[test]
+fn marks_of_every_second_packet_double_the_tacks_at_most() {
+    let t0 = crate::test_clock();
+    let tacks = |codepoints: [EcnCodepoint; 2]| {
+        let mut receiver = acknowledging(t0);
+        for pn in 1..=2000_u64 {
+            let now = t0 + MS / 2 * pn as u32;
+            receiver.on_packet(now, marked(pn, codepoints[pn as usize % 2]));
+            if let Some(due) = receiver.due(now) {
+                receiver.write(now, due, 1000, &mut Vec::new());
+            }
+        }
+        receiver.stats().tacks
+    };
+    let plain = tacks([EcnCodepoint::Ect1; 2]);
+    let marked = tacks([EcnCodepoint::Ect1, EcnCodepoint::Ce]);
+    assert!(marked > plain && marked <= 2 * plain + 1, "{marked} and {plain}");
+}
+
+#[test]
+fn a_stock_sender_is_told_of_congestion_at_once() {
+    // TACK-8-9
+    let t0 = crate::test_clock();
+    let mut receiver = acknowledging(t0);
+    receiver.on_ack_frequency(&AckFrequency {
+        sequence: 1,
+        ack_eliciting_threshold: 9,
+        requested_max_ack_delay_us: 20_000,
+        reordering_threshold: 0,
+    });
+    receiver.on_packet(t0, marked(1, EcnCodepoint::Ect0));
+    receiver.on_ack_sent(t0);
+    receiver.on_packet(t0 + MS, marked(2, EcnCodepoint::Ect0));
+    assert_eq!(receiver.due(t0 + MS), None);
+    receiver.on_packet(t0 + 2 * MS, marked(3, EcnCodepoint::Ce));
+    assert!(receiver.due(t0 + 2 * MS).is_some());
 }

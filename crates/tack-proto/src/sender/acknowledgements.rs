@@ -3,13 +3,12 @@
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
-use super::{AckOutcome, BULK_PACKETS, Feedback, MinRttNews, Peer, Phase, Sender, Violation};
+use super::{
+    AckOutcome, BULK_PACKETS, Feedback, INITIAL_RTT, MinRttNews, Peer, Phase, Sender, Violation,
+};
 use crate::bandwidth::Bandwidth;
-use crate::frame::{Ack, AckRanges, Iack, IackEvent, Tack, Timing};
+use crate::frame::{Ack, AckRanges, EcnCounts, Iack, IackEvent, Tack, Timing};
 use crate::range_set::normalise;
-
-/// kInitialRtt, RFC 9002 section 6.2.2: before a round trip has been measured.
-const INITIAL_RTT: Duration = Duration::from_millis(333);
 
 /// Packets that one TACK leaves out of its ranges and that are held against its bubbles
 /// (TACK-5.4-5): it
@@ -111,7 +110,7 @@ impl Sender {
             .timing
             .filter(|_| !self.config.plain_sampling)
             .and_then(|timing| self.round_trip(now, timing));
-        let outcome = self.apply(now, &tack.ranges, &delivered);
+        let outcome = self.apply(now, &tack.ranges, &delivered, (tack.ecn, true));
         self.sample_held(now, &outcome, tack.ack_delay_us);
         self.stats.tacks += 1;
         let lost_before = self.ack_loss.lost();
@@ -139,7 +138,7 @@ impl Sender {
         if self.is_left_to_tack(iack) {
             return AckOutcome::default();
         }
-        let mut outcome = self.apply(now, &iack.ranges, &[]);
+        let mut outcome = self.apply(now, &iack.ranges, &[], (iack.ecn, true));
         self.sample_held(now, &outcome, iack.ack_delay_us);
         // TACK-6.1-2: the receiver's rate comes with TACKs. An IACK leaves when a loss shows,
         // right behind an A-MPDU as a rule: taken there, a sample is always too high.
@@ -150,7 +149,9 @@ impl Sender {
 
     /// A standard ACK frame has arrived; `ack_delay` is already scaled.
     pub fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, ack_delay: Duration) -> AckOutcome {
-        let outcome = self.apply(now, &ack.ranges, &[]);
+        // TACK-5.8-6
+        let has_room = !matches!(self.config.peer, Some(Peer::Tack { .. }));
+        let outcome = self.apply(now, &ack.ranges, &[], (ack.ecn, has_room));
         self.sample_delayed(now, &outcome, ack_delay);
         self.stats.acks += 1;
         self.sample_gap(now, false);
@@ -158,10 +159,26 @@ impl Sender {
         outcome
     }
 
-    fn apply(&mut self, now: Instant, ranges: &AckRanges<'_>, delivered: &[u64]) -> AckOutcome {
+    /// Takes acknowledged packets out of flight. `has_room` tells that what reports no ECN counts has none
+    /// to report.
+    fn apply(
+        &mut self,
+        now: Instant,
+        ranges: &AckRanges<'_>,
+        delivered: &[u64],
+        (ecn, has_room): (Option<EcnCounts>, bool),
+    ) -> AckOutcome {
+        let is_newest = Some(ranges.largest()) > self.sent.largest_acked();
+        let proves = is_newest && (ecn.is_some() || has_room);
         let (latest, smoothed) = (self.path.latest_rtt, self.path.smoothed_rtt);
         let round_trip = latest.max(smoothed).unwrap_or(INITIAL_RTT);
-        let outcome = self.sent.on_ack(now, ranges.iter(), delivered, round_trip);
+        let mut outcome = self.sent.on_ack(now, ranges.iter(), delivered, round_trip);
+        let (all, current) = (outcome.marked, outcome.current.marked);
+        let validation = &mut self.path.ecn;
+        outcome.current.ce =
+            validation.on_acknowledged(&mut self.marks, all, current, ecn, proves);
+        // TACK-5.8-7
+        self.stats.ce += outcome.current.ce;
         if let Some(frequency) = &mut self.frequency {
             frequency.on_acknowledgement(|pn| self.sent.was_delivered(pn));
             frequency.set_reordering_threshold(self.sent.packet_threshold());
@@ -259,6 +276,7 @@ impl Sender {
             probe_lost_at: outcome.current.probe_lost_at,
             lost_packets: outcome.current.lost_packets,
             spurious: outcome.current.spurious,
+            ce: outcome.current.ce,
             in_flight: self.sent.in_flight().saturating_sub(arrived),
             round_trip: round_trip.map(|rtt| rtt.saturating_sub(ack_path)),
             min_rtt_expired: self.path.min_rtt.is_expired(now),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{BbrConfig, Frequency, Peer};
+use crate::ecn::Ecn;
 use crate::profiles::Profile;
 
 /// Settings of a sender.
@@ -35,6 +36,8 @@ pub struct SenderConfig {
     pub sees_all: bool,
     /// Whether this end is the server: which streams it sends on.
     pub is_server: bool,
+    /// What packets are marked with, while the path allows it (RFC 9000 section 13.4.2).
+    pub ecn: Ecn,
     /// 64 random bits that the peer cannot know, for the first number skipped on
     /// purpose.
     pub random: u64,
@@ -55,6 +58,7 @@ impl SenderConfig {
             plain_sampling: false,
             sees_all: true,
             is_server: false,
+            ecn: Ecn::Off,
             random,
         }
     }

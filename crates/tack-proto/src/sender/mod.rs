@@ -6,6 +6,7 @@ mod ack_path;
 mod acknowledgements;
 mod bbr;
 mod config;
+mod ecn_validation;
 mod immediate_ack;
 mod jitter;
 #[cfg(test)]
@@ -40,10 +41,12 @@ pub use stream_record::BadBubble;
 pub use violation::Violation;
 
 use crate::bandwidth::Bandwidth;
+use crate::ecn::{Ecn, EcnCodepoint, EcnState};
 use crate::frame::{AckFrequency, Timestamp};
 use ack_frequency::AckFrequencySender;
 use ack_loss::AckLoss;
 use bbr::{Bbr, Feedback, INITIAL_WINDOW_PACKETS, MinRttNews, PathModel};
+use ecn_validation::MarkRecord;
 use immediate_ack::ImmediateAcks;
 use min_rtt::MinRtt;
 use optimistic_ack_trap::OptimisticAckTrap;
@@ -65,6 +68,9 @@ const DEPARTURES_PER_TACK: u32 = 8;
 /// Full packets on their way that are more than a question or an answer: bulk data, behind which
 /// acknowledgements queue.
 const BULK_PACKETS: u64 = 2;
+
+/// kInitialRtt, RFC 9002 section 6.2.2: before a round trip has been measured.
+const INITIAL_RTT: Duration = Duration::from_millis(333);
 
 /// The flight of packets that leave on a path which data never went over.
 const NO_FLIGHT: FlightId = FlightId(u32::MAX);
@@ -112,6 +118,7 @@ pub struct Sender {
     trap: OptimisticAckTrap,
     frequency: Option<AckFrequencySender>,
     ack_loss: AckLoss,
+    marks: MarkRecord,
     streams: StreamRecord,
     /// The last packet whose payload was given.
     last_payload: Option<u64>,
@@ -143,6 +150,7 @@ impl Sender {
             trap: OptimisticAckTrap::new(config.random),
             frequency: config.peer.map(AckFrequencySender::new),
             ack_loss: AckLoss::default(),
+            marks: MarkRecord::default(),
             streams: StreamRecord::default(),
             last_payload: None,
             immediate_acks: ImmediateAcks::default(),
@@ -328,6 +336,7 @@ impl Sender {
     /// The probe timer (RFC 9002 section 6.2) has expired.
     pub fn on_probe_timeout(&mut self) {
         self.immediate_acks.on_probe_timeout();
+        self.path.ecn.on_probe_timeout();
     }
 
     /// Whether the packet written now should carry IMMEDIATE_ACK; `tail` if it
@@ -344,12 +353,26 @@ impl Sender {
         self.stats.immediate_acks += 1;
     }
 
-    /// A packet has been written.
-    pub fn on_packet_sent(&mut self, now: Instant, departure: &Departure) {
+    /// A packet has been written. Returns the ECN codepoint that it is to leave with.
+    pub fn on_packet_sent(&mut self, now: Instant, departure: &Departure) -> EcnCodepoint {
         let Departure { packet_number, bytes, ack_eliciting, is_probe, .. } = *departure;
         let flight = self.flight_of(departure.path);
         let probes = self.path.bbr.probes();
-        let leaving = Leaving { packet_number, bytes, ack_eliciting, flight, is_probe, probes };
+        let ecn = if self.config.ecn == Ecn::Off || flight != self.path.flight {
+            EcnCodepoint::NotEct
+        } else {
+            self.mark(now, ack_eliciting)
+        };
+        let is_marked = ecn != EcnCodepoint::NotEct;
+        let leaving = Leaving {
+            packet_number,
+            bytes,
+            ack_eliciting,
+            flight,
+            is_probe,
+            probes,
+            is_marked,
+        };
         if ack_eliciting && self.sent.in_flight() == 0 && self.sent.is_app_limited() {
             self.path.bbr.on_restart_from_idle();
         }
@@ -369,6 +392,30 @@ impl Sender {
             self.stats.frequency_updates += 1;
             self.recompute();
         }
+        ecn
+    }
+
+    /// The codepoint of a packet for the path that data goes over.
+    fn mark(&mut self, now: Instant, ack_eliciting: bool) -> EcnCodepoint {
+        let ecn = self.path.ecn.on_sent(now, ack_eliciting, self.probe_timeout());
+        self.marks.on_sent(ecn);
+        self.stats.marked_packets += u64::from(ecn != EcnCodepoint::NotEct);
+        ecn
+    }
+
+    /// An upper bound of the probe timeout (RFC 9002 section 6.2.1) in any QUIC stack.
+    pub fn probe_timeout(&self) -> Duration {
+        3 * self.path.smoothed_rtt.unwrap_or(INITIAL_RTT) + self.config.max_ack_delay
+    }
+
+    /// What is known of ECN on the path that data goes over.
+    pub fn ecn_state(&self) -> EcnState {
+        self.path.ecn.state()
+    }
+
+    /// The same of any path; `None` of one that data never went over, or that was forgotten.
+    pub fn ecn_state_on(&self, path: PathId) -> Option<EcnState> {
+        if path == self.path.id { Some(self.ecn_state()) } else { self.left.ecn_state(path) }
     }
 
     /// Whether the next packet number should be skipped. The packet that the QUIC

@@ -7,11 +7,13 @@
 use std::time::{Duration, Instant};
 
 use super::ack_path::AckPathDelay;
+use super::ecn_validation::EcnValidation;
 use super::jitter::Jitter;
 use super::sent_packets::FlightId;
 use super::spread::Spread;
 use super::{Bbr, MinRtt, Pacer, PathModel, SenderConfig};
 use crate::bandwidth::Bandwidth;
+use crate::ecn::EcnState;
 
 /// Paths that are known at a time, the current one included: a device has Wi-Fi,
 /// a cellular network, a cable and a tunnel, and hardly more. Each takes about a
@@ -45,6 +47,7 @@ pub(super) struct PathState {
     pub last_tack: Option<Instant>,
     pub bbr: Bbr,
     pub pacer: Pacer,
+    pub ecn: EcnValidation,
     pub last_feedback: Instant,
     /// Too much was sent since: the path is waited for.
     pub stands_still: bool,
@@ -79,6 +82,7 @@ impl PathState {
             last_tack: None,
             bbr: Bbr::new(config.bbr, now, config.random),
             pacer: Pacer::new(now, Bandwidth::ZERO),
+            ecn: EcnValidation::new(config.ecn),
             last_feedback: now,
             stands_still: false,
             since: now,
@@ -98,6 +102,7 @@ impl PathState {
         self.last_tack = None;
         self.stands_still = false;
         self.bbr.on_resumed(now, path);
+        self.ecn.enter();
     }
 
     /// How much longer than RTTmin data usually takes because the path jitters.
@@ -152,6 +157,11 @@ impl LeftPaths {
         let at = self.paths.iter().position(|path| path.id == id)?;
         let path = self.paths.remove(at);
         (now.saturating_duration_since(path.left) <= KEPT_FOR).then_some(path)
+    }
+
+    /// What is known of ECN on a path.
+    pub fn ecn_state(&self, id: PathId) -> Option<EcnState> {
+        self.paths.iter().find(|path| path.id == id).map(|path| path.ecn.state())
     }
 
     /// What is in flight on a path is counted under this id.

@@ -23,6 +23,7 @@ pub use flight::RateSample;
 
 use self::flight::Flight;
 pub(super) use self::flight::FlightId;
+use super::ecn_validation::MarkedPackets;
 use crate::loss_detection::{
     GRANULARITY, MAX_PACKET_THRESHOLD, PACKET_THRESHOLD, REORDERING_TIME_THRESHOLD,
     TIME_THRESHOLD,
@@ -63,6 +64,8 @@ struct Sent {
     app_limited: bool,
     /// Sent to probe for bandwidth.
     probes: bool,
+    /// Whether it left with an ECT codepoint.
+    is_marked: bool,
     bytes: u32,
     flight: FlightId,
     /// Bytes of [`TxInFlight`].
@@ -115,6 +118,7 @@ pub(super) struct Leaving {
     pub is_probe: bool,
     /// Whether the controller probes for bandwidth with it.
     pub probes: bool,
+    pub is_marked: bool,
 }
 
 /// What an acknowledgement changed.
@@ -134,6 +138,8 @@ pub struct AckOutcome {
     pub by_bubbles: u64,
     /// Packets that were taken for lost and have arrived after all.
     pub spurious: u64,
+    /// Packets among them that left with an ECT codepoint.
+    pub(super) marked: MarkedPackets,
     /// What it says of the path that data goes over now.
     pub(super) current: PathOutcome,
 }
@@ -152,6 +158,9 @@ pub(super) struct PathOutcome {
     pub probe_lost_bytes: u64,
     /// What was in flight when the last of the lost ones left.
     pub probe_lost_at: Option<TxInFlight>,
+    pub marked: MarkedPackets,
+    /// Packets newly reported as CE, on a path where reports can be relied on.
+    pub ce: u64,
     /// Round trip of the largest newly acknowledged packet, its hold included.
     pub largest_rtt: Option<Duration>,
     /// Time since the smallest newly acknowledged packet left, the wait for its
@@ -168,6 +177,19 @@ impl PathOutcome {
         if sent.probes {
             self.probe_lost_bytes += u64::from(sent.bytes);
             self.probe_lost_at = Some(sent.tx_in_flight());
+        }
+    }
+}
+
+impl AckOutcome {
+    /// A marked packet was acknowledged, or taken out of flight.
+    fn on_marked_landed(&mut self, is_current: bool, is_acked: bool, was_in_flight: bool) {
+        let PathOutcome { marked: of_path, .. } = &mut self.current;
+        for marked in
+            [Some(&mut self.marked), is_current.then_some(of_path)].into_iter().flatten()
+        {
+            marked.acked += u64::from(is_acked);
+            marked.landed += u64::from(was_in_flight);
         }
     }
 }
@@ -260,8 +282,15 @@ impl SentPackets {
     /// Records a packet. Numbers between the last one and its own were skipped.
     /// A number that is not above the last is ignored.
     pub(super) fn on_sent(&mut self, now: Instant, leaving: Leaving) {
-        let Leaving { packet_number: pn, bytes, ack_eliciting, flight, is_probe, probes } =
-            leaving;
+        let Leaving {
+            packet_number: pn,
+            bytes,
+            ack_eliciting,
+            flight,
+            is_probe,
+            probes,
+            is_marked,
+        } = leaving;
         let now = self.time(now);
         if !self.skip_to(now, pn) {
             return;
@@ -274,6 +303,7 @@ impl SentPackets {
         };
         sent.app_limited |= is_probe;
         sent.probes = probes;
+        sent.is_marked = is_marked;
         if ack_eliciting {
             self.total_in_flight += u64::from(bytes);
             self.first_unknown.get_or_insert(pn);
@@ -459,6 +489,13 @@ impl SentPackets {
             // TACK-5.4-1 and TACK-5.4-3: the first acknowledgement counts.
             let state = std::mem::replace(&mut sent.state, State::Acked);
             let before = *sent;
+            if before.is_marked {
+                outcome.on_marked_landed(
+                    before.flight == current,
+                    true,
+                    state == State::InFlight,
+                );
+            }
             match state {
                 State::InFlight => {}
                 State::Lost => {
@@ -503,6 +540,9 @@ impl SentPackets {
             sent.state = State::Acked;
             let sent = *sent;
             self.unacknowledged.remove_range(pn..=pn);
+            if sent.is_marked {
+                outcome.on_marked_landed(sent.flight == self.current().id(), true, true);
+            }
             self.land(&sent, false);
             outcome.by_bubbles += 1;
             outcome.acked.push(pn..=pn);
@@ -547,6 +587,9 @@ impl SentPackets {
             self.land(&sent, false);
             outcome.lost_bytes += u64::from(sent.bytes);
             outcome.lost_packets += 1;
+            if sent.is_marked {
+                outcome.on_marked_landed(sent.flight == current, false, true);
+            }
             if sent.flight == current {
                 outcome.current.on_lost(&sent);
             }

@@ -25,6 +25,10 @@ pub struct SenderStats {
     pub frequency_updates: u64,
     /// IMMEDIATE_ACK frames sent.
     pub immediate_acks: u64,
+    /// Packets that were sent with an ECT codepoint.
+    pub marked_packets: u64,
+    /// Packets newly reported as CE, on paths where reports can be relied on.
+    pub ce: u64,
     /// Packet numbers skipped on purpose.
     pub skipped_packets: u64,
 }

@@ -148,7 +148,8 @@ impl Harness {
 }
 
 pub fn iack_frame(event: IackEvent, ranges: &[RangeInclusive<u64>]) -> Vec<u8> {
-    let fields = IackFields { event, received_bytes: 0, ack_delay_us: 0, grease: false };
+    let fields =
+        IackFields { event, received_bytes: 0, ack_delay_us: 0, ecn: None, grease: false };
     let mut out = Vec::new();
     assert!(encode_iack(&mut out, &fields, ranges.iter().cloned(), usize::MAX) > 0);
     out

@@ -53,6 +53,7 @@ impl Report {
             event: IackEvent::Loss,
             received_bytes: self.received_bytes,
             ack_delay_us: self.ack_delay_us,
+            ecn: None,
             grease: false,
         };
         let ranges = self.ranges.iter().cloned();

@@ -7,8 +7,8 @@
 //!
 //! The link says when datagrams arrive, and the relay sends them on then. If its thread gets the
 //! processor late, they leave late, but what the link makes of them stays the same: it is asked
-//! about every moment in its turn. Its time begins with the first datagram of a client. ECN marks
-//! are not carried over.
+//! about every moment in its turn. Its time begins with the first datagram of a client. The
+//! ECN field is carried over, with the marks that the link sets.
 //!
 //! The relay may also be a NAT, right before the server, that loses its bindings: at the times of
 //! [`Setup::rebindings`] all clients get another port or address there, and what the server still
@@ -18,6 +18,7 @@ mod client;
 #[cfg(test)]
 mod conditions_tests;
 mod counters;
+mod socket;
 #[cfg(test)]
 mod tests;
 mod wait;
@@ -30,8 +31,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use tack_link::Direction;
 use tack_link::compose::BoxedLink;
+use tack_link::{Direction, Ecn};
 
 pub use self::counters::{LATE, LaneCounters, RelayReport};
 use self::worker::Worker;
@@ -64,6 +65,8 @@ pub struct Datagram<'a> {
     pub server: u32,
     /// How many addresses the client had before the one by which the server knows it here.
     pub path: u32,
+    /// The ECN field of its IP header.
+    pub ecn: Ecn,
     /// Its UDP payload.
     pub bytes: &'a [u8],
 }

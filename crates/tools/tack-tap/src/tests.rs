@@ -301,6 +301,7 @@ fn iack() -> Vec<u8> {
         event: IackEvent::Loss,
         received_bytes: 1200,
         ack_delay_us: 0,
+        ecn: None,
         grease: false,
     };
     assert_eq!(encode_iack(&mut frame, &fields, ranges, 100), 2);

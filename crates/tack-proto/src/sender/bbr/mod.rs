@@ -76,6 +76,9 @@ pub struct Feedback {
     /// Packets that it has shown to be lost, and packets taken for lost that have arrived.
     pub lost_packets: u64,
     pub spurious: u64,
+    /// Packets that it has newly reported as CE (RFC 9000 section 13.4.2); 0 while the path's ECN has
+    /// not been validated.
+    pub ce: u64,
     /// Bytes in flight when the acknowledgement left, about.
     pub in_flight: u64,
     /// The round trip that came with the acknowledgement, without what that queued for.

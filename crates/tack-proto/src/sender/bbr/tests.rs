@@ -27,6 +27,7 @@ const NO_NEWS: Feedback = Feedback {
     probe_lost_at: None,
     lost_packets: 0,
     spurious: 0,
+    ce: 0,
     in_flight: 0,
     round_trip: None,
     min_rtt_expired: false,

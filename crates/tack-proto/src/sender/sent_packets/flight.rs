@@ -97,6 +97,7 @@ impl Flight {
             state: State::Skipped,
             app_limited: self.delivered < self.app_limited_until,
             probes: false,
+            is_marked: false,
             bytes: 0,
             flight: self.id,
             tx_in_flight: 0,

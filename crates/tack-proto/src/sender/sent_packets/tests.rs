@@ -17,6 +17,7 @@ fn send_on(sent: &mut SentPackets, now: Instant, packet_number: u64, flight: Fli
         flight,
         is_probe: false,
         probes: false,
+        is_marked: false,
     };
     sent.on_sent(now, packet);
 }
@@ -265,6 +266,7 @@ fn answers_to_a_peer_that_never_acknowledges_are_not_kept_for_ever() {
                 flight: FLIGHT,
                 is_probe: false,
                 probes: false,
+                is_marked: false,
             },
         );
         if packet_number % 100 == 50 {

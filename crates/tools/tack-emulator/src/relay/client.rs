@@ -1,12 +1,10 @@
 //! Clients, and the addresses by which the servers know them.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::Change;
-
-/// Asked of the kernel, which may grant less.
-const SOCKET_BUFFER: usize = 8 << 20;
+use super::socket::Socket;
 
 pub(super) struct Client {
     pub(super) address: SocketAddr,
@@ -16,23 +14,21 @@ pub(super) struct Client {
     pub(super) current: usize,
 }
 
-/// A socket that stands for a client, connected to its server.
+/// A socket that stands for a client.
 pub(super) struct Upstream {
     pub(super) client: usize,
     /// How many the client had before.
     pub(super) path: u32,
-    pub(super) socket: UdpSocket,
+    pub(super) socket: Socket,
 }
 
 impl Upstream {
     pub(super) fn first(client: usize, server: SocketAddr) -> io::Result<Self> {
-        let socket = socket(loopback(server))?;
-        socket.connect(server)?;
-        Ok(Self { client, path: 0, socket })
+        Ok(Self { client, path: 0, socket: listener(server)? })
     }
 
     /// The one that follows.
-    pub(super) fn next(&self, server: SocketAddr, change: Change) -> io::Result<Self> {
+    pub(super) fn next(&self, change: Change) -> io::Result<Self> {
         let host = self.socket.local_addr()?.ip();
         let host = match (change, host) {
             (Change::Port, host) => host,
@@ -44,15 +40,13 @@ impl Upstream {
                 return Err(io::Error::new(io::ErrorKind::Unsupported, message));
             }
         };
-        let socket = socket(host)?;
-        socket.connect(server)?;
-        Ok(Self { client: self.client, path: self.path + 1, socket })
+        Ok(Self { client: self.client, path: self.path + 1, socket: Socket::bind(host)? })
     }
 }
 
 /// A socket for clients of that server.
-pub(super) fn listener(server: SocketAddr) -> io::Result<UdpSocket> {
-    socket(loopback(server))
+pub(super) fn listener(server: SocketAddr) -> io::Result<Socket> {
+    Socket::bind(loopback(server))
 }
 
 const fn loopback(server: SocketAddr) -> IpAddr {
@@ -60,13 +54,4 @@ const fn loopback(server: SocketAddr) -> IpAddr {
         SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
         SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
     }
-}
-
-fn socket(host: IpAddr) -> io::Result<UdpSocket> {
-    let socket = UdpSocket::bind((host, 0))?;
-    socket.set_nonblocking(true)?;
-    let options = socket2::SockRef::from(&socket);
-    options.set_recv_buffer_size(SOCKET_BUFFER)?;
-    options.set_send_buffer_size(SOCKET_BUFFER)?;
-    Ok(socket)
 }

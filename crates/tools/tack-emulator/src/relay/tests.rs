@@ -307,3 +307,45 @@ fn a_datagram_that_is_sent_on_too_late_misses_its_deadline() {
     assert_eq!(report.deadline_misses, 1);
     assert!(report.worst_lateness >= Duration::from_millis(6));
 }
+
+/// Waits for a datagram: its bytes, sender and ECN field.
+fn receive_marked(socket: &socket::Socket) -> (Vec<u8>, SocketAddr, Ecn) {
+    let (mut buf, until) = ([0; 2000], Instant::now() + PATIENCE);
+    loop {
+        match socket.receive(&mut buf) {
+            Ok(received) => {
+                return (buf[..received.len].to_vec(), received.from, received.ecn);
+            }
+            Err(_) if Instant::now() < until => thread::sleep(Duration::from_millis(1)),
+            Err(error) => panic!("nothing came: {error}"),
+        }
+    }
+}
+
+#[test]
+fn the_ecn_field_is_carried_over_both_ways_and_marks_of_the_link_arrive() {
+    for host in ["127.0.0.1", "::1"] {
+        let host = host.parse().unwrap();
+        let Ok(server) = socket::Socket::bind(host) else { continue }; // no IPv6 here
+        let client = socket::Socket::bind(host).unwrap();
+        let relay = Relay::start(server.local_addr().unwrap(), wire()).unwrap();
+        for ecn in [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1, Ecn::Ce] {
+            client.send(&[1, 2], relay.address(), ecn).unwrap();
+            let (bytes, from, up) = receive_marked(&server);
+            server.send(&[3], from, ecn).unwrap();
+            let (_, _, down) = receive_marked(&client);
+            assert_eq!((bytes, up, down), (vec![1, 2], ecn, ecn), "{host}");
+        }
+    }
+    let server = socket::Socket::bind(Ipv4Addr::LOCALHOST.into()).unwrap();
+    let client = socket::Socket::bind(Ipv4Addr::LOCALHOST.into()).unwrap();
+    // Two packets fill its L4S queue for longer than the millisecond from which it marks.
+    let slow =
+        pipe("rate_mbps = 1\nbuffer_bytes = 100000\nqueue = \"dualpi2\"", Duration::ZERO);
+    let relay = Relay::start(server.local_addr().unwrap(), slow).unwrap();
+    for _ in 0..10 {
+        client.send(&[0; 1200], relay.address(), Ecn::Ect1).unwrap();
+    }
+    let fields: Vec<_> = (0..10).map(|_| receive_marked(&server).2).collect();
+    assert_eq!((fields[0], fields[9]), (Ecn::Ect1, Ecn::Ce), "{fields:?}");
+}

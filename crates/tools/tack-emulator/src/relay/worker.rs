@@ -2,15 +2,16 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use tack_link::compose::BoxedLink;
-use tack_link::{Arrival, Direction, Link, Packet, Time};
+use tack_link::{Arrival, Direction, Ecn, Link, Packet, Time};
 
 use super::client::{Client, Upstream, listener};
 use super::counters::{LATE, LaneCounters, RelayReport};
+use super::socket::Socket;
 use super::{Change, Datagram, Observer, Rebinding, Setup, wait};
 
 /// How long the thread sleeps at most before it looks whether it should stop.
@@ -25,7 +26,7 @@ const HEADERS_V6: usize = 40 + 8;
 pub(super) struct Worker<O> {
     servers: Vec<SocketAddr>,
     /// One for each server.
-    listeners: Vec<UdpSocket>,
+    listeners: Vec<Socket>,
     /// In the order of their coming; the place is the flow.
     clients: Vec<Client>,
     /// By server and address.
@@ -76,7 +77,7 @@ impl<O: Observer> Worker<O> {
     }
 
     pub(super) fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
-        self.listeners.iter().map(UdpSocket::local_addr).collect()
+        self.listeners.iter().map(Socket::local_addr).collect()
     }
 
     pub(super) fn run(mut self, stop: &AtomicBool) -> io::Result<RelayReport<O>> {
@@ -123,26 +124,35 @@ impl<O: Observer> Worker<O> {
             self.link.next_event().into_iter().chain(rebinding).map(|at| at.since(self.now()));
         let timeout = until_event.chain([IDLE]).min().unwrap_or(IDLE);
         let upstreams = self.upstreams.iter().map(|upstream| &upstream.socket);
-        wait::readable(self.listeners.iter().chain(upstreams), timeout, ready)
+        let sockets = self.listeners.iter().chain(upstreams);
+        wait::readable(sockets.map(Socket::io), timeout, ready)
     }
 
     fn read_listener(&mut self, server: usize, buf: &mut [u8]) -> io::Result<()> {
         for _ in 0..READ_BURST {
-            let Some((len, address)) = pending(self.listeners[server].recv_from(buf))? else {
-                break;
-            };
+            let Some(received) = pending(self.listeners[server].receive(buf))? else { break };
             self.start.get_or_insert_with(Instant::now);
-            let client = self.client(server, address)?;
+            let client = self.client(server, received.from)?;
             let upstream = self.clients[client].current;
-            self.send(Direction::Reverse, upstream, &buf[..len]);
+            for datagram in buf[..received.len].chunks(received.stride) {
+                self.send(Direction::Reverse, upstream, datagram, received.ecn);
+            }
         }
         Ok(())
     }
 
     fn read_upstream(&mut self, upstream: usize, buf: &mut [u8]) -> io::Result<()> {
         for _ in 0..READ_BURST {
-            let Some(len) = pending(self.upstreams[upstream].socket.recv(buf))? else { break };
-            self.send(Direction::Forward, upstream, &buf[..len]);
+            let Some(received) = pending(self.upstreams[upstream].socket.receive(buf))? else {
+                break;
+            };
+            let client = &self.clients[self.upstreams[upstream].client];
+            if received.from != self.servers[client.server] {
+                continue; // whoever that is
+            }
+            for datagram in buf[..received.len].chunks(received.stride) {
+                self.send(Direction::Forward, upstream, datagram, received.ecn);
+            }
         }
         Ok(())
     }
@@ -172,20 +182,19 @@ impl<O: Observer> Worker<O> {
 
     fn rebind(&mut self, change: Change) -> io::Result<()> {
         for client in &mut self.clients {
-            let server = self.servers[client.server];
-            let next = self.upstreams[client.current].next(server, change)?;
+            let next = self.upstreams[client.current].next(change)?;
             client.current = self.upstreams.len();
             self.upstreams.push(next);
         }
         Ok(())
     }
 
-    fn send(&mut self, direction: Direction, upstream: usize, bytes: &[u8]) {
+    fn send(&mut self, direction: Direction, upstream: usize, bytes: &[u8], ecn: Ecn) {
         let Upstream { client, path, .. } = self.upstreams[upstream];
         let Client { server, current, .. } = self.clients[client];
         let flow = client as u32;
         let server = server as u32;
-        self.observer.datagram(&Datagram { direction, flow, server, path, bytes });
+        self.observer.datagram(&Datagram { direction, flow, server, path, ecn, bytes });
         self.lanes[direction.index()].sent(bytes.len());
         if upstream != current {
             self.lanes[direction.index()].expired();
@@ -195,21 +204,23 @@ impl<O: Observer> Worker<O> {
         self.deliver_due();
         let now = self.now();
         let size = (bytes.len() + self.headers) as u32;
-        let packet = Packet::new(size, flow, now, bytes.to_vec());
+        let packet = Packet::new(size, flow, now, bytes.to_vec()).with_ecn(ecn);
         self.link.send(direction, packet, now);
     }
 
     fn deliver_due(&mut self) {
         let now = self.now();
         while let Some(Arrival { at, direction, packet }) = self.link.arrival(now) {
-            let Packet { flow, bytes, .. } = packet;
+            let Packet { flow, bytes, ecn, .. } = packet;
             let client = &self.clients[flow as usize];
             let upstream = &self.upstreams[client.current];
             let sent = match direction {
                 Direction::Forward => {
-                    self.listeners[client.server].send_to(&bytes, client.address)
+                    self.listeners[client.server].send(&bytes, client.address, ecn)
                 }
-                Direction::Reverse => upstream.socket.send(&bytes),
+                Direction::Reverse => {
+                    upstream.socket.send(&bytes, self.servers[client.server], ecn)
+                }
             };
             self.lanes[direction.index()].delivered(bytes.len(), sent.is_ok());
             self.observer.delivered(&Datagram {
@@ -217,6 +228,7 @@ impl<O: Observer> Worker<O> {
                 flow,
                 server: client.server as u32,
                 path: upstream.path,
+                ecn,
                 bytes: &bytes,
             });
             let lateness = self.now().since(at);

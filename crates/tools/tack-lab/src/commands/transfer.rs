@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use tack_link::Direction;
 use tack_link::spec::{LinkSpec, PathSpec};
-use tacklib::Profile;
+use tacklib::{Ecn, Profile};
 
 use crate::output;
 use crate::pool;
@@ -91,6 +91,11 @@ pub struct Args {
     /// How late both ends read and send on average, as on a machine that has other work.
     #[arg(long, default_value_t = 0.0, value_name = "MS")]
     busy: f64,
+    /// What both ends mark their packets with; `off` reads no marks either.
+    ///
+    /// quinn has `off` and `classic`, plain quiche `off` alone.
+    #[arg(long, value_enum, default_value_t = EcnName::Off)]
+    ecn: EcnName,
     /// Seed of everything that is random.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -132,6 +137,28 @@ impl From<ProfileName> for Profile {
             ProfileName::Video => Self::Video,
             ProfileName::Quick => Self::Quick,
             ProfileName::Off => Self::Off,
+        }
+    }
+}
+
+/// What is marked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+enum EcnName {
+    /// Nothing.
+    Off,
+    /// ECT(0), of which a queue marks what it would drop.
+    Classic,
+    /// ECT(1), which L4S queues mark early.
+    L4s,
+}
+
+impl From<EcnName> for Ecn {
+    fn from(name: EcnName) -> Self {
+        match name {
+            EcnName::Off => Self::Off,
+            EcnName::Classic => Self::Classic,
+            EcnName::L4s => Self::L4s,
         }
     }
 }
@@ -251,7 +278,8 @@ fn scenario(args: &Args) -> Result<(Scenario, f64)> {
     let client = args.client.map_or(server, |stack| of_tack(EndConfig::own(stack)));
     let flow =
         Flow { udp_payload: args.udp_payload, load, ..Flow::between(server, client, path) }
-            .with_busy_ends(milliseconds("--busy", args.busy, 0.0)?);
+            .with_busy_ends(milliseconds("--busy", args.busy, 0.0)?)
+            .with_ecn(args.ecn.into());
     let bin = args
         .timeline
         .map_or(Ok(Duration::from_secs(1)), |ms| milliseconds("--timeline", ms, 1.0))?;
@@ -350,6 +378,8 @@ fn rows(flow: &FlowReport) -> Vec<(&'static str, String)> {
         ("retransmitted packets", flow.retransmitted.to_string()),
         ("  of these needless", flow.spurious.to_string()),
         ("lost on the link", flow.lost.to_string()),
+        ("arrived with CE", flow.ce_marked.to_string()),
+        ("  of these reported", flow.ce_reported.map_or("-".to_owned(), |n| n.to_string())),
         ("RTTmin at the sender, ms", maybe(flow.min_rtt_ms, 2)),
         ("one-way delay, 95 %, ms", maybe(flow.owd_p95_ms, 2)),
         ("queueing, 95 %, ms", maybe(flow.queue_p95_ms, 2)),

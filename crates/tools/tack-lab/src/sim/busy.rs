@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
-use tack_link::Time;
+use tack_link::{Ecn, Time};
 
 /// When the process of an end runs.
 ///
@@ -18,7 +18,7 @@ pub struct BusyProcess {
     random: Pcg64Mcg,
     runs_at: Option<Time>,
     /// Datagrams in its socket.
-    inbox: Vec<Vec<u8>>,
+    inbox: Vec<(Vec<u8>, Ecn)>,
 }
 
 impl BusyProcess {
@@ -28,8 +28,8 @@ impl BusyProcess {
     }
 
     /// A datagram has arrived at its socket.
-    pub fn on_datagram(&mut self, datagram: Vec<u8>, now: Time) {
-        self.inbox.push(datagram);
+    pub fn on_datagram(&mut self, datagram: Vec<u8>, ecn: Ecn, now: Time) {
+        self.inbox.push((datagram, ecn));
         self.wake(now);
     }
 
@@ -46,7 +46,7 @@ impl BusyProcess {
     }
 
     /// If it runs now: what its socket holds.
-    pub fn run(&mut self, now: Time) -> Option<Vec<Vec<u8>>> {
+    pub fn run(&mut self, now: Time) -> Option<Vec<(Vec<u8>, Ecn)>> {
         self.runs_at.take_if(|at| *at <= now)?;
         Some(std::mem::take(&mut self.inbox))
     }
@@ -81,12 +81,12 @@ mod tests {
     #[test]
     fn it_finds_all_that_has_come_until_it_runs() {
         let mut process = process(5);
-        process.on_datagram(vec![1], Time::ZERO);
+        process.on_datagram(vec![1], Ecn::Ect1, Time::ZERO);
         let at = process.runs_at().unwrap();
-        process.on_datagram(vec![2], at);
+        process.on_datagram(vec![2], Ecn::Ce, at);
         assert_eq!(process.runs_at(), Some(at), "it is awaited already");
         assert_eq!(process.run(Time::ZERO), None);
-        assert_eq!(process.run(at), Some(vec![vec![1], vec![2]]));
+        assert_eq!(process.run(at), Some(vec![(vec![1], Ecn::Ect1), (vec![2], Ecn::Ce)]));
         assert_eq!(process.run(at), None);
     }
 

@@ -4,6 +4,8 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
+use tack_link::Ecn as EcnField;
+
 use super::content::Content;
 
 /// Where clients are, for their servers.
@@ -25,11 +27,11 @@ pub const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 /// The client opens one bidirectional stream and asks for data; the server sends it there. With
 /// [`Load::TwoWay`](super::Load::TwoWay) the client sends data instead of the request.
 pub trait Peer {
-    /// A datagram has arrived.
-    fn receive(&mut self, datagram: &mut [u8]);
+    /// A datagram has arrived with this ECN field.
+    fn receive(&mut self, datagram: &mut [u8], ecn: EcnField);
 
-    /// Puts the next datagram into `out`; returns when it is to leave.
-    fn transmit(&mut self, out: &mut Vec<u8>) -> Option<Instant>;
+    /// Puts the next datagram into `out`; returns when it is to leave, and with which ECN field.
+    fn transmit(&mut self, out: &mut Vec<u8>) -> Option<(Instant, EcnField)>;
 
     /// When [`on_timeout`](Self::on_timeout) wants to be called.
     fn timeout(&mut self) -> Option<Instant>;
@@ -76,6 +78,12 @@ pub trait Peer {
 
     /// What the sender takes for the smallest round-trip time.
     fn min_rtt(&self) -> Option<Duration>;
+
+    /// Packets of the other end's reports that came with CE, as far as the sender relies on them. None of
+    /// a stack that does not tell.
+    fn ce_reported(&self) -> Option<u64> {
+        None
+    }
 
     /// Why the connection is over, if it is.
     fn closed(&self) -> Option<String>;

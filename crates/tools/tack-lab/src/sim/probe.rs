@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
-use tack_link::{Direction, Packet, Time};
+use tack_link::{Direction, Ecn, Packet, Time};
 use tack_tap::{self as tap, KeyLog, RangeSet, StreamData, Tap, TapCounters};
 
 use super::{Bin, FlowReport};
@@ -52,6 +52,7 @@ struct Counts {
     delivered_ip_bytes: u64,
     data_sent: u64,
     data_arrived: u64,
+    marked: u64,
     retransmitted: u64,
     spurious: u64,
 }
@@ -177,6 +178,7 @@ impl Probe {
         if now >= self.from {
             self.counts.new_bytes += new;
             self.counts.data_arrived += 1;
+            self.counts.marked += u64::from(packet.ecn == Ecn::Ce);
             self.counts.delivered_ip_bytes += u64::from(packet.size);
             record(&mut self.one_way_delay, delay, 1);
             self.delays[0].add(delay as f64 / 1e6);
@@ -248,6 +250,8 @@ impl Probe {
             retransmitted: self.counts.retransmitted,
             spurious: self.counts.spurious,
             lost: self.counts.data_sent.saturating_sub(self.counts.data_arrived),
+            ce_marked: self.counts.marked,
+            ce_reported: None,
             min_rtt_ms: None,
             owd_p50_ms: ms(&self.one_way_delay, self.one_way_delay.value_at_quantile(0.5)),
             owd_p95_ms: ms(&self.one_way_delay, self.one_way_delay.value_at_quantile(0.95)),

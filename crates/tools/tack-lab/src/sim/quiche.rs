@@ -7,8 +7,9 @@ use boring::ssl::{SslContextBuilder, SslMethod};
 use quiche::{CongestionControlAlgorithm, ConnectionId, RecvInfo, SendInfo};
 use rand::Rng;
 use rand_pcg::Pcg64Mcg;
+use tack_link::Ecn as EcnField;
 use tack_tap::KeyLog;
-use tacklib::{AckSchedule, LabSwitches, TackConfig};
+use tacklib::{AckSchedule, Ecn, EcnCodepoint, LabSwitches, TackConfig};
 
 use super::content::Content;
 use super::identity::Identity;
@@ -85,6 +86,12 @@ fn stack_name(end: EndConfig) -> &'static str {
 }
 
 fn plain_config(end: &EndConfig, mut config: quiche::Config) -> Result<quiche::Config, Error> {
+    if end.ecn != Ecn::Off {
+        return Err(Error::Scenario {
+            field: "--ecn",
+            problem: "quiche neither marks nor reads marks: `off` for --stack plain".to_owned(),
+        });
+    }
     config.set_cc_algorithm(match end.congestion {
         Congestion::Bbr => CongestionControlAlgorithm::Bbr2Gcongestion,
         Congestion::Cubic => CongestionControlAlgorithm::CUBIC,
@@ -177,7 +184,12 @@ fn base_config(flow: &Flow, server: bool) -> Result<quiche::Config, Error> {
 /// What [`End`] needs of a connection; ours and quiche's have the same methods.
 trait Connection: Sized {
     fn plain(&self) -> &quiche::Connection;
-    fn recv(&mut self, datagram: &mut [u8], info: RecvInfo) -> quiche::Result<usize>;
+    fn recv(
+        &mut self,
+        datagram: &mut [u8],
+        info: RecvInfo,
+        ecn: EcnField,
+    ) -> quiche::Result<usize>;
     fn send(&mut self, out: &mut [u8]) -> quiche::Result<(usize, SendInfo)>;
     fn timeout_instant(&self) -> Option<Instant>;
     fn on_timeout(&mut self);
@@ -190,17 +202,37 @@ trait Connection: Sized {
     fn dgram_recv(&mut self, out: &mut [u8]) -> quiche::Result<usize>;
     fn set_keylog(&mut self, key_log: KeyLog);
     fn min_rtt(&self) -> Option<Duration>;
+    fn set_ecn(&mut self, ecn: Ecn);
+    fn send_ecn(&self) -> EcnField;
+    fn ce_reported(&self) -> Option<u64>;
 }
 
 macro_rules! connection {
-    ($type:ty, $min_rtt:expr) => {
+    ($type:ty, $min_rtt:expr, $recv:expr, $set_ecn:expr, $send_ecn:expr, $ce:expr) => {
         impl Connection for $type {
             fn plain(&self) -> &quiche::Connection {
                 self
             }
 
-            fn recv(&mut self, datagram: &mut [u8], info: RecvInfo) -> quiche::Result<usize> {
-                <$type>::recv(self, datagram, info)
+            fn recv(
+                &mut self,
+                datagram: &mut [u8],
+                info: RecvInfo,
+                ecn: EcnField,
+            ) -> quiche::Result<usize> {
+                $recv(self, datagram, info, ecn)
+            }
+
+            fn set_ecn(&mut self, ecn: Ecn) {
+                $set_ecn(self, ecn);
+            }
+
+            fn send_ecn(&self) -> EcnField {
+                $send_ecn(self)
+            }
+
+            fn ce_reported(&self) -> Option<u64> {
+                $ce(self)
             }
 
             fn send(&mut self, out: &mut [u8]) -> quiche::Result<(usize, SendInfo)> {
@@ -263,13 +295,27 @@ macro_rules! connection {
     };
 }
 
-connection!(quiche::Connection, |connection: &quiche::Connection| connection
-    .path_stats()
-    .next()
-    .and_then(|path| path.min_rtt));
-connection!(tacklib::Connection, |connection: &tacklib::Connection| connection
-    .tack_stats()
-    .min_rtt);
+connection!(
+    quiche::Connection,
+    |connection: &quiche::Connection| connection
+        .path_stats()
+        .next()
+        .and_then(|path| path.min_rtt),
+    |connection: &mut quiche::Connection, datagram, info, _| connection.recv(datagram, info),
+    |_, _| (),
+    |_| EcnField::NotEct,
+    |_| None
+);
+connection!(
+    tacklib::Connection,
+    |connection: &tacklib::Connection| connection.tack_stats().min_rtt,
+    |connection: &mut tacklib::Connection, datagram, info, ecn: EcnField| {
+        connection.recv_with_ecn(datagram, info, EcnCodepoint::from_bits(ecn.bits()))
+    },
+    tacklib::Connection::set_ecn,
+    |connection: &tacklib::Connection| EcnField::from_bits(connection.send_ecn().bits()),
+    |connection: &tacklib::Connection| Some(connection.tack_stats().ecn_ce_reported)
+);
 
 /// The ID of a unidirectional stream of the server (RFC 9000 section 2.1).
 const fn server_stream(number: u64) -> u64 {
@@ -281,6 +327,8 @@ struct End<C> {
     connection: C,
     info: RecvInfo,
     is_server: bool,
+    /// Whether marks are read.
+    reads_marks: bool,
     /// Whether the client sends data, and no request.
     two_way: bool,
     /// Server: the request has been read.
@@ -295,7 +343,9 @@ struct End<C> {
 
 impl<C: Connection + 'static> End<C> {
     fn new(mut connection: C, is_server: bool, flow: &Flow, key_log: &KeyLog) -> Self {
+        let ecn = if is_server { flow.server.ecn } else { flow.client.ecn };
         connection.set_keylog(key_log.clone());
+        connection.set_ecn(ecn);
         let (local, peer) = if is_server { (SERVER, CLIENT) } else { (CLIENT, SERVER) };
         let two_way = flow.load == Load::TwoWay;
         let end = if is_server { flow.server } else { flow.client };
@@ -305,6 +355,7 @@ impl<C: Connection + 'static> End<C> {
             connection,
             info: RecvInfo { from: peer, to: local },
             is_server,
+            reads_marks: ecn != Ecn::Off,
             two_way,
             requested: two_way,
             written: false,
@@ -347,17 +398,18 @@ impl<C: Connection + 'static> End<C> {
 }
 
 impl<C: Connection + 'static> Peer for End<C> {
-    fn receive(&mut self, datagram: &mut [u8]) {
+    fn receive(&mut self, datagram: &mut [u8], ecn: EcnField) {
+        let ecn = if self.reads_marks { ecn } else { EcnField::NotEct };
         // Errors close the connection, which is noticed; a damaged datagram is dropped.
-        let _ = self.connection.recv(datagram, self.info);
+        let _ = self.connection.recv(datagram, self.info, ecn);
         self.request();
     }
 
-    fn transmit(&mut self, out: &mut Vec<u8>) -> Option<Instant> {
+    fn transmit(&mut self, out: &mut Vec<u8>) -> Option<(Instant, EcnField)> {
         out.resize(LARGEST_DATAGRAM, 0);
         let (len, info) = self.connection.send(out).ok()?;
         out.truncate(len);
-        Some(info.at)
+        Some((info.at, self.connection.send_ecn()))
     }
 
     fn timeout(&mut self) -> Option<Instant> {
@@ -478,6 +530,10 @@ impl<C: Connection + 'static> Peer for End<C> {
 
     fn min_rtt(&self) -> Option<Duration> {
         self.connection.min_rtt()
+    }
+
+    fn ce_reported(&self) -> Option<u64> {
+        self.connection.ce_reported()
     }
 
     fn closed(&self) -> Option<String> {

@@ -11,8 +11,8 @@ use quinn_proto::congestion::{BbrConfig, ControllerFactory, CubicConfig};
 use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn_proto::{
     AckFrequencyConfig, ClientConfig, Connection, ConnectionError, ConnectionEvent,
-    ConnectionHandle, ConnectionId, ConnectionIdGenerator, DatagramEvent, Dir, Endpoint,
-    EndpointConfig, Event, IdleTimeout, ServerConfig, Side, StreamEvent, StreamId,
+    ConnectionHandle, ConnectionId, ConnectionIdGenerator, DatagramEvent, Dir, EcnCodepoint,
+    Endpoint, EndpointConfig, Event, IdleTimeout, ServerConfig, Side, StreamEvent, StreamId,
     TransportConfig, VarInt, WriteError,
 };
 use rand::{Rng, SeedableRng};
@@ -20,7 +20,9 @@ use rand_pcg::Pcg64Mcg;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
+use tack_link::Ecn as EcnField;
 use tack_tap::KeyLog;
+use tacklib::Ecn;
 
 use super::content::Content;
 use super::identity::Identity;
@@ -33,7 +35,7 @@ const NEVER: VarInt = VarInt::from_u32(1 << 20);
 /// A client that connects.
 pub fn client(flow: &Flow, seeds: &mut Pcg64Mcg, key_log: &KeyLog) -> Result<End, Error> {
     let transport = transport(&flow.client, flow.udp_payload)?;
-    let mut client = End::new(None, SERVER, flow.load, seeds);
+    let mut client = End::new(None, SERVER, flow, seeds);
     let config = client_config(transport, key_log, seeds.next_u64())?;
     let connection = client.endpoint.connect(Instant::now(), config, SERVER, "localhost");
     client.connection = Some(connection.map_err(|error| Error::setup("quinn")(&error))?);
@@ -43,10 +45,16 @@ pub fn client(flow: &Flow, seeds: &mut Pcg64Mcg, key_log: &KeyLog) -> Result<End
 /// A server that accepts one connection.
 pub fn server(flow: &Flow, seeds: &mut Pcg64Mcg, key_log: &KeyLog) -> Result<End, Error> {
     let transport = transport(&flow.server, flow.udp_payload)?;
-    Ok(End::new(Some(server_config(transport, key_log)?), CLIENT, flow.load, seeds))
+    Ok(End::new(Some(server_config(transport, key_log)?), CLIENT, flow, seeds))
 }
 
 fn transport(end: &EndConfig, udp_payload: usize) -> Result<TransportConfig, Error> {
+    if end.ecn == Ecn::L4s {
+        return Err(Error::Scenario {
+            field: "--ecn",
+            problem: "quinn marks with ECT(0): `off` or `classic` for --stack quinn".to_owned(),
+        });
+    }
     let mut transport = TransportConfig::default();
     let mtu = u16::try_from(udp_payload).unwrap_or(u16::MAX);
     transport
@@ -94,6 +102,8 @@ pub struct End {
     connection: Option<(ConnectionHandle, Connection)>,
     remote: SocketAddr,
     is_server: bool,
+    /// Whether its marks leave, and marks reach it.
+    uses_ecn: bool,
     /// Whether the client sends data, and no request.
     two_way: bool,
     stream: Option<StreamId>,
@@ -114,10 +124,10 @@ impl End {
     fn new(
         server: Option<ServerConfig>,
         remote: SocketAddr,
-        load: Load,
+        flow: &Flow,
         seeds: &mut Pcg64Mcg,
     ) -> Self {
-        let two_way = load == Load::TwoWay;
+        let two_way = flow.load == Load::TwoWay;
         let mut secret = [0; 64];
         seeds.fill_bytes(&mut secret);
         let reset_key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &secret);
@@ -130,11 +140,13 @@ impl End {
             Box::new(SeededIds { generator: Pcg64Mcg::seed_from_u64(ids) })
         });
         let is_server = server.is_some();
+        let ecn = if is_server { flow.server.ecn } else { flow.client.ecn };
         Self {
             endpoint: Endpoint::new(Arc::new(config), server.map(Arc::new), false, None),
             connection: None,
             remote,
             is_server,
+            uses_ecn: ecn != Ecn::Off,
             two_way,
             stream: None,
             written: false,
@@ -189,10 +201,11 @@ impl End {
 }
 
 impl Peer for End {
-    fn receive(&mut self, datagram: &mut [u8]) {
+    fn receive(&mut self, datagram: &mut [u8], ecn: EcnField) {
         let (now, mut answer) = (Instant::now(), Vec::new());
         let bytes = BytesMut::from(&*datagram);
-        let event = self.endpoint.handle(now, self.remote, None, None, bytes, &mut answer);
+        let ecn = EcnCodepoint::from_bits(ecn.bits()).filter(|_| self.uses_ecn);
+        let event = self.endpoint.handle(now, self.remote, None, ecn, bytes, &mut answer);
         match event {
             Some(DatagramEvent::ConnectionEvent(_, event)) => self.handle(event),
             Some(DatagramEvent::NewConnection(incoming)) if self.connection.is_none() => {
@@ -209,18 +222,20 @@ impl Peer for End {
         self.settle();
     }
 
-    fn transmit(&mut self, out: &mut Vec<u8>) -> Option<Instant> {
+    fn transmit(&mut self, out: &mut Vec<u8>) -> Option<(Instant, EcnField)> {
         let now = Instant::now();
         out.clear();
         if let Some(answer) = self.answers.pop_front() {
             *out = answer;
-            return Some(now);
+            return Some((now, EcnField::NotEct));
         }
         let (_, connection) = self.connection.as_mut()?;
         let transmit = connection.poll_transmit(now, 1, out);
         self.settle();
-        out.truncate(transmit?.size);
-        Some(now)
+        let transmit = transmit?;
+        out.truncate(transmit.size);
+        let ecn = transmit.ecn.filter(|_| self.uses_ecn);
+        Some((now, EcnField::from_bits(ecn.map_or(0, |ecn| ecn as u8))))
     }
 
     fn timeout(&mut self) -> Option<Instant> {

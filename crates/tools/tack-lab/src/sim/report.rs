@@ -35,6 +35,10 @@ pub struct FlowReport {
     pub spurious: u64,
     /// Data packets lost on the link.
     pub lost: u64,
+    /// Data packets that arrived with CE.
+    pub ce_marked: u64,
+    /// Packets reported as CE that the sender relies on, of a TACK sender that is there at the end.
+    pub ce_reported: Option<u64>,
     /// What the sender believes to be the smallest round-trip time, at the end.
     pub min_rtt_ms: Option<f64>,
     /// Median of the data packets' one-way delay.
@@ -149,6 +153,9 @@ impl FlowReport {
             retransmitted: count(&|run| run.retransmitted),
             spurious: count(&|run| run.spurious),
             lost: count(&|run| run.lost),
+            ce_marked: count(&|run| run.ce_marked),
+            ce_reported: float(&|run| run.ce_reported.map(|count| count as f64))
+                .map(|count| count as u64),
             min_rtt_ms: float(&|run| run.min_rtt_ms),
             owd_p50_ms: float(&|run| run.owd_p50_ms),
             owd_p95_ms: float(&|run| run.owd_p95_ms),

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use tack_link::{Arrival, Direction, Link, Packet, Time};
+use tack_link::{Arrival, Direction, Ecn, Link, Packet, Time};
 use tack_tap::KeyLog;
 use tack_virtual::Virtual;
 
@@ -121,7 +121,7 @@ struct End {
     /// The direction that it sends in.
     direction: Direction,
     /// Written and not to leave before its time.
-    held: Option<(Time, Vec<u8>)>,
+    held: Option<(Time, Vec<u8>, Ecn)>,
     timeout: Option<Time>,
     /// Something happened to it: it may have something to send.
     touched: bool,
@@ -177,12 +177,12 @@ impl World<'_> {
                 Direction::Forward => (&mut ends[CLIENT], &flow.flow.client),
                 Direction::Reverse => (&mut ends[SERVER], &flow.flow.server),
             };
-            let mut bytes = packet.bytes;
+            let (mut bytes, ecn) = (packet.bytes, packet.ecn);
             if let Some(process) = &mut end.busy {
-                process.on_datagram(bytes, self.now);
+                process.on_datagram(bytes, ecn, self.now);
                 continue;
             }
-            end.peer.receive(&mut bytes);
+            end.peer.receive(&mut bytes, ecn);
             end.touched = true;
             if config.counts_strictly() {
                 self.turn(packet.flow as usize)?;
@@ -231,11 +231,12 @@ impl World<'_> {
                 end.peer.supply(content, available, last);
             }
             let direction = end.direction;
-            end.transmit(now, epoch, |bytes| {
+            end.transmit(now, epoch, |bytes, ecn| {
                 flow.probes().for_each(|probe| probe.on_sent(direction, &bytes, now));
                 let size = (bytes.len() + HEADERS) as u32;
                 trace.note(Event::Sent, (index, direction), (size, &bytes), now);
-                link.send(direction, Packet::new(size, index as u32, now, bytes), now);
+                let packet = Packet::new(size, index as u32, now, bytes).with_ecn(ecn);
+                link.send(direction, packet, now);
             });
             end.touched = false;
             if which == SERVER
@@ -413,6 +414,7 @@ impl<'a> Running<'a> {
             .map(|probe| FlowReport { min_rtt_ms: of_client, ..probe.report(end) });
         Ok(FlowReport {
             min_rtt_ms: of_server,
+            ce_reported: self.ends.as_ref().and_then(|ends| ends[SERVER].peer.ce_reported()),
             completion_ms: self.completed.map(|at| ms(at.since(self.start))),
             reverse: reverse.map(Box::new),
             frames: self.call.map(|call| call.report(end)).transpose()?,
@@ -430,15 +432,15 @@ impl End {
     /// have been told then, and what waited in a busy process's socket has been read.
     fn takes_its_turn(&mut self, now: Time, fresh: bool) -> bool {
         let expired = self.timeout.is_some_and(|at| at <= now);
-        let released = self.held.as_ref().is_some_and(|(at, _)| *at <= now);
+        let released = self.held.as_ref().is_some_and(|(at, ..)| *at <= now);
         let is_due = self.touched || expired || released || fresh;
         if let Some(process) = &mut self.busy {
             if is_due {
                 process.wake(now);
             }
             let Some(datagrams) = process.run(now) else { return false };
-            for mut datagram in datagrams {
-                self.peer.receive(&mut datagram);
+            for (mut datagram, ecn) in datagrams {
+                self.peer.receive(&mut datagram, ecn);
             }
         } else if !is_due {
             return false;
@@ -454,28 +456,28 @@ impl End {
         if let Some(at) = self.busy.as_ref().and_then(BusyProcess::runs_at) {
             return Some(at);
         }
-        let held = self.held.as_ref().map(|(at, _)| *at);
+        let held = self.held.as_ref().map(|(at, ..)| *at);
         [held, self.timeout, self.touched.then_some(now)].into_iter().flatten().min()
     }
 
     /// Sends what may leave now; a packet that is to leave later is held, and nothing is
     /// written behind it.
-    fn transmit(&mut self, now: Time, epoch: Instant, mut send: impl FnMut(Vec<u8>)) {
-        if let Some((at, datagram)) = self.held.take() {
+    fn transmit(&mut self, now: Time, epoch: Instant, mut send: impl FnMut(Vec<u8>, Ecn)) {
+        if let Some((at, datagram, ecn)) = self.held.take() {
             if at > now {
-                self.held = Some((at, datagram));
+                self.held = Some((at, datagram, ecn));
             } else {
-                send(datagram);
+                send(datagram, ecn);
             }
         }
         while self.held.is_none() {
             let mut datagram = Vec::new();
-            let Some(at) = self.peer.transmit(&mut datagram) else { break };
+            let Some((at, ecn)) = self.peer.transmit(&mut datagram) else { break };
             let at = Time::from(at.saturating_duration_since(epoch));
             if at > now {
-                self.held = Some((at, datagram));
+                self.held = Some((at, datagram, ecn));
             } else {
-                send(datagram);
+                send(datagram, ecn);
             }
         }
         let timeout = self.peer.timeout();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tack_link::spec::{LinkSpec, PathSpec};
-use tacklib::Profile;
+use tacklib::{Ecn, Profile};
 
 /// Flows that share a link.
 #[derive(Clone, Debug)]
@@ -59,6 +59,8 @@ pub struct EndConfig {
     pub plain_sampling: bool,
     /// How late it reads and sends on average, because its machine has other work.
     pub busy: Duration,
+    /// What its packets are marked with. An end that is [`Ecn::Off`] does not read marks either.
+    pub ecn: Ecn,
 }
 
 impl EndConfig {
@@ -76,6 +78,7 @@ impl EndConfig {
             profile: Profile::Default,
             plain_sampling: false,
             busy: Duration::ZERO,
+            ecn: Ecn::Off,
         }
     }
 
@@ -127,6 +130,14 @@ impl Flow {
     pub const fn with_busy_ends(mut self, late: Duration) -> Self {
         self.server.busy = late;
         self.client.busy = late;
+        self
+    }
+
+    /// The same with ends that mark their packets so, and read marks.
+    #[must_use]
+    pub const fn with_ecn(mut self, ecn: Ecn) -> Self {
+        self.server.ecn = ecn;
+        self.client.ecn = ecn;
         self
     }
 
