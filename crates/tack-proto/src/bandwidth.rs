@@ -66,6 +66,11 @@ impl Bandwidth {
         u64::try_from(nanos).map_or(NEVER, Duration::from_nanos).min(NEVER)
     }
 
+    /// The sum of two rates.
+    pub fn plus(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+
     /// The rate multiplied by a gain; negative gains count as zero.
     #[must_use]
     pub fn scaled(self, gain: f64) -> Self {

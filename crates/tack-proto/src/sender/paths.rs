@@ -80,7 +80,7 @@ impl PathState {
             ack_path: AckPathDelay::default(),
             ack_late: Spread::default(),
             last_tack: None,
-            bbr: Bbr::new(config.bbr, now, config.random),
+            bbr: Bbr::new(config.bbr, config.ecn, now, config.random),
             pacer: Pacer::new(now, Bandwidth::ZERO),
             ecn: EcnValidation::new(config.ecn),
             last_feedback: now,

@@ -12,6 +12,7 @@ mod drain;
 mod extra_acked;
 mod long_term;
 mod loss;
+mod marks;
 mod path_model;
 mod probe_bw;
 mod probe_rtt;
@@ -29,11 +30,13 @@ pub use path_model::{INITIAL_WINDOW_PACKETS, PathModel};
 pub use windowed_filter::MaxFilter;
 
 use crate::bandwidth::Bandwidth;
+use crate::ecn::Ecn;
 use bandwidth_drop::BandwidthDrop;
 use drain::Drain;
 use extra_acked::ExtraAcked;
 use long_term::LongTerm;
 use loss::LossSignals;
+use marks::Marks;
 use path_model::ASSUMED_RTT;
 use probe_bw::{Cycle, Units};
 use probe_rtt::ProbeRtt;
@@ -128,6 +131,8 @@ pub struct Bbr {
     bandwidth_drop: BandwidthDrop,
     extra_acked: ExtraAcked,
     loss: LossSignals,
+    marks: Marks,
+    ecn: Ecn,
     long_term: LongTerm,
     short_term: ShortTerm,
     episode: LossEpisode,
@@ -139,6 +144,8 @@ pub struct Bbr {
     stopping: Option<u64>,
     /// What inflight_longterm allows has held data back since the probe began.
     is_longterm_limited: bool,
+    /// Packets were marked since the last probe began.
+    was_marked: bool,
     /// A probe has lost too much, and none since has been harmless.
     was_too_high: bool,
     /// Packets sent before so much was delivered say nothing of what is safe.
@@ -164,8 +171,9 @@ pub struct Bbr {
 }
 
 impl Bbr {
-    /// A controller in Startup; `random` are 64 bits that other flows do not share.
-    pub fn new(config: BbrConfig, now: Instant, random: u64) -> Self {
+    /// A controller in Startup of packets that leave with the codepoint of `ecn`; `random` are 64
+    /// bits that other flows do not share.
+    pub fn new(config: BbrConfig, ecn: Ecn, now: Instant, random: u64) -> Self {
         Self {
             config,
             state: State::Startup,
@@ -175,6 +183,8 @@ impl Bbr {
             bandwidth_drop: BandwidthDrop::default(),
             extra_acked: ExtraAcked::new(config.filter_units),
             loss: LossSignals::default(),
+            marks: Marks::default(),
+            ecn,
             long_term: LongTerm::default(),
             short_term: ShortTerm::default(),
             episode: LossEpisode::default(),
@@ -182,6 +192,7 @@ impl Bbr {
             is_judging: false,
             stopping: None,
             is_longterm_limited: false,
+            was_marked: false,
             was_too_high: false,
             safe_from: 0,
             round: 0,
@@ -359,15 +370,14 @@ impl Bbr {
             self.cycle.on_enter(now, phase, path.probe_unit(), self.max_bw.get());
         }
         match next {
-            State::ProbeBw(ProbeBwPhase::Refill) | State::Startup => {
-                self.short_term = ShortTerm::default();
-            }
+            State::ProbeBw(ProbeBwPhase::Refill) | State::Startup => self.short_term.reset(),
             State::ProbeBw(ProbeBwPhase::Up) => {
                 let cap = self.path_inflight(path);
                 self.long_term.on_probe(cap, path.mss);
                 self.loss.on_probe();
                 self.is_judging = true;
                 self.is_longterm_limited = false;
+                self.was_marked = false;
                 self.stopping = None;
             }
             State::ProbeBw(ProbeBwPhase::Down) => self.stopping = Some(self.delivered),
@@ -402,7 +412,7 @@ impl Bbr {
         Units {
             probe: path.probe_unit(),
             cycle: path.cycle_unit(&self.config),
-            congested: (self.short_term.is_set() || self.was_too_high)
+            congested: (self.short_term.is_congested() || self.was_too_high)
                 .then(|| round_trip * rounds),
         }
     }
@@ -416,6 +426,7 @@ impl Bbr {
     fn follow_losses(&mut self, now: Instant, feedback: &Feedback, path: &PathModel) {
         let probe = (feedback.probe_acked, feedback.probe_lost);
         self.loss.on_acked((feedback.acked, feedback.lost), probe, feedback.round_trip);
+        self.marks.on_acked(feedback.ce, feedback.acked);
         self.episode.on_lost(feedback.lost_packets, self.short_term, self.long_term.get());
         if let Some(before) = self.episode.on_spurious(feedback.spurious) {
             self.short_term.restore(before.short_term);
@@ -511,8 +522,19 @@ impl Bbr {
             !path.acks_queue() && path.is_queueing(path.forward_rtt),
         );
         let in_startup = matches!(self.state, State::Startup);
+        let marks = self.marks.on_round(self.ecn, path.mss);
+        if in_startup && marks.ends_startup {
+            self.full_pipe.on_overflow();
+        } else if !in_startup && marks.keeps < 1.0 {
+            let now = (self.bandwidth(), self.path_inflight(path));
+            self.short_term.on_marks(marks.keeps, self.ecn == Ecn::L4s, now);
+            self.was_marked = true;
+        } else {
+            self.short_term.on_unmarked(path.mss, path.data_rtt());
+        }
         let losses = self.loss.on_round(path, matches!(self.state, State::ProbeBw(_)));
         self.episode.on_round();
+        self.cycle.is_contested = losses.queued;
         let latest = std::mem::take(&mut self.latest);
         // What the path loses by itself does not get less by sending less.
         let delivered = 1.0 - self.loss.base_share();
@@ -533,6 +555,9 @@ impl Bbr {
     /// All that a probe has sent has been acknowledged or lost.
     fn on_probe_judged(&mut self, now: Instant, path: &PathModel) {
         self.stopping = None;
+        if !self.was_marked {
+            self.short_term.on_unmarked_probe(self.cycle.gain(ProbeBwPhase::Up));
+        }
         if self.is_judging && !self.is_longterm_limited {
             self.was_too_high = false;
         }
@@ -547,7 +572,7 @@ impl Bbr {
     /// estimate ages by no more than a round trip meanwhile: else the first sample behind the
     /// pause, which has the pause in it, would replace it.
     fn count_units(&mut self, now: Instant, path: &PathModel) {
-        if self.short_term.is_set() {
+        if self.short_term.is_congested() {
             // What was found without the bound is to be there again when that is lifted.
             self.unit_began = Some(now);
             return;

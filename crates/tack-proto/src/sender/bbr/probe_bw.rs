@@ -14,6 +14,10 @@ use crate::bandwidth::Bandwidth;
 const PROBE_UP: f64 = 1.25;
 const PROBE_DOWN: f64 = 0.75;
 
+/// On a long path a probe that nothing was found by lasts so long, or a probe unit: at 1.25 it adds
+/// 10 ms to the queue.
+const FIRST_PROBE: Duration = Duration::from_millis(40);
+
 /// A probe behind one that found more goes higher by [`PROBE_UP`] again, up to this: a path that has
 /// become ten times as fast is found in five probes, and the queue of the last is what may be in
 /// flight at the most.
@@ -50,6 +54,10 @@ pub(super) struct Cycle {
     cycle_units: u32,
     up_units: u32,
     probe_up_growth: f64,
+    /// Packets have queued for all of the last round trip.
+    pub is_contested: bool,
+    /// Growth of the estimate by which the probe now or last has found more.
+    growth: f64,
     jitter: f64,
     /// This cycle's random number, from -1 to 1.
     bw_probe_wait: f64,
@@ -70,6 +78,8 @@ impl Cycle {
             cycle_units: config.cycle_units,
             up_units: config.probe_up_units,
             probe_up_growth: config.probe_up_growth,
+            is_contested: false,
+            growth: config.probe_up_growth,
             jitter: config.bw_probe_wait_jitter,
             bw_probe_wait: 0.0,
             random,
@@ -110,7 +120,14 @@ impl Cycle {
             ProbeBwPhase::Refill => self.ends = now + probe_unit * UNITS_REFILL,
             ProbeBwPhase::Up => {
                 self.before = bandwidth;
-                self.ends = now + probe_unit * self.up_units;
+                let whole = probe_unit * self.up_units;
+                // The first of a series only asks whether there is more. Where others' packets queue, it
+                // also has to hold this flow's share.
+                let asks = self.up <= PROBE_UP && !self.is_contested;
+                let lasts = if asks { whole.min(FIRST_PROBE.max(probe_unit)) } else { whole };
+                self.ends = now + lasts;
+                let share = lasts.as_secs_f64() / whole.as_secs_f64();
+                self.growth = 1.0 + (self.probe_up_growth - 1.0) * share;
             }
             ProbeBwPhase::Down => self.ends = now + probe_unit * LONGEST_DOWN,
         }
@@ -126,7 +143,7 @@ impl Cycle {
     pub fn has_found_more(&self, phase: ProbeBwPhase, bandwidth: Bandwidth) -> bool {
         matches!(phase, ProbeBwPhase::Down | ProbeBwPhase::Cruise)
             && self.before != Bandwidth::ZERO
-            && bandwidth >= self.before.scaled(self.probe_up_growth)
+            && bandwidth >= self.before.scaled(self.growth)
     }
 
     /// An acknowledgement says how much is in flight. Draining lasts until the queue is gone:

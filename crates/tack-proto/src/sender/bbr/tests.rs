@@ -67,7 +67,7 @@ fn round(
 }
 
 fn cruising() -> (Bbr, Instant, u64) {
-    let mut bbr = Bbr::new(BbrConfig::default(), crate::test_clock(), 7);
+    let mut bbr = Bbr::new(BbrConfig::default(), Ecn::Off, crate::test_clock(), 7);
     let (mut now, mut delivered) = (crate::test_clock(), 0);
     for bandwidth in [312_500, 1_000_000, 3_000_000, 6_250_000, 6_250_000, 6_250_000] {
         round(&mut bbr, &mut now, &mut delivered, bandwidth, 600_000);
@@ -241,7 +241,7 @@ fn what_is_less_than_the_grain_of_timers_or_this_ends_lateness_is_no_queue() {
 
 #[test]
 fn startup_doubles_with_each_tack_where_one_comes_in_many_round_trips() {
-    let mut bbr = Bbr::new(BbrConfig::DEFAULT, crate::test_clock(), 7);
+    let mut bbr = Bbr::new(BbrConfig::DEFAULT, Ecn::Off, crate::test_clock(), 7);
     bbr.max_bw.update(0, Bandwidth::from_bytes_per_second(100_000_000));
     let short = PathModel { min_rtt: Some(Duration::from_micros(30)), ..PATH };
     let held = bbr.bandwidth().bytes_in(short.ack_interval);
