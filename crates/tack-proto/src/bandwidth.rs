@@ -67,6 +67,7 @@ impl Bandwidth {
     }
 
     /// The sum of two rates.
+    #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }

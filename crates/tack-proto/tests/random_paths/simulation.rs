@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use tack_proto::ecn::EcnCodepoint;
 use tack_proto::frame::{AckFrequency, Frame, Frames};
 use tack_proto::profiles::Profile;
 use tack_proto::receiver::{Received, Receiver, ReceiverConfig};
@@ -251,6 +252,7 @@ impl Simulation {
 
     fn on_data(&mut self, pn: u64, departure: Option<u64>, update: Option<&[u8]>) {
         let received = Received {
+            ecn: EcnCodepoint::NotEct,
             packet_number: pn,
             bytes: PACKET as usize,
             ack_eliciting: true,

@@ -51,7 +51,7 @@ pub(super) struct Units {
 pub(super) struct Cycle {
     since: Instant,
     /// Probe units of a cycle, and of a probe.
-    cycle_units: u32,
+    units: u32,
     up_units: u32,
     probe_up_growth: f64,
     /// Packets have queued for all of the last round trip.
@@ -75,7 +75,7 @@ impl Cycle {
     pub fn new(config: &BbrConfig, now: Instant, random: u64) -> Self {
         Self {
             since: now,
-            cycle_units: config.cycle_units,
+            units: config.cycle_units,
             up_units: config.probe_up_units,
             probe_up_growth: config.probe_up_growth,
             is_contested: false,
@@ -173,10 +173,11 @@ impl Cycle {
 
     fn cruise(&self, units: &Units) -> Duration {
         if let Some(round_trips) = units.congested {
-            let jitter = WAIT_AFTER_CONGESTION_JITTER.mul_f64((1.0 + self.bw_probe_wait) / 2.0);
+            let jitter =
+                WAIT_AFTER_CONGESTION_JITTER.mul_f64(f64::midpoint(1.0, self.bw_probe_wait));
             return round_trips.min(WAIT_AFTER_CONGESTION + jitter);
         }
-        let rest = self.cycle_units.saturating_sub(self.up_units + UNITS_DOWN).max(1);
+        let rest = self.units.saturating_sub(self.up_units + UNITS_DOWN).max(1);
         let cruise = (units.cycle * rest).mul_f64(1.0 + self.jitter * self.bw_probe_wait);
         cruise.saturating_sub(units.probe * UNITS_REFILL)
     }

@@ -265,8 +265,8 @@ mod tests {
     }
 
     impl Peer for Pipe {
-        fn receive(&mut self, _: &mut [u8]) {}
-        fn transmit(&mut self, _: &mut Vec<u8>) -> Option<Instant> {
+        fn receive(&mut self, _: &mut [u8], _: tack_link::Ecn) {}
+        fn transmit(&mut self, _: &mut Vec<u8>) -> Option<(Instant, tack_link::Ecn)> {
             None
         }
         fn timeout(&mut self) -> Option<Instant> {
