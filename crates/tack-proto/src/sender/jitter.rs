@@ -1,5 +1,5 @@
 //! How much round trips differ from one acknowledgement to the next: jitter as RFC 3550 section
-//! 6.4.1 estimates it.
+//! 6.4.1 estimates it (TACK-6.2-12).
 //!
 //! A queue makes round trips longer a little at a time. A medium that holds packets back makes them
 //! long at once and short again with the next, and what it holds has to be in flight, or the rate

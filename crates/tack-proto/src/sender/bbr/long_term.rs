@@ -1,5 +1,5 @@
 //! inflight_longterm (section "Probing for Bandwidth In ProbeBW"): how much may be in flight
-//! without a probe losing packets. It is found by a probe that did, and is raised with care.
+//! without a probe losing packets (TACK-6.5-4). It is found by a probe that did, and is raised with care.
 //!
 //! It is a volume on the path. What has arrived and waits for its TACK is not, and is allowed for
 //! besides.

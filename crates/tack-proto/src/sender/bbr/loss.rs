@@ -3,7 +3,8 @@
 //! Wireless paths lose packets at any rate, so a lost packet alone says nothing. Two things do:
 //! losses among packets that queue, beyond those that the path loses while none do; and losses
 //! of what was sent to probe, beyond those of what was not. Each packet is recorded with whether
-//! it was part of a probe, so the two are told apart exactly.
+//! it was part of a probe, so the two are told apart exactly
+//! (TACK-6.5-1).
 
 use std::time::Duration;
 
@@ -47,7 +48,7 @@ pub(super) struct Round {
     pub queued: bool,
     /// More was lost than the path loses by itself.
     pub excess: bool,
-    /// So much more that Startup has filled the path.
+    /// So much more that Startup has filled the path (TACK-6.5-6).
     pub ends_startup: bool,
 }
 
@@ -87,7 +88,7 @@ impl LossSignals {
         self.probe = Tally::default();
     }
 
-    /// Whether the probe has lost too much where so much was in flight (IsInflightTooHigh).
+    /// Whether the probe has lost too much where so much was in flight (IsInflightTooHigh, TACK-6.5-2).
     pub fn is_probe_too_high(&self, tx_in_flight: u64, mss: u64) -> bool {
         let allowed = LOSS_THRESH * tx_in_flight as f64 + self.expected(self.probe.sent(), mss);
         self.probe.lost as f64 > allowed

@@ -265,7 +265,7 @@ impl Bbr {
         self.is_longterm_limited |= self.long_term.get().is_some_and(|bound| most >= bound);
     }
 
-    /// What of it is on the path: what has arrived since the last acknowledgement is not.
+    /// What of it is on the path (TACK-6.5-3): what has arrived since the last acknowledgement is not.
     fn on_path(&self, in_flight: super::TxInFlight) -> u64 {
         in_flight.bytes.saturating_sub(self.bandwidth().bytes_in(in_flight.since_ack))
     }
@@ -284,7 +284,11 @@ impl Bbr {
             .last_feedback
             .replace(now)
             .map_or(Duration::ZERO, |last| now.saturating_duration_since(last));
-        if path.is_outage(silence) || !matches!(self.state, State::ProbeBw(_)) {
+        let stood_still = path.is_outage(silence);
+        if stood_still {
+            self.outage_round = self.round + ROUNDS_AFTER_OUTAGE;
+        }
+        if stood_still || !matches!(self.state, State::ProbeBw(_)) {
             self.extra_acked.interrupt();
         } else {
             let bandwidth = self.bandwidth();
@@ -296,12 +300,11 @@ impl Bbr {
         }
         let probed = self.phase() == Phase::ProbeRtt;
         self.change_state(now, feedback, path);
-        if matches!(self.state, State::ProbeBw(_)) && path.is_outage(silence) {
+        if stood_still && matches!(self.state, State::ProbeBw(_)) {
             // Neither what was lost nor what was delivered in the meantime says how much the path takes.
             self.loss.forget_round();
             self.latest = Latest::default();
             self.round_ends_at = self.delivered;
-            self.outage_round = self.round + ROUNDS_AFTER_OUTAGE;
             // What was sent meanwhile waits in a queue that nothing else would take back.
             let round_trip = path.data_rtt() + path.ack_interval;
             let drain = Drain::after_outage(now, round_trip);
@@ -676,5 +679,7 @@ impl Bbr {
     }
 }
 
+#[cfg(test)]
+mod model_tests;
 #[cfg(test)]
 mod tests;

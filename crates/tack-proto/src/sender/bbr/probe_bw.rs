@@ -18,7 +18,7 @@ const PROBE_DOWN: f64 = 0.75;
 /// 10 ms to the queue.
 const FIRST_PROBE: Duration = Duration::from_millis(40);
 
-/// A probe behind one that found more goes higher by [`PROBE_UP`] again, up to this: a path that has
+/// TACK-6.2-13: a probe behind one that found more goes higher by [`PROBE_UP`] again, up to this: a path that has
 /// become ten times as fast is found in five probes, and the queue of the last is what may be in
 /// flight at the most.
 const MOST_UP: f64 = 2.0;

@@ -1,5 +1,5 @@
 //! The short-term model (section "When not Probing for Bandwidth"): what the path delivers at
-//! present, while others want a part of it. It bounds rate and flight until the next probe.
+//! present, while others want a part of it (TACK-6.5-5). It bounds rate and flight until the next probe.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 use super::super::{RateSample, TxInFlight};
 use super::*;
 
-const MS: Duration = Duration::from_millis(1);
+pub(super) const MS: Duration = Duration::from_millis(1);
 pub(super) const PATH: PathModel = PathModel {
     ack_path: Duration::ZERO,
     jitter: Duration::ZERO,
@@ -16,7 +16,7 @@ pub(super) const PATH: PathModel = PathModel {
 };
 
 /// Feedback that says nothing.
-const NO_NEWS: Feedback = Feedback {
+pub(super) const NO_NEWS: Feedback = Feedback {
     sample: None,
     reported: None,
     delivered: 0,
@@ -33,7 +33,7 @@ const NO_NEWS: Feedback = Feedback {
     min_rtt_expired: false,
 };
 
-fn rate(bytes_per_second: u64) -> Bandwidth {
+pub(super) fn rate(bytes_per_second: u64) -> Bandwidth {
     Bandwidth::from_bytes_per_second(bytes_per_second)
 }
 
@@ -66,7 +66,7 @@ fn round(
     bbr.on_feedback(*now, &feedback, &PATH);
 }
 
-fn cruising() -> (Bbr, Instant, u64) {
+pub(super) fn cruising() -> (Bbr, Instant, u64) {
     let mut bbr = Bbr::new(BbrConfig::default(), Ecn::Off, crate::test_clock(), 7);
     let (mut now, mut delivered) = (crate::test_clock(), 0);
     for bandwidth in [312_500, 1_000_000, 3_000_000, 6_250_000, 6_250_000, 6_250_000] {

@@ -1,5 +1,5 @@
 //! Undo of what spurious losses have caused (section "Updating the Model Upon Detecting a Spurious
-//! Loss Recovery").
+//! Loss Recovery", TACK-6.5-7).
 
 use super::short_term::ShortTerm;
 

@@ -1,0 +1,271 @@
+//! The models of congestion, and the test cases of the draft's appendix that apply.
+
+use super::tests::{MS, NO_NEWS, PATH, cruising, rate};
+use super::*;
+use crate::sender::{RateSample, TxInFlight};
+
+/// What 6.25 MB/s carry in 40 ms.
+const BDP: u64 = 250_000;
+
+struct Flow {
+    bbr: Bbr,
+    now: Instant,
+    delivered: u64,
+}
+
+impl Flow {
+    fn cruising() -> Self {
+        let (bbr, now, delivered) = cruising();
+        Self { bbr, now, delivered }
+    }
+
+    /// A round trip at 6.25 MB/s with changes.
+    fn round(&mut self, change: impl FnOnce(&mut Feedback)) -> Option<MinRttNews> {
+        self.now += 40 * MS;
+        let prior_delivered = self.delivered;
+        self.delivered += BDP;
+        let mut feedback = Feedback {
+            sample: Some(RateSample {
+                rate: rate(6_250_000),
+                send_rate: None,
+                interval: 40 * MS,
+                app_limited: false,
+                prior_delivered,
+                tx_in_flight: TxInFlight { bytes: BDP, since_ack: Duration::ZERO },
+            }),
+            delivered: self.delivered,
+            acked: BDP,
+            in_flight: BDP,
+            round_trip: Some(40 * MS),
+            ..NO_NEWS
+        };
+        change(&mut feedback);
+        self.bbr.on_feedback(self.now, &feedback, &PATH)
+    }
+
+    fn phase(&self) -> Option<ProbeBwPhase> {
+        match self.bbr.state {
+            State::ProbeBw(phase) => Some(phase),
+            _ => None,
+        }
+    }
+
+    /// Goes on, an acknowledgement in each millisecond, until a phase of the cycle.
+    fn until(&mut self, phase: ProbeBwPhase) {
+        for _ in 0..10_000 {
+            if self.phase() == Some(phase) {
+                return;
+            }
+            self.now += MS;
+            let quiet = Feedback { delivered: self.delivered, in_flight: 100_000, ..NO_NEWS };
+            self.bbr.on_feedback(self.now, &quiet, &PATH);
+        }
+        panic!("{:?} never becomes {phase:?}", self.bbr.state);
+    }
+
+    /// The probe now loses so much of what it sent with so much in flight.
+    fn lose_of_probe(&mut self, lost: u64, tx_in_flight: u64) {
+        let feedback = Feedback {
+            delivered: self.delivered,
+            lost,
+            probe_lost: lost,
+            probe_lost_at: Some(TxInFlight { bytes: tx_in_flight, since_ack: Duration::ZERO }),
+            lost_packets: lost / PATH.mss,
+            in_flight: tx_in_flight,
+            ..NO_NEWS
+        };
+        self.bbr.on_feedback(self.now, &feedback, &PATH);
+    }
+}
+
+fn queued(feedback: &mut Feedback) {
+    feedback.round_trip = Some(60 * MS);
+}
+
+#[test]
+fn the_phases_of_a_cycle_follow_each_other() {
+    let mut flow = Flow::cruising();
+    for phase in [ProbeBwPhase::Refill, ProbeBwPhase::Up, ProbeBwPhase::Down] {
+        flow.until(phase);
+    }
+    assert_eq!(flow.bbr.pacing_rate(&PATH), rate(6_250_000).scaled(0.75));
+    flow.until(ProbeBwPhase::Cruise);
+}
+
+#[test]
+fn a_probe_that_loses_two_percent_ends_and_bounds_the_flight() {
+    let mut flow = Flow::cruising();
+    flow.until(ProbeBwPhase::Up);
+    flow.lose_of_probe(4 * PATH.mss, 400_000);
+    assert_eq!(flow.phase(), Some(ProbeBwPhase::Up), "5,000 of 8,000 bytes");
+    flow.lose_of_probe(4 * PATH.mss, 400_000);
+    assert_eq!(flow.phase(), Some(ProbeBwPhase::Down));
+    assert_eq!(flow.bbr.long_term.get(), Some(280_000), "TACK-6.5-2: 0.7 of the flight");
+    flow.until(ProbeBwPhase::Cruise);
+    assert_eq!(flow.bbr.path_inflight(&PATH), BDP, "the headroom is no part of the BDP");
+}
+
+#[test]
+fn the_probe_behind_one_that_went_too_high_stops_where_that_did() {
+    let mut flow = Flow::cruising();
+    flow.until(ProbeBwPhase::Up);
+    flow.lose_of_probe(20 * PATH.mss, 400_000);
+    flow.until(ProbeBwPhase::Refill);
+    flow.until(ProbeBwPhase::Up);
+    let full = Feedback { delivered: flow.delivered, in_flight: 280_000, ..NO_NEWS };
+    flow.bbr.on_feedback(flow.now, &full, &PATH);
+    assert_eq!(flow.phase(), Some(ProbeBwPhase::Down));
+    flow.round(|_| ());
+    assert_eq!(flow.phase(), Some(ProbeBwPhase::Refill), "it was harmless");
+}
+
+#[test]
+fn a_bound_that_holds_a_probe_back_is_raised_faster_and_faster() {
+    let mut flow = Flow::cruising();
+    flow.until(ProbeBwPhase::Up);
+    flow.lose_of_probe(20 * PATH.mss, 400_000);
+    flow.bbr.long_term.on_probed();
+    flow.until(ProbeBwPhase::Refill);
+    flow.until(ProbeBwPhase::Up);
+    let mut grown = vec![flow.bbr.long_term.get().unwrap()];
+    for _ in 0..4 {
+        flow.bbr.on_inflight_limited(&PATH);
+        flow.round(|_| ());
+        assert_eq!(flow.phase(), Some(ProbeBwPhase::Up), "TACK-6.5-4");
+        grown.push(flow.bbr.long_term.get().unwrap());
+    }
+    let steps: Vec<_> = grown.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(steps.windows(2).all(|pair| pair[1] > pair[0]), "{steps:?}");
+}
+
+#[test]
+fn losses_behind_a_queue_bound_rate_and_flight_until_the_next_refill() {
+    let mut flow = Flow::cruising();
+    flow.round(queued);
+    let lossy = |feedback: &mut Feedback| {
+        queued(feedback);
+        feedback.lost = 10 * PATH.mss;
+        feedback.sample.as_mut().unwrap().rate = rate(5_000_000);
+    };
+    flow.round(lossy);
+    flow.round(lossy);
+    assert_eq!(flow.bbr.bandwidth(), rate(5_000_000), "TACK-6.5-5");
+    // The filter spans 600 ms, and this is more.
+    for _ in 0..20 {
+        flow.round(|feedback| {
+            queued(feedback);
+            feedback.sample.as_mut().unwrap().rate = rate(5_000_000);
+        });
+    }
+    assert_eq!(flow.phase(), Some(ProbeBwPhase::Cruise), "others have time to grow");
+    flow.until(ProbeBwPhase::Refill);
+    assert_eq!(flow.bbr.bandwidth(), rate(6_250_000), "what was known before");
+}
+
+#[test]
+fn losses_without_a_queue_bound_nothing() {
+    let mut flow = Flow::cruising();
+    for _ in 0..20 {
+        flow.round(|feedback| feedback.lost = 20 * PATH.mss);
+    }
+    assert_eq!(flow.bbr.bandwidth(), rate(6_250_000));
+    assert!(flow.bbr.loss.base_share() > 0.05);
+}
+
+#[test]
+fn losses_of_an_outage_bound_nothing() {
+    let mut flow = Flow::cruising();
+    flow.now += 300 * MS;
+    for _ in 0..2 {
+        flow.round(|feedback| {
+            queued(feedback);
+            feedback.lost = 20 * PATH.mss;
+            feedback.sample.as_mut().unwrap().rate = rate(1_000_000);
+        });
+    }
+    assert_eq!(flow.bbr.bandwidth(), rate(6_250_000));
+}
+
+#[test]
+fn startup_ends_for_losses_only_where_packets_queue_or_the_rate_has_stopped_to_grow() {
+    for (round_trip, ends) in [(40 * MS, false), (70 * MS, true)] {
+        let bbr = Bbr::new(BbrConfig::DEFAULT, Ecn::Off, crate::test_clock(), 7);
+        let mut flow = Flow { bbr, now: crate::test_clock(), delivered: 0 };
+        for doubling in 0..4_u32 {
+            flow.round(|feedback| {
+                feedback.round_trip = Some(round_trip);
+                feedback.lost = 20 * PATH.mss;
+                feedback.sample.as_mut().unwrap().rate = rate(1_000_000 << doubling);
+            });
+        }
+        assert_eq!(flow.bbr.phase() != Phase::Startup, ends, "TACK-6.5-6, {round_trip:?}");
+    }
+}
+
+#[test]
+fn a_startup_that_spurious_losses_ended_begins_again() {
+    let bbr = Bbr::new(BbrConfig::DEFAULT, Ecn::Off, crate::test_clock(), 7);
+    let mut flow = Flow { bbr, now: crate::test_clock(), delivered: 0 };
+    for doubling in 0..2_u32 {
+        flow.round(|feedback| {
+            queued(feedback);
+            feedback.lost = 20 * PATH.mss;
+            feedback.lost_packets = 20;
+            feedback.sample.as_mut().unwrap().rate = rate(1_000_000 << doubling);
+        });
+    }
+    assert_ne!(flow.bbr.phase(), Phase::Startup);
+    flow.round(|feedback| feedback.spurious = 40);
+    assert_eq!(flow.bbr.phase(), Phase::Startup, "TACK-6.5-7");
+    assert_eq!(flow.bbr.long_term.get(), None);
+}
+
+#[test]
+fn idle_time_spares_the_visit_to_probe_rtt() {
+    let mut flow = Flow::cruising();
+    flow.bbr.on_restart_from_idle();
+    flow.round(|feedback| feedback.min_rtt_expired = true);
+    assert_eq!(flow.bbr.phase(), Phase::ProbeBw);
+    flow.round(|feedback| feedback.min_rtt_expired = true);
+    assert_eq!(flow.bbr.phase(), Phase::ProbeRtt);
+}
+
+#[test]
+fn a_longer_route_is_told_from_a_slower_path_when_nothing_queues() {
+    for (round_trip, news) in [(100 * MS, Some(MinRttNews::Outdated)), (41 * MS, None)] {
+        let mut flow = Flow::cruising();
+        let slow = |feedback: &mut Feedback| {
+            feedback.round_trip = Some(100 * MS);
+            feedback.reported = Some(rate(3_000_000));
+        };
+        while !matches!(flow.bbr.state, State::Drain(_)) {
+            assert_eq!(flow.round(slow), None);
+        }
+        flow.until(ProbeBwPhase::Cruise);
+        // Sent before the queue had drained.
+        flow.round(|feedback| {
+            slow(feedback);
+            feedback.sample.as_mut().unwrap().prior_delivered -= 1;
+        });
+        let seen = flow.round(|feedback| feedback.round_trip = Some(round_trip));
+        assert_eq!(seen, news, "TACK-6.1-4, {round_trip:?}");
+    }
+}
+
+#[test]
+fn classic_marks_bound_the_rate_until_the_next_refill_and_early_ones_by_their_share() {
+    let mut flow = Flow::cruising();
+    flow.bbr.ecn = Ecn::Classic;
+    flow.round(|feedback| feedback.ce = 3);
+    assert_eq!(flow.bbr.bandwidth(), rate(6_250_000).scaled(0.85), "TACK-6.5-8");
+    flow.until(ProbeBwPhase::Refill);
+    assert_eq!(flow.bbr.bandwidth(), rate(6_250_000));
+
+    let mut flow = Flow::cruising();
+    flow.bbr.ecn = Ecn::L4s;
+    flow.round(|feedback| feedback.ce = 200);
+    let marked = flow.bbr.bandwidth();
+    assert!(marked < rate(6_250_000) && marked > rate(6_000_000), "a sixteenth, halved");
+    flow.round(|_| ());
+    assert!(flow.bbr.bandwidth() > marked);
+}
