@@ -38,7 +38,7 @@ pub(super) struct PathState {
     pub min_rtt: MinRtt,
     pub latest_rtt: Option<Duration>,
     pub smoothed_rtt: Option<Duration>,
-    /// Of round trips without the wait for their acknowledgement.
+    /// Of round trips by the sender's own record: reports of times must not raise it.
     pub rtt_jitter: Jitter,
     pub ack_path: AckPathDelay,
     /// How much later than alpha after the last one a TACK has come while data flowed.
