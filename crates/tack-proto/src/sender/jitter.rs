@@ -7,8 +7,14 @@
 
 use std::time::Duration;
 
+use crate::loss_detection::GRANULARITY;
+
 /// Deviations that a time is longer than its mean now and then (RFC 6298's K).
 const K: u32 = 4;
+
+/// Means, beside a quarter of RTTmin, above which a difference counts no more: the weight of a sample, so
+/// that one counts twice as much as all before it at the most.
+const OUTLIER: u32 = 16;
 
 /// Mean difference of round trips in a row.
 #[derive(Clone, Copy, Debug, Default)]
@@ -18,10 +24,13 @@ pub(super) struct Jitter {
 }
 
 impl Jitter {
-    /// A round trip has been measured.
-    pub fn on_sample(&mut self, round_trip: Duration) {
+    /// A round trip has been measured. One that differs much more than those before counts little: a
+    /// path that stood still once does not jitter. Many of them count more and more.
+    pub fn on_sample(&mut self, round_trip: Duration, min_rtt: Duration) {
         if let Some(last) = self.last.replace(round_trip) {
-            self.mean = (self.mean * 15 + last.abs_diff(round_trip)) / 16;
+            let most = self.mean * OUTLIER + (min_rtt / 4).max(GRANULARITY);
+            let difference = last.abs_diff(round_trip).min(most);
+            self.mean = (self.mean * 15 + difference) / 16;
         }
     }
 
@@ -41,10 +50,10 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    fn of(samples: impl IntoIterator<Item = u32>) -> Jitter {
+    fn of(min_rtt: Duration, samples: impl IntoIterator<Item = u32>) -> Jitter {
         let mut jitter = Jitter::default();
         for sample in samples {
-            jitter.on_sample(sample * MS);
+            jitter.on_sample(sample * MS, min_rtt);
         }
         jitter
     }
@@ -52,13 +61,19 @@ mod tests {
     #[test]
     fn a_queue_that_grows_and_drains_is_no_jitter() {
         let sawtooth = (0..20).flat_map(|_| (40..80).chain((40..80).rev()));
-        assert_eq!(of(sawtooth).above(40 * MS, 60 * MS), Duration::ZERO);
+        assert_eq!(of(40 * MS, sawtooth).above(40 * MS, 60 * MS), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_path_that_stood_still_once_does_not_jitter() {
+        let pause = std::iter::repeat_n(41, 50).chain([290, 41, 40]);
+        assert_eq!(of(40 * MS, pause).above(40 * MS, 60 * MS), Duration::ZERO);
     }
 
     #[test]
     fn packets_that_are_held_back_now_and_then_are() {
         let held = (0..200).map(|packet| if packet % 4 == 0 { 90 } else { 2 });
-        let jitter = of(held);
+        let jitter = of(2 * MS, held);
         assert!(jitter.above(2 * MS, 90 * MS) > 100 * MS);
         assert_eq!(jitter.above(2 * MS, 22 * MS), 40 * MS, "twice what they are longer");
         assert_eq!(jitter.above(200 * MS, 222 * MS), Duration::ZERO);

@@ -105,6 +105,12 @@ impl PathState {
         self.ecn.enter();
     }
 
+    /// A round trip by the sender's own record.
+    pub fn sample_jitter(&mut self, round_trip: Duration) {
+        let min_rtt = self.min_rtt.get().unwrap_or(round_trip);
+        self.rtt_jitter.on_sample(round_trip, min_rtt);
+    }
+
     /// How much longer than RTTmin data usually takes because the path jitters.
     pub fn jitter(&self) -> Duration {
         let known = self.min_rtt.get().zip(self.smoothed_rtt);
