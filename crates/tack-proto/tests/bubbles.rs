@@ -347,9 +347,7 @@ fn bubbles_save_needless_retransmissions_where_the_ack_path_fails_at_times() {
     let without = transfer(Losses { bubbles: true, ..losses });
     assert!(without.needless > 1000, "{without:?}");
     assert!(with.needless * 3 < without.needless * 2, "{with:?} {without:?}");
-    // What they save is a twentieth of all packets. The controllers probe at other times, and that
-    // moves the goodput of a minute by a hundredth.
-    assert!(with.in_order * 50 > without.in_order * 49, "{with:?} {without:?}");
+    assert!(with.in_order > without.in_order, "{with:?} {without:?}");
     let unknown = without.needless - with.needless;
     assert!(with.sender.by_bubbles > unknown / 2, "{with:?}");
 }
