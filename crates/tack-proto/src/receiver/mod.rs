@@ -70,7 +70,7 @@ pub struct Received {
     pub departure: Option<u64>,
     /// Whether the sender had nothing more to send: the end of a stream.
     pub ends_stream: bool,
-    /// The ECN field that it came with, or [`EcnCodepoint::NotEct`] where nobody has looked.
+    /// The ECN field that it came with, or [`EcnCodepoint::NotEct`] where it was not read.
     pub ecn: EcnCodepoint,
 }
 
