@@ -17,6 +17,7 @@ mod path_model;
 mod probe_bw;
 mod probe_rtt;
 mod reported_rate_bound;
+mod share;
 mod short_term;
 mod startup;
 mod state;
@@ -41,6 +42,7 @@ use path_model::ASSUMED_RTT;
 use probe_bw::{Cycle, Units};
 use probe_rtt::ProbeRtt;
 use reported_rate_bound::bounded;
+use share::Share;
 use short_term::ShortTerm;
 use startup::FullPipe;
 pub use state::ProbeBwPhase;
@@ -135,6 +137,7 @@ pub struct Bbr {
     ecn: Ecn,
     long_term: LongTerm,
     short_term: ShortTerm,
+    share: Share,
     episode: LossEpisode,
     latest: Latest,
     /// A probe has been sent and its losses have had no consequence yet (is_bw_probe_sample).
@@ -187,6 +190,7 @@ impl Bbr {
             ecn,
             long_term: LongTerm::default(),
             short_term: ShortTerm::default(),
+            share: Share::default(),
             episode: LossEpisode::default(),
             latest: Latest::default(),
             is_judging: false,
@@ -209,9 +213,9 @@ impl Bbr {
         }
     }
 
-    /// BBR.bw: max_bw, within what the short-term model allows.
+    /// BBR.bw: max_bw, within what the short-term model and others allow.
     pub fn bandwidth(&self) -> Bandwidth {
-        self.short_term.bound_bandwidth(self.max_bw.get())
+        self.short_term.bound_bandwidth(self.share.bound_bandwidth(self.max_bw.get()))
     }
 
     /// How long a cycle of ProbeBW lasts, in which the sender's own queue drains once.
@@ -373,7 +377,11 @@ impl Bbr {
             self.cycle.on_enter(now, phase, path.probe_unit(), self.max_bw.get());
         }
         match next {
-            State::ProbeBw(ProbeBwPhase::Refill) | State::Startup => self.short_term.reset(),
+            State::ProbeBw(ProbeBwPhase::Refill) => {
+                self.short_term.reset();
+                self.share.on_refill(self.cycle.is_contested, self.max_bw.get());
+            }
+            State::Startup => self.short_term.reset(),
             State::ProbeBw(ProbeBwPhase::Up) => {
                 let cap = self.path_inflight(path);
                 self.long_term.on_probe(cap, path.mss);
@@ -434,6 +442,7 @@ impl Bbr {
         if let Some(before) = self.episode.on_spurious(feedback.spurious) {
             self.short_term.restore(before.short_term);
             self.long_term.restore(before.inflight_longterm);
+            self.share = Share::default();
             match (before.ended, self.state) {
                 (Some(Ended::Startup), State::Drain(_) | State::ProbeBw(_)) => {
                     self.full_pipe = FullPipe::default();
@@ -455,6 +464,7 @@ impl Bbr {
             self.long_term.on_too_high(tx_in_flight, target, app_limited);
             self.is_judging = false;
             self.was_too_high = true;
+            self.share.on_too_high(self.bandwidth());
             self.safe_from = feedback.delivered;
             if self.probes() {
                 self.episode.on_ended(Ended::ProbeBwUp);
@@ -560,6 +570,9 @@ impl Bbr {
         self.stopping = None;
         if !self.was_marked {
             self.short_term.on_unmarked_probe(self.cycle.gain(ProbeBwPhase::Up));
+        }
+        if self.is_judging {
+            self.share.on_harmless_probe(self.cycle.gain(ProbeBwPhase::Up));
         }
         if self.is_judging && !self.is_longterm_limited {
             self.was_too_high = false;

@@ -269,3 +269,20 @@ fn classic_marks_bound_the_rate_until_the_next_refill_and_early_ones_by_their_sh
     flow.round(|_| ());
     assert!(flow.bbr.bandwidth() > marked);
 }
+
+#[test]
+fn a_probe_that_goes_too_high_in_a_queue_of_others_costs_a_part_of_the_rate() {
+    for (round_trip, after) in [(60 * MS, 0.85), (40 * MS, 1.0)] {
+        let mut flow = Flow::cruising();
+        flow.round(|feedback| feedback.round_trip = Some(round_trip));
+        flow.until(ProbeBwPhase::Up);
+        flow.lose_of_probe(20 * PATH.mss, 400_000);
+        let left = rate(6_250_000).scaled(after);
+        assert_eq!(flow.bbr.bandwidth(), left, "TACK-6.5-9, {round_trip:?}");
+        flow.until(ProbeBwPhase::Up);
+        assert_eq!(flow.bbr.bandwidth(), left, "Refill lifts the short-term model alone");
+        flow.until(ProbeBwPhase::Down);
+        flow.round(|_| ());
+        assert_eq!(flow.bbr.bandwidth(), rate(6_250_000), "a harmless probe wins it back");
+    }
+}
