@@ -379,7 +379,7 @@ impl Bbr {
         match next {
             State::ProbeBw(ProbeBwPhase::Refill) => {
                 self.short_term.reset();
-                self.share.on_refill(self.cycle.is_contested, self.max_bw.get());
+                self.share.on_refill(self.max_bw.get());
             }
             State::Startup => self.short_term.reset(),
             State::ProbeBw(ProbeBwPhase::Up) => {
@@ -548,6 +548,7 @@ impl Bbr {
         let losses = self.loss.on_round(path, matches!(self.state, State::ProbeBw(_)));
         self.episode.on_round();
         self.cycle.is_contested = losses.queued;
+        self.share.on_round(losses.queued);
         let latest = std::mem::take(&mut self.latest);
         // What the path loses by itself does not get less by sending less.
         let delivered = 1.0 - self.loss.base_share();

@@ -274,6 +274,8 @@ fn classic_marks_bound_the_rate_until_the_next_refill_and_early_ones_by_their_sh
 fn a_probe_that_goes_too_high_in_a_queue_of_others_costs_a_part_of_the_rate() {
     for (round_trip, after) in [(60 * MS, 0.85), (40 * MS, 1.0)] {
         let mut flow = Flow::cruising();
+        flow.until(ProbeBwPhase::Refill);
+        flow.until(ProbeBwPhase::Cruise);
         flow.round(|feedback| feedback.round_trip = Some(round_trip));
         flow.until(ProbeBwPhase::Up);
         flow.lose_of_probe(20 * PATH.mss, 400_000);

@@ -13,15 +13,22 @@ const KEEPS: f64 = 0.85;
 /// The bound, while there is one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Share {
-    /// A queue stood when the probe now or last began.
+    /// A round trip was free of queues since the last probe began.
+    drained: bool,
+    /// None was before the probe now or last.
     queue_stood: bool,
     bandwidth: Option<Bandwidth>,
 }
 
 impl Share {
-    /// The path is filled, to be probed; packets have queued for all of the last round trip or not.
-    pub fn on_refill(&mut self, queue_stands: bool, max_bw: Bandwidth) {
-        self.queue_stood = queue_stands;
+    /// A round trip is over, for all of which packets have queued or not.
+    pub fn on_round(&mut self, queued: bool) {
+        self.drained |= !queued;
+    }
+
+    /// The path is filled, to be probed.
+    pub fn on_refill(&mut self, max_bw: Bandwidth) {
+        self.queue_stood = !std::mem::take(&mut self.drained);
         self.bandwidth = self.bandwidth.filter(|bound| *bound < max_bw);
     }
 
@@ -53,17 +60,17 @@ mod tests {
     fn a_probe_that_loses_in_a_queue_of_others_costs_a_part_of_the_rate_until_probes_win_it_back()
      {
         let mut share = Share::default();
-        share.on_refill(true, RATE);
+        share.on_refill(RATE);
         share.on_too_high(RATE);
         assert_eq!(share.bound_bandwidth(RATE), RATE.scaled(KEEPS));
-        share.on_refill(true, RATE);
+        share.on_refill(RATE);
         share.on_too_high(RATE.scaled(KEEPS));
         assert_eq!(share.bound_bandwidth(RATE), RATE.scaled(KEEPS).scaled(KEEPS));
         for _ in 0..2 {
-            share.on_refill(true, RATE);
+            share.on_refill(RATE);
             share.on_harmless_probe(1.25);
         }
-        share.on_refill(true, RATE);
+        share.on_refill(RATE);
         assert_eq!(
             share.bound_bandwidth(RATE.scaled(2.0)),
             RATE.scaled(2.0),
@@ -74,8 +81,9 @@ mod tests {
     #[test]
     fn a_probe_that_loses_in_a_queue_of_its_own_costs_nothing() {
         let mut share = Share::default();
-        share.on_refill(true, RATE);
-        share.on_refill(false, RATE);
+        share.on_round(false);
+        share.on_round(true);
+        share.on_refill(RATE);
         share.on_too_high(RATE);
         assert_eq!(share.bound_bandwidth(RATE), RATE);
     }
