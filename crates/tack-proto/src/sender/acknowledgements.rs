@@ -283,7 +283,12 @@ impl Sender {
             round_trip: round_trip.map(|rtt| rtt.saturating_sub(ack_path)),
             min_rtt_expired: self.path.min_rtt.is_expired(now),
         };
-        match self.path.bbr.on_feedback(now, &feedback, &path) {
+        let rounds = self.path.bbr.rounds();
+        let news = self.path.bbr.on_feedback(now, &feedback, &path);
+        if self.path.bbr.rounds() != rounds {
+            self.path.pacer.on_round(self.path.bbr.overflows());
+        }
+        match news {
             Some(MinRttNews::Probed) => self.path.min_rtt.on_probed(now),
             Some(MinRttNews::Outdated) => self.path.min_rtt.expire(),
             None => {}

@@ -1,4 +1,4 @@
-//! Pacing: packets leave in bursts of about a millisecond.
+//! Pacing: packets leave in bursts of about a millisecond, less where the path holds less.
 //!
 //! Fewer acknowledgements would otherwise mean longer bursts (section V-C). A
 //! burst shares one departure time, so that its packets can be handed to the
@@ -11,6 +11,9 @@ use crate::bandwidth::Bandwidth;
 
 /// Length of a burst, and how much of a time without data is caught up (TACK-6.4-1).
 pub const BURST: Duration = Duration::from_millis(1);
+
+/// Round trips without losses in which bursts grow from a packet to [`BURST`].
+const ROUNDS_TO_REGROW: u32 = 64;
 
 /// How much is caught up of a time in which data waited, and the process did not run: some slices of
 /// a scheduler that others have had. Without that, the rate of a busy machine falls to what it sends
@@ -28,6 +31,8 @@ pub struct Pacer {
     next_head: Instant,
     head_spacing: Duration,
     in_burst: bool,
+    /// How much leaves at once, at the most.
+    burst: Duration,
     /// Data waits for `next_release`.
     waits: bool,
     /// How late this end has sent what waited.
@@ -45,6 +50,7 @@ impl Pacer {
             next_head: now,
             head_spacing: BURST / 2,
             in_burst: false,
+            burst: BURST,
             waits: false,
             late: Spread::default(),
             made_up_for: BURST,
@@ -70,7 +76,7 @@ impl Pacer {
 
     /// Whether a packet may leave at `now`; `waits` tells that there is one.
     pub fn may_send(&mut self, now: Instant, waits: bool) -> bool {
-        let until = if self.in_burst { now + BURST } else { now };
+        let until = if self.in_burst { now + self.burst } else { now };
         self.in_burst = self.next_release <= until;
         if !self.in_burst {
             self.waits = waits;
@@ -81,6 +87,16 @@ impl Pacer {
             self.made_up_for = late.clamp(BURST, MOST_LATE);
         }
         self.in_burst
+    }
+
+    /// A round trip is over; `overflows` if packets were lost though none queued for long: then a burst may be
+    /// more than the buffer of the path holds (TACK-6.4-3).
+    pub fn on_round(&mut self, overflows: bool) {
+        self.burst = if overflows {
+            self.burst / 2
+        } else {
+            (self.burst + BURST / ROUNDS_TO_REGROW).min(BURST)
+        };
     }
 
     /// There is no data, or as much is in flight as may be: the time until the next release is not the
@@ -161,6 +177,31 @@ mod tests {
         let (bytes, longest) = run(Duration::from_secs(1), Duration::from_micros(700));
         assert!(bytes >= 6_240_000, "{bytes}");
         assert!(longest <= 10, "{longest}");
+    }
+
+    #[test]
+    fn bursts_become_single_packets_where_a_buffer_overflows_and_grow_again() {
+        let t0 = crate::test_clock() + Duration::from_secs(1);
+        let mut pacer = Pacer::new(t0, Bandwidth::from_bytes_per_second(6_250_000));
+        let mut now = t0;
+        let mut burst = |pacer: &mut Pacer| {
+            now = now.max(pacer.release_time());
+            let mut packets = 0;
+            while pacer.may_send(now, true) {
+                pacer.on_sent(now, 1250);
+                packets += 1;
+            }
+            packets
+        };
+        assert_eq!(burst(&mut pacer), 6);
+        for _ in 0..4 {
+            pacer.on_round(true);
+        }
+        assert_eq!(burst(&mut pacer), 1, "TACK-6.4-3");
+        for _ in 0..ROUNDS_TO_REGROW {
+            pacer.on_round(false);
+        }
+        assert_eq!(burst(&mut pacer), 6);
     }
 
     #[test]

@@ -228,6 +228,12 @@ impl Bbr {
         self.round
     }
 
+    /// Whether more than LossThresh of one of the last two round trips was lost though not all of it queued.
+    pub fn overflows(&self) -> bool {
+        let probes = matches!(self.state, State::Startup | State::ProbeBw(ProbeBwPhase::Up));
+        !probes && self.loss.is_lossy() && !self.cycle.is_contested
+    }
+
     /// The state.
     pub fn phase(&self) -> Phase {
         match self.state {
@@ -548,7 +554,8 @@ impl Bbr {
         let losses = self.loss.on_round(path, matches!(self.state, State::ProbeBw(_)));
         self.episode.on_round();
         self.cycle.is_contested = losses.queued;
-        self.share.on_round(losses.queued);
+        // Where a round trip brings one TACK or less, most of what it waits is not a queue.
+        self.share.on_round(losses.queued && path.min_rtt > Some(path.ack_interval));
         let latest = std::mem::take(&mut self.latest);
         // What the path loses by itself does not get less by sending less.
         let delivered = 1.0 - self.loss.base_share();
