@@ -8,10 +8,14 @@
 
 #![allow(clippy::unwrap_used)] // a simulation that goes wrong has failed
 
+#[path = "common/event_queue.rs"]
+mod event_queue;
 #[path = "random_paths/path.rs"]
 mod path;
 #[path = "random_paths/simulation.rs"]
 mod simulation;
+#[path = "random_paths/stall_watch.rs"]
+mod stall_watch;
 
 use std::panic::catch_unwind;
 use std::sync::OnceLock;
@@ -26,7 +30,8 @@ const PACKETS: u64 = 2_000_000;
 /// Packets of the long form, unless it is told.
 const LONG_PACKETS: u64 = 20_000_000;
 
-/// No data leaves for so many probe timeouts (RFC 9002 section 6.2.1), while acknowledgements come.
+/// The controller lets no data leave on a live path for so many probe timeouts (RFC 9002 section
+/// 6.2.1): [`stall_watch`] says which paths are live.
 const MOST_STALL: f64 = 3.0;
 /// In no second after Startup does the sender send so many times what the path carries.
 const MOST_RATE: f64 = 1.5;
