@@ -84,3 +84,27 @@ impl PersistentCongestion {
         self.established.take_if(|numbers| numbers.contains(&pn)).is_some()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_counts_once_and_only_behind_the_first_round_trip() {
+        // TACK-6.6-1
+        let mut persistent = PersistentCongestion::default();
+        assert!(!persistent.counts(Time(100)), "no round trip has been measured");
+        persistent.set_duration(Time(100), Some(Duration::from_nanos(200)));
+        assert!(!persistent.counts(Time(99)) && persistent.counts(Time(100)));
+        let mut run = LostRun::default();
+        run.on_lost(7, Time(100));
+        assert!(!persistent.is_established_by(&run));
+        run.on_lost(8, Time(300));
+        assert!(persistent.is_established_by(&run));
+        persistent.on_established(Time(400), &run);
+        assert!(!persistent.counts(Time(399)) && persistent.counts(Time(400)));
+        assert!(!persistent.on_late_acked(6) && !persistent.on_late_acked(9));
+        assert!(persistent.on_late_acked(8));
+        assert!(!persistent.on_late_acked(8), "it is undone once");
+    }
+}
