@@ -120,7 +120,7 @@ impl Sender {
         if let Some(rtt) = round_trip {
             let forward = self.without_ack_path(now, rtt);
             self.path.min_rtt.on_sample(now, forward);
-            self.on_rtt(rtt, rtt);
+            self.on_rtt(now, rtt, rtt);
         }
         let owns_rate = self.path.owns_rate(tack.sequence, tack.ranges.largest());
         let reported = tack.rate.filter(|_| owns_rate).map(|rate| {
@@ -172,6 +172,8 @@ impl Sender {
         let proves = is_newest && (ecn.is_some() || has_room);
         let (latest, smoothed) = (self.path.latest_rtt, self.path.smoothed_rtt);
         let round_trip = latest.max(smoothed).unwrap_or(INITIAL_RTT);
+        let duration = self.persistent_congestion_duration();
+        self.sent.set_persistent_duration(self.path.sampled, duration);
         let mut outcome = self.sent.on_ack(now, ranges.iter(), delivered, round_trip);
         let (all, current) = (outcome.marked, outcome.current.marked);
         let validation = &mut self.path.ecn;
@@ -187,6 +189,8 @@ impl Sender {
         self.repairs += outcome.lost_packets;
         self.stats.lost_bytes += outcome.lost_bytes;
         self.stats.spurious_losses += outcome.spurious;
+        self.stats.persistent_congestions +=
+            u64::from(outcome.current.is_persistent_congestion);
         self.stats.by_bubbles += outcome.by_bubbles;
         outcome
     }
@@ -202,7 +206,7 @@ impl Sender {
             let rtt = if rtt.is_zero() { with_hold } else { rtt };
             let forward = self.without_ack_path(now, rtt);
             self.path.min_rtt.on_sample(now, forward);
-            self.on_rtt(with_hold, rtt);
+            self.on_rtt(now, with_hold, rtt);
         }
     }
 
@@ -220,13 +224,13 @@ impl Sender {
         let ack_delay = ack_delay.min(self.config.max_ack_delay);
         let least = self.path.min_rtt.get().unwrap_or_default() + ack_delay;
         let adjusted = latest.saturating_sub(ack_delay);
-        self.on_rtt(latest, if latest >= least { adjusted } else { latest });
+        self.on_rtt(now, latest, if latest >= least { adjusted } else { latest });
     }
 
     fn sample_plainly(&mut self, now: Instant, outcome: &AckOutcome) {
         if let Some(rtt) = outcome.current.earliest_rtt {
             self.path.min_rtt.on_sample(now, rtt);
-            self.on_rtt(rtt, rtt);
+            self.on_rtt(now, rtt, rtt);
         }
     }
 
@@ -279,6 +283,8 @@ impl Sender {
             lost_packets: outcome.current.lost_packets,
             spurious: outcome.current.spurious,
             ce: outcome.current.ce,
+            is_persistent_congestion: outcome.current.is_persistent_congestion,
+            was_no_persistent_congestion: outcome.current.was_no_persistent_congestion,
             in_flight: self.sent.in_flight().saturating_sub(arrived),
             round_trip: round_trip.map(|rtt| rtt.saturating_sub(ack_path)),
             min_rtt_expired: self.path.min_rtt.is_expired(now),
@@ -324,11 +330,18 @@ impl Sender {
         path.ack_path.on_untimed(now, round_trip, path.min_rtt.get(), span, bulk);
     }
 
-    fn on_rtt(&mut self, latest: Duration, rtt: Duration) {
+    fn on_rtt(&mut self, now: Instant, latest: Duration, rtt: Duration) {
         let path = &mut self.path;
+        if path.smoothed_rtt.is_none() {
+            path.sampled = now;
+        }
         path.latest_rtt = Some(latest);
-        // RFC 9002 section 5.3 (TACK-5.3-4): 7/8 of the old and 1/8 of the new.
-        path.smoothed_rtt = Some(path.smoothed_rtt.map_or(rtt, |old| (old * 7 + rtt) / 8));
+        // RFC 9002 section 5.3 (TACK-5.3-4): 7/8 of the old and 1/8 of the new; 3/4 and 1/4 of the
+        // variation, which begins with half of the first.
+        let smoothed = path.smoothed_rtt;
+        path.rtt_variation = smoothed
+            .map_or(rtt / 2, |smoothed| (path.rtt_variation * 3 + smoothed.abs_diff(rtt)) / 4);
+        path.smoothed_rtt = Some(smoothed.map_or(rtt, |old| (old * 7 + rtt) / 8));
     }
 
     /// The round trip of the packet with the smallest one-way delay (section V-B of the

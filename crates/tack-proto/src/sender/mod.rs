@@ -17,6 +17,7 @@ mod pacer;
 #[cfg(test)]
 mod path_tests;
 mod paths;
+mod persistent_congestion;
 #[cfg(test)]
 mod rtt_tests;
 mod sent_packets;
@@ -142,6 +143,7 @@ impl Sender {
             path.min_rtt.on_sample(now, rtt);
         }
         (path.latest_rtt, path.smoothed_rtt) = (rtt, rtt);
+        path.rtt_variation = rtt.unwrap_or_default() / 2;
         let mut sender = Self {
             config,
             epoch: now,

@@ -38,6 +38,9 @@ pub(super) struct PathState {
     pub min_rtt: MinRtt,
     pub latest_rtt: Option<Duration>,
     pub smoothed_rtt: Option<Duration>,
+    /// rttvar, RFC 9002 section 5.3, and when the first round trip had been measured.
+    pub rtt_variation: Duration,
+    pub sampled: Instant,
     /// Of round trips by the sender's own record: reports of times must not raise it.
     pub rtt_jitter: Jitter,
     pub ack_path: AckPathDelay,
@@ -76,6 +79,8 @@ impl PathState {
             min_rtt: MinRtt::new(config.bbr.probe_rtt_after),
             latest_rtt: None,
             smoothed_rtt: None,
+            rtt_variation: Duration::ZERO,
+            sampled: now,
             rtt_jitter: Jitter::default(),
             ack_path: AckPathDelay::default(),
             ack_late: Spread::default(),

@@ -28,6 +28,11 @@ impl Bbr {
     /// shorter than those it shares with, or acknowledgements queue (TACK-6.2-9). What the models of
     /// congestion allow is the most.
     pub fn inflight_cap(&self, path: &PathModel) -> u64 {
+        // TACK-6.6-3
+        self.minimum_window.bound_inflight(self.model_cap(path))
+    }
+
+    fn model_cap(&self, path: &PathModel) -> u64 {
         let least = LEAST_PACKETS * path.mss;
         let Some(min_rtt) = path.min_rtt else { return INITIAL_WINDOW_PACKETS * path.mss };
         let bdp = self.bandwidth().bytes_in(path.round_trip());

@@ -13,6 +13,7 @@ mod extra_acked;
 mod long_term;
 mod loss;
 mod marks;
+mod minimum_window;
 mod path_model;
 mod probe_bw;
 mod probe_rtt;
@@ -38,6 +39,7 @@ use extra_acked::ExtraAcked;
 use long_term::LongTerm;
 use loss::LossSignals;
 use marks::Marks;
+use minimum_window::MinimumWindow;
 use path_model::ASSUMED_RTT;
 use probe_bw::{Cycle, Units};
 use probe_rtt::ProbeRtt;
@@ -84,6 +86,9 @@ pub struct Feedback {
     /// Packets that it has newly reported as CE (RFC 9000 section 13.4.2); 0 while the path's ECN has
     /// not been validated.
     pub ce: u64,
+    /// It has established persistent congestion (RFC 9002 section 7.6), or shown that there was none.
+    pub is_persistent_congestion: bool,
+    pub was_no_persistent_congestion: bool,
     /// Bytes in flight when the acknowledgement left, about.
     pub in_flight: u64,
     /// The round trip that came with the acknowledgement, without what that queued for.
@@ -139,6 +144,7 @@ pub struct Bbr {
     short_term: ShortTerm,
     share: Share,
     episode: LossEpisode,
+    minimum_window: MinimumWindow,
     latest: Latest,
     /// A probe has been sent and its losses have had no consequence yet (is_bw_probe_sample).
     is_judging: bool,
@@ -192,6 +198,7 @@ impl Bbr {
             short_term: ShortTerm::default(),
             share: Share::default(),
             episode: LossEpisode::default(),
+            minimum_window: MinimumWindow::default(),
             latest: Latest::default(),
             is_judging: false,
             stopping: None,
@@ -305,11 +312,12 @@ impl Bbr {
             self.extra_acked.on_acked(now, self.units, feedback.acked, bandwidth);
         }
         self.follow_losses(now, feedback, path);
+        self.follow_persistent_congestion(feedback, path);
         if let Some(sample) = feedback.sample {
             self.on_sample(now, feedback, path, &sample);
         }
         let probed = self.phase() == Phase::ProbeRtt;
-        self.change_state(now, feedback, path);
+        self.change_state(now, feedback, stood_still, path);
         if stood_still && matches!(self.state, State::ProbeBw(_)) {
             // Neither what was lost nor what was delivered in the meantime says how much the path takes.
             self.loss.forget_round();
@@ -479,6 +487,19 @@ impl Bbr {
         }
     }
 
+    /// TACK-6.6-3, TACK-6.6-4
+    fn follow_persistent_congestion(&mut self, feedback: &Feedback, path: &PathModel) {
+        let prior = feedback.sample.map(|sample| sample.prior_delivered);
+        let volume = (feedback.acked, feedback.lost);
+        self.minimum_window.on_acked(volume, feedback.delivered, prior);
+        if feedback.was_no_persistent_congestion {
+            self.minimum_window.undo();
+        }
+        if feedback.is_persistent_congestion {
+            self.minimum_window.on_persistent_congestion(feedback.delivered, path.mss);
+        }
+    }
+
     /// A delivery-rate sample: models of rate and volume, and the end of a round trip.
     fn on_sample(
         &mut self,
@@ -643,7 +664,13 @@ impl Bbr {
         self.enter(now, State::Drain(drain), cause, path);
     }
 
-    fn change_state(&mut self, now: Instant, feedback: &Feedback, path: &PathModel) {
+    fn change_state(
+        &mut self,
+        now: Instant,
+        feedback: &Feedback,
+        stood_still: bool,
+        path: &PathModel,
+    ) {
         let bandwidth = self.bandwidth();
         let bdp = self.bdp(path);
         let probe_rtt_window = self.probe_rtt_window(path);
@@ -654,7 +681,11 @@ impl Bbr {
             State::Drain(drain) => {
                 drain.on_feedback(now, feedback.in_flight, bdp, bandwidth);
             }
-            State::ProbeBw(_) if feedback.min_rtt_expired && !self.idle_restart => {
+            // TACK-6.6-5: behind an outage much of what is in flight is lost, and ProbeRTT would wait
+            // for it to drain.
+            State::ProbeBw(_)
+                if feedback.min_rtt_expired && !self.idle_restart && !stood_still =>
+            {
                 let probe = ProbeRtt::new(now);
                 self.enter(now, State::ProbeRtt(probe), Cause::Diagram, path);
             }

@@ -288,3 +288,46 @@ fn a_probe_that_goes_too_high_in_a_queue_of_others_costs_a_part_of_the_rate() {
         assert_eq!(flow.bbr.bandwidth(), rate(6_250_000), "a harmless probe wins it back");
     }
 }
+
+/// Enters a state by a transition of the draft's diagram.
+fn follow(flow: &mut Flow, to: State) {
+    flow.bbr.enter(flow.now, to, Cause::Diagram, &PATH);
+}
+
+#[test]
+fn probe_rtt_follows_every_phase_and_gives_way_to_cruise() {
+    use ProbeBwPhase::{Cruise, Down, Refill, Up};
+    for phase in [Cruise, Refill, Up, Down] {
+        let mut flow = Flow::cruising();
+        for before in [Cruise, Refill, Up, Down] {
+            flow.until(before);
+            if before == phase {
+                break;
+            }
+        }
+        flow.round(|feedback| feedback.min_rtt_expired = true);
+        assert_eq!(flow.bbr.phase(), Phase::ProbeRtt, "behind {phase:?}");
+        flow.round(|_| {});
+        assert_eq!(flow.phase(), Some(Cruise), "RTTmin has shown again behind {phase:?}");
+    }
+}
+
+#[test]
+fn a_probe_that_found_more_goes_through_refill_to_the_next() {
+    let mut flow = Flow::cruising();
+    flow.until(ProbeBwPhase::Up);
+    flow.until(ProbeBwPhase::Down);
+    flow.round(|feedback| {
+        feedback.sample =
+            feedback.sample.map(|sample| RateSample { rate: rate(9_000_000), ..sample });
+    });
+    assert_eq!(flow.phase(), Some(ProbeBwPhase::Up), "TACK-6.2-13");
+}
+
+#[test]
+#[should_panic(expected = "must not follow")]
+#[cfg(debug_assertions)]
+fn a_transition_that_the_diagram_lacks_is_caught() {
+    let mut flow = Flow::cruising();
+    follow(&mut flow, State::ProbeBw(ProbeBwPhase::Up));
+}
