@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use tack_packet::{CipherSuite, PacketProtection};
 use tack_proto::ecn::Ecn;
 use tack_proto::receiver::{Due, Receiver, ReceiverConfig};
-use tack_proto::sender::{Frequency, PathId, Peer, Sender, SenderConfig};
+use tack_proto::sender::{CcParameters, Frequency, PathId, Peer, Sender, SenderConfig};
 
 pub use incoming::{Applied, IncomingBuffers, Look, Scanned};
 pub use outgoing::{Destination, Lost, Sent};
@@ -112,6 +112,8 @@ pub struct Parts<'a> {
     pub zero_rtt: bool,
     /// What the socket marks packets with, where the connection says so.
     pub ecn: Ecn,
+    /// What an earlier connection observed of the path.
+    pub cc_parameters: Option<CcParameters>,
     /// Random bits for the first skipped packet number.
     pub random: u64,
 }
@@ -348,5 +350,7 @@ fn sender_config(parts: &Parts<'_>, timestamp_exponent: u32) -> SenderConfig {
     sender.sees_all = !parts.zero_rtt;
     sender.is_server = parts.is_server;
     sender.ecn = parts.ecn;
+    sender.saved = parts.cc_parameters;
+    sender.max_jump = config.max_jump;
     sender
 }

@@ -7,6 +7,7 @@
 use std::time::{Duration, Instant};
 
 use super::ack_path::AckPathDelay;
+use super::careful_resume::CarefulResume;
 use super::ecn_validation::EcnValidation;
 use super::jitter::Jitter;
 use super::sent_packets::FlightId;
@@ -47,6 +48,7 @@ pub(super) struct PathState {
     pub last_tack: Option<Instant>,
     pub bbr: Bbr,
     pub pacer: Pacer,
+    pub careful_resume: CarefulResume,
     pub ecn: EcnValidation,
     pub last_feedback: Instant,
     /// Too much was sent since: the path is waited for.
@@ -82,6 +84,7 @@ impl PathState {
             last_tack: None,
             bbr: Bbr::new(config.bbr, config.ecn, now, config.random),
             pacer: Pacer::new(now, Bandwidth::ZERO),
+            careful_resume: CarefulResume::default(),
             ecn: EcnValidation::new(config.ecn),
             last_feedback: now,
             stands_still: false,
@@ -101,6 +104,8 @@ impl PathState {
         self.last_feedback = now;
         self.last_tack = None;
         self.stands_still = false;
+        // TACK-6.6-8
+        self.careful_resume.on_path_change();
         self.bbr.on_resumed(now, path);
         self.ecn.enter();
     }
