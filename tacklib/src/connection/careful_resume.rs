@@ -11,14 +11,16 @@ impl<F: BufFactory> Connection<F> {
     /// Offers what an earlier connection over the same path observed (RFC 9959): once the path looks
     /// the same, up to half of the window that was saved leaves within a round trip.
     ///
-    /// To be called before the handshake is done, with the parameters of this connection's remote
-    /// endpoint: the local interface and the peer's address. One connection at a time may use
+    /// To be called before the initial window has left: a client does so right behind
+    /// [`connect`](crate::connect), a server when the handshake is done at the latest. The parameters
+    /// are those of this connection's remote endpoint: the local interface and the peer's address. One
+    /// connection at a time may use
     /// them (TACK-6.6-9): whoever stores them takes them out, and stores what
     /// [`cc_parameters`](Self::cc_parameters) returns at the end.
     ///
     /// True if they are going to be tried. They are not if they are older than
     /// [`TackConfig::cc_parameters_lifetime`](crate::TackConfig::cc_parameters_lifetime) at `now`, from the
-    /// future, or impossible; if the handshake is done; and with
+    /// future, or impossible; if more than the initial window was sent; and with
     /// [`Profile::Off`](crate::Profile::Off).
     ///
     /// ```
@@ -46,9 +48,16 @@ impl<F: BufFactory> Connection<F> {
         // TACK-6.6-1
         let is_usable =
             parameters.is_plausible() && parameters.is_current(unix_seconds(now), lifetime);
-        self.cc_parameters = Some(parameters)
-            .filter(|_| is_usable && self.layer.is_none() && self.handshake.is_enabled());
-        self.cc_parameters.is_some()
+        if !is_usable || !self.is_enabled() {
+            return false;
+        }
+        match &mut self.layer {
+            Some(layer) => layer.set_cc_parameters(parameters),
+            None => {
+                self.cc_parameters = Some(parameters);
+                true
+            }
+        }
     }
 
     /// What this connection has observed of the path that data goes over now, for the next one

@@ -176,6 +176,11 @@ impl Layer {
         self.space.stats
     }
 
+    /// Offers what an earlier connection observed of the path; false if it is too late.
+    pub fn set_cc_parameters(&mut self, parameters: CcParameters) -> bool {
+        self.space.sender.set_cc_parameters(parameters)
+    }
+
     /// Whether data may leave now; `waits` tells that there is some.
     pub fn may_send(&mut self, now: Instant, waits: bool) -> bool {
         self.space.sender.may_send(now, waits)

@@ -8,8 +8,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::Sender;
 use super::bbr::{Feedback, INITIAL_WINDOW_PACKETS, PathModel, Phase};
+use super::{PathId, Sender};
 use crate::bandwidth::Bandwidth;
 
 /// How old saved parameters may be by default. RFC 9959 section 4.3.1 counts in hours on stable paths
@@ -246,6 +246,18 @@ impl CarefulResume {
         Self { phase, saved, max_jump, ..Self::default() }
     }
 
+    /// The same for a path on which less than the initial window was sent so far. True if it does.
+    pub fn begin(&mut self, saved: CcParameters, max_jump: u64) -> bool {
+        let is_fresh = (self.phase, self.trigger) == (CarefulResumePhase::Normal, None)
+            && self.initial.is_none();
+        if !is_fresh || !saved.is_plausible() {
+            return false;
+        }
+        self.phase = CarefulResumePhase::Reconnaissance;
+        (self.saved, self.max_jump) = (Some(saved), max_jump);
+        true
+    }
+
     /// The phase, and why it is not the one before.
     pub fn state(&self) -> (CarefulResumePhase, Option<CarefulResumeTrigger>) {
         (self.phase, self.trigger)
@@ -260,7 +272,9 @@ impl CarefulResume {
     /// A packet that elicits acknowledgements has left.
     pub fn on_sent(&mut self, packet_number: u64, bytes: u64, mss: u64) {
         match self.phase {
-            CarefulResumePhase::Reconnaissance if self.initial.is_none() => {
+            CarefulResumePhase::Normal | CarefulResumePhase::Reconnaissance
+                if self.initial.is_none() =>
+            {
                 self.sent += bytes;
                 if self.sent >= INITIAL_WINDOW_PACKETS * mss {
                     self.initial = Some((packet_number, self.sent));
@@ -338,7 +352,14 @@ impl CarefulResume {
             _ => None,
         };
         match self.phase {
-            CarefulResumePhase::Normal => None,
+            CarefulResumePhase::Normal => {
+                self.acked += news.bytes;
+                if self.initial.is_none() {
+                    // Nothing may begin behind a loss.
+                    self.trigger = self.trigger.or(congestion);
+                }
+                None
+            }
             CarefulResumePhase::Reconnaissance => {
                 self.acked += news.bytes;
                 if let Some(congestion) = congestion {
@@ -448,6 +469,14 @@ impl CarefulResume {
 }
 
 impl Sender {
+    /// Offers what an earlier connection observed of the path that data goes over, if that is the first
+    /// one and hardly anything was sent; true if it is going to be tried. See
+    /// [`SenderConfig::saved`](super::SenderConfig::saved).
+    pub fn set_cc_parameters(&mut self, saved: CcParameters) -> bool {
+        self.path.id == PathId::default()
+            && self.path.careful_resume.begin(saved, self.config.max_jump)
+    }
+
     /// Where Careful Resume is on the path that data goes over, and why it is there (RFC 9959).
     pub fn careful_resume(&self) -> (CarefulResumePhase, Option<CarefulResumeTrigger>) {
         self.path.careful_resume.state()

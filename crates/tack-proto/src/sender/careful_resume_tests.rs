@@ -106,6 +106,35 @@ fn half_of_the_saved_window_leaves_within_a_round_trip_and_no_faster() {
 }
 
 #[test]
+fn parameters_may_come_until_the_initial_window_has_left() {
+    let mut harness = Harness::new();
+    let sent = harness.send(INITIAL_WINDOW_PACKETS - 1);
+    assert!(harness.sender.set_cc_parameters(SAVED));
+    assert!(!harness.sender.set_cc_parameters(SAVED), "once");
+    harness.pass(RTT);
+    harness.tack(&[sent], None).unwrap();
+    send_for(&mut harness, 10 * MS);
+    assert_eq!(
+        state(&harness),
+        (Reconnaissance, None),
+        "a packet of the initial window is missing"
+    );
+    harness.pass(RTT);
+    harness.tack(&[0..=harness.next - 1], None).unwrap();
+    send_for(&mut harness, 10 * MS);
+    assert_eq!(state(&harness).0, Unvalidated);
+
+    let mut harness = Harness::new();
+    harness.send(INITIAL_WINDOW_PACKETS);
+    assert!(!harness.sender.set_cc_parameters(SAVED), "too late");
+    let mut harness = Harness::new();
+    harness.send(5);
+    harness.pass(RTT);
+    harness.tack(&[1..=4], None).unwrap();
+    assert!(!harness.sender.set_cc_parameters(SAVED), "a packet was lost");
+}
+
+#[test]
 fn max_jump_bounds_whatever_was_saved() {
     let huge = CcParameters { saved_cwnd: PLAUSIBLE_CWND, ..SAVED };
     let mut harness = Harness::with(|config| {
