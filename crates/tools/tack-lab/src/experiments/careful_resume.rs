@@ -183,15 +183,15 @@ fn measure(context: &Context) -> Result<Findings, Error> {
         let [Cell { path, bytes, now, .. }, _] = *pair else { continue };
         let [without, with] = runs else { continue };
         let (first, second) = (median_flow(without, 0), median_flow(with, 0));
-        let times = seconds(&second) / seconds(&first);
+        let times = Some(seconds(&second) / seconds(&first)).filter(|times| *times > 0.0);
         let megabytes = bytes as f64 / 1e6;
         let trigger = second.careful_resume.and_then(|resume| resume.trigger);
         table.row([
             path.label.into(),
             now.label().into(),
             megabytes.into(),
-            seconds(&first).into(),
-            seconds(&second).into(),
+            first.completion_ms.map(|ms| ms / 1e3).into(),
+            second.completion_ms.map(|ms| ms / 1e3).into(),
             times.into(),
             first.lost.into(),
             second.lost.into(),
@@ -201,6 +201,7 @@ fn measure(context: &Context) -> Result<Findings, Error> {
         ]);
         let what =
             format!("{}, {}, {megabytes:.0} MB: resumed to not", path.label, now.label());
+        let times = times.unwrap_or(f64::NAN);
         match now {
             Now::Same => checks.push(Check::at_most(what, times, "", 1.0)),
             Now::Slower | Now::Longer => {
