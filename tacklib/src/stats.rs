@@ -89,6 +89,10 @@ pub struct TackStats {
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
+fn as_name<S: Serializer>(state: &EcnState, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(state)
+}
+
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
 fn as_phase<S: Serializer>(
     phase: &CarefulResumePhase,
@@ -97,16 +101,16 @@ fn as_phase<S: Serializer>(
     serializer.serialize_str(phase.name())
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
+#[allow(
+    clippy::ref_option,
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the signature is serde's"
+)]
 fn as_trigger<S: Serializer>(
     trigger: &Option<CarefulResumeTrigger>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     trigger.map(CarefulResumeTrigger::name).serialize(serializer)
-}
-
-fn as_name<S: Serializer>(state: &EcnState, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(state)
 }
 
 impl TackStats {

@@ -184,9 +184,11 @@ fn write(directory: &Path, path: &Path, cache: &Cache<RemoteEndpoint>) -> io::Re
         let mut file = private(&draft)?;
         writeln!(file, "{HEADING}")?;
         for ((local, server), parameters) in &cache.0 {
-            let digits: String =
-                parameters.to_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
-            writeln!(file, "{local} {server} {digits}")?;
+            write!(file, "{local} {server} ")?;
+            for byte in parameters.to_bytes() {
+                write!(file, "{byte:02x}")?;
+            }
+            writeln!(file)?;
         }
         file.sync_all()?;
         fs::rename(&draft, path)

@@ -34,10 +34,14 @@ fn behind_a_path() -> (Served, Relay, PathBuf) {
 fn a_client_keeps_one_set_for_a_server_and_uses_it() {
     let (served, relay, file) = behind_a_path();
     let state = served.outside("own-state");
-    for _ in 0..2 {
+    for resumes in [false, true] {
         let mut send = served.client("send");
-        send.env("XDG_STATE_HOME", &state).arg(&file).arg(format!("{}/", relay.address()));
-        run(&mut send).expect(0);
+        // Under another name: what is there already is not sent.
+        let target = format!("{}/{resumes}", relay.address());
+        send.env("XDG_STATE_HOME", &state).arg(&file).arg(target);
+        let sent = run(&mut send).expect(0);
+        let ended = &sent.summary["transport"]["careful_resume"];
+        assert_eq!(ended.is_string(), resumes, "{}", sent.summary);
         let kept = entries(&state);
         assert_eq!(kept.len(), 1, "{kept:?}");
         let server = format!("127.0.0.1 {} 01", relay.address());

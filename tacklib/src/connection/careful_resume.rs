@@ -51,13 +51,11 @@ impl<F: BufFactory> Connection<F> {
         if !is_usable || !self.is_enabled() {
             return false;
         }
-        match &mut self.layer {
-            Some(layer) => layer.set_cc_parameters(parameters),
-            None => {
-                self.cc_parameters = Some(parameters);
-                true
-            }
+        if let Some(layer) = &mut self.layer {
+            return layer.set_cc_parameters(parameters);
         }
+        self.cc_parameters = Some(parameters);
+        true
     }
 
     /// What this connection has observed of the path that data goes over now, for the next one

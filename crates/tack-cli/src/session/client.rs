@@ -83,6 +83,8 @@ pub struct Transport {
     pub rtt_ms: f64,
     /// Smallest round-trip time in milliseconds.
     pub min_rtt_ms: f64,
+    /// How the last phase of Careful Resume has ended at this end (RFC 9959); `None` if there was none.
+    pub careful_resume: Option<&'static str>,
 }
 
 impl Link {
@@ -267,6 +269,10 @@ impl Link {
                 bytes_retransmitted: stats.stream_retrans_bytes,
                 rtt_ms: path.as_ref().map_or(0.0, |path| ms(path.rtt)),
                 min_rtt_ms: path.and_then(|path| path.min_rtt).map_or(0.0, ms),
+                careful_resume: conn
+                    .tack_stats()
+                    .careful_resume_trigger
+                    .map(tacklib::CarefulResumeTrigger::name),
             };
         }
         self.last_seen

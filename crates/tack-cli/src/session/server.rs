@@ -323,7 +323,79 @@ fn equal_in_constant_time(token: &str, given: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+
+    use tacklib::{CcParameters, Profile};
+
     use super::*;
+    use crate::identity::Identity;
+    use crate::session::{ConnectOptions, Link, Trust};
+    use crate::target::Target;
+
+    fn server(directory: &std::path::Path) -> Server {
+        let identity = Identity::in_directory(&directory.join("identity")).unwrap();
+        let config =
+            quic::server_config(Profile::Default, &identity.certificate, &identity.key);
+        Server::new(ServerOptions {
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            config: config.unwrap(),
+            reset_key: identity.reset_key().unwrap(),
+            root: Root::open(directory).unwrap(),
+            read_only: true,
+            token: None,
+            write_limit: None,
+            qlog: None,
+            careful_resume: true,
+            report: Box::new(|_| {}),
+        })
+        .unwrap()
+    }
+
+    // TACK-6.6-9
+    #[test]
+    fn a_connection_takes_what_its_address_has_left_and_gives_back_what_it_has_not_used() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut server = server(directory.path());
+        let address = IpAddr::from([127, 0, 0, 1]);
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        let saved = CcParameters {
+            saved_cwnd: 1_000_000,
+            saved_rtt: Duration::from_millis(40),
+            saved_at: now.as_secs(),
+        };
+        server.cc_parameters.as_mut().unwrap().put(address, saved);
+        let target: Target = server.local_addr().to_string().parse().unwrap();
+        let (leave, left) = mpsc::channel();
+        let client = thread::spawn(move || {
+            let options = ConnectOptions {
+                trust: Trust::Anything,
+                token: None,
+                profile: Profile::Default,
+                key_log: None,
+                qlog: None,
+                cc_parameters: None,
+            };
+            let mut link = Link::connect(&target, options).unwrap();
+            while left.try_recv() == Err(mpsc::TryRecvError::Empty) {
+                link.turn(Duration::from_millis(10)).unwrap();
+            }
+            link.close(CloseCode::Done, "");
+        });
+        let end = Instant::now() + Duration::from_secs(8);
+        while server.clients.is_empty() && Instant::now() < end {
+            server.turn(Duration::from_millis(10)).unwrap();
+        }
+        let cache = server.cc_parameters.as_mut().unwrap();
+        assert_eq!(cache.take(&address), None, "it is in use");
+        leave.send(()).unwrap();
+        let end = Instant::now() + Duration::from_secs(8);
+        while !server.clients.is_empty() && Instant::now() < end {
+            server.turn(Duration::from_millis(10)).unwrap();
+        }
+        client.join().unwrap();
+        let cache = server.cc_parameters.as_mut().unwrap();
+        assert_eq!(cache.take(&address), Some(saved));
+    }
 
     #[test]
     fn tokens_are_equal_only_if_they_are_the_same() {
