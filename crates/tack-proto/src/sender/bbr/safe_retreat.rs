@@ -39,3 +39,20 @@ impl Bbr {
         self.safe_from = self.delivered;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ecn::Ecn;
+    use crate::profiles::Profile;
+
+    // TACK-6.6-6
+    #[test]
+    fn behind_a_retreat_the_volume_on_the_path_has_a_bound() {
+        let mut bbr = Bbr::new(Profile::DEFAULT.bbr, Ecn::Off, crate::test_clock(), 1);
+        bbr.is_retreating = true;
+        bbr.on_retreated(100_000);
+        assert!(!bbr.is_retreating);
+        assert_eq!(bbr.long_term.get(), Some(100_000));
+    }
+}
