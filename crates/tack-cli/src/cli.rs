@@ -109,6 +109,9 @@ pub struct ServeArgs {
     /// Writes received files no faster than this, each: bytes per second, such as 10M
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     pub write_limit: Option<u64>,
+    /// Forgets what connections observe of their paths, and starts each anew (RFC 9959)
+    #[arg(long)]
+    pub no_careful_resume: bool,
     /// What acknowledges the data
     #[arg(long, value_enum, default_value_t)]
     pub profile: Profile,
@@ -179,6 +182,9 @@ pub struct ClientArgs {
     /// Sends the token to whoever answers
     #[arg(long)]
     pub insecure: bool,
+    /// Uses nothing that earlier connections observed of the path, and keeps nothing (RFC 9959)
+    #[arg(long)]
+    pub no_careful_resume: bool,
     /// What acknowledges the data
     #[arg(long, value_enum, default_value_t)]
     pub profile: Profile,

@@ -289,6 +289,7 @@ impl Sender {
             round_trip: round_trip.map(|rtt| rtt.saturating_sub(ack_path)),
             min_rtt_expired: self.path.min_rtt.is_expired(now),
         };
+        let order = self.follow_careful_resume(now, ranges.largest(), &feedback, &path);
         let rounds = self.path.bbr.rounds();
         let news = self.path.bbr.on_feedback(now, &feedback, &path);
         if self.path.bbr.rounds() != rounds {
@@ -299,12 +300,13 @@ impl Sender {
             Some(MinRttNews::Outdated) => self.path.min_rtt.expire(),
             None => {}
         }
+        self.end_retreat(order);
         if self.path.bbr.phase() == Phase::ProbeRtt {
             // What is sent now says nothing of the path's rate. On a short path the visit lasts
             // longer than the bandwidth filter remembers.
             self.sent.on_app_limited();
         }
-        self.path.pacer.set_rate(now, self.path.bbr.pacing_rate(&path));
+        self.path.pacer.set_rate(now, self.wanted_rate(&path));
         self.recompute();
         if self.is_inflight_limited() {
             self.path.pacer.on_held_back();

@@ -5,6 +5,7 @@ mod ack_loss;
 mod ack_path;
 mod acknowledgements;
 mod bbr;
+mod careful_resume;
 mod config;
 mod ecn_validation;
 mod immediate_ack;
@@ -34,6 +35,9 @@ use std::time::{Duration, Instant};
 
 pub use ack_frequency::{Frequency, Peer};
 pub use bbr::{BbrConfig, Phase};
+pub use careful_resume::{
+    CarefulResumePhase, CarefulResumeTrigger, CcParameters, DEFAULT_LIFETIME, DEFAULT_MAX_JUMP,
+};
 pub use config::SenderConfig;
 pub use paths::PathId;
 pub use sent_packets::{AckOutcome, OptimisticAck};
@@ -47,6 +51,7 @@ use crate::frame::{AckFrequency, Timestamp};
 use ack_frequency::AckFrequencySender;
 use ack_loss::AckLoss;
 use bbr::{Bbr, Feedback, INITIAL_WINDOW_PACKETS, MinRttNews, PathModel};
+use careful_resume::CarefulResume;
 use ecn_validation::MarkRecord;
 use immediate_ack::ImmediateAcks;
 use min_rtt::MinRtt;
@@ -139,6 +144,7 @@ impl Sender {
         let mut left = LeftPaths::default();
         let mut path = PathState::new(now, PathId::default(), left.new_flight(), &config);
         path.rate_from = Some(0);
+        path.careful_resume = CarefulResume::new(config.saved, config.max_jump);
         if let Some(rtt) = rtt {
             path.min_rtt.on_sample(now, rtt);
         }
@@ -222,6 +228,15 @@ impl Sender {
 
     /// Whether data may leave now; `waits` tells that there is some.
     pub fn may_send(&mut self, now: Instant, waits: bool) -> bool {
+        self.end_jump_in_time(now);
+        let allowed = self.allows(now, waits);
+        if !allowed && waits && self.jumps(now) {
+            return self.allows(now, waits);
+        }
+        allowed
+    }
+
+    fn allows(&mut self, now: Instant, waits: bool) -> bool {
         if self.sent.in_flight() >= self.limits.outage_cap {
             let silence = now.saturating_duration_since(self.path.last_feedback);
             self.path.stands_still |= self.limits.path.is_outage(silence);
@@ -299,7 +314,7 @@ impl Sender {
         let path = self.path_model();
         self.limits = CachedLimits {
             path,
-            inflight_cap: self.path.bbr.inflight_cap(&path).min(self.config.max_in_flight),
+            inflight_cap: self.window_within(&path).min(self.config.max_in_flight),
             outage_cap: self.path.bbr.outage_cap(&path),
             next_change: self.path.bbr.next_change(&path),
             update: self.wanted_update(),
@@ -386,6 +401,7 @@ impl Sender {
                 self.streams.on_unseen(self.sent_bytes);
             }
             if flight == self.path.flight {
+                self.path.careful_resume.on_sent(packet_number, bytes as u64, self.config.mss);
                 self.on_data_sent(now, bytes);
             }
         }
@@ -440,7 +456,7 @@ impl Sender {
         self.repairs = self.repairs.saturating_sub(1);
         let is_time = self.limits.next_change.is_some_and(|at| at <= now);
         if is_time && self.path.bbr.on_time(now, &self.limits.path) {
-            let rate = self.path.bbr.pacing_rate(&self.limits.path);
+            let rate = self.wanted_rate(&self.limits.path);
             self.path.pacer.set_rate(now, rate);
             self.recompute();
         }
@@ -548,7 +564,7 @@ impl Sender {
     }
 
     fn restart_pacer(&mut self, now: Instant) {
-        let rate = self.path.bbr.pacing_rate(&self.path_model());
+        let rate = self.wanted_rate(&self.path_model());
         self.path.pacer.set_rate(now, rate);
     }
 

@@ -7,6 +7,7 @@
 use std::time::{Duration, Instant};
 
 use super::ack_path::AckPathDelay;
+use super::careful_resume::CarefulResume;
 use super::ecn_validation::EcnValidation;
 use super::jitter::Jitter;
 use super::sent_packets::FlightId;
@@ -50,6 +51,7 @@ pub(super) struct PathState {
     pub last_tack: Option<Instant>,
     pub bbr: Bbr,
     pub pacer: Pacer,
+    pub careful_resume: CarefulResume,
     pub ecn: EcnValidation,
     pub last_feedback: Instant,
     /// Too much was sent since: the path is waited for.
@@ -87,6 +89,7 @@ impl PathState {
             last_tack: None,
             bbr: Bbr::new(config.bbr, config.ecn, now, config.random),
             pacer: Pacer::new(now, Bandwidth::ZERO),
+            careful_resume: CarefulResume::default(),
             ecn: EcnValidation::new(config.ecn),
             last_feedback: now,
             stands_still: false,
@@ -106,6 +109,8 @@ impl PathState {
         self.last_feedback = now;
         self.last_tack = None;
         self.stands_still = false;
+        // TACK-6.7-8
+        self.careful_resume.on_path_change();
         self.bbr.on_resumed(now, path);
         self.ecn.enter();
     }

@@ -18,6 +18,7 @@ mod path_model;
 mod probe_bw;
 mod probe_rtt;
 mod reported_rate_bound;
+mod safe_retreat;
 mod share;
 mod short_term;
 mod startup;
@@ -177,6 +178,8 @@ pub struct Bbr {
     suspects_route: bool,
     /// Nothing was in flight when what is in flight now began to leave.
     idle_restart: bool,
+    /// Careful Resume gives back what it has sent too fast: no rate counts.
+    is_retreating: bool,
 }
 
 impl Bbr {
@@ -217,6 +220,7 @@ impl Bbr {
             checks_route: None,
             suspects_route: false,
             idle_restart: false,
+            is_retreating: false,
         }
     }
 
@@ -519,7 +523,9 @@ impl Bbr {
         // that came together. An application-limited sample can only show that the path is
         // faster than was known.
         let spans_round_trip = path.min_rtt.is_none_or(|rtt| sample.interval >= rtt);
-        if spans_round_trip && (!sample.app_limited || rate > self.max_bw.get()) {
+        if self.is_retreating {
+            // TACK-6.7-6
+        } else if spans_round_trip && (!sample.app_limited || rate > self.max_bw.get()) {
             self.max_bw.update(self.units, rate);
         } else if sample.app_limited {
             // It says nothing, and the estimate does not age by it: else the

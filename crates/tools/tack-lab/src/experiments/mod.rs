@@ -11,6 +11,7 @@ mod buffer;
 mod busy_ends;
 mod busy_room;
 mod calibration;
+mod careful_resume;
 mod coexistence;
 mod completion;
 mod contender;
@@ -97,7 +98,7 @@ pub enum Error {
 }
 
 /// All experiments, in the order in which they are run and reported.
-pub const ALL: [Experiment; 28] = [
+pub const ALL: [Experiment; 29] = [
     calibration::EXPERIMENT,
     fig3::EXPERIMENT,
     fig6::EXPERIMENT,
@@ -125,6 +126,7 @@ pub const ALL: [Experiment; 28] = [
     coexistence::EXPERIMENT,
     shallow_buffer::EXPERIMENT,
     startup::EXPERIMENT,
+    careful_resume::EXPERIMENT,
     realtime_board::EXPERIMENT,
 ];
 

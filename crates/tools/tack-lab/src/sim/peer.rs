@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use tack_link::Ecn as EcnField;
 
+use super::CarefulResume;
 use super::content::Content;
 
 /// Where clients are, for their servers.
@@ -82,6 +83,11 @@ pub trait Peer {
     /// Packets of the other end's reports that came with CE, as far as the sender relies on them. None of
     /// a stack that does not tell.
     fn ce_reported(&self) -> Option<u64> {
+        None
+    }
+
+    /// What became of Careful Resume at a sender. None of a stack that has none.
+    fn careful_resume(&self) -> Option<CarefulResume> {
         None
     }
 

@@ -252,6 +252,7 @@ impl Probe {
             lost: self.counts.data_sent.saturating_sub(self.counts.data_arrived),
             ce_marked: self.counts.marked,
             ce_reported: None,
+            careful_resume: None,
             min_rtt_ms: None,
             owd_p50_ms: ms(&self.one_way_delay, self.one_way_delay.value_at_quantile(0.5)),
             owd_p95_ms: ms(&self.one_way_delay, self.one_way_delay.value_at_quantile(0.95)),

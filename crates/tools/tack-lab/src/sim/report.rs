@@ -3,6 +3,7 @@
 use serde::ser::Error as _;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
+use tacklib::CcParameters;
 
 /// Result of a [`Scenario`](super::Scenario).
 #[derive(Clone, Debug, Serialize)]
@@ -39,6 +40,9 @@ pub struct FlowReport {
     pub ce_marked: u64,
     /// Packets reported as CE that the sender relies on, of a TACK sender that is there at the end.
     pub ce_reported: Option<u64>,
+    /// What became of Careful Resume, of a TACK sender that is there at the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub careful_resume: Option<CarefulResume>,
     /// What the sender believes to be the smallest round-trip time, at the end.
     pub min_rtt_ms: Option<f64>,
     /// Median of the data packets' one-way delay.
@@ -87,6 +91,18 @@ fn as_reverse_fields<S: Serializer>(
     };
     serializer
         .collect_map(fields.into_iter().map(|(key, value)| (format!("reverse_{key}"), value)))
+}
+
+/// Where Careful Resume is at a sender (RFC 9959), by its draft's names for qlog.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct CarefulResume {
+    /// The phase.
+    pub phase: &'static str,
+    /// Why the one before has ended.
+    pub trigger: Option<&'static str>,
+    /// The parameters to save.
+    #[serde(skip)]
+    pub observed: Option<CcParameters>,
 }
 
 /// How late frames of audio and of the first video were: from when one is made until the client's
@@ -154,6 +170,7 @@ impl FlowReport {
             spurious: count(&|run| run.spurious),
             lost: count(&|run| run.lost),
             ce_marked: count(&|run| run.ce_marked),
+            careful_resume: runs.first().and_then(|run| run.careful_resume),
             ce_reported: float(&|run| run.ce_reported.map(|count| count as f64))
                 .map(|count| count as u64),
             min_rtt_ms: float(&|run| run.min_rtt_ms),

@@ -414,6 +414,10 @@ impl<'a> Running<'a> {
             .map(|probe| FlowReport { min_rtt_ms: of_client, ..probe.report(end) });
         Ok(FlowReport {
             min_rtt_ms: of_server,
+            careful_resume: self
+                .ends
+                .as_ref()
+                .and_then(|ends| ends[SERVER].peer.careful_resume()),
             ce_reported: self.ends.as_ref().and_then(|ends| ends[SERVER].peer.ce_reported()),
             completion_ms: self.completed.map(|at| ms(at.since(self.start))),
             reverse: reverse.map(Box::new),

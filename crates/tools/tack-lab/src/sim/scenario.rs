@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tack_link::spec::{LinkSpec, PathSpec};
-use tacklib::{Ecn, Profile};
+use tacklib::{CcParameters, Ecn, Profile};
 
 /// Flows that share a link.
 #[derive(Clone, Debug)]
@@ -61,6 +61,8 @@ pub struct EndConfig {
     pub busy: Duration,
     /// What its packets are marked with. An end that is [`Ecn::Off`] does not read marks either.
     pub ecn: Ecn,
+    /// What an earlier connection of a TACK stack observed of the path (RFC 9959).
+    pub cc_parameters: Option<CcParameters>,
 }
 
 impl EndConfig {
@@ -79,6 +81,7 @@ impl EndConfig {
             plain_sampling: false,
             busy: Duration::ZERO,
             ecn: Ecn::Off,
+            cc_parameters: None,
         }
     }
 
