@@ -22,6 +22,11 @@ const FIRST_PROBE: Duration = Duration::from_millis(70);
 /// become ten times as fast is found in five probes, and the queue of the last is what may be in
 /// flight at the most.
 const MOST_UP: f64 = 2.0;
+
+/// The same where a probe lasts half a second or more: for so long a sender is not to send at twice
+/// the rate of its path, if that has no more after all.
+const MOST_UP_FOR_LONG: f64 = 1.3;
+const LONG: Duration = Duration::from_millis(500);
 const UNITS_DOWN: u32 = 4;
 
 /// Probe units of a round trip, which Refill takes.
@@ -121,6 +126,9 @@ impl Cycle {
             ProbeBwPhase::Up => {
                 self.before = bandwidth;
                 let whole = probe_unit * self.up_units;
+                if whole >= LONG {
+                    self.up = self.up.min(MOST_UP_FOR_LONG);
+                }
                 // The first of a series only asks whether there is more. Where others' packets queue, it
                 // also has to hold this flow's share.
                 let asks = self.up <= PROBE_UP && !self.is_contested;
