@@ -12,6 +12,10 @@ use crate::bandwidth::Bandwidth;
 /// Length of a burst, and how much of a time without data is caught up (TACK-6.4-1).
 pub const BURST: Duration = Duration::from_millis(1);
 
+/// Length of a burst towards an L4S queue, which marks packets that wait for 800 µs (RFC 9332 appendix
+/// A.1): a burst of a millisecond would be marked for its own length.
+pub const L4S_BURST: Duration = Duration::from_micros(250);
+
 /// How much is caught up of a time in which data waited, and the process did not run: some slices of
 /// a scheduler that others have had. Without that, the rate of a busy machine falls to what it sends
 /// when it runs, and the path's estimate follows it down.
@@ -21,6 +25,8 @@ const MOST_LATE: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub struct Pacer {
     rate: Bandwidth,
+    /// [`BURST`], or what the path needs instead.
+    burst: Duration,
     /// When everything sent so far has left at `rate`.
     next_release: Instant,
     /// Before this instant no departure is worth telling. A sender that cannot keep up
@@ -41,6 +47,7 @@ impl Pacer {
     pub fn new(now: Instant, rate: Bandwidth) -> Self {
         Self {
             rate,
+            burst: BURST,
             next_release: now,
             next_head: now,
             head_spacing: BURST / 2,
@@ -63,6 +70,11 @@ impl Pacer {
         }
     }
 
+    /// Sets the length of a burst (TACK-6.4-1).
+    pub fn set_burst(&mut self, burst: Duration) {
+        self.burst = burst;
+    }
+
     /// The rate.
     pub fn rate(&self) -> Bandwidth {
         self.rate
@@ -70,15 +82,15 @@ impl Pacer {
 
     /// Whether a packet may leave at `now`; `waits` tells that there is one.
     pub fn may_send(&mut self, now: Instant, waits: bool) -> bool {
-        let until = if self.in_burst { now + BURST } else { now };
+        let until = if self.in_burst { now + self.burst } else { now };
         self.in_burst = self.next_release <= until;
         if !self.in_burst {
             self.waits = waits;
-            self.made_up_for = BURST;
+            self.made_up_for = self.burst;
         } else if std::mem::take(&mut self.waits) {
             let late = now.saturating_duration_since(self.next_release);
             self.late.on_sample(late.min(MOST_LATE));
-            self.made_up_for = late.clamp(BURST, MOST_LATE);
+            self.made_up_for = late.clamp(self.burst, MOST_LATE);
         }
         self.in_burst
     }
@@ -87,7 +99,7 @@ impl Pacer {
     /// process's lateness.
     pub fn on_held_back(&mut self) {
         self.waits = false;
-        self.made_up_for = BURST;
+        self.made_up_for = self.burst;
     }
 
     /// How late this end sends as a rule what waits for its release: the grain of its timers, and
@@ -154,6 +166,25 @@ mod tests {
         let (bytes, longest) = run(Duration::from_secs(1), Duration::ZERO);
         assert!((6_250_000..=6_250_000 + 2 * 6250).contains(&bytes), "{bytes}");
         assert!(longest <= 6, "{longest} packets of 0.2 ms in a burst of 1 ms");
+    }
+
+    #[test]
+    fn bursts_towards_an_l4s_queue_are_shorter_than_its_threshold() {
+        let t0 = crate::test_clock() + Duration::from_secs(1);
+        let mut pacer = Pacer::new(t0, Bandwidth::from_bytes_per_second(25_000_000));
+        pacer.set_burst(L4S_BURST);
+        let (mut now, mut bytes, mut longest) = (t0, 0, 0);
+        while now < t0 + Duration::from_secs(1) {
+            let mut burst = 0;
+            while pacer.may_send(now, true) {
+                pacer.on_sent(now, 1250);
+                burst += 1;
+            }
+            (bytes, longest) = (bytes + burst * 1250, longest.max(burst));
+            now = pacer.release_time();
+        }
+        assert!((24_900_000..25_100_000).contains(&bytes), "{bytes}");
+        assert!(longest <= 7, "{longest} packets of 0.05 ms");
     }
 
     #[test]
