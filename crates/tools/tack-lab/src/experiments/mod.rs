@@ -26,6 +26,7 @@ mod fig6;
 mod fig7;
 mod friendliness;
 mod heavy_loss;
+mod l4s;
 mod links;
 mod live_media;
 mod progress;
@@ -97,7 +98,7 @@ pub enum Error {
 }
 
 /// All experiments, in the order in which they are run and reported.
-pub const ALL: [Experiment; 28] = [
+pub const ALL: [Experiment; 29] = [
     calibration::EXPERIMENT,
     fig3::EXPERIMENT,
     fig6::EXPERIMENT,
@@ -125,6 +126,7 @@ pub const ALL: [Experiment; 28] = [
     coexistence::EXPERIMENT,
     shallow_buffer::EXPERIMENT,
     startup::EXPERIMENT,
+    l4s::EXPERIMENT,
     realtime_board::EXPERIMENT,
 ];
 

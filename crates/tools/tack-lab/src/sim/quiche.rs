@@ -204,11 +204,11 @@ trait Connection: Sized {
     fn min_rtt(&self) -> Option<Duration>;
     fn set_ecn(&mut self, ecn: Ecn);
     fn send_ecn(&self) -> EcnField;
-    fn ce_reported(&self) -> Option<u64>;
+    fn ecn_marked_and_reported(&self) -> Option<(u64, u64)>;
 }
 
 macro_rules! connection {
-    ($type:ty, $min_rtt:expr, $recv:expr, $set_ecn:expr, $send_ecn:expr, $ce:expr) => {
+    ($type:ty, $min_rtt:expr, $recv:expr, $set_ecn:expr, $send_ecn:expr, $ecn:expr) => {
         impl Connection for $type {
             fn plain(&self) -> &quiche::Connection {
                 self
@@ -231,8 +231,8 @@ macro_rules! connection {
                 $send_ecn(self)
             }
 
-            fn ce_reported(&self) -> Option<u64> {
-                $ce(self)
+            fn ecn_marked_and_reported(&self) -> Option<(u64, u64)> {
+                $ecn(self)
             }
 
             fn send(&mut self, out: &mut [u8]) -> quiche::Result<(usize, SendInfo)> {
@@ -314,7 +314,10 @@ connection!(
     },
     tacklib::Connection::set_ecn,
     |connection: &tacklib::Connection| EcnField::from_bits(connection.send_ecn().bits()),
-    |connection: &tacklib::Connection| Some(connection.tack_stats().ecn_ce_reported)
+    |connection: &tacklib::Connection| {
+        let stats = connection.tack_stats();
+        Some((stats.ecn_marked, stats.ecn_ce_reported))
+    }
 );
 
 /// The ID of a unidirectional stream of the server (RFC 9000 section 2.1).
@@ -532,8 +535,8 @@ impl<C: Connection + 'static> Peer for End<C> {
         self.connection.min_rtt()
     }
 
-    fn ce_reported(&self) -> Option<u64> {
-        self.connection.ce_reported()
+    fn ecn_marked_and_reported(&self) -> Option<(u64, u64)> {
+        self.connection.ecn_marked_and_reported()
     }
 
     fn closed(&self) -> Option<String> {
