@@ -301,6 +301,8 @@ fn a_loss_behind_a_queue_ends_the_rate_by_marks() {
     for _ in 0..2 {
         flow.round(|feedback| {
             queued(feedback);
+            // The queue marks all the same.
+            feedback.ce = 1;
             feedback.lost = 10 * PATH.mss;
             feedback.sample.as_mut().unwrap().rate = rate(5_000_000);
         });
