@@ -6,7 +6,7 @@
 
 use std::time::Instant;
 
-use super::scalable::{Scalable, Signals};
+use super::scalable::{Scalable, Signals, is_l4s_queue};
 use super::{Bbr, Cause, Feedback, INITIAL_WINDOW_PACKETS, PathModel, ProbeBwPhase, State};
 use crate::ecn::Ecn;
 
@@ -65,6 +65,11 @@ impl Bbr {
         self.ecn == Ecn::L4s && feedback.delivered <= 2 * INITIAL_WINDOW_PACKETS * path.mss
     }
 
+    /// Whether marks have another answer than a loss.
+    pub(super) fn follows_early_marks(&self) -> bool {
+        self.scalable.is_some() || self.marks_early
+    }
+
     /// What an acknowledgement says of an L4S queue (TACK-6.5-9).
     pub(super) fn follow_marks(&mut self, now: Instant, feedback: &Feedback, path: &PathModel) {
         if self.ecn != Ecn::L4s {
@@ -91,7 +96,13 @@ impl Bbr {
                     self.scalable = None;
                 }
             }
-            (_, None) => self.marks_early |= feedback.ce > 0,
+            (_, None) => {
+                // Others are a Classic AQM's.
+                let rate = self.bandwidth();
+                let is_early = |taken| is_l4s_queue(taken, path.data_rtt(), rate, path.mss);
+                self.marks_early |=
+                    feedback.ce > 0 && feedback.round_trip.is_some_and(is_early);
+            }
         }
         if self.marks_early && matches!(self.state, State::ProbeBw(_)) {
             self.marks_early = false;

@@ -538,7 +538,7 @@ impl Bbr {
         let marks = self.marks.on_round(path.mss);
         if in_startup && marks.ends_startup {
             self.full_pipe.on_overflow();
-        } else if !in_startup && marks.marked && self.ecn != Ecn::L4s {
+        } else if !in_startup && marks.marked && !self.follows_early_marks() {
             let now = (self.bandwidth(), self.path_inflight(path));
             self.short_term.on_marks(BETA_ECN, now);
         }

@@ -290,7 +290,9 @@ fn an_early_mark_ends_a_probe() {
     let mut flow = Flow::cruising();
     flow.bbr.ecn = Ecn::L4s;
     flow.until(ProbeBwPhase::Up);
-    let mark = Feedback { delivered: flow.delivered, in_flight: BDP, ce: 1, ..NO_NEWS };
+    let round_trip = Some(41 * MS);
+    let mark =
+        Feedback { delivered: flow.delivered, in_flight: BDP, ce: 1, round_trip, ..NO_NEWS };
     flow.bbr.on_feedback(flow.now, &mark, &PATH);
     assert_ne!(flow.phase(), Some(ProbeBwPhase::Up));
 }
@@ -319,6 +321,24 @@ fn a_queue_in_front_of_a_link_that_does_not_mark_ends_the_rate_by_marks() {
         flow.round(queued);
     }
     flow.until(ProbeBwPhase::Refill);
+}
+
+#[test]
+fn marks_of_a_queue_that_stands_are_answered_as_classic_ones() {
+    let mut flow = marked_early();
+    let marked = |feedback: &mut Feedback| {
+        queued(feedback);
+        feedback.ce = 1;
+    };
+    while flow.bbr.scalable.is_some() {
+        flow.round(marked);
+    }
+    let before = flow.bbr.bandwidth();
+    flow.round(marked);
+    assert_eq!(flow.bbr.bandwidth(), before.scaled(0.85), "TACK-6.5-9");
+    assert!(flow.bbr.scalable.is_none());
+    flow.round(|feedback| feedback.ce = 1);
+    assert!(flow.bbr.scalable.is_some(), "an early mark");
 }
 
 #[test]

@@ -38,11 +38,21 @@ const MOST_GROWTH: f64 = 0.25;
 /// How far the rate may be above what was delivered: as far as in a probe of BBR's.
 const ABOVE_DELIVERED: f64 = 1.25;
 
-/// A queue that lasts for a round without marks is in front of a link that does not mark: TARGET of CoDel
-/// (RFC 8289 section 4.4), and some packets, since marks begin with the second that waits
-/// (RFC 9332 appendix A.1).
-const UNMARKED_QUEUE: Duration = Duration::from_millis(5);
-const UNMARKED_PACKETS: u64 = 4;
+/// A queue that is longer for a whole round is none of L4S: nothing marks there, or a Classic AQM does, and
+/// waits for the answer to a loss (RFC 9331 section 4.3). TARGET of CoDel (RFC 8289 section 4.4), and some
+/// packets, since the marks of an L4S queue begin with the second that waits (RFC 9332 appendix A.1).
+const LONGEST_QUEUE: Duration = Duration::from_millis(5);
+const LONGEST_QUEUE_PACKETS: u64 = 4;
+
+/// Whether what took `round_trip` has met the queue of an L4S link of that rate, or a shorter one.
+pub(super) fn is_l4s_queue(
+    round_trip: Duration,
+    path_rtt: Duration,
+    rate: Bandwidth,
+    mss: u64,
+) -> bool {
+    round_trip <= path_rtt + LONGEST_QUEUE + rate.time_for(LONGEST_QUEUE_PACKETS * mss)
+}
 
 /// What an acknowledgement says.
 #[derive(Clone, Copy, Debug)]
@@ -72,9 +82,8 @@ pub(super) struct Scalable {
     /// What the path carried when it last marked, and how many rounds ago the rate was that high again.
     carried: f64,
     rounds_above: f64,
-    /// Of the stretch of time that began then: whether a packet was marked, and the shortest round trip.
+    /// The shortest round trip since then.
     watched_since: Instant,
-    marked: bool,
     shortest: Option<Duration>,
 }
 
@@ -94,7 +103,6 @@ impl Scalable {
             // That is an estimate from below: Startup's samples span its growth.
             rounds_above: PATIENCE,
             watched_since: now,
-            marked: true,
             shortest: None,
         }
     }
@@ -104,7 +112,7 @@ impl Scalable {
         Bandwidth::from_bytes_per_second(self.rate as u64)
     }
 
-    /// An acknowledgement has arrived. False if packets queue somewhere that does not mark.
+    /// An acknowledgement has arrived. False if packets wait longer than in front of an L4S link.
     pub fn on_acked(&mut self, now: Instant, signals: &Signals) -> bool {
         let round = signals.path_rtt.max(VIRTUAL_RTT);
         let passed = now.saturating_duration_since(self.last).min(round);
@@ -129,7 +137,7 @@ impl Scalable {
             let left = self.rate - MARK * signals.ce as f64 * packet;
             self.rate = left.max(self.least.min(self.rate));
         }
-        self.marks_where_packets_queue(now, signals, round)
+        self.watch_queue(now, signals, round)
     }
 
     /// Grows for so many rounds, of which each adds so much.
@@ -145,23 +153,15 @@ impl Scalable {
         self.rate += step * rounds;
     }
 
-    fn marks_where_packets_queue(
-        &mut self,
-        now: Instant,
-        signals: &Signals,
-        round: Duration,
-    ) -> bool {
-        self.marked |= signals.ce > 0;
+    fn watch_queue(&mut self, now: Instant, signals: &Signals, round: Duration) -> bool {
         self.shortest = self.shortest.into_iter().chain(signals.round_trip).min();
         if now < self.watched_since + round {
             return true;
         }
-        let marked = std::mem::take(&mut self.marked);
         self.watched_since = now;
-        let packets = self.rate().time_for(UNMARKED_PACKETS * signals.mss);
-        let longest = signals.path_rtt + UNMARKED_QUEUE + packets;
-        let queues = self.shortest.take().is_some_and(|shortest| shortest > longest);
-        marked || !queues
+        let (path_rtt, rate, mss) = (signals.path_rtt, self.rate(), signals.mss);
+        let is_l4s = |shortest: Duration| is_l4s_queue(shortest, path_rtt, rate, mss);
+        self.shortest.take().is_none_or(is_l4s)
     }
 }
 
@@ -320,19 +320,18 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_without_marks_is_not_an_l4s_queue() {
-        let mut flow = Flow::new(LINK, 50 * MS);
-        let slow = |signals: &mut Signals| signals.round_trip = Some(60 * MS);
-        for _ in 0..20 {
-            assert!(flow.step(1, LINK, slow), "it marks");
-        }
-        assert!((0..30).any(|_| !flow.step(0, LINK, slow)));
-        let mut flow = Flow::new(LINK, 50 * MS);
-        for tenth in 0..50_u64 {
-            let short = |signals: &mut Signals| {
-                signals.round_trip = Some(if tenth % 10 == 0 { 50 * MS } else { 60 * MS });
-            };
-            assert!(flow.step(0, LINK, short), "not all packets queue");
+    fn a_queue_that_stands_for_a_round_is_not_an_l4s_queue_marked_or_not() {
+        for ce in [0, 1] {
+            let mut flow = Flow::new(LINK, 50 * MS);
+            let slow = |signals: &mut Signals| signals.round_trip = Some(60 * MS);
+            assert!((0..20).any(|_| !flow.step(ce, LINK, slow)));
+            let mut flow = Flow::new(LINK, 50 * MS);
+            for tenth in 0..50_u64 {
+                let short = |signals: &mut Signals| {
+                    signals.round_trip = Some(if tenth % 10 == 0 { 50 * MS } else { 60 * MS });
+                };
+                assert!(flow.step(ce, LINK, short), "not all packets queue");
+            }
         }
     }
 
