@@ -56,7 +56,7 @@ use ecn_validation::MarkRecord;
 use immediate_ack::ImmediateAcks;
 use min_rtt::MinRtt;
 use optimistic_ack_trap::OptimisticAckTrap;
-use pacer::Pacer;
+use pacer::{BURST, L4S_BURST, Pacer};
 use paths::{LeftPaths, PathState};
 use sent_packets::{FlightId, Leaving, RateSample, SentPackets, TxInFlight};
 use stream_record::StreamRecord;
@@ -320,6 +320,8 @@ impl Sender {
             update: self.wanted_update(),
         };
         let interval = self.expected_interval(&self.config.frequency);
+        let early = self.config.ecn == Ecn::L4s && self.ecn_state() != EcnState::Failed;
+        self.path.pacer.set_burst(if early { L4S_BURST } else { BURST });
         self.path.pacer.set_head_spacing(interval / DEPARTURES_PER_TACK);
         self.trap.set_window(self.window());
     }

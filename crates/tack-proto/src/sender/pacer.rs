@@ -14,6 +14,9 @@ pub const BURST: Duration = Duration::from_millis(1);
 
 /// Round trips without losses in which bursts grow from a packet to [`BURST`].
 const ROUNDS_TO_REGROW: u32 = 64;
+/// Length of a burst towards an L4S queue, which marks packets that wait for 800 µs (RFC 9332 appendix
+/// A.1): a burst of a millisecond would be marked for its own length.
+pub const L4S_BURST: Duration = Duration::from_micros(250);
 
 /// How much is caught up of a time in which data waited, and the process did not run: some slices of
 /// a scheduler that others have had. Without that, the rate of a busy machine falls to what it sends
@@ -24,6 +27,8 @@ const MOST_LATE: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub struct Pacer {
     rate: Bandwidth,
+    /// The longest burst: [`BURST`], or what the path needs instead.
+    longest: Duration,
     /// When everything sent so far has left at `rate`.
     next_release: Instant,
     /// Before this instant no departure is worth telling. A sender that cannot keep up
@@ -31,7 +36,7 @@ pub struct Pacer {
     next_head: Instant,
     head_spacing: Duration,
     in_burst: bool,
-    /// How much leaves at once, at the most.
+    /// How much of that leaves at once now.
     burst: Duration,
     /// Data waits for `next_release`.
     waits: bool,
@@ -46,6 +51,7 @@ impl Pacer {
     pub fn new(now: Instant, rate: Bandwidth) -> Self {
         Self {
             rate,
+            longest: BURST,
             next_release: now,
             next_head: now,
             head_spacing: BURST / 2,
@@ -69,6 +75,12 @@ impl Pacer {
         }
     }
 
+    /// Sets the length of the longest burst (TACK-6.4-1).
+    pub fn set_burst(&mut self, longest: Duration) {
+        self.longest = longest;
+        self.burst = self.burst.min(longest);
+    }
+
     /// The rate.
     pub fn rate(&self) -> Bandwidth {
         self.rate
@@ -80,11 +92,11 @@ impl Pacer {
         self.in_burst = self.next_release <= until;
         if !self.in_burst {
             self.waits = waits;
-            self.made_up_for = BURST;
+            self.made_up_for = self.longest;
         } else if std::mem::take(&mut self.waits) {
             let late = now.saturating_duration_since(self.next_release);
             self.late.on_sample(late.min(MOST_LATE));
-            self.made_up_for = late.clamp(BURST, MOST_LATE);
+            self.made_up_for = late.clamp(self.longest, MOST_LATE);
         }
         self.in_burst
     }
@@ -95,7 +107,7 @@ impl Pacer {
         self.burst = if overflows {
             self.burst / 2
         } else {
-            (self.burst + BURST / ROUNDS_TO_REGROW).min(BURST)
+            (self.burst + BURST / ROUNDS_TO_REGROW).min(self.longest)
         };
     }
 
@@ -103,7 +115,7 @@ impl Pacer {
     /// process's lateness.
     pub fn on_held_back(&mut self) {
         self.waits = false;
-        self.made_up_for = BURST;
+        self.made_up_for = self.longest;
     }
 
     /// How late this end sends as a rule what waits for its release: the grain of its timers, and
@@ -170,6 +182,25 @@ mod tests {
         let (bytes, longest) = run(Duration::from_secs(1), Duration::ZERO);
         assert!((6_250_000..=6_250_000 + 2 * 6250).contains(&bytes), "{bytes}");
         assert!(longest <= 6, "{longest} packets of 0.2 ms in a burst of 1 ms");
+    }
+
+    #[test]
+    fn bursts_towards_an_l4s_queue_are_shorter_than_its_threshold() {
+        let t0 = crate::test_clock() + Duration::from_secs(1);
+        let mut pacer = Pacer::new(t0, Bandwidth::from_bytes_per_second(25_000_000));
+        pacer.set_burst(L4S_BURST);
+        let (mut now, mut bytes, mut longest) = (t0, 0, 0);
+        while now < t0 + Duration::from_secs(1) {
+            let mut burst = 0;
+            while pacer.may_send(now, true) {
+                pacer.on_sent(now, 1250);
+                burst += 1;
+            }
+            (bytes, longest) = (bytes + burst * 1250, longest.max(burst));
+            now = pacer.release_time();
+        }
+        assert!((24_900_000..25_100_000).contains(&bytes), "{bytes}");
+        assert!(longest <= 7, "{longest} packets of 0.05 ms");
     }
 
     #[test]

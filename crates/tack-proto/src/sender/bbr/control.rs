@@ -18,6 +18,7 @@ impl Bbr {
             // TACK-6.2-1, TACK-6.2-2, TACK-6.2-3, TACK-6.2-4, TACK-6.2-5
             State::Startup => bandwidth.max(path.initial_rate()).scaled(startup::GAIN),
             State::Drain(drain) => bandwidth.scaled(drain.gain()).max(least),
+            State::ProbeBw(ProbeBwPhase::Up) if self.scalable.is_some() => bandwidth.max(least),
             State::ProbeBw(phase) => bandwidth.scaled(self.cycle.gain(phase)).max(least),
             State::ProbeRtt(_) => bandwidth.scaled(self.config.probe_rtt_gain).max(least),
         }

@@ -19,6 +19,7 @@ mod probe_bw;
 mod probe_rtt;
 mod reported_rate_bound;
 mod safe_retreat;
+mod scalable;
 mod share;
 mod short_term;
 mod startup;
@@ -39,12 +40,13 @@ use drain::Drain;
 use extra_acked::ExtraAcked;
 use long_term::LongTerm;
 use loss::LossSignals;
-use marks::Marks;
+use marks::{BETA_ECN, Marks};
 use minimum_window::MinimumWindow;
 use path_model::ASSUMED_RTT;
 use probe_bw::{Cycle, Units};
 use probe_rtt::ProbeRtt;
 use reported_rate_bound::bounded;
+use scalable::Scalable;
 use share::Share;
 use short_term::ShortTerm;
 use startup::FullPipe;
@@ -141,6 +143,10 @@ pub struct Bbr {
     loss: LossSignals,
     marks: Marks,
     ecn: Ecn,
+    /// The rate by marks, while the path marks early.
+    scalable: Option<Scalable>,
+    /// It has marked early, and the rate by marks begins with ProbeBW.
+    marks_early: bool,
     long_term: LongTerm,
     short_term: ShortTerm,
     share: Share,
@@ -154,8 +160,6 @@ pub struct Bbr {
     stopping: Option<u64>,
     /// What inflight_longterm allows has held data back since the probe began.
     is_longterm_limited: bool,
-    /// Packets were marked since the last probe began.
-    was_marked: bool,
     /// A probe has lost too much, and none since has been harmless.
     was_too_high: bool,
     /// Packets sent before so much was delivered say nothing of what is safe.
@@ -197,6 +201,8 @@ impl Bbr {
             loss: LossSignals::default(),
             marks: Marks::default(),
             ecn,
+            scalable: None,
+            marks_early: false,
             long_term: LongTerm::default(),
             short_term: ShortTerm::default(),
             share: Share::default(),
@@ -206,7 +212,6 @@ impl Bbr {
             is_judging: false,
             stopping: None,
             is_longterm_limited: false,
-            was_marked: false,
             was_too_high: false,
             safe_from: 0,
             round: 0,
@@ -224,9 +229,12 @@ impl Bbr {
         }
     }
 
-    /// BBR.bw: max_bw, within what the short-term model and others allow.
+    /// BBR.bw: what early marks leave, or max_bw within what the short-term model and others allow.
     pub fn bandwidth(&self) -> Bandwidth {
-        self.short_term.bound_bandwidth(self.share.bound_bandwidth(self.max_bw.get()))
+        let by_marks = self.scalable.as_ref().map(Scalable::rate);
+        by_marks.unwrap_or_else(|| {
+            self.short_term.bound_bandwidth(self.share.bound_bandwidth(self.max_bw.get()))
+        })
     }
 
     /// How long a cycle of ProbeBW lasts, in which the sender's own queue drains once.
@@ -317,6 +325,7 @@ impl Bbr {
         }
         self.follow_losses(now, feedback, path);
         self.follow_persistent_congestion(feedback, path);
+        self.follow_marks(now, feedback, path);
         if let Some(sample) = feedback.sample {
             self.on_sample(now, feedback, path, &sample);
         }
@@ -377,6 +386,8 @@ impl Bbr {
     /// first; `None` if it never does.
     pub fn next_change(&self, path: &PathModel) -> Option<Instant> {
         match &self.state {
+            // Marks say when there is more to be had.
+            State::ProbeBw(ProbeBwPhase::Cruise) if self.scalable.is_some() => None,
             State::ProbeBw(phase) => Some(self.cycle.until(*phase, &self.units(path))),
             State::Drain(drain) => Some(drain.until()),
             State::Startup | State::ProbeRtt(_) => None,
@@ -406,7 +417,6 @@ impl Bbr {
                 self.loss.on_probe();
                 self.is_judging = true;
                 self.is_longterm_limited = false;
-                self.was_marked = false;
                 self.stopping = None;
             }
             State::ProbeBw(ProbeBwPhase::Down) => self.stopping = Some(self.delivered),
@@ -455,7 +465,9 @@ impl Bbr {
     fn follow_losses(&mut self, now: Instant, feedback: &Feedback, path: &PathModel) {
         let probe = (feedback.probe_acked, feedback.probe_lost);
         self.loss.on_acked((feedback.acked, feedback.lost), probe, feedback.round_trip);
-        self.marks.on_acked(feedback.ce, feedback.acked);
+        if !self.marks_own_burst(feedback, path) {
+            self.marks.on_acked(feedback.ce, feedback.acked);
+        }
         self.episode.on_lost(feedback.lost_packets, self.short_term, self.long_term.get());
         if let Some(before) = self.episode.on_spurious(feedback.spurious) {
             self.short_term.restore(before.short_term);
@@ -568,15 +580,12 @@ impl Bbr {
             !path.acks_queue() && path.is_queueing(path.forward_rtt),
         );
         let in_startup = matches!(self.state, State::Startup);
-        let marks = self.marks.on_round(self.ecn, path.mss);
+        let marks = self.marks.on_round(path.mss);
         if in_startup && marks.ends_startup {
             self.full_pipe.on_overflow();
-        } else if !in_startup && marks.keeps < 1.0 {
+        } else if !in_startup && marks.marked && !self.follows_early_marks() {
             let now = (self.bandwidth(), self.path_inflight(path));
-            self.short_term.on_marks(marks.keeps, self.ecn == Ecn::L4s, now);
-            self.was_marked = true;
-        } else {
-            self.short_term.on_unmarked(path.mss, path.data_rtt());
+            self.short_term.on_marks(BETA_ECN, now);
         }
         let losses = self.loss.on_round(path, matches!(self.state, State::ProbeBw(_)));
         self.episode.on_round();
@@ -597,15 +606,14 @@ impl Bbr {
         } else if losses.queued && losses.excess && !app_limited && self.yields() {
             let now = (self.bandwidth(), self.path_inflight(path));
             self.short_term.on_congestion((bandwidth, volume), now);
+            // RFC 9331 section 4.3: what is lost is answered as Classic traffic does.
+            self.scalable = None;
         }
     }
 
     /// All that a probe has sent has been acknowledged or lost.
     fn on_probe_judged(&mut self, now: Instant, path: &PathModel) {
         self.stopping = None;
-        if !self.was_marked {
-            self.short_term.on_unmarked_probe(self.cycle.gain(ProbeBwPhase::Up));
-        }
         if self.is_judging {
             self.share.on_harmless_probe(self.cycle.gain(ProbeBwPhase::Up));
         }
@@ -721,7 +729,7 @@ impl Bbr {
         feedback: &Feedback,
         path: &PathModel,
     ) {
-        if self.cycle.has_found_more(phase, self.max_bw.get()) {
+        if self.scalable.is_none() && self.cycle.has_found_more(phase, self.max_bw.get()) {
             self.cycle.accelerate();
             self.enter(now, State::ProbeBw(ProbeBwPhase::Refill), Cause::Diagram, path);
             self.enter(now, State::ProbeBw(ProbeBwPhase::Up), Cause::Diagram, path);

@@ -27,6 +27,7 @@ mod fig6;
 mod fig7;
 mod friendliness;
 mod heavy_loss;
+mod l4s;
 mod links;
 mod live_media;
 mod progress;
@@ -98,7 +99,7 @@ pub enum Error {
 }
 
 /// All experiments, in the order in which they are run and reported.
-pub const ALL: [Experiment; 29] = [
+pub const ALL: [Experiment; 30] = [
     calibration::EXPERIMENT,
     fig3::EXPERIMENT,
     fig6::EXPERIMENT,
@@ -127,6 +128,7 @@ pub const ALL: [Experiment; 29] = [
     shallow_buffer::EXPERIMENT,
     startup::EXPERIMENT,
     careful_resume::EXPERIMENT,
+    l4s::EXPERIMENT,
     realtime_board::EXPERIMENT,
 ];
 

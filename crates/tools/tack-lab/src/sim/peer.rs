@@ -80,9 +80,9 @@ pub trait Peer {
     /// What the sender takes for the smallest round-trip time.
     fn min_rtt(&self) -> Option<Duration>;
 
-    /// Packets of the other end's reports that came with CE, as far as the sender relies on them. None of
-    /// a stack that does not tell.
-    fn ce_reported(&self) -> Option<u64> {
+    /// Packets that it has marked, and those reported with CE as far as it relies on that. None of a
+    /// stack that does not tell.
+    fn ecn_marked_and_reported(&self) -> Option<(u64, u64)> {
         None
     }
 

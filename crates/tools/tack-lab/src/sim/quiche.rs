@@ -211,12 +211,12 @@ trait Connection: Sized {
     fn min_rtt(&self) -> Option<Duration>;
     fn set_ecn(&mut self, ecn: Ecn);
     fn send_ecn(&self) -> EcnField;
-    fn ce_reported(&self) -> Option<u64>;
+    fn ecn_marked_and_reported(&self) -> Option<(u64, u64)>;
     fn careful_resume(&self) -> Option<CarefulResume>;
 }
 
 macro_rules! connection {
-    ($type:ty, $min_rtt:expr, $recv:expr, $set_ecn:expr, $send_ecn:expr, $ce:expr, $resume:expr) => {
+    ($type:ty, $min_rtt:expr, $recv:expr, $set_ecn:expr, $send_ecn:expr, $ecn:expr, $resume:expr) => {
         impl Connection for $type {
             fn plain(&self) -> &quiche::Connection {
                 self
@@ -239,8 +239,8 @@ macro_rules! connection {
                 $send_ecn(self)
             }
 
-            fn ce_reported(&self) -> Option<u64> {
-                $ce(self)
+            fn ecn_marked_and_reported(&self) -> Option<(u64, u64)> {
+                $ecn(self)
             }
 
             fn careful_resume(&self) -> Option<CarefulResume> {
@@ -327,7 +327,10 @@ connection!(
     },
     tacklib::Connection::set_ecn,
     |connection: &tacklib::Connection| EcnField::from_bits(connection.send_ecn().bits()),
-    |connection: &tacklib::Connection| Some(connection.tack_stats().ecn_ce_reported),
+    |connection: &tacklib::Connection| {
+        let stats = connection.tack_stats();
+        Some((stats.ecn_marked, stats.ecn_ce_reported))
+    },
     |connection: &tacklib::Connection| {
         let stats = connection.tack_stats();
         Some(CarefulResume {
@@ -553,8 +556,8 @@ impl<C: Connection + 'static> Peer for End<C> {
         self.connection.min_rtt()
     }
 
-    fn ce_reported(&self) -> Option<u64> {
-        self.connection.ce_reported()
+    fn ecn_marked_and_reported(&self) -> Option<(u64, u64)> {
+        self.connection.ecn_marked_and_reported()
     }
 
     fn careful_resume(&self) -> Option<CarefulResume> {
