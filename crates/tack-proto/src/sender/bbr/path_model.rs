@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::BbrConfig;
+use super::{BbrConfig, Deviation};
 use crate::bandwidth::Bandwidth;
 use crate::loss_detection::GRANULARITY;
 use crate::sender::ack_frequency::SHORTEST_INTERVAL;
@@ -63,7 +63,8 @@ impl PathModel {
     /// The round trip, for the purpose of sharing with flows over longer paths.
     pub(super) fn even_rtt(&self, config: &BbrConfig) -> Duration {
         let round_trip = self.data_rtt();
-        round_trip.max(config.even_rtt.min(2 * round_trip))
+        let even_rtt = config.deviations.allow(Deviation::EvenRtt, config.even_rtt);
+        round_trip.max(even_rtt.min(2 * round_trip))
     }
 
     /// How long data and its acknowledgement take where no data queues: RTTmin, jitter, and what

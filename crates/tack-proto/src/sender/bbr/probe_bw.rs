@@ -8,7 +8,7 @@
 use std::time::{Duration, Instant};
 
 use super::state::ProbeBwPhase;
-use super::{BbrConfig, drain};
+use super::{BbrConfig, Deviation, drain};
 use crate::bandwidth::Bandwidth;
 
 const PROBE_UP: f64 = 1.25;
@@ -49,16 +49,12 @@ pub(super) struct Units {
 /// When the phases of a cycle end.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cycle {
+    config: BbrConfig,
     since: Instant,
-    /// Probe units of a cycle, and of a probe.
-    units: u32,
-    up_units: u32,
-    probe_up_growth: f64,
     /// Packets have queued for all of the last round trip.
     pub is_contested: bool,
     /// Growth of the estimate by which the probe now or last has found more.
     growth: f64,
-    jitter: f64,
     /// This cycle's random number, from -1 to 1.
     bw_probe_wait: f64,
     random: u64,
@@ -74,13 +70,10 @@ impl Cycle {
     /// The times of a connection; `random` are bits that other flows do not share.
     pub fn new(config: &BbrConfig, now: Instant, random: u64) -> Self {
         Self {
+            config: *config,
             since: now,
-            units: config.cycle_units,
-            up_units: config.probe_up_units,
-            probe_up_growth: config.probe_up_growth,
             is_contested: false,
             growth: config.probe_up_growth,
-            jitter: config.bw_probe_wait_jitter,
             bw_probe_wait: 0.0,
             random,
             up: PROBE_UP,
@@ -120,14 +113,16 @@ impl Cycle {
             ProbeBwPhase::Refill => self.ends = now + probe_unit * UNITS_REFILL,
             ProbeBwPhase::Up => {
                 self.before = bandwidth;
-                let whole = probe_unit * self.up_units;
+                let whole = probe_unit * self.config.probe_up_units;
                 // The first of a series only asks whether there is more. Where others' packets queue, it
                 // also has to hold this flow's share.
-                let asks = self.up <= PROBE_UP && !self.is_contested;
+                let asks = self.up <= PROBE_UP
+                    && !self.is_contested
+                    && self.config.deviations.has(Deviation::FirstProbe);
                 let lasts = if asks { whole.min(FIRST_PROBE.max(probe_unit)) } else { whole };
                 self.ends = now + lasts;
                 let share = lasts.as_secs_f64() / whole.as_secs_f64();
-                self.growth = 1.0 + (self.probe_up_growth - 1.0) * share;
+                self.growth = 1.0 + (self.config.probe_up_growth - 1.0) * share;
             }
             ProbeBwPhase::Down => self.ends = now + probe_unit * LONGEST_DOWN,
         }
@@ -177,8 +172,13 @@ impl Cycle {
                 WAIT_AFTER_CONGESTION_JITTER.mul_f64(f64::midpoint(1.0, self.bw_probe_wait));
             return round_trips.min(WAIT_AFTER_CONGESTION + jitter);
         }
-        let rest = self.units.saturating_sub(self.up_units + UNITS_DOWN).max(1);
-        let cruise = (units.cycle * rest).mul_f64(1.0 + self.jitter * self.bw_probe_wait);
+        let rest = self
+            .config
+            .cycle_units
+            .saturating_sub(self.config.probe_up_units + UNITS_DOWN)
+            .max(1);
+        let cruise = (units.cycle * rest)
+            .mul_f64(1.0 + self.config.bw_probe_wait_jitter * self.bw_probe_wait);
         cruise.saturating_sub(units.probe * UNITS_REFILL)
     }
 

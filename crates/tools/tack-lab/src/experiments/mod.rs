@@ -4,6 +4,7 @@
 // An experiment is read from top to bottom: arms, runs, table, checks.
 #![allow(clippy::too_many_lines)]
 
+mod ablation;
 mod ack_interval;
 mod ack_loss;
 mod bandwidth_step;
@@ -97,7 +98,7 @@ pub enum Error {
 }
 
 /// All experiments, in the order in which they are run and reported.
-pub const ALL: [Experiment; 28] = [
+pub const ALL: [Experiment; 29] = [
     calibration::EXPERIMENT,
     fig3::EXPERIMENT,
     fig6::EXPERIMENT,
@@ -126,6 +127,7 @@ pub const ALL: [Experiment; 28] = [
     shallow_buffer::EXPERIMENT,
     startup::EXPERIMENT,
     realtime_board::EXPERIMENT,
+    ablation::EXPERIMENT,
 ];
 
 impl Experiment {
