@@ -97,13 +97,9 @@ impl PathModel {
     /// Whether a round trip is a quarter above the minimum: packets queue. What is less than the grain
     /// of timers and schedulers (RFC 9002's kGranularity) or this end's lateness says nothing.
     pub(super) fn is_queueing(&self, round_trip: Option<Duration>) -> bool {
-        match (self.min_rtt, round_trip) {
-            (Some(min_rtt), Some(round_trip)) => {
-                round_trip
-                    > min_rtt + (min_rtt / 4).max(GRANULARITY) + self.own_late + self.jitter
-            }
-            _ => false,
-        }
+        self.min_rtt.zip(round_trip).is_some_and(|(min_rtt, round_trip)| {
+            round_trip > min_rtt + (min_rtt / 4).max(GRANULARITY) + self.own_late + self.jitter
+        })
     }
 
     /// Whether packets have queued that took `round_trip`: an eighth of RTTmin, but no more than CoDel

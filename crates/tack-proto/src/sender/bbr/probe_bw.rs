@@ -22,13 +22,12 @@ const FIRST_PROBE: Duration = Duration::from_millis(70);
 /// become ten times as fast is found in five probes, and the queue of the last is what may be in
 /// flight at the most.
 const MOST_UP: f64 = 2.0;
-const UNITS_DOWN: u32 = 4;
 
-/// Probe units of a round trip, which Refill takes.
-const UNITS_REFILL: u32 = 4;
+/// Probe units of a round trip, which Refill takes and the cycle counts for Down.
+const UNITS_OF_ROUND_TRIP: u32 = 4;
 
-/// Probe units after which draining ends even if other traffic keeps the queue full.
-const LONGEST_DOWN: u32 = 16;
+/// Probe units after which draining ends even if other traffic keeps the queue full: four round trips.
+const LONGEST_DOWN: u32 = 4 * UNITS_OF_ROUND_TRIP;
 
 /// Where congestion has been, time scales of the draft (PickProbeWait, IsRenoCoexistenceProbeTime):
 /// a CUBIC flow needs that long to grow back to its share.
@@ -110,7 +109,7 @@ impl Cycle {
                 self.up = PROBE_UP;
                 self.bw_probe_wait = self.draw();
             }
-            ProbeBwPhase::Refill => self.ends = now + probe_unit * UNITS_REFILL,
+            ProbeBwPhase::Refill => self.ends = now + probe_unit * UNITS_OF_ROUND_TRIP,
             ProbeBwPhase::Up => {
                 self.before = bandwidth;
                 let whole = probe_unit * self.config.probe_up_units;
@@ -155,7 +154,7 @@ impl Cycle {
 
     /// A probe goes on for another round trip.
     pub fn go_on(&mut self, now: Instant, probe_unit: Duration) {
-        self.ends = now + probe_unit * UNITS_REFILL;
+        self.ends = now + probe_unit * UNITS_OF_ROUND_TRIP;
     }
 
     /// When the phase is over at the earliest.
@@ -175,11 +174,11 @@ impl Cycle {
         let rest = self
             .config
             .cycle_units
-            .saturating_sub(self.config.probe_up_units + UNITS_DOWN)
+            .saturating_sub(self.config.probe_up_units + UNITS_OF_ROUND_TRIP)
             .max(1);
         let cruise = (units.cycle * rest)
             .mul_f64(1.0 + self.config.bw_probe_wait_jitter * self.bw_probe_wait);
-        cruise.saturating_sub(units.probe * UNITS_REFILL)
+        cruise.saturating_sub(units.probe * UNITS_OF_ROUND_TRIP)
     }
 
     /// The phase that follows when the time of one is over.

@@ -71,15 +71,22 @@ struct Change {
     resent: f64,
 }
 
+/// The names of the rows that can be run alone.
+pub(super) fn row_names() -> Vec<String> {
+    Deviation::ALL.iter().map(|deviation| format!("{deviation:?}")).collect()
+}
+
 fn measure(context: &Context) -> Result<Findings, Error> {
-    let seeds = context.seeds(5, 1);
-    let duration = Duration::from_secs(context.pick(30, 8));
+    let seeds = context.seeds(5, 3);
+    let duration = Duration::from_secs(context.pick(20, 8));
     let warm_up = Duration::from_secs(2);
     let cases = cases(duration)?;
+    let chosen =
+        Deviation::ALL.iter().filter(|deviation| context.selects(&format!("{deviation:?}")));
     // As it is, by chance, and without each.
     let rows: Vec<_> = [(None, 0), (None, OTHER_SEEDS)]
         .into_iter()
-        .chain(Deviation::ALL.iter().map(|deviation| (Some(*deviation), 0)))
+        .chain(chosen.map(|deviation| (Some(*deviation), 0)))
         .collect();
     let cells: Vec<_> =
         rows.iter().flat_map(|row| cases.iter().map(move |case| (row, case))).collect();
@@ -167,6 +174,12 @@ fn cases(duration: Duration) -> Result<Vec<Case>, Error> {
     let steps = format!("[[0, 5.0], [{:?}, 50.0], [{:?}, 5.0]]", at(0.4), at(0.7));
     let pauses =
         format!("[[{:?}, 250.0], [{:?}, 120.0], [{:?}, 60.0]]", at(0.4), at(0.6), at(0.8));
+    let reordering = |probability: f64, delay_ms: f64| {
+        hop(format!(
+            "kind = \"pipe\"\nrate_mbps = 20.0\nbuffer_bdp = 1.0\n\
+             reorder = {{ probability = {probability:?}, delay_ms = {delay_ms:?} }}"
+        ))
+    };
     let bytes = 2_000_000;
     Ok(vec![
         one("50 Mbit/s, 40 ms", pipe(50.0, 1.0)?, tack(40)),
@@ -202,13 +215,8 @@ fn cases(duration: Duration) -> Result<Vec<Case>, Error> {
             ))?,
             tack(40),
         ),
-        one(
-            "reordering",
-            hop("kind = \"pipe\"\nrate_mbps = 20.0\nbuffer_bdp = 1.0\n\
-                 reorder = { probability = 0.01, delay_ms = 60.0 }"
-                .to_owned())?,
-            tack(40),
-        ),
+        one("reordering", reordering(0.01, 60.0)?, tack(40)),
+        one("reordering, rare", reordering(0.001, 150.0)?, tack(40)),
         Case {
             goodput: Goodput::Completion(bytes),
             ..one(

@@ -138,10 +138,10 @@ impl Experiment {
 
     /// The names of its rows, where they can be run alone.
     pub fn rows(&self) -> Vec<String> {
-        if self.name == realtime_board::EXPERIMENT.name {
-            realtime_board::row_names()
-        } else {
-            Vec::new()
+        match self.name {
+            name if name == realtime_board::EXPERIMENT.name => realtime_board::row_names(),
+            name if name == ablation::EXPERIMENT.name => ablation::row_names(),
+            _ => Vec::new(),
         }
     }
 
