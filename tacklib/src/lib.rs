@@ -190,6 +190,8 @@ pub use quiche;
 pub use stats::TackStats;
 pub use tack_proto::ecn::{Ecn, EcnCodepoint, EcnState};
 pub use tack_proto::sender::{CarefulResumePhase, CarefulResumeTrigger, CcParameters};
+#[cfg(feature = "lab")]
+pub use tack_proto::sender::{Deviation, Deviations};
 
 /// Random bits that a peer cannot foresee, from where quiche takes its own.
 fn random() -> u64 {

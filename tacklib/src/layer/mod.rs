@@ -352,6 +352,7 @@ fn sender_config(parts: &Parts<'_>, timestamp_exponent: u32) -> SenderConfig {
     sender.timestamp_exponent = timestamp_exponent;
     sender.max_in_flight = quiche_compat::MAX_IN_FLIGHT_PACKETS * parts.mss as u64;
     sender.plain_sampling = parts.lab.plain_sampling;
+    sender.bbr.deviations = parts.lab.deviations;
     sender.sees_all = !parts.zero_rtt;
     sender.is_server = parts.is_server;
     sender.ecn = parts.ecn;

@@ -4,7 +4,8 @@ use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 use super::{
-    AckOutcome, BULK_PACKETS, Feedback, INITIAL_RTT, MinRttNews, Peer, Phase, Sender, Violation,
+    AckOutcome, BULK_PACKETS, Deviation, Feedback, INITIAL_RTT, MinRttNews, Peer, Phase,
+    Sender, Violation,
 };
 use crate::bandwidth::Bandwidth;
 use crate::frame::{Ack, AckRanges, EcnCounts, Iack, IackEvent, Tack, Timing};
@@ -273,7 +274,8 @@ impl Sender {
         let arrived = self.path.bbr.bandwidth().bytes_in(ack_path);
         let feedback = Feedback {
             sample: outcome.current.sample,
-            reported,
+            reported: reported
+                .filter(|_| self.config.bbr.deviations.has(Deviation::ReceiverRate)),
             delivered: self.sent.delivered(),
             acked: outcome.current.acked_bytes,
             lost: outcome.current.lost_bytes,

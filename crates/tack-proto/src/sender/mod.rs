@@ -34,7 +34,7 @@ mod violation;
 use std::time::{Duration, Instant};
 
 pub use ack_frequency::{Frequency, Peer};
-pub use bbr::{BbrConfig, Phase};
+pub use bbr::{BbrConfig, Deviation, Deviations, Phase};
 pub use careful_resume::{
     CarefulResumePhase, CarefulResumeTrigger, CcParameters, DEFAULT_LIFETIME, DEFAULT_MAX_JUMP,
 };
@@ -589,17 +589,19 @@ impl Sender {
             self.expected_interval(frequency)
         };
         let min_rtt = self.path.min_rtt.get();
-        let is_short =
-            min_rtt.is_some_and(|rtt| !self.is_starting() && frequency.interval(rtt) >= rtt);
+        let deviations = self.config.bbr.deviations;
+        let is_short = deviations.has(Deviation::ShortPaths)
+            && min_rtt.is_some_and(|rtt| !self.is_starting() && frequency.interval(rtt) >= rtt);
+        let ack_late = self.path.ack_late(ack_interval, is_short);
         PathModel {
             min_rtt,
             smoothed_rtt: smoothed,
             forward_rtt: smoothed.map(|rtt| rtt.saturating_sub(ack_path.smoothed())),
             ack_path: ack_path.longest(),
-            jitter: self.path.jitter(),
+            jitter: deviations.allow(Deviation::Jitter, self.path.jitter()),
             ack_interval,
-            ack_late: self.path.ack_late(ack_interval, is_short),
-            own_late: self.path.pacer.late(),
+            ack_late: deviations.allow(Deviation::LateTacks, ack_late),
+            own_late: deviations.allow(Deviation::OwnLateness, self.path.pacer.late()),
             mss: self.config.mss,
         }
     }

@@ -44,6 +44,7 @@ pub struct Pacer {
     late: Spread,
     /// How much lateness the burst catches up.
     made_up_for: Duration,
+    most_made_up_for: Duration,
 }
 
 impl Pacer {
@@ -60,7 +61,15 @@ impl Pacer {
             waits: false,
             late: Spread::default(),
             made_up_for: BURST,
+            most_made_up_for: MOST_LATE,
         }
+    }
+
+    /// The same, which catches up more than a burst of the time that the process ran late; or not.
+    #[must_use]
+    pub fn catching_up(self, catches_up: bool) -> Self {
+        let most_made_up_for = if catches_up { MOST_LATE } else { BURST };
+        Self { most_made_up_for, ..self }
     }
 
     /// Changes the rate (TACK-6.4-2). What has been sent ahead of it is paid off at the higher
@@ -96,7 +105,8 @@ impl Pacer {
         } else if std::mem::take(&mut self.waits) {
             let late = now.saturating_duration_since(self.next_release);
             self.late.on_sample(late.min(MOST_LATE));
-            self.made_up_for = late.clamp(self.longest, MOST_LATE);
+            self.made_up_for =
+                late.clamp(self.longest, self.most_made_up_for.max(self.longest));
         }
         self.in_burst
     }

@@ -12,7 +12,7 @@ use super::ecn_validation::EcnValidation;
 use super::jitter::Jitter;
 use super::sent_packets::FlightId;
 use super::spread::Spread;
-use super::{Bbr, MinRtt, Pacer, PathModel, SenderConfig};
+use super::{Bbr, Deviation, MinRtt, Pacer, PathModel, SenderConfig};
 use crate::bandwidth::Bandwidth;
 use crate::ecn::EcnState;
 
@@ -88,7 +88,8 @@ impl PathState {
             ack_late: Spread::default(),
             last_tack: None,
             bbr: Bbr::new(config.bbr, config.ecn, now, config.random),
-            pacer: Pacer::new(now, Bandwidth::ZERO),
+            pacer: Pacer::new(now, Bandwidth::ZERO)
+                .catching_up(config.bbr.deviations.has(Deviation::CatchUp)),
             careful_resume: CarefulResume::default(),
             ecn: EcnValidation::new(config.ecn),
             last_feedback: now,

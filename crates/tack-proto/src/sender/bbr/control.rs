@@ -2,7 +2,7 @@
 //! Parameters").
 
 use super::path_model::{INITIAL_WINDOW_PACKETS, LEAST_PACKETS, PathModel};
-use super::{Bbr, ProbeBwPhase, State, startup};
+use super::{Bbr, Deviation, ProbeBwPhase, State, startup};
 use crate::bandwidth::Bandwidth;
 
 impl Bbr {
@@ -45,13 +45,19 @@ impl Bbr {
                 let own = self.bandwidth().bytes_in(2 * path.own_late);
                 // Where there is one TACK in a round trip or less, the rate doubles by what it finds.
                 let (grows, held) =
-                    if path.ack_interval < min_rtt { (bdp, held) } else { (bdp + held, 0) };
+                    if path.ack_interval < min_rtt || !self.has(Deviation::ShortPaths) {
+                        (bdp, held)
+                    } else {
+                        (bdp + held, 0)
+                    };
                 let cap = (grows as f64 * gain) as u64 + held + late.min(own);
                 cap.max(INITIAL_WINDOW_PACKETS * path.mss)
             }
             State::Drain(_) => (self.path_inflight(path) + held).max(least),
             State::ProbeBw(_) => {
-                let extra = self.extra_acked.allowance(self.bandwidth(), path.ack_interval);
+                let span =
+                    self.config.deviations.allow(Deviation::ExtraAcked, path.ack_interval);
+                let extra = self.extra_acked.allowance(self.bandwidth(), span);
                 (self.path_inflight(path) + held + late + extra).max(least)
             }
             State::ProbeRtt(_) => self.probe_rtt_window(path),
@@ -78,7 +84,7 @@ impl Bbr {
     /// TACK. More would only fill the queue in front of a path that stands still.
     pub fn outage_cap(&self, path: &PathModel) -> u64 {
         match (self.state, path.min_rtt) {
-            (State::ProbeBw(_), Some(_)) => {
+            (State::ProbeBw(_), Some(_)) if self.has(Deviation::Outages) => {
                 let span = path.round_trip() + 2 * path.ack_interval + path.ack_late;
                 let cap = self.bandwidth().bytes_in(span);
                 cap.max(LEAST_PACKETS * path.mss)

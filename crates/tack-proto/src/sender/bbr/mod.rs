@@ -8,6 +8,7 @@
 mod bandwidth_drop;
 mod config;
 mod control;
+mod deviations;
 mod drain;
 mod extra_acked;
 mod long_term;
@@ -30,6 +31,7 @@ mod windowed_filter;
 use std::time::{Duration, Instant};
 
 pub use config::BbrConfig;
+pub use deviations::{Deviation, Deviations};
 pub use path_model::{INITIAL_WINDOW_PACKETS, PathModel};
 pub use windowed_filter::MaxFilter;
 
@@ -229,6 +231,10 @@ impl Bbr {
         }
     }
 
+    fn has(&self, deviation: Deviation) -> bool {
+        self.config.deviations.has(deviation)
+    }
+
     /// BBR.bw: what early marks leave, or max_bw within what the short-term model and others allow.
     pub fn bandwidth(&self) -> Bandwidth {
         let by_marks = self.scalable.as_ref().map(Scalable::rate);
@@ -250,7 +256,10 @@ impl Bbr {
     /// Whether more than LossThresh of one of the last two round trips was lost though not all of it queued.
     pub fn overflows(&self) -> bool {
         let probes = matches!(self.state, State::Startup | State::ProbeBw(ProbeBwPhase::Up));
-        !probes && self.loss.is_lossy() && !self.cycle.is_contested
+        self.has(Deviation::ShortBursts)
+            && !probes
+            && self.loss.is_lossy()
+            && !self.cycle.is_contested
     }
 
     /// The state.
@@ -313,7 +322,7 @@ impl Bbr {
             .last_feedback
             .replace(now)
             .map_or(Duration::ZERO, |last| now.saturating_duration_since(last));
-        let stood_still = path.is_outage(silence);
+        let stood_still = self.has(Deviation::Outages) && path.is_outage(silence);
         if stood_still {
             self.outage_round = self.round + ROUNDS_AFTER_OUTAGE;
         }
@@ -448,11 +457,12 @@ impl Bbr {
         let round_trip = path.smoothed_rtt.unwrap_or(ASSUMED_RTT);
         let in_bdp = self.bdp(path) / path.mss.max(1);
         let rounds = in_bdp.clamp(1, MOST_CRUISE_ROUNDS) as u32;
+        let is_congested = self.short_term.is_congested() || self.was_too_high;
+        let waits = is_congested || !self.has(Deviation::ShortCycle);
         Units {
             probe: path.probe_unit(),
             cycle: path.cycle_unit(&self.config),
-            congested: (self.short_term.is_congested() || self.was_too_high)
-                .then(|| round_trip * rounds),
+            congested: waits.then(|| round_trip * rounds),
         }
     }
 
@@ -469,7 +479,8 @@ impl Bbr {
             self.marks.on_acked(feedback.ce, feedback.acked);
         }
         self.episode.on_lost(feedback.lost_packets, self.short_term, self.long_term.get());
-        if let Some(before) = self.episode.on_spurious(feedback.spurious) {
+        let spurious = if self.has(Deviation::Undo) { feedback.spurious } else { 0 };
+        if let Some(before) = self.episode.on_spurious(spurious) {
             self.short_term.restore(before.short_term);
             self.long_term.restore(before.inflight_longterm);
             self.share = Share::default();
@@ -491,10 +502,13 @@ impl Bbr {
         if self.loss.is_probe_too_high(tx_in_flight, path.mss) {
             let app_limited = feedback.sample.is_some_and(|sample| sample.app_limited);
             let target = self.bdp(path).min(self.path_inflight(path));
-            self.long_term.on_too_high(tx_in_flight, target, app_limited);
+            let bound = self.inflight_too_high(tx_in_flight, target);
+            self.long_term.on_too_high(bound, app_limited);
             self.is_judging = false;
             self.was_too_high = true;
-            self.share.on_too_high(self.bandwidth());
+            if self.has(Deviation::Share) {
+                self.share.on_too_high(self.bandwidth());
+            }
             self.safe_from = feedback.delivered;
             if self.probes() {
                 self.episode.on_ended(Ended::ProbeBwUp);
@@ -513,6 +527,18 @@ impl Bbr {
         }
         if feedback.is_persistent_congestion {
             self.minimum_window.on_persistent_congestion(feedback.delivered, path.mss);
+        }
+    }
+
+    /// What a probe leaves of the flight that was too much, where the path holds `target`
+    /// (HandleInflightTooHigh). The draft keeps all of it, so that flows which share a buffer never
+    /// become equal; this takes [`BETA`] of it, down to `target`.
+    fn inflight_too_high(&self, tx_in_flight: u64, target: u64) -> u64 {
+        let keeps = |volume: u64| (volume as f64 * BETA) as u64;
+        if self.has(Deviation::Decrease) {
+            keeps(tx_in_flight).max(target)
+        } else {
+            tx_in_flight.max(keeps(target))
         }
     }
 
@@ -587,7 +613,10 @@ impl Bbr {
             let now = (self.bandwidth(), self.path_inflight(path));
             self.short_term.on_marks(BETA_ECN, now);
         }
-        let losses = self.loss.on_round(path, matches!(self.state, State::ProbeBw(_)));
+        let is_own = self.has(Deviation::OwnLosses);
+        let losses =
+            self.loss.on_round(path, is_own && matches!(self.state, State::ProbeBw(_)));
+        let counts = losses.queued || !is_own;
         self.episode.on_round();
         self.cycle.is_contested = losses.queued;
         // Where a round trip brings one TACK or less, most of what it waits is not a queue.
@@ -598,12 +627,12 @@ impl Bbr {
         let volume = (latest.inflight as f64 / delivered) as u64;
         let bandwidth = latest.bandwidth.scaled(1.0 / delivered);
         if in_startup {
-            if losses.ends_startup && (losses.queued || !grew) {
+            if losses.ends_startup && (counts || !grew) {
                 self.full_pipe.on_overflow();
                 self.episode.on_ended(Ended::Startup);
                 self.long_term.on_startup_loss(self.bdp(path), volume);
             }
-        } else if losses.queued && losses.excess && !app_limited && self.yields() {
+        } else if counts && losses.excess && !app_limited && self.yields() {
             let now = (self.bandwidth(), self.path_inflight(path));
             self.short_term.on_congestion((bandwidth, volume), now);
             // RFC 9331 section 4.3: what is lost is answered as Classic traffic does.
@@ -614,6 +643,10 @@ impl Bbr {
     /// All that a probe has sent has been acknowledged or lost.
     fn on_probe_judged(&mut self, now: Instant, path: &PathModel) {
         self.stopping = None;
+        if !self.has(Deviation::BandwidthMemory) {
+            // The memory holds two cycles (AdvanceMaxBwFilter).
+            self.units += self.config.filter_units / 2 + 1;
+        }
         if self.is_judging {
             self.share.on_harmless_probe(self.cycle.gain(ProbeBwPhase::Up));
         }
@@ -631,7 +664,7 @@ impl Bbr {
     /// estimate ages by no more than a round trip meanwhile: else the first sample behind the
     /// pause, which has the pause in it, would replace it.
     fn count_units(&mut self, now: Instant, path: &PathModel) {
-        if self.short_term.is_congested() {
+        if self.short_term.is_congested() || !self.has(Deviation::BandwidthMemory) {
             // What was found without the bound is to be there again when that is lifted.
             self.unit_began = Some(now);
             return;
@@ -655,7 +688,8 @@ impl Bbr {
         path: &PathModel,
         sample: &super::RateSample,
     ) {
-        if !matches!(self.state, State::ProbeBw(_)) || sample.app_limited {
+        let is_followed = self.has(Deviation::BandwidthDrop);
+        if !matches!(self.state, State::ProbeBw(_)) || sample.app_limited || !is_followed {
             self.bandwidth_drop = BandwidthDrop::default();
             return;
         }
@@ -730,13 +764,16 @@ impl Bbr {
         path: &PathModel,
     ) {
         if self.scalable.is_none() && self.cycle.has_found_more(phase, self.max_bw.get()) {
-            self.cycle.accelerate();
+            if self.has(Deviation::Acceleration) {
+                self.cycle.accelerate();
+            }
             self.enter(now, State::ProbeBw(ProbeBwPhase::Refill), Cause::Diagram, path);
             self.enter(now, State::ProbeBw(ProbeBwPhase::Up), Cause::Diagram, path);
         } else if phase == ProbeBwPhase::Down {
             let flight = (feedback.in_flight, self.bdp(path));
             self.cycle.on_draining(now, flight, self.bandwidth());
         } else if phase == ProbeBwPhase::Up
+            && self.has(Deviation::Precaution)
             && self.long_term.ends_with_caution(feedback.in_flight)
         {
             self.long_term.on_probed();

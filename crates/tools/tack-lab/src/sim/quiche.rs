@@ -151,6 +151,7 @@ fn tack_config(end: &EndConfig, config: quiche::Config) -> Result<tacklib::Confi
         },
         reported_gaps: if end.acks == Acks::TackPoor { Some(1) } else { None },
         plain_sampling: end.plain_sampling,
+        deviations: end.deviations,
         ..LabSwitches::default()
     });
     Ok(config)
