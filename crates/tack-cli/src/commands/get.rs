@@ -9,15 +9,35 @@ use crate::cli::GetArgs;
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::session::{Mailbox, receive_content};
-use crate::transfer::{EntryKind, Incoming, Message, Root, TransferError, WirePath};
+use crate::transfer::{
+    Destination, EntryKind, Hasher, Incoming, Message, PassThrough, Resume, Root,
+    TransferError, WirePath,
+};
 
 /// Fetches a file or a directory.
 pub fn get(args: &GetArgs) -> Result<(), Error> {
-    jobs::run("get", &args.source, &args.client, |run, producer| start(args, run, producer))
+    let dest = args.dest.as_deref().unwrap_or(Path::new("."));
+    // Before connecting: a pipe may have to wait for its reader.
+    let dest = Destination::open(dest).map_err(Error::local(dest))?;
+    if args.client.json && matches!(dest, Destination::PassThrough(_)) {
+        return Err(Error::Usage(
+            "--json prints on standard output, where it would mix with what goes through a pipe \
+             or device; leave it out"
+                .to_owned(),
+        ));
+    }
+    jobs::run("get", &args.source, &args.client, |run, producer| {
+        start(args, dest, run, producer)
+    })
 }
 
 /// Asks what there is, and lets the listing become jobs.
-fn start(args: &GetArgs, run: &mut Run<'_>, producer: Producer) -> Result<(), Error> {
+fn start(
+    args: &GetArgs,
+    dest: Destination,
+    run: &mut Run<'_>,
+    producer: Producer,
+) -> Result<(), Error> {
     let remote = args.source.path().clone();
     let (tell, first) = mpsc::channel();
     let (answer, place) = mpsc::channel();
@@ -30,13 +50,13 @@ fn start(args: &GetArgs, run: &mut Run<'_>, producer: Producer) -> Result<(), Er
         if tell.send(kind).is_err() {
             return Ok(None);
         }
-        let Ok((root, base)) = place.recv() else { return Ok(None) };
-        listing.follow(mailbox, kind, &root, &base).map(|()| None)
+        let Ok(place) = place.recv() else { return Ok(None) };
+        listing.follow(mailbox, kind, place).map(|()| None)
     });
     run.spawn_inquiry(mailbox, Job { name, work });
     // None: the listing failed, which its report tells.
     if let Some(kind) = run.wait_for(&first)? {
-        let place = destination(args, kind)?;
+        let place = place_of(args, dest, kind)?;
         // Fails only if the connection has ended, which the next turn tells.
         let _ = answer.send(place);
     }
@@ -62,12 +82,19 @@ impl Listing {
         &self,
         mailbox: &Mailbox,
         kind: EntryKind,
-        root: &Arc<Root>,
-        base: &WirePath,
+        place: Place,
     ) -> Result<(), TransferError> {
-        if let EntryKind::File { size } = kind {
-            self.fetch(root, self.remote.clone(), base.clone(), size);
-        }
+        let (root, base) = match (place, kind) {
+            (Place::PassThrough(target), kind) => {
+                self.fetch_through(target, size_of(kind));
+                return self.end(mailbox);
+            }
+            (Place::File(root, name), kind) => {
+                self.fetch(&root, self.remote.clone(), name, size_of(kind));
+                return self.end(mailbox);
+            }
+            (Place::Directory(root), _) => (root, WirePath::root()),
+        };
         loop {
             match mailbox.recv()? {
                 Message::EndOfList => return Ok(()),
@@ -76,7 +103,7 @@ impl Listing {
                     match kind {
                         EntryKind::Directory => drop(root.create_directory(&local)?),
                         EntryKind::File { size } => {
-                            self.fetch(root, self.remote.join(&path)?, local, size);
+                            self.fetch(&root, self.remote.join(&path)?, local, size);
                         }
                     }
                 }
@@ -88,6 +115,27 @@ impl Listing {
                 other => return Err(TransferError::unexpected(&other)),
             }
         }
+    }
+
+    /// Nothing may follow the only entry.
+    fn end(&self, mailbox: &Mailbox) -> Result<(), TransferError> {
+        match mailbox.recv()? {
+            Message::EndOfList => Ok(()),
+            other => Err(TransferError::unexpected(&other)),
+        }
+    }
+
+    fn fetch_through(&self, store: PassThrough, size: u64) {
+        let progress = Arc::clone(&self.producer.progress);
+        progress.expect(size);
+        let (name, path) = (self.remote.as_str().to_owned(), self.remote.clone());
+        let work = Box::new(move |mailbox: &Mailbox| {
+            let (resume, hasher) = (Resume::default(), Hasher::default());
+            mailbox.send(Message::Get { path, resume })?;
+            let incoming = Incoming { store, resume, hasher };
+            receive_content(mailbox, incoming, None, &progress).map(Some)
+        });
+        self.producer.submit(Job { name, work });
     }
 
     fn fetch(&self, root: &Arc<Root>, remote: WirePath, local: WirePath, size: u64) {
@@ -105,38 +153,62 @@ impl Listing {
     }
 }
 
-/// The directory to write into, and the path below it that the remote path becomes.
-fn destination(args: &GetArgs, kind: EntryKind) -> Result<(Arc<Root>, WirePath), Error> {
-    let remote_name = args.source.path().split_last().map(|(_, name)| name.to_owned());
+/// Where the answer goes.
+enum Place {
+    /// Into the file of this name.
+    File(Arc<Root>, WirePath),
+    /// Into this directory.
+    Directory(Arc<Root>),
+    /// Into a pipe or device.
+    PassThrough(PassThrough),
+}
+
+fn size_of(kind: EntryKind) -> u64 {
     match kind {
-        EntryKind::Directory => {
-            let directory = match (&args.dest, remote_name) {
-                (Some(dest), _) => dest.clone(),
-                (None, Some(name)) => PathBuf::from(name),
-                (None, None) => PathBuf::from("."),
-            };
-            std::fs::create_dir_all(&directory).map_err(Error::local(&directory))?;
-            Ok((open(&directory)?, WirePath::root()))
+        EntryKind::File { size } => size,
+        EntryKind::Directory => 0,
+    }
+}
+
+fn place_of(args: &GetArgs, dest: Destination, kind: EntryKind) -> Result<Place, Error> {
+    let remote_name = args.source.path().split_last().map(|(_, name)| name.to_owned());
+    let dest = match (dest, kind) {
+        (Destination::Path(dest), _) => dest,
+        (Destination::PassThrough(target), EntryKind::File { .. }) => {
+            return Ok(Place::PassThrough(target));
         }
+        (Destination::PassThrough(_), EntryKind::Directory) => {
+            return Err(Error::Usage(format!("{}: a directory there", args.source)));
+        }
+    };
+    let (directory, name) = match kind {
+        EntryKind::Directory => match (&args.dest, remote_name) {
+            (None, Some(name)) => (PathBuf::from(name), None),
+            _ => (dest, None),
+        },
         EntryKind::File { .. } => {
-            let dest = args.dest.clone().unwrap_or_else(|| PathBuf::from("."));
             let is_directory = dest.is_dir() || ends_with_slash(&dest);
-            let (directory, name) = match (is_directory, remote_name, dest.file_name()) {
-                (true, Some(name), _) => (dest.clone(), name),
+            match (is_directory, remote_name, dest.file_name()) {
+                (true, Some(name), _) => (dest, Some(name)),
                 (false, _, Some(name)) => {
                     let parent = dest.parent().filter(|parent| *parent != Path::new(""));
                     let directory = parent.unwrap_or(Path::new(".")).to_owned();
-                    (directory, name.to_string_lossy().into_owned())
+                    (directory, Some(name.to_string_lossy().into_owned()))
                 }
                 _ => {
                     return Err(Error::Usage(format!("{}: not a file name", dest.display())));
                 }
-            };
-            std::fs::create_dir_all(&directory).map_err(Error::local(&directory))?;
-            let name = WirePath::new(name).map_err(|e| Error::Usage(e.to_string()))?;
-            Ok((open(&directory)?, name))
+            }
         }
-    }
+    };
+    std::fs::create_dir_all(&directory).map_err(Error::local(&directory))?;
+    let root = open(&directory)?;
+    Ok(match name {
+        None => Place::Directory(root),
+        Some(name) => {
+            Place::File(root, WirePath::new(name).map_err(|e| Error::Usage(e.to_string()))?)
+        }
+    })
 }
 
 fn open(directory: &Path) -> Result<Arc<Root>, Error> {

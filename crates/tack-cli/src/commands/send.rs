@@ -21,7 +21,8 @@ pub fn send(args: &SendArgs) -> Result<(), Error> {
     let sources: Vec<Source> =
         args.sources.iter().map(|path| Source::look_at(path)).collect::<Result<_, _>>()?;
     jobs::run("send", &args.dest, &args.client, |run, producer| {
-        let place = Place::find(args, &sources, run)?;
+        // None: what the server has there can't be found out, which has been reported.
+        let Some(place) = Place::find(args, &sources, run)? else { return Ok(()) };
         std::thread::spawn(move || {
             for source in sources {
                 source.produce(&place, &producer);
@@ -48,11 +49,15 @@ enum Place {
 
 impl Place {
     /// A single file may be given a new name. Whether it is one depends on what the server has.
-    fn find(args: &SendArgs, sources: &[Source], run: &mut Run<'_>) -> Result<Self, Error> {
+    fn find(
+        args: &SendArgs,
+        sources: &[Source],
+        run: &mut Run<'_>,
+    ) -> Result<Option<Self>, Error> {
         let path = args.dest.path().clone();
         let single_file = matches!(sources, [only] if !only.is_directory);
         if !single_file || args.dest.is_directory() {
-            return Ok(Self::Into(path));
+            return Ok(Some(Self::Into(path)));
         }
         let (tell, answer) = mpsc::channel();
         let mailbox = run.open()?;
@@ -66,9 +71,9 @@ impl Place {
         });
         run.spawn_inquiry(mailbox, Job { name, work });
         Ok(match run.wait_for(&answer)? {
-            Some(Some(EntryKind::Directory)) => Self::Into(path),
-            // If looking it up failed, so will sending, with a better message.
-            _ => Self::As(path),
+            Some(Some(EntryKind::Directory)) => Some(Self::Into(path)),
+            Some(_) => Some(Self::As(path)),
+            None => None,
         })
     }
 

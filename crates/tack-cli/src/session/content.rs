@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Mailbox;
 use crate::transfer::{
-    Digest, FileSource, Incoming, Message, Offer, Receiver, Resume, Sender, Step, TransferError,
+    Digest, FileSource, Incoming, Message, Offer, Receiver, Resume, Sender, Step, Store,
+    TransferError,
 };
 
 /// Running totals that other threads may read, in bytes.
@@ -116,14 +117,14 @@ pub fn send_content(
 /// says so once it is stored.
 pub fn receive_content(
     mailbox: &Mailbox,
-    incoming: Incoming,
+    incoming: Incoming<impl Store>,
     offer: Option<Offer>,
     progress: &Progress,
 ) -> Result<Outcome, TransferError> {
     let mut share = Share::new(progress);
     let mut size = offer.map_or(0, |offer| offer.size);
     let mut resumed = 0;
-    let mut receiver = Receiver::new(incoming.part, incoming.resume, incoming.hasher);
+    let mut receiver = Receiver::new(incoming.store, incoming.resume, incoming.hasher);
     if let Some(offer) = offer {
         receiver = receiver.with_offer(offer);
     }

@@ -50,18 +50,18 @@ pub struct PartFile {
     limit: Option<WriteLimit>,
 }
 
-/// A temporary file and what is already there of the file it is to become.
+/// Where a file goes and what is already there of it.
 #[derive(Debug)]
-pub struct Incoming {
-    /// The temporary file.
-    pub part: PartFile,
+pub struct Incoming<S> {
+    /// Where the content goes.
+    pub store: S,
     /// What to tell the sender.
     pub resume: Resume,
     /// The state after the part's content.
     pub hasher: Hasher,
 }
 
-impl Incoming {
+impl Incoming<PartFile> {
     /// Prepares to receive `size` bytes into `path`; creates missing directories. Reads what
     /// is there to say how far it got.
     pub fn open(
@@ -78,7 +78,7 @@ impl Incoming {
             part.hash(&mut hasher).map_err(TransferError::reading)?;
             resume.part = Some(Prefix { length: part.length, digest: hasher.digest() });
         }
-        Ok(Self { part, resume, hasher })
+        Ok(Self { store: part, resume, hasher })
     }
 }
 
@@ -90,7 +90,7 @@ impl PartFile {
             return Err(wanted.into());
         };
         let directory = root.create_directory(&parent)?;
-        refuse_directory(&directory, name, path)?;
+        refuse_what_is_no_file(&directory, name, path)?;
         let part_name = PartName::of(name);
         for _ in 0..LOCK_ATTEMPTS {
             let Some(file) = open_locked(&directory, &part_name)? else { continue };
@@ -185,20 +185,21 @@ impl Drop for PartFile {
     }
 }
 
-/// A directory can't be replaced by a file; say so before anything is transferred.
-fn refuse_directory(
+/// Only a regular file is ever replaced; say so before anything is transferred. A link is not
+/// followed either: its target lies where the peer has no business.
+fn refuse_what_is_no_file(
     directory: &OwnedFd,
     name: &str,
     path: &WirePath,
 ) -> Result<(), TransferError> {
     let stat = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW);
-    match stat.map(|stat| FileType::from_raw_mode(stat.st_mode)) {
-        Ok(FileType::Directory) => {
-            Err(RootError::WrongKind(path.to_string(), "file: a directory has this name")
-                .into())
-        }
-        _ => Ok(()),
-    }
+    let wanted = match stat.map(|stat| FileType::from_raw_mode(stat.st_mode)) {
+        Ok(FileType::RegularFile) | Err(_) => return Ok(()),
+        Ok(FileType::Symlink) => return Err(RootError::Symlink(path.to_string()).into()),
+        Ok(FileType::Directory) => "file: a directory has this name",
+        Ok(_) => "file: a pipe, device or socket has this name",
+    };
+    Err(RootError::WrongKind(path.to_string(), wanted).into())
 }
 
 /// Opens and locks `part_name`. `None` if it was renamed or removed before it was locked: the
@@ -288,8 +289,8 @@ mod tests {
         let (dir, root) = root();
         std::fs::write(dir.path().join(PartName::of("file")), "begin").unwrap();
         let mut incoming = Incoming::open(&root, &path("file"), 8, None).unwrap();
-        incoming.part.append(b"end").unwrap();
-        incoming.part.commit(&offer(8)).unwrap();
+        incoming.store.append(b"end").unwrap();
+        incoming.store.commit(&offer(8)).unwrap();
         assert_eq!(std::fs::read(dir.path().join("file")).unwrap(), b"beginend");
     }
 
@@ -336,6 +337,19 @@ mod tests {
         std::fs::create_dir(dir.path().join("file")).unwrap();
         let error = PartFile::open(&root, &path("file")).unwrap_err();
         assert!(error.to_string().contains("a directory has this name"));
+    }
+
+    #[test]
+    fn links_and_pipes_are_not_replaced() {
+        let (dir, root) = root();
+        std::os::unix::fs::symlink("elsewhere", dir.path().join("link")).unwrap();
+        let fifo = dir.path().join("fifo");
+        assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+        for name in ["link", "fifo"] {
+            let error = PartFile::open(&root, &path(name)).unwrap_err();
+            assert!(matches!(error, TransferError::Root(_)), "{name}: {error}");
+        }
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
     }
 
     #[test]
