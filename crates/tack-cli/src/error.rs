@@ -39,7 +39,10 @@ pub enum Error {
         reason: String,
     },
     /// The peer speaks another protocol.
-    #[error("{0} does not speak tack's file transfer protocol, or another version of it")]
+    #[error(
+        "{0} does not speak version 2 of tack's file transfer protocol, as this program does; \
+         use the same version of tack at both ends"
+    )]
     NotTack(String),
     /// The certificate is not the expected one.
     #[error(

@@ -7,7 +7,10 @@ use tack_endpoint::{EndpointConfig, INITIAL_RTT};
 use crate::error::Error;
 
 /// The application protocol.
-pub const ALPN: &[u8] = b"tack-file/1";
+///
+/// Its number is the version of the file transfer protocol: two ends that share none refuse each
+/// other in the handshake (RFC 7301 section 3.2).
+pub const ALPN: &[u8] = b"tack-file/2";
 /// A connection on which nothing arrives for this long is given up, in milliseconds.
 pub const IDLE_TIMEOUT_MS: u64 = 30_000;
 /// Largest UDP payload: fits every path that can carry QUIC inside common tunnels.

@@ -215,7 +215,7 @@ fn a_client_that_asks_for_paths_outside_is_thrown_out() {
             format!("{{\"list\":{{\"path\":\"{path}\"}}}}"),
             format!(
                 "{{\"put\":{{\"path\":\"{path}\",\"offer\":{{\"size\":1,\"modified\":\
-                 {{\"seconds\":0,\"nanos\":0}},\"executable\":false}}}}}}"
+                 {{\"seconds\":0,\"nanos\":0}},\"mode\":420}}}}}}"
             ),
         ] {
             let mut raw = Raw::authenticated(&served);

@@ -112,6 +112,26 @@ fn time_of_modification_and_executability_are_kept() {
 }
 
 #[test]
+fn a_private_file_stays_private_in_both_directions() {
+    let served = Served::new(&[]);
+    let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+    for bits in [0o600, 0o700, 0o640] {
+        served.write("file", b"private");
+        fs::set_permissions(served.path("file"), fs::Permissions::from_mode(bits)).unwrap();
+        served.get("file", Path::new("copy")).expect(0);
+        assert_eq!(mode(&served.outside("copy")) & !bits, 0);
+        served.send(Path::new("copy"), "back").expect(0);
+        assert_eq!(mode(&served.path("back")) & !bits, 0);
+    }
+    // What the file it replaces did not allow is not allowed by the new one either.
+    fs::set_permissions(served.path("file"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(served.outside("copy"), "longer than before").unwrap();
+    fs::set_permissions(served.outside("copy"), fs::Permissions::from_mode(0o600)).unwrap();
+    served.get("file", Path::new("copy")).expect(0);
+    assert_eq!(mode(&served.outside("copy")), 0o600);
+}
+
+#[test]
 fn an_existing_file_is_replaced_by_the_new_version() {
     let served = Served::new(&[]);
     let dest = served.outside("file");

@@ -87,11 +87,11 @@ impl Listing {
         let (root, base) = match (place, kind) {
             (Place::PassThrough(target), kind) => {
                 self.fetch_through(target, size_of(kind));
-                return self.end(mailbox);
+                return expect_end(mailbox);
             }
             (Place::File(root, name), kind) => {
                 self.fetch(&root, self.remote.clone(), name, size_of(kind));
-                return self.end(mailbox);
+                return expect_end(mailbox);
             }
             (Place::Directory(root), _) => (root, WirePath::root()),
         };
@@ -114,14 +114,6 @@ impl Listing {
                 }
                 other => return Err(TransferError::unexpected(&other)),
             }
-        }
-    }
-
-    /// Nothing may follow the only entry.
-    fn end(&self, mailbox: &Mailbox) -> Result<(), TransferError> {
-        match mailbox.recv()? {
-            Message::EndOfList => Ok(()),
-            other => Err(TransferError::unexpected(&other)),
         }
     }
 
@@ -150,6 +142,14 @@ impl Listing {
             receive_content(mailbox, incoming, None, &progress).map(Some)
         });
         self.producer.submit(Job { name, work });
+    }
+}
+
+/// Nothing may follow the only entry of a file's listing.
+fn expect_end(mailbox: &Mailbox) -> Result<(), TransferError> {
+    match mailbox.recv()? {
+        Message::EndOfList => Ok(()),
+        other => Err(TransferError::unexpected(&other)),
     }
 }
 

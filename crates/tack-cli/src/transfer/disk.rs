@@ -18,7 +18,7 @@ impl Source for FileSource {
         let offer = Offer {
             size: stat.st_size as u64,
             modified: time(stat.st_mtime, stat.st_mtime_nsec as u32),
-            executable: stat.st_mode & 0o100 != 0,
+            mode: stat.st_mode & 0o777,
         };
         Ok(Stamp { offer, changed: time(stat.st_ctime, stat.st_ctime_nsec as u32) })
     }

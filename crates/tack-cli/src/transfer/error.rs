@@ -94,7 +94,9 @@ impl TransferError {
                 _ if is_full(cause) => FailCode::NoSpace,
                 _ => FailCode::Io,
             },
-            Self::Root(RootError::Symlink(_)) | Self::ReadOnly => FailCode::Refused,
+            Self::Root(RootError::Symlink(_) | RootError::Foreign(_)) | Self::ReadOnly => {
+                FailCode::Refused
+            }
             Self::Root(RootError::WrongKind(..)) | Self::Name(_) => FailCode::BadPath,
             Self::Busy => FailCode::Busy,
             Self::SourceChanged(fail) => return Some(fail.clone()),

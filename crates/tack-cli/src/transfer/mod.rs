@@ -20,6 +20,7 @@
 //! sender continues there if its own file begins with the same bytes, else it starts at zero,
 //! so that a result is never put together from two versions of a file.
 
+mod creation_mask;
 mod digest;
 mod disk;
 mod error;

@@ -5,8 +5,11 @@ use std::io::{self, Seek, SeekFrom, Write};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, Timespec, Timestamps};
+use rustix::fs::{
+    AtFlags, FileType, FlockOperation, Gid, Mode, OFlags, Stat, Timespec, Timestamps, Uid,
+};
 
+use super::creation_mask::creation_mask;
 use super::receiver::Store;
 use super::root::{Root, RootError, open_file};
 use super::wire::{Offer, Prefix, Resume};
@@ -125,12 +128,11 @@ impl PartFile {
     }
 
     fn set_attributes(&self, offer: &Offer) -> io::Result<()> {
-        if offer.executable {
-            let mode = rustix::fs::fstat(&self.file)?.st_mode;
-            // Whoever may read it may execute it, as a compiler would set it.
-            let mode = Mode::from_raw_mode(mode | ((mode & 0o444) >> 2));
-            rustix::fs::fchmod(&self.file, mode)?;
-        }
+        let mode = match replaced_by(&self.directory, &self.final_name) {
+            Some(old) => self.take_over(&old, offer.mode)?,
+            None => offer.mode & 0o777 & !creation_mask(),
+        };
+        rustix::fs::fchmod(&self.file, Mode::from_raw_mode(mode))?;
         let modified = Timespec {
             tv_sec: offer.modified.seconds,
             tv_nsec: i64::from(offer.modified.nanos.min(999_999_999)),
@@ -139,6 +141,26 @@ impl PartFile {
         // A file system that can't hold this time still holds the content.
         let _ = rustix::fs::futimens(&self.file, &times);
         Ok(())
+    }
+}
+
+impl PartFile {
+    /// Gives the temporary file the owner of the file that it replaces, and says which mode is
+    /// wider neither than `mode` nor than the old file's.
+    fn take_over(&self, old: &Stat, mode: u32) -> io::Result<u32> {
+        let mode = mode & old.st_mode & 0o777;
+        let new = rustix::fs::fstat(&self.file)?;
+        if (old.st_uid, old.st_gid) == (new.st_uid, new.st_gid) {
+            return Ok(mode);
+        }
+        let group = Some(Gid::from_raw(old.st_gid));
+        if old.st_uid != new.st_uid {
+            rustix::fs::fchown(&self.file, Some(Uid::from_raw(old.st_uid)), group)?;
+        } else if rustix::fs::fchown(&self.file, None, group).is_err() {
+            // Another group gets what everybody gets.
+            return Ok(mode & (0o707 | ((mode & 0o007) << 3)));
+        }
+        Ok(mode)
     }
 }
 
@@ -192,14 +214,29 @@ fn refuse_what_is_no_file(
     name: &str,
     path: &WirePath,
 ) -> Result<(), TransferError> {
-    let stat = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW);
-    let wanted = match stat.map(|stat| FileType::from_raw_mode(stat.st_mode)) {
-        Ok(FileType::RegularFile) | Err(_) => return Ok(()),
-        Ok(FileType::Symlink) => return Err(RootError::Symlink(path.to_string()).into()),
-        Ok(FileType::Directory) => "file: a directory has this name",
-        Ok(_) => "file: a pipe, device or socket has this name",
+    let Ok(stat) = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) else {
+        return Ok(());
+    };
+    let wanted = match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile if may_chown_to(stat.st_uid) => return Ok(()),
+        FileType::RegularFile => return Err(RootError::Foreign(path.to_string()).into()),
+        FileType::Symlink => return Err(RootError::Symlink(path.to_string()).into()),
+        FileType::Directory => "file: a directory has this name",
+        _ => "file: a pipe, device or socket has this name",
     };
     Err(RootError::WrongKind(path.to_string(), wanted).into())
+}
+
+/// Renaming over another user's file would take it from that user.
+fn may_chown_to(owner: u32) -> bool {
+    let user = rustix::process::geteuid();
+    user.is_root() || user.as_raw() == owner
+}
+
+/// The file that `name` replaces.
+fn replaced_by(directory: &OwnedFd, name: &str) -> Option<Stat> {
+    let stat = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    (FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile).then_some(stat)
 }
 
 /// Opens and locks `part_name`. `None` if it was renamed or removed before it was locked: the
@@ -207,7 +244,7 @@ fn refuse_what_is_no_file(
 fn open_locked(directory: &OwnedFd, part_name: &str) -> Result<Option<File>, TransferError> {
     let flags =
         OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = rustix::fs::openat(directory, part_name, flags, Mode::from_raw_mode(0o666))
+    let file = rustix::fs::openat(directory, part_name, flags, Mode::from_raw_mode(0o600))
         .map_err(|e| TransferError::writing(e.into()))?;
     let stat = rustix::fs::fstat(&file).map_err(|e| TransferError::reading(e.into()))?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
@@ -218,6 +255,9 @@ fn open_locked(directory: &OwnedFd, part_name: &str) -> Result<Option<File>, Tra
         Err(rustix::io::Errno::WOULDBLOCK) => return Err(TransferError::Busy),
         Err(e) => return Err(TransferError::writing(e.into())),
     }
+    // Only its owner may read it until it has the final mode.
+    rustix::fs::fchmod(&file, Mode::from_raw_mode(0o600))
+        .map_err(|e| TransferError::writing(e.into()))?;
     let file = File::from(file);
     Ok(still_named(directory, part_name, &file).then_some(file))
 }
@@ -246,7 +286,7 @@ mod tests {
     }
 
     fn offer(size: u64) -> Offer {
-        Offer { size, modified: Mtime { seconds: 1_000_000, nanos: 5 }, executable: true }
+        Offer { size, modified: Mtime { seconds: 1_000_000, nanos: 5 }, mode: 0o755 }
     }
 
     #[test]
@@ -337,6 +377,62 @@ mod tests {
         std::fs::create_dir(dir.path().join("file")).unwrap();
         let error = PartFile::open(&root, &path("file")).unwrap_err();
         assert!(error.to_string().contains("a directory has this name"));
+    }
+
+    fn mode_of(path: &std::path::Path) -> u32 {
+        std::os::unix::fs::MetadataExt::mode(&path.metadata().unwrap()) & 0o7777
+    }
+
+    #[test]
+    fn nobody_else_may_read_what_is_not_complete() {
+        let (dir, root) = root();
+        let part = dir.path().join(PartName::of("file"));
+        std::fs::write(&part, "from before").unwrap();
+        let _open = PartFile::open(&root, &path("file")).unwrap();
+        assert_eq!(mode_of(&part), 0o600);
+    }
+
+    #[test]
+    fn a_mode_is_wider_neither_than_the_source_nor_than_what_is_replaced() {
+        use std::os::unix::fs::PermissionsExt;
+        let (dir, root) = root();
+        let file = dir.path().join("file");
+        for (source, old, expected) in [
+            (0o600, None, 0o600),
+            (0o700, None, 0o700),
+            (0o4777, None, 0o777 & !creation_mask()),
+            (0o755, Some(0o600), 0o600),
+            (0o600, Some(0o644), 0o600),
+            (0o664, Some(0o666), 0o664),
+        ] {
+            let _ = std::fs::remove_file(&file);
+            if let Some(old) = old {
+                std::fs::write(&file, "old").unwrap();
+                std::fs::set_permissions(&file, std::fs::Permissions::from_mode(old)).unwrap();
+            }
+            let mut part = PartFile::open(&root, &path("file")).unwrap();
+            part.append(b"new").unwrap();
+            part.commit(&Offer { mode: source, ..offer(3) }).unwrap();
+            assert_eq!(mode_of(&file), expected, "{source:o} over {old:?}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_replaced_keeps_its_owner() {
+        use std::os::unix::fs::{MetadataExt, chown};
+        let (dir, root) = root();
+        let file = dir.path().join("file");
+        std::fs::write(&file, "old").unwrap();
+        if chown(&file, Some(12_345), Some(12_345)).is_err() {
+            eprintln!("skipped: only root may give files away");
+            return;
+        }
+        let mut part = PartFile::open(&root, &path("file")).unwrap();
+        part.append(b"new").unwrap();
+        part.commit(&offer(3)).unwrap();
+        let found = file.metadata().unwrap();
+        assert_eq!((found.uid(), found.gid()), (12_345, 12_345));
+        assert_eq!(std::fs::read(file).unwrap(), b"new");
     }
 
     #[test]

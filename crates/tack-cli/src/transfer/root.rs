@@ -36,6 +36,9 @@ pub enum RootError {
     /// It is not what it should be.
     #[error("{0}: not a {1}")]
     WrongKind(String, &'static str),
+    /// It belongs to another user.
+    #[error("{0}: belongs to another user, and is not replaced")]
+    Foreign(String),
     /// The system refuses.
     #[error("{0}")]
     Io(#[from] io::Error),

@@ -205,7 +205,7 @@ mod tests {
             let offer = Offer {
                 size: self.content.len() as u64,
                 modified: Mtime::default(),
-                executable: false,
+                mode: 0o644,
             };
             Ok(Stamp { offer, changed })
         }

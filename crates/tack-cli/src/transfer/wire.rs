@@ -113,8 +113,8 @@ pub struct Offer {
     pub size: u64,
     /// When it was last modified.
     pub modified: Mtime,
-    /// May it be executed?
-    pub executable: bool,
+    /// Its permissions: the nine bits for owner, group and others.
+    pub mode: u32,
 }
 
 /// A time of modification.
