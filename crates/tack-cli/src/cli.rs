@@ -17,6 +17,7 @@ const EXAMPLES: &str = "\
 Examples:
   tack serve ~/outbox                      share a directory; prints what to type elsewhere
   tack get host:4433/video.mkv .           fetch a file; run again to resume
+  tack get -r host:4433/photos album       fetch a directory's content into the directory album
   tack send photos notes.txt host:4433/    send a directory and a file
   tack demo                                see what TACK does on an emulated link
 
@@ -126,15 +127,21 @@ pub struct ServeArgs {
 /// Arguments of `tack get`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-DEST is the file to write, or a directory to write it into. For a directory on the server, DEST is \
-the directory that its content goes into. By default the name on the server is used, in the \
-current directory. An existing file is replaced only once the new one is verified.")]
+DEST is the file to write, or a directory to write it into. For a directory on the server (-r), \
+DEST is the directory that its content goes into. By default the name on the server is used, in \
+the current directory. An existing file is replaced only once the new one is verified; it keeps its \
+owner, and its permissions are not widened. \"-\" is standard output; pipes and character devices \
+are written through to.")]
 pub struct GetArgs {
     /// What to fetch: HOST:PORT[/PATH]
     #[arg(value_name = "HOST:PORT[/PATH]")]
     pub source: Target,
     /// Where to put it
     pub dest: Option<PathBuf>,
+    /// Fetches a directory with everything in it; without this option the server can answer with
+    /// one file only
+    #[arg(long, short)]
+    pub recursive: bool,
     /// Writes each file no faster than this: bytes per second, such as 10M
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     pub write_limit: Option<u64>,

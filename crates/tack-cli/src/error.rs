@@ -22,6 +22,9 @@ pub enum Error {
         /// How long it was tried.
         seconds: u64,
     },
+    /// The server has a directory where a file was asked for.
+    #[error("{0} is a directory; pass -r to fetch it with everything in it")]
+    Directory(String),
     /// The host is unknown.
     #[error("{target}: {reason}")]
     Resolve {
@@ -111,7 +114,7 @@ impl Error {
     /// The exit code for this error.
     pub fn exit(&self) -> Exit {
         match self {
-            Self::Usage(_) => Exit::Usage,
+            Self::Usage(_) | Self::Directory(_) => Exit::Usage,
             Self::NoAnswer { .. }
             | Self::Resolve { .. }
             | Self::ConnectionLost { .. }

@@ -285,7 +285,7 @@ fn a_full_file_system_is_survived() {
     assert!(failed.errors.contains("make room"), "{}", failed.errors);
     assert!(failed.errors.contains("No space left"), "{}", failed.errors);
     // Nothing of it is listed, and the server is well.
-    let finished = served.get("", Path::new("all")).expect(0);
+    let finished = served.get_tree("", Path::new("all")).expect(0);
     assert_eq!(finished.number("files"), 0);
 }
 

@@ -137,9 +137,33 @@ fn a_server_cannot_make_a_client_write_through_links() {
     fs::create_dir(&dest).unwrap();
     fs::create_dir(served.outside("elsewhere")).unwrap();
     symlink(served.outside("elsewhere"), dest.join("sub")).unwrap();
-    let finished = served.get("", &dest);
+    let finished = served.get_tree("", &dest);
     assert_eq!(finished.code, Some(5), "{}", finished.errors);
     assert_eq!(tree(&served.outside("elsewhere")), []);
+}
+
+#[test]
+fn a_directory_comes_only_if_the_client_asks_for_one() {
+    let served = Served::new(&[]);
+    // What a hostile server would like to have in a home directory.
+    served.write("notes/.ssh/authorized_keys", b"ssh-ed25519 intruder");
+    let home = served.outside("home");
+    fs::create_dir(&home).unwrap();
+    let client = |arguments: &[&str]| {
+        let mut client = served.client("get");
+        run(client.current_dir(&home).arg(served.target("notes")).args(arguments))
+    };
+    for dest in [&[][..], &["."], &["new"]] {
+        let finished = client(dest).expect(2);
+        assert!(finished.errors.contains("pass -r"), "{}", finished.errors);
+        assert_eq!(tree(&home), [], "{dest:?}");
+    }
+    client(&["-r"]).expect(0);
+    assert_eq!(fs::read_dir(&home).unwrap().count(), 1, "a directory named by the user");
+    assert!(home.join("notes/.ssh/authorized_keys").exists());
+    // Everything into the current directory: only if that is said.
+    let mut everything = served.client("get");
+    run(everything.current_dir(&home).arg("-r").arg(served.target(""))).expect(2);
 }
 
 /// A client that says what it likes.

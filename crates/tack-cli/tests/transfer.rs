@@ -32,13 +32,13 @@ fn a_tree_is_fetched_completely_and_then_found_equal() {
     let served = Served::new(&[]);
     fill(&served.path(""));
     let dest = served.outside("dest");
-    let first = served.get("", &dest).expect(0);
+    let first = served.get_tree("", &dest).expect(0);
     assert_same_tree(&served.path(""), &dest);
     assert_eq!(first.number("files"), 48);
     assert_eq!(first.number("equal"), 0);
     assert_eq!(first.number("bytes"), first.number("transferred_bytes"));
 
-    let second = served.get("", &dest).expect(0);
+    let second = served.get_tree("", &dest).expect(0);
     assert_eq!(second.number("files"), 48);
     assert_eq!(second.number("equal"), 48);
     assert_eq!(second.number("transferred_bytes"), 0);
@@ -62,7 +62,10 @@ fn one_stream_at_a_time_and_plain_quic_work_as_well() {
     fill(&served.path(""));
     let dest = served.outside("dest");
     let mut client = served.client("get");
-    client.args(["--parallel", "1", "--profile", "off"]).arg(served.target("")).arg(&dest);
+    client
+        .args(["-r", "--parallel", "1", "--profile", "off"])
+        .arg(served.target(""))
+        .arg(&dest);
     run(&mut client).expect(0);
     assert_same_tree(&served.path(""), &dest);
 }
@@ -159,7 +162,7 @@ fn a_name_that_is_not_utf8_is_reported_and_the_others_are_sent() {
 
     served.write(OsStr::from_bytes(b"source/bad\xff").to_string_lossy().as_ref(), b"");
     fs::write(served.path("source").join(OsStr::from_bytes(b"bad\xfe")), "").unwrap();
-    let finished = served.get("source", Path::new("back")).expect(6);
+    let finished = served.get_tree("source", Path::new("back")).expect(6);
     assert!(finished.errors.contains("not valid UTF-8"), "{}", finished.errors);
     assert_eq!(fs::read(served.outside("back/good")).unwrap(), b"good");
 }

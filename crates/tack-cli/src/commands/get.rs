@@ -16,6 +16,11 @@ use crate::transfer::{
 
 /// Fetches a file or a directory.
 pub fn get(args: &GetArgs) -> Result<(), Error> {
+    if args.recursive && args.dest.is_none() && args.source.path().is_root() {
+        return Err(Error::Usage(
+            "name the directory that everything goes into (. is the current one)".to_owned(),
+        ));
+    }
     let dest = args.dest.as_deref().unwrap_or(Path::new("."));
     // Before connecting: a pipe may have to wait for its reader.
     let dest = Destination::open(dest).map_err(Error::local(dest))?;
@@ -56,6 +61,10 @@ fn start(
     run.spawn_inquiry(mailbox, Job { name, work });
     // None: the listing failed, which its report tells.
     if let Some(kind) = run.wait_for(&first)? {
+        // What arrives is decided here, not by whoever answers.
+        if kind == EntryKind::Directory && !args.recursive {
+            return Err(Error::Directory(format!("{}/{}", args.source, args.source.path())));
+        }
         let place = place_of(args, dest, kind)?;
         // Fails only if the connection has ended, which the next turn tells.
         let _ = answer.send(place);
@@ -178,7 +187,9 @@ fn place_of(args: &GetArgs, dest: Destination, kind: EntryKind) -> Result<Place,
             return Ok(Place::PassThrough(target));
         }
         (Destination::PassThrough(_), EntryKind::Directory) => {
-            return Err(Error::Usage(format!("{}: a directory there", args.source)));
+            return Err(Error::Usage(
+                "a directory can't go through a pipe or device".to_owned(),
+            ));
         }
     };
     let (directory, name) = match kind {

@@ -90,7 +90,7 @@ fn print_ready(args: &ServeArgs, ready: &Ready) -> Result<(), Error> {
         token,
         String::new(),
         "To fetch everything:".to_owned(),
-        format!("  {variable}tack get --fingerprint {fingerprint} {host}/ DEST"),
+        format!("  {variable}tack get -r --fingerprint {fingerprint} {host}/ DEST"),
     ];
     if !ready.read_only {
         lines.push("To send a file:".to_owned());

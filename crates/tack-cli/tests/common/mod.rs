@@ -114,6 +114,11 @@ impl Served {
         run(self.client("get").arg(self.target(path)).arg(dest))
     }
 
+    /// Fetches a directory.
+    pub fn get_tree(&self, path: &str, dest: &Path) -> Finished {
+        run(self.client("get").arg("-r").arg(self.target(path)).arg(dest))
+    }
+
     pub fn send(&self, source: &Path, path: &str) -> Finished {
         run(self.client("send").arg(source).arg(self.target(path)))
     }
