@@ -168,6 +168,24 @@ fn a_name_that_is_not_utf8_is_reported_and_the_others_are_sent() {
 }
 
 #[test]
+fn a_name_that_is_kept_for_unfinished_transfers_is_not_passed_over_in_silence() {
+    let served = Served::new(&[]);
+    let source = served.outside("source");
+    write(&source.join(".notes.tack-part"), b"a file of the user's");
+    write(&source.join("good"), b"good");
+    let finished = served.send(&source, "").expect(5);
+    assert!(finished.errors.contains(".notes.tack-part: skipped"), "{}", finished.errors);
+    assert_eq!(finished.number("failed"), 1);
+    assert_eq!(finished.number("files"), 1);
+    served.send(&source.join(".notes.tack-part"), "").expect(5);
+    // At the server it is what an interrupted transfer has left: named, and no failure.
+    write(&served.path("box/.notes.tack-part"), b"unfinished");
+    let finished = served.get_tree("box", Path::new("back")).expect(0);
+    assert!(finished.errors.contains(".notes.tack-part: skipped"), "{}", finished.errors);
+    assert_eq!(finished.number("skipped"), 1);
+}
+
+#[test]
 fn missing_files_on_either_side_have_their_own_exit_codes() {
     let served = Served::new(&[]);
     let finished = served.get("none", Path::new("x")).expect(6);

@@ -11,8 +11,8 @@ use crate::error::Error;
 use crate::exit::Exit;
 use crate::session::{Mailbox, send_content};
 use crate::transfer::{
-    EntryKind, Fail, FailCode, FileSource, Message, NameError, Root, Sender, TransferError,
-    Walk, WalkItem, WirePath, printable,
+    EntryKind, Fail, FailCode, FileSource, Message, NameError, RESERVED, Root, Sender,
+    TransferError, Walk, WalkItem, WirePath, printable,
 };
 
 /// Sends files and directories.
@@ -158,6 +158,8 @@ impl Source {
                         }
                     }
                 }
+                // On this machine it may be a file that the user counts on.
+                WalkItem::Reserved(name) => producer.skip(&name, RESERVED, Some(Exit::LocalIo)),
                 WalkItem::Skipped { name, reason, error } => {
                     producer.skip(&name, &reason, error.then_some(Exit::LocalIo));
                 }

@@ -7,7 +7,8 @@ use super::content::{Outcome, Progress, receive_content, send_content, sender_of
 use super::life::{Claims, Life};
 use super::mailbox::Mailbox;
 use crate::transfer::{
-    EntryKind, Incoming, Message, Offer, Resume, Root, TransferError, Walk, WalkItem, WirePath,
+    EntryKind, Incoming, Message, Offer, RESERVED, Resume, Root, TransferError, Walk, WalkItem,
+    WirePath,
 };
 
 /// What all workers of a server share.
@@ -128,6 +129,11 @@ impl Service {
                     WalkItem::Entry(path, kind) => Message::Entry { path, kind },
                     WalkItem::Skipped { name, reason, error } => {
                         Message::Skipped { name, reason, error }
+                    }
+                    // Most likely what an interrupted transfer to this server has left.
+                    WalkItem::Reserved(name) => {
+                        let reason = RESERVED.to_owned();
+                        Message::Skipped { name, reason, error: false }
                     }
                 })?;
             }

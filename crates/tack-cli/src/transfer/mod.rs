@@ -36,7 +36,7 @@ mod wire;
 pub use digest::{Digest, Hasher};
 pub use disk::{FileSource, WriteLimit};
 pub use error::TransferError;
-pub use part_file::{Incoming, PartFile, PartName};
+pub use part_file::{Incoming, PartFile, PartName, RESERVED};
 pub use pass_through::{Destination, PassThrough};
 pub use paths::{NameError, WirePath, printable};
 pub use receiver::{Receiver, Step, Store};

@@ -18,6 +18,10 @@ use super::{Digest, Hasher, TransferError, WirePath, WriteLimit};
 /// How often to start over when the part is renamed away between opening and locking it.
 const LOCK_ATTEMPTS: usize = 8;
 
+/// Why a file with such a name is left out.
+pub const RESERVED: &str =
+    "the name is one that tack keeps for unfinished transfers; remove or rename the file";
+
 /// Names of temporary files.
 pub struct PartName;
 

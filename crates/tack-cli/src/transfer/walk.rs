@@ -42,6 +42,9 @@ pub enum WalkItem {
         /// Is it an error, or merely neither file nor directory?
         error: bool,
     },
+    /// A file whose name is kept for unfinished transfers, printable. It may be the rest of one,
+    /// or a file of the user's.
+    Reserved(String),
 }
 
 impl Walk {
@@ -67,7 +70,7 @@ impl Walk {
             return Some(skipped(&open.path, &shown, name.to_string(), true));
         };
         if PartName::is_reserved(name) {
-            return None;
+            return Some(WalkItem::Reserved(below(&open.path, &printable(name))));
         }
         open.empty = false;
         let path = match WirePath::new(name).and_then(|name| open.path.join(&name)) {
@@ -146,9 +149,11 @@ impl Iterator for Walk {
 }
 
 fn skipped(directory: &WirePath, name: &str, reason: String, error: bool) -> WalkItem {
-    let name =
-        if directory.is_root() { name.to_owned() } else { format!("{directory}/{name}") };
-    WalkItem::Skipped { name, reason, error }
+    WalkItem::Skipped { name: below(directory, name), reason, error }
+}
+
+fn below(directory: &WirePath, name: &str) -> String {
+    if directory.is_root() { name.to_owned() } else { format!("{directory}/{name}") }
 }
 
 fn reading(error: rustix::io::Errno) -> TransferError {
@@ -173,7 +178,7 @@ mod tests {
             .iter()
             .filter_map(|item| match item {
                 WalkItem::Entry(path, kind) => Some((path.as_str(), *kind)),
-                WalkItem::Skipped { .. } => None,
+                WalkItem::Skipped { .. } | WalkItem::Reserved(_) => None,
             })
             .collect();
         entries.sort_by_key(|(path, _)| *path);
