@@ -16,6 +16,7 @@ use crate::units::parse_rate;
 const EXAMPLES: &str = "\
 Examples:
   tack serve ~/outbox                      share a directory; prints what to type elsewhere
+  tack serve --write ~/inbox               let others send files into a directory
   tack get host:4433/video.mkv .           fetch a file; run again to resume
   tack get -r host:4433/photos album       fetch a directory's content into the directory album
   tack send photos notes.txt host:4433/    send a directory and a file
@@ -41,8 +42,8 @@ pub struct Cli {
 pub enum Command {
     /// Shares a directory
     ///
-    /// Symbolic links inside DIR are not followed. Prints the certificate's fingerprint and an
-    /// access token that clients need.
+    /// Symbolic links inside DIR are not followed, and clients can only fetch unless --write is
+    /// given. Prints the certificate's fingerprint and an access token that clients need.
     Serve(ServeArgs),
     /// Fetches a file or a directory
     Get(GetArgs),
@@ -89,9 +90,9 @@ pub struct ServeArgs {
     /// Address and UDP port to listen on; port 0 lets the system choose
     #[arg(long, value_name = "ADDR:PORT", default_value = "0.0.0.0:4433")]
     pub listen: SocketAddr,
-    /// Lets clients fetch, but not send
+    /// Lets clients send as well; otherwise they can only fetch
     #[arg(long)]
-    pub read_only: bool,
+    pub write: bool,
     /// Keeps the access token in FILE; created if it does not exist
     #[arg(long, value_name = "FILE", conflicts_with = "no_token")]
     pub token_file: Option<PathBuf>,
@@ -119,7 +120,8 @@ pub struct ServeArgs {
     /// Prints events as JSON, one a line
     #[arg(long)]
     pub json: bool,
-    /// Prints errors only, after what clients need to connect
+    /// Prints errors and warnings only, after what clients need to connect; never the token, so
+    /// that it takes --token-file or --no-token
     #[arg(long, short)]
     pub quiet: bool,
 }
@@ -183,7 +185,7 @@ pub struct ClientArgs {
     /// Certificate authorities to trust, instead of the system's
     #[arg(long, value_name = "PEM", conflicts_with = "insecure")]
     pub ca: Option<PathBuf>,
-    /// Sends the token to whoever answers
+    /// Sends the token to whoever answers, and prints the fingerprint to use next time
     #[arg(long)]
     pub insecure: bool,
     /// What acknowledges the data

@@ -145,7 +145,7 @@ pub fn exit_of(error: &TransferError) -> Exit {
         | TransferError::SourceChanged(_)
         | TransferError::Name(_)
         | TransferError::Busy => Exit::LocalIo,
-        TransferError::ReadOnly => Exit::Refused,
+        TransferError::ReadOnly | TransferError::WrongToken => Exit::Refused,
         TransferError::Verification => Exit::Verification,
         TransferError::Protocol(_) | TransferError::Wire(_) => Exit::Remote,
         TransferError::Disconnected => Exit::Connection,

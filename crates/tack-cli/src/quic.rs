@@ -5,6 +5,7 @@ use std::path::Path;
 use tack_endpoint::{EndpointConfig, INITIAL_RTT};
 
 use crate::error::Error;
+use crate::session::STRANGER_WINDOW;
 
 /// The application protocol.
 ///
@@ -85,6 +86,10 @@ pub fn server_config(
         ))
     })?;
     config.set_initial_max_streams_bidi(MAX_STREAMS);
+    // All that a stranger can fill. quiche widens the windows as they are read, and nothing but
+    // the opening message is before the token was right.
+    config.set_initial_max_data(STRANGER_WINDOW);
+    config.set_initial_max_stream_data_bidi_remote(STRANGER_WINDOW);
     Ok(config)
 }
 

@@ -244,7 +244,7 @@ fn a_client_that_cannot_write_says_so_and_resumes_later() {
 
 #[test]
 fn a_server_that_cannot_write_says_so_and_goes_on_serving() {
-    let served = Served::with_program(limited(), &[]);
+    let served = Served::with_program(limited(), &["--write"]);
     let source = served.outside("source");
     common::write(&source.join("big"), &noise(SIZE, 1));
     for n in 0..5 {
@@ -278,7 +278,7 @@ fn a_full_file_system_is_survived() {
     }
     let mut program = Command::new("unshare");
     program.args(["-rm", "sh", "-c", &script, "sh"]).arg(dir.path());
-    let served = Served::in_dir(dir, program, "127.0.0.1:0", &[]);
+    let served = Served::in_dir(dir, program, "127.0.0.1:0", &["--write"]);
     fs::write(served.outside("big"), noise(SIZE, 1)).unwrap();
     fs::write(served.outside("small"), noise(1000, 2)).unwrap();
     let failed = served.send(Path::new("big"), "").expect(6);

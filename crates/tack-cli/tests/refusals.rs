@@ -36,6 +36,7 @@ fn the_token_can_come_from_a_file_that_the_server_made() {
     let file = dir.path().join("token");
     let served = Served::new(&["--token-file", file.to_str().unwrap()]);
     served.write("file", b"secret");
+    assert_eq!(served.token, None, "whoever may know it reads the file");
     let mut client = served.client("get");
     client.env_remove("TACK_TOKEN").arg("--token-file").arg(&file);
     run(client.arg(served.target("file")).arg("dest")).expect(0);
@@ -75,7 +76,9 @@ fn a_self_signed_certificate_is_not_trusted_without_being_told() {
     };
     let finished = client(&[]).expect(4);
     assert!(finished.errors.contains("--fingerprint"), "{}", finished.errors);
-    client(&["--insecure"]).expect(0);
+    let finished = client(&["--insecure"]).expect(0);
+    let advice = format!("--fingerprint {}", served.fingerprint);
+    assert!(finished.errors.contains(&advice), "{}", finished.errors);
     let identity = served.outside("identity/identity.pem");
     client(&["--ca", identity.to_str().unwrap()]).expect(0);
 }
@@ -96,7 +99,7 @@ fn an_identity_outlives_a_restart() {
 
 #[test]
 fn a_read_only_server_takes_nothing() {
-    let served = Served::new(&["--read-only"]);
+    let served = Served::plain(&[]);
     served.write("file", b"content");
     served.get("file", Path::new("copy")).expect(0);
     let before = tree(&served.path(""));
@@ -164,6 +167,62 @@ fn a_directory_comes_only_if_the_client_asks_for_one() {
     // Everything into the current directory: only if that is said.
     let mut everything = served.client("get");
     run(everything.current_dir(&home).arg("-r").arg(served.target(""))).expect(2);
+}
+
+#[test]
+fn the_private_key_and_the_token_are_hidden_in_a_shared_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    // The identity and the token lie in what is shared.
+    let shared = dir.path().join("served");
+    fs::create_dir(&shared).unwrap();
+    symlink("served/identity", dir.path().join("identity")).unwrap();
+    fs::create_dir(shared.join("identity")).unwrap();
+    let token = shared.join("token");
+    let program = std::process::Command::new(common::TACK);
+    let arguments = ["--write", "--token-file", token.to_str().unwrap()];
+    let mut served = Served::in_dir(dir, program, "127.0.0.1:0", &arguments);
+    served.token = Some(fs::read_to_string(&token).unwrap().trim().to_owned());
+    let before = tree(&shared);
+    for secret in ["identity/identity.pem", "token"] {
+        served.get(secret, Path::new("dest")).expect(6);
+        let forged = served.outside(Path::new(secret).file_name().unwrap().to_str().unwrap());
+        fs::write(&forged, "forged").unwrap();
+        served.send(&forged, secret).expect(4);
+    }
+    let mut everything = served.client("get");
+    run(everything.arg("-r").arg(served.target("")).arg("all")).expect(0);
+    assert!(!served.outside("all/token").exists());
+    assert!(!served.outside("all/identity/identity.pem").exists());
+    assert!(tree(&shared) == before);
+}
+
+#[test]
+fn a_server_warns_of_what_could_do_harm_and_does_not_print_a_token_in_vain() {
+    let start = |arguments: &[&str], dir: &Path| {
+        let mut server = std::process::Command::new(common::TACK);
+        server
+            .args(["serve", "--listen", "127.0.0.1:0", "--identity"])
+            .arg(dir.join("identity"));
+        server.args(arguments).arg(dir).stdout(std::process::Stdio::piped());
+        let mut child = server.stderr(std::process::Stdio::piped()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(700));
+        let _ = child.kill();
+        let output = child.wait_with_output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let (_, out, errors) = start(&[], dir.path());
+    assert!(out.contains("TACK_TOKEN=") && !out.contains("tack send"), "{out}");
+    assert!(!errors.contains("private key"), "{errors}");
+    let key = dir.path().join("identity/identity.pem");
+    fs::set_permissions(key, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
+    let file = dir.path().join("token");
+    let (_, out, errors) = start(&["--token-file", file.to_str().unwrap()], dir.path());
+    let token = fs::read_to_string(&file).unwrap();
+    assert!(!out.contains(token.trim()) && out.contains("--token-file"), "{out}");
+    assert!(errors.contains("chmod 600"), "{errors}");
+    assert_eq!(start(&["-q"], dir.path()).0, Some(2));
 }
 
 /// A client that says what it likes.
@@ -278,6 +337,50 @@ fn nothing_is_served_before_the_token_or_without_it() {
     for stream in [4, 8] {
         assert!(connection.stream_recv(stream, &mut buffer).is_err(), "stream {stream}");
     }
+}
+
+#[test]
+fn strangers_get_a_small_window_and_do_not_keep_a_client_out() {
+    let served = Served::new(&[]);
+    served.write("file", b"content");
+    let strangers: Vec<Raw> = (0..300)
+        .map(|_| {
+            let mut raw = Raw::connect(&served);
+            let connection = raw.endpoint.connection_mut(raw.handle).unwrap();
+            let limits = connection.peer_transport_params().unwrap();
+            assert!(limits.initial_max_data <= 64 * 1024);
+            assert!(limits.initial_max_stream_data_bidi_remote <= 64 * 1024);
+            raw
+        })
+        .collect();
+    served.get("file", Path::new("dest")).expect(0);
+    drop(strangers);
+}
+
+#[test]
+fn failed_log_ins_are_logged_and_slowed_down_for_their_address() {
+    let mut program = std::process::Command::new(common::TACK);
+    program.stderr(std::process::Stdio::piped());
+    let mut served = Served::with_program(program, &[]);
+    served.write("file", b"content");
+    let guess = |served: &Served| {
+        let mut client = served.client("get");
+        client.args(["--token", "wrong"]).arg(served.target("file")).arg("dest");
+        run(&mut client).expect(4);
+    };
+    let start = Instant::now();
+    for _ in 0..3 {
+        guess(&served);
+    }
+    // Half a second after the first, a second after the second.
+    assert!(start.elapsed() > Duration::from_millis(1500), "{:?}", start.elapsed());
+    served.get("file", Path::new("dest")).expect(0);
+    served.child.kill().unwrap();
+    let mut log = String::new();
+    std::io::Read::read_to_string(served.child.stderr.as_mut().unwrap(), &mut log).unwrap();
+    let line = log.lines().find(|line| line.contains("failed to log in")).expect(&log);
+    assert!(line.contains("127.0.0.1:") && line.contains("Z "), "{line}");
+    assert!(!log.contains("wrong access token: wrong"), "{log}");
 }
 
 #[test]

@@ -12,6 +12,7 @@ mod mailbox;
 mod pump;
 mod request;
 mod server;
+mod strangers;
 mod trust;
 
 pub use client::{ConnectOptions, Link, Transport};
@@ -19,4 +20,5 @@ pub use content::{Outcome, Progress, receive_content, send_content};
 pub use mailbox::{Mailbox, Notify};
 pub use request::{Action, ServerEvent};
 pub use server::{Server, ServerOptions};
+pub use strangers::STRANGER_WINDOW;
 pub use trust::{Fingerprint, Trust};

@@ -44,6 +44,8 @@ pub enum Action {
     List,
     /// A directory was created.
     MakeDirectory,
+    /// A client said a token.
+    LogIn,
 }
 
 impl Action {
@@ -54,6 +56,7 @@ impl Action {
             Self::Put => "send",
             Self::List => "list",
             Self::MakeDirectory => "mkdir",
+            Self::LogIn => "login",
         }
     }
 }

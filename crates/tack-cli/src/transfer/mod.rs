@@ -24,6 +24,7 @@ mod creation_mask;
 mod digest;
 mod disk;
 mod error;
+mod hidden;
 mod part_file;
 mod pass_through;
 mod paths;

@@ -97,6 +97,9 @@ impl PartFile {
             return Err(wanted.into());
         };
         let directory = root.create_directory(&parent)?;
+        if root.hides(&directory, name) {
+            return Err(RootError::Hidden(path.to_string()).into());
+        }
         refuse_what_is_no_file(&directory, name, path)?;
         let part_name = PartName::of(name);
         for _ in 0..LOCK_ATTEMPTS {

@@ -13,6 +13,7 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 
+use super::hidden::Hidden;
 use super::{EntryKind, WirePath};
 
 const DIRECTORY: OFlags =
@@ -22,6 +23,7 @@ const DIRECTORY: OFlags =
 #[derive(Debug)]
 pub struct Root {
     directory: OwnedFd,
+    hidden: Vec<Hidden>,
 }
 
 /// A path that can't be used.
@@ -39,6 +41,9 @@ pub enum RootError {
     /// It belongs to another user.
     #[error("{0}: belongs to another user, and is not replaced")]
     Foreign(String),
+    /// The server needs it for itself.
+    #[error("{0}: the server keeps this file for itself")]
+    Hidden(String),
     /// The system refuses.
     #[error("{0}")]
     Io(#[from] io::Error),
@@ -48,7 +53,19 @@ impl Root {
     /// Opens the directory at `path`.
     pub fn open(path: &Path) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        Ok(Self { directory: rustix::fs::open(path, flags, Mode::empty())? })
+        let directory = rustix::fs::open(path, flags, Mode::empty())?;
+        Ok(Self { directory, hidden: Vec::new() })
+    }
+
+    /// Keeps the file at `path` from being read, listed or replaced, should it be in the tree.
+    pub fn hide(&mut self, path: &Path) -> io::Result<()> {
+        self.hidden.push(Hidden::new(path)?);
+        Ok(())
+    }
+
+    /// Is the entry `name` of `directory` hidden?
+    pub(super) fn hides(&self, directory: &impl AsFd, name: &str) -> bool {
+        self.hidden.iter().any(|hidden| hidden.is(directory, name))
     }
 
     /// Opens a directory below the root.
@@ -66,7 +83,11 @@ impl Root {
         let Some((parent, name)) = path.split_last() else {
             return Err(RootError::WrongKind(path.to_string(), "regular file"));
         };
-        open_file(&self.descend(&parent, false)?, name)
+        let directory = self.descend(&parent, false)?;
+        if self.hides(&directory, name) {
+            return Err(RootError::NotFound(path.to_string()));
+        }
+        open_file(&directory, name)
     }
 
     /// Says what `path` is.
@@ -75,6 +96,9 @@ impl Root {
             return Ok(EntryKind::Directory);
         };
         let directory = self.descend(&parent, false)?;
+        if self.hides(&directory, name) {
+            return Err(RootError::NotFound(path.to_string()));
+        }
         let stat = rustix::fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW)
             .map_err(|e| explain(&directory, name, e, "regular file or directory"))?;
         match FileType::from_raw_mode(stat.st_mode) {
@@ -201,6 +225,22 @@ mod tests {
         let status = std::process::Command::new("mkfifo").arg(&fifo).status().unwrap();
         assert!(status.success());
         assert!(matches!(root.file(&path("fifo")), Err(RootError::WrongKind(..))));
+    }
+
+    #[test]
+    fn a_hidden_file_is_found_under_none_of_its_names() {
+        let (dir, mut root) = tree();
+        let key = dir.path().join("served/sub/key");
+        root.hide(&key).unwrap();
+        std::fs::write(&key, "made later").unwrap();
+        root.hide(&dir.path().join("served/sub/file")).unwrap();
+        std::fs::hard_link(dir.path().join("served/sub/file"), dir.path().join("served/other"))
+            .unwrap();
+        for name in ["sub/key", "sub/file", "other"] {
+            assert!(matches!(root.file(&path(name)), Err(RootError::NotFound(_))), "{name}");
+            assert!(matches!(root.kind(&path(name)), Err(RootError::NotFound(_))), "{name}");
+        }
+        assert!(root.kind(&path("sub")).is_ok());
     }
 
     #[test]

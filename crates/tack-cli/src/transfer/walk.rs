@@ -72,6 +72,9 @@ impl Walk {
         if PartName::is_reserved(name) {
             return Some(WalkItem::Reserved(below(&open.path, &printable(name))));
         }
+        if self.root.hides(&open.directory, name) {
+            return None;
+        }
         open.empty = false;
         let path = match WirePath::new(name).and_then(|name| open.path.join(&name)) {
             Ok(path) => path,

@@ -263,14 +263,27 @@ impl Encoded {
 }
 
 /// Puts frames together from the bytes of a stream.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Decoder {
+    /// Most bytes in one frame, if less than its kind allows.
+    limit: usize,
     header: [u8; HEADER],
     header_len: usize,
     body: Vec<u8>,
 }
 
+impl Default for Decoder {
+    fn default() -> Self {
+        Self::with_limit(usize::MAX)
+    }
+}
+
 impl Decoder {
+    /// Takes no frame longer than `limit` bytes.
+    pub fn with_limit(limit: usize) -> Self {
+        Self { limit, header: [0; HEADER], header_len: 0, body: Vec::new() }
+    }
+
     /// Consumes bytes from the front of `input` until a message is complete or `input` ends.
     pub fn push(&mut self, input: &mut &[u8]) -> Result<Option<Message>, WireError> {
         let missing = (HEADER - self.header_len).min(input.len());
@@ -282,6 +295,7 @@ impl Decoder {
         }
         let [kind, length @ ..] = self.header;
         let (length, limit) = (u32::from_be_bytes(length) as usize, limit_of(kind)?);
+        let limit = limit.min(self.limit);
         if length > limit {
             return Err(WireError::TooLong { length, limit });
         }

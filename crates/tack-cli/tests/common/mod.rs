@@ -38,7 +38,13 @@ pub struct Served {
 }
 
 impl Served {
+    /// A server that clients may write to.
     pub fn new(arguments: &[&str]) -> Self {
+        Self::with_program(Command::new(TACK), &[&["--write"], arguments].concat())
+    }
+
+    /// A server with no other arguments than these.
+    pub fn plain(arguments: &[&str]) -> Self {
         Self::with_program(Command::new(TACK), arguments)
     }
 
