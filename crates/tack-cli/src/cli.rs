@@ -191,7 +191,11 @@ pub struct ClientArgs {
     /// What acknowledges the data
     #[arg(long, value_enum, default_value_t)]
     pub profile: Profile,
-    /// Files to transfer at the same time
+    /// Compares the content of files that are there already, instead of taking those of the same
+    /// size and time of modification for equal
+    #[arg(long, short)]
+    pub checksum: bool,
+    /// Files to transfer at the same time; small ones, hundreds together, count less
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=16))]
     pub parallel: u8,
     /// Writes what the connection does to a qlog file in DIR

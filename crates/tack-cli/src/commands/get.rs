@@ -1,17 +1,18 @@
 //! `tack get`
 
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc;
 
-use super::jobs::{self, Job, Producer, Run};
+use super::jobs::{self, Job, Kind, Producer, Run};
 use crate::cli::GetArgs;
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::session::{Mailbox, receive_content};
 use crate::transfer::{
-    Destination, EntryKind, Hasher, Incoming, Message, PassThrough, Resume, Root,
-    TransferError, WirePath,
+    Destination, EntryKind, GroupCommit, Hasher, Incoming, Message, PassThrough, Resume, Root,
+    TransferError, Tree, WirePath,
 };
 
 /// Fetches a file or a directory.
@@ -46,7 +47,13 @@ fn start(
     let remote = args.source.path().clone();
     let (tell, first) = mpsc::channel();
     let (answer, place) = mpsc::channel();
-    let listing = Listing { remote: remote.clone(), write_limit: args.write_limit, producer };
+    let listing = Arc::new(Listing {
+        remote: remote.clone(),
+        write_limit: args.write_limit,
+        checksum: args.client.checksum,
+        commit: GroupCommit::start(),
+        producer,
+    });
     let mailbox = run.open()?;
     let name = remote.to_string();
     let work = Box::new(move |mailbox: &Mailbox| {
@@ -58,11 +65,11 @@ fn start(
         let Ok(place) = place.recv() else { return Ok(None) };
         listing.follow(mailbox, kind, place).map(|()| None)
     });
-    run.spawn_inquiry(mailbox, Job { name, work });
+    run.spawn_inquiry(mailbox, Job { kind: Kind::Inquiry, name, work });
     // None: the listing failed, which its report tells.
     if let Some(kind) = run.wait_for(&first)? {
         // What arrives is decided here, not by whoever answers.
-        if kind == EntryKind::Directory && !args.recursive {
+        if matches!(kind, EntryKind::Directory { .. }) && !args.recursive {
             return Err(Error::Directory(format!("{}/{}", args.source, args.source.path())));
         }
         let place = place_of(args, dest, kind)?;
@@ -72,50 +79,48 @@ fn start(
     Ok(())
 }
 
-struct Listing {
-    remote: WirePath,
-    write_limit: Option<u64>,
-    producer: Producer,
+/// What the server has, and where it becomes jobs.
+pub(super) struct Listing {
+    pub(super) remote: WirePath,
+    pub(super) write_limit: Option<u64>,
+    checksum: bool,
+    pub(super) commit: GroupCommit,
+    pub(super) producer: Producer,
 }
 
 impl Listing {
     fn ask(&self, mailbox: &Mailbox) -> Result<EntryKind, TransferError> {
         mailbox.send(Message::List { path: self.remote.clone() })?;
         match mailbox.recv()? {
-            Message::Entry { kind, .. } => Ok(kind),
+            Message::Entry { kind } => Ok(kind),
             other => Err(TransferError::unexpected(&other)),
         }
     }
 
     fn follow(
-        &self,
+        self: &Arc<Self>,
         mailbox: &Mailbox,
         kind: EntryKind,
         place: Place,
     ) -> Result<(), TransferError> {
-        let (root, base) = match (place, kind) {
-            (Place::PassThrough(target), kind) => {
-                self.fetch_through(target, size_of(kind));
+        let root = match place {
+            Place::PassThrough(target) => {
+                self.producer.submit(self.fetch_through(target, size_of(kind)));
                 return expect_end(mailbox);
             }
-            (Place::File(root, name), kind) => {
-                self.fetch(&root, self.remote.clone(), name, size_of(kind));
+            Place::File(root, name) => {
+                let job = self.fetch(&root, self.remote.clone(), name, size_of(kind));
+                self.producer.submit(job);
                 return expect_end(mailbox);
             }
-            (Place::Directory(root), _) => (root, WirePath::root()),
+            Place::Directory(root) => root,
         };
+        let (base, limit) = (WirePath::root(), self.write_limit);
+        let mut tree = Tree::new(Arc::clone(&root), base, self.checksum, limit);
         loop {
             match mailbox.recv()? {
                 Message::EndOfList => return Ok(()),
-                Message::Entry { path, kind } => {
-                    let local = base.join(&path)?;
-                    match kind {
-                        EntryKind::Directory => drop(root.create_directory(&local)?),
-                        EntryKind::File { size } => {
-                            self.fetch(&root, self.remote.join(&path)?, local, size);
-                        }
-                    }
-                }
+                Message::Manifest(groups) => self.take_groups(&mut tree, &root, &groups)?,
                 Message::Skipped { name, reason, error } => {
                     let name = crate::transfer::printable(&name);
                     let reason = crate::transfer::printable(&reason);
@@ -126,7 +131,7 @@ impl Listing {
         }
     }
 
-    fn fetch_through(&self, store: PassThrough, size: u64) {
+    fn fetch_through(&self, store: PassThrough, size: u64) -> Job {
         let progress = Arc::clone(&self.producer.progress);
         progress.expect(size);
         let (name, path) = (self.remote.as_str().to_owned(), self.remote.clone());
@@ -136,10 +141,17 @@ impl Listing {
             let incoming = Incoming { store, resume, hasher };
             receive_content(mailbox, incoming, None, &progress).map(Some)
         });
-        self.producer.submit(Job { name, work });
+        Job { kind: Kind::Transfer, name, work }
     }
 
-    fn fetch(&self, root: &Arc<Root>, remote: WirePath, local: WirePath, size: u64) {
+    /// The job that fetches one file on a stream of its own.
+    pub(super) fn fetch(
+        &self,
+        root: &Arc<Root>,
+        remote: WirePath,
+        local: WirePath,
+        size: u64,
+    ) -> Job {
         let (root, limit) = (Arc::clone(root), self.write_limit);
         let progress = Arc::clone(&self.producer.progress);
         progress.expect(size);
@@ -150,7 +162,7 @@ impl Listing {
             mailbox.send(Message::Get { path: remote, resume })?;
             receive_content(mailbox, incoming, None, &progress).map(Some)
         });
-        self.producer.submit(Job { name, work });
+        Job { kind: Kind::Transfer, name, work }
     }
 }
 
@@ -175,7 +187,7 @@ enum Place {
 fn size_of(kind: EntryKind) -> u64 {
     match kind {
         EntryKind::File { size } => size,
-        EntryKind::Directory => 0,
+        EntryKind::Directory { .. } => 0,
     }
 }
 
@@ -186,14 +198,14 @@ fn place_of(args: &GetArgs, dest: Destination, kind: EntryKind) -> Result<Place,
         (Destination::PassThrough(target), EntryKind::File { .. }) => {
             return Ok(Place::PassThrough(target));
         }
-        (Destination::PassThrough(_), EntryKind::Directory) => {
+        (Destination::PassThrough(_), EntryKind::Directory { .. }) => {
             return Err(Error::Usage(
                 "a directory can't go through a pipe or device".to_owned(),
             ));
         }
     };
     let (directory, name) = match kind {
-        EntryKind::Directory => match (&args.dest, remote_name) {
+        EntryKind::Directory { .. } => match (&args.dest, remote_name) {
             (None, Some(name)) => (PathBuf::from(name), None),
             _ => (dest, None),
         },
@@ -212,7 +224,7 @@ fn place_of(args: &GetArgs, dest: Destination, kind: EntryKind) -> Result<Place,
             }
         }
     };
-    std::fs::create_dir_all(&directory).map_err(Error::local(&directory))?;
+    create_destination(&directory, kind).map_err(Error::local(&directory))?;
     let root = open(&directory)?;
     Ok(match name {
         None => Place::Directory(root),
@@ -220,6 +232,18 @@ fn place_of(args: &GetArgs, dest: Destination, kind: EntryKind) -> Result<Place,
             Place::File(root, WirePath::new(name).map_err(|e| Error::Usage(e.to_string()))?)
         }
     })
+}
+
+/// Creates what is missing of `directory`, which is to hold what `kind` says.
+fn create_destination(directory: &Path, kind: EntryKind) -> std::io::Result<()> {
+    if let (EntryKind::Directory { mode }, Some(parent)) = (kind, directory.parent())
+        && !directory.exists()
+    {
+        std::fs::create_dir_all(parent)?;
+        // No wider than the server's, but its owner has to be able to fill it.
+        return std::fs::DirBuilder::new().mode(mode & 0o777 | 0o700).create(directory);
+    }
+    std::fs::create_dir_all(directory)
 }
 
 fn open(directory: &Path) -> Result<Arc<Root>, Error> {

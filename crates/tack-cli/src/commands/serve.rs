@@ -199,7 +199,7 @@ fn record<'a>(time: &'a str, event: &'a ServerEvent) -> Record<'a> {
         path: event.path.as_str(),
         bytes: outcome.map(|outcome| outcome.size),
         transferred_bytes: outcome.map(|outcome| outcome.moved),
-        blake3: outcome.map(|outcome| outcome.digest.to_string()),
+        blake3: outcome.and_then(|outcome| outcome.digest).map(|digest| digest.to_string()),
         error: event.result.as_ref().err().map(ToString::to_string),
     }
 }

@@ -18,7 +18,7 @@ pub struct Progress {
 }
 
 /// A file that arrived, or was there already.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Outcome {
     /// Size of the file in bytes.
     pub size: u64,
@@ -28,14 +28,21 @@ pub struct Outcome {
     pub resumed: u64,
     /// The receiver had an equal file.
     pub equal: bool,
-    /// Digest of the whole file.
-    pub digest: Digest,
+    /// Digest of the whole file, if it was read.
+    pub digest: Option<Digest>,
 }
 
 impl Progress {
     /// Adds the size of a file that is to be transferred.
     pub fn expect(&self, bytes: u64) {
         self.total.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Adds a piece of content that is where it belongs, and the bytes of it that crossed the
+    /// network.
+    pub fn advance(&self, settled: u64, moved: u64) {
+        self.settled.fetch_add(settled, Ordering::Relaxed);
+        self.moved.fetch_add(moved, Ordering::Relaxed);
     }
 
     /// Bytes to transfer, as far as known.
@@ -107,7 +114,7 @@ pub fn send_content(
             moved: share.moved,
             resumed: sender.offset(),
             equal,
-            digest: sender.digest(),
+            digest: Some(sender.digest()),
         }),
         other => Err(TransferError::unexpected(&other)),
     }
@@ -146,7 +153,7 @@ pub fn receive_content(
     // hears of the end.
     drop(receiver);
     mailbox.send(Message::Stored)?;
-    Ok(Outcome { size, moved: share.moved, resumed, equal, digest })
+    Ok(Outcome { size, moved: share.moved, resumed, equal, digest: Some(digest) })
 }
 
 /// Opens a file for sending.

@@ -18,7 +18,7 @@ use super::request::{Action, ServerEvent, Service};
 use super::strangers::{MAX_HELLO, Network, Strangers};
 use crate::error::Error;
 use crate::quic::{self, CloseCode, MAX_STREAMS};
-use crate::transfer::{Decoder, Message, Root, TransferError, WirePath};
+use crate::transfer::{Decoder, GroupCommit, Message, Root, TransferError, WirePath};
 
 /// How long a client may take to say the token once the handshake is done.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
@@ -88,6 +88,7 @@ impl Server {
             read_only: options.read_only,
             write_limit: options.write_limit,
             claims: Claims::default(),
+            commit: GroupCommit::start(),
             report: options.report,
         };
         Ok(Self {

@@ -49,7 +49,7 @@ impl PartName {
 /// not leave an empty file behind.
 #[derive(Debug)]
 pub struct PartFile {
-    directory: OwnedFd,
+    directory: Arc<OwnedFd>,
     final_name: String,
     part_name: String,
     file: File,
@@ -78,7 +78,7 @@ impl Incoming<PartFile> {
         write_limit: Option<u64>,
     ) -> Result<Self, TransferError> {
         let mut part = PartFile::open(root, path)?;
-        part.limit = write_limit.map(WriteLimit::new);
+        part.set_write_limit(write_limit);
         let mut hasher = Hasher::default();
         let mut resume = Resume { part: None, whole: part.whole(size)? };
         if (1..=size).contains(&part.length) {
@@ -96,16 +96,25 @@ impl PartFile {
             let wanted = RootError::WrongKind(path.to_string(), "file name");
             return Err(wanted.into());
         };
-        let directory = root.create_directory(&parent)?;
-        if root.hides(&directory, name) {
+        Self::open_in(root, &Arc::new(root.create_directory(&parent)?), name, path)
+    }
+
+    /// As [`open`](Self::open), with the directory that `path` lies in opened already.
+    pub(super) fn open_in(
+        root: &Root,
+        directory: &Arc<OwnedFd>,
+        name: &str,
+        path: &WirePath,
+    ) -> Result<Self, TransferError> {
+        if root.hides(directory, name) {
             return Err(RootError::Hidden(path.to_string()).into());
         }
-        refuse_what_is_no_file(&directory, name, path)?;
+        refuse_what_is_no_file(directory, name, path)?;
         let part_name = PartName::of(name);
         for _ in 0..LOCK_ATTEMPTS {
-            let Some(file) = open_locked(&directory, &part_name)? else { continue };
+            let Some(file) = open_locked(directory, &part_name)? else { continue };
             let length = file.metadata().map_err(TransferError::reading)?.len();
-            let final_name = name.to_owned();
+            let (directory, final_name) = (Arc::clone(directory), name.to_owned());
             return Ok(Self { directory, final_name, part_name, file, length, limit: None });
         }
         Err(TransferError::Busy)
@@ -134,7 +143,8 @@ impl PartFile {
         Ok(rustix::fs::unlinkat(&self.directory, &self.part_name, AtFlags::empty())?)
     }
 
-    fn set_attributes(&self, offer: &Offer) -> io::Result<()> {
+    /// Gives the temporary file the permissions and the time of `offer`.
+    pub(super) fn set_attributes(&self, offer: &Offer) -> io::Result<()> {
         let mode = match replaced_by(&self.directory, &self.final_name) {
             Some(old) => self.take_over(&old, offer.mode)?,
             None => offer.mode & 0o777 & !creation_mask(),
@@ -152,6 +162,27 @@ impl PartFile {
 }
 
 impl PartFile {
+    /// Renames the temporary file; its content must be on disk.
+    pub(super) fn take_final_name(&self) -> io::Result<()> {
+        let (dir, from, to) = (&self.directory, &self.part_name, &self.final_name);
+        Ok(rustix::fs::renameat(dir, from, dir, to)?)
+    }
+
+    /// The open file.
+    pub(super) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// The directory that it lies in.
+    pub(super) fn directory(&self) -> Arc<OwnedFd> {
+        Arc::clone(&self.directory)
+    }
+
+    /// Holds writing down to so many bytes per second.
+    pub(super) fn set_write_limit(&mut self, bytes_per_second: Option<u64>) {
+        self.limit = bytes_per_second.map(WriteLimit::new);
+    }
+
     /// Gives the temporary file the owner of the file that it replaces, and says which mode is
     /// wider neither than `mode` nor than the old file's.
     fn take_over(&self, old: &Stat, mode: u32) -> io::Result<u32> {
@@ -194,10 +225,13 @@ impl Store for PartFile {
     fn commit(&mut self, offer: &Offer) -> io::Result<()> {
         self.set_attributes(offer)?;
         self.file.sync_all()?;
-        let (dir, from, to) = (&self.directory, &self.part_name, &self.final_name);
-        rustix::fs::renameat(dir, from, dir, to)?;
-        // The rename is on disk once the directory is.
-        Ok(rustix::fs::fsync(dir)?)
+        self.take_final_name()?;
+        // The rename is on disk once the directory is. Should that fail, the file is in place
+        // all the same, and whole.
+        if let Err(error) = rustix::fs::fsync(&self.directory) {
+            log::warn!("synchronising the directory of {} failed: {error}", self.final_name);
+        }
+        Ok(())
     }
 
     fn discard(&mut self) -> io::Result<()> {

@@ -70,12 +70,22 @@ impl Root {
 
     /// Opens a directory below the root.
     pub fn directory(&self, path: &WirePath) -> Result<OwnedFd, RootError> {
-        self.descend(path, false)
+        self.descend(path, None)
     }
 
     /// Opens a directory below the root; creates what is missing.
     pub fn create_directory(&self, path: &WirePath) -> Result<OwnedFd, RootError> {
-        self.descend(path, true)
+        self.descend(path, Some(&[]))
+    }
+
+    /// As [`create_directory`](Self::create_directory). `modes` are the permissions of the last
+    /// directories of `path`, which those that are created do not exceed, but for their owner.
+    pub fn create_directory_with(
+        &self,
+        path: &WirePath,
+        modes: &[u32],
+    ) -> Result<OwnedFd, RootError> {
+        self.descend(path, Some(modes))
     }
 
     /// Opens a regular file for reading.
@@ -83,7 +93,7 @@ impl Root {
         let Some((parent, name)) = path.split_last() else {
             return Err(RootError::WrongKind(path.to_string(), "regular file"));
         };
-        let directory = self.descend(&parent, false)?;
+        let directory = self.descend(&parent, None)?;
         if self.hides(&directory, name) {
             return Err(RootError::NotFound(path.to_string()));
         }
@@ -93,9 +103,10 @@ impl Root {
     /// Says what `path` is.
     pub fn kind(&self, path: &WirePath) -> Result<EntryKind, RootError> {
         let Some((parent, name)) = path.split_last() else {
-            return Ok(EntryKind::Directory);
+            let stat = rustix::fs::fstat(&self.directory).map_err(io::Error::from)?;
+            return Ok(EntryKind::Directory { mode: stat.st_mode & 0o777 });
         };
-        let directory = self.descend(&parent, false)?;
+        let directory = self.descend(&parent, None)?;
         if self.hides(&directory, name) {
             return Err(RootError::NotFound(path.to_string()));
         }
@@ -103,19 +114,26 @@ impl Root {
             .map_err(|e| explain(&directory, name, e, "regular file or directory"))?;
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => Ok(EntryKind::File { size: stat.st_size as u64 }),
-            FileType::Directory => Ok(EntryKind::Directory),
+            FileType::Directory => Ok(EntryKind::Directory { mode: stat.st_mode & 0o777 }),
             FileType::Symlink => Err(RootError::Symlink(path.to_string())),
             _ => Err(RootError::WrongKind(path.to_string(), "regular file or directory")),
         }
     }
 
-    fn descend(&self, path: &WirePath, create: bool) -> Result<OwnedFd, RootError> {
+    /// Creates what is missing if there are `create`d modes, of the last directories.
+    fn descend(&self, path: &WirePath, create: Option<&[u32]>) -> Result<OwnedFd, RootError> {
         let mut directory = self.directory.try_clone()?;
-        for name in path.components() {
+        let depth = create.map_or(0, |_| path.components().count());
+        for (at, name) in path.components().enumerate() {
             directory = match rustix::fs::openat(&directory, name, DIRECTORY, Mode::empty()) {
                 Ok(below) => below,
-                Err(rustix::io::Errno::NOENT) if create => {
-                    match rustix::fs::mkdirat(&directory, name, Mode::from_raw_mode(0o777)) {
+                Err(rustix::io::Errno::NOENT) if create.is_some() => {
+                    let modes = create.unwrap_or_default();
+                    let given =
+                        (modes.len() + at).checked_sub(depth).and_then(|at| modes.get(at));
+                    // Whoever creates it has to be able to fill it.
+                    let mode = given.map_or(0o777, |mode| mode & 0o777 | 0o700);
+                    match rustix::fs::mkdirat(&directory, name, Mode::from_raw_mode(mode)) {
                         Ok(()) | Err(rustix::io::Errno::EXIST) => {}
                         Err(e) => return Err(RootError::Io(e.into())),
                     }
@@ -196,7 +214,7 @@ mod tests {
         let (_dir, root) = tree();
         assert!(root.file(&path("sub/file")).is_ok());
         assert_eq!(root.kind(&path("sub/file")).unwrap(), EntryKind::File { size: 1 });
-        assert_eq!(root.kind(&path("sub")).unwrap(), EntryKind::Directory);
+        assert!(matches!(root.kind(&path("sub")).unwrap(), EntryKind::Directory { .. }));
         assert!(matches!(root.file(&path("sub/none")), Err(RootError::NotFound(_))));
         assert!(matches!(root.file(&path("sub")), Err(RootError::WrongKind(..))));
         assert!(matches!(root.file(&path("sub/file/x")), Err(RootError::WrongKind(..))));

@@ -167,7 +167,7 @@ impl<S: Source> io::Read for Reader<'_, S> {
     }
 }
 
-fn read_full(source: &mut impl Source, buffer: &mut [u8]) -> io::Result<usize> {
+pub(super) fn read_full(source: &mut impl Source, buffer: &mut [u8]) -> io::Result<usize> {
     let mut done = 0;
     while done < buffer.len() {
         match source.read(&mut buffer[done..]) {
