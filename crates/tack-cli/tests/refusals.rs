@@ -384,6 +384,41 @@ fn failed_log_ins_are_logged_and_slowed_down_for_their_address() {
 }
 
 #[test]
+fn ends_of_different_versions_refuse_each_other_and_say_so() {
+    // A client of the version before.
+    let served = Served::new(&[]);
+    let mut config = quic::client_config(tacklib::Profile::Off, Verify::Later).unwrap();
+    config.set_application_protos(&[b"tack-file/1"]).unwrap();
+    let local = "127.0.0.1:0".parse().unwrap();
+    let mut endpoint = Endpoint::client(local, EndpointConfig::default()).unwrap();
+    let handle = endpoint.connect(served.address.parse().unwrap(), None, &mut config).unwrap();
+    let mut raw = Raw { endpoint, handle };
+    let reason = raw.until(|event| match event {
+        Event::Closed(_, reason) => Some(reason.to_string()),
+        Event::Connected(_) => panic!("it was let in"),
+        _ => None,
+    });
+    assert!(reason.contains("no common application protocol"), "{reason}");
+
+    // A server of the version before.
+    let identity = served.outside("identity/identity.pem");
+    let mut config = quic::server_config(tacklib::Profile::Off, &identity, &identity).unwrap();
+    config.set_application_protos(&[b"tack-file/1"]).unwrap();
+    let mut old = Endpoint::server(local, config, EndpointConfig::default()).unwrap();
+    let mut client = served.client("get");
+    client.arg(format!("{}/file", old.local_addr())).arg("dest");
+    let client = client.stdout(std::process::Stdio::piped());
+    let mut child = client.stderr(std::process::Stdio::piped()).spawn().unwrap();
+    while child.try_wait().unwrap().is_none() {
+        old.poll(Some(Duration::from_millis(20))).unwrap();
+        while old.next_event().is_some() {}
+        old.flush().unwrap();
+    }
+    let finished = common::finish(child).expect(3);
+    assert!(finished.errors.contains("version 2"), "{}", finished.errors);
+}
+
+#[test]
 fn something_else_than_the_token_first_is_thrown_out() {
     let served = Served::new(&[]);
     let mut raw = Raw::connect(&served);
