@@ -276,6 +276,16 @@ impl Raw {
         self.endpoint.flush().unwrap();
     }
 
+    /// Sends on a stream what the server's window lets through in a short time.
+    fn fill(&mut self, stream: u64) {
+        for _ in 0..4 {
+            let connection = self.endpoint.connection_mut(self.handle).unwrap();
+            let _ = connection.stream_send(stream, &vec![0; 128 * 1024], false);
+            self.endpoint.flush().unwrap();
+            self.endpoint.poll(Some(Duration::from_millis(3))).unwrap();
+        }
+    }
+
     fn closed_with(&mut self) -> u64 {
         self.until(|event| match event {
             Event::Closed(_, CloseReason::Peer { application: true, code, .. }) => Some(*code),
@@ -350,11 +360,15 @@ fn strangers_get_a_small_window_and_do_not_keep_a_client_out() {
             let limits = connection.peer_transport_params().unwrap();
             assert!(limits.initial_max_data <= 64 * 1024);
             assert!(limits.initial_max_stream_data_bidi_remote <= 64 * 1024);
+            raw.fill(4);
             raw
         })
         .collect();
     served.get("file", Path::new("dest")).expect(0);
     drop(strangers);
+    let peak = common::peak_kib(served.child.id()).unwrap();
+    println!("peak memory of the server: {peak} KiB");
+    assert!(peak < 128 * 1024, "{peak} KiB");
 }
 
 #[test]
