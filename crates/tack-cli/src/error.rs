@@ -41,6 +41,9 @@ pub enum Error {
         /// What ended it.
         reason: String,
     },
+    /// A signal ended the command.
+    #[error("interrupted; run the same command again to resume")]
+    Interrupted,
     /// The peer speaks another protocol.
     #[error(
         "{0} does not speak version 2 of tack's file transfer protocol, as this program does; \
@@ -124,6 +127,7 @@ impl Error {
             Self::WrongFingerprint { .. } | Self::Untrusted(_) | Self::WrongToken => {
                 Exit::Refused
             }
+            Self::Interrupted => Exit::Interrupted,
             Self::Local { .. } => Exit::LocalIo,
             Self::Transfer(e) => exit_of(e),
             Self::Incomplete { exit, .. } => *exit,

@@ -6,7 +6,7 @@
 //! | [`session`] | connections, and the worker threads that touch the disk |
 //! | [`quic`] | the QUIC configuration of both ends |
 //! | [`identity`], [`target`], [`token`] | certificates, addresses, access tokens |
-//! | [`termination`] | signals that end a server |
+//! | [`termination`] | signals that end a command |
 //! | [`commands`] | what the command line offers |
 //! | [`demo`] | plain QUIC and TACK side by side over an emulated link |
 

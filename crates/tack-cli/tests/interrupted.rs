@@ -5,6 +5,7 @@
 mod common;
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -137,6 +138,32 @@ fn a_server_that_gets_a_signal_closes_its_connections_and_ends() {
         // application until then (RFC 9000 section 10.2.3).
         assert!(matches!(reason, CloseReason::Peer { .. }), "{reason}");
         assert!(served.child.wait().unwrap().success());
+    }
+}
+
+#[test]
+fn a_client_that_gets_a_signal_tells_the_server_and_can_be_resumed() {
+    for signal in [Signal::SIGTERM, Signal::SIGINT] {
+        let mut program = Command::new(TACK);
+        program.stderr(Stdio::piped());
+        let mut served = Served::with_program(program, &["--write", "--write-limit", RATE]);
+        fs::write(served.outside("file"), noise(SIZE, 1)).unwrap();
+        let child = spawn(served.client("send").arg("file").arg(served.target("")));
+        let part = served.path(".file.tack-part");
+        wait_until(|| part.metadata().is_ok_and(|part| part.len() > 100_000));
+        let client = Pid::from_raw(i32::try_from(child.id()).unwrap());
+        nix::sys::signal::kill(client, signal).unwrap();
+        let interrupted = finish(child).expect(8);
+        assert!(interrupted.errors.contains("to resume"), "{}", interrupted.errors);
+        assert!(!served.path("file").exists());
+        // The server hears of it long before its idle timeout of 30 s.
+        let start = Instant::now();
+        let log = BufReader::new(served.child.stderr.take().unwrap());
+        let line = log.lines().map(Result::unwrap).find(|line| line.contains("send file"));
+        assert!(line.unwrap().contains("connection ended"));
+        assert!(start.elapsed() < Duration::from_secs(20), "it waited for its idle timeout");
+        let finished = served.send(Path::new("file"), "").expect(0);
+        assert!(finished.number("resumed_bytes") > 100_000, "{}", finished.summary);
     }
 }
 

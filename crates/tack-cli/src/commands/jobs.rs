@@ -14,6 +14,7 @@ use crate::quic::CloseCode;
 use crate::session::{ConnectOptions, Link, Mailbox, Notify, Outcome, Progress};
 use crate::summary::Summary;
 use crate::target::Target;
+use crate::termination::Termination;
 use crate::transfer::TransferError;
 
 /// Jobs that may wait: enough to keep all streams busy, few enough for the largest trees.
@@ -112,7 +113,8 @@ impl Producer {
 pub(super) struct Run<'a> {
     args: &'a ClientArgs,
     start: Instant,
-    pub(super) link: Link,
+    stop: Termination,
+    link: Link,
     pub(super) progress: Arc<Progress>,
     display: Display,
     summary: Summary,
@@ -149,10 +151,15 @@ pub(super) fn run(
             return result;
         }
     };
+    // Before there are other threads. Until here a signal ends the process, which nobody misses.
+    let stop = Termination::catch().map_err(Error::local("signals"))?;
+    let notify = link.notify();
+    stop.on_signal(move || notify());
     let (report, reports) = mpsc::channel();
     let run = Run {
         args,
         start,
+        stop,
         link,
         progress: Arc::default(),
         display: Display::new(args.quiet),
@@ -174,8 +181,16 @@ impl Run<'_> {
             if let Some(mailbox) = self.link.open()? {
                 return Ok(mailbox);
             }
-            self.link.turn(TURN)?;
+            self.turn()?;
         }
+    }
+
+    /// Runs the connection for a while, unless the user has had enough.
+    fn turn(&mut self) -> Result<(), Error> {
+        if self.stop.is_requested() {
+            return Err(Error::Interrupted);
+        }
+        self.link.turn(TURN)
     }
 
     /// Runs the connection until `wanted` arrives.
@@ -184,7 +199,7 @@ impl Run<'_> {
             match wanted.try_recv() {
                 Ok(value) => return Ok(Some(value)),
                 Err(TryRecvError::Disconnected) => return Ok(None),
-                Err(TryRecvError::Empty) => self.link.turn(TURN)?,
+                Err(TryRecvError::Empty) => self.turn()?,
             }
         }
     }
@@ -267,13 +282,13 @@ impl Run<'_> {
                 let mailbox = self.open()?;
                 self.spawn(mailbox, job);
             }
-            self.link.turn(TURN)?;
+            self.turn()?;
             self.display.update(&self.progress);
         }
         // The last answers of ours are on their way until the server has closed its streams.
         let deadline = Instant::now() + FAREWELL;
         while !self.link.is_quiet() && Instant::now() < deadline {
-            self.link.turn(TURN)?;
+            self.turn()?;
         }
         Ok(())
     }
