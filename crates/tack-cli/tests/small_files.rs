@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
-use common::{Served, assert_same_tree, noise, run, tree, write};
+use common::{Served, assert_same_tree, noise, run, write};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -134,9 +134,9 @@ fn a_file_that_cannot_be_stored_is_one_failure_and_holds_up_no_other() {
     let served = Served::new(&[]);
     let source = served.outside("source");
     fill(&source, 50);
-    // A directory and a link have the names of files there.
+    // Directories have the names of files there.
     fs::create_dir_all(served.path("source/d0/11")).unwrap();
-    std::os::unix::fs::symlink("nowhere", served.path("source/d0/12")).unwrap();
+    fs::create_dir_all(served.path("source/d0/12")).unwrap();
     let sent = served.send(&source, "").expect(6);
     assert_eq!((sent.number("files"), sent.number("failed")), (48, 2));
     for name in ["d0/11", "d0/12"] {
@@ -147,36 +147,43 @@ fn a_file_that_cannot_be_stored_is_one_failure_and_holds_up_no_other() {
     assert_eq!((fetched.number("files"), fetched.number("failed")), (47, 1));
 }
 
+/// All files below `dir` that have their final names. Others come and go while a server still
+/// finishes what a dead client had sent.
+fn named_files(dir: &Path) -> Vec<PathBuf> {
+    let (mut found, mut pending) = (Vec::new(), vec![dir.to_owned()]);
+    while let Some(next) = pending.pop() {
+        for entry in fs::read_dir(next).into_iter().flatten() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|extension| extension == "tack-part") {
+                continue;
+            }
+            if path.is_dir() { pending.push(path) } else { found.push(path) }
+        }
+    }
+    found
+}
+
+/// Holds that what has its final name in `dest` is what it is in `source`; returns how many.
+fn check_named_files(source: &Path, dest: &Path, seed: u64) -> usize {
+    let named = named_files(dest);
+    for name in &named {
+        let original = source.join(name.strip_prefix(dest).unwrap());
+        let same = fs::read(&original).unwrap() == fs::read(name).unwrap();
+        assert!(same, "{} (seed {seed})", name.display());
+    }
+    named.len()
+}
+
 /// Kills clients after random times. Whenever one has died, each file that has its name is whole.
-fn kill_again_and_again(
-    client: impl Fn() -> Command,
-    source: &Path,
-    dest: &Path,
-    seed: u64,
-) -> usize {
+fn kill_again_and_again(client: impl Fn() -> Command, source: &Path, dest: &Path, seed: u64) {
     let mut random = Pcg64Mcg::seed_from_u64(seed);
-    let mut most = 0;
     for _ in 0..8 {
         let mut child = client().stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         std::thread::sleep(Duration::from_millis(random.random_range(30..300)));
         child.kill().unwrap();
         child.wait().unwrap();
-        let mut whole = 0;
-        for (name, content) in if dest.exists() { tree(dest) } else { Vec::new() } {
-            let is_part = name.extension().is_some_and(|extension| extension == "tack-part");
-            if let (false, Some(content)) = (is_part, content) {
-                let name: PathBuf = source.join(name);
-                assert!(
-                    fs::read(&name).unwrap() == content,
-                    "{} (seed {seed})",
-                    name.display()
-                );
-                whole += 1;
-            }
-        }
-        most = most.max(whole);
+        check_named_files(source, dest, seed);
     }
-    most
 }
 
 #[test]
@@ -209,5 +216,6 @@ fn clients_that_are_killed_never_leave_a_wrong_file() {
         last = run(&mut send());
     }
     last.expect(0);
-    assert_same_tree(&dest, &received);
+    // Requests of dead clients may still open, and leave, temporary files of large ones.
+    assert_eq!(check_named_files(&dest, &received, SEED + 1), 1500);
 }

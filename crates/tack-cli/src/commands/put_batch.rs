@@ -1,6 +1,6 @@
 //! Many files that are offered with one request.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ struct Exchange {
     /// Files whose fate has been reported, or is another job's.
     settled: HashSet<u32>,
     /// Files that have been sent, and count once the server has stored them.
-    sent: HashMap<u32, Outcome>,
+    sent: BTreeMap<u32, Outcome>,
 }
 
 impl Exchange {
@@ -60,7 +60,7 @@ impl Exchange {
         let root = WirePath::root();
         let files = batch.groups.iter().flat_map(|group| group.paths(&root));
         let files = files.collect::<Result<_, _>>()?;
-        Ok(Self { batch, producer, files, settled: HashSet::new(), sent: HashMap::new() })
+        Ok(Self { batch, producer, files, settled: HashSet::new(), sent: BTreeMap::new() })
     }
 
     fn run(&mut self, mailbox: &Mailbox) -> Result<(), TransferError> {

@@ -1,6 +1,6 @@
 //! The exchange of many small files, from a worker's point of view.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::sync::mpsc;
 
@@ -12,7 +12,7 @@ use crate::transfer::{
 };
 
 /// What became of a file, by its number in the request.
-pub type Results = HashMap<u32, Result<Outcome, TransferError>>;
+pub type Results = BTreeMap<u32, Result<Outcome, TransferError>>;
 
 /// A small file that is to be received.
 #[derive(Clone, Debug)]
