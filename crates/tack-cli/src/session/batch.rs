@@ -186,3 +186,104 @@ pub fn shortened(mut fail: Fail) -> Fail {
     }
     fail
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::transfer::{FailCode, Root};
+
+    /// What a receiver that waits for the files 0 and 1, and has content for 1, makes of
+    /// `messages`.
+    fn receive(
+        messages: Vec<Message>,
+    ) -> (Result<(), TransferError>, Results, tempfile::TempDir) {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Arc::new(Root::open(dir.path()).unwrap());
+        let mut tree = Tree::new(root, WirePath::root(), false, None);
+        let expected = (0..2).map(|file| Expected {
+            file,
+            path: WirePath::new(format!("file{file}")).unwrap(),
+            size: 4,
+            compare: (file == 1).then(|| Digest::of(b"same")),
+        });
+        let (mailbox, mut stream) = Mailbox::new(Arc::new(|| {}));
+        for message in messages {
+            stream.deliver(message);
+        }
+        stream.inbox = None;
+        let (commit, progress) = (GroupCommit::start(), Progress::default());
+        let mut results = Results::new();
+        let expected = expected.collect();
+        let ended =
+            receive_bundles(&mailbox, &mut tree, &commit, expected, &progress, &mut results);
+        (ended, results, dir)
+    }
+
+    fn content(file: u32, bytes: &[u8], digest: Digest) -> Message {
+        let modified = crate::transfer::Mtime::default();
+        let offer = Offer { size: bytes.len() as u64, modified, mode: 0o600 };
+        record(&Record { file, content: Some(Content { offer, digest, bytes }) })
+    }
+
+    fn record(record: &Record<'_>) -> Message {
+        let mut bundle = Bundle::default();
+        bundle.push(record);
+        bundle.take().unwrap()
+    }
+
+    fn names(dir: &tempfile::TempDir) -> usize {
+        std::fs::read_dir(dir.path()).unwrap().count()
+    }
+
+    #[test]
+    fn each_file_has_a_result_of_its_own() {
+        let equal = record(&Record { file: 1, content: None });
+        let good = content(0, b"good", Digest::of(b"good"));
+        let (ended, results, dir) = receive(vec![good, equal, Message::EndOfBundles]);
+        ended.unwrap();
+        assert_eq!(std::fs::read(dir.path().join("file0")).unwrap(), b"good");
+        assert!(matches!(results[&1], Ok(Outcome { equal: true, size: 4, .. })));
+        let fail = Fail { code: FailCode::Refused, text: "no".to_owned() };
+        let fault = Message::Fault { file: 1, fail };
+        let good = content(0, b"good", Digest::of(b"good"));
+        let (ended, results, _dir) = receive(vec![fault, good, Message::EndOfBundles]);
+        ended.unwrap();
+        assert!(results[&0].is_ok() && matches!(results[&1], Err(TransferError::Remote(_))));
+    }
+
+    #[test]
+    fn content_that_is_not_what_its_digest_says_gets_no_name() {
+        let wrong = content(0, b"evil", Digest::of(b"good"));
+        let equal = record(&Record { file: 1, content: None });
+        let (ended, results, dir) = receive(vec![wrong, equal, Message::EndOfBundles]);
+        ended.unwrap();
+        assert!(matches!(results[&0], Err(TransferError::Verification)));
+        assert_eq!(names(&dir), 0);
+    }
+
+    #[test]
+    fn files_that_were_not_asked_for_are_refused() {
+        let good = || content(0, b"good", Digest::of(b"good"));
+        for second in [content(7, b"more", Digest::of(b"more")), good()] {
+            let (ended, _, dir) = receive(vec![good(), second, Message::EndOfBundles]);
+            assert!(matches!(ended, Err(TransferError::Protocol(_))));
+            assert!(names(&dir) <= 1);
+        }
+        let equal = record(&Record { file: 0, content: None });
+        let (_, results, _dir) = receive(vec![equal, Message::EndOfBundles]);
+        assert!(matches!(results[&0], Err(TransferError::Protocol(_))));
+    }
+
+    #[test]
+    fn what_is_in_place_counts_even_if_the_exchange_fails() {
+        let good = || content(0, b"good", Digest::of(b"good"));
+        for messages in [vec![good()], vec![good(), Message::EndOfBundles]] {
+            let (ended, results, dir) = receive(messages);
+            assert!(ended.is_err());
+            assert!(results[&0].is_ok() && !results.contains_key(&1));
+            assert_eq!(names(&dir), 1);
+        }
+    }
+}
