@@ -6,6 +6,8 @@ use std::time::Duration;
 use quiche::CongestionControlAlgorithm;
 use serde::{Deserialize, Serialize};
 
+use tack_proto::sender::{DEFAULT_LIFETIME, DEFAULT_MAX_JUMP};
+
 use crate::lab::LabSwitches;
 use crate::quiche_compat::{Template, make_inert, restore_controller};
 
@@ -66,6 +68,13 @@ pub struct TackConfig {
     pub probe_bw_units: u32,
     /// Span of the bandwidth filter, in the same units. 40, video 20.
     pub bandwidth_filter_units: u64,
+    /// How old CC parameters of an earlier connection may be (RFC 9959 section 4.3.1;
+    /// [`Connection::set_cc_parameters`](crate::Connection::set_cc_parameters)): an hour. Minutes are enough
+    /// where paths change, or many share them.
+    pub cc_parameters_lifetime: Duration,
+    /// How much may be in flight at most because of such parameters, bytes (max_jump of RFC 9959):
+    /// 4 MiB.
+    pub max_jump: u64,
 }
 
 impl TackConfig {
@@ -82,6 +91,8 @@ impl TackConfig {
             send_buffer: SEND_BUFFER,
             probe_bw_units: bbr.cycle_units,
             bandwidth_filter_units: bbr.filter_units,
+            cc_parameters_lifetime: DEFAULT_LIFETIME,
+            max_jump: DEFAULT_MAX_JUMP,
         }
     }
 }

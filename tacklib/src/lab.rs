@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tack_proto::receiver::Schedule;
+use tack_proto::sender::Deviations;
 
 /// When this end acknowledges what a TACK peer sends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,6 +51,9 @@ pub struct LabSwitches {
     /// Whether a stock peer that takes ACK_FREQUENCY is asked to acknowledge less; without
     /// it is sent neither that nor IMMEDIATE_ACK.
     pub asks_stock_peers: bool,
+    /// Where the controller differs from the BBR draft. Everywhere.
+    #[serde(skip)]
+    pub deviations: Deviations,
 }
 
 impl Default for LabSwitches {
@@ -59,6 +63,7 @@ impl Default for LabSwitches {
             reported_gaps: None,
             plain_sampling: false,
             asks_stock_peers: true,
+            deviations: Deviations::ALL,
         }
     }
 }

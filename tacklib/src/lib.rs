@@ -146,6 +146,12 @@
 //! [`recv_with_ecn`](Connection::recv_with_ecn) instead of `recv`, [`set_ecn`](Connection::set_ecn) once, and
 //! [`send_ecn`](Connection::send_ecn) after each `send`. `docs/quiche-api.md` shows how.
 //!
+//! # Careful Resume
+//!
+//! A connection can go on where an earlier one over the same path has left off (RFC 9959):
+//! [`cc_parameters`](Connection::cc_parameters) tells at its end what to store for the peer's address, and
+//! [`set_cc_parameters`](Connection::set_cc_parameters) offers it to the next one.
+//!
 //! # HTTP/3
 //!
 //! Change `quiche::h3` to [`tacklib::h3`](h3): it has the same types, and its methods take
@@ -183,6 +189,9 @@ pub use lab::{AckSchedule, LabSwitches};
 pub use quiche;
 pub use stats::TackStats;
 pub use tack_proto::ecn::{Ecn, EcnCodepoint, EcnState};
+pub use tack_proto::sender::{CarefulResumePhase, CarefulResumeTrigger, CcParameters};
+#[cfg(feature = "lab")]
+pub use tack_proto::sender::{Deviation, Deviations};
 
 /// Random bits that a peer cannot foresee, from where quiche takes its own.
 fn random() -> u64 {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 use tack_proto::ecn::EcnState;
+use tack_proto::sender::{CarefulResumePhase, CarefulResumeTrigger};
 
 use crate::layer::Layer;
 
@@ -77,6 +78,12 @@ pub struct TackStats {
     pub ecn_ect1_received: u64,
     /// Packets received as CE.
     pub ecn_ce_received: u64,
+    /// Where Careful Resume is on the path that data goes over (RFC 9959).
+    #[serde(serialize_with = "as_phase")]
+    pub careful_resume: CarefulResumePhase,
+    /// Why it is there; `None` if it has not begun or not gone beyond its first phase.
+    #[serde(serialize_with = "as_trigger")]
+    pub careful_resume_trigger: Option<CarefulResumeTrigger>,
     /// Packet numbers skipped on purpose, as a trap for optimistic acknowledgements.
     pub packets_skipped: u64,
 }
@@ -84,6 +91,26 @@ pub struct TackStats {
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
 fn as_name<S: Serializer>(state: &EcnState, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(state)
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
+fn as_phase<S: Serializer>(
+    phase: &CarefulResumePhase,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(phase.name())
+}
+
+#[allow(
+    clippy::ref_option,
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the signature is serde's"
+)]
+fn as_trigger<S: Serializer>(
+    trigger: &Option<CarefulResumeTrigger>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    trigger.map(CarefulResumeTrigger::name).serialize(serializer)
 }
 
 impl TackStats {
@@ -122,6 +149,8 @@ impl TackStats {
             ecn_ect0_received: receiver.ecn.ect0,
             ecn_ect1_received: receiver.ecn.ect1,
             ecn_ce_received: receiver.ecn.ce,
+            careful_resume: layer.sender().careful_resume().0,
+            careful_resume_trigger: layer.sender().careful_resume().1,
             packets_skipped: layer.stats().skipped,
         }
     }

@@ -111,6 +111,9 @@ pub struct ServeArgs {
     /// Writes received files no faster than this, each: bytes per second, such as 10M
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     pub write_limit: Option<u64>,
+    /// Forgets what connections observe of their paths, and starts each anew (RFC 9959)
+    #[arg(long)]
+    pub no_careful_resume: bool,
     /// What acknowledges the data
     #[arg(long, value_enum, default_value_t)]
     pub profile: Profile,
@@ -188,6 +191,9 @@ pub struct ClientArgs {
     /// Sends the token to whoever answers, and prints the fingerprint to use next time
     #[arg(long)]
     pub insecure: bool,
+    /// Uses nothing that earlier connections observed of the path, and keeps nothing (RFC 9959)
+    #[arg(long)]
+    pub no_careful_resume: bool,
     /// What acknowledges the data
     #[arg(long, value_enum, default_value_t)]
     pub profile: Profile,

@@ -6,6 +6,7 @@
 //! | [`session`] | connections, and the worker threads that touch the disk |
 //! | [`quic`] | the QUIC configuration of both ends |
 //! | [`identity`], [`target`], [`token`] | certificates, addresses, access tokens |
+//! | [`cc_parameters`] | what earlier connections observed of their paths |
 //! | [`termination`] | signals that end a command |
 //! | [`commands`] | what the command line offers |
 //! | [`demo`] | plain QUIC and TACK side by side over an emulated link |
@@ -13,6 +14,7 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+pub mod cc_parameters;
 pub mod cli;
 pub mod commands;
 pub mod demo;

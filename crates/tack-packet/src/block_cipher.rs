@@ -4,8 +4,19 @@
 //! makes header masks and nothing else, and takes twice the instructions for one block; so AES comes
 //! from the `aes` crate, which uses the processor's instructions where it has them and runs in constant
 //! time where it has not. ChaCha20 stays ring's.
+//!
+//! Of that crate x86 takes 0.8 and all others take 0.9: Cargo.toml says why.
 
-use aes::cipher::{BlockCipherEncrypt, KeyInit};
+#[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
+use aes_0_8::{
+    self as aes,
+    cipher::{BlockEncrypt, KeyInit},
+};
+#[cfg(not(any(target_arch = "x86", target_arch = "x86_64")))]
+use aes_0_9::{
+    self as aes,
+    cipher::{BlockCipherEncrypt, KeyInit},
+};
 use ring::{aead::quic, hkdf};
 use zeroize::Zeroizing;
 

@@ -4,11 +4,11 @@
 
 #![allow(clippy::unwrap_used)] // a simulation that goes wrong has failed
 
+#[path = "common/event_queue.rs"]
+mod event_queue;
 #[path = "control_loop/lying_peer.rs"]
 mod lying_peer;
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::time::{Duration, Instant};
 
 use rand::{RngExt, SeedableRng};
@@ -19,6 +19,8 @@ use tack_proto::frame::{AckFrequency, Frame, Frames};
 use tack_proto::profiles::Profile;
 use tack_proto::receiver::{Received, Receiver, ReceiverConfig};
 use tack_proto::sender::{Departure, Peer, Sender, SenderConfig};
+
+use event_queue::EventQueue;
 
 const MS: Duration = Duration::from_millis(1);
 const PACKET: u64 = 1250;
@@ -57,7 +59,6 @@ impl Link {
 enum Event {
     Data { pn: u64, departure: Option<u64>, update: Option<Vec<u8>> },
     Ack(Vec<u8>),
-    Wake,
 }
 
 /// What a run showed.
@@ -92,11 +93,9 @@ struct Simulation {
     link: Link,
     sender: Sender,
     receiver: Receiver,
-    events: BinaryHeap<Reverse<(Instant, u64, Event)>>,
-    order: u64,
+    events: EventQueue<Event>,
     next_pn: u64,
     busy_until: Instant,
-    next_wake: Option<Instant>,
     /// When the QUIC stack's probe timer expires, and how often it has since the last
     /// acknowledgement (RFC 9002 section 6.2).
     probe_at: Instant,
@@ -125,11 +124,9 @@ impl Simulation {
             link,
             sender: Sender::new(start, config, Some(link.round_trip)),
             receiver: Receiver::new(start, ReceiverConfig::new(MAX_ACK_DELAY)),
-            events: BinaryHeap::new(),
-            order: 0,
+            events: EventQueue::new(),
             next_pn: 0,
             busy_until: start,
-            next_wake: None,
             probe_at: start,
             probes: 0,
             random: Pcg64Mcg::seed_from_u64(seed),
@@ -144,19 +141,19 @@ impl Simulation {
 
     /// Runs for `time`; `change` may alter the link on the way.
     fn run(mut self, time: Duration, mut change: impl FnMut(Duration, &mut Link)) -> Outcome {
-        self.wake_at(self.now);
-        while let Some(Reverse((at, _, event))) = self.events.pop() {
+        self.events.wake_at(self.now);
+        while let Some((at, event)) = self.events.pop() {
             if at > self.start + time {
                 break;
             }
             self.now = at;
             change(at - self.start, &mut self.link);
             match event {
-                Event::Data { pn, departure, update } => self.on_data(pn, departure, update),
-                Event::Ack(frames) => self.on_ack(&frames),
-                // A wake-up that an earlier one has replaced is none.
-                Event::Wake if self.next_wake != Some(at) => continue,
-                Event::Wake => self.next_wake = None,
+                Some(Event::Data { pn, departure, update }) => {
+                    self.on_data(pn, departure, update);
+                }
+                Some(Event::Ack(frames)) => self.on_ack(&frames),
+                None => {}
             }
             self.acknowledge();
             self.transmit();
@@ -180,7 +177,7 @@ impl Simulation {
                     self.sender.on_app_limited();
                     let next = self.written as f64 / (offered * 125_000.0);
                     let at = self.start + Duration::from_secs_f64(next) + MS / 100;
-                    return self.wake_at(at);
+                    return self.events.wake_at(at);
                 }
             }
             if self.sender.is_inflight_limited() {
@@ -188,7 +185,7 @@ impl Simulation {
             }
             if !self.sender.may_send(self.now, true) {
                 let at = self.sender.release_time();
-                return self.wake_at(at);
+                return self.events.wake_at(at);
             }
             self.send();
         }
@@ -241,7 +238,7 @@ impl Simulation {
             self.sender.on_probe_timeout();
             self.send();
         }
-        self.wake_at(self.probe_at);
+        self.events.wake_at(self.probe_at);
     }
 
     fn set_probe_timer(&mut self) {
@@ -269,7 +266,7 @@ impl Simulation {
         if self.chance(self.link.loss) {
             return;
         }
-        self.schedule(self.busy_until + self.link.round_trip / 2, packet);
+        self.events.schedule(self.busy_until + self.link.round_trip / 2, packet);
     }
 
     fn on_data(&mut self, pn: u64, departure: Option<u64>, update: Option<Vec<u8>>) {
@@ -296,11 +293,11 @@ impl Simulation {
             let mut frames = Vec::new();
             assert!(self.receiver.write(self.now, due, 1200, &mut frames));
             if !self.chance(self.link.ack_loss) {
-                self.schedule(self.now + self.link.round_trip / 2, Event::Ack(frames));
+                self.events.schedule(self.now + self.link.round_trip / 2, Event::Ack(frames));
             }
         }
         if let Some(at) = self.receiver.deadline() {
-            self.wake_at(at.max(self.now));
+            self.events.wake_at(at.max(self.now));
         }
     }
 
@@ -325,19 +322,6 @@ impl Simulation {
 
     fn measuring(&self) -> bool {
         self.now - self.start >= self.measure_from
-    }
-
-    /// One wake-up is enough, if it is the earliest.
-    fn wake_at(&mut self, at: Instant) {
-        if self.next_wake.is_none_or(|next| at < next) {
-            self.next_wake = Some(at);
-            self.schedule(at, Event::Wake);
-        }
-    }
-
-    fn schedule(&mut self, at: Instant, event: Event) {
-        self.order += 1;
-        self.events.push(Reverse((at, self.order, event)));
     }
 
     fn chance(&mut self, probability: f64) -> bool {

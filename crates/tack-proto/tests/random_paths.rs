@@ -8,10 +8,14 @@
 
 #![allow(clippy::unwrap_used)] // a simulation that goes wrong has failed
 
+#[path = "common/event_queue.rs"]
+mod event_queue;
 #[path = "random_paths/path.rs"]
 mod path;
 #[path = "random_paths/simulation.rs"]
 mod simulation;
+#[path = "random_paths/stall_watch.rs"]
+mod stall_watch;
 
 use std::panic::catch_unwind;
 use std::sync::OnceLock;
@@ -26,13 +30,19 @@ const PACKETS: u64 = 2_000_000;
 /// Packets of the long form, unless it is told.
 const LONG_PACKETS: u64 = 20_000_000;
 
-/// No data leaves for so many probe timeouts (RFC 9002 section 6.2.1), while acknowledgements come.
+/// The controller lets no data leave on a live path for so many probe timeouts (RFC 9002 section
+/// 6.2.1): [`stall_watch`] says which paths are live.
 const MOST_STALL: f64 = 3.0;
 /// In no second after Startup does the sender send so many times what the path carries.
 const MOST_RATE: f64 = 1.5;
 
 /// A seed and what came of it; `None` after a panic.
 type Run = (u64, Option<Outcome>);
+
+/// Runs a seed. The message of a panic is on standard error, and other seeds go on.
+fn run_seed(seed: u64) -> Run {
+    (seed, catch_unwind(|| Simulation::new(Path::draw(seed), seed).run()).ok())
+}
 
 /// Runs seeds on all cores until so many packets were sent.
 fn run_seeds(first: u64, packets: u64) -> Vec<Run> {
@@ -41,11 +51,10 @@ fn run_seeds(first: u64, packets: u64) -> Vec<Run> {
         let mut runs = Vec::new();
         while sent.load(Ordering::Relaxed) < packets {
             let seed = next.fetch_add(1, Ordering::Relaxed);
-            // The message of the panic is on standard error, and the other seeds go on.
-            let outcome = catch_unwind(|| Simulation::new(Path::draw(seed), seed).run()).ok();
-            let packets = outcome.as_ref().map_or(1, |outcome| outcome.packets);
+            let run = run_seed(seed);
+            let packets = run.1.as_ref().map_or(1, |outcome| outcome.packets);
             sent.fetch_add(packets, Ordering::Relaxed);
-            runs.push((seed, outcome));
+            runs.push(run);
         }
         runs
     };
@@ -111,6 +120,9 @@ fn too_fast(runs: &[Run]) -> Vec<String> {
     exceeding(runs, "rate over the path's", |outcome| outcome.rate_over_path, MOST_RATE)
 }
 
+/// Paths on which controllers have stalled behind a blackout.
+const STALLED_BEFORE: [u64; 7] = [211, 766, 917, 1457, 3739, 3924, 16073];
+
 fn assert_none(failures: &[String], runs: &[Run]) {
     assert!(
         failures.is_empty(),
@@ -137,6 +149,12 @@ fn no_sender_is_much_faster_than_its_path_once_it_knows_it() {
 }
 
 #[test]
+fn data_leaves_on_paths_that_have_stalled_before() {
+    let runs: Vec<_> = STALLED_BEFORE.into_iter().map(run_seed).collect();
+    assert_none(&[panicked(&runs), stalled(&runs)].concat(), &runs);
+}
+
+#[test]
 fn every_path_carries_data_to_the_end() {
     let idle = short().iter().filter(|(_, outcome)| {
         outcome.as_ref().is_some_and(|outcome| outcome.delivered * 2 < outcome.packets)
@@ -147,14 +165,14 @@ fn every_path_carries_data_to_the_end() {
 }
 
 #[test]
-#[ignore = "the same with more seeds: 20 million packets, or TACK_RANDOM_PATHS_PACKETS"]
+#[ignore = "5 of some 11,000 paths, all with round trips above 330 ms, see 1.51 to 1.65 times their rate for a second"]
 fn no_sender_panics_or_is_much_faster_than_its_path_on_many_paths() {
     let failures = [panicked(long()), too_fast(long())].concat();
     assert_none(&failures, long());
 }
 
 #[test]
-#[ignore = "25 of 19,600 paths, all but one with blackouts, stall for 3 to 15 probe timeouts, seed 16073 longest"]
+#[ignore = "the same with more seeds: 20 million packets, or TACK_RANDOM_PATHS_PACKETS"]
 fn data_leaves_while_acknowledgements_come_on_many_paths() {
     assert_none(&stalled(long()), long());
 }

@@ -227,6 +227,7 @@ impl<F: BufFactory> Connection<F> {
             rtt,
             zero_rtt: self.used_zero_rtt(),
             ecn: self.ecn,
+            cc_parameters: self.cc_parameters,
             random: crate::random(),
         })
         .map_err(|error| (INTERNAL_ERROR, error.to_string()))

@@ -1,6 +1,7 @@
 //! The connection that applications embed.
 
 mod buf_factory;
+mod careful_resume;
 mod constructors;
 mod ecn;
 mod external;
@@ -18,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use quiche::{BufFactory, RecvInfo, SendInfo};
 use tack_proto::ecn::{Ecn, EcnCodepoint};
+use tack_proto::sender::CcParameters;
 
 pub use buf_factory::DefaultBufFactory;
 pub use constructors::{
@@ -62,6 +64,8 @@ pub struct Connection<F: BufFactory = DefaultBufFactory> {
     /// quiche may have stream data, or something else, that wants to leave.
     data_pending: bool,
     extension_error: Option<ExtensionError>,
+    /// What an earlier connection observed of the path.
+    cc_parameters: Option<CcParameters>,
     /// What the application can mark datagrams with.
     ecn: Ecn,
     /// What it is to mark the last one with that was written.
@@ -89,6 +93,7 @@ impl<F: BufFactory> Connection<F> {
             paths: Paths::default(),
             data_pending: true,
             extension_error: None,
+            cc_parameters: None,
             ecn: Ecn::Off,
             sent_ecn: EcnCodepoint::NotEct,
             timeout_deferred: false,

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use tack_packet::{CipherSuite, PacketProtection};
 use tack_proto::ecn::Ecn;
 use tack_proto::receiver::{Due, Receiver, ReceiverConfig};
-use tack_proto::sender::{Frequency, PathId, Peer, Sender, SenderConfig};
+use tack_proto::sender::{CcParameters, Frequency, PathId, Peer, Sender, SenderConfig};
 
 pub use incoming::{Applied, IncomingBuffers, Look, Scanned};
 pub use outgoing::{Destination, Lost, Sent};
@@ -112,6 +112,8 @@ pub struct Parts<'a> {
     pub zero_rtt: bool,
     /// What the socket marks packets with, where the connection says so.
     pub ecn: Ecn,
+    /// What an earlier connection observed of the path.
+    pub cc_parameters: Option<CcParameters>,
     /// Random bits for the first skipped packet number.
     pub random: u64,
 }
@@ -172,6 +174,11 @@ impl Layer {
     /// Counters of the pipeline.
     pub fn stats(&self) -> LayerStats {
         self.space.stats
+    }
+
+    /// Offers what an earlier connection observed of the path; false if it is too late.
+    pub fn set_cc_parameters(&mut self, parameters: CcParameters) -> bool {
+        self.space.sender.set_cc_parameters(parameters)
     }
 
     /// Whether data may leave now; `waits` tells that there is some.
@@ -345,8 +352,11 @@ fn sender_config(parts: &Parts<'_>, timestamp_exponent: u32) -> SenderConfig {
     sender.timestamp_exponent = timestamp_exponent;
     sender.max_in_flight = quiche_compat::MAX_IN_FLIGHT_PACKETS * parts.mss as u64;
     sender.plain_sampling = parts.lab.plain_sampling;
+    sender.bbr.deviations = parts.lab.deviations;
     sender.sees_all = !parts.zero_rtt;
     sender.is_server = parts.is_server;
     sender.ecn = parts.ecn;
+    sender.saved = parts.cc_parameters;
+    sender.max_jump = config.max_jump;
     sender
 }

@@ -6,6 +6,7 @@ use std::sync::mpsc::{self, Receiver, SyncSender, TryRecvError};
 use std::time::{Duration, Instant};
 
 use super::print_json;
+use crate::cc_parameters::Store;
 use crate::cli::ClientArgs;
 use crate::error::{Error, exit_of};
 use crate::exit::Exit;
@@ -138,7 +139,10 @@ pub(super) fn run(
     let connected = args.token().and_then(|token| {
         let (trust, profile) = (args.trust(), args.profile.into());
         let qlog = args.qlog.clone();
-        Link::connect(target, ConnectOptions { trust, token, profile, key_log: None, qlog })
+        let cc_parameters = Store::of_user().filter(|_| !args.no_careful_resume);
+        let options =
+            ConnectOptions { trust, token, profile, key_log: None, qlog, cc_parameters };
+        Link::connect(target, options)
     });
     let mut summary = Summary::new(command, args.profile.name(), args.json);
     let link = match connected {

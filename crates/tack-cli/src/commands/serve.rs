@@ -59,6 +59,7 @@ pub fn serve(args: &ServeArgs) -> Result<(), Error> {
         token: token.clone(),
         write_limit: args.write_limit,
         qlog: args.qlog.clone(),
+        careful_resume: !args.no_careful_resume,
         report: reporter(args.json, args.quiet),
     })?;
     let ready = Ready {

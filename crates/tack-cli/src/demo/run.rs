@@ -46,6 +46,7 @@ pub(super) fn transfer(
         token: Some(token.clone()),
         write_limit: None,
         qlog: None,
+        careful_resume: false,
         report: Box::new(|_| {}),
     })?;
     let key_log = KeyLog::new();
@@ -60,6 +61,7 @@ pub(super) fn transfer(
         profile,
         key_log: Some(Box::new(key_log)),
         qlog: None,
+        cc_parameters: None,
     };
     let client = Client { source, dest: scratch.join("received"), options };
     let fetched = client.fetch(&target, update);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use serde::Serialize;
 use tack_endpoint::{CloseReason, Endpoint, Event, Handle};
@@ -12,6 +12,7 @@ use tack_endpoint::{CloseReason, Endpoint, Event, Handle};
 use super::mailbox::{Mailbox, Notify};
 use super::pump::Pump;
 use super::trust::{Fingerprint, Trust};
+use crate::cc_parameters::{RemoteEndpoint, Store, remote_endpoint};
 use crate::error::Error;
 use crate::progress::print;
 use crate::quic::{self, CloseCode, Verify};
@@ -42,6 +43,8 @@ pub struct Link {
     next_stream: u64,
     kept_alive: Instant,
     last_seen: Transport,
+    /// Where to keep what the connection observes, and of which remote endpoint that is.
+    observed: Option<(Store, RemoteEndpoint)>,
     /// The endpoint has reported that the connection is closed.
     is_closed: bool,
 }
@@ -58,6 +61,8 @@ pub struct ConnectOptions {
     pub key_log: Option<Box<dyn std::io::Write + Send + Sync>>,
     /// Directory for a qlog file; created if it does not exist.
     pub qlog: Option<PathBuf>,
+    /// Where the parameters of paths are kept, if they are.
+    pub cc_parameters: Option<Store>,
 }
 
 /// What the connection measured.
@@ -79,6 +84,8 @@ pub struct Transport {
     pub rtt_ms: f64,
     /// Smallest round-trip time in milliseconds.
     pub min_rtt_ms: f64,
+    /// How the last phase of Careful Resume has ended at this end (RFC 9959); `None` if there was none.
+    pub careful_resume: Option<&'static str>,
 }
 
 impl Link {
@@ -123,6 +130,16 @@ impl Link {
         {
             connection.set_keylog(key_log);
         }
+        let store = options.cc_parameters.clone();
+        let observed = store.and_then(|store| Some((store, remote_endpoint(address)?)));
+        if let (Some((store, remote)), Some(connection)) =
+            (&observed, endpoint.connection_mut(handle))
+        {
+            let now = SystemTime::now();
+            if let Some(parameters) = store.take(remote, now) {
+                connection.set_cc_parameters(parameters, now);
+            }
+        }
         let waker = endpoint.waker();
         let mut link = Self {
             endpoint,
@@ -134,6 +151,7 @@ impl Link {
             next_stream: 0,
             kept_alive: Instant::now(),
             last_seen: Transport::default(),
+            observed,
             is_closed: false,
         };
         link.await_handshake(matches!(trust.verify(), Verify::Authorities(_)))?;
@@ -255,6 +273,10 @@ impl Link {
                 bytes_retransmitted: stats.stream_retrans_bytes,
                 rtt_ms: path.as_ref().map_or(0.0, |path| ms(path.rtt)),
                 min_rtt_ms: path.and_then(|path| path.min_rtt).map_or(0.0, ms),
+                careful_resume: conn
+                    .tack_stats()
+                    .careful_resume_trigger
+                    .map(tacklib::CarefulResumeTrigger::name),
             };
         }
         self.last_seen
@@ -263,6 +285,7 @@ impl Link {
     /// Closes the connection, and returns when the CONNECTION_CLOSE has left.
     pub fn close(&mut self, code: CloseCode, reason: &str) {
         self.transport();
+        self.keep_cc_parameters();
         self.endpoint.shutdown(code as u64, reason.as_bytes());
         let deadline = Instant::now() + CLOSE_TIMEOUT;
         // If it does not leave, the server's idle timer ends the connection.
@@ -297,9 +320,22 @@ impl Link {
         Ok(())
     }
 
+    /// Keeps what the connection has observed, once, unless data went over another path at the end.
+    fn keep_cc_parameters(&mut self) {
+        let Some((store, remote)) = self.observed.take() else { return };
+        let Some(connection) = self.endpoint.connection(self.handle) else { return };
+        let now = SystemTime::now();
+        let is_same = remote_endpoint(remote.1) == Some(remote)
+            && connection.path_stats().any(|path| path.active && path.peer_addr == remote.1);
+        if let Some(parameters) = connection.cc_parameters(now).filter(|_| is_same) {
+            store.put(remote, parameters, now);
+        }
+    }
+
     fn closed(&mut self, reason: &CloseReason) -> Error {
         self.is_closed = true;
         self.transport();
+        self.keep_cc_parameters();
         let known = match reason {
             CloseReason::Peer { application: true, code, .. } => *code,
             _ => CloseCode::Done as u64,
@@ -320,6 +356,7 @@ impl Link {
 /// However a command ends, the server is told.
 impl Drop for Link {
     fn drop(&mut self) {
+        self.keep_cc_parameters();
         self.endpoint.shutdown(CloseCode::Done as u64, b"the client ended");
     }
 }

@@ -1,12 +1,12 @@
 //! The serving end: accepts connections, checks tokens, gives each request a worker.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use subtle::ConstantTimeEq;
 use tack_endpoint::{Endpoint, Event, Handle};
@@ -16,6 +16,7 @@ use super::mailbox::Notify;
 use super::pump::Pump;
 use super::request::{Action, ServerEvent, Service};
 use super::strangers::{MAX_HELLO, Network, Strangers};
+use crate::cc_parameters::Cache;
 use crate::error::Error;
 use crate::quic::{self, CloseCode, MAX_STREAMS};
 use crate::transfer::{Decoder, GroupCommit, Message, Root, TransferError, WirePath};
@@ -49,6 +50,8 @@ pub struct ServerOptions {
     pub write_limit: Option<u64>,
     /// Directory for the qlog files of connections; created if it does not exist.
     pub qlog: Option<PathBuf>,
+    /// Whether the next connection of an address goes on where one before has left off.
+    pub careful_resume: bool,
     /// Called, by any thread, when a request is done.
     pub report: Box<dyn Fn(ServerEvent) + Send + Sync>,
 }
@@ -63,6 +66,8 @@ pub struct Server {
     /// Connections whose workers have moved a queue.
     notices: mpsc::Receiver<Handle>,
     notice: mpsc::Sender<Handle>,
+    /// What connections have observed, by the client's address: ports change with each.
+    cc_parameters: Option<Cache<IpAddr>>,
 }
 
 struct Client {
@@ -99,6 +104,7 @@ impl Server {
             strangers: Strangers::default(),
             notices,
             notice,
+            cc_parameters: options.careful_resume.then(Cache::default),
         })
     }
 
@@ -155,6 +161,7 @@ impl Server {
                 Event::Closed(handle, reason) => {
                     log::debug!("{handle}: {reason}");
                     self.strangers.remove(handle);
+                    self.keep_cc_parameters(handle);
                     self.clients.remove(&handle);
                 }
                 _ => {}
@@ -171,8 +178,12 @@ impl Server {
     }
 
     fn admit(&mut self, handle: Handle, now: Instant) {
-        let Some(conn) = self.endpoint.connection(handle) else { return };
+        let Some(conn) = self.endpoint.connection_mut(handle) else { return };
         let Some(address) = conn.path_stats().next().map(|path| path.peer_addr) else { return };
+        let saved = self.cc_parameters.as_mut().and_then(|cache| cache.take(&address.ip()));
+        if let Some(saved) = saved {
+            conn.set_cc_parameters(saved, SystemTime::now());
+        }
         let (notice, waker) = (self.notice.clone(), self.endpoint.waker());
         let notify: Notify = Arc::new(move || {
             // A server that is gone needs no notice.
@@ -192,6 +203,21 @@ impl Server {
         self.clients.insert(handle, client);
         if let Some(leaves) = self.strangers.admit(handle, Network::of(address.ip()), now) {
             self.dismiss(leaves, CloseCode::Busy, "too many connections");
+        }
+    }
+
+    /// Keeps what a connection has observed that is over, unless the client has moved.
+    fn keep_cc_parameters(&mut self, handle: Handle) {
+        let (Some(cache), Some(client)) = (&mut self.cc_parameters, self.clients.get(&handle))
+        else {
+            return;
+        };
+        let Some(conn) = self.endpoint.connection(handle) else { return };
+        let address = client.address.ip();
+        let is_same =
+            conn.path_stats().any(|path| path.active && path.peer_addr.ip() == address);
+        if let Some(observed) = conn.cc_parameters(SystemTime::now()).filter(|_| is_same) {
+            cache.put(address, observed);
         }
     }
 
@@ -328,7 +354,79 @@ fn equal_in_constant_time(token: &str, given: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+
+    use tacklib::{CcParameters, Profile};
+
     use super::*;
+    use crate::identity::Identity;
+    use crate::session::{ConnectOptions, Link, Trust};
+    use crate::target::Target;
+
+    fn server(directory: &std::path::Path) -> Server {
+        let identity = Identity::in_directory(&directory.join("identity")).unwrap();
+        let config =
+            quic::server_config(Profile::Default, &identity.certificate, &identity.key);
+        Server::new(ServerOptions {
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            config: config.unwrap(),
+            reset_key: identity.reset_key().unwrap(),
+            root: Root::open(directory).unwrap(),
+            read_only: true,
+            token: None,
+            write_limit: None,
+            qlog: None,
+            careful_resume: true,
+            report: Box::new(|_| {}),
+        })
+        .unwrap()
+    }
+
+    // TACK-6.7-9
+    #[test]
+    fn a_connection_takes_what_its_address_has_left_and_gives_back_what_it_has_not_used() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut server = server(directory.path());
+        let address = IpAddr::from([127, 0, 0, 1]);
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        let saved = CcParameters {
+            saved_cwnd: 1_000_000,
+            saved_rtt: Duration::from_millis(40),
+            saved_at: now.as_secs(),
+        };
+        server.cc_parameters.as_mut().unwrap().put(address, saved);
+        let target: Target = server.local_addr().to_string().parse().unwrap();
+        let (leave, left) = mpsc::channel();
+        let client = thread::spawn(move || {
+            let options = ConnectOptions {
+                trust: Trust::Anything,
+                token: None,
+                profile: Profile::Default,
+                key_log: None,
+                qlog: None,
+                cc_parameters: None,
+            };
+            let mut link = Link::connect(&target, options).unwrap();
+            while left.try_recv() == Err(mpsc::TryRecvError::Empty) {
+                link.turn(Duration::from_millis(10)).unwrap();
+            }
+            link.close(CloseCode::Done, "");
+        });
+        let end = Instant::now() + Duration::from_secs(8);
+        while server.clients.is_empty() && Instant::now() < end {
+            server.turn(Duration::from_millis(10)).unwrap();
+        }
+        let cache = server.cc_parameters.as_mut().unwrap();
+        assert_eq!(cache.take(&address), None, "it is in use");
+        leave.send(()).unwrap();
+        let end = Instant::now() + Duration::from_secs(8);
+        while !server.clients.is_empty() && Instant::now() < end {
+            server.turn(Duration::from_millis(10)).unwrap();
+        }
+        client.join().unwrap();
+        let cache = server.cc_parameters.as_mut().unwrap();
+        assert_eq!(cache.take(&address), Some(saved));
+    }
 
     #[test]
     fn tokens_are_equal_only_if_they_are_the_same() {

@@ -109,6 +109,7 @@ impl Served {
         let mut client = Command::new(TACK);
         client.args([command, "--json", "--fingerprint", &self.fingerprint]);
         client.env_remove("TACK_TOKEN");
+        client.env("XDG_STATE_HOME", self.dir.path().join("state"));
         if let Some(token) = &self.token {
             client.env("TACK_TOKEN", token);
         }

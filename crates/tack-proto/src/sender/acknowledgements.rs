@@ -4,7 +4,8 @@ use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 use super::{
-    AckOutcome, BULK_PACKETS, Feedback, INITIAL_RTT, MinRttNews, Peer, Phase, Sender, Violation,
+    AckOutcome, BULK_PACKETS, Deviation, Feedback, INITIAL_RTT, MinRttNews, Peer, Phase,
+    Sender, Violation,
 };
 use crate::bandwidth::Bandwidth;
 use crate::frame::{Ack, AckRanges, EcnCounts, Iack, IackEvent, Tack, Timing};
@@ -120,7 +121,7 @@ impl Sender {
         if let Some(rtt) = round_trip {
             let forward = self.without_ack_path(now, rtt);
             self.path.min_rtt.on_sample(now, forward);
-            self.on_rtt(rtt, rtt);
+            self.on_rtt(now, rtt, rtt);
         }
         let owns_rate = self.path.owns_rate(tack.sequence, tack.ranges.largest());
         let reported = tack.rate.filter(|_| owns_rate).map(|rate| {
@@ -172,6 +173,8 @@ impl Sender {
         let proves = is_newest && (ecn.is_some() || has_room);
         let (latest, smoothed) = (self.path.latest_rtt, self.path.smoothed_rtt);
         let round_trip = latest.max(smoothed).unwrap_or(INITIAL_RTT);
+        let duration = self.persistent_congestion_duration();
+        self.sent.set_persistent_duration(self.path.sampled, duration);
         let mut outcome = self.sent.on_ack(now, ranges.iter(), delivered, round_trip);
         let (all, current) = (outcome.marked, outcome.current.marked);
         let validation = &mut self.path.ecn;
@@ -187,6 +190,8 @@ impl Sender {
         self.repairs += outcome.lost_packets;
         self.stats.lost_bytes += outcome.lost_bytes;
         self.stats.spurious_losses += outcome.spurious;
+        self.stats.persistent_congestions +=
+            u64::from(outcome.current.is_persistent_congestion);
         self.stats.by_bubbles += outcome.by_bubbles;
         outcome
     }
@@ -202,7 +207,7 @@ impl Sender {
             let rtt = if rtt.is_zero() { with_hold } else { rtt };
             let forward = self.without_ack_path(now, rtt);
             self.path.min_rtt.on_sample(now, forward);
-            self.on_rtt(with_hold, rtt);
+            self.on_rtt(now, with_hold, rtt);
         }
     }
 
@@ -220,13 +225,13 @@ impl Sender {
         let ack_delay = ack_delay.min(self.config.max_ack_delay);
         let least = self.path.min_rtt.get().unwrap_or_default() + ack_delay;
         let adjusted = latest.saturating_sub(ack_delay);
-        self.on_rtt(latest, if latest >= least { adjusted } else { latest });
+        self.on_rtt(now, latest, if latest >= least { adjusted } else { latest });
     }
 
     fn sample_plainly(&mut self, now: Instant, outcome: &AckOutcome) {
         if let Some(rtt) = outcome.current.earliest_rtt {
             self.path.min_rtt.on_sample(now, rtt);
-            self.on_rtt(rtt, rtt);
+            self.on_rtt(now, rtt, rtt);
         }
     }
 
@@ -269,7 +274,8 @@ impl Sender {
         let arrived = self.path.bbr.bandwidth().bytes_in(ack_path);
         let feedback = Feedback {
             sample: outcome.current.sample,
-            reported,
+            reported: reported
+                .filter(|_| self.config.bbr.deviations.has(Deviation::ReceiverRate)),
             delivered: self.sent.delivered(),
             acked: outcome.current.acked_bytes,
             lost: outcome.current.lost_bytes,
@@ -279,21 +285,30 @@ impl Sender {
             lost_packets: outcome.current.lost_packets,
             spurious: outcome.current.spurious,
             ce: outcome.current.ce,
+            is_persistent_congestion: outcome.current.is_persistent_congestion,
+            was_no_persistent_congestion: outcome.current.was_no_persistent_congestion,
             in_flight: self.sent.in_flight().saturating_sub(arrived),
             round_trip: round_trip.map(|rtt| rtt.saturating_sub(ack_path)),
             min_rtt_expired: self.path.min_rtt.is_expired(now),
         };
-        match self.path.bbr.on_feedback(now, &feedback, &path) {
+        let order = self.follow_careful_resume(now, ranges.largest(), &feedback, &path);
+        let rounds = self.path.bbr.rounds();
+        let news = self.path.bbr.on_feedback(now, &feedback, &path);
+        if self.path.bbr.rounds() != rounds {
+            self.path.pacer.on_round(self.path.bbr.overflows());
+        }
+        match news {
             Some(MinRttNews::Probed) => self.path.min_rtt.on_probed(now),
             Some(MinRttNews::Outdated) => self.path.min_rtt.expire(),
             None => {}
         }
+        self.end_retreat(order);
         if self.path.bbr.phase() == Phase::ProbeRtt {
             // What is sent now says nothing of the path's rate. On a short path the visit lasts
             // longer than the bandwidth filter remembers.
             self.sent.on_app_limited();
         }
-        self.path.pacer.set_rate(now, self.path.bbr.pacing_rate(&path));
+        self.path.pacer.set_rate(now, self.wanted_rate(&path));
         self.recompute();
         if self.is_inflight_limited() {
             self.path.pacer.on_held_back();
@@ -319,11 +334,18 @@ impl Sender {
         path.ack_path.on_untimed(now, round_trip, path.min_rtt.get(), span, bulk);
     }
 
-    fn on_rtt(&mut self, latest: Duration, rtt: Duration) {
+    fn on_rtt(&mut self, now: Instant, latest: Duration, rtt: Duration) {
         let path = &mut self.path;
+        if path.smoothed_rtt.is_none() {
+            path.sampled = now;
+        }
         path.latest_rtt = Some(latest);
-        // RFC 9002 section 5.3 (TACK-5.3-4): 7/8 of the old and 1/8 of the new.
-        path.smoothed_rtt = Some(path.smoothed_rtt.map_or(rtt, |old| (old * 7 + rtt) / 8));
+        // RFC 9002 section 5.3 (TACK-5.3-4): 7/8 of the old and 1/8 of the new; 3/4 and 1/4 of the
+        // variation, which begins with half of the first.
+        let smoothed = path.smoothed_rtt;
+        path.rtt_variation = smoothed
+            .map_or(rtt / 2, |smoothed| (path.rtt_variation * 3 + smoothed.abs_diff(rtt)) / 4);
+        path.smoothed_rtt = Some(smoothed.map_or(rtt, |old| (old * 7 + rtt) / 8));
     }
 
     /// The round trip of the packet with the smallest one-way delay (section V-B of the

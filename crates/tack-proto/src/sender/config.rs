@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::careful_resume::{CcParameters, DEFAULT_MAX_JUMP};
 use super::{BbrConfig, Frequency, Peer};
 use crate::ecn::Ecn;
 use crate::profiles::Profile;
@@ -38,6 +39,11 @@ pub struct SenderConfig {
     pub is_server: bool,
     /// What packets are marked with, while the path allows it (RFC 9000 section 13.4.2).
     pub ecn: Ecn,
+    /// What an earlier connection observed of the path that data goes over first (RFC 9959). The
+    /// caller has seen to it that they are no older than may be, and in nobody else's use.
+    pub saved: Option<CcParameters>,
+    /// max_jump of RFC 9959: how much may be in flight at most because of `saved`, bytes.
+    pub max_jump: u64,
     /// 64 random bits that the peer cannot know, for the first number skipped on
     /// purpose.
     pub random: u64,
@@ -59,6 +65,8 @@ impl SenderConfig {
             sees_all: true,
             is_server: false,
             ecn: Ecn::Off,
+            saved: None,
+            max_jump: DEFAULT_MAX_JUMP,
             random,
         }
     }

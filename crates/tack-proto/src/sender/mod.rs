@@ -5,6 +5,7 @@ mod ack_loss;
 mod ack_path;
 mod acknowledgements;
 mod bbr;
+mod careful_resume;
 mod config;
 mod ecn_validation;
 mod immediate_ack;
@@ -17,6 +18,7 @@ mod pacer;
 #[cfg(test)]
 mod path_tests;
 mod paths;
+mod persistent_congestion;
 #[cfg(test)]
 mod rtt_tests;
 mod sent_packets;
@@ -32,7 +34,10 @@ mod violation;
 use std::time::{Duration, Instant};
 
 pub use ack_frequency::{Frequency, Peer};
-pub use bbr::{BbrConfig, Phase};
+pub use bbr::{BbrConfig, Deviation, Deviations, Phase};
+pub use careful_resume::{
+    CarefulResumePhase, CarefulResumeTrigger, CcParameters, DEFAULT_LIFETIME, DEFAULT_MAX_JUMP,
+};
 pub use config::SenderConfig;
 pub use paths::PathId;
 pub use sent_packets::{AckOutcome, OptimisticAck};
@@ -46,11 +51,12 @@ use crate::frame::{AckFrequency, Timestamp};
 use ack_frequency::AckFrequencySender;
 use ack_loss::AckLoss;
 use bbr::{Bbr, Feedback, INITIAL_WINDOW_PACKETS, MinRttNews, PathModel};
+use careful_resume::CarefulResume;
 use ecn_validation::MarkRecord;
 use immediate_ack::ImmediateAcks;
 use min_rtt::MinRtt;
 use optimistic_ack_trap::OptimisticAckTrap;
-use pacer::Pacer;
+use pacer::{BURST, L4S_BURST, Pacer};
 use paths::{LeftPaths, PathState};
 use sent_packets::{FlightId, Leaving, RateSample, SentPackets, TxInFlight};
 use stream_record::StreamRecord;
@@ -138,10 +144,12 @@ impl Sender {
         let mut left = LeftPaths::default();
         let mut path = PathState::new(now, PathId::default(), left.new_flight(), &config);
         path.rate_from = Some(0);
+        path.careful_resume = CarefulResume::new(config.saved, config.max_jump);
         if let Some(rtt) = rtt {
             path.min_rtt.on_sample(now, rtt);
         }
         (path.latest_rtt, path.smoothed_rtt) = (rtt, rtt);
+        path.rtt_variation = rtt.unwrap_or_default() / 2;
         let mut sender = Self {
             config,
             epoch: now,
@@ -220,6 +228,15 @@ impl Sender {
 
     /// Whether data may leave now; `waits` tells that there is some.
     pub fn may_send(&mut self, now: Instant, waits: bool) -> bool {
+        self.end_jump_in_time(now);
+        let allowed = self.allows(now, waits);
+        if !allowed && waits && self.jumps(now) {
+            return self.allows(now, waits);
+        }
+        allowed
+    }
+
+    fn allows(&mut self, now: Instant, waits: bool) -> bool {
         if self.sent.in_flight() >= self.limits.outage_cap {
             let silence = now.saturating_duration_since(self.path.last_feedback);
             self.path.stands_still |= self.limits.path.is_outage(silence);
@@ -297,12 +314,14 @@ impl Sender {
         let path = self.path_model();
         self.limits = CachedLimits {
             path,
-            inflight_cap: self.path.bbr.inflight_cap(&path).min(self.config.max_in_flight),
+            inflight_cap: self.window_within(&path).min(self.config.max_in_flight),
             outage_cap: self.path.bbr.outage_cap(&path),
             next_change: self.path.bbr.next_change(&path),
             update: self.wanted_update(),
         };
         let interval = self.expected_interval(&self.config.frequency);
+        let early = self.config.ecn == Ecn::L4s && self.ecn_state() != EcnState::Failed;
+        self.path.pacer.set_burst(if early { L4S_BURST } else { BURST });
         self.path.pacer.set_head_spacing(interval / DEPARTURES_PER_TACK);
         self.trap.set_window(self.window());
     }
@@ -384,6 +403,7 @@ impl Sender {
                 self.streams.on_unseen(self.sent_bytes);
             }
             if flight == self.path.flight {
+                self.path.careful_resume.on_sent(packet_number, bytes as u64, self.config.mss);
                 self.on_data_sent(now, bytes);
             }
         }
@@ -438,7 +458,7 @@ impl Sender {
         self.repairs = self.repairs.saturating_sub(1);
         let is_time = self.limits.next_change.is_some_and(|at| at <= now);
         if is_time && self.path.bbr.on_time(now, &self.limits.path) {
-            let rate = self.path.bbr.pacing_rate(&self.limits.path);
+            let rate = self.wanted_rate(&self.limits.path);
             self.path.pacer.set_rate(now, rate);
             self.recompute();
         }
@@ -546,7 +566,7 @@ impl Sender {
     }
 
     fn restart_pacer(&mut self, now: Instant) {
-        let rate = self.path.bbr.pacing_rate(&self.path_model());
+        let rate = self.wanted_rate(&self.path_model());
         self.path.pacer.set_rate(now, rate);
     }
 
@@ -569,17 +589,19 @@ impl Sender {
             self.expected_interval(frequency)
         };
         let min_rtt = self.path.min_rtt.get();
-        let is_short =
-            min_rtt.is_some_and(|rtt| !self.is_starting() && frequency.interval(rtt) >= rtt);
+        let deviations = self.config.bbr.deviations;
+        let is_short = deviations.has(Deviation::ShortPaths)
+            && min_rtt.is_some_and(|rtt| !self.is_starting() && frequency.interval(rtt) >= rtt);
+        let ack_late = self.path.ack_late(ack_interval, is_short);
         PathModel {
             min_rtt,
             smoothed_rtt: smoothed,
             forward_rtt: smoothed.map(|rtt| rtt.saturating_sub(ack_path.smoothed())),
             ack_path: ack_path.longest(),
-            jitter: self.path.jitter(),
+            jitter: deviations.allow(Deviation::Jitter, self.path.jitter()),
             ack_interval,
-            ack_late: self.path.ack_late(ack_interval, is_short),
-            own_late: self.path.pacer.late(),
+            ack_late: deviations.allow(Deviation::LateTacks, ack_late),
+            own_late: deviations.allow(Deviation::OwnLateness, self.path.pacer.late()),
             mss: self.config.mss,
         }
     }

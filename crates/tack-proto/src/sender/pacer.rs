@@ -1,4 +1,4 @@
-//! Pacing: packets leave in bursts of about a millisecond.
+//! Pacing: packets leave in bursts of about a millisecond, less where the path holds less.
 //!
 //! Fewer acknowledgements would otherwise mean longer bursts (section V-C). A
 //! burst shares one departure time, so that its packets can be handed to the
@@ -12,6 +12,12 @@ use crate::bandwidth::Bandwidth;
 /// Length of a burst, and how much of a time without data is caught up (TACK-6.4-1).
 pub const BURST: Duration = Duration::from_millis(1);
 
+/// Round trips without losses in which bursts grow from a packet to [`BURST`].
+const ROUNDS_TO_REGROW: u32 = 64;
+/// Length of a burst towards an L4S queue, which marks packets that wait for 800 µs (RFC 9332 appendix
+/// A.1): a burst of a millisecond would be marked for its own length.
+pub const L4S_BURST: Duration = Duration::from_micros(250);
+
 /// How much is caught up of a time in which data waited, and the process did not run: some slices of
 /// a scheduler that others have had. Without that, the rate of a busy machine falls to what it sends
 /// when it runs, and the path's estimate follows it down.
@@ -21,6 +27,8 @@ const MOST_LATE: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub struct Pacer {
     rate: Bandwidth,
+    /// The longest burst: [`BURST`], or what the path needs instead.
+    longest: Duration,
     /// When everything sent so far has left at `rate`.
     next_release: Instant,
     /// Before this instant no departure is worth telling. A sender that cannot keep up
@@ -28,12 +36,15 @@ pub struct Pacer {
     next_head: Instant,
     head_spacing: Duration,
     in_burst: bool,
+    /// How much of that leaves at once now.
+    burst: Duration,
     /// Data waits for `next_release`.
     waits: bool,
     /// How late this end has sent what waited.
     late: Spread,
     /// How much lateness the burst catches up.
     made_up_for: Duration,
+    most_made_up_for: Duration,
 }
 
 impl Pacer {
@@ -41,14 +52,24 @@ impl Pacer {
     pub fn new(now: Instant, rate: Bandwidth) -> Self {
         Self {
             rate,
+            longest: BURST,
             next_release: now,
             next_head: now,
             head_spacing: BURST / 2,
             in_burst: false,
+            burst: BURST,
             waits: false,
             late: Spread::default(),
             made_up_for: BURST,
+            most_made_up_for: MOST_LATE,
         }
+    }
+
+    /// The same, which catches up more than a burst of the time that the process ran late; or not.
+    #[must_use]
+    pub fn catching_up(self, catches_up: bool) -> Self {
+        let most_made_up_for = if catches_up { MOST_LATE } else { BURST };
+        Self { most_made_up_for, ..self }
     }
 
     /// Changes the rate (TACK-6.4-2). What has been sent ahead of it is paid off at the higher
@@ -63,6 +84,12 @@ impl Pacer {
         }
     }
 
+    /// Sets the length of the longest burst (TACK-6.4-1).
+    pub fn set_burst(&mut self, longest: Duration) {
+        self.longest = longest;
+        self.burst = self.burst.min(longest);
+    }
+
     /// The rate.
     pub fn rate(&self) -> Bandwidth {
         self.rate
@@ -70,24 +97,35 @@ impl Pacer {
 
     /// Whether a packet may leave at `now`; `waits` tells that there is one.
     pub fn may_send(&mut self, now: Instant, waits: bool) -> bool {
-        let until = if self.in_burst { now + BURST } else { now };
+        let until = if self.in_burst { now + self.burst } else { now };
         self.in_burst = self.next_release <= until;
         if !self.in_burst {
             self.waits = waits;
-            self.made_up_for = BURST;
+            self.made_up_for = self.longest;
         } else if std::mem::take(&mut self.waits) {
             let late = now.saturating_duration_since(self.next_release);
             self.late.on_sample(late.min(MOST_LATE));
-            self.made_up_for = late.clamp(BURST, MOST_LATE);
+            self.made_up_for =
+                late.clamp(self.longest, self.most_made_up_for.max(self.longest));
         }
         self.in_burst
+    }
+
+    /// A round trip is over; `overflows` if packets were lost though none queued for long: then a burst may be
+    /// more than the buffer of the path holds (TACK-6.4-3).
+    pub fn on_round(&mut self, overflows: bool) {
+        self.burst = if overflows {
+            self.burst / 2
+        } else {
+            (self.burst + BURST / ROUNDS_TO_REGROW).min(self.longest)
+        };
     }
 
     /// There is no data, or as much is in flight as may be: the time until the next release is not the
     /// process's lateness.
     pub fn on_held_back(&mut self) {
         self.waits = false;
-        self.made_up_for = BURST;
+        self.made_up_for = self.longest;
     }
 
     /// How late this end sends as a rule what waits for its release: the grain of its timers, and
@@ -157,10 +195,54 @@ mod tests {
     }
 
     #[test]
+    fn bursts_towards_an_l4s_queue_are_shorter_than_its_threshold() {
+        let t0 = crate::test_clock() + Duration::from_secs(1);
+        let mut pacer = Pacer::new(t0, Bandwidth::from_bytes_per_second(25_000_000));
+        pacer.set_burst(L4S_BURST);
+        let (mut now, mut bytes, mut longest) = (t0, 0, 0);
+        while now < t0 + Duration::from_secs(1) {
+            let mut burst = 0;
+            while pacer.may_send(now, true) {
+                pacer.on_sent(now, 1250);
+                burst += 1;
+            }
+            (bytes, longest) = (bytes + burst * 1250, longest.max(burst));
+            now = pacer.release_time();
+        }
+        assert!((24_900_000..25_100_000).contains(&bytes), "{bytes}");
+        assert!(longest <= 7, "{longest} packets of 0.05 ms");
+    }
+
+    #[test]
     fn waking_late_costs_no_rate() {
         let (bytes, longest) = run(Duration::from_secs(1), Duration::from_micros(700));
         assert!(bytes >= 6_240_000, "{bytes}");
         assert!(longest <= 10, "{longest}");
+    }
+
+    #[test]
+    fn bursts_become_single_packets_where_a_buffer_overflows_and_grow_again() {
+        let t0 = crate::test_clock() + Duration::from_secs(1);
+        let mut pacer = Pacer::new(t0, Bandwidth::from_bytes_per_second(6_250_000));
+        let mut now = t0;
+        let mut burst = |pacer: &mut Pacer| {
+            now = now.max(pacer.release_time());
+            let mut packets = 0;
+            while pacer.may_send(now, true) {
+                pacer.on_sent(now, 1250);
+                packets += 1;
+            }
+            packets
+        };
+        assert_eq!(burst(&mut pacer), 6);
+        for _ in 0..4 {
+            pacer.on_round(true);
+        }
+        assert_eq!(burst(&mut pacer), 1, "TACK-6.4-3");
+        for _ in 0..ROUNDS_TO_REGROW {
+            pacer.on_round(false);
+        }
+        assert_eq!(burst(&mut pacer), 6);
     }
 
     #[test]

@@ -7,11 +7,12 @@
 use std::time::{Duration, Instant};
 
 use super::ack_path::AckPathDelay;
+use super::careful_resume::CarefulResume;
 use super::ecn_validation::EcnValidation;
 use super::jitter::Jitter;
 use super::sent_packets::FlightId;
 use super::spread::Spread;
-use super::{Bbr, MinRtt, Pacer, PathModel, SenderConfig};
+use super::{Bbr, Deviation, MinRtt, Pacer, PathModel, SenderConfig};
 use crate::bandwidth::Bandwidth;
 use crate::ecn::EcnState;
 
@@ -38,6 +39,9 @@ pub(super) struct PathState {
     pub min_rtt: MinRtt,
     pub latest_rtt: Option<Duration>,
     pub smoothed_rtt: Option<Duration>,
+    /// rttvar, RFC 9002 section 5.3, and when the first round trip had been measured.
+    pub rtt_variation: Duration,
+    pub sampled: Instant,
     /// Of round trips by the sender's own record: reports of times must not raise it.
     pub rtt_jitter: Jitter,
     pub ack_path: AckPathDelay,
@@ -47,6 +51,7 @@ pub(super) struct PathState {
     pub last_tack: Option<Instant>,
     pub bbr: Bbr,
     pub pacer: Pacer,
+    pub careful_resume: CarefulResume,
     pub ecn: EcnValidation,
     pub last_feedback: Instant,
     /// Too much was sent since: the path is waited for.
@@ -76,12 +81,16 @@ impl PathState {
             min_rtt: MinRtt::new(config.bbr.probe_rtt_after),
             latest_rtt: None,
             smoothed_rtt: None,
+            rtt_variation: Duration::ZERO,
+            sampled: now,
             rtt_jitter: Jitter::default(),
             ack_path: AckPathDelay::default(),
             ack_late: Spread::default(),
             last_tack: None,
             bbr: Bbr::new(config.bbr, config.ecn, now, config.random),
-            pacer: Pacer::new(now, Bandwidth::ZERO),
+            pacer: Pacer::new(now, Bandwidth::ZERO)
+                .catching_up(config.bbr.deviations.has(Deviation::CatchUp)),
+            careful_resume: CarefulResume::default(),
             ecn: EcnValidation::new(config.ecn),
             last_feedback: now,
             stands_still: false,
@@ -101,6 +110,8 @@ impl PathState {
         self.last_feedback = now;
         self.last_tack = None;
         self.stands_still = false;
+        // TACK-6.7-8
+        self.careful_resume.on_path_change();
         self.bbr.on_resumed(now, path);
         self.ecn.enter();
     }

@@ -9,24 +9,31 @@
 //! TACKs, so the numbers that nothing has acknowledged are kept as ranges, and
 //! those alone are visited (TACK-9-2).
 
+mod ack_outcome;
 mod check;
 mod flight;
+mod losses;
+mod lost_run;
+mod path_outcome;
 #[cfg(test)]
 mod tests;
+mod tx_in_flight;
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
+pub use ack_outcome::AckOutcome;
 pub use check::OptimisticAck;
 pub use flight::RateSample;
+pub use tx_in_flight::TxInFlight;
 
 use self::flight::Flight;
 pub(super) use self::flight::FlightId;
-use super::ecn_validation::MarkedPackets;
+use self::lost_run::{LostRun, PersistentCongestion};
+use self::path_outcome::PathOutcome;
 use crate::loss_detection::{
-    GRANULARITY, MAX_PACKET_THRESHOLD, PACKET_THRESHOLD, REORDERING_TIME_THRESHOLD,
-    TIME_THRESHOLD,
+    MAX_PACKET_THRESHOLD, PACKET_THRESHOLD, REORDERING_TIME_THRESHOLD, TIME_THRESHOLD,
 };
 use crate::range_set::{RangeSet, normalise};
 
@@ -78,25 +85,6 @@ struct Sent {
     first_sent_time: Time,
 }
 
-/// What was in flight on its path when a packet had left, itself included (P.tx_in_flight of the BBR
-/// draft).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TxInFlight {
-    /// Bytes.
-    pub bytes: u64,
-    /// The time since the acknowledgement before: what has been delivered in it counts among them.
-    pub since_ack: Duration,
-}
-
-impl Sent {
-    fn tx_in_flight(&self) -> TxInFlight {
-        TxInFlight {
-            bytes: u64::from(self.tx_in_flight),
-            since_ack: self.time.since(self.delivered_time),
-        }
-    }
-}
-
 /// Nanoseconds since the record began: half the size of an [`Instant`], and a difference is one
 /// instruction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -119,79 +107,6 @@ pub(super) struct Leaving {
     /// Whether the controller probes for bandwidth with it.
     pub probes: bool,
     pub is_marked: bool,
-}
-
-/// What an acknowledgement changed.
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct AckOutcome {
-    /// Newly acknowledged numbers, ascending ranges. Numbers that were skipped
-    /// on purpose below the largest of them are among them, once.
-    pub acked: Vec<RangeInclusive<u64>>,
-    /// Bytes of them that were in flight.
-    pub acked_bytes: u64,
-    /// Bytes that are lost now.
-    pub lost_bytes: u64,
-    /// Packets that are lost now.
-    pub lost_packets: u64,
-    /// Packets that no number named, and whose data has arrived according to bubbles.
-    pub by_bubbles: u64,
-    /// Packets that were taken for lost and have arrived after all.
-    pub spurious: u64,
-    /// Packets among them that left with an ECT codepoint.
-    pub(super) marked: MarkedPackets,
-    /// What it says of the path that data goes over now.
-    pub(super) current: PathOutcome,
-}
-
-/// What an acknowledgement says of the current path. Packets of other paths
-/// have no part in it (RFC 9000 section 9.4).
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct PathOutcome {
-    pub acked_bytes: u64,
-    pub lost_bytes: u64,
-    pub lost_packets: u64,
-    /// Packets that were taken for lost and have arrived after all.
-    pub spurious: u64,
-    /// Those bytes that were sent to probe for bandwidth.
-    pub probe_acked_bytes: u64,
-    pub probe_lost_bytes: u64,
-    /// What was in flight when the last of the lost ones left.
-    pub probe_lost_at: Option<TxInFlight>,
-    pub marked: MarkedPackets,
-    /// Packets newly reported as CE, on a path where reports can be relied on.
-    pub ce: u64,
-    /// Round trip of the largest newly acknowledged packet, its hold included.
-    pub largest_rtt: Option<Duration>,
-    /// Time since the smallest newly acknowledged packet left, the wait for its
-    /// acknowledgement included.
-    pub earliest_rtt: Option<Duration>,
-    /// Delivery rate.
-    pub sample: Option<RateSample>,
-}
-
-impl PathOutcome {
-    fn on_lost(&mut self, sent: &Sent) {
-        self.lost_bytes += u64::from(sent.bytes);
-        self.lost_packets += 1;
-        if sent.probes {
-            self.probe_lost_bytes += u64::from(sent.bytes);
-            self.probe_lost_at = Some(sent.tx_in_flight());
-        }
-    }
-}
-
-impl AckOutcome {
-    /// A marked packet was acknowledged, or taken out of flight.
-    fn on_marked_landed(&mut self, is_current: bool, is_acked: bool, was_in_flight: bool) {
-        let PathOutcome { marked: of_path, .. } = &mut self.current;
-        for marked in
-            [Some(&mut self.marked), is_current.then_some(of_path)].into_iter().flatten()
-        {
-            marked.acked += u64::from(is_acked);
-            marked.landed += u64::from(was_in_flight);
-        }
-    }
 }
 
 /// Sent packets, indexed by number.
@@ -222,6 +137,9 @@ pub struct SentPackets {
     sees_all: bool,
     packet_threshold: u64,
     time_threshold: (u32, u32),
+    /// The losses right below `none_in_flight_below`.
+    lost_run: LostRun,
+    persistent: PersistentCongestion,
     /// Entries that acknowledgements have looked at.
     #[cfg(test)]
     visited: u64,
@@ -247,6 +165,8 @@ impl SentPackets {
             sees_all,
             packet_threshold: PACKET_THRESHOLD,
             time_threshold: TIME_THRESHOLD,
+            lost_run: LostRun::default(),
+            persistent: PersistentCongestion::default(),
             #[cfg(test)]
             visited: 0,
         }
@@ -268,6 +188,7 @@ impl SentPackets {
         let now = self.time(now);
         let at = self.flights.iter().position(|flight| flight.id() == id);
         let flight = at.map_or_else(|| Flight::new(now, id), |at| self.flights.remove(at));
+        (self.lost_run, self.persistent) = Default::default();
         self.flights.insert(0, flight);
         self.flights.truncate(MAX_FLIGHTS);
     }
@@ -277,6 +198,17 @@ impl SentPackets {
         if self.current().id() != id {
             self.flights.retain(|flight| flight.id() != id);
         }
+    }
+
+    /// How long losses last at least that are persistent congestion, and when the first round trip of the
+    /// current path had been measured.
+    pub(super) fn set_persistent_duration(
+        &mut self,
+        sampled: Instant,
+        duration: Option<Duration>,
+    ) {
+        let sampled = self.time(sampled);
+        self.persistent.set_duration(sampled, duration);
     }
 
     /// Records a packet. Numbers between the last one and its own were skipped.
@@ -447,9 +379,10 @@ impl SentPackets {
         let now = self.time(now);
         let mut outcome = AckOutcome::default();
         let mut newest = Newest::default();
-        let mut largest = None;
+        let (mut largest, mut smallest) = (None, None);
         for range in ranges {
             largest = largest.max(Some(*range.end()));
+            smallest = Some(*range.start());
             let new: Vec<_> = self.unacknowledged.overlap(range).collect();
             for range in new {
                 self.unacknowledged.remove_range(range.clone());
@@ -469,7 +402,7 @@ impl SentPackets {
         if let Some(pn) = newest.spurious {
             self.raise_thresholds(pn);
         }
-        self.detect_losses(now, round_trip, &mut outcome);
+        self.detect_losses(now, round_trip, smallest, &mut outcome);
         outcome
     }
 
@@ -503,6 +436,9 @@ impl SentPackets {
                     if before.flight == current {
                         outcome.current.spurious += 1;
                         newest.spurious = Some(pn);
+                        self.lost_run.on_late_acked(pn);
+                        outcome.current.was_no_persistent_congestion |=
+                            self.persistent.on_late_acked(pn);
                     }
                     continue;
                 }
@@ -565,53 +501,6 @@ impl SentPackets {
         let distance = self.largest_acked.map_or(0, |largest| largest.saturating_sub(pn) + 1);
         self.packet_threshold = self.packet_threshold.max(distance.min(MAX_PACKET_THRESHOLD));
         self.time_threshold = REORDERING_TIME_THRESHOLD;
-    }
-
-    /// RFC 9002 section 6.1, as quiche applies it to the same acknowledgement (TACK-5.4-2).
-    fn detect_losses(&mut self, now: Time, round_trip: Duration, outcome: &mut AckOutcome) {
-        let Some(largest) = self.largest_acked else { return };
-        let time_threshold = round_trip * self.time_threshold.0 / self.time_threshold.1;
-        let time_threshold = time_threshold.max(GRANULARITY);
-        let end = largest.min(self.next_packet_number());
-        let current = self.current().id();
-        self.skip_what_landed(end);
-        for pn in self.none_in_flight_below..end {
-            let threshold = self.packet_threshold;
-            let Some(sent) = self.entry(pn) else { continue };
-            let old = now.since(sent.time) >= time_threshold;
-            if sent.state != State::InFlight || !(largest >= pn + threshold || old) {
-                continue;
-            }
-            sent.state = State::Lost;
-            let sent = *sent;
-            self.land(&sent, false);
-            outcome.lost_bytes += u64::from(sent.bytes);
-            outcome.lost_packets += 1;
-            if sent.is_marked {
-                outcome.on_marked_landed(sent.flight == current, false, true);
-            }
-            if sent.flight == current {
-                outcome.current.on_lost(&sent);
-            }
-        }
-        self.skip_what_landed(end);
-        if self.first_unknown.is_some_and(|unknown| unknown <= largest) {
-            self.first_unknown = self.first_in_flight_from(largest + 1);
-        }
-    }
-
-    /// Most of the record has landed and is not looked at again.
-    fn skip_what_landed(&mut self, end: u64) {
-        self.none_in_flight_below = self.none_in_flight_below.max(self.base);
-        while self.none_in_flight_below < end
-            && self.state(self.none_in_flight_below) != Some(State::InFlight)
-        {
-            self.none_in_flight_below += 1;
-            #[cfg(test)]
-            {
-                self.visited += 1;
-            }
-        }
     }
 
     /// Makes `pn` the next number; those before it that are not in the record were skipped.

@@ -19,6 +19,8 @@ pub struct SenderStats {
     pub lost_packets: u64,
     /// Of these, packets that had arrived.
     pub spurious_losses: u64,
+    /// How often persistent congestion was established (RFC 9002 section 7.6).
+    pub persistent_congestions: u64,
     /// Bytes taken for lost.
     pub lost_bytes: u64,
     /// ACK_FREQUENCY frames sent.

@@ -1,7 +1,5 @@
 //! A sender that always has data, a receiver, and the path between them.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::time::{Duration, Instant};
 
 use rand::{RngExt, SeedableRng};
@@ -12,7 +10,9 @@ use tack_proto::profiles::Profile;
 use tack_proto::receiver::{Received, Receiver, ReceiverConfig};
 use tack_proto::sender::{Departure, Peer, Phase, Sender, SenderConfig};
 
+use crate::event_queue::EventQueue;
 use crate::path::Path;
+use crate::stall_watch::StallWatch;
 
 const MS: Duration = Duration::from_millis(1);
 pub const PACKET: u64 = 1250;
@@ -23,8 +23,8 @@ const ROUND_TRIPS: u32 = 200;
 const LEAST_TIME: Duration = Duration::from_secs(20);
 /// unless it has sent so many packets before.
 const MOST_PACKETS: u64 = 50_000;
-/// So many acknowledgements since data last left show that the path is alive.
-const LIVE_ACKS: u32 = 3;
+/// An expired probe timer sends so many packets, as in the QUIC stack (RFC 9002 section 6.2.4).
+const PROBES: u64 = 2;
 /// A rate is taken over a second, or as many packets where that is longer: the probes of the
 /// controller and of the QUIC stack are single packets.
 const RATE_PACKETS: u64 = 50;
@@ -36,8 +36,7 @@ pub struct Outcome {
     pub packets: u64,
     /// Of these, packets that arrived, or that were on their way at the end.
     pub delivered: u64,
-    /// The longest time without data while acknowledgements came, in probe timeouts; blackouts
-    /// are taken off.
+    /// The longest stall on a live path, in probe timeouts.
     pub stall_in_ptos: (f64, f64),
     /// The most that was sent in a window after Startup, as a multiple of what the path carries.
     pub rate_over_path: (f64, f64),
@@ -47,7 +46,6 @@ pub struct Outcome {
 enum Event {
     Data { pn: u64, departure: Option<u64>, update: Option<Box<[u8]>> },
     Ack(Vec<u8>),
-    Wake,
 }
 
 pub struct Simulation {
@@ -56,12 +54,10 @@ pub struct Simulation {
     now: Instant,
     sender: Sender,
     receiver: Receiver,
-    events: BinaryHeap<Reverse<(Instant, u64, Event)>>,
-    order: u64,
+    events: EventQueue<Event>,
     next_pn: u64,
     lost: u64,
     random: Pcg64Mcg,
-    next_wake: Option<Instant>,
     /// When the last bit of the queue leaves the bottleneck.
     busy_until: Instant,
     /// The latest arrival in order, of data and of acknowledgements.
@@ -71,19 +67,12 @@ pub struct Simulation {
     rate: RateWatch,
 }
 
-/// The probe timer of the QUIC stack (RFC 9002 section 6.2).
+/// The probe timer of the QUIC stack (RFC 9002 section 6.2), which counts from the last packet.
 struct ProbeTimer {
-    expires: Instant,
+    last_sent: Instant,
+    /// How often it has expired since something was newly acknowledged (pto_count).
     expired: u32,
     rtt_variation: Duration,
-}
-
-/// Since when no data has left although the path is alive.
-struct StallWatch {
-    last_data: Instant,
-    acks_since: u32,
-    /// In probe timeouts, and when.
-    longest: (f64, f64),
 }
 
 /// What is sent in a window of time.
@@ -109,20 +98,18 @@ impl Simulation {
             now: start,
             sender: Sender::new(start, config, Some(path.round_trip)),
             receiver: Receiver::new(start, ReceiverConfig::new(MAX_ACK_DELAY)),
-            events: BinaryHeap::new(),
-            order: 0,
+            events: EventQueue::new(),
             next_pn: 0,
             lost: 0,
             random: Pcg64Mcg::seed_from_u64(!seed),
-            next_wake: None,
             busy_until: start,
             in_order: [start; 2],
             probe_timer: ProbeTimer {
-                expires: start,
+                last_sent: start,
                 expired: 0,
                 rtt_variation: path.round_trip / 2,
             },
-            stall: StallWatch { last_data: start, acks_since: 0, longest: (0.0, 0.0) },
+            stall: StallWatch::new(),
             rate: RateWatch {
                 window: path.time_for(RATE_PACKETS * PACKET).max(Duration::from_secs(1)),
                 began: start,
@@ -138,41 +125,43 @@ impl Simulation {
         let end = self.start + (self.path.round_trip * ROUND_TRIPS).max(LEAST_TIME);
         let (mut packets, mut is_over) = (0, false);
         self.wake_at(self.now);
-        while let Some(Reverse((at, _, event))) = self.events.pop() {
+        while let Some((at, event)) = self.events.pop() {
             if at > end || packets >= MOST_PACKETS {
                 is_over = true;
                 break;
             }
-            self.now = at;
+            self.pass_time(at);
             match event {
-                Event::Data { pn, departure, update } => {
+                Some(Event::Data { pn, departure, update }) => {
                     self.on_data(pn, departure, update.as_deref());
                     self.acknowledge();
                 }
-                Event::Ack(frames) => self.on_ack(&frames),
-                // A wake-up that an earlier one has replaced is none.
-                Event::Wake if self.next_wake != Some(at) => continue,
-                Event::Wake => {
-                    self.next_wake = None;
-                    self.acknowledge();
-                }
+                Some(Event::Ack(frames)) => self.on_ack(&frames),
+                None => self.acknowledge(),
             }
             packets += self.transmit();
             packets += self.probe();
-            self.watch_stall();
         }
         if !is_over {
             // Nothing is in flight, no timer runs, and yet there is data: it would wait for ever.
-            self.now = end;
-            self.stall.acks_since = LIVE_ACKS;
-            self.watch_stall();
+            self.stall.on_newly_acked();
+            self.pass_time(end);
         }
         Outcome {
             packets,
             delivered: packets - self.lost,
-            stall_in_ptos: self.stall.longest,
+            stall_in_ptos: self.stall.longest(),
             rate_over_path: self.rate.highest,
         }
+    }
+
+    /// Time passes until `at`, in which nothing happens.
+    fn pass_time(&mut self, at: Instant) {
+        let blackout = self.path.blackout(self.now - self.start, at - self.start);
+        let lasted = (at - self.now).saturating_sub(blackout);
+        let since_start = (at - self.start).as_secs_f64();
+        self.stall.on_time(lasted, self.probe_timeout(), since_start);
+        self.now = at;
     }
 
     /// Sends what may leave; how many packets that was.
@@ -181,8 +170,7 @@ impl Simulation {
         loop {
             if self.sender.may_send(self.now, true) {
                 self.send();
-                self.stall.last_data = self.now;
-                self.stall.acks_since = 0;
+                self.stall.on_data();
                 sent += 1;
             } else {
                 if !self.sender.is_inflight_limited() {
@@ -220,7 +208,7 @@ impl Simulation {
             bytes.into_boxed_slice()
         });
         self.enter_path(Event::Data { pn, departure, update });
-        self.set_probe_timer();
+        self.probe_timer.last_sent = self.now;
     }
 
     fn enter_path(&mut self, packet: Event) {
@@ -244,10 +232,10 @@ impl Simulation {
         let jitter = self.path.jitter.mul_f64(self.random.random());
         let at = (from + self.path.round_trip / 2 + jitter).max(self.in_order[way]);
         if self.chance(self.path.reordered) {
-            return self.schedule(at + self.path.reordered_by, packet);
+            return self.events.schedule(at + self.path.reordered_by, packet);
         }
         self.in_order[way] = at;
-        self.schedule(at, packet);
+        self.events.schedule(at, packet);
     }
 
     fn on_data(&mut self, pn: u64, departure: Option<u64>, update: Option<&[u8]>) {
@@ -281,29 +269,36 @@ impl Simulation {
     }
 
     fn on_ack(&mut self, bytes: &[u8]) {
-        match decode(bytes) {
+        let outcome = match decode(bytes) {
             Frame::Tack(tack) => {
                 self.sender.check_tack(self.now, &tack).unwrap();
-                self.sender.on_tack(self.now, &tack);
+                self.sender.on_tack(self.now, &tack)
             }
             Frame::Iack(iack) => {
                 self.sender.check_iack(self.now, &iack).unwrap();
-                self.sender.on_iack(self.now, &iack);
+                self.sender.on_iack(self.now, &iack)
             }
             other => panic!("{other:?}"),
+        };
+        // What repeats earlier acknowledgements changes neither timer nor back-off (RFC 9002
+        // section A.7).
+        if !outcome.acked.is_empty() {
+            self.on_newly_acked();
         }
-        self.stall.acks_since += 1;
+        if let Some(at) = self.receiver.deadline() {
+            self.wake_at(at.max(self.now));
+        }
+    }
+
+    fn on_newly_acked(&mut self) {
+        self.stall.on_newly_acked();
+        self.probe_timer.expired = 0;
         if let (Some(latest), Some(smoothed)) =
             (self.sender.latest_rtt(), self.sender.smoothed_rtt())
         {
             // RFC 9002 section 5.3.
             let variation = &mut self.probe_timer.rtt_variation;
             *variation = (*variation * 3 + smoothed.abs_diff(latest)) / 4;
-        }
-        self.probe_timer.expired = 0;
-        self.set_probe_timer();
-        if let Some(at) = self.receiver.deadline() {
-            self.wake_at(at.max(self.now));
         }
     }
 
@@ -313,14 +308,18 @@ impl Simulation {
         if self.sender.in_flight() == 0 {
             return 0;
         }
-        let expired = self.probe_timer.expires <= self.now;
-        if expired {
+        let mut sent = 0;
+        if self.probe_time() <= self.now {
             self.probe_timer.expired += 1;
+            self.stall.on_probe_timeout();
             self.sender.on_probe_timeout();
-            self.send();
+            for _ in 0..PROBES {
+                self.send();
+                sent += 1;
+            }
         }
-        self.wake_at(self.probe_timer.expires);
-        u64::from(expired)
+        self.wake_at(self.probe_time());
+        sent
     }
 
     /// RFC 9002 section 6.2.1, without back-off.
@@ -329,36 +328,14 @@ impl Simulation {
         smoothed + (self.probe_timer.rtt_variation * 4).max(MS) + MAX_ACK_DELAY
     }
 
-    fn set_probe_timer(&mut self) {
+    /// When the probe timer expires, back-off included (RFC 9002 section A.8).
+    fn probe_time(&self) -> Instant {
         let back_off = 2_u32.pow(self.probe_timer.expired.min(10));
-        self.probe_timer.expires = self.now + self.probe_timeout() * back_off;
+        self.probe_timer.last_sent + self.probe_timeout() * back_off
     }
 
-    fn watch_stall(&mut self) {
-        if self.stall.acks_since < LIVE_ACKS {
-            return;
-        }
-        let blackout =
-            self.path.blackout(self.stall.last_data - self.start, self.now - self.start);
-        let stall = (self.now - self.stall.last_data).saturating_sub(blackout);
-        let stall = stall.as_secs_f64() / self.probe_timeout().as_secs_f64();
-        if stall > self.stall.longest.0 {
-            self.stall.longest = (stall, (self.now - self.start).as_secs_f64());
-        }
-    }
-
-    /// One wake-up is enough, if it is the earliest.
     fn wake_at(&mut self, at: Instant) {
-        let at = at.max(self.now);
-        if self.next_wake.is_none_or(|next| at < next) {
-            self.next_wake = Some(at);
-            self.schedule(at, Event::Wake);
-        }
-    }
-
-    fn schedule(&mut self, at: Instant, event: Event) {
-        self.order += 1;
-        self.events.push(Reverse((at, self.order, event)));
+        self.events.wake_at(at.max(self.now));
     }
 
     fn chance(&mut self, probability: f64) -> bool {

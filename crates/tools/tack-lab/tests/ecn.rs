@@ -35,6 +35,43 @@ fn a_tack_sender_learns_of_what_an_l4s_queue_marks() {
     assert!(difference <= flow.ce_marked / 10, "{reported} of {}", flow.ce_marked);
 }
 
+/// A TACK flow with ECT(1) over 50 Mbit/s and 50 ms, behind its first two seconds.
+fn l4s(more: &str) -> FlowReport {
+    let link = format!(
+        "[[hop]]\nkind = \"pipe\"\nrate_mbps = 50\nbuffer_ms = 250\nqueue = \"dualpi2\"\n{more}"
+    );
+    let path = PathSpec::with_rtt(Duration::from_millis(50));
+    let scenario = Scenario {
+        link: LinkSpec::from_toml(&link, "test").unwrap(),
+        flows: vec![
+            Flow::new(Stack::Tack, Acks::Tack, Congestion::Bbr, path).with_ecn(Ecn::L4s),
+        ],
+        duration: Duration::from_secs(8),
+        warm_up: Duration::from_secs(2),
+        bin: Duration::from_secs(1),
+        seed: 1,
+    };
+    sim::run(&scenario).unwrap().flows.remove(0)
+}
+
+#[test]
+fn a_flow_with_ect1_fills_an_l4s_link_without_a_queue() {
+    let flow = l4s("");
+    assert!(flow.utilisation >= 0.95, "{}", flow.utilisation);
+    let queue = flow.queue_p99_ms.unwrap();
+    assert!(queue <= 3.0, "{queue} ms");
+    assert_eq!(flow.retransmitted, 0);
+}
+
+#[test]
+fn where_a_path_bleaches_marks_a_sender_stops_marking_and_relies_on_none() {
+    let flow = l4s("bleach_ecn = true");
+    // RFC 9000 appendix A.4: the ten of the test, and what elicits no acknowledgement.
+    assert!(flow.ecn_marked.unwrap() <= 20, "{:?}", flow.ecn_marked);
+    assert_eq!((flow.ce_marked, flow.ce_reported), (0, Some(0)));
+    assert!(flow.utilisation >= 0.9, "{}", flow.utilisation);
+}
+
 #[test]
 fn without_ecn_nothing_is_marked() {
     for stack in [Stack::Tack, Stack::Quinn] {

@@ -23,7 +23,7 @@ use self::queue::{Queued, Tally};
 use self::rate::RateIntegral;
 pub use self::schedule::Schedule;
 use crate::random::child_seed;
-use crate::{Losses, Packet, ParameterError, Time};
+use crate::{Ecn, Losses, Packet, ParameterError, Time};
 
 /// Label of the random streams of the queue; those of [`Impairments`] come before.
 const QUEUE: u64 = 7;
@@ -49,6 +49,7 @@ pub struct Pipe {
     impairments: Impairments,
     bottleneck: Option<Bottleneck>,
     delay: Schedule<Duration>,
+    bleach_ecn: bool,
     under_way: BinaryHeap<Reverse<UnderWay>>,
     /// Number of the next packet or copy under way.
     next_number: u64,
@@ -72,6 +73,7 @@ impl Pipe {
             impairments: Impairments::new(config, seed),
             bottleneck: config.rate_bps.as_ref().map(bottleneck),
             delay: config.delay.clone(),
+            bleach_ecn: config.bleach_ecn,
             under_way: BinaryHeap::new(),
             next_number: 0,
             latest_in_order: Time::ZERO,
@@ -164,6 +166,9 @@ impl Pipe {
             }
             flip_bit(&mut packet.bytes, place);
             self.corrupted += 1;
+        }
+        if self.bleach_ecn {
+            packet.ecn = Ecn::NotEct;
         }
         let at = self.arrival_time(sent, fate);
         if fate.duplicated {

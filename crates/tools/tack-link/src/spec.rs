@@ -10,6 +10,7 @@
 //! delay_ms = 270.0                  # one way; default 0
 //! jitter_ms = 7.0                   # delay that varies as on Wi-Fi: 0, or a mean of 1 to 91 ms
 //! queue = "drop-tail"               # or "codel", "fq-codel", "dualpi2"; they need a rate
+//! bleach_ecn = false                # true: what leaves has no ECN field any more
 //! buffer_bdp = 1.0                  # or buffer_bytes, or buffer_ms; default 1 BDP, 64 KiB at least
 //! loss = 0.01                       # probability, as duplicate and corrupt
 //! duplicate = 0.001

@@ -26,16 +26,11 @@ impl BandwidthDrop {
         queue: bool,
         lasting: Duration,
     ) -> Option<Bandwidth> {
-        if !queue || rate >= low {
-            *self = Self::default();
-            return None;
-        }
-        let since = *self.since.get_or_insert(now);
-        if now.saturating_duration_since(since) < lasting {
-            return None;
-        }
-        *self = Self::default();
-        Some(rate)
+        let is_low = queue && rate < low;
+        let since = self.since.unwrap_or(now);
+        let has_lasted = is_low && now.saturating_duration_since(since) >= lasting;
+        self.since = (is_low && !has_lasted).then_some(since);
+        has_lasted.then_some(rate)
     }
 }
 

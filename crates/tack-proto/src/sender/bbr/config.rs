@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::Deviations;
+
 /// Parameters of the controller.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
@@ -40,6 +42,8 @@ pub struct BbrConfig {
     /// Shorter paths probe, remember and queue as if they were this long, though at most twice
     /// as long as they are: 60 ms, or nothing.
     pub even_rtt: Duration,
+    /// Where the controller differs from the draft: everywhere, unless the lab compares.
+    pub deviations: Deviations,
 }
 
 impl BbrConfig {
@@ -57,6 +61,7 @@ impl BbrConfig {
         probe_rtt_after: Duration::from_secs(10),
         probe_rtt_gain: 0.5,
         even_rtt: Duration::from_millis(60),
+        deviations: Deviations::ALL,
     };
 
     /// The video profile (section VII-D of the paper).
@@ -73,6 +78,7 @@ impl BbrConfig {
         probe_rtt_after: Duration::from_millis(2500),
         probe_rtt_gain: 0.75,
         even_rtt: Duration::ZERO,
+        deviations: Deviations::ALL,
     };
 }
 

@@ -2,7 +2,7 @@
 //! Parameters").
 
 use super::path_model::{INITIAL_WINDOW_PACKETS, LEAST_PACKETS, PathModel};
-use super::{Bbr, ProbeBwPhase, State, startup};
+use super::{Bbr, Deviation, ProbeBwPhase, State, startup};
 use crate::bandwidth::Bandwidth;
 
 impl Bbr {
@@ -18,6 +18,7 @@ impl Bbr {
             // TACK-6.2-1, TACK-6.2-2, TACK-6.2-3, TACK-6.2-4, TACK-6.2-5
             State::Startup => bandwidth.max(path.initial_rate()).scaled(startup::GAIN),
             State::Drain(drain) => bandwidth.scaled(drain.gain()).max(least),
+            State::ProbeBw(ProbeBwPhase::Up) if self.scalable.is_some() => bandwidth.max(least),
             State::ProbeBw(phase) => bandwidth.scaled(self.cycle.gain(phase)).max(least),
             State::ProbeRtt(_) => bandwidth.scaled(self.config.probe_rtt_gain).max(least),
         }
@@ -28,6 +29,11 @@ impl Bbr {
     /// shorter than those it shares with, or acknowledgements queue (TACK-6.2-9). What the models of
     /// congestion allow is the most.
     pub fn inflight_cap(&self, path: &PathModel) -> u64 {
+        // TACK-6.6-3
+        self.minimum_window.bound_inflight(self.model_cap(path))
+    }
+
+    fn model_cap(&self, path: &PathModel) -> u64 {
         let least = LEAST_PACKETS * path.mss;
         let Some(min_rtt) = path.min_rtt else { return INITIAL_WINDOW_PACKETS * path.mss };
         let bdp = self.bandwidth().bytes_in(path.round_trip());
@@ -39,13 +45,19 @@ impl Bbr {
                 let own = self.bandwidth().bytes_in(2 * path.own_late);
                 // Where there is one TACK in a round trip or less, the rate doubles by what it finds.
                 let (grows, held) =
-                    if path.ack_interval < min_rtt { (bdp, held) } else { (bdp + held, 0) };
+                    if path.ack_interval < min_rtt || !self.has(Deviation::ShortPaths) {
+                        (bdp, held)
+                    } else {
+                        (bdp + held, 0)
+                    };
                 let cap = (grows as f64 * gain) as u64 + held + late.min(own);
                 cap.max(INITIAL_WINDOW_PACKETS * path.mss)
             }
             State::Drain(_) => (self.path_inflight(path) + held).max(least),
             State::ProbeBw(_) => {
-                let extra = self.extra_acked.allowance(self.bandwidth(), path.ack_interval);
+                let span =
+                    self.config.deviations.allow(Deviation::ExtraAcked, path.ack_interval);
+                let extra = self.extra_acked.allowance(self.bandwidth(), span);
                 (self.path_inflight(path) + held + late + extra).max(least)
             }
             State::ProbeRtt(_) => self.probe_rtt_window(path),
@@ -72,7 +84,7 @@ impl Bbr {
     /// TACK. More would only fill the queue in front of a path that stands still.
     pub fn outage_cap(&self, path: &PathModel) -> u64 {
         match (self.state, path.min_rtt) {
-            (State::ProbeBw(_), Some(_)) => {
+            (State::ProbeBw(_), Some(_)) if self.has(Deviation::Outages) => {
                 let span = path.round_trip() + 2 * path.ack_interval + path.ack_late;
                 let cap = self.bandwidth().bytes_in(span);
                 cap.max(LEAST_PACKETS * path.mss)

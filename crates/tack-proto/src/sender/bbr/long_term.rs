@@ -4,8 +4,6 @@
 //! It is a volume on the path. What has arrived and waits for its TACK is not, and is allowed for
 //! besides.
 
-use super::BETA;
-
 /// BBR.Headroom: what a flow that cruises leaves to others.
 const HEADROOM: f64 = 0.15;
 
@@ -50,13 +48,11 @@ impl LongTerm {
         self.raise_slope(cap, mss);
     }
 
-    /// A probe with so much in flight has lost too much; `target` is what the path holds
-    /// (HandleInflightTooHigh). The draft keeps all of the volume, so that flows which share a
-    /// buffer never become equal; this takes [`BETA`] of it, down to `target`.
-    pub fn on_too_high(&mut self, tx_in_flight: u64, target: u64, app_limited: bool) {
+    /// A probe has lost too much, which leaves `bound` of what was in flight.
+    pub fn on_too_high(&mut self, bound: u64, app_limited: bool) {
         self.too_high = true;
         if !app_limited {
-            self.inflight = Some(target.max((tx_in_flight as f64 * BETA) as u64));
+            self.inflight = Some(bound);
         }
     }
 

@@ -1,34 +1,37 @@
 //! What CE marks say of the path (TACK-6.5-8).
 //!
-//! An L4S queue marks from a millisecond on, and how many packets says how long it is: the response is
-//! that share, as in DCTCP and Prague (RFC 8257 section 3.3, RFC 9331 section 4.3). A Classic mark
-//! stands for a loss that an AQM has spared the flow: one in a round trip counts like many, for a
-//! little less than a loss (RFC 8511 section 3.1).
+//! A Classic mark stands for a loss that an AQM has spared the flow: one in a round trip counts like
+//! many, for a little less than a loss (RFC 8511 section 3.1). The marks of an L4S queue set a rate of
+//! their own ([`super::scalable`]).
 
+use std::time::Instant;
+
+use super::scalable::{Scalable, Signals, is_l4s_queue};
+use super::{Bbr, Cause, Feedback, INITIAL_WINDOW_PACKETS, PathModel, ProbeBwPhase, State};
 use crate::ecn::Ecn;
 
-/// DCTCP.g, RFC 8257 section 4.2; ecn_alpha_gain of Linux' BBRv3.
-const GAIN: f64 = 1.0 / 16.0;
-
 /// beta_ecn, RFC 8511 section 3.1: what a Classic mark leaves to a sender with CUBIC's beta of 0.7.
-const BETA_ECN: f64 = 0.85;
+pub(super) const BETA_ECN: f64 = 0.85;
 
 /// ecn_thresh of Linux' BBRv3: where half of a round's packets are marked, Startup has filled the path.
 const STARTUP_THRESH: f64 = 0.5;
+
+/// So many packets of a round that an L4S queue marks end Startup before the round is over, as so many
+/// losses do (BBRStartupFullLossCnt): with each further one the queue grows by twice what leaves it.
+const STARTUP_FULL_MARKS: u64 = 6;
 
 /// Counts marks by round trip.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Marks {
     ce: u64,
     acked_bytes: u64,
-    alpha: f64,
 }
 
 /// The marks of a round trip.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MarkedRound {
-    /// What the marks leave of rate and flight; 1 without any.
-    pub keeps: f64,
+    /// There were some.
+    pub marked: bool,
     /// So many that Startup has filled the path.
     pub ends_startup: bool,
 }
@@ -40,19 +43,76 @@ impl Marks {
         self.acked_bytes += acked_bytes;
     }
 
-    /// A round trip is over; what was sent in it had the codepoint that `ecn` says.
-    pub fn on_round(&mut self, ecn: Ecn, mss: u64) -> MarkedRound {
+    /// Whether a Startup over an L4S queue has filled the path, before the round trip is over.
+    pub fn fill_queue(&self) -> bool {
+        self.ce >= STARTUP_FULL_MARKS
+    }
+
+    /// A round trip is over.
+    pub fn on_round(&mut self, mss: u64) -> MarkedRound {
         let packets = (self.acked_bytes / mss.max(1)).max(1);
-        let share = (self.ce as f64 / packets as f64).min(1.0);
-        self.alpha += (share - self.alpha) * GAIN;
+        let share = self.ce as f64 / packets as f64;
         let marked = self.ce > 0;
-        (self.ce, self.acked_bytes) = (0, 0);
-        let keeps = match ecn {
-            _ if !marked => 1.0,
-            Ecn::L4s => 1.0 - self.alpha / 2.0,
-            Ecn::Off | Ecn::Classic => BETA_ECN,
-        };
-        MarkedRound { keeps, ends_startup: marked && share >= STARTUP_THRESH }
+        *self = Self::default();
+        MarkedRound { marked, ends_startup: marked && share >= STARTUP_THRESH }
+    }
+}
+
+impl Bbr {
+    /// Whether what was delivered so far may have left at once (RFC 9002 section 7.7): a queue that marks
+    /// early marks a burst for its own length.
+    pub(super) fn marks_own_burst(&self, feedback: &Feedback, path: &PathModel) -> bool {
+        self.ecn == Ecn::L4s && feedback.delivered <= 2 * INITIAL_WINDOW_PACKETS * path.mss
+    }
+
+    /// Whether marks have another answer than a loss.
+    pub(super) fn follows_early_marks(&self) -> bool {
+        self.scalable.is_some() || self.marks_early
+    }
+
+    /// What an acknowledgement says of an L4S queue (TACK-6.5-10).
+    pub(super) fn follow_marks(&mut self, now: Instant, feedback: &Feedback, path: &PathModel) {
+        if self.ecn != Ecn::L4s {
+            return;
+        }
+        match (self.state, &mut self.scalable) {
+            (State::Startup, _) => {
+                if self.marks.fill_queue() {
+                    self.full_pipe.on_overflow();
+                    self.marks_early = true;
+                }
+            }
+            (_, Some(scalable)) => {
+                let signals = Signals {
+                    ce: feedback.ce,
+                    delivered: feedback.sample.map(|sample| sample.rate),
+                    max_bw: self.max_bw.get(),
+                    app_limited: feedback.sample.is_none_or(|sample| sample.app_limited),
+                    round_trip: feedback.round_trip,
+                    path_rtt: path.data_rtt(),
+                    mss: path.mss,
+                };
+                if !scalable.on_acked(now, &signals) {
+                    self.scalable = None;
+                }
+            }
+            (_, None) => {
+                // Others are a Classic AQM's.
+                let rate = self.bandwidth();
+                let is_early = |taken| is_l4s_queue(taken, path.data_rtt(), rate, path.mss);
+                self.marks_early |=
+                    feedback.ce > 0 && feedback.round_trip.is_some_and(is_early);
+            }
+        }
+        if self.marks_early && matches!(self.state, State::ProbeBw(_)) {
+            self.marks_early = false;
+            let carried = self.bandwidth();
+            self.short_term.reset();
+            self.scalable = Some(Scalable::new(now, carried, path.data_rtt()));
+            if self.probes() {
+                self.enter(now, State::ProbeBw(ProbeBwPhase::Down), Cause::Diagram, path);
+            }
+        }
     }
 }
 
@@ -60,36 +120,27 @@ impl Marks {
 mod tests {
     use super::*;
 
-    fn round(marks: &mut Marks, ecn: Ecn, ce: u64) -> MarkedRound {
+    fn round(ce: u64) -> MarkedRound {
+        let mut marks = Marks::default();
         marks.on_acked(ce, 100 * 1250);
-        marks.on_round(ecn, 1250)
-    }
-
-    /// In thousandths.
-    fn keeps(marks: &mut Marks, ecn: Ecn, ce: u64) -> u64 {
-        (round(marks, ecn, ce).keeps * 1000.0).round() as u64
-    }
-
-    #[test]
-    fn a_classic_mark_counts_once_in_a_round_trip() {
-        let mut marks = Marks::default();
-        let kept = [0, 1, 30].map(|ce| keeps(&mut marks, Ecn::Classic, ce));
-        assert_eq!(kept, [1000, 850, 850]);
-    }
-
-    #[test]
-    fn l4s_marks_count_by_their_share() {
-        let mut marks = Marks::default();
-        for _ in 0..200 {
-            round(&mut marks, Ecn::L4s, 10);
-        }
-        assert_eq!([10, 0].map(|ce| keeps(&mut marks, Ecn::L4s, ce)), [950, 1000]);
+        marks.on_round(1250)
     }
 
     #[test]
     fn half_of_a_round_ends_startup() {
+        assert!(round(1).marked && !round(0).marked);
+        assert!(!round(49).ends_startup);
+        assert!(round(50).ends_startup);
+    }
+
+    #[test]
+    fn six_marks_fill_an_l4s_queue_and_a_round_trip_forgets_them() {
         let mut marks = Marks::default();
-        assert!(!round(&mut marks, Ecn::L4s, 49).ends_startup);
-        assert!(round(&mut marks, Ecn::L4s, 50).ends_startup);
+        marks.on_acked(5, 100 * 1250);
+        assert!(!marks.fill_queue());
+        marks.on_acked(1, 1250);
+        assert!(marks.fill_queue());
+        marks.on_round(1250);
+        assert!(!marks.fill_queue());
     }
 }

@@ -8,15 +8,20 @@
 mod bandwidth_drop;
 mod config;
 mod control;
+mod deviations;
 mod drain;
 mod extra_acked;
 mod long_term;
 mod loss;
 mod marks;
+mod minimum_window;
 mod path_model;
 mod probe_bw;
 mod probe_rtt;
 mod reported_rate_bound;
+mod safe_retreat;
+mod scalable;
+mod share;
 mod short_term;
 mod startup;
 mod state;
@@ -26,6 +31,7 @@ mod windowed_filter;
 use std::time::{Duration, Instant};
 
 pub use config::BbrConfig;
+pub use deviations::{Deviation, Deviations};
 pub use path_model::{INITIAL_WINDOW_PACKETS, PathModel};
 pub use windowed_filter::MaxFilter;
 
@@ -36,11 +42,14 @@ use drain::Drain;
 use extra_acked::ExtraAcked;
 use long_term::LongTerm;
 use loss::LossSignals;
-use marks::Marks;
+use marks::{BETA_ECN, Marks};
+use minimum_window::MinimumWindow;
 use path_model::ASSUMED_RTT;
 use probe_bw::{Cycle, Units};
 use probe_rtt::ProbeRtt;
 use reported_rate_bound::bounded;
+use scalable::Scalable;
+use share::Share;
 use short_term::ShortTerm;
 use startup::FullPipe;
 pub use state::ProbeBwPhase;
@@ -82,6 +91,9 @@ pub struct Feedback {
     /// Packets that it has newly reported as CE (RFC 9000 section 13.4.2); 0 while the path's ECN has
     /// not been validated.
     pub ce: u64,
+    /// It has established persistent congestion (RFC 9002 section 7.6), or shown that there was none.
+    pub is_persistent_congestion: bool,
+    pub was_no_persistent_congestion: bool,
     /// Bytes in flight when the acknowledgement left, about.
     pub in_flight: u64,
     /// The round trip that came with the acknowledgement, without what that queued for.
@@ -133,9 +145,15 @@ pub struct Bbr {
     loss: LossSignals,
     marks: Marks,
     ecn: Ecn,
+    /// The rate by marks, while the path marks early.
+    scalable: Option<Scalable>,
+    /// It has marked early, and the rate by marks begins with ProbeBW.
+    marks_early: bool,
     long_term: LongTerm,
     short_term: ShortTerm,
+    share: Share,
     episode: LossEpisode,
+    minimum_window: MinimumWindow,
     latest: Latest,
     /// A probe has been sent and its losses have had no consequence yet (is_bw_probe_sample).
     is_judging: bool,
@@ -144,8 +162,6 @@ pub struct Bbr {
     stopping: Option<u64>,
     /// What inflight_longterm allows has held data back since the probe began.
     is_longterm_limited: bool,
-    /// Packets were marked since the last probe began.
-    was_marked: bool,
     /// A probe has lost too much, and none since has been harmless.
     was_too_high: bool,
     /// Packets sent before so much was delivered say nothing of what is safe.
@@ -168,6 +184,8 @@ pub struct Bbr {
     suspects_route: bool,
     /// Nothing was in flight when what is in flight now began to leave.
     idle_restart: bool,
+    /// Careful Resume gives back what it has sent too fast: no rate counts.
+    is_retreating: bool,
 }
 
 impl Bbr {
@@ -185,14 +203,17 @@ impl Bbr {
             loss: LossSignals::default(),
             marks: Marks::default(),
             ecn,
+            scalable: None,
+            marks_early: false,
             long_term: LongTerm::default(),
             short_term: ShortTerm::default(),
+            share: Share::default(),
             episode: LossEpisode::default(),
+            minimum_window: MinimumWindow::default(),
             latest: Latest::default(),
             is_judging: false,
             stopping: None,
             is_longterm_limited: false,
-            was_marked: false,
             was_too_high: false,
             safe_from: 0,
             round: 0,
@@ -206,12 +227,20 @@ impl Bbr {
             checks_route: None,
             suspects_route: false,
             idle_restart: false,
+            is_retreating: false,
         }
     }
 
-    /// BBR.bw: max_bw, within what the short-term model allows.
+    fn has(&self, deviation: Deviation) -> bool {
+        self.config.deviations.has(deviation)
+    }
+
+    /// BBR.bw: what early marks leave, or max_bw within what the short-term model and others allow.
     pub fn bandwidth(&self) -> Bandwidth {
-        self.short_term.bound_bandwidth(self.max_bw.get())
+        let by_marks = self.scalable.as_ref().map(Scalable::rate);
+        by_marks.unwrap_or_else(|| {
+            self.short_term.bound_bandwidth(self.share.bound_bandwidth(self.max_bw.get()))
+        })
     }
 
     /// How long a cycle of ProbeBW lasts, in which the sender's own queue drains once.
@@ -222,6 +251,15 @@ impl Bbr {
     /// Round trips so far.
     pub fn rounds(&self) -> u64 {
         self.round
+    }
+
+    /// Whether more than LossThresh of one of the last two round trips was lost though not all of it queued.
+    pub fn overflows(&self) -> bool {
+        let probes = matches!(self.state, State::Startup | State::ProbeBw(ProbeBwPhase::Up));
+        self.has(Deviation::ShortBursts)
+            && !probes
+            && self.loss.is_lossy()
+            && !self.cycle.is_contested
     }
 
     /// The state.
@@ -284,7 +322,7 @@ impl Bbr {
             .last_feedback
             .replace(now)
             .map_or(Duration::ZERO, |last| now.saturating_duration_since(last));
-        let stood_still = path.is_outage(silence);
+        let stood_still = self.has(Deviation::Outages) && path.is_outage(silence);
         if stood_still {
             self.outage_round = self.round + ROUNDS_AFTER_OUTAGE;
         }
@@ -295,11 +333,13 @@ impl Bbr {
             self.extra_acked.on_acked(now, self.units, feedback.acked, bandwidth);
         }
         self.follow_losses(now, feedback, path);
+        self.follow_persistent_congestion(feedback, path);
+        self.follow_marks(now, feedback, path);
         if let Some(sample) = feedback.sample {
             self.on_sample(now, feedback, path, &sample);
         }
         let probed = self.phase() == Phase::ProbeRtt;
-        self.change_state(now, feedback, path);
+        self.change_state(now, feedback, stood_still, path);
         if stood_still && matches!(self.state, State::ProbeBw(_)) {
             // Neither what was lost nor what was delivered in the meantime says how much the path takes.
             self.loss.forget_round();
@@ -355,6 +395,8 @@ impl Bbr {
     /// first; `None` if it never does.
     pub fn next_change(&self, path: &PathModel) -> Option<Instant> {
         match &self.state {
+            // Marks say when there is more to be had.
+            State::ProbeBw(ProbeBwPhase::Cruise) if self.scalable.is_some() => None,
             State::ProbeBw(phase) => Some(self.cycle.until(*phase, &self.units(path))),
             State::Drain(drain) => Some(drain.until()),
             State::Startup | State::ProbeRtt(_) => None,
@@ -373,14 +415,17 @@ impl Bbr {
             self.cycle.on_enter(now, phase, path.probe_unit(), self.max_bw.get());
         }
         match next {
-            State::ProbeBw(ProbeBwPhase::Refill) | State::Startup => self.short_term.reset(),
+            State::ProbeBw(ProbeBwPhase::Refill) => {
+                self.short_term.reset();
+                self.share.on_refill(self.max_bw.get());
+            }
+            State::Startup => self.short_term.reset(),
             State::ProbeBw(ProbeBwPhase::Up) => {
                 let cap = self.path_inflight(path);
                 self.long_term.on_probe(cap, path.mss);
                 self.loss.on_probe();
                 self.is_judging = true;
                 self.is_longterm_limited = false;
-                self.was_marked = false;
                 self.stopping = None;
             }
             State::ProbeBw(ProbeBwPhase::Down) => self.stopping = Some(self.delivered),
@@ -412,11 +457,12 @@ impl Bbr {
         let round_trip = path.smoothed_rtt.unwrap_or(ASSUMED_RTT);
         let in_bdp = self.bdp(path) / path.mss.max(1);
         let rounds = in_bdp.clamp(1, MOST_CRUISE_ROUNDS) as u32;
+        let is_congested = self.short_term.is_congested() || self.was_too_high;
+        let waits = is_congested || !self.has(Deviation::ShortCycle);
         Units {
             probe: path.probe_unit(),
             cycle: path.cycle_unit(&self.config),
-            congested: (self.short_term.is_congested() || self.was_too_high)
-                .then(|| round_trip * rounds),
+            congested: waits.then(|| round_trip * rounds),
         }
     }
 
@@ -429,11 +475,15 @@ impl Bbr {
     fn follow_losses(&mut self, now: Instant, feedback: &Feedback, path: &PathModel) {
         let probe = (feedback.probe_acked, feedback.probe_lost);
         self.loss.on_acked((feedback.acked, feedback.lost), probe, feedback.round_trip);
-        self.marks.on_acked(feedback.ce, feedback.acked);
+        if !self.marks_own_burst(feedback, path) {
+            self.marks.on_acked(feedback.ce, feedback.acked);
+        }
         self.episode.on_lost(feedback.lost_packets, self.short_term, self.long_term.get());
-        if let Some(before) = self.episode.on_spurious(feedback.spurious) {
+        let spurious = if self.has(Deviation::Undo) { feedback.spurious } else { 0 };
+        if let Some(before) = self.episode.on_spurious(spurious) {
             self.short_term.restore(before.short_term);
             self.long_term.restore(before.inflight_longterm);
+            self.share = Share::default();
             match (before.ended, self.state) {
                 (Some(Ended::Startup), State::Drain(_) | State::ProbeBw(_)) => {
                     self.full_pipe = FullPipe::default();
@@ -452,14 +502,43 @@ impl Bbr {
         if self.loss.is_probe_too_high(tx_in_flight, path.mss) {
             let app_limited = feedback.sample.is_some_and(|sample| sample.app_limited);
             let target = self.bdp(path).min(self.path_inflight(path));
-            self.long_term.on_too_high(tx_in_flight, target, app_limited);
+            let bound = self.inflight_too_high(tx_in_flight, target);
+            self.long_term.on_too_high(bound, app_limited);
             self.is_judging = false;
             self.was_too_high = true;
+            if self.has(Deviation::Share) {
+                self.share.on_too_high(self.bandwidth());
+            }
             self.safe_from = feedback.delivered;
             if self.probes() {
                 self.episode.on_ended(Ended::ProbeBwUp);
                 self.enter(now, State::ProbeBw(ProbeBwPhase::Down), Cause::Diagram, path);
             }
+        }
+    }
+
+    /// TACK-6.6-3, TACK-6.6-4
+    fn follow_persistent_congestion(&mut self, feedback: &Feedback, path: &PathModel) {
+        let prior = feedback.sample.map(|sample| sample.prior_delivered);
+        let volume = (feedback.acked, feedback.lost);
+        self.minimum_window.on_acked(volume, feedback.delivered, prior);
+        if feedback.was_no_persistent_congestion {
+            self.minimum_window.undo();
+        }
+        if feedback.is_persistent_congestion {
+            self.minimum_window.on_persistent_congestion(feedback.delivered, path.mss);
+        }
+    }
+
+    /// What a probe leaves of the flight that was too much, where the path holds `target`
+    /// (HandleInflightTooHigh). The draft keeps all of it, so that flows which share a buffer never
+    /// become equal; this takes [`BETA`] of it, down to `target`.
+    fn inflight_too_high(&self, tx_in_flight: u64, target: u64) -> u64 {
+        let keeps = |volume: u64| (volume as f64 * BETA) as u64;
+        if self.has(Deviation::Decrease) {
+            keeps(tx_in_flight).max(target)
+        } else {
+            tx_in_flight.max(keeps(target))
         }
     }
 
@@ -482,7 +561,9 @@ impl Bbr {
         // that came together. An application-limited sample can only show that the path is
         // faster than was known.
         let spans_round_trip = path.min_rtt.is_none_or(|rtt| sample.interval >= rtt);
-        if spans_round_trip && (!sample.app_limited || rate > self.max_bw.get()) {
+        if self.is_retreating {
+            // TACK-6.7-6
+        } else if spans_round_trip && (!sample.app_limited || rate > self.max_bw.get()) {
             self.max_bw.update(self.units, rate);
         } else if sample.app_limited {
             // It says nothing, and the estimate does not age by it: else the
@@ -525,41 +606,49 @@ impl Bbr {
             !path.acks_queue() && path.is_queueing(path.forward_rtt),
         );
         let in_startup = matches!(self.state, State::Startup);
-        let marks = self.marks.on_round(self.ecn, path.mss);
+        let marks = self.marks.on_round(path.mss);
         if in_startup && marks.ends_startup {
             self.full_pipe.on_overflow();
-        } else if !in_startup && marks.keeps < 1.0 {
+        } else if !in_startup && marks.marked && !self.follows_early_marks() {
             let now = (self.bandwidth(), self.path_inflight(path));
-            self.short_term.on_marks(marks.keeps, self.ecn == Ecn::L4s, now);
-            self.was_marked = true;
-        } else {
-            self.short_term.on_unmarked(path.mss, path.data_rtt());
+            self.short_term.on_marks(BETA_ECN, now);
         }
-        let losses = self.loss.on_round(path, matches!(self.state, State::ProbeBw(_)));
+        let is_own = self.has(Deviation::OwnLosses);
+        let losses =
+            self.loss.on_round(path, is_own && matches!(self.state, State::ProbeBw(_)));
+        let counts = losses.queued || !is_own;
         self.episode.on_round();
         self.cycle.is_contested = losses.queued;
+        // Where a round trip brings one TACK or less, most of what it waits is not a queue.
+        self.share.on_round(losses.queued && path.min_rtt > Some(path.ack_interval));
         let latest = std::mem::take(&mut self.latest);
         // What the path loses by itself does not get less by sending less.
         let delivered = 1.0 - self.loss.base_share();
         let volume = (latest.inflight as f64 / delivered) as u64;
         let bandwidth = latest.bandwidth.scaled(1.0 / delivered);
         if in_startup {
-            if losses.ends_startup && (losses.queued || !grew) {
+            if losses.ends_startup && (counts || !grew) {
                 self.full_pipe.on_overflow();
                 self.episode.on_ended(Ended::Startup);
                 self.long_term.on_startup_loss(self.bdp(path), volume);
             }
-        } else if losses.queued && losses.excess && !app_limited && self.yields() {
+        } else if counts && losses.excess && !app_limited && self.yields() {
             let now = (self.bandwidth(), self.path_inflight(path));
             self.short_term.on_congestion((bandwidth, volume), now);
+            // RFC 9331 section 4.3: what is lost is answered as Classic traffic does.
+            self.scalable = None;
         }
     }
 
     /// All that a probe has sent has been acknowledged or lost.
     fn on_probe_judged(&mut self, now: Instant, path: &PathModel) {
         self.stopping = None;
-        if !self.was_marked {
-            self.short_term.on_unmarked_probe(self.cycle.gain(ProbeBwPhase::Up));
+        if !self.has(Deviation::BandwidthMemory) {
+            // The memory holds two cycles (AdvanceMaxBwFilter).
+            self.units += self.config.filter_units / 2 + 1;
+        }
+        if self.is_judging {
+            self.share.on_harmless_probe(self.cycle.gain(ProbeBwPhase::Up));
         }
         if self.is_judging && !self.is_longterm_limited {
             self.was_too_high = false;
@@ -575,7 +664,7 @@ impl Bbr {
     /// estimate ages by no more than a round trip meanwhile: else the first sample behind the
     /// pause, which has the pause in it, would replace it.
     fn count_units(&mut self, now: Instant, path: &PathModel) {
-        if self.short_term.is_congested() {
+        if self.short_term.is_congested() || !self.has(Deviation::BandwidthMemory) {
             // What was found without the bound is to be there again when that is lifted.
             self.unit_began = Some(now);
             return;
@@ -599,7 +688,8 @@ impl Bbr {
         path: &PathModel,
         sample: &super::RateSample,
     ) {
-        if !matches!(self.state, State::ProbeBw(_)) || sample.app_limited {
+        let is_followed = self.has(Deviation::BandwidthDrop);
+        if !matches!(self.state, State::ProbeBw(_)) || sample.app_limited || !is_followed {
             self.bandwidth_drop = BandwidthDrop::default();
             return;
         }
@@ -622,7 +712,13 @@ impl Bbr {
         self.enter(now, State::Drain(drain), cause, path);
     }
 
-    fn change_state(&mut self, now: Instant, feedback: &Feedback, path: &PathModel) {
+    fn change_state(
+        &mut self,
+        now: Instant,
+        feedback: &Feedback,
+        stood_still: bool,
+        path: &PathModel,
+    ) {
         let bandwidth = self.bandwidth();
         let bdp = self.bdp(path);
         let probe_rtt_window = self.probe_rtt_window(path);
@@ -633,7 +729,11 @@ impl Bbr {
             State::Drain(drain) => {
                 drain.on_feedback(now, feedback.in_flight, bdp, bandwidth);
             }
-            State::ProbeBw(_) if feedback.min_rtt_expired && !self.idle_restart => {
+            // TACK-6.6-5: behind an outage much of what is in flight is lost, and ProbeRTT would wait
+            // for it to drain.
+            State::ProbeBw(_)
+                if feedback.min_rtt_expired && !self.idle_restart && !stood_still =>
+            {
                 let probe = ProbeRtt::new(now);
                 self.enter(now, State::ProbeRtt(probe), Cause::Diagram, path);
             }
@@ -663,14 +763,17 @@ impl Bbr {
         feedback: &Feedback,
         path: &PathModel,
     ) {
-        if self.cycle.has_found_more(phase, self.max_bw.get()) {
-            self.cycle.accelerate();
+        if self.scalable.is_none() && self.cycle.has_found_more(phase, self.max_bw.get()) {
+            if self.has(Deviation::Acceleration) {
+                self.cycle.accelerate();
+            }
             self.enter(now, State::ProbeBw(ProbeBwPhase::Refill), Cause::Diagram, path);
             self.enter(now, State::ProbeBw(ProbeBwPhase::Up), Cause::Diagram, path);
         } else if phase == ProbeBwPhase::Down {
             let flight = (feedback.in_flight, self.bdp(path));
             self.cycle.on_draining(now, flight, self.bandwidth());
         } else if phase == ProbeBwPhase::Up
+            && self.has(Deviation::Precaution)
             && self.long_term.ends_with_caution(feedback.in_flight)
         {
             self.long_term.on_probed();

@@ -253,19 +253,169 @@ fn a_longer_route_is_told_from_a_slower_path_when_nothing_queues() {
 }
 
 #[test]
-fn classic_marks_bound_the_rate_until_the_next_refill_and_early_ones_by_their_share() {
+fn a_classic_mark_counts_once_in_a_round_trip_until_the_next_refill() {
     let mut flow = Flow::cruising();
     flow.bbr.ecn = Ecn::Classic;
     flow.round(|feedback| feedback.ce = 3);
     assert_eq!(flow.bbr.bandwidth(), rate(6_250_000).scaled(0.85), "TACK-6.5-8");
     flow.until(ProbeBwPhase::Refill);
     assert_eq!(flow.bbr.bandwidth(), rate(6_250_000));
+}
 
+/// A flow in ProbeBW whose path has marked early.
+fn marked_early() -> Flow {
     let mut flow = Flow::cruising();
     flow.bbr.ecn = Ecn::L4s;
-    flow.round(|feedback| feedback.ce = 200);
-    let marked = flow.bbr.bandwidth();
-    assert!(marked < rate(6_250_000) && marked > rate(6_000_000), "a sixteenth, halved");
-    flow.round(|_| ());
-    assert!(flow.bbr.bandwidth() > marked);
+    flow.round(|feedback| feedback.ce = 1);
+    flow
+}
+
+#[test]
+fn where_a_path_marks_early_the_rate_follows_marks_and_no_cycle() {
+    let mut flow = marked_early();
+    assert!(flow.bbr.bandwidth() > rate(5_900_000), "TACK-6.5-10: {}", flow.bbr.bandwidth());
+    let mut rates = Vec::new();
+    for _ in 0..50 {
+        flow.round(|feedback| feedback.ce = 2);
+        assert_eq!(flow.phase(), Some(ProbeBwPhase::Cruise));
+        assert_eq!(flow.bbr.pacing_rate(&PATH), flow.bbr.bandwidth());
+        rates.push(flow.bbr.bandwidth());
+    }
+    let (least, most) = (rates.iter().min().unwrap(), rates.iter().max().unwrap());
+    assert!(*most <= least.scaled(1.01), "two marks in a round trip: {least} to {most}");
+}
+
+#[test]
+fn an_early_mark_ends_a_probe() {
+    let mut flow = Flow::cruising();
+    flow.bbr.ecn = Ecn::L4s;
+    flow.until(ProbeBwPhase::Up);
+    let round_trip = Some(41 * MS);
+    let mark =
+        Feedback { delivered: flow.delivered, in_flight: BDP, ce: 1, round_trip, ..NO_NEWS };
+    flow.bbr.on_feedback(flow.now, &mark, &PATH);
+    assert_ne!(flow.phase(), Some(ProbeBwPhase::Up));
+}
+
+#[test]
+fn a_loss_behind_a_queue_ends_the_rate_by_marks() {
+    let mut flow = marked_early();
+    for _ in 0..2 {
+        flow.round(|feedback| {
+            queued(feedback);
+            // The queue marks all the same.
+            feedback.ce = 1;
+            feedback.lost = 10 * PATH.mss;
+            feedback.sample.as_mut().unwrap().rate = rate(5_000_000);
+        });
+    }
+    assert!(flow.bbr.short_term.is_congested(), "as without marks");
+    assert_eq!(flow.bbr.bandwidth(), rate(5_000_000), "TACK-6.5-10");
+    flow.until(ProbeBwPhase::Refill);
+}
+
+#[test]
+fn a_queue_in_front_of_a_link_that_does_not_mark_ends_the_rate_by_marks() {
+    let mut flow = marked_early();
+    for _ in 0..3 {
+        flow.round(queued);
+    }
+    flow.until(ProbeBwPhase::Refill);
+}
+
+#[test]
+fn marks_of_a_queue_that_stands_are_answered_as_classic_ones() {
+    let mut flow = marked_early();
+    let marked = |feedback: &mut Feedback| {
+        queued(feedback);
+        feedback.ce = 1;
+    };
+    while flow.bbr.scalable.is_some() {
+        flow.round(marked);
+    }
+    let before = flow.bbr.bandwidth();
+    flow.round(marked);
+    assert_eq!(flow.bbr.bandwidth(), before.scaled(0.85), "TACK-6.5-10");
+    assert!(flow.bbr.scalable.is_none());
+    flow.round(|feedback| feedback.ce = 1);
+    assert!(flow.bbr.scalable.is_some(), "an early mark");
+}
+
+#[test]
+fn six_early_marks_end_startup_but_not_those_of_the_first_burst() {
+    for (first, ends) in [(true, false), (false, true)] {
+        let bbr = Bbr::new(BbrConfig::DEFAULT, Ecn::L4s, crate::test_clock(), 7);
+        let mut flow = Flow { bbr, now: crate::test_clock(), delivered: 0 };
+        if !first {
+            flow.round(|_| ());
+        }
+        flow.now += 40 * MS;
+        flow.delivered += 10 * PATH.mss;
+        let delivered = flow.delivered;
+        let marked = Feedback { delivered, acked: 10 * PATH.mss, ce: 6, ..NO_NEWS };
+        flow.bbr.on_feedback(flow.now, &marked, &PATH);
+        assert_eq!(flow.bbr.phase() != Phase::Startup, ends, "first: {first}");
+    }
+}
+
+#[test]
+fn a_probe_that_goes_too_high_in_a_queue_of_others_costs_a_part_of_the_rate() {
+    for (round_trip, after) in [(60 * MS, 0.85), (40 * MS, 1.0)] {
+        let mut flow = Flow::cruising();
+        flow.until(ProbeBwPhase::Refill);
+        flow.until(ProbeBwPhase::Cruise);
+        flow.round(|feedback| feedback.round_trip = Some(round_trip));
+        flow.until(ProbeBwPhase::Up);
+        flow.lose_of_probe(20 * PATH.mss, 400_000);
+        let left = rate(6_250_000).scaled(after);
+        assert_eq!(flow.bbr.bandwidth(), left, "TACK-6.5-9, {round_trip:?}");
+        flow.until(ProbeBwPhase::Up);
+        assert_eq!(flow.bbr.bandwidth(), left, "Refill lifts the short-term model alone");
+        flow.until(ProbeBwPhase::Down);
+        flow.round(|_| ());
+        assert_eq!(flow.bbr.bandwidth(), rate(6_250_000), "a harmless probe wins it back");
+    }
+}
+
+/// Enters a state by a transition of the draft's diagram.
+fn follow(flow: &mut Flow, to: State) {
+    flow.bbr.enter(flow.now, to, Cause::Diagram, &PATH);
+}
+
+#[test]
+fn probe_rtt_follows_every_phase_and_gives_way_to_cruise() {
+    use ProbeBwPhase::{Cruise, Down, Refill, Up};
+    for phase in [Cruise, Refill, Up, Down] {
+        let mut flow = Flow::cruising();
+        for before in [Cruise, Refill, Up, Down] {
+            flow.until(before);
+            if before == phase {
+                break;
+            }
+        }
+        flow.round(|feedback| feedback.min_rtt_expired = true);
+        assert_eq!(flow.bbr.phase(), Phase::ProbeRtt, "behind {phase:?}");
+        flow.round(|_| {});
+        assert_eq!(flow.phase(), Some(Cruise), "RTTmin has shown again behind {phase:?}");
+    }
+}
+
+#[test]
+fn a_probe_that_found_more_goes_through_refill_to_the_next() {
+    let mut flow = Flow::cruising();
+    flow.until(ProbeBwPhase::Up);
+    flow.until(ProbeBwPhase::Down);
+    flow.round(|feedback| {
+        feedback.sample =
+            feedback.sample.map(|sample| RateSample { rate: rate(9_000_000), ..sample });
+    });
+    assert_eq!(flow.phase(), Some(ProbeBwPhase::Up), "TACK-6.2-13");
+}
+
+#[test]
+#[should_panic(expected = "must not follow")]
+#[cfg(debug_assertions)]
+fn a_transition_that_the_diagram_lacks_is_caught() {
+    let mut flow = Flow::cruising();
+    follow(&mut flow, State::ProbeBw(ProbeBwPhase::Up));
 }

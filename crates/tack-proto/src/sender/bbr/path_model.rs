@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::BbrConfig;
+use super::{BbrConfig, Deviation};
 use crate::bandwidth::Bandwidth;
 use crate::loss_detection::GRANULARITY;
 use crate::sender::ack_frequency::SHORTEST_INTERVAL;
@@ -63,7 +63,8 @@ impl PathModel {
     /// The round trip, for the purpose of sharing with flows over longer paths.
     pub(super) fn even_rtt(&self, config: &BbrConfig) -> Duration {
         let round_trip = self.data_rtt();
-        round_trip.max(config.even_rtt.min(2 * round_trip))
+        let even_rtt = config.deviations.allow(Deviation::EvenRtt, config.even_rtt);
+        round_trip.max(even_rtt.min(2 * round_trip))
     }
 
     /// How long data and its acknowledgement take where no data queues: RTTmin, jitter, and what
@@ -96,13 +97,9 @@ impl PathModel {
     /// Whether a round trip is a quarter above the minimum: packets queue. What is less than the grain
     /// of timers and schedulers (RFC 9002's kGranularity) or this end's lateness says nothing.
     pub(super) fn is_queueing(&self, round_trip: Option<Duration>) -> bool {
-        match (self.min_rtt, round_trip) {
-            (Some(min_rtt), Some(round_trip)) => {
-                round_trip
-                    > min_rtt + (min_rtt / 4).max(GRANULARITY) + self.own_late + self.jitter
-            }
-            _ => false,
-        }
+        self.min_rtt.zip(round_trip).is_some_and(|(min_rtt, round_trip)| {
+            round_trip > min_rtt + (min_rtt / 4).max(GRANULARITY) + self.own_late + self.jitter
+        })
     }
 
     /// Whether packets have queued that took `round_trip`: an eighth of RTTmin, but no more than CoDel

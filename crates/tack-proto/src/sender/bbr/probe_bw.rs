@@ -8,7 +8,7 @@
 use std::time::{Duration, Instant};
 
 use super::state::ProbeBwPhase;
-use super::{BbrConfig, drain};
+use super::{BbrConfig, Deviation, drain};
 use crate::bandwidth::Bandwidth;
 
 const PROBE_UP: f64 = 1.25;
@@ -22,13 +22,17 @@ const FIRST_PROBE: Duration = Duration::from_millis(70);
 /// become ten times as fast is found in five probes, and the queue of the last is what may be in
 /// flight at the most.
 const MOST_UP: f64 = 2.0;
-const UNITS_DOWN: u32 = 4;
 
-/// Probe units of a round trip, which Refill takes.
-const UNITS_REFILL: u32 = 4;
+/// The same where a probe lasts half a second or more: for so long a sender is not to send at twice
+/// the rate of its path, if that has no more after all.
+const MOST_UP_FOR_LONG: f64 = 1.3;
+const LONG: Duration = Duration::from_millis(500);
 
-/// Probe units after which draining ends even if other traffic keeps the queue full.
-const LONGEST_DOWN: u32 = 16;
+/// Probe units of a round trip, which Refill takes and the cycle counts for Down.
+const UNITS_OF_ROUND_TRIP: u32 = 4;
+
+/// Probe units after which draining ends even if other traffic keeps the queue full: four round trips.
+const LONGEST_DOWN: u32 = 4 * UNITS_OF_ROUND_TRIP;
 
 /// Where congestion has been, time scales of the draft (PickProbeWait, IsRenoCoexistenceProbeTime):
 /// a CUBIC flow needs that long to grow back to its share.
@@ -49,16 +53,12 @@ pub(super) struct Units {
 /// When the phases of a cycle end.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cycle {
+    config: BbrConfig,
     since: Instant,
-    /// Probe units of a cycle, and of a probe.
-    units: u32,
-    up_units: u32,
-    probe_up_growth: f64,
     /// Packets have queued for all of the last round trip.
     pub is_contested: bool,
     /// Growth of the estimate by which the probe now or last has found more.
     growth: f64,
-    jitter: f64,
     /// This cycle's random number, from -1 to 1.
     bw_probe_wait: f64,
     random: u64,
@@ -74,13 +74,10 @@ impl Cycle {
     /// The times of a connection; `random` are bits that other flows do not share.
     pub fn new(config: &BbrConfig, now: Instant, random: u64) -> Self {
         Self {
+            config: *config,
             since: now,
-            units: config.cycle_units,
-            up_units: config.probe_up_units,
-            probe_up_growth: config.probe_up_growth,
             is_contested: false,
             growth: config.probe_up_growth,
-            jitter: config.bw_probe_wait_jitter,
             bw_probe_wait: 0.0,
             random,
             up: PROBE_UP,
@@ -117,17 +114,22 @@ impl Cycle {
                 self.up = PROBE_UP;
                 self.bw_probe_wait = self.draw();
             }
-            ProbeBwPhase::Refill => self.ends = now + probe_unit * UNITS_REFILL,
+            ProbeBwPhase::Refill => self.ends = now + probe_unit * UNITS_OF_ROUND_TRIP,
             ProbeBwPhase::Up => {
                 self.before = bandwidth;
-                let whole = probe_unit * self.up_units;
+                let whole = probe_unit * self.config.probe_up_units;
+                if whole >= LONG {
+                    self.up = self.up.min(MOST_UP_FOR_LONG);
+                }
                 // The first of a series only asks whether there is more. Where others' packets queue, it
                 // also has to hold this flow's share.
-                let asks = self.up <= PROBE_UP && !self.is_contested;
+                let asks = self.up <= PROBE_UP
+                    && !self.is_contested
+                    && self.config.deviations.has(Deviation::FirstProbe);
                 let lasts = if asks { whole.min(FIRST_PROBE.max(probe_unit)) } else { whole };
                 self.ends = now + lasts;
                 let share = lasts.as_secs_f64() / whole.as_secs_f64();
-                self.growth = 1.0 + (self.probe_up_growth - 1.0) * share;
+                self.growth = 1.0 + (self.config.probe_up_growth - 1.0) * share;
             }
             ProbeBwPhase::Down => self.ends = now + probe_unit * LONGEST_DOWN,
         }
@@ -160,7 +162,7 @@ impl Cycle {
 
     /// A probe goes on for another round trip.
     pub fn go_on(&mut self, now: Instant, probe_unit: Duration) {
-        self.ends = now + probe_unit * UNITS_REFILL;
+        self.ends = now + probe_unit * UNITS_OF_ROUND_TRIP;
     }
 
     /// When the phase is over at the earliest.
@@ -177,9 +179,14 @@ impl Cycle {
                 WAIT_AFTER_CONGESTION_JITTER.mul_f64(f64::midpoint(1.0, self.bw_probe_wait));
             return round_trips.min(WAIT_AFTER_CONGESTION + jitter);
         }
-        let rest = self.units.saturating_sub(self.up_units + UNITS_DOWN).max(1);
-        let cruise = (units.cycle * rest).mul_f64(1.0 + self.jitter * self.bw_probe_wait);
-        cruise.saturating_sub(units.probe * UNITS_REFILL)
+        let rest = self
+            .config
+            .cycle_units
+            .saturating_sub(self.config.probe_up_units + UNITS_OF_ROUND_TRIP)
+            .max(1);
+        let cruise = (units.cycle * rest)
+            .mul_f64(1.0 + self.config.bw_probe_wait_jitter * self.bw_probe_wait);
+        cruise.saturating_sub(units.probe * UNITS_OF_ROUND_TRIP)
     }
 
     /// The phase that follows when the time of one is over.

@@ -17,10 +17,7 @@ pub(super) fn bounded(
     is_lossy: bool,
 ) -> Bandwidth {
     let excess = if is_lossy { 1.0 } else { excess };
-    match reported {
-        Some(reported) => reported.min(sample.rate.scaled(excess)),
-        None => sample.rate,
-    }
+    reported.map_or(sample.rate, |reported| reported.min(sample.rate.scaled(excess)))
 }
 
 #[cfg(test)]

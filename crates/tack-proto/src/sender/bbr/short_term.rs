@@ -1,8 +1,6 @@
 //! The short-term model (section "When not Probing for Bandwidth"): what the path delivers at
 //! present, while others want a part of it (TACK-6.5-5). It bounds rate and flight until the next probe.
 
-use std::time::Duration;
-
 use super::BETA;
 use crate::bandwidth::Bandwidth;
 
@@ -11,8 +9,6 @@ use crate::bandwidth::Bandwidth;
 pub(super) struct ShortTerm {
     bandwidth: Option<Bandwidth>,
     inflight: Option<u64>,
-    /// The bounds come from marks alone.
-    marked: bool,
 }
 
 impl ShortTerm {
@@ -21,50 +17,24 @@ impl ShortTerm {
     pub fn on_congestion(&mut self, latest: (Bandwidth, u64), now: (Bandwidth, u64)) {
         let bandwidth = self.bandwidth.unwrap_or(now.0);
         let inflight = self.inflight.unwrap_or(now.1);
-        self.marked = false;
         self.bandwidth = Some(latest.0.max(bandwidth.scaled(BETA)));
         self.inflight = Some(latest.1.max((inflight as f64 * BETA) as u64));
     }
 
-    /// Packets of this round trip were marked, which leaves so much of what was allowed so far; for
-    /// good, where the path `marks_early`.
-    pub fn on_marks(&mut self, keeps: f64, marks_early: bool, now: (Bandwidth, u64)) {
-        self.marked |= marks_early && self.bandwidth.is_none();
+    /// Packets of this round trip were marked, which leaves so much of what was allowed so far.
+    pub fn on_marks(&mut self, keeps: f64, now: (Bandwidth, u64)) {
         self.bandwidth = Some(self.bandwidth.unwrap_or(now.0).scaled(keeps));
         self.inflight = Some((self.inflight.unwrap_or(now.1) as f64 * keeps) as u64);
     }
 
-    /// No packet of this round trip was marked: bounds that come from marks give way by a packet for
-    /// each, as Prague's window grows (RFC 9331 section 4.3).
-    pub fn on_unmarked(&mut self, mss: u64, round_trip: Duration) {
-        if !self.marked {
-            return;
-        }
-        let step = Bandwidth::from_delta(mss, round_trip).unwrap_or_default();
-        self.bandwidth = self.bandwidth.map(|bound| bound.plus(step));
-        self.inflight = self.inflight.map(|bound| bound.saturating_add(mss));
-    }
-
-    /// A probe with this gain was not marked: the path carries more than the bounds that come from
-    /// marks.
-    pub fn on_unmarked_probe(&mut self, gain: f64) {
-        if self.marked {
-            self.bandwidth = self.bandwidth.map(|bound| bound.scaled(gain));
-            self.inflight = self.inflight.map(|bound| (bound as f64 * gain) as u64);
-        }
-    }
-
-    /// The path is probed again: what losses have bounded is free. Marks have said how far a probe may
-    /// go, and go on saying it.
+    /// The path is probed again: what congestion has bounded is free.
     pub fn reset(&mut self) {
-        if !self.marked {
-            *self = Self::default();
-        }
+        *self = Self::default();
     }
 
-    /// Whether there have been losses since the last probe.
+    /// Whether there has been congestion since the last probe.
     pub fn is_congested(&self) -> bool {
-        self.bandwidth.is_some() && !self.marked
+        self.bandwidth.is_some()
     }
 
     /// The rate within the bound.

@@ -28,6 +28,8 @@ pub(super) const NO_NEWS: Feedback = Feedback {
     lost_packets: 0,
     spurious: 0,
     ce: 0,
+    is_persistent_congestion: false,
+    was_no_persistent_congestion: false,
     in_flight: 0,
     round_trip: None,
     min_rtt_expired: false,
@@ -249,4 +251,30 @@ fn startup_doubles_with_each_tack_where_one_comes_in_many_round_trips() {
     let long = PathModel { min_rtt: Some(10 * short.ack_interval), ..PATH };
     let bdp = bbr.bandwidth().bytes_in(10 * long.ack_interval);
     assert!(bbr.inflight_cap(&long) < 3 * bdp + held);
+}
+
+#[test]
+fn the_end_of_an_outage_begins_drain_and_not_probe_rtt() {
+    // TACK-6.6-5
+    let (mut bbr, now, delivered) = cruising();
+    let now = now + 500 * MS;
+    bbr.on_feedback(now, &Feedback { delivered, ..EXPIRED }, &PATH);
+    assert_eq!(bbr.phase(), Phase::Drain);
+    bbr.on_feedback(now + 60 * MS, &Feedback { delivered, ..EXPIRED }, &PATH);
+    assert_eq!(bbr.phase(), Phase::ProbeBw);
+    bbr.on_feedback(now + 61 * MS, &Feedback { delivered, ..EXPIRED }, &PATH);
+    assert_eq!(bbr.phase(), Phase::ProbeRtt);
+}
+
+#[test]
+fn persistent_congestion_leaves_two_packets_and_the_rate() {
+    // TACK-6.6-3
+    let (mut bbr, mut now, mut delivered) = cruising();
+    let (cap, pace) = (bbr.inflight_cap(&PATH), bbr.pacing_rate(&PATH));
+    let lost =
+        Feedback { delivered, is_persistent_congestion: true, in_flight: 240_000, ..NO_NEWS };
+    bbr.on_feedback(now, &lost, &PATH);
+    assert_eq!((bbr.inflight_cap(&PATH), bbr.pacing_rate(&PATH)), (2 * PATH.mss, pace));
+    round(&mut bbr, &mut now, &mut delivered, 6_250_000, 240_000);
+    assert_eq!(bbr.inflight_cap(&PATH), cap);
 }

@@ -34,7 +34,7 @@ pub struct Args {
     /// First seed
     #[arg(long, default_value_t = Context::DEFAULT_SEED)]
     seed: u64,
-    /// Only these rows, of an experiment whose rows can be run alone: realtime-board
+    /// Only these rows, of an experiment whose rows can be run alone: ablation, realtime-board
     #[arg(long, value_name = "ROW", value_delimiter = ',')]
     only: Vec<String>,
     /// Directory for the results: NAME.json, and each plot as NAME-N.svg

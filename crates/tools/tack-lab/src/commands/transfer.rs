@@ -383,6 +383,7 @@ fn rows(flow: &FlowReport) -> Vec<(&'static str, String)> {
         ("RTTmin at the sender, ms", maybe(flow.min_rtt_ms, 2)),
         ("one-way delay, 95 %, ms", maybe(flow.owd_p95_ms, 2)),
         ("queueing, 95 %, ms", maybe(flow.queue_p95_ms, 2)),
+        ("queueing, 99 %, ms", maybe(flow.queue_p99_ms, 2)),
         ("queueing, longest, ms", maybe(flow.queue_max_ms, 2)),
         ("queue, 95 %, bytes", maybe(flow.queue_p95_bytes, 0)),
         ("queue, longest, bytes", maybe(flow.queue_max_bytes, 0)),

@@ -27,6 +27,16 @@ pub(super) fn pipe(rate_mbps: f64, buffer_bdp: f64) -> Result<LinkSpec, SpecErro
     LinkSpec::from_toml(&toml, "pipe")
 }
 
+/// A pipe with DualPI2, whose buffer is far above what that lets wait; behind it a router that clears the
+/// ECN field, if it `bleaches`.
+pub(super) fn dualpi2(rate_mbps: f64, bleaches: bool) -> Result<LinkSpec, SpecError> {
+    let toml = format!(
+        "[[hop]]\nkind = \"pipe\"\nrate_mbps = {rate_mbps:?}\nqueue = \"dualpi2\"\n\
+         buffer_ms = 250.0\nbleach_ecn = {bleaches}\n"
+    );
+    LinkSpec::from_toml(&toml, "DualPI2")
+}
+
 /// A server behind a wide-area network, and a client in a Wi-Fi cell (Figure 17): data meets the
 /// delay and the losses of the WAN first.
 pub(super) fn wan_and_wlan(

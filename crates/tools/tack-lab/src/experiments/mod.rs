@@ -4,6 +4,7 @@
 // An experiment is read from top to bottom: arms, runs, table, checks.
 #![allow(clippy::too_many_lines)]
 
+mod ablation;
 mod ack_interval;
 mod ack_loss;
 mod bandwidth_step;
@@ -11,6 +12,7 @@ mod buffer;
 mod busy_ends;
 mod busy_room;
 mod calibration;
+mod careful_resume;
 mod coexistence;
 mod completion;
 mod contender;
@@ -26,6 +28,7 @@ mod fig6;
 mod fig7;
 mod friendliness;
 mod heavy_loss;
+mod l4s;
 mod links;
 mod live_media;
 mod progress;
@@ -97,7 +100,7 @@ pub enum Error {
 }
 
 /// All experiments, in the order in which they are run and reported.
-pub const ALL: [Experiment; 28] = [
+pub const ALL: [Experiment; 31] = [
     calibration::EXPERIMENT,
     fig3::EXPERIMENT,
     fig6::EXPERIMENT,
@@ -125,7 +128,10 @@ pub const ALL: [Experiment; 28] = [
     coexistence::EXPERIMENT,
     shallow_buffer::EXPERIMENT,
     startup::EXPERIMENT,
+    careful_resume::EXPERIMENT,
+    l4s::EXPERIMENT,
     realtime_board::EXPERIMENT,
+    ablation::EXPERIMENT,
 ];
 
 impl Experiment {
@@ -136,10 +142,10 @@ impl Experiment {
 
     /// The names of its rows, where they can be run alone.
     pub fn rows(&self) -> Vec<String> {
-        if self.name == realtime_board::EXPERIMENT.name {
-            realtime_board::row_names()
-        } else {
-            Vec::new()
+        match self.name {
+            name if name == realtime_board::EXPERIMENT.name => realtime_board::row_names(),
+            name if name == ablation::EXPERIMENT.name => ablation::row_names(),
+            _ => Vec::new(),
         }
     }
 

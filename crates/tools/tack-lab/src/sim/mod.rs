@@ -22,6 +22,6 @@ mod scenario;
 mod trace;
 
 pub use error::Error;
-pub use report::{Bin, FlowReport, FrameReport, ScenarioReport};
+pub use report::{Bin, CarefulResume, FlowReport, FrameReport, ScenarioReport};
 pub use run::{run, run_traced};
 pub use scenario::{Acks, Call, Congestion, EndConfig, Flow, Load, Media, Scenario, Stack};

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use tack_link::Ecn as EcnField;
 
+use super::CarefulResume;
 use super::content::Content;
 
 /// Where clients are, for their servers.
@@ -79,9 +80,14 @@ pub trait Peer {
     /// What the sender takes for the smallest round-trip time.
     fn min_rtt(&self) -> Option<Duration>;
 
-    /// Packets of the other end's reports that came with CE, as far as the sender relies on them. None of
-    /// a stack that does not tell.
-    fn ce_reported(&self) -> Option<u64> {
+    /// Packets that it has marked, and those reported with CE as far as it relies on that. None of a
+    /// stack that does not tell.
+    fn ecn_marked_and_reported(&self) -> Option<(u64, u64)> {
+        None
+    }
+
+    /// What became of Careful Resume at a sender. None of a stack that has none.
+    fn careful_resume(&self) -> Option<CarefulResume> {
         None
     }
 

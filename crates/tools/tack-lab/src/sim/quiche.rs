@@ -1,7 +1,7 @@
 //! quiche as a peer, with our layer and without.
 
 use std::ops::Range;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use boring::ssl::{SslContextBuilder, SslMethod};
 use quiche::{CongestionControlAlgorithm, ConnectionId, RecvInfo, SendInfo};
@@ -9,12 +9,12 @@ use rand::Rng;
 use rand_pcg::Pcg64Mcg;
 use tack_link::Ecn as EcnField;
 use tack_tap::KeyLog;
-use tacklib::{AckSchedule, Ecn, EcnCodepoint, LabSwitches, TackConfig};
+use tacklib::{AckSchedule, CarefulResumeTrigger, Ecn, EcnCodepoint, LabSwitches, TackConfig};
 
 use super::content::Content;
 use super::identity::Identity;
 use super::peer::{ALPN, CLIENT, Consumed, IDLE_TIMEOUT, Peer, SERVER, WINDOW};
-use super::{Acks, Congestion, EndConfig, Error, Flow, Load, Stack};
+use super::{Acks, CarefulResume, Congestion, EndConfig, Error, Flow, Load, Stack};
 
 /// The client's first bidirectional stream.
 const STREAM: u64 = 0;
@@ -30,6 +30,9 @@ const LARGEST_DATAGRAM: usize = 1500;
 /// with CUBIC, and 16 KiB 5.7 s. Fewer bytes make half as many packets again.
 const LEAST_WRITE: usize = 16 << 10;
 const LEAST_WRITE_PLAIN: usize = 3000;
+
+/// When connections end and begin, as far as the age of CC parameters goes.
+const DAY: SystemTime = SystemTime::UNIX_EPOCH;
 
 /// Bytes of a connection ID, as tack-endpoint and quinn have it.
 const CID_LEN: usize = 8;
@@ -67,7 +70,11 @@ pub fn server(
     if flow.server.stack == Stack::Tack {
         let mut config = tack_config(&flow.server, config)?;
         let connection = tacklib::accept(&id, None, SERVER, CLIENT, &mut config);
-        Ok(Box::new(End::new(connection.map_err(|error| setup(&error))?, true, flow, key_log)))
+        let mut connection = connection.map_err(|error| setup(&error))?;
+        if let Some(parameters) = flow.server.cc_parameters {
+            connection.set_cc_parameters(parameters, DAY);
+        }
+        Ok(Box::new(End::new(connection, true, flow, key_log)))
     } else {
         let mut config = plain_config(&flow.server, config)?;
         let connection = quiche::accept(&id, None, SERVER, CLIENT, &mut config);
@@ -144,6 +151,7 @@ fn tack_config(end: &EndConfig, config: quiche::Config) -> Result<tacklib::Confi
         },
         reported_gaps: if end.acks == Acks::TackPoor { Some(1) } else { None },
         plain_sampling: end.plain_sampling,
+        deviations: end.deviations,
         ..LabSwitches::default()
     });
     Ok(config)
@@ -204,11 +212,12 @@ trait Connection: Sized {
     fn min_rtt(&self) -> Option<Duration>;
     fn set_ecn(&mut self, ecn: Ecn);
     fn send_ecn(&self) -> EcnField;
-    fn ce_reported(&self) -> Option<u64>;
+    fn ecn_marked_and_reported(&self) -> Option<(u64, u64)>;
+    fn careful_resume(&self) -> Option<CarefulResume>;
 }
 
 macro_rules! connection {
-    ($type:ty, $min_rtt:expr, $recv:expr, $set_ecn:expr, $send_ecn:expr, $ce:expr) => {
+    ($type:ty, $min_rtt:expr, $recv:expr, $set_ecn:expr, $send_ecn:expr, $ecn:expr, $resume:expr) => {
         impl Connection for $type {
             fn plain(&self) -> &quiche::Connection {
                 self
@@ -231,8 +240,12 @@ macro_rules! connection {
                 $send_ecn(self)
             }
 
-            fn ce_reported(&self) -> Option<u64> {
-                $ce(self)
+            fn ecn_marked_and_reported(&self) -> Option<(u64, u64)> {
+                $ecn(self)
+            }
+
+            fn careful_resume(&self) -> Option<CarefulResume> {
+                $resume(self)
             }
 
             fn send(&mut self, out: &mut [u8]) -> quiche::Result<(usize, SendInfo)> {
@@ -304,6 +317,7 @@ connection!(
     |connection: &mut quiche::Connection, datagram, info, _| connection.recv(datagram, info),
     |_, _| (),
     |_| EcnField::NotEct,
+    |_| None,
     |_| None
 );
 connection!(
@@ -314,7 +328,18 @@ connection!(
     },
     tacklib::Connection::set_ecn,
     |connection: &tacklib::Connection| EcnField::from_bits(connection.send_ecn().bits()),
-    |connection: &tacklib::Connection| Some(connection.tack_stats().ecn_ce_reported)
+    |connection: &tacklib::Connection| {
+        let stats = connection.tack_stats();
+        Some((stats.ecn_marked, stats.ecn_ce_reported))
+    },
+    |connection: &tacklib::Connection| {
+        let stats = connection.tack_stats();
+        Some(CarefulResume {
+            phase: stats.careful_resume.name(),
+            trigger: stats.careful_resume_trigger.map(CarefulResumeTrigger::name),
+            observed: connection.cc_parameters(DAY),
+        })
+    }
 );
 
 /// The ID of a unidirectional stream of the server (RFC 9000 section 2.1).
@@ -532,8 +557,12 @@ impl<C: Connection + 'static> Peer for End<C> {
         self.connection.min_rtt()
     }
 
-    fn ce_reported(&self) -> Option<u64> {
-        self.connection.ce_reported()
+    fn ecn_marked_and_reported(&self) -> Option<(u64, u64)> {
+        self.connection.ecn_marked_and_reported()
+    }
+
+    fn careful_resume(&self) -> Option<CarefulResume> {
+        self.connection.careful_resume()
     }
 
     fn closed(&self) -> Option<String> {

@@ -3,6 +3,7 @@
 use serde::ser::Error as _;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
+use tacklib::CcParameters;
 
 /// Result of a [`Scenario`](super::Scenario).
 #[derive(Clone, Debug, Serialize)]
@@ -37,8 +38,13 @@ pub struct FlowReport {
     pub lost: u64,
     /// Data packets that arrived with CE.
     pub ce_marked: u64,
+    /// Packets that a TACK sender which is there at the end has marked as ECN-capable, from its start.
+    pub ecn_marked: Option<u64>,
     /// Packets reported as CE that the sender relies on, of a TACK sender that is there at the end.
     pub ce_reported: Option<u64>,
+    /// What became of Careful Resume, of a TACK sender that is there at the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub careful_resume: Option<CarefulResume>,
     /// What the sender believes to be the smallest round-trip time, at the end.
     pub min_rtt_ms: Option<f64>,
     /// Median of the data packets' one-way delay.
@@ -53,6 +59,8 @@ pub struct FlowReport {
     /// 95th percentile of the data packets' queueing delay: what their one-way delay lay above
     /// the smallest one, each less what the packet's own length takes at the direction's rate.
     pub queue_p95_ms: Option<f64>,
+    /// The 99th percentile of that.
+    pub queue_p99_ms: Option<f64>,
     /// The longest queueing delay.
     pub queue_max_ms: Option<f64>,
     /// What the direction's rate moves in `queue_p95_ms`, in bytes: the queue that lay before
@@ -87,6 +95,18 @@ fn as_reverse_fields<S: Serializer>(
     };
     serializer
         .collect_map(fields.into_iter().map(|(key, value)| (format!("reverse_{key}"), value)))
+}
+
+/// Where Careful Resume is at a sender (RFC 9959), by its draft's names for qlog.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct CarefulResume {
+    /// The phase.
+    pub phase: &'static str,
+    /// Why the one before has ended.
+    pub trigger: Option<&'static str>,
+    /// The parameters to save.
+    #[serde(skip)]
+    pub observed: Option<CcParameters>,
 }
 
 /// How late frames of audio and of the first video were: from when one is made until the client's
@@ -154,6 +174,9 @@ impl FlowReport {
             spurious: count(&|run| run.spurious),
             lost: count(&|run| run.lost),
             ce_marked: count(&|run| run.ce_marked),
+            careful_resume: runs.first().and_then(|run| run.careful_resume),
+            ecn_marked: float(&|run| run.ecn_marked.map(|count| count as f64))
+                .map(|count| count as u64),
             ce_reported: float(&|run| run.ce_reported.map(|count| count as f64))
                 .map(|count| count as u64),
             min_rtt_ms: float(&|run| run.min_rtt_ms),
@@ -162,6 +185,7 @@ impl FlowReport {
             rtt_mean_ms: float(&|run| run.rtt_mean_ms),
             rtt_deviation_ms: float(&|run| run.rtt_deviation_ms),
             queue_p95_ms: float(&|run| run.queue_p95_ms),
+            queue_p99_ms: float(&|run| run.queue_p99_ms),
             queue_max_ms: float(&|run| run.queue_max_ms),
             queue_p95_bytes: float(&|run| run.queue_p95_bytes),
             queue_max_bytes: float(&|run| run.queue_max_bytes),

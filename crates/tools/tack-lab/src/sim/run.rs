@@ -412,9 +412,16 @@ impl<'a> Running<'a> {
         let reverse = self
             .reverse_probe
             .map(|probe| FlowReport { min_rtt_ms: of_client, ..probe.report(end) });
+        let ecn =
+            self.ends.as_ref().and_then(|ends| ends[SERVER].peer.ecn_marked_and_reported());
         Ok(FlowReport {
             min_rtt_ms: of_server,
-            ce_reported: self.ends.as_ref().and_then(|ends| ends[SERVER].peer.ce_reported()),
+            careful_resume: self
+                .ends
+                .as_ref()
+                .and_then(|ends| ends[SERVER].peer.careful_resume()),
+            ecn_marked: ecn.map(|(marked, _)| marked),
+            ce_reported: ecn.map(|(_, reported)| reported),
             completion_ms: self.completed.map(|at| ms(at.since(self.start))),
             reverse: reverse.map(Box::new),
             frames: self.call.map(|call| call.report(end)).transpose()?,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tack_link::spec::{LinkSpec, PathSpec};
-use tacklib::{Ecn, Profile};
+use tacklib::{CcParameters, Deviation, Deviations, Ecn, Profile};
 
 /// Flows that share a link.
 #[derive(Clone, Debug)]
@@ -57,10 +57,14 @@ pub struct EndConfig {
     pub profile: Profile,
     /// Whether TACK samples round trips as TCP's timestamps do.
     pub plain_sampling: bool,
+    /// Where the controller of TACK differs from the BBR draft.
+    pub deviations: Deviations,
     /// How late it reads and sends on average, because its machine has other work.
     pub busy: Duration,
     /// What its packets are marked with. An end that is [`Ecn::Off`] does not read marks either.
     pub ecn: Ecn,
+    /// What an earlier connection of a TACK stack observed of the path (RFC 9959).
+    pub cc_parameters: Option<CcParameters>,
 }
 
 impl EndConfig {
@@ -77,8 +81,10 @@ impl EndConfig {
             congestion,
             profile: Profile::Default,
             plain_sampling: false,
+            deviations: Deviations::ALL,
             busy: Duration::ZERO,
             ecn: Ecn::Off,
+            cc_parameters: None,
         }
     }
 
@@ -138,6 +144,14 @@ impl Flow {
     pub const fn with_ecn(mut self, ecn: Ecn) -> Self {
         self.server.ecn = ecn;
         self.client.ecn = ecn;
+        self
+    }
+
+    /// The same without a deviation of TACK's controller from the BBR draft.
+    #[must_use]
+    pub const fn without(mut self, deviation: Deviation) -> Self {
+        self.server.deviations = self.server.deviations.without(deviation);
+        self.client.deviations = self.client.deviations.without(deviation);
         self
     }
 

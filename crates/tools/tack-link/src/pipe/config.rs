@@ -30,6 +30,9 @@ pub struct PipeConfig {
     pub buffer_bytes: u64,
     /// What that queue does when it grows. All but drop-tail need a rate.
     pub queue: QueueDiscipline,
+    /// Whether the ECN field of every packet that leaves is set to Not-ECT, as some routers do; also of
+    /// those that the queue has marked.
+    pub bleach_ecn: bool,
     /// Probability that a packet is lost.
     pub loss: f64,
     /// Losses in bursts, besides those of `loss`.
@@ -80,6 +83,7 @@ impl Default for PipeConfig {
             jitter: None,
             buffer_bytes: u64::MAX,
             queue: QueueDiscipline::DropTail,
+            bleach_ecn: false,
             loss: 0.0,
             gilbert_elliott: None,
             reorder: None,

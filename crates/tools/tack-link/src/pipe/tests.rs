@@ -50,6 +50,15 @@ fn survivors(config: &PipeConfig, seed: u64, count: u32) -> Vec<u32> {
 }
 
 #[test]
+fn a_pipe_that_bleaches_clears_the_ecn_field_of_what_leaves() {
+    for (bleach_ecn, seen) in [(false, Ecn::Ect1), (true, Ecn::NotEct)] {
+        let mut pipe = pipe(&PipeConfig { bleach_ecn, ..wire() });
+        pipe.send(packet(0, 100).with_ecn(Ecn::Ect1), Time::ZERO);
+        assert_eq!(pipe.arrival(Time::ZERO).map(|(_, packet)| packet.ecn), Some(seen));
+    }
+}
+
+#[test]
 fn a_packet_takes_its_serialisation_and_the_delay() {
     let mut pipe = pipe(&PipeConfig::new(BYTE_A_MICRO, millis(20), 0));
     pipe.send(packet(0, 1500), micros(7));

@@ -57,6 +57,8 @@ pub(super) struct PipeTable {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loss: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub bleach_ecn: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub gilbert_elliott: Option<GilbertElliottTable>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reorder: Option<ReorderTable>,

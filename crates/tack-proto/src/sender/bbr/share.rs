@@ -1,0 +1,90 @@
+//! The rate beside others that keep a queue (TACK-6.5-9).
+//!
+//! CUBIC and Reno give way at each loss. The draft's model takes away what losses between probes have
+//! bounded when the next probe begins, so a BBR flow comes back with all that it had, and they with less
+//! each time. Here it comes back with less too, if the probe lost packets in a queue that stood before.
+
+use crate::bandwidth::Bandwidth;
+
+/// What a probe that has lost too much leaves of the rate: of the 1.25 that it had gone up to, about as
+/// much as CUBIC leaves (RFC 9438 section 4.6: 0.7).
+const KEEPS: f64 = 0.85;
+
+/// The bound, while there is one.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Share {
+    /// A round trip was free of queues since the last probe began.
+    drained: bool,
+    /// None was before the probe now or last.
+    queue_stood: bool,
+    bandwidth: Option<Bandwidth>,
+}
+
+impl Share {
+    /// A round trip is over, for all of which packets have queued or not.
+    pub fn on_round(&mut self, queued: bool) {
+        self.drained |= !queued;
+    }
+
+    /// The path is filled, to be probed.
+    pub fn on_refill(&mut self, max_bw: Bandwidth) {
+        self.queue_stood = !std::mem::take(&mut self.drained);
+        self.bandwidth = self.bandwidth.filter(|bound| *bound < max_bw);
+    }
+
+    /// The probe has lost too much at this rate between probes.
+    pub fn on_too_high(&mut self, bandwidth: Bandwidth) {
+        if self.queue_stood {
+            self.bandwidth = Some(bandwidth.scaled(KEEPS));
+        }
+    }
+
+    /// A probe with this gain has not.
+    pub fn on_harmless_probe(&mut self, gain: f64) {
+        self.bandwidth = self.bandwidth.map(|bound| bound.scaled(gain));
+    }
+
+    /// The rate within the bound.
+    pub fn bound_bandwidth(&self, bandwidth: Bandwidth) -> Bandwidth {
+        self.bandwidth.map_or(bandwidth, |bound| bandwidth.min(bound))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RATE: Bandwidth = Bandwidth::from_bytes_per_second(1_000_000);
+
+    #[test]
+    fn a_probe_that_loses_in_a_queue_of_others_costs_a_part_of_the_rate_until_probes_win_it_back()
+     {
+        let mut share = Share::default();
+        share.on_refill(RATE);
+        share.on_too_high(RATE);
+        assert_eq!(share.bound_bandwidth(RATE), RATE.scaled(KEEPS));
+        share.on_refill(RATE);
+        share.on_too_high(RATE.scaled(KEEPS));
+        assert_eq!(share.bound_bandwidth(RATE), RATE.scaled(KEEPS).scaled(KEEPS));
+        for _ in 0..2 {
+            share.on_refill(RATE);
+            share.on_harmless_probe(1.25);
+        }
+        share.on_refill(RATE);
+        assert_eq!(
+            share.bound_bandwidth(RATE.scaled(2.0)),
+            RATE.scaled(2.0),
+            "there is no bound"
+        );
+    }
+
+    #[test]
+    fn a_probe_that_loses_in_a_queue_of_its_own_costs_nothing() {
+        let mut share = Share::default();
+        share.on_round(false);
+        share.on_round(true);
+        share.on_refill(RATE);
+        share.on_too_high(RATE);
+        assert_eq!(share.bound_bandwidth(RATE), RATE);
+    }
+}
