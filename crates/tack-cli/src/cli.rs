@@ -16,7 +16,9 @@ use crate::units::parse_rate;
 const EXAMPLES: &str = "\
 Examples:
   tack serve ~/outbox                      share a directory; prints what to type elsewhere
+  tack serve --write ~/inbox               let others send files into a directory
   tack get host:4433/video.mkv .           fetch a file; run again to resume
+  tack get -r host:4433/photos album       fetch a directory's content into the directory album
   tack send photos notes.txt host:4433/    send a directory and a file
   tack demo                                see what TACK does on an emulated link
 
@@ -40,8 +42,8 @@ pub struct Cli {
 pub enum Command {
     /// Shares a directory
     ///
-    /// Symbolic links inside DIR are not followed. Prints the certificate's fingerprint and an
-    /// access token that clients need.
+    /// Symbolic links inside DIR are not followed, and clients can only fetch unless --write is
+    /// given. Prints the certificate's fingerprint and an access token that clients need.
     Serve(ServeArgs),
     /// Fetches a file or a directory
     Get(GetArgs),
@@ -88,9 +90,9 @@ pub struct ServeArgs {
     /// Address and UDP port to listen on; port 0 lets the system choose
     #[arg(long, value_name = "ADDR:PORT", default_value = "0.0.0.0:4433")]
     pub listen: SocketAddr,
-    /// Lets clients fetch, but not send
+    /// Lets clients send as well; otherwise they can only fetch
     #[arg(long)]
-    pub read_only: bool,
+    pub write: bool,
     /// Keeps the access token in FILE; created if it does not exist
     #[arg(long, value_name = "FILE", conflicts_with = "no_token")]
     pub token_file: Option<PathBuf>,
@@ -121,7 +123,8 @@ pub struct ServeArgs {
     /// Prints events as JSON, one a line
     #[arg(long)]
     pub json: bool,
-    /// Prints errors only, after what clients need to connect
+    /// Prints errors and warnings only, after what clients need to connect; never the token, so
+    /// that it takes --token-file or --no-token
     #[arg(long, short)]
     pub quiet: bool,
 }
@@ -129,15 +132,21 @@ pub struct ServeArgs {
 /// Arguments of `tack get`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-DEST is the file to write, or a directory to write it into. For a directory on the server, DEST is \
-the directory that its content goes into. By default the name on the server is used, in the \
-current directory. An existing file is replaced only once the new one is verified.")]
+DEST is the file to write, or a directory to write it into. For a directory on the server (-r), \
+DEST is the directory that its content goes into. By default the name on the server is used, in \
+the current directory. An existing file is replaced only once the new one is verified; it keeps its \
+owner, and its permissions are not widened. \"-\" is standard output; pipes and character devices \
+are written through to.")]
 pub struct GetArgs {
     /// What to fetch: HOST:PORT[/PATH]
     #[arg(value_name = "HOST:PORT[/PATH]")]
     pub source: Target,
     /// Where to put it
     pub dest: Option<PathBuf>,
+    /// Fetches a directory with everything in it; without this option the server can answer with
+    /// one file only
+    #[arg(long, short)]
+    pub recursive: bool,
     /// Writes each file no faster than this: bytes per second, such as 10M
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     pub write_limit: Option<u64>,
@@ -179,7 +188,7 @@ pub struct ClientArgs {
     /// Certificate authorities to trust, instead of the system's
     #[arg(long, value_name = "PEM", conflicts_with = "insecure")]
     pub ca: Option<PathBuf>,
-    /// Sends the token to whoever answers
+    /// Sends the token to whoever answers, and prints the fingerprint to use next time
     #[arg(long)]
     pub insecure: bool,
     /// Uses nothing that earlier connections observed of the path, and keeps nothing (RFC 9959)
@@ -188,7 +197,11 @@ pub struct ClientArgs {
     /// What acknowledges the data
     #[arg(long, value_enum, default_value_t)]
     pub profile: Profile,
-    /// Files to transfer at the same time
+    /// Compares the content of files that are there already, instead of taking those of the same
+    /// size and time of modification for equal
+    #[arg(long, short)]
+    pub checksum: bool,
+    /// Files to transfer at the same time; small ones, hundreds together, count less
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=16))]
     pub parallel: u8,
     /// Writes what the connection does to a qlog file in DIR

@@ -22,6 +22,9 @@ pub enum Error {
         /// How long it was tried.
         seconds: u64,
     },
+    /// The server has a directory where a file was asked for.
+    #[error("{0} is a directory; pass -r to fetch it with everything in it")]
+    Directory(String),
     /// The host is unknown.
     #[error("{target}: {reason}")]
     Resolve {
@@ -38,8 +41,14 @@ pub enum Error {
         /// What ended it.
         reason: String,
     },
+    /// A signal ended the command.
+    #[error("interrupted; run the same command again to resume")]
+    Interrupted,
     /// The peer speaks another protocol.
-    #[error("{0} does not speak tack's file transfer protocol, or another version of it")]
+    #[error(
+        "{0} does not speak version 2 of tack's file transfer protocol, as this program does; \
+         use the same version of tack at both ends"
+    )]
     NotTack(String),
     /// The certificate is not the expected one.
     #[error(
@@ -108,7 +117,7 @@ impl Error {
     /// The exit code for this error.
     pub fn exit(&self) -> Exit {
         match self {
-            Self::Usage(_) => Exit::Usage,
+            Self::Usage(_) | Self::Directory(_) => Exit::Usage,
             Self::NoAnswer { .. }
             | Self::Resolve { .. }
             | Self::ConnectionLost { .. }
@@ -118,6 +127,7 @@ impl Error {
             Self::WrongFingerprint { .. } | Self::Untrusted(_) | Self::WrongToken => {
                 Exit::Refused
             }
+            Self::Interrupted => Exit::Interrupted,
             Self::Local { .. } => Exit::LocalIo,
             Self::Transfer(e) => exit_of(e),
             Self::Incomplete { exit, .. } => *exit,
@@ -139,7 +149,7 @@ pub fn exit_of(error: &TransferError) -> Exit {
         | TransferError::SourceChanged(_)
         | TransferError::Name(_)
         | TransferError::Busy => Exit::LocalIo,
-        TransferError::ReadOnly => Exit::Refused,
+        TransferError::ReadOnly | TransferError::WrongToken => Exit::Refused,
         TransferError::Verification => Exit::Verification,
         TransferError::Protocol(_) | TransferError::Wire(_) => Exit::Remote,
         TransferError::Disconnected => Exit::Connection,

@@ -19,6 +19,8 @@ pub enum Exit {
     Remote = 6,
     /// What arrived is not what was sent.
     Verification = 7,
+    /// Ended by SIGINT or SIGTERM.
+    Interrupted = 8,
 }
 
 /// The table that `--help` shows.
@@ -31,7 +33,8 @@ Exit codes:
   4  refused: wrong token, untrusted certificate, not allowed by the server
   5  reading or writing on this machine failed, for example a full disk
   6  the other side failed, for example a missing file or its disk is full
-  7  what arrived is not what was sent";
+  7  what arrived is not what was sent
+  8  ended by Ctrl-C or SIGTERM; run the command again to resume";
 
 impl From<Exit> for std::process::ExitCode {
     fn from(exit: Exit) -> Self {

@@ -6,7 +6,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
@@ -46,6 +46,12 @@ impl Identity {
             create(directory, &path)?;
         }
         Self::from_files(&path, &path)
+    }
+
+    /// Whether others than its owner may read the private key.
+    pub fn is_exposed(&self) -> Result<bool, Error> {
+        let metadata = self.key.metadata().map_err(Error::local(&self.key))?;
+        Ok(metadata.mode() & 0o077 != 0)
     }
 
     /// A key for stateless reset tokens that is the same as long as the private key is.
@@ -103,8 +109,6 @@ fn create(directory: &Path, path: &Path) -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::MetadataExt;
-
     use super::*;
 
     #[test]

@@ -7,7 +7,7 @@
 //! | [`quic`] | the QUIC configuration of both ends |
 //! | [`identity`], [`target`], [`token`] | certificates, addresses, access tokens |
 //! | [`cc_parameters`] | what earlier connections observed of their paths |
-//! | [`termination`] | signals that end a server |
+//! | [`termination`] | signals that end a command |
 //! | [`commands`] | what the command line offers |
 //! | [`demo`] | plain QUIC and TACK side by side over an emulated link |
 

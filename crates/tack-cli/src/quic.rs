@@ -5,9 +5,13 @@ use std::path::Path;
 use tack_endpoint::{EndpointConfig, INITIAL_RTT};
 
 use crate::error::Error;
+use crate::session::STRANGER_WINDOW;
 
 /// The application protocol.
-pub const ALPN: &[u8] = b"tack-file/1";
+///
+/// Its number is the version of the file transfer protocol: two ends that share none refuse each
+/// other in the handshake (RFC 7301 section 3.2).
+pub const ALPN: &[u8] = b"tack-file/2";
 /// A connection on which nothing arrives for this long is given up, in milliseconds.
 pub const IDLE_TIMEOUT_MS: u64 = 30_000;
 /// Largest UDP payload: fits every path that can carry QUIC inside common tunnels.
@@ -82,6 +86,10 @@ pub fn server_config(
         ))
     })?;
     config.set_initial_max_streams_bidi(MAX_STREAMS);
+    // All that a stranger can fill. quiche widens the windows as they are read, and nothing but
+    // the opening message is before the token was right.
+    config.set_initial_max_data(STRANGER_WINDOW);
+    config.set_initial_max_stream_data_bidi_remote(STRANGER_WINDOW);
     Ok(config)
 }
 

@@ -2,14 +2,16 @@
 
 use serde::Serialize;
 
-use crate::error::{Error, exit_of};
+use crate::error::Error;
 use crate::exit::Exit;
 use crate::session::{Outcome, Transport};
-use crate::transfer::{Digest, TransferError};
+use crate::transfer::Digest;
 use crate::units;
 
 /// Below this many bytes a rate measures the handshake.
 const WORTH_A_RATE: u64 = 100_000;
+/// Errors that are kept; all are counted.
+const MAX_ERRORS: usize = 1000;
 
 /// The result of a command. Serialised, it is what `--json` prints.
 #[derive(Debug, Serialize)]
@@ -44,6 +46,9 @@ pub struct Summary {
     pub profile: &'static str,
     /// The exit code of the process.
     pub exit_code: u8,
+    /// Whether [`digests`](Self::digests) is wanted: a tree may have millions of files.
+    #[serde(skip)]
+    lists_files: bool,
     #[serde(skip)]
     first_failure: Option<Exit>,
 }
@@ -55,13 +60,13 @@ pub struct FileDigest {
     pub path: String,
     /// Its size.
     pub bytes: u64,
-    /// Its BLAKE3 digest.
-    pub blake3: Digest,
+    /// Its BLAKE3 digest; none for a file that was there already and not read.
+    pub blake3: Option<Digest>,
 }
 
 impl Summary {
-    /// Nothing has happened yet.
-    pub fn new(command: &'static str, profile: &'static str) -> Self {
+    /// Nothing has happened yet. With `lists_files` every file is kept for [`digests`](Self::digests).
+    pub fn new(command: &'static str, profile: &'static str, lists_files: bool) -> Self {
         Self {
             command,
             files: 0,
@@ -78,6 +83,7 @@ impl Summary {
             transport: Transport::default(),
             profile,
             exit_code: 0,
+            lists_files,
             first_failure: None,
         }
     }
@@ -88,18 +94,17 @@ impl Summary {
         self.equal += u64::from(outcome.equal);
         self.bytes += outcome.size;
         self.resumed_bytes += outcome.resumed;
-        self.digests.push(FileDigest { path, bytes: outcome.size, blake3: outcome.digest });
+        if self.lists_files {
+            self.digests.push(FileDigest { path, bytes: outcome.size, blake3: outcome.digest });
+        }
     }
 
-    /// Counts a file that could not be transferred.
-    pub fn add_failure(&mut self, text: String, error: &TransferError) {
-        self.add_problem(text, exit_of(error));
-    }
-
-    /// Counts a file that was not even tried.
-    pub fn add_problem(&mut self, text: String, exit: Exit) {
-        self.failed += 1;
-        self.errors.push(text);
+    /// Counts files that could not be transferred, for one reason.
+    pub fn add_problem(&mut self, text: String, files: u64, exit: Exit) {
+        self.failed += files;
+        if self.errors.len() < MAX_ERRORS {
+            self.errors.push(text);
+        }
         self.first_failure.get_or_insert(exit);
     }
 

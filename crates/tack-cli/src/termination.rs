@@ -1,4 +1,4 @@
-//! Ending in good order on SIGINT and SIGTERM.
+//! Ending in good order on SIGINT and SIGTERM: the peer is told, and does not wait for a timeout.
 
 use std::io;
 use std::sync::Arc;

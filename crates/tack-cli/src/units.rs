@@ -1,5 +1,7 @@
 //! Numbers with units, as users write and read them.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 /// Reads a number of bytes per second: digits, optionally a decimal point, optionally one of
 /// k, M, G (powers of 1000) or Ki, Mi, Gi (powers of 1024).
 pub fn parse_rate(text: &str) -> Result<u64, String> {
@@ -55,6 +57,29 @@ pub fn bit_rate(bytes_per_second: f64) -> String {
     }
 }
 
+/// A time in UTC, as RFC 3339 writes it, in whole seconds.
+pub fn timestamp(time: SystemTime) -> String {
+    let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    let (year, month, day) = civil(days);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+/// The date of a day since 1970, in the Gregorian calendar. Years begin in March here, so that
+/// the leap day is the last.
+fn civil(days: u64) -> (u64, u64, u64) {
+    let days = days + 719_468;
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    (era * 400 + year + u64::from(month <= 2), month, day)
+}
+
 /// A duration, given in seconds, as hours, minutes and seconds.
 pub fn duration(seconds: f64) -> String {
     let whole = seconds.round().min(359_999.0) as u64;
@@ -68,6 +93,8 @@ pub fn duration(seconds: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -78,6 +105,16 @@ mod tests {
         for wrong in ["", "M", "10Mbit", "-1", "1", "1e9", "1.2.3", "99999999G"] {
             assert!(parse_rate(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn times_are_dates_in_utc() {
+        let at = |seconds| timestamp(UNIX_EPOCH + Duration::from_secs(seconds));
+        assert_eq!(at(0), "1970-01-01T00:00:00Z");
+        assert_eq!(at(951_782_399), "2000-02-28T23:59:59Z");
+        assert_eq!(at(951_782_400), "2000-02-29T00:00:00Z");
+        assert_eq!(at(4_107_542_400), "2100-03-01T00:00:00Z");
+        assert_eq!(at(1_798_761_599), "2026-12-31T23:59:59Z");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 mod common;
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -141,6 +142,32 @@ fn a_server_that_gets_a_signal_closes_its_connections_and_ends() {
 }
 
 #[test]
+fn a_client_that_gets_a_signal_tells_the_server_and_can_be_resumed() {
+    for signal in [Signal::SIGTERM, Signal::SIGINT] {
+        let mut program = Command::new(TACK);
+        program.stderr(Stdio::piped());
+        let mut served = Served::with_program(program, &["--write", "--write-limit", RATE]);
+        fs::write(served.outside("file"), noise(SIZE, 1)).unwrap();
+        let child = spawn(served.client("send").arg("file").arg(served.target("")));
+        let part = served.path(".file.tack-part");
+        wait_until(|| part.metadata().is_ok_and(|part| part.len() > 100_000));
+        let client = Pid::from_raw(i32::try_from(child.id()).unwrap());
+        nix::sys::signal::kill(client, signal).unwrap();
+        let interrupted = finish(child).expect(8);
+        assert!(interrupted.errors.contains("to resume"), "{}", interrupted.errors);
+        assert!(!served.path("file").exists());
+        // The server hears of it long before its idle timeout of 30 s.
+        let start = Instant::now();
+        let log = BufReader::new(served.child.stderr.take().unwrap());
+        let line = log.lines().map(Result::unwrap).find(|line| line.contains("send file"));
+        assert!(line.unwrap().contains("connection ended"));
+        assert!(start.elapsed() < Duration::from_secs(20), "it waited for its idle timeout");
+        let finished = served.send(Path::new("file"), "").expect(0);
+        assert!(finished.number("resumed_bytes") > 100_000, "{}", finished.summary);
+    }
+}
+
+#[test]
 fn a_file_that_changed_since_the_interruption_is_fetched_from_the_start() {
     let served = Served::new(&[]);
     served.write("file", &noise(SIZE, 1));
@@ -244,7 +271,7 @@ fn a_client_that_cannot_write_says_so_and_resumes_later() {
 
 #[test]
 fn a_server_that_cannot_write_says_so_and_goes_on_serving() {
-    let served = Served::with_program(limited(), &[]);
+    let served = Served::with_program(limited(), &["--write"]);
     let source = served.outside("source");
     common::write(&source.join("big"), &noise(SIZE, 1));
     for n in 0..5 {
@@ -278,14 +305,14 @@ fn a_full_file_system_is_survived() {
     }
     let mut program = Command::new("unshare");
     program.args(["-rm", "sh", "-c", &script, "sh"]).arg(dir.path());
-    let served = Served::in_dir(dir, program, "127.0.0.1:0", &[]);
+    let served = Served::in_dir(dir, program, "127.0.0.1:0", &["--write"]);
     fs::write(served.outside("big"), noise(SIZE, 1)).unwrap();
     fs::write(served.outside("small"), noise(1000, 2)).unwrap();
     let failed = served.send(Path::new("big"), "").expect(6);
     assert!(failed.errors.contains("make room"), "{}", failed.errors);
     assert!(failed.errors.contains("No space left"), "{}", failed.errors);
     // Nothing of it is listed, and the server is well.
-    let finished = served.get("", Path::new("all")).expect(0);
+    let finished = served.get_tree("", Path::new("all")).expect(0);
     assert_eq!(finished.number("files"), 0);
 }
 

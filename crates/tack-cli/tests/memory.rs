@@ -4,21 +4,14 @@
 
 mod common;
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::Write;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use common::{Served, finish, noise};
+use common::{Served, finish, noise, peak_kib};
 
 const LIMIT_KIB: u64 = 64 * 1024;
-
-/// Peak resident memory of a process in KiB; `None` once it has ended.
-fn peak_kib(pid: u32) -> Option<u64> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
-    line.split_whitespace().nth(1)?.parse().ok()
-}
 
 /// Runs a client to its end and gives its peak memory.
 fn peak_of(client: &mut Command) -> u64 {

@@ -36,6 +36,7 @@ fn the_token_can_come_from_a_file_that_the_server_made() {
     let file = dir.path().join("token");
     let served = Served::new(&["--token-file", file.to_str().unwrap()]);
     served.write("file", b"secret");
+    assert_eq!(served.token, None, "whoever may know it reads the file");
     let mut client = served.client("get");
     client.env_remove("TACK_TOKEN").arg("--token-file").arg(&file);
     run(client.arg(served.target("file")).arg("dest")).expect(0);
@@ -75,7 +76,9 @@ fn a_self_signed_certificate_is_not_trusted_without_being_told() {
     };
     let finished = client(&[]).expect(4);
     assert!(finished.errors.contains("--fingerprint"), "{}", finished.errors);
-    client(&["--insecure"]).expect(0);
+    let finished = client(&["--insecure"]).expect(0);
+    let advice = format!("--fingerprint {}", served.fingerprint);
+    assert!(finished.errors.contains(&advice), "{}", finished.errors);
     let identity = served.outside("identity/identity.pem");
     client(&["--ca", identity.to_str().unwrap()]).expect(0);
 }
@@ -96,7 +99,7 @@ fn an_identity_outlives_a_restart() {
 
 #[test]
 fn a_read_only_server_takes_nothing() {
-    let served = Served::new(&["--read-only"]);
+    let served = Served::plain(&[]);
     served.write("file", b"content");
     served.get("file", Path::new("copy")).expect(0);
     let before = tree(&served.path(""));
@@ -121,13 +124,12 @@ fn links_lead_nowhere() {
     fs::write(served.outside("mine"), "mine").unwrap();
     served.send(Path::new("mine"), "up/planted").expect(4);
     assert!(!served.outside("planted").exists());
-    // In place of a link, not through it.
-    served.send(&served.outside("mine"), "box/").expect(0);
-    fs::remove_file(served.path("box/mine")).unwrap();
+    // Neither through a link nor in place of it.
+    fs::create_dir(served.path("box")).unwrap();
     symlink(served.outside("secret"), served.path("box/mine")).unwrap();
-    served.send(&served.outside("mine"), "box/").expect(0);
+    served.send(&served.outside("mine"), "box/").expect(4);
     assert_eq!(fs::read(served.outside("secret")).unwrap(), b"secret");
-    assert_eq!(fs::read(served.path("box/mine")).unwrap(), b"mine");
+    assert!(served.path("box/mine").symlink_metadata().unwrap().is_symlink());
 }
 
 #[test]
@@ -138,9 +140,89 @@ fn a_server_cannot_make_a_client_write_through_links() {
     fs::create_dir(&dest).unwrap();
     fs::create_dir(served.outside("elsewhere")).unwrap();
     symlink(served.outside("elsewhere"), dest.join("sub")).unwrap();
-    let finished = served.get("", &dest);
+    let finished = served.get_tree("", &dest);
     assert_eq!(finished.code, Some(5), "{}", finished.errors);
     assert_eq!(tree(&served.outside("elsewhere")), []);
+}
+
+#[test]
+fn a_directory_comes_only_if_the_client_asks_for_one() {
+    let served = Served::new(&[]);
+    // What a hostile server would like to have in a home directory.
+    served.write("notes/.ssh/authorized_keys", b"ssh-ed25519 intruder");
+    let home = served.outside("home");
+    fs::create_dir(&home).unwrap();
+    let client = |arguments: &[&str]| {
+        let mut client = served.client("get");
+        run(client.current_dir(&home).arg(served.target("notes")).args(arguments))
+    };
+    for dest in [&[][..], &["."], &["new"]] {
+        let finished = client(dest).expect(2);
+        assert!(finished.errors.contains("pass -r"), "{}", finished.errors);
+        assert_eq!(tree(&home), [], "{dest:?}");
+    }
+    client(&["-r"]).expect(0);
+    assert_eq!(fs::read_dir(&home).unwrap().count(), 1, "a directory named by the user");
+    assert!(home.join("notes/.ssh/authorized_keys").exists());
+    // Everything into the current directory: only if that is said.
+    let mut everything = served.client("get");
+    run(everything.current_dir(&home).arg("-r").arg(served.target(""))).expect(2);
+}
+
+#[test]
+fn the_private_key_and_the_token_are_hidden_in_a_shared_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    // The identity and the token lie in what is shared.
+    let shared = dir.path().join("served");
+    fs::create_dir(&shared).unwrap();
+    symlink("served/identity", dir.path().join("identity")).unwrap();
+    fs::create_dir(shared.join("identity")).unwrap();
+    let token = shared.join("token");
+    let program = std::process::Command::new(common::TACK);
+    let arguments = ["--write", "--token-file", token.to_str().unwrap()];
+    let mut served = Served::in_dir(dir, program, "127.0.0.1:0", &arguments);
+    served.token = Some(fs::read_to_string(&token).unwrap().trim().to_owned());
+    let before = tree(&shared);
+    for secret in ["identity/identity.pem", "token"] {
+        served.get(secret, Path::new("dest")).expect(6);
+        let forged = served.outside(Path::new(secret).file_name().unwrap().to_str().unwrap());
+        fs::write(&forged, "forged").unwrap();
+        served.send(&forged, secret).expect(4);
+    }
+    let mut everything = served.client("get");
+    run(everything.arg("-r").arg(served.target("")).arg("all")).expect(0);
+    assert!(!served.outside("all/token").exists());
+    assert!(!served.outside("all/identity/identity.pem").exists());
+    assert!(tree(&shared) == before);
+}
+
+#[test]
+fn a_server_warns_of_what_could_do_harm_and_does_not_print_a_token_in_vain() {
+    let start = |arguments: &[&str], dir: &Path| {
+        let mut server = std::process::Command::new(common::TACK);
+        server
+            .args(["serve", "--listen", "127.0.0.1:0", "--identity"])
+            .arg(dir.join("identity"));
+        server.args(arguments).arg(dir).stdout(std::process::Stdio::piped());
+        let mut child = server.stderr(std::process::Stdio::piped()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(700));
+        let _ = child.kill();
+        let output = child.wait_with_output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let (_, out, errors) = start(&[], dir.path());
+    assert!(out.contains("TACK_TOKEN=") && !out.contains("tack send"), "{out}");
+    assert!(!errors.contains("private key"), "{errors}");
+    let key = dir.path().join("identity/identity.pem");
+    fs::set_permissions(key, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
+    let file = dir.path().join("token");
+    let (_, out, errors) = start(&["--token-file", file.to_str().unwrap()], dir.path());
+    let token = fs::read_to_string(&file).unwrap();
+    assert!(!out.contains(token.trim()) && out.contains("--token-file"), "{out}");
+    assert!(errors.contains("chmod 600"), "{errors}");
+    assert_eq!(start(&["-q"], dir.path()).0, Some(2));
 }
 
 /// A client that says what it likes.
@@ -194,6 +276,16 @@ impl Raw {
         self.endpoint.flush().unwrap();
     }
 
+    /// Sends on a stream what the server's window lets through in a short time.
+    fn fill(&mut self, stream: u64) {
+        for _ in 0..4 {
+            let connection = self.endpoint.connection_mut(self.handle).unwrap();
+            let _ = connection.stream_send(stream, &vec![0; 128 * 1024], false);
+            self.endpoint.flush().unwrap();
+            self.endpoint.poll(Some(Duration::from_millis(3))).unwrap();
+        }
+    }
+
     fn closed_with(&mut self) -> u64 {
         self.until(|event| match event {
             Event::Closed(_, CloseReason::Peer { application: true, code, .. }) => Some(*code),
@@ -216,7 +308,7 @@ fn a_client_that_asks_for_paths_outside_is_thrown_out() {
             format!("{{\"list\":{{\"path\":\"{path}\"}}}}"),
             format!(
                 "{{\"put\":{{\"path\":\"{path}\",\"offer\":{{\"size\":1,\"modified\":\
-                 {{\"seconds\":0,\"nanos\":0}},\"executable\":false}}}}}}"
+                 {{\"seconds\":0,\"nanos\":0}},\"mode\":420}}}}}}"
             ),
         ] {
             let mut raw = Raw::authenticated(&served);
@@ -255,6 +347,91 @@ fn nothing_is_served_before_the_token_or_without_it() {
     for stream in [4, 8] {
         assert!(connection.stream_recv(stream, &mut buffer).is_err(), "stream {stream}");
     }
+}
+
+#[test]
+fn strangers_get_a_small_window_and_do_not_keep_a_client_out() {
+    let served = Served::new(&[]);
+    served.write("file", b"content");
+    let strangers: Vec<Raw> = (0..300)
+        .map(|_| {
+            let mut raw = Raw::connect(&served);
+            let connection = raw.endpoint.connection_mut(raw.handle).unwrap();
+            let limits = connection.peer_transport_params().unwrap();
+            assert!(limits.initial_max_data <= 64 * 1024);
+            assert!(limits.initial_max_stream_data_bidi_remote <= 64 * 1024);
+            raw.fill(4);
+            raw
+        })
+        .collect();
+    let start = Instant::now();
+    served.get("file", Path::new("dest")).expect(0);
+    println!("with 300 strangers a client took {:?}", start.elapsed());
+    drop(strangers);
+    let peak = common::peak_kib(served.child.id()).unwrap();
+    println!("peak memory of the server: {peak} KiB");
+    assert!(peak < 128 * 1024, "{peak} KiB");
+}
+
+#[test]
+fn failed_log_ins_are_logged_and_slowed_down_for_their_address() {
+    let mut program = std::process::Command::new(common::TACK);
+    program.stderr(std::process::Stdio::piped());
+    let mut served = Served::with_program(program, &[]);
+    served.write("file", b"content");
+    let guess = |served: &Served| {
+        let mut client = served.client("get");
+        client.args(["--token", "wrong"]).arg(served.target("file")).arg("dest");
+        run(&mut client).expect(4);
+    };
+    let start = Instant::now();
+    for _ in 0..3 {
+        guess(&served);
+    }
+    // Half a second after the first, a second after the second.
+    assert!(start.elapsed() > Duration::from_millis(1500), "{:?}", start.elapsed());
+    served.get("file", Path::new("dest")).expect(0);
+    served.child.kill().unwrap();
+    let mut log = String::new();
+    std::io::Read::read_to_string(served.child.stderr.as_mut().unwrap(), &mut log).unwrap();
+    let line = log.lines().find(|line| line.contains("failed to log in")).expect(&log);
+    assert!(line.contains("127.0.0.1:") && line.contains("Z "), "{line}");
+    assert!(!log.contains("wrong access token: wrong"), "{log}");
+}
+
+#[test]
+fn ends_of_different_versions_refuse_each_other_and_say_so() {
+    // A client of the version before.
+    let served = Served::new(&[]);
+    let mut config = quic::client_config(tacklib::Profile::Off, Verify::Later).unwrap();
+    config.set_application_protos(&[b"tack-file/1"]).unwrap();
+    let local = "127.0.0.1:0".parse().unwrap();
+    let mut endpoint = Endpoint::client(local, EndpointConfig::default()).unwrap();
+    let handle = endpoint.connect(served.address.parse().unwrap(), None, &mut config).unwrap();
+    let mut raw = Raw { endpoint, handle };
+    let reason = raw.until(|event| match event {
+        Event::Closed(_, reason) => Some(reason.to_string()),
+        Event::Connected(_) => panic!("it was let in"),
+        _ => None,
+    });
+    assert!(reason.contains("no common application protocol"), "{reason}");
+
+    // A server of the version before.
+    let identity = served.outside("identity/identity.pem");
+    let mut config = quic::server_config(tacklib::Profile::Off, &identity, &identity).unwrap();
+    config.set_application_protos(&[b"tack-file/1"]).unwrap();
+    let mut old = Endpoint::server(local, config, EndpointConfig::default()).unwrap();
+    let mut client = served.client("get");
+    client.arg(format!("{}/file", old.local_addr())).arg("dest");
+    let client = client.stdout(std::process::Stdio::piped());
+    let mut child = client.stderr(std::process::Stdio::piped()).spawn().unwrap();
+    while child.try_wait().unwrap().is_none() {
+        old.poll(Some(Duration::from_millis(20))).unwrap();
+        while old.next_event().is_some() {}
+        old.flush().unwrap();
+    }
+    let finished = common::finish(child).expect(3);
+    assert!(finished.errors.contains("version 2"), "{}", finished.errors);
 }
 
 #[test]

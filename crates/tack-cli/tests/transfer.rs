@@ -32,13 +32,13 @@ fn a_tree_is_fetched_completely_and_then_found_equal() {
     let served = Served::new(&[]);
     fill(&served.path(""));
     let dest = served.outside("dest");
-    let first = served.get("", &dest).expect(0);
+    let first = served.get_tree("", &dest).expect(0);
     assert_same_tree(&served.path(""), &dest);
     assert_eq!(first.number("files"), 48);
     assert_eq!(first.number("equal"), 0);
     assert_eq!(first.number("bytes"), first.number("transferred_bytes"));
 
-    let second = served.get("", &dest).expect(0);
+    let second = served.get_tree("", &dest).expect(0);
     assert_eq!(second.number("files"), 48);
     assert_eq!(second.number("equal"), 48);
     assert_eq!(second.number("transferred_bytes"), 0);
@@ -62,7 +62,10 @@ fn one_stream_at_a_time_and_plain_quic_work_as_well() {
     fill(&served.path(""));
     let dest = served.outside("dest");
     let mut client = served.client("get");
-    client.args(["--parallel", "1", "--profile", "off"]).arg(served.target("")).arg(&dest);
+    client
+        .args(["-r", "--parallel", "1", "--profile", "off"])
+        .arg(served.target(""))
+        .arg(&dest);
     run(&mut client).expect(0);
     assert_same_tree(&served.path(""), &dest);
 }
@@ -112,6 +115,26 @@ fn time_of_modification_and_executability_are_kept() {
 }
 
 #[test]
+fn a_private_file_stays_private_in_both_directions() {
+    let served = Served::new(&[]);
+    let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+    for bits in [0o600, 0o700, 0o640] {
+        served.write("file", b"private");
+        fs::set_permissions(served.path("file"), fs::Permissions::from_mode(bits)).unwrap();
+        served.get("file", Path::new("copy")).expect(0);
+        assert_eq!(mode(&served.outside("copy")) & !bits, 0);
+        served.send(Path::new("copy"), "back").expect(0);
+        assert_eq!(mode(&served.path("back")) & !bits, 0);
+    }
+    // What the file it replaces did not allow is not allowed by the new one either.
+    fs::set_permissions(served.path("file"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(served.outside("copy"), "longer than before").unwrap();
+    fs::set_permissions(served.outside("copy"), fs::Permissions::from_mode(0o600)).unwrap();
+    served.get("file", Path::new("copy")).expect(0);
+    assert_eq!(mode(&served.outside("copy")), 0o600);
+}
+
+#[test]
 fn an_existing_file_is_replaced_by_the_new_version() {
     let served = Served::new(&[]);
     let dest = served.outside("file");
@@ -139,9 +162,27 @@ fn a_name_that_is_not_utf8_is_reported_and_the_others_are_sent() {
 
     served.write(OsStr::from_bytes(b"source/bad\xff").to_string_lossy().as_ref(), b"");
     fs::write(served.path("source").join(OsStr::from_bytes(b"bad\xfe")), "").unwrap();
-    let finished = served.get("source", Path::new("back")).expect(6);
+    let finished = served.get_tree("source", Path::new("back")).expect(6);
     assert!(finished.errors.contains("not valid UTF-8"), "{}", finished.errors);
     assert_eq!(fs::read(served.outside("back/good")).unwrap(), b"good");
+}
+
+#[test]
+fn a_name_that_is_kept_for_unfinished_transfers_is_not_passed_over_in_silence() {
+    let served = Served::new(&[]);
+    let source = served.outside("source");
+    write(&source.join(".notes.tack-part"), b"a file of the user's");
+    write(&source.join("good"), b"good");
+    let finished = served.send(&source, "").expect(5);
+    assert!(finished.errors.contains(".notes.tack-part: skipped"), "{}", finished.errors);
+    assert_eq!(finished.number("failed"), 1);
+    assert_eq!(finished.number("files"), 1);
+    served.send(&source.join(".notes.tack-part"), "").expect(5);
+    // At the server it is what an interrupted transfer has left: named, and no failure.
+    write(&served.path("box/.notes.tack-part"), b"unfinished");
+    let finished = served.get_tree("box", Path::new("back")).expect(0);
+    assert!(finished.errors.contains(".notes.tack-part: skipped"), "{}", finished.errors);
+    assert_eq!(finished.number("skipped"), 1);
 }
 
 #[test]

@@ -1,27 +1,59 @@
 //! `tack get`
 
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc;
 
-use super::jobs::{self, Job, Producer, Run};
+use super::jobs::{self, Job, Kind, Producer, Run};
 use crate::cli::GetArgs;
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::session::{Mailbox, receive_content};
-use crate::transfer::{EntryKind, Incoming, Message, Root, TransferError, WirePath};
+use crate::transfer::{
+    Destination, EntryKind, GroupCommit, Hasher, Incoming, Message, PassThrough, Resume, Root,
+    TransferError, Tree, WirePath,
+};
 
 /// Fetches a file or a directory.
 pub fn get(args: &GetArgs) -> Result<(), Error> {
-    jobs::run("get", &args.source, &args.client, |run, producer| start(args, run, producer))
+    if args.recursive && args.dest.is_none() && args.source.path().is_root() {
+        return Err(Error::Usage(
+            "name the directory that everything goes into (. is the current one)".to_owned(),
+        ));
+    }
+    let dest = args.dest.as_deref().unwrap_or(Path::new("."));
+    // Before connecting: a pipe may have to wait for its reader.
+    let dest = Destination::open(dest).map_err(Error::local(dest))?;
+    if args.client.json && matches!(dest, Destination::PassThrough(_)) {
+        return Err(Error::Usage(
+            "--json prints on standard output, where it would mix with what goes through a pipe \
+             or device; leave it out"
+                .to_owned(),
+        ));
+    }
+    jobs::run("get", &args.source, &args.client, |run, producer| {
+        start(args, dest, run, producer)
+    })
 }
 
 /// Asks what there is, and lets the listing become jobs.
-fn start(args: &GetArgs, run: &mut Run<'_>, producer: Producer) -> Result<(), Error> {
+fn start(
+    args: &GetArgs,
+    dest: Destination,
+    run: &mut Run<'_>,
+    producer: Producer,
+) -> Result<(), Error> {
     let remote = args.source.path().clone();
     let (tell, first) = mpsc::channel();
     let (answer, place) = mpsc::channel();
-    let listing = Listing { remote: remote.clone(), write_limit: args.write_limit, producer };
+    let listing = Arc::new(Listing {
+        remote: remote.clone(),
+        write_limit: args.write_limit,
+        checksum: args.client.checksum,
+        commit: GroupCommit::start(),
+        producer,
+    });
     let mailbox = run.open()?;
     let name = remote.to_string();
     let work = Box::new(move |mailbox: &Mailbox| {
@@ -30,56 +62,65 @@ fn start(args: &GetArgs, run: &mut Run<'_>, producer: Producer) -> Result<(), Er
         if tell.send(kind).is_err() {
             return Ok(None);
         }
-        let Ok((root, base)) = place.recv() else { return Ok(None) };
-        listing.follow(mailbox, kind, &root, &base).map(|()| None)
+        let Ok(place) = place.recv() else { return Ok(None) };
+        listing.follow(mailbox, kind, place).map(|()| None)
     });
-    run.spawn_inquiry(mailbox, Job { name, work });
+    run.spawn_inquiry(mailbox, Job { kind: Kind::Inquiry, name, work });
     // None: the listing failed, which its report tells.
     if let Some(kind) = run.wait_for(&first)? {
-        let place = destination(args, kind)?;
+        // What arrives is decided here, not by whoever answers.
+        if matches!(kind, EntryKind::Directory { .. }) && !args.recursive {
+            return Err(Error::Directory(format!("{}/{}", args.source, args.source.path())));
+        }
+        let place = place_of(args, dest, kind)?;
         // Fails only if the connection has ended, which the next turn tells.
         let _ = answer.send(place);
     }
     Ok(())
 }
 
-struct Listing {
-    remote: WirePath,
-    write_limit: Option<u64>,
-    producer: Producer,
+/// What the server has, and where it becomes jobs.
+pub(super) struct Listing {
+    pub(super) remote: WirePath,
+    pub(super) write_limit: Option<u64>,
+    checksum: bool,
+    pub(super) commit: GroupCommit,
+    pub(super) producer: Producer,
 }
 
 impl Listing {
     fn ask(&self, mailbox: &Mailbox) -> Result<EntryKind, TransferError> {
         mailbox.send(Message::List { path: self.remote.clone() })?;
         match mailbox.recv()? {
-            Message::Entry { kind, .. } => Ok(kind),
+            Message::Entry { kind } => Ok(kind),
             other => Err(TransferError::unexpected(&other)),
         }
     }
 
     fn follow(
-        &self,
+        self: &Arc<Self>,
         mailbox: &Mailbox,
         kind: EntryKind,
-        root: &Arc<Root>,
-        base: &WirePath,
+        place: Place,
     ) -> Result<(), TransferError> {
-        if let EntryKind::File { size } = kind {
-            self.fetch(root, self.remote.clone(), base.clone(), size);
-        }
+        let root = match place {
+            Place::PassThrough(target) => {
+                self.producer.submit(self.fetch_through(target, size_of(kind)));
+                return expect_end(mailbox);
+            }
+            Place::File(root, name) => {
+                let job = self.fetch(&root, self.remote.clone(), name, size_of(kind));
+                self.producer.submit(job);
+                return expect_end(mailbox);
+            }
+            Place::Directory(root) => root,
+        };
+        let (base, limit) = (WirePath::root(), self.write_limit);
+        let mut tree = Tree::new(Arc::clone(&root), base, self.checksum, limit);
         loop {
             match mailbox.recv()? {
                 Message::EndOfList => return Ok(()),
-                Message::Entry { path, kind } => {
-                    let local = base.join(&path)?;
-                    match kind {
-                        EntryKind::Directory => drop(root.create_directory(&local)?),
-                        EntryKind::File { size } => {
-                            self.fetch(root, self.remote.join(&path)?, local, size);
-                        }
-                    }
-                }
+                Message::Manifest(groups) => self.take_groups(&mut tree, &root, &groups)?,
                 Message::Skipped { name, reason, error } => {
                     let name = crate::transfer::printable(&name);
                     let reason = crate::transfer::printable(&reason);
@@ -90,7 +131,27 @@ impl Listing {
         }
     }
 
-    fn fetch(&self, root: &Arc<Root>, remote: WirePath, local: WirePath, size: u64) {
+    fn fetch_through(&self, store: PassThrough, size: u64) -> Job {
+        let progress = Arc::clone(&self.producer.progress);
+        progress.expect(size);
+        let (name, path) = (self.remote.as_str().to_owned(), self.remote.clone());
+        let work = Box::new(move |mailbox: &Mailbox| {
+            let (resume, hasher) = (Resume::default(), Hasher::default());
+            mailbox.send(Message::Get { path, resume })?;
+            let incoming = Incoming { store, resume, hasher };
+            receive_content(mailbox, incoming, None, &progress).map(Some)
+        });
+        Job { kind: Kind::Transfer, name, work }
+    }
+
+    /// The job that fetches one file on a stream of its own.
+    pub(super) fn fetch(
+        &self,
+        root: &Arc<Root>,
+        remote: WirePath,
+        local: WirePath,
+        size: u64,
+    ) -> Job {
         let (root, limit) = (Arc::clone(root), self.write_limit);
         let progress = Arc::clone(&self.producer.progress);
         progress.expect(size);
@@ -101,42 +162,88 @@ impl Listing {
             mailbox.send(Message::Get { path: remote, resume })?;
             receive_content(mailbox, incoming, None, &progress).map(Some)
         });
-        self.producer.submit(Job { name, work });
+        Job { kind: Kind::Transfer, name, work }
     }
 }
 
-/// The directory to write into, and the path below it that the remote path becomes.
-fn destination(args: &GetArgs, kind: EntryKind) -> Result<(Arc<Root>, WirePath), Error> {
-    let remote_name = args.source.path().split_last().map(|(_, name)| name.to_owned());
+/// Nothing may follow the only entry of a file's listing.
+fn expect_end(mailbox: &Mailbox) -> Result<(), TransferError> {
+    match mailbox.recv()? {
+        Message::EndOfList => Ok(()),
+        other => Err(TransferError::unexpected(&other)),
+    }
+}
+
+/// Where the answer goes.
+enum Place {
+    /// Into the file of this name.
+    File(Arc<Root>, WirePath),
+    /// Into this directory.
+    Directory(Arc<Root>),
+    /// Into a pipe or device.
+    PassThrough(PassThrough),
+}
+
+fn size_of(kind: EntryKind) -> u64 {
     match kind {
-        EntryKind::Directory => {
-            let directory = match (&args.dest, remote_name) {
-                (Some(dest), _) => dest.clone(),
-                (None, Some(name)) => PathBuf::from(name),
-                (None, None) => PathBuf::from("."),
-            };
-            std::fs::create_dir_all(&directory).map_err(Error::local(&directory))?;
-            Ok((open(&directory)?, WirePath::root()))
+        EntryKind::File { size } => size,
+        EntryKind::Directory { .. } => 0,
+    }
+}
+
+fn place_of(args: &GetArgs, dest: Destination, kind: EntryKind) -> Result<Place, Error> {
+    let remote_name = args.source.path().split_last().map(|(_, name)| name.to_owned());
+    let dest = match (dest, kind) {
+        (Destination::Path(dest), _) => dest,
+        (Destination::PassThrough(target), EntryKind::File { .. }) => {
+            return Ok(Place::PassThrough(target));
         }
+        (Destination::PassThrough(_), EntryKind::Directory { .. }) => {
+            return Err(Error::Usage(
+                "a directory can't go through a pipe or device".to_owned(),
+            ));
+        }
+    };
+    let (directory, name) = match kind {
+        EntryKind::Directory { .. } => match (&args.dest, remote_name) {
+            (None, Some(name)) => (PathBuf::from(name), None),
+            _ => (dest, None),
+        },
         EntryKind::File { .. } => {
-            let dest = args.dest.clone().unwrap_or_else(|| PathBuf::from("."));
             let is_directory = dest.is_dir() || ends_with_slash(&dest);
-            let (directory, name) = match (is_directory, remote_name, dest.file_name()) {
-                (true, Some(name), _) => (dest.clone(), name),
+            match (is_directory, remote_name, dest.file_name()) {
+                (true, Some(name), _) => (dest, Some(name)),
                 (false, _, Some(name)) => {
                     let parent = dest.parent().filter(|parent| *parent != Path::new(""));
                     let directory = parent.unwrap_or(Path::new(".")).to_owned();
-                    (directory, name.to_string_lossy().into_owned())
+                    (directory, Some(name.to_string_lossy().into_owned()))
                 }
                 _ => {
                     return Err(Error::Usage(format!("{}: not a file name", dest.display())));
                 }
-            };
-            std::fs::create_dir_all(&directory).map_err(Error::local(&directory))?;
-            let name = WirePath::new(name).map_err(|e| Error::Usage(e.to_string()))?;
-            Ok((open(&directory)?, name))
+            }
         }
+    };
+    create_destination(&directory, kind).map_err(Error::local(&directory))?;
+    let root = open(&directory)?;
+    Ok(match name {
+        None => Place::Directory(root),
+        Some(name) => {
+            Place::File(root, WirePath::new(name).map_err(|e| Error::Usage(e.to_string()))?)
+        }
+    })
+}
+
+/// Creates what is missing of `directory`, which is to hold what `kind` says.
+fn create_destination(directory: &Path, kind: EntryKind) -> std::io::Result<()> {
+    if let (EntryKind::Directory { mode }, Some(parent)) = (kind, directory.parent())
+        && !directory.exists()
+    {
+        std::fs::create_dir_all(parent)?;
+        // No wider than the server's, but its owner has to be able to fill it.
+        return std::fs::DirBuilder::new().mode(mode & 0o777 | 0o700).create(directory);
     }
+    std::fs::create_dir_all(directory)
 }
 
 fn open(directory: &Path) -> Result<Arc<Root>, Error> {

@@ -1,5 +1,6 @@
 //! Runs the transfers of one command, a few at a time.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, SyncSender, TryRecvError};
 use std::time::{Duration, Instant};
@@ -7,17 +8,23 @@ use std::time::{Duration, Instant};
 use super::print_json;
 use crate::cc_parameters::Store;
 use crate::cli::ClientArgs;
-use crate::error::Error;
+use crate::error::{Error, exit_of};
 use crate::exit::Exit;
 use crate::progress::Display;
 use crate::quic::CloseCode;
 use crate::session::{ConnectOptions, Link, Mailbox, Notify, Outcome, Progress};
 use crate::summary::Summary;
 use crate::target::Target;
+use crate::termination::Termination;
 use crate::transfer::TransferError;
 
 /// Jobs that may wait: enough to keep all streams busy, few enough for the largest trees.
 const QUEUE: usize = 64;
+/// Batches that run at the same time for each file that may: a batch waits for answers most of
+/// the time, and the next ones fill it.
+const BATCHES: usize = 3;
+/// Most batches at the same time: with a few files beside them, what a server allows.
+const MAX_BATCHES: usize = 12;
 /// How often to look at the progress.
 const TURN: Duration = Duration::from_millis(200);
 /// How long to let the server close its streams once everything is done.
@@ -28,15 +35,20 @@ type Work = Box<dyn FnOnce(&Mailbox) -> Result<Option<Outcome>, TransferError> +
 
 /// One request.
 pub(super) struct Job {
+    pub(super) kind: Kind,
     /// What the user calls it.
     pub(super) name: String,
     pub(super) work: Work,
 }
 
-/// Transfers wait for each other, inquiries for nothing: transfers may come from them.
+/// Transfers and batches wait for their own kind, inquiries for nothing: the others may come
+/// from them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
+    /// One file.
     Transfer,
+    /// Many small files.
+    Batch,
     Inquiry,
 }
 
@@ -44,6 +56,12 @@ pub(super) enum Kind {
 pub(super) enum Report {
     /// A job has ended.
     Done { name: String, kind: Kind, result: Result<Option<Outcome>, TransferError> },
+    /// A file of a batch is in place, or has failed.
+    File { name: String, result: Result<Outcome, TransferError> },
+    /// A batch has failed before anything was known of so many of its files.
+    Batch { name: String, files: u64, error: TransferError },
+    /// A job that came up while another one ran.
+    Job(Job),
     /// Something was left out; with an exit code if it is an error.
     Skipped(String, Option<Exit>),
 }
@@ -66,6 +84,24 @@ impl Producer {
         taken
     }
 
+    /// Queues a job from within a job, which must not wait for others to end.
+    pub(super) fn follow_up(&self, job: Job) {
+        // Fails only if the command has ended.
+        let _ = self.reports.send(Report::Job(job));
+    }
+
+    /// Says what became of a file of a batch.
+    pub(super) fn file(&self, name: String, result: Result<Outcome, TransferError>) {
+        // Fails only if the command has ended.
+        let _ = self.reports.send(Report::File { name, result });
+    }
+
+    /// Says that a batch has failed, and with it `files` files, `name` the first of them.
+    pub(super) fn batch_failed(&self, name: String, files: u64, error: TransferError) {
+        // Fails only if the command has ended.
+        let _ = self.reports.send(Report::Batch { name, files, error });
+    }
+
     /// Says that something is left out.
     pub(super) fn skip(&self, name: &str, reason: &str, exit: Option<Exit>) {
         let text = format!("{name}: skipped, {reason}");
@@ -78,13 +114,17 @@ impl Producer {
 pub(super) struct Run<'a> {
     args: &'a ClientArgs,
     start: Instant,
-    pub(super) link: Link,
+    stop: Termination,
+    link: Link,
     pub(super) progress: Arc<Progress>,
     display: Display,
     summary: Summary,
     reports: Receiver<Report>,
     report: mpsc::Sender<Report>,
+    /// Jobs that wait for others of their kind to end.
+    waiting: VecDeque<Job>,
     transfers: usize,
+    batches: usize,
     inquiries: usize,
 }
 
@@ -104,7 +144,7 @@ pub(super) fn run(
             ConnectOptions { trust, token, profile, key_log: None, qlog, cc_parameters };
         Link::connect(target, options)
     });
-    let mut summary = Summary::new(command, args.profile.name());
+    let mut summary = Summary::new(command, args.profile.name(), args.json);
     let link = match connected {
         Ok(link) => link,
         Err(error) => {
@@ -115,17 +155,24 @@ pub(super) fn run(
             return result;
         }
     };
+    // Before there are other threads. Until here a signal ends the process, which nobody misses.
+    let stop = Termination::catch().map_err(Error::local("signals"))?;
+    let notify = link.notify();
+    stop.on_signal(move || notify());
     let (report, reports) = mpsc::channel();
     let run = Run {
         args,
         start,
+        stop,
         link,
         progress: Arc::default(),
         display: Display::new(args.quiet),
         summary,
         reports,
         report,
+        waiting: VecDeque::new(),
         transfers: 0,
+        batches: 0,
         inquiries: 0,
     };
     run.all(produce)
@@ -138,8 +185,16 @@ impl Run<'_> {
             if let Some(mailbox) = self.link.open()? {
                 return Ok(mailbox);
             }
-            self.link.turn(TURN)?;
+            self.turn()?;
         }
+    }
+
+    /// Runs the connection for a while, unless the user has had enough.
+    fn turn(&mut self) -> Result<(), Error> {
+        if self.stop.is_requested() {
+            return Err(Error::Interrupted);
+        }
+        self.link.turn(TURN)
     }
 
     /// Runs the connection until `wanted` arrives.
@@ -148,17 +203,18 @@ impl Run<'_> {
             match wanted.try_recv() {
                 Ok(value) => return Ok(Some(value)),
                 Err(TryRecvError::Disconnected) => return Ok(None),
-                Err(TryRecvError::Empty) => self.link.turn(TURN)?,
+                Err(TryRecvError::Empty) => self.turn()?,
             }
         }
     }
 
     /// Runs a job beside the transfers.
     pub(super) fn spawn_inquiry(&mut self, mailbox: Mailbox, job: Job) {
-        self.spawn(mailbox, job, Kind::Inquiry);
+        self.spawn(mailbox, job);
     }
 
-    fn spawn(&mut self, mailbox: Mailbox, job: Job, kind: Kind) {
+    fn spawn(&mut self, mailbox: Mailbox, job: Job) {
+        let kind = job.kind;
         let (report, notify) = (self.report.clone(), self.link.notify());
         *self.running(kind) += 1;
         std::thread::spawn(move || {
@@ -176,6 +232,7 @@ impl Run<'_> {
     fn running(&mut self, kind: Kind) -> &mut usize {
         match kind {
             Kind::Transfer => &mut self.transfers,
+            Kind::Batch => &mut self.batches,
             Kind::Inquiry => &mut self.inquiries,
         }
     }
@@ -211,53 +268,83 @@ impl Run<'_> {
 
     fn work(&mut self, jobs: &Receiver<Job>) -> Result<(), Error> {
         let mut more = true;
-        while more || self.transfers + self.inquiries > 0 {
+        while more
+            || !self.waiting.is_empty()
+            || self.transfers + self.batches + self.inquiries > 0
+        {
             while let Ok(report) = self.reports.try_recv() {
                 self.take(report);
             }
-            while more && self.transfers < usize::from(self.args.parallel) {
+            while more && self.waiting.len() < QUEUE {
                 match jobs.try_recv() {
-                    Ok(job) => {
-                        let mailbox = self.open()?;
-                        self.spawn(mailbox, job, Kind::Transfer);
-                    }
+                    Ok(job) => self.waiting.push_back(job),
                     Err(TryRecvError::Empty) => break,
                     Err(TryRecvError::Disconnected) => more = false,
                 }
             }
-            self.link.turn(TURN)?;
+            while let Some(job) = self.next_job() {
+                let mailbox = self.open()?;
+                self.spawn(mailbox, job);
+            }
+            self.turn()?;
             self.display.update(&self.progress);
         }
         // The last answers of ours are on their way until the server has closed its streams.
         let deadline = Instant::now() + FAREWELL;
         while !self.link.is_quiet() && Instant::now() < deadline {
-            self.link.turn(TURN)?;
+            self.turn()?;
         }
         Ok(())
     }
 
+    /// The first job that need not wait.
+    fn next_job(&mut self) -> Option<Job> {
+        let transfers = usize::from(self.args.parallel);
+        let batches = (BATCHES * transfers).min(MAX_BATCHES);
+        let (may_transfer, may_batch) = (self.transfers < transfers, self.batches < batches);
+        let at = self.waiting.iter().position(|job| match job.kind {
+            Kind::Transfer => may_transfer,
+            Kind::Batch => may_batch,
+            Kind::Inquiry => true,
+        })?;
+        self.waiting.remove(at)
+    }
+
     fn take(&mut self, report: Report) {
         match report {
+            Report::Job(job) => self.waiting.push_back(job),
+            Report::File { name, result: Ok(outcome) } => self.summary.add_file(name, &outcome),
+            Report::File { name, result: Err(error) } => {
+                self.problem(format!("{name}: {error}"), 1, &error);
+            }
+            Report::Batch { name, files, error } => {
+                let others = match files {
+                    0 | 1 => String::new(),
+                    n => format!(" and {} others", n - 1),
+                };
+                self.problem(format!("{name}{others}: {error}"), files.max(1), &error);
+            }
             Report::Done { name, kind, result } => {
                 *self.running(kind) -= 1;
                 match result {
                     Ok(None) => {}
                     Ok(Some(outcome)) => self.summary.add_file(name, &outcome),
-                    Err(error) => {
-                        let text = format!("{name}: {error}");
-                        self.display.problem(&text);
-                        self.summary.add_failure(text, &error);
-                    }
+                    Err(error) => self.problem(format!("{name}: {error}"), 1, &error),
                 }
             }
             Report::Skipped(text, Some(exit)) => {
                 self.display.problem(&text);
-                self.summary.add_problem(text, exit);
+                self.summary.add_problem(text, 1, exit);
             }
             Report::Skipped(text, None) => {
                 self.display.note(&text);
                 self.summary.skipped += 1;
             }
         }
+    }
+
+    fn problem(&mut self, text: String, files: u64, error: &TransferError) {
+        self.display.problem(&text);
+        self.summary.add_problem(text, files, exit_of(error));
     }
 }

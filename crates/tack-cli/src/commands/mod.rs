@@ -1,7 +1,9 @@
 //! What the command line offers.
 
 mod get;
+mod get_batch;
 mod jobs;
+mod put_batch;
 mod send;
 mod serve;
 

@@ -1,18 +1,18 @@
 //! `tack send`
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc;
 
-use super::jobs::{self, Job, Producer, Run};
+use super::jobs::{self, Job, Kind, Producer, Run};
+use super::put_batch::{Origin, PutBatch};
 use crate::cli::SendArgs;
 use crate::error::Error;
 use crate::exit::Exit;
-use crate::session::{Mailbox, send_content};
+use crate::session::Mailbox;
 use crate::transfer::{
-    EntryKind, Fail, FailCode, FileSource, Message, NameError, Root, Sender, TransferError,
-    Walk, WalkItem, WirePath, printable,
+    EntryKind, Fail, FailCode, FileEntry, FileSource, Group, Manifest, Message, NameError,
+    RESERVED, Root, TransferError, Walk, WalkItem, WirePath, printable,
 };
 
 /// Sends files and directories.
@@ -21,12 +21,10 @@ pub fn send(args: &SendArgs) -> Result<(), Error> {
     let sources: Vec<Source> =
         args.sources.iter().map(|path| Source::look_at(path)).collect::<Result<_, _>>()?;
     jobs::run("send", &args.dest, &args.client, |run, producer| {
-        let place = Place::find(args, &sources, run)?;
-        std::thread::spawn(move || {
-            for source in sources {
-                source.produce(&place, &producer);
-            }
-        });
+        // None: what the server has there can't be found out, which has been reported.
+        let Some(place) = Place::find(args, &sources, run)? else { return Ok(()) };
+        let checksum = args.client.checksum;
+        std::thread::spawn(move || produce(&sources, &place, &producer, checksum));
         Ok(())
     })
 }
@@ -48,11 +46,15 @@ enum Place {
 
 impl Place {
     /// A single file may be given a new name. Whether it is one depends on what the server has.
-    fn find(args: &SendArgs, sources: &[Source], run: &mut Run<'_>) -> Result<Self, Error> {
+    fn find(
+        args: &SendArgs,
+        sources: &[Source],
+        run: &mut Run<'_>,
+    ) -> Result<Option<Self>, Error> {
         let path = args.dest.path().clone();
         let single_file = matches!(sources, [only] if !only.is_directory);
         if !single_file || args.dest.is_directory() {
-            return Ok(Self::Into(path));
+            return Ok(Some(Self::Into(path)));
         }
         let (tell, answer) = mpsc::channel();
         let mailbox = run.open()?;
@@ -64,11 +66,11 @@ impl Place {
             let _ = tell.send(found);
             Ok(None)
         });
-        run.spawn_inquiry(mailbox, Job { name, work });
+        run.spawn_inquiry(mailbox, Job { kind: Kind::Inquiry, name, work });
         Ok(match run.wait_for(&answer)? {
-            Some(Some(EntryKind::Directory)) => Self::Into(path),
-            // If looking it up failed, so will sending, with a better message.
-            _ => Self::As(path),
+            Some(Some(EntryKind::Directory { .. })) => Some(Self::Into(path)),
+            Some(_) => Some(Self::As(path)),
+            None => None,
         })
     }
 
@@ -86,7 +88,7 @@ impl Place {
 fn look_up(mailbox: &Mailbox, path: WirePath) -> Result<Option<EntryKind>, TransferError> {
     mailbox.send(Message::Stat { path })?;
     match mailbox.recv() {
-        Ok(Message::Entry { kind, .. }) => Ok(Some(kind)),
+        Ok(Message::Entry { kind }) => Ok(Some(kind)),
         Ok(other) => Err(TransferError::unexpected(&other)),
         Err(TransferError::Remote(Fail { code: FailCode::NotFound, .. })) => Ok(None),
         Err(error) => Err(error),
@@ -110,90 +112,103 @@ impl Source {
         Ok(Self { path: path.to_owned(), name: name.transpose(), is_directory })
     }
 
-    fn produce(&self, place: &Place, producer: &Producer) {
-        let shown = self.path.display().to_string();
-        let remote = match place.of(self) {
-            Ok(remote) => remote,
-            Err(error) => {
-                return producer.skip(&shown, &error.to_string(), Some(Exit::LocalIo));
-            }
-        };
-        if !self.is_directory {
-            let path = self.path.clone();
-            let size = path.metadata().map_or(0, |metadata| metadata.len());
-            let open = move || File::open(path).map_err(TransferError::reading);
-            submit_file(producer, remote, size, open);
-            return;
-        }
+    /// Gives everything below a directory to `producer`.
+    fn produce_tree(&self, base: &WirePath, producer: &Producer, checksum: bool) {
         let root = match Root::open(&self.path) {
             Ok(root) => Arc::new(root),
             Err(error) => {
+                let shown = self.path.display().to_string();
                 return producer.skip(&shown, &error.to_string(), Some(Exit::LocalIo));
             }
         };
-        let mut empty = true;
+        let submit = |groups: Vec<Group>| {
+            let origin = Origin::Tree(Arc::clone(&root));
+            let batch = PutBatch { base: base.clone(), groups, origin, checksum };
+            producer.submit(batch.into_job(producer));
+        };
+        let mut manifest = Manifest::default();
         for item in Walk::new(Arc::clone(&root), WirePath::root()) {
-            match item {
-                WalkItem::Entry(path, kind) => {
-                    empty = false;
-                    let remote = match remote.join(&path) {
-                        Ok(remote) => remote,
-                        Err(error) => {
-                            let text = error.to_string();
-                            producer.skip(path.as_str(), &text, Some(Exit::LocalIo));
-                            continue;
-                        }
-                    };
-                    match kind {
-                        EntryKind::Directory => submit_directory(producer, remote),
-                        EntryKind::File { size } => {
-                            let root = Arc::clone(&root);
-                            let open = move || root.file(&path).map_err(TransferError::from);
-                            submit_file(producer, remote, size, open);
-                        }
-                    }
+            let full = match item {
+                WalkItem::Directory(group) => manifest.directory(group),
+                WalkItem::File(file) => manifest.file(file),
+                // On this machine it may be a file that the user counts on.
+                WalkItem::Reserved(name) => {
+                    producer.skip(&name, RESERVED, Some(Exit::LocalIo));
+                    None
                 }
                 WalkItem::Skipped { name, reason, error } => {
                     producer.skip(&name, &reason, error.then_some(Exit::LocalIo));
+                    None
                 }
-            }
+            };
+            full.into_iter().for_each(submit);
         }
-        if empty && !remote.is_root() {
-            submit_directory(producer, remote);
+        submit(manifest.take());
+    }
+}
+
+/// Files that are named on the command line, on their way into one directory.
+struct Files<'a> {
+    producer: &'a Producer,
+    checksum: bool,
+    base: WirePath,
+    manifest: Manifest,
+    paths: Vec<PathBuf>,
+}
+
+impl<'a> Files<'a> {
+    fn new(producer: &'a Producer, checksum: bool) -> Self {
+        let (base, manifest) = (WirePath::root(), Manifest::default());
+        Self { producer, checksum, base, manifest, paths: Vec::new() }
+    }
+
+    fn add(&mut self, path: &Path, remote: &WirePath) -> Result<(), TransferError> {
+        let offer = FileSource::look_at(path).map_err(TransferError::reading)?;
+        let (base, name) = remote.split_last().unwrap_or_default();
+        let file = FileEntry::new(WirePath::new(name)?, offer);
+        if self.paths.is_empty() {
+            // The directory that all of them go into.
+            self.manifest.directory(Group::default());
+            self.base = base;
+        }
+        if let Some(full) = self.manifest.file(file) {
+            self.submit(full);
+        }
+        self.paths.push(path.to_owned());
+        Ok(())
+    }
+
+    fn submit(&mut self, groups: Vec<Group>) {
+        let origin = Origin::Files(std::mem::take(&mut self.paths));
+        let (base, checksum) = (self.base.clone(), self.checksum);
+        let batch = PutBatch { base, groups, origin, checksum };
+        self.producer.submit(batch.into_job(self.producer));
+    }
+
+    fn end(mut self) {
+        if !self.paths.is_empty() {
+            let groups = self.manifest.take();
+            self.submit(groups);
         }
     }
 }
 
-fn submit_file(
-    producer: &Producer,
-    remote: WirePath,
-    size: u64,
-    open: impl FnOnce() -> Result<File, TransferError> + Send + 'static,
-) {
-    let progress = Arc::clone(&producer.progress);
-    progress.expect(size);
-    let name = remote.as_str().to_owned();
-    let work = Box::new(move |mailbox: &Mailbox| {
-        let mut sender = Sender::new(FileSource(open()?)).map_err(TransferError::reading)?;
-        mailbox.send(Message::Put { path: remote, offer: sender.offer() })?;
-        match mailbox.recv()? {
-            Message::Resume(resume) => {
-                send_content(mailbox, &mut sender, &resume, &progress).map(Some)
+/// Lets everything that was named become jobs.
+fn produce(sources: &[Source], place: &Place, producer: &Producer, checksum: bool) {
+    let mut files = Files::new(producer, checksum);
+    for source in sources {
+        let shown = source.path.display().to_string();
+        let added = match place.of(source) {
+            Ok(remote) if source.is_directory => {
+                source.produce_tree(&remote, producer, checksum);
+                Ok(())
             }
-            other => Err(TransferError::unexpected(&other)),
+            Ok(remote) => files.add(&source.path, &remote),
+            Err(error) => Err(error.into()),
+        };
+        if let Err(error) = added {
+            producer.skip(&shown, &error.to_string(), Some(Exit::LocalIo));
         }
-    });
-    producer.submit(Job { name, work });
-}
-
-fn submit_directory(producer: &Producer, remote: WirePath) {
-    let name = remote.as_str().to_owned();
-    let work = Box::new(move |mailbox: &Mailbox| {
-        mailbox.send(Message::MakeDirectory { path: remote })?;
-        match mailbox.recv()? {
-            Message::Stored => Ok(None),
-            other => Err(TransferError::unexpected(&other)),
-        }
-    });
-    producer.submit(Job { name, work });
+    }
+    files.end();
 }

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::net::SocketAddr;
+use std::time::SystemTime;
 
 use serde::Serialize;
 
@@ -11,7 +12,7 @@ use crate::error::Error;
 use crate::identity::{self, Identity};
 use crate::progress;
 use crate::quic;
-use crate::session::{Server, ServerEvent, ServerOptions};
+use crate::session::{Action, Server, ServerEvent, ServerOptions};
 use crate::termination::Termination;
 use crate::token;
 use crate::transfer::Root;
@@ -31,6 +32,13 @@ struct Ready {
 pub fn serve(args: &ServeArgs) -> Result<(), Error> {
     // Before there are other threads, which inherit which signals are blocked.
     let stop = Termination::catch().map_err(Error::local("signals"))?;
+    if args.quiet && args.token_file.is_none() && !args.no_token {
+        return Err(Error::Usage(
+            "with --quiet nobody would learn the access token; pass --token-file FILE, or \
+             --no-token to let everybody in"
+                .to_owned(),
+        ));
+    }
     let identity = match (&args.cert, &args.key, &args.identity) {
         (Some(certificate), Some(key), _) => Identity::from_files(certificate, key)?,
         (_, _, Some(directory)) => Identity::in_directory(directory)?,
@@ -41,12 +49,13 @@ pub fn serve(args: &ServeArgs) -> Result<(), Error> {
         (Some(file), _) => Some(token::read_or_create(file)?),
         (None, _) => Some(token::generate()?),
     };
+    warn(&identity)?;
     let mut server = Server::new(ServerOptions {
         listen: args.listen,
         config: quic::server_config(args.profile.into(), &identity.certificate, &identity.key)?,
         reset_key: identity.reset_key()?,
-        root: Root::open(&args.dir).map_err(Error::local(&args.dir))?,
-        read_only: args.read_only,
+        root: shared(args, &identity)?,
+        read_only: !args.write,
         token: token.clone(),
         write_limit: args.write_limit,
         qlog: args.qlog.clone(),
@@ -57,8 +66,9 @@ pub fn serve(args: &ServeArgs) -> Result<(), Error> {
         event: "ready",
         address: server.local_addr(),
         fingerprint: identity.fingerprint.to_string(),
-        token,
-        read_only: args.read_only,
+        // A file keeps it for those who may know; logs and screens need not.
+        token: token.filter(|_| args.token_file.is_none()),
+        read_only: !args.write,
     };
     if args.json { print_json(&ready) } else { print_ready(args, &ready) }?;
     let waker = server.waker();
@@ -67,35 +77,65 @@ pub fn serve(args: &ServeArgs) -> Result<(), Error> {
     server.run(|| stop.is_requested())
 }
 
+/// The shared directory, without the secrets that may lie in it.
+fn shared(args: &ServeArgs, identity: &Identity) -> Result<Root, Error> {
+    let mut root = Root::open(&args.dir).map_err(Error::local(&args.dir))?;
+    for secret in [Some(&identity.key), args.token_file.as_ref()].into_iter().flatten() {
+        root.hide(secret).map_err(Error::local(secret))?;
+    }
+    Ok(root)
+}
+
+fn warn(identity: &Identity) -> Result<(), Error> {
+    if rustix::process::geteuid().is_root() {
+        progress::print(
+            "warning: running as root; whoever has the token reads, and with --write replaces, \
+             what only root may",
+        );
+    }
+    if identity.is_exposed()? {
+        progress::print(&format!(
+            "warning: {}: other users may read this private key; chmod 600 it",
+            identity.key.display()
+        ));
+    }
+    Ok(())
+}
+
 fn print_ready(args: &ServeArgs, ready: &Ready) -> Result<(), Error> {
     let host = match ready.address {
         address if !address.ip().is_unspecified() => address.to_string(),
         address => format!("{}:{}", host_name(), address.port()),
     };
     let fingerprint = &ready.fingerprint;
-    let token = match (&ready.token, &args.token_file) {
-        (Some(_), Some(file)) => format!("Access token: in {}", file.display()),
-        (Some(token), None) => format!("Access token: {token}"),
-        (None, _) => "No access token: everybody who can reach the port is let in".to_owned(),
+    let (token, variable, option) = match (&ready.token, &args.token_file) {
+        // A variable, as other users see the arguments of a command.
+        (Some(token), _) => {
+            let variable = format!("{}={token} ", token::VARIABLE);
+            (format!("Access token: {token}"), variable, String::new())
+        }
+        (None, Some(file)) => {
+            let text = format!("Access token: in {}", file.display());
+            (text, String::new(), " --token-file FILE".to_owned())
+        }
+        (None, None) => {
+            let text = "No access token: everybody who can reach the port is let in";
+            (text.to_owned(), String::new(), String::new())
+        }
     };
-    // A variable, as other users see the arguments of a command.
-    let variable = ready
-        .token
-        .as_ref()
-        .map(|token| format!("{}={token} ", token::VARIABLE))
-        .unwrap_or_default();
-    let access = if ready.read_only { ", read-only" } else { "" };
+    let access = if ready.read_only { ", read-only" } else { ", writable" };
+    let options = format!("--fingerprint {fingerprint}{option}");
     let mut lines = vec![
         format!("Serving {} on {}{access}", args.dir.display(), ready.address),
         format!("Certificate fingerprint (SHA-256): {fingerprint}"),
         token,
         String::new(),
         "To fetch everything:".to_owned(),
-        format!("  {variable}tack get --fingerprint {fingerprint} {host}/ DEST"),
+        format!("  {variable}tack get -r {options} {host}/ DEST"),
     ];
     if !ready.read_only {
         lines.push("To send a file:".to_owned());
-        lines.push(format!("  {variable}tack send --fingerprint {fingerprint} FILE {host}/"));
+        lines.push(format!("  {variable}tack send {options} FILE {host}/"));
     }
     let mut out = std::io::stdout().lock();
     writeln!(out, "{}\n", lines.join("\n"))
@@ -111,22 +151,21 @@ fn host_name() -> String {
 /// Prints what clients did: as JSON on standard output, or in words on standard error.
 fn reporter(json: bool, quiet: bool) -> Box<dyn Fn(ServerEvent) + Send + Sync> {
     Box::new(move |event| {
+        let time = units::timestamp(SystemTime::now());
         if json {
             // Whoever closed standard output does not want to know.
-            let _ = print_json(&record(&event));
+            let _ = print_json(&record(&time, &event));
         }
+        let (client, name, path) = (event.client, event.action.name(), &event.path);
         match (&event.result, json || quiet) {
-            (Err(error), _) => progress::print(&format!(
-                "{} {} {}: {error}",
-                event.client,
-                event.action.name(),
-                event.path
-            )),
+            (Err(error), _) if event.action == Action::LogIn => {
+                progress::print(&format!("{time} {client} failed to log in: {error}"));
+            }
+            (Err(error), _) => {
+                progress::print(&format!("{time} {client} {name} {path}: {error}"));
+            }
             (Ok(Some(outcome)), false) => progress::print(&format!(
-                "{} {} {}: {} verified{}",
-                event.client,
-                event.action.name(),
-                event.path,
+                "{time} {client} {name} {path}: {} verified{}",
                 units::bytes(outcome.size),
                 if outcome.equal { ", was there already" } else { "" }
             )),
@@ -138,6 +177,7 @@ fn reporter(json: bool, quiet: bool) -> Box<dyn Fn(ServerEvent) + Send + Sync> {
 /// One line that `--json` prints.
 #[derive(Serialize)]
 struct Record<'a> {
+    time: &'a str,
     event: &'static str,
     client: SocketAddr,
     path: &'a str,
@@ -151,15 +191,16 @@ struct Record<'a> {
     error: Option<String>,
 }
 
-fn record(event: &ServerEvent) -> Record<'_> {
+fn record<'a>(time: &'a str, event: &'a ServerEvent) -> Record<'a> {
     let outcome = event.result.as_ref().ok().and_then(Option::as_ref);
     Record {
+        time,
         event: event.action.name(),
         client: event.client,
         path: event.path.as_str(),
         bytes: outcome.map(|outcome| outcome.size),
         transferred_bytes: outcome.map(|outcome| outcome.moved),
-        blake3: outcome.map(|outcome| outcome.digest.to_string()),
+        blake3: outcome.and_then(|outcome| outcome.digest).map(|digest| digest.to_string()),
         error: event.result.as_ref().err().map(ToString::to_string),
     }
 }

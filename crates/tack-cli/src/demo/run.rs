@@ -82,7 +82,7 @@ pub(super) fn transfer(
         min_rtt_ms: min_rtt.map(|rtt| rtt.as_secs_f64() * 1e3),
         dropped_datagrams: report.forward.losses.total(),
         deadline_misses: report.deadline_misses,
-        digest_ok: outcome.digest == source.digest && outcome.size == source.size,
+        digest_ok: outcome.digest == Some(source.digest) && outcome.size == source.size,
     })
 }
 

@@ -11,9 +11,10 @@ use tack_endpoint::{CloseReason, Endpoint, Event, Handle};
 
 use super::mailbox::{Mailbox, Notify};
 use super::pump::Pump;
-use super::trust::Trust;
+use super::trust::{Fingerprint, Trust};
 use crate::cc_parameters::{RemoteEndpoint, Store, remote_endpoint};
 use crate::error::Error;
+use crate::progress::print;
 use crate::quic::{self, CloseCode, Verify};
 use crate::target::Target;
 use crate::transfer::{Message, Secret, TransferError};
@@ -155,6 +156,9 @@ impl Link {
         };
         link.await_handshake(matches!(trust.verify(), Verify::Authorities(_)))?;
         let certificate = link.conn()?.peer_cert().map(<[u8]>::to_vec);
+        if matches!(trust, Trust::Anything) {
+            warn_of_anybody(certificate.as_deref());
+        }
         if let Err(error) = trust.check(certificate.as_deref(), target.address()) {
             link.close(CloseCode::Untrusted, "certificate not trusted");
             return Err(error);
@@ -355,6 +359,15 @@ impl Drop for Link {
         self.keep_cc_parameters();
         self.endpoint.shutdown(CloseCode::Done as u64, b"the client ended");
     }
+}
+
+fn warn_of_anybody(certificate: Option<&[u8]>) {
+    let Some(certificate) = certificate else { return };
+    print(&format!(
+        "warning: with --insecure this may be anybody's server; once you know that it is the right \
+         one, pass --fingerprint {}",
+        Fingerprint::of(certificate)
+    ));
 }
 
 fn no_answer(target: &Target) -> Error {

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Mailbox;
 use crate::transfer::{
-    Digest, FileSource, Incoming, Message, Offer, Receiver, Resume, Sender, Step, TransferError,
+    Digest, FileSource, Incoming, Message, Offer, Receiver, Resume, Sender, Step, Store,
+    TransferError,
 };
 
 /// Running totals that other threads may read, in bytes.
@@ -17,7 +18,7 @@ pub struct Progress {
 }
 
 /// A file that arrived, or was there already.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Outcome {
     /// Size of the file in bytes.
     pub size: u64,
@@ -27,14 +28,21 @@ pub struct Outcome {
     pub resumed: u64,
     /// The receiver had an equal file.
     pub equal: bool,
-    /// Digest of the whole file.
-    pub digest: Digest,
+    /// Digest of the whole file, if it was read.
+    pub digest: Option<Digest>,
 }
 
 impl Progress {
     /// Adds the size of a file that is to be transferred.
     pub fn expect(&self, bytes: u64) {
         self.total.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Adds a piece of content that is where it belongs, and the bytes of it that crossed the
+    /// network.
+    pub fn advance(&self, settled: u64, moved: u64) {
+        self.settled.fetch_add(settled, Ordering::Relaxed);
+        self.moved.fetch_add(moved, Ordering::Relaxed);
     }
 
     /// Bytes to transfer, as far as known.
@@ -106,7 +114,7 @@ pub fn send_content(
             moved: share.moved,
             resumed: sender.offset(),
             equal,
-            digest: sender.digest(),
+            digest: Some(sender.digest()),
         }),
         other => Err(TransferError::unexpected(&other)),
     }
@@ -116,14 +124,14 @@ pub fn send_content(
 /// says so once it is stored.
 pub fn receive_content(
     mailbox: &Mailbox,
-    incoming: Incoming,
+    incoming: Incoming<impl Store>,
     offer: Option<Offer>,
     progress: &Progress,
 ) -> Result<Outcome, TransferError> {
     let mut share = Share::new(progress);
     let mut size = offer.map_or(0, |offer| offer.size);
     let mut resumed = 0;
-    let mut receiver = Receiver::new(incoming.part, incoming.resume, incoming.hasher);
+    let mut receiver = Receiver::new(incoming.store, incoming.resume, incoming.hasher);
     if let Some(offer) = offer {
         receiver = receiver.with_offer(offer);
     }
@@ -145,7 +153,7 @@ pub fn receive_content(
     // hears of the end.
     drop(receiver);
     mailbox.send(Message::Stored)?;
-    Ok(Outcome { size, moved: share.moved, resumed, equal, digest })
+    Ok(Outcome { size, moved: share.moved, resumed, equal, digest: Some(digest) })
 }
 
 /// Opens a file for sending.

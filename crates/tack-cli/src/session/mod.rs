@@ -5,6 +5,7 @@
 //! short queues ([`Mailbox`]). When a worker is slow its queue fills, the stream is not read
 //! any further, and QUIC's flow control holds the peer; nothing piles up in between.
 
+mod batch;
 mod client;
 mod content;
 mod life;
@@ -12,11 +13,14 @@ mod mailbox;
 mod pump;
 mod request;
 mod server;
+mod strangers;
 mod trust;
 
+pub use batch::{Expected, Results, receive_bundles, send_bundles, unchanged};
 pub use client::{ConnectOptions, Link, Transport};
 pub use content::{Outcome, Progress, receive_content, send_content};
 pub use mailbox::{Mailbox, Notify};
 pub use request::{Action, ServerEvent};
 pub use server::{Server, ServerOptions};
+pub use strangers::STRANGER_WINDOW;
 pub use trust::{Fingerprint, Trust};

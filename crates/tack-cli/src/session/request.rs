@@ -1,13 +1,17 @@
 //! What a server's worker does with one request.
 
+use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use super::batch::{Expected, Results, receive_bundles, send_bundles, shortened, unchanged};
 use super::content::{Outcome, Progress, receive_content, send_content, sender_of};
 use super::life::{Claims, Life};
 use super::mailbox::Mailbox;
 use crate::transfer::{
-    EntryKind, Incoming, Message, Offer, Resume, Root, TransferError, Walk, WalkItem, WirePath,
+    EntryKind, FileSource, Group, GroupCommit, Incoming, MAX_FILES, Manifest, Message, Offer,
+    RESERVED, Resume, Root, SMALL_FILE, SmallFile, Standing, TransferError, Tree, Walk,
+    WalkItem, Want, WantGroup, WirePath,
 };
 
 /// What all workers of a server share.
@@ -16,6 +20,7 @@ pub(super) struct Service {
     pub(super) read_only: bool,
     pub(super) write_limit: Option<u64>,
     pub(super) claims: Claims,
+    pub(super) commit: GroupCommit,
     pub(super) report: Box<dyn Fn(ServerEvent) + Send + Sync>,
 }
 
@@ -41,8 +46,8 @@ pub enum Action {
     Put,
     /// A directory was listed.
     List,
-    /// A directory was created.
-    MakeDirectory,
+    /// A client said a token.
+    LogIn,
 }
 
 impl Action {
@@ -52,7 +57,7 @@ impl Action {
             Self::Get => "get",
             Self::Put => "send",
             Self::List => "list",
-            Self::MakeDirectory => "mkdir",
+            Self::LogIn => "login",
         }
     }
 }
@@ -61,6 +66,9 @@ impl Service {
     /// Serves the request that `mailbox` begins with.
     pub(super) fn serve(&self, mailbox: &Mailbox, life: &Arc<Life>, client: SocketAddr) {
         let Ok(request) = mailbox.recv() else { return };
+        let log = |action, path, result| {
+            (self.report)(ServerEvent { client, action, path, result });
+        };
         let (action, path, result) = match request {
             // That there is nothing yet is an ordinary answer, not worth reporting.
             Message::Stat { path } => {
@@ -81,9 +89,17 @@ impl Service {
                 let result = self.list(mailbox, &path).map(|()| None);
                 (Action::List, path, result)
             }
-            Message::MakeDirectory { path } => {
-                let result = self.make_directory(mailbox, &path).map(|()| None);
-                (Action::MakeDirectory, path, result)
+            Message::GetMany { base, groups } => {
+                match self.get_many(mailbox, &base, &groups, log) {
+                    Ok(()) => return,
+                    Err(error) => (Action::Get, base, Err(error)),
+                }
+            }
+            Message::PutMany { base, groups, checksum } => {
+                match self.put_many(mailbox, &base, &groups, checksum, log) {
+                    Ok(()) => return,
+                    Err(error) => (Action::Put, base, Err(error)),
+                }
             }
             other => return mailbox.fail(&TransferError::unexpected(&other)),
         };
@@ -119,34 +135,160 @@ impl Service {
         receive_content(mailbox, incoming, Some(offer), &Progress::default())
     }
 
-    fn list(&self, mailbox: &Mailbox, path: &WirePath) -> Result<(), TransferError> {
-        let kind = self.root.kind(path)?;
-        mailbox.send(Message::Entry { path: WirePath::root(), kind })?;
-        if kind == EntryKind::Directory {
-            for item in Walk::new(Arc::clone(&self.root), path.clone()) {
-                mailbox.send(match item {
-                    WalkItem::Entry(path, kind) => Message::Entry { path, kind },
-                    WalkItem::Skipped { name, reason, error } => {
-                        Message::Skipped { name, reason, error }
-                    }
-                })?;
+    fn get_many(
+        &self,
+        mailbox: &Mailbox,
+        base: &WirePath,
+        groups: &[WantGroup],
+        log: impl Fn(Action, WirePath, Result<Option<Outcome>, TransferError>),
+    ) -> Result<(), TransferError> {
+        let mut files = Vec::new();
+        for WantGroup(directory, wanted) in groups {
+            let directory = base.join(directory)?;
+            for Want(name, theirs) in wanted {
+                files.push((directory.join(name)?, *theirs));
             }
         }
+        limit(files.len())?;
+        let read = (0..).zip(&files).map(|(file, (path, theirs))| {
+            let content = self.root.file(path).map_err(TransferError::from);
+            let content = content.and_then(|file| SmallFile::read(&mut FileSource(file)));
+            (file, content, *theirs)
+        });
+        send_bundles(mailbox, read, &Progress::default(), |file, result| {
+            let path = files.get(file as usize).map(|(path, _)| path.clone());
+            log(Action::Get, path.unwrap_or_default(), result.map(Some));
+        })
+    }
+
+    fn put_many(
+        &self,
+        mailbox: &Mailbox,
+        base: &WirePath,
+        groups: &[Group],
+        checksum: bool,
+        log: impl Fn(Action, WirePath, Result<Option<Outcome>, TransferError>),
+    ) -> Result<(), TransferError> {
+        self.check_writable()?;
+        limit(groups.iter().map(|group| group.files.len()).sum())?;
+        let root = Arc::clone(&self.root);
+        let mut tree = Tree::new(root, base.clone(), checksum, self.write_limit);
+        let (mut files, mut compare, mut expected) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut paths, mut results) = (Vec::new(), Results::new());
+        for group in groups {
+            let created = tree.create(&group.directory, &group.modes);
+            if let (Err(_), true) = (&created, group.files.is_empty()) {
+                created?;
+                continue;
+            }
+            let fault = created.err().and_then(|error| error.to_fail());
+            for path in group.paths(&WirePath::root()) {
+                let (file, (path, offer)) = (paths.len() as u32, path?);
+                paths.push(path.clone());
+                if let Some(fail) = &fault {
+                    results.insert(file, Err(TransferError::Remote(fail.clone())));
+                    continue;
+                }
+                match tree.standing(&path, &offer).map_err(TransferError::reading)? {
+                    Standing::Unchanged => {
+                        results.insert(file, Ok(unchanged(&offer)));
+                        continue;
+                    }
+                    Standing::Compare(digest) => compare.push((file, digest)),
+                    Standing::Wanted => {}
+                }
+                files.push(file);
+                if offer.size <= SMALL_FILE {
+                    let compare = compare.last().filter(|(of, _)| *of == file).map(|(_, d)| *d);
+                    expected.push(Expected { file, path, size: offer.size, compare });
+                }
+            }
+        }
+        send_faults(mailbox, results.iter())?;
+        let refused: HashSet<u32> = results.keys().copied().collect();
+        mailbox.send(Message::Wanted { files, compare })?;
+        let progress = Progress::default();
+        let received = receive_bundles(
+            mailbox,
+            &mut tree,
+            &self.commit,
+            expected,
+            &progress,
+            &mut results,
+        );
+        let answered = received.and_then(|()| {
+            let new = results.iter().filter(|(file, _)| !refused.contains(file));
+            send_faults(mailbox, new)?;
+            mailbox.send(Message::Stored)
+        });
+        for (file, result) in results {
+            let path = paths.get(file as usize).and_then(|path| base.join(path).ok());
+            log(Action::Put, path.unwrap_or_default(), result.map(Some));
+        }
+        answered
+    }
+
+    fn list(&self, mailbox: &Mailbox, path: &WirePath) -> Result<(), TransferError> {
+        let kind = self.root.kind(path)?;
+        mailbox.send(Message::Entry { kind })?;
+        if matches!(kind, EntryKind::File { .. }) {
+            return mailbox.send(Message::EndOfList);
+        }
+        let mut manifest = Manifest::default();
+        for item in Walk::new(Arc::clone(&self.root), path.clone()) {
+            let full = match item {
+                WalkItem::Directory(group) => manifest.directory(group),
+                WalkItem::File(file) => manifest.file(file),
+                WalkItem::Skipped { name, reason, error } => {
+                    mailbox.send(Message::Skipped { name, reason, error })?;
+                    None
+                }
+                // Most likely what an interrupted transfer to this server has left.
+                WalkItem::Reserved(name) => {
+                    let reason = RESERVED.to_owned();
+                    mailbox.send(Message::Skipped { name, reason, error: false })?;
+                    None
+                }
+            };
+            if let Some(groups) = full {
+                mailbox.send(Message::Manifest(groups))?;
+            }
+        }
+        mailbox.send(Message::Manifest(manifest.take()))?;
         mailbox.send(Message::EndOfList)
     }
 
     fn stat(&self, mailbox: &Mailbox, path: &WirePath) -> Result<(), TransferError> {
         let kind = self.root.kind(path)?;
-        mailbox.send(Message::Entry { path: WirePath::root(), kind })
-    }
-
-    fn make_directory(&self, mailbox: &Mailbox, path: &WirePath) -> Result<(), TransferError> {
-        self.check_writable()?;
-        self.root.create_directory(path)?;
-        mailbox.send(Message::Stored)
+        mailbox.send(Message::Entry { kind })
     }
 
     fn check_writable(&self) -> Result<(), TransferError> {
         if self.read_only { Err(TransferError::ReadOnly) } else { Ok(()) }
     }
+}
+
+/// Tells the client about files that can't be stored.
+fn send_faults<'a>(
+    mailbox: &Mailbox,
+    results: impl Iterator<Item = (&'a u32, &'a Result<Outcome, TransferError>)>,
+) -> Result<(), TransferError> {
+    for (file, result) in results {
+        let fail = match result {
+            Err(TransferError::Remote(fail)) => Some(fail.clone()),
+            Err(error) => error.to_fail(),
+            Ok(_) => None,
+        };
+        if let Some(fail) = fail {
+            mailbox.send(Message::Fault { file: *file, fail: shortened(fail) })?;
+        }
+    }
+    Ok(())
+}
+
+fn limit(files: usize) -> Result<(), TransferError> {
+    if files <= MAX_FILES {
+        return Ok(());
+    }
+    Err(TransferError::Protocol(format!("{files} files in one request, {MAX_FILES} at most")))
 }

@@ -14,16 +14,15 @@ use tack_endpoint::{Endpoint, Event, Handle};
 use super::life::{Claims, Life};
 use super::mailbox::Notify;
 use super::pump::Pump;
-use super::request::{ServerEvent, Service};
+use super::request::{Action, ServerEvent, Service};
+use super::strangers::{MAX_HELLO, Network, Strangers};
 use crate::cc_parameters::Cache;
 use crate::error::Error;
 use crate::quic::{self, CloseCode, MAX_STREAMS};
-use crate::transfer::{Decoder, Message, Root};
+use crate::transfer::{Decoder, GroupCommit, Message, Root, TransferError, WirePath};
 
 /// How long a client may take to say the token once the handshake is done.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
-/// Connections that may be without a token at a time; each can make us buffer a window.
-const MAX_STRANGERS: usize = 32;
 /// How often to look after clients that are late.
 const TICK: Duration = Duration::from_secs(1);
 /// How long to wait for the CONNECTION_CLOSEs of all clients to leave.
@@ -63,6 +62,7 @@ pub struct Server {
     token: Option<String>,
     service: Arc<Service>,
     clients: HashMap<Handle, Client>,
+    strangers: Strangers<Handle>,
     /// Connections whose workers have moved a queue.
     notices: mpsc::Receiver<Handle>,
     notice: mpsc::Sender<Handle>,
@@ -72,7 +72,6 @@ pub struct Server {
 
 struct Client {
     address: SocketAddr,
-    since: Instant,
     /// Until the token was right.
     hello: Option<Decoder>,
     pumps: HashMap<u64, Pump>,
@@ -94,6 +93,7 @@ impl Server {
             read_only: options.read_only,
             write_limit: options.write_limit,
             claims: Claims::default(),
+            commit: GroupCommit::start(),
             report: options.report,
         };
         Ok(Self {
@@ -101,6 +101,7 @@ impl Server {
             token: options.token,
             service: Arc::new(service),
             clients: HashMap::new(),
+            strangers: Strangers::default(),
             notices,
             notice,
             cc_parameters: options.careful_resume.then(Cache::default),
@@ -144,16 +145,22 @@ impl Server {
     }
 
     fn serve_active(&mut self) {
+        let now = Instant::now();
         let mut active: Vec<Handle> = self.notices.try_iter().collect();
+        active.extend(self.strangers.released(now));
         while let Some(event) = self.endpoint.next_event() {
             match event {
                 Event::Connected(handle) => {
-                    self.admit(handle);
+                    self.admit(handle, now);
                     active.push(handle);
                 }
-                Event::Activity(handle) => active.push(handle),
+                Event::Activity(handle) => {
+                    self.strangers.on_activity(handle, now);
+                    active.push(handle);
+                }
                 Event::Closed(handle, reason) => {
                     log::debug!("{handle}: {reason}");
+                    self.strangers.remove(handle);
                     self.keep_cc_parameters(handle);
                     self.clients.remove(&handle);
                 }
@@ -163,18 +170,15 @@ impl Server {
         active.sort_unstable();
         active.dedup();
         for handle in active {
-            self.drive(handle);
+            self.drive(handle, now);
         }
-        self.dismiss_late_strangers();
+        for handle in self.strangers.late(HELLO_TIMEOUT, now) {
+            self.dismiss(handle, CloseCode::WrongToken, "no access token");
+        }
     }
 
-    fn admit(&mut self, handle: Handle) {
+    fn admit(&mut self, handle: Handle, now: Instant) {
         let Some(conn) = self.endpoint.connection_mut(handle) else { return };
-        let strangers = self.clients.values().filter(|client| client.hello.is_some()).count();
-        if strangers >= MAX_STRANGERS {
-            close(conn, CloseCode::Busy, "too many connections");
-            return;
-        }
         let Some(address) = conn.path_stats().next().map(|path| path.peer_addr) else { return };
         let saved = self.cc_parameters.as_mut().and_then(|cache| cache.take(&address.ip()));
         if let Some(saved) = saved {
@@ -190,14 +194,16 @@ impl Server {
         });
         let client = Client {
             address,
-            since: Instant::now(),
-            hello: Some(Decoder::default()),
+            hello: Some(Decoder::with_limit(MAX_HELLO)),
             pumps: HashMap::new(),
             life: Life::new(Arc::clone(&notify)),
             notify,
             workers: Arc::new(()),
         };
         self.clients.insert(handle, client);
+        if let Some(leaves) = self.strangers.admit(handle, Network::of(address.ip()), now) {
+            self.dismiss(leaves, CloseCode::Busy, "too many connections");
+        }
     }
 
     /// Keeps what a connection has observed that is over, unless the client has moved.
@@ -215,7 +221,7 @@ impl Server {
         }
     }
 
-    fn drive(&mut self, handle: Handle) {
+    fn drive(&mut self, handle: Handle, now: Instant) {
         let Some(client) = self.clients.get_mut(&handle) else { return };
         let Some(conn) = self.endpoint.connection_mut(handle) else { return };
         client.life.heard.store(conn.stats().recv, Ordering::Relaxed);
@@ -227,8 +233,23 @@ impl Server {
             // Fails only if the connection is over.
             let _ = conn.send_ack_eliciting();
         }
-        if client.hello.is_some() && !client.greet(conn, self.token.as_deref()) {
-            return;
+        if client.hello.is_some() {
+            let network = Network::of(client.address.ip());
+            let may_enter = if self.strangers.is_held(network, now) {
+                return;
+            } else {
+                client.greet(conn, self.token.as_deref())
+            };
+            match may_enter {
+                Greeting::Incomplete => return,
+                Greeting::Refused => {
+                    self.strangers.on_failure(network, now);
+                    self.strangers.remove(handle);
+                    (self.service.report)(failed_login(client.address));
+                    return;
+                }
+                Greeting::Welcome => self.strangers.remove(handle),
+            }
         }
         client.accept_streams(conn, &self.service);
         for pump in client.pumps.values_mut() {
@@ -240,27 +261,37 @@ impl Server {
         client.pumps.retain(|_, pump| !pump.is_done());
     }
 
-    fn dismiss_late_strangers(&mut self) {
-        for (handle, client) in &self.clients {
-            if client.hello.is_some()
-                && client.since.elapsed() > HELLO_TIMEOUT
-                && let Some(conn) = self.endpoint.connection_mut(*handle)
-            {
-                close(conn, CloseCode::WrongToken, "no access token");
-            }
+    fn dismiss(&mut self, handle: Handle, code: CloseCode, reason: &str) {
+        self.strangers.remove(handle);
+        if let Some(conn) = self.endpoint.connection_mut(handle) {
+            close(conn, code, reason);
         }
     }
 }
 
+/// What came of a connection's opening message.
+enum Greeting {
+    /// It is not there yet.
+    Incomplete,
+    /// It was wrong; the connection is closed.
+    Refused,
+    /// The token was right.
+    Welcome,
+}
+
+fn failed_login(client: SocketAddr) -> ServerEvent {
+    let (action, path) = (Action::LogIn, WirePath::root());
+    ServerEvent { client, action, path, result: Err(TransferError::WrongToken) }
+}
+
 impl Client {
-    /// Reads the opening message; true once the token was right. Nothing else is looked at
-    /// before.
-    fn greet(&mut self, conn: &mut tacklib::Connection, token: Option<&str>) -> bool {
+    /// Reads the opening message. Nothing else is looked at before the token was right.
+    fn greet(&mut self, conn: &mut tacklib::Connection, token: Option<&str>) -> Greeting {
         let mut buffer = [0; 1024];
         loop {
-            let Some(decoder) = &mut self.hello else { return true };
+            let Some(decoder) = &mut self.hello else { return Greeting::Welcome };
             let Ok((length, _)) = conn.stream_recv(HELLO_STREAM, &mut buffer) else {
-                return false;
+                return Greeting::Incomplete;
             };
             match decoder.push(&mut &buffer[..length]) {
                 Ok(None) => {}
@@ -268,7 +299,7 @@ impl Client {
                     let given = given.map(|secret| secret.0).unwrap_or_default();
                     if token.is_some_and(|token| !equal_in_constant_time(token, &given)) {
                         close(conn, CloseCode::WrongToken, "wrong access token");
-                        return false;
+                        return Greeting::Refused;
                     }
                     self.hello = None;
                     // Fails only if the client has gone.
@@ -276,7 +307,7 @@ impl Client {
                 }
                 Ok(Some(_)) | Err(_) => {
                     close(conn, CloseCode::Protocol, "expected the access token first");
-                    return false;
+                    return Greeting::Refused;
                 }
             }
         }

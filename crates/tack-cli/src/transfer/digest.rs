@@ -17,6 +17,16 @@ impl Digest {
     pub fn of(bytes: &[u8]) -> Self {
         Self(blake3::hash(bytes))
     }
+
+    /// The digest that consists of these bytes.
+    pub fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(blake3::Hash::from_bytes(bytes))
+    }
+
+    /// Its bytes.
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        self.0.as_bytes()
+    }
 }
 
 impl fmt::Display for Digest {

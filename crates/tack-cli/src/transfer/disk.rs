@@ -2,7 +2,10 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
+use std::path::Path;
 use std::time::{Duration, Instant};
+
+use rustix::fs::Stat;
 
 use super::sender::{Source, Stamp};
 use super::wire::{Mtime, Offer};
@@ -11,16 +14,27 @@ use super::wire::{Mtime, Offer};
 #[derive(Debug)]
 pub struct FileSource(pub File);
 
+impl FileSource {
+    /// What would be offered of the file at `path`.
+    pub fn look_at(path: &Path) -> io::Result<Offer> {
+        Ok(offer_of(&rustix::fs::stat(path)?))
+    }
+}
+
+/// What is offered of a file.
+pub(super) fn offer_of(stat: &Stat) -> Offer {
+    Offer {
+        size: stat.st_size as u64,
+        modified: Mtime { seconds: stat.st_mtime, nanos: stat.st_mtime_nsec as u32 },
+        mode: stat.st_mode & 0o777,
+    }
+}
+
 impl Source for FileSource {
     fn stamp(&mut self) -> io::Result<Stamp> {
         let stat = rustix::fs::fstat(&self.0)?;
-        let time = |seconds, nanos| Mtime { seconds, nanos };
-        let offer = Offer {
-            size: stat.st_size as u64,
-            modified: time(stat.st_mtime, stat.st_mtime_nsec as u32),
-            executable: stat.st_mode & 0o100 != 0,
-        };
-        Ok(Stamp { offer, changed: time(stat.st_ctime, stat.st_ctime_nsec as u32) })
+        let changed = Mtime { seconds: stat.st_ctime, nanos: stat.st_ctime_nsec as u32 };
+        Ok(Stamp { offer: offer_of(&stat), changed })
     }
 
     fn seek(&mut self, offset: u64) -> io::Result<()> {

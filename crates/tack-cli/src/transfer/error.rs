@@ -42,6 +42,9 @@ pub enum TransferError {
          command again"
     )]
     Verification,
+    /// The client has said a wrong access token, or none.
+    #[error("wrong or missing access token")]
+    WrongToken,
     /// The peer broke the protocol.
     #[error("the other side broke the protocol: {0}")]
     Protocol(String),
@@ -94,7 +97,11 @@ impl TransferError {
                 _ if is_full(cause) => FailCode::NoSpace,
                 _ => FailCode::Io,
             },
-            Self::Root(RootError::Symlink(_)) | Self::ReadOnly => FailCode::Refused,
+            Self::Root(
+                RootError::Symlink(_) | RootError::Foreign(_) | RootError::Hidden(_),
+            )
+            | Self::ReadOnly
+            | Self::WrongToken => FailCode::Refused,
             Self::Root(RootError::WrongKind(..)) | Self::Name(_) => FailCode::BadPath,
             Self::Busy => FailCode::Busy,
             Self::SourceChanged(fail) => return Some(fail.clone()),

@@ -8,9 +8,15 @@
 //! |---|---|---|
 //! | `Get` | server | `Offer`, then `Start`, `Data`…, `End`, answered with `Stored`; or `Equal` |
 //! | `Put` | client | answered with `Resume`; then as above |
-//! | `List` | – | `Entry` and `Skipped` …, `EndOfList` |
+//! | `GetMany` | server | `Bundle` and `Fault` …, `EndOfBundles` |
+//! | `PutMany` | client | answered with `Fault` … and `Wanted`; then as above; answered with `Fault` … and `Stored` |
+//! | `List` | – | `Entry`, for a directory `Manifest` and `Skipped` …, `EndOfList` |
 //! | `Stat` | – | `Entry` |
-//! | `MakeDirectory` | – | `Stored` |
+//!
+//! Small files travel in bundles, hundreds with one request, and nobody waits for an answer before
+//! the next request: requests are streams of their own, as many as the client likes, and QUIC's
+//! flow control limits the bytes. A file whose size and time of modification are those of the
+//! sender's is taken for equal, unless the user wants content to be compared.
 //!
 //! Either end may send `Fail` at any point instead of what was expected of it.
 //!
@@ -20,27 +26,41 @@
 //! sender continues there if its own file begins with the same bytes, else it starts at zero,
 //! so that a result is never put together from two versions of a file.
 
+mod bundle;
+mod creation_mask;
 mod digest;
 mod disk;
 mod error;
+mod group_commit;
+mod hidden;
+mod manifest;
 mod part_file;
+mod pass_through;
 mod paths;
 mod receiver;
 mod root;
 mod sender;
+mod small_file;
+mod tree;
 mod walk;
 mod wire;
 
+pub use bundle::{Bundle, Content, Record, Records};
 pub use digest::{Digest, Hasher};
 pub use disk::{FileSource, WriteLimit};
 pub use error::TransferError;
-pub use part_file::{Incoming, PartFile, PartName};
+pub use group_commit::GroupCommit;
+pub use manifest::{FileEntry, Group, MAX_FILES, Manifest, SMALL_FILE};
+pub use part_file::{Incoming, PartFile, PartName, RESERVED};
+pub use pass_through::{Destination, PassThrough};
 pub use paths::{NameError, WirePath, printable};
 pub use receiver::{Receiver, Step, Store};
 pub use root::{Root, RootError};
 pub use sender::{Sender, Source, Stamp};
+pub use small_file::SmallFile;
+pub use tree::{Standing, Tree};
 pub use walk::{Walk, WalkItem};
 pub use wire::{
     CHUNK, Decoder, Encoded, EntryKind, Fail, FailCode, MAX_CONTROL, MAX_DATA, Message, Mtime,
-    Offer, Prefix, Resume, Secret, WireError,
+    Offer, Prefix, Resume, Secret, Want, WantGroup, WireError,
 };

@@ -5,8 +5,11 @@ use std::io::{self, Seek, SeekFrom, Write};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, Timespec, Timestamps};
+use rustix::fs::{
+    AtFlags, FileType, FlockOperation, Gid, Mode, OFlags, Stat, Timespec, Timestamps, Uid,
+};
 
+use super::creation_mask::creation_mask;
 use super::receiver::Store;
 use super::root::{Root, RootError, open_file};
 use super::wire::{Offer, Prefix, Resume};
@@ -14,6 +17,10 @@ use super::{Digest, Hasher, TransferError, WirePath, WriteLimit};
 
 /// How often to start over when the part is renamed away between opening and locking it.
 const LOCK_ATTEMPTS: usize = 8;
+
+/// Why a file with such a name is left out.
+pub const RESERVED: &str =
+    "the name is one that tack keeps for unfinished transfers; remove or rename the file";
 
 /// Names of temporary files.
 pub struct PartName;
@@ -42,7 +49,7 @@ impl PartName {
 /// not leave an empty file behind.
 #[derive(Debug)]
 pub struct PartFile {
-    directory: OwnedFd,
+    directory: Arc<OwnedFd>,
     final_name: String,
     part_name: String,
     file: File,
@@ -50,18 +57,18 @@ pub struct PartFile {
     limit: Option<WriteLimit>,
 }
 
-/// A temporary file and what is already there of the file it is to become.
+/// Where a file goes and what is already there of it.
 #[derive(Debug)]
-pub struct Incoming {
-    /// The temporary file.
-    pub part: PartFile,
+pub struct Incoming<S> {
+    /// Where the content goes.
+    pub store: S,
     /// What to tell the sender.
     pub resume: Resume,
     /// The state after the part's content.
     pub hasher: Hasher,
 }
 
-impl Incoming {
+impl Incoming<PartFile> {
     /// Prepares to receive `size` bytes into `path`; creates missing directories. Reads what
     /// is there to say how far it got.
     pub fn open(
@@ -71,14 +78,14 @@ impl Incoming {
         write_limit: Option<u64>,
     ) -> Result<Self, TransferError> {
         let mut part = PartFile::open(root, path)?;
-        part.limit = write_limit.map(WriteLimit::new);
+        part.set_write_limit(write_limit);
         let mut hasher = Hasher::default();
         let mut resume = Resume { part: None, whole: part.whole(size)? };
         if (1..=size).contains(&part.length) {
             part.hash(&mut hasher).map_err(TransferError::reading)?;
             resume.part = Some(Prefix { length: part.length, digest: hasher.digest() });
         }
-        Ok(Self { part, resume, hasher })
+        Ok(Self { store: part, resume, hasher })
     }
 }
 
@@ -89,13 +96,25 @@ impl PartFile {
             let wanted = RootError::WrongKind(path.to_string(), "file name");
             return Err(wanted.into());
         };
-        let directory = root.create_directory(&parent)?;
-        refuse_directory(&directory, name, path)?;
+        Self::open_in(root, &Arc::new(root.create_directory(&parent)?), name, path)
+    }
+
+    /// As [`open`](Self::open), with the directory that `path` lies in opened already.
+    pub(super) fn open_in(
+        root: &Root,
+        directory: &Arc<OwnedFd>,
+        name: &str,
+        path: &WirePath,
+    ) -> Result<Self, TransferError> {
+        if root.hides(directory, name) {
+            return Err(RootError::Hidden(path.to_string()).into());
+        }
+        refuse_what_is_no_file(directory, name, path)?;
         let part_name = PartName::of(name);
         for _ in 0..LOCK_ATTEMPTS {
-            let Some(file) = open_locked(&directory, &part_name)? else { continue };
+            let Some(file) = open_locked(directory, &part_name)? else { continue };
             let length = file.metadata().map_err(TransferError::reading)?.len();
-            let final_name = name.to_owned();
+            let (directory, final_name) = (Arc::clone(directory), name.to_owned());
             return Ok(Self { directory, final_name, part_name, file, length, limit: None });
         }
         Err(TransferError::Busy)
@@ -124,13 +143,13 @@ impl PartFile {
         Ok(rustix::fs::unlinkat(&self.directory, &self.part_name, AtFlags::empty())?)
     }
 
-    fn set_attributes(&self, offer: &Offer) -> io::Result<()> {
-        if offer.executable {
-            let mode = rustix::fs::fstat(&self.file)?.st_mode;
-            // Whoever may read it may execute it, as a compiler would set it.
-            let mode = Mode::from_raw_mode(mode | ((mode & 0o444) >> 2));
-            rustix::fs::fchmod(&self.file, mode)?;
-        }
+    /// Gives the temporary file the permissions and the time of `offer`.
+    pub(super) fn set_attributes(&self, offer: &Offer) -> io::Result<()> {
+        let mode = match replaced_by(&self.directory, &self.final_name) {
+            Some(old) => self.take_over(&old, offer.mode)?,
+            None => offer.mode & 0o777 & !creation_mask(),
+        };
+        rustix::fs::fchmod(&self.file, Mode::from_raw_mode(mode))?;
         let modified = Timespec {
             tv_sec: offer.modified.seconds,
             tv_nsec: i64::from(offer.modified.nanos.min(999_999_999)),
@@ -139,6 +158,47 @@ impl PartFile {
         // A file system that can't hold this time still holds the content.
         let _ = rustix::fs::futimens(&self.file, &times);
         Ok(())
+    }
+}
+
+impl PartFile {
+    /// Renames the temporary file; its content must be on disk.
+    pub(super) fn take_final_name(&self) -> io::Result<()> {
+        let (dir, from, to) = (&self.directory, &self.part_name, &self.final_name);
+        Ok(rustix::fs::renameat(dir, from, dir, to)?)
+    }
+
+    /// The open file.
+    pub(super) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// The directory that it lies in.
+    pub(super) fn directory(&self) -> Arc<OwnedFd> {
+        Arc::clone(&self.directory)
+    }
+
+    /// Holds writing down to so many bytes per second.
+    pub(super) fn set_write_limit(&mut self, bytes_per_second: Option<u64>) {
+        self.limit = bytes_per_second.map(WriteLimit::new);
+    }
+
+    /// Gives the temporary file the owner of the file that it replaces, and says which mode is
+    /// wider neither than `mode` nor than the old file's.
+    fn take_over(&self, old: &Stat, mode: u32) -> io::Result<u32> {
+        let mode = mode & old.st_mode & 0o777;
+        let new = rustix::fs::fstat(&self.file)?;
+        if (old.st_uid, old.st_gid) == (new.st_uid, new.st_gid) {
+            return Ok(mode);
+        }
+        let group = Some(Gid::from_raw(old.st_gid));
+        if old.st_uid != new.st_uid {
+            rustix::fs::fchown(&self.file, Some(Uid::from_raw(old.st_uid)), group)?;
+        } else if rustix::fs::fchown(&self.file, None, group).is_err() {
+            // Another group gets what everybody gets.
+            return Ok(mode & (0o707 | ((mode & 0o007) << 3)));
+        }
+        Ok(mode)
     }
 }
 
@@ -165,10 +225,13 @@ impl Store for PartFile {
     fn commit(&mut self, offer: &Offer) -> io::Result<()> {
         self.set_attributes(offer)?;
         self.file.sync_all()?;
-        let (dir, from, to) = (&self.directory, &self.part_name, &self.final_name);
-        rustix::fs::renameat(dir, from, dir, to)?;
-        // The rename is on disk once the directory is.
-        Ok(rustix::fs::fsync(dir)?)
+        self.take_final_name()?;
+        // The rename is on disk once the directory is. Should that fail, the file is in place
+        // all the same, and whole.
+        if let Err(error) = rustix::fs::fsync(&self.directory) {
+            log::warn!("synchronising the directory of {} failed: {error}", self.final_name);
+        }
+        Ok(())
     }
 
     fn discard(&mut self) -> io::Result<()> {
@@ -185,20 +248,36 @@ impl Drop for PartFile {
     }
 }
 
-/// A directory can't be replaced by a file; say so before anything is transferred.
-fn refuse_directory(
+/// Only a regular file is ever replaced; say so before anything is transferred. A link is not
+/// followed either: its target lies where the peer has no business.
+fn refuse_what_is_no_file(
     directory: &OwnedFd,
     name: &str,
     path: &WirePath,
 ) -> Result<(), TransferError> {
-    let stat = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW);
-    match stat.map(|stat| FileType::from_raw_mode(stat.st_mode)) {
-        Ok(FileType::Directory) => {
-            Err(RootError::WrongKind(path.to_string(), "file: a directory has this name")
-                .into())
-        }
-        _ => Ok(()),
-    }
+    let Ok(stat) = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) else {
+        return Ok(());
+    };
+    let wanted = match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile if may_chown_to(stat.st_uid) => return Ok(()),
+        FileType::RegularFile => return Err(RootError::Foreign(path.to_string()).into()),
+        FileType::Symlink => return Err(RootError::Symlink(path.to_string()).into()),
+        FileType::Directory => "file: a directory has this name",
+        _ => "file: a pipe, device or socket has this name",
+    };
+    Err(RootError::WrongKind(path.to_string(), wanted).into())
+}
+
+/// Renaming over another user's file would take it from that user.
+fn may_chown_to(owner: u32) -> bool {
+    let user = rustix::process::geteuid();
+    user.is_root() || user.as_raw() == owner
+}
+
+/// The file that `name` replaces.
+fn replaced_by(directory: &OwnedFd, name: &str) -> Option<Stat> {
+    let stat = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    (FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile).then_some(stat)
 }
 
 /// Opens and locks `part_name`. `None` if it was renamed or removed before it was locked: the
@@ -206,7 +285,7 @@ fn refuse_directory(
 fn open_locked(directory: &OwnedFd, part_name: &str) -> Result<Option<File>, TransferError> {
     let flags =
         OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = rustix::fs::openat(directory, part_name, flags, Mode::from_raw_mode(0o666))
+    let file = rustix::fs::openat(directory, part_name, flags, Mode::from_raw_mode(0o600))
         .map_err(|e| TransferError::writing(e.into()))?;
     let stat = rustix::fs::fstat(&file).map_err(|e| TransferError::reading(e.into()))?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
@@ -217,6 +296,9 @@ fn open_locked(directory: &OwnedFd, part_name: &str) -> Result<Option<File>, Tra
         Err(rustix::io::Errno::WOULDBLOCK) => return Err(TransferError::Busy),
         Err(e) => return Err(TransferError::writing(e.into())),
     }
+    // Only its owner may read it until it has the final mode.
+    rustix::fs::fchmod(&file, Mode::from_raw_mode(0o600))
+        .map_err(|e| TransferError::writing(e.into()))?;
     let file = File::from(file);
     Ok(still_named(directory, part_name, &file).then_some(file))
 }
@@ -245,7 +327,7 @@ mod tests {
     }
 
     fn offer(size: u64) -> Offer {
-        Offer { size, modified: Mtime { seconds: 1_000_000, nanos: 5 }, executable: true }
+        Offer { size, modified: Mtime { seconds: 1_000_000, nanos: 5 }, mode: 0o755 }
     }
 
     #[test]
@@ -288,8 +370,8 @@ mod tests {
         let (dir, root) = root();
         std::fs::write(dir.path().join(PartName::of("file")), "begin").unwrap();
         let mut incoming = Incoming::open(&root, &path("file"), 8, None).unwrap();
-        incoming.part.append(b"end").unwrap();
-        incoming.part.commit(&offer(8)).unwrap();
+        incoming.store.append(b"end").unwrap();
+        incoming.store.commit(&offer(8)).unwrap();
         assert_eq!(std::fs::read(dir.path().join("file")).unwrap(), b"beginend");
     }
 
@@ -336,6 +418,75 @@ mod tests {
         std::fs::create_dir(dir.path().join("file")).unwrap();
         let error = PartFile::open(&root, &path("file")).unwrap_err();
         assert!(error.to_string().contains("a directory has this name"));
+    }
+
+    fn mode_of(path: &std::path::Path) -> u32 {
+        std::os::unix::fs::MetadataExt::mode(&path.metadata().unwrap()) & 0o7777
+    }
+
+    #[test]
+    fn nobody_else_may_read_what_is_not_complete() {
+        let (dir, root) = root();
+        let part = dir.path().join(PartName::of("file"));
+        std::fs::write(&part, "from before").unwrap();
+        let _open = PartFile::open(&root, &path("file")).unwrap();
+        assert_eq!(mode_of(&part), 0o600);
+    }
+
+    #[test]
+    fn a_mode_is_wider_neither_than_the_source_nor_than_what_is_replaced() {
+        use std::os::unix::fs::PermissionsExt;
+        let (dir, root) = root();
+        let file = dir.path().join("file");
+        for (source, old, expected) in [
+            (0o600, None, 0o600),
+            (0o700, None, 0o700),
+            (0o4777, None, 0o777 & !creation_mask()),
+            (0o755, Some(0o600), 0o600),
+            (0o600, Some(0o644), 0o600),
+            (0o664, Some(0o666), 0o664),
+        ] {
+            let _ = std::fs::remove_file(&file);
+            if let Some(old) = old {
+                std::fs::write(&file, "old").unwrap();
+                std::fs::set_permissions(&file, std::fs::Permissions::from_mode(old)).unwrap();
+            }
+            let mut part = PartFile::open(&root, &path("file")).unwrap();
+            part.append(b"new").unwrap();
+            part.commit(&Offer { mode: source, ..offer(3) }).unwrap();
+            assert_eq!(mode_of(&file), expected, "{source:o} over {old:?}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_replaced_keeps_its_owner() {
+        use std::os::unix::fs::{MetadataExt, chown};
+        let (dir, root) = root();
+        let file = dir.path().join("file");
+        std::fs::write(&file, "old").unwrap();
+        if chown(&file, Some(12_345), Some(12_345)).is_err() {
+            eprintln!("skipped: only root may give files away");
+            return;
+        }
+        let mut part = PartFile::open(&root, &path("file")).unwrap();
+        part.append(b"new").unwrap();
+        part.commit(&offer(3)).unwrap();
+        let found = file.metadata().unwrap();
+        assert_eq!((found.uid(), found.gid()), (12_345, 12_345));
+        assert_eq!(std::fs::read(file).unwrap(), b"new");
+    }
+
+    #[test]
+    fn links_and_pipes_are_not_replaced() {
+        let (dir, root) = root();
+        std::os::unix::fs::symlink("elsewhere", dir.path().join("link")).unwrap();
+        let fifo = dir.path().join("fifo");
+        assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+        for name in ["link", "fifo"] {
+            let error = PartFile::open(&root, &path(name)).unwrap_err();
+            assert!(matches!(error, TransferError::Root(_)), "{name}: {error}");
+        }
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
     }
 
     #[test]

@@ -182,11 +182,7 @@ mod tests {
     }
 
     fn offer(size: usize) -> Message {
-        Message::Offer(Offer {
-            size: size as u64,
-            modified: Mtime::default(),
-            executable: false,
-        })
+        Message::Offer(Offer { size: size as u64, modified: Mtime::default(), mode: 0o644 })
     }
 
     fn with_part(part: &[u8]) -> Receiver<Memory> {

@@ -13,6 +13,7 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 
+use super::hidden::Hidden;
 use super::{EntryKind, WirePath};
 
 const DIRECTORY: OFlags =
@@ -22,6 +23,7 @@ const DIRECTORY: OFlags =
 #[derive(Debug)]
 pub struct Root {
     directory: OwnedFd,
+    hidden: Vec<Hidden>,
 }
 
 /// A path that can't be used.
@@ -36,6 +38,12 @@ pub enum RootError {
     /// It is not what it should be.
     #[error("{0}: not a {1}")]
     WrongKind(String, &'static str),
+    /// It belongs to another user.
+    #[error("{0}: belongs to another user, and is not replaced")]
+    Foreign(String),
+    /// The server needs it for itself.
+    #[error("{0}: the server keeps this file for itself")]
+    Hidden(String),
     /// The system refuses.
     #[error("{0}")]
     Io(#[from] io::Error),
@@ -45,17 +53,39 @@ impl Root {
     /// Opens the directory at `path`.
     pub fn open(path: &Path) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        Ok(Self { directory: rustix::fs::open(path, flags, Mode::empty())? })
+        let directory = rustix::fs::open(path, flags, Mode::empty())?;
+        Ok(Self { directory, hidden: Vec::new() })
+    }
+
+    /// Keeps the file at `path` from being read, listed or replaced, should it be in the tree.
+    pub fn hide(&mut self, path: &Path) -> io::Result<()> {
+        self.hidden.push(Hidden::new(path)?);
+        Ok(())
+    }
+
+    /// Is the entry `name` of `directory` hidden?
+    pub(super) fn hides(&self, directory: &impl AsFd, name: &str) -> bool {
+        self.hidden.iter().any(|hidden| hidden.is(directory, name))
     }
 
     /// Opens a directory below the root.
     pub fn directory(&self, path: &WirePath) -> Result<OwnedFd, RootError> {
-        self.descend(path, false)
+        self.descend(path, None)
     }
 
     /// Opens a directory below the root; creates what is missing.
     pub fn create_directory(&self, path: &WirePath) -> Result<OwnedFd, RootError> {
-        self.descend(path, true)
+        self.descend(path, Some(&[]))
+    }
+
+    /// As [`create_directory`](Self::create_directory). `modes` are the permissions of the last
+    /// directories of `path`, which those that are created do not exceed, but for their owner.
+    pub fn create_directory_with(
+        &self,
+        path: &WirePath,
+        modes: &[u32],
+    ) -> Result<OwnedFd, RootError> {
+        self.descend(path, Some(modes))
     }
 
     /// Opens a regular file for reading.
@@ -63,32 +93,47 @@ impl Root {
         let Some((parent, name)) = path.split_last() else {
             return Err(RootError::WrongKind(path.to_string(), "regular file"));
         };
-        open_file(&self.descend(&parent, false)?, name)
+        let directory = self.descend(&parent, None)?;
+        if self.hides(&directory, name) {
+            return Err(RootError::NotFound(path.to_string()));
+        }
+        open_file(&directory, name)
     }
 
     /// Says what `path` is.
     pub fn kind(&self, path: &WirePath) -> Result<EntryKind, RootError> {
         let Some((parent, name)) = path.split_last() else {
-            return Ok(EntryKind::Directory);
+            let stat = rustix::fs::fstat(&self.directory).map_err(io::Error::from)?;
+            return Ok(EntryKind::Directory { mode: stat.st_mode & 0o777 });
         };
-        let directory = self.descend(&parent, false)?;
+        let directory = self.descend(&parent, None)?;
+        if self.hides(&directory, name) {
+            return Err(RootError::NotFound(path.to_string()));
+        }
         let stat = rustix::fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW)
             .map_err(|e| explain(&directory, name, e, "regular file or directory"))?;
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => Ok(EntryKind::File { size: stat.st_size as u64 }),
-            FileType::Directory => Ok(EntryKind::Directory),
+            FileType::Directory => Ok(EntryKind::Directory { mode: stat.st_mode & 0o777 }),
             FileType::Symlink => Err(RootError::Symlink(path.to_string())),
             _ => Err(RootError::WrongKind(path.to_string(), "regular file or directory")),
         }
     }
 
-    fn descend(&self, path: &WirePath, create: bool) -> Result<OwnedFd, RootError> {
+    /// Creates what is missing if there are `create`d modes, of the last directories.
+    fn descend(&self, path: &WirePath, create: Option<&[u32]>) -> Result<OwnedFd, RootError> {
         let mut directory = self.directory.try_clone()?;
-        for name in path.components() {
+        let depth = create.map_or(0, |_| path.components().count());
+        for (at, name) in path.components().enumerate() {
             directory = match rustix::fs::openat(&directory, name, DIRECTORY, Mode::empty()) {
                 Ok(below) => below,
-                Err(rustix::io::Errno::NOENT) if create => {
-                    match rustix::fs::mkdirat(&directory, name, Mode::from_raw_mode(0o777)) {
+                Err(rustix::io::Errno::NOENT) if create.is_some() => {
+                    let modes = create.unwrap_or_default();
+                    let given =
+                        (modes.len() + at).checked_sub(depth).and_then(|at| modes.get(at));
+                    // Whoever creates it has to be able to fill it.
+                    let mode = given.map_or(0o777, |mode| mode & 0o777 | 0o700);
+                    match rustix::fs::mkdirat(&directory, name, Mode::from_raw_mode(mode)) {
                         Ok(()) | Err(rustix::io::Errno::EXIST) => {}
                         Err(e) => return Err(RootError::Io(e.into())),
                     }
@@ -169,7 +214,7 @@ mod tests {
         let (_dir, root) = tree();
         assert!(root.file(&path("sub/file")).is_ok());
         assert_eq!(root.kind(&path("sub/file")).unwrap(), EntryKind::File { size: 1 });
-        assert_eq!(root.kind(&path("sub")).unwrap(), EntryKind::Directory);
+        assert!(matches!(root.kind(&path("sub")).unwrap(), EntryKind::Directory { .. }));
         assert!(matches!(root.file(&path("sub/none")), Err(RootError::NotFound(_))));
         assert!(matches!(root.file(&path("sub")), Err(RootError::WrongKind(..))));
         assert!(matches!(root.file(&path("sub/file/x")), Err(RootError::WrongKind(..))));
@@ -198,6 +243,22 @@ mod tests {
         let status = std::process::Command::new("mkfifo").arg(&fifo).status().unwrap();
         assert!(status.success());
         assert!(matches!(root.file(&path("fifo")), Err(RootError::WrongKind(..))));
+    }
+
+    #[test]
+    fn a_hidden_file_is_found_under_none_of_its_names() {
+        let (dir, mut root) = tree();
+        let key = dir.path().join("served/sub/key");
+        root.hide(&key).unwrap();
+        std::fs::write(&key, "made later").unwrap();
+        root.hide(&dir.path().join("served/sub/file")).unwrap();
+        std::fs::hard_link(dir.path().join("served/sub/file"), dir.path().join("served/other"))
+            .unwrap();
+        for name in ["sub/key", "sub/file", "other"] {
+            assert!(matches!(root.file(&path(name)), Err(RootError::NotFound(_))), "{name}");
+            assert!(matches!(root.kind(&path(name)), Err(RootError::NotFound(_))), "{name}");
+        }
+        assert!(root.kind(&path("sub")).is_ok());
     }
 
     #[test]

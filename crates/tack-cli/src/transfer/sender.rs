@@ -167,7 +167,7 @@ impl<S: Source> io::Read for Reader<'_, S> {
     }
 }
 
-fn read_full(source: &mut impl Source, buffer: &mut [u8]) -> io::Result<usize> {
+pub(super) fn read_full(source: &mut impl Source, buffer: &mut [u8]) -> io::Result<usize> {
     let mut done = 0;
     while done < buffer.len() {
         match source.read(&mut buffer[done..]) {
@@ -205,7 +205,7 @@ mod tests {
             let offer = Offer {
                 size: self.content.len() as u64,
                 modified: Mtime::default(),
-                executable: false,
+                mode: 0o644,
             };
             Ok(Stamp { offer, changed })
         }

@@ -6,33 +6,37 @@ use std::sync::Arc;
 
 use rustix::fs::{AtFlags, Dir, FileType};
 
+use super::disk::offer_of;
+use super::manifest::{FileEntry, Group};
 use super::part_file::PartName;
-use super::{EntryKind, NameError, Root, TransferError, WirePath, printable};
+use super::{NameError, Root, TransferError, WirePath, printable};
 
-/// Walks a tree. Directories are given only if nothing in them is: the others come into being
-/// with their files.
+/// Walks a tree: each directory, then the files in it.
 #[derive(Debug)]
 pub struct Walk {
     root: Arc<Root>,
     base: WirePath,
-    /// Directories still to be read, relative to `base`.
-    pending: Vec<WirePath>,
+    /// Directories still to be read, relative to `base`, and the permissions of their parents.
+    pending: Vec<(WirePath, Vec<u32>)>,
     current: Option<Open>,
 }
 
 #[derive(Debug)]
 struct Open {
     path: WirePath,
+    /// Its permissions, behind those of its parents.
+    modes: Vec<u32>,
     directory: OwnedFd,
     entries: Dir,
-    empty: bool,
 }
 
 /// One thing that was found.
 #[derive(Debug, PartialEq, Eq)]
 pub enum WalkItem {
-    /// A file or an empty directory, relative to the start.
-    Entry(WirePath, EntryKind),
+    /// A directory; the files that follow are in it.
+    Directory(Group),
+    /// A file.
+    File(FileEntry),
     /// Something that is not transferred.
     Skipped {
         /// Its name, printable.
@@ -42,18 +46,22 @@ pub enum WalkItem {
         /// Is it an error, or merely neither file nor directory?
         error: bool,
     },
+    /// A file whose name is kept for unfinished transfers, printable. It may be the rest of one,
+    /// or a file of the user's.
+    Reserved(String),
 }
 
 impl Walk {
     /// Starts at `base`, which must be a directory.
     pub fn new(root: Arc<Root>, base: WirePath) -> Self {
-        Self { root, base, pending: vec![WirePath::root()], current: None }
+        Self { root, base, pending: vec![(WirePath::root(), Vec::new())], current: None }
     }
 
-    fn open(&self, path: WirePath) -> Result<Open, TransferError> {
+    fn open(&self, path: WirePath, mut modes: Vec<u32>) -> Result<Open, TransferError> {
         let directory = self.root.directory(&self.base.join(&path)?)?;
         let entries = Dir::read_from(&directory).map_err(reading)?;
-        Ok(Open { path, directory, entries, empty: true })
+        modes.push(rustix::fs::fstat(&directory).map_err(reading)?.st_mode & 0o777);
+        Ok(Open { path, modes, directory, entries })
     }
 
     /// The next entry of `open`; `None` at its end or for an entry that is not shown.
@@ -67,11 +75,14 @@ impl Walk {
             return Some(skipped(&open.path, &shown, name.to_string(), true));
         };
         if PartName::is_reserved(name) {
+            return Some(WalkItem::Reserved(below(&open.path, &printable(name))));
+        }
+        if self.root.hides(&open.directory, name) {
             return None;
         }
-        open.empty = false;
-        let path = match WirePath::new(name).and_then(|name| open.path.join(&name)) {
-            Ok(path) => path,
+        let checked = WirePath::new(name).and_then(|name| Ok((open.path.join(&name)?, name)));
+        let (path, file) = match checked {
+            Ok(checked) => checked,
             Err(e) => {
                 return Some(skipped(&open.path, &printable(name), e.to_string(), true));
             }
@@ -87,10 +98,10 @@ impl Walk {
         };
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => {
-                Some(WalkItem::Entry(path, EntryKind::File { size: stat.st_size as u64 }))
+                Some(WalkItem::File(FileEntry::new(file, offer_of(&stat))))
             }
             FileType::Directory => {
-                self.pending.push(path);
+                self.pending.push((path, open.modes.clone()));
                 None
             }
             other => {
@@ -110,24 +121,20 @@ impl Iterator for Walk {
     fn next(&mut self) -> Option<WalkItem> {
         loop {
             let Some(mut open) = self.current.take() else {
-                let path = self.pending.pop()?;
-                match self.open(path.clone()) {
-                    Ok(open) => self.current = Some(open),
+                let (path, modes) = self.pending.pop()?;
+                match self.open(path.clone(), modes) {
+                    Ok(open) => {
+                        let group = Group::new(path, open.modes.clone());
+                        self.current = Some(open);
+                        return Some(WalkItem::Directory(group));
+                    }
                     Err(e) => {
-                        let name = path.to_string();
-                        return Some(WalkItem::Skipped {
-                            name,
-                            reason: e.to_string(),
-                            error: true,
-                        });
+                        let (name, reason) = (path.to_string(), e.to_string());
+                        return Some(WalkItem::Skipped { name, reason, error: true });
                     }
                 }
-                continue;
             };
             match open.entries.read() {
-                None if open.empty && !open.path.is_root() => {
-                    return Some(WalkItem::Entry(open.path, EntryKind::Directory));
-                }
                 None => {}
                 Some(Err(e)) => {
                     let reason = io::Error::from(e).to_string();
@@ -146,9 +153,11 @@ impl Iterator for Walk {
 }
 
 fn skipped(directory: &WirePath, name: &str, reason: String, error: bool) -> WalkItem {
-    let name =
-        if directory.is_root() { name.to_owned() } else { format!("{directory}/{name}") };
-    WalkItem::Skipped { name, reason, error }
+    WalkItem::Skipped { name: below(directory, name), reason, error }
+}
+
+fn below(directory: &WirePath, name: &str) -> String {
+    if directory.is_root() { name.to_owned() } else { format!("{directory}/{name}") }
 }
 
 fn reading(error: rustix::io::Errno) -> TransferError {
@@ -168,31 +177,40 @@ mod tests {
         Walk::new(root, WirePath::root()).collect()
     }
 
-    fn entries(items: &[WalkItem]) -> Vec<(&str, EntryKind)> {
-        let mut entries: Vec<_> = items
-            .iter()
-            .filter_map(|item| match item {
-                WalkItem::Entry(path, kind) => Some((path.as_str(), *kind)),
-                WalkItem::Skipped { .. } => None,
-            })
-            .collect();
-        entries.sort_by_key(|(path, _)| *path);
+    /// Directories with their depth in permissions, and files with their sizes.
+    fn entries(items: &[WalkItem]) -> Vec<(String, u64)> {
+        let mut directory = WirePath::root();
+        let mut entries = Vec::new();
+        for item in items {
+            match item {
+                WalkItem::Directory(group) => {
+                    directory = group.directory.clone();
+                    entries.push((format!("{directory}/"), group.modes.len() as u64));
+                }
+                WalkItem::File(file) => {
+                    let path = directory.join(file.name()).unwrap();
+                    entries.push((path.to_string(), file.offer().size));
+                }
+                WalkItem::Skipped { .. } | WalkItem::Reserved(_) => {}
+            }
+        }
+        entries.sort();
         entries
     }
 
     #[test]
-    fn files_at_all_depths_and_empty_directories_are_found() {
+    fn files_and_directories_at_all_depths_are_found() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(dir.path().join("a/b/c")).unwrap();
         std::fs::create_dir(dir.path().join("void")).unwrap();
         std::fs::write(dir.path().join("a/b/c/deep"), "12345").unwrap();
         std::fs::write(dir.path().join("top"), "").unwrap();
         std::fs::write(dir.path().join(".top.tack-part"), "unfinished").unwrap();
-        let file = |size| EntryKind::File { size };
-        assert_eq!(
-            entries(&walk(dir.path())),
-            [("a/b/c/deep", file(5)), ("top", file(0)), ("void", EntryKind::Directory)]
-        );
+        let expected =
+            [("./", 1), ("a/", 2), ("a/b/", 3), ("a/b/c/", 4), ("a/b/c/deep", 5), ("top", 0)];
+        let mut expected: Vec<_> = expected.map(|(name, n)| (name.to_owned(), n)).into();
+        expected.push(("void/".to_owned(), 2));
+        assert_eq!(entries(&walk(dir.path())), expected);
     }
 
     #[test]
@@ -203,7 +221,7 @@ mod tests {
         std::fs::write(dir.path().join("good"), "").unwrap();
         std::os::unix::fs::symlink("/etc", dir.path().join("link")).unwrap();
         let items = walk(dir.path());
-        assert_eq!(entries(&items).len(), 1);
+        assert_eq!(entries(&items).len(), 2);
         let skipped = |wanted: &str| {
             items.iter().find_map(|item| match item {
                 WalkItem::Skipped { name, error, .. } if name == wanted => Some(*error),

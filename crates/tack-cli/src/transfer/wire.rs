@@ -1,17 +1,18 @@
 //! Messages and how they are laid out on a stream.
 //!
 //! A frame is one byte of kind, four bytes of length (big endian) and that many bytes. Kind 0
-//! is a message as JSON, at most [`MAX_CONTROL`] bytes; kind 1 is file content, at most
-//! [`MAX_DATA`] bytes. The limits are checked before anything is allocated.
+//! is a message as JSON, at most [`MAX_CONTROL`] bytes; kind 1 is content of one file, kind 2 a
+//! [bundle](super::Bundle) of whole files, each at most [`MAX_DATA`] bytes. The limits are checked before anything is allocated.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::manifest::Group;
 use super::{Digest, WirePath};
 
 /// Most bytes of JSON in one frame.
-pub const MAX_CONTROL: usize = 32 * 1024;
+pub const MAX_CONTROL: usize = 60 * 1024;
 /// Most bytes of file content in one frame.
 pub const MAX_DATA: usize = 256 * 1024;
 /// Bytes of file content that this implementation puts into one frame.
@@ -20,6 +21,7 @@ pub const CHUNK: usize = 64 * 1024;
 const HEADER: usize = 5;
 const KIND_CONTROL: u8 = 0;
 const KIND_DATA: u8 = 1;
+const KIND_BUNDLE: u8 = 2;
 
 /// One message of the protocol.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,18 +58,45 @@ pub enum Message {
         /// A directory or a file.
         path: WirePath,
     },
-    /// Asks to create a directory.
-    MakeDirectory {
-        /// The directory.
-        path: WirePath,
+    /// Asks for small files, at most [`MAX_FILES`](super::MAX_FILES).
+    GetMany {
+        /// The directory that their paths are relative to.
+        base: WirePath,
+        /// The files, by directory. The number of a file is its position in all groups.
+        groups: Vec<WantGroup>,
     },
-    /// One entry of a listing, relative to the listed path.
+    /// Asks to take directories and files.
+    PutMany {
+        /// The directory that they go into.
+        base: WirePath,
+        /// What is offered. The number of a file is its position in all groups.
+        groups: Vec<Group>,
+        /// Compare content, and not only sizes and times of modification.
+        checksum: bool,
+    },
+    /// Answer to `PutMany`: the files to send. The others are there already.
+    Wanted {
+        /// Small files are sent behind this message, others with a `Put` each.
+        files: Vec<u32>,
+        /// The small ones among them to be compared first.
+        compare: Vec<(u32, Digest)>,
+    },
+    /// A file of `GetMany` or `PutMany` that its sender can't read or its receiver can't store.
+    Fault {
+        /// Its number.
+        file: u32,
+        /// Why.
+        fail: Fail,
+    },
+    /// No bundle follows.
+    EndOfBundles,
+    /// What the path of `List` or `Stat` is.
     Entry {
-        /// Empty for the listed path itself, which comes first.
-        path: WirePath,
         /// What it is.
         kind: EntryKind,
     },
+    /// Part of a listing, relative to the listed directory.
+    Manifest(Vec<Group>),
     /// Something in the listed directory that can't be transferred.
     Skipped {
         /// Its name, made printable.
@@ -104,7 +133,18 @@ pub enum Message {
     /// File content. Travels in a frame of its own kind, never as JSON.
     #[serde(skip)]
     Data(Vec<u8>),
+    /// Small files. Travels in a frame of its own kind, never as JSON.
+    #[serde(skip)]
+    Bundle(Vec<u8>),
 }
+
+/// A directory of `GetMany` and the files that are wanted of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WantGroup(pub WirePath, pub Vec<Want>);
+
+/// A file of `GetMany`: its name, and the digest of the receiver's if it is to be compared.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Want(pub WirePath, pub Option<Digest>);
 
 /// A file that is offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -113,8 +153,8 @@ pub struct Offer {
     pub size: u64,
     /// When it was last modified.
     pub modified: Mtime,
-    /// May it be executed?
-    pub executable: bool,
+    /// Its permissions: the nine bits for owner, group and others.
+    pub mode: u32,
 }
 
 /// A time of modification.
@@ -154,7 +194,10 @@ pub enum EntryKind {
         size: u64,
     },
     /// A directory.
-    Directory,
+    Directory {
+        /// Its permissions.
+        mode: u32,
+    },
 }
 
 /// A failed request, as told to the peer.
@@ -216,6 +259,9 @@ pub enum WireError {
         /// As allowed.
         limit: usize,
     },
+    /// A bundle can't be made sense of.
+    #[error("unreadable bundle of files")]
+    Bundle,
     /// The JSON is not a message.
     #[error("unreadable message: {0}")]
     Json(#[from] serde_json::Error),
@@ -234,6 +280,7 @@ impl Encoded {
     pub fn new(message: Message) -> Result<Self, WireError> {
         let (kind, mut json, body) = match message {
             Message::Data(body) => (KIND_DATA, Vec::new(), body),
+            Message::Bundle(body) => (KIND_BUNDLE, Vec::new(), body),
             other => (KIND_CONTROL, serde_json::to_vec(&other)?, Vec::new()),
         };
         let length = json.len() + body.len();
@@ -263,14 +310,27 @@ impl Encoded {
 }
 
 /// Puts frames together from the bytes of a stream.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Decoder {
+    /// Most bytes in one frame, if less than its kind allows.
+    limit: usize,
     header: [u8; HEADER],
     header_len: usize,
     body: Vec<u8>,
 }
 
+impl Default for Decoder {
+    fn default() -> Self {
+        Self::with_limit(usize::MAX)
+    }
+}
+
 impl Decoder {
+    /// Takes no frame longer than `limit` bytes.
+    pub fn with_limit(limit: usize) -> Self {
+        Self { limit, header: [0; HEADER], header_len: 0, body: Vec::new() }
+    }
+
     /// Consumes bytes from the front of `input` until a message is complete or `input` ends.
     pub fn push(&mut self, input: &mut &[u8]) -> Result<Option<Message>, WireError> {
         let missing = (HEADER - self.header_len).min(input.len());
@@ -282,6 +342,7 @@ impl Decoder {
         }
         let [kind, length @ ..] = self.header;
         let (length, limit) = (u32::from_be_bytes(length) as usize, limit_of(kind)?);
+        let limit = limit.min(self.limit);
         if length > limit {
             return Err(WireError::TooLong { length, limit });
         }
@@ -298,6 +359,7 @@ impl Decoder {
         let body = std::mem::take(&mut self.body);
         Ok(Some(match kind {
             KIND_DATA => Message::Data(body),
+            KIND_BUNDLE => Message::Bundle(body),
             _ => serde_json::from_slice(&body)?,
         }))
     }
@@ -311,7 +373,7 @@ impl Decoder {
 fn limit_of(kind: u8) -> Result<usize, WireError> {
     match kind {
         KIND_CONTROL => Ok(MAX_CONTROL),
-        KIND_DATA => Ok(MAX_DATA),
+        KIND_DATA | KIND_BUNDLE => Ok(MAX_DATA),
         other => Err(WireError::UnknownKind(other)),
     }
 }
@@ -338,6 +400,7 @@ mod tests {
                 Message::Hello { token: Some(Secret("t".into())) },
                 Message::Data(vec![7; 1000]),
                 Message::Data(Vec::new()),
+                Message::Bundle(vec![0; 9]),
                 Message::Get {
                     path: WirePath::new("a/ü").unwrap(),
                     resume: Resume { part: None, whole: Some(Digest::of(b"x")) },
@@ -361,7 +424,9 @@ mod tests {
 
     #[test]
     fn a_length_above_the_limit_is_refused_before_anything_is_allocated() {
-        for (kind, limit) in [(KIND_CONTROL, MAX_CONTROL), (KIND_DATA, MAX_DATA)] {
+        for (kind, limit) in
+            [(KIND_CONTROL, MAX_CONTROL), (KIND_DATA, MAX_DATA), (KIND_BUNDLE, MAX_DATA)]
+        {
             let mut frame = vec![kind];
             frame.extend_from_slice(&(limit as u32 + 1).to_be_bytes());
             let mut decoder = Decoder::default();

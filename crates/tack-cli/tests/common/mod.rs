@@ -6,7 +6,8 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rand::{Rng, SeedableRng};
@@ -33,12 +34,16 @@ pub struct Served {
     pub fingerprint: String,
     pub token: Option<String>,
     pub child: Child,
-    /// Kept open, or the server's output would fail.
-    _stdout: BufReader<std::process::ChildStdout>,
 }
 
 impl Served {
+    /// A server that clients may write to.
     pub fn new(arguments: &[&str]) -> Self {
+        Self::with_program(Command::new(TACK), &[&["--write"], arguments].concat())
+    }
+
+    /// A server with no other arguments than these.
+    pub fn plain(arguments: &[&str]) -> Self {
         Self::with_program(Command::new(TACK), arguments)
     }
 
@@ -66,6 +71,8 @@ impl Served {
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         stdout.read_line(&mut line).unwrap();
+        // A server whose events nobody reads would wait.
+        std::thread::spawn(move || std::io::copy(&mut stdout, &mut std::io::sink()));
         let ready: Value = serde_json::from_str(&line).expect("a line that says ready");
         let text = |name: &str| ready[name].as_str().map(str::to_owned);
         Self {
@@ -74,7 +81,6 @@ impl Served {
             fingerprint: text("fingerprint").unwrap(),
             token: text("token"),
             child,
-            _stdout: stdout,
         }
     }
 
@@ -113,6 +119,11 @@ impl Served {
 
     pub fn get(&self, path: &str, dest: &Path) -> Finished {
         run(self.client("get").arg(self.target(path)).arg(dest))
+    }
+
+    /// Fetches a directory.
+    pub fn get_tree(&self, path: &str, dest: &Path) -> Finished {
+        run(self.client("get").arg("-r").arg(self.target(path)).arg(dest))
     }
 
     pub fn send(&self, source: &Path, path: &str) -> Finished {
@@ -157,21 +168,42 @@ pub fn run(command: &mut Command) -> Finished {
 #[track_caller]
 pub fn finish(mut child: Child) -> Finished {
     let deadline = Instant::now() + PATIENCE;
-    while child.try_wait().unwrap().is_none() {
+    let output = child.stdout.take().map(read_aside);
+    let errors = child.stderr.take().map(read_aside);
+    let text = |reader: Option<JoinHandle<Vec<u8>>>| {
+        reader.map(|reader| reader.join().unwrap()).unwrap_or_default()
+    };
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
         if Instant::now() > deadline {
             let _ = child.kill();
-            let mut errors = String::new();
-            child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
-            panic!("the client did not end: {errors}");
+            panic!("the client did not end: {}", String::from_utf8_lossy(&text(errors)));
         }
         std::thread::sleep(Duration::from_millis(5));
-    }
-    let Output { status, stdout, stderr } = child.wait_with_output().unwrap();
+    };
     Finished {
         code: status.code(),
-        summary: serde_json::from_slice(&stdout).unwrap_or(Value::Null),
-        errors: String::from_utf8_lossy(&stderr).into_owned(),
+        summary: serde_json::from_slice(&text(output)).unwrap_or(Value::Null),
+        errors: String::from_utf8_lossy(&text(errors)).into_owned(),
     }
+}
+
+/// Reads on a thread of its own: a program whose output nobody reads would wait.
+fn read_aside(mut pipe: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        pipe.read_to_end(&mut bytes).unwrap();
+        bytes
+    })
+}
+
+/// Peak resident memory of a process in KiB; `None` once it has ended.
+pub fn peak_kib(pid: u32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    line.split_whitespace().nth(1)?.parse().ok()
 }
 
 pub fn write(path: &Path, content: &[u8]) {

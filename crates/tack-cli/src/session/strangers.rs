@@ -1,0 +1,221 @@
+//! Clients that have not said the access token yet, and what they may cost.
+//!
+//! Whoever reaches the port can complete a handshake. Until the token was right a connection may
+//! make the server keep [`STRANGER_WINDOW`] bytes, and all strangers together [`TOTAL`]. Who
+//! comes while there are as many gets in: the stranger that has been silent for longest gives
+//! way, one from the same network if that has its share already. A client says the token in its
+//! first packet after the handshake, so it does not wait among strangers.
+//!
+//! Guessing tokens is slowed down for each network: after a wrong one, tokens from there are not
+//! looked at for a time that doubles with each.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+/// Bytes that a connection may make us keep before the token, the largest message aside.
+pub const STRANGER_WINDOW: u64 = 64 * 1024;
+/// Largest opening message, in bytes: holds the longest token, however it is escaped.
+pub(super) const MAX_HELLO: usize = 8 * 1024;
+/// Bytes that all strangers together may make us keep.
+const TOTAL: usize = 4 << 20;
+/// Strangers at a time.
+const MAX_STRANGERS: usize = TOTAL / (STRANGER_WINDOW as usize + MAX_HELLO);
+/// Strangers of one network at a time.
+const MAX_OF_NETWORK: usize = 16;
+/// How long tokens are not looked at after the first wrong one.
+const FIRST_HOLD: Duration = Duration::from_millis(500);
+/// The longest such time: shorter than a client may take to say the token.
+const LONGEST_HOLD: Duration = Duration::from_secs(8);
+/// When the failures of a network are forgotten.
+const FORGET: Duration = Duration::from_secs(600);
+/// Networks whose failures are remembered.
+const MAX_REMEMBERED: usize = 1024;
+
+/// What one party can be assumed to have: an IPv4 address, or the first 64 bits of an IPv6
+/// address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Network(u64, bool);
+
+impl Network {
+    pub(super) fn of(address: IpAddr) -> Self {
+        match address.to_canonical() {
+            IpAddr::V4(v4) => Self(u64::from(v4.to_bits()), false),
+            IpAddr::V6(v6) => Self((v6.to_bits() >> 64) as u64, true),
+        }
+    }
+}
+
+/// The strangers of a server; `H` names a connection.
+#[derive(Debug)]
+pub(super) struct Strangers<H> {
+    present: HashMap<H, Stranger>,
+    failures: HashMap<Network, Failures>,
+}
+
+#[derive(Debug)]
+struct Stranger {
+    network: Network,
+    since: Instant,
+    heard: Instant,
+}
+
+#[derive(Debug)]
+struct Failures {
+    count: u32,
+    hold_until: Instant,
+}
+
+impl<H> Default for Strangers<H> {
+    fn default() -> Self {
+        Self { present: HashMap::new(), failures: HashMap::new() }
+    }
+}
+
+impl<H: Copy + Eq + Hash> Strangers<H> {
+    /// Takes in a new connection. Returns the one that has to give way to it, if any.
+    pub(super) fn admit(&mut self, handle: H, network: Network, now: Instant) -> Option<H> {
+        let of_network = self.present.values().filter(|s| s.network == network).count();
+        let leaves = if of_network >= MAX_OF_NETWORK {
+            self.most_silent(|stranger| stranger.network == network)
+        } else if self.present.len() >= MAX_STRANGERS {
+            self.most_silent(|_| true)
+        } else {
+            None
+        };
+        if let Some(leaves) = leaves {
+            self.present.remove(&leaves);
+        }
+        self.present.insert(handle, Stranger { network, since: now, heard: now });
+        leaves
+    }
+
+    fn most_silent(&self, may_leave: impl Fn(&Stranger) -> bool) -> Option<H> {
+        let candidates = self.present.iter().filter(|(_, stranger)| may_leave(stranger));
+        candidates.min_by_key(|(_, stranger)| stranger.heard).map(|(handle, _)| *handle)
+    }
+
+    /// Notes that something was heard from a connection.
+    pub(super) fn on_activity(&mut self, handle: H, now: Instant) {
+        if let Some(stranger) = self.present.get_mut(&handle) {
+            stranger.heard = now;
+        }
+    }
+
+    /// The connection is over, or no stranger's any more.
+    pub(super) fn remove(&mut self, handle: H) {
+        self.present.remove(&handle);
+    }
+
+    /// Connections that have been strangers for longer than `limit`.
+    pub(super) fn late(&self, limit: Duration, now: Instant) -> Vec<H> {
+        let late = |stranger: &Stranger| now.saturating_duration_since(stranger.since) > limit;
+        self.present.iter().filter(|(_, s)| late(s)).map(|(handle, _)| *handle).collect()
+    }
+
+    /// Strangers whose token may be looked at again.
+    pub(super) fn released(&self, now: Instant) -> Vec<H> {
+        let released = |s: &Stranger| {
+            self.failures.get(&s.network).is_some_and(|failures| failures.hold_until <= now)
+        };
+        self.present.iter().filter(|(_, s)| released(s)).map(|(handle, _)| *handle).collect()
+    }
+
+    /// Whether tokens from `network` are not looked at now.
+    pub(super) fn is_held(&self, network: Network, now: Instant) -> bool {
+        self.failures.get(&network).is_some_and(|failures| now < failures.hold_until)
+    }
+
+    /// Notes a wrong token from `network`.
+    pub(super) fn on_failure(&mut self, network: Network, now: Instant) {
+        self.failures.retain(|_, failures| now < failures.hold_until + FORGET);
+        if self.failures.len() >= MAX_REMEMBERED && !self.failures.contains_key(&network) {
+            let oldest = self.failures.iter().min_by_key(|(_, f)| f.hold_until);
+            if let Some(oldest) = oldest.map(|(network, _)| *network) {
+                self.failures.remove(&oldest);
+            }
+        }
+        let start = Failures { count: 0, hold_until: now };
+        let failures = self.failures.entry(network).or_insert(start);
+        let hold = FIRST_HOLD * 2u32.saturating_pow(failures.count.min(16));
+        failures.count += 1;
+        failures.hold_until = now + hold.min(LONGEST_HOLD);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn network(n: u8) -> Network {
+        Network::of(IpAddr::from([192, 0, 2, n]))
+    }
+
+    #[test]
+    fn all_strangers_together_stay_below_the_limit() {
+        assert!(MAX_STRANGERS * (STRANGER_WINDOW as usize + MAX_HELLO) <= 4 << 20);
+        let (mut strangers, now) = (Strangers::default(), Instant::now());
+        for n in 0..1000 {
+            strangers.admit(n, Network(n, false), now + Duration::from_millis(n));
+            assert!(strangers.present.len() <= MAX_STRANGERS);
+        }
+        assert!(strangers.present.contains_key(&999));
+    }
+
+    #[test]
+    fn the_most_silent_gives_way() {
+        let (mut strangers, start) = (Strangers::default(), Instant::now());
+        let at = |n: usize| start + Duration::from_millis(n as u64);
+        for n in 0..MAX_STRANGERS {
+            assert_eq!(strangers.admit(n, Network(n as u64, false), at(n)), None);
+        }
+        strangers.on_activity(0, at(1000));
+        assert_eq!(strangers.admit(1000, network(1), at(1001)), Some(1));
+        strangers.remove(2);
+        assert_eq!(strangers.admit(1001, network(2), at(1002)), None);
+    }
+
+    #[test]
+    fn a_network_with_its_share_displaces_nobody_else() {
+        let (mut strangers, start) = (Strangers::default(), Instant::now());
+        strangers.admit(0, network(1), start);
+        for n in 1..=100 {
+            let leaves = strangers.admit(n, network(2), start + Duration::from_millis(n));
+            assert_ne!(leaves, Some(0));
+        }
+        assert_eq!(strangers.present.len(), 1 + MAX_OF_NETWORK);
+        let v6 = |text: &str| Network::of(text.parse().unwrap());
+        assert_eq!(v6("2001:db8::1"), v6("2001:db8::2:1"));
+        assert_ne!(v6("2001:db8::1"), v6("2001:db8:0:1::1"));
+        assert_eq!(v6("::ffff:192.0.2.1"), network(1));
+    }
+
+    #[test]
+    fn wrong_tokens_are_looked_at_ever_more_rarely() {
+        let (mut strangers, mut now) = (Strangers::<u64>::default(), Instant::now());
+        let mut holds = Vec::new();
+        for _ in 0..7 {
+            strangers.on_failure(network(1), now);
+            let start = now;
+            while strangers.is_held(network(1), now) {
+                now += Duration::from_millis(100);
+            }
+            holds.push((now - start).as_millis());
+            assert!(!strangers.is_held(network(2), start));
+        }
+        assert_eq!(holds, [500, 1000, 2000, 4000, 8000, 8000, 8000]);
+        now += FORGET + LONGEST_HOLD;
+        strangers.on_failure(network(2), now);
+        assert!(!strangers.failures.contains_key(&network(1)));
+    }
+
+    #[test]
+    fn the_networks_that_are_remembered_are_limited() {
+        let (mut strangers, now) = (Strangers::<u64>::default(), Instant::now());
+        for n in 0..5000 {
+            strangers.on_failure(Network(n, true), now);
+        }
+        assert_eq!(strangers.failures.len(), MAX_REMEMBERED);
+    }
+}

@@ -1,0 +1,208 @@
+//! A directory tree that many files are received into.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use rustix::fs::{AtFlags, FileType, Mode};
+
+use super::part_file::PartFile;
+use super::root::{Root, open_file};
+use super::wire::{Mtime, Offer};
+use super::{Digest, Hasher, SMALL_FILE, TransferError, WirePath};
+
+/// What is there of a file that is offered.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Nothing that would do.
+    Wanted,
+    /// A file of the same size and time of modification.
+    Unchanged,
+    /// A file of the same size with this digest, which the sender has to compare.
+    Compare(Digest),
+}
+
+/// Receives files below a directory of a [`Root`].
+#[derive(Debug)]
+pub struct Tree {
+    root: Arc<Root>,
+    base: WirePath,
+    checksum: bool,
+    write_limit: Option<u64>,
+    /// The directory that was used last, opened.
+    current: Option<(WirePath, Arc<OwnedFd>)>,
+}
+
+impl Tree {
+    /// Receives below `base`. With `checksum`, content is compared; otherwise a file with the
+    /// offered size and time of modification is taken for unchanged.
+    pub fn new(
+        root: Arc<Root>,
+        base: WirePath,
+        checksum: bool,
+        write_limit: Option<u64>,
+    ) -> Self {
+        Self { root, base, checksum, write_limit, current: None }
+    }
+
+    /// Creates `directory`; `modes` are its permissions and before them those of its parents.
+    pub fn create(&mut self, directory: &WirePath, modes: &[u32]) -> Result<(), TransferError> {
+        let path = self.base.join(directory)?;
+        let opened = Arc::new(self.root.create_directory_with(&path, modes)?);
+        self.current = Some((path, opened));
+        Ok(())
+    }
+
+    /// Looks at what is there of a file.
+    pub fn standing(&mut self, path: &WirePath, offer: &Offer) -> io::Result<Standing> {
+        let Ok((directory, name, _)) = self.place(path) else { return Ok(Standing::Wanted) };
+        let stat = match rustix::fs::statat(&directory, &name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) if !self.root.hides(&directory, &name) => stat,
+            _ => return Ok(Standing::Wanted),
+        };
+        let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+        if !is_file || stat.st_size as u64 != offer.size {
+            return Ok(Standing::Wanted);
+        }
+        if self.checksum {
+            if offer.size > SMALL_FILE {
+                // Compared when it is asked for on its own.
+                return Ok(Standing::Wanted);
+            }
+            let Ok(mut file) = open_file(&directory, &name) else {
+                return Ok(Standing::Wanted);
+            };
+            let mut hasher = Hasher::default();
+            hasher.read(&mut file, offer.size)?;
+            return Ok(Standing::Compare(hasher.digest()));
+        }
+        let modified = Mtime {
+            seconds: stat.st_mtime,
+            nanos: u32::try_from(stat.st_mtime_nsec).unwrap_or(0),
+        };
+        if modified != offer.modified {
+            return Ok(Standing::Wanted);
+        }
+        if stat.st_mode & 0o777 & !offer.mode != 0
+            && let Ok(file) = open_file(&directory, &name)
+        {
+            // The sender has taken permissions away since.
+            let mode = stat.st_mode & 0o777 & offer.mode;
+            rustix::fs::fchmod(&file, Mode::from_raw_mode(mode))?;
+        }
+        Ok(Standing::Unchanged)
+    }
+
+    /// An empty temporary file for `path`.
+    pub fn part(&mut self, path: &WirePath) -> Result<PartFile, TransferError> {
+        use super::Store;
+        let (directory, name, path) = self.place(path)?;
+        let mut part = PartFile::open_in(&self.root, &directory, &name, &path)?;
+        part.cut(0).map_err(TransferError::writing)?;
+        part.set_write_limit(self.write_limit);
+        Ok(part)
+    }
+
+    /// The directory that `path` lies in, its name there, and where it is below the root.
+    fn place(
+        &mut self,
+        path: &WirePath,
+    ) -> Result<(Arc<OwnedFd>, String, WirePath), TransferError> {
+        let path = self.base.join(path)?;
+        let Some((parent, name)) = path.split_last() else {
+            let wanted = super::RootError::WrongKind(path.to_string(), "file name");
+            return Err(wanted.into());
+        };
+        let name = name.to_owned();
+        let directory = match &self.current {
+            Some((current, opened)) if *current == parent => Arc::clone(opened),
+            _ => {
+                let opened = Arc::new(self.root.create_directory(&parent)?);
+                self.current = Some((parent, Arc::clone(&opened)));
+                opened
+            }
+        };
+        Ok((directory, name, path))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::path::Path;
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use super::*;
+
+    fn path(text: &str) -> WirePath {
+        WirePath::new(text).unwrap()
+    }
+
+    fn tree(dir: &Path, checksum: bool) -> Tree {
+        let root = Arc::new(Root::open(dir).unwrap());
+        Tree::new(root, WirePath::root(), checksum, None)
+    }
+
+    fn mode_of(path: &Path) -> u32 {
+        path.metadata().unwrap().permissions().mode() & 0o777
+    }
+
+    fn offer(size: u64, seconds: i64) -> Offer {
+        Offer { size, modified: Mtime { seconds, nanos: 0 }, mode: 0o600 }
+    }
+
+    fn write(path: &Path, content: &str, seconds: u64) {
+        let mut file = std::fs::File::create(path).unwrap();
+        io::Write::write_all(&mut file, content.as_bytes()).unwrap();
+        file.set_modified(UNIX_EPOCH + Duration::from_secs(seconds)).unwrap();
+    }
+
+    #[test]
+    fn a_file_of_the_same_size_and_time_is_unchanged() {
+        let dir = tempfile::tempdir().unwrap();
+        write(&dir.path().join("file"), "same", 1000);
+        let mut tree = tree(dir.path(), false);
+        let mut standing =
+            |size, seconds| tree.standing(&path("file"), &offer(size, seconds)).unwrap();
+        assert_eq!(standing(4, 1001), Standing::Wanted);
+        assert_eq!(standing(5, 1000), Standing::Wanted);
+        assert_ne!(mode_of(&dir.path().join("file")), 0o600);
+        assert_eq!(standing(4, 1000), Standing::Unchanged);
+        assert_eq!(mode_of(&dir.path().join("file")), 0o600, "what was taken away is");
+    }
+
+    #[test]
+    fn with_checksums_only_content_counts() {
+        let dir = tempfile::tempdir().unwrap();
+        write(&dir.path().join("file"), "same", 1000);
+        let mut tree = tree(dir.path(), true);
+        let found = tree.standing(&path("file"), &offer(4, 1000)).unwrap();
+        assert_eq!(found, Standing::Compare(Digest::of(b"same")));
+    }
+
+    #[test]
+    fn a_link_is_never_unchanged_and_never_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        write(&dir.path().join("file"), "same", 1000);
+        symlink("file", dir.path().join("link")).unwrap();
+        let mut tree = tree(dir.path(), false);
+        let found = tree.standing(&path("link"), &offer(4, 1000)).unwrap();
+        assert_eq!(found, Standing::Wanted);
+        assert!(tree.part(&path("link")).is_err());
+    }
+
+    #[test]
+    fn directories_are_no_wider_than_the_senders() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut tree = tree(dir.path(), false);
+        tree.create(&path("given/a/b"), &[0o700, 0o2755]).unwrap();
+        assert_eq!(mode_of(&dir.path().join("given/a")), 0o700);
+        assert_eq!(mode_of(&dir.path().join("given/a/b")) & 0o022, 0);
+        // Its owner has to be able to fill it.
+        tree.create(&path("closed"), &[0o050]).unwrap();
+        assert_eq!(mode_of(&dir.path().join("closed")), 0o750);
+        // One that is there already stays as it is.
+        tree.create(&path("given/a"), &[0o777]).unwrap();
+        assert_eq!(mode_of(&dir.path().join("given/a")), 0o700);
+    }
+}

@@ -1,0 +1,90 @@
+//! What a destination is stays what it is: only regular files are replaced.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
+
+mod common;
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::fs::{FileTypeExt, symlink};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use common::{Served, TACK, finish, noise, run};
+
+/// A client without `--json`, whose standard output is free.
+fn plain(served: &Served) -> Command {
+    let mut client = Command::new(TACK);
+    client.args(["get", "--fingerprint", &served.fingerprint]);
+    client.env("TACK_TOKEN", served.token.as_ref().unwrap()).current_dir(served.dir.path());
+    client.arg(served.target("file"));
+    client
+}
+
+#[test]
+fn a_pipe_is_written_through_and_stays_a_pipe() {
+    let served = Served::new(&[]);
+    let content = noise(300_000, 1);
+    served.write("file", &content);
+    let fifo = served.outside("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let mut client = plain(&served);
+    let child = client.arg(&fifo).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut received = Vec::new();
+    File::open(&fifo).unwrap().read_to_end(&mut received).unwrap();
+    finish(child).expect(0);
+    assert!(received == content);
+    assert!(fifo.symlink_metadata().unwrap().file_type().is_fifo());
+}
+
+#[test]
+fn standard_output_is_written_to_whatever_it_is_called() {
+    let served = Served::new(&[]);
+    let content = noise(300_000, 1);
+    served.write("file", &content);
+    for name in ["-", "/dev/stdout", "out"] {
+        if name == "out" {
+            symlink("/dev/stdout", served.outside("out")).unwrap();
+        }
+        // A file behind it is appended to, as the shell's >> wants, and not replaced.
+        let log = served.outside("log");
+        fs::write(&log, "before").unwrap();
+        let appended = File::options().append(true).open(&log).unwrap();
+        let mut client = plain(&served);
+        let child = client.arg(name).stdout(appended).stderr(Stdio::piped()).spawn().unwrap();
+        finish(child).expect(0);
+        assert!(fs::read(&log).unwrap() == [b"before", content.as_slice()].concat(), "{name}");
+    }
+    assert!(Path::new("/dev/stdout").symlink_metadata().unwrap().is_symlink());
+    let mut client = served.client("get");
+    run(client.arg(served.target("file")).arg("-")).expect(2);
+}
+
+#[test]
+fn a_link_of_the_user_leads_to_the_file_that_is_replaced() {
+    let served = Served::new(&[]);
+    served.write("file", b"new");
+    fs::create_dir(served.outside("sub")).unwrap();
+    fs::write(served.outside("sub/file"), b"old").unwrap();
+    symlink("sub/file", served.outside("link")).unwrap();
+    symlink("/dev/null", served.outside("null")).unwrap();
+    served.get("file", Path::new("link")).expect(0);
+    assert!(served.outside("link").symlink_metadata().unwrap().is_symlink());
+    assert_eq!(fs::read(served.outside("sub/file")).unwrap(), b"new");
+    let child = plain(&served).arg("null").stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+    finish(child.unwrap()).expect(0);
+    assert!(served.outside("null").symlink_metadata().unwrap().is_symlink());
+}
+
+#[test]
+fn a_link_on_the_server_that_is_refused_stays_and_counts_as_one_failure() {
+    let served = Served::new(&[]);
+    fs::create_dir(served.outside("elsewhere")).unwrap();
+    symlink(served.outside("elsewhere"), served.path("up")).unwrap();
+    fs::write(served.outside("mine"), "mine").unwrap();
+    let finished = served.send(Path::new("mine"), "up").expect(4);
+    assert!(finished.errors.contains("symbolic link"), "{}", finished.errors);
+    assert_eq!(finished.number("failed"), 1);
+    assert!(served.path("up").symlink_metadata().unwrap().is_symlink());
+    assert_eq!(fs::read_dir(served.outside("elsewhere")).unwrap().count(), 0);
+}
