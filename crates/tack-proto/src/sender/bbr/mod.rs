@@ -619,8 +619,9 @@ impl Bbr {
         let counts = losses.queued || !is_own;
         self.episode.on_round();
         self.cycle.is_contested = losses.queued;
-        // Where a round trip brings one TACK or less, most of what it waits is not a queue.
-        self.share.on_round(losses.queued && path.min_rtt > Some(path.ack_interval));
+        // Where TACKs are two round trips apart, most of what one waits is not a queue.
+        let shows_queues = path.ack_interval < 2 * path.data_rtt();
+        self.share.on_round(losses.queued && shows_queues);
         let latest = std::mem::take(&mut self.latest);
         // What the path loses by itself does not get less by sending less.
         let delivered = 1.0 - self.loss.base_share();
