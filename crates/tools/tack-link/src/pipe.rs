@@ -126,7 +126,7 @@ impl Pipe {
         Losses { queue: self.losses.queue + self.queue_tally().dropped, ..self.losses }
     }
 
-    /// How many packets the queue has set to [`Ecn::Ce`](crate::Ecn::Ce) so far.
+    /// How many packets the queue has set to [`Ecn::Ce`] so far.
     pub fn marked(&self) -> u64 {
         self.queue_tally().marked
     }
