@@ -34,6 +34,7 @@ mod realtime_board;
 mod rtt_fairness;
 mod shallow_buffer;
 mod short_flows;
+mod stale;
 mod startup;
 mod statistics;
 mod summary;
@@ -98,7 +99,7 @@ pub enum Error {
 }
 
 /// All experiments, in the order in which they are run and reported.
-pub const ALL: [Experiment; 29] = [
+pub const ALL: [Experiment; 30] = [
     calibration::EXPERIMENT,
     fig3::EXPERIMENT,
     fig6::EXPERIMENT,
@@ -115,6 +116,7 @@ pub const ALL: [Experiment; 29] = [
     friendliness::EXPERIMENT,
     traffic_change::EXPERIMENT,
     live_media::EXPERIMENT,
+    stale::EXPERIMENT,
     suspension::EXPERIMENT,
     buffer::EXPERIMENT,
     short_flows::EXPERIMENT,
