@@ -14,6 +14,9 @@ use crate::quiche_compat::{Template, make_inert, restore_controller};
 /// Default limit of data written and not yet sent, bytes.
 const SEND_BUFFER: usize = 4 * 1024 * 1024;
 
+/// The same in time, for live video: three frames of thirty a second.
+const VIDEO_SEND_BUFFER_TIME: Duration = Duration::from_millis(100);
+
 /// A set of defaults for a kind of use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -64,6 +67,14 @@ pub struct TackConfig {
     /// no more. 4 MiB. Writes through `&mut quiche::Connection` are not seen
     /// and only bound by the peer's flow control.
     pub send_buffer: usize,
+    /// The same in time: what may wait is no more than leaves in this time at the bandwidth estimate or
+    /// the pacing rate, whichever is higher, and never less than 16 packets. None, video 100 ms.
+    pub send_buffer_time: Option<Duration>,
+    /// How long a DATAGRAM may wait in the queue before it is dropped: no limit.
+    pub datagram_max_age: Option<Duration>,
+    /// The application error code of RESET_STREAM for streams whose deadline has passed
+    /// ([`Connection::set_stream_deadline`](crate::Connection::set_stream_deadline)): 0. At most 2^62 - 1.
+    pub deadline_error: u64,
     /// ProbeBW's cycle, in the controller's units (docs/protocol.md). 32, video 16.
     pub probe_bw_units: u32,
     /// Span of the bandwidth filter, in the same units. 40, video 20.
@@ -89,6 +100,9 @@ impl TackConfig {
             short_path_ack_interval: frequency.short_path_interval,
             longest_ack_interval: frequency.longest_interval,
             send_buffer: SEND_BUFFER,
+            send_buffer_time: (profile == Profile::Video).then_some(VIDEO_SEND_BUFFER_TIME),
+            datagram_max_age: None,
+            deadline_error: 0,
             probe_bw_units: bbr.cycle_units,
             bandwidth_filter_units: bbr.filter_units,
             cc_parameters_lifetime: DEFAULT_LIFETIME,

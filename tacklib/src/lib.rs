@@ -170,6 +170,7 @@ mod error;
 pub mod h3;
 mod lab;
 mod layer;
+mod media_stats;
 mod negotiation;
 #[cfg_attr(not(feature = "qlog"), allow(dead_code, reason = "nothing is ever logged"))]
 mod qlog;
@@ -186,6 +187,7 @@ pub use connection::{connect_with_dcid, connect_with_dcid_and_buffer_factory};
 pub use error::ExtensionError;
 #[cfg(feature = "lab")]
 pub use lab::{AckSchedule, LabSwitches};
+pub use media_stats::MediaStats;
 pub use quiche;
 pub use stats::TackStats;
 pub use tack_proto::ecn::{Ecn, EcnCodepoint, EcnState};

@@ -38,11 +38,6 @@ impl<F: BufFactory> Connection<F> {
         self.inner.dgram_recv_buf()
     }
 
-    /// Drops DATAGRAMs that wait, as [`quiche::Connection::dgram_purge_outgoing`].
-    pub fn dgram_purge_outgoing<P: Fn(&[u8]) -> bool>(&mut self, predicate: P) {
-        self.inner.dgram_purge_outgoing(predicate);
-    }
-
     /// Sends an ack-eliciting packet, as [`quiche::Connection::send_ack_eliciting`].
     pub fn send_ack_eliciting(&mut self) -> quiche::Result<()> {
         self.inner.send_ack_eliciting()?;

@@ -3,6 +3,7 @@
 mod buf_factory;
 mod careful_resume;
 mod constructors;
+mod deadlines;
 mod ecn;
 mod external;
 mod forwarded;
@@ -33,8 +34,10 @@ use crate::config::{Config, TackConfig};
 use crate::error::ExtensionError;
 use crate::lab::LabSwitches;
 use crate::layer::Layer;
+use crate::media_stats::MediaRecord;
 use crate::negotiation;
 use crate::quiche_compat::{Seam, is_forgotten};
+use deadlines::Deadlines;
 use handshake::Handshake;
 use migration::Paths;
 use send_credits::SendCredits;
@@ -74,6 +77,9 @@ pub struct Connection<F: BufFactory = DefaultBufFactory> {
     timeout_deferred: bool,
     /// The end of a stream was written since quiche was last asked for MAX_STREAMS.
     has_ended_streams: bool,
+    /// When streams and DATAGRAMs are worth nothing any more.
+    deadlines: Deadlines,
+    media: MediaRecord,
 }
 
 impl<F: BufFactory> Connection<F> {
@@ -98,6 +104,8 @@ impl<F: BufFactory> Connection<F> {
             sent_ecn: EcnCodepoint::NotEct,
             timeout_deferred: false,
             has_ended_streams: false,
+            deadlines: Deadlines::default(),
+            media: MediaRecord::default(),
         }
     }
 
@@ -124,11 +132,12 @@ impl<F: BufFactory> Connection<F> {
         from: Option<std::net::SocketAddr>,
         to: Option<std::net::SocketAddr>,
     ) -> quiche::Result<(usize, SendInfo)> {
+        let now = Instant::now();
+        self.expire(now);
         if !self.is_enabled() {
             return self.inner.send_on_path(out, from, to);
         }
         self.sent_ecn = EcnCodepoint::NotEct;
-        let now = Instant::now();
         if self.layer.is_some() {
             self.send_one_rtt(now, out, (from, to))
         } else {
@@ -137,7 +146,8 @@ impl<F: BufFactory> Connection<F> {
     }
 
     /// When [`on_timeout`](Self::on_timeout) wants to be called: quiche's own
-    /// timers, the next acknowledgement, or the release of the next packet.
+    /// timers, the next acknowledgement, the release of the next packet, or a deadline
+    /// ([`set_stream_deadline`](Self::set_stream_deadline)).
     pub fn timeout_instant(&self) -> Option<Instant> {
         let ended = self.inner.is_closed() || self.inner.is_draining();
         let own = self
@@ -145,7 +155,8 @@ impl<F: BufFactory> Connection<F> {
             .as_ref()
             .filter(|_| !ended)
             .and_then(|layer| layer.deadline(self.data_pending));
-        [self.inner.timeout_instant(), own].into_iter().flatten().min()
+        let deadline = self.deadlines.next().filter(|_| !ended);
+        [self.inner.timeout_instant(), own, deadline].into_iter().flatten().min()
     }
 
     /// Time until [`on_timeout`](Self::on_timeout) wants to be called.
@@ -156,6 +167,7 @@ impl<F: BufFactory> Connection<F> {
     /// Handles expired timers; call [`send`](Self::send) afterwards.
     pub fn on_timeout(&mut self) {
         let now = Instant::now();
+        self.expire(now);
         if self.layer.is_some() && self.seam.validation.has_no_path {
             self.timeout_deferred = true;
             self.credits.grant_path_probe();

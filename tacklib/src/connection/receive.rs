@@ -178,6 +178,7 @@ impl<F: BufFactory> Connection<F> {
             self.repeat_lost_challenge(layer);
         }
         if applied.acknowledged {
+            self.media.on_acknowledged(Instant::now(), layer);
             // It may have been a probe of the path's MTU.
             layer.set_mss(self.inner.max_send_udp_payload_size());
             if self.has_ended_streams && layer.has_all_acknowledged() {

@@ -17,6 +17,9 @@ pub(super) type Wanted = (Option<SocketAddr>, Option<SocketAddr>);
 /// How often quiche is asked again because the packet that it wrote must not leave.
 const ATTEMPTS: usize = 4;
 
+/// Packets that the send buffer holds at least, however slow the path.
+const LEAST_BUFFERED: usize = 16;
+
 impl<F: BufFactory> Connection<F> {
     pub(super) fn send_one_rtt(
         &mut self,
@@ -25,6 +28,7 @@ impl<F: BufFactory> Connection<F> {
         wanted: Wanted,
     ) -> quiche::Result<(usize, SendInfo)> {
         self.note_external_access();
+        self.follow_send_rate();
         let result = self.send_layered(now, out, wanted);
         if !std::mem::take(&mut self.timeout_deferred) {
             return result;
@@ -320,6 +324,19 @@ impl<F: BufFactory> Connection<F> {
         let app_limited = self.data_pending && layer.may_send(now, true);
         layer.on_nothing_to_send(app_limited);
         self.data_pending = false;
+    }
+
+    /// Lets the send buffer hold what leaves in the configured time.
+    fn follow_send_rate(&mut self) {
+        let Some((time, layer)) = self.config.send_buffer_time.zip(self.layer.as_deref())
+        else {
+            return;
+        };
+        let sender = layer.sender();
+        let in_time = sender.bandwidth().max(sender.pacing_rate()).bytes_in(time);
+        let least = LEAST_BUFFERED * self.inner.max_send_udp_payload_size();
+        let limit = usize::try_from(in_time).unwrap_or(usize::MAX).max(least);
+        self.seam.send_buffer.set_limit(limit.min(self.config.send_buffer));
     }
 
     /// What happened while the application had the quiche connection in its hands.

@@ -8,6 +8,7 @@ use quiche::{BufFactory, PathStats};
 use super::Connection;
 use crate::error::ExtensionError;
 use crate::layer::Layer;
+use crate::media_stats::MediaStats;
 use crate::stats::TackStats;
 
 /// The send quantum lasts this long at the pacing rate (draft-ietf-ccwg-bbr-06 section 5.6.3).
@@ -54,6 +55,14 @@ impl<F: BufFactory> Connection<F> {
     /// and with [`Profile::Off`](crate::Profile::Off).
     pub fn tack_stats(&self) -> TackStats {
         self.layer.as_ref().map(|layer| TackStats::of(layer)).unwrap_or_default()
+    }
+
+    /// What a live source adapts to, from what is sent anyway. Before the handshake is done and with
+    /// [`Profile::Off`](crate::Profile::Off) it only counts.
+    pub fn media_stats(&self) -> MediaStats {
+        let backlog = self.seam.send_buffer.buffered(&self.inner);
+        let counts = self.deadlines.counts();
+        self.media.stats(Instant::now(), self.layer.as_deref(), backlog, counts)
     }
 
     /// Which rule of the extension the peer has broken, if the connection was closed for it.

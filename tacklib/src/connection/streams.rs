@@ -156,14 +156,14 @@ impl<F: BufFactory> Connection<F> {
     /// Queues a DATAGRAM, as [`quiche::Connection::dgram_send`].
     pub fn dgram_send(&mut self, buf: &[u8]) -> quiche::Result<()> {
         self.inner.dgram_send(buf)?;
-        self.data_pending = true;
+        self.on_datagram_queued(None);
         Ok(())
     }
 
     /// Queues a DATAGRAM without a copy, as [`quiche::Connection::dgram_send_buf`].
     pub fn dgram_send_buf(&mut self, buf: F::DgramBuf) -> quiche::Result<()> {
         self.inner.dgram_send_buf(buf)?;
-        self.data_pending = true;
+        self.on_datagram_queued(None);
         Ok(())
     }
 

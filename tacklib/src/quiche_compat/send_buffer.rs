@@ -23,6 +23,11 @@ pub struct SendBuffer {
     repeated_then: u64,
     /// What each stream has written since then, less what of it was sent.
     unsent: BTreeMap<u64, u64>,
+    /// The sum of it.
+    all_unsent: u64,
+    /// A stream was dropped since then. quiche counts what is lost of such a stream as repeated, and does
+    /// not repeat it.
+    has_dropped: bool,
     /// Streams refused for lack of room, to be reported when there is some.
     blocked: BTreeSet<u64>,
 }
@@ -37,30 +42,50 @@ impl SendBuffer {
             sent_since: 0,
             repeated_then: 0,
             unsent: BTreeMap::new(),
+            all_unsent: 0,
+            has_dropped: false,
             blocked: BTreeSet::new(),
         }
     }
 
+    /// Sets how many bytes may wait.
+    pub fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
+    }
+
     /// Room for writing, bytes.
     pub fn room<F: BufFactory>(&self, connection: &quiche::Connection<F>) -> usize {
+        let buffered = self.buffered(connection);
+        self.limit.saturating_sub(usize::try_from(buffered).unwrap_or(usize::MAX))
+    }
+
+    /// What has been written and not sent, bytes.
+    pub fn buffered<F: BufFactory>(&self, connection: &quiche::Connection<F>) -> u64 {
         let repeated = QuicheCounters::repeated_stream_bytes(connection)
             .saturating_sub(self.repeated_then);
         let sent = self.sent_since.saturating_sub(repeated);
         let buffered = (self.written - self.flushed).saturating_sub(sent);
-        self.limit.saturating_sub(usize::try_from(buffered).unwrap_or(usize::MAX))
+        if self.has_dropped { buffered.min(self.all_unsent) } else { buffered }
     }
 
     /// The application has written to a stream.
     pub fn on_written(&mut self, stream_id: u64, bytes: usize) {
         self.written += bytes as u64;
         *self.unsent.entry(stream_id).or_default() += bytes as u64;
+        self.all_unsent += bytes as u64;
     }
 
     /// A packet has left with `bytes` of stream data, of this stream where it is known.
     pub fn on_sent(&mut self, stream_id: Option<u64>, bytes: usize) {
         self.sent_since += bytes as u64;
-        if let Some(unsent) = stream_id.and_then(|id| self.unsent.get_mut(&id)) {
-            *unsent = unsent.saturating_sub(bytes as u64);
+        let Some(stream_id) = stream_id else { return };
+        if let Some(unsent) = self.unsent.get_mut(&stream_id) {
+            let fresh = (bytes as u64).min(*unsent);
+            *unsent -= fresh;
+            self.all_unsent -= fresh;
+            if *unsent == 0 {
+                self.unsent.remove(&stream_id);
+            }
         }
     }
 
@@ -71,17 +96,22 @@ impl SendBuffer {
 
     /// The stream was reset, or the peer has stopped it: quiche has dropped what was not sent.
     pub fn on_dropped(&mut self, stream_id: u64) {
-        self.sent_since += self.unsent.remove(&stream_id).unwrap_or_default();
+        let unsent = self.unsent.remove(&stream_id).unwrap_or_default();
+        self.sent_since += unsent;
+        self.all_unsent -= unsent;
+        self.has_dropped = true;
     }
 
     /// quiche has nothing left to send: what was estimated is known again.
     pub fn on_flushed<F: BufFactory>(&mut self, connection: &quiche::Connection<F>) {
-        if self.flushed == self.written && self.sent_since == 0 {
+        if self.flushed == self.written && self.sent_since == 0 && !self.has_dropped {
             return;
         }
         self.flushed = self.written;
         self.sent_since = 0;
         self.unsent.clear();
+        self.all_unsent = 0;
+        self.has_dropped = false;
         self.repeated_then = QuicheCounters::repeated_stream_bytes(connection);
     }
 

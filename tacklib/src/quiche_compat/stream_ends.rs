@@ -7,7 +7,7 @@
 //! of the data comes before the end has left, and does not repeat it where the packet with it is lost;
 //! the peer then waits in vain. Upstream: cloudflare/quiche issue 2525. To delete: when that is closed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use quiche::BufFactory;
 use tack_proto::varint;
@@ -20,6 +20,9 @@ pub const FRAME_ROOM: usize = 1 + 8 + 8 + 1;
 
 /// Frames in one packet at most.
 const MAX_FRAMES: usize = 4;
+
+/// Streams that were given up and are remembered.
+const MAX_RESET: usize = 256;
 
 #[derive(Debug, Default)]
 struct End {
@@ -37,6 +40,9 @@ pub struct StreamEnds {
     /// What has been written to streams without an end yet.
     lengths: BTreeMap<u64, u64>,
     ends: BTreeMap<u64, End>,
+    /// Streams that were given up last. quiche (0.30) writes an end, too, for those of them that waited to
+    /// send: it belongs to the reset and must not be sent without it.
+    reset: BTreeSet<u64>,
 }
 
 impl StreamEnds {
@@ -62,6 +68,9 @@ impl StreamEnds {
             self.ends.remove(&stream_id);
             return;
         }
+        if self.reset.contains(&stream_id) {
+            return;
+        }
         let end = self.ends.entry(stream_id).or_default();
         end.len = offset;
         end.packets.push(pn);
@@ -72,6 +81,10 @@ impl StreamEnds {
     pub fn on_reset(&mut self, stream_id: u64) {
         self.lengths.remove(&stream_id);
         self.ends.remove(&stream_id);
+        self.reset.insert(stream_id);
+        if self.reset.len() > MAX_RESET {
+            self.reset.pop_first();
+        }
     }
 
     /// Something was acknowledged. `was_delivered` tells what became of a packet, `is_forgotten`
@@ -208,6 +221,15 @@ mod tests {
         ends.on_reset(4);
         assert!(!settle(&mut ends, Some(false), true));
         assert!(ends.lengths.is_empty() && ends.ends.is_empty());
+    }
+
+    #[test]
+    fn an_end_that_quiche_writes_for_a_stream_given_up_is_not_repeated() {
+        let mut ends = StreamEnds::default();
+        ends.on_reset(4);
+        ends.on_sent(3, 4, 1000, 0);
+        assert!(!settle(&mut ends, Some(false), true));
+        assert!(ends.ends.is_empty());
     }
 
     #[test]

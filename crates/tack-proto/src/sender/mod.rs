@@ -479,6 +479,11 @@ impl Sender {
         }
     }
 
+    /// Whether the application has had less to send than may leave, as of what was acknowledged last.
+    pub fn is_app_limited(&self) -> bool {
+        self.sent.is_app_limited()
+    }
+
     /// RTTmin.
     pub fn min_rtt(&self) -> Option<Duration> {
         self.path.min_rtt.get()

@@ -36,6 +36,7 @@ mod realtime_board;
 mod rtt_fairness;
 mod shallow_buffer;
 mod short_flows;
+mod stale;
 mod startup;
 mod statistics;
 mod summary;
@@ -100,7 +101,7 @@ pub enum Error {
 }
 
 /// All experiments, in the order in which they are run and reported.
-pub const ALL: [Experiment; 31] = [
+pub const ALL: [Experiment; 32] = [
     calibration::EXPERIMENT,
     fig3::EXPERIMENT,
     fig6::EXPERIMENT,
@@ -117,6 +118,7 @@ pub const ALL: [Experiment; 31] = [
     friendliness::EXPERIMENT,
     traffic_change::EXPERIMENT,
     live_media::EXPERIMENT,
+    stale::EXPERIMENT,
     suspension::EXPERIMENT,
     buffer::EXPERIMENT,
     short_flows::EXPERIMENT,

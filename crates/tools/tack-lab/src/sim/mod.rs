@@ -10,6 +10,7 @@ mod busy;
 mod call;
 mod content;
 mod error;
+mod frames;
 mod identity;
 mod media;
 mod peer;
@@ -22,6 +23,10 @@ mod scenario;
 mod trace;
 
 pub use error::Error;
-pub use report::{Bin, CarefulResume, FlowReport, FrameReport, ScenarioReport};
+pub use report::{
+    Bin, CarefulResume, DeliveredFrames, FlowReport, FrameReport, ScenarioReport,
+};
 pub use run::{run, run_traced};
-pub use scenario::{Acks, Call, Congestion, EndConfig, Flow, Load, Media, Scenario, Stack};
+pub use scenario::{
+    Acks, Call, Congestion, EndConfig, Flow, Frames, Load, Media, Scenario, Stack,
+};

@@ -66,6 +66,10 @@ pub trait Peer {
         last: bool,
     ) -> (u64, bool);
 
+    /// Server of frames: what is written to the unidirectional stream of this number is worth nothing
+    /// any more at that time. Stacks that have no deadlines do nothing.
+    fn set_stream_deadline(&mut self, _stream: u64, _at: Instant) {}
+
     /// Client of a call: takes a DATAGRAM that has come.
     fn read_datagram(&mut self) -> Option<Vec<u8>>;
 

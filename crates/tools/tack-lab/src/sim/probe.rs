@@ -33,6 +33,8 @@ pub struct Probe {
     received: BTreeMap<u64, RangeSet>,
     /// End of the stream data that was put on the link.
     sent_until: u64,
+    /// When streams are worth nothing any more.
+    deadlines: BTreeMap<u64, Time>,
     /// The tap's counts when the measurement began.
     before: Option<TapCounters>,
     counts: Counts,
@@ -55,6 +57,8 @@ struct Counts {
     marked: u64,
     retransmitted: u64,
     spurious: u64,
+    expired_packets: u64,
+    expired_bytes: u64,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -87,6 +91,7 @@ impl Probe {
             arrived: Tap::new(key_log.clone()),
             received: BTreeMap::new(),
             sent_until: 0,
+            deadlines: BTreeMap::new(),
             before: None,
             counts: Counts::default(),
             one_way_delay: histogram(),
@@ -122,11 +127,15 @@ impl Probe {
     fn on_data_sent(&mut self, datagram: &[u8], now: Time) {
         let side = tap_direction(self.data);
         let before = *self.sent.counters(side);
-        let (mut len, mut again, mut needless) = (0, 0, 0);
+        let (mut len, mut again, mut needless, mut expired) = (0, 0, 0, 0);
+        let deadlines = &self.deadlines;
         let (received, sent_until) = (&self.received, &mut self.sent_until);
         self.sent.inspect(side, datagram, |data: StreamData| {
             len += data.range.end - data.range.start;
             again += data.retransmitted;
+            if deadlines.get(&data.stream_id).is_some_and(|at| *at < now) {
+                expired += data.range.end - data.range.start;
+            }
             *sent_until = (*sent_until).max(data.range.end);
             needless += received.get(&data.stream_id).map_or(0, |of| of.overlap(data.range));
         });
@@ -142,6 +151,8 @@ impl Probe {
             self.counts.data_sent += 1;
             self.counts.retransmitted += u64::from(again == len);
             self.counts.spurious += u64::from(needless == len);
+            self.counts.expired_packets += u64::from(expired > 0);
+            self.counts.expired_bytes += expired;
         }
     }
 
@@ -204,6 +215,11 @@ impl Probe {
         }
     }
 
+    /// What is sent of a stream behind its deadline is counted.
+    pub fn set_deadline(&mut self, stream_id: u64, at: Time) {
+        self.deadlines.insert(stream_id, at);
+    }
+
     /// How much of the stream has been put on the link.
     pub const fn sent_until(&self) -> u64 {
         self.sent_until
@@ -257,6 +273,10 @@ impl Probe {
             min_rtt_ms: None,
             owd_p50_ms: ms(&self.one_way_delay, self.one_way_delay.value_at_quantile(0.5)),
             owd_p95_ms: ms(&self.one_way_delay, self.one_way_delay.value_at_quantile(0.95)),
+            owd_p99_ms: ms(&self.one_way_delay, self.one_way_delay.value_at_quantile(0.99)),
+            expired_packets: self.counts.expired_packets,
+            expired_bytes: self.counts.expired_bytes,
+            delivered_frames: None,
             rtt_mean_ms: Spread::sum(self.delays).map(|(mean, _)| mean),
             rtt_deviation_ms: Spread::sum(self.delays).map(|(_, deviation)| deviation),
             queue_p95_ms,

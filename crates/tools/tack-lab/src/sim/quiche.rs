@@ -181,7 +181,7 @@ fn base_config(flow: &Flow, server: bool) -> Result<quiche::Config, Error> {
     config.set_max_stream_window(WINDOW.into());
     config.set_initial_max_streams_bidi(1);
     config.set_disable_active_migration(true);
-    if matches!(flow.load, Load::Call(_)) {
+    if matches!(flow.load, Load::Call(_) | Load::Frames(_)) {
         config.enable_dgram(true, CALL_QUEUE.into(), CALL_QUEUE.into());
         config.set_initial_max_streams_uni(CALL_QUEUE.into());
         config.set_initial_max_stream_data_uni(WINDOW.into());
@@ -209,6 +209,8 @@ trait Connection: Sized {
     fn dgram_send(&mut self, datagram: &[u8]) -> quiche::Result<()>;
     fn dgram_recv(&mut self, out: &mut [u8]) -> quiche::Result<usize>;
     fn set_keylog(&mut self, key_log: KeyLog);
+    /// Sets the deadline of a stream, where the stack has deadlines.
+    fn set_stream_deadline(&mut self, id: u64, at: Instant);
     fn min_rtt(&self) -> Option<Duration>;
     fn set_ecn(&mut self, ecn: Ecn);
     fn send_ecn(&self) -> EcnField;
@@ -217,7 +219,7 @@ trait Connection: Sized {
 }
 
 macro_rules! connection {
-    ($type:ty, $min_rtt:expr, $recv:expr, $set_ecn:expr, $send_ecn:expr, $ecn:expr, $resume:expr) => {
+    ($type:ty, $min_rtt:expr, $recv:expr, $set_ecn:expr, $send_ecn:expr, $ecn:expr, $resume:expr, $deadline:expr) => {
         impl Connection for $type {
             fn plain(&self) -> &quiche::Connection {
                 self
@@ -297,6 +299,10 @@ macro_rules! connection {
                 <$type>::dgram_recv(self, out)
             }
 
+            fn set_stream_deadline(&mut self, id: u64, at: Instant) {
+                $deadline(self, id, at);
+            }
+
             fn set_keylog(&mut self, key_log: KeyLog) {
                 <$type>::set_keylog(self, Box::new(key_log));
             }
@@ -318,7 +324,8 @@ connection!(
     |_, _| (),
     |_| EcnField::NotEct,
     |_| None,
-    |_| None
+    |_| None,
+    |_, _, _| ()
 );
 connection!(
     tacklib::Connection,
@@ -339,11 +346,15 @@ connection!(
             trigger: stats.careful_resume_trigger.map(CarefulResumeTrigger::name),
             observed: connection.cc_parameters(DAY),
         })
+    },
+    |connection: &mut tacklib::Connection, id, at| {
+        // It fails for streams of the other end alone.
+        let _ = connection.set_stream_deadline(id, Some(at));
     }
 );
 
 /// The ID of a unidirectional stream of the server (RFC 9000 section 2.1).
-const fn server_stream(number: u64) -> u64 {
+pub const fn server_stream(number: u64) -> u64 {
     4 * number + 3
 }
 
@@ -527,6 +538,10 @@ impl<C: Connection + 'static> Peer for End<C> {
                 return (start - part.start, fin && taken == bytes.len());
             }
         }
+    }
+
+    fn set_stream_deadline(&mut self, stream: u64, at: Instant) {
+        self.connection.set_stream_deadline(server_stream(stream), at);
     }
 
     fn read_datagram(&mut self) -> Option<Vec<u8>> {

@@ -1,5 +1,7 @@
 //! What was seen.
 
+use std::cmp::Ordering;
+
 use serde::ser::Error as _;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
@@ -51,6 +53,13 @@ pub struct FlowReport {
     pub owd_p50_ms: Option<f64>,
     /// 95th percentile of the data packets' one-way delay.
     pub owd_p95_ms: Option<f64>,
+    /// 99th percentile of it.
+    pub owd_p99_ms: Option<f64>,
+    /// Packets with stream data that were sent or sent again behind the deadline of their stream, and
+    /// the bytes of such data; of a source of frames with a stream for each.
+    pub expired_packets: u64,
+    /// See `expired_packets`.
+    pub expired_bytes: u64,
     /// Mean of what a data packet takes and what a packet back takes: a round trip without the
     /// time that the receiver waits for its acknowledgement.
     pub rtt_mean_ms: Option<f64>,
@@ -75,6 +84,9 @@ pub struct FlowReport {
     /// How late the frames of a call were.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub frames: Option<FrameReport>,
+    /// Which frames of a source with a stream for each came.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delivered_frames: Option<DeliveredFrames>,
     /// The flow over time.
     pub timeline: Vec<Bin>,
     /// The other direction of a two-way flow, with client and server in each other's place. Its
@@ -126,6 +138,23 @@ pub struct FrameReport {
     pub stopped_groups: u64,
 }
 
+/// Frames of a source with a stream for each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct DeliveredFrames {
+    /// Frames that were made.
+    pub made: u64,
+    /// Of these, frames that waited too long for the stack and were never begun.
+    pub dropped: u64,
+    /// Frames that came whole.
+    pub delivered: u64,
+    /// Of these, frames that came in time.
+    pub in_time: u64,
+    /// Median time from when a frame is made until it has been read whole, of those that came.
+    pub delay_p50_ms: Option<f64>,
+    /// 99th percentile of it.
+    pub delay_p99_ms: Option<f64>,
+}
+
 /// A stretch of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Bin {
@@ -151,14 +180,10 @@ impl FlowReport {
     /// is one that was seen; a value that some runs lack is that of those which have it.
     pub fn median(runs: &[Self]) -> Self {
         let float = |of: &dyn Fn(&Self) -> Option<f64>| {
-            let mut values: Vec<f64> = runs.iter().filter_map(of).collect();
-            values.sort_by(f64::total_cmp);
-            values.get(values.len().saturating_sub(1) / 2).copied()
+            lower_median(runs.iter().filter_map(of).collect(), f64::total_cmp)
         };
         let count = |of: &dyn Fn(&Self) -> u64| {
-            let mut values: Vec<u64> = runs.iter().map(of).collect();
-            values.sort_unstable();
-            values.get(values.len().saturating_sub(1) / 2).copied().unwrap_or_default()
+            lower_median(runs.iter().map(of).collect(), u64::cmp).unwrap_or_default()
         };
         let reverse: Vec<Self> =
             runs.iter().filter_map(|run| run.reverse.as_deref().cloned()).collect();
@@ -182,6 +207,22 @@ impl FlowReport {
             min_rtt_ms: float(&|run| run.min_rtt_ms),
             owd_p50_ms: float(&|run| run.owd_p50_ms),
             owd_p95_ms: float(&|run| run.owd_p95_ms),
+            owd_p99_ms: float(&|run| run.owd_p99_ms),
+            expired_packets: count(&|run| run.expired_packets),
+            expired_bytes: count(&|run| run.expired_bytes),
+            delivered_frames: runs.iter().all(|run| run.delivered_frames.is_some()).then(
+                || {
+                    let of = |run: &Self| run.delivered_frames.unwrap_or_default();
+                    DeliveredFrames {
+                        made: count(&|run| of(run).made),
+                        dropped: count(&|run| of(run).dropped),
+                        delivered: count(&|run| of(run).delivered),
+                        in_time: count(&|run| of(run).in_time),
+                        delay_p50_ms: float(&|run| of(run).delay_p50_ms),
+                        delay_p99_ms: float(&|run| of(run).delay_p99_ms),
+                    }
+                },
+            ),
             rtt_mean_ms: float(&|run| run.rtt_mean_ms),
             rtt_deviation_ms: float(&|run| run.rtt_deviation_ms),
             queue_p95_ms: float(&|run| run.queue_p95_ms),
@@ -196,6 +237,12 @@ impl FlowReport {
             reverse: (!reverse.is_empty()).then(|| Box::new(Self::median(&reverse))),
         }
     }
+}
+
+/// The lower of the two in the middle where there is an even number.
+fn lower_median<T: Copy>(mut values: Vec<T>, order: fn(&T, &T) -> Ordering) -> Option<T> {
+    values.sort_by(order);
+    values.get(values.len().saturating_sub(1) / 2).copied()
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use tack_virtual::Virtual;
 use super::busy::BusyProcess;
 use super::call::CallRun;
 use super::content::Content;
+use super::frames::FramesRun;
 use super::identity::Identity;
 use super::media::MediaSource;
 use super::peer::Peer;
@@ -110,6 +111,8 @@ struct Running<'a> {
     media: Option<MediaSource>,
     /// The applications of a call.
     call: Option<CallRun>,
+    /// The applications of a source of frames with a stream for each.
+    frames: Option<FramesRun>,
     /// When they next have something to do by themselves.
     call_at: Option<Time>,
     completed: Option<Time>,
@@ -201,7 +204,7 @@ impl World<'_> {
         } else if flow.ends.is_none() && flow.start <= now {
             flow.connect()?;
         }
-        let (available, last) = flow.available(now);
+        let fresh_bytes = flow.available(now);
         let call_is_due = flow.call_at.is_some_and(|at| at <= now);
         let Some(mut ends) = flow.ends.take() else { return Ok(()) };
         for (which, end) in ends.iter_mut().enumerate() {
@@ -210,26 +213,13 @@ impl World<'_> {
             if !end.takes_its_turn(now, fresh) {
                 continue;
             }
-            let two_way = flow.flow.load == Load::TwoWay;
-            if let Some(call) = &mut flow.call {
-                let peer = end.peer.as_mut();
-                if which == SERVER {
-                    call.supply(peer, content, now);
-                } else {
-                    let read = call.consume(peer, content, now);
-                    read.map_err(|offset| Error::Content { flow: index, offset })?;
-                }
-            } else if which == CLIENT || two_way {
-                let consumed = end.peer.consume(content);
-                let consumed =
-                    consumed.map_err(|offset| Error::Content { flow: index, offset })?;
-                if consumed.finished {
-                    flow.completed.get_or_insert(now);
-                }
-            }
-            if flow.call.is_none() && (which == SERVER || two_way) {
-                end.peer.supply(content, available, last);
-            }
+            flow.run_applications(
+                which,
+                end.peer.as_mut(),
+                content,
+                (now, epoch),
+                fresh_bytes,
+            )?;
             let direction = end.direction;
             end.transmit(now, epoch, |bytes, ecn| {
                 flow.probes().for_each(|probe| probe.on_sent(direction, &bytes, now));
@@ -251,7 +241,10 @@ impl World<'_> {
             }
         }
         flow.ends = Some(ends);
-        flow.call_at = flow.call.as_ref().and_then(|call| call.next_event(now));
+        flow.call_at = match &flow.frames {
+            Some(frames) => frames.next_event(),
+            None => flow.call.as_ref().and_then(|call| call.next_event(now)),
+        };
         Ok(())
     }
 
@@ -269,9 +262,12 @@ impl<'a> Running<'a> {
         let (from, to) = (start + scenario.warm_up, Time::from(scenario.duration));
         let stop = match flow.load {
             Load::Bulk { stop } => stop.map(|stop| start + stop),
-            Load::TwoWay | Load::Bytes(_) | Load::Rate(_) | Load::Media(_) | Load::Call(_) => {
-                None
-            }
+            Load::TwoWay
+            | Load::Bytes(_)
+            | Load::Rate(_)
+            | Load::Media(_)
+            | Load::Call(_)
+            | Load::Frames(_) => None,
         };
         let to = stop.map_or(to, |stop| to.min(stop));
         let media = match flow.load {
@@ -280,6 +276,10 @@ impl<'a> Running<'a> {
         };
         let call = match flow.load {
             Load::Call(call) => Some(CallRun::new(call)),
+            _ => None,
+        };
+        let frames = match flow.load {
+            Load::Frames(frames) => Some(FramesRun::new(frames)),
             _ => None,
         };
         let key_log = KeyLog::new();
@@ -301,6 +301,7 @@ impl<'a> Running<'a> {
             min_rtt: None,
             media,
             call,
+            frames,
             call_at: None,
             completed: None,
         }
@@ -328,6 +329,48 @@ impl<'a> Running<'a> {
         Ok(())
     }
 
+    /// Lets the application at one end read and write; `available` bytes are there to send, and these are all
+    /// if `last`.
+    fn run_applications(
+        &mut self,
+        which: usize,
+        peer: &mut dyn Peer,
+        content: &Content,
+        (now, epoch): (Time, Instant),
+        (available, last): (u64, bool),
+    ) -> Result<(), Error> {
+        let index = self.index;
+        let two_way = self.flow.load == Load::TwoWay;
+        let mismatch = |offset| Error::Content { flow: index, offset };
+        if let Some(call) = &mut self.call {
+            if which == SERVER {
+                call.supply(peer, content, now);
+                return Ok(());
+            }
+            return call.consume(peer, content, now).map_err(mismatch);
+        }
+        if let Some(frames) = &mut self.frames {
+            if which == CLIENT {
+                return frames.consume(peer, content, now).map_err(mismatch);
+            }
+            frames.supply(peer, content, now, epoch);
+            for (stream, at) in frames.take_deadlines() {
+                self.probe.set_deadline(quiche::server_stream(stream), at);
+            }
+            return Ok(());
+        }
+        if which == CLIENT || two_way {
+            let consumed = peer.consume(content).map_err(mismatch)?;
+            if consumed.finished {
+                self.completed.get_or_insert(now);
+            }
+        }
+        if which == SERVER || two_way {
+            peer.supply(content, available, last);
+        }
+        Ok(())
+    }
+
     /// What watches this flow.
     fn probes(&mut self) -> impl Iterator<Item = &mut Probe> {
         std::iter::once(&mut self.probe).chain(&mut self.reverse_probe)
@@ -343,7 +386,7 @@ impl<'a> Running<'a> {
             // quiche and quinn take what their windows allow.
             Load::Bulk { .. } | Load::TwoWay => (u64::MAX, false),
             Load::Bytes(bytes) => (bytes, true),
-            Load::Media(_) | Load::Call(_) => (0, false),
+            Load::Media(_) | Load::Call(_) | Load::Frames(_) => (0, false),
             Load::Rate(bps) => {
                 let frames = (age.as_secs_f64() / self.frame_interval(bps)) as u64;
                 (frames * self.flow.udp_payload as u64, false)
@@ -396,7 +439,7 @@ impl<'a> Running<'a> {
                 )
             }
             Load::Media(_) => self.media.as_ref().map(MediaSource::next_frame),
-            Load::Call(_) => self.call_at,
+            Load::Call(_) | Load::Frames(_) => self.call_at,
             Load::Bytes(_) | Load::TwoWay => None,
         }
     }
@@ -424,6 +467,7 @@ impl<'a> Running<'a> {
             ce_reported: ecn.map(|(_, reported)| reported),
             completion_ms: self.completed.map(|at| ms(at.since(self.start))),
             reverse: reverse.map(Box::new),
+            delivered_frames: self.frames.map(FramesRun::report).transpose()?,
             frames: self.call.map(|call| call.report(end)).transpose()?,
             ..self.probe.report(end)
         })

@@ -285,6 +285,8 @@ pub enum Load {
     Media(Media),
     /// Audio and two videos of a call, each with its priority.
     Call(Call),
+    /// Live frames, each on a stream of its own.
+    Frames(Frames),
 }
 
 /// A live source at a constant rate.
@@ -296,6 +298,25 @@ pub struct Media {
     pub fps: f64,
     /// How long a frame may wait for the stack before it is dropped.
     pub patience: Duration,
+}
+
+/// A live source at a constant rate, each of whose frames has a stream.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Frames {
+    /// Bits per second of all frames that are made.
+    pub bps: f64,
+    /// Frames per second, all of one size.
+    pub fps: f64,
+    /// How long a frame may wait for the stack before it is dropped.
+    pub patience: Duration,
+    /// How long after it was made a frame is worth sending.
+    pub lifetime: Duration,
+    /// How long after it was made it has to be there.
+    pub playout: Duration,
+    /// Whether the stack is told when a frame's lifetime ends. Of the TACK stack only.
+    pub has_deadlines: bool,
+    /// Frames that are made earlier in the run do not count.
+    pub measured_from: Duration,
 }
 
 /// A call as in draft-huitema-ccwg-c4-test: frames of audio as DATAGRAMs, and two videos of 30

@@ -1,0 +1,199 @@
+//! Live frames, each on a stream of its own, and which of them come in time.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use tack_link::Time;
+
+use super::content::Content;
+use super::peer::Peer;
+use super::scenario::Frames;
+use super::{DeliveredFrames, Error};
+
+/// Urgency of all frames (RFC 9218's default): among equals the older stream goes first.
+const URGENCY: u8 = 3;
+
+/// A frame that has not come so long after it was made never counts as delivered.
+const GIVEN_UP: Duration = Duration::from_secs(3);
+
+/// Both applications: the server's makes frames and drops those that wait too long, the client's
+/// reads them.
+#[derive(Debug)]
+pub struct FramesRun {
+    frames: Frames,
+    /// When the server got the request and made the first frame.
+    start: Option<Time>,
+    made: u64,
+    /// When the frames that wait for the stack were made.
+    waiting: VecDeque<Time>,
+    /// The frame that is being written: when it was made, and how much of it is.
+    current: Option<(Time, u64)>,
+    /// Frames that have begun.
+    begun: u64,
+    /// Streams that have not been read whole: number, when the frame was made, bytes read.
+    open: VecDeque<(u64, Time, u64)>,
+    /// Deadlines of streams that have begun since they were last taken.
+    deadlines: Vec<(u64, Time)>,
+    counts: Counts,
+    delays_us: Vec<u64>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    made: u64,
+    dropped: u64,
+    in_time: u64,
+}
+
+impl FramesRun {
+    pub const fn new(frames: Frames) -> Self {
+        Self {
+            frames,
+            start: None,
+            made: 0,
+            waiting: VecDeque::new(),
+            current: None,
+            begun: 0,
+            open: VecDeque::new(),
+            deadlines: Vec::new(),
+            counts: Counts { made: 0, dropped: 0, in_time: 0 },
+            delays_us: Vec::new(),
+        }
+    }
+
+    /// The server's application: hands over what the stack takes, one frame after the other.
+    pub fn supply(
+        &mut self,
+        peer: &mut dyn Peer,
+        content: &Content,
+        now: Time,
+        epoch: Instant,
+    ) {
+        if self.start.is_none() && peer.is_requested() {
+            self.start = Some(now);
+        }
+        let Some(start) = self.start else { return };
+        while self.made_at(start) <= now {
+            let made = self.made_at(start);
+            self.waiting.push_back(made);
+            self.made += 1;
+            self.counts.made += u64::from(self.counts_at(made));
+        }
+        self.drop_old(now);
+        loop {
+            let Some((made, written)) = self.current else {
+                let Some(made) = self.waiting.pop_front() else { return };
+                self.current = Some((made, 0));
+                continue;
+            };
+            let deadline = made + self.frames.lifetime;
+            if written > 0 && self.frames.has_deadlines && deadline <= now {
+                // The stack has reset the stream.
+                self.current = None;
+                self.begun += 1;
+                self.drop_old(now);
+                continue;
+            }
+            let bytes = self.frames.bytes();
+            let (taken, ended) =
+                peer.write_stream(self.begun, URGENCY, content, written..bytes, true);
+            if written == 0 && taken > 0 {
+                self.open.push_back((self.begun, made, 0));
+                self.deadlines.push((self.begun, deadline));
+                if self.frames.has_deadlines {
+                    peer.set_stream_deadline(self.begun, epoch + deadline.since(Time::ZERO));
+                }
+            }
+            if ended {
+                self.current = None;
+                self.begun += 1;
+                continue;
+            }
+            if written + taken == 0 {
+                // It has not begun: a fresher one may go in its place.
+                self.current = None;
+                self.waiting.push_front(made);
+            } else {
+                self.current = Some((made, written + taken));
+            }
+            return;
+        }
+    }
+
+    /// Frames that have waited too long and have not begun.
+    fn drop_old(&mut self, now: Time) {
+        while let Some(made) = self.waiting.front().copied()
+            && now.since(made) > self.frames.patience
+        {
+            self.waiting.pop_front();
+            self.counts.dropped += u64::from(self.counts_at(made));
+        }
+    }
+
+    /// The client's application: reads all there is. `Err` with the offset of what does not match.
+    pub fn consume(
+        &mut self,
+        peer: &mut dyn Peer,
+        content: &Content,
+        now: Time,
+    ) -> Result<(), u64> {
+        let bytes = self.frames.bytes();
+        let mut open = std::mem::take(&mut self.open);
+        for (stream, made, read) in &mut open {
+            *read = peer.read_stream(*stream, content, *read)?;
+            if *read == bytes && self.counts_at(*made) {
+                let delay = now.since(*made);
+                self.delays_us.push(delay.as_micros() as u64);
+                self.counts.in_time += u64::from(delay <= self.frames.playout);
+            }
+        }
+        open.retain(|(_, made, read)| *read < bytes && now.since(*made) < GIVEN_UP);
+        self.open = open;
+        Ok(())
+    }
+
+    /// The streams that have begun since the last call, and their deadlines.
+    pub fn take_deadlines(&mut self) -> Vec<(u64, Time)> {
+        std::mem::take(&mut self.deadlines)
+    }
+
+    /// When the next frame is made.
+    pub fn next_event(&self) -> Option<Time> {
+        self.start.map(|start| self.made_at(start))
+    }
+
+    pub fn report(mut self) -> Result<DeliveredFrames, Error> {
+        if self.start.is_none() {
+            let problem = "the source never began".to_owned();
+            return Err(Error::Scenario { field: "frames", problem });
+        }
+        self.delays_us.sort_unstable();
+        let delay = |share: f64| {
+            let at = self.delays_us.len().saturating_sub(1) as f64 * share;
+            self.delays_us.get(at.ceil() as usize).map(|us| *us as f64 / 1e3)
+        };
+        Ok(DeliveredFrames {
+            made: self.counts.made,
+            dropped: self.counts.dropped,
+            delivered: self.delays_us.len() as u64,
+            in_time: self.counts.in_time,
+            delay_p50_ms: delay(0.5),
+            delay_p99_ms: delay(0.99),
+        })
+    }
+
+    fn counts_at(&self, made: Time) -> bool {
+        made >= Time::from(self.frames.measured_from)
+    }
+
+    fn made_at(&self, start: Time) -> Time {
+        start + Duration::from_secs_f64(self.made as f64 / self.frames.fps)
+    }
+}
+
+impl Frames {
+    /// Bytes of a frame.
+    fn bytes(&self) -> u64 {
+        (self.bps / 8.0 / self.fps) as u64
+    }
+}

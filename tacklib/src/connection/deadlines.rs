@@ -1,0 +1,290 @@
+//! Deadlines: what is too late is neither sent nor sent again.
+//!
+//! A stream whose deadline passes is reset (RFC 9000 section 3.1): quiche then drops what it has not
+//! sent and repeats none of what was lost. DATAGRAMs wait in quiche's queue in the order in which they
+//! came, and leave it in that order, so a record of their deadlines beside it tells which are too old.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Instant;
+
+use quiche::{BufFactory, Shutdown};
+
+use super::Connection;
+
+/// Streams kept for an application that does not ask which have expired.
+const REMEMBERED: usize = 4096;
+
+/// Largest error code that a frame holds (RFC 9000 section 16).
+const MAX_ERROR_CODE: u64 = (1 << 62) - 1;
+
+/// Deadlines that the application has set.
+#[derive(Debug, Default)]
+pub(super) struct Deadlines {
+    of_stream: BTreeMap<u64, Instant>,
+    /// The same in the order of time.
+    in_time: BTreeSet<(Instant, u64)>,
+    /// Streams that were reset, and of which the application has not heard yet.
+    expired: VecDeque<u64>,
+    datagrams: DatagramDeadlines,
+    expired_streams: u64,
+    expired_datagrams: u64,
+}
+
+impl Deadlines {
+    fn set(&mut self, stream_id: u64, deadline: Option<Instant>) {
+        if let Some(old) = self.of_stream.remove(&stream_id) {
+            self.in_time.remove(&(old, stream_id));
+        }
+        if let Some(at) = deadline {
+            self.of_stream.insert(stream_id, at);
+            self.in_time.insert((at, stream_id));
+        }
+    }
+
+    /// The next stream whose deadline has passed; its deadline is gone then.
+    fn take_due(&mut self, now: Instant) -> Option<u64> {
+        let (at, stream_id) = self.in_time.first().copied().filter(|(at, _)| *at <= now)?;
+        self.in_time.remove(&(at, stream_id));
+        self.of_stream.remove(&stream_id);
+        Some(stream_id)
+    }
+
+    fn on_stream_expired(&mut self, stream_id: u64) {
+        self.expired_streams += 1;
+        if self.expired.len() == REMEMBERED {
+            self.expired.pop_front();
+        }
+        self.expired.push_back(stream_id);
+    }
+
+    /// When the next one passes.
+    pub(super) fn next(&self) -> Option<Instant> {
+        let stream = self.in_time.first().map(|(at, _)| *at);
+        [stream, self.datagrams.next].into_iter().flatten().min()
+    }
+
+    /// Streams and DATAGRAMs that have expired.
+    pub(super) fn counts(&self) -> (u64, u64) {
+        (self.expired_streams, self.expired_datagrams)
+    }
+
+    pub(super) fn datagrams(&mut self) -> &mut DatagramDeadlines {
+        &mut self.datagrams
+    }
+}
+
+/// The deadlines of the DATAGRAMs in quiche's queue, in its order. Empty while none has one.
+#[derive(Debug, Default)]
+pub(super) struct DatagramDeadlines {
+    queue: VecDeque<Option<Instant>>,
+    /// The earliest of them, or earlier.
+    next: Option<Instant>,
+}
+
+impl DatagramDeadlines {
+    /// A DATAGRAM was queued, and `len` are in the queue now.
+    pub(super) fn on_queued(&mut self, len: usize, deadline: Option<Instant>) {
+        if deadline.is_none() && self.next.is_none() {
+            self.queue.clear();
+            return;
+        }
+        self.follow(len.saturating_sub(1));
+        self.queue.push_back(deadline);
+        self.next = [self.next, deadline].into_iter().flatten().min();
+    }
+
+    /// `len` are in the queue: those before have left it. What came in unseen has no deadline.
+    fn follow(&mut self, len: usize) {
+        let left = self.queue.len().saturating_sub(len);
+        self.queue.drain(..left);
+        self.queue.resize(len, None);
+    }
+
+    /// Which of the `len` in the queue have expired; their deadlines are gone then. `None` if no
+    /// deadline has passed.
+    fn take_due(&mut self, len: usize, now: Instant) -> Option<Vec<bool>> {
+        self.next.filter(|next| *next <= now)?;
+        self.follow(len);
+        let is_due = |at: &Option<Instant>| at.is_some_and(|at| at <= now);
+        let due: Vec<bool> = self.queue.iter().map(is_due).collect();
+        self.queue.retain(|at| !is_due(at));
+        self.next = self.queue.iter().flatten().min().copied();
+        Some(due)
+    }
+
+    /// The application purges the queue of `len`: `is_purged` tells of each whether it goes.
+    fn on_purged(&mut self, len: usize, is_purged: &[bool]) {
+        if self.next.is_some() {
+            self.follow(len);
+            let mut purged = is_purged.iter();
+            self.queue.retain(|_| !purged.next().copied().unwrap_or_default());
+        }
+    }
+}
+
+impl<F: BufFactory> Connection<F> {
+    /// Sets when the data of a stream is worth nothing any more, or takes that back (`None`).
+    ///
+    /// When the deadline passes before all data is acknowledged, the stream is reset with
+    /// [`TackConfig::deadline_error`](crate::TackConfig::deadline_error): no byte of it is sent or sent
+    /// again, what waits in the send buffer is dropped and its room is free at once, and
+    /// [`stream_expired_next`](Self::stream_expired_next) reports the stream. Writing to it then fails
+    /// as after [`stream_shutdown`](Self::stream_shutdown). [`timeout`](Self::timeout) counts the
+    /// deadline; it takes effect in [`on_timeout`](Self::on_timeout) and before
+    /// [`send`](Self::send) writes a packet. A later call replaces the deadline, and one in the past
+    /// takes effect at the next of these calls.
+    ///
+    /// That all data is acknowledged, quiche (0.30) tells of unidirectional streams whose end was
+    /// written. Any other stream is reset unless nothing at all is unsent or in flight.
+    ///
+    /// Fails with [`quiche::Error::InvalidStreamState`] on a stream that only the peer can write to.
+    pub fn set_stream_deadline(
+        &mut self,
+        stream_id: u64,
+        deadline: Option<Instant>,
+    ) -> quiche::Result<()> {
+        // RFC 9000 section 2.1.
+        let (is_unidirectional, is_servers) = (stream_id & 2 != 0, stream_id & 1 != 0);
+        if is_unidirectional && is_servers != self.inner.is_server() {
+            return Err(quiche::Error::InvalidStreamState(stream_id));
+        }
+        self.deadlines.set(stream_id, deadline);
+        Ok(())
+    }
+
+    /// Takes a stream that was reset because its deadline has passed. Each is reported once; of more
+    /// than 4,096 that were not asked for the last ones are.
+    pub fn stream_expired_next(&mut self) -> Option<u64> {
+        self.deadlines.expired.pop_front()
+    }
+
+    /// Queues a DATAGRAM that is dropped if it has not left at the deadline, or sooner if
+    /// [`TackConfig::datagram_max_age`](crate::TackConfig::datagram_max_age) is shorter. Fails as
+    /// [`quiche::Connection::dgram_send`] does.
+    pub fn dgram_send_until(&mut self, buf: &[u8], deadline: Instant) -> quiche::Result<()> {
+        self.inner.dgram_send(buf)?;
+        self.on_datagram_queued(Some(deadline));
+        Ok(())
+    }
+
+    /// Drops DATAGRAMs that wait, as [`quiche::Connection::dgram_purge_outgoing`].
+    pub fn dgram_purge_outgoing<P: Fn(&[u8]) -> bool>(&mut self, predicate: P) {
+        let len = self.inner.dgram_send_queue_len();
+        let purged = RefCell::new(Vec::new());
+        self.inner.dgram_purge_outgoing(|datagram: &[u8]| {
+            let is_purged = predicate(datagram);
+            purged.borrow_mut().push(is_purged);
+            is_purged
+        });
+        self.deadlines.datagrams.on_purged(len, &purged.into_inner());
+    }
+
+    /// quiche has queued a DATAGRAM with that deadline of its own.
+    pub(super) fn on_datagram_queued(&mut self, deadline: Option<Instant>) {
+        self.data_pending = true;
+        let by_age =
+            self.config.datagram_max_age.and_then(|age| Instant::now().checked_add(age));
+        let deadline = [deadline, by_age].into_iter().flatten().min();
+        self.deadlines.datagrams().on_queued(self.inner.dgram_send_queue_len(), deadline);
+    }
+
+    /// Drops all that is too late. To be called before quiche is asked for a packet.
+    #[inline]
+    pub(super) fn expire(&mut self, now: Instant) {
+        if self.deadlines.next().is_some_and(|next| next <= now) {
+            self.drop_expired(now);
+        }
+    }
+
+    #[cold]
+    fn drop_expired(&mut self, now: Instant) {
+        let is_idle = self.has_all_acknowledged();
+        while let Some(stream_id) = self.deadlines.take_due(now) {
+            if is_idle && !self.seam.send_buffer.has_unsent(stream_id) {
+                continue;
+            }
+            let error = self.config.deadline_error.min(MAX_ERROR_CODE);
+            // It fails for streams that are gone or were reset: nothing of them is to be dropped.
+            if self.stream_shutdown(stream_id, Shutdown::Write, error).is_ok() {
+                self.deadlines.on_stream_expired(stream_id);
+            }
+        }
+        let len = self.inner.dgram_send_queue_len();
+        let Some(due) = self.deadlines.datagrams.take_due(len, now) else { return };
+        let at = Cell::new(0);
+        self.inner.dgram_purge_outgoing(|_: &[u8]| {
+            due.get(at.replace(at.get() + 1)).copied().unwrap_or_default()
+        });
+        self.deadlines.expired_datagrams += due.iter().filter(|is_due| **is_due).count() as u64;
+    }
+
+    /// Whether quiche has nothing to send and nothing is on its way.
+    fn has_all_acknowledged(&self) -> bool {
+        !self.data_pending
+            && self.layer.as_ref().is_some_and(|layer| layer.has_all_acknowledged())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods)] // the record takes any time
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn streams_expire_in_the_order_of_their_deadlines_and_once() {
+        let now = Instant::now();
+        let mut deadlines = Deadlines::default();
+        deadlines.set(3, Some(now + 30 * MS));
+        deadlines.set(7, Some(now + 10 * MS));
+        deadlines.set(11, Some(now + 20 * MS));
+        deadlines.set(11, None);
+        assert_eq!(deadlines.next(), Some(now + 10 * MS));
+        assert_eq!(deadlines.take_due(now + 9 * MS), None);
+        assert_eq!(deadlines.take_due(now + 30 * MS), Some(7));
+        assert_eq!(deadlines.take_due(now + 30 * MS), Some(3));
+        assert_eq!(deadlines.take_due(now + 30 * MS), None);
+        assert!(deadlines.of_stream.is_empty() && deadlines.next().is_none());
+    }
+
+    #[test]
+    fn the_record_of_datagrams_follows_the_queue() {
+        let now = Instant::now();
+        let mut datagrams = DatagramDeadlines::default();
+        datagrams.on_queued(1, None);
+        datagrams.on_queued(2, Some(now + 10 * MS));
+        datagrams.on_queued(3, Some(now + 5 * MS));
+        // The first one has left, and one came in unseen.
+        assert_eq!(datagrams.take_due(3, now + 4 * MS), None);
+        assert_eq!(datagrams.take_due(2, now + 7 * MS), Some(vec![false, true]));
+        assert_eq!(datagrams.next, Some(now + 10 * MS));
+        datagrams.on_queued(3, None);
+        assert_eq!(datagrams.take_due(3, now + 10 * MS), Some(vec![true, false, false]));
+        assert_eq!(datagrams.next, None);
+    }
+
+    #[test]
+    fn a_purge_takes_the_deadlines_of_what_it_drops_along() {
+        let now = Instant::now();
+        let mut datagrams = DatagramDeadlines::default();
+        for at in 1..=3 {
+            datagrams.on_queued(at, Some(now + MS * at as u32));
+        }
+        datagrams.on_purged(3, &[false, true, false]);
+        assert_eq!(datagrams.take_due(2, now + 2 * MS), Some(vec![true, false]));
+    }
+
+    #[test]
+    fn an_application_that_never_asks_costs_no_more_memory() {
+        let mut deadlines = Deadlines::default();
+        (0..10_000).for_each(|stream_id| deadlines.on_stream_expired(stream_id));
+        assert_eq!(
+            (deadlines.expired.len(), deadlines.expired.front()),
+            (REMEMBERED, Some(&5904))
+        );
+    }
+}

@@ -1,0 +1,165 @@
+//! Statistics for applications that send live media.
+
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use crate::layer::Layer;
+
+/// Round trips that percentiles are taken from.
+const SAMPLES: usize = 64;
+
+/// What a live source adapts to. All of it is measured on data that was sent anyway: no probe packet
+/// leaves for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct MediaStats {
+    /// The rate that the path is known to carry, bytes per second: the controller's bandwidth within its
+    /// bounds. An application that sends less does not lower it before the bandwidth filter forgets; it
+    /// is a floor then, and `rate_age` tells how old it is.
+    pub estimated_send_rate: u64,
+    /// Time since the estimate was last measured with data waiting: zero or little while the application
+    /// sends all it may. `None` before the first such measurement.
+    pub rate_age: Option<Duration>,
+    /// Smoothed round trip.
+    pub smoothed_rtt: Option<Duration>,
+    /// RTTmin: the smallest round trip of the last ten seconds.
+    pub min_rtt: Option<Duration>,
+    /// Mean difference of round trips in a row (as RFC 3550 section 6.4.1), over the last 64.
+    pub jitter: Option<Duration>,
+    /// What the latest round trip lies above RTTmin: the queue on the path, and the wait for an
+    /// acknowledgement if it was late.
+    pub queueing_delay: Option<Duration>,
+    /// Share of lost packets that the receiver last reported (rho): 0 to 1.
+    pub loss_rate: f64,
+    /// Stream bytes that are written and have not left.
+    pub backlog: u64,
+    /// Time until a byte leaves that is written now behind all others: backlog over the pacing rate.
+    /// Zero before the handshake is done.
+    pub time_to_leave: Duration,
+    /// Time until it arrives: `time_to_leave` and half of the median of the last 64 round trips.
+    pub time_to_arrive_p50: Option<Duration>,
+    /// The same with their 95th percentile.
+    pub time_to_arrive_p95: Option<Duration>,
+    /// Streams that were reset at their deadline.
+    pub expired_streams: u64,
+    /// DATAGRAMs that were dropped at theirs.
+    pub expired_datagrams: u64,
+}
+
+/// What has to be remembered for [`MediaStats`].
+#[derive(Debug)]
+pub(crate) struct MediaRecord {
+    round_trips: [Duration; SAMPLES],
+    count: usize,
+    next: usize,
+    jitter: Option<Duration>,
+    /// When the rate was last measured with data waiting.
+    measured: Option<Instant>,
+}
+
+impl Default for MediaRecord {
+    fn default() -> Self {
+        Self {
+            round_trips: [Duration::ZERO; SAMPLES],
+            count: 0,
+            next: 0,
+            jitter: None,
+            measured: None,
+        }
+    }
+}
+
+impl MediaRecord {
+    /// Something was acknowledged.
+    pub(crate) fn on_acknowledged(&mut self, now: Instant, layer: &Layer) {
+        if let Some(round_trip) = layer.sender().latest_rtt() {
+            self.on_round_trip(round_trip);
+        }
+        if !layer.sender().is_app_limited() {
+            self.measured = Some(now);
+        }
+    }
+
+    fn on_round_trip(&mut self, round_trip: Duration) {
+        let last = (self.next + SAMPLES - 1) % SAMPLES;
+        if self.count > 0 {
+            let difference = self.round_trips[last].abs_diff(round_trip);
+            self.jitter =
+                Some(self.jitter.map_or(difference, |mean| (mean * 15 + difference) / 16));
+        }
+        self.round_trips[self.next] = round_trip;
+        self.next = (self.next + 1) % SAMPLES;
+        self.count = (self.count + 1).min(SAMPLES);
+    }
+
+    /// Median and 95th percentile of the round trips.
+    fn percentiles(&self) -> Option<(Duration, Duration)> {
+        let mut sorted = self.round_trips;
+        let sorted = &mut sorted[..self.count];
+        sorted.sort_unstable();
+        let last = self.count.checked_sub(1)?;
+        Some((sorted[last / 2], sorted[(last * 95).div_ceil(100)]))
+    }
+
+    /// What is known now, with `backlog` bytes unsent and so many streams and DATAGRAMs expired.
+    pub(crate) fn stats(
+        &self,
+        now: Instant,
+        layer: Option<&Layer>,
+        backlog: u64,
+        (expired_streams, expired_datagrams): (u64, u64),
+    ) -> MediaStats {
+        let counts =
+            MediaStats { backlog, expired_streams, expired_datagrams, ..MediaStats::default() };
+        let Some(sender) = layer.map(Layer::sender) else { return counts };
+        let rate = sender.pacing_rate().bytes_per_second().max(1);
+        let time_to_leave = Duration::from_secs_f64(backlog as f64 / rate as f64);
+        let arrival = |round_trip: Duration| time_to_leave + round_trip / 2;
+        let percentiles = self.percentiles();
+        MediaStats {
+            estimated_send_rate: sender.bandwidth().bytes_per_second(),
+            rate_age: self.measured.map(|at| now.saturating_duration_since(at)),
+            smoothed_rtt: sender.smoothed_rtt(),
+            min_rtt: sender.min_rtt(),
+            jitter: self.jitter,
+            queueing_delay: sender
+                .latest_rtt()
+                .zip(sender.min_rtt())
+                .map(|(latest, min)| latest.saturating_sub(min)),
+            loss_rate: sender.loss_rate(),
+            time_to_leave,
+            time_to_arrive_p50: percentiles.map(|(p50, _)| arrival(p50)),
+            time_to_arrive_p95: percentiles.map(|(_, p95)| arrival(p95)),
+            ..counts
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn percentiles_are_of_the_last_round_trips_alone() {
+        let mut record = MediaRecord::default();
+        assert_eq!(record.percentiles(), None);
+        record.on_round_trip(40 * MS);
+        assert_eq!(record.percentiles(), Some((40 * MS, 40 * MS)));
+        (1..=100).for_each(|ms| record.on_round_trip(ms * MS));
+        // 37 to 100 ms are left.
+        assert_eq!(record.percentiles(), Some((68 * MS, 97 * MS)));
+    }
+
+    #[test]
+    fn jitter_is_the_mean_difference_of_round_trips_in_a_row() {
+        let mut record = MediaRecord::default();
+        record.on_round_trip(40 * MS);
+        assert_eq!(record.jitter, None);
+        (0..200)
+            .for_each(|at| record.on_round_trip(if at % 2 == 0 { 50 * MS } else { 40 * MS }));
+        assert_eq!(record.jitter, Some(10 * MS));
+    }
+}
