@@ -237,6 +237,9 @@ impl Bbr {
 
     /// BBR.bw: what early marks leave, or max_bw within what the short-term model and others allow.
     pub fn bandwidth(&self) -> Bandwidth {
+        if matches!(self.state, State::Startup) {
+            return self.max_bw.get().max(self.full_pipe.newest());
+        }
         let by_marks = self.scalable.as_ref().map(Scalable::rate);
         by_marks.unwrap_or_else(|| {
             self.short_term.bound_bandwidth(self.share.bound_bandwidth(self.max_bw.get()))
@@ -570,6 +573,9 @@ impl Bbr {
             // first sample after a quiet time would replace it, however low.
             self.max_bw.update(self.units, self.max_bw.get());
         }
+        if self.has(Deviation::NewestRate) && matches!(self.state, State::Startup) {
+            self.full_pipe.on_sample(sample.newest);
+        }
         // What was delivered while the newest packet was on its way, and not before it had left.
         let volume = feedback.delivered.saturating_sub(sample.prior_delivered);
         let before = self.bandwidth().bytes_in(sample.tx_in_flight.since_ack);
@@ -689,19 +695,27 @@ impl Bbr {
         path: &PathModel,
         sample: &super::RateSample,
     ) {
-        let is_followed = self.has(Deviation::BandwidthDrop);
-        if !matches!(self.state, State::ProbeBw(_)) || sample.app_limited || !is_followed {
-            self.bandwidth_drop = BandwidthDrop::default();
-            return;
-        }
         // The reported rate counts here: a receiver cannot gain by under-reporting, and it does
         // not contain the pause of a medium once that is over.
         let rate = feedback.reported.unwrap_or(sample.rate);
+        let is_low = |other: Bandwidth| rate < other.scaled(self.config.bandwidth_drop_below);
+        // What an application sends too slowly for the path arrives as fast as it left.
+        let is_held_back = sample.app_limited && sample.send_rate.is_some_and(is_low);
+        let is_followed = match self.state {
+            State::Startup => is_held_back,
+            State::ProbeBw(_) => is_held_back || !sample.app_limited,
+            State::Drain(_) | State::ProbeRtt(_) => false,
+        };
+        if !is_followed || !self.has(Deviation::BandwidthDrop) {
+            self.bandwidth_drop = BandwidthDrop::default();
+            return;
+        }
         let queue = path.is_queueing(feedback.round_trip);
-        let low = self.bandwidth().scaled(self.config.bandwidth_drop_below);
+        let bandwidth = self.bandwidth().min(self.max_bw.get());
+        let is_low = queue && is_low(bandwidth);
         let lasting = path.probe_unit() * self.config.bandwidth_drop_units;
-        if let Some(rate) = self.bandwidth_drop.on_sample(now, rate, low, queue, lasting) {
-            let kept = self.bandwidth().scaled(self.config.bandwidth_drop_keeps);
+        if self.bandwidth_drop.on_sample(now, is_low, lasting) {
+            let kept = bandwidth.scaled(self.config.bandwidth_drop_keeps);
             self.max_bw.reset(self.units, rate.max(kept));
             self.checks_route = Some(u64::MAX);
             self.drain(now, feedback, Cause::PathChange, path);

@@ -28,6 +28,7 @@ impl Flow {
             sample: Some(RateSample {
                 rate: rate(6_250_000),
                 send_rate: None,
+                newest: None,
                 interval: 40 * MS,
                 app_limited: false,
                 prior_delivered,
@@ -249,6 +250,61 @@ fn a_longer_route_is_told_from_a_slower_path_when_nothing_queues() {
         });
         let seen = flow.round(|feedback| feedback.round_trip = Some(round_trip));
         assert_eq!(seen, news, "TACK-6.1-4, {round_trip:?}");
+    }
+}
+
+#[test]
+fn a_path_that_has_become_slower_than_an_application_sends_is_followed() {
+    let mut flow = Flow::cruising();
+    let limited = |sent: u64| {
+        move |feedback: &mut Feedback| {
+            feedback.round_trip = Some(60 * MS);
+            feedback.reported = Some(rate(3_000_000));
+            let sample = feedback.sample.as_mut().unwrap();
+            (sample.app_limited, sample.send_rate) = (true, Some(rate(sent)));
+        }
+    };
+    for _ in 0..10 {
+        flow.round(limited(3_100_000));
+    }
+    assert_eq!(flow.bbr.bandwidth(), rate(6_250_000), "it arrives as fast as it leaves");
+    flow.round(limited(5_500_000));
+    flow.round(limited(5_500_000));
+    assert_eq!(flow.bbr.phase(), Phase::Drain, "TACK-6.1-4");
+    assert_eq!(flow.bbr.bandwidth(), rate(5_000_000));
+}
+
+#[test]
+fn startup_of_an_application_ends_where_the_path_becomes_slower_than_that() {
+    let bbr = Bbr::new(BbrConfig::VIDEO, Ecn::Off, crate::test_clock(), 7);
+    let mut flow = Flow { bbr, now: crate::test_clock(), delivered: 0 };
+    let limited = |rate, round_trip| {
+        move |feedback: &mut Feedback| {
+            (feedback.round_trip, feedback.reported) = (Some(round_trip), Some(rate));
+            let sample = feedback.sample.as_mut().unwrap();
+            (sample.app_limited, sample.rate) = (true, rate);
+            sample.send_rate = Some(Bandwidth::from_bytes_per_second(6_250_000));
+        }
+    };
+    flow.round(limited(rate(6_250_000), 40 * MS));
+    flow.round(limited(rate(3_000_000), 60 * MS));
+    assert_eq!(flow.bbr.phase(), Phase::Startup, "one sample may contain what was before");
+    flow.round(limited(rate(3_000_000), 80 * MS));
+    assert_eq!(flow.bbr.phase(), Phase::Drain);
+    assert_eq!(flow.bbr.bandwidth(), rate(3_000_000));
+}
+
+#[test]
+fn neither_a_queue_nor_low_rates_alone_are_a_slower_path() {
+    for (reported, round_trip) in [(6_000_000, 100 * MS), (3_000_000, 41 * MS)] {
+        let mut flow = Flow::cruising();
+        for _ in 0..10 {
+            flow.round(|feedback| {
+                feedback.round_trip = Some(round_trip);
+                feedback.reported = Some(rate(reported));
+            });
+        }
+        assert_ne!(flow.bbr.phase(), Phase::Drain, "TACK-6.1-4");
     }
 }
 

@@ -14,9 +14,9 @@ use crate::bandwidth::Bandwidth;
 const PROBE_UP: f64 = 1.25;
 const PROBE_DOWN: f64 = 0.75;
 
-/// On a long path the first probe of a series lasts so long, or a probe unit: at 1.25 it adds some 18 ms
+/// On a long path the first probe of a series lasts so long, or a probe unit: at 1.25 it adds some 14 ms
 /// to the queue.
-const FIRST_PROBE: Duration = Duration::from_millis(70);
+const FIRST_PROBE: Duration = Duration::from_millis(55);
 
 /// TACK-6.2-13: a probe behind one that found more goes higher by [`PROBE_UP`] again, up to this: a path that has
 /// become ten times as fast is found in five probes, and the queue of the last is what may be in

@@ -65,7 +65,7 @@ impl State {
                 (self, next),
                 (Drain(_) | ProbeBw(_), Startup) | (ProbeBw(_), ProbeBw(Refill))
             ),
-            Cause::PathChange => matches!((self, next), (ProbeBw(_), Drain(_))),
+            Cause::PathChange => matches!((self, next), (Startup | ProbeBw(_), Drain(_))),
             Cause::Resumed => !matches!(self, Startup) && matches!(next, ProbeBw(Cruise)),
         }
     }
@@ -113,7 +113,7 @@ mod tests {
     fn other_causes_lead_back_to_where_they_say() {
         let expected: [&[usize]; 7] = [&[], &[0], &[0, 4], &[0, 4], &[0, 4], &[0, 4], &[]];
         assert_eq!(after(Cause::Undo), expected);
-        let expected: [&[usize]; 7] = [&[], &[], &[1], &[1], &[1], &[1], &[]];
+        let expected: [&[usize]; 7] = [&[1], &[], &[1], &[1], &[1], &[1], &[]];
         assert_eq!(after(Cause::PathChange), expected);
         let expected: [&[usize]; 7] = [&[], &[3], &[3], &[3], &[3], &[3], &[3]];
         assert_eq!(after(Cause::Resumed), expected);
