@@ -12,6 +12,9 @@ pub struct BbrConfig {
     pub cycle_units: u32,
     /// Probe units that ProbeBW sends more for: 4, which is a round trip, or 3.
     pub probe_up_units: u32,
+    /// On a long path the first probe of a series lasts so long, or a probe unit: 70 ms, or 55. At 1.25 it
+    /// adds 18 ms to the queue, or 14; a shorter one sees less of what it asks for.
+    pub first_probe: Duration,
     /// How far a receiver may report above the sender's own sample: 1, not at all, or 1.05. Its
     /// samples span less time than the sender's, and show all of a probe that is shorter than a
     /// round trip. A liar gains a queue by it; where packets get lost, nothing above the sample
@@ -51,6 +54,7 @@ impl BbrConfig {
     pub const DEFAULT: Self = Self {
         cycle_units: 32,
         probe_up_units: 4,
+        first_probe: Duration::from_millis(70),
         reported_rate_excess: 1.0,
         probe_up_growth: 1.15,
         filter_units: 40,
@@ -68,6 +72,7 @@ impl BbrConfig {
     pub const VIDEO: Self = Self {
         cycle_units: 16,
         probe_up_units: 3,
+        first_probe: Duration::from_millis(55),
         reported_rate_excess: 1.05,
         probe_up_growth: 1.1,
         filter_units: 20,

@@ -43,7 +43,7 @@ deviations! {
     BandwidthDrop,
     /// Probes behind one that found more go higher (TACK-6.2-13). Without: each has a gain of 1.25.
     Acceleration,
-    /// The first probe of a series lasts 55 ms at most (TACK-6.2-13). Without: a round trip.
+    /// The first probe of a series lasts 70 ms, or 55, at most (TACK-6.2-13). Without: a round trip.
     FirstProbe,
     /// Jitter counts as part of RTTmin (TACK-6.2-12). Without: it does not.
     Jitter,

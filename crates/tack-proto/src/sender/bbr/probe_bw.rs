@@ -14,10 +14,6 @@ use crate::bandwidth::Bandwidth;
 const PROBE_UP: f64 = 1.25;
 const PROBE_DOWN: f64 = 0.75;
 
-/// On a long path the first probe of a series lasts so long, or a probe unit: at 1.25 it adds some 14 ms
-/// to the queue.
-const FIRST_PROBE: Duration = Duration::from_millis(55);
-
 /// TACK-6.2-13: a probe behind one that found more goes higher by [`PROBE_UP`] again, up to this: a path that has
 /// become ten times as fast is found in five probes, and the queue of the last is what may be in
 /// flight at the most.
@@ -126,7 +122,11 @@ impl Cycle {
                 let asks = self.up <= PROBE_UP
                     && !self.is_contested
                     && self.config.deviations.has(Deviation::FirstProbe);
-                let lasts = if asks { whole.min(FIRST_PROBE.max(probe_unit)) } else { whole };
+                let lasts = if asks {
+                    whole.min(self.config.first_probe.max(probe_unit))
+                } else {
+                    whole
+                };
                 self.ends = now + lasts;
                 let share = lasts.as_secs_f64() / whole.as_secs_f64();
                 self.growth = 1.0 + (self.config.probe_up_growth - 1.0) * share;
