@@ -146,6 +146,11 @@
 //! [`recv_with_ecn`](Connection::recv_with_ecn) instead of `recv`, [`set_ecn`](Connection::set_ecn) once, and
 //! [`send_ecn`](Connection::send_ecn) after each `send`. `docs/quiche-api.md` shows how.
 //!
+//! # Arrival times
+//!
+//! A program whose socket tells when a datagram came calls [`recv_at`](Connection::recv_at): what the datagram has
+//! waited for the program to run is no delay of the path then.
+//!
 //! # Careful Resume
 //!
 //! A connection can go on where an earlier one over the same path has left off (RFC 9959):

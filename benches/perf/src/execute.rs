@@ -86,6 +86,9 @@ impl ServerProcess {
         if transport.no_gso {
             command.arg("--no-gso");
         }
+        if transport.no_arrival_times {
+            command.arg("--no-arrival-times");
+        }
         if let Some(profile) = profile.or(transport.profile.as_ref()) {
             command.args(["--profile", profile.name()]);
         }

@@ -89,6 +89,9 @@ pub struct TransportOptions {
     /// Send each datagram in a system call of its own: no generic segmentation offload.
     #[arg(long)]
     pub no_gso: bool,
+    /// Go by when datagrams are read, not by when they came to the socket.
+    #[arg(long)]
+    pub no_arrival_times: bool,
 }
 
 impl TransportOptions {

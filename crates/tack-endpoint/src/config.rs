@@ -40,6 +40,9 @@ pub struct EndpointConfig {
     /// Whether to let the kernel hand over received datagrams in one piece where it can (generic
     /// receive offload). Default: true.
     pub gro: bool,
+    /// Whether to measure delays and rates by the times at which datagrams came to the socket, which the kernel
+    /// tells (`SO_TIMESTAMPNS`), and not by when this process got to read them. Linux only. Default: true.
+    pub arrival_times: bool,
     /// Requested size of the socket's send buffer and of its receive buffer, in bytes; the system
     /// may grant less. Default: 2 MiB.
     pub socket_buffer: usize,
@@ -71,6 +74,7 @@ impl Default for EndpointConfig {
             reset_key: None,
             gso: true,
             gro: true,
+            arrival_times: true,
             socket_buffer: 2 * 1024 * 1024,
             ecn: Ecn::Off,
             pace: true,

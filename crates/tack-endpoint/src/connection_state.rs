@@ -76,7 +76,7 @@ impl ConnectionState {
         now: Instant,
         datagram: &mut [u8],
         info: RecvInfo,
-        ecn: EcnCodepoint,
+        (ecn, at): (EcnCodepoint, Instant),
         pool: &mut BufferPool,
     ) -> quiche::Result<()> {
         if self.is_over() {
@@ -87,7 +87,7 @@ impl ConnectionState {
         }
         self.is_active = true;
         self.timer_guard.on_progress();
-        let received = self.connection.recv_with_ecn(datagram, info, ecn);
+        let received = self.connection.recv_at(datagram, info, ecn, at);
         self.closed_by_datagram = self.connection.is_closed();
         if self.is_over() {
             // The peer has closed the connection: nothing is sent any more (RFC 9000 section

@@ -157,6 +157,7 @@ struct Readme;
 #[cfg(test)]
 extern crate self as tack_endpoint;
 
+mod arrival_clock;
 mod close_packet;
 mod config;
 mod connection_ids;
@@ -169,6 +170,8 @@ mod initial_close;
 mod key_log;
 #[cfg(feature = "qlog")]
 mod qlog;
+#[cfg(target_os = "linux")]
+mod receive_linux;
 mod receive_schedule;
 mod retry_token;
 mod router;

@@ -36,6 +36,7 @@ pub(crate) struct UdpSocket {
     state: UdpSocketState,
     local: SocketAddr,
     gso: bool,
+    arrival_times: bool,
 }
 
 impl UdpSocket {
@@ -53,13 +54,13 @@ impl UdpSocket {
         // Sets all options that QUIC needs: no fragmentation (RFC 9000 section 14), ECN marks and
         // the destination address of received datagrams, receive offload.
         let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
-        disable_timestamps(&socket);
+        let arrival_times = set_timestamps(&socket, config.arrival_times);
         if !config.gro {
             disable_gro(&socket);
         }
         let local = socket.local_addr()?;
         let io = mio::net::UdpSocket::from_std(socket);
-        Ok(Self { io, state, local, gso: config.gso })
+        Ok(Self { io, state, local, gso: config.gso, arrival_times })
     }
 }
 
@@ -91,6 +92,11 @@ impl DatagramSocket for UdpSocket {
     }
 
     fn receive(&mut self, buffers: &mut ReceiveBuffers) -> io::Result<usize> {
+        #[cfg(target_os = "linux")]
+        if self.arrival_times {
+            let ReceiveBuffers { bytes, meta } = buffers;
+            return crate::receive_linux::receive(&self.io, bytes, BUFFER_LEN, meta);
+        }
         let mut rest = buffers.bytes.chunks_exact_mut(BUFFER_LEN);
         let mut slices: [IoSliceMut<'_>; BATCH_SIZE] =
             std::array::from_fn(|_| IoSliceMut::new(rest.next().unwrap_or_default()));
@@ -153,19 +159,26 @@ fn disable_gro(socket: &std::net::UdpSocket) {
     let _ = socket;
 }
 
-/// Turns off receive timestamps, which quinn-udp (0.6.3) turns on without asking. With them its buffer
-/// for control messages is too short: the ECN field of what receive offload puts together is cut off.
-fn disable_timestamps(socket: &std::net::UdpSocket) {
+/// Turns receive timestamps on or off; whether they are on. quinn-udp (0.6.3) turns them on without asking, but
+/// reads them only where all control messages fit its buffer.
+fn set_timestamps(socket: &std::net::UdpSocket, on: bool) -> bool {
     #[cfg(target_os = "linux")]
-    if let Err(error) = nix::sys::socket::setsockopt(
-        socket,
-        nix::sys::socket::sockopt::ReceiveTimestampns,
-        &false,
-    ) {
-        log::debug!("SO_TIMESTAMPNS cannot be turned off: {error}");
+    {
+        use nix::sys::socket::{setsockopt, sockopt::ReceiveTimestampns};
+        match setsockopt(socket, ReceiveTimestampns, &on) {
+            Ok(()) => on,
+            Err(error) => {
+                log::debug!("SO_TIMESTAMPNS cannot be set: {error}");
+                // They may be on.
+                true
+            }
+        }
     }
     #[cfg(not(target_os = "linux"))]
-    let _ = socket;
+    {
+        let _ = (socket, on);
+        false
+    }
 }
 
 fn classify(error: &io::Error) -> SendError {
@@ -304,8 +317,12 @@ mod tests {
         use EcnCodepoint::{Ce, Ect0, Ect1, NotEct};
         for host in ["127.0.0.1:0", "[::1]:0"] {
             let host: SocketAddr = host.parse().unwrap();
-            for (gso, gro) in [(true, true), (false, true), (true, false)] {
-                let config = EndpointConfig { gso, gro, ..EndpointConfig::default() };
+            let offloads = [(true, true), (false, true), (true, false)];
+            for ((gso, gro), arrival_times) in
+                offloads.map(|both| [(both, true), (both, false)]).concat()
+            {
+                let config =
+                    EndpointConfig { gso, gro, arrival_times, ..EndpointConfig::default() };
                 let Ok(mut sender) = UdpSocket::bind(host, &config) else {
                     continue; // No IPv6 here.
                 };
@@ -322,12 +339,51 @@ mod tests {
                     while bytes < contents.len() {
                         let filled = receiver.receive(&mut buffers).unwrap();
                         for (meta, data) in buffers.filled(filled) {
-                            assert_eq!(codepoint(&meta), ecn, "{host}, gso {gso}, gro {gro}");
+                            assert_eq!(codepoint(&meta), ecn, "{host}, {config:?}");
                             bytes += data.len();
                         }
                     }
                 }
             }
+        }
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn each_datagram_has_the_time_at_which_it_came_on_sockets_of_one_address_or_all() {
+        for host in ["127.0.0.1:0", "0.0.0.0:0", "[::1]:0", "[::]:0"] {
+            let host: SocketAddr = host.parse().unwrap();
+            let Ok(mut receiver) = UdpSocket::bind(host, &EndpointConfig::default()) else {
+                continue; // No IPv6 here.
+            };
+            let loopback = match host {
+                SocketAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
+                SocketAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
+            };
+            let to = SocketAddr::new(loopback, receiver.local_addr().port());
+            let sender = std::net::UdpSocket::bind(SocketAddr::new(loopback, 0)).unwrap();
+            let before = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
+            sender.send_to(&[1; 100], to).unwrap();
+            sender.send_to(&[2; 100], to).unwrap();
+            let after = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
+
+            let mut buffers = ReceiveBuffers::new();
+            let count = receiver.receive(&mut buffers).unwrap();
+            let metas: Vec<_> = buffers.filled(count).map(|(meta, _)| meta).collect();
+            assert_eq!(metas.iter().map(|meta| meta.len).sum::<usize>(), 200, "{host}");
+            for meta in metas {
+                let at = meta.timestamp.unwrap();
+                assert!(
+                    (before..=after).contains(&at),
+                    "{host}: {at:?}, {before:?} to {after:?}"
+                );
+                assert_eq!(destination(receiver.local_addr(), &meta), to);
+                assert_eq!(meta.addr, sender.local_addr().unwrap());
+            }
+            assert_eq!(
+                receiver.receive(&mut buffers).unwrap_err().kind(),
+                io::ErrorKind::WouldBlock
+            );
         }
     }
 

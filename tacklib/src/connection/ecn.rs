@@ -20,11 +20,7 @@ impl<F: BufFactory> Connection<F> {
         info: RecvInfo,
         ecn: EcnCodepoint,
     ) -> quiche::Result<usize> {
-        if self.is_enabled() {
-            self.receive(buf, info, ecn)
-        } else {
-            self.inner.recv(buf, info)
-        }
+        self.recv_arrived(buf, info, ecn, None)
     }
 
     /// Has datagrams marked. The application has to set the codepoint of each datagram that

@@ -1,5 +1,6 @@
 //! The connection that applications embed.
 
+mod arrival;
 mod buf_factory;
 mod careful_resume;
 mod constructors;
@@ -37,6 +38,7 @@ use crate::layer::Layer;
 use crate::media_stats::MediaRecord;
 use crate::negotiation;
 use crate::quiche_compat::{Seam, is_forgotten};
+use arrival::Arrivals;
 use deadlines::Deadlines;
 use handshake::Handshake;
 use migration::Paths;
@@ -80,6 +82,7 @@ pub struct Connection<F: BufFactory = DefaultBufFactory> {
     /// When streams and DATAGRAMs are worth nothing any more.
     deadlines: Deadlines,
     media: MediaRecord,
+    arrivals: Arrivals,
 }
 
 impl<F: BufFactory> Connection<F> {
@@ -106,6 +109,7 @@ impl<F: BufFactory> Connection<F> {
             has_ended_streams: false,
             deadlines: Deadlines::default(),
             media: MediaRecord::default(),
+            arrivals: Arrivals::default(),
         }
     }
 

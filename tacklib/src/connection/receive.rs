@@ -4,9 +4,9 @@ use std::time::Instant;
 
 use quiche::{BufFactory, RecvInfo};
 use tack_packet::{DatagramLayout, ProtectedHeader, is_short};
-use tack_proto::ecn::EcnCodepoint;
 
 use super::Connection;
+use super::arrival::Arrival;
 use super::send_credits::CreditReason;
 use crate::error::ExtensionError;
 use crate::layer::{Applied, Layer, Look, Scanned};
@@ -17,16 +17,16 @@ impl<F: BufFactory> Connection<F> {
         &mut self,
         buf: &mut [u8],
         info: RecvInfo,
-        ecn: EcnCodepoint,
+        arrival: Arrival,
     ) -> quiche::Result<usize> {
         if self.seam.validation.has_no_path {
             // As good as lost.
             return Ok(buf.len());
         }
         if self.layer.is_some() && is_short(buf) {
-            self.receive_one_rtt(buf, info, ecn)?;
+            self.receive_one_rtt(buf, info, arrival)?;
         } else {
-            self.receive_coalesced(buf, info, ecn)?;
+            self.receive_coalesced(buf, info, arrival)?;
         }
         self.write_notes();
         Ok(buf.len())
@@ -37,7 +37,7 @@ impl<F: BufFactory> Connection<F> {
         &mut self,
         buf: &mut [u8],
         info: RecvInfo,
-        ecn: EcnCodepoint,
+        arrival: Arrival,
     ) -> quiche::Result<()> {
         let layout = DatagramLayout::parse(buf);
         self.before_handshake_packets(buf, &layout);
@@ -52,7 +52,7 @@ impl<F: BufFactory> Connection<F> {
             return Ok(());
         }
         if self.layer.is_some() {
-            return self.receive_one_rtt(short, info, ecn);
+            return self.receive_one_rtt(short, info, arrival);
         }
         let result = self.inner.recv(short, info).map(|_| ());
         self.seam.counters.follow(&self.inner);
@@ -64,14 +64,13 @@ impl<F: BufFactory> Connection<F> {
         &mut self,
         packet: &mut [u8],
         info: RecvInfo,
-        ecn: EcnCodepoint,
+        arrival: Arrival,
     ) -> quiche::Result<()> {
         let Some(layer) = &mut self.layer else { return Ok(()) };
         let data = match layer.look_at(packet, self.inner.source_id().len()) {
             Look::Data(data) => data,
-            Look::Other(header) => return self.receive_other(packet, header, info, ecn),
+            Look::Other(header) => return self.receive_other(packet, header, info, arrival),
         };
-        let now = Instant::now();
         let start = SealedStart::of(packet, data.payload_at);
         let result = self.inner.recv(packet, info);
         let counters = &mut self.seam.counters;
@@ -90,7 +89,7 @@ impl<F: BufFactory> Connection<F> {
             delta.accepted > 0
         };
         if is_accepted {
-            layer.apply_data(now, &data, ecn, &self.inner);
+            layer.apply_data(arrival.at, &data, arrival.ecn, &self.inner);
             self.follow_validation((info.to, info.from), None);
         } else {
             layer.on_data_refused();
@@ -105,10 +104,11 @@ impl<F: BufFactory> Connection<F> {
         packet: &mut [u8],
         header: Option<ProtectedHeader>,
         info: RecvInfo,
-        ecn: EcnCodepoint,
+        arrival: Arrival,
     ) -> quiche::Result<()> {
-        let now = Instant::now();
         let Some(mut layer) = self.layer.take() else { return Ok(()) };
+        // What the peer claims is held against this end's clock, whatever is said of the arrival.
+        let now = Instant::now();
         let mut buffers = layer.take_buffers();
         let result = match layer.scan_incoming(now, packet, header, &mut buffers) {
             Ok(Scanned { scan, sealed }) => {
@@ -121,7 +121,7 @@ impl<F: BufFactory> Connection<F> {
                     layer.on_refused();
                     result.map(|_| ())
                 } else {
-                    match layer.apply(now, scan, ecn, &self.inner) {
+                    match layer.apply(arrival.at, scan, arrival.ecn, &self.inner) {
                         Ok(applied) => {
                             let path = (info.to, info.from);
                             self.on_accepted(&mut layer, path, &delta, &applied);

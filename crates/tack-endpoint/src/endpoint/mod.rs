@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use quiche::ConnectionId;
 
+use crate::arrival_clock::{ArrivalClock, Reading};
 use crate::connection_state::ConnectionState;
 use crate::event::Event;
 use crate::handle::Handle;
@@ -35,6 +36,7 @@ pub struct Endpoint {
     waiter: Waiter,
     receive_buffers: ReceiveBuffers,
     receive_schedule: ReceiveSchedule,
+    arrival_clock: ArrivalClock,
     pool: BufferPool,
     router: Router,
     connections: Slab<ConnectionState>,
@@ -109,6 +111,7 @@ impl Endpoint {
             waiter,
             receive_buffers: ReceiveBuffers::new(),
             receive_schedule: ReceiveSchedule::new(),
+            arrival_clock: ArrivalClock::new(Reading::take(clock())),
             pool: BufferPool::default(),
             router,
             connections: Slab::new(),
@@ -291,9 +294,10 @@ fn start_logs(config: &EndpointConfig, connection: &mut tacklib::Connection) {
     }
 }
 
-/// The one place where the endpoint reads the clock.
+/// The one place where the endpoint reads the clock; a batch of datagrams is held against it anew, beside the clock
+/// of its timestamps.
 #[expect(clippy::disallowed_methods, reason = "everything else is passed this time")]
-fn clock() -> Instant {
+pub(crate) fn clock() -> Instant {
     Instant::now()
 }
 

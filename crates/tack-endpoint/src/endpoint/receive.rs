@@ -8,8 +8,9 @@ use quiche::{ConnectionId, RecvInfo};
 use quinn_udp::BATCH_SIZE;
 use tacklib::EcnCodepoint;
 
-use super::{Endpoint, start_logs};
+use super::{Endpoint, clock, start_logs};
 use crate::Error;
+use crate::arrival_clock::Reading;
 use crate::connection_state::ConnectionState;
 use crate::handle::Handle;
 use crate::router::{Admission, Reply, Route};
@@ -41,6 +42,7 @@ impl Endpoint {
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.receive_schedule.on_empty(now);
+                    self.arrival_clock.on_batch(Reading::take(clock()), true);
                     return Ok(());
                 }
                 Err(error) => {
@@ -56,9 +58,11 @@ impl Endpoint {
             // Where one call fetches several, fewer than asked for means that there are no more.
             let more = BATCH_SIZE == 1 || count == BATCH_SIZE;
             self.receive_schedule.on_received(now, more);
+            self.arrival_clock.on_batch(Reading::take(clock()), !more);
             for (meta, buffer) in buffers.filled(count) {
                 let to = destination(self.socket.local_addr(), &meta);
                 let ecn = codepoint(&meta);
+                let at = self.arrival_clock.arrival(meta.timestamp);
                 let is_marked = ecn == EcnCodepoint::Ce;
                 if buffer.is_empty() {
                     // An empty datagram is one too, or a flood of them would not let go.
@@ -72,7 +76,7 @@ impl Endpoint {
                     self.stats.bytes_in += datagram.len() as u64;
                     self.stats.ecn_ce_in += u64::from(is_marked);
                     let info = RecvInfo { from: meta.addr, to };
-                    self.dispatch(now, info, ecn, datagram);
+                    self.dispatch(now, info, (ecn, at), datagram);
                 }
             }
         }
@@ -83,16 +87,16 @@ impl Endpoint {
         &mut self,
         now: Instant,
         info: RecvInfo,
-        ecn: EcnCodepoint,
+        came: (EcnCodepoint, Instant),
         datagram: &mut [u8],
     ) {
         let RecvInfo { from, to } = info;
         let accepting = !self.shut_down && self.connections.len() < self.config.max_connections;
         match self.router.route(now, from, datagram, accepting) {
-            Route::Connection(handle) => self.deliver(now, handle, info, ecn, datagram),
+            Route::Connection(handle) => self.deliver(now, handle, info, came, datagram),
             Route::Accept(admission) => {
                 if let Some(handle) = self.accept(now, &admission, from, to) {
-                    self.deliver(now, handle, info, ecn, datagram);
+                    self.deliver(now, handle, info, came, datagram);
                 }
             }
             Route::Reply(kind, reply) => self.reply(kind, &reply, from, to),
@@ -105,7 +109,7 @@ impl Endpoint {
         now: Instant,
         handle: Handle,
         info: RecvInfo,
-        ecn: EcnCodepoint,
+        came: (EcnCodepoint, Instant),
         datagram: &mut [u8],
     ) {
         let RecvInfo { from, to } = info;
@@ -113,7 +117,7 @@ impl Endpoint {
         // A client's connection was told the socket's address, wildcard or not.
         let to = if state.connection.is_server() { to } else { self.socket.local_addr() };
         let info = RecvInfo { from, to };
-        if let Err(error) = state.receive(now, datagram, info, ecn, &mut self.pool) {
+        if let Err(error) = state.receive(now, datagram, info, came, &mut self.pool) {
             log::debug!("connection {handle}: a datagram from {from} closes it: {error}");
             self.stats.connection_errors += 1;
         }

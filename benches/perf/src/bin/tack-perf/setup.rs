@@ -60,6 +60,7 @@ fn configure(config: &mut Config, options: &TransportOptions) -> Result<()> {
 pub fn endpoint_config(options: &TransportOptions) -> EndpointConfig {
     let mut config = EndpointConfig::default();
     config.gso = !options.no_gso;
+    config.arrival_times = !options.no_arrival_times;
     config.socket_buffer = options.socket_buffer();
     config
 }

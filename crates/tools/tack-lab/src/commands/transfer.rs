@@ -91,6 +91,9 @@ pub struct Args {
     /// How late both ends read and send on average, as on a machine that has other work.
     #[arg(long, default_value_t = 0.0, value_name = "MS")]
     busy: f64,
+    /// Tell TACK only when a datagram was read, not when it came to the socket.
+    #[arg(long)]
+    no_arrival_times: bool,
     /// What both ends mark their packets with; `off` reads no marks either.
     ///
     /// quinn has `off` and `classic`, plain quiche `off` alone.
@@ -272,8 +275,12 @@ fn scenario(args: &Args) -> Result<(Scenario, f64)> {
         (None, None) => Load::Bulk { stop: None },
     };
     let profile = if args.video { ProfileName::Video } else { args.profile };
-    let of_tack =
-        |end| EndConfig { profile: profile.into(), plain_sampling: args.plain_sampling, ..end };
+    let of_tack = |end| EndConfig {
+        profile: profile.into(),
+        plain_sampling: args.plain_sampling,
+        arrival_times: !args.no_arrival_times,
+        ..end
+    };
     let server = of_tack(EndConfig::new(args.stack, acks, congestion));
     let client = args.client.map_or(server, |stack| of_tack(EndConfig::own(stack)));
     let flow =

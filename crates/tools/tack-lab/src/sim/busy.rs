@@ -18,7 +18,18 @@ pub struct BusyProcess {
     random: Pcg64Mcg,
     runs_at: Option<Time>,
     /// Datagrams in its socket.
-    inbox: Vec<(Vec<u8>, Ecn)>,
+    inbox: Vec<Waiting>,
+}
+
+/// A datagram in a socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// Its payload.
+    pub bytes: Vec<u8>,
+    /// The ECN field of its packet.
+    pub ecn: Ecn,
+    /// When it came.
+    pub at: Time,
 }
 
 impl BusyProcess {
@@ -29,7 +40,7 @@ impl BusyProcess {
 
     /// A datagram has arrived at its socket.
     pub fn on_datagram(&mut self, datagram: Vec<u8>, ecn: Ecn, now: Time) {
-        self.inbox.push((datagram, ecn));
+        self.inbox.push(Waiting { bytes: datagram, ecn, at: now });
         self.wake(now);
     }
 
@@ -46,7 +57,7 @@ impl BusyProcess {
     }
 
     /// If it runs now: what its socket holds.
-    pub fn run(&mut self, now: Time) -> Option<Vec<(Vec<u8>, Ecn)>> {
+    pub fn run(&mut self, now: Time) -> Option<Vec<Waiting>> {
         self.runs_at.take_if(|at| *at <= now)?;
         Some(std::mem::take(&mut self.inbox))
     }
@@ -86,7 +97,9 @@ mod tests {
         process.on_datagram(vec![2], Ecn::Ce, at);
         assert_eq!(process.runs_at(), Some(at), "it is awaited already");
         assert_eq!(process.run(Time::ZERO), None);
-        assert_eq!(process.run(at), Some(vec![(vec![1], Ecn::Ect1), (vec![2], Ecn::Ce)]));
+        let waiting = |byte, ecn, at| Waiting { bytes: vec![byte], ecn, at };
+        let first = waiting(1, Ecn::Ect1, Time::ZERO);
+        assert_eq!(process.run(at), Some(vec![first, waiting(2, Ecn::Ce, at)]));
         assert_eq!(process.run(at), None);
     }
 

@@ -265,7 +265,7 @@ mod tests {
     }
 
     impl Peer for Pipe {
-        fn receive(&mut self, _: &mut [u8], _: tack_link::Ecn) {}
+        fn receive(&mut self, _: &mut [u8], _: tack_link::Ecn, _: Duration) {}
         fn transmit(&mut self, _: &mut Vec<u8>) -> Option<(Instant, tack_link::Ecn)> {
             None
         }

@@ -28,8 +28,8 @@ pub const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 /// The client opens one bidirectional stream and asks for data; the server sends it there. With
 /// [`Load::TwoWay`](super::Load::TwoWay) the client sends data instead of the request.
 pub trait Peer {
-    /// A datagram has arrived with this ECN field.
-    fn receive(&mut self, datagram: &mut [u8], ecn: EcnField);
+    /// A datagram with this ECN field, which has `waited` in the socket.
+    fn receive(&mut self, datagram: &mut [u8], ecn: EcnField, waited: Duration);
 
     /// Puts the next datagram into `out`; returns when it is to leave, and with which ECN field.
     fn transmit(&mut self, out: &mut Vec<u8>) -> Option<(Instant, EcnField)>;

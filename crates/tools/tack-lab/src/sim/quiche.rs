@@ -197,6 +197,7 @@ trait Connection: Sized {
         datagram: &mut [u8],
         info: RecvInfo,
         ecn: EcnField,
+        at: Instant,
     ) -> quiche::Result<usize>;
     fn send(&mut self, out: &mut [u8]) -> quiche::Result<(usize, SendInfo)>;
     fn timeout_instant(&self) -> Option<Instant>;
@@ -230,8 +231,9 @@ macro_rules! connection {
                 datagram: &mut [u8],
                 info: RecvInfo,
                 ecn: EcnField,
+                at: Instant,
             ) -> quiche::Result<usize> {
-                $recv(self, datagram, info, ecn)
+                $recv(self, datagram, info, ecn, at)
             }
 
             fn set_ecn(&mut self, ecn: Ecn) {
@@ -320,7 +322,7 @@ connection!(
         .path_stats()
         .next()
         .and_then(|path| path.min_rtt),
-    |connection: &mut quiche::Connection, datagram, info, _| connection.recv(datagram, info),
+    |connection: &mut quiche::Connection, datagram, info, _, _| connection.recv(datagram, info),
     |_, _| (),
     |_| EcnField::NotEct,
     |_| None,
@@ -330,8 +332,8 @@ connection!(
 connection!(
     tacklib::Connection,
     |connection: &tacklib::Connection| connection.tack_stats().min_rtt,
-    |connection: &mut tacklib::Connection, datagram, info, ecn: EcnField| {
-        connection.recv_with_ecn(datagram, info, EcnCodepoint::from_bits(ecn.bits()))
+    |connection: &mut tacklib::Connection, datagram, info, ecn: EcnField, at| {
+        connection.recv_at(datagram, info, EcnCodepoint::from_bits(ecn.bits()), at)
     },
     tacklib::Connection::set_ecn,
     |connection: &tacklib::Connection| EcnField::from_bits(connection.send_ecn().bits()),
@@ -365,6 +367,7 @@ struct End<C> {
     is_server: bool,
     /// Whether marks are read.
     reads_marks: bool,
+    reads_arrivals: bool,
     /// Whether the client sends data, and no request.
     two_way: bool,
     /// Server: the request has been read.
@@ -392,6 +395,7 @@ impl<C: Connection + 'static> End<C> {
             info: RecvInfo { from: peer, to: local },
             is_server,
             reads_marks: ecn != Ecn::Off,
+            reads_arrivals: end.arrival_times,
             two_way,
             requested: two_way,
             written: false,
@@ -434,10 +438,13 @@ impl<C: Connection + 'static> End<C> {
 }
 
 impl<C: Connection + 'static> Peer for End<C> {
-    fn receive(&mut self, datagram: &mut [u8], ecn: EcnField) {
+    fn receive(&mut self, datagram: &mut [u8], ecn: EcnField, waited: Duration) {
         let ecn = if self.reads_marks { ecn } else { EcnField::NotEct };
         // Errors close the connection, which is noticed; a damaged datagram is dropped.
-        let _ = self.connection.recv(datagram, self.info, ecn);
+        let waited = if self.reads_arrivals { waited } else { Duration::ZERO };
+        let now = Instant::now();
+        let at = now.checked_sub(waited).unwrap_or(now);
+        let _ = self.connection.recv(datagram, self.info, ecn, at);
         self.request();
     }
 

@@ -201,7 +201,7 @@ impl End {
 }
 
 impl Peer for End {
-    fn receive(&mut self, datagram: &mut [u8], ecn: EcnField) {
+    fn receive(&mut self, datagram: &mut [u8], ecn: EcnField, _waited: Duration) {
         let (now, mut answer) = (Instant::now(), Vec::new());
         let bytes = BytesMut::from(&*datagram);
         let ecn = EcnCodepoint::from_bits(ecn.bits()).filter(|_| self.uses_ecn);

@@ -185,7 +185,7 @@ impl World<'_> {
                 process.on_datagram(bytes, ecn, self.now);
                 continue;
             }
-            end.peer.receive(&mut bytes, ecn);
+            end.peer.receive(&mut bytes, ecn, Duration::ZERO);
             end.touched = true;
             if config.counts_strictly() {
                 self.turn(packet.flow as usize)?;
@@ -490,8 +490,9 @@ impl End {
                 process.wake(now);
             }
             let Some(datagrams) = process.run(now) else { return false };
-            for (mut datagram, ecn) in datagrams {
-                self.peer.receive(&mut datagram, ecn);
+            for mut datagram in datagrams {
+                let waited = now.since(datagram.at);
+                self.peer.receive(&mut datagram.bytes, datagram.ecn, waited);
             }
         } else if !is_due {
             return false;

@@ -61,6 +61,8 @@ pub struct EndConfig {
     pub deviations: Deviations,
     /// How late it reads and sends on average, because its machine has other work.
     pub busy: Duration,
+    /// Whether the TACK stack is told when a datagram came, and not only when it was read.
+    pub arrival_times: bool,
     /// What its packets are marked with. An end that is [`Ecn::Off`] does not read marks either.
     pub ecn: Ecn,
     /// What an earlier connection of a TACK stack observed of the path (RFC 9959).
@@ -83,6 +85,7 @@ impl EndConfig {
             plain_sampling: false,
             deviations: Deviations::ALL,
             busy: Duration::ZERO,
+            arrival_times: true,
             ecn: Ecn::Off,
             cc_parameters: None,
         }
@@ -136,6 +139,14 @@ impl Flow {
     pub const fn with_busy_ends(mut self, late: Duration) -> Self {
         self.server.busy = late;
         self.client.busy = late;
+        self
+    }
+
+    /// The same with ends that are not told when datagrams came, only when they read them.
+    #[must_use]
+    pub const fn without_arrival_times(mut self) -> Self {
+        self.server.arrival_times = false;
+        self.client.arrival_times = false;
         self
     }
 
