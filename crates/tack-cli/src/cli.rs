@@ -11,6 +11,7 @@ use crate::exit;
 use crate::session::{Fingerprint, Trust};
 use crate::target::Target;
 use crate::token;
+use crate::transfer::Filter;
 use crate::units::parse_rate;
 
 const EXAMPLES: &str = "\
@@ -201,6 +202,16 @@ pub struct ClientArgs {
     /// size and time of modification for equal
     #[arg(long, short)]
     pub checksum: bool,
+    /// Leaves out what matches inside directories: a pattern as in a .gitignore file, relative to the
+    /// directory that is transferred. A directory is left out with everything in it. Can be repeated
+    #[arg(long, value_name = "PATTERN")]
+    pub exclude: Vec<String>,
+    /// Leaves out what the patterns in FILE match, one a line
+    #[arg(long, value_name = "FILE")]
+    pub exclude_from: Vec<PathBuf>,
+    /// Keeps what matches, whatever else excludes it. Can be repeated
+    #[arg(long, value_name = "PATTERN")]
+    pub include: Vec<String>,
     /// Files to transfer at the same time; small ones, hundreds together, count less
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=16))]
     pub parallel: u8,
@@ -223,6 +234,17 @@ impl ClientArgs {
             (None, true) => Trust::Anything,
             (None, false) => Trust::Authorities(self.ca.clone()),
         }
+    }
+
+    /// What of directories is left out.
+    pub fn filter(&self) -> Result<Filter, Error> {
+        let mut exclude = Vec::new();
+        for file in &self.exclude_from {
+            exclude.push(std::fs::read_to_string(file).map_err(Error::local(file))?);
+        }
+        let lines = exclude.iter().flat_map(|text| text.lines());
+        let exclude = lines.chain(self.exclude.iter().map(String::as_str));
+        Filter::new(exclude, self.include.iter().map(String::as_str)).map_err(Error::Usage)
     }
 
     /// The access token, if the user gave one.

@@ -11,8 +11,8 @@ use crate::error::Error;
 use crate::exit::Exit;
 use crate::session::{Mailbox, receive_content};
 use crate::transfer::{
-    Destination, EntryKind, GroupCommit, Hasher, Incoming, Message, PassThrough, Resume, Root,
-    TransferError, Tree, WirePath,
+    Destination, EntryKind, Filter, GroupCommit, Hasher, Incoming, Message, PassThrough,
+    Resume, Root, TransferError, Tree, WirePath,
 };
 
 /// Fetches a file or a directory.
@@ -22,6 +22,7 @@ pub fn get(args: &GetArgs) -> Result<(), Error> {
             "name the directory that everything goes into (. is the current one)".to_owned(),
         ));
     }
+    let filter = args.client.filter()?;
     let dest = args.dest.as_deref().unwrap_or(Path::new("."));
     // Before connecting: a pipe may have to wait for its reader.
     let dest = Destination::open(dest).map_err(Error::local(dest))?;
@@ -33,7 +34,7 @@ pub fn get(args: &GetArgs) -> Result<(), Error> {
         ));
     }
     jobs::run("get", &args.source, &args.client, |run, producer| {
-        start(args, dest, run, producer)
+        start(args, dest, filter, run, producer)
     })
 }
 
@@ -41,6 +42,7 @@ pub fn get(args: &GetArgs) -> Result<(), Error> {
 fn start(
     args: &GetArgs,
     dest: Destination,
+    filter: Filter,
     run: &mut Run<'_>,
     producer: Producer,
 ) -> Result<(), Error> {
@@ -51,6 +53,7 @@ fn start(
         remote: remote.clone(),
         write_limit: args.write_limit,
         checksum: args.client.checksum,
+        filter,
         commit: GroupCommit::start(),
         producer,
     });
@@ -84,6 +87,7 @@ pub(super) struct Listing {
     pub(super) remote: WirePath,
     pub(super) write_limit: Option<u64>,
     checksum: bool,
+    pub(super) filter: Filter,
     pub(super) commit: GroupCommit,
     pub(super) producer: Producer,
 }

@@ -27,6 +27,9 @@ impl Listing {
     ) -> Result<(), TransferError> {
         let mut batch = GetBatch::default();
         for group in groups {
+            if !self.filter.keeps_whole(&group.directory) {
+                continue;
+            }
             if let Err(error) = tree.create(&group.directory, &group.modes) {
                 let name = self.remote.join(&group.directory)?.as_str().to_owned();
                 self.producer.batch_failed(name, group.files.len() as u64, error);
@@ -35,6 +38,9 @@ impl Listing {
             let mut wanted = Vec::new();
             for (entry, path) in group.files.iter().zip(group.paths(&WirePath::root())) {
                 let (path, offer) = path?;
+                if !self.filter.keeps(&path, false) {
+                    continue;
+                }
                 let compare =
                     match tree.standing(&path, &offer).map_err(TransferError::reading)? {
                         Standing::Unchanged => {

@@ -11,8 +11,8 @@ use crate::error::Error;
 use crate::exit::Exit;
 use crate::session::Mailbox;
 use crate::transfer::{
-    EntryKind, Fail, FailCode, FileEntry, FileSource, Group, Manifest, Message, NameError,
-    RESERVED, Root, TransferError, Walk, WalkItem, WirePath, printable,
+    EntryKind, Fail, FailCode, FileEntry, FileSource, Filter, Group, Manifest, Message,
+    NameError, RESERVED, Root, TransferError, Walk, WalkItem, WirePath, printable,
 };
 
 /// Sends files and directories.
@@ -20,11 +20,12 @@ pub fn send(args: &SendArgs) -> Result<(), Error> {
     // Before connecting: a mistyped name should not wait for the network.
     let sources: Vec<Source> =
         args.sources.iter().map(|path| Source::look_at(path)).collect::<Result<_, _>>()?;
+    let filter = args.client.filter()?;
     jobs::run("send", &args.dest, &args.client, |run, producer| {
         // None: what the server has there can't be found out, which has been reported.
         let Some(place) = Place::find(args, &sources, run)? else { return Ok(()) };
         let checksum = args.client.checksum;
-        std::thread::spawn(move || produce(&sources, &place, &producer, checksum));
+        std::thread::spawn(move || produce(&sources, &place, &producer, &filter, checksum));
         Ok(())
     })
 }
@@ -113,7 +114,13 @@ impl Source {
     }
 
     /// Gives everything below a directory to `producer`.
-    fn produce_tree(&self, base: &WirePath, producer: &Producer, checksum: bool) {
+    fn produce_tree(
+        &self,
+        base: &WirePath,
+        producer: &Producer,
+        filter: &Filter,
+        checksum: bool,
+    ) {
         let root = match Root::open(&self.path) {
             Ok(root) => Arc::new(root),
             Err(error) => {
@@ -127,7 +134,7 @@ impl Source {
             producer.submit(batch.into_job(producer));
         };
         let mut manifest = Manifest::default();
-        for item in Walk::new(Arc::clone(&root), WirePath::root()) {
+        for item in Walk::filtered(Arc::clone(&root), WirePath::root(), filter.clone()) {
             let full = match item {
                 WalkItem::Directory(group) => manifest.directory(group),
                 WalkItem::File(file) => manifest.file(file),
@@ -194,13 +201,19 @@ impl<'a> Files<'a> {
 }
 
 /// Lets everything that was named become jobs.
-fn produce(sources: &[Source], place: &Place, producer: &Producer, checksum: bool) {
+fn produce(
+    sources: &[Source],
+    place: &Place,
+    producer: &Producer,
+    filter: &Filter,
+    checksum: bool,
+) {
     let mut files = Files::new(producer, checksum);
     for source in sources {
         let shown = source.path.display().to_string();
         let added = match place.of(source) {
             Ok(remote) if source.is_directory => {
-                source.produce_tree(&remote, producer, checksum);
+                source.produce_tree(&remote, producer, filter, checksum);
                 Ok(())
             }
             Ok(remote) => files.add(&source.path, &remote),

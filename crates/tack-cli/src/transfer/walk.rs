@@ -7,6 +7,7 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, Dir, FileType};
 
 use super::disk::offer_of;
+use super::filter::Filter;
 use super::manifest::{FileEntry, Group};
 use super::part_file::PartName;
 use super::{NameError, Root, TransferError, WirePath, printable};
@@ -16,6 +17,7 @@ use super::{NameError, Root, TransferError, WirePath, printable};
 pub struct Walk {
     root: Arc<Root>,
     base: WirePath,
+    filter: Filter,
     /// Directories still to be read, relative to `base`, and the permissions of their parents.
     pending: Vec<(WirePath, Vec<u32>)>,
     current: Option<Open>,
@@ -54,7 +56,13 @@ pub enum WalkItem {
 impl Walk {
     /// Starts at `base`, which must be a directory.
     pub fn new(root: Arc<Root>, base: WirePath) -> Self {
-        Self { root, base, pending: vec![(WirePath::root(), Vec::new())], current: None }
+        Self::filtered(root, base, Filter::all())
+    }
+
+    /// The same without what `filter` leaves out, which is not mentioned.
+    pub fn filtered(root: Arc<Root>, base: WirePath, filter: Filter) -> Self {
+        let pending = vec![(WirePath::root(), Vec::new())];
+        Self { root, base, filter, pending, current: None }
     }
 
     fn open(&self, path: WirePath, mut modes: Vec<u32>) -> Result<Open, TransferError> {
@@ -96,7 +104,11 @@ impl Walk {
                 return Some(skipped(&open.path, &printable(name), reason, true));
             }
         };
-        match FileType::from_raw_mode(stat.st_mode) {
+        let kind = FileType::from_raw_mode(stat.st_mode);
+        if !self.filter.keeps(&path, kind == FileType::Directory) {
+            return None;
+        }
+        match kind {
             FileType::RegularFile => {
                 Some(WalkItem::File(FileEntry::new(file, offer_of(&stat))))
             }
@@ -211,6 +223,21 @@ mod tests {
         let mut expected: Vec<_> = expected.map(|(name, n)| (name.to_owned(), n)).into();
         expected.push(("void/".to_owned(), 2));
         assert_eq!(entries(&walk(dir.path())), expected);
+    }
+
+    #[test]
+    fn what_a_filter_leaves_out_is_neither_found_nor_looked_into() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("build/deep")).unwrap();
+        std::fs::write(dir.path().join("build/deep/kept.jpg"), "").unwrap();
+        std::fs::write(dir.path().join("note.tmp"), "").unwrap();
+        std::fs::write(dir.path().join("photo.jpg"), "").unwrap();
+        std::os::unix::fs::symlink("/etc", dir.path().join("link.tmp")).unwrap();
+        let root = Arc::new(Root::open(dir.path()).unwrap());
+        let filter = Filter::new(["build", "*.tmp"], ["*.jpg"]).unwrap();
+        let items: Vec<_> = Walk::filtered(root, WirePath::root(), filter).collect();
+        assert_eq!(entries(&items), [("./".to_owned(), 1), ("photo.jpg".to_owned(), 0)]);
+        assert_eq!(items.len(), 2, "{items:?}");
     }
 
     #[test]

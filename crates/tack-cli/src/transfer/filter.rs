@@ -1,0 +1,112 @@
+//! What of a tree is left out: patterns as in a .gitignore file.
+
+use std::path::Path;
+
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+
+use super::WirePath;
+
+/// Patterns, held against paths below the directory that is transferred.
+#[derive(Clone, Debug)]
+pub struct Filter {
+    rules: Gitignore,
+}
+
+impl Filter {
+    /// Leaves out what the lines of `exclude` name, but not what those of `include` do. A directory that
+    /// is left out is so with everything in it. Says what is wrong with a pattern.
+    pub fn new<'a>(
+        exclude: impl IntoIterator<Item = &'a str>,
+        include: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Self, String> {
+        let mut rules = GitignoreBuilder::new("");
+        for line in exclude {
+            rules.add_line(None, line).map_err(|error| error.to_string())?;
+        }
+        for pattern in include {
+            rules.add_line(None, &format!("!{pattern}")).map_err(|error| error.to_string())?;
+        }
+        Ok(Self { rules: rules.build().map_err(|error| error.to_string())? })
+    }
+
+    /// One that leaves nothing out.
+    pub fn all() -> Self {
+        Self { rules: Gitignore::empty() }
+    }
+
+    /// Whether a file, or a directory, stays, where the directories that it lies in do.
+    pub fn keeps(&self, path: &WirePath, is_directory: bool) -> bool {
+        path.is_root()
+            || !self.rules.matched(Path::new(path.as_str()), is_directory).is_ignore()
+    }
+
+    /// Whether a directory stays, and all that it lies in.
+    pub fn keeps_whole(&self, directory: &WirePath) -> bool {
+        let mut below = Some(directory.clone());
+        while let Some(path) = below {
+            if !self.keeps(&path, true) {
+                return false;
+            }
+            below = path.split_last().map(|(parent, _)| parent);
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(text: &str) -> WirePath {
+        WirePath::new(text).unwrap()
+    }
+
+    #[test]
+    fn patterns_are_those_of_a_gitignore_file() {
+        let exclude = ["# comment", "", "*.tmp", "/top", "cache/", "a/**/z"];
+        let filter = Filter::new(exclude, []).unwrap();
+        for (name, is_directory, stays) in [
+            ("x.tmp", false, false),
+            ("deep/x.tmp", false, false),
+            ("top", false, false),
+            ("deep/top", false, true),
+            ("deep/cache", true, false),
+            ("deep/cache", false, true),
+            ("a/b/c/z", false, false),
+            ("b/z", false, true),
+        ] {
+            assert_eq!(filter.keeps(&path(name), is_directory), stays, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_included_stays_whatever_excludes_it() {
+        let filter = Filter::new(["*"], ["*/", "*.jpg"]).unwrap();
+        assert!(filter.keeps(&path("photos"), true));
+        assert!(filter.keeps(&path("photos/a.jpg"), false));
+        assert!(!filter.keeps(&path("photos/a.txt"), false));
+    }
+
+    #[test]
+    fn a_directory_is_left_out_with_everything_in_it() {
+        let filter = Filter::new(["/build"], ["*.jpg"]).unwrap();
+        assert!(!filter.keeps_whole(&path("build/deep/down")));
+        assert!(filter.keeps_whole(&path("src/build")));
+        assert!(filter.keeps_whole(&WirePath::root()));
+        assert!(
+            Filter::new(["*"], []).unwrap().keeps_whole(&WirePath::root()),
+            "it was asked for"
+        );
+    }
+
+    #[test]
+    fn a_pattern_that_makes_no_sense_is_an_error() {
+        let error = Filter::new(["x[z-a]"], []).unwrap_err();
+        assert!(error.contains("x[z-a]"), "{error}");
+    }
+
+    #[test]
+    fn without_patterns_everything_stays() {
+        assert!(Filter::all().keeps(&path("anything"), false));
+    }
+}

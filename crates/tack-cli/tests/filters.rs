@@ -1,0 +1,65 @@
+//! Patterns that leave parts of a directory out.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod common;
+
+use std::path::Path;
+
+use common::{Served, run, tree, write};
+
+const NAMES: [&str; 5] =
+    ["photo.jpg", "note.tmp", "build/out.jpg", "src/main.rs", "src/build/deep.rs"];
+
+fn fill(dir: &Path) {
+    for name in NAMES {
+        let path = dir.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        write(&path, name.as_bytes());
+    }
+}
+
+/// The files below a directory.
+fn files(dir: &Path) -> Vec<String> {
+    let entries = tree(dir).into_iter().filter(|(_, content)| content.is_some());
+    let mut names: Vec<_> =
+        entries.map(|(path, _)| path.to_str().unwrap().to_owned()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn what_is_excluded_is_neither_fetched_nor_sent_nor_made() {
+    let served = Served::new(&[]);
+    let photos = served.path("photos");
+    fill(&photos);
+    let dest = served.outside("fetched");
+    let patterns = ["--exclude", "/build", "--exclude", "*.tmp"];
+    run(served.client("get").arg("-r").args(patterns).arg(served.target("photos")).arg(&dest))
+        .expect(0);
+    assert_eq!(files(&dest), ["photo.jpg", "src/build/deep.rs", "src/main.rs"]);
+    assert!(!dest.join("build").exists());
+
+    let listed = served.outside("patterns");
+    write(&listed, b"# what others make\nbuild\n\n*.tmp\n");
+    let mut send = served.client("send");
+    send.args(["--include", "note.tmp", "--exclude-from"]).arg(&listed);
+    run(send.arg(&photos).arg(served.target("sent/"))).expect(0);
+    assert_eq!(files(&served.path("sent/photos")), ["note.tmp", "photo.jpg", "src/main.rs"]);
+    assert!(!served.path("sent/photos/build").exists());
+}
+
+#[test]
+fn a_pattern_that_makes_no_sense_is_refused_before_anything_is_moved() {
+    let served = Served::new(&[]);
+    served.write("file", b"content");
+    let dest = served.outside("fetched");
+    let finished = run(served
+        .client("get")
+        .args(["-r", "--exclude", "x[z-a]"])
+        .arg(served.target(""))
+        .arg(&dest))
+    .expect(2);
+    assert!(finished.errors.contains("x[z-a]"), "{}", finished.errors);
+    assert!(!dest.exists());
+}
