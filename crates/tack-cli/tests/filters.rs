@@ -1,6 +1,6 @@
 //! Patterns that leave parts of a directory out.
 
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
 
 mod common;
 
