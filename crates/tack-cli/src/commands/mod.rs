@@ -3,6 +3,7 @@
 mod get;
 mod get_batch;
 mod jobs;
+mod ls;
 mod put_batch;
 mod send;
 mod serve;
@@ -13,6 +14,7 @@ use crate::exit::Exit;
 use crate::progress;
 
 pub use get::get;
+pub use ls::ls;
 pub use send::send;
 pub use serve::serve;
 
@@ -22,6 +24,7 @@ pub fn run(cli: Cli) -> Exit {
         Command::Serve(args) => serve(&args),
         Command::Get(args) => get(&args),
         Command::Send(args) => send(&args),
+        Command::Ls(args) => ls(&args),
         Command::Demo(args) => crate::demo::run(&args),
     };
     match result {
