@@ -240,6 +240,9 @@ pub struct ClientArgs {
     /// size and time of modification for equal
     #[arg(long, short)]
     pub checksum: bool,
+    /// Says what would be transferred, and changes nothing at either end
+    #[arg(long, short = 'n', conflicts_with = "checksum")]
+    pub dry_run: bool,
     /// Leaves out what matches inside directories: a pattern as in a .gitignore file, relative to the
     /// directory that is transferred. A directory is left out with everything in it. Can be repeated
     #[arg(long, value_name = "PATTERN")]

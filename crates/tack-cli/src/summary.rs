@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::session::{Outcome, Transport};
-use crate::transfer::Digest;
+use crate::transfer::{Change, Digest};
 use crate::units;
 
 /// Below this many bytes a rate measures the handshake.
@@ -36,6 +36,9 @@ pub struct Summary {
     pub seconds: f64,
     /// Content that crossed the network, in millions of bits per second.
     pub goodput_mbps: f64,
+    /// Files that would be transferred, with `--dry-run`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plan: Option<Plan>,
     /// Every file in place.
     pub digests: Vec<FileDigest>,
     /// Everything that went wrong.
@@ -51,6 +54,28 @@ pub struct Summary {
     lists_files: bool,
     #[serde(skip)]
     first_failure: Option<Exit>,
+}
+
+/// What `--dry-run` has found.
+#[derive(Debug, Default, Serialize)]
+pub struct Plan {
+    /// Files that would be transferred.
+    pub files: u64,
+    /// Their size; an earlier attempt may have left a part of it.
+    pub bytes: u64,
+    /// Each of them.
+    pub changes: Vec<PlannedFile>,
+}
+
+/// One file that would be transferred.
+#[derive(Debug, Serialize)]
+pub struct PlannedFile {
+    /// Its path on the server.
+    pub path: String,
+    /// Its size.
+    pub bytes: u64,
+    /// What is at its destination.
+    pub change: Change,
 }
 
 /// One file that is in place.
@@ -78,6 +103,7 @@ impl Summary {
             resumed_bytes: 0,
             seconds: 0.0,
             goodput_mbps: 0.0,
+            plan: None,
             digests: Vec::new(),
             errors: Vec::new(),
             transport: Transport::default(),
@@ -96,6 +122,21 @@ impl Summary {
         self.resumed_bytes += outcome.resumed;
         if self.lists_files {
             self.digests.push(FileDigest { path, bytes: outcome.size, blake3: outcome.digest });
+        }
+    }
+
+    /// Nothing is transferred: what would be is listed.
+    pub fn plan(&mut self) {
+        self.plan = Some(Plan::default());
+    }
+
+    /// Counts a file that would be transferred.
+    pub fn add_planned(&mut self, path: String, bytes: u64, change: Change) {
+        let plan = self.plan.get_or_insert_default();
+        plan.files += 1;
+        plan.bytes += bytes;
+        if self.lists_files {
+            plan.changes.push(PlannedFile { path, bytes, change });
         }
     }
 
@@ -131,9 +172,16 @@ impl Summary {
 
     /// One line for people.
     pub fn line(&self) -> String {
-        let files = if self.files == 1 { "file" } else { "files" };
-        let mut parts =
-            vec![format!("{} {files}, {} verified", self.files, units::bytes(self.bytes))];
+        let named = |count| format!("{count} {}", if count == 1 { "file" } else { "files" });
+        let mut parts = match &self.plan {
+            None => {
+                vec![format!("{}, {} verified", named(self.files), units::bytes(self.bytes))]
+            }
+            Some(plan) => {
+                let (files, bytes) = (named(plan.files), units::bytes(plan.bytes));
+                vec![format!("{files}, {bytes} would be transferred")]
+            }
+        };
         if self.transferred_bytes >= WORTH_A_RATE {
             let rate = self.transferred_bytes as f64 / self.seconds.max(1e-9);
             parts.push(format!("{:.1} s, {}", self.seconds, units::bit_rate(rate)));

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc;
 
+use super::dry_run::{GetPlan, Local};
 use super::jobs::{self, Job, Kind, Producer, Run};
 use crate::cli::GetArgs;
 use crate::error::Error;
@@ -25,7 +26,11 @@ pub fn get(args: &GetArgs) -> Result<(), Error> {
     let filter = args.client.filter()?;
     let dest = args.dest.as_deref().unwrap_or(Path::new("."));
     // Before connecting: a pipe may have to wait for its reader.
-    let dest = Destination::open(dest).map_err(Error::local(dest))?;
+    let dest = if args.client.dry_run {
+        Destination::Path(dest.to_owned())
+    } else {
+        Destination::open(dest).map_err(Error::local(dest))?
+    };
     if args.client.json && matches!(dest, Destination::PassThrough(_)) {
         return Err(Error::Usage(
             "--json prints on standard output, where it would mix with what goes through a pipe \
@@ -118,6 +123,11 @@ impl Listing {
                 return expect_end(mailbox);
             }
             Place::Directory(root) => root,
+            Place::Planned(local) => {
+                let (remote, filter) = (self.remote.clone(), self.filter.clone());
+                let plan = GetPlan { remote, filter, producer: self.producer.clone() };
+                return plan.follow(mailbox, kind, &local);
+            }
         };
         let (base, limit) = (WirePath::root(), self.write_limit);
         let mut tree = Tree::new(Arc::clone(&root), base, self.checksum, limit);
@@ -186,6 +196,8 @@ enum Place {
     Directory(Arc<Root>),
     /// Into a pipe or device.
     PassThrough(PassThrough),
+    /// Nowhere: what would go there is told.
+    Planned(Local),
 }
 
 fn size_of(kind: EntryKind) -> u64 {
@@ -195,19 +207,13 @@ fn size_of(kind: EntryKind) -> u64 {
     }
 }
 
-fn place_of(args: &GetArgs, dest: Destination, kind: EntryKind) -> Result<Place, Error> {
+/// The directory that the answer goes into, and its name there if it is a file.
+fn names_of(
+    args: &GetArgs,
+    dest: PathBuf,
+    kind: EntryKind,
+) -> Result<(PathBuf, Option<WirePath>), Error> {
     let remote_name = args.source.path().split_last().map(|(_, name)| name.to_owned());
-    let dest = match (dest, kind) {
-        (Destination::Path(dest), _) => dest,
-        (Destination::PassThrough(target), EntryKind::File { .. }) => {
-            return Ok(Place::PassThrough(target));
-        }
-        (Destination::PassThrough(_), EntryKind::Directory { .. }) => {
-            return Err(Error::Usage(
-                "a directory can't go through a pipe or device".to_owned(),
-            ));
-        }
-    };
     let (directory, name) = match kind {
         EntryKind::Directory { .. } => match (&args.dest, remote_name) {
             (None, Some(name)) => (PathBuf::from(name), None),
@@ -228,13 +234,34 @@ fn place_of(args: &GetArgs, dest: Destination, kind: EntryKind) -> Result<Place,
             }
         }
     };
+    let name = name.map(WirePath::new).transpose().map_err(|e| Error::Usage(e.to_string()))?;
+    Ok((directory, name))
+}
+
+fn place_of(args: &GetArgs, dest: Destination, kind: EntryKind) -> Result<Place, Error> {
+    let dest = match (dest, kind) {
+        (Destination::Path(dest), _) => dest,
+        (Destination::PassThrough(target), EntryKind::File { .. }) => {
+            return Ok(Place::PassThrough(target));
+        }
+        (Destination::PassThrough(_), EntryKind::Directory { .. }) => {
+            return Err(Error::Usage(
+                "a directory can't go through a pipe or device".to_owned(),
+            ));
+        }
+    };
+    let (directory, name) = names_of(args, dest, kind)?;
+    if args.client.dry_run {
+        return Ok(Place::Planned(match name {
+            None => Local::Directory(directory),
+            Some(name) => Local::File(directory, name),
+        }));
+    }
     create_destination(&directory, kind).map_err(Error::local(&directory))?;
     let root = open(&directory)?;
     Ok(match name {
         None => Place::Directory(root),
-        Some(name) => {
-            Place::File(root, WirePath::new(name).map_err(|e| Error::Usage(e.to_string()))?)
-        }
+        Some(name) => Place::File(root, name),
     })
 }
 

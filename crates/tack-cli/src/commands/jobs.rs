@@ -16,7 +16,8 @@ use crate::session::{ConnectOptions, Link, Mailbox, Notify, Outcome, Progress};
 use crate::summary::Summary;
 use crate::target::Target;
 use crate::termination::Termination;
-use crate::transfer::TransferError;
+use crate::transfer::{Change, TransferError, printable};
+use crate::units;
 
 /// Jobs that may wait: enough to keep all streams busy, few enough for the largest trees.
 const QUEUE: usize = 64;
@@ -58,6 +59,8 @@ pub(super) enum Report {
     Done { name: String, kind: Kind, result: Result<Option<Outcome>, TransferError> },
     /// A file of a batch is in place, or has failed.
     File { name: String, result: Result<Outcome, TransferError> },
+    /// A file that would be transferred, or is there already.
+    Planned { name: String, size: u64, change: Change },
     /// A batch has failed before anything was known of so many of its files.
     Batch { name: String, files: u64, error: TransferError },
     /// A job that came up while another one ran.
@@ -94,6 +97,12 @@ impl Producer {
     pub(super) fn file(&self, name: String, result: Result<Outcome, TransferError>) {
         // Fails only if the command has ended.
         let _ = self.reports.send(Report::File { name, result });
+    }
+
+    /// Says what would become of a file.
+    pub(super) fn planned(&self, name: String, size: u64, change: Change) {
+        // Fails only if the command has ended.
+        let _ = self.reports.send(Report::Planned { name, size, change });
     }
 
     /// Says that a batch has failed, and with it `files` files, `name` the first of them.
@@ -148,6 +157,9 @@ pub(super) fn run(
     let connected = connect(target, &args.connection);
     let profile = args.connection.profile.name();
     let mut summary = Summary::new(command, profile, args.json);
+    if args.dry_run {
+        summary.plan();
+    }
     let link = match connected {
         Ok(link) => link,
         Err(error) => {
@@ -260,7 +272,7 @@ impl Run<'_> {
         self.summary.transport = self.link.transport();
         let seconds = self.start.elapsed().as_secs_f64();
         let result = self.summary.conclude(seconds, self.progress.moved(), ended);
-        if self.summary.files > 0 {
+        if self.summary.files > 0 || self.summary.plan.is_some() {
             self.display.note(&self.summary.line());
         }
         if self.args.json {
@@ -320,6 +332,16 @@ impl Run<'_> {
             Report::File { name, result: Err(error) } => {
                 self.problem(format!("{name}: {error}"), 1, &error);
             }
+            Report::Planned { name, size, change: Change::Unchanged } => {
+                self.summary
+                    .add_file(name, &Outcome { size, equal: true, ..Outcome::default() });
+            }
+            Report::Planned { name, size, change } => {
+                if !self.args.json {
+                    print_planned(&name, size, change);
+                }
+                self.summary.add_planned(name, size, change);
+            }
             Report::Batch { name, files, error } => {
                 let others = match files {
                     0 | 1 => String::new(),
@@ -350,4 +372,11 @@ impl Run<'_> {
         self.display.problem(&text);
         self.summary.add_problem(text, files, exit_of(error));
     }
+}
+
+/// A line on standard output. Whoever reads it may have seen enough.
+fn print_planned(name: &str, size: u64, change: Change) {
+    use std::io::Write;
+    let (change, size, name) = (change.name(), units::bytes(size), printable(name));
+    let _ = writeln!(std::io::stdout(), "{change:9} {size:>9}  {name}");
 }

@@ -1,5 +1,6 @@
 //! What the command line offers.
 
+mod dry_run;
 mod get;
 mod get_batch;
 mod jobs;

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc;
 
+use super::dry_run::{self, Sent};
 use super::jobs::{self, Job, Kind, Producer, Run};
 use super::put_batch::{Origin, PutBatch};
 use crate::cli::SendArgs;
@@ -24,10 +25,34 @@ pub fn send(args: &SendArgs) -> Result<(), Error> {
     jobs::run("send", &args.dest, &args.client, |run, producer| {
         // None: what the server has there can't be found out, which has been reported.
         let Some(place) = Place::find(args, &sources, run)? else { return Ok(()) };
+        if args.client.dry_run {
+            return dry_run::send(
+                run,
+                &producer,
+                planned(&sources, &place, &producer),
+                &filter,
+            );
+        }
         let checksum = args.client.checksum;
         std::thread::spawn(move || produce(&sources, &place, &producer, &filter, checksum));
         Ok(())
     })
+}
+
+/// What would go where.
+fn planned(sources: &[Source], place: &Place, producer: &Producer) -> Vec<Sent> {
+    let mut sent = Vec::new();
+    for source in sources {
+        let path = source.path.clone();
+        match place.of(source) {
+            Ok(remote) => sent.push(Sent { path, remote, is_directory: source.is_directory }),
+            Err(error) => {
+                let shown = path.display().to_string();
+                producer.skip(&shown, &error.to_string(), Some(Exit::LocalIo));
+            }
+        }
+    }
+    sent
 }
 
 /// Something named on the command line.

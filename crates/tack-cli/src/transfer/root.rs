@@ -13,8 +13,9 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 
+use super::disk::offer_of;
 use super::hidden::Hidden;
-use super::{EntryKind, WirePath};
+use super::{EntryKind, Offer, WirePath};
 
 const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
@@ -98,6 +99,18 @@ impl Root {
             return Err(RootError::NotFound(path.to_string()));
         }
         open_file(&directory, name)
+    }
+
+    /// What there is of a regular file; `None` if it is none, or not to be seen.
+    pub fn offer(&self, path: &WirePath) -> Option<Offer> {
+        let (parent, name) = path.split_last()?;
+        let directory = self.descend(&parent, None).ok()?;
+        if self.hides(&directory, name) {
+            return None;
+        }
+        let stat = rustix::fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+        is_file.then(|| offer_of(&stat))
     }
 
     /// Says what `path` is.

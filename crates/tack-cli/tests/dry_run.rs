@@ -1,0 +1,135 @@
+//! `--dry-run`: what would be transferred, while nothing changes.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use common::{Finished, Served, run, tree, write};
+
+/// Path and change of each file that would be transferred.
+fn changes(finished: &Finished) -> Vec<(String, String)> {
+    let listed = finished.summary["plan"]["changes"].as_array().unwrap();
+    let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+    let mut changes: Vec<_> =
+        listed.iter().map(|file| (text(&file["path"]), text(&file["change"]))).collect();
+    changes.sort();
+    changes
+}
+
+fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
+    expected.iter().map(|(path, change)| ((*path).to_owned(), (*change).to_owned())).collect()
+}
+
+/// Two names in a source that differ from what the destination has, beside one that does not.
+fn change_two(dir: &Path) {
+    write(&dir.join("deep/changed"), b"longer than before");
+    write(&dir.join("new"), b"new");
+}
+
+fn fill(dir: &Path) {
+    for name in ["same", "deep/changed"] {
+        write(&dir.join(name), b"content");
+    }
+}
+
+fn dry(mut command: Command) -> Finished {
+    run(command.arg("--dry-run"))
+}
+
+/// All that is there, with what is in it.
+fn state(dir: &Path) -> Vec<(PathBuf, Option<Vec<u8>>)> {
+    tree(dir)
+}
+
+#[test]
+fn a_fetch_is_planned_and_then_done_as_planned() {
+    let served = Served::new(&[]);
+    fill(&served.path("tree"));
+    let dest = served.outside("dest");
+    let fetch = || {
+        let mut command = served.client("get");
+        command.arg("-r").arg(served.target("tree")).arg(&dest);
+        command
+    };
+    let planned = dry(fetch()).expect(0);
+    assert_eq!(changes(&planned), pairs(&[("tree/deep/changed", "new"), ("tree/same", "new")]));
+    assert_eq!((planned.number("files"), planned.number("transferred_bytes")), (0, 0));
+    assert!(!dest.exists());
+
+    run(&mut fetch()).expect(0);
+    change_two(&served.path("tree"));
+    let before = state(&dest);
+    let planned = dry(fetch()).expect(0);
+    let expected = [("tree/deep/changed", "changed"), ("tree/new", "new")];
+    assert_eq!(changes(&planned), pairs(&expected));
+    assert_eq!((planned.number("files"), planned.number("equal")), (1, 1));
+    assert_eq!(state(&dest), before);
+    assert_eq!(run(&mut fetch()).expect(0).number("equal"), 1);
+}
+
+#[test]
+fn sending_is_planned_and_then_done_as_planned() {
+    let served = Served::new(&[]);
+    let source = served.outside("tree");
+    fill(&source);
+    let send = || {
+        let mut command = served.client("send");
+        command.arg(&source).arg(served.target("in/"));
+        command
+    };
+    let planned = dry(send()).expect(0);
+    let expected = [("in/tree/deep/changed", "new"), ("in/tree/same", "new")];
+    assert_eq!(changes(&planned), pairs(&expected));
+    assert!(!served.path("in").exists());
+
+    run(&mut send()).expect(0);
+    change_two(&source);
+    let before = state(&served.path("in"));
+    let planned = dry(send()).expect(0);
+    let expected = [("in/tree/deep/changed", "changed"), ("in/tree/new", "new")];
+    assert_eq!(changes(&planned), pairs(&expected));
+    assert_eq!(state(&served.path("in")), before);
+    assert_eq!(run(&mut send()).expect(0).number("equal"), 1);
+}
+
+#[test]
+fn a_plan_leaves_out_what_patterns_do_and_tells_of_single_files() {
+    let served = Served::plain(&[]);
+    fill(&served.path("tree"));
+    let mut command = served.client("get");
+    command.args(["-r", "--exclude", "deep"]).arg(served.target("tree")).arg("dest");
+    assert_eq!(changes(&dry(command).expect(0)), pairs(&[("tree/same", "new")]));
+
+    fs::write(served.outside("same"), "7 bytes").unwrap();
+    let mut command = served.client("get");
+    command.arg(served.target("tree/same"));
+    assert_eq!(changes(&dry(command).expect(0)), pairs(&[("tree/same", "compared")]));
+
+    // A server that lets nobody write is only asked.
+    let mut command = served.client("send");
+    command.arg("same").arg(served.target("elsewhere"));
+    assert_eq!(changes(&dry(command).expect(0)), pairs(&[("elsewhere", "new")]));
+}
+
+#[test]
+fn a_plan_for_people_has_a_line_for_each_file() {
+    let served = Served::plain(&[]);
+    write(&served.path("tree/file"), b"content");
+    let command = served.client("get");
+    let arguments: Vec<_> = command.get_args().map(std::ffi::OsStr::to_owned).collect();
+    let mut plain = Command::new(command.get_program());
+    plain.args(arguments.iter().filter(|argument| *argument != "--json"));
+    plain.env("TACK_TOKEN", served.token.as_ref().unwrap());
+    plain.current_dir(served.outside(""));
+    plain.args(["-n", "-r"]).arg(served.target("tree")).arg("dest");
+    let output = plain.output().unwrap();
+    assert!(output.status.success());
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(text.split_whitespace().collect::<Vec<_>>(), ["new", "7", "B", "tree/file"]);
+    let line = String::from_utf8(output.stderr).unwrap();
+    assert!(line.contains("1 file, 7 B would be transferred"), "{line}");
+}
