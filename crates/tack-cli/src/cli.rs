@@ -20,6 +20,7 @@ Examples:
   tack serve --write ~/inbox               let others send files into a directory
   tack get host:4433/video.mkv .           fetch a file; run again to resume
   tack get -r host:4433/photos album       fetch a directory's content into the directory album
+  tack ls host:4433/photos                 show what a directory holds
   tack send photos notes.txt host:4433/    send a directory and a file
   tack demo                                see what TACK does on an emulated link
 
@@ -50,6 +51,8 @@ pub enum Command {
     Get(GetArgs),
     /// Sends files and directories
     Send(SendArgs),
+    /// Lists what a server has
+    Ls(LsArgs),
     /// Shows plain QUIC and TACK side by side over an emulated link
     Demo(DemoArgs),
 }
@@ -174,9 +177,33 @@ pub struct SendArgs {
     pub client: ClientArgs,
 }
 
-/// Arguments of both `tack get` and `tack send`.
+/// Arguments of `tack ls`.
 #[derive(Debug, Args)]
-pub struct ClientArgs {
+#[command(after_help = "\
+A line shows permissions, size in bytes, time of modification in UTC, and the name relative to PATH. \
+A directory has a slash behind its name, and neither size nor time. Characters of names that could \
+drive the terminal are escaped. Symbolic links and special files are named on standard error.")]
+pub struct LsArgs {
+    /// What to list: HOST:PORT[/PATH]
+    #[arg(value_name = "HOST:PORT[/PATH]")]
+    pub source: Target,
+    /// Lists directories with everything in them
+    #[arg(long, short)]
+    pub recursive: bool,
+    /// How to connect.
+    #[command(flatten)]
+    pub connection: ConnectionArgs,
+    /// Prints entries as JSON, one a line
+    #[arg(long)]
+    pub json: bool,
+    /// Prints entries and errors only
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// How to connect to a server.
+#[derive(Debug, Args)]
+pub struct ConnectionArgs {
     /// Access token; other users of this machine can see it, unlike with the variable TACK_TOKEN
     #[arg(long, value_name = "TOKEN", conflicts_with = "token_file")]
     pub token: Option<String>,
@@ -198,6 +225,17 @@ pub struct ClientArgs {
     /// What acknowledges the data
     #[arg(long, value_enum, default_value_t)]
     pub profile: Profile,
+    /// Writes what the connection does to a qlog file in DIR
+    #[arg(long, value_name = "DIR")]
+    pub qlog: Option<PathBuf>,
+}
+
+/// Arguments of both `tack get` and `tack send`.
+#[derive(Debug, Args)]
+pub struct ClientArgs {
+    /// How to connect.
+    #[command(flatten)]
+    pub connection: ConnectionArgs,
     /// Compares the content of files that are there already, instead of taking those of the same
     /// size and time of modification for equal
     #[arg(long, short)]
@@ -218,9 +256,6 @@ pub struct ClientArgs {
     /// Files to transfer at the same time; small ones, hundreds together, count less
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=16))]
     pub parallel: u8,
-    /// Writes what the connection does to a qlog file in DIR
-    #[arg(long, value_name = "DIR")]
-    pub qlog: Option<PathBuf>,
     /// Prints a summary as JSON
     #[arg(long)]
     pub json: bool,
@@ -230,15 +265,6 @@ pub struct ClientArgs {
 }
 
 impl ClientArgs {
-    /// How to tell the right server from others.
-    pub fn trust(&self) -> Trust {
-        match (self.fingerprint, self.insecure) {
-            (Some(fingerprint), _) => Trust::Pinned(fingerprint),
-            (None, true) => Trust::Anything,
-            (None, false) => Trust::Authorities(self.ca.clone()),
-        }
-    }
-
     /// What of directories is left out.
     pub fn filter(&self) -> Result<Filter, Error> {
         let mut exclude = Vec::new();
@@ -248,6 +274,17 @@ impl ClientArgs {
         let lines = exclude.iter().flat_map(|text| text.lines());
         let exclude = lines.chain(self.exclude.iter().map(String::as_str));
         Filter::new(exclude, self.include.iter().map(String::as_str)).map_err(Error::Usage)
+    }
+}
+
+impl ConnectionArgs {
+    /// How to tell the right server from others.
+    pub fn trust(&self) -> Trust {
+        match (self.fingerprint, self.insecure) {
+            (Some(fingerprint), _) => Trust::Pinned(fingerprint),
+            (None, true) => Trust::Anything,
+            (None, false) => Trust::Authorities(self.ca.clone()),
+        }
     }
 
     /// The access token, if the user gave one.

@@ -96,6 +96,14 @@ pub enum Error {
         /// The exit code of the first failure.
         exit: Exit,
     },
+    /// Some entries could not be listed; each has been reported.
+    #[error("not everything was listed: {count} failed, each is named above")]
+    Unlisted {
+        /// How many.
+        count: u64,
+        /// The exit code.
+        exit: Exit,
+    },
     /// The certificate could not be made.
     #[error("making a certificate failed: {0}")]
     Certificate(String),
@@ -130,7 +138,7 @@ impl Error {
             Self::Interrupted => Exit::Interrupted,
             Self::Local { .. } => Exit::LocalIo,
             Self::Transfer(e) => exit_of(e),
-            Self::Incomplete { exit, .. } => *exit,
+            Self::Incomplete { exit, .. } | Self::Unlisted { exit, .. } => *exit,
             Self::Certificate(_) | Self::Quic(_) => Exit::Internal,
         }
     }

@@ -60,16 +60,24 @@ pub fn bit_rate(bytes_per_second: f64) -> String {
 /// A time in UTC, as RFC 3339 writes it, in whole seconds.
 pub fn timestamp(time: SystemTime) -> String {
     let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let (days, second) = (seconds / 86_400, seconds % 86_400);
-    let (year, month, day) = civil(days);
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+    i64::try_from(seconds).ok().and_then(timestamp_at).unwrap_or_default()
 }
 
-/// The date of a day since 1970, in the Gregorian calendar. Years begin in March here, so that
-/// the leap day is the last.
+/// The same for seconds since 1970; `None` outside the years 1 to 9999, which RFC 3339 can't write.
+pub fn timestamp_at(seconds: i64) -> Option<String> {
+    if !(-62_135_596_800..=253_402_300_799).contains(&seconds) {
+        return None;
+    }
+    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    // The calendar below begins in March of the year 0.
+    let (year, month, day) = civil(u64::try_from(days + 719_468).ok()?);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    Some(format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z"))
+}
+
+/// The date of a day since 1 March of the year 0, in the Gregorian calendar. Years begin in March
+/// here, so that the leap day is the last.
 fn civil(days: u64) -> (u64, u64, u64) {
-    let days = days + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);
     let year =
         (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
@@ -115,6 +123,17 @@ mod tests {
         assert_eq!(at(951_782_400), "2000-02-29T00:00:00Z");
         assert_eq!(at(4_107_542_400), "2100-03-01T00:00:00Z");
         assert_eq!(at(1_798_761_599), "2026-12-31T23:59:59Z");
+    }
+
+    #[test]
+    fn any_number_of_seconds_is_a_date_or_none() {
+        let at = |seconds| timestamp_at(seconds).unwrap_or_default();
+        assert_eq!(at(-1), "1969-12-31T23:59:59Z");
+        assert_eq!(at(-62_135_596_800), "0001-01-01T00:00:00Z");
+        assert_eq!(at(253_402_300_799), "9999-12-31T23:59:59Z");
+        for seconds in [i64::MIN, -62_135_596_801, 253_402_300_800, i64::MAX] {
+            assert_eq!(timestamp_at(seconds), None);
+        }
     }
 
     #[test]

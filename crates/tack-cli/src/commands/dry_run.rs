@@ -130,7 +130,7 @@ impl Remote {
         producer: &Producer,
         path: &WirePath,
     ) -> Result<Self, TransferError> {
-        mailbox.send(Message::List { path: path.clone() })?;
+        mailbox.send(Message::List { path: path.clone(), depth: None })?;
         let kind = match mailbox.recv() {
             Ok(Message::Entry { kind }) => kind,
             Ok(other) => return Err(TransferError::unexpected(&other)),

@@ -99,7 +99,7 @@ pub(super) struct Listing {
 
 impl Listing {
     fn ask(&self, mailbox: &Mailbox) -> Result<EntryKind, TransferError> {
-        mailbox.send(Message::List { path: self.remote.clone() })?;
+        mailbox.send(Message::List { path: self.remote.clone(), depth: None })?;
         match mailbox.recv()? {
             Message::Entry { kind } => Ok(kind),
             other => Err(TransferError::unexpected(&other)),

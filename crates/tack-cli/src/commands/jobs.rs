@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::print_json;
 use crate::cc_parameters::Store;
-use crate::cli::ClientArgs;
+use crate::cli::{ClientArgs, ConnectionArgs};
 use crate::error::{Error, exit_of};
 use crate::exit::Exit;
 use crate::progress::Display;
@@ -27,7 +27,7 @@ const BATCHES: usize = 3;
 /// Most batches at the same time: with a few files beside them, what a server allows.
 const MAX_BATCHES: usize = 12;
 /// How often to look at the progress.
-const TURN: Duration = Duration::from_millis(200);
+pub(super) const TURN: Duration = Duration::from_millis(200);
 /// How long to let the server close its streams once everything is done.
 const FAREWELL: Duration = Duration::from_secs(2);
 
@@ -137,6 +137,15 @@ pub(super) struct Run<'a> {
     inquiries: usize,
 }
 
+/// Connects as the user wants it.
+pub(super) fn connect(target: &Target, args: &ConnectionArgs) -> Result<Link, Error> {
+    let (token, trust, profile) = (args.token()?, args.trust(), args.profile.into());
+    let qlog = args.qlog.clone();
+    let cc_parameters = Store::of_user().filter(|_| !args.no_careful_resume);
+    let options = ConnectOptions { trust, token, profile, key_log: None, qlog, cc_parameters };
+    Link::connect(target, options)
+}
+
 /// Runs a command from connecting to the summary. `produce` starts whatever queues the jobs.
 pub(super) fn run(
     command: &'static str,
@@ -145,15 +154,9 @@ pub(super) fn run(
     produce: impl FnOnce(&mut Run<'_>, Producer) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let start = Instant::now();
-    let connected = args.token().and_then(|token| {
-        let (trust, profile) = (args.trust(), args.profile.into());
-        let qlog = args.qlog.clone();
-        let cc_parameters = Store::of_user().filter(|_| !args.no_careful_resume);
-        let options =
-            ConnectOptions { trust, token, profile, key_log: None, qlog, cc_parameters };
-        Link::connect(target, options)
-    });
-    let mut summary = Summary::new(command, args.profile.name(), args.json);
+    let connected = connect(target, &args.connection);
+    let profile = args.connection.profile.name();
+    let mut summary = Summary::new(command, profile, args.json);
     if args.dry_run {
         summary.plan();
     }

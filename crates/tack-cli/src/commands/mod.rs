@@ -4,6 +4,7 @@ mod dry_run;
 mod get;
 mod get_batch;
 mod jobs;
+mod ls;
 mod put_batch;
 mod send;
 mod serve;
@@ -14,6 +15,7 @@ use crate::exit::Exit;
 use crate::progress;
 
 pub use get::get;
+pub use ls::ls;
 pub use send::send;
 pub use serve::serve;
 
@@ -23,6 +25,7 @@ pub fn run(cli: Cli) -> Exit {
         Command::Serve(args) => serve(&args),
         Command::Get(args) => get(&args),
         Command::Send(args) => send(&args),
+        Command::Ls(args) => ls(&args),
         Command::Demo(args) => crate::demo::run(&args),
     };
     match result {

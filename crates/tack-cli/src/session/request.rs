@@ -9,9 +9,9 @@ use super::content::{Outcome, Progress, receive_content, send_content, sender_of
 use super::life::{Claims, Life};
 use super::mailbox::Mailbox;
 use crate::transfer::{
-    EntryKind, FileSource, Group, GroupCommit, Incoming, MAX_FILES, Manifest, Message, Offer,
-    RESERVED, Resume, Root, SMALL_FILE, SmallFile, Standing, TransferError, Tree, Walk,
-    WalkItem, Want, WantGroup, WirePath,
+    EntryKind, FileEntry, FileSource, Group, GroupCommit, Incoming, MAX_FILES, Manifest,
+    Message, Offer, RESERVED, Resume, Root, SMALL_FILE, SmallFile, Standing, TransferError,
+    Tree, Walk, WalkItem, Want, WantGroup, WirePath,
 };
 
 /// What all workers of a server share.
@@ -85,8 +85,8 @@ impl Service {
                 let result = self.put(mailbox, life, &path, offer).map(Some);
                 (Action::Put, path, result)
             }
-            Message::List { path } => {
-                let result = self.list(mailbox, &path).map(|()| None);
+            Message::List { path, depth } => {
+                let result = self.list(mailbox, &path, depth).map(|()| None);
                 (Action::List, path, result)
             }
             Message::GetMany { base, groups } => {
@@ -228,14 +228,23 @@ impl Service {
         answered
     }
 
-    fn list(&self, mailbox: &Mailbox, path: &WirePath) -> Result<(), TransferError> {
+    fn list(
+        &self,
+        mailbox: &Mailbox,
+        path: &WirePath,
+        depth: Option<u32>,
+    ) -> Result<(), TransferError> {
         let kind = self.root.kind(path)?;
         mailbox.send(Message::Entry { kind })?;
         if matches!(kind, EntryKind::File { .. }) {
+            // Older clients expect nothing here; they give no depth either.
+            if depth.is_some() {
+                mailbox.send(Message::Manifest(vec![self.entry_of(path)?]))?;
+            }
             return mailbox.send(Message::EndOfList);
         }
         let mut manifest = Manifest::default();
-        for item in Walk::new(Arc::clone(&self.root), path.clone()) {
+        for item in Walk::new(Arc::clone(&self.root), path.clone()).to_depth(depth) {
             let full = match item {
                 WalkItem::Directory(group) => manifest.directory(group),
                 WalkItem::File(file) => manifest.file(file),
@@ -256,6 +265,14 @@ impl Service {
         }
         mailbox.send(Message::Manifest(manifest.take()))?;
         mailbox.send(Message::EndOfList)
+    }
+
+    /// A file as the only one of its directory.
+    fn entry_of(&self, path: &WirePath) -> Result<Group, TransferError> {
+        let offer = sender_of(self.root.file(path)?)?.offer();
+        let (_, name) = path.split_last().unwrap_or_default();
+        let files = vec![FileEntry::new(WirePath::new(name)?, offer)];
+        Ok(Group { files, ..Group::default() })
     }
 
     fn stat(&self, mailbox: &Mailbox, path: &WirePath) -> Result<(), TransferError> {

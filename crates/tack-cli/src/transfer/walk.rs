@@ -18,6 +18,7 @@ pub struct Walk {
     root: Arc<Root>,
     base: WirePath,
     filter: Filter,
+    depth: Option<u32>,
     /// Directories still to be read, relative to `base`, and the permissions of their parents.
     pending: Vec<(WirePath, Vec<u32>)>,
     current: Option<Open>,
@@ -62,7 +63,18 @@ impl Walk {
     /// The same without what `filter` leaves out, which is not mentioned.
     pub fn filtered(root: Arc<Root>, base: WirePath, filter: Filter) -> Self {
         let pending = vec![(WirePath::root(), Vec::new())];
-        Self { root, base, filter, pending, current: None }
+        Self { root, base, filter, depth: None, pending, current: None }
+    }
+
+    /// The same, but finds nothing in directories that lie `depth` below the base, or deeper.
+    #[must_use]
+    pub fn to_depth(self, depth: Option<u32>) -> Self {
+        Self { depth, ..self }
+    }
+
+    /// Whether the content of a directory is of interest.
+    fn looks_into(&self, directory: &WirePath) -> bool {
+        self.depth.is_none_or(|depth| directory.components().count() < depth as usize)
     }
 
     fn open(&self, path: WirePath, mut modes: Vec<u32>) -> Result<Open, TransferError> {
@@ -136,8 +148,9 @@ impl Iterator for Walk {
                 let (path, modes) = self.pending.pop()?;
                 match self.open(path.clone(), modes) {
                     Ok(open) => {
+                        let is_open = self.looks_into(&path);
                         let group = Group::new(path, open.modes.clone());
-                        self.current = Some(open);
+                        self.current = is_open.then_some(open);
                         return Some(WalkItem::Directory(group));
                     }
                     Err(e) => {
@@ -238,6 +251,23 @@ mod tests {
         let items: Vec<_> = Walk::filtered(root, WirePath::root(), filter).collect();
         assert_eq!(entries(&items), [("./".to_owned(), 1), ("photo.jpg".to_owned(), 0)]);
         assert_eq!(items.len(), 2, "{items:?}");
+    }
+
+    #[test]
+    fn directories_at_the_depth_are_named_and_not_looked_into() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("a/b/c")).unwrap();
+        std::fs::write(dir.path().join("a/one"), "1").unwrap();
+        std::fs::write(dir.path().join("top"), "").unwrap();
+        let found = |depth| {
+            let root = Arc::new(Root::open(dir.path()).unwrap());
+            let walk = Walk::new(root, WirePath::root()).to_depth(Some(depth));
+            let items: Vec<_> = walk.collect();
+            entries(&items).into_iter().map(|(name, _)| name).collect::<Vec<_>>()
+        };
+        assert_eq!(found(0), ["./"]);
+        assert_eq!(found(1), ["./", "a/", "top"]);
+        assert_eq!(found(2), ["./", "a/", "a/b/", "a/one", "top"]);
     }
 
     #[test]

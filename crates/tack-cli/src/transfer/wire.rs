@@ -52,6 +52,10 @@ pub enum Message {
     List {
         /// A directory or a file.
         path: WirePath,
+        /// Directories this far below the path are named, but not looked into; of a file, time and
+        /// permissions are told. Peers that do not know the field leave it out, and list everything.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        depth: Option<u32>,
     },
     /// Asks what a path is.
     Stat {
@@ -454,8 +458,18 @@ mod tests {
     #[test]
     fn the_longest_path_fits_into_a_message() {
         let path = format!("{}x", "\u{1}/".repeat(2047));
-        let message = Message::List { path: WirePath::new(path).unwrap() };
+        let message = Message::List { path: WirePath::new(path).unwrap(), depth: None };
         assert!(bytes_of(message).len() < MAX_CONTROL);
+    }
+
+    #[test]
+    fn a_listing_can_be_asked_for_by_and_of_peers_that_know_no_depth() {
+        let list = |depth| Message::List { path: WirePath::new("a").unwrap(), depth };
+        let known = "{\"list\":{\"path\":\"a\"}}";
+        assert_eq!(serde_json::to_string(&list(None)).unwrap(), known);
+        assert_eq!(serde_json::from_str::<Message>(known).unwrap(), list(None));
+        let more = "{\"list\":{\"path\":\"a\",\"depth\":1,\"later\":2}}";
+        assert_eq!(serde_json::from_str::<Message>(more).unwrap(), list(Some(1)));
     }
 
     #[test]
