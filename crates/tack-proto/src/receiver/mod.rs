@@ -295,8 +295,6 @@ impl Receiver {
     /// IMMEDIATE_ACK has been received. A peer that asks more often than it has a use for
     /// the answer is answered when an acknowledgement is due anyway.
     pub fn on_immediate_ack(&mut self, now: Instant) {
-        // TACK-4.2-9: it may have lost more TACKs than repeat a range.
-        self.reported = [0; REPETITIONS];
         if self.policy.may_reply(now) {
             self.policy.request_immediate();
             self.reply_wanted = true;

@@ -35,8 +35,6 @@ deviations! {
     /// On a path that is shorter than alpha Startup doubles what waits for its TACK as well, and one
     /// TACK may always be missing (TACK-6.2-1, TACK-6.2-10). Without: neither.
     ShortPaths,
-    /// Startup goes by the newest quarter of a round trip (TACK-6.2-14). Without: by samples of all of one.
-    NewestRate,
     /// Flows count short paths as up to twice as long (TACK-6.1-5). Without: as they are.
     EvenRtt,
     /// A path that has become slower is followed at once (TACK-6.1-4). Without: when max_bw forgets.

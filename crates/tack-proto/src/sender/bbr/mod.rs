@@ -237,9 +237,6 @@ impl Bbr {
 
     /// BBR.bw: what early marks leave, or max_bw within what the short-term model and others allow.
     pub fn bandwidth(&self) -> Bandwidth {
-        if matches!(self.state, State::Startup) {
-            return self.max_bw.get().max(self.full_pipe.newest());
-        }
         let by_marks = self.scalable.as_ref().map(Scalable::rate);
         by_marks.unwrap_or_else(|| {
             self.short_term.bound_bandwidth(self.share.bound_bandwidth(self.max_bw.get()))
@@ -572,9 +569,6 @@ impl Bbr {
             // It says nothing, and the estimate does not age by it: else the
             // first sample after a quiet time would replace it, however low.
             self.max_bw.update(self.units, self.max_bw.get());
-        }
-        if self.has(Deviation::NewestRate) && matches!(self.state, State::Startup) {
-            self.full_pipe.on_sample(sample.newest);
         }
         // What was delivered while the newest packet was on its way, and not before it had left.
         let volume = feedback.delivered.saturating_sub(sample.prior_delivered);

@@ -28,7 +28,6 @@ impl Flow {
             sample: Some(RateSample {
                 rate: rate(6_250_000),
                 send_rate: None,
-                newest: None,
                 interval: 40 * MS,
                 app_limited: false,
                 prior_delivered,

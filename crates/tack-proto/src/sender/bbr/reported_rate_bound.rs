@@ -35,7 +35,6 @@ mod tests {
         let sample = RateSample {
             rate: rate(1000),
             send_rate: None,
-            newest: None,
             interval: Duration::from_millis(40),
             app_limited: false,
             prior_delivered: 0,

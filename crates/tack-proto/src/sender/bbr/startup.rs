@@ -36,24 +36,12 @@ pub struct FullPipe {
     baseline: Bandwidth,
     rounds: u32,
     full: bool,
-    newest: Bandwidth,
 }
 
 impl FullPipe {
-    /// What has arrived in the newest part of a round trip (TACK-6.2-14).
-    pub fn on_sample(&mut self, newest: Option<Bandwidth>) {
-        self.newest = self.newest.max(newest.unwrap_or_default());
-    }
-
-    /// The highest rate of so short a time.
-    pub fn newest(&self) -> Bandwidth {
-        self.newest
-    }
-
     /// A round has ended with this bandwidth estimate; `queue` if the round trip
     /// has grown since. True if the estimate has grown.
     pub fn on_round(&mut self, bandwidth: Bandwidth, app_limited: bool, queue: bool) -> bool {
-        let bandwidth = bandwidth.max(self.newest);
         let grew = bandwidth >= self.baseline.scaled(GROWTH);
         if self.full || app_limited {
             return grew;
@@ -92,19 +80,6 @@ mod tests {
         }
         pipe.on_round(Bandwidth::from_bytes_per_second(91), false, false);
         assert!(pipe.is_full());
-    }
-
-    #[test]
-    fn the_rate_of_the_newest_part_of_a_round_trip_is_growth_too() {
-        let mut pipe = FullPipe::default();
-        let rate = Bandwidth::from_bytes_per_second;
-        pipe.on_round(rate(80), false, true);
-        pipe.on_sample(Some(rate(160)));
-        pipe.on_sample(None);
-        assert!(pipe.on_round(rate(80), false, true), "the pipe has more room");
-        pipe.on_round(rate(160), false, true);
-        assert!(pipe.is_full(), "a round trip shows late what was known");
-        assert_eq!(pipe.newest(), rate(160));
     }
 
     #[test]

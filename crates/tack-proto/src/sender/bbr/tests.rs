@@ -53,7 +53,6 @@ fn round(
     let sample = RateSample {
         rate: rate(bandwidth),
         send_rate: None,
-        newest: None,
         interval: 40 * MS,
         app_limited: false,
         prior_delivered,
@@ -127,7 +126,6 @@ fn a_receiver_that_lies_upwards_is_not_believed() {
     let sample = RateSample {
         rate: rate(6_250_000),
         send_rate: None,
-        newest: None,
         interval: 40 * MS,
         app_limited: false,
         prior_delivered: delivered,
@@ -155,7 +153,6 @@ fn an_application_limited_sample_does_not_lower_the_estimate() {
         let sample = RateSample {
             rate: rate(1000),
             send_rate: None,
-            newest: None,
             interval: 40 * MS,
             app_limited: true,
             prior_delivered: delivered + i * 40,
@@ -174,33 +171,6 @@ fn an_application_limited_sample_does_not_lower_the_estimate() {
 }
 
 #[test]
-fn startup_goes_by_the_newest_quarter_of_a_round_trip_and_forgets_it_behind() {
-    let mut bbr = Bbr::new(BbrConfig::default(), Ecn::Off, crate::test_clock(), 7);
-    let sample = |newest| RateSample {
-        rate: rate(1_000_000),
-        send_rate: None,
-        newest,
-        interval: 40 * MS,
-        app_limited: false,
-        prior_delivered: 0,
-        tx_in_flight: TxInFlight::default(),
-    };
-    let mut now = crate::test_clock();
-    let mut feed = |bbr: &mut Bbr, newest| {
-        now += 10 * MS;
-        let sample = Some(sample(newest));
-        let feedback = Feedback { sample, acked: 1, in_flight: 250_000, ..NO_NEWS };
-        bbr.on_feedback(now, &feedback, &PATH);
-    };
-    feed(&mut bbr, Some(rate(2_500_000)));
-    feed(&mut bbr, None);
-    assert_eq!(bbr.pacing_rate(&PATH), rate(2_500_000).scaled(startup::GAIN), "TACK-6.2-14");
-    bbr.full_pipe.on_overflow();
-    feed(&mut bbr, Some(rate(5_000_000)));
-    assert_eq!((bbr.phase(), bbr.bandwidth()), (Phase::Drain, rate(1_000_000)));
-}
-
-#[test]
 fn one_low_sample_after_a_limited_time_does_not_replace_the_estimate() {
     let (mut bbr, mut now, mut delivered) = cruising();
     for _ in 0..100 {
@@ -209,7 +179,6 @@ fn one_low_sample_after_a_limited_time_does_not_replace_the_estimate() {
         let sample = RateSample {
             rate: rate(1000),
             send_rate: None,
-            newest: None,
             interval: 40 * MS,
             app_limited: true,
             prior_delivered: delivered - 40,

@@ -16,8 +16,6 @@ pub struct RateSample {
     pub send_rate: Option<Bandwidth>,
     /// The time that it spans.
     pub interval: Duration,
-    /// The rate of the newest quarter of a round trip alone.
-    pub newest: Option<Bandwidth>,
     /// Whether the application, not the path, limited it.
     pub app_limited: bool,
     /// `delivered` when the newest packet of the sample was sent: rounds are
@@ -42,15 +40,6 @@ pub(super) struct Flight {
     first_sent_time: Time,
     /// While `delivered` is at most this, samples are application limited.
     app_limited_until: u64,
-    newest: Newest,
-}
-
-/// Where the newest part of a round trip begins.
-#[derive(Clone, Copy, Debug)]
-struct Newest {
-    acked: Time,
-    sent: Time,
-    delivered: u64,
 }
 
 impl Flight {
@@ -62,7 +51,6 @@ impl Flight {
             delivered_time: now,
             first_sent_time: now,
             app_limited_until: 0,
-            newest: Newest { acked: now, sent: now, delivered: 0 },
         }
     }
 
@@ -139,23 +127,10 @@ impl Flight {
         Some(RateSample {
             rate: Bandwidth::from_delta(bytes, send.max(ack))?,
             send_rate: Bandwidth::from_delta(bytes, send),
-            newest: self.sample_newest(now, sent),
             interval: send.max(ack),
             app_limited: sent.app_limited,
             prior_delivered: sent.delivered,
             tx_in_flight: sent.tx_in_flight(),
         })
-    }
-
-    /// The rate since a quarter of a round trip ago, no higher than it was sent at.
-    fn sample_newest(&mut self, now: Time, sent: &Sent) -> Option<Bandwidth> {
-        let ack = now.since(self.newest.acked);
-        if ack < now.since(sent.time) / 4 {
-            return None;
-        }
-        let send = sent.time.since(self.newest.sent);
-        let bytes = self.delivered.saturating_sub(self.newest.delivered);
-        self.newest = Newest { acked: now, sent: sent.time, delivered: self.delivered };
-        Bandwidth::from_delta(bytes, send.max(ack))
     }
 }

@@ -147,27 +147,6 @@ fn the_sample_is_the_rate_of_the_slower_of_sending_and_acknowledging() {
 }
 
 #[test]
-fn the_newest_quarter_of_a_round_trip_has_a_rate_of_its_own_no_higher_than_that_of_sending() {
-    let (mut sent, t0) = ten();
-    let newest = |sent: &mut SentPackets, at, ranges: &[RangeInclusive<u64>]| {
-        let outcome = ack(sent, t0 + at * MS, ranges).unwrap();
-        outcome.current.sample.unwrap().newest
-    };
-    let over = |bytes, ms| Bandwidth::from_delta(bytes, ms * MS);
-    assert_eq!(newest(&mut sent, 40, &[0..=0]), over(1000, 40));
-    for pn in 10..20 {
-        send(&mut sent, t0 + RTT + (pn - 10) as u32 * MS, pn);
-    }
-    assert_eq!(newest(&mut sent, 41, &[1..=9]), None, "a millisecond is too short");
-    assert_eq!(newest(&mut sent, 80, &[10..=10]), over(10_000, 40));
-    assert_eq!(newest(&mut sent, 91, &[11..=19]), over(9000, 11));
-    send(&mut sent, t0 + 91 * MS, 20);
-    send(&mut sent, t0 + 111 * MS, 21);
-    assert_eq!(newest(&mut sent, 131, &[20..=20]), over(1000, 42));
-    assert_eq!(newest(&mut sent, 142, &[21..=21]), over(1000, 20));
-}
-
-#[test]
 fn what_was_in_flight_when_the_application_paused_is_marked() {
     let (mut sent, t0) = ten();
     sent.on_app_limited();

@@ -91,9 +91,9 @@ pub struct Args {
     /// How late both ends read and send on average, as on a machine that has other work.
     #[arg(long, default_value_t = 0.0, value_name = "MS")]
     busy: f64,
-    /// Tell TACK only when a datagram was read, not when it came to the socket.
+    /// Tell TACK when each datagram came to the socket, not only when it was read.
     #[arg(long)]
-    no_arrival_times: bool,
+    arrival_times: bool,
     /// What both ends mark their packets with; `off` reads no marks either.
     ///
     /// quinn has `off` and `classic`, plain quiche `off` alone.
@@ -278,7 +278,7 @@ fn scenario(args: &Args) -> Result<(Scenario, f64)> {
     let of_tack = |end| EndConfig {
         profile: profile.into(),
         plain_sampling: args.plain_sampling,
-        arrival_times: !args.no_arrival_times,
+        arrival_times: args.arrival_times,
         ..end
     };
     let server = of_tack(EndConfig::new(args.stack, acks, congestion));

@@ -29,8 +29,8 @@ const PATHS: [(&str, u64); 6] =
 
 /// Each stack, its name, and whether it is told when datagrams came.
 const STACKS: [(Contender, &str, bool); 5] = [
-    (Contender::TACK, Contender::TACK.label, true),
-    (Contender::TACK, "TACK by the time of reading", false),
+    (Contender::TACK, Contender::TACK.label, false),
+    (Contender::TACK, "TACK by arrival times", true),
     (Contender::QUICHE_CUBIC, Contender::QUICHE_CUBIC.label, false),
     (Contender::QUICHE_BBR, Contender::QUICHE_BBR.label, false),
     (Contender::QUINN, Contender::QUINN.label, false),
@@ -58,7 +58,7 @@ fn measure(context: &Context) -> Result<Findings, Error> {
             let flow = stack.flow(path).with_busy_ends(*late);
             let scenario = Scenario {
                 link: LinkSpec::resolve(link)?,
-                flows: vec![if *told { flow } else { flow.without_arrival_times() }],
+                flows: vec![if *told { flow.with_arrival_times() } else { flow }],
                 duration,
                 warm_up,
                 bin: duration,
@@ -120,9 +120,8 @@ fn measure(context: &Context) -> Result<Findings, Error> {
              time later, and then finds all that has come. Each cell is also `tack-lab transfer \
              --busy 5`."
                 .to_owned(),
-            "TACK is told when each datagram came to the socket, as the kernel tells it (SO_TIMESTAMPNS); \
-             in the second row of each path it is not: `--no-arrival-times`. The other stacks have no \
-             way to be told."
+            "In the second row of each path TACK is told when each datagram came to the socket, as the \
+             kernel tells it (SO_TIMESTAMPNS): `--arrival-times`. The other stacks have no way to be told."
                 .to_owned(),
         ],
     })

@@ -85,7 +85,7 @@ impl EndConfig {
             plain_sampling: false,
             deviations: Deviations::ALL,
             busy: Duration::ZERO,
-            arrival_times: true,
+            arrival_times: false,
             ecn: Ecn::Off,
             cc_parameters: None,
         }
@@ -142,11 +142,11 @@ impl Flow {
         self
     }
 
-    /// The same with ends that are not told when datagrams came, only when they read them.
+    /// The same with ends that are told when datagrams came, and not only when they read them.
     #[must_use]
-    pub const fn without_arrival_times(mut self) -> Self {
-        self.server.arrival_times = false;
-        self.client.arrival_times = false;
+    pub const fn with_arrival_times(mut self) -> Self {
+        self.server.arrival_times = true;
+        self.client.arrival_times = true;
         self
     }
 
