@@ -33,27 +33,28 @@ pub(crate) struct ArrivalClock {
     is_set: bool,
     /// All that is in the socket came later.
     empty_at: Instant,
-    /// A reading at which the socket was found empty bounds what comes with the next.
-    found_empty: bool,
+    /// The socket was found empty by a call that began then, which bounds what comes with the next.
+    found_empty: Option<Instant>,
 }
 
 impl ArrivalClock {
     /// A clock for a socket that is empty.
     pub(crate) fn new(reading: Reading) -> Self {
-        Self { last: reading, is_set: false, empty_at: reading.now, found_empty: false }
+        Self { last: reading, is_set: false, empty_at: reading.now, found_empty: None }
     }
 
-    /// A batch has been received, which has emptied the socket or not.
-    pub(crate) fn on_batch(&mut self, reading: Reading, is_empty: bool) {
-        if self.found_empty {
-            self.empty_at = self.last.now;
+    /// A call that began at `asked` has received a batch, which has emptied the socket or not. The process may
+    /// have had to wait since: what came meanwhile is in the socket.
+    pub(crate) fn on_batch(&mut self, asked: Instant, reading: Reading, is_empty: bool) {
+        if let Some(at) = self.found_empty {
+            self.empty_at = at;
         }
         let by_system = reading.system.abs_diff(self.last.system);
         let passed = reading.now.saturating_duration_since(self.last.now);
         let went_back = reading.system < self.last.system;
         self.is_set = went_back || by_system.abs_diff(passed) > MOST_DRIFT;
         self.last = reading;
-        self.found_empty = is_empty;
+        self.found_empty = is_empty.then_some(asked);
     }
 
     /// When a datagram of that batch came.
@@ -73,6 +74,9 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
     const EPOCH: Duration = Duration::from_secs(1_700_000_000);
 
+    /// How long a call takes.
+    const CALL: Duration = Duration::from_millis(2);
+
     struct Test {
         t0: Instant,
         clock: ArrivalClock,
@@ -86,8 +90,9 @@ mod tests {
 
         /// A batch after so many ms, with the system's clock that far.
         fn batch(&mut self, ms: u32, system_ms: u32, is_empty: bool) {
-            let reading = Reading { now: self.t0 + MS * ms, system: EPOCH + MS * system_ms };
-            self.clock.on_batch(reading, is_empty);
+            let asked = self.t0 + (MS * ms).saturating_sub(CALL);
+            let reading = Reading { now: asked + CALL, system: EPOCH + MS * system_ms };
+            self.clock.on_batch(asked, reading, is_empty);
         }
 
         /// In ms, the arrival by a timestamp of so many ms.
@@ -112,7 +117,7 @@ mod tests {
         test.batch(30, 30, true);
         assert_eq!(test.arrival(5), 5, "it waited for a second call");
         test.batch(40, 40, true);
-        assert_eq!(test.arrival(5), 30);
+        assert_eq!(test.arrival(5), 28, "it may have come while the last call ended");
     }
 
     #[test]

@@ -362,6 +362,8 @@ mod tests {
             };
             let to = SocketAddr::new(loopback, receiver.local_addr().port());
             let sender = std::net::UdpSocket::bind(SocketAddr::new(loopback, 0)).unwrap();
+            // The kernel turns timestamps on behind the first socket that wants them.
+            std::thread::sleep(std::time::Duration::from_millis(50));
             let before = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
             sender.send_to(&[1; 100], to).unwrap();
             sender.send_to(&[2; 100], to).unwrap();

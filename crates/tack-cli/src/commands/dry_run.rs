@@ -6,13 +6,13 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::get::expect_end;
 use super::jobs::{Job, Kind, Producer, Run};
 use crate::error::Error;
-use crate::exit::Exit;
 use crate::session::Mailbox;
 use crate::transfer::{
-    Change, EntryKind, Fail, FailCode, FileSource, Filter, Group, Message, Offer, Root,
-    TransferError, Walk, WalkItem, WirePath, printable,
+    Change, EntryKind, Fail, FailCode, FileSource, Filter, Message, Offer, Root, TransferError,
+    Walk, WalkItem, WirePath,
 };
 
 /// Most files of a server's directory that are held against this machine's.
@@ -48,11 +48,11 @@ impl GetPlan {
                     let change = Change::of_size(size, found.map(|found| found.size));
                     self.producer.planned(self.remote.as_str().to_owned(), size, change);
                 }
-                None
+                return expect_end(mailbox);
             }
             Local::Directory(directory) => Root::open(directory).ok(),
         };
-        list(mailbox, &self.producer, |groups| {
+        self.producer.take_listing(mailbox, |groups| {
             for group in groups.iter().filter(|group| self.filter.keeps_whole(&group.directory))
             {
                 for entry in group.paths(&WirePath::root()) {
@@ -67,25 +67,6 @@ impl GetPlan {
             }
             Ok(())
         })
-    }
-}
-
-/// Takes in the rest of a listing.
-fn list(
-    mailbox: &Mailbox,
-    producer: &Producer,
-    mut take: impl FnMut(&[Group]) -> Result<(), TransferError>,
-) -> Result<(), TransferError> {
-    loop {
-        match mailbox.recv()? {
-            Message::EndOfList => return Ok(()),
-            Message::Manifest(groups) => take(&groups)?,
-            Message::Skipped { name, reason, error } => {
-                let (name, reason) = (printable(&name), printable(&reason));
-                producer.skip(&name, &reason, error.then_some(Exit::Remote));
-            }
-            other => return Err(TransferError::unexpected(&other)),
-        }
     }
 }
 
@@ -140,7 +121,7 @@ impl Remote {
             Err(error) => return Err(error),
         };
         let (mut files, top) = (HashMap::new(), WirePath::root());
-        list(mailbox, producer, |groups| {
+        producer.take_listing(mailbox, |groups| {
             for entry in groups.iter().flat_map(|group| group.paths(&top)) {
                 let (path, offer) = entry?;
                 files.insert(path, offer);
@@ -188,12 +169,7 @@ impl Sent {
                     let name = self.remote.join(&path)?.as_str().to_owned();
                     producer.planned(name, offer.size, Change::of(&offer, found));
                 }
-                WalkItem::Reserved(name) => {
-                    producer.skip(&name, crate::transfer::RESERVED, Some(Exit::LocalIo));
-                }
-                WalkItem::Skipped { name, reason, error } => {
-                    producer.skip(&name, &reason, error.then_some(Exit::LocalIo));
-                }
+                other => producer.left_out(&other),
             }
         }
         Ok(())

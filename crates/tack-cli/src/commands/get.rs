@@ -9,7 +9,6 @@ use super::dry_run::{GetPlan, Local};
 use super::jobs::{self, Job, Kind, Producer, Run};
 use crate::cli::GetArgs;
 use crate::error::Error;
-use crate::exit::Exit;
 use crate::session::{Mailbox, receive_content};
 use crate::transfer::{
     Destination, EntryKind, Filter, GroupCommit, Hasher, Incoming, Message, PassThrough,
@@ -131,18 +130,8 @@ impl Listing {
         };
         let (base, limit) = (WirePath::root(), self.write_limit);
         let mut tree = Tree::new(Arc::clone(&root), base, self.checksum, limit);
-        loop {
-            match mailbox.recv()? {
-                Message::EndOfList => return Ok(()),
-                Message::Manifest(groups) => self.take_groups(&mut tree, &root, &groups)?,
-                Message::Skipped { name, reason, error } => {
-                    let name = crate::transfer::printable(&name);
-                    let reason = crate::transfer::printable(&reason);
-                    self.producer.skip(&name, &reason, error.then_some(Exit::Remote));
-                }
-                other => return Err(TransferError::unexpected(&other)),
-            }
-        }
+        let take = |groups: &[_]| self.take_groups(&mut tree, &root, groups);
+        self.producer.take_listing(mailbox, take)
     }
 
     fn fetch_through(&self, store: PassThrough, size: u64) -> Job {
@@ -181,7 +170,7 @@ impl Listing {
 }
 
 /// Nothing may follow the only entry of a file's listing.
-fn expect_end(mailbox: &Mailbox) -> Result<(), TransferError> {
+pub(super) fn expect_end(mailbox: &Mailbox) -> Result<(), TransferError> {
     match mailbox.recv()? {
         Message::EndOfList => Ok(()),
         other => Err(TransferError::unexpected(&other)),

@@ -16,7 +16,7 @@ use crate::session::{ConnectOptions, Link, Mailbox, Notify, Outcome, Progress};
 use crate::summary::Summary;
 use crate::target::Target;
 use crate::termination::Termination;
-use crate::transfer::{Change, TransferError, printable};
+use crate::transfer::{Change, Group, Message, RESERVED, TransferError, WalkItem, printable};
 use crate::units;
 
 /// Jobs that may wait: enough to keep all streams busy, few enough for the largest trees.
@@ -111,6 +111,37 @@ impl Producer {
         let _ = self.reports.send(Report::Batch { name, files, error });
     }
 
+    /// Says what a walk on this machine has found and does not transfer.
+    pub(super) fn left_out(&self, item: &WalkItem) {
+        match item {
+            WalkItem::Directory(_) | WalkItem::File(_) => {}
+            // It may be a file that the user counts on.
+            WalkItem::Reserved(name) => self.skip(name, RESERVED, Some(Exit::LocalIo)),
+            WalkItem::Skipped { name, reason, error } => {
+                self.skip(name, reason, error.then_some(Exit::LocalIo));
+            }
+        }
+    }
+
+    /// Takes in a listing behind its first message, and says what the server leaves out of it.
+    pub(super) fn take_listing(
+        &self,
+        mailbox: &Mailbox,
+        mut take: impl FnMut(&[Group]) -> Result<(), TransferError>,
+    ) -> Result<(), TransferError> {
+        loop {
+            match mailbox.recv()? {
+                Message::EndOfList => return Ok(()),
+                Message::Manifest(groups) => take(&groups)?,
+                Message::Skipped { name, reason, error } => {
+                    let (name, reason) = (printable(&name), printable(&reason));
+                    self.skip(&name, &reason, error.then_some(Exit::Remote));
+                }
+                other => return Err(TransferError::unexpected(&other)),
+            }
+        }
+    }
+
     /// Says that something is left out.
     pub(super) fn skip(&self, name: &str, reason: &str, exit: Option<Exit>) {
         let text = format!("{name}: skipped, {reason}");
@@ -146,6 +177,15 @@ pub(super) fn connect(target: &Target, args: &ConnectionArgs) -> Result<Link, Er
     Link::connect(target, options)
 }
 
+/// Ends the connection in good order on a signal. To be called before other threads are started; until then a
+/// signal ends the process at once, and there is nothing to clean up.
+pub(super) fn catch_signals(link: &Link) -> Result<Termination, Error> {
+    let stop = Termination::catch().map_err(Error::local("signals"))?;
+    let notify = link.notify();
+    stop.on_signal(move || notify());
+    Ok(stop)
+}
+
 /// Runs a command from connecting to the summary. `produce` starts whatever queues the jobs.
 pub(super) fn run(
     command: &'static str,
@@ -170,10 +210,7 @@ pub(super) fn run(
             return result;
         }
     };
-    // Before there are other threads. Until here a signal ends the process, which nobody misses.
-    let stop = Termination::catch().map_err(Error::local("signals"))?;
-    let notify = link.notify();
-    stop.on_signal(move || notify());
+    let stop = catch_signals(&link)?;
     let (report, reports) = mpsc::channel();
     let run = Run {
         args,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use super::jobs::{TURN, connect};
+use super::jobs::{TURN, catch_signals, connect};
 use crate::cli::LsArgs;
 use crate::error::Error;
 use crate::exit::Exit;
@@ -25,10 +25,7 @@ const FAREWELL: Duration = Duration::from_secs(2);
 /// Lists what a server has.
 pub fn ls(args: &LsArgs) -> Result<(), Error> {
     let mut link = connect(&args.source, &args.connection)?;
-    // Before there are other threads. Until here a signal ends the process, which nobody misses.
-    let stop = Termination::catch().map_err(Error::local("signals"))?;
-    let notify = link.notify();
-    stop.on_signal(move || notify());
+    let stop = catch_signals(&link)?;
     let ended = follow(args, &mut link, &stop);
     link.close(CloseCode::Done, "done");
     match ended? {

@@ -13,7 +13,7 @@ use crate::exit::Exit;
 use crate::session::Mailbox;
 use crate::transfer::{
     EntryKind, Fail, FailCode, FileEntry, FileSource, Filter, Group, Manifest, Message,
-    NameError, RESERVED, Root, TransferError, Walk, WalkItem, WirePath, printable,
+    NameError, Root, TransferError, Walk, WalkItem, WirePath, printable,
 };
 
 /// Sends files and directories.
@@ -163,13 +163,8 @@ impl Source {
             let full = match item {
                 WalkItem::Directory(group) => manifest.directory(group),
                 WalkItem::File(file) => manifest.file(file),
-                // On this machine it may be a file that the user counts on.
-                WalkItem::Reserved(name) => {
-                    producer.skip(&name, RESERVED, Some(Exit::LocalIo));
-                    None
-                }
-                WalkItem::Skipped { name, reason, error } => {
-                    producer.skip(&name, &reason, error.then_some(Exit::LocalIo));
+                other => {
+                    producer.left_out(&other);
                     None
                 }
             };

@@ -101,7 +101,7 @@ impl Root {
         open_file(&directory, name)
     }
 
-    /// What there is of a regular file; `None` if it is none, or not to be seen.
+    /// Size, time and permissions of a regular file; `None` where there is none, or a hidden one.
     pub fn offer(&self, path: &WirePath) -> Option<Offer> {
         let (parent, name) = path.split_last()?;
         let directory = self.descend(&parent, None).ok()?;

@@ -38,11 +38,12 @@ impl Endpoint {
         let mut datagrams = 0;
         while datagrams < RECEIVE_PER_TURN && self.receive_schedule.may_receive(now) {
             self.stats.recv_calls += 1;
+            let asked = clock();
             let count = match self.socket.receive(buffers) {
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.receive_schedule.on_empty(now);
-                    self.arrival_clock.on_batch(Reading::take(clock()), true);
+                    self.arrival_clock.on_batch(asked, Reading::take(clock()), true);
                     return Ok(());
                 }
                 Err(error) => {
@@ -58,7 +59,7 @@ impl Endpoint {
             // Where one call fetches several, fewer than asked for means that there are no more.
             let more = BATCH_SIZE == 1 || count == BATCH_SIZE;
             self.receive_schedule.on_received(now, more);
-            self.arrival_clock.on_batch(Reading::take(clock()), !more);
+            self.arrival_clock.on_batch(asked, Reading::take(clock()), !more);
             for (meta, buffer) in buffers.filled(count) {
                 let to = destination(self.socket.local_addr(), &meta);
                 let ecn = codepoint(&meta);

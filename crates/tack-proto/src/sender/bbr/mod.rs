@@ -705,7 +705,7 @@ impl Bbr {
             return;
         }
         let queue = path.is_queueing(feedback.round_trip);
-        let bandwidth = self.bandwidth().min(self.max_bw.get());
+        let bandwidth = self.bandwidth();
         let is_low = queue && is_low(bandwidth);
         let lasting = path.probe_unit() * self.config.bandwidth_drop_units;
         if self.bandwidth_drop.on_sample(now, is_low, lasting) {
