@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod application;
 pub mod cli;
 mod commands;
 pub mod experiments;

@@ -31,7 +31,9 @@ mod heavy_loss;
 mod l4s;
 mod links;
 mod live_media;
+mod nagle;
 mod progress;
+mod protocol_run;
 mod realtime_board;
 mod rtt_fairness;
 mod shallow_buffer;
@@ -101,7 +103,7 @@ pub enum Error {
 }
 
 /// All experiments, in the order in which they are run and reported.
-pub const ALL: [Experiment; 32] = [
+pub const ALL: [Experiment; 33] = [
     calibration::EXPERIMENT,
     fig3::EXPERIMENT,
     fig6::EXPERIMENT,
@@ -134,6 +136,7 @@ pub const ALL: [Experiment; 32] = [
     l4s::EXPERIMENT,
     realtime_board::EXPERIMENT,
     ablation::EXPERIMENT,
+    nagle::EXPERIMENT,
 ];
 
 impl Experiment {

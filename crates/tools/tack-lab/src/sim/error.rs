@@ -2,6 +2,8 @@
 
 use tack_link::Time;
 
+use crate::application::ApplicationError;
+
 /// A scenario that could not be run, or whose run counts for nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -41,6 +43,24 @@ pub enum Error {
         flow: usize,
         /// Where.
         offset: u64,
+    },
+    /// One end of an application protocol gave up.
+    #[error("flow {flow}, after {at:.3} s: {error}")]
+    Application {
+        /// Which flow.
+        flow: usize,
+        /// When, in seconds of virtual time.
+        at: f64,
+        /// Why.
+        error: ApplicationError,
+    },
+    /// An application protocol was not over when time was up.
+    #[error("flow {flow}: its client had not finished after {seconds} s")]
+    Unfinished {
+        /// Which flow.
+        flow: usize,
+        /// How long it had, in seconds of virtual time.
+        seconds: f64,
     },
     /// Endpoints keep asking to be called at once: a bug in a stack or in the simulator.
     #[error("no progress of time at {:.6} s: a timer fires over and over", at.as_secs_f64())]

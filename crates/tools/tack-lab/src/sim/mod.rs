@@ -6,6 +6,7 @@
 //! stacks' decisions draw from its seed. What is measured is read off the wire, with the keys of
 //! the connection, in the same way for every stack.
 
+mod applications;
 mod busy;
 mod call;
 mod content;
@@ -26,7 +27,7 @@ pub use error::Error;
 pub use report::{
     Bin, CarefulResume, DeliveredFrames, FlowReport, FrameReport, ScenarioReport,
 };
-pub use run::{run, run_traced};
+pub use run::{run, run_applications, run_traced};
 pub use scenario::{
     Acks, Call, Congestion, EndConfig, Flow, Frames, Load, Media, Scenario, Stack,
 };

@@ -81,6 +81,27 @@ pub trait Peer {
     /// yet.
     fn stop_stream(&mut self, stream: u64) -> bool;
 
+    /// End of an application protocol: whether the handshake is over.
+    fn is_open(&mut self) -> bool {
+        false
+    }
+
+    /// End of an application protocol: takes what has come on the bidirectional stream, up to the length
+    /// of `out`; returns how many bytes.
+    fn read_bytes(&mut self, _out: &mut [u8]) -> usize {
+        0
+    }
+
+    /// End of an application protocol: writes what the bidirectional stream takes; returns how many bytes.
+    fn write_bytes(&mut self, _bytes: &[u8]) -> usize {
+        0
+    }
+
+    /// Whether all stream data has left and is acknowledged. None of a stack that does not tell.
+    fn is_drained(&self) -> Option<bool> {
+        None
+    }
+
     /// What the sender takes for the smallest round-trip time.
     fn min_rtt(&self) -> Option<Duration>;
 

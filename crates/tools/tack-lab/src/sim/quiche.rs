@@ -217,10 +217,12 @@ trait Connection: Sized {
     fn send_ecn(&self) -> EcnField;
     fn ecn_marked_and_reported(&self) -> Option<(u64, u64)>;
     fn careful_resume(&self) -> Option<CarefulResume>;
+    /// Whether no stream data waits and nothing is in flight, where the stack tells.
+    fn is_drained(&self) -> Option<bool>;
 }
 
 macro_rules! connection {
-    ($type:ty, $min_rtt:expr, $recv:expr, $set_ecn:expr, $send_ecn:expr, $ecn:expr, $resume:expr, $deadline:expr) => {
+    ($type:ty, $min_rtt:expr, $recv:expr, $set_ecn:expr, $send_ecn:expr, $ecn:expr, $resume:expr, $deadline:expr, $drained:expr) => {
         impl Connection for $type {
             fn plain(&self) -> &quiche::Connection {
                 self
@@ -250,6 +252,10 @@ macro_rules! connection {
 
             fn careful_resume(&self) -> Option<CarefulResume> {
                 $resume(self)
+            }
+
+            fn is_drained(&self) -> Option<bool> {
+                $drained(self)
             }
 
             fn send(&mut self, out: &mut [u8]) -> quiche::Result<(usize, SendInfo)> {
@@ -327,7 +333,8 @@ connection!(
     |_| EcnField::NotEct,
     |_| None,
     |_| None,
-    |_, _, _| ()
+    |_, _, _| (),
+    |_| None
 );
 connection!(
     tacklib::Connection,
@@ -352,6 +359,10 @@ connection!(
     |connection: &mut tacklib::Connection, id, at| {
         // It fails for streams of the other end alone.
         let _ = connection.set_stream_deadline(id, Some(at));
+    },
+    |connection: &tacklib::Connection| {
+        let backlog = connection.media_stats().backlog;
+        Some(backlog == 0 && connection.tack_stats().bytes_in_flight == 0)
     }
 );
 
@@ -386,7 +397,7 @@ impl<C: Connection + 'static> End<C> {
         connection.set_keylog(key_log.clone());
         connection.set_ecn(ecn);
         let (local, peer) = if is_server { (SERVER, CLIENT) } else { (CLIENT, SERVER) };
-        let two_way = flow.load == Load::TwoWay;
+        let two_way = matches!(flow.load, Load::TwoWay | Load::Applications);
         let end = if is_server { flow.server } else { flow.client };
         let least_write =
             if end.stack == Stack::Tack { LEAST_WRITE } else { LEAST_WRITE_PLAIN };
@@ -573,6 +584,30 @@ impl<C: Connection + 'static> Peer for End<C> {
 
     fn stop_stream(&mut self, stream: u64) -> bool {
         self.connection.stop_sending(server_stream(stream)).is_ok()
+    }
+
+    fn is_open(&mut self) -> bool {
+        self.connection.plain().is_established()
+    }
+
+    fn read_bytes(&mut self, out: &mut [u8]) -> usize {
+        self.connection.stream_recv(STREAM, out).map_or(0, |(count, _)| count)
+    }
+
+    fn write_bytes(&mut self, bytes: &[u8]) -> usize {
+        // As in `supply`: neither more than it takes nor in small pieces.
+        let capacity = self.capacity().unwrap_or_default();
+        if bytes.is_empty() || (capacity as u64) < self.least_write().min(bytes.len() as u64) {
+            return 0;
+        }
+        let fitting = &bytes[..bytes.len().min(capacity)];
+        let taken = self.connection.stream_send(STREAM, fitting, false).unwrap_or_default();
+        self.offset += taken as u64;
+        taken
+    }
+
+    fn is_drained(&self) -> Option<bool> {
+        self.connection.is_drained()
     }
 
     fn min_rtt(&self) -> Option<Duration> {

@@ -127,7 +127,7 @@ impl End {
         flow: &Flow,
         seeds: &mut Pcg64Mcg,
     ) -> Self {
-        let two_way = flow.load == Load::TwoWay;
+        let two_way = matches!(flow.load, Load::TwoWay | Load::Applications);
         let mut secret = [0; 64];
         seeds.fill_bytes(&mut secret);
         let reset_key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &secret);
@@ -363,6 +363,34 @@ impl Peer for End {
     fn stop_stream(&mut self, stream: u64) -> bool {
         let Some((_, connection)) = &mut self.connection else { return false };
         connection.recv_stream(server_stream(stream)).stop(VarInt::from_u32(0)).is_ok()
+    }
+
+    fn is_open(&mut self) -> bool {
+        self.stream.is_some()
+    }
+
+    fn read_bytes(&mut self, out: &mut [u8]) -> usize {
+        let (Some((_, connection)), Some(id)) = (&mut self.connection, self.stream) else {
+            return 0;
+        };
+        let mut receiving = connection.recv_stream(id);
+        let Ok(mut chunks) = receiving.read(true) else { return 0 };
+        let mut read = 0;
+        while read < out.len()
+            && let Ok(Some(chunk)) = chunks.next(out.len() - read)
+        {
+            out[read..read + chunk.bytes.len()].copy_from_slice(&chunk.bytes);
+            read += chunk.bytes.len();
+        }
+        let _ = chunks.finalize();
+        read
+    }
+
+    fn write_bytes(&mut self, bytes: &[u8]) -> usize {
+        let (Some((_, connection)), Some(id)) = (&mut self.connection, self.stream) else {
+            return 0;
+        };
+        connection.send_stream(id).write(bytes).unwrap_or_default()
     }
 
     fn min_rtt(&self) -> Option<Duration> {

@@ -9,6 +9,7 @@ use tack_link::{Arrival, Direction, Ecn, Link, Packet, Time};
 use tack_tap::KeyLog;
 use tack_virtual::Virtual;
 
+use super::applications::Applications;
 use super::busy::BusyProcess;
 use super::call::CallRun;
 use super::content::Content;
@@ -18,6 +19,8 @@ use super::media::MediaSource;
 use super::peer::Peer;
 use super::probe::{HEADERS, Probe};
 use super::trace::{Event, Trace};
+use crate::application::Application;
+
 use super::{
     EndConfig, Error, Flow, FlowReport, Load, Scenario, ScenarioReport, Stack, quiche, quinn,
 };
@@ -39,6 +42,32 @@ pub fn run_traced<'a>(
     scenario: &'a Scenario,
     trace: Option<&'a mut dyn Write>,
 ) -> Result<ScenarioReport, Error> {
+    if scenario.flows.iter().any(|flow| flow.load == Load::Applications) {
+        let problem = "applications, which this run was not given".to_owned();
+        return Err(Error::Scenario { field: "load", problem });
+    }
+    run_world(scenario, trace, None)
+}
+
+/// Runs a scenario of one flow, whose load is [`Load::Applications`], with the two ends of an application
+/// protocol. It ends when the client has finished, or with the time of the scenario.
+pub fn run_applications<'a>(
+    scenario: &'a Scenario,
+    client: &'a mut dyn Application,
+    server: &'a mut dyn Application,
+) -> Result<ScenarioReport, Error> {
+    if !matches!(&scenario.flows[..], [flow] if flow.load == Load::Applications) {
+        let problem = "one flow of applications, for a protocol to run over".to_owned();
+        return Err(Error::Scenario { field: "load", problem });
+    }
+    run_world(scenario, None, Some(Applications::new(client, server)))
+}
+
+fn run_world<'a>(
+    scenario: &'a Scenario,
+    trace: Option<&'a mut dyn Write>,
+    mut applications: Option<Applications<'a>>,
+) -> Result<ScenarioReport, Error> {
     check(scenario)?;
     Identity::get()?; // it is not to be made in virtual time
     let paths: Vec<_> = scenario.flows.iter().map(|flow| flow.path).collect();
@@ -56,7 +85,9 @@ pub fn run_traced<'a>(
     };
     let mut seeds = Pcg64Mcg::seed_from_u64(scenario.seed);
     for (index, flow) in scenario.flows.iter().enumerate() {
-        world.flows.push(Running::new(index, flow, scenario, seeds.next_u64()));
+        let running = Running::new(index, flow, scenario, seeds.next_u64());
+        let applications = applications.take();
+        world.flows.push(Running { applications, ..running });
     }
     world.run()?;
     world.report()
@@ -113,6 +144,8 @@ struct Running<'a> {
     call: Option<CallRun>,
     /// The applications of a source of frames with a stream for each.
     frames: Option<FramesRun>,
+    /// The ends of an application protocol.
+    applications: Option<Applications<'a>>,
     /// When they next have something to do by themselves.
     call_at: Option<Time>,
     completed: Option<Time>,
@@ -134,6 +167,11 @@ struct End {
 
 const CLIENT: usize = 0;
 const SERVER: usize = 1;
+
+/// Whether both ends send data.
+fn has_two_ways(flow: &Flow) -> bool {
+    matches!(flow.load, Load::TwoWay | Load::Applications)
+}
 
 impl World<'_> {
     fn run(&mut self) -> Result<(), Error> {
@@ -243,6 +281,9 @@ impl World<'_> {
         flow.ends = Some(ends);
         flow.call_at = match &flow.frames {
             Some(frames) => frames.next_event(),
+            None if flow.applications.is_some() => {
+                flow.applications.as_ref().and_then(Applications::next_event)
+            }
             None => flow.call.as_ref().and_then(|call| call.next_event(now)),
         };
         Ok(())
@@ -267,7 +308,8 @@ impl<'a> Running<'a> {
             | Load::Rate(_)
             | Load::Media(_)
             | Load::Call(_)
-            | Load::Frames(_) => None,
+            | Load::Frames(_)
+            | Load::Applications => None,
         };
         let to = stop.map_or(to, |stop| to.min(stop));
         let media = match flow.load {
@@ -294,7 +336,7 @@ impl<'a> Running<'a> {
             seed,
             start,
             probe: probe(Direction::Forward),
-            reverse_probe: (flow.load == Load::TwoWay).then(|| probe(Direction::Reverse)),
+            reverse_probe: has_two_ways(flow).then(|| probe(Direction::Reverse)),
             key_log,
             ends: None,
             stop,
@@ -302,6 +344,7 @@ impl<'a> Running<'a> {
             media,
             call,
             frames,
+            applications: None,
             call_at: None,
             completed: None,
         }
@@ -342,6 +385,17 @@ impl<'a> Running<'a> {
         let index = self.index;
         let two_way = self.flow.load == Load::TwoWay;
         let mismatch = |offset| Error::Content { flow: index, offset };
+        if let Some(applications) = &mut self.applications {
+            applications.turn(which, peer, now).map_err(|error| Error::Application {
+                flow: index,
+                at: now.as_secs_f64(),
+                error,
+            })?;
+            if applications.is_finished() {
+                self.completed.get_or_insert(now);
+            }
+            return Ok(());
+        }
         if let Some(call) = &mut self.call {
             if which == SERVER {
                 call.supply(peer, content, now);
@@ -386,7 +440,7 @@ impl<'a> Running<'a> {
             // quiche and quinn take what their windows allow.
             Load::Bulk { .. } | Load::TwoWay => (u64::MAX, false),
             Load::Bytes(bytes) => (bytes, true),
-            Load::Media(_) | Load::Call(_) | Load::Frames(_) => (0, false),
+            Load::Media(_) | Load::Call(_) | Load::Frames(_) | Load::Applications => (0, false),
             Load::Rate(bps) => {
                 let frames = (age.as_secs_f64() / self.frame_interval(bps)) as u64;
                 (frames * self.flow.udp_payload as u64, false)
@@ -439,7 +493,7 @@ impl<'a> Running<'a> {
                 )
             }
             Load::Media(_) => self.media.as_ref().map(MediaSource::next_frame),
-            Load::Call(_) | Load::Frames(_) => self.call_at,
+            Load::Call(_) | Load::Frames(_) | Load::Applications => self.call_at,
             Load::Bytes(_) | Load::TwoWay => None,
         }
     }

@@ -27,7 +27,7 @@ pub struct Scenario {
 }
 
 /// One connection, and the data that its server sends to its client; with [`Load::TwoWay`] the
-/// client sends as well.
+/// client sends as well, with [`Load::Applications`] whatever they say.
 #[derive(Clone, Debug)]
 pub struct Flow {
     /// The end that accepts the connection.
@@ -298,6 +298,9 @@ pub enum Load {
     Call(Call),
     /// Live frames, each on a stream of its own.
     Frames(Frames),
+    /// What an application protocol sends, in both directions of one stream, until its client has
+    /// finished. For [`run_applications`](super::run_applications).
+    Applications,
 }
 
 /// A live source at a constant rate.
