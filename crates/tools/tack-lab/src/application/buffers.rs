@@ -34,6 +34,9 @@ impl Outbox {
     }
 }
 
+/// What is read at once.
+const PIECE: usize = 16 << 10;
+
 /// Bytes that have arrived and have not been made sense of.
 #[derive(Clone, Debug)]
 pub struct Inbox {
@@ -53,16 +56,16 @@ impl Inbox {
         self.bytes.drain(..self.used);
         self.used = 0;
         let before = self.bytes.len();
-        let mut end = before;
-        self.bytes.resize(self.most.max(before), 0);
-        while end < self.bytes.len() {
-            match stream.read(&mut self.bytes[end..]) {
-                0 => break,
-                read => end += read,
+        loop {
+            let end = self.bytes.len();
+            let room = self.most.saturating_sub(end).min(PIECE);
+            self.bytes.resize(end + room, 0);
+            let read = stream.read(&mut self.bytes[end..]);
+            self.bytes.truncate(end + read);
+            if read == 0 || room == 0 {
+                return end + read - before;
             }
         }
-        self.bytes.truncate(end);
-        end - before
     }
 
     /// What has not been taken.

@@ -5,6 +5,7 @@
 //! ([`sim::run_applications`](crate::sim::run_applications)), a cable without a transport
 //! ([`cable`]), or a socket of the kernel. So the same protocol shows what each of them makes of it.
 
+pub mod adb;
 mod buffers;
 pub mod cable;
 pub mod request_reply;

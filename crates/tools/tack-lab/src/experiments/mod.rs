@@ -9,6 +9,7 @@ mod ack_interval;
 mod ack_loss;
 mod bandwidth_step;
 mod buffer;
+mod burst;
 mod busy_ends;
 mod busy_room;
 mod calibration;
@@ -53,6 +54,7 @@ pub use statistics::{converged_after, jain, median, percentile};
 
 use serde_json::{Map, Value};
 
+use crate::application::cable::CableError;
 use crate::report::{Check, Outcome, Plot, Table};
 use crate::sim;
 use crate::versions::Versions;
@@ -97,13 +99,16 @@ pub enum Error {
     /// A run of the medium failed.
     #[error(transparent)]
     Medium(#[from] tack_link::ParameterError),
+    /// An application protocol over a cable failed.
+    #[error(transparent)]
+    Cable(#[from] CableError),
     /// A link could not be described.
     #[error(transparent)]
     Link(#[from] tack_link::SpecError),
 }
 
 /// All experiments, in the order in which they are run and reported.
-pub const ALL: [Experiment; 33] = [
+pub const ALL: [Experiment; 34] = [
     calibration::EXPERIMENT,
     fig3::EXPERIMENT,
     fig6::EXPERIMENT,
@@ -137,6 +142,7 @@ pub const ALL: [Experiment; 33] = [
     realtime_board::EXPERIMENT,
     ablation::EXPERIMENT,
     nagle::EXPERIMENT,
+    burst::EXPERIMENT,
 ];
 
 impl Experiment {

@@ -8,6 +8,9 @@ use super::{Contender, Error};
 use crate::application::Application;
 use crate::sim::{self, Flow, FlowReport, Load, Scenario};
 
+/// A queue that holds more than the credit of any protocol.
+const LOSSLESS: u64 = 64 << 20;
+
 /// A link with a propagation delay.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Route {
@@ -15,12 +18,15 @@ pub(super) struct Route {
     pub rate_mbps: f64,
     /// Round trip without any packet's length.
     pub rtt: Duration,
+    /// What its queue holds in each direction, bytes.
+    pub buffer: u64,
 }
 
 impl Route {
-    /// A pipe of so many Mbit/s and a round trip of so many microseconds.
+    /// A pipe of so many Mbit/s and a round trip of so many microseconds, whose queue never loses what an
+    /// application of the lab sends ahead.
     pub(super) const fn new(rate_mbps: f64, rtt_us: u64) -> Self {
-        Self { rate_mbps, rtt: Duration::from_micros(rtt_us) }
+        Self { rate_mbps, rtt: Duration::from_micros(rtt_us), buffer: LOSSLESS }
     }
 
     pub(super) fn rtt_ms(self) -> f64 {
@@ -28,7 +34,11 @@ impl Route {
     }
 
     pub(super) fn link(self) -> Result<LinkSpec, Error> {
-        Ok(LinkSpec::resolve(&format!("pipe:{}", self.rate_mbps))?)
+        let Self { rate_mbps, buffer, .. } = self;
+        let hop = format!(
+            "[[hop]]\nkind = \"pipe\"\nrate_mbps = {rate_mbps:?}\nbuffer_bytes = {buffer}\n"
+        );
+        Ok(LinkSpec::from_toml(&hop, "pipe")?)
     }
 
     /// Runs a protocol over a stack until its client has finished, which it has to within `limit`.

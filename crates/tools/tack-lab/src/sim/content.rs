@@ -4,9 +4,16 @@
 const PERIOD: usize = 65_521;
 
 /// Stream content by offset.
+#[derive(Clone)]
 pub struct Content {
     /// One period, and the start of the next.
     bytes: Vec<u8>,
+}
+
+impl std::fmt::Debug for Content {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Content")
+    }
 }
 
 impl Content {

@@ -23,6 +23,7 @@ mod run;
 mod scenario;
 mod trace;
 
+pub(crate) use content::Content;
 pub use error::Error;
 pub use report::{
     Bin, CarefulResume, DeliveredFrames, FlowReport, FrameReport, ScenarioReport,
