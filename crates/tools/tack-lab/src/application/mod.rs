@@ -8,6 +8,7 @@
 pub mod adb;
 mod buffers;
 pub mod cable;
+pub mod raw_paste;
 pub mod request_reply;
 
 use tack_link::Time;

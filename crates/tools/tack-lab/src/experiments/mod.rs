@@ -39,6 +39,7 @@ mod realtime_board;
 mod rtt_fairness;
 mod shallow_buffer;
 mod short_flows;
+mod small_writes;
 mod stale;
 mod startup;
 mod statistics;
@@ -108,7 +109,7 @@ pub enum Error {
 }
 
 /// All experiments, in the order in which they are run and reported.
-pub const ALL: [Experiment; 34] = [
+pub const ALL: [Experiment; 35] = [
     calibration::EXPERIMENT,
     fig3::EXPERIMENT,
     fig6::EXPERIMENT,
@@ -143,6 +144,7 @@ pub const ALL: [Experiment; 34] = [
     ablation::EXPERIMENT,
     nagle::EXPERIMENT,
     burst::EXPERIMENT,
+    small_writes::EXPERIMENT,
 ];
 
 impl Experiment {

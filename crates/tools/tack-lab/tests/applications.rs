@@ -1,0 +1,126 @@
+//! Application protocols over real stacks in virtual time.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail anywhere")]
+
+use std::time::Duration;
+
+use tack_lab::application::adb::{self, Push};
+use tack_lab::application::raw_paste::{self, DrainPolicy, Interpreter, Upload};
+use tack_lab::application::request_reply::{Client, Requests, Server};
+use tack_lab::application::{Application, ApplicationError};
+use tack_lab::sim::{self, Error, Flow, FlowReport, Load, Scenario, Stack};
+use tack_link::spec::{LinkSpec, PathSpec};
+
+const STACKS: [Stack; 3] = [Stack::Tack, Stack::Plain, Stack::Quinn];
+const RTT: Duration = Duration::from_millis(20);
+
+fn scenario(stack: Stack, seed: u64) -> Scenario {
+    let path = PathSpec::with_rtt(RTT);
+    let flow = Flow::new(stack, stack.own_acks(), stack.own_congestion(), path);
+    Scenario {
+        link: LinkSpec::resolve("pipe:100").unwrap(),
+        flows: vec![Flow { load: Load::Applications, ..flow }],
+        duration: Duration::from_secs(60),
+        warm_up: Duration::ZERO,
+        bin: Duration::from_secs(60),
+        seed,
+    }
+}
+
+fn run(
+    stack: Stack,
+    client: &mut dyn Application,
+    server: &mut dyn Application,
+) -> Result<FlowReport, Error> {
+    let scenario = scenario(stack, 7);
+    sim::run_applications(&scenario, client, server).map(|mut report| report.flows.remove(0))
+}
+
+#[test]
+fn no_stack_holds_the_second_of_two_small_writes_back() {
+    for stack in STACKS {
+        let (mut client, mut server) =
+            (Client::new(Requests::DEFAULT), Server::new(Requests::DEFAULT));
+        let flow = run(stack, &mut client, &mut server).unwrap();
+        assert_eq!((client.rounds().len(), server.requests()), (6, 6), "{stack:?}");
+        for round in client.rounds() {
+            let beyond = round.took.checked_sub(RTT).unwrap();
+            assert!(beyond < Duration::from_millis(2), "{stack:?}: {beyond:?}");
+        }
+        assert!(flow.completion_ms.unwrap() > 5000.0, "{stack:?}: five pauses of a second");
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_times() {
+    let times = || {
+        let (mut client, mut server) =
+            (Client::new(Requests::DEFAULT), Server::new(Requests::DEFAULT));
+        run(Stack::Tack, &mut client, &mut server).unwrap();
+        client.rounds().to_vec()
+    };
+    assert_eq!(times(), times());
+}
+
+#[test]
+fn a_push_arrives_whole_over_every_stack_and_credit_makes_it_faster() {
+    for stack in STACKS {
+        let push = |wish| {
+            let push = Push { bytes: 1 << 20, payload: 64 << 10, wish };
+            let (mut host, mut device) =
+                (adb::Host::new(push), adb::Device::new(Some(1 << 20)));
+            run(stack, &mut host, &mut device).unwrap();
+            assert_eq!(device.received(), 1 << 20, "{stack:?}");
+            assert_eq!(host.uses_delayed_ack(), wish.is_some(), "{stack:?}");
+            host.took().unwrap()
+        };
+        let (one_at_a_time, credit) = (push(None), push(Some(1 << 20)));
+        // Sixteen writes, each of which waits for its answer.
+        assert!(one_at_a_time > RTT * 16, "{stack:?}: {one_at_a_time:?}");
+        assert!(credit * 2 < one_at_a_time, "{stack:?}: {credit:?} {one_at_a_time:?}");
+    }
+}
+
+fn upload(stack: Stack, drain: DrainPolicy) -> Result<Duration, Error> {
+    let interpreter =
+        Interpreter { window: u16::MAX, per_command: Duration::ZERO, per_byte: Duration::ZERO };
+    let (bytes, poll) = (10 << 10, Duration::ZERO);
+    let upload = Upload { bytes, chunk: bytes, write: 256, drain, poll };
+    let mut host = raw_paste::Host::new(upload);
+    let mut device = raw_paste::Device::new(interpreter);
+    run(stack, &mut host, &mut device)?;
+    assert_eq!(device.written(), bytes);
+    Ok(host.took().unwrap())
+}
+
+#[test]
+fn a_drain_waits_for_the_acknowledgements_of_a_tack_stack() {
+    let each = upload(Stack::Tack, DrainPolicy::EachWrite).unwrap();
+    let threshold = upload(Stack::Tack, DrainPolicy::THRESHOLD).unwrap();
+    // 43 writes and 6 drains, a round trip each at least.
+    assert!(each > RTT * 43, "{each:?}");
+    assert!(threshold > RTT * 7 && threshold * 3 < each, "{threshold:?} {each:?}");
+}
+
+#[test]
+fn a_drain_fails_where_the_stack_does_not_tell_of_acknowledgements() {
+    for stack in [Stack::Plain, Stack::Quinn] {
+        let error = upload(stack, DrainPolicy::EachWrite).unwrap_err();
+        let unknown =
+            matches!(error, Error::Application { error: ApplicationError::DrainUnknown, .. });
+        assert!(unknown, "{stack:?}: {error}");
+        assert!(upload(stack, DrainPolicy::AtEnd).is_ok(), "{stack:?}");
+    }
+}
+
+#[test]
+fn a_load_without_applications_and_applications_without_the_load_are_refused() {
+    let error = sim::run(&scenario(Stack::Tack, 1)).unwrap_err();
+    assert!(matches!(error, Error::Scenario { .. }), "{error}");
+    let mut bulk = scenario(Stack::Tack, 1);
+    bulk.flows[0].load = Load::Bytes(1);
+    let (mut client, mut server) =
+        (Client::new(Requests::DEFAULT), Server::new(Requests::DEFAULT));
+    let error = sim::run_applications(&bulk, &mut client, &mut server).unwrap_err();
+    assert!(matches!(error, Error::Scenario { .. }), "{error}");
+}
