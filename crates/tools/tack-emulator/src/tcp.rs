@@ -9,6 +9,7 @@
 //! once, and often gets fewer acknowledgements than that. Reports count them.
 
 mod congestion;
+mod connection;
 mod segment;
 mod tally;
 
@@ -22,6 +23,9 @@ use socket2::{Domain, Socket, Type};
 use tack_link::{Direction, Link, Losses};
 
 pub use congestion::{Congestion, UnknownCongestion};
+pub use connection::{
+    ConnectionOptions, ConnectionReport, SocketOptions, TcpEnd, run_connection,
+};
 
 use crate::error::Error;
 use crate::tun::promptness::{Rank, ask_for_promptness};

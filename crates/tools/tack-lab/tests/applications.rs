@@ -1,10 +1,12 @@
 //! Application protocols over real stacks in virtual time.
 
-#![allow(clippy::unwrap_used, reason = "a test may fail anywhere")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail anywhere")]
 
 use std::time::Duration;
 
+use tack_emulator::tcp::{Congestion, ConnectionOptions, SocketOptions};
 use tack_lab::application::adb::{self, Push};
+use tack_lab::application::kernel_tcp::{self, TcpError, TcpRun};
 use tack_lab::application::raw_paste::{self, DrainPolicy, Interpreter, Upload};
 use tack_lab::application::request_reply::{Client, Requests, Server};
 use tack_lab::application::{Application, ApplicationError};
@@ -123,4 +125,94 @@ fn a_load_without_applications_and_applications_without_the_load_are_refused() {
         (Client::new(Requests::DEFAULT), Server::new(Requests::DEFAULT));
     let error = sim::run_applications(&bulk, &mut client, &mut server).unwrap_err();
     assert!(matches!(error, Error::Scenario { .. }), "{error}");
+}
+
+/// The protocol over the kernel's TCP; `None`, and says why, where links cannot be emulated.
+fn run_tcp(
+    options: [SocketOptions; 2],
+    client: &mut (dyn Application + Send),
+    server: &mut (dyn Application + Send),
+) -> Option<TcpRun> {
+    let spec = LinkSpec::resolve("pipe:100").unwrap();
+    let path = PathSpec::with_rtt(Duration::from_millis(2));
+    let options = ConnectionOptions {
+        link: spec.build(&path, 1).unwrap(),
+        congestion: Congestion::Cubic,
+        client: options[0],
+        server: options[1],
+    };
+    match kernel_tcp::run(options, client, server, Duration::from_secs(30)) {
+        Ok(run) => Some(run),
+        Err(error) if error.is_unavailable() => {
+            eprintln!("SKIPPED: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn nagle_waits_for_delayed_acks_of_kernel_tcp() {
+    let requests = Requests { pause: Duration::from_millis(20), ..Requests::DEFAULT };
+    let (mut client, mut server) = (Client::new(requests), Server::new(requests));
+    let plain = [SocketOptions::default(); 2];
+    let Some(run) = run_tcp(plain, &mut client, &mut server) else { return };
+    assert_eq!((client.rounds().len(), server.requests()), (6, 6));
+    // A body leaves when the header is acknowledged, which from the second request on a timer does.
+    assert!(run.delayed_acks[1] >= 4, "{run:?}");
+}
+
+#[test]
+fn quick_acks_are_in_force_at_each_read_if_asked_for() {
+    let requests = Requests { pause: Duration::from_millis(20), ..Requests::DEFAULT };
+    let (mut client, mut server) = (Client::new(requests), Server::new(requests));
+    let quick = SocketOptions { quick_ack: true, ..SocketOptions::default() };
+    let options = [SocketOptions::default(), quick];
+    let Some(run) = run_tcp(options, &mut client, &mut server) else { return };
+    let (reads, with_quick_ack) = run.reads[1];
+    assert!(reads >= 6 && reads == with_quick_ack, "{run:?}");
+}
+
+#[test]
+fn a_push_and_an_upload_arrive_whole_over_kernel_tcp() {
+    let push = Push { bytes: 1 << 20, payload: 64 << 10, wish: Some(1 << 20) };
+    let (mut host, mut device) = (adb::Host::new(push), adb::Device::new(Some(1 << 20)));
+    let plain = [SocketOptions::default(); 2];
+    if run_tcp(plain, &mut host, &mut device).is_none() {
+        return;
+    }
+    assert_eq!(device.received(), 1 << 20);
+    let interpreter = Interpreter {
+        window: 128,
+        per_command: Duration::from_millis(1),
+        per_byte: Duration::ZERO,
+    };
+    let drain = DrainPolicy::THRESHOLD;
+    let upload = Upload { bytes: 5000, chunk: 2048, write: 64, drain, poll: Duration::ZERO };
+    let mut host = raw_paste::Host::new(upload);
+    let mut device = raw_paste::Device::new(interpreter);
+    run_tcp(plain, &mut host, &mut device).unwrap();
+    assert_eq!((device.written(), device.commands()), (5000, 3));
+}
+
+#[test]
+fn an_end_that_breaks_the_protocol_is_named_over_kernel_tcp() {
+    let push = Push { bytes: 1 << 20, payload: 64 << 10, wish: None };
+    let mut host = adb::Host::new(push);
+    let mut device = raw_paste::Device::new(Interpreter {
+        window: 128,
+        per_command: Duration::ZERO,
+        per_byte: Duration::ZERO,
+    });
+    let spec = LinkSpec::resolve("pipe:100").unwrap();
+    let options = ConnectionOptions {
+        link: spec.build(&PathSpec::default(), 1).unwrap(),
+        congestion: Congestion::Cubic,
+        client: SocketOptions::default(),
+        server: SocketOptions::default(),
+    };
+    let error =
+        kernel_tcp::run(options, &mut host, &mut device, Duration::from_secs(30)).unwrap_err();
+    let named = matches!(&error, TcpError::Application(ApplicationError::Protocol { .. }));
+    assert!(error.is_unavailable() || named, "{error}");
 }

@@ -3,11 +3,12 @@
 //! An [`Application`] is one end of such a protocol, without I/O and without a clock. What is below it
 //! is a [`ByteStream`]: a connection of a QUIC stack in virtual time
 //! ([`sim::run_applications`](crate::sim::run_applications)), a cable without a transport
-//! ([`cable`]), or a socket of the kernel. So the same protocol shows what each of them makes of it.
+//! ([`cable`]), or the kernel's TCP in real time ([`kernel_tcp`]). So the same protocol shows what each of them makes of it.
 
 pub mod adb;
 mod buffers;
 pub mod cable;
+pub mod kernel_tcp;
 pub mod raw_paste;
 pub mod request_reply;
 

@@ -29,6 +29,7 @@ mod fig6;
 mod fig7;
 mod friendliness;
 mod heavy_loss;
+mod kernel_run;
 mod l4s;
 mod links;
 mod live_media;
@@ -56,6 +57,7 @@ pub use statistics::{converged_after, jain, median, percentile};
 use serde_json::{Map, Value};
 
 use crate::application::cable::CableError;
+use crate::application::kernel_tcp::TcpError;
 use crate::report::{Check, Outcome, Plot, Table};
 use crate::sim;
 use crate::versions::Versions;
@@ -103,6 +105,14 @@ pub enum Error {
     /// An application protocol over a cable failed.
     #[error(transparent)]
     Cable(#[from] CableError),
+    /// A run over the kernel's TCP failed.
+    #[error("{cell}: {reason}")]
+    Tcp {
+        /// Which run.
+        cell: String,
+        /// Why.
+        reason: Box<TcpError>,
+    },
     /// A link could not be described.
     #[error(transparent)]
     Link(#[from] tack_link::SpecError),

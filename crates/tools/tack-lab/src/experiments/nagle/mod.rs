@@ -1,5 +1,7 @@
 //! Requests in two parts over stacks that acknowledge late: what does a reply cost?
 
+mod kernel;
+
 use std::time::Duration;
 
 use serde_json::json;
@@ -118,18 +120,29 @@ fn measure(context: &Context) -> Result<Findings, Error> {
             lines.push(Series::measured(stack.label, stack.colour, points.collect()));
         }
     }
+    let kernel = kernel::measure(context)?;
+    lines.extend(kernel.lines);
     let plots = vec![Plot::new(
         "Replies to requests of two writes, RTT 0.2 ms",
         Axis::linear("request"),
         Axis::linear("reply, ms"),
         Chart::Lines { series: lines },
     )];
-    let checks = vec![Check::at_most(
+    let mut checks = vec![Check::at_most(
         "tacklib TACK: worst reply beyond the round trip, all patterns and paths",
         worst_of_tack,
         "ms",
         SLACK_MS,
     )];
+    checks.extend(kernel.checks);
+    let mut tables = vec![table];
+    tables.extend(kernel.tables);
+    let mut notes = vec![
+        "Of two writes the stack sends the first before it is given the second: QUIC has no Nagle's \
+         algorithm, and no stack here holds a small write back."
+            .to_owned(),
+    ];
+    notes.extend(kernel.skipped);
     Ok(Findings {
         parameters: json!({
             "header_bytes": Requests::DEFAULT.header,
@@ -143,13 +156,9 @@ fn measure(context: &Context) -> Result<Findings, Error> {
             })),
         }),
         seeds,
-        tables: vec![table],
+        tables,
         plots,
         checks,
-        notes: vec![
-            "Of two writes the stack sends the first before it is given the second: QUIC has no Nagle's \
-             algorithm, and no stack here holds a small write back."
-                .to_owned(),
-        ],
+        notes,
     })
 }
