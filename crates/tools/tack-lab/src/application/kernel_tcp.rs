@@ -172,3 +172,17 @@ impl TcpStream {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lack_of_privileges_is_no_failure_of_a_run_and_says_what_is_missing() {
+        let error =
+            TcpError::from(tun::Error::NeedsRoot { task: "create a network namespace" });
+        assert!(error.is_unavailable() && error.to_string().contains("root"), "{error}");
+        assert!(TcpError::from(tun::Error::NoTunDevice).is_unavailable());
+        assert!(!TcpError::Unfinished(Duration::from_secs(1)).is_unavailable());
+    }
+}

@@ -1,13 +1,14 @@
 //! A file in small writes: what it costs to wait for each of them.
 
-use std::ops::RangeInclusive;
+mod kernel;
+mod serial;
+
 use std::time::Duration;
 
 use serde_json::json;
 
 use super::protocol_run::{Route, ack_packets};
 use super::{Contender, Context, Error, Experiment, Findings, median};
-use crate::application::cable::Cable;
 use crate::application::raw_paste::{
     Device, DrainPolicy, Host, Interpreter, Upload, chunk_size,
 };
@@ -36,25 +37,9 @@ const MEMORIES: [usize; 4] = [10 * KIB, 30 * KIB, 60 * KIB, FREE_MEMORY];
 const WINDOWS: [u16; 5] = [128, 512, 2048, 8192, 32_768];
 /// No limit for a command of these sizes.
 const WIDE_WINDOW: u16 = u16::MAX;
-/// What MicroPython announces.
-const OWN_WINDOW: u16 = 128;
-/// A clock of Windows, which a polling writer looks at.
-const TICK: Duration = Duration::from_micros(15_625);
 
 const ROUTE: Route = Route::new(20.0, 20_000);
-/// A board on USB: what the note calls a serial port.
-const SERIAL: Cable = Cable { bytes_per_second: 1e6, delay: Duration::from_micros(250) };
-/// Least squares of the plan's table of chunk sizes (256 to 2048 bytes: 2.393, 1.965, 1.710 and 1.494 s).
-const BOARD: Interpreter = Interpreter {
-    window: OWN_WINDOW,
-    per_command: Duration::from_micros(24_770),
-    per_byte: Duration::from_nanos(139_300),
-};
-/// What the plan found for 10 KB in the end, seconds: sync and async.
-const PLAN: [f64; 2] = [2.242, 1.548];
 const TARGET_SAVED: f64 = 31.0;
-/// How near a gain has to come to the plan's to agree with it, percentage points.
-const NEAR: RangeInclusive<f64> = -6.0..=6.0;
 const LIMIT: Duration = Duration::from_secs(120);
 const STACKS: [Contender; 3] = [
     Contender::TACK,
@@ -162,7 +147,7 @@ fn measure(context: &Context) -> Result<Findings, Error> {
     let by_file = by_file(context, &seeds)?;
     let by_memory = by_memory(context, &seeds)?;
     let by_window = by_window(context, &seeds)?;
-    let over_serial = over_serial()?;
+    let over_serial = serial::measure()?;
     let mut checks = vec![
         Check::at_least(
             "tacklib TACK, 10 KB in writes of 256 bytes: time saved by a threshold over sync",
@@ -184,6 +169,13 @@ fn measure(context: &Context) -> Result<Findings, Error> {
         ),
     ];
     checks.extend(over_serial.checks);
+    let mut tables =
+        vec![by_write.table, by_file.table, by_memory, by_window, over_serial.table];
+    let mut notes = notes();
+    match kernel::measure(context)? {
+        Ok(table) => tables.push(table),
+        Err(reason) => notes.push(reason),
+    }
     Ok(Findings {
         parameters: json!({
             "rate_mbps": ROUTE.rate_mbps,
@@ -192,23 +184,23 @@ fn measure(context: &Context) -> Result<Findings, Error> {
             "threshold_bytes": 2048,
             "threshold_ms": 100,
             "free_memory_kib": FREE_MEMORY / KIB,
-            "serial_bytes_per_second": SERIAL.bytes_per_second,
-            "board_window_bytes": BOARD.window,
-            "board_command_ms": BOARD.per_command.as_secs_f64() * 1e3,
-            "board_byte_us": BOARD.per_byte.as_secs_f64() * 1e6,
-            "poll_ms": TICK.as_secs_f64() * 1e3,
+            "serial_bytes_per_second": serial::SERIAL.bytes_per_second,
+            "board_window_bytes": serial::BOARD.window,
+            "board_command_ms": serial::BOARD.per_command.as_secs_f64() * 1e3,
+            "board_byte_us": serial::BOARD.per_byte.as_secs_f64() * 1e6,
+            "poll_ms": serial::TICK.as_secs_f64() * 1e3,
         }),
         seeds,
-        tables: vec![
-            by_write.table,
-            by_file.table,
-            by_memory,
-            by_window,
-            over_serial.table,
-        ],
+        tables,
         plots: vec![by_write.plot],
         checks,
-        notes: vec![
+        notes,
+    })
+}
+
+/// What a reader has to know.
+fn notes() -> Vec<String> {
+    vec![
             "A drain waits until the other end's transport has acknowledged all that was written. Sync \
              waits so after each write; its commands carry 256 bytes. Time saved is a share of \
              the time that sync takes, as in the plan."
@@ -217,8 +209,7 @@ fn measure(context: &Context) -> Result<Findings, Error> {
              table of it. That a polling writer looks at a clock of 15.6 ms is an assumption: \
              the plan says that it polls, and not how often."
                 .to_owned(),
-        ],
-    })
+        ]
 }
 
 /// A table with what the checks and the plot need of it.
@@ -355,59 +346,6 @@ fn by_window(context: &Context, seeds: &[u64]) -> Result<Table, Error> {
         table.row(row([(*window).into()], run, runs[0].ms));
     }
     Ok(table)
-}
-
-/// What the plan has, with a board and without a transport.
-struct OverSerial {
-    table: Table,
-    checks: Vec<Check>,
-}
-
-fn over_serial() -> Result<OverSerial, Error> {
-    let run = |writer: Writer, chunk: usize, poll: Duration| {
-        let cell = Cell { chunk, ..Cell::whole(STACKS[0], writer, chunk.min(2 * KIB)) };
-        let (mut host, mut device) = (Host::new(cell.upload(poll)), Device::new(BOARD));
-        SERIAL.run(&mut host, &mut device, LIMIT)?;
-        Ok::<_, Error>(Run::of(&host, 0))
-    };
-    let by_memory = chunk_size(FILE, FREE_MEMORY);
-    let each = Writer { label: "drain after each write", ..SYNC };
-    let sync = run(SYNC, WRITE, Duration::ZERO)?;
-    let rows = [
-        ("sync", WRITE, Duration::ZERO, sync),
-        (each.label, WRITE, TICK, run(each, WRITE, TICK)?),
-        ("threshold", WRITE, TICK, run(THRESHOLD, WRITE, TICK)?),
-        ("threshold", by_memory, TICK, run(THRESHOLD, by_memory, TICK)?),
-        ("threshold", by_memory, Duration::ZERO, run(THRESHOLD, by_memory, Duration::ZERO)?),
-    ];
-    let mut table = columns(
-        Table::new("10 KB to a board on a serial line, without a transport")
-            .text("writer", "writer")
-            .number("chunk_bytes", "command", "bytes", 0)
-            .number("poll_ms", "polls", "ms", 1),
-    );
-    for (label, chunk, poll, run) in &rows {
-        let poll_ms = (poll.as_secs_f64() * 1e3).into();
-        table.row(row([(*label).into(), (*chunk).into(), poll_ms], run, sync.ms));
-    }
-    let [_, each, _, _, auto] = rows.map(|(.., run)| run);
-    let plan = saved(PLAN[0], PLAN[1]);
-    let found = saved(sync.ms, auto.ms);
-    let checks = vec![
-        Check::paper(
-            "board on a serial line: time saved by threshold and size over sync",
-            format!("{found:.1} %"),
-            format!("{plan:.1} % ± {:.0} points", NEAR.end()),
-            NEAR.contains(&(found - plan)),
-        ),
-        Check::paper(
-            "board on a serial line: a polling drain after each write, beside sync",
-            format!("{:.0} ms and {:.0} ms", each.ms, sync.ms),
-            "slower",
-            each.ms > sync.ms,
-        ),
-    ];
-    Ok(OverSerial { table, checks })
 }
 
 /// Adds the columns that all tables have.
