@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
-use crate::commands::{list, medium, report, run, soak, tcp, transfer, tun};
+use crate::commands::{list, medium, nagle, report, run, soak, tcp, transfer, tun};
 
 /// Experiments with acknowledgements on emulated Wi-Fi and wide-area links.
 ///
@@ -23,6 +23,7 @@ enum Command {
     Medium(medium::Args),
     Transfer(Box<transfer::Args>),
     Tcp(tcp::Args),
+    Nagle(nagle::Args),
     Tun(tun::Args),
     Run(run::Args),
     Soak(soak::Args),
@@ -39,6 +40,7 @@ impl Cli {
             Command::Medium(args) => medium::run(args),
             Command::Transfer(args) => transfer::run(&args),
             Command::Tcp(args) => tcp::run(args),
+            Command::Nagle(args) => nagle::run(&args),
             Command::Tun(args) => tun::run(args),
             Command::Run(args) => run::run(args),
             Command::Soak(args) => soak::run(&args),

@@ -2,6 +2,7 @@
 
 pub mod list;
 pub mod medium;
+pub mod nagle;
 pub mod report;
 pub mod run;
 pub mod soak;

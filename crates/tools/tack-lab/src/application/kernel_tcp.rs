@@ -18,6 +18,8 @@ pub struct TcpRun {
     pub reads: [(u32, u32); 2],
     /// Packets that the emulator delivered late.
     pub late_packets: u64,
+    /// Why the emulator's lateness makes the times worth nothing, if it does.
+    pub invalid: Option<String>,
 }
 
 /// Why a run over TCP failed.
@@ -74,6 +76,7 @@ pub fn run(
         delayed_acks: report.delayed_acks,
         reads: [client_reads, server_reads],
         late_packets: report.punctuality.deadline_misses,
+        invalid: report.punctuality.invalid,
     })
 }
 

@@ -45,6 +45,10 @@ pub struct ChosenLink {
 }
 
 impl LinkArgs {
+    pub const fn seed(&self) -> u64 {
+        self.seed
+    }
+
     pub fn choose(&self) -> Result<ChosenLink> {
         let spec = LinkSpec::resolve(&self.link)?;
         let rtt = match self.rtt.map(|ms| Duration::try_from_secs_f64(ms / 1e3)) {
