@@ -4,10 +4,14 @@
 
 mod common;
 
-use std::time::Duration;
+use std::io::{self, ErrorKind};
+use std::time::{Duration, Instant};
 
-use common::{can_emulate, duplex};
-use tack_emulator::tcp::{Congestion, TcpOptions, TcpReport, run};
+use common::{PATIENCE, can_emulate, delay, duplex};
+use tack_emulator::tcp::{
+    Congestion, ConnectionOptions, SocketOptions, TcpEnd, TcpOptions, TcpReport, run,
+    run_connection,
+};
 use tack_link::pipe::PipeConfig;
 
 const RATE_MBPS: u64 = 20;
@@ -96,4 +100,47 @@ fn the_report_has_a_null_for_what_tcp_does_not_have() {
     for field in ["iacks", "spurious", "hol_blocked_bytes_p95"] {
         assert!(report.contains(&format!("\"{field}\":null")), "{report}");
     }
+}
+
+/// Reads until the other end has gone; returns how many bytes came.
+fn read_all(end: &mut TcpEnd) -> io::Result<usize> {
+    let (mut all, mut buffer) = (0, [0; 1000]);
+    let deadline = Instant::now() + PATIENCE;
+    while Instant::now() < deadline {
+        match end.read(&mut buffer) {
+            Ok(0) => return Ok(all),
+            Ok(count) => all += count,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                end.wait(false, Duration::from_millis(100))?;
+            }
+            // The client leaves without a word.
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => return Ok(all),
+            Err(error) => return Err(error),
+        }
+    }
+    Err(ErrorKind::TimedOut.into())
+}
+
+#[test]
+fn what_is_written_is_unacknowledged_until_the_other_kernel_has_it() {
+    if !can_emulate() {
+        return;
+    }
+    let options = ConnectionOptions {
+        link: delay(Duration::from_millis(20)),
+        congestion: Congestion::Cubic,
+        client: SocketOptions { no_delay: true, quick_ack: false },
+        server: SocketOptions { no_delay: false, quick_ack: true },
+    };
+    let write = |mut end: TcpEnd| {
+        assert_eq!(end.write(&[7; 100]).unwrap(), 100);
+        let at_once = end.unacknowledged().unwrap();
+        let is_acknowledged = || end.unacknowledged().unwrap() == 0;
+        (at_once, common::comes_true(is_acknowledged))
+    };
+    let read = |mut end: TcpEnd| (read_all(&mut end).unwrap(), end.reads());
+    let report = run_connection(options, write, read).unwrap();
+    assert_eq!(report.client, (100, true));
+    assert_eq!(report.server, (100, (1, 1)));
+    assert_eq!(report.delayed_acks, [0, 0]);
 }

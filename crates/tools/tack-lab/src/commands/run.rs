@@ -19,7 +19,8 @@ const EVERYTHING: &str = "all";
 ///
 /// The full form takes the paper's durations and medians over several seeds: hours for all. The
 /// quick form takes minutes. Each result is stored for `tack-lab report`. Everything runs in
-/// virtual time: the same arguments give the same numbers.
+/// virtual time, where the same arguments give the same numbers, but for tables over kernel TCP:
+/// they take real time, and root.
 ///
 /// The exit code is 0 if the emulation passed all its checks; differences from the paper are
 /// shown and do not count.
