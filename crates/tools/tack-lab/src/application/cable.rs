@@ -25,6 +25,9 @@ const TRANSFER: usize = 16 << 10;
 /// Bytes that an end may have handed over and not on the wire: those of a host controller.
 const QUEUE: usize = 1 << 20;
 
+/// Rounds without progress of time after which a run is given up.
+const PATIENCE: u32 = 100_000;
+
 /// Why a run over a cable failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CableError {
@@ -49,6 +52,7 @@ impl Cable {
     ) -> Result<Time, CableError> {
         let mut ways = [Way::new(self), Way::new(self)];
         let mut now = Time::ZERO;
+        let mut rounds = 0;
         loop {
             let [to_server, to_client] = &mut ways;
             let mut stream = End { outgoing: to_server, incoming: to_client, now };
@@ -61,7 +65,10 @@ impl Cable {
             let own = [client.next_event(), server.next_event()];
             let events = ways.iter().filter_map(|way| way.next_event(now));
             match own.into_iter().flatten().chain(events).min() {
-                Some(next) if next <= Time::from(limit) => now = now.max(next),
+                Some(next) if next <= Time::from(limit) && rounds < PATIENCE => {
+                    rounds = if next > now { 0 } else { rounds + 1 };
+                    now = now.max(next);
+                }
                 _ => return Err(CableError::Unfinished { at: now }),
             }
         }
@@ -158,5 +165,32 @@ impl ByteStream for End<'_> {
 
     fn is_drained(&mut self) -> Option<bool> {
         Some(self.outgoing.last_arrival + self.outgoing.cable.delay <= self.now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Wants to be called at once, again and again.
+    struct Restless;
+
+    impl Application for Restless {
+        fn turn(&mut self, _: &mut dyn ByteStream, _: Time) -> Result<(), ApplicationError> {
+            Ok(())
+        }
+        fn next_event(&self) -> Option<Time> {
+            Some(Time::ZERO)
+        }
+        fn is_finished(&self) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn an_application_that_never_lets_time_pass_is_given_up() {
+        let cable = Cable { bytes_per_second: 1e6, delay: Duration::from_millis(1) };
+        let run = cable.run(&mut Restless, &mut Restless, Duration::from_secs(1));
+        assert!(matches!(run, Err(CableError::Unfinished { at: Time::ZERO })), "{run:?}");
     }
 }
