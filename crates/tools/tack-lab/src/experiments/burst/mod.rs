@@ -89,8 +89,8 @@ fn places() -> [Place; 4] {
     [
         Place { label: "as noted", route: as_noted, bytes: [64 << 20, 4 << 20] },
         Place { label: "USB 3", route: usb3, bytes: [64 << 20, 4 << 20] },
-        Place { label: "Wi-Fi", route: wifi, bytes: [32 << 20, 2 << 20] },
-        Place { label: "far", route: far, bytes: [32 << 20, 2 << 20] },
+        Place { label: "Wi-Fi", route: wifi, bytes: [32 << 20, 1 << 20] },
+        Place { label: "far", route: far, bytes: [32 << 20, 1 << 20] },
     ]
 }
 
@@ -277,7 +277,7 @@ fn checks(sweeps: &[Sweep<'_>], [as_noted, usb3, _, far]: [&str; 4]) -> Vec<Chec
 
 /// What the protocol reaches over the cable, by credit.
 fn cable_rates(credits: &[Option<u32>]) -> Result<Vec<f64>, Error> {
-    const BYTES: u64 = 32 << 20;
+    const BYTES: u64 = 16 << 20;
     let rate = |credit: &Option<u32>| {
         let mut host = Host::new(Push { bytes: BYTES, payload: PAYLOAD, wish: *credit });
         let mut device = Device::new(Some(u32::MAX));
