@@ -91,6 +91,7 @@ impl<F: BufFactory> Connection<F> {
         if is_accepted {
             layer.apply_data(arrival.at, &data, arrival.ecn, &self.inner);
             self.follow_validation((info.to, info.from), None);
+            self.check_answers()?;
         } else {
             layer.on_data_refused();
             self.close_at_aead_limit();
@@ -136,7 +137,7 @@ impl<F: BufFactory> Connection<F> {
         layer.return_buffers(buffers);
         self.layer = Some(layer);
         self.close_at_aead_limit();
-        result
+        result.and_then(|()| self.check_answers())
     }
 
     /// Closes the connection where its keys must not be used any more (TACK-7-12, RFC 9001 section 6.6).
@@ -144,6 +145,17 @@ impl<F: BufFactory> Connection<F> {
         const AEAD_LIMIT_REACHED: u64 = 0x0f;
         if self.layer.as_ref().is_some_and(|layer| layer.aead_limit_reached()) {
             let _ = self.inner.close(false, AEAD_LIMIT_REACHED, b"");
+        }
+    }
+
+    /// Closes the connection to a peer that sends and acknowledges nothing (TACK-7-16).
+    fn check_answers(&mut self) -> quiche::Result<()> {
+        let Some(layer) = &self.layer else { return Ok(()) };
+        match layer.sender().check_answers() {
+            Err(violation) if self.inner.local_error().is_none() => {
+                self.refuse(violation.into())
+            }
+            _ => Ok(()),
         }
     }
 

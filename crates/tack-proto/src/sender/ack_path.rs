@@ -26,6 +26,8 @@ struct Untimed {
     peer_bytes: [u64; 2],
     /// By how much all round trips were above RTTmin.
     least: [Option<Duration>; 2],
+    /// By how much any was.
+    most: [Duration; 2],
 }
 
 impl Untimed {
@@ -71,22 +73,29 @@ impl AckPathDelay {
 
     /// A round trip has been measured with an ACK, which does not tell when it left. `span` holds a
     /// time in which this sender's own queue drains: what all round trips stay above RTTmin by is not
-    /// that queue. Where the peer has sent `bulk` bytes meanwhile, it is what ACKs queue for.
+    /// that queue. Where the peer has sent `bulk` bytes meanwhile, it is what ACKs queue for. In Startup, which
+    /// drains none, any round trip may be one in which ACKs queued.
     pub fn on_untimed(
         &mut self,
         now: Instant,
-        round_trip: Duration,
-        min_rtt: Option<Duration>,
+        (round_trip, min_rtt): (Duration, Option<Duration>),
         span: Duration,
         bulk: u64,
+        is_starting: bool,
     ) {
         let above = round_trip.saturating_sub(min_rtt.unwrap_or(round_trip));
         self.count_spans(now, span);
         let is_bulk = self.untimed.is_bulk(bulk);
         let least = &mut self.untimed.least;
         least[1] = Some(least[1].map_or(above, |least| least.min(above)));
-        let least = least.iter().flatten().min().filter(|_| is_bulk);
-        self.longest = [least.copied().unwrap_or_default(); 2];
+        let least = least.iter().flatten().min().copied().unwrap_or_default();
+        let most = &mut self.untimed.most;
+        most[1] = most[1].max(above);
+        self.longest = match (is_bulk, is_starting) {
+            (true, true) => *most,
+            (true, false) => [least; 2],
+            (false, _) => [Duration::ZERO; 2],
+        };
     }
 
     /// The longest delay of late.
@@ -105,6 +114,7 @@ impl AckPathDelay {
             self.longest = [self.longest[1], Duration::ZERO];
             self.untimed.peer_bytes = [self.untimed.peer_bytes[1], 0];
             self.untimed.least = [self.untimed.least[1], None];
+            self.untimed.most = [self.untimed.most[1], Duration::ZERO];
             self.span_began = Some(now);
         }
     }
@@ -171,12 +181,25 @@ mod tests {
         let mut delay = AckPathDelay::default();
         delay.on_peer_data(BULK);
         for (at, round_trip) in [(0, 300), (100, 250), (200, 400)] {
-            delay.on_untimed(t0 + at * MS, round_trip * MS, MIN_RTT, 500 * MS, BULK);
+            delay.on_untimed(t0 + at * MS, (round_trip * MS, MIN_RTT), 500 * MS, BULK, false);
         }
         assert_eq!(delay.longest(), 210 * MS);
         // The own queue has drained, and with it the round trip.
-        delay.on_untimed(t0 + 300 * MS, 45 * MS, MIN_RTT, 500 * MS, BULK);
+        delay.on_untimed(t0 + 300 * MS, (45 * MS, MIN_RTT), 500 * MS, BULK, false);
         assert_eq!(delay.longest(), 5 * MS);
+    }
+
+    #[test]
+    fn in_startup_any_round_trip_tells_what_acks_of_such_a_peer_queue_for() {
+        let t0 = crate::test_clock();
+        let mut delay = AckPathDelay::default();
+        delay.on_peer_data(BULK);
+        for (at, round_trip) in [(0, 45), (100, 250), (200, 60)] {
+            delay.on_untimed(t0 + at * MS, (round_trip * MS, MIN_RTT), 500 * MS, BULK, true);
+        }
+        assert_eq!(delay.longest(), 210 * MS);
+        delay.on_untimed(t0 + 300 * MS, (45 * MS, MIN_RTT), 500 * MS, BULK, false);
+        assert_eq!(delay.longest(), 5 * MS, "behind it the sender's own queue drains");
     }
 
     #[test]
@@ -185,7 +208,7 @@ mod tests {
         let mut delay = AckPathDelay::default();
         delay.on_peer_data(BULK);
         for span in 0..4 {
-            delay.on_untimed(t0 + span * 500 * MS, 300 * MS, MIN_RTT, 500 * MS, BULK);
+            delay.on_untimed(t0 + span * 500 * MS, (300 * MS, MIN_RTT), 500 * MS, BULK, false);
         }
         assert_eq!(delay.longest(), Duration::ZERO);
     }

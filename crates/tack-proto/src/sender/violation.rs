@@ -28,4 +28,12 @@ pub enum Violation {
         /// Our record.
         sent: u64,
     },
+    /// Too many packets since the newest that it has acknowledged (TACK-7-16).
+    #[error(
+        "the peer has acknowledged none of the last {packets} packets, and goes on sending"
+    )]
+    AcknowledgesNothing {
+        /// How many.
+        packets: u64,
+    },
 }
