@@ -392,8 +392,10 @@ impl Sender {
             probes,
             is_marked,
         };
-        if ack_eliciting && self.sent.in_flight() == 0 && self.sent.is_app_limited() {
+        if ack_eliciting && self.sent.restarts_from_idle() {
             self.path.bbr.on_restart_from_idle();
+            let window = INITIAL_WINDOW_PACKETS * self.config.mss;
+            self.path.pacer.on_restart_from_idle(now, window);
         }
         self.sent.on_sent(now, leaving);
         self.trap.on_first_sent(packet_number, self.window());
@@ -475,7 +477,7 @@ impl Sender {
     pub fn on_app_limited(&mut self) {
         self.path.pacer.on_held_back();
         if !self.is_inflight_limited() {
-            self.sent.on_app_limited();
+            self.sent.on_run_dry();
         }
     }
 

@@ -45,6 +45,8 @@ pub struct Pacer {
     /// How much lateness the burst catches up.
     made_up_for: Duration,
     most_made_up_for: Duration,
+    /// Until when a flow restarts from idle, and how much of that time it catches up.
+    restart: Option<(Instant, Duration)>,
 }
 
 impl Pacer {
@@ -62,6 +64,7 @@ impl Pacer {
             late: Spread::default(),
             made_up_for: BURST,
             most_made_up_for: MOST_LATE,
+            restart: None,
         }
     }
 
@@ -128,6 +131,20 @@ impl Pacer {
         self.made_up_for = self.longest;
     }
 
+    /// Nothing is in flight, and so many bytes may leave at once (TACK-6.4-4): a short request would else wait
+    /// for its own rate.
+    pub fn on_restart_from_idle(&mut self, now: Instant, bytes: u64) {
+        let ahead = self.rate.time_for(bytes);
+        self.restart = Some((now + BURST, ahead));
+        self.next_release = self.next_release.min(now.checked_sub(ahead).unwrap_or(now));
+    }
+
+    /// How much of a time without data is caught up.
+    fn caught_up(&self, now: Instant) -> Duration {
+        let restart = self.restart.filter(|(until, _)| now <= *until);
+        restart.map_or(self.made_up_for, |(_, ahead)| ahead.max(self.made_up_for))
+    }
+
     /// How late this end sends as a rule what waits for its release: the grain of its timers, and
     /// other work of its machine.
     pub fn late(&self) -> Duration {
@@ -157,8 +174,9 @@ impl Pacer {
         }
         // A sender that woke late may catch up a burst's worth, not more.
         let mut from = self.next_release;
-        if from + self.made_up_for < now {
-            from = now.checked_sub(self.made_up_for).unwrap_or(now);
+        let caught_up = self.caught_up(now);
+        if from + caught_up < now {
+            from = now.checked_sub(caught_up).unwrap_or(now);
         }
         self.next_release = from + self.rate.time_for(bytes as u64);
     }
@@ -192,6 +210,28 @@ mod tests {
         let (bytes, longest) = run(Duration::from_secs(1), Duration::ZERO);
         assert!((6_250_000..=6_250_000 + 2 * 6250).contains(&bytes), "{bytes}");
         assert!(longest <= 6, "{longest} packets of 0.2 ms in a burst of 1 ms");
+    }
+
+    #[test]
+    fn what_may_leave_at_once_behind_a_pause_may_be_written_in_parts() {
+        let t0 = crate::test_clock() + Duration::from_secs(1);
+        let mut pacer = Pacer::new(t0, Bandwidth::from_bytes_per_second(100_000));
+        pacer.on_sent(t0, 1000);
+        let now = t0 + Duration::from_secs(1);
+        pacer.on_restart_from_idle(now, 10_000);
+        let mut at_once = 0;
+        while pacer.may_send(now, true) {
+            pacer.on_sent(now, 1000);
+            pacer.on_held_back();
+            at_once += 1;
+        }
+        assert_eq!(at_once, 11, "ten packets, and one of the burst that is always allowed");
+        assert!(!pacer.may_send(now + BURST, true));
+        pacer.on_held_back();
+        let later = now + Duration::from_secs(1);
+        assert!(pacer.may_send(later, true));
+        pacer.on_sent(later, 1000);
+        assert!(!pacer.may_send(later, true), "without a pause only a burst");
     }
 
     #[test]

@@ -286,10 +286,19 @@ impl SentPackets {
         self.current().delivered()
     }
 
-    /// The application has nothing to send: samples of what is in flight now
-    /// say nothing of the path.
+    /// Samples of what is in flight now say nothing of the path.
     pub fn on_app_limited(&mut self) {
         self.flights[0].on_app_limited();
+    }
+
+    /// The application has nothing more to send: neither do those of what is in flight when it writes again.
+    pub fn on_run_dry(&mut self) {
+        self.flights[0].on_run_dry();
+    }
+
+    /// Whether the next packet leaves behind a pause in which nothing was on its way over the current path.
+    pub fn restarts_from_idle(&self) -> bool {
+        self.flights[0].restarts_from_idle()
     }
 
     /// Whether the application has less to send than may leave.

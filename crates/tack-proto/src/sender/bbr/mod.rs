@@ -291,9 +291,11 @@ impl Bbr {
     }
 
     /// A packet leaves while nothing is in flight for want of data (HandleRestartFromIdle): the
-    /// queues of this flow have drained, which is what ProbeRTT would be for.
+    /// queues of this flow have drained, which is what ProbeRTT would be for. The silence before was not
+    /// that of the path.
     pub fn on_restart_from_idle(&mut self) {
         self.idle_restart = true;
+        self.last_feedback = None;
         self.extra_acked.interrupt();
     }
 

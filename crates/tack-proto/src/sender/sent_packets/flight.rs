@@ -40,6 +40,8 @@ pub(super) struct Flight {
     first_sent_time: Time,
     /// While `delivered` is at most this, samples are application limited.
     app_limited_until: u64,
+    /// The application had nothing more to send behind the last packet.
+    has_run_dry: bool,
 }
 
 impl Flight {
@@ -51,6 +53,7 @@ impl Flight {
             delivered_time: now,
             first_sent_time: now,
             app_limited_until: 0,
+            has_run_dry: false,
         }
     }
 
@@ -74,8 +77,24 @@ impl Flight {
         self.app_limited_until = self.delivered + self.bytes.max(1);
     }
 
+    /// The application has nothing more to send. What it writes next leaves behind a pause, whatever has
+    /// been delivered until then (C.app_limited is set by each write that finds nothing to send, section
+    /// 3.4 of the draft).
+    pub fn on_run_dry(&mut self) {
+        self.on_app_limited();
+        self.has_run_dry = true;
+    }
+
+    /// Whether the next packet leaves behind a pause in which nothing was on its way.
+    pub fn restarts_from_idle(&self) -> bool {
+        self.bytes == 0 && (self.has_run_dry || self.is_app_limited())
+    }
+
     /// A packet leaves; its entry.
     pub fn on_sent(&mut self, now: Time, bytes: u32, ack_eliciting: bool) -> Sent {
+        if ack_eliciting && std::mem::take(&mut self.has_run_dry) {
+            self.on_app_limited();
+        }
         if self.bytes == 0 && ack_eliciting {
             self.first_sent_time = now;
             self.delivered_time = now;

@@ -147,6 +147,24 @@ fn the_sample_is_the_rate_of_the_slower_of_sending_and_acknowledging() {
 }
 
 #[test]
+fn what_an_application_writes_behind_a_pause_is_application_limited() {
+    let (mut sent, t0) = ten();
+    assert!(!sent.restarts_from_idle());
+    sent.on_run_dry();
+    ack(&mut sent, t0 + RTT, &[0..=9]).unwrap();
+    assert!(sent.restarts_from_idle(), "all has been acknowledged, and there was no more");
+    for pn in 10..14 {
+        send(&mut sent, t0 + 100 * MS, pn);
+    }
+    assert!(!sent.restarts_from_idle());
+    let outcome = ack(&mut sent, t0 + 100 * MS + RTT, &[10..=13]).unwrap();
+    assert!(outcome.current.sample.unwrap().app_limited);
+    send(&mut sent, t0 + 200 * MS, 14);
+    let outcome = ack(&mut sent, t0 + 200 * MS + RTT, &[14..=14]).unwrap();
+    assert!(!outcome.current.sample.unwrap().app_limited, "it has not run dry since");
+}
+
+#[test]
 fn what_was_in_flight_when_the_application_paused_is_marked() {
     let (mut sent, t0) = ten();
     sent.on_app_limited();
