@@ -25,7 +25,7 @@ const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Lists what a server has.
 pub fn ls(args: &LsArgs) -> Result<(), Error> {
-    let mut link = connect(&args.source, &args.connection)?;
+    let mut link = connect(&args.source, &args.connection, None)?;
     let stop = catch_signals(&link)?;
     let ended = follow(args, &mut link, &stop);
     link.close(CloseCode::Done, "done");
