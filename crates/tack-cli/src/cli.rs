@@ -115,6 +115,9 @@ pub struct ServeArgs {
     /// Writes received files no faster than this, each: bytes per second, such as 10M
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     pub write_limit: Option<u64>,
+    /// Moves no more than this in each direction of a connection: bytes per second, such as 10M
+    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
+    pub bwlimit: Option<u64>,
     /// Forgets what connections observe of their paths, and starts each anew (RFC 9959)
     #[arg(long)]
     pub no_careful_resume: bool,
@@ -256,6 +259,9 @@ pub struct ClientArgs {
     /// Files to transfer at the same time; small ones, hundreds together, count less
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=16))]
     pub parallel: u8,
+    /// Moves no more than this over the network in each direction: bytes per second, such as 10M
+    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
+    pub bwlimit: Option<u64>,
     /// Prints a summary as JSON
     #[arg(long)]
     pub json: bool,

@@ -44,6 +44,17 @@ pub enum Error {
     /// A signal ended the command.
     #[error("interrupted; run the same command again to resume")]
     Interrupted,
+    /// A signal ended a listing.
+    #[error("interrupted; the listing is not complete")]
+    ListingInterrupted,
+    /// The connection ended before everything was listed.
+    #[error("lost the connection to {target} ({reason}); the listing is not complete")]
+    ListingLost {
+        /// As given by the user.
+        target: String,
+        /// What ended it.
+        reason: String,
+    },
     /// The peer speaks another protocol.
     #[error(
         "{0} does not speak version 2 of tack's file transfer protocol, as this program does; \
@@ -129,13 +140,14 @@ impl Error {
             Self::NoAnswer { .. }
             | Self::Resolve { .. }
             | Self::ConnectionLost { .. }
+            | Self::ListingLost { .. }
             | Self::NotTack(_)
             | Self::ServerBusy
             | Self::Endpoint(_) => Exit::Connection,
             Self::WrongFingerprint { .. } | Self::Untrusted(_) | Self::WrongToken => {
                 Exit::Refused
             }
-            Self::Interrupted => Exit::Interrupted,
+            Self::Interrupted | Self::ListingInterrupted => Exit::Interrupted,
             Self::Local { .. } => Exit::LocalIo,
             Self::Transfer(e) => exit_of(e),
             Self::Incomplete { exit, .. } | Self::Unlisted { exit, .. } => *exit,

@@ -29,12 +29,12 @@ Exit codes:
   0  everything is where it should be
   1  an error inside tack
   2  the command line makes no sense
-  3  no connection, or it was lost; run the command again to resume
+  3  no connection, or it was lost; run get or send again to resume
   4  refused: wrong token, untrusted certificate, not allowed by the server
   5  reading or writing on this machine failed, for example a full disk
   6  the other side failed, for example a missing file or its disk is full
   7  what arrived is not what was sent
-  8  ended by Ctrl-C or SIGTERM; run the command again to resume";
+  8  ended by Ctrl-C or SIGTERM; run get or send again to resume";
 
 impl From<Exit> for std::process::ExitCode {
     fn from(exit: Exit) -> Self {

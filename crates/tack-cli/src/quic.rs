@@ -93,6 +93,18 @@ pub fn server_config(
     Ok(config)
 }
 
+/// Lets no more wait to be read than what comes in a second at `rate` bytes per second: a sender that
+/// is held back by flow control alone sends no more at once.
+pub fn limit_windows(config: &mut tacklib::Config, rate: u64) {
+    let within = |window: u64| rate.clamp(STRANGER_WINDOW, window);
+    config.set_max_connection_window(within(CONNECTION_WINDOW));
+    config.set_max_stream_window(within(STREAM_WINDOW));
+    config.set_initial_max_data(within(CONNECTION_WINDOW));
+    config.set_initial_max_stream_data_bidi_local(within(STREAM_WINDOW));
+    // A server starts with less for strangers, a client accepts no streams.
+    config.set_initial_max_stream_data_bidi_remote(STRANGER_WINDOW);
+}
+
 /// The settings of a socket whose connections write qlog files into `qlog`, which is created.
 pub fn endpoint_config(qlog: Option<&Path>) -> Result<EndpointConfig, Error> {
     if let Some(directory) = qlog {

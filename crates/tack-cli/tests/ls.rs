@@ -5,8 +5,9 @@
 mod common;
 
 use std::fs::{self, File};
+use std::io::Read;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::process::Output;
+use std::process::{Output, Stdio};
 use std::time::{Duration, UNIX_EPOCH};
 
 use common::Served;
@@ -104,4 +105,45 @@ fn a_server_does_not_look_deeper_than_it_is_asked_to() {
     assert_eq!(output.status.code(), Some(6), "the rest is listed, and the error told");
     assert_eq!(String::from_utf8(output.stdout).unwrap().lines().count(), 5);
     assert!(String::from_utf8_lossy(&output.stderr).contains("back\\slash"));
+}
+
+/// A listing that is longer than a pipe and what the program keeps hold.
+fn served_with_many() -> Served {
+    let served = Served::plain(&[]);
+    for n in 0..3000 {
+        served.write(&format!("many/{n}{}", "x".repeat(100)), b"");
+    }
+    served
+}
+
+/// A listing whose output nobody reads yet.
+fn started(served: &Served) -> std::process::Child {
+    let mut client = served.client("ls");
+    client.args(["-r", &served.target("")]);
+    client.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_ends_a_listing_quietly() {
+    let served = served_with_many();
+    let mut client = started(&served);
+    let mut first = [0; 1];
+    client.stdout.take().unwrap().read_exact(&mut first).unwrap();
+    let output = client.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}
+
+#[test]
+fn an_interrupted_listing_does_not_speak_of_resuming() {
+    let served = served_with_many();
+    let mut client = started(&served);
+    let mut stdout = client.stdout.take().unwrap();
+    stdout.read_exact(&mut [0; 1]).unwrap();
+    let pid = nix::unistd::Pid::from_raw(i32::try_from(client.id()).unwrap());
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
+    let output = client.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(8));
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(errors.contains("interrupted") && !errors.contains("resum"), "{errors}");
 }

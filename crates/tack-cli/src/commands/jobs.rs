@@ -169,11 +169,16 @@ pub(super) struct Run<'a> {
 }
 
 /// Connects as the user wants it.
-pub(super) fn connect(target: &Target, args: &ConnectionArgs) -> Result<Link, Error> {
+pub(super) fn connect(
+    target: &Target,
+    args: &ConnectionArgs,
+    rate: Option<u64>,
+) -> Result<Link, Error> {
     let (token, trust, profile) = (args.token()?, args.trust(), args.profile.into());
     let qlog = args.qlog.clone();
     let cc_parameters = Store::of_user().filter(|_| !args.no_careful_resume);
-    let options = ConnectOptions { trust, token, profile, key_log: None, qlog, cc_parameters };
+    let options =
+        ConnectOptions { trust, token, profile, key_log: None, qlog, cc_parameters, rate };
     Link::connect(target, options)
 }
 
@@ -194,7 +199,7 @@ pub(super) fn run(
     produce: impl FnOnce(&mut Run<'_>, Producer) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let start = Instant::now();
-    let connected = connect(target, &args.connection);
+    let connected = connect(target, &args.connection, args.bwlimit);
     let profile = args.connection.profile.name();
     let mut summary = Summary::new(command, profile, args.json);
     if args.dry_run {

@@ -13,6 +13,7 @@ use crate::exit::Exit;
 use crate::progress;
 use crate::quic::CloseCode;
 use crate::session::{Link, Mailbox};
+use crate::target::Target;
 use crate::termination::Termination;
 use crate::transfer::{
     EntryKind, FileEntry, Group, Message, Mtime, TransferError, WirePath, printable,
@@ -24,13 +25,29 @@ const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Lists what a server has.
 pub fn ls(args: &LsArgs) -> Result<(), Error> {
-    let mut link = connect(&args.source, &args.connection)?;
+    let mut link = connect(&args.source, &args.connection, None)?;
     let stop = catch_signals(&link)?;
     let ended = follow(args, &mut link, &stop);
     link.close(CloseCode::Done, "done");
-    match ended? {
-        0 => Ok(()),
-        count => Err(Error::Unlisted { count, exit: Exit::Remote }),
+    match ended {
+        Ok(0) => Ok(()),
+        Ok(count) => Err(Error::Unlisted { count, exit: Exit::Remote }),
+        // Whoever reads has seen enough, as behind `tack ls … | head`.
+        Err(Error::Local { cause, .. }) if cause.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        Err(error) => Err(of_listing(error, &args.source)),
+    }
+}
+
+/// The error of a listing, which nothing can resume.
+fn of_listing(error: Error, target: &Target) -> Error {
+    match error {
+        Error::Interrupted => Error::ListingInterrupted,
+        Error::ConnectionLost { target, reason } => Error::ListingLost { target, reason },
+        Error::Transfer(TransferError::Disconnected) => Error::ListingLost {
+            target: target.to_string(),
+            reason: "the stream ended early".to_owned(),
+        },
+        other => other,
     }
 }
 

@@ -58,6 +58,7 @@ pub fn serve(args: &ServeArgs) -> Result<(), Error> {
         read_only: !args.write,
         token: token.clone(),
         write_limit: args.write_limit,
+        rate: args.bwlimit,
         qlog: args.qlog.clone(),
         careful_resume: !args.no_careful_resume,
         report: reporter(args.json, args.quiet),

@@ -45,6 +45,7 @@ pub(super) fn transfer(
         read_only: true,
         token: Some(token.clone()),
         write_limit: None,
+        rate: None,
         qlog: None,
         careful_resume: false,
         report: Box::new(|_| {}),
@@ -62,6 +63,7 @@ pub(super) fn transfer(
         key_log: Some(Box::new(key_log)),
         qlog: None,
         cc_parameters: None,
+        rate: None,
     };
     let client = Client { source, dest: scratch.join("received"), options };
     let fetched = client.fetch(&target, update);

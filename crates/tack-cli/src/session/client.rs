@@ -1,6 +1,5 @@
 //! The asking end: one connection to a server.
 
-use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,6 +10,8 @@ use tack_endpoint::{CloseReason, Endpoint, Event, Handle};
 
 use super::mailbox::{Mailbox, Notify};
 use super::pump::Pump;
+use super::pumps::Pumps;
+use super::rate_limit::RateLimits;
 use super::trust::{Fingerprint, Trust};
 use crate::cc_parameters::{RemoteEndpoint, Store, remote_endpoint};
 use crate::error::Error;
@@ -39,7 +40,7 @@ pub struct Link {
     handle: Handle,
     target: Target,
     notify: Notify,
-    pumps: HashMap<u64, Pump>,
+    pumps: Pumps,
     next_stream: u64,
     kept_alive: Instant,
     last_seen: Transport,
@@ -63,6 +64,8 @@ pub struct ConnectOptions {
     pub qlog: Option<PathBuf>,
     /// Where the parameters of paths are kept, if they are.
     pub cc_parameters: Option<Store>,
+    /// Most bytes per second in each direction, if there is a limit.
+    pub rate: Option<u64>,
 }
 
 /// What the connection measured.
@@ -95,7 +98,7 @@ impl Link {
         for address in target.resolve()? {
             match Self::connect_to(target, address, &mut options) {
                 Ok(mut link) => {
-                    link.hello(options.token)?;
+                    link.hello(options.token, options.rate)?;
                     return Ok(link);
                 }
                 // The host may have another address that does answer.
@@ -113,6 +116,9 @@ impl Link {
     ) -> Result<Self, Error> {
         let trust = &options.trust;
         let mut config = quic::client_config(options.profile, trust.verify())?;
+        if let Some(rate) = options.rate {
+            quic::limit_windows(&mut config, rate);
+        }
         if options.key_log.is_some() {
             config.log_keys();
         }
@@ -147,7 +153,7 @@ impl Link {
             target: target.clone(),
             // Fails only if the endpoint is gone, which needs no notice.
             notify: Arc::new(move || drop(waker.wake())),
-            pumps: HashMap::new(),
+            pumps: Pumps::new(RateLimits::new(options.rate)),
             next_stream: 0,
             kept_alive: Instant::now(),
             last_seen: Transport::default(),
@@ -208,11 +214,11 @@ impl Link {
         }
     }
 
-    fn hello(&mut self, token: Option<String>) -> Result<(), Error> {
+    fn hello(&mut self, token: Option<String>, rate: Option<u64>) -> Result<(), Error> {
         let Some(mailbox) = self.open()? else {
             return Err(Error::NotTack(self.target.to_string()));
         };
-        mailbox.send(Message::Hello { token: token.map(Secret) })?;
+        mailbox.send(Message::Hello { token: token.map(Secret), rate })?;
         Ok(())
     }
 
@@ -235,6 +241,9 @@ impl Link {
     /// error means that the connection is over.
     pub fn turn(&mut self, wait: Duration) -> Result<(), Error> {
         self.drive_pumps()?;
+        let now = Instant::now();
+        let resumes_at = self.pumps.limits.resumes_at(now);
+        let wait = resumes_at.map_or(wait, |at| wait.min(at.saturating_duration_since(now)));
         self.endpoint.poll(Some(wait))?;
         while let Some(event) = self.endpoint.next_event() {
             if let Event::Closed(_, reason) = event {
@@ -310,13 +319,10 @@ impl Link {
 
     fn drive_pumps(&mut self) -> Result<(), Error> {
         let Some(conn) = self.endpoint.connection_mut(self.handle) else { return Ok(()) };
-        for pump in self.pumps.values_mut() {
-            if let Err(error) = pump.drive(conn) {
-                self.close(CloseCode::Protocol, &error.to_string());
-                return Err(TransferError::Wire(error).into());
-            }
+        if let Err(error) = self.pumps.drive(conn, Instant::now()) {
+            self.close(CloseCode::Protocol, &error.to_string());
+            return Err(TransferError::Wire(error).into());
         }
-        self.pumps.retain(|_, pump| !pump.is_done());
         Ok(())
     }
 

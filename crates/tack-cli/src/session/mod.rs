@@ -11,6 +11,8 @@ mod content;
 mod life;
 mod mailbox;
 mod pump;
+mod pumps;
+mod rate_limit;
 mod request;
 mod server;
 mod strangers;

@@ -1,8 +1,11 @@
 //! Moves messages between one QUIC stream and its worker's queues.
 
+use std::time::Instant;
+
 use quiche::Shutdown;
 
 use super::mailbox::{Delivery, Mailbox, Notify, Pickup, StreamEnd};
+use super::rate_limit::{RateLimit, RateLimits};
 use crate::quic::CloseCode;
 use crate::transfer::{Decoder, Encoded, Message, WireError};
 
@@ -44,11 +47,16 @@ impl Pump {
         (pump, mailbox)
     }
 
-    /// Moves what can be moved in both directions. An error means that the peer sent something
-    /// unreadable.
-    pub(super) fn drive(&mut self, conn: &mut tacklib::Connection) -> Result<(), WireError> {
-        self.read(conn)?;
-        self.write(conn)
+    /// Moves what can be moved in both directions, and may be by the `limits`. An error means that
+    /// the peer sent something unreadable.
+    pub(super) fn drive(
+        &mut self,
+        conn: &mut tacklib::Connection,
+        limits: &mut RateLimits,
+        now: Instant,
+    ) -> Result<(), WireError> {
+        self.read(conn, &mut limits.reading, now)?;
+        self.write(conn, &mut limits.writing, now)
     }
 
     /// Has each side said all it had to say?
@@ -56,7 +64,12 @@ impl Pump {
         self.reading_done && self.writing_done
     }
 
-    fn read(&mut self, conn: &mut tacklib::Connection) -> Result<(), WireError> {
+    fn read(
+        &mut self,
+        conn: &mut tacklib::Connection,
+        limit: &mut RateLimit,
+        now: Instant,
+    ) -> Result<(), WireError> {
         while !self.reading_done {
             while let Some(message) = self.next_message()? {
                 match self.worker.deliver(message) {
@@ -73,7 +86,7 @@ impl Pump {
             }
             if self.fin_seen {
                 self.finish_reading();
-            } else if !self.fill(conn) {
+            } else if !self.fill(conn, limit, now) {
                 return Ok(());
             }
         }
@@ -91,13 +104,25 @@ impl Pump {
     }
 
     /// Reads more of the stream; false if there is nothing to read now.
-    fn fill(&mut self, conn: &mut tacklib::Connection) -> bool {
+    fn fill(
+        &mut self,
+        conn: &mut tacklib::Connection,
+        limit: &mut RateLimit,
+        now: Instant,
+    ) -> bool {
+        let room = READ_BUFFER.min(limit.allowance(now));
+        if room == 0 {
+            return false;
+        }
         self.consumed = 0;
-        self.buffer.resize(READ_BUFFER, 0);
+        self.buffer.resize(room, 0);
         let result = conn.stream_recv(self.stream, &mut self.buffer);
         self.buffer.truncate(result.as_ref().map_or(0, |(length, _)| *length));
         match result {
-            Ok((_, fin)) => self.fin_seen = fin,
+            Ok((length, fin)) => {
+                limit.spend(length, now);
+                self.fin_seen = fin;
+            }
             Err(quiche::Error::Done) => return false,
             // Reset by the peer, or known to be complete.
             Err(_) => self.fin_seen = true,
@@ -118,7 +143,12 @@ impl Pump {
         self.finish_reading();
     }
 
-    fn write(&mut self, conn: &mut tacklib::Connection) -> Result<(), WireError> {
+    fn write(
+        &mut self,
+        conn: &mut tacklib::Connection,
+        limit: &mut RateLimit,
+        now: Instant,
+    ) -> Result<(), WireError> {
         while !self.writing_done {
             if self.writing.remaining().is_empty() {
                 match self.worker.pick_up() {
@@ -137,9 +167,15 @@ impl Pump {
                 Ok(0) => return Ok(()),
                 Ok(capacity) => {
                     let bytes = self.writing.remaining();
-                    let bytes = &bytes[..bytes.len().min(capacity)];
+                    let bytes = &bytes[..bytes.len().min(capacity).min(limit.allowance(now))];
+                    if bytes.is_empty() {
+                        return Ok(());
+                    }
                     match conn.stream_send(self.stream, bytes, false) {
-                        Ok(sent) => self.writing.advance(sent),
+                        Ok(sent) => {
+                            limit.spend(sent, now);
+                            self.writing.advance(sent);
+                        }
                         Err(quiche::Error::Done) => return Ok(()),
                         Err(_) => self.finish_writing(),
                     }

@@ -14,6 +14,8 @@ use tack_endpoint::{Endpoint, Event, Handle};
 use super::life::{Claims, Life};
 use super::mailbox::Notify;
 use super::pump::Pump;
+use super::pumps::Pumps;
+use super::rate_limit::RateLimits;
 use super::request::{Action, ServerEvent, Service};
 use super::strangers::{MAX_HELLO, Network, Strangers};
 use crate::cc_parameters::Cache;
@@ -48,6 +50,8 @@ pub struct ServerOptions {
     pub token: Option<String>,
     /// Most bytes per second to write to each file.
     pub write_limit: Option<u64>,
+    /// Most bytes per second of each connection in each direction, if there is a limit.
+    pub rate: Option<u64>,
     /// Directory for the qlog files of connections; created if it does not exist.
     pub qlog: Option<PathBuf>,
     /// Whether the next connection of an address goes on where one before has left off.
@@ -60,6 +64,7 @@ pub struct ServerOptions {
 pub struct Server {
     endpoint: Endpoint,
     token: Option<String>,
+    rate: Option<u64>,
     service: Arc<Service>,
     clients: HashMap<Handle, Client>,
     strangers: Strangers<Handle>,
@@ -74,7 +79,9 @@ struct Client {
     address: SocketAddr,
     /// Until the token was right.
     hello: Option<Decoder>,
-    pumps: HashMap<u64, Pump>,
+    pumps: Pumps,
+    /// When its rate limit lets something move again, if it holds it up.
+    resumes_at: Option<Instant>,
     life: Arc<Life>,
     notify: Notify,
     /// One reference for each running worker, and this one.
@@ -83,7 +90,10 @@ struct Client {
 
 impl Server {
     /// Binds the socket.
-    pub fn new(options: ServerOptions) -> Result<Self, Error> {
+    pub fn new(mut options: ServerOptions) -> Result<Self, Error> {
+        if let Some(rate) = options.rate {
+            quic::limit_windows(&mut options.config, rate);
+        }
         let mut endpoint_config = quic::endpoint_config(options.qlog.as_deref())?;
         endpoint_config.reset_key = Some(options.reset_key);
         let endpoint = Endpoint::server(options.listen, options.config, endpoint_config)?;
@@ -99,6 +109,7 @@ impl Server {
         Ok(Self {
             endpoint,
             token: options.token,
+            rate: options.rate,
             service: Arc::new(service),
             clients: HashMap::new(),
             strangers: Strangers::default(),
@@ -134,6 +145,9 @@ impl Server {
 
     /// Serves once; waits up to `wait` if there is nothing to do.
     pub fn turn(&mut self, wait: Duration) -> Result<(), Error> {
+        let now = Instant::now();
+        let resumes_at = self.clients.values().filter_map(|client| client.resumes_at).min();
+        let wait = resumes_at.map_or(wait, |at| wait.min(at.saturating_duration_since(now)));
         self.endpoint.poll(Some(wait))?;
         self.serve_active();
         Ok(self.endpoint.flush()?)
@@ -148,6 +162,9 @@ impl Server {
         let now = Instant::now();
         let mut active: Vec<Handle> = self.notices.try_iter().collect();
         active.extend(self.strangers.released(now));
+        let resumes = |client: &Client| client.resumes_at.is_some_and(|at| at <= now);
+        active
+            .extend(self.clients.iter().filter(|(_, c)| resumes(c)).map(|(handle, _)| *handle));
         while let Some(event) = self.endpoint.next_event() {
             match event {
                 Event::Connected(handle) => {
@@ -195,7 +212,8 @@ impl Server {
         let client = Client {
             address,
             hello: Some(Decoder::with_limit(MAX_HELLO)),
-            pumps: HashMap::new(),
+            pumps: Pumps::new(RateLimits::new(self.rate)),
+            resumes_at: None,
             life: Life::new(Arc::clone(&notify)),
             notify,
             workers: Arc::new(()),
@@ -252,13 +270,11 @@ impl Server {
             }
         }
         client.accept_streams(conn, &self.service);
-        for pump in client.pumps.values_mut() {
-            if let Err(error) = pump.drive(conn) {
-                close(conn, CloseCode::Protocol, &error.to_string());
-                return;
-            }
+        if let Err(error) = client.pumps.drive(conn, now) {
+            close(conn, CloseCode::Protocol, &error.to_string());
+            return;
         }
-        client.pumps.retain(|_, pump| !pump.is_done());
+        client.resumes_at = client.pumps.limits.resumes_at(now);
     }
 
     fn dismiss(&mut self, handle: Handle, code: CloseCode, reason: &str) {
@@ -295,13 +311,16 @@ impl Client {
             };
             match decoder.push(&mut &buffer[..length]) {
                 Ok(None) => {}
-                Ok(Some(Message::Hello { token: given })) => {
+                Ok(Some(Message::Hello { token: given, rate })) => {
                     let given = given.map(|secret| secret.0).unwrap_or_default();
                     if token.is_some_and(|token| !equal_in_constant_time(token, &given)) {
                         close(conn, CloseCode::WrongToken, "wrong access token");
                         return Greeting::Refused;
                     }
                     self.hello = None;
+                    if let Some(rate) = rate {
+                        self.pumps.limits.writing.lower_to(rate);
+                    }
                     // Fails only if the client has gone.
                     let _ = conn.stream_send(HELLO_STREAM, &[], true);
                 }
@@ -321,9 +340,7 @@ impl Client {
                 continue;
             }
             // Beyond the limit, requests wait in their streams.
-            if self.pumps.contains_key(&stream)
-                || Arc::strong_count(&self.workers) > MAX_WORKERS
-            {
+            if self.pumps.contains(stream) || Arc::strong_count(&self.workers) > MAX_WORKERS {
                 continue;
             }
             let (pump, mailbox) = Pump::new(stream, Arc::clone(&self.notify));
@@ -375,6 +392,7 @@ mod tests {
             read_only: true,
             token: None,
             write_limit: None,
+            rate: None,
             qlog: None,
             careful_resume: true,
             report: Box::new(|_| {}),
@@ -405,6 +423,7 @@ mod tests {
                 key_log: None,
                 qlog: None,
                 cc_parameters: None,
+                rate: None,
             };
             let mut link = Link::connect(&target, options).unwrap();
             while left.try_recv() == Err(mpsc::TryRecvError::Empty) {

@@ -31,6 +31,10 @@ pub enum Message {
     Hello {
         /// The access token.
         token: Option<Secret>,
+        /// Most bytes per second that the client wants to be sent. Peers that do not know the field
+        /// send as fast as flow control lets them.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rate: Option<u64>,
     },
     /// The token is right.
     Welcome,
@@ -401,7 +405,7 @@ mod tests {
     fn messages_survive_any_fragmentation_of_the_stream() {
         let messages = || {
             [
-                Message::Hello { token: Some(Secret("t".into())) },
+                Message::Hello { token: Some(Secret("t".into())), rate: Some(1) },
                 Message::Data(vec![7; 1000]),
                 Message::Data(Vec::new()),
                 Message::Bundle(vec![0; 9]),
@@ -474,7 +478,7 @@ mod tests {
 
     #[test]
     fn a_token_is_never_shown_by_debug() {
-        let hello = Message::Hello { token: Some(Secret("hunter2".into())) };
+        let hello = Message::Hello { token: Some(Secret("hunter2".into())), rate: None };
         assert!(!format!("{hello:?}").contains("hunter2"));
     }
 }
