@@ -41,6 +41,28 @@ results:
         echo '```'
     } >docs/results/lab.md
 
+# The lab's experiments in full, one page for each in docs/results/full; NAMES chooses some. All take hours.
+results-full *NAMES:
+    #!/usr/bin/env bash
+    set -euo pipefail
+    cargo build --release -p tack-lab
+    lab() { cargo run --release -q -p tack-lab -- "$@"; }
+    mkdir -p docs/results/full target/results-full
+    state=$(git describe --always --dirty)
+    for name in ${@:-$(lab list | awk 'NR > 2 { print $1 }')}; do
+        # A check that fails is a result, too.
+        lab run "$name" --out target/results-full >target/results-full/"$name".txt || true
+        {
+            echo "# \`tack-lab run $name\`"
+            echo
+            echo "Written by \`just results-full $name\` at $state."
+            echo
+            echo '```text'
+            grep -v '^Results are in ' target/results-full/"$name".txt
+            echo '```'
+        } >docs/results/full/"$name".md
+    done
+
 # Every cell of the interop matrix anew, and its page in docs/results/interop; wants an idle machine.
 interop-results:
     mkdir -p docs/results/interop target/interop
