@@ -243,6 +243,9 @@ impl Sender {
         }
         if self.is_inflight_limited() {
             self.path.pacer.on_held_back();
+            if waits {
+                self.sent.on_data_waits();
+            }
             if waits && !self.path.stands_still {
                 self.path.bbr.on_inflight_limited(&self.limits.path);
             }
@@ -251,7 +254,11 @@ impl Sender {
         // TACK-6.4-1: the initial window may leave at once (RFC 9002 section 7.7): a flow that
         // fits is over sooner.
         let first = self.sent_bytes < INITIAL_WINDOW_PACKETS * self.config.mss;
-        first || self.path.pacer.may_send(now, waits)
+        let allowed = first || self.path.pacer.may_send(now, waits);
+        if waits && !allowed {
+            self.sent.on_data_waits();
+        }
+        allowed
     }
 
     /// Whether as much is in flight as may be. Only an acknowledgement changes that.

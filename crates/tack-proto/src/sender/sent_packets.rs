@@ -296,6 +296,11 @@ impl SentPackets {
         self.flights[0].on_run_dry();
     }
 
+    /// Data of the application waits for its release, or for what is in flight.
+    pub fn on_data_waits(&mut self) {
+        self.flights[0].on_data_waits();
+    }
+
     /// Whether the next packet leaves behind a pause in which nothing was on its way over the current path.
     pub fn restarts_from_idle(&self) -> bool {
         self.flights[0].restarts_from_idle()

@@ -40,7 +40,7 @@ pub(super) struct Flight {
     first_sent_time: Time,
     /// While `delivered` is at most this, samples are application limited.
     app_limited_until: u64,
-    /// The application had nothing more to send behind the last packet.
+    /// The application has had nothing more to send, and nothing of it has had to wait since.
     has_run_dry: bool,
 }
 
@@ -85,6 +85,11 @@ impl Flight {
         self.has_run_dry = true;
     }
 
+    /// Data of the application waits: what leaves from now on is limited by the path.
+    pub fn on_data_waits(&mut self) {
+        self.has_run_dry = false;
+    }
+
     /// Whether the next packet leaves behind a pause in which nothing was on its way.
     pub fn restarts_from_idle(&self) -> bool {
         self.bytes == 0 && (self.has_run_dry || self.is_app_limited())
@@ -92,7 +97,7 @@ impl Flight {
 
     /// A packet leaves; its entry.
     pub fn on_sent(&mut self, now: Time, bytes: u32, ack_eliciting: bool) -> Sent {
-        if ack_eliciting && std::mem::take(&mut self.has_run_dry) {
+        if ack_eliciting && self.has_run_dry {
             self.on_app_limited();
         }
         if self.bytes == 0 && ack_eliciting {

@@ -161,7 +161,11 @@ fn what_an_application_writes_behind_a_pause_is_application_limited() {
     assert!(outcome.current.sample.unwrap().app_limited);
     send(&mut sent, t0 + 200 * MS, 14);
     let outcome = ack(&mut sent, t0 + 200 * MS + RTT, &[14..=14]).unwrap();
-    assert!(!outcome.current.sample.unwrap().app_limited, "it has not run dry since");
+    assert!(outcome.current.sample.unwrap().app_limited, "nothing has had to wait");
+    sent.on_data_waits();
+    send(&mut sent, t0 + 300 * MS, 15);
+    let outcome = ack(&mut sent, t0 + 300 * MS + RTT, &[15..=15]).unwrap();
+    assert!(!outcome.current.sample.unwrap().app_limited);
 }
 
 #[test]
