@@ -15,6 +15,10 @@ pub trait Store {
     fn commit(&mut self, offer: &Offer) -> io::Result<()>;
     /// Throws the content away.
     fn discard(&mut self) -> io::Result<()>;
+    /// Notes that the file that has the final name is what was offered.
+    fn keep_equal(&mut self, _offer: &Offer) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Takes the sender's messages and fills a [`Store`].
@@ -96,6 +100,9 @@ impl<S: Store> Receiver<S> {
             ));
         };
         self.store.discard().map_err(TransferError::writing)?;
+        if let Some(offer) = &self.offer {
+            self.store.keep_equal(offer).map_err(TransferError::writing)?;
+        }
         Ok(Step::Equal(digest))
     }
 
