@@ -173,7 +173,7 @@ PATH is the directory on the server that everything goes into, under its own nam
 file without a slash at the end of PATH it is the file's new name, unless the server has a \
 directory of that name. Symbolic links and special files inside directories are left out.")]
 pub struct SendArgs {
-    /// Files and directories to send
+    /// Files and directories to send; - is standard input, which needs a name at the server
     #[arg(required = true, value_name = "FILE|DIR")]
     pub sources: Vec<PathBuf>,
     /// Where to: HOST:PORT[/PATH]

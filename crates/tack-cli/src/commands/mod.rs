@@ -10,6 +10,7 @@ mod ls;
 mod producer;
 mod put_batch;
 mod send;
+mod send_stream;
 mod serve;
 
 use crate::cli::{Cli, Command};

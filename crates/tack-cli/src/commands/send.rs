@@ -9,6 +9,7 @@ use super::dry_run::{self, Sent};
 use super::jobs::{self, Job, Kind, Run};
 use super::producer::Producer;
 use super::put_batch::{Origin, PutBatch};
+use super::send_stream;
 use crate::cli::SendArgs;
 use crate::error::Error;
 use crate::exit::Exit;
@@ -20,6 +21,9 @@ use crate::transfer::{
 
 /// Sends files and directories.
 pub fn send(args: &SendArgs) -> Result<(), Error> {
+    if send_stream::is_asked_for(args) {
+        return send_stream::send(args);
+    }
     // Before connecting: a mistyped name should not wait for the network.
     let sources: Vec<Source> =
         args.sources.iter().map(|path| Source::look_at(path)).collect::<Result<_, _>>()?;

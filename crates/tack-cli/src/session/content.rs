@@ -148,7 +148,10 @@ pub fn receive_content(
             }
             Step::Stored(bytes) => share.advance(bytes),
             Step::Equal(digest) => break (true, digest),
-            Step::Complete(digest) => break (false, digest),
+            Step::Complete(digest) => {
+                size = receiver.size();
+                break (false, digest);
+            }
         }
     };
     share.settle_at(size);

@@ -74,5 +74,5 @@ pub use tree::{Standing, Tree};
 pub use walk::{IS_LINK, Walk, WalkItem};
 pub use wire::{
     CHUNK, Decoder, Encoded, EntryKind, Fail, FailCode, MAX_CONTROL, MAX_DATA, Message, Mtime,
-    Offer, Prefix, Resume, Secret, Want, WantGroup, WireError,
+    Offer, Prefix, Resume, Secret, UNKNOWN_SIZE, Want, WantGroup, WireError,
 };

@@ -19,6 +19,9 @@ pub const MAX_DATA: usize = 256 * 1024;
 /// Bytes of file content that this implementation puts into one frame.
 pub const CHUNK: usize = 64 * 1024;
 
+/// Size of a file that is not known before its end.
+pub const UNKNOWN_SIZE: u64 = u64::MAX;
+
 const HEADER: usize = 5;
 const KIND_CONTROL: u8 = 0;
 const KIND_DATA: u8 = 1;
@@ -191,7 +194,7 @@ pub struct Want(pub WirePath, pub Option<Digest>);
 /// A file that is offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Offer {
-    /// Size in bytes.
+    /// Size in bytes; [`UNKNOWN_SIZE`] if the sender does not know, either.
     pub size: u64,
     /// When it was last modified.
     pub modified: Mtime,
