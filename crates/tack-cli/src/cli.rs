@@ -11,7 +11,7 @@ use crate::exit;
 use crate::session::{Fingerprint, Trust};
 use crate::target::Target;
 use crate::token;
-use crate::transfer::Filter;
+use crate::transfer::{Filter, Policy, Suffix};
 use crate::units::parse_rate;
 
 const EXAMPLES: &str = "\
@@ -97,6 +97,10 @@ pub struct ServeArgs {
     /// Lets clients send as well; otherwise they can only fetch
     #[arg(long)]
     pub write: bool,
+    /// Refuses symbolic links that clients send with --preserve, and shows them none; links are
+    /// followed in no case
+    #[arg(long)]
+    pub no_links: bool,
     /// Keeps the access token in FILE; created if it does not exist
     #[arg(long, value_name = "FILE", conflicts_with = "no_token")]
     pub token_file: Option<PathBuf>,
@@ -169,7 +173,7 @@ PATH is the directory on the server that everything goes into, under its own nam
 file without a slash at the end of PATH it is the file's new name, unless the server has a \
 directory of that name. Symbolic links and special files inside directories are left out.")]
 pub struct SendArgs {
-    /// Files and directories to send
+    /// Files and directories to send; - is standard input, which needs a name at the server
     #[arg(required = true, value_name = "FILE|DIR")]
     pub sources: Vec<PathBuf>,
     /// Where to: HOST:PORT[/PATH]
@@ -233,6 +237,10 @@ pub struct ConnectionArgs {
     pub qlog: Option<PathBuf>,
 }
 
+fn parse_suffix(text: &str) -> Result<Suffix, String> {
+    Suffix::new(text)
+}
+
 /// Arguments of both `tack get` and `tack send`.
 #[derive(Debug, Args)]
 pub struct ClientArgs {
@@ -256,6 +264,27 @@ pub struct ClientArgs {
     /// Keeps what matches, whatever else excludes it. Can be repeated
     #[arg(long, value_name = "PATTERN")]
     pub include: Vec<String>,
+    /// Removes what the source no longer has below directories that are transferred, once all the
+    /// rest is in place; never what --exclude names, and nothing if anything has failed
+    #[arg(long)]
+    pub delete: bool,
+    /// Leaves files alone that were modified later than the source's
+    #[arg(long, short)]
+    pub update: bool,
+    /// Leaves files alone that are there already
+    #[arg(long)]
+    pub ignore_existing: bool,
+    /// Keeps what is replaced or deleted under its name with SUFFIX behind it [default: ~]
+    #[arg(long, value_name = "SUFFIX", num_args = 0..=1, require_equals = true)]
+    #[arg(default_missing_value = "~", value_parser = parse_suffix)]
+    pub backup: Option<Suffix>,
+    /// Keeps permissions exactly, times of directories, symbolic links (as they are, wherever they
+    /// lead; none is followed), hard links, and holes in files
+    #[arg(long, short)]
+    pub preserve: bool,
+    /// Names every file and says what happened to it
+    #[arg(long, short, conflicts_with = "quiet")]
+    pub verbose: bool,
     /// Files to transfer at the same time; small ones, hundreds together, count less
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=16))]
     pub parallel: u8,
@@ -271,6 +300,16 @@ pub struct ClientArgs {
 }
 
 impl ClientArgs {
+    /// How the receiving end treats what it has.
+    pub fn policy(&self) -> Policy {
+        Policy {
+            update: self.update,
+            ignore_existing: self.ignore_existing,
+            backup: self.backup.clone(),
+            preserve: self.preserve,
+        }
+    }
+
     /// What of directories is left out.
     pub fn filter(&self) -> Result<Filter, Error> {
         let mut exclude = Vec::new();

@@ -57,10 +57,21 @@ pub enum Error {
     },
     /// The peer speaks another protocol.
     #[error(
-        "{0} does not speak version 2 of tack's file transfer protocol, as this program does; \
-         use the same version of tack at both ends"
+        "{0} speaks neither version 3 nor version 2 of tack's file transfer protocol, as this \
+         program does; use the same version of tack at both ends"
     )]
     NotTack(String),
+    /// The peer speaks an earlier version, in which something can't be asked for.
+    #[error(
+        "{target} runs an earlier version of tack, which does not know {option}; leave it out, or \
+         use the same version at both ends"
+    )]
+    TooOld {
+        /// As given by the user.
+        target: String,
+        /// What it does not know, as on the command line.
+        option: &'static str,
+    },
     /// The certificate is not the expected one.
     #[error(
         "the server's certificate has the fingerprint\n  {actual}\nbut the expected one is\n  \
@@ -142,6 +153,7 @@ impl Error {
             | Self::ConnectionLost { .. }
             | Self::ListingLost { .. }
             | Self::NotTack(_)
+            | Self::TooOld { .. }
             | Self::ServerBusy
             | Self::Endpoint(_) => Exit::Connection,
             Self::WrongFingerprint { .. } | Self::Untrusted(_) | Self::WrongToken => {
@@ -168,8 +180,11 @@ pub fn exit_of(error: &TransferError) -> Exit {
         | TransferError::Root(_)
         | TransferError::SourceChanged(_)
         | TransferError::Name(_)
+        | TransferError::TooManyNames(_)
         | TransferError::Busy => Exit::LocalIo,
-        TransferError::ReadOnly | TransferError::WrongToken => Exit::Refused,
+        TransferError::ReadOnly | TransferError::NoLinks | TransferError::WrongToken => {
+            Exit::Refused
+        }
         TransferError::Verification => Exit::Verification,
         TransferError::Protocol(_) | TransferError::Wire(_) => Exit::Remote,
         TransferError::Disconnected => Exit::Connection,

@@ -7,11 +7,12 @@ use tack_endpoint::{EndpointConfig, INITIAL_RTT};
 use crate::error::Error;
 use crate::session::STRANGER_WINDOW;
 
-/// The application protocol.
+/// The application protocols, the preferred one first.
 ///
-/// Its number is the version of the file transfer protocol: two ends that share none refuse each
-/// other in the handshake (RFC 7301 section 3.2).
-pub const ALPN: &[u8] = b"tack-file/2";
+/// The number is the version of the file transfer protocol: two ends that share none refuse each
+/// other in the handshake (RFC 7301 section 3.2). A server of version 2 would pass over what version 3
+/// adds to requests: clients ask for that in version 3 only.
+pub const ALPN: [&[u8]; 2] = [b"tack-file/3", b"tack-file/2"];
 /// A connection on which nothing arrives for this long is given up, in milliseconds.
 pub const IDLE_TIMEOUT_MS: u64 = 30_000;
 /// Largest UDP payload: fits every path that can carry QUIC inside common tunnels.
@@ -118,7 +119,7 @@ pub fn endpoint_config(qlog: Option<&Path>) -> Result<EndpointConfig, Error> {
 fn base_config(profile: tacklib::Profile) -> Result<tacklib::Config, Error> {
     let mut config = tacklib::Config::new(quiche::PROTOCOL_VERSION)?;
     config.set_profile(profile);
-    config.set_application_protos(&[ALPN])?;
+    config.set_application_protos(&ALPN)?;
     config.set_max_idle_timeout(IDLE_TIMEOUT_MS);
     config.set_initial_rtt(INITIAL_RTT);
     config.set_max_recv_udp_payload_size(UDP_PAYLOAD);

@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::session::{Outcome, Transport};
-use crate::transfer::{Change, Digest};
+use crate::transfer::{Change, Digest, EditKind, Edited};
 use crate::units;
 
 /// Below this many bytes a rate measures the handshake.
@@ -22,6 +22,12 @@ pub struct Summary {
     pub files: u64,
     /// Files among them that were there already.
     pub equal: u64,
+    /// Files in whose place something stays that may be another one.
+    pub kept: u64,
+    /// Files, links and directories that were removed.
+    pub deleted: u64,
+    /// Symbolic and hard links that were made.
+    pub linked: u64,
     /// Files that could not be transferred.
     pub failed: u64,
     /// Things that are neither files nor directories, and were left out.
@@ -63,6 +69,8 @@ pub struct Plan {
     pub files: u64,
     /// Their size; an earlier attempt may have left a part of it.
     pub bytes: u64,
+    /// Files, links and directories that would be removed.
+    pub deleted: u64,
     /// Each of them.
     pub changes: Vec<PlannedFile>,
 }
@@ -96,6 +104,9 @@ impl Summary {
             command,
             files: 0,
             equal: 0,
+            kept: 0,
+            deleted: 0,
+            linked: 0,
             failed: 0,
             skipped: 0,
             bytes: 0,
@@ -114,8 +125,12 @@ impl Summary {
         }
     }
 
-    /// Counts a file that is in place.
+    /// Counts a file that is in place, or in whose place something stays.
     pub fn add_file(&mut self, path: String, outcome: &Outcome) {
+        if outcome.kept {
+            self.kept += 1;
+            return;
+        }
         self.files += 1;
         self.equal += u64::from(outcome.equal);
         self.bytes += outcome.size;
@@ -123,6 +138,21 @@ impl Summary {
         if self.lists_files {
             self.digests.push(FileDigest { path, bytes: outcome.size, blake3: outcome.digest });
         }
+    }
+
+    /// Counts what has changed beside the content of files.
+    pub fn add_edit(&mut self, edit: EditKind, edited: Edited) {
+        match (edit, edited) {
+            (EditKind::Removal, Edited::Done) => self.deleted += 1,
+            (EditKind::Link, Edited::Done) => self.linked += 1,
+            (EditKind::Link, Edited::Kept) => self.kept += 1,
+            _ => {}
+        }
+    }
+
+    /// Whether there is something to sum up.
+    pub fn has_something(&self) -> bool {
+        self.files + self.kept + self.deleted + self.linked > 0 || self.plan.is_some()
     }
 
     /// Nothing is transferred: what would be is listed.
@@ -133,7 +163,10 @@ impl Summary {
     /// Counts a file that would be transferred.
     pub fn add_planned(&mut self, path: String, bytes: u64, change: Change) {
         let plan = self.plan.get_or_insert_default();
-        plan.files += 1;
+        match change {
+            Change::Deleted => plan.deleted += 1,
+            _ => plan.files += 1,
+        }
         plan.bytes += bytes;
         if self.lists_files {
             plan.changes.push(PlannedFile { path, bytes, change });
@@ -179,7 +212,11 @@ impl Summary {
             }
             Some(plan) => {
                 let (files, bytes) = (named(plan.files), units::bytes(plan.bytes));
-                vec![format!("{files}, {bytes} would be transferred")]
+                let mut parts = vec![format!("{files}, {bytes} would be transferred")];
+                if plan.deleted > 0 {
+                    parts.push(format!("{} would be deleted", plan.deleted));
+                }
+                parts
             }
         };
         if self.transferred_bytes >= WORTH_A_RATE {
@@ -189,9 +226,14 @@ impl Summary {
         if self.resumed_bytes > 0 {
             parts.push(format!("{} resumed", units::bytes(self.resumed_bytes)));
         }
-        for (count, what) in
-            [(self.equal, "already there"), (self.skipped, "skipped"), (self.failed, "failed")]
-        {
+        for (count, what) in [
+            (self.equal, "already there"),
+            (self.kept, "kept as they are"),
+            (self.linked, "linked"),
+            (self.deleted, "deleted"),
+            (self.skipped, "skipped"),
+            (self.failed, "failed"),
+        ] {
             if count > 0 {
                 parts.push(format!("{count} {what}"));
             }

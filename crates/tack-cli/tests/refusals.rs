@@ -417,12 +417,19 @@ fn ends_of_different_versions_refuse_each_other_and_say_so() {
     assert!(reason.contains("no common application protocol"), "{reason}");
 
     // A server of the version before.
+    let finished = with_server_of(&served, b"tack-file/1", &[]).expect(3);
+    assert!(finished.errors.contains("version 3"), "{}", finished.errors);
+}
+
+/// What a client makes of a server that speaks nothing but `protocol`, and answers no request.
+fn with_server_of(served: &Served, protocol: &[u8], arguments: &[&str]) -> common::Finished {
     let identity = served.outside("identity/identity.pem");
     let mut config = quic::server_config(tacklib::Profile::Off, &identity, &identity).unwrap();
-    config.set_application_protos(&[b"tack-file/1"]).unwrap();
+    config.set_application_protos(&[protocol]).unwrap();
+    let local = "127.0.0.1:0".parse().unwrap();
     let mut old = Endpoint::server(local, config, EndpointConfig::default()).unwrap();
     let mut client = served.client("get");
-    client.arg(format!("{}/file", old.local_addr())).arg("dest");
+    client.args(arguments).arg(format!("{}/file", old.local_addr())).arg("dest");
     let client = client.stdout(std::process::Stdio::piped());
     let mut child = client.stderr(std::process::Stdio::piped()).spawn().unwrap();
     while child.try_wait().unwrap().is_none() {
@@ -430,8 +437,17 @@ fn ends_of_different_versions_refuse_each_other_and_say_so() {
         while old.next_event().is_some() {}
         old.flush().unwrap();
     }
-    let finished = common::finish(child).expect(3);
-    assert!(finished.errors.contains("version 2"), "{}", finished.errors);
+    common::finish(child)
+}
+
+#[test]
+fn what_an_earlier_server_would_pass_over_is_not_asked_of_it() {
+    let served = Served::new(&[]);
+    for options in [&["--preserve"][..], &["-r", "--delete"], &["--update"]] {
+        let finished = with_server_of(&served, b"tack-file/2", options).expect(3);
+        assert!(finished.errors.contains(options[options.len() - 1]), "{}", finished.errors);
+        assert!(finished.errors.contains("earlier version"), "{}", finished.errors);
+    }
 }
 
 #[test]

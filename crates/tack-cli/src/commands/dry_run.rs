@@ -6,13 +6,15 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::closing::Closing;
 use super::get::expect_end;
-use super::jobs::{Job, Kind, Producer, Run};
+use super::jobs::{Job, Kind, Run};
+use super::producer::Producer;
 use crate::error::Error;
 use crate::session::Mailbox;
 use crate::transfer::{
-    Change, EntryKind, Fail, FailCode, FileSource, Filter, Message, Offer, Root, TransferError,
-    Walk, WalkItem, WirePath,
+    Change, EntryKind, Fail, FailCode, FileSource, Filter, Group, Message, Offer, Policy, Root,
+    TransferError, Walk, WalkItem, WirePath,
 };
 
 /// Most files of a server's directory that are held against this machine's.
@@ -23,6 +25,8 @@ pub(super) struct GetPlan {
     pub(super) remote: WirePath,
     pub(super) filter: Filter,
     pub(super) producer: Producer,
+    pub(super) policy: Arc<Policy>,
+    pub(super) closing: Closing,
 }
 
 /// Where a dry run of `get` looks.
@@ -44,15 +48,25 @@ impl GetPlan {
         let root = match local {
             Local::File(directory, name) => {
                 let found = Root::open(directory).ok().and_then(|root| root.offer(name));
+                let listed = expect_end(mailbox)?;
                 if let EntryKind::File { size } = kind {
-                    let change = Change::of_size(size, found.map(|found| found.size));
+                    let change = match (&found, listed) {
+                        (Some(found), listed)
+                            if self.policy.keeps(found, &listed.unwrap_or(*found)) =>
+                        {
+                            Change::Kept
+                        }
+                        _ => Change::of_size(size, found.map(|found| found.size)),
+                    };
                     self.producer.planned(self.remote.as_str().to_owned(), size, change);
                 }
-                return expect_end(mailbox);
+                return Ok(());
             }
-            Local::Directory(directory) => Root::open(directory).ok(),
+            Local::Directory(directory) => Root::open(directory).ok().map(Arc::new),
         };
-        self.producer.take_listing(mailbox, |groups| {
+        self.closing.add_tree(&WirePath::root(), &self.filter);
+        let take = |groups: &[Group]| {
+            self.closing.add_names(groups)?;
             for group in groups.iter().filter(|group| self.filter.keeps_whole(&group.directory))
             {
                 for entry in group.paths(&WirePath::root()) {
@@ -60,13 +74,28 @@ impl GetPlan {
                     if self.filter.keeps(&path, false) {
                         let found = root.as_ref().and_then(|root| root.offer(&path));
                         let name = self.remote.join(&path)?.as_str().to_owned();
-                        let change = Change::of(&offer, found.as_ref());
+                        let change = Change::by(&self.policy, &offer, found.as_ref());
                         self.producer.planned(name, offer.size, change);
+                    }
+                }
+                for (name, target, modified) in &group.links {
+                    let path = group.directory.join(name)?;
+                    if self.filter.keeps(&path, false) {
+                        self.closing.add_link(
+                            &self.producer,
+                            path,
+                            target.clone(),
+                            *modified,
+                        )?;
                     }
                 }
             }
             Ok(())
-        })
+        };
+        let skipped = |name: &str| self.closing.add_name(name);
+        self.producer.take_listing(mailbox, take, skipped)?;
+        self.closing.finish_here(&self.producer, root);
+        Ok(())
     }
 }
 
@@ -83,18 +112,24 @@ pub(super) fn send(
     producer: &Producer,
     sent: Vec<Sent>,
     filter: &Filter,
+    policy: &Policy,
+    closing: &Closing,
 ) -> Result<(), Error> {
+    let trees = sent.iter().filter(|sent| sent.is_directory);
+    let trees: Vec<WirePath> = trees.map(|sent| sent.remote.clone()).collect();
     for sent in sent {
         let mailbox = run.open()?;
         let (producer, filter) = (producer.clone(), filter.clone());
+        let (policy, closing) = (policy.clone(), closing.clone());
         let name = sent.remote.to_string();
         let work = Box::new(move |mailbox: &Mailbox| {
             let there = Remote::ask(mailbox, &producer, &sent.remote)?;
-            sent.compare(&there, &producer, filter)?;
+            sent.compare(&there, &producer, filter, &policy, &closing)?;
             Ok(None)
         });
         run.spawn_inquiry(mailbox, Job { kind: Kind::Inquiry, name, work });
     }
+    closing.finish_there(producer, trees);
     Ok(())
 }
 
@@ -111,7 +146,7 @@ impl Remote {
         producer: &Producer,
         path: &WirePath,
     ) -> Result<Self, TransferError> {
-        mailbox.send(Message::List { path: path.clone(), depth: None })?;
+        mailbox.send(Message::List { path: path.clone(), depth: None, links: false })?;
         let kind = match mailbox.recv() {
             Ok(Message::Entry { kind }) => kind,
             Ok(other) => return Err(TransferError::unexpected(&other)),
@@ -121,7 +156,7 @@ impl Remote {
             Err(error) => return Err(error),
         };
         let (mut files, top) = (HashMap::new(), WirePath::root());
-        producer.take_listing(mailbox, |groups| {
+        let take = |groups: &[Group]| {
             for entry in groups.iter().flat_map(|group| group.paths(&top)) {
                 let (path, offer) = entry?;
                 files.insert(path, offer);
@@ -130,7 +165,9 @@ impl Remote {
                 return Ok(());
             }
             Err(TransferError::Protocol(format!("a listing of more than {MAX_LISTED} files")))
-        })?;
+        };
+        // What the server leaves out of the listing would not be touched.
+        producer.take_listing(mailbox, take, |_| Ok(()))?;
         Ok(match kind {
             EntryKind::File { size } => Self::File(size),
             EntryKind::Directory { .. } => Self::Directory(files),
@@ -144,8 +181,11 @@ impl Sent {
         there: &Remote,
         producer: &Producer,
         filter: Filter,
+        policy: &Policy,
+        closing: &Closing,
     ) -> Result<(), TransferError> {
         if !self.is_directory {
+            closing.add_name(self.remote.as_str())?;
             let offer = FileSource::look_at(&self.path).map_err(TransferError::reading)?;
             let change = match there {
                 Remote::Nothing => Change::New,
@@ -156,20 +196,34 @@ impl Sent {
             return Ok(());
         }
         let root = Root::open(&self.path).map(Arc::new).map_err(TransferError::reading)?;
+        closing.add_tree(&self.remote, &filter);
         let mut directory = WirePath::root();
-        for item in Walk::filtered(root, WirePath::root(), filter) {
+        let walk = Walk::filtered(root, WirePath::root(), filter);
+        for item in walk.with_links(policy.preserve) {
             match item {
-                WalkItem::Directory(group) => directory = group.directory,
+                WalkItem::Directory(group) => {
+                    directory = group.directory;
+                    closing.add_name(self.remote.join(&directory)?.as_str())?;
+                }
+                WalkItem::Link(name, target, modified) => {
+                    let path = self.remote.join(&directory.join(&name)?)?;
+                    closing.add_name(path.as_str())?;
+                    closing.add_link(producer, path, target, modified)?;
+                }
                 WalkItem::File(file) => {
                     let (path, offer) = (directory.join(file.name())?, file.offer());
+                    closing.add_name(self.remote.join(&path)?.as_str())?;
                     let found = match there {
                         Remote::Directory(files) => files.get(&path),
                         Remote::Nothing | Remote::File(_) => None,
                     };
                     let name = self.remote.join(&path)?.as_str().to_owned();
-                    producer.planned(name, offer.size, Change::of(&offer, found));
+                    producer.planned(name, offer.size, Change::by(policy, &offer, found));
                 }
-                other => producer.left_out(&other),
+                other => {
+                    closing.add_left_out(&self.remote, &other)?;
+                    producer.left_out(&other);
+                }
             }
         }
         Ok(())

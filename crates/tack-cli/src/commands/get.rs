@@ -5,14 +5,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc;
 
+use super::closing::{Closing, beyond_version_2, check_tree};
 use super::dry_run::{GetPlan, Local};
-use super::jobs::{self, Job, Kind, Producer, Run};
+use super::jobs::{self, Job, Kind, Run};
+use super::producer::Producer;
 use crate::cli::GetArgs;
 use crate::error::Error;
-use crate::session::{Mailbox, receive_content};
+use crate::session::{Mailbox, kept, receive_content};
 use crate::transfer::{
-    Destination, EntryKind, Filter, GroupCommit, Hasher, Incoming, Message, PassThrough,
-    Resume, Root, TransferError, Tree, WirePath,
+    Destination, EntryKind, FileEntry, Filter, GroupCommit, Hasher, Incoming, Message, Offer,
+    PassThrough, Policy, Resume, Root, TransferError, Tree, WirePath,
 };
 
 /// Fetches a file or a directory.
@@ -22,6 +24,7 @@ pub fn get(args: &GetArgs) -> Result<(), Error> {
             "name the directory that everything goes into (. is the current one)".to_owned(),
         ));
     }
+    check_tree(&args.client, args.recursive)?;
     let filter = args.client.filter()?;
     let dest = args.dest.as_deref().unwrap_or(Path::new("."));
     // Before connecting: a pipe may have to wait for its reader.
@@ -50,6 +53,9 @@ fn start(
     run: &mut Run<'_>,
     producer: Producer,
 ) -> Result<(), Error> {
+    if let Some(option) = beyond_version_2(&args.client, false) {
+        run.require_current(option)?;
+    }
     let remote = args.source.path().clone();
     let (tell, first) = mpsc::channel();
     let (answer, place) = mpsc::channel();
@@ -57,6 +63,8 @@ fn start(
         remote: remote.clone(),
         write_limit: args.write_limit,
         checksum: args.client.checksum,
+        policy: Arc::new(args.client.policy()),
+        closing: Closing::new(&args.client, remote.clone()),
         filter,
         commit: GroupCommit::start(),
         producer,
@@ -91,6 +99,8 @@ pub(super) struct Listing {
     pub(super) remote: WirePath,
     pub(super) write_limit: Option<u64>,
     checksum: bool,
+    pub(super) policy: Arc<Policy>,
+    pub(super) closing: Closing,
     pub(super) filter: Filter,
     pub(super) commit: GroupCommit,
     pub(super) producer: Producer,
@@ -98,7 +108,9 @@ pub(super) struct Listing {
 
 impl Listing {
     fn ask(&self, mailbox: &Mailbox) -> Result<EntryKind, TransferError> {
-        mailbox.send(Message::List { path: self.remote.clone(), depth: None })?;
+        // An answer to this has the time of a single file, too.
+        let links = self.closing.needs_links() || self.policy.update;
+        mailbox.send(Message::List { path: self.remote.clone(), depth: None, links })?;
         match mailbox.recv()? {
             Message::Entry { kind } => Ok(kind),
             other => Err(TransferError::unexpected(&other)),
@@ -114,24 +126,47 @@ impl Listing {
         let root = match place {
             Place::PassThrough(target) => {
                 self.producer.submit(self.fetch_through(target, size_of(kind)));
-                return expect_end(mailbox);
+                return expect_end(mailbox).map(drop);
             }
-            Place::File(root, name) => {
-                let job = self.fetch(&root, self.remote.clone(), name, size_of(kind));
-                self.producer.submit(job);
-                return expect_end(mailbox);
-            }
+            Place::File(root, name) => return self.file(mailbox, &root, name, size_of(kind)),
             Place::Directory(root) => root,
             Place::Planned(local) => {
                 let (remote, filter) = (self.remote.clone(), self.filter.clone());
-                let plan = GetPlan { remote, filter, producer: self.producer.clone() };
+                let (producer, policy) = (self.producer.clone(), Arc::clone(&self.policy));
+                let closing = self.closing.clone();
+                let plan = GetPlan { remote, filter, producer, policy, closing };
                 return plan.follow(mailbox, kind, &local);
             }
         };
         let (base, limit) = (WirePath::root(), self.write_limit);
-        let mut tree = Tree::new(Arc::clone(&root), base, self.checksum, limit);
+        let tree = Tree::new(Arc::clone(&root), base, self.checksum, limit);
+        let mut tree = tree.with_policy(Arc::clone(&self.policy));
+        self.closing.add_tree(&WirePath::root(), &self.filter);
         let take = |groups: &[_]| self.take_groups(&mut tree, &root, groups);
-        self.producer.take_listing(mailbox, take)
+        let skipped = |name: &str| self.closing.add_name(name);
+        self.producer.take_listing(mailbox, take, skipped)?;
+        self.closing.finish_here(&self.producer, Some(root));
+        Ok(())
+    }
+
+    /// Fetches the only file, unless what is there stays.
+    fn file(
+        &self,
+        mailbox: &Mailbox,
+        root: &Arc<Root>,
+        name: WirePath,
+        size: u64,
+    ) -> Result<(), TransferError> {
+        let listed = expect_end(mailbox)?;
+        match (root.offer(&name), listed) {
+            (Some(found), listed) if self.policy.keeps(&found, &listed.unwrap_or(found)) => {
+                self.producer.file(self.remote.as_str().to_owned(), Ok(kept(&found)));
+            }
+            _ => {
+                self.producer.submit(self.fetch(root, self.remote.clone(), name, size));
+            }
+        }
+        Ok(())
     }
 
     fn fetch_through(&self, store: PassThrough, size: u64) -> Job {
@@ -156,11 +191,12 @@ impl Listing {
         size: u64,
     ) -> Job {
         let (root, limit) = (Arc::clone(root), self.write_limit);
+        let policy = Arc::clone(&self.policy);
         let progress = Arc::clone(&self.producer.progress);
         progress.expect(size);
         let name = remote.as_str().to_owned();
         let work = Box::new(move |mailbox: &Mailbox| {
-            let incoming = Incoming::open(&root, &local, size, limit)?;
+            let incoming = Incoming::open(&root, &local, size, limit, &policy)?;
             let resume = incoming.resume;
             mailbox.send(Message::Get { path: remote, resume })?;
             receive_content(mailbox, incoming, None, &progress).map(Some)
@@ -169,11 +205,18 @@ impl Listing {
     }
 }
 
-/// Nothing may follow the only entry of a file's listing.
-pub(super) fn expect_end(mailbox: &Mailbox) -> Result<(), TransferError> {
-    match mailbox.recv()? {
-        Message::EndOfList => Ok(()),
-        other => Err(TransferError::unexpected(&other)),
+/// Takes in the rest of a file's listing: what the file is, if it was asked for.
+pub(super) fn expect_end(mailbox: &Mailbox) -> Result<Option<Offer>, TransferError> {
+    let mut listed = None;
+    loop {
+        match mailbox.recv()? {
+            Message::EndOfList => return Ok(listed),
+            Message::Manifest(groups) if listed.is_none() => {
+                let mut files = groups.iter().flat_map(|group| &group.files);
+                listed = files.next().map(FileEntry::offer);
+            }
+            other => return Err(TransferError::unexpected(&other)),
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::get::Listing;
 use super::jobs::{Job, Kind};
-use crate::session::{Expected, Mailbox, Results, receive_bundles, unchanged};
+use crate::session::{Expected, Mailbox, Results, kept, receive_bundles, unchanged};
 use crate::transfer::{
     Fail, FailCode, Group, Message, Offer, Root, SMALL_FILE, Standing, TransferError, Tree,
     Want, WantGroup, WirePath,
@@ -26,6 +26,7 @@ impl Listing {
         groups: &[Group],
     ) -> Result<(), TransferError> {
         let mut batch = GetBatch::default();
+        self.closing.add_names(groups)?;
         for group in groups {
             if !self.filter.keeps_whole(&group.directory) {
                 continue;
@@ -35,10 +36,21 @@ impl Listing {
                 self.producer.batch_failed(name, group.files.len() as u64, error);
                 continue;
             }
+            self.closing.add_directory(&group.directory, group)?;
+            for (name, target, modified) in &group.links {
+                let path = group.directory.join(name)?;
+                if self.filter.keeps(&path, false) {
+                    self.closing.add_link(&self.producer, path, target.clone(), *modified)?;
+                }
+            }
             let mut wanted = Vec::new();
-            for (entry, path) in group.files.iter().zip(group.paths(&WirePath::root())) {
+            let top = WirePath::root();
+            let files = group.files.iter().zip(group.paths(&top));
+            for (position, (entry, path)) in files.enumerate() {
                 let (path, offer) = path?;
-                if !self.filter.keeps(&path, false) {
+                if !self.filter.keeps(&path, false)
+                    || self.closing.is_another_name(&path, group.inode(position))?
+                {
                     continue;
                 }
                 let compare =
@@ -46,6 +58,11 @@ impl Listing {
                         Standing::Unchanged => {
                             let name = self.remote.join(&path)?.as_str().to_owned();
                             self.producer.file(name, Ok(unchanged(&offer)));
+                            continue;
+                        }
+                        Standing::Kept => {
+                            let name = self.remote.join(&path)?.as_str().to_owned();
+                            self.producer.file(name, Ok(kept(&offer)));
                             continue;
                         }
                         Standing::Compare(digest) => Some(digest),
@@ -76,7 +93,8 @@ impl Listing {
         let work = Box::new(move |mailbox: &Mailbox| {
             let GetBatch { groups, expected } = batch;
             let mut tree =
-                Tree::new(Arc::clone(&root), WirePath::root(), true, listing.write_limit);
+                Tree::new(Arc::clone(&root), WirePath::root(), true, listing.write_limit)
+                    .with_policy(Arc::clone(&listing.policy));
             let mut results = Results::new();
             let base = listing.remote.clone();
             let ended = mailbox.send(Message::GetMany { base, groups }).and_then(|()| {
@@ -107,7 +125,7 @@ impl Listing {
         ended: Result<(), TransferError>,
     ) -> Result<(), TransferError> {
         let mut open = Vec::new();
-        for Expected { file, path, size, .. } in expected {
+        for Expected { file, path, offer, .. } in expected {
             let remote = self.remote.join(path)?;
             match results.remove(file) {
                 // It may have become large since it was listed.
@@ -115,7 +133,7 @@ impl Listing {
                     code: FailCode::SourceChanged,
                     ..
                 }))) => {
-                    let job = self.fetch(root, remote, path.clone(), *size);
+                    let job = self.fetch(root, remote, path.clone(), offer.size);
                     self.producer.follow_up(job);
                 }
                 Some(result) => self.producer.file(remote.as_str().to_owned(), result),
@@ -137,7 +155,7 @@ impl GetBatch {
         offer: &Offer,
         compare: Option<crate::transfer::Digest>,
     ) {
-        let (file, size) = (self.expected.len() as u32, offer.size);
-        self.expected.push(Expected { file, path, size, compare });
+        let file = self.expected.len() as u32;
+        self.expected.push(Expected { file, path, offer: *offer, compare });
     }
 }

@@ -2,21 +2,23 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, SyncSender, TryRecvError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
+use super::events::FileEvent;
 use super::print_json;
+use super::producer::{Producer, Report, Reporter};
 use crate::cc_parameters::Store;
 use crate::cli::{ClientArgs, ConnectionArgs};
 use crate::error::{Error, exit_of};
-use crate::exit::Exit;
 use crate::progress::Display;
 use crate::quic::CloseCode;
-use crate::session::{ConnectOptions, Link, Mailbox, Notify, Outcome, Progress};
+use crate::session::{ConnectOptions, Link, Mailbox, Outcome, Progress};
 use crate::summary::Summary;
 use crate::target::Target;
 use crate::termination::Termination;
-use crate::transfer::{Change, Group, Message, RESERVED, TransferError, WalkItem, printable};
+use crate::transfer::{Change, EditKind, Edited, TransferError, printable};
 use crate::units;
 
 /// Jobs that may wait: enough to keep all streams busy, few enough for the largest trees.
@@ -53,103 +55,6 @@ pub(super) enum Kind {
     Inquiry,
 }
 
-/// What workers and producers have to tell.
-pub(super) enum Report {
-    /// A job has ended.
-    Done { name: String, kind: Kind, result: Result<Option<Outcome>, TransferError> },
-    /// A file of a batch is in place, or has failed.
-    File { name: String, result: Result<Outcome, TransferError> },
-    /// A file that would be transferred, or is there already.
-    Planned { name: String, size: u64, change: Change },
-    /// A batch has failed before anything was known of so many of its files.
-    Batch { name: String, files: u64, error: TransferError },
-    /// A job that came up while another one ran.
-    Job(Job),
-    /// Something was left out; with an exit code if it is an error.
-    Skipped(String, Option<Exit>),
-}
-
-/// Where producers put jobs.
-#[derive(Clone)]
-pub(super) struct Producer {
-    jobs: SyncSender<Job>,
-    reports: mpsc::Sender<Report>,
-    notify: Notify,
-    /// Totals to add expected sizes to.
-    pub(super) progress: Arc<Progress>,
-}
-
-impl Producer {
-    /// Queues a job; false if nobody works any more.
-    pub(super) fn submit(&self, job: Job) -> bool {
-        let taken = self.jobs.send(job).is_ok();
-        (self.notify)();
-        taken
-    }
-
-    /// Queues a job from within a job, which must not wait for others to end.
-    pub(super) fn follow_up(&self, job: Job) {
-        // Fails only if the command has ended.
-        let _ = self.reports.send(Report::Job(job));
-    }
-
-    /// Says what became of a file of a batch.
-    pub(super) fn file(&self, name: String, result: Result<Outcome, TransferError>) {
-        // Fails only if the command has ended.
-        let _ = self.reports.send(Report::File { name, result });
-    }
-
-    /// Says what would become of a file.
-    pub(super) fn planned(&self, name: String, size: u64, change: Change) {
-        // Fails only if the command has ended.
-        let _ = self.reports.send(Report::Planned { name, size, change });
-    }
-
-    /// Says that a batch has failed, and with it `files` files, `name` the first of them.
-    pub(super) fn batch_failed(&self, name: String, files: u64, error: TransferError) {
-        // Fails only if the command has ended.
-        let _ = self.reports.send(Report::Batch { name, files, error });
-    }
-
-    /// Says what a walk on this machine has found and does not transfer.
-    pub(super) fn left_out(&self, item: &WalkItem) {
-        match item {
-            WalkItem::Directory(_) | WalkItem::File(_) => {}
-            // It may be a file that the user counts on.
-            WalkItem::Reserved(name) => self.skip(name, RESERVED, Some(Exit::LocalIo)),
-            WalkItem::Skipped { name, reason, error } => {
-                self.skip(name, reason, error.then_some(Exit::LocalIo));
-            }
-        }
-    }
-
-    /// Takes in a listing behind its first message, and says what the server leaves out of it.
-    pub(super) fn take_listing(
-        &self,
-        mailbox: &Mailbox,
-        mut take: impl FnMut(&[Group]) -> Result<(), TransferError>,
-    ) -> Result<(), TransferError> {
-        loop {
-            match mailbox.recv()? {
-                Message::EndOfList => return Ok(()),
-                Message::Manifest(groups) => take(&groups)?,
-                Message::Skipped { name, reason, error } => {
-                    let (name, reason) = (printable(&name), printable(&reason));
-                    self.skip(&name, &reason, error.then_some(Exit::Remote));
-                }
-                other => return Err(TransferError::unexpected(&other)),
-            }
-        }
-    }
-
-    /// Says that something is left out.
-    pub(super) fn skip(&self, name: &str, reason: &str, exit: Option<Exit>) {
-        let text = format!("{name}: skipped, {reason}");
-        // Nobody listens any more: then nobody needs to know.
-        let _ = self.reports.send(Report::Skipped(text, exit));
-    }
-}
-
 /// A command that transfers files over one connection.
 pub(super) struct Run<'a> {
     args: &'a ClientArgs,
@@ -163,6 +68,10 @@ pub(super) struct Run<'a> {
     report: mpsc::Sender<Report>,
     /// Jobs that wait for others of their kind to end.
     waiting: VecDeque<Job>,
+    /// Jobs that wait for all others, and run one after the other.
+    last: VecDeque<Job>,
+    /// Whether nothing has failed so far.
+    is_faultless: Arc<AtomicBool>,
     transfers: usize,
     batches: usize,
     inquiries: usize,
@@ -228,6 +137,8 @@ pub(super) fn run(
         reports,
         report,
         waiting: VecDeque::new(),
+        last: VecDeque::new(),
+        is_faultless: Arc::new(AtomicBool::new(true)),
         transfers: 0,
         batches: 0,
         inquiries: 0,
@@ -265,6 +176,11 @@ impl Run<'_> {
         }
     }
 
+    /// Makes sure that the server knows `option`.
+    pub(super) fn require_current(&mut self, option: &'static str) -> Result<(), Error> {
+        self.link.require_current(option)
+    }
+
     /// Runs a job beside the transfers.
     pub(super) fn spawn_inquiry(&mut self, mailbox: Mailbox, job: Job) {
         self.spawn(mailbox, job);
@@ -299,12 +215,13 @@ impl Run<'_> {
         produce: impl FnOnce(&mut Self, Producer) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let (sender, jobs) = mpsc::sync_channel(QUEUE);
-        let producer = Producer {
-            jobs: sender,
-            reports: self.report.clone(),
-            notify: self.link.notify(),
-            progress: Arc::clone(&self.progress),
-        };
+        let reporter = Reporter::new(
+            self.report.clone(),
+            self.link.notify(),
+            Arc::clone(&self.progress),
+            Arc::clone(&self.is_faultless),
+        );
+        let producer = Producer::new(sender, reporter);
         let ended = produce(&mut self, producer).and_then(|()| self.work(&jobs));
         while let Ok(report) = self.reports.try_recv() {
             self.take(report);
@@ -314,7 +231,7 @@ impl Run<'_> {
         self.summary.transport = self.link.transport();
         let seconds = self.start.elapsed().as_secs_f64();
         let result = self.summary.conclude(seconds, self.progress.moved(), ended);
-        if self.summary.files > 0 || self.summary.plan.is_some() {
+        if self.summary.has_something() {
             self.display.note(&self.summary.line());
         }
         if self.args.json {
@@ -325,13 +242,7 @@ impl Run<'_> {
 
     fn work(&mut self, jobs: &Receiver<Job>) -> Result<(), Error> {
         let mut more = true;
-        while more
-            || !self.waiting.is_empty()
-            || self.transfers + self.batches + self.inquiries > 0
-        {
-            while let Ok(report) = self.reports.try_recv() {
-                self.take(report);
-            }
+        while more || self.is_busy() || !self.last.is_empty() {
             while more && self.waiting.len() < QUEUE {
                 match jobs.try_recv() {
                     Ok(job) => self.waiting.push_back(job),
@@ -339,7 +250,11 @@ impl Run<'_> {
                     Err(TryRecvError::Disconnected) => more = false,
                 }
             }
-            while let Some(job) = self.next_job() {
+            // Behind the jobs: whoever has no more has told all before.
+            while let Ok(report) = self.reports.try_recv() {
+                self.take(report);
+            }
+            while let Some(job) = self.next_job(more) {
                 let mailbox = self.open()?;
                 self.spawn(mailbox, job);
             }
@@ -354,8 +269,16 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The first job that need not wait.
-    fn next_job(&mut self) -> Option<Job> {
+    /// Whether something is being done, or can be as soon as something else is.
+    fn is_busy(&self) -> bool {
+        !self.waiting.is_empty() || self.transfers + self.batches + self.inquiries > 0
+    }
+
+    /// The first job that need not wait. `more` says whether others may come up.
+    fn next_job(&mut self, more: bool) -> Option<Job> {
+        if !more && !self.is_busy() {
+            return self.last.pop_front();
+        }
         let transfers = usize::from(self.args.parallel);
         let batches = (BATCHES * transfers).min(MAX_BATCHES);
         let (may_transfer, may_batch) = (self.transfers < transfers, self.batches < batches);
@@ -370,20 +293,10 @@ impl Run<'_> {
     fn take(&mut self, report: Report) {
         match report {
             Report::Job(job) => self.waiting.push_back(job),
-            Report::File { name, result: Ok(outcome) } => self.summary.add_file(name, &outcome),
-            Report::File { name, result: Err(error) } => {
-                self.problem(format!("{name}: {error}"), 1, &error);
-            }
-            Report::Planned { name, size, change: Change::Unchanged } => {
-                self.summary
-                    .add_file(name, &Outcome { size, equal: true, ..Outcome::default() });
-            }
-            Report::Planned { name, size, change } => {
-                if !self.args.json {
-                    print_planned(&name, size, change);
-                }
-                self.summary.add_planned(name, size, change);
-            }
+            Report::Last(job) => self.last.push_back(job),
+            Report::File { name, result } => self.file(name, result),
+            Report::Edited { name, edit, result } => self.edited(&name, edit, result),
+            Report::Planned { name, size, change } => self.planned(name, size, change),
             Report::Batch { name, files, error } => {
                 let others = match files {
                     0 | 1 => String::new(),
@@ -393,25 +306,84 @@ impl Run<'_> {
             }
             Report::Done { name, kind, result } => {
                 *self.running(kind) -= 1;
-                match result {
-                    Ok(None) => {}
-                    Ok(Some(outcome)) => self.summary.add_file(name, &outcome),
-                    Err(error) => self.problem(format!("{name}: {error}"), 1, &error),
+                if let Some(result) = result.transpose() {
+                    self.file(name, result);
                 }
             }
             Report::Skipped(text, Some(exit)) => {
                 self.display.problem(&text);
+                self.is_faultless.store(false, Ordering::Relaxed);
                 self.summary.add_problem(text, 1, exit);
             }
             Report::Skipped(text, None) => {
                 self.display.note(&text);
                 self.summary.skipped += 1;
             }
+            Report::Note(text) => self.display.note(&text),
+        }
+    }
+
+    fn file(&mut self, name: String, result: Result<Outcome, TransferError>) {
+        match result {
+            Ok(outcome) => {
+                self.tell(&FileEvent::of_file(&name, &outcome));
+                self.summary.add_file(name, &outcome);
+            }
+            Err(error) => {
+                self.tell(&FileEvent::of_failure(&name, &error));
+                self.problem(format!("{}: {error}", printable(&name)), 1, &error);
+            }
+        }
+    }
+
+    fn edited(&mut self, name: &str, edit: EditKind, result: Result<Edited, TransferError>) {
+        match result {
+            Ok(edited) => {
+                if let Some(event) = FileEvent::of_edit(name, edit, edited) {
+                    self.tell(&event);
+                }
+                self.summary.add_edit(edit, edited);
+            }
+            Err(error) => {
+                self.tell(&FileEvent::of_failure(name, &error));
+                self.problem(format!("{}: {error}", printable(name)), 1, &error);
+            }
+        }
+    }
+
+    fn planned(&mut self, name: String, size: u64, change: Change) {
+        match change {
+            Change::Unchanged => {
+                self.file(name, Ok(Outcome { size, equal: true, ..Outcome::default() }));
+            }
+            Change::Kept => {
+                self.file(name, Ok(Outcome { size, kept: true, ..Outcome::default() }));
+            }
+            _ => {
+                if !self.args.json {
+                    print_planned(&name, size, change);
+                }
+                self.summary.add_planned(name, size, change);
+            }
+        }
+    }
+
+    /// Tells what happened to a file, if the user wants to know of each.
+    fn tell(&self, event: &FileEvent<'_>) {
+        if !self.args.verbose {
+            return;
+        }
+        if self.args.json {
+            // Whoever closed standard output does not want to know.
+            let _ = print_json(event);
+        } else if event.error.is_none() {
+            self.display.note(&event.line());
         }
     }
 
     fn problem(&mut self, text: String, files: u64, error: &TransferError) {
         self.display.problem(&text);
+        self.is_faultless.store(false, Ordering::Relaxed);
         self.summary.add_problem(text, files, exit_of(error));
     }
 }

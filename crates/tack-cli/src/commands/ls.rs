@@ -169,7 +169,7 @@ impl<W: Write> Printer<W> {
 
     fn list(&mut self, mailbox: &Mailbox, path: &WirePath) -> Result<(), Error> {
         let depth = if self.recursive { u32::MAX } else { 1 };
-        mailbox.send(Message::List { path: path.clone(), depth: Some(depth) })?;
+        mailbox.send(Message::List { path: path.clone(), depth: Some(depth), links: false })?;
         let Message::Entry { kind } = mailbox.recv()? else {
             return Err(TransferError::Protocol("expected what the path is".to_owned()).into());
         };
@@ -254,7 +254,7 @@ mod tests {
         let entry =
             |name: &&str| FileEntry::new(path(name), Offer { size: 7, modified, mode: 0o640 });
         let files = files.iter().map(entry).collect();
-        Group { directory: path(directory), modes: vec![0o700, 0o755], files }
+        Group { files, ..Group::new(path(directory), vec![0o700, 0o755]) }
     }
 
     fn printed(recursive: bool, messages: &[Vec<Group>]) -> Vec<String> {

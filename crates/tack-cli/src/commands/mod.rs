@@ -1,12 +1,16 @@
 //! What the command line offers.
 
+mod closing;
 mod dry_run;
+mod events;
 mod get;
 mod get_batch;
 mod jobs;
 mod ls;
+mod producer;
 mod put_batch;
 mod send;
+mod send_stream;
 mod serve;
 
 use crate::cli::{Cli, Command};

@@ -5,10 +5,11 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::jobs::{Job, Kind, Producer};
-use crate::session::{Mailbox, Outcome, send_bundles, send_content, unchanged};
+use super::jobs::{Job, Kind};
+use super::producer::Producer;
+use crate::session::{Mailbox, Outcome, kept, send_bundles, send_content, unchanged};
 use crate::transfer::{
-    Digest, FileSource, Group, Message, Offer, Root, SMALL_FILE, Sender, SmallFile,
+    Digest, FileSource, Group, Message, Offer, Policy, Root, SMALL_FILE, Sender, SmallFile,
     TransferError, WirePath,
 };
 
@@ -27,6 +28,7 @@ pub(super) struct PutBatch {
     pub(super) groups: Vec<Group>,
     pub(super) origin: Origin,
     pub(super) checksum: bool,
+    pub(super) policy: Arc<Policy>,
 }
 
 impl PutBatch {
@@ -65,7 +67,8 @@ impl Exchange {
 
     fn run(&mut self, mailbox: &Mailbox) -> Result<(), TransferError> {
         let (base, groups) = (self.batch.base.clone(), std::mem::take(&mut self.batch.groups));
-        mailbox.send(Message::PutMany { base, groups, checksum: self.batch.checksum })?;
+        let (checksum, policy) = (self.batch.checksum, self.batch.policy.as_ref().clone());
+        mailbox.send(Message::PutMany { base, groups, checksum, policy })?;
         let (wanted, compare) = self.wanted(mailbox)?;
         for file in 0..self.files.len() as u32 {
             if wanted.contains(&file) || self.settled.contains(&file) {
@@ -102,7 +105,11 @@ impl Exchange {
                     self.file(file)?;
                     self.report(file, Err(TransferError::Remote(fail)));
                 }
-                Message::Wanted { files, compare } => {
+                Message::Wanted { files, compare, kept: stays } => {
+                    for file in stays {
+                        let (_, offer) = self.file(file)?;
+                        self.report(file, Ok(kept(&offer)));
+                    }
                     return Ok((files.into_iter().collect(), compare.into_iter().collect()));
                 }
                 other => return Err(TransferError::unexpected(&other)),
@@ -162,12 +169,13 @@ impl Exchange {
         let remote = self.batch.base.join(&path)?;
         let origin = self.batch.origin.clone();
         let progress = Arc::clone(&self.producer.progress);
+        let policy = self.batch.policy.as_ref().clone();
         progress.expect(offer.size);
         let name = remote.as_str().to_owned();
         let work = Box::new(move |mailbox: &Mailbox| {
             let source = FileSource(origin.open(file, &path)?);
             let mut sender = Sender::new(source).map_err(TransferError::reading)?;
-            mailbox.send(Message::Put { path: remote, offer: sender.offer() })?;
+            mailbox.send(Message::Put { path: remote, offer: sender.offer(), policy })?;
             match mailbox.recv()? {
                 Message::Resume(resume) => {
                     send_content(mailbox, &mut sender, &resume, &progress).map(Some)

@@ -4,25 +4,36 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc;
 
+use super::closing::{Closing, beyond_version_2, check_tree};
 use super::dry_run::{self, Sent};
-use super::jobs::{self, Job, Kind, Producer, Run};
+use super::jobs::{self, Job, Kind, Run};
+use super::producer::Producer;
 use super::put_batch::{Origin, PutBatch};
+use super::send_stream;
 use crate::cli::SendArgs;
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::session::Mailbox;
 use crate::transfer::{
     EntryKind, Fail, FailCode, FileEntry, FileSource, Filter, Group, Manifest, Message,
-    NameError, Root, TransferError, Walk, WalkItem, WirePath, printable,
+    NameError, Policy, Root, TransferError, Walk, WalkItem, WirePath, printable,
 };
 
 /// Sends files and directories.
 pub fn send(args: &SendArgs) -> Result<(), Error> {
+    if send_stream::is_asked_for(args) {
+        return send_stream::send(args);
+    }
     // Before connecting: a mistyped name should not wait for the network.
     let sources: Vec<Source> =
         args.sources.iter().map(|path| Source::look_at(path)).collect::<Result<_, _>>()?;
     let filter = args.client.filter()?;
+    check_tree(&args.client, sources.iter().any(|source| source.is_directory))?;
+    let closing = Closing::new(&args.client, WirePath::root());
     jobs::run("send", &args.dest, &args.client, |run, producer| {
+        if let Some(option) = beyond_version_2(&args.client, true) {
+            run.require_current(option)?;
+        }
         // None: what the server has there can't be found out, which has been reported.
         let Some(place) = Place::find(args, &sources, run)? else { return Ok(()) };
         if args.client.dry_run {
@@ -31,10 +42,14 @@ pub fn send(args: &SendArgs) -> Result<(), Error> {
                 &producer,
                 planned(&sources, &place, &producer),
                 &filter,
+                &args.client.policy(),
+                &closing,
             );
         }
         let checksum = args.client.checksum;
-        std::thread::spawn(move || produce(&sources, &place, &producer, &filter, checksum));
+        let policy = Arc::new(args.client.policy());
+        let sending = Sending { producer, filter, checksum, policy, closing };
+        std::thread::spawn(move || sending.produce(&sources, &place));
         Ok(())
     })
 }
@@ -137,62 +152,110 @@ impl Source {
         let is_directory = metadata.is_dir();
         Ok(Self { path: path.to_owned(), name: name.transpose(), is_directory })
     }
+}
 
-    /// Gives everything below a directory to `producer`.
-    fn produce_tree(
-        &self,
-        base: &WirePath,
-        producer: &Producer,
-        filter: &Filter,
-        checksum: bool,
-    ) {
-        let root = match Root::open(&self.path) {
-            Ok(root) => Arc::new(root),
-            Err(error) => {
-                let shown = self.path.display().to_string();
-                return producer.skip(&shown, &error.to_string(), Some(Exit::LocalIo));
+/// How everything is sent.
+struct Sending {
+    producer: Producer,
+    filter: Filter,
+    checksum: bool,
+    policy: Arc<Policy>,
+    closing: Closing,
+}
+
+impl Sending {
+    /// Lets everything that was named become jobs.
+    fn produce(&self, sources: &[Source], place: &Place) {
+        let mut files = Files::new(self);
+        let mut trees = Vec::new();
+        for source in sources {
+            let shown = source.path.display().to_string();
+            let added = match place.of(source) {
+                Ok(remote) if source.is_directory => {
+                    let produced = self.produce_tree(&source.path, &remote);
+                    trees.push(remote);
+                    produced
+                }
+                Ok(remote) => files.add(&source.path, &remote),
+                Err(error) => Err(error.into()),
+            };
+            if let Err(error) = added {
+                self.producer.skip(&shown, &error.to_string(), Some(Exit::LocalIo));
             }
-        };
-        let submit = |groups: Vec<Group>| {
-            let origin = Origin::Tree(Arc::clone(&root));
-            let batch = PutBatch { base: base.clone(), groups, origin, checksum };
-            producer.submit(batch.into_job(producer));
-        };
+        }
+        files.end();
+        self.closing.finish_there(&self.producer.reporter(), trees);
+    }
+
+    /// Lets everything below a directory become jobs.
+    fn produce_tree(&self, path: &Path, base: &WirePath) -> Result<(), TransferError> {
+        let root = Root::open(path).map(Arc::new).map_err(TransferError::reading)?;
+        self.closing.add_tree(base, &self.filter);
         let mut manifest = Manifest::default();
-        for item in Walk::filtered(Arc::clone(&root), WirePath::root(), filter.clone()) {
+        let mut directory = base.clone();
+        let walk = Walk::filtered(Arc::clone(&root), WirePath::root(), self.filter.clone());
+        for item in walk.with_links(self.policy.preserve) {
             let full = match item {
-                WalkItem::Directory(group) => manifest.directory(group),
-                WalkItem::File(file) => manifest.file(file),
+                WalkItem::Directory(group) => {
+                    directory = base.join(&group.directory)?;
+                    self.closing.add_name(directory.as_str())?;
+                    self.closing.add_directory(&directory, &group)?;
+                    manifest.directory(group)
+                }
+                WalkItem::File(file) => {
+                    let remote = directory.join(file.name())?;
+                    self.closing.add_name(remote.as_str())?;
+                    if self.closing.is_another_name(&remote, file.inode())? {
+                        continue;
+                    }
+                    manifest.file(file)
+                }
+                WalkItem::Link(name, target, modified) => {
+                    let remote = directory.join(&name)?;
+                    self.closing.add_name(remote.as_str())?;
+                    self.closing.add_link(&self.producer, remote, target, modified)?;
+                    None
+                }
                 other => {
-                    producer.left_out(&other);
+                    self.closing.add_left_out(base, &other)?;
+                    self.producer.left_out(&other);
                     None
                 }
             };
-            full.into_iter().for_each(submit);
+            if let Some(groups) = full {
+                self.submit(base, groups, Origin::Tree(Arc::clone(&root)));
+            }
         }
-        submit(manifest.take());
+        self.submit(base, manifest.take(), Origin::Tree(root));
+        Ok(())
+    }
+
+    fn submit(&self, base: &WirePath, groups: Vec<Group>, origin: Origin) {
+        let (base, checksum, policy) = (base.clone(), self.checksum, Arc::clone(&self.policy));
+        let batch = PutBatch { base, groups, origin, checksum, policy };
+        self.producer.submit(batch.into_job(&self.producer));
     }
 }
 
 /// Files that are named on the command line, on their way into one directory.
 struct Files<'a> {
-    producer: &'a Producer,
-    checksum: bool,
+    sending: &'a Sending,
     base: WirePath,
     manifest: Manifest,
     paths: Vec<PathBuf>,
 }
 
 impl<'a> Files<'a> {
-    fn new(producer: &'a Producer, checksum: bool) -> Self {
+    fn new(sending: &'a Sending) -> Self {
         let (base, manifest) = (WirePath::root(), Manifest::default());
-        Self { producer, checksum, base, manifest, paths: Vec::new() }
+        Self { sending, base, manifest, paths: Vec::new() }
     }
 
     fn add(&mut self, path: &Path, remote: &WirePath) -> Result<(), TransferError> {
         let offer = FileSource::look_at(path).map_err(TransferError::reading)?;
         let (base, name) = remote.split_last().unwrap_or_default();
         let file = FileEntry::new(WirePath::new(name)?, offer);
+        self.sending.closing.add_name(remote.as_str())?;
         if self.paths.is_empty() {
             // The directory that all of them go into.
             self.manifest.directory(Group::default());
@@ -207,9 +270,7 @@ impl<'a> Files<'a> {
 
     fn submit(&mut self, groups: Vec<Group>) {
         let origin = Origin::Files(std::mem::take(&mut self.paths));
-        let (base, checksum) = (self.base.clone(), self.checksum);
-        let batch = PutBatch { base, groups, origin, checksum };
-        self.producer.submit(batch.into_job(self.producer));
+        self.sending.submit(&self.base, groups, origin);
     }
 
     fn end(mut self) {
@@ -218,30 +279,4 @@ impl<'a> Files<'a> {
             self.submit(groups);
         }
     }
-}
-
-/// Lets everything that was named become jobs.
-fn produce(
-    sources: &[Source],
-    place: &Place,
-    producer: &Producer,
-    filter: &Filter,
-    checksum: bool,
-) {
-    let mut files = Files::new(producer, checksum);
-    for source in sources {
-        let shown = source.path.display().to_string();
-        let added = match place.of(source) {
-            Ok(remote) if source.is_directory => {
-                source.produce_tree(&remote, producer, filter, checksum);
-                Ok(())
-            }
-            Ok(remote) => files.add(&source.path, &remote),
-            Err(error) => Err(error.into()),
-        };
-        if let Err(error) = added {
-            producer.skip(&shown, &error.to_string(), Some(Exit::LocalIo));
-        }
-    }
-    files.end();
 }

@@ -56,6 +56,7 @@ pub fn serve(args: &ServeArgs) -> Result<(), Error> {
         reset_key: identity.reset_key()?,
         root: shared(args, &identity)?,
         read_only: !args.write,
+        links: !args.no_links,
         token: token.clone(),
         write_limit: args.write_limit,
         rate: args.bwlimit,

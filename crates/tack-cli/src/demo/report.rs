@@ -46,7 +46,7 @@ impl Versions {
         Self {
             tack: env!("CARGO_PKG_VERSION"),
             quic: quiche::PROTOCOL_VERSION,
-            protocol: String::from_utf8_lossy(crate::quic::ALPN).into_owned(),
+            protocol: String::from_utf8_lossy(crate::quic::ALPN[0]).into_owned(),
         }
     }
 }

@@ -43,6 +43,7 @@ pub(super) fn transfer(
         reset_key: identity.reset_key()?,
         root: Root::open(&source.directory).map_err(Error::local(&source.directory))?,
         read_only: true,
+        links: true,
         token: Some(token.clone()),
         write_limit: None,
         rate: None,
@@ -192,7 +193,7 @@ fn fetch_file(
     size: u64,
     progress: &Progress,
 ) -> Result<Outcome, TransferError> {
-    let incoming = Incoming::open(root, &name, size, None)?;
+    let incoming = Incoming::open(root, &name, size, None, &Arc::default())?;
     mailbox.send(Message::Get { path: name, resume: incoming.resume })?;
     receive_content(mailbox, incoming, None, progress)
 }

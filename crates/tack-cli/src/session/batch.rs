@@ -21,8 +21,8 @@ pub struct Expected {
     pub file: u32,
     /// Where it goes, below the [`Tree`]'s base.
     pub path: WirePath,
-    /// Its size as it was announced, in bytes.
-    pub size: u64,
+    /// What was announced of it.
+    pub offer: Offer,
     /// Digest of what is there, if that may turn out to be equal.
     pub compare: Option<Digest>,
 }
@@ -58,7 +58,13 @@ pub fn send_bundles(
         progress.advance(offer.size, moved);
         report(
             file,
-            Ok(Outcome { size: offer.size, moved, resumed: 0, equal, digest: Some(*digest) }),
+            Ok(Outcome {
+                size: offer.size,
+                moved,
+                equal,
+                digest: Some(*digest),
+                ..Outcome::default()
+            }),
         );
     }
     if let Some(message) = bundle.take() {
@@ -155,7 +161,8 @@ impl Receiving<'_> {
                 let text = "the sender calls equal a file that was not to be compared";
                 return Err(TransferError::Protocol(text.to_owned()));
             };
-            let (size, digest) = (expected.size, Some(digest));
+            self.tree.keep_equal(&expected.path, &expected.offer)?;
+            let (size, digest) = (expected.offer.size, Some(digest));
             return Ok(Some(Outcome { size, equal: true, digest, ..Outcome::default() }));
         };
         let Content { offer, digest, bytes } = content;
@@ -178,6 +185,11 @@ pub fn unchanged(offer: &Offer) -> Outcome {
     Outcome { size: offer.size, equal: true, ..Outcome::default() }
 }
 
+/// The outcome for a file in whose place something stays.
+pub fn kept(offer: &Offer) -> Outcome {
+    Outcome { size: offer.size, kept: true, ..Outcome::default() }
+}
+
 /// Hundreds of these may have to fit into a queue.
 pub fn shortened(mut fail: Fail) -> Fail {
     const LONGEST: usize = 1000;
@@ -192,7 +204,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::transfer::{FailCode, Root};
+    use crate::transfer::{FailCode, Mtime, Root};
 
     /// What a receiver that waits for the files 0 and 1, and has content for 1, makes of
     /// `messages`.
@@ -205,7 +217,7 @@ mod tests {
         let expected = (0..2).map(|file| Expected {
             file,
             path: WirePath::new(format!("file{file}")).unwrap(),
-            size: 4,
+            offer: Offer { size: 4, modified: Mtime::default(), mode: 0o600 },
             compare: (file == 1).then(|| Digest::of(b"same")),
         });
         let (mailbox, mut stream) = Mailbox::new(Arc::new(|| {}));
@@ -222,8 +234,7 @@ mod tests {
     }
 
     fn content(file: u32, bytes: &[u8], digest: Digest) -> Message {
-        let modified = crate::transfer::Mtime::default();
-        let offer = Offer { size: bytes.len() as u64, modified, mode: 0o600 };
+        let offer = Offer { size: bytes.len() as u64, modified: Mtime::default(), mode: 0o600 };
         record(&Record { file, content: Some(Content { offer, digest, bytes }) })
     }
 

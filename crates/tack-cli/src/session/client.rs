@@ -222,6 +222,14 @@ impl Link {
         Ok(())
     }
 
+    /// Makes sure that the server knows `option` of the command line, which it takes to serve it.
+    pub fn require_current(&mut self, option: &'static str) -> Result<(), Error> {
+        if self.conn()?.application_proto() == quic::ALPN[0] {
+            return Ok(());
+        }
+        Err(Error::TooOld { target: self.target.to_string(), option })
+    }
+
     /// Opens a stream for one request; `None` while the server allows no more.
     pub fn open(&mut self) -> Result<Option<Mailbox>, Error> {
         let (stream, notify) = (self.next_stream, Arc::clone(&self.notify));

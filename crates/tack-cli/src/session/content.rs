@@ -28,6 +28,8 @@ pub struct Outcome {
     pub resumed: u64,
     /// The receiver had an equal file.
     pub equal: bool,
+    /// The receiver has kept what it had, which may be another file.
+    pub kept: bool,
     /// Digest of the whole file, if it was read.
     pub digest: Option<Digest>,
 }
@@ -114,6 +116,7 @@ pub fn send_content(
             moved: share.moved,
             resumed: sender.offset(),
             equal,
+            kept: false,
             digest: Some(sender.digest()),
         }),
         other => Err(TransferError::unexpected(&other)),
@@ -145,7 +148,10 @@ pub fn receive_content(
             }
             Step::Stored(bytes) => share.advance(bytes),
             Step::Equal(digest) => break (true, digest),
-            Step::Complete(digest) => break (false, digest),
+            Step::Complete(digest) => {
+                size = receiver.size();
+                break (false, digest);
+            }
         }
     };
     share.settle_at(size);
@@ -153,7 +159,7 @@ pub fn receive_content(
     // hears of the end.
     drop(receiver);
     mailbox.send(Message::Stored)?;
-    Ok(Outcome { size, moved: share.moved, resumed, equal, digest: Some(digest) })
+    Ok(Outcome { size, moved: share.moved, resumed, equal, kept: false, digest: Some(digest) })
 }
 
 /// Opens a file for sending.

@@ -10,6 +10,7 @@ mod client;
 mod content;
 mod life;
 mod mailbox;
+mod offered;
 mod pump;
 mod pumps;
 mod rate_limit;
@@ -18,7 +19,7 @@ mod server;
 mod strangers;
 mod trust;
 
-pub use batch::{Expected, Results, receive_bundles, send_bundles, unchanged};
+pub use batch::{Expected, Results, kept, receive_bundles, send_bundles, unchanged};
 pub use client::{ConnectOptions, Link, Transport};
 pub use content::{Outcome, Progress, receive_content, send_content};
 pub use mailbox::{Mailbox, Notify};

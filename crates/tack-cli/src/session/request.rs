@@ -4,20 +4,22 @@ use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use super::batch::{Expected, Results, receive_bundles, send_bundles, shortened, unchanged};
+use super::batch::{receive_bundles, send_bundles, shortened};
 use super::content::{Outcome, Progress, receive_content, send_content, sender_of};
 use super::life::{Claims, Life};
 use super::mailbox::Mailbox;
+use super::offered::Offered;
 use crate::transfer::{
-    EntryKind, FileEntry, FileSource, Group, GroupCommit, Incoming, MAX_FILES, Manifest,
-    Message, Offer, RESERVED, Resume, Root, SMALL_FILE, SmallFile, Standing, TransferError,
-    Tree, Walk, WalkItem, Want, WantGroup, WirePath,
+    Edit, Edited, Editor, EntryKind, FileEntry, FileSource, Group, GroupCommit, Incoming,
+    MAX_FILES, Manifest, Message, Offer, Policy, RESERVED, Resume, Root, SmallFile,
+    TransferError, Tree, Walk, WalkItem, Want, WantGroup, WirePath,
 };
 
 /// What all workers of a server share.
 pub(super) struct Service {
     pub(super) root: Arc<Root>,
     pub(super) read_only: bool,
+    pub(super) links: bool,
     pub(super) write_limit: Option<u64>,
     pub(super) claims: Claims,
     pub(super) commit: GroupCommit,
@@ -44,6 +46,8 @@ pub enum Action {
     Get,
     /// A file was received from the client.
     Put,
+    /// Something was changed but no content received: removed, linked, given attributes.
+    Edit,
     /// A directory was listed.
     List,
     /// A client said a token.
@@ -56,6 +60,7 @@ impl Action {
         match self {
             Self::Get => "get",
             Self::Put => "send",
+            Self::Edit => "edit",
             Self::List => "list",
             Self::LogIn => "login",
         }
@@ -81,12 +86,12 @@ impl Service {
                 let result = self.get(mailbox, &path, &resume).map(Some);
                 (Action::Get, path, result)
             }
-            Message::Put { path, offer } => {
-                let result = self.put(mailbox, life, &path, offer).map(Some);
+            Message::Put { path, offer, policy } => {
+                let result = self.put(mailbox, life, &path, offer, policy).map(Some);
                 (Action::Put, path, result)
             }
-            Message::List { path, depth } => {
-                let result = self.list(mailbox, &path, depth).map(|()| None);
+            Message::List { path, depth, links } => {
+                let result = self.list(mailbox, &path, depth, links).map(|()| None);
                 (Action::List, path, result)
             }
             Message::GetMany { base, groups } => {
@@ -95,12 +100,19 @@ impl Service {
                     Err(error) => (Action::Get, base, Err(error)),
                 }
             }
-            Message::PutMany { base, groups, checksum } => {
-                match self.put_many(mailbox, &base, &groups, checksum, log) {
+            Message::PutMany { base, groups, checksum, policy } => {
+                let (root, limit) = (Arc::clone(&self.root), self.write_limit);
+                let tree = Tree::new(root, base.clone(), checksum, limit);
+                let tree = tree.with_policy(Arc::new(policy));
+                match self.put_many(mailbox, tree, &base, &groups, log) {
                     Ok(()) => return,
                     Err(error) => (Action::Put, base, Err(error)),
                 }
             }
+            Message::Edit { edits, policy } => match self.edit(mailbox, edits, policy, log) {
+                Ok(()) => return,
+                Err(error) => (Action::Edit, WirePath::root(), Err(error)),
+            },
             other => return mailbox.fail(&TransferError::unexpected(&other)),
         };
         if let Err(error) = &result {
@@ -126,11 +138,13 @@ impl Service {
         life: &Arc<Life>,
         path: &WirePath,
         offer: Offer,
+        policy: Policy,
     ) -> Result<Outcome, TransferError> {
         self.check_writable()?;
         // Held longer than the file's own lock, which another process might hold.
         let _claim = self.claims.claim(path, life)?;
-        let incoming = Incoming::open(&self.root, path, offer.size, self.write_limit)?;
+        let (limit, policy) = (self.write_limit, Arc::new(policy));
+        let incoming = Incoming::open(&self.root, path, offer.size, limit, &policy)?;
         mailbox.send(Message::Resume(incoming.resume))?;
         receive_content(mailbox, incoming, Some(offer), &Progress::default())
     }
@@ -164,61 +178,28 @@ impl Service {
     fn put_many(
         &self,
         mailbox: &Mailbox,
+        mut tree: Tree,
         base: &WirePath,
         groups: &[Group],
-        checksum: bool,
         log: impl Fn(Action, WirePath, Result<Option<Outcome>, TransferError>),
     ) -> Result<(), TransferError> {
         self.check_writable()?;
         limit(groups.iter().map(|group| group.files.len()).sum())?;
-        let root = Arc::clone(&self.root);
-        let mut tree = Tree::new(root, base.clone(), checksum, self.write_limit);
-        let (mut files, mut compare, mut expected) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut paths, mut results) = (Vec::new(), Results::new());
-        for group in groups {
-            let created = tree.create(&group.directory, &group.modes);
-            if let (Err(_), true) = (&created, group.files.is_empty()) {
-                created?;
-                continue;
-            }
-            let fault = created.err().and_then(|error| error.to_fail());
-            for path in group.paths(&WirePath::root()) {
-                let (file, (path, offer)) = (paths.len() as u32, path?);
-                paths.push(path.clone());
-                if let Some(fail) = &fault {
-                    results.insert(file, Err(TransferError::Remote(fail.clone())));
-                    continue;
-                }
-                match tree.standing(&path, &offer).map_err(TransferError::reading)? {
-                    Standing::Unchanged => {
-                        results.insert(file, Ok(unchanged(&offer)));
-                        continue;
-                    }
-                    Standing::Compare(digest) => compare.push((file, digest)),
-                    Standing::Wanted => {}
-                }
-                files.push(file);
-                if offer.size <= SMALL_FILE {
-                    let compare = compare.last().filter(|(of, _)| *of == file).map(|(_, d)| *d);
-                    expected.push(Expected { file, path, size: offer.size, compare });
-                }
-            }
-        }
+        let Offered { paths, files, compare, kept, expected, mut results } =
+            Offered::look_at(&mut tree, groups)?;
         send_faults(mailbox, results.iter())?;
-        let refused: HashSet<u32> = results.keys().copied().collect();
-        mailbox.send(Message::Wanted { files, compare })?;
-        let progress = Progress::default();
+        let known: HashSet<u32> = results.keys().copied().collect();
+        mailbox.send(Message::Wanted { files, compare, kept })?;
         let received = receive_bundles(
             mailbox,
             &mut tree,
             &self.commit,
             expected,
-            &progress,
+            &Progress::default(),
             &mut results,
         );
         let answered = received.and_then(|()| {
-            let new = results.iter().filter(|(file, _)| !refused.contains(file));
-            send_faults(mailbox, new)?;
+            send_faults(mailbox, results.iter().filter(|(file, _)| !known.contains(file)))?;
             mailbox.send(Message::Stored)
         });
         for (file, result) in results {
@@ -228,26 +209,79 @@ impl Service {
         answered
     }
 
+    /// Applies edits, as long as the client has some.
+    fn edit(
+        &self,
+        mailbox: &Mailbox,
+        mut edits: Vec<Edit>,
+        mut policy: Policy,
+        log: impl Fn(Action, WirePath, Result<Option<Outcome>, TransferError>),
+    ) -> Result<(), TransferError> {
+        loop {
+            self.check_writable()?;
+            limit(edits.len())?;
+            let editor = Editor::of_server(Arc::clone(&self.root), policy);
+            let (mut unchanged, mut kept) = (Vec::new(), Vec::new());
+            for (number, edit) in (0..).zip(&edits) {
+                let result = match edit {
+                    Edit::Symlink(..) if !self.links => Err(TransferError::NoLinks),
+                    edit => editor.apply(edit),
+                };
+                match &result {
+                    Ok(Edited::Done) => {}
+                    Ok(Edited::Unchanged) => unchanged.push(number),
+                    Ok(Edited::Kept) => kept.push(number),
+                    Err(error) => {
+                        if let Some(fail) = error.to_fail() {
+                            let fail = shortened(fail);
+                            mailbox.send(Message::Fault { file: number, fail })?;
+                        }
+                    }
+                }
+                if !matches!(result, Ok(Edited::Unchanged | Edited::Kept)) {
+                    log(Action::Edit, edit.path().clone(), result.map(|_| None));
+                }
+            }
+            mailbox.send(Message::Edited { unchanged, kept })?;
+            (edits, policy) = match mailbox.recv() {
+                Ok(Message::Edit { edits, policy }) => (edits, policy),
+                Ok(other) => return Err(TransferError::unexpected(&other)),
+                // The client has no more.
+                Err(TransferError::Disconnected) => return Ok(()),
+                Err(error) => return Err(error),
+            };
+        }
+    }
+
     fn list(
         &self,
         mailbox: &Mailbox,
         path: &WirePath,
         depth: Option<u32>,
+        links: bool,
     ) -> Result<(), TransferError> {
         let kind = self.root.kind(path)?;
         mailbox.send(Message::Entry { kind })?;
         if matches!(kind, EntryKind::File { .. }) {
-            // Older clients expect nothing here; they give no depth either.
-            if depth.is_some() {
+            // Older clients expect nothing here; they give no depth and want no links either.
+            if depth.is_some() || links {
                 mailbox.send(Message::Manifest(vec![self.entry_of(path)?]))?;
             }
             return mailbox.send(Message::EndOfList);
         }
         let mut manifest = Manifest::default();
-        for item in Walk::new(Arc::clone(&self.root), path.clone()).to_depth(depth) {
+        let walk = Walk::new(Arc::clone(&self.root), path.clone()).to_depth(depth);
+        for item in walk.with_links(links) {
             let full = match item {
                 WalkItem::Directory(group) => manifest.directory(group),
                 WalkItem::File(file) => manifest.file(file),
+                WalkItem::Link(name, ..) if !self.links => {
+                    let reason = "a symbolic link, which this server does not show".to_owned();
+                    let name = manifest.path_of(&name).to_string();
+                    mailbox.send(Message::Skipped { name, reason, error: false })?;
+                    None
+                }
+                WalkItem::Link(name, target, modified) => manifest.link(name, target, modified),
                 WalkItem::Skipped { name, reason, error } => {
                     mailbox.send(Message::Skipped { name, reason, error })?;
                     None

@@ -48,6 +48,8 @@ pub struct ServerOptions {
     pub read_only: bool,
     /// The access token; `None` lets everybody in.
     pub token: Option<String>,
+    /// Whether symbolic links are listed, and taken from clients; they are followed in no case.
+    pub links: bool,
     /// Most bytes per second to write to each file.
     pub write_limit: Option<u64>,
     /// Most bytes per second of each connection in each direction, if there is a limit.
@@ -101,6 +103,7 @@ impl Server {
         let service = Service {
             root: Arc::new(options.root),
             read_only: options.read_only,
+            links: options.links,
             write_limit: options.write_limit,
             claims: Claims::default(),
             commit: GroupCommit::start(),
@@ -390,6 +393,7 @@ mod tests {
             reset_key: identity.reset_key().unwrap(),
             root: Root::open(directory).unwrap(),
             read_only: true,
+            links: true,
             token: None,
             write_limit: None,
             rate: None,

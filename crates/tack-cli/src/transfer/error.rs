@@ -33,6 +33,12 @@ pub enum TransferError {
     /// The file kept changing while it was read.
     #[error("{0}")]
     SourceChanged(Fail),
+    /// The server does not take symbolic links.
+    #[error("this server takes no symbolic links")]
+    NoLinks,
+    /// More names than can be remembered.
+    #[error("more than {0} names; transfer parts of the tree one by one")]
+    TooManyNames(usize),
     /// Writing is not allowed.
     #[error("this server is read-only; it does not accept files")]
     ReadOnly,
@@ -101,12 +107,13 @@ impl TransferError {
                 RootError::Symlink(_) | RootError::Foreign(_) | RootError::Hidden(_),
             )
             | Self::ReadOnly
+            | Self::NoLinks
             | Self::WrongToken => FailCode::Refused,
             Self::Root(RootError::WrongKind(..)) | Self::Name(_) => FailCode::BadPath,
             Self::Busy => FailCode::Busy,
             Self::SourceChanged(fail) => return Some(fail.clone()),
             Self::Verification => FailCode::Verification,
-            Self::Protocol(_) | Self::Wire(_) => FailCode::Protocol,
+            Self::Protocol(_) | Self::Wire(_) | Self::TooManyNames(_) => FailCode::Protocol,
         };
         Some(Fail { code, text: self.to_string() })
     }

@@ -156,7 +156,7 @@ mod tests {
         let (done, results) = mpsc::channel();
         for n in 0..300u32 {
             let path = WirePath::new(format!("{}/{n}", n % 7)).unwrap();
-            let mut part = PartFile::open(&root, &path).unwrap();
+            let mut part = PartFile::open(&root, &path, &Arc::default()).unwrap();
             part.append(&n.to_be_bytes()).unwrap();
             let modified = Mtime { seconds: 5, nanos: 0 };
             commit.submit(part, Offer { size: 4, modified, mode: 0o600 }, n, &done);
@@ -185,7 +185,8 @@ mod tests {
         let root = Root::open(dir.path()).unwrap();
         let (done, results) = mpsc::channel();
         let group = ["good", "bad"].iter().zip(0..).map(|(name, file)| {
-            let part = PartFile::open(&root, &WirePath::new(*name).unwrap()).unwrap();
+            let part =
+                PartFile::open(&root, &WirePath::new(*name).unwrap(), &Arc::default()).unwrap();
             let offer = Offer { size: 0, modified: Mtime::default(), mode: 0o600 };
             Finished { part, offer, file, done: done.clone() }
         });

@@ -10,6 +10,7 @@
 //! | `Put` | client | answered with `Resume`; then as above |
 //! | `GetMany` | server | `Bundle` and `Fault` …, `EndOfBundles` |
 //! | `PutMany` | client | answered with `Fault` … and `Wanted`; then as above; answered with `Fault` … and `Stored` |
+//! | `Edit` | – | answered with `Fault` … and `Edited`; further `Edit` … |
 //! | `List` | – | `Entry`, for a directory `Manifest` and `Skipped` …, `EndOfList` |
 //! | `Stat` | – | `Entry` |
 //!
@@ -30,16 +31,20 @@ mod bundle;
 mod creation_mask;
 mod digest;
 mod disk;
+mod edit;
 mod error;
 mod filter;
 mod group_commit;
 mod hidden;
 mod manifest;
+mod names;
 mod part_file;
 mod pass_through;
 mod paths;
 mod plan;
+mod policy;
 mod receiver;
+mod replace;
 mod root;
 mod sender;
 mod small_file;
@@ -50,21 +55,24 @@ mod wire;
 pub use bundle::{Bundle, Content, Record, Records};
 pub use digest::{Digest, Hasher};
 pub use disk::{FileSource, WriteLimit};
+pub use edit::{Edit, EditKind, Edited, Editor, LinkTarget};
 pub use error::TransferError;
 pub use filter::Filter;
 pub use group_commit::GroupCommit;
 pub use manifest::{FileEntry, Group, MAX_FILES, Manifest, SMALL_FILE};
+pub use names::{Extraneous, Names};
 pub use part_file::{Incoming, PartFile, PartName, RESERVED};
 pub use pass_through::{Destination, PassThrough};
 pub use paths::{NameError, WirePath, printable};
 pub use plan::Change;
+pub use policy::{Policy, Suffix};
 pub use receiver::{Receiver, Step, Store};
 pub use root::{Root, RootError};
 pub use sender::{Sender, Source, Stamp};
 pub use small_file::SmallFile;
 pub use tree::{Standing, Tree};
-pub use walk::{Walk, WalkItem};
+pub use walk::{IS_LINK, Walk, WalkItem};
 pub use wire::{
     CHUNK, Decoder, Encoded, EntryKind, Fail, FailCode, MAX_CONTROL, MAX_DATA, Message, Mtime,
-    Offer, Prefix, Resume, Secret, Want, WantGroup, WireError,
+    Offer, Prefix, Resume, Secret, UNKNOWN_SIZE, Want, WantGroup, WireError,
 };

@@ -10,13 +10,17 @@ use rustix::fs::{
 };
 
 use super::creation_mask::creation_mask;
+use super::policy::Policy;
 use super::receiver::Store;
+use super::replace;
 use super::root::{Root, RootError, open_file};
-use super::wire::{Offer, Prefix, Resume};
+use super::wire::{Mtime, Offer, Prefix, Resume};
 use super::{Digest, Hasher, TransferError, WirePath, WriteLimit};
 
 /// How often to start over when the part is renamed away between opening and locking it.
 const LOCK_ATTEMPTS: usize = 8;
+/// So many zeros, aligned, are left out where holes are wanted: what common file systems store.
+const HOLE: usize = 4096;
 
 /// Why a file with such a name is left out.
 pub const RESERVED: &str =
@@ -55,6 +59,9 @@ pub struct PartFile {
     file: File,
     length: u64,
     limit: Option<WriteLimit>,
+    policy: Arc<Policy>,
+    /// Where what it replaces is kept.
+    backup: Option<String>,
 }
 
 /// Where a file goes and what is already there of it.
@@ -76,8 +83,9 @@ impl Incoming<PartFile> {
         path: &WirePath,
         size: u64,
         write_limit: Option<u64>,
+        policy: &Arc<Policy>,
     ) -> Result<Self, TransferError> {
-        let mut part = PartFile::open(root, path)?;
+        let mut part = PartFile::open(root, path, policy)?;
         part.set_write_limit(write_limit);
         let mut hasher = Hasher::default();
         let mut resume = Resume { part: None, whole: part.whole(size)? };
@@ -91,12 +99,16 @@ impl Incoming<PartFile> {
 
 impl PartFile {
     /// Opens and locks the temporary file for `path`; creates it if there is none.
-    pub fn open(root: &Root, path: &WirePath) -> Result<Self, TransferError> {
+    pub fn open(
+        root: &Root,
+        path: &WirePath,
+        policy: &Arc<Policy>,
+    ) -> Result<Self, TransferError> {
         let Some((parent, name)) = path.split_last() else {
             let wanted = RootError::WrongKind(path.to_string(), "file name");
             return Err(wanted.into());
         };
-        Self::open_in(root, &Arc::new(root.create_directory(&parent)?), name, path)
+        Self::open_in(root, &Arc::new(root.create_directory(&parent)?), name, path, policy)
     }
 
     /// As [`open`](Self::open), with the directory that `path` lies in opened already.
@@ -105,17 +117,32 @@ impl PartFile {
         directory: &Arc<OwnedFd>,
         name: &str,
         path: &WirePath,
+        policy: &Arc<Policy>,
     ) -> Result<Self, TransferError> {
         if root.hides(directory, name) {
             return Err(RootError::Hidden(path.to_string()).into());
         }
-        refuse_what_is_no_file(directory, name, path)?;
+        refuse_what_is_no_file(directory, name, path, policy)?;
+        let backup = match &policy.backup {
+            Some(suffix) => Some(replace::backup_name(root, directory, name, suffix)?),
+            None => None,
+        };
         let part_name = PartName::of(name);
         for _ in 0..LOCK_ATTEMPTS {
             let Some(file) = open_locked(directory, &part_name)? else { continue };
             let length = file.metadata().map_err(TransferError::reading)?.len();
             let (directory, final_name) = (Arc::clone(directory), name.to_owned());
-            return Ok(Self { directory, final_name, part_name, file, length, limit: None });
+            let (limit, policy) = (None, Arc::clone(policy));
+            return Ok(Self {
+                directory,
+                final_name,
+                part_name,
+                file,
+                length,
+                limit,
+                policy,
+                backup,
+            });
         }
         Err(TransferError::Busy)
     }
@@ -145,25 +172,25 @@ impl PartFile {
 
     /// Gives the temporary file the permissions and the time of `offer`.
     pub(super) fn set_attributes(&self, offer: &Offer) -> io::Result<()> {
+        if self.policy.preserve {
+            // There may be a hole at its end.
+            self.file.set_len(self.length)?;
+        }
         let mode = match replaced_by(&self.directory, &self.final_name) {
             Some(old) => self.take_over(&old, offer.mode)?,
+            None if self.policy.preserve => offer.mode & 0o777,
             None => offer.mode & 0o777 & !creation_mask(),
         };
-        rustix::fs::fchmod(&self.file, Mode::from_raw_mode(mode))?;
-        let modified = Timespec {
-            tv_sec: offer.modified.seconds,
-            tv_nsec: i64::from(offer.modified.nanos.min(999_999_999)),
-        };
-        let times = Timestamps { last_access: modified, last_modification: modified };
-        // A file system that can't hold this time still holds the content.
-        let _ = rustix::fs::futimens(&self.file, &times);
-        Ok(())
+        set_attributes_of(&self.file, mode, offer)
     }
 }
 
 impl PartFile {
     /// Renames the temporary file; its content must be on disk.
     pub(super) fn take_final_name(&self) -> io::Result<()> {
+        if let Some(kept) = &self.backup {
+            replace::keep(&self.directory, &self.final_name, kept)?;
+        }
         let (dir, from, to) = (&self.directory, &self.part_name, &self.final_name);
         Ok(rustix::fs::renameat(dir, from, dir, to)?)
     }
@@ -184,9 +211,10 @@ impl PartFile {
     }
 
     /// Gives the temporary file the owner of the file that it replaces, and says which mode is
-    /// wider neither than `mode` nor than the old file's.
+    /// wider neither than `mode` nor, unless permissions are preserved, than the old file's.
     fn take_over(&self, old: &Stat, mode: u32) -> io::Result<u32> {
-        let mode = mode & old.st_mode & 0o777;
+        let old_mode = if self.policy.preserve { 0o777 } else { old.st_mode };
+        let mode = mode & old_mode & 0o777;
         let new = rustix::fs::fstat(&self.file)?;
         if (old.st_uid, old.st_gid) == (new.st_uid, new.st_gid) {
             return Ok(mode);
@@ -209,7 +237,11 @@ impl Store for PartFile {
             if let Some(limit) = &mut self.limit {
                 limit.wait(piece.len());
             }
-            self.file.write_all(piece)?;
+            if self.policy.preserve {
+                write_sparse(&mut self.file, self.length, piece)?;
+            } else {
+                self.file.write_all(piece)?;
+            }
             self.length += piece.len() as u64;
         }
         Ok(())
@@ -237,6 +269,14 @@ impl Store for PartFile {
     fn discard(&mut self) -> io::Result<()> {
         self.cut(0)
     }
+
+    fn keep_equal(&mut self, offer: &Offer) -> io::Result<()> {
+        if !self.policy.preserve {
+            return Ok(());
+        }
+        let file = open_file(&self.directory, &self.final_name).map_err(io::Error::other)?;
+        set_attributes_of(&file, offer.mode & 0o777, offer)
+    }
 }
 
 impl Drop for PartFile {
@@ -248,12 +288,57 @@ impl Drop for PartFile {
     }
 }
 
-/// Only a regular file is ever replaced; say so before anything is transferred. A link is not
-/// followed either: its target lies where the peer has no business.
+/// Gives a file these permissions, and the time of `offer`.
+pub(super) fn set_attributes_of(file: &File, mode: u32, offer: &Offer) -> io::Result<()> {
+    rustix::fs::fchmod(file, Mode::from_raw_mode(mode))?;
+    // A file system that can't hold this time still holds the content.
+    let _ = rustix::fs::futimens(file, &times(offer.modified));
+    Ok(())
+}
+
+/// A time of modification, and of access, for the system.
+pub(super) fn times(modified: Mtime) -> Timestamps {
+    let modified = Timespec {
+        tv_sec: modified.seconds,
+        tv_nsec: i64::from(modified.nanos.min(999_999_999)),
+    };
+    Timestamps { last_access: modified, last_modification: modified }
+}
+
+/// Appends `data` at `offset`, where the file is positioned; leaves out blocks of zeros, which the
+/// file system then need not store.
+fn write_sparse(file: &mut File, offset: u64, data: &[u8]) -> io::Result<()> {
+    let mut done = 0;
+    while done < data.len() {
+        // Up to the next boundary of blocks in the file, and then block by block.
+        let length_of = |at: usize| {
+            let in_block = ((offset + at as u64) % HOLE as u64) as usize;
+            (HOLE - in_block).min(data.len() - at)
+        };
+        let is_hole = |at: usize| {
+            let block = &data[at..at + length_of(at)];
+            block.len() == HOLE && block.iter().all(|byte| *byte == 0)
+        };
+        let (start, hole) = (done, is_hole(done));
+        while done < data.len() && is_hole(done) == hole {
+            done += length_of(done);
+        }
+        if hole {
+            file.seek(SeekFrom::Start(offset + done as u64))?;
+        } else {
+            file.write_all(&data[start..done])?;
+        }
+    }
+    Ok(())
+}
+
+/// Only a regular file is ever replaced, and a link where links are preserved; say so before anything
+/// is transferred. A link is not followed either: its target lies where the peer has no business.
 fn refuse_what_is_no_file(
     directory: &OwnedFd,
     name: &str,
     path: &WirePath,
+    policy: &Policy,
 ) -> Result<(), TransferError> {
     let Ok(stat) = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) else {
         return Ok(());
@@ -261,6 +346,7 @@ fn refuse_what_is_no_file(
     let wanted = match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile if may_chown_to(stat.st_uid) => return Ok(()),
         FileType::RegularFile => return Err(RootError::Foreign(path.to_string()).into()),
+        FileType::Symlink if policy.preserve => return Ok(()),
         FileType::Symlink => return Err(RootError::Symlink(path.to_string()).into()),
         FileType::Directory => "file: a directory has this name",
         _ => "file: a pipe, device or socket has this name",
@@ -269,7 +355,7 @@ fn refuse_what_is_no_file(
 }
 
 /// Renaming over another user's file would take it from that user.
-fn may_chown_to(owner: u32) -> bool {
+pub(super) fn may_chown_to(owner: u32) -> bool {
     let user = rustix::process::geteuid();
     user.is_root() || user.as_raw() == owner
 }
@@ -333,7 +419,7 @@ mod tests {
     #[test]
     fn content_has_no_final_name_before_it_is_committed() {
         let (dir, root) = root();
-        let mut part = PartFile::open(&root, &path("d/file")).unwrap();
+        let mut part = PartFile::open(&root, &path("d/file"), &Arc::default()).unwrap();
         part.append(b"content").unwrap();
         assert!(!dir.path().join("d/file").exists());
         part.commit(&offer(7)).unwrap();
@@ -352,15 +438,15 @@ mod tests {
     #[test]
     fn an_interrupted_transfer_leaves_its_length_and_digest() {
         let (_dir, root) = root();
-        let mut part = PartFile::open(&root, &path("file")).unwrap();
+        let mut part = PartFile::open(&root, &path("file"), &Arc::default()).unwrap();
         part.append(b"begin").unwrap();
         drop(part);
-        let incoming = Incoming::open(&root, &path("file"), 10, None).unwrap();
+        let incoming = Incoming::open(&root, &path("file"), 10, None, &Arc::default()).unwrap();
         let prefix = Prefix { length: 5, digest: Digest::of(b"begin") };
         assert_eq!(incoming.resume, Resume { part: Some(prefix), whole: None });
         let shorter = {
             drop(incoming);
-            Incoming::open(&root, &path("file"), 4, None).unwrap()
+            Incoming::open(&root, &path("file"), 4, None, &Arc::default()).unwrap()
         };
         assert_eq!(shorter.resume.part, None, "a part longer than the file is no beginning");
     }
@@ -369,7 +455,8 @@ mod tests {
     fn appending_after_hashing_the_part_continues_it() {
         let (dir, root) = root();
         std::fs::write(dir.path().join(PartName::of("file")), "begin").unwrap();
-        let mut incoming = Incoming::open(&root, &path("file"), 8, None).unwrap();
+        let mut incoming =
+            Incoming::open(&root, &path("file"), 8, None, &Arc::default()).unwrap();
         incoming.store.append(b"end").unwrap();
         incoming.store.commit(&offer(8)).unwrap();
         assert_eq!(std::fs::read(dir.path().join("file")).unwrap(), b"beginend");
@@ -379,27 +466,27 @@ mod tests {
     fn a_file_of_the_same_size_is_offered_for_comparison() {
         let (dir, root) = root();
         std::fs::write(dir.path().join("file"), "same").unwrap();
-        let incoming = Incoming::open(&root, &path("file"), 4, None).unwrap();
+        let incoming = Incoming::open(&root, &path("file"), 4, None, &Arc::default()).unwrap();
         assert_eq!(incoming.resume.whole, Some(Digest::of(b"same")));
         drop(incoming);
-        let incoming = Incoming::open(&root, &path("file"), 5, None).unwrap();
+        let incoming = Incoming::open(&root, &path("file"), 5, None, &Arc::default()).unwrap();
         assert_eq!(incoming.resume.whole, None);
     }
 
     #[test]
     fn a_second_transfer_into_the_same_name_is_refused() {
         let (_dir, root) = root();
-        let first = PartFile::open(&root, &path("file")).unwrap();
-        let second = PartFile::open(&root, &path("file"));
+        let first = PartFile::open(&root, &path("file"), &Arc::default()).unwrap();
+        let second = PartFile::open(&root, &path("file"), &Arc::default());
         assert!(matches!(second, Err(TransferError::Busy)));
         drop(first);
-        assert!(PartFile::open(&root, &path("file")).is_ok());
+        assert!(PartFile::open(&root, &path("file"), &Arc::default()).is_ok());
     }
 
     #[test]
     fn a_part_file_that_was_not_written_to_disappears() {
         let (dir, root) = root();
-        drop(PartFile::open(&root, &path("file")).unwrap());
+        drop(PartFile::open(&root, &path("file"), &Arc::default()).unwrap());
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 
@@ -409,14 +496,14 @@ mod tests {
         let outside = tempfile::NamedTempFile::new().unwrap();
         let link = dir.path().join(PartName::of("file"));
         std::os::unix::fs::symlink(outside.path(), link).unwrap();
-        assert!(PartFile::open(&root, &path("file")).is_err());
+        assert!(PartFile::open(&root, &path("file"), &Arc::default()).is_err());
     }
 
     #[test]
     fn a_directory_in_place_of_the_file_is_reported_at_once() {
         let (dir, root) = root();
         std::fs::create_dir(dir.path().join("file")).unwrap();
-        let error = PartFile::open(&root, &path("file")).unwrap_err();
+        let error = PartFile::open(&root, &path("file"), &Arc::default()).unwrap_err();
         assert!(error.to_string().contains("a directory has this name"));
     }
 
@@ -429,7 +516,7 @@ mod tests {
         let (dir, root) = root();
         let part = dir.path().join(PartName::of("file"));
         std::fs::write(&part, "from before").unwrap();
-        let _open = PartFile::open(&root, &path("file")).unwrap();
+        let _open = PartFile::open(&root, &path("file"), &Arc::default()).unwrap();
         assert_eq!(mode_of(&part), 0o600);
     }
 
@@ -451,7 +538,7 @@ mod tests {
                 std::fs::write(&file, "old").unwrap();
                 std::fs::set_permissions(&file, std::fs::Permissions::from_mode(old)).unwrap();
             }
-            let mut part = PartFile::open(&root, &path("file")).unwrap();
+            let mut part = PartFile::open(&root, &path("file"), &Arc::default()).unwrap();
             part.append(b"new").unwrap();
             part.commit(&Offer { mode: source, ..offer(3) }).unwrap();
             assert_eq!(mode_of(&file), expected, "{source:o} over {old:?}");
@@ -468,7 +555,7 @@ mod tests {
             eprintln!("skipped: only root may give files away");
             return;
         }
-        let mut part = PartFile::open(&root, &path("file")).unwrap();
+        let mut part = PartFile::open(&root, &path("file"), &Arc::default()).unwrap();
         part.append(b"new").unwrap();
         part.commit(&offer(3)).unwrap();
         let found = file.metadata().unwrap();
@@ -483,7 +570,7 @@ mod tests {
         let fifo = dir.path().join("fifo");
         assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
         for name in ["link", "fifo"] {
-            let error = PartFile::open(&root, &path(name)).unwrap_err();
+            let error = PartFile::open(&root, &path(name), &Arc::default()).unwrap_err();
             assert!(matches!(error, TransferError::Root(_)), "{name}: {error}");
         }
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);

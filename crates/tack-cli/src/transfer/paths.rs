@@ -96,6 +96,15 @@ impl WirePath {
         }
     }
 
+    /// This path as seen from `base`, if it lies in it.
+    pub fn below(&self, base: &Self) -> Option<Self> {
+        if base.is_root() {
+            return Some(self.clone());
+        }
+        let below = self.0.strip_prefix(&base.0)?.strip_prefix('/')?;
+        Some(Self(below.to_owned()))
+    }
+
     /// The path as text.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -201,6 +210,15 @@ mod tests {
         assert_eq!(joined.split_last(), Some((dir, "c")));
         assert_eq!(WirePath::root().join(&name).unwrap(), name);
         assert_eq!(WirePath::root().split_last(), None);
+    }
+
+    #[test]
+    fn a_path_is_below_the_directories_it_lies_in_only() {
+        let path = |text: &str| WirePath::new(text).unwrap();
+        assert_eq!(path("a/b/c").below(&path("a")), Some(path("b/c")));
+        assert_eq!(path("a").below(&WirePath::root()), Some(path("a")));
+        assert_eq!(path("ab/c").below(&path("a")), None);
+        assert_eq!(path("a").below(&path("a")), None);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::Offer;
+use super::{Offer, Policy};
 
 /// What is at the destination of a file that would be transferred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -16,6 +16,10 @@ pub enum Change {
     Compared,
     /// One of the same size and time of modification.
     Unchanged,
+    /// Something that stays, whatever is offered.
+    Kept,
+    /// Something that the source no longer has, and is removed.
+    Deleted,
 }
 
 impl Change {
@@ -27,6 +31,14 @@ impl Change {
                 Self::Changed
             }
             Some(_) => Self::Unchanged,
+        }
+    }
+
+    /// The same, where a file may stay by the `policy`.
+    pub fn by(policy: &Policy, offer: &Offer, found: Option<&Offer>) -> Self {
+        match found {
+            Some(found) if policy.keeps(found, offer) => Self::Kept,
+            found => Self::of(offer, found),
         }
     }
 
@@ -46,6 +58,8 @@ impl Change {
             Self::Changed => "changed",
             Self::Compared => "compared",
             Self::Unchanged => "unchanged",
+            Self::Kept => "kept",
+            Self::Deleted => "deleted",
         }
     }
 }

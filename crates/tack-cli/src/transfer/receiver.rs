@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::wire::{Message, Offer, Resume};
+use super::wire::{Message, Offer, Resume, UNKNOWN_SIZE};
 use super::{Digest, Hasher, TransferError};
 
 /// Where the content goes until it is verified.
@@ -15,6 +15,10 @@ pub trait Store {
     fn commit(&mut self, offer: &Offer) -> io::Result<()>;
     /// Throws the content away.
     fn discard(&mut self) -> io::Result<()>;
+    /// Notes that the file that has the final name is what was offered.
+    fn keep_equal(&mut self, _offer: &Offer) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Takes the sender's messages and fills a [`Store`].
@@ -68,6 +72,11 @@ impl<S: Store> Receiver<S> {
         self
     }
 
+    /// Size of the content that has been received, in bytes.
+    pub fn size(&self) -> u64 {
+        self.position
+    }
+
     /// Processes the next message. After an error the receiver must not be used again.
     pub fn on_message(&mut self, message: Message) -> Result<Step, TransferError> {
         match (self.phase, message) {
@@ -96,6 +105,9 @@ impl<S: Store> Receiver<S> {
             ));
         };
         self.store.discard().map_err(TransferError::writing)?;
+        if let Some(offer) = &self.offer {
+            self.store.keep_equal(offer).map_err(TransferError::writing)?;
+        }
         Ok(Step::Equal(digest))
     }
 
@@ -117,7 +129,7 @@ impl<S: Store> Receiver<S> {
 
     fn data(&mut self, data: &[u8]) -> Result<Step, TransferError> {
         let size = self.offer.map_or(0, |offer| offer.size);
-        let end = self.position + data.len() as u64;
+        let end = self.position.saturating_add(data.len() as u64);
         if end > size {
             return Err(TransferError::Protocol(format!(
                 "the sender sent more than the {size} bytes it had announced"
@@ -130,7 +142,8 @@ impl<S: Store> Receiver<S> {
     }
 
     fn end(&mut self, digest: Digest) -> Result<Step, TransferError> {
-        let offer = self.offer.filter(|offer| offer.size == self.position);
+        let is_whole = |size| size == self.position || size == UNKNOWN_SIZE;
+        let offer = self.offer.filter(|offer| is_whole(offer.size));
         match offer {
             Some(offer) if self.hasher.digest() == digest => {
                 self.store.commit(&offer).map_err(TransferError::writing)?;
@@ -195,6 +208,18 @@ mod tests {
 
     fn new() -> Receiver<Memory> {
         Receiver::new(Memory::default(), Resume::default(), Hasher::default())
+    }
+
+    #[test]
+    fn a_file_of_unknown_size_is_as_long_as_what_arrives() {
+        let mut receiver = new();
+        let modified = Mtime::default();
+        let offer = Message::Offer(Offer { size: UNKNOWN_SIZE, modified, mode: 0o644 });
+        let end = Message::End { digest: Digest::of(b"content") };
+        let data = Message::Data(b"content".to_vec());
+        feed(&mut receiver, vec![offer, Message::Start { offset: 0 }, data, end]);
+        assert!(receiver.store.committed);
+        assert_eq!(receiver.size(), 7);
     }
 
     fn feed(receiver: &mut Receiver<Memory>, messages: Vec<Message>) -> Vec<Step> {

@@ -40,7 +40,7 @@ pub enum RootError {
     #[error("{0}: not a {1}")]
     WrongKind(String, &'static str),
     /// It belongs to another user.
-    #[error("{0}: belongs to another user, and is not replaced")]
+    #[error("{0}: belongs to another user, and stays as it is")]
     Foreign(String),
     /// The server needs it for itself.
     #[error("{0}: the server keeps this file for itself")]

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use rustix::fs::{AtFlags, FileType, Mode};
 
-use super::part_file::PartFile;
+use super::disk::offer_of;
+use super::part_file::{PartFile, set_attributes_of};
+use super::policy::Policy;
 use super::root::{Root, open_file};
 use super::wire::{Mtime, Offer};
 use super::{Digest, Hasher, SMALL_FILE, TransferError, WirePath};
@@ -18,6 +20,8 @@ pub enum Standing {
     Wanted,
     /// A file of the same size and time of modification.
     Unchanged,
+    /// Something that is to stay, whatever is offered.
+    Kept,
     /// A file of the same size with this digest, which the sender has to compare.
     Compare(Digest),
 }
@@ -29,6 +33,7 @@ pub struct Tree {
     base: WirePath,
     checksum: bool,
     write_limit: Option<u64>,
+    policy: Arc<Policy>,
     /// The directory that was used last, opened.
     current: Option<(WirePath, Arc<OwnedFd>)>,
 }
@@ -42,13 +47,22 @@ impl Tree {
         checksum: bool,
         write_limit: Option<u64>,
     ) -> Self {
-        Self { root, base, checksum, write_limit, current: None }
+        Self { root, base, checksum, write_limit, policy: Arc::default(), current: None }
+    }
+
+    /// The same by another policy.
+    #[must_use]
+    pub fn with_policy(self, policy: Arc<Policy>) -> Self {
+        Self { policy, ..self }
     }
 
     /// Creates `directory`; `modes` are its permissions and before them those of its parents.
     pub fn create(&mut self, directory: &WirePath, modes: &[u32]) -> Result<(), TransferError> {
         let path = self.base.join(directory)?;
         let opened = Arc::new(self.root.create_directory_with(&path, modes)?);
+        if self.policy.preserve {
+            make_writable(&opened).map_err(TransferError::writing)?;
+        }
         self.current = Some((path, opened));
         Ok(())
     }
@@ -61,6 +75,11 @@ impl Tree {
             _ => return Ok(Standing::Wanted),
         };
         let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+        if self.policy.ignore_existing
+            || (is_file && self.policy.keeps(&offer_of(&stat), offer))
+        {
+            return Ok(Standing::Kept);
+        }
         if !is_file || stat.st_size as u64 != offer.size {
             return Ok(Standing::Wanted);
         }
@@ -83,11 +102,12 @@ impl Tree {
         if modified != offer.modified {
             return Ok(Standing::Wanted);
         }
-        if stat.st_mode & 0o777 & !offer.mode != 0
+        // The sender has taken permissions away since.
+        let narrower = stat.st_mode & 0o777 & offer.mode;
+        let mode = if self.policy.preserve { offer.mode & 0o777 } else { narrower };
+        if stat.st_mode & 0o777 != mode
             && let Ok(file) = open_file(&directory, &name)
         {
-            // The sender has taken permissions away since.
-            let mode = stat.st_mode & 0o777 & offer.mode;
             rustix::fs::fchmod(&file, Mode::from_raw_mode(mode))?;
         }
         Ok(Standing::Unchanged)
@@ -97,10 +117,20 @@ impl Tree {
     pub fn part(&mut self, path: &WirePath) -> Result<PartFile, TransferError> {
         use super::Store;
         let (directory, name, path) = self.place(path)?;
-        let mut part = PartFile::open_in(&self.root, &directory, &name, &path)?;
+        let mut part = PartFile::open_in(&self.root, &directory, &name, &path, &self.policy)?;
         part.cut(0).map_err(TransferError::writing)?;
         part.set_write_limit(self.write_limit);
         Ok(part)
+    }
+
+    /// Notes that the file at `path` has the content that is offered.
+    pub fn keep_equal(&mut self, path: &WirePath, offer: &Offer) -> Result<(), TransferError> {
+        if !self.policy.preserve {
+            return Ok(());
+        }
+        let (directory, name, _) = self.place(path)?;
+        let file = open_file(&directory, &name)?;
+        set_attributes_of(&file, offer.mode & 0o777, offer).map_err(TransferError::writing)
     }
 
     /// The directory that `path` lies in, its name there, and where it is below the root.
@@ -124,6 +154,17 @@ impl Tree {
         };
         Ok((directory, name, path))
     }
+}
+
+/// Lets its owner fill a directory that an earlier transfer has made read-only. Its permissions are
+/// set again behind the last file.
+fn make_writable(directory: &OwnedFd) -> io::Result<()> {
+    const OWNER: u32 = 0o300;
+    let mode = rustix::fs::fstat(directory)?.st_mode & 0o7777;
+    if mode & OWNER != OWNER {
+        rustix::fs::fchmod(directory, Mode::from_raw_mode(mode | OWNER))?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

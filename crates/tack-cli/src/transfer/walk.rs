@@ -4,13 +4,18 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, Dir, FileType};
+use rustix::fs::{AtFlags, Dir, FileType, Stat};
 
 use super::disk::offer_of;
+use super::edit::DIRECTORY_MODE;
 use super::filter::Filter;
 use super::manifest::{FileEntry, Group};
 use super::part_file::PartName;
-use super::{NameError, Root, TransferError, WirePath, printable};
+use super::wire::Mtime;
+use super::{LinkTarget, NameError, Root, TransferError, WirePath, printable};
+
+/// Why a symbolic link is left out.
+pub const IS_LINK: &str = "a symbolic link, which is not followed";
 
 /// Walks a tree: each directory, then the files in it.
 #[derive(Debug)]
@@ -19,6 +24,7 @@ pub struct Walk {
     base: WirePath,
     filter: Filter,
     depth: Option<u32>,
+    links: bool,
     /// Directories still to be read, relative to `base`, and the permissions of their parents.
     pending: Vec<(WirePath, Vec<u32>)>,
     current: Option<Open>,
@@ -29,6 +35,7 @@ struct Open {
     path: WirePath,
     /// Its permissions, behind those of its parents.
     modes: Vec<u32>,
+    modified: Option<Mtime>,
     directory: OwnedFd,
     entries: Dir,
 }
@@ -40,6 +47,8 @@ pub enum WalkItem {
     Directory(Group),
     /// A file.
     File(FileEntry),
+    /// A symbolic link, if links are of interest: its name, its target, its time of modification.
+    Link(WirePath, LinkTarget, Mtime),
     /// Something that is not transferred.
     Skipped {
         /// Its name, printable.
@@ -63,13 +72,20 @@ impl Walk {
     /// The same without what `filter` leaves out, which is not mentioned.
     pub fn filtered(root: Arc<Root>, base: WirePath, filter: Filter) -> Self {
         let pending = vec![(WirePath::root(), Vec::new())];
-        Self { root, base, filter, depth: None, pending, current: None }
+        Self { root, base, filter, depth: None, links: false, pending, current: None }
     }
 
     /// The same, but finds nothing in directories that lie `depth` below the base, or deeper.
     #[must_use]
     pub fn to_depth(self, depth: Option<u32>) -> Self {
         Self { depth, ..self }
+    }
+
+    /// The same, finds symbolic links as such, if so wanted, and tells which names are of the same
+    /// file and when directories were modified.
+    #[must_use]
+    pub fn with_links(self, links: bool) -> Self {
+        Self { links, ..self }
     }
 
     /// Whether the content of a directory is of interest.
@@ -80,8 +96,10 @@ impl Walk {
     fn open(&self, path: WirePath, mut modes: Vec<u32>) -> Result<Open, TransferError> {
         let directory = self.root.directory(&self.base.join(&path)?)?;
         let entries = Dir::read_from(&directory).map_err(reading)?;
-        modes.push(rustix::fs::fstat(&directory).map_err(reading)?.st_mode & 0o777);
-        Ok(Open { path, modes, directory, entries })
+        let stat = rustix::fs::fstat(&directory).map_err(reading)?;
+        modes.push(stat.st_mode & if self.links { DIRECTORY_MODE } else { 0o777 });
+        let modified = self.links.then(|| offer_of(&stat).modified);
+        Ok(Open { path, modes, modified, directory, entries })
     }
 
     /// The next entry of `open`; `None` at its end or for an entry that is not shown.
@@ -122,15 +140,21 @@ impl Walk {
         }
         match kind {
             FileType::RegularFile => {
-                Some(WalkItem::File(FileEntry::new(file, offer_of(&stat))))
+                let several = self.links && stat.st_nlink > 1;
+                let inode = several.then(|| number_of(&stat));
+                Some(WalkItem::File(FileEntry::new(file, offer_of(&stat)).with_inode(inode)))
             }
             FileType::Directory => {
                 self.pending.push((path, open.modes.clone()));
                 None
             }
+            FileType::Symlink if self.links => Some(match target_of(open, name) {
+                Ok(target) => WalkItem::Link(file, target, offer_of(&stat).modified),
+                Err(reason) => skipped(&open.path, &printable(name), reason, true),
+            }),
             other => {
                 let reason = match other {
-                    FileType::Symlink => "a symbolic link, which is not followed",
+                    FileType::Symlink => IS_LINK,
                     _ => "neither a file nor a directory",
                 };
                 Some(skipped(&open.path, &printable(name), reason.to_owned(), false))
@@ -149,7 +173,8 @@ impl Iterator for Walk {
                 match self.open(path.clone(), modes) {
                     Ok(open) => {
                         let is_open = self.looks_into(&path);
-                        let group = Group::new(path, open.modes.clone());
+                        let modified = open.modified;
+                        let group = Group { modified, ..Group::new(path, open.modes.clone()) };
                         self.current = is_open.then_some(open);
                         return Some(WalkItem::Directory(group));
                     }
@@ -175,6 +200,21 @@ impl Iterator for Walk {
             }
         }
     }
+}
+
+/// The target of the link `name`.
+fn target_of(open: &Open, name: &str) -> Result<LinkTarget, String> {
+    let text = rustix::fs::readlinkat(&open.directory, name, Vec::new())
+        .map_err(|error| io::Error::from(error).to_string())?;
+    let text = text.into_string().map_err(|_| "its target is not valid UTF-8".to_owned())?;
+    LinkTarget::new(text).map_err(str::to_owned)
+}
+
+/// A number for a file, which does not show where it lies.
+fn number_of(stat: &Stat) -> u64 {
+    let (device, inode) = (stat.st_dev.to_be_bytes(), stat.st_ino.to_be_bytes());
+    let digest = blake3::hash(&[device, inode].concat());
+    digest.as_bytes().iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
 fn skipped(directory: &WirePath, name: &str, reason: String, error: bool) -> WalkItem {
@@ -216,7 +256,7 @@ mod tests {
                     let path = directory.join(file.name()).unwrap();
                     entries.push((path.to_string(), file.offer().size));
                 }
-                WalkItem::Skipped { .. } | WalkItem::Reserved(_) => {}
+                WalkItem::Link(..) | WalkItem::Skipped { .. } | WalkItem::Reserved(_) => {}
             }
         }
         entries.sort();
@@ -268,6 +308,29 @@ mod tests {
         assert_eq!(found(0), ["./"]);
         assert_eq!(found(1), ["./", "a/", "top"]);
         assert_eq!(found(2), ["./", "a/", "a/b/", "a/one", "top"]);
+    }
+
+    #[test]
+    fn links_are_found_as_such_where_they_are_wanted() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("file"), "").unwrap();
+        std::fs::hard_link(dir.path().join("file"), dir.path().join("same")).unwrap();
+        std::fs::write(dir.path().join("other"), "").unwrap();
+        std::os::unix::fs::symlink("/nowhere/at all", dir.path().join("link")).unwrap();
+        let root = Arc::new(Root::open(dir.path()).unwrap());
+        let (mut links, mut inodes) = (Vec::new(), Vec::new());
+        for item in Walk::new(root, WirePath::root()).with_links(true) {
+            match item {
+                WalkItem::Link(name, target, _) => links.push((name.to_string(), target)),
+                WalkItem::File(file) => inodes.push((file.name().to_string(), file.inode())),
+                WalkItem::Directory(group) => assert!(group.modified.is_some()),
+                other => panic!("{other:?}"),
+            }
+        }
+        inodes.sort();
+        let target = LinkTarget::new("/nowhere/at all").unwrap();
+        assert_eq!(links, [("link".to_owned(), target)]);
+        assert!(inodes[0].1.is_some() && inodes[0].1 == inodes[2].1 && inodes[1].1.is_none());
     }
 
     #[test]

@@ -9,7 +9,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::manifest::Group;
-use super::{Digest, WirePath};
+use super::policy::Policy;
+use super::{Digest, Edit, WirePath};
 
 /// Most bytes of JSON in one frame.
 pub const MAX_CONTROL: usize = 60 * 1024;
@@ -17,6 +18,9 @@ pub const MAX_CONTROL: usize = 60 * 1024;
 pub const MAX_DATA: usize = 256 * 1024;
 /// Bytes of file content that this implementation puts into one frame.
 pub const CHUNK: usize = 64 * 1024;
+
+/// Size of a file that is not known before its end.
+pub const UNKNOWN_SIZE: u64 = u64::MAX;
 
 const HEADER: usize = 5;
 const KIND_CONTROL: u8 = 0;
@@ -51,6 +55,9 @@ pub enum Message {
         path: WirePath,
         /// What is offered.
         offer: Offer,
+        /// What to do with what is there.
+        #[serde(default, skip_serializing_if = "Policy::is_default")]
+        policy: Policy,
     },
     /// Asks for everything below a path.
     List {
@@ -60,6 +67,9 @@ pub enum Message {
         /// permissions are told. Peers that do not know the field leave it out, and list everything.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         depth: Option<u32>,
+        /// Tell symbolic links, which names are of the same file, and times of directories.
+        #[serde(default, skip_serializing_if = "is_false")]
+        links: bool,
     },
     /// Asks what a path is.
     Stat {
@@ -81,6 +91,25 @@ pub enum Message {
         groups: Vec<Group>,
         /// Compare content, and not only sizes and times of modification.
         checksum: bool,
+        /// What to do with what is there.
+        #[serde(default, skip_serializing_if = "Policy::is_default")]
+        policy: Policy,
+    },
+    /// Asks to change what is there. More of these may follow on the stream, each after the answer to
+    /// the one before.
+    Edit {
+        /// The changes, at most [`MAX_FILES`](super::MAX_FILES), in their order.
+        edits: Vec<Edit>,
+        /// What to do with what is there.
+        #[serde(default, skip_serializing_if = "Policy::is_default")]
+        policy: Policy,
+    },
+    /// Answer to `Edit`, behind a `Fault` for each that failed. All others are done.
+    Edited {
+        /// Those that found everything as it should be.
+        unchanged: Vec<u32>,
+        /// Those that left what is there.
+        kept: Vec<u32>,
     },
     /// Answer to `PutMany`: the files to send. The others are there already.
     Wanted {
@@ -88,6 +117,9 @@ pub enum Message {
         files: Vec<u32>,
         /// The small ones among them to be compared first.
         compare: Vec<(u32, Digest)>,
+        /// Those that the policy keeps as they are.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        kept: Vec<u32>,
     },
     /// A file of `GetMany` or `PutMany` that its sender can't read or its receiver can't store.
     Fault {
@@ -146,6 +178,11 @@ pub enum Message {
     Bundle(Vec<u8>),
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
 /// A directory of `GetMany` and the files that are wanted of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WantGroup(pub WirePath, pub Vec<Want>);
@@ -157,7 +194,7 @@ pub struct Want(pub WirePath, pub Option<Digest>);
 /// A file that is offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Offer {
-    /// Size in bytes.
+    /// Size in bytes; [`UNKNOWN_SIZE`] if the sender does not know, either.
     pub size: u64,
     /// When it was last modified.
     pub modified: Mtime,
@@ -462,18 +499,49 @@ mod tests {
     #[test]
     fn the_longest_path_fits_into_a_message() {
         let path = format!("{}x", "\u{1}/".repeat(2047));
-        let message = Message::List { path: WirePath::new(path).unwrap(), depth: None };
+        let message =
+            Message::List { path: WirePath::new(path).unwrap(), depth: None, links: false };
         assert!(bytes_of(message).len() < MAX_CONTROL);
     }
 
     #[test]
     fn a_listing_can_be_asked_for_by_and_of_peers_that_know_no_depth() {
-        let list = |depth| Message::List { path: WirePath::new("a").unwrap(), depth };
+        let path = WirePath::new("a").unwrap();
+        let list = |depth| Message::List { path: path.clone(), depth, links: false };
         let known = "{\"list\":{\"path\":\"a\"}}";
         assert_eq!(serde_json::to_string(&list(None)).unwrap(), known);
         assert_eq!(serde_json::from_str::<Message>(known).unwrap(), list(None));
         let more = "{\"list\":{\"path\":\"a\",\"depth\":1,\"later\":2}}";
         assert_eq!(serde_json::from_str::<Message>(more).unwrap(), list(Some(1)));
+    }
+
+    #[test]
+    fn requests_without_options_are_those_of_version_2() {
+        let path = || WirePath::new("a").unwrap();
+        let offer = Offer { size: 1, modified: Mtime { seconds: 2, nanos: 3 }, mode: 4 };
+        let json = "{\"size\":1,\"modified\":{\"seconds\":2,\"nanos\":3},\"mode\":4}";
+        let group = Group::new(path(), vec![493]);
+        let policy = Policy::default;
+        let hello = Message::Hello { token: None, rate: None };
+        let put = Message::Put { path: path(), offer, policy: policy() };
+        let (base, groups) = (path(), vec![group]);
+        let many = Message::PutMany { base, groups, checksum: false, policy: policy() };
+        let wanted = Message::Wanted { files: vec![1], compare: vec![], kept: vec![] };
+        let group = "{\"directory\":\"a\",\"modes\":[493],\"files\":[]}";
+        for (message, expected) in [
+            (hello, "{\"hello\":{\"token\":null}}".to_owned()),
+            (put, format!("{{\"put\":{{\"path\":\"a\",\"offer\":{json}}}}}")),
+            (
+                many,
+                format!(
+                    "{{\"put-many\":{{\"base\":\"a\",\"groups\":[{group}],\"checksum\":false}}}}"
+                ),
+            ),
+            (wanted, "{\"wanted\":{\"files\":[1],\"compare\":[]}}".to_owned()),
+        ] {
+            assert_eq!(serde_json::to_string(&message).unwrap(), expected);
+            assert_eq!(serde_json::from_str::<Message>(&expected).unwrap(), message);
+        }
     }
 
     #[test]

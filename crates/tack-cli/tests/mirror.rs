@@ -1,0 +1,390 @@
+//! What goes beyond copying: removals, files that stay, files that are kept under another name.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
+
+mod common;
+
+use std::fs::{self, File};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, UNIX_EPOCH};
+
+use common::{Finished, Served, noise, run, tree, write};
+
+/// A source, a destination, and how the one is transferred into the other.
+struct Pair {
+    served: Served,
+    sends: bool,
+    source: PathBuf,
+    dest: PathBuf,
+}
+
+impl Pair {
+    /// The server has the destination (`sends`), or the source.
+    fn new(sends: bool, server: &[&str]) -> Self {
+        let served = Served::new(server);
+        let (mut source, mut dest) = (served.path("tree"), served.outside("tree"));
+        if sends {
+            std::mem::swap(&mut source, &mut dest);
+        }
+        fs::create_dir(&source).unwrap();
+        fs::create_dir(&dest).unwrap();
+        Self { served, sends, source, dest }
+    }
+
+    fn both(server: &[&str], test: impl Fn(&Self)) {
+        for sends in [false, true] {
+            test(&Self::new(sends, server));
+        }
+    }
+
+    fn transfer(&self, arguments: &[&str]) -> Finished {
+        let mut client = self.served.client(if self.sends { "send" } else { "get" });
+        client.args(arguments);
+        self.add_places(&mut client);
+        run(&mut client)
+    }
+
+    fn add_places(&self, client: &mut Command) {
+        if self.sends {
+            client.arg(&self.source).arg(self.served.target(""));
+        } else {
+            client.arg("-r").arg(self.served.target("tree")).arg(&self.dest);
+        }
+    }
+
+    fn source(&self, name: &str, content: &[u8]) {
+        write(&self.source.join(name), content);
+    }
+
+    fn dest(&self, name: &str, content: &[u8]) {
+        write(&self.dest.join(name), content);
+    }
+
+    /// The names at the destination.
+    fn names(&self) -> Vec<String> {
+        names(&self.dest)
+    }
+}
+
+fn names(dir: &Path) -> Vec<String> {
+    tree(dir).into_iter().map(|(path, _)| path.to_str().unwrap().to_owned()).collect()
+}
+
+fn modify(path: &Path, seconds: u64) {
+    let time = UNIX_EPOCH + Duration::from_secs(seconds);
+    File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
+}
+
+#[test]
+fn what_the_source_no_longer_has_is_removed_and_a_dry_run_shows_it() {
+    Pair::both(&[], |pair| {
+        pair.source("a/one", b"1");
+        pair.source("top", b"t");
+        pair.dest("a/gone", b"x");
+        pair.dest("b/c/deep", b"x");
+        pair.dest("gone", b"x");
+        fs::write(pair.dest.parent().unwrap().join("outside"), "stays").unwrap();
+        symlink("../outside", pair.dest.join("link")).unwrap();
+        symlink("..", pair.dest.join("up")).unwrap();
+        let before = names(&pair.dest.join("b"));
+        let planned = pair.transfer(&["--delete", "-n"]).expect(0);
+        assert_eq!(planned.summary["plan"]["deleted"], 7, "{}", planned.summary);
+        assert_eq!(planned.summary["plan"]["files"], 2);
+        assert_eq!(names(&pair.dest.join("b")), before);
+        assert!(pair.dest.join("gone").exists());
+
+        let done = pair.transfer(&["--delete"]).expect(0);
+        assert_eq!(done.number("deleted"), 7);
+        assert_eq!(pair.names(), ["a", "a/one", "top"]);
+        assert!(pair.dest.parent().unwrap().join("outside").exists());
+        assert_eq!(pair.transfer(&["--delete"]).expect(0).number("deleted"), 0);
+    });
+}
+
+#[test]
+fn what_is_excluded_and_parts_of_other_transfers_are_not_removed() {
+    Pair::both(&[], |pair| {
+        pair.source("top", b"t");
+        pair.source("new.tmp", b"excluded");
+        pair.dest("cache/deep/file", b"x");
+        pair.dest("old.tmp", b"x");
+        pair.dest("sub/old.tmp", b"x");
+        pair.dest("sub/gone", b"x");
+        pair.dest("part/.big.tack-part", b"half of it");
+        pair.transfer(&["--delete", "--exclude", "*.tmp", "--exclude", "/cache"]).expect(0);
+        let expected = [
+            "cache",
+            "cache/deep",
+            "cache/deep/file",
+            "old.tmp",
+            "part",
+            "part/.big.tack-part",
+            "sub",
+            "sub/old.tmp",
+            "top",
+        ];
+        assert_eq!(pair.names(), expected);
+    });
+}
+
+#[test]
+fn nothing_is_removed_after_an_error() {
+    Pair::both(&[], |pair| {
+        pair.source("good", b"1");
+        // Its name can't cross the wire: what the source has is not known for certain.
+        pair.source("back\\slash", b"1");
+        pair.dest("gone", b"x");
+        let finished = pair.transfer(&["--delete"]);
+        assert_ne!(finished.code, Some(0));
+        assert!(finished.errors.contains("nothing is deleted"), "{}", finished.errors);
+        assert_eq!(pair.names(), ["gone", "good"]);
+        let planned = pair.transfer(&["--delete", "-n"]);
+        assert_eq!(planned.summary["plan"]["deleted"], 0);
+    });
+}
+
+#[test]
+fn nothing_is_removed_where_the_source_is_not_there() {
+    let pair = Pair::new(false, &[]);
+    pair.dest("gone", b"x");
+    fs::remove_dir(&pair.source).unwrap();
+    pair.transfer(&["--delete"]).expect(6);
+    assert_eq!(pair.names(), ["gone"]);
+}
+
+#[test]
+fn names_that_the_source_has_and_does_not_transfer_are_not_removed() {
+    Pair::both(&[], |pair| {
+        pair.source("good", b"1");
+        symlink("anywhere", pair.source.join("link")).unwrap();
+        pair.dest("link", b"what it was before");
+        let finished = pair.transfer(&["--delete"]).expect(0);
+        assert_eq!(finished.number("skipped"), 1);
+        assert_eq!(pair.names(), ["good", "link"]);
+    });
+}
+
+#[test]
+fn a_server_without_permission_to_write_removes_nothing() {
+    let served = Served::plain(&[]);
+    write(&served.path("tree/gone"), b"x");
+    fs::create_dir(served.outside("tree")).unwrap();
+    let mut send = served.client("send");
+    let finished = run(send.args(["--delete", "tree"]).arg(served.target(""))).expect(4);
+    assert!(finished.errors.contains("read-only"), "{}", finished.errors);
+    assert!(served.path("tree/gone").exists());
+}
+
+#[test]
+fn two_trees_into_one_place_do_not_remove_each_other() {
+    let served = Served::new(&[]);
+    for name in ["one", "two"] {
+        write(&served.outside(name).join(name), name.as_bytes());
+        fs::create_dir(served.outside(name).join("sub")).unwrap();
+    }
+    served.write("all/gone", b"x");
+    let mut send = served.client("send");
+    run(send.args(["--delete", "one/sub/..", "two/sub/.."]).arg(served.target("all")))
+        .expect(0);
+    assert_eq!(names(&served.path("all")), ["one", "sub", "two"]);
+}
+
+#[test]
+fn removing_takes_a_directory() {
+    let served = Served::new(&[]);
+    served.write("file", b"1");
+    let finished = run(served.client("get").args(["--delete", &served.target("file")]));
+    assert!(finished.expect(2).errors.contains("--delete"));
+}
+
+#[test]
+fn a_file_that_was_modified_later_stays_with_update() {
+    Pair::both(&[], |pair| {
+        for (name, seconds) in [("older", 1000), ("newer", 3000), ("large-newer", 3000)] {
+            pair.source(name, &noise(if name == "large-newer" { 200_000 } else { 10 }, 1));
+            pair.dest(name, b"other");
+            modify(&pair.source.join(name), 2000);
+            modify(&pair.dest.join(name), seconds);
+        }
+        let planned = pair.transfer(&["--update", "-n"]).expect(0);
+        assert_eq!(
+            (planned.summary["plan"]["files"].as_u64(), planned.number("kept")),
+            (Some(1), 2)
+        );
+        let done = pair.transfer(&["--update"]).expect(0);
+        assert_eq!((done.number("files"), done.number("kept")), (1, 2));
+        assert_eq!(fs::read(pair.dest.join("older")).unwrap(), noise(10, 1));
+        for name in ["newer", "large-newer"] {
+            assert_eq!(fs::read(pair.dest.join(name)).unwrap(), b"other");
+        }
+    });
+}
+
+#[test]
+fn a_file_that_is_there_stays_with_ignore_existing() {
+    Pair::both(&[], |pair| {
+        for name in ["there", "new", "large"] {
+            pair.source(name, &noise(if name == "large" { 200_000 } else { 10 }, 1));
+        }
+        pair.dest("there", b"old");
+        pair.dest("large", b"old");
+        let done = pair.transfer(&["--ignore-existing"]).expect(0);
+        assert_eq!((done.number("files"), done.number("kept")), (1, 2));
+        assert_eq!(fs::read(pair.dest.join("there")).unwrap(), b"old");
+        assert_eq!(fs::read(pair.dest.join("large")).unwrap(), b"old");
+        assert_eq!(fs::read(pair.dest.join("new")).unwrap(), noise(10, 1));
+    });
+}
+
+#[test]
+fn the_same_holds_for_a_single_file() {
+    let served = Served::new(&[]);
+    served.write("file", b"served");
+    fs::write(served.outside("file"), "local").unwrap();
+    modify(&served.path("file"), 2000);
+    modify(&served.outside("file"), 3000);
+    let get = |option: &str| run(served.client("get").args([option, &served.target("file")]));
+    for option in ["--update", "--ignore-existing"] {
+        assert_eq!(get(option).expect(0).number("kept"), 1);
+        assert_eq!(fs::read(served.outside("file")).unwrap(), b"local");
+    }
+    let send = |option: &str| {
+        run(served.client("send").args([option, "file", &served.target("file")]))
+    };
+    assert_eq!(send("--ignore-existing").expect(0).number("kept"), 1);
+    assert_eq!(fs::read(served.path("file")).unwrap(), b"served");
+    modify(&served.outside("file"), 1000);
+    assert_eq!(send("--update").expect(0).number("kept"), 1);
+    assert_eq!(fs::read(served.path("file")).unwrap(), b"served");
+    assert_eq!(get("--update").expect(0).number("kept"), 0);
+    assert_eq!(fs::read(served.outside("file")).unwrap(), b"served");
+}
+
+#[test]
+fn what_is_replaced_or_deleted_is_kept_under_another_name() {
+    for option in ["--backup", "--backup=.old"] {
+        let suffix = option.strip_prefix("--backup=").unwrap_or("~");
+        Pair::both(&[], |pair| {
+            let large = noise(200_000, 1);
+            pair.source("small", b"new");
+            pair.source("large", &large);
+            pair.dest("small", b"old");
+            pair.dest("large", b"old large");
+            pair.dest("gone", b"old gone");
+            pair.transfer(&["--delete", option]).expect(0);
+            for (name, content) in
+                [("small", &b"old"[..]), ("large", b"old large"), ("gone", b"old gone")]
+            {
+                let kept = pair.dest.join(format!("{name}{suffix}"));
+                assert_eq!(fs::read(kept).unwrap(), content, "{name}");
+            }
+            assert!(fs::read(pair.dest.join("large")).unwrap() == large);
+            assert!(!pair.dest.join("gone").exists());
+            // Kept files are not what the source no longer has.
+            assert_eq!(pair.transfer(&["--delete", option]).expect(0).number("deleted"), 0);
+            assert_eq!(pair.names().len(), 5);
+        });
+    }
+}
+
+#[test]
+fn a_suffix_that_leads_elsewhere_is_refused() {
+    let served = Served::new(&[]);
+    served.write("file", b"1");
+    for suffix in ["", "/../x", "a\\b"] {
+        let mut get = served.client("get");
+        run(get.args([&format!("--backup={suffix}"), &served.target("file")])).expect(2);
+    }
+}
+
+#[test]
+fn a_backup_does_not_replace_what_the_server_hides() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join("served")).unwrap();
+    let token_file = dir.path().join("served/file~");
+    fs::write(&token_file, "0123456789abcdef0123456789abcdef\n").unwrap();
+    fs::set_permissions(&token_file, fs::Permissions::from_mode(0o600)).unwrap();
+    fs::write(dir.path().join("served/file"), "old").unwrap();
+    let program = Command::new(common::TACK);
+    let arguments = ["--write", "--token-file", token_file.to_str().unwrap()];
+    let served = Served::in_dir(dir, program, "127.0.0.1:0", &arguments);
+    fs::write(served.outside("file"), "longer than before").unwrap();
+    let mut send = served.client("send");
+    send.arg("--token-file").arg(&token_file).args([
+        "--backup",
+        "file",
+        &served.target("file"),
+    ]);
+    let finished = run(&mut send).expect(4);
+    assert!(finished.errors.contains("keeps this file for itself"), "{}", finished.errors);
+    assert!(fs::read_to_string(&token_file).unwrap().starts_with("0123456789"));
+    assert_eq!(fs::read(served.path("file")).unwrap(), b"old");
+}
+
+/// The lines of standard output of a client with these arguments, as JSON.
+fn events(pair: &Pair, arguments: &[&str]) -> Vec<serde_json::Value> {
+    let mut client = pair.served.client(if pair.sends { "send" } else { "get" });
+    client.args(arguments);
+    pair.add_places(&mut client);
+    let output = client.output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn every_file_is_named_with_what_happened_to_it() {
+    Pair::both(&[], |pair| {
+        pair.source("new", b"new");
+        pair.source("same", b"same");
+        pair.source("large", &noise(200_000, 1));
+        pair.source("later", b"x");
+        pair.dest("same", b"same");
+        pair.dest("gone", b"gone");
+        pair.dest("later", b"stays");
+        for dir in [&pair.source, &pair.dest] {
+            modify(&dir.join("same"), 1000);
+        }
+        modify(&pair.source.join("later"), 1000);
+        let mut events = events(pair, &["-v", "--delete", "--update"]);
+        let summary = events.pop().unwrap();
+        assert_eq!(summary["exit_code"], 0, "{summary}");
+        let mut told: Vec<_> = events
+            .iter()
+            .map(|event| {
+                assert_eq!(event["event"], "file");
+                let name = Path::new(event["path"].as_str().unwrap());
+                let name = name.file_name().unwrap().to_str().unwrap().to_owned();
+                (name, event["outcome"].as_str().unwrap().to_owned())
+            })
+            .collect();
+        told.sort();
+        let expected = [
+            ("gone", "deleted"),
+            ("large", "transferred"),
+            ("later", "kept"),
+            ("new", "transferred"),
+            ("same", "unchanged"),
+        ];
+        let expected = expected.map(|(name, outcome)| (name.to_owned(), outcome.to_owned()));
+        assert_eq!(told, expected);
+    });
+}
+
+#[test]
+fn people_are_told_of_every_file_on_standard_error() {
+    let pair = Pair::new(false, &[]);
+    pair.source("new\u{1b}[2J", b"new");
+    let client = pair.served.client("get");
+    let arguments: Vec<_> = client.get_args().map(std::ffi::OsStr::to_owned).collect();
+    let mut plain = Command::new(common::TACK);
+    plain.args(arguments.iter().filter(|argument| *argument != "--json"));
+    plain.env("TACK_TOKEN", pair.served.token.as_ref().unwrap());
+    plain.env("XDG_STATE_HOME", pair.served.outside("state"));
+    plain.args(["-r", "-v", &pair.served.target("tree")]).arg(&pair.dest);
+    let output = plain.output().unwrap();
+    assert!(output.status.success() && output.stdout.is_empty());
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.contains("transferred") && text.contains("tree/new\\u{1b}[2J"), "{text}");
+}

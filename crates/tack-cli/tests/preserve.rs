@@ -1,0 +1,258 @@
+//! Permissions, times, links and holes.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
+
+mod common;
+
+use std::fs::{self, File};
+use std::io::{Seek, SeekFrom, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, UNIX_EPOCH};
+
+use common::{Finished, Served, noise, run, write};
+
+/// Gives permissions and a time that nothing has by itself.
+fn dress(path: &Path, mode: u32, seconds: u64) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    let time = UNIX_EPOCH + Duration::new(seconds, 123_456_789);
+    File::open(path).unwrap().set_modified(time).unwrap();
+}
+
+/// A tree with everything that can be preserved.
+fn fill(dir: &Path) {
+    write(&dir.join("plain"), b"plain");
+    write(&dir.join("sub/deep/file"), &noise(200_000, 1));
+    write(&dir.join("sub/wide"), b"open to all");
+    write(&dir.join("closed/file"), b"in a directory that can't be written");
+    fs::create_dir(dir.join("void")).unwrap();
+    fs::hard_link(dir.join("plain"), dir.join("sub/same")).unwrap();
+    fs::hard_link(dir.join("sub/deep/file"), dir.join("void/same")).unwrap();
+    for (name, target) in [
+        ("inside", "sub/deep/file"),
+        ("dangling", "nowhere"),
+        ("outside", "/etc/passwd"),
+        ("sub/up", "../../.."),
+        ("void/directory", "../sub"),
+    ] {
+        symlink(target, dir.join(name)).unwrap();
+    }
+    dress(&dir.join("plain"), 0o640, 1_000_000);
+    dress(&dir.join("sub/deep/file"), 0o751, 1_100_000);
+    dress(&dir.join("sub/wide"), 0o666, 1_200_000);
+    dress(&dir.join("closed/file"), 0o444, 1_300_000);
+    for (name, mode) in
+        [("closed", 0o555), ("sub/deep", 0o700), ("sub", 0o1777), ("void", 0o2775), ("", 0o751)]
+    {
+        dress(&dir.join(name), mode, 1_400_000);
+    }
+}
+
+/// Transfers the tree in one direction.
+fn transfer(served: &Served, sends: bool, arguments: &[&str]) -> Finished {
+    let mut client = served.client(if sends { "send" } else { "get" });
+    client.arg("--preserve").args(arguments);
+    if sends {
+        client.arg("source").arg(served.target("dest/"));
+    } else {
+        client.args(["-r", &served.target("source"), "dest/source"]);
+    }
+    run(&mut client)
+}
+
+/// A server, the source and the destination of a transfer in one direction.
+fn places(sends: bool) -> (Served, std::path::PathBuf, std::path::PathBuf) {
+    let served = Served::new(&[]);
+    let (mut source, mut dest) = (served.path("source"), served.outside("dest/source"));
+    if sends {
+        (source, dest) = (served.outside("source"), served.path("dest/source"));
+    }
+    fs::create_dir_all(dest.parent().unwrap()).unwrap();
+    (served, source, dest)
+}
+
+/// Everything that is preserved of an entry, by its path.
+fn state(dir: &Path) -> Vec<(String, u32, i64, i64, Option<String>)> {
+    let (mut found, mut pending) = (Vec::new(), vec![dir.to_owned()]);
+    while let Some(path) = pending.pop() {
+        let stat = path.symlink_metadata().unwrap();
+        let link = fs::read_link(&path).ok().map(|to| to.to_str().unwrap().to_owned());
+        let name = path.strip_prefix(dir).unwrap().to_str().unwrap().to_owned();
+        found.push((name, stat.mode(), stat.mtime(), stat.mtime_nsec(), link));
+        if stat.is_dir() {
+            pending.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+        }
+    }
+    found.sort();
+    found
+}
+
+fn inode(path: &Path) -> u64 {
+    path.symlink_metadata().unwrap().ino()
+}
+
+#[test]
+fn modes_times_and_links_of_a_tree_arrive_and_are_then_unchanged() {
+    for sends in [false, true] {
+        let (served, source, dest) = places(sends);
+        fill(&source);
+        let first = transfer(&served, sends, &[]).expect(0);
+        assert_eq!(first.number("linked"), 7);
+        assert_eq!(state(&source), state(&dest), "{sends}");
+        assert_eq!(inode(&dest.join("plain")), inode(&dest.join("sub/same")));
+        assert_eq!(inode(&dest.join("sub/deep/file")), inode(&dest.join("void/same")));
+        let second = transfer(&served, sends, &["--delete"]).expect(0);
+        assert_eq!(second.number("transferred_bytes"), 0);
+        assert_eq!((second.number("linked"), second.number("deleted")), (0, 0));
+        assert_eq!(state(&source), state(&dest), "{sends}");
+    }
+}
+
+#[test]
+fn rsync_finds_nothing_to_do_afterwards() {
+    if Command::new("rsync").arg("--version").output().is_err() {
+        eprintln!("skipped: there is no rsync on this machine");
+        return;
+    }
+    for sends in [false, true] {
+        let (served, source, dest) = places(sends);
+        fill(&source);
+        transfer(&served, sends, &[]).expect(0);
+        let mut rsync = Command::new("rsync");
+        rsync.arg("-nrlptHi").arg(source.join("")).arg(dest.join(""));
+        let output = rsync.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), "");
+    }
+}
+
+#[test]
+fn what_has_changed_kind_or_attributes_only_is_brought_up_to_date() {
+    for sends in [false, true] {
+        let (served, source, dest) = places(sends);
+        fill(&source);
+        write(&source.join("was-link"), b"a file now");
+        symlink("sub", source.join("was-file")).unwrap();
+        dress(&source, 0o751, 1_400_000);
+        transfer(&served, sends, &[]).expect(0);
+        fs::remove_file(dest.join("was-link")).unwrap();
+        symlink("/etc/hostname", dest.join("was-link")).unwrap();
+        fs::remove_file(dest.join("was-file")).unwrap();
+        write(&dest.join("was-file"), b"a file before");
+        fs::remove_file(dest.join("sub/same")).unwrap();
+        write(&dest.join("sub/same"), b"plain");
+        dress(&dest.join("sub/wide"), 0o600, 1_200_000);
+        dress(&dest.join("void"), 0o700, 5);
+        fs::remove_file(dest.join("inside")).unwrap();
+        symlink("elsewhere", dest.join("inside")).unwrap();
+        transfer(&served, sends, &[]).expect(0);
+        assert_eq!(state(&source), state(&dest), "{sends}");
+        assert_eq!(inode(&dest.join("plain")), inode(&dest.join("sub/same")));
+    }
+}
+
+#[test]
+fn compared_files_take_attributes_without_being_transferred() {
+    for sends in [false, true] {
+        let (served, source, dest) = places(sends);
+        for (name, length) in [("small", 100), ("large", 300_000)] {
+            write(&source.join(name), &noise(length, 1));
+            write(&dest.join(name), &noise(length, 1));
+            dress(&source.join(name), 0o604, 1_000_000);
+        }
+        dress(&source, 0o755, 1_000_000);
+        let finished = transfer(&served, sends, &["--checksum"]).expect(0);
+        assert_eq!(finished.number("transferred_bytes"), 0);
+        assert_eq!(state(&source), state(&dest), "{sends}");
+    }
+}
+
+#[test]
+fn holes_stay_holes() {
+    const SIZE: u64 = 40 << 20;
+    for sends in [false, true] {
+        let (served, source, dest) = places(sends);
+        fs::create_dir_all(&source).unwrap();
+        let mut file = File::create(source.join("sparse")).unwrap();
+        for offset in [0, 7_000_001, 20 << 20] {
+            file.seek(SeekFrom::Start(offset)).unwrap();
+            file.write_all(b"data").unwrap();
+        }
+        file.set_len(SIZE).unwrap();
+        write(&source.join("small"), &[vec![0; 50_000], vec![1], vec![0; 50_000]].concat());
+        drop(file);
+        transfer(&served, sends, &[]).expect(0);
+        let copy = dest.join("sparse");
+        assert!(fs::read(&copy).unwrap() == fs::read(source.join("sparse")).unwrap());
+        assert!(
+            fs::read(dest.join("small")).unwrap() == fs::read(source.join("small")).unwrap()
+        );
+        let blocks = |path: &Path| path.metadata().unwrap().blocks() * 512;
+        assert!(blocks(&copy) < 1 << 20, "{} bytes on disk", blocks(&copy));
+        assert!(blocks(&dest.join("small")) < 20_000);
+    }
+}
+
+#[test]
+fn a_link_is_never_followed_and_a_server_may_refuse_it() {
+    let served = Served::new(&["--no-links"]);
+    fs::create_dir(served.outside("source")).unwrap();
+    symlink("/etc", served.outside("source/link")).unwrap();
+    write(&served.outside("source/file"), b"content");
+    let finished = transfer(&served, true, &[]).expect(4);
+    assert!(finished.errors.contains("link: "), "{}", finished.errors);
+    assert!(finished.errors.contains("takes no symbolic links"), "{}", finished.errors);
+    assert!(served.path("dest/source/link").symlink_metadata().is_err());
+    assert_eq!(fs::read(served.path("dest/source/file")).unwrap(), b"content");
+
+    symlink("/etc", served.path("dest/source/link")).unwrap();
+    let fetch = ["-r", "--preserve", &served.target("dest/source"), "back"];
+    let finished = run(served.client("get").args(fetch)).expect(0);
+    assert_eq!((finished.number("skipped"), finished.number("linked")), (1, 0));
+    assert!(served.outside("back/link").symlink_metadata().is_err());
+}
+
+#[test]
+fn links_at_the_destination_lead_nothing_out_of_it() {
+    for sends in [false, true] {
+        let (served, source, dest) = places(sends);
+        write(&source.join("sub/file"), b"new");
+        symlink("x", source.join("sub/link")).unwrap();
+        let elsewhere = served.outside("elsewhere");
+        write(&elsewhere.join("file"), b"old");
+        write(&elsewhere.join("gone"), b"old");
+        fs::create_dir(&dest).unwrap();
+        symlink(&elsewhere, dest.join("sub")).unwrap();
+        let finished = transfer(&served, sends, &["--delete"]);
+        assert_ne!(finished.code, Some(0));
+        assert_eq!(fs::read(elsewhere.join("file")).unwrap(), b"old");
+        assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 2);
+    }
+}
+
+#[test]
+fn files_get_neither_setuid_nor_setgid() {
+    for sends in [false, true] {
+        let (served, source, dest) = places(sends);
+        write(&source.join("program"), b"#!/bin/sh");
+        dress(&source.join("program"), 0o6755, 1_000_000);
+        transfer(&served, sends, &[]).expect(0);
+        assert_eq!(dest.join("program").metadata().unwrap().mode() & 0o7777, 0o755);
+    }
+}
+
+#[test]
+fn a_dry_run_shows_links_and_changes_nothing() {
+    for sends in [false, true] {
+        let (served, source, dest) = places(sends);
+        fill(&source);
+        let planned = transfer(&served, sends, &["-n"]).expect(0);
+        assert_eq!(planned.summary["plan"]["files"], 11, "{}", planned.summary);
+        assert!(!dest.exists());
+        transfer(&served, sends, &[]).expect(0);
+        fs::remove_file(dest.join("inside")).unwrap();
+        let planned = transfer(&served, sends, &["-n"]).expect(0);
+        assert_eq!(planned.summary["plan"]["files"], 1, "{}", planned.summary);
+    }
+}

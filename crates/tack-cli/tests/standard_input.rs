@@ -1,0 +1,99 @@
+//! Standard input that becomes a file at the server.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
+
+mod common;
+
+use std::fs;
+use std::io::Write;
+use std::process::{Child, Stdio};
+
+use common::{Finished, Served, finish, noise, run};
+
+fn start(served: &Served, arguments: &[&str]) -> Child {
+    let mut client = served.client("send");
+    client.args(arguments);
+    client.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// Sends `content`, in pieces that do not fill a frame.
+fn send(served: &Served, content: &[u8], arguments: &[&str]) -> Finished {
+    let mut child = start(served, arguments);
+    let mut stdin = child.stdin.take().unwrap();
+    for piece in content.chunks(10_007) {
+        // A client that refuses reads nothing.
+        if stdin.write_all(piece).is_err() {
+            break;
+        }
+    }
+    drop(stdin);
+    finish(child)
+}
+
+#[test]
+fn standard_input_arrives_whatever_its_length() {
+    let served = Served::new(&[]);
+    for length in [0, 1, 1_000_003] {
+        let content = noise(length, 1);
+        let target = served.target(&format!("deep/{length}"));
+        let finished = send(&served, &content, &["-", &target]).expect(0);
+        assert_eq!((finished.number("files"), finished.number("bytes")), (1, length as u64));
+        assert!(fs::read(served.path(&format!("deep/{length}"))).unwrap() == content);
+    }
+}
+
+#[test]
+fn what_is_there_is_replaced_at_the_end_only_and_kept_if_so_wanted() {
+    let served = Served::new(&[]);
+    served.write("name", b"before");
+    let mut child = start(&served, &["--backup", "-", &served.target("name")]);
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(&noise(300_000, 1)).unwrap();
+    while !served.path(".name.tack-part").exists() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    assert_eq!(fs::read(served.path("name")).unwrap(), b"before");
+    drop(stdin);
+    finish(child).expect(0);
+    assert!(fs::read(served.path("name")).unwrap() == noise(300_000, 1));
+    assert_eq!(fs::read(served.path("name~")).unwrap(), b"before");
+}
+
+#[test]
+fn a_client_that_is_killed_leaves_no_file_under_the_name() {
+    let served = Served::new(&[]);
+    let mut child = start(&served, &["-", &served.target("name")]);
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(&noise(300_000, 1)).unwrap();
+    while !served.path(".name.tack-part").exists() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    drop(stdin);
+    // The next one starts over, whatever the first has left.
+    send(&served, b"second", &["-", &served.target("name")]).expect(0);
+    assert_eq!(fs::read(served.path("name")).unwrap(), b"second");
+    assert!(!served.path(".name.tack-part").exists());
+}
+
+#[test]
+fn what_makes_no_sense_with_standard_input_is_refused() {
+    let served = Served::new(&[]);
+    fs::write(served.outside("file"), "1").unwrap();
+    let target = served.target("name");
+    let directory = served.target("dir/");
+    for arguments in [
+        &["-", "file", &target][..],
+        &["-n", "-", &target],
+        &["--update", "-", &target],
+        &["-", &directory],
+    ] {
+        let finished =
+            run(served.client("send").args(arguments).stdin(Stdio::null())).expect(2);
+        assert!(finished.errors.contains("standard input"), "{}", finished.errors);
+    }
+    fs::create_dir(served.path("there")).unwrap();
+    send(&served, b"content", &["-", &served.target("there")]).expect(6);
+    assert_eq!(fs::read_dir(served.path("")).unwrap().count(), 1);
+}
