@@ -268,7 +268,8 @@ fn what_is_replaced_or_deleted_is_kept_under_another_name() {
         let suffix = option.strip_prefix("--backup=").unwrap_or("~");
         Pair::both(&[], |pair| {
             let large = noise(200_000, 1);
-            pair.source("small", b"new");
+            // Of another size: both may be written within one tick of the file system's clock.
+            pair.source("small", b"newer");
             pair.source("large", &large);
             pair.dest("small", b"old");
             pair.dest("large", b"old large");
