@@ -146,7 +146,7 @@ pub struct ServeArgs {
 DEST is the file to write, or a directory to write it into. For a directory on the server (-r), \
 DEST is the directory that its content goes into. By default the name on the server is used, in \
 the current directory. An existing file is replaced only once the new one is verified; it keeps its \
-owner, and its permissions are not widened. \"-\" is standard output; pipes and character devices \
+owner, and without --preserve its permissions are not widened. \"-\" is standard output; pipes and character devices \
 are written through to.")]
 pub struct GetArgs {
     /// What to fetch: HOST:PORT[/PATH]
@@ -171,7 +171,8 @@ pub struct GetArgs {
 #[command(after_help = "\
 PATH is the directory on the server that everything goes into, under its own name. For a single \
 file without a slash at the end of PATH it is the file's new name, unless the server has a \
-directory of that name. Symbolic links and special files inside directories are left out.")]
+directory of that name. Symbolic links inside directories are left out without --preserve, special \
+files always. --delete looks below the directories that are sent, and nowhere else.")]
 pub struct SendArgs {
     /// Files and directories to send; - is standard input, which needs a name at the server
     #[arg(required = true, value_name = "FILE|DIR")]
@@ -279,7 +280,7 @@ pub struct ClientArgs {
     #[arg(default_missing_value = "~", value_parser = parse_suffix)]
     pub backup: Option<Suffix>,
     /// Keeps permissions exactly, times of directories, symbolic links (as they are, wherever they
-    /// lead; none is followed), hard links, and holes in files
+    /// lead; none is followed), hard links, and holes in files; setuid and setgid of files are dropped
     #[arg(long, short)]
     pub preserve: bool,
     /// Names every file and says what happened to it
