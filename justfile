@@ -48,14 +48,15 @@ results-full *NAMES:
     cargo build --release -p tack-lab
     lab() { cargo run --release -q -p tack-lab -- "$@"; }
     mkdir -p docs/results/full target/results-full
-    state=$(git describe --always --dirty)
+    state=$(git describe --always)
+    git diff --quiet HEAD -- . ':!docs/results' || state+=', changed,'
     for name in ${@:-$(lab list | awk 'NR > 2 { print $1 }')}; do
         # A check that fails is a result, too.
         lab run "$name" --out target/results-full >target/results-full/"$name".txt || true
         {
             echo "# \`tack-lab run $name\`"
             echo
-            echo "Written by \`just results-full $name\` at $state."
+            echo "The output at $state; \`just results-full $name\` keeps it here."
             echo
             echo '```text'
             grep -v '^Results are in ' target/results-full/"$name".txt

@@ -116,7 +116,7 @@ fn served_with_many() -> Served {
     served
 }
 
-/// A listing whose output nobody reads yet.
+/// A listing whose output is not read yet.
 fn started(served: &Served) -> std::process::Child {
     let mut client = served.client("ls");
     client.args(["-r", &served.target("")]);

@@ -58,7 +58,7 @@ impl Producer {
         Self { jobs, reporter }
     }
 
-    /// Queues a job; false if nobody works any more.
+    /// Queues a job; false once the workers have stopped.
     pub(super) fn submit(&self, job: Job) -> bool {
         let taken = self.jobs.send(job).is_ok();
         (self.reporter.notify)();
@@ -171,14 +171,14 @@ impl Reporter {
 
     /// Says something that is worth knowing.
     pub(super) fn note(&self, text: &str) {
-        // Nobody listens any more: then nobody needs to know.
+        // Fails only once the run is over and no report counts.
         let _ = self.reports.send(Report::Note(text.to_owned()));
     }
 
     /// Says that something is left out.
     pub(super) fn skip(&self, name: &str, reason: &str, exit: Option<Exit>) {
         let text = format!("{name}: skipped, {reason}");
-        // Nobody listens any more: then nobody needs to know.
+        // Fails only once the run is over and no report counts.
         let _ = self.reports.send(Report::Skipped(text, exit));
     }
 }

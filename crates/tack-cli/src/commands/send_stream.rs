@@ -16,7 +16,7 @@ pub(super) fn is_asked_for(args: &SendArgs) -> bool {
     args.sources.iter().any(|source| source == Path::new("-"))
 }
 
-/// Sends standard input as it comes; nobody knows how long it is.
+/// Sends standard input as it comes; its length is not known in advance.
 pub(super) fn send(args: &SendArgs) -> Result<(), Error> {
     let client = &args.client;
     let refused = [

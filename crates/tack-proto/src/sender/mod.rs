@@ -18,6 +18,8 @@ mod pacer;
 #[cfg(test)]
 mod path_tests;
 mod paths;
+#[cfg(test)]
+mod pause_tests;
 mod persistent_congestion;
 #[cfg(test)]
 mod rtt_tests;

@@ -36,6 +36,24 @@ fn a_skipped_number_is_reported_once_with_what_is_acknowledged_above_it() {
 }
 
 #[test]
+fn a_peer_that_goes_on_sending_and_acknowledges_nothing_is_refused() {
+    let mut harness = Harness::new();
+    harness.send(10);
+    harness.tack(&[0..=4], None).unwrap();
+    harness.send(99_995);
+    assert_eq!(
+        harness.sender.check_answers(),
+        Ok(()),
+        "TACK-7-16: 100,000 are behind number 4"
+    );
+    harness.send(1);
+    let refused = Err(Violation::AcknowledgesNothing { packets: 100_001 });
+    assert_eq!(harness.sender.check_answers(), refused);
+    harness.tack(&[0..=5], None).unwrap();
+    assert_eq!(harness.sender.check_answers(), Ok(()));
+}
+
+#[test]
 fn an_iack_that_is_left_to_the_next_tack_reports_no_skipped_number_either() {
     let mut harness = Harness::new();
     harness.send(3);

@@ -7,5 +7,7 @@ pub mod report;
 pub mod run;
 pub mod soak;
 pub mod tcp;
+#[cfg(test)]
+mod testing;
 pub mod transfer;
 pub mod tun;

@@ -16,8 +16,8 @@ use tack_link::spec::{LinkSpec, PathSpec};
 const STACKS: [Stack; 3] = [Stack::Tack, Stack::Plain, Stack::Quinn];
 const RTT: Duration = Duration::from_millis(20);
 
-fn scenario(stack: Stack, seed: u64) -> Scenario {
-    let path = PathSpec::with_rtt(RTT);
+fn scenario(stack: Stack, rtt: Duration, seed: u64) -> Scenario {
+    let path = PathSpec::with_rtt(rtt);
     let flow = Flow::new(stack, stack.own_acks(), stack.own_congestion(), path);
     Scenario {
         link: LinkSpec::resolve("pipe:100").unwrap(),
@@ -34,7 +34,16 @@ fn run(
     client: &mut dyn Application,
     server: &mut dyn Application,
 ) -> Result<FlowReport, Error> {
-    let scenario = scenario(stack, 7);
+    run_over(RTT, stack, client, server)
+}
+
+fn run_over(
+    rtt: Duration,
+    stack: Stack,
+    client: &mut dyn Application,
+    server: &mut dyn Application,
+) -> Result<FlowReport, Error> {
+    let scenario = scenario(stack, rtt, 7);
     sim::run_applications(&scenario, client, server).map(|mut report| report.flows.remove(0))
 }
 
@@ -50,6 +59,27 @@ fn no_stack_holds_the_second_of_two_small_writes_back() {
             assert!(beyond < Duration::from_millis(2), "{stack:?}: {beyond:?}");
         }
         assert!(flow.completion_ms.unwrap() > 5000.0, "{stack:?}: five pauses of a second");
+    }
+}
+
+#[test]
+fn requests_of_three_packets_do_not_wait_for_their_own_rate_however_many_there_are() {
+    let rtt = Duration::from_millis(100);
+    let requests = Requests {
+        header: 1448,
+        body: 1448,
+        reply: 1448,
+        rounds: 20,
+        pause: Duration::from_millis(250),
+        ..Requests::DEFAULT
+    };
+    for stack in STACKS {
+        let (mut client, mut server) = (Client::new(requests), Server::new(requests));
+        run_over(rtt, stack, &mut client, &mut server).unwrap();
+        for (number, round) in client.rounds().iter().enumerate() {
+            let beyond = round.took.checked_sub(rtt).unwrap();
+            assert!(beyond < Duration::from_millis(2), "{stack:?} {number}: {beyond:?}");
+        }
     }
 }
 
@@ -117,9 +147,9 @@ fn a_drain_fails_where_the_stack_does_not_tell_of_acknowledgements() {
 
 #[test]
 fn a_load_without_applications_and_applications_without_the_load_are_refused() {
-    let error = sim::run(&scenario(Stack::Tack, 1)).unwrap_err();
+    let error = sim::run(&scenario(Stack::Tack, RTT, 1)).unwrap_err();
     assert!(matches!(error, Error::Scenario { .. }), "{error}");
-    let mut bulk = scenario(Stack::Tack, 1);
+    let mut bulk = scenario(Stack::Tack, RTT, 1);
     bulk.flows[0].load = Load::Bytes(1);
     let (mut client, mut server) =
         (Client::new(Requests::DEFAULT), Server::new(Requests::DEFAULT));

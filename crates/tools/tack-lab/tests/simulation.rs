@@ -264,6 +264,20 @@ fn a_two_way_flow_over_a_lossy_path_delivers_what_was_sent_in_both_directions() 
 }
 
 #[test]
+fn the_uploads_of_a_stock_client_do_not_slow_its_download_below_that_of_plain_quiche() {
+    // Its ACKs queue for a second behind its data (TACK-8-6).
+    let sum = |server| {
+        let ends = [server, Stack::Plain].map(EndConfig::own);
+        let flow = Flow::between(ends[0], ends[1], path(40, 0.0));
+        let flow = Flow { load: Load::TwoWay, ..flow };
+        let report = single(&scenario("pipe:20/0.5", vec![flow], 20.0));
+        report.goodput_mbps + report.reverse.unwrap().goodput_mbps
+    };
+    let (tack, plain) = (sum(Stack::Tack), sum(Stack::Plain));
+    assert!(tack >= plain, "{tack} instead of {plain} Mbit/s");
+}
+
+#[test]
 fn each_end_may_have_a_stack_of_its_own() {
     for server in STACKS {
         for client in STACKS {

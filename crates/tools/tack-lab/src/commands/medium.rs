@@ -262,23 +262,11 @@ fn table(report: &Report) -> Table {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
-
-    #[derive(Debug, Parser)]
-    struct Cli {
-        #[command(flatten)]
-        args: Args,
-    }
-
-    fn parse(args: &str) -> Result<Args, clap::Error> {
-        Cli::try_parse_from(["medium"].into_iter().chain(args.split_whitespace()))
-            .map(|cli| cli.args)
-    }
+    use crate::commands::testing::parse;
 
     fn measured(args: &str) -> serde_json::Value {
-        serde_json::to_value(measure(&parse(args).unwrap()).unwrap()).unwrap()
+        serde_json::to_value(measure(&parse::<Args>(args).unwrap()).unwrap()).unwrap()
     }
 
     #[test]
@@ -302,26 +290,26 @@ mod tests {
 
     #[test]
     fn acknowledgements_are_for_every_second_packet_by_default() {
-        assert_eq!(parse("--profile g").unwrap().acks(), Acks::EveryN(2));
-        assert_eq!(parse("--profile g --ack-hz 50").unwrap().acks(), Acks::Hz(50.0));
-        assert_eq!(parse("--profile g --no-acks").unwrap().acks(), Acks::None);
+        assert_eq!(parse::<Args>("--profile g").unwrap().acks(), Acks::EveryN(2));
+        assert_eq!(parse::<Args>("--profile g --ack-hz 50").unwrap().acks(), Acks::Hz(50.0));
+        assert_eq!(parse::<Args>("--profile g --no-acks").unwrap().acks(), Acks::None);
     }
 
     #[test]
     fn two_ways_to_acknowledge_are_refused() {
-        let error = parse("--profile g --no-acks --ack-hz 50").unwrap_err().to_string();
+        let error = parse::<Args>("--profile g --no-acks --ack-hz 50").unwrap_err().to_string();
         assert!(error.contains("--no-acks") && error.contains("--ack-hz"), "{error}");
     }
 
     #[test]
     fn an_unknown_profile_is_answered_with_the_known_ones() {
-        let error = parse("--profile ax").unwrap_err().to_string();
+        let error = parse::<Args>("--profile ax").unwrap_err().to_string();
         assert!(error.contains("--profile") && error.contains("b, g, n, ac"), "{error}");
     }
 
     #[test]
     fn a_value_out_of_range_names_the_option_and_what_is_allowed() {
-        let refused = |args| wrong(&measure(&parse(args).unwrap()).err().unwrap());
+        let refused = |args| wrong(&measure(&parse::<Args>(args).unwrap()).err().unwrap());
         assert_eq!(
             refused("--profile g --ampdu-bytes 9000"),
             "invalid value '9000' for '--ampdu-bytes': allowed: with profiles n and ac only"
@@ -337,7 +325,7 @@ mod tests {
 
     #[test]
     fn hops_are_one_or_two() {
-        let error = parse("--profile n --hops 3").unwrap_err().to_string();
+        let error = parse::<Args>("--profile n --hops 3").unwrap_err().to_string();
         assert!(error.contains("--hops") && error.contains("1..=2"), "{error}");
     }
 }

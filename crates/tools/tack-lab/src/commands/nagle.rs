@@ -246,45 +246,33 @@ fn table(args: &Args, replies_ms: &[f64], steps: &[Step], tcp: Option<&TcpRun>) 
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
-
-    #[derive(Debug, Parser)]
-    struct Cli {
-        #[command(flatten)]
-        args: Args,
-    }
-
-    fn parse(args: &str) -> Result<Args, clap::Error> {
-        Cli::try_parse_from(["nagle"].into_iter().chain(args.split_whitespace()))
-            .map(|cli| cli.args)
-    }
+    use crate::commands::testing::parse;
 
     #[test]
     fn options_without_an_end_are_those_that_end_the_stall() {
-        let [client, server] = parse("-D -q").unwrap().options();
+        let [client, server] = parse::<Args>("-D -q").unwrap().options();
         assert!(client.no_delay && !client.quick_ack, "{client:?}");
         assert!(server.quick_ack && !server.no_delay, "{server:?}");
-        let [client, server] = parse("-D=both -q=client").unwrap().options();
+        let [client, server] = parse::<Args>("-D=both -q=client").unwrap().options();
         assert!(client.no_delay && server.no_delay && client.quick_ack && !server.quick_ack);
     }
 
     #[test]
     fn sizes_are_those_of_the_note_unless_given() {
-        let requests = parse("").unwrap().pattern();
+        let requests = parse::<Args>("").unwrap().pattern();
         assert_eq!(requests, Requests::DEFAULT);
-        let requests = parse("-H 1448 -B 0 -R 7 -N --writev").unwrap().pattern();
+        let requests = parse::<Args>("-H 1448 -B 0 -R 7 -N --writev").unwrap().pattern();
         assert_eq!((requests.header, requests.body, requests.reply), (1448, 0, 7));
         assert!(!requests.replies && requests.gathered);
         for wrong in ["-H 0", "-R 0", "-B 16777217", "--requests 0"] {
-            assert!(parse(wrong).is_err(), "{wrong}");
+            assert!(parse::<Args>(wrong).is_err(), "{wrong}");
         }
     }
 
     #[test]
     fn options_of_tcp_are_refused_for_quic_with_what_has_them() {
-        let args = parse("--stack tack --link pipe:100 --rtt 1 -D").unwrap();
+        let args = parse::<Args>("--stack tack --link pipe:100 --rtt 1 -D").unwrap();
         let error = run(&args).unwrap_err().to_string();
         assert!(error.contains("--stack kernel"), "{error}");
     }
@@ -292,7 +280,7 @@ mod tests {
     #[test]
     fn a_quic_stack_answers_in_virtual_time() {
         let line = "--stack tack --link pipe:100 --rtt 20 --requests 3 -v";
-        let args = parse(line).unwrap();
+        let args = parse::<Args>(line).unwrap();
         let requests = args.pattern();
         let (mut client, mut server) = (Client::new(requests), Server::new(requests));
         let chosen = args.link.choose().unwrap();

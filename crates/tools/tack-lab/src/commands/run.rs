@@ -142,25 +142,14 @@ fn verdict(outcomes: &[Outcome], store: &Store) -> String {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
+    use crate::commands::testing::parse;
     use crate::report::Check;
     use crate::versions::Versions;
 
-    #[derive(Debug, Parser)]
-    struct Cli {
-        #[command(flatten)]
-        args: Args,
-    }
-
-    fn parse(args: &[&str]) -> Result<Args, clap::Error> {
-        Cli::try_parse_from(["run"].iter().chain(args)).map(|cli| cli.args)
-    }
-
     #[test]
     fn rows_are_those_of_the_experiment() {
-        let args = parse(&["realtime-board", "--only", "alone,media_wb"]).unwrap();
+        let args = parse::<Args>("realtime-board --only alone,media_wb").unwrap();
         assert_eq!(args.only, ["alone", "media_wb"]);
         check_rows(&args.only, &choose(&args.names)).unwrap();
         let board = choose(&["realtime-board".to_owned()]);
@@ -190,7 +179,7 @@ mod tests {
 
     #[test]
     fn an_unknown_name_is_answered_with_the_known_ones() {
-        let error = parse(&["fig99"]).unwrap_err().to_string();
+        let error = parse::<Args>("fig99").unwrap_err().to_string();
         for name in ["fig99", "fig3", "traffic-change", "all"] {
             assert!(error.contains(name), "{error}");
         }
@@ -198,7 +187,7 @@ mod tests {
 
     #[test]
     fn all_means_every_experiment_once() {
-        let args = parse(&["fig3", "all"]).unwrap();
+        let args = parse::<Args>("fig3 all").unwrap();
         let chosen: Vec<_> = choose(&args.names).iter().map(|e| e.name).collect();
         assert_eq!(chosen, experiments::ALL.map(|e| e.name));
     }

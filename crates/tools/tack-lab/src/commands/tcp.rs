@@ -115,24 +115,12 @@ fn table(title: &str, report: &TcpReport) -> String {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
-
-    #[derive(Debug, Parser)]
-    struct Cli {
-        #[command(flatten)]
-        args: Args,
-    }
-
-    fn parse(args: &str) -> Result<Args, clap::Error> {
-        Cli::try_parse_from(["tcp"].into_iter().chain(args.split_whitespace()))
-            .map(|cli| cli.args)
-    }
+    use crate::commands::testing::parse;
 
     #[test]
     fn an_unknown_congestion_control_is_answered_with_the_known_ones() {
-        let error = parse("--cc vegas").unwrap_err().to_string();
+        let error = parse::<Args>("--cc vegas").unwrap_err().to_string();
         assert!(error.contains("bbr") && error.contains("cubic"), "{error}");
     }
 
@@ -146,7 +134,7 @@ mod tests {
 
     #[test]
     fn json_parameters_name_the_round_trip_time_that_was_used() {
-        let args = parse("--link g").unwrap();
+        let args = parse::<Args>("--link g").unwrap();
         let ChosenLink { spec, path, .. } = args.link.choose().unwrap();
         let parameters = Parameters {
             args,

@@ -14,8 +14,18 @@ use crate::application::kernel_tcp::{self, TcpRun};
 pub(super) enum KernelRun {
     /// It counts.
     Done(TcpRun),
-    /// There is no such link here, for this reason.
+    /// It does not count, or this machine has no such link, for this reason.
     Skipped(String),
+}
+
+impl KernelRun {
+    /// What a run comes to whose packets the emulator may have delivered too late.
+    fn of(run: TcpRun) -> Self {
+        match &run.invalid {
+            Some(reason) => Self::Skipped(format!("Kernel TCP does not count: {reason}.")),
+            None => Self::Done(run),
+        }
+    }
 }
 
 impl Route {
@@ -36,11 +46,31 @@ impl Route {
             server: of_server,
         };
         match kernel_tcp::run(options, client, server, limit) {
-            Ok(run) => Ok(KernelRun::Done(run)),
+            Ok(run) => Ok(KernelRun::of(run)),
             Err(reason) if reason.is_unavailable() => {
                 Ok(KernelRun::Skipped(format!("Kernel TCP was skipped: {reason}.")))
             }
             Err(reason) => Err(Error::Tcp { cell: cell.to_owned(), reason: Box::new(reason) }),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_on_a_machine_that_delivered_too_late_does_not_count() {
+        let run = |invalid: Option<&str>| TcpRun {
+            delayed_acks: [0; 2],
+            reads: [(0, 0); 2],
+            late_packets: 9,
+            invalid: invalid.map(str::to_owned),
+        };
+        assert!(matches!(KernelRun::of(run(None)), KernelRun::Done(_)));
+        let KernelRun::Skipped(reason) = KernelRun::of(run(Some("9 packets late"))) else {
+            panic!("a run that came too late counts");
+        };
+        assert!(reason.contains("9 packets late"), "{reason}");
     }
 }

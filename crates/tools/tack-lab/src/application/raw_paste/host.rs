@@ -138,7 +138,7 @@ impl Host {
         Ok(true)
     }
 
-    /// The next thing that can be done; false if there is none.
+    /// Takes the next step; false while it has to wait.
     fn step(&mut self, now: Time) -> Result<bool, ApplicationError> {
         match self.state {
             State::Connecting | State::Finished => return Ok(false),

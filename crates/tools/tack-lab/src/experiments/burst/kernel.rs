@@ -15,7 +15,7 @@ const OPTIONS: [SocketOptions; 2] = [
     SocketOptions { no_delay: true, quick_ack: false },
 ];
 
-/// The table, or why there is none.
+/// Measures the table, or tells why it is missing.
 pub(super) fn measure(
     context: &Context,
     places: &[Place],

@@ -9,7 +9,7 @@ use super::{Cell, Contender, Context, Error, LIMIT, ROUTE, Run, WRITERS, WRITES,
 use crate::application::raw_paste::{Device, Host, Interpreter};
 use crate::report::Table;
 
-/// The table, or why there is none.
+/// Measures the table, or tells why it is missing.
 pub(super) fn measure(context: &Context) -> Result<Result<Table, String>, Error> {
     let writes = context.pick(WRITES.to_vec(), vec![256, 4096]);
     let mut table = Table::new("10 KB as one command over kernel TCP, in real time")
