@@ -286,6 +286,10 @@ pub struct ClientArgs {
     /// Names every file and says what happened to it
     #[arg(long, short, conflicts_with = "quiet")]
     pub verbose: bool,
+    /// How long to try to connect again when the connection is lost, in seconds; what was on its way
+    /// is resumed
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    pub retry: u32,
     /// Files to transfer at the same time; small ones, hundreds together, count less
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=16))]
     pub parallel: u8,

@@ -40,6 +40,8 @@ pub enum Error {
         target: String,
         /// What ended it.
         reason: String,
+        /// Whether connecting again may help.
+        may_pass: bool,
     },
     /// A signal ended the command.
     #[error("interrupted; run the same command again to resume")]
@@ -142,6 +144,28 @@ impl Error {
     pub fn local(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.into();
         move |cause| Self::Local { path, cause }
+    }
+
+    /// Whether trying again may help: nobody answers now, or the connection was cut.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::NoAnswer { .. }
+            | Self::Resolve { .. }
+            | Self::ServerBusy
+            | Self::Endpoint(_) => true,
+            Self::ConnectionLost { may_pass, .. } => *may_pass,
+            _ => false,
+        }
+    }
+
+    /// What has happened, without advice.
+    pub fn reason(&self) -> String {
+        match self {
+            Self::ConnectionLost { target, reason, .. } => {
+                format!("lost the connection to {target} ({reason})")
+            }
+            other => other.to_string(),
+        }
     }
 
     /// The exit code for this error.

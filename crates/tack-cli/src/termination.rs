@@ -39,6 +39,11 @@ impl Termination {
         });
     }
 
+    /// Is set when a signal has come; for other threads.
+    pub fn flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.requested)
+    }
+
     /// Whether a signal has come.
     pub fn is_requested(&self) -> bool {
         self.requested.load(Ordering::Relaxed)

@@ -215,12 +215,12 @@ fn a_second_transfer_into_the_same_name_is_told_so_and_does_no_harm() {
 }
 
 #[test]
-fn a_server_that_comes_back_is_resumed_from() {
+fn a_server_that_comes_back_is_resumed_from_by_the_next_command() {
     let served = Served::new(&[]);
     let content = noise(SIZE, 1);
     served.write("file", &content);
     let mut client = served.client("get");
-    client.args(["--write-limit", RATE]).arg(served.target("file")).arg("dest");
+    client.args(["--retry", "0", "--write-limit", RATE]).arg(served.target("file")).arg("dest");
     let child = spawn(&mut client);
     let part = served.outside(".dest.tack-part");
     wait_until(|| part.metadata().is_ok_and(|part| part.len() > 100_000));

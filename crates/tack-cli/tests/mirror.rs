@@ -253,8 +253,22 @@ fn the_same_holds_for_a_single_file() {
     let send = |option: &str| {
         run(served.client("send").args([option, "file", &served.target("file")]))
     };
+    for option in ["--ignore-existing", "--update"] {
+        for command in ["send", "get"] {
+            // The destination's is the later one.
+            modify(&served.path("file"), if command == "send" { 9000 } else { 1 });
+            let mut dry = served.client(command);
+            dry.args(["-n", option]);
+            if command == "send" {
+                dry.arg("file");
+            }
+            let planned = run(dry.arg(served.target("file"))).expect(0);
+            assert_eq!(planned.number("kept"), 1, "{command} {option}");
+        }
+    }
     assert_eq!(send("--ignore-existing").expect(0).number("kept"), 1);
     assert_eq!(fs::read(served.path("file")).unwrap(), b"served");
+    modify(&served.path("file"), 2000);
     modify(&served.outside("file"), 1000);
     assert_eq!(send("--update").expect(0).number("kept"), 1);
     assert_eq!(fs::read(served.path("file")).unwrap(), b"served");

@@ -63,6 +63,11 @@ impl Closing {
         self.policy.preserve || self.deletes
     }
 
+    /// Whether a listing has to tell more than sizes, of a single file its time.
+    pub(super) fn needs_time(&self) -> bool {
+        self.needs_links() || self.policy.update
+    }
+
     /// Notes that something below `base` is transferred, but for what `filter` leaves out.
     pub(super) fn add_tree(&self, base: &WirePath, filter: &Filter) {
         self.collected().extraneous.filters.push((base.clone(), filter.clone()));

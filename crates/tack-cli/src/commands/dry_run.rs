@@ -123,7 +123,7 @@ pub(super) fn send(
         let (policy, closing) = (policy.clone(), closing.clone());
         let name = sent.remote.to_string();
         let work = Box::new(move |mailbox: &Mailbox| {
-            let there = Remote::ask(mailbox, &producer, &sent.remote)?;
+            let there = Remote::ask(mailbox, &producer, &sent.remote, &closing)?;
             sent.compare(&there, &producer, filter, &policy, &closing)?;
             Ok(None)
         });
@@ -136,7 +136,7 @@ pub(super) fn send(
 /// What the server has at a path.
 enum Remote {
     Nothing,
-    File(u64),
+    File(u64, Option<Offer>),
     Directory(HashMap<WirePath, Offer>),
 }
 
@@ -145,8 +145,11 @@ impl Remote {
         mailbox: &Mailbox,
         producer: &Producer,
         path: &WirePath,
+        closing: &Closing,
     ) -> Result<Self, TransferError> {
-        mailbox.send(Message::List { path: path.clone(), depth: None, links: false })?;
+        // Links of the server's are of no interest here, and should not be named as left out.
+        let links = closing.needs_time();
+        mailbox.send(Message::List { path: path.clone(), depth: None, links })?;
         let kind = match mailbox.recv() {
             Ok(Message::Entry { kind }) => kind,
             Ok(other) => return Err(TransferError::unexpected(&other)),
@@ -169,7 +172,7 @@ impl Remote {
         // What the server leaves out of the listing would not be touched.
         producer.take_listing(mailbox, take, |_| Ok(()))?;
         Ok(match kind {
-            EntryKind::File { size } => Self::File(size),
+            EntryKind::File { size } => Self::File(size, files.into_values().next()),
             EntryKind::Directory { .. } => Self::Directory(files),
         })
     }
@@ -189,7 +192,10 @@ impl Sent {
             let offer = FileSource::look_at(&self.path).map_err(TransferError::reading)?;
             let change = match there {
                 Remote::Nothing => Change::New,
-                Remote::File(size) => Change::of_size(offer.size, Some(*size)),
+                Remote::File(_, found) if policy.keeps(&found.unwrap_or(offer), &offer) => {
+                    Change::Kept
+                }
+                Remote::File(size, _) => Change::of_size(offer.size, Some(*size)),
                 Remote::Directory(_) => Change::Changed,
             };
             producer.planned(self.remote.as_str().to_owned(), offer.size, change);
@@ -215,7 +221,7 @@ impl Sent {
                     closing.add_name(self.remote.join(&path)?.as_str())?;
                     let found = match there {
                         Remote::Directory(files) => files.get(&path),
-                        Remote::Nothing | Remote::File(_) => None,
+                        Remote::Nothing | Remote::File(..) => None,
                     };
                     let name = self.remote.join(&path)?.as_str().to_owned();
                     producer.planned(name, offer.size, Change::by(policy, &offer, found));

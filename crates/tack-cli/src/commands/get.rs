@@ -7,7 +7,7 @@ use std::sync::mpsc;
 
 use super::closing::{Closing, beyond_version_2, check_tree};
 use super::dry_run::{GetPlan, Local};
-use super::jobs::{self, Job, Kind, Run};
+use super::jobs::{self, Again, Job, Kind, Run};
 use super::producer::Producer;
 use crate::cli::GetArgs;
 use crate::error::Error;
@@ -40,8 +40,16 @@ pub fn get(args: &GetArgs) -> Result<(), Error> {
                 .to_owned(),
         ));
     }
-    jobs::run("get", &args.source, &args.client, |run, producer| {
-        start(args, dest, filter, run, producer)
+    let path = match &dest {
+        Destination::Path(path) => Some(path.clone()),
+        Destination::PassThrough(_) => None,
+    };
+    let again = if path.is_some() { Again::Possible } else { Again::Impossible };
+    let mut first = Some(dest);
+    jobs::run("get", &args.source, &args.client, again, |run, producer| {
+        let dest = first.take().or_else(|| path.clone().map(Destination::Path));
+        let Some(dest) = dest else { return Ok(()) };
+        start(args, dest, filter.clone(), run, producer)
     })
 }
 
@@ -109,7 +117,7 @@ pub(super) struct Listing {
 impl Listing {
     fn ask(&self, mailbox: &Mailbox) -> Result<EntryKind, TransferError> {
         // An answer to this has the time of a single file, too.
-        let links = self.closing.needs_links() || self.policy.update;
+        let links = self.closing.needs_time();
         mailbox.send(Message::List { path: self.remote.clone(), depth: None, links })?;
         match mailbox.recv()? {
             Message::Entry { kind } => Ok(kind),

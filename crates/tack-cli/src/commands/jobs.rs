@@ -1,14 +1,15 @@
 //! Runs the transfers of one command, a few at a time.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, TryRecvError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::events::FileEvent;
 use super::print_json;
 use super::producer::{Producer, Report, Reporter};
+use super::reconnect::Retry;
 use crate::cc_parameters::Store;
 use crate::cli::{ClientArgs, ConnectionArgs};
 use crate::error::{Error, exit_of};
@@ -32,6 +33,9 @@ const MAX_BATCHES: usize = 12;
 pub(super) const TURN: Duration = Duration::from_millis(200);
 /// How long to let the server close its streams once everything is done.
 const FAREWELL: Duration = Duration::from_secs(2);
+
+/// How long workers of a lost connection may take to end: one may be waiting for a disk.
+const WORKERS_END: Duration = Duration::from_secs(10);
 
 /// What a worker does with its stream. No outcome: nothing worth counting.
 type Work = Box<dyn FnOnce(&Mailbox) -> Result<Option<Outcome>, TransferError> + Send>;
@@ -58,8 +62,7 @@ pub(super) enum Kind {
 /// A command that transfers files over one connection.
 pub(super) struct Run<'a> {
     args: &'a ClientArgs,
-    start: Instant,
-    stop: Termination,
+    stop: &'a Termination,
     link: Link,
     pub(super) progress: Arc<Progress>,
     display: Display,
@@ -72,6 +75,8 @@ pub(super) struct Run<'a> {
     last: VecDeque<Job>,
     /// Whether nothing has failed so far.
     is_faultless: Arc<AtomicBool>,
+    /// The connection is lost, and another one follows.
+    is_lost: bool,
     transfers: usize,
     batches: usize,
     inquiries: usize,
@@ -82,12 +87,14 @@ pub(super) fn connect(
     target: &Target,
     args: &ConnectionArgs,
     rate: Option<u64>,
+    stop: Option<&Termination>,
 ) -> Result<Link, Error> {
     let (token, trust, profile) = (args.token()?, args.trust(), args.profile.into());
     let qlog = args.qlog.clone();
     let cc_parameters = Store::of_user().filter(|_| !args.no_careful_resume);
+    let (key_log, stop) = (None, stop.map(Termination::flag));
     let options =
-        ConnectOptions { trust, token, profile, key_log: None, qlog, cc_parameters, rate };
+        ConnectOptions { trust, token, profile, key_log, qlog, cc_parameters, rate, stop };
     Link::connect(target, options)
 }
 
@@ -100,23 +107,29 @@ pub(super) fn catch_signals(link: &Link) -> Result<Termination, Error> {
     Ok(stop)
 }
 
-/// Runs a command from connecting to the summary. `produce` starts whatever queues the jobs.
+/// Whether a command can be run again over another connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Again {
+    /// What was moved can be resumed.
+    Possible,
+    /// What was read or written through is gone.
+    Impossible,
+}
+
+/// Runs a command from connecting to the summary. `produce` starts whatever queues the jobs; after the
+/// loss of a connection once more.
 pub(super) fn run(
     command: &'static str,
     target: &Target,
     args: &ClientArgs,
-    produce: impl FnOnce(&mut Run<'_>, Producer) -> Result<(), Error>,
+    again: Again,
+    mut produce: impl FnMut(&mut Run<'_>, Producer) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let start = Instant::now();
-    let connected = connect(target, &args.connection, args.bwlimit);
-    let profile = args.connection.profile.name();
-    let mut summary = Summary::new(command, profile, args.json);
-    if args.dry_run {
-        summary.plan();
-    }
-    let link = match connected {
+    let mut link = match connect(target, &args.connection, args.bwlimit, None) {
         Ok(link) => link,
         Err(error) => {
+            let mut summary = new_summary(command, args);
             let result = summary.conclude(start.elapsed().as_secs_f64(), 0, Err(error));
             if args.json {
                 print_json(&summary)?;
@@ -124,29 +137,67 @@ pub(super) fn run(
             return result;
         }
     };
-    let stop = catch_signals(&link)?;
-    let (report, reports) = mpsc::channel();
-    let run = Run {
-        args,
-        start,
-        stop,
-        link,
-        progress: Arc::default(),
-        display: Display::new(args.quiet),
-        summary,
-        reports,
-        report,
-        waiting: VecDeque::new(),
-        last: VecDeque::new(),
-        is_faultless: Arc::new(AtomicBool::new(true)),
-        transfers: 0,
-        batches: 0,
-        inquiries: 0,
-    };
-    run.all(produce)
+    // Before there are other threads, which inherit which signals are blocked.
+    let stop = Termination::catch().map_err(Error::local("signals"))?;
+    let notify = Arc::new(Mutex::new(link.notify()));
+    let current = Arc::clone(&notify);
+    stop.on_signal(move || (current.lock().unwrap_or_else(PoisonError::into_inner))());
+    let patience = if again == Again::Possible { args.retry } else { 0 };
+    let mut retry = Retry::new(Duration::from_secs(patience.into()));
+    let mut moved = 0;
+    loop {
+        let mut run = Run::new(args, &stop, link, new_summary(command, args));
+        let ended = run.all(&mut produce);
+        let is_lost = ended.as_ref().is_err_and(|error| {
+            patience > 0 && matches!(error, Error::ConnectionLost { may_pass: true, .. })
+        });
+        run.disconnect(is_lost);
+        moved += run.progress.moved();
+        let ended = match ended {
+            Err(lost) if is_lost => match retry.reconnect(target, args, &stop, moved, lost) {
+                Ok(new) => {
+                    *notify.lock().unwrap_or_else(PoisonError::into_inner) = new.notify();
+                    link = new;
+                    continue;
+                }
+                Err(error) => Err(error),
+            },
+            ended => ended,
+        };
+        return run.conclude(start.elapsed(), moved, ended);
+    }
 }
 
-impl Run<'_> {
+fn new_summary(command: &'static str, args: &ClientArgs) -> Summary {
+    let mut summary = Summary::new(command, args.connection.profile.name(), args.json);
+    if args.dry_run {
+        summary.plan();
+    }
+    summary
+}
+
+impl<'a> Run<'a> {
+    fn new(args: &'a ClientArgs, stop: &'a Termination, link: Link, summary: Summary) -> Self {
+        let (report, reports) = mpsc::channel();
+        Self {
+            args,
+            stop,
+            link,
+            progress: Arc::default(),
+            display: Display::new(args.quiet),
+            summary,
+            reports,
+            report,
+            waiting: VecDeque::new(),
+            last: VecDeque::new(),
+            is_faultless: Arc::new(AtomicBool::new(true)),
+            is_lost: false,
+            transfers: 0,
+            batches: 0,
+            inquiries: 0,
+        }
+    }
+
     /// Opens a stream, waiting until the server allows one.
     pub(super) fn open(&mut self) -> Result<Mailbox, Error> {
         loop {
@@ -210,9 +261,10 @@ impl Run<'_> {
         }
     }
 
+    /// Does everything that there is to do.
     fn all(
-        mut self,
-        produce: impl FnOnce(&mut Self, Producer) -> Result<(), Error>,
+        &mut self,
+        produce: &mut impl FnMut(&mut Self, Producer) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let (sender, jobs) = mpsc::sync_channel(QUEUE);
         let reporter = Reporter::new(
@@ -222,15 +274,40 @@ impl Run<'_> {
             Arc::clone(&self.is_faultless),
         );
         let producer = Producer::new(sender, reporter);
-        let ended = produce(&mut self, producer).and_then(|()| self.work(&jobs));
+        produce(self, producer).and_then(|()| self.work(&jobs))
+    }
+
+    /// Ends the connection. If it `is_lost` and another one follows, nothing of this one may still
+    /// hold a file then, and what has failed by the loss alone has not failed.
+    fn disconnect(&mut self, is_lost: bool) {
+        self.is_lost = is_lost;
         while let Ok(report) = self.reports.try_recv() {
             self.take(report);
         }
         self.link.close(CloseCode::Done, "done");
-        self.display.finish();
         self.summary.transport = self.link.transport();
-        let seconds = self.start.elapsed().as_secs_f64();
-        let result = self.summary.conclude(seconds, self.progress.moved(), ended);
+        if !is_lost {
+            return;
+        }
+        self.link.abandon();
+        let deadline = Instant::now() + WORKERS_END;
+        while self.transfers + self.batches + self.inquiries > 0 && Instant::now() < deadline {
+            if let Ok(report) = self.reports.recv_timeout(TURN) {
+                self.take(report);
+            }
+        }
+        self.display.finish();
+    }
+
+    /// Sums up.
+    fn conclude(
+        mut self,
+        elapsed: Duration,
+        moved: u64,
+        ended: Result<(), Error>,
+    ) -> Result<(), Error> {
+        self.display.finish();
+        let result = self.summary.conclude(elapsed.as_secs_f64(), moved, ended);
         if self.summary.has_something() {
             self.display.note(&self.summary.line());
         }
@@ -297,6 +374,7 @@ impl Run<'_> {
             Report::File { name, result } => self.file(name, result),
             Report::Edited { name, edit, result } => self.edited(&name, edit, result),
             Report::Planned { name, size, change } => self.planned(name, size, change),
+            Report::Batch { error: TransferError::Disconnected, .. } if self.is_lost => {}
             Report::Batch { name, files, error } => {
                 let others = match files {
                     0 | 1 => String::new(),
@@ -325,6 +403,7 @@ impl Run<'_> {
 
     fn file(&mut self, name: String, result: Result<Outcome, TransferError>) {
         match result {
+            Err(TransferError::Disconnected) if self.is_lost => {}
             Ok(outcome) => {
                 self.tell(&FileEvent::of_file(&name, &outcome));
                 self.summary.add_file(name, &outcome);

@@ -25,7 +25,7 @@ const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Lists what a server has.
 pub fn ls(args: &LsArgs) -> Result<(), Error> {
-    let mut link = connect(&args.source, &args.connection, None)?;
+    let mut link = connect(&args.source, &args.connection, None, None)?;
     let stop = catch_signals(&link)?;
     let ended = follow(args, &mut link, &stop);
     link.close(CloseCode::Done, "done");
@@ -42,7 +42,7 @@ pub fn ls(args: &LsArgs) -> Result<(), Error> {
 fn of_listing(error: Error, target: &Target) -> Error {
     match error {
         Error::Interrupted => Error::ListingInterrupted,
-        Error::ConnectionLost { target, reason } => Error::ListingLost { target, reason },
+        Error::ConnectionLost { target, reason, .. } => Error::ListingLost { target, reason },
         Error::Transfer(TransferError::Disconnected) => Error::ListingLost {
             target: target.to_string(),
             reason: "the stream ended early".to_owned(),

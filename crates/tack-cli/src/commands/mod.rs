@@ -9,6 +9,7 @@ mod jobs;
 mod ls;
 mod producer;
 mod put_batch;
+mod reconnect;
 mod send;
 mod send_stream;
 mod serve;

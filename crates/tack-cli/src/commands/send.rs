@@ -6,7 +6,7 @@ use std::sync::mpsc;
 
 use super::closing::{Closing, beyond_version_2, check_tree};
 use super::dry_run::{self, Sent};
-use super::jobs::{self, Job, Kind, Run};
+use super::jobs::{self, Again, Job, Kind, Run};
 use super::producer::Producer;
 use super::put_batch::{Origin, PutBatch};
 use super::send_stream;
@@ -29,8 +29,9 @@ pub fn send(args: &SendArgs) -> Result<(), Error> {
         args.sources.iter().map(|path| Source::look_at(path)).collect::<Result<_, _>>()?;
     let filter = args.client.filter()?;
     check_tree(&args.client, sources.iter().any(|source| source.is_directory))?;
-    let closing = Closing::new(&args.client, WirePath::root());
-    jobs::run("send", &args.dest, &args.client, |run, producer| {
+    let sources = Arc::new(sources);
+    jobs::run("send", &args.dest, &args.client, Again::Possible, |run, producer| {
+        let closing = Closing::new(&args.client, WirePath::root());
         if let Some(option) = beyond_version_2(&args.client, true) {
             run.require_current(option)?;
         }
@@ -46,8 +47,9 @@ pub fn send(args: &SendArgs) -> Result<(), Error> {
                 &closing,
             );
         }
-        let checksum = args.client.checksum;
+        let (checksum, filter) = (args.client.checksum, filter.clone());
         let policy = Arc::new(args.client.policy());
+        let sources = Arc::clone(&sources);
         let sending = Sending { producer, filter, checksum, policy, closing };
         std::thread::spawn(move || sending.produce(&sources, &place));
         Ok(())
@@ -222,18 +224,21 @@ impl Sending {
                     None
                 }
             };
-            if let Some(groups) = full {
-                self.submit(base, groups, Origin::Tree(Arc::clone(&root)));
+            if let Some(groups) = full
+                && !self.submit(base, groups, Origin::Tree(Arc::clone(&root)))
+            {
+                // Nobody works any more.
+                return Ok(());
             }
         }
         self.submit(base, manifest.take(), Origin::Tree(root));
         Ok(())
     }
 
-    fn submit(&self, base: &WirePath, groups: Vec<Group>, origin: Origin) {
+    fn submit(&self, base: &WirePath, groups: Vec<Group>, origin: Origin) -> bool {
         let (base, checksum, policy) = (base.clone(), self.checksum, Arc::clone(&self.policy));
         let batch = PutBatch { base, groups, origin, checksum, policy };
-        self.producer.submit(batch.into_job(&self.producer));
+        self.producer.submit(batch.into_job(&self.producer))
     }
 }
 

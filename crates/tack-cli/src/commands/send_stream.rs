@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::jobs::{self, Job, Kind};
+use super::jobs::{self, Again, Job, Kind};
 use crate::cli::SendArgs;
 use crate::error::Error;
 use crate::session::{Mailbox, Outcome, Progress};
@@ -37,7 +37,9 @@ pub(super) fn send(args: &SendArgs) -> Result<(), Error> {
         ));
     }
     let (path, policy) = (args.dest.path().clone(), client.policy());
-    jobs::run("send", &args.dest, client, |run, producer| {
+    let mut request = Some((path, policy));
+    jobs::run("send", &args.dest, client, Again::Impossible, |run, producer| {
+        let Some((path, policy)) = request.take() else { return Ok(()) };
         run.require_current("- for standard input")?;
         let progress = Arc::clone(&producer.progress);
         let name = path.as_str().to_owned();

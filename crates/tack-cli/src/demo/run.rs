@@ -65,6 +65,7 @@ pub(super) fn transfer(
         qlog: None,
         cc_parameters: None,
         rate: None,
+        stop: None,
     };
     let client = Client { source, dest: scratch.join("received"), options };
     let fetched = client.fetch(&target, update);

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use serde::Serialize;
@@ -66,6 +67,8 @@ pub struct ConnectOptions {
     pub cc_parameters: Option<Store>,
     /// Most bytes per second in each direction, if there is a limit.
     pub rate: Option<u64>,
+    /// Set when the user has had enough of waiting for an answer.
+    pub stop: Option<Arc<AtomicBool>>,
 }
 
 /// What the connection measured.
@@ -160,7 +163,8 @@ impl Link {
             observed,
             is_closed: false,
         };
-        link.await_handshake(matches!(trust.verify(), Verify::Authorities(_)))?;
+        let verifies = matches!(trust.verify(), Verify::Authorities(_));
+        link.await_handshake(verifies, options.stop.as_deref())?;
         let certificate = link.conn()?.peer_cert().map(<[u8]>::to_vec);
         if matches!(trust, Trust::Anything) {
             warn_of_anybody(certificate.as_deref());
@@ -172,9 +176,16 @@ impl Link {
         Ok(link)
     }
 
-    fn await_handshake(&mut self, verifies: bool) -> Result<(), Error> {
+    fn await_handshake(
+        &mut self,
+        verifies: bool,
+        stop: Option<&AtomicBool>,
+    ) -> Result<(), Error> {
         let deadline = Instant::now() + CONNECT_TIMEOUT;
         while Instant::now() < deadline {
+            if stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+                return Err(Error::Interrupted);
+            }
             self.endpoint.poll(Some(Duration::from_millis(100)))?;
             while let Some(event) = self.endpoint.next_event() {
                 match event {
@@ -208,7 +219,7 @@ impl Link {
                 Error::Untrusted(reason.to_string())
             }
             (Some(TLS_ALERT_FIRST..=TLS_ALERT_LAST), _) | (_, Some(_)) => {
-                Error::ConnectionLost { target, reason: reason.to_string() }
+                Error::ConnectionLost { target, reason: reason.to_string(), may_pass: false }
             }
             (_, None) => no_answer(&self.target),
         }
@@ -264,6 +275,11 @@ impl Link {
             self.conn()?.send_ack_eliciting()?;
         }
         Ok(self.endpoint.flush()?)
+    }
+
+    /// Gives up all requests: their workers hear that nothing more comes.
+    pub fn abandon(&mut self) {
+        self.pumps = Pumps::default();
     }
 
     /// Have all requests been answered to the end?
@@ -322,6 +338,7 @@ impl Link {
         self.endpoint.connection_mut(self.handle).ok_or_else(|| Error::ConnectionLost {
             target: target.to_string(),
             reason: "it is closed".to_owned(),
+            may_pass: true,
         })
     }
 
@@ -362,6 +379,8 @@ impl Link {
             Error::ConnectionLost {
                 target: self.target.to_string(),
                 reason: reason.to_string(),
+                // Another transfer has taken over, or the two ends do not understand each other.
+                may_pass: known == CloseCode::Done as u64,
             }
         }
     }

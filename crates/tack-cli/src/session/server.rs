@@ -428,6 +428,7 @@ mod tests {
                 qlog: None,
                 cc_parameters: None,
                 rate: None,
+                stop: None,
             };
             let mut link = Link::connect(&target, options).unwrap();
             while left.try_recv() == Err(mpsc::TryRecvError::Empty) {

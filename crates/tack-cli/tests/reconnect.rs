@@ -1,0 +1,123 @@
+//! Servers that go away and come back while a client is at work.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
+
+mod common;
+
+use std::fs;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{Served, TACK, assert_same_tree, finish, noise, write};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+const SIZE: usize = 4_000_000;
+/// Slow enough for the server to be ended in the middle.
+const RATE: &str = "2M";
+
+fn signal(child: &Child, signal: Signal) {
+    kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), signal).unwrap();
+}
+
+fn start(command: &mut Command) -> Child {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+#[track_caller]
+fn wait_until(mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !condition() {
+        assert!(Instant::now() < deadline, "waited in vain");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Ends the server by a signal and starts another one with the same certificate on the same port.
+fn restart(served: &mut Served, by: Signal) {
+    signal(&served.child, by);
+    served.child.wait().unwrap();
+    // Long enough for a client to find nobody there.
+    std::thread::sleep(Duration::from_secs(1));
+    let mut program = Command::new(TACK);
+    program.args(["serve", "--write", "--quiet", "--no-token", "--listen", &served.address]);
+    program.arg("--identity").arg(served.outside("identity")).arg(served.path(""));
+    served.child = program.stdout(Stdio::null()).spawn().unwrap();
+}
+
+#[test]
+fn a_fetch_goes_on_when_the_server_is_back() {
+    for by in [Signal::SIGTERM, Signal::SIGKILL] {
+        let mut served = Served::new(&[]);
+        served.write("tree/file", &noise(SIZE, 1));
+        for n in 0..20 {
+            served.write(&format!("tree/small/{n}"), &noise(5000, n));
+        }
+        let mut client = served.client("get");
+        client.args(["-r", "--bwlimit", RATE]).arg(served.target("tree")).arg("dest");
+        let child = start(&mut client);
+        let part = served.outside("dest/.file.tack-part");
+        wait_until(|| part.metadata().is_ok_and(|part| part.len() > 300_000));
+        restart(&mut served, by);
+        let finished = finish(child).expect(0);
+        assert!(finished.errors.contains("trying to connect again"), "{}", finished.errors);
+        assert!(finished.number("resumed_bytes") > 100_000, "{}", finished.summary);
+        assert_eq!((finished.number("files"), finished.number("failed")), (21, 0));
+        assert_same_tree(&served.path("tree"), &served.outside("dest"));
+    }
+}
+
+#[test]
+fn sending_goes_on_when_the_server_is_back() {
+    let mut served = Served::new(&[]);
+    let source = served.outside("source");
+    write(&source.join("file"), &noise(SIZE, 1));
+    for n in 0..20 {
+        write(&source.join(format!("small/{n}")), &noise(5000, n));
+    }
+    served.write("source/gone", b"removed at the end, over the second connection");
+    let mut client = served.client("send");
+    client.args(["--delete", "--bwlimit", RATE]).arg(&source).arg(served.target(""));
+    let child = start(&mut client);
+    let part = served.path("source/.file.tack-part");
+    wait_until(|| part.metadata().is_ok_and(|part| part.len() > 300_000));
+    restart(&mut served, Signal::SIGTERM);
+    let finished = finish(child).expect(0);
+    assert!(finished.number("resumed_bytes") > 100_000, "{}", finished.summary);
+    assert_eq!((finished.number("files"), finished.number("deleted")), (21, 1));
+    assert_same_tree(&source, &served.path("source"));
+}
+
+/// A fetch whose server is gone for good.
+fn left_alone(served: &mut Served, arguments: &[&str]) -> Child {
+    served.write("file", &noise(SIZE, 1));
+    let mut client = served.client("get");
+    client.args(["--bwlimit", RATE]).args(arguments).arg(served.target("file")).arg("dest");
+    let child = start(&mut client);
+    let part = served.outside(".dest.tack-part");
+    wait_until(|| part.metadata().is_ok_and(|part| part.len() > 300_000));
+    signal(&served.child, Signal::SIGTERM);
+    served.child.wait().unwrap();
+    child
+}
+
+#[test]
+fn a_server_that_does_not_come_back_is_given_up_and_the_part_stays() {
+    for (patience, tries) in [("0", false), ("2", true)] {
+        let mut served = Served::new(&[]);
+        let finished = finish(left_alone(&mut served, &["--retry", patience])).expect(3);
+        assert!(finished.errors.contains("again to resume"), "{}", finished.errors);
+        assert_eq!(finished.errors.contains("trying to connect again"), tries);
+        let part = fs::read(served.outside(".dest.tack-part")).unwrap();
+        assert!(noise(SIZE, 1).starts_with(&part));
+    }
+}
+
+#[test]
+fn waiting_for_a_server_can_be_interrupted() {
+    let mut served = Served::new(&[]);
+    let child = left_alone(&mut served, &[]);
+    std::thread::sleep(Duration::from_secs(1));
+    signal(&child, Signal::SIGINT);
+    finish(child).expect(8);
+}
