@@ -32,7 +32,7 @@ fn data_packet(timestamp: bool) -> Vec<u8> {
 }
 
 /// Ranges of 19 packets each with one missing between them, highest first.
-fn ranges(count: usize) -> impl Iterator<Item = RangeInclusive<u64>> {
+fn ranges(count: usize) -> impl Iterator<Item = RangeInclusive<u64>> + Clone {
     (0..count as u64).map(|n| {
         let end = 1_000_000 - 20 * n;
         end - 18..=end
@@ -47,6 +47,7 @@ fn fields() -> TackFields {
         timing: Some(Timing { departure: 12_345_678, hold_us: 2_500 }),
         rate: Some(Rate { delivery_rate: 25_000_000, loss_rate: 3277 }),
         ecn: None,
+        arrivals: None,
         grease: false,
     }
 }

@@ -68,6 +68,7 @@ fn in_flight(start: Instant, acknowledged: &[u8]) -> Sender {
             path: None,
             is_probe: false,
             update: None,
+            has_timestamp: false,
         };
         sender.on_packet_sent(start, &departure);
     }

@@ -79,6 +79,11 @@ pub struct TackConfig {
     pub probe_bw_units: u32,
     /// Span of the bandwidth filter, in the same units. 40, video 20.
     pub bandwidth_filter_units: u64,
+    /// Whether the path is measured while the application sends less than it may, as the packets of a
+    /// frame leave a little faster than the path is known to carry them
+    /// ([`MediaStats::estimated_send_rate`](crate::MediaStats::estimated_send_rate)): no, video yes. The peer
+    /// is asked to tell when they arrived.
+    pub packet_trains: bool,
     /// How old CC parameters of an earlier connection may be (RFC 9959 section 4.3.1;
     /// [`Connection::set_cc_parameters`](crate::Connection::set_cc_parameters)): an hour. Minutes are enough
     /// where paths change, or many share them.
@@ -105,6 +110,7 @@ impl TackConfig {
             deadline_error: 0,
             probe_bw_units: bbr.cycle_units,
             bandwidth_filter_units: bbr.filter_units,
+            packet_trains: profile == Profile::Video,
             cc_parameters_lifetime: DEFAULT_LIFETIME,
             max_jump: DEFAULT_MAX_JUMP,
         }
@@ -222,6 +228,10 @@ impl Config {
 
     /// Sets the layer's settings.
     pub fn set_tack(&mut self, tack: TackConfig) {
+        // What is announced depends on it.
+        self.template = None;
+        // What is announced depends on it.
+        self.template = None;
         self.tack = tack;
         if tack.profile == Profile::Off && self.is_inert {
             self.is_inert = false;
@@ -324,7 +334,7 @@ impl Config {
     /// and our announcement; `None` if they cannot be had, which leaves plain quiche.
     pub(crate) fn template(&mut self) -> Option<&Template> {
         if self.template.is_none() {
-            self.template = Template::capture(&mut self.inner);
+            self.template = Template::capture(&mut self.inner, self.tack.packet_trains);
         }
         self.template.as_ref()
     }

@@ -9,18 +9,28 @@ use crate::layer::Layer;
 /// Round trips that percentiles are taken from.
 const SAMPLES: usize = 64;
 
-/// What a live source adapts to. All of it is measured on data that was sent anyway: no probe packet
-/// leaves for it.
+/// What was sent is noted so often.
+const SENT_SPAN: Duration = Duration::from_millis(500);
+
+/// A change of the estimate that an encoder should hear of.
+const CHANGE: f64 = 0.05;
+
+/// What a live source adapts to. It is measured on data that is sent anyway; with
+/// [`TackConfig::packet_trains`](crate::TackConfig::packet_trains) that data leaves in packet trains, which cost a
+/// fiftieth of the bytes at most.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct MediaStats {
-    /// The rate that the path is known to carry, bytes per second: the controller's bandwidth within its
-    /// bounds. An application that sends less does not lower it before the bandwidth filter forgets; it
-    /// is a floor then, and `rate_age` tells how old it is.
+    /// The rate that the path could carry now, bytes of UDP payload per second. While the application sends less
+    /// than it may: what the packet trains of its frames show, where they are in use. Else the
+    /// controller's bandwidth within its bounds, which of an application that sends less is a floor: it is not
+    /// lowered before the bandwidth filter forgets, and `rate_age` tells how old it is.
     pub estimated_send_rate: u64,
-    /// Time since the estimate was last measured with data waiting: zero or little while the application
-    /// sends all it may. `None` before the first such measurement.
+    /// Time since the estimate was last measured: by a packet train, or with data waiting. `None` before the
+    /// first such measurement.
     pub rate_age: Option<Duration>,
+    /// What is left of the estimate beside what was sent in the last half second to second, bytes per second.
+    pub spare_rate: u64,
     /// Smoothed round trip.
     pub smoothed_rtt: Option<Duration>,
     /// RTTmin: the smallest round trip of the last ten seconds.
@@ -56,6 +66,10 @@ pub(crate) struct MediaRecord {
     jitter: Option<Duration>,
     /// When the rate was last measured with data waiting.
     measured: Option<Instant>,
+    /// What had been sent half a second ago or more, and a second or more.
+    sent: [Option<(Instant, u64)>; 2],
+    /// The estimate that the application was last told.
+    told: Option<u64>,
 }
 
 impl Default for MediaRecord {
@@ -66,6 +80,8 @@ impl Default for MediaRecord {
             next: 0,
             jitter: None,
             measured: None,
+            sent: [None; 2],
+            told: None,
         }
     }
 }
@@ -79,6 +95,27 @@ impl MediaRecord {
         if !layer.sender().is_app_limited() {
             self.measured = Some(now);
         }
+        let sent = layer.sender().sent_bytes();
+        if self.sent[0].is_none_or(|(at, _)| now.saturating_duration_since(at) >= SENT_SPAN) {
+            self.sent = [Some((now, sent)), self.sent[0]];
+        }
+    }
+
+    /// Bytes per second that have left, when `sent` have in all.
+    fn sent_rate(&self, now: Instant, sent: u64) -> u64 {
+        let Some((at, before)) = self.sent[1].or(self.sent[0]) else { return 0 };
+        let time = now.saturating_duration_since(at).as_secs_f64();
+        if time > 0.0 { ((sent - before) as f64 / time) as u64 } else { 0 }
+    }
+
+    /// The estimate, if it has changed by more than [`CHANGE`] since it was last returned.
+    pub(crate) fn take_rate_change(&mut self, rate: u64) -> Option<u64> {
+        let differs = |told: u64| rate.abs_diff(told) as f64 > CHANGE * told as f64;
+        if self.told.is_none_or(differs) && rate > 0 {
+            self.told = Some(rate);
+            return Some(rate);
+        }
+        None
     }
 
     fn on_round_trip(&mut self, round_trip: Duration) {
@@ -115,11 +152,16 @@ impl MediaRecord {
         let Some(sender) = layer.map(Layer::sender) else { return counts };
         let rate = sender.pacing_rate().bytes_per_second().max(1);
         let time_to_leave = Duration::from_secs_f64(backlog as f64 / rate as f64);
+        let estimate = sender.estimated_send_rate(now).bytes_per_second();
         let arrival = |round_trip: Duration| time_to_leave + round_trip / 2;
         let percentiles = self.percentiles();
         MediaStats {
-            estimated_send_rate: sender.bandwidth().bytes_per_second(),
-            rate_age: self.measured.map(|at| now.saturating_duration_since(at)),
+            estimated_send_rate: estimate,
+            spare_rate: estimate.saturating_sub(self.sent_rate(now, sender.sent_bytes())),
+            rate_age: self
+                .measured
+                .max(sender.trains_measured())
+                .map(|at| now.saturating_duration_since(at)),
             smoothed_rtt: sender.smoothed_rtt(),
             min_rtt: sender.min_rtt(),
             jitter: self.jitter,
@@ -151,6 +193,17 @@ mod tests {
         (1..=100).for_each(|ms| record.on_round_trip(ms * MS));
         // 37 to 100 ms are left.
         assert_eq!(record.percentiles(), Some((68 * MS, 97 * MS)));
+    }
+
+    #[test]
+    fn a_change_of_more_than_a_twentieth_is_told_once() {
+        let mut record = MediaRecord::default();
+        assert_eq!(record.take_rate_change(0), None, "nothing is known");
+        assert_eq!(record.take_rate_change(1000), Some(1000));
+        assert_eq!(record.take_rate_change(1040), None);
+        assert_eq!(record.take_rate_change(1060), Some(1060));
+        assert_eq!(record.take_rate_change(1060), None);
+        assert_eq!(record.take_rate_change(1000), Some(1000));
     }
 
     #[test]

@@ -56,6 +56,8 @@ pub struct Agreement {
     pub tack: bool,
     /// The peer accepts ACK_FREQUENCY and IMMEDIATE_ACK, with this least delay.
     pub min_ack_delay: Option<Duration>,
+    /// The peer wants to be told when packets with a TIMESTAMP arrived.
+    pub reports_arrivals: bool,
     /// The peer's `max_ack_delay`.
     pub max_ack_delay: Duration,
     /// The peer's `ack_delay_exponent`.
@@ -71,6 +73,7 @@ impl Agreement {
         Ok(Self {
             tack: announced.tack_version().is_some(),
             min_ack_delay: announced.min_ack_delay_us.map(Duration::from_micros),
+            reports_arrivals: announced.wants_arrivals,
             max_ack_delay,
             ack_delay_exponent,
         })

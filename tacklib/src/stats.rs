@@ -84,6 +84,8 @@ pub struct TackStats {
     /// Why it is there; `None` if it has not begun or not gone beyond its first phase.
     #[serde(serialize_with = "as_trigger")]
     pub careful_resume_trigger: Option<CarefulResumeTrigger>,
+    /// Bytes sent to measure the path with packet trains, and for nothing else.
+    pub train_bytes: u64,
     /// Packet numbers skipped on purpose, as a trap for optimistic acknowledgements.
     pub packets_skipped: u64,
 }
@@ -145,6 +147,7 @@ impl TackStats {
             packets_resealed: layer.stats().resealed,
             ecn: layer.sender().ecn_state(),
             ecn_marked: sender.marked_packets,
+            train_bytes: sender.train_bytes,
             ecn_ce_reported: sender.ce,
             ecn_ect0_received: receiver.ecn.ect0,
             ecn_ect1_received: receiver.ecn.ect1,

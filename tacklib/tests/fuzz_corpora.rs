@@ -79,6 +79,7 @@ fn tack(sequence: u64, largest: u64) -> Vec<u8> {
         timing: Some(Timing { departure: 1000, hold_us: 100 }),
         rate: Some(Rate { delivery_rate: 1_000_000, loss_rate: 600 }),
         ecn: None,
+        arrivals: None,
         grease: true,
     };
     let mut out = Vec::new();

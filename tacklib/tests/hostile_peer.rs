@@ -79,6 +79,7 @@ fn tack(
         timing,
         rate,
         ecn: None,
+        arrivals: None,
         grease: false,
     };
     let mut out = Vec::new();

@@ -111,6 +111,7 @@ fn extension_frames_without_the_mark_end_the_connection() {
             timing: None,
             rate: None,
             ecn: None,
+            arrivals: None,
             grease: false,
         };
         encode_tack(&mut frames, &fields, [0..=0].into_iter(), std::iter::empty(), 1000)

@@ -19,6 +19,9 @@ pub const MIN_ACK_DELAY: u64 = 0xff04_de1b;
 /// `enable_timestamp`, draft-huitema-quic-ts-08. Varint, see [`TimestampMode`].
 pub const ENABLE_TIMESTAMP: u64 = 0x7158;
 
+/// `tack_arrivals`: TACKs are to tell when packets with a TIMESTAMP arrived (TACK-1-7). No value.
+pub const TACK_ARRIVALS: u64 = 0x1acc_2027;
+
 /// What an end does with TIMESTAMP frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimestampMode {
@@ -42,6 +45,8 @@ pub struct Announced {
     pub min_ack_delay_us: Option<u64>,
     /// What it does with TIMESTAMP frames (TACK-8-5).
     pub timestamp: Option<TimestampMode>,
+    /// Whether it wants to be told when packets with a TIMESTAMP arrived (TACK-1-7).
+    pub wants_arrivals: bool,
 }
 
 /// Why transport parameters can't be used.
@@ -100,6 +105,7 @@ impl Announced {
             tack_versions,
             min_ack_delay_us: Some(min_ack_delay_us),
             timestamp: Some(TimestampMode::Both),
+            wants_arrivals: true,
         }
     }
 
@@ -128,6 +134,9 @@ impl Announced {
         }
         if let Some(mode) = self.timestamp {
             put_integer(ENABLE_TIMESTAMP, mode as u64);
+        }
+        if self.wants_arrivals {
+            put(out, TACK_ARRIVALS, &[]);
         }
     }
 }
@@ -163,6 +172,10 @@ pub fn parse(blob: &[u8], max_ack_delay_us: u64) -> Result<Announced, ParameterE
             ENABLE_TIMESTAMP => {
                 announced.timestamp.replace(timestamp_mode(integer(id, value)?)?).is_none()
             }
+            TACK_ARRIVALS if !value.is_empty() => {
+                return Err(ParameterError::Malformed { id, reason: "it has a value" });
+            }
+            TACK_ARRIVALS => !std::mem::replace(&mut announced.wants_arrivals, true),
             _ => continue,
         };
         if !is_first {
@@ -301,11 +314,12 @@ mod tests {
     }
 
     #[test]
-    fn an_announcement_is_three_parameters() {
+    fn an_announcement_is_four_parameters() {
         let expected: &[&[u8]] = &[
             &[0x9a, 0xcc, 0x20, 0x26, 3, 1, 0x4a, 0xea],
             &[0xc0, 0, 0, 0, 0xff, 0x04, 0xde, 0x1b, 2, 0x43, 0xe8],
             &[0x80, 0, 0x71, 0x58, 1, 3],
+            &[0x9a, 0xcc, 0x20, 0x27, 0],
         ];
         assert_eq!(encoded(&ours()), expected.concat());
         assert_eq!(parse(&encoded(&ours()), MAX_ACK_DELAY_US), Ok(ours()));
@@ -417,7 +431,7 @@ mod tests {
 
         let mut blob = [grease.clone(), encoded(&ours())].concat();
         assert_eq!(parse(&blob, MAX_ACK_DELAY_US), Ok(ours()));
-        for id in [TACK, MIN_ACK_DELAY, ENABLE_TIMESTAMP] {
+        for id in [TACK, MIN_ACK_DELAY, ENABLE_TIMESTAMP, TACK_ARRIVALS] {
             remove(&mut blob, id).unwrap();
         }
         assert_eq!(blob, grease);
@@ -447,11 +461,13 @@ mod tests {
             tack_versions in proptest::collection::vec(0..=varint::MAX, 0..=16),
             min_ack_delay_us in proptest::option::of(0..=MAX_ACK_DELAY_US),
             mode in 0_u64..=3,
+            wants_arrivals in any::<bool>(),
         ) {
             let announcement = Announced {
                 tack_versions,
                 min_ack_delay_us,
                 timestamp: timestamp_mode(mode).ok(),
+                wants_arrivals,
             };
             prop_assert_eq!(parse(&encoded(&announcement), MAX_ACK_DELAY_US), Ok(announcement));
         }

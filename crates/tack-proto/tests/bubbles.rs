@@ -178,6 +178,7 @@ impl Transfer {
                 path: None,
                 is_probe: false,
                 update,
+                has_timestamp: false,
             };
             self.sender.on_packet_sent(self.now, &leaving);
             self.in_flight.insert(pn, (self.now, offset));

@@ -209,6 +209,7 @@ impl Simulation {
             path: None,
             is_probe: false,
             update,
+            has_timestamp: false,
         };
         self.sender.on_packet_sent(self.now, &leaving);
         if self.measuring() {

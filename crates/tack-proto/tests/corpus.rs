@@ -33,6 +33,7 @@ fn seeds() -> BTreeMap<&'static str, Vec<u8>> {
         timing: Some(Timing { departure: 123_456, hold_us: 9000 }),
         rate: Some(Rate { delivery_rate: 2_500_000, loss_rate: 655 }),
         ecn: Some(ecn),
+        arrivals: None,
         grease: false,
     };
     let greased = TackFields { grease: true, ecn: None, ..fields };

@@ -5,9 +5,9 @@ use std::ops::{Range, RangeInclusive};
 use proptest::{collection::vec, option, prelude::*};
 use tack_proto::{
     frame::{
-        AckFrequency, EcnCounts, EncodedTack, Frame, Frames, IackEvent, IackFields, Rate,
-        Stream, TackFields, Timestamp, Timing, check_payload, encode_ack, encode_iack,
-        encode_immediate_ack, encode_tack,
+        AckFrequency, Arrivals, EcnCounts, EncodedTack, Frame, Frames, IackEvent, IackFields,
+        Rate, StampedArrival, Stream, TackFields, Timestamp, Timing, check_payload, encode_ack,
+        encode_iack, encode_immediate_ack, encode_tack,
     },
     varint,
 };
@@ -161,18 +161,38 @@ fn ecn() -> impl Strategy<Value = Option<EcnCounts>> {
         .prop_map(|counts| counts.map(|(ect0, ect1, ce)| EcnCounts { ect0, ect1, ce }))
 }
 
+/// Two to eight packets.
+fn arrivals() -> impl Strategy<Value = Arrivals> {
+    let later = vec((1..1_u64 << 20, 0..1_u64 << 30, 0..1_u64 << 30), 1..8);
+    (0..1_u64 << 40, later).prop_map(|(first, later)| {
+        let mut arrivals = Arrivals::default();
+        let mut arrival = StampedArrival { packet_number: first, ..StampedArrival::default() };
+        arrivals.push(arrival);
+        for (step, since_last_us, bytes) in later {
+            let packet_number = arrival.packet_number + step;
+            arrival = StampedArrival { packet_number, since_last_us, bytes };
+            arrivals.push(arrival);
+        }
+        arrivals
+    })
+}
+
 fn tack_fields() -> impl Strategy<Value = TackFields> {
     let timing = option::of((integer(), integer()));
     let rate = option::of((integer(), any::<u16>()));
-    (integer(), integer(), integer(), timing, rate, ecn(), any::<bool>()).prop_map(
-        |(sequence, ack_delay_us, received_bytes, timing, rate, ecn, grease)| TackFields {
-            sequence,
-            ack_delay_us,
-            received_bytes,
-            timing: timing.map(|(departure, hold_us)| Timing { departure, hold_us }),
-            rate: rate.map(|(delivery_rate, loss_rate)| Rate { delivery_rate, loss_rate }),
-            ecn,
-            grease,
+    let fields = (integer(), integer(), integer(), timing, rate, ecn(), any::<bool>());
+    (fields, option::of(arrivals())).prop_map(
+        |((sequence, ack_delay_us, received_bytes, timing, rate, ecn, grease), arrivals)| {
+            TackFields {
+                sequence,
+                ack_delay_us,
+                received_bytes,
+                timing: timing.map(|(departure, hold_us)| Timing { departure, hold_us }),
+                rate: rate.map(|(delivery_rate, loss_rate)| Rate { delivery_rate, loss_rate }),
+                ecn,
+                arrivals,
+                grease,
+            }
         },
     )
 }
@@ -286,7 +306,7 @@ fn sample() -> impl Strategy<Value = Sample> {
         1 => integer().prop_map(|value| Sample::Timestamp(Timestamp(value))),
         2 => (ranges(), integer(), ecn())
             .prop_map(|(ranges, ack_delay, ecn)| Sample::Ack { ranges, ack_delay, ecn }),
-        2 => (tack_fields(), ranges(), bubbles())
+        2 => (tack_fields().boxed(), ranges(), bubbles())
             .prop_map(|(fields, ranges, bubbles)| Sample::Tack { fields, ranges, bubbles }),
         2 => (event, integer(), ranges(), integer(), ecn(), any::<bool>()).prop_map(
             |(event, received_bytes, ranges, ack_delay_us, ecn, grease)| Sample::Iack {
@@ -394,7 +414,10 @@ proptest! {
         let located = Frames::new(&payload[1..]).next().unwrap().unwrap();
         prop_assert_eq!(located.range.len(), written);
         let Frame::Tack(tack) = located.frame else { panic!("not a TACK") };
-        prop_assert_eq!(tack.fields(), TackFields { grease: false, ..fields });
+        let found = tack.fields();
+        prop_assert!(found.arrivals.is_none() || found.arrivals == fields.arrivals);
+        let arrivals = found.arrivals;
+        prop_assert_eq!(found, TackFields { grease: false, arrivals, ..fields });
         prop_assert!(tack.ranges.iter().eq(ranges.iter().take(encoded.ranges).cloned()));
         let found = tack.bubbles.iter().flatten();
         prop_assert!(found.eq(bubbles.iter().take(encoded.bubbles).cloned()));

@@ -182,6 +182,10 @@ impl<F: BufFactory> Connection<F> {
         let stream_data = (may_send || is_probe || closing) && !alone;
         let mut plan = layer.plan(now, stream_data, due, &self.seam.stream_ends, datagrams);
         plan.is_probe = is_probe && stream_data;
+        if stream_data && !is_probe && !datagrams && plan.due.is_none() {
+            let waiting = || self.seam.send_buffer.buffered(&self.inner);
+            plan.splits = layer.sender().splits(now, waiting).then(waiting);
+        }
         Some(plan)
     }
 
@@ -224,6 +228,11 @@ impl<F: BufFactory> Connection<F> {
             0 => available,
             room => available.min(full).saturating_sub(room),
         }
+        .min(plan.splits.map_or(usize::MAX, |waiting| {
+            // Rounded up, or what is left would need a third packet.
+            let dcid_len = self.inner.destination_id().len();
+            layer.len_without_stream_data(dcid_len) + (waiting as usize).div_ceil(2)
+        }))
     }
 
     /// As [`Self::finish`], of a packet for the path that data goes over, where nothing is to be found

@@ -57,12 +57,31 @@ impl<F: BufFactory> Connection<F> {
         self.layer.as_ref().map(|layer| TackStats::of(layer)).unwrap_or_default()
     }
 
-    /// What a live source adapts to, from what is sent anyway. Before the handshake is done and with
+    /// What a live source adapts to. Before the handshake is done and with
     /// [`Profile::Off`](crate::Profile::Off) it only counts.
     pub fn media_stats(&self) -> MediaStats {
         let backlog = self.seam.send_buffer.buffered(&self.inner);
         let counts = self.deadlines.counts();
         self.media.stats(Instant::now(), self.layer.as_deref(), backlog, counts)
+    }
+
+    /// What [`MediaStats::estimated_send_rate`] is now, bytes per second, if that differs by more than a
+    /// twentieth from what this method last returned. To be asked after `recv`, as for other events.
+    pub fn send_rate_change(&mut self) -> Option<u64> {
+        let sender = self.layer.as_ref()?.sender();
+        let rate = sender.estimated_send_rate(Instant::now()).bytes_per_second();
+        self.media.take_rate_change(rate)
+    }
+
+    /// Begins or ends to measure the path with packet trains while the application sends less than it may
+    /// ([`TackConfig::packet_trains`](crate::TackConfig::packet_trains)). Has no effect before the handshake is
+    /// done, nor where the configuration that the connection began with did not ask for them: the peer reports
+    /// nothing then.
+    pub fn set_packet_trains(&mut self, enabled: bool) {
+        let enabled = enabled && self.config.packet_trains;
+        if let Some(layer) = &mut self.layer {
+            layer.set_packet_trains(enabled);
+        }
     }
 
     /// Which rule of the extension the peer has broken, if the connection was closed for it.

@@ -126,6 +126,7 @@ impl Layer {
         receiver.timestamp_exponent = parts.agreement.ack_delay_exponent;
         receiver.schedule = parts.lab.schedule.into();
         receiver.reported_gaps = parts.lab.reported_gaps;
+        receiver.reports_arrivals = parts.agreement.tack && parts.agreement.reports_arrivals;
         let mut protection =
             PacketProtection::new(parts.suite, parts.incoming, parts.outgoing)?;
         if parts.is_server {
@@ -179,6 +180,12 @@ impl Layer {
     /// Offers what an earlier connection observed of the path; false if it is too late.
     pub fn set_cc_parameters(&mut self, parameters: CcParameters) -> bool {
         self.space.sender.set_cc_parameters(parameters)
+    }
+
+    /// Begins or ends to measure the path with packet trains.
+    pub fn set_packet_trains(&mut self, enabled: bool) {
+        let enabled = enabled && self.space.agreement.tack;
+        self.space.sender.set_packet_trains(enabled);
     }
 
     /// Whether data may leave now; `waits` tells that there is some.
@@ -358,5 +365,6 @@ fn sender_config(parts: &Parts<'_>, timestamp_exponent: u32) -> SenderConfig {
     sender.ecn = parts.ecn;
     sender.saved = parts.cc_parameters;
     sender.max_jump = config.max_jump;
+    sender.packet_trains = config.packet_trains && agreement.tack;
     sender
 }

@@ -12,7 +12,7 @@ use tack_proto::frame::{
 use tack_proto::receiver::{Due, Receiver};
 use tack_proto::sender::{Departure, PathId};
 
-use super::plan::departure;
+use super::plan::{TIMESTAMP_ROOM, departure};
 use super::{Layer, NumberSpace, Plan, SHORTEST_PAYLOAD};
 use crate::qlog::Direction;
 use crate::quiche_compat::{
@@ -128,7 +128,8 @@ impl NumberSpace {
         let passes = plan.adds_nothing()
             && job.to.response.is_none()
             && packet.can_pass()
-            && !(is_tail && self.sender.wants_immediate_ack(now, true));
+            && !(is_tail && self.sender.wants_immediate_ack(now, true))
+            && !(is_tail && self.sender.wants_tail_timestamp());
         let content = if passes { peek(&packet) } else { None };
         let Some(content) = content else {
             return self.rewrite(packet, job, ends, plain, frames);
@@ -191,10 +192,17 @@ impl NumberSpace {
         let sent = Departure {
             is_probe: !scan.is_non_probing,
             update: composed.update,
+            has_timestamp: composed.has_timestamp,
             ..departure(&departed, scan.ack_eliciting || composed.answers_challenge, job.to)
         };
         let ecn = self.sender.on_packet_sent(now, &sent);
         self.on_content_sent(now, pn, &scan, composed.drops_ack, ends);
+        if plan.splits.is_some() && scan.stream_bytes > 0 {
+            self.sender.on_split();
+        }
+        if composed.ends_train && composed.has_timestamp && !plan.timestamp {
+            self.sender.on_train_cost(TIMESTAMP_ROOM as u64);
+        }
         self.on_composed_sent(now, pn, &composed, ends, frames);
         if plan.flushes_path && !scan.needs_repair {
             self.flush_pings.on_sent(pn);
@@ -227,13 +235,16 @@ impl NumberSpace {
         let overhead = opened.header().header_len + TAG_LEN;
         // What the layer may add: what was planned in a packet with stream data, all of the room in
         // others.
+        let ends_train = scan.stream_bytes > 0
+            && plan.is_tail(len, room)
+            && self.sender.wants_tail_timestamp();
         let limit = if scan.stream_bytes > 0 && !plan.leaves_no_room {
-            room.min(len + plan.room())
+            room.min(len + plan.room() + if ends_train { TIMESTAMP_ROOM } else { 0 })
         } else {
             room
         };
         let budget = limit.saturating_sub(overhead + scan.kept.len());
-        let mut composed = Composed::default();
+        let mut composed = Composed { ends_train, ..Composed::default() };
         self.compose_ecn(payload, scan, budget, &mut composed, frames);
         if let Some(data) = job.to.response.filter(|_| !scan.answers_challenge) {
             composed.answers_challenge =
@@ -312,9 +323,12 @@ impl NumberSpace {
         frames: &mut Vec<u8>,
     ) {
         let Job { now, room, plan, .. } = *job;
-        if plan.timestamp
-            && let Some(timestamp) = self.sender.timestamp(now)
-        {
+        let timestamp = if composed.ends_train {
+            Some(self.sender.clock(now))
+        } else {
+            self.sender.timestamp(now).filter(|_| plan.timestamp)
+        };
+        if let Some(timestamp) = timestamp {
             composed.has_timestamp =
                 append_if_fits(frames, budget, |frames| timestamp.encode(frames));
         }
@@ -456,6 +470,8 @@ struct Composed {
     /// Length of the layer's frames, which come first.
     ours: usize,
     marked: bool,
+    /// It ends a packet train, and has room for a TIMESTAMP.
+    ends_train: bool,
     has_timestamp: bool,
     update: Option<AckFrequency>,
     /// IMMEDIATE_ACK is in it.

@@ -11,7 +11,7 @@ use super::outgoing::Destination;
 use crate::quiche_compat::StreamEnds;
 
 /// Room for a TIMESTAMP frame.
-const TIMESTAMP_ROOM: usize = 10;
+pub(super) const TIMESTAMP_ROOM: usize = 10;
 
 /// Room for an ACK_FREQUENCY frame.
 const ACK_FREQUENCY_ROOM: usize = 24;
@@ -53,6 +53,9 @@ pub struct Plan {
     pub skip: Option<u64>,
     /// Room for ECN counts in quiche's acknowledgement, if it writes one.
     pub ecn_room: usize,
+    /// It is to take half of what waits, so that there are two packets to measure the path with; so much
+    /// waits, bytes.
+    pub splits: Option<u64>,
     /// A DATAGRAM is waiting that may need the whole packet: quiche is to leave no room.
     pub leaves_no_room: bool,
 }
@@ -118,7 +121,7 @@ impl Plan {
     /// filled: it has no more data.
     #[inline]
     pub fn is_tail(&self, len: usize, room: usize) -> bool {
-        self.stream_data && len + self.room() + UNUSABLE_ROOM <= room
+        self.stream_data && self.splits.is_none() && len + self.room() + UNUSABLE_ROOM <= room
     }
 }
 
@@ -132,6 +135,7 @@ pub fn departure(departed: &Departed, ack_eliciting: bool, to: &Destination<'_>)
         path: to.path,
         is_probe: false,
         update: None,
+        has_timestamp: false,
     }
 }
 

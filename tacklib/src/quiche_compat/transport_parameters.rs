@@ -33,9 +33,9 @@ pub struct Template {
 }
 
 impl Template {
-    /// Reads what quiche sends with this configuration; `None` if the TLS
+    /// Reads what quiche sends with this configuration, and announces the extensions; `None` if the TLS
     /// context does not let a handshake begin.
-    pub fn capture(config: &mut quiche::Config) -> Option<Self> {
+    pub fn capture(config: &mut quiche::Config, wants_arrivals: bool) -> Option<Self> {
         let mut blob = first_flight_parameters(config)?;
         let (max_ack_delay, _) = ack_delays(&blob);
         parameters::remove(&mut blob, id::INITIAL_SOURCE_CONNECTION_ID).ok()?;
@@ -43,6 +43,7 @@ impl Template {
         let mut announced = Announced::all(least_delay, crate::random());
         // A peer without TACK has nothing to send that its timestamps would serve.
         announced.timestamp = None;
+        announced.wants_arrivals = wants_arrivals;
         announced.encode(&mut blob);
         Some(Self { blob })
     }
@@ -120,7 +121,7 @@ mod tests {
 
     #[test]
     fn a_configuration_without_a_certificate_shows_its_parameters() {
-        let template = Template::capture(&mut quiche_config()).unwrap();
+        let template = Template::capture(&mut quiche_config(), false).unwrap();
         let (max_ack_delay, exponent) = ack_delays(&template.blob);
         assert_eq!((max_ack_delay, exponent), (Duration::from_millis(42), 3));
         let max_data = Parameters::new(&template.blob)
@@ -132,7 +133,7 @@ mod tests {
 
     #[test]
     fn our_own_announcement_is_agreed_to() {
-        let template = Template::capture(&mut quiche_config()).unwrap();
+        let template = Template::capture(&mut quiche_config(), false).unwrap();
         let blob = template.for_client(&ConnectionId::from_ref(&[7; 8])).unwrap();
         let agreement = Agreement::from_peer(&blob).unwrap();
         assert!(agreement.tack);
@@ -141,7 +142,7 @@ mod tests {
 
     #[test]
     fn a_server_names_its_connection_ids() {
-        let template = Template::capture(&mut quiche_config()).unwrap();
+        let template = Template::capture(&mut quiche_config(), false).unwrap();
         let ids = ServerIds {
             original_destination: &[1; 9],
             retry_source: Some(&[2; 10]),

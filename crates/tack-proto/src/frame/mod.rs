@@ -6,6 +6,7 @@
 
 mod ack;
 mod ack_frequency;
+mod arrivals;
 mod blocks;
 mod bubbles;
 mod check;
@@ -21,6 +22,7 @@ use std::{iter::FusedIterator, ops::Range};
 pub use self::{
     ack::{Ack, AckRanges, AckRangesIter, EcnCounts, encode_ack, put_ack_ecn},
     ack_frequency::{AckFrequency, encode_immediate_ack},
+    arrivals::{Arrivals, EncodedArrivals, MAX_ARRIVALS, StampedArrival},
     bubbles::{Bubbles, BubblesIter},
     check::check_payload,
     error::DecodeError,

@@ -15,6 +15,7 @@
 //! Block 2, Rate:        Delivery Rate (i), Loss Rate (16)
 //! Block 3, ECN Counts:  ECT0 Count (i), ECT1 Count (i), ECN-CE Count (i)
 //! Block 4, Bubbles:     see `Bubbles`
+//! Block 5, Arrivals:    see `Arrivals`
 //! ```
 //!
 //! The ranges are those of RFC 9000 section 19.3, with ACK Delay in plain microseconds: both
@@ -24,8 +25,9 @@
 use std::ops::{Range, RangeInclusive};
 
 use super::{
-    AckRanges, Bubbles, DecodeError, EcnCounts,
+    AckRanges, Arrivals, Bubbles, DecodeError, EcnCounts, EncodedArrivals,
     ack::{decode_body, put_body},
+    arrivals::ARRIVALS,
     blocks::{Blocks, ECN, put_block, put_grease},
     bubbles::put_bubbles,
     measure,
@@ -59,6 +61,8 @@ pub struct Tack<'a> {
     pub ecn: Option<EcnCounts>,
     /// Missing stream bytes.
     pub bubbles: Option<Bubbles<'a>>,
+    /// When packets with a TIMESTAMP arrived.
+    pub arrivals: Option<EncodedArrivals<'a>>,
 }
 
 /// Round-trip timing, TACK section VI-A: now - departure - hold is a round-trip time.
@@ -94,6 +98,8 @@ pub struct TackFields {
     pub rate: Option<Rate>,
     /// As [`Tack::ecn`].
     pub ecn: Option<EcnCounts>,
+    /// As [`Tack::arrivals`]; left out where a range or a bubble would have to make room for it.
+    pub arrivals: Option<Arrivals>,
     /// Whether to add a block that means nothing, so that receivers go on to skip what they do
     /// not know. The sequence chooses its type and length.
     pub grease: bool,
@@ -120,12 +126,24 @@ pub struct EncodedTack {
 pub fn encode_tack(
     out: &mut Vec<u8>,
     fields: &TackFields,
-    ranges: impl Iterator<Item = RangeInclusive<u64>>,
+    ranges: impl Iterator<Item = RangeInclusive<u64>> + Clone,
     bubbles: impl Iterator<Item = (u64, Range<u64>)> + Clone,
     budget: usize,
 ) -> Option<EncodedTack> {
     let start = out.len();
-    let encoded = put_tack(out, fields, ranges, bubbles, budget);
+    let plain = TackFields { arrivals: None, ..*fields };
+    let mut encoded = put_tack(out, &plain, ranges.clone(), bubbles.clone(), budget);
+    if fields.arrivals.is_some() {
+        let without = out.split_off(start);
+        // TACK-4.4-4: not in the place of what has to be repeated otherwise.
+        let with = put_tack(out, fields, ranges, bubbles, budget);
+        if with.is_none() || with != encoded {
+            out.truncate(start);
+            out.extend_from_slice(&without);
+        } else {
+            encoded = with;
+        }
+    }
     if encoded.is_none() {
         out.truncate(start);
     }
@@ -205,6 +223,7 @@ impl TackFields {
         let blocks = count(self.timing.is_some())
             + count(self.rate.is_some())
             + count(self.ecn.is_some())
+            + count(self.arrivals.is_some())
             + count(self.grease);
         varint::put(out, blocks + more);
         if self.grease {
@@ -225,12 +244,15 @@ impl TackFields {
         if let Some(ecn) = self.ecn {
             put_block(out, ECN, |out| ecn.put(out));
         }
+        if let Some(arrivals) = &self.arrivals {
+            put_block(out, ARRIVALS, |out| arrivals.put(out));
+        }
     }
 }
 
 impl<'a> Tack<'a> {
     /// The fields without the two lists.
-    pub const fn fields(&self) -> TackFields {
+    pub fn fields(&self) -> TackFields {
         TackFields {
             sequence: self.sequence,
             ack_delay_us: self.ack_delay_us,
@@ -238,6 +260,7 @@ impl<'a> Tack<'a> {
             timing: self.timing,
             rate: self.rate,
             ecn: self.ecn,
+            arrivals: self.arrivals.as_ref().map(EncodedArrivals::get),
             grease: false,
         }
     }
@@ -255,6 +278,7 @@ impl<'a> Tack<'a> {
             rate: None,
             ecn: None,
             bubbles: None,
+            arrivals: None,
         };
         let mut blocks = Blocks::decode(reader, TACK)?;
         while let Some((block_type, mut value)) = blocks.next()? {
@@ -264,6 +288,10 @@ impl<'a> Tack<'a> {
                 ECN => tack.ecn = Some(blocks.within(EcnCounts::decode(&mut value))?),
                 BUBBLES => {
                     tack.bubbles = Some(blocks.within(Bubbles::decode(&mut value, TACK))?);
+                }
+                ARRIVALS => {
+                    let arrivals = EncodedArrivals::decode(&mut value, TACK);
+                    tack.arrivals = Some(blocks.within(arrivals)?);
                 }
                 _ => continue,
             }
@@ -290,7 +318,7 @@ mod tests {
     use std::iter;
 
     use super::*;
-    use crate::frame::{Frame, Frames};
+    use crate::frame::{Frame, Frames, StampedArrival};
 
     fn tack(payload: &[u8]) -> Tack<'_> {
         let located = Frames::new(payload).next().unwrap().unwrap();
@@ -309,6 +337,7 @@ mod tests {
             timing: Some(Timing { departure: 1000, hold_us: 33 }),
             rate: Some(Rate { delivery_rate: 20_000, loss_rate: 0x0123 }),
             ecn: Some(EcnCounts { ect0: 7, ect1: 8, ce: 9 }),
+            arrivals: None,
             grease: false,
         }
     }
@@ -445,12 +474,34 @@ mod tests {
             timing: Some(Timing { departure: 12_345_678, hold_us: 2_500 }),
             rate: Some(Rate { delivery_rate: 25_000_000, loss_rate: 3277 }),
             ecn: None,
+            arrivals: None,
             grease: false,
         };
         let mut out = vec![];
         let newest = 1_000_000..=1_000_018;
         encode_tack(&mut out, &fields, iter::once(newest), iter::empty(), 100).unwrap();
         assert_eq!(out.len(), 33, "each block takes two bytes for type and length");
+    }
+
+    #[test]
+    fn arrivals_are_left_out_where_ranges_need_the_room() {
+        let mut arrivals = Arrivals::default();
+        for packet in 0..8 {
+            let (since_last_us, bytes) = (900 * packet, 2400 * packet);
+            arrivals.push(StampedArrival { packet_number: 100 + packet, since_last_us, bytes });
+        }
+        let fields = TackFields { arrivals: Some(arrivals), ..full() };
+        let mut least = None;
+        for budget in 30..300 {
+            let mut out = vec![];
+            encode_tack(&mut out, &fields, every_second(20), holes(20), budget).unwrap();
+            assert!(out.len() <= budget);
+            let found = tack(&out).arrivals.map(|arrivals| arrivals.get());
+            assert!(found.is_none_or(|found| found == arrivals));
+            assert!(found.is_none() || tack(&out).ranges.iter().count() == 20);
+            least = least.or(found.map(|_| budget));
+        }
+        assert!((150..290).contains(&least.unwrap()), "{least:?}");
     }
 
     #[test]

@@ -14,6 +14,7 @@ fn lossy(unreported: u64, reported_gaps: Option<usize>) -> (Receiver, Instant, u
         timestamp_exponent: 3,
         schedule: Schedule::Tack,
         reported_gaps,
+        reports_arrivals: false,
     };
     let mut receiver = Receiver::new(now, config);
     receiver.on_frequency_update(&AckFrequency {

@@ -12,6 +12,7 @@ mod rbb;
 mod received_packets;
 mod reordering;
 mod schedule;
+mod stamped_arrivals;
 #[cfg(test)]
 mod tests;
 mod tolerance;
@@ -32,6 +33,7 @@ use loss_event::LossEvents;
 use one_way_delay::OneWayDelay;
 use rbb::{Packet, ReceiveBuffer};
 use reordering::Reordering;
+use stamped_arrivals::StampedArrivals;
 
 use crate::bandwidth::Bandwidth;
 use crate::ecn::EcnCodepoint;
@@ -117,6 +119,8 @@ pub struct ReceiverConfig {
     /// paper's "poor" TACK, for comparison: it acknowledges what arrived before the oldest
     /// bubble and the packet right behind that.
     pub reported_gaps: Option<usize>,
+    /// Whether the peer wants to be told when packets with a TIMESTAMP arrived (TACK-4.4-4).
+    pub reports_arrivals: bool,
 }
 
 impl ReceiverConfig {
@@ -127,6 +131,7 @@ impl ReceiverConfig {
             timestamp_exponent: 3,
             schedule: Schedule::Tack,
             reported_gaps: None,
+            reports_arrivals: false,
         }
     }
 }
@@ -145,6 +150,7 @@ pub struct Receiver {
     unreported: u64,
     one_way_delay: OneWayDelay,
     delivery_rate: DeliveryRate,
+    stamped: Option<StampedArrivals>,
     marks: ReceivedMarks,
     interval: Option<Duration>,
     ack_frequency_sequence: Option<u64>,
@@ -173,6 +179,7 @@ impl Receiver {
             unreported: 0,
             one_way_delay: OneWayDelay::new(now, config.timestamp_exponent),
             delivery_rate: DeliveryRate::default(),
+            stamped: config.reports_arrivals.then(StampedArrivals::default),
             marks: ReceivedMarks::default(),
             interval: None,
             ack_frequency_sequence: None,
@@ -208,6 +215,12 @@ impl Receiver {
             self.stats.packets += 1;
             self.stats.delayed_acks = self.stats.packets / 2;
             self.delivery_rate.on_packet(now, packet.bytes);
+            if packet.departure.is_some()
+                && arrival != Arrival::Late
+                && let Some(stamped) = &mut self.stamped
+            {
+                stamped.on_packet(now, pn, self.delivery_rate.received_bytes());
+            }
             self.policy.on_ack_eliciting(now);
             if packet.ends_stream {
                 self.policy.request_immediate();
@@ -454,6 +467,7 @@ impl Receiver {
             timing: self.one_way_delay.take(now),
             rate,
             ecn: self.marks.counts(),
+            arrivals: self.stamped.as_ref().and_then(StampedArrivals::report),
             grease: self.sequence % GREASED_ONE_IN == GREASED_ONE_IN - 1,
         };
         let floor = self.reported[0];
@@ -480,6 +494,9 @@ impl Receiver {
         self.reported.rotate_left(1);
         self.reported[REPETITIONS - 1] = largest;
         self.delivery_rate.on_tack_sent(largest);
+        if let Some(stamped) = &mut self.stamped {
+            stamped.on_reported();
+        }
         self.on_ack_sent(now);
         true
     }

@@ -20,6 +20,7 @@ fn config(schedule: Schedule) -> ReceiverConfig {
         timestamp_exponent: 3,
         schedule,
         reported_gaps: None,
+        reports_arrivals: false,
     }
 }
 

@@ -137,6 +137,10 @@ impl Sender {
             self.path.min_rtt.on_sample(now, forward);
             self.on_rtt(now, rtt, rtt);
         }
+        if let Some(arrivals) = tack.arrivals.as_ref().filter(|_| self.config.packet_trains) {
+            let (bandwidth, mss) = (self.path.bbr.bandwidth(), self.config.mss);
+            self.path.trains.on_arrivals(now, &arrivals.get(), bandwidth, mss);
+        }
         let owns_rate = self.path.owns_rate(tack.sequence, tack.ranges.largest());
         let reported = tack.rate.filter(|_| owns_rate).map(|rate| {
             self.reported_loss_rate = f64::from(rate.loss_rate) / 65536.0;

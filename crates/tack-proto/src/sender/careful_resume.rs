@@ -541,7 +541,12 @@ impl Sender {
 
     /// How fast to send.
     pub(super) fn wanted_rate(&self, path: &PathModel) -> Bandwidth {
-        let normal = self.path.bbr.pacing_rate(path);
+        let own = self.path.bbr.pacing_rate(path);
+        // TACK-6.8-2, TACK-6.8-5: the window stays the controller's.
+        let normal = match self.train_rate() {
+            Some(of_train) if self.path.trains.is_clear(path.jitter) => of_train,
+            of_train => own.max(of_train.unwrap_or(own)),
+        };
         match self.path.bbr.phase() {
             Phase::Startup => self.path.careful_resume.bound_rate(normal),
             _ => normal,

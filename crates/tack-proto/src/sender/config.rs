@@ -44,6 +44,9 @@ pub struct SenderConfig {
     pub saved: Option<CcParameters>,
     /// max_jump of RFC 9959: how much may be in flight at most because of `saved`, bytes.
     pub max_jump: u64,
+    /// Whether the path is measured with packet trains while the application sends less than it may, to
+    /// a peer that reports their arrival (TACK-6.8).
+    pub packet_trains: bool,
     /// 64 random bits that the peer cannot know, for the first number skipped on
     /// purpose.
     pub random: u64,
@@ -67,6 +70,7 @@ impl SenderConfig {
             ecn: Ecn::Off,
             saved: None,
             max_jump: DEFAULT_MAX_JUMP,
+            packet_trains: false,
             random,
         }
     }

@@ -15,6 +15,7 @@ mod late_tests;
 mod min_rtt;
 mod optimistic_ack_trap;
 mod pacer;
+mod packet_trains;
 #[cfg(test)]
 mod path_tests;
 mod paths;
@@ -59,6 +60,7 @@ use immediate_ack::ImmediateAcks;
 use min_rtt::MinRtt;
 use optimistic_ack_trap::OptimisticAckTrap;
 use pacer::{BURST, L4S_BURST, Pacer};
+use packet_trains::{PacketTrains, SPLIT_COST};
 use paths::{LeftPaths, PathState};
 use sent_packets::{FlightId, Leaving, RateSample, SentPackets, TxInFlight};
 use stream_record::StreamRecord;
@@ -112,6 +114,8 @@ pub struct Departure {
     pub is_probe: bool,
     /// The ACK_FREQUENCY that it carries.
     pub update: Option<AckFrequency>,
+    /// Whether it carries a TIMESTAMP.
+    pub has_timestamp: bool,
 }
 
 /// Sender state of one packet number space.
@@ -277,7 +281,7 @@ impl Sender {
     /// what was lost: the QUIC stack would split that for want of its room.
     #[inline]
     pub fn wants_timestamp(&self, now: Instant) -> bool {
-        self.repairs == 0 && self.path.pacer.at_burst_head(now)
+        self.repairs == 0 && (self.path.pacer.at_burst_head(now) || self.begins_train(now))
     }
 
     /// The TIMESTAMP to put into a packet written now, if it should carry one.
@@ -286,6 +290,50 @@ impl Sender {
             return None;
         }
         Some(self.clock(now))
+    }
+
+    /// Whether a packet that takes all that was left to send should carry a TIMESTAMP, as the end of a
+    /// packet train (TACK-5.2-3).
+    #[inline]
+    pub fn wants_tail_timestamp(&self) -> bool {
+        self.config.packet_trains && self.repairs == 0
+    }
+
+    /// Whether a packet that leaves now begins a packet train: the application had nothing to send, and what it
+    /// has written since could have left before.
+    #[inline]
+    fn begins_train(&self, now: Instant) -> bool {
+        self.config.packet_trains
+            && self.path.trains.has_run_dry()
+            && self.path.pacer.release_time() + BURST <= now
+    }
+
+    /// Whether `waiting` bytes, all that there is to send, should leave in two packets (TACK-6.8-6).
+    #[inline]
+    pub fn splits(&self, now: Instant, waiting: impl FnOnce() -> u64) -> bool {
+        self.begins_train(now)
+            && self.path.trains.splits(waiting(), self.sent_bytes, self.config.mss)
+    }
+
+    /// The first of the two has left.
+    pub fn on_split(&mut self) {
+        self.on_train_cost(SPLIT_COST);
+    }
+
+    /// So many bytes have left for packet trains alone.
+    pub fn on_train_cost(&mut self, bytes: u64) {
+        self.path.trains.on_cost(bytes);
+        self.stats.train_bytes += bytes;
+    }
+
+    /// Begins or ends to measure the path with packet trains. The peer tells of arrivals only if it was asked
+    /// to when the connection began.
+    pub fn set_packet_trains(&mut self, enabled: bool) {
+        if self.config.packet_trains != enabled {
+            self.config.packet_trains = enabled;
+            self.path.trains = PacketTrains::default();
+            self.recompute();
+        }
     }
 
     /// The ACK_FREQUENCY to put into a packet written now, if the peer should
@@ -415,7 +463,14 @@ impl Sender {
             }
             if flight == self.path.flight {
                 self.path.careful_resume.on_sent(packet_number, bytes as u64, self.config.mss);
+                if self.begins_train(now) {
+                    self.path.trains.on_head(now);
+                }
                 self.on_data_sent(now, bytes);
+                if self.config.packet_trains {
+                    let stamped = departure.has_timestamp;
+                    self.path.trains.on_sent(now, packet_number, self.sent_bytes, stamped);
+                }
             }
         }
         if let (Some(update), Some(frequency)) = (&departure.update, self.frequency.as_mut()) {
@@ -487,6 +542,9 @@ impl Sender {
         self.path.pacer.on_held_back();
         if !self.is_inflight_limited() {
             self.sent.on_run_dry();
+            if self.config.packet_trains {
+                self.path.trains.on_run_dry();
+            }
         }
     }
 
@@ -515,9 +573,39 @@ impl Sender {
         self.path.bbr.bandwidth()
     }
 
+    /// The rate that the path could carry now, bytes of UDP payload per second: what packet trains show
+    /// while the application sends less than it may (TACK-6.8-4), else the controller's bandwidth.
+    pub fn estimated_send_rate(&self, now: Instant) -> Bandwidth {
+        self.measured_by_trains(now).unwrap_or_else(|| self.bandwidth())
+    }
+
+    /// When a packet train has last shown something of the path.
+    pub fn trains_measured(&self) -> Option<Instant> {
+        self.path.trains.measured()
+    }
+
+    /// What packet trains show, while they have something to show.
+    fn measured_by_trains(&self, now: Instant) -> Option<Bandwidth> {
+        let trains = &self.path.trains;
+        trains.estimate().filter(|_| trains.is_app_limited(now))
+    }
+
+    /// The rate at which a train leaves (TACK-6.8-2); `None` while the controller's holds.
+    fn train_rate(&self) -> Option<Bandwidth> {
+        let is_measured = matches!(self.path.bbr.phase(), Phase::Startup | Phase::ProbeBw);
+        let (trains, now) = (&self.path.trains, self.path.last_feedback);
+        let lasts = trains.has_run_dry() || trains.began_within(now, packet_trains::LONGEST);
+        trains.rate().filter(|_| is_measured && lasts)
+    }
+
     /// The rate at which packets leave.
     pub fn pacing_rate(&self) -> Bandwidth {
         self.path.pacer.rate()
+    }
+
+    /// Bytes of all ack-eliciting packets sent.
+    pub fn sent_bytes(&self) -> u64 {
+        self.sent_bytes
     }
 
     /// Bytes in flight on the path that data goes over.

@@ -10,6 +10,7 @@ use super::ack_path::AckPathDelay;
 use super::careful_resume::CarefulResume;
 use super::ecn_validation::EcnValidation;
 use super::jitter::Jitter;
+use super::packet_trains::PacketTrains;
 use super::sent_packets::FlightId;
 use super::spread::Spread;
 use super::{Bbr, Deviation, MinRtt, Pacer, PathModel, SenderConfig};
@@ -53,6 +54,7 @@ pub(super) struct PathState {
     pub pacer: Pacer,
     pub careful_resume: CarefulResume,
     pub ecn: EcnValidation,
+    pub trains: PacketTrains,
     pub last_feedback: Instant,
     /// Too much was sent since: the path is waited for.
     pub stands_still: bool,
@@ -92,6 +94,7 @@ impl PathState {
                 .catching_up(config.bbr.deviations.has(Deviation::CatchUp)),
             careful_resume: CarefulResume::default(),
             ecn: EcnValidation::new(config.ecn),
+            trains: PacketTrains::default(),
             last_feedback: now,
             stands_still: false,
             since: now,

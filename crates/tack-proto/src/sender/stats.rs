@@ -31,6 +31,8 @@ pub struct SenderStats {
     pub marked_packets: u64,
     /// Packets newly reported as CE, on paths where reports can be relied on.
     pub ce: u64,
+    /// Bytes sent for packet trains alone, headers of the packets included (TACK-6.8-6).
+    pub train_bytes: u64,
     /// Packet numbers skipped on purpose.
     pub skipped_packets: u64,
 }

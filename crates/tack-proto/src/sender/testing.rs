@@ -68,6 +68,7 @@ impl Harness {
                 path,
                 is_probe: false,
                 update: None,
+                has_timestamp: false,
             };
             self.sender.on_packet_sent(self.now, &departure);
             self.next += 1;

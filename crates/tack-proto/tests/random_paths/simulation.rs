@@ -198,6 +198,7 @@ impl Simulation {
             path: None,
             is_probe: false,
             update,
+            has_timestamp: false,
         };
         self.sender.on_packet_sent(self.now, &leaving);
         let starting = self.sender.phase() == Phase::Startup;

@@ -3,8 +3,8 @@
 use std::ops::RangeInclusive;
 
 use tack_proto::frame::{
-    AckFrequency, Frame, Frames, IackEvent, IackFields, Rate, TackFields, Timestamp, Timing,
-    encode_ack, encode_iack, encode_tack,
+    AckFrequency, Arrivals, Frame, Frames, IackEvent, IackFields, Rate, StampedArrival, Tack,
+    TackFields, Timestamp, Timing, encode_ack, encode_iack, encode_tack,
 };
 use tack_proto::varint;
 
@@ -26,6 +26,8 @@ pub struct Report {
     pub timing: Option<(u64, u64)>,
     /// Delivery rate in bytes per second, and loss rate in 1/65536.
     pub rate: Option<(u64, u16)>,
+    /// Packets with a TIMESTAMP: number, how long behind the one before in µs, and bytes in between.
+    pub arrivals: Vec<(u64, u64, u64)>,
 }
 
 impl Report {
@@ -39,11 +41,20 @@ impl Report {
             timing: self.timing.map(|(departure, hold_us)| Timing { departure, hold_us }),
             rate: self.rate.map(|(delivery_rate, loss_rate)| Rate { delivery_rate, loss_rate }),
             ecn: None,
+            arrivals: self.arrivals(),
             grease: false,
         };
         let ranges = self.ranges.iter().cloned();
         encode_tack(&mut out, &fields, ranges, std::iter::empty(), BUDGET).unwrap();
         out
+    }
+
+    fn arrivals(&self) -> Option<Arrivals> {
+        let mut arrivals = Arrivals::default();
+        for (packet_number, since_last_us, bytes) in self.arrivals.iter().copied() {
+            arrivals.push(StampedArrival { packet_number, since_last_us, bytes });
+        }
+        arrivals.is_worth_reporting().then_some(arrivals)
     }
 
     /// The IACK of a loss that says this.
@@ -86,6 +97,7 @@ pub fn rewrite(payload: &[u8], mut lie: impl FnMut(&mut Report)) -> Option<Vec<u
                     received_bytes: tack.received_bytes,
                     timing: tack.timing.map(|timing| (timing.departure, timing.hold_us)),
                     rate: tack.rate.map(|rate| (rate.delivery_rate, rate.loss_rate)),
+                    arrivals: arrivals(tack),
                 };
                 lie(&mut report);
                 Some(report.tack())
@@ -118,6 +130,11 @@ pub fn rewrite(payload: &[u8], mut lie: impl FnMut(&mut Report)) -> Option<Vec<u
         }
     }
     found.then_some(out)
+}
+
+fn arrivals(tack: &Tack<'_>) -> Vec<(u64, u64, u64)> {
+    let arrivals = tack.arrivals.iter().flat_map(|arrivals| arrivals.get().as_slice().to_vec());
+    arrivals.map(|one| (one.packet_number, one.since_last_us, one.bytes)).collect()
 }
 
 /// Changes each TIMESTAMP among the frames of a packet, and leaves the rest as it is. `None` if there

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use tack_attack::keys::Opener;
 use tack_attack::liar::{self, Report};
-use tack_attack::{CID_LEN, Network, Setup, Side, Verdict, pipe};
+use tack_attack::{CID_LEN, Kind, Network, Setup, Side, Verdict, pipe};
+use tacklib::Profile;
 
 const ONE_WAY: Duration = Duration::from_millis(20);
 const MBPS: f64 = 10.0;
@@ -28,15 +29,19 @@ const SEEDS: u64 = 16;
 
 /// What the first connection's receiver gets, in Mbit/s: the mean over the seeds.
 fn goodput(lie: Option<&'static Rewrite>) -> f64 {
-    (1..=SEEDS).map(|seed| goodput_of(seed, lie)).sum::<f64>() / SEEDS as f64
+    goodput_with(Setup::tack(), lie)
 }
 
-fn goodput_of(seed: u64, lie: Option<&'static Rewrite>) -> f64 {
+fn goodput_with(setup: Setup, lie: Option<&'static Rewrite>) -> f64 {
+    (1..=SEEDS).map(|seed| goodput_of(seed, setup, lie)).sum::<f64>() / SEEDS as f64
+}
+
+fn goodput_of(seed: u64, setup: Setup, lie: Option<&'static Rewrite>) -> f64 {
     let mut network = Network::new(seed);
     let way = pipe(MBPS, ONE_WAY, 50_000);
     let link = network.link(&way, &way);
     let connections: Vec<_> =
-        (0..=RIVALS).map(|_| network.connect(link, Setup::tack(), Setup::tack())).collect();
+        (0..=RIVALS).map(|_| network.connect(link, setup, setup)).collect();
     network.handshake();
     for connection in &connections {
         network.end_mut(*connection, Side::Server).to_write = u64::MAX;
@@ -65,13 +70,17 @@ fn goodput_of(seed: u64, lie: Option<&'static Rewrite>) -> f64 {
 }
 
 fn assert_no_gain(lies: &[(&str, Lie)]) {
-    let honest = goodput(None);
+    assert_no_gain_with(Setup::tack(), lies);
+}
+
+fn assert_no_gain_with(setup: Setup, lies: &[(&str, Lie)]) {
+    let honest = goodput_with(setup, None);
     println!("honest: {honest:.3} Mbit/s of {MBPS} among {RIVALS} rivals");
     for (name, lie) in lies {
         let lie = *lie;
         let lie: &Rewrite =
             Box::leak(Box::new(move |frames: &[u8]| liar::rewrite(frames, lie)));
-        let liar = goodput(Some(lie));
+        let liar = goodput_with(setup, Some(lie));
         println!("{name}: {liar:.3} Mbit/s");
         assert!(liar <= GAIN * honest, "{name}: {liar} instead of {honest} Mbit/s");
     }
@@ -133,4 +142,23 @@ fn wrong_times_bring_nothing() {
         }),
         ("an ACK Delay of a minute", |report| report.ack_delay_us = 60_000_000),
     ]);
+}
+
+#[test]
+fn packet_trains_that_are_said_to_have_come_at_once_or_late_bring_nothing() {
+    let video = Setup::new(Kind::Tack(Profile::Video));
+    assert_no_gain_with(
+        video,
+        &[
+            ("trains at once", |report| scale_arrivals(report, 0.0)),
+            ("trains in half the time", |report| scale_arrivals(report, 0.5)),
+            ("trains in twice the time", |report| scale_arrivals(report, 2.0)),
+        ],
+    );
+}
+
+fn scale_arrivals(report: &mut Report, factor: f64) {
+    for (_, since_last_us, _) in &mut report.arrivals {
+        *since_last_us = (*since_last_us as f64 * factor) as u64;
+    }
 }

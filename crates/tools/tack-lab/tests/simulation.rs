@@ -6,10 +6,11 @@ use std::thread;
 use std::time::Duration;
 
 use tack_lab::sim::{
-    Acks, Call, Congestion, EndConfig, Error, Flow, FlowReport, Load, Media, Scenario, Stack,
-    run, run_traced,
+    Acks, Call, Congestion, EndConfig, Error, Flow, FlowReport, FrameRate, Frames, Load, Media,
+    Scenario, Stack, run, run_traced,
 };
 use tack_link::spec::{LinkSpec, PathSpec};
+use tacklib::Profile;
 
 const STACKS: [Stack; 3] = [Stack::Tack, Stack::Plain, Stack::Quinn];
 
@@ -348,5 +349,36 @@ fn a_slow_link_stops_the_second_video_and_spares_audio_and_the_first_with_every_
         assert_eq!(frames.stopped_groups, 2, "{stack:?}");
         // The first frame of a group takes 150 ms alone.
         assert!(frames.mean_ms < 300.0, "{stack:?}: {frames:?}");
+    }
+}
+
+#[test]
+fn a_source_that_sends_a_tenth_learns_the_rate_of_the_path_and_of_its_steps() {
+    const STEPS: [(u64, f64); 3] = [(0, 10e6), (3, 2e6), (6, 40e6)];
+    let frames = Frames {
+        rate: FrameRate::Share(0.1, &STEPS),
+        fps: 30.0,
+        patience: Duration::from_millis(33),
+        lifetime: Duration::from_millis(400),
+        playout: Duration::from_millis(400),
+        has_deadlines: false,
+        measured_from: Duration::ZERO,
+    };
+    let toml = "[[hop]]\nkind = \"pipe\"\nbuffer_bytes = 125000\n\
+                rate_trace = { steps = [[0, 10.0], [3, 2.0], [6, 40.0]] }\n\
+                [[hop]]\nkind = \"wlan\"\nprofile = \"n\"\n";
+    let flow = own(Stack::Tack, path(40, 0.0)).with_profile(Profile::Video);
+    let flow = Flow { load: Load::Frames(frames), ..flow };
+    let link = LinkSpec::from_toml(toml, "steps").unwrap();
+    let report = single(&Scenario { link, ..scenario("n", vec![flow], 9.0) });
+    assert!(report.queue_p95_ms.unwrap() < 20.0, "{:?}", report.queue_p95_ms);
+    let frames = report.delivered_frames.unwrap();
+    assert!(frames.probing_share.unwrap() < 0.02, "{:?}", frames.probing_share);
+    for (from, bps) in STEPS {
+        let settled = (from as f64 + 1.0)..(from as f64 + 3.0);
+        let of_step = frames.estimates.iter().filter(|(at, _)| settled.contains(at));
+        let worst = of_step.map(|(_, found)| (found / bps - 1472.0 / 1500.0).abs());
+        let worst = worst.fold(0.0, f64::max);
+        assert!(worst < 0.1, "{bps} bit/s: off by {worst}");
     }
 }

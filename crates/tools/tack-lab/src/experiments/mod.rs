@@ -19,6 +19,7 @@ mod completion;
 mod contender;
 mod context;
 mod convergence;
+mod encoder;
 mod fig12;
 mod fig13;
 mod fig14a;
@@ -119,7 +120,7 @@ pub enum Error {
 }
 
 /// All experiments, in the order in which they are run and reported.
-pub const ALL: [Experiment; 35] = [
+pub const ALL: [Experiment; 36] = [
     calibration::EXPERIMENT,
     fig3::EXPERIMENT,
     fig6::EXPERIMENT,
@@ -137,6 +138,7 @@ pub const ALL: [Experiment; 35] = [
     traffic_change::EXPERIMENT,
     live_media::EXPERIMENT,
     stale::EXPERIMENT,
+    encoder::EXPERIMENT,
     suspension::EXPERIMENT,
     buffer::EXPERIMENT,
     short_flows::EXPERIMENT,

@@ -8,7 +8,7 @@ use tack_link::{LinkSpec, PathSpec};
 use super::summary::median_flow;
 use super::{Contender, Context, Error, Experiment, Findings};
 use crate::report::{Axis, Chart, Check, Colour, Plot, Series, Table};
-use crate::sim::{Flow, FlowReport, Frames, Load, Scenario};
+use crate::sim::{Flow, FlowReport, FrameRate, Frames, Load, Scenario};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "stale",
@@ -29,8 +29,9 @@ const SETTLED: Duration = Duration::from_secs(15);
 const RTT: Duration = Duration::from_millis(100);
 /// 500 ms at the lower rate.
 const BUFFER_BYTES: u64 = 312_500;
+const SOURCE_MBPS: f64 = 10.0;
 const SOURCE: Frames = Frames {
-    bps: 10e6,
+    rate: FrameRate::Constant(SOURCE_MBPS * 1e6),
     fps: 30.0,
     patience: Duration::from_millis(33),
     lifetime: Duration::from_millis(200),
@@ -95,7 +96,7 @@ fn measure(context: &Context) -> Result<Findings, Error> {
         parameters: json!({
             "link": link()?,
             "rtt_ms": RTT.as_millis() as u64,
-            "source_mbps": SOURCE.bps / 1e6,
+            "source_mbps": SOURCE_MBPS,
             "frames_per_second": SOURCE.fps,
             "frame_patience_ms": SOURCE.patience.as_millis() as u64,
             "frame_lifetime_ms": SOURCE.lifetime.as_millis() as u64,
@@ -133,7 +134,7 @@ fn table(title: &str, flows: &[FlowReport], duration: Duration) -> Table {
         .number("frame_delay_p99_ms", "frame p99", "ms", 1)
         .number("retransmitted", "resent", "", 0);
     for ((_, label, _), flow) in STACKS.iter().zip(flows) {
-        let frames = flow.delivered_frames.unwrap_or_default();
+        let frames = flow.delivered_frames.clone().unwrap_or_default();
         table.row([
             (*label).into(),
             rtt_ms(flow.owd_p50_ms).into(),

@@ -24,18 +24,27 @@ pub struct FramesRun {
     /// When the server got the request and made the first frame.
     start: Option<Time>,
     made: u64,
-    /// When the frames that wait for the stack were made.
-    waiting: VecDeque<Time>,
-    /// The frame that is being written: when it was made, and how much of it is.
-    current: Option<(Time, u64)>,
+    /// The frames that wait for the stack.
+    waiting: VecDeque<Made>,
+    /// The frame that is being written, and how much of it is.
+    current: Option<(Made, u64)>,
     /// Frames that have begun.
     begun: u64,
-    /// Streams that have not been read whole: number, when the frame was made, bytes read.
-    open: VecDeque<(u64, Time, u64)>,
+    /// Streams that have not been read whole: number, frame, bytes read.
+    open: VecDeque<(u64, Made, u64)>,
     /// Deadlines of streams that have begun since they were last taken.
     deadlines: Vec<(u64, Time)>,
     counts: Counts,
     delays_us: Vec<u64>,
+    estimates: Vec<(f64, f64)>,
+    probing_share: Option<f64>,
+}
+
+/// A frame: when it was made, and its length.
+#[derive(Clone, Copy, Debug)]
+struct Made {
+    at: Time,
+    bytes: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -58,6 +67,8 @@ impl FramesRun {
             deadlines: Vec::new(),
             counts: Counts { made: 0, dropped: 0, in_time: 0 },
             delays_us: Vec::new(),
+            estimates: Vec::new(),
+            probing_share: None,
         }
     }
 
@@ -74,10 +85,16 @@ impl FramesRun {
         }
         let Some(start) = self.start else { return };
         while self.made_at(start) <= now {
-            let made = self.made_at(start);
-            self.waiting.push_back(made);
+            let at = self.made_at(start);
+            let estimate = peer.estimated_send_rate();
+            self.probing_share = peer.probing_share();
+            let age = at.since(Time::ZERO);
+            self.estimates.extend(estimate.map(|bps| (age.as_secs_f64(), bps)));
+            let bps = self.frames.rate.bps(age, estimate);
+            let bytes = ((bps / 8.0 / self.frames.fps) as u64).max(1);
+            self.waiting.push_back(Made { at, bytes });
             self.made += 1;
-            self.counts.made += u64::from(self.counts_at(made));
+            self.counts.made += u64::from(self.counts_at(at));
         }
         self.drop_old(now);
         loop {
@@ -86,7 +103,7 @@ impl FramesRun {
                 self.current = Some((made, 0));
                 continue;
             };
-            let deadline = made + self.frames.lifetime;
+            let deadline = made.at + self.frames.lifetime;
             if written > 0 && self.frames.has_deadlines && deadline <= now {
                 // The stack has reset the stream.
                 self.current = None;
@@ -94,9 +111,8 @@ impl FramesRun {
                 self.drop_old(now);
                 continue;
             }
-            let bytes = self.frames.bytes();
             let (taken, ended) =
-                peer.write_stream(self.begun, URGENCY, content, written..bytes, true);
+                peer.write_stream(self.begun, URGENCY, content, written..made.bytes, true);
             if written == 0 && taken > 0 {
                 self.open.push_back((self.begun, made, 0));
                 self.deadlines.push((self.begun, deadline));
@@ -123,10 +139,10 @@ impl FramesRun {
     /// Frames that have waited too long and have not begun.
     fn drop_old(&mut self, now: Time) {
         while let Some(made) = self.waiting.front().copied()
-            && now.since(made) > self.frames.patience
+            && now.since(made.at) > self.frames.patience
         {
             self.waiting.pop_front();
-            self.counts.dropped += u64::from(self.counts_at(made));
+            self.counts.dropped += u64::from(self.counts_at(made.at));
         }
     }
 
@@ -137,17 +153,16 @@ impl FramesRun {
         content: &Content,
         now: Time,
     ) -> Result<(), u64> {
-        let bytes = self.frames.bytes();
         let mut open = std::mem::take(&mut self.open);
         for (stream, made, read) in &mut open {
             *read = peer.read_stream(*stream, content, *read)?;
-            if *read == bytes && self.counts_at(*made) {
-                let delay = now.since(*made);
+            if *read == made.bytes && self.counts_at(made.at) {
+                let delay = now.since(made.at);
                 self.delays_us.push(delay.as_micros() as u64);
                 self.counts.in_time += u64::from(delay <= self.frames.playout);
             }
         }
-        open.retain(|(_, made, read)| *read < bytes && now.since(*made) < GIVEN_UP);
+        open.retain(|(_, made, read)| *read < made.bytes && now.since(made.at) < GIVEN_UP);
         self.open = open;
         Ok(())
     }
@@ -179,6 +194,8 @@ impl FramesRun {
             in_time: self.counts.in_time,
             delay_p50_ms: delay(0.5),
             delay_p99_ms: delay(0.99),
+            probing_share: self.probing_share,
+            estimates: self.estimates,
         })
     }
 
@@ -188,12 +205,5 @@ impl FramesRun {
 
     fn made_at(&self, start: Time) -> Time {
         start + Duration::from_secs_f64(self.made as f64 / self.frames.fps)
-    }
-}
-
-impl Frames {
-    /// Bytes of a frame.
-    fn bytes(&self) -> u64 {
-        (self.bps / 8.0 / self.fps) as u64
     }
 }

@@ -30,5 +30,6 @@ pub use report::{
 };
 pub use run::{run, run_applications, run_traced};
 pub use scenario::{
-    Acks, Call, Congestion, EndConfig, Flow, Frames, Load, Media, Scenario, Stack,
+    Acks, Call, Congestion, EndConfig, Flow, FrameRate, Frames, Load, Media, Scenario, Stack,
+    step_at,
 };

@@ -70,6 +70,18 @@ pub trait Peer {
     /// any more at that time. Stacks that have no deadlines do nothing.
     fn set_stream_deadline(&mut self, _stream: u64, _at: Instant) {}
 
+    /// Server of frames: what it takes for the rate of the path, bits per second of UDP payload. None of a stack
+    /// that does not tell.
+    fn estimated_send_rate(&self) -> Option<f64> {
+        None
+    }
+
+    /// Server of frames: the share of its bytes that it has sent to measure the path. None of a stack that does
+    /// not tell.
+    fn probing_share(&self) -> Option<f64> {
+        None
+    }
+
     /// Client of a call: takes a DATAGRAM that has come.
     fn read_datagram(&mut self) -> Option<Vec<u8>>;
 

@@ -210,6 +210,10 @@ trait Connection: Sized {
     fn dgram_send(&mut self, datagram: &[u8]) -> quiche::Result<()>;
     fn dgram_recv(&mut self, out: &mut [u8]) -> quiche::Result<usize>;
     fn set_keylog(&mut self, key_log: KeyLog);
+    /// What it takes for the rate of the path, bits per second, where the stack tells.
+    fn estimated_send_rate(&self) -> Option<f64>;
+    /// The share of bytes that were sent to measure the path, where the stack tells.
+    fn probing_share(&self) -> Option<f64>;
     /// Sets the deadline of a stream, where the stack has deadlines.
     fn set_stream_deadline(&mut self, id: u64, at: Instant);
     fn min_rtt(&self) -> Option<Duration>;
@@ -222,7 +226,7 @@ trait Connection: Sized {
 }
 
 macro_rules! connection {
-    ($type:ty, $min_rtt:expr, $recv:expr, $set_ecn:expr, $send_ecn:expr, $ecn:expr, $resume:expr, $deadline:expr, $drained:expr) => {
+    ($type:ty, $min_rtt:expr, $recv:expr, $set_ecn:expr, $send_ecn:expr, $ecn:expr, $resume:expr, $deadline:expr, $drained:expr, $send_rate:expr, $probing:expr) => {
         impl Connection for $type {
             fn plain(&self) -> &quiche::Connection {
                 self
@@ -311,6 +315,14 @@ macro_rules! connection {
                 $deadline(self, id, at);
             }
 
+            fn estimated_send_rate(&self) -> Option<f64> {
+                $send_rate(self)
+            }
+
+            fn probing_share(&self) -> Option<f64> {
+                $probing(self)
+            }
+
             fn set_keylog(&mut self, key_log: KeyLog) {
                 <$type>::set_keylog(self, Box::new(key_log));
             }
@@ -334,6 +346,8 @@ connection!(
     |_| None,
     |_| None,
     |_, _, _| (),
+    |_| None,
+    |_| None,
     |_| None
 );
 connection!(
@@ -363,6 +377,13 @@ connection!(
     |connection: &tacklib::Connection| {
         let backlog = connection.media_stats().backlog;
         Some(backlog == 0 && connection.tack_stats().bytes_in_flight == 0)
+    },
+    |connection: &tacklib::Connection| {
+        Some(8.0 * connection.media_stats().estimated_send_rate as f64)
+    },
+    |connection: &tacklib::Connection| {
+        let sent = connection.stats().sent_bytes.max(1);
+        Some(connection.tack_stats().train_bytes as f64 / sent as f64)
     }
 );
 
@@ -604,6 +625,14 @@ impl<C: Connection + 'static> Peer for End<C> {
         let taken = self.connection.stream_send(STREAM, fitting, false).unwrap_or_default();
         self.offset += taken as u64;
         taken
+    }
+
+    fn estimated_send_rate(&self) -> Option<f64> {
+        self.connection.estimated_send_rate()
+    }
+
+    fn probing_share(&self) -> Option<f64> {
+        self.connection.probing_share()
     }
 
     fn is_drained(&self) -> Option<bool> {

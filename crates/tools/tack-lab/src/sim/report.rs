@@ -139,7 +139,7 @@ pub struct FrameReport {
 }
 
 /// Frames of a source with a stream for each.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct DeliveredFrames {
     /// Frames that were made.
     pub made: u64,
@@ -153,6 +153,12 @@ pub struct DeliveredFrames {
     pub delay_p50_ms: Option<f64>,
     /// 99th percentile of it.
     pub delay_p99_ms: Option<f64>,
+    /// The share of bytes that were sent to measure the path.
+    pub probing_share: Option<f64>,
+    /// What the stack took for the path's rate when each frame was made: seconds from the start of the run,
+    /// and bits per second.
+    #[serde(skip)]
+    pub estimates: Vec<(f64, f64)>,
 }
 
 /// A stretch of time.
@@ -212,7 +218,7 @@ impl FlowReport {
             expired_bytes: count(&|run| run.expired_bytes),
             delivered_frames: runs.iter().all(|run| run.delivered_frames.is_some()).then(
                 || {
-                    let of = |run: &Self| run.delivered_frames.unwrap_or_default();
+                    let of = |run: &Self| run.delivered_frames.clone().unwrap_or_default();
                     DeliveredFrames {
                         made: count(&|run| of(run).made),
                         dropped: count(&|run| of(run).dropped),
@@ -220,6 +226,8 @@ impl FlowReport {
                         in_time: count(&|run| of(run).in_time),
                         delay_p50_ms: float(&|run| of(run).delay_p50_ms),
                         delay_p99_ms: float(&|run| of(run).delay_p99_ms),
+                        probing_share: float(&|run| of(run).probing_share),
+                        estimates: Vec::new(),
                     }
                 },
             ),

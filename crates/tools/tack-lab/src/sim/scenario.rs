@@ -314,12 +314,12 @@ pub struct Media {
     pub patience: Duration,
 }
 
-/// A live source at a constant rate, each of whose frames has a stream.
+/// A live source, each of whose frames has a stream.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Frames {
-    /// Bits per second of all frames that are made.
-    pub bps: f64,
-    /// Frames per second, all of one size.
+    /// The rate of all frames that are made.
+    pub rate: FrameRate,
+    /// Frames per second.
     pub fps: f64,
     /// How long a frame may wait for the stack before it is dropped.
     pub patience: Duration,
@@ -331,6 +331,37 @@ pub struct Frames {
     pub has_deadlines: bool,
     /// Frames that are made earlier in the run do not count.
     pub measured_from: Duration,
+}
+
+/// The rate of a live source, which is that of its encoder.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum FrameRate {
+    /// So many bits per second.
+    Constant(f64),
+    /// That share of a rate that changes in steps: from when on, and bits per second.
+    Share(f64, &'static [(u64, f64)]),
+    /// That share of what the stack takes for the path's rate, and so many bits per second at least.
+    OfEstimate(f64, f64),
+}
+
+impl FrameRate {
+    /// Bits per second at `at` from the start of the run; `estimate` is what the stack takes for the path's
+    /// rate.
+    pub(super) fn bps(self, at: Duration, estimate: Option<f64>) -> f64 {
+        match self {
+            Self::Constant(bps) => bps,
+            Self::Share(share, steps) => share * step_at(steps, at),
+            Self::OfEstimate(share, least) => {
+                estimate.map_or(least, |bps| least.max(share * bps))
+            }
+        }
+    }
+}
+
+/// The value of steps, each from its second on, at a time; zero before the first.
+pub fn step_at(steps: &[(u64, f64)], at: Duration) -> f64 {
+    let begun = |&&(from, _): &&(u64, f64)| Duration::from_secs(from) <= at;
+    steps.iter().take_while(begun).last().map_or(0.0, |(_, value)| *value)
 }
 
 /// A call as in draft-huitema-ccwg-c4-test: frames of audio as DATAGRAMs, and two videos of 30

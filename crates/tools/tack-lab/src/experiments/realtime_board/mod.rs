@@ -129,7 +129,7 @@ fn measure(context: &Context) -> Result<Findings, Error> {
     let measured: Vec<_> = rows
         .iter()
         .zip(runs.chunks(STACKS.len()))
-        .map(|(row, runs)| Measured::new(*row, runs))
+        .map(|(row, runs)| Measured::new(row, runs))
         .collect();
     let left_out: Vec<_> = left_out.iter().map(Row::name).collect();
     let described = rows.iter().map(|row| (row.name(), row.describe().into()));
@@ -149,14 +149,14 @@ fn measure(context: &Context) -> Result<Findings, Error> {
 
 impl Measured {
     /// Of the runs of each stack.
-    fn new(row: Row, runs: &[Vec<Option<ScenarioReport>>]) -> Self {
+    fn new(row: &Row, runs: &[Vec<Option<ScenarioReport>>]) -> Self {
         let over = |of: &dyn Fn(&FlowReport) -> Option<f64>| -> Vec<Option<f64>> {
             let of_stack = |runs: &Vec<Option<ScenarioReport>>| {
                 mean(runs.iter().flatten().filter_map(|run| of(run.flows.first()?)))
             };
             runs.iter().map(of_stack).collect()
         };
-        let values = Metric::of(&row).iter().map(|metric| {
+        let values = Metric::of(row).iter().map(|metric| {
             let of_stack = |runs: &Vec<Option<ScenarioReport>>| metric.value(runs);
             (*metric, runs.iter().map(of_stack).collect())
         });
@@ -166,7 +166,7 @@ impl Measured {
         };
         let incomplete = |runs: &Vec<_>| runs.iter().filter(|run| !is_whole(run)).count();
         Self {
-            row,
+            row: *row,
             values: values.collect(),
             incomplete: runs.iter().map(incomplete).collect(),
             lost_audio: over(&|flow| Some(flow.frames?.lost_audio as f64)),
@@ -447,7 +447,7 @@ mod tests {
     fn the_best_rival_is_none_of_ours_and_a_run_without_end_is_infinitely_long() {
         let times = [1.0, 5.0, 6.0, 4.0, 7.0].map(|time| vec![Some(transfer(Some(time)))]);
         let runs: Vec<_> = times.into_iter().chain([vec![Some(transfer(None))]]).collect();
-        let measured = Measured::new(row("alone"), &runs);
+        let measured = Measured::new(&row("alone"), &runs);
         assert_eq!(measured.best_rival(Metric::Time), Some(4.0));
         assert!((measured.ratio(Metric::Time) - 1.25).abs() < 1e-9);
         assert_eq!(measured.incomplete, [0, 0, 0, 0, 0, 1]);
@@ -465,7 +465,7 @@ mod tests {
         let passed = |seconds, rtt| {
             let mut runs = vec![run(seconds, rtt); 2];
             runs.extend([run(4.0, 100.0), run(5.0, 70.0), run(6.0, 80.0), run(6.0, 80.0)]);
-            let checks = checks(&[Measured::new(row("wifi_bad"), &runs)]);
+            let checks = checks(&[Measured::new(&row("wifi_bad"), &runs)]);
             checks.iter().find(|check| check.what.contains("at once")).unwrap().passed
         };
         assert!(passed(4.1, 73.0));

@@ -1,0 +1,328 @@
+//! Packet trains: what the path could carry while the application sends less (TACK-6.8).
+//!
+//! A live source sends a frame now and then, and a rate over a round trip is that of the source. But
+//! the packets of one frame leave as a train, faster than the path is known to carry; those at its ends
+//! have TIMESTAMPs, and the receiver tells when these arrived. A train that arrives as it left has not met
+//! its limit; one that arrives stretched shows the rate of the bottleneck (the dispersion of packet
+//! trains; Dovrolis, Ramanathan and Moore, "Packet-dispersion techniques and a capacity-estimation
+//! methodology", 2004).
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use crate::bandwidth::Bandwidth;
+use crate::frame::Arrivals;
+
+/// IPv4 and UDP headers, which take their share of the path: small packets are not to show a slow one.
+const HEADERS: u64 = 28;
+
+/// How much faster than the estimate a train leaves: BBR.ProbeBwUpPacingGain.
+const LEAST_GAIN: f64 = 1.25;
+
+/// The same behind trains that did not meet the limit.
+const MOST_GAIN: f64 = 2.0;
+
+/// A train is stretched if it arrives in so much more time than it left in.
+const STRETCHED: f64 = 1.06;
+
+/// One that left more slowly than the estimate has to be stretched by this: jitter alone may do less.
+const STRETCHED_SLOW: f64 = 1.5;
+
+/// Trains that are taken together, and for how long: what jitter does to each is evened out.
+const TRAINS: usize = 8;
+const SPAN: Duration = Duration::from_millis(400);
+
+/// A train is no longer: what goes on without a pause has more to send than may leave, and queues.
+pub(super) const LONGEST: Duration = Duration::from_millis(100);
+
+/// An application that has made no pause for so long is not limited by itself.
+const MOST_BETWEEN_PAUSES: Duration = Duration::from_secs(1);
+
+/// A path has changed where the last two trains differ so much from the estimate, to the same side.
+const CHANGE: f64 = 1.15;
+
+/// A frame that fits into a packet is split in two if each is no shorter, bytes.
+const LEAST_PART: u64 = 100;
+
+/// What a second packet costs: header, tag, IP and UDP headers, and a TIMESTAMP.
+pub(super) const SPLIT_COST: u64 = 80;
+
+/// Of what is sent, trains may cost no more than one part in so many.
+const COST_SHARE: u64 = 50;
+
+/// Departures that are remembered: some round trips of a live source.
+const DEPARTURES: usize = 256;
+
+/// A packet that left with a TIMESTAMP.
+#[derive(Clone, Copy, Debug)]
+struct Stamped {
+    packet_number: u64,
+    at: Instant,
+    /// Bytes of ack-eliciting packets sent until then, its own included.
+    sent: u64,
+    train: u64,
+}
+
+/// What a train has shown.
+#[derive(Clone, Copy, Debug)]
+struct Dispersion {
+    at: Instant,
+    /// Bytes behind its first packet, with IP and UDP headers.
+    bytes: u64,
+    left_in: Duration,
+    arrived_in: Duration,
+}
+
+impl Dispersion {
+    fn arrival_rate(&self) -> f64 {
+        self.bytes as f64 / self.arrived_in.as_secs_f64().max(1e-9)
+    }
+
+    fn departure_rate(&self) -> f64 {
+        self.bytes as f64 / self.left_in.as_secs_f64().max(1e-9)
+    }
+
+    fn is_stretched_by(&self, ratio: f64) -> bool {
+        self.arrived_in > self.left_in.mul_f64(ratio)
+    }
+}
+
+/// Trains on their way, and what they show.
+#[derive(Debug)]
+pub(super) struct PacketTrains {
+    stamped: VecDeque<Stamped>,
+    /// The train that leaves, or has left last, and when it began.
+    train: u64,
+    began: Option<Instant>,
+    /// Nothing more was to be sent, and nothing has been since.
+    has_run_dry: bool,
+    /// Stretched trains of late.
+    recent: VecDeque<Dispersion>,
+    /// The last train was faster than the estimate and not stretched: its rate.
+    faster: Option<f64>,
+    /// Of UDP payload in full-sized packets, bytes per second.
+    estimate: Option<f64>,
+    measured: Option<Instant>,
+    gain: f64,
+    /// Bytes that were sent for trains alone.
+    cost: u64,
+}
+
+impl Default for PacketTrains {
+    fn default() -> Self {
+        Self {
+            stamped: VecDeque::new(),
+            train: 0,
+            began: None,
+            has_run_dry: true,
+            recent: VecDeque::new(),
+            faster: None,
+            estimate: None,
+            measured: None,
+            gain: LEAST_GAIN,
+            cost: 0,
+        }
+    }
+}
+
+impl PacketTrains {
+    /// The application has nothing more to send.
+    pub fn on_run_dry(&mut self) {
+        self.has_run_dry = true;
+    }
+
+    /// Whether the application limits what is sent: it has made pauses of late.
+    pub fn is_app_limited(&self, now: Instant) -> bool {
+        self.has_run_dry || self.began_within(now, MOST_BETWEEN_PAUSES)
+    }
+
+    /// Whether what leaves now belongs to a train that has begun within this time.
+    pub fn began_within(&self, now: Instant, time: Duration) -> bool {
+        self.began.is_some_and(|began| now.saturating_duration_since(began) < time)
+    }
+
+    /// Whether a packet that leaves behind a pause would begin a train.
+    pub fn has_run_dry(&self) -> bool {
+        self.has_run_dry
+    }
+
+    /// Whether `waiting` bytes, all that there is to send, should leave in two packets because one alone
+    /// is no train (TACK-6.8-6); `sent` are the bytes sent so far, and a packet holds `mss`.
+    pub fn splits(&self, waiting: u64, sent: u64, mss: u64) -> bool {
+        (2 * LEAST_PART..mss.saturating_sub(LEAST_PART)).contains(&waiting)
+            && (self.cost + SPLIT_COST) * COST_SHARE <= sent
+    }
+
+    /// So many bytes have left for trains alone.
+    pub fn on_cost(&mut self, bytes: u64) {
+        self.cost += bytes;
+    }
+
+    /// A packet leaves behind a pause.
+    pub fn on_head(&mut self, now: Instant) {
+        self.train += 1;
+        self.began = Some(now);
+    }
+
+    /// An ack-eliciting packet has left; `sent` are the bytes of all, its own included.
+    pub fn on_sent(&mut self, now: Instant, packet_number: u64, sent: u64, is_stamped: bool) {
+        self.has_run_dry = false;
+        if !is_stamped {
+            return;
+        }
+        if self.stamped.len() == DEPARTURES {
+            self.stamped.pop_front();
+        }
+        self.stamped.push_back(Stamped { packet_number, at: now, sent, train: self.train });
+    }
+
+    /// The receiver has told when packets with a TIMESTAMP arrived. `known` is the controller's
+    /// bandwidth, `mss` the payload of a full-sized packet.
+    pub fn on_arrivals(
+        &mut self,
+        now: Instant,
+        arrivals: &Arrivals,
+        known: Bandwidth,
+        mss: u64,
+    ) {
+        let mut whole: Option<(u64, Dispersion)> = None;
+        for pair in arrivals.as_slice().windows(2) {
+            let Some((train, part)) = self.dispersion(now, pair[0].packet_number, &pair[1])
+            else {
+                continue;
+            };
+            match &mut whole {
+                Some((of, whole)) if *of == train => {
+                    whole.bytes += part.bytes;
+                    whole.left_in += part.left_in;
+                    whole.arrived_in += part.arrived_in;
+                }
+                _ => {
+                    let before = whole.replace((train, part));
+                    self.take_in(before, known, mss);
+                }
+            }
+        }
+        self.take_in(whole, known, mss);
+    }
+
+    /// What lies between two packets of one train: times and bytes, of which no more arrived than left.
+    fn dispersion(
+        &self,
+        now: Instant,
+        first: u64,
+        last: &crate::frame::StampedArrival,
+    ) -> Option<(u64, Dispersion)> {
+        let first = self.find(first)?;
+        let left = self.find(last.packet_number)?;
+        if first.train != left.train || left.sent <= first.sent {
+            return None;
+        }
+        let sent = left.sent - first.sent;
+        let bytes = last.bytes.min(sent);
+        let packets = left.packet_number - first.packet_number;
+        let headers = (HEADERS * packets) as f64 * bytes as f64 / sent as f64;
+        let dispersion = Dispersion {
+            at: now,
+            bytes: bytes + headers as u64,
+            left_in: left.at.saturating_duration_since(first.at),
+            arrived_in: Duration::from_micros(last.since_last_us),
+        };
+        Some((left.train, dispersion))
+    }
+
+    fn find(&self, packet_number: u64) -> Option<&Stamped> {
+        let at =
+            self.stamped.binary_search_by_key(&packet_number, |stamped| stamped.packet_number);
+        self.stamped.get(at.ok()?)
+    }
+
+    /// TACK-6.8-3, TACK-6.8-4
+    fn take_in(&mut self, train: Option<(u64, Dispersion)>, known: Bandwidth, mss: u64) {
+        let Some((_, train)) = train else { return };
+        let payload = mss as f64 / (mss + HEADERS) as f64;
+        let known = known.bytes_per_second() as f64;
+        let estimate = self.estimate.unwrap_or(known) / payload;
+        let left = train.departure_rate();
+        let is_fast = left >= 0.95 * estimate;
+        let ratio = if is_fast { STRETCHED } else { STRETCHED_SLOW };
+        if train.is_stretched_by(ratio) {
+            self.faster = None;
+            self.gain = LEAST_GAIN;
+            self.on_stretched(train);
+        } else if is_fast {
+            // A train cannot arrive faster than it left, and a report that says so is no proof.
+            let rate = train.arrival_rate().min(left).min(MOST_GAIN * estimate);
+            let Some(before) = self.faster.replace(rate) else { return };
+            let rate = f64::midpoint(before, rate);
+            if rate > estimate || self.estimate.is_none() {
+                self.recent.clear();
+                self.gain = (self.gain * LEAST_GAIN).min(MOST_GAIN);
+                self.estimate = Some(rate * payload);
+            }
+        } else {
+            return;
+        }
+        self.measured = Some(train.at);
+        if !self.recent.is_empty() {
+            let bytes: u64 = self.recent.iter().map(|train| train.bytes).sum();
+            let time: Duration = self.recent.iter().map(|train| train.arrived_in).sum();
+            self.estimate = Some(bytes as f64 / time.as_secs_f64().max(1e-9) * payload);
+        }
+    }
+
+    fn on_stretched(&mut self, train: Dispersion) {
+        let rates = self.recent.back().map(|last| (last.arrival_rate(), train.arrival_rate()));
+        if let Some((last, newest)) = rates
+            && let Some(earlier) = self.mean_but_last()
+        {
+            let is_lower = last.max(newest) * CHANGE < earlier;
+            let is_higher = last.min(newest) > earlier * CHANGE;
+            if is_lower || is_higher {
+                let keep = self.recent.len() - 1;
+                self.recent.drain(..keep);
+            }
+        }
+        self.recent.push_back(train);
+        let is_old = |first: &Dispersion| train.at.saturating_duration_since(first.at) > SPAN;
+        while self.recent.len() > TRAINS
+            || self.recent.len() > 2 && self.recent.front().is_some_and(is_old)
+        {
+            self.recent.pop_front();
+        }
+    }
+
+    /// The rate of the stretched trains before the last one.
+    fn mean_but_last(&self) -> Option<f64> {
+        let trains = self.recent.len().checked_sub(1).filter(|trains| *trains > 0)?;
+        let earlier = self.recent.iter().take(trains);
+        let bytes: u64 = earlier.clone().map(|train| train.bytes).sum();
+        let time: Duration = earlier.map(|train| train.arrived_in).sum();
+        Some(bytes as f64 / time.as_secs_f64().max(1e-9))
+    }
+
+    /// What the path could carry, as of the last train that has shown something.
+    pub fn estimate(&self) -> Option<Bandwidth> {
+        self.estimate.map(|rate| Bandwidth::from_bytes_per_second(rate as u64))
+    }
+
+    /// Whether the last two trains were stretched by more than `jitter` alone may do.
+    pub fn is_clear(&self, jitter: Duration) -> bool {
+        let is_clear = |train: &Dispersion| train.arrived_in > train.left_in + 2 * jitter;
+        self.recent.len() > 1 && self.recent.iter().rev().take(2).all(is_clear)
+    }
+
+    /// When that was.
+    pub fn measured(&self) -> Option<Instant> {
+        self.measured
+    }
+
+    /// The rate at which a train leaves.
+    pub fn rate(&self) -> Option<Bandwidth> {
+        self.estimate().map(|estimate| estimate.scaled(self.gain))
+    }
+}
+
+#[cfg(test)]
+#[path = "packet_trains_tests.rs"]
+mod tests;

@@ -1,0 +1,234 @@
+//! What a live source is told of the path's rate, against the truth.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tack_link::{LinkSpec, PathSpec};
+
+use super::{Contender, Context, Error, Experiment, Findings, median};
+use crate::report::{Axis, Chart, Check, Colour, Plot, Series, Table};
+use crate::sim::{Flow, FlowReport, FrameRate, Frames, Load, Scenario, step_at};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "encoder",
+    title: "A rate for encoders",
+    question: "Does a source that sends less than the path carries learn what that is, soon and without a \
+               queue?",
+    paper: "No figure of the paper. A source of 30 frames a second over a bottleneck whose rate changes \
+            every 6 s, from 2 to 40 Mbit/s; 40 ms, alone or in front of an 802.11n cell. The source sends \
+            a tenth, half or nine tenths of what the bottleneck carries at the time, or nine tenths \
+            of the estimate.",
+    measure,
+};
+
+/// From when on, seconds, and the rate in bits per second of everything in an IP packet.
+const STEPS: [(u64, f64); 7] =
+    [(0, 10e6), (6, 2e6), (12, 40e6), (18, 5e6), (24, 20e6), (30, 2e6), (36, 10e6)];
+const DURATION: Duration = Duration::from_secs(42);
+const RTT: Duration = Duration::from_millis(40);
+/// 500 ms at the lowest rate.
+const BUFFER_BYTES: u64 = 125_000;
+const BIN: Duration = Duration::from_millis(100);
+const SOURCE: Frames = Frames {
+    rate: FrameRate::Constant(0.0),
+    fps: 30.0,
+    patience: Duration::from_millis(33),
+    lifetime: Duration::from_millis(400),
+    playout: Duration::from_millis(400),
+    has_deadlines: false,
+    measured_from: Duration::ZERO,
+};
+/// UDP payload of a full packet, and the IP packet around it.
+const FULL_PACKET: (f64, f64) = (1472.0, 1500.0);
+
+/// How far the estimate may be off, and for how long behind a step.
+const TOLERANCE: f64 = 0.1;
+const TARGET_SETTLED_MS: f64 = 1000.0;
+/// Of the estimates behind it, so many are within the tolerance once it has settled.
+const SETTLED_SHARE: f64 = 0.95;
+const TARGET_QUEUE_MS: f64 = 20.0;
+const TARGET_PROBING_PERCENT: f64 = 2.0;
+
+const LINKS: [(&str, bool); 2] = [("pipe", false), ("pipe, then 802.11n", true)];
+const SOURCES: [(&str, FrameRate, bool); 4] = [
+    ("10 % of the path", FrameRate::Share(0.1, &STEPS), true),
+    ("50 % of the path", FrameRate::Share(0.5, &STEPS), true),
+    ("90 % of the path", FrameRate::Share(0.9, &STEPS), true),
+    ("90 % of the estimate", FrameRate::OfEstimate(0.9, 300e3), false),
+];
+
+fn measure(context: &Context) -> Result<Findings, Error> {
+    let seeds = context.seeds(5, 2);
+    let cells: Vec<_> = LINKS
+        .iter()
+        .flat_map(|link| SOURCES.iter().map(move |source| (*link, *source)))
+        .collect();
+    let runs =
+        context.simulate(&cells, &seeds, |&((link, wifi), (source, rate, _)), seed| {
+            let load = Load::Frames(Frames { rate, ..SOURCE });
+            let flow = Flow { load, ..Contender::TACK_VIDEO.flow(PathSpec::with_rtt(RTT)) };
+            let scenario = Scenario {
+                link: bottleneck(wifi)?,
+                flows: vec![flow],
+                duration: DURATION,
+                warm_up: Duration::ZERO,
+                bin: BIN,
+                seed,
+            };
+            Ok((format!("{link}, {source}"), scenario))
+        })?;
+    let mut checks = Vec::new();
+    let mut tables = Vec::new();
+    for (at, (link, _)) in LINKS.iter().enumerate() {
+        let runs = &runs[at * SOURCES.len()..][..SOURCES.len()];
+        let mut table = Table::new(*link)
+            .text("source", "source")
+            .number("settled_ms", "worst step settled after", "ms", 0)
+            .number("error_percent", "mean error behind that", "%", 1)
+            .number("probing_percent", "probing", "%", 2)
+            .number("queue_p95_ms", "queue p95", "ms", 1)
+            .number("frame_delay_p50_ms", "frame p50", "ms", 1)
+            .number("frame_delay_p99_ms", "frame p99", "ms", 1)
+            .number("lost", "resent", "", 0);
+        for ((source, _, is_target), reports) in SOURCES.iter().zip(runs) {
+            let flows: Vec<_> = reports.iter().map(|report| &report.flows[0]).collect();
+            let of = |value: &dyn Fn(&FlowReport) -> f64| {
+                median(flows.iter().map(|flow| value(flow))).unwrap_or(f64::NAN)
+            };
+            let settled = of(&|flow| worst_settled_ms(estimates(flow)));
+            let error = of(&|flow| mean_error_percent(estimates(flow)));
+            let queue = of(&|flow| flow.queue_p95_ms.unwrap_or(f64::NAN));
+            let frames = |flow: &FlowReport| flow.delivered_frames.clone().unwrap_or_default();
+            let probing = of(&|flow| 100.0 * frames(flow).probing_share.unwrap_or(f64::NAN));
+            table.row([
+                (*source).into(),
+                settled.into(),
+                error.into(),
+                probing.into(),
+                queue.into(),
+                of(&|flow| frames(flow).delay_p50_ms.unwrap_or(f64::NAN)).into(),
+                of(&|flow| frames(flow).delay_p99_ms.unwrap_or(f64::NAN)).into(),
+                of(&|flow| flow.retransmitted as f64).into(),
+            ]);
+            if *is_target {
+                let what = |what: &str| format!("{link}, {source}: {what}");
+                checks.push(Check::at_most(
+                    what("worst step settled after"),
+                    settled,
+                    "ms",
+                    TARGET_SETTLED_MS,
+                ));
+                checks.push(Check::at_most(
+                    what("bytes for probing"),
+                    probing,
+                    "%",
+                    TARGET_PROBING_PERCENT,
+                ));
+                checks.push(Check::at_most(what("queue p95"), queue, "ms", TARGET_QUEUE_MS));
+            }
+        }
+        tables.push(table);
+    }
+    let plots = LINKS.iter().enumerate().map(|(at, (link, _))| {
+        let runs = &runs[at * SOURCES.len()..][..SOURCES.len()];
+        let truth = (0..DURATION.as_millis() as u64 / 10)
+            .map(|step| step as f64 / 100.0)
+            .map(|at| (at, payload_rate(at) / 1e6));
+        let mut series = vec![Series::measured("the path", Colour::Grey, truth.collect())];
+        let colours = [Colour::Blue, Colour::Sky, Colour::Violet, Colour::Red];
+        for (((source, ..), reports), colour) in SOURCES.iter().zip(runs).zip(colours) {
+            let points = estimates(&reports[0].flows[0]).iter();
+            let points = points.map(|(at, bps)| (*at, bps / 1e6)).collect();
+            series.push(Series::measured(*source, colour, points));
+        }
+        Plot::new(
+            format!("Estimated rate, {link}"),
+            Axis::linear("time, s"),
+            Axis::linear("rate, Mbit/s"),
+            Chart::Steps { series },
+        )
+    });
+    Ok(Findings {
+        parameters: json!({
+            "steps": STEPS,
+            "rtt_ms": RTT.as_millis() as u64,
+            "buffer_bytes": BUFFER_BYTES,
+            "frames_per_second": SOURCE.fps,
+            "tolerance": TOLERANCE,
+            "duration_s": DURATION.as_secs_f64(),
+        }),
+        seeds,
+        plots: plots.collect(),
+        tables,
+        checks,
+        notes: vec![
+            "The estimate is read when a frame is made. It has settled when 19 in 20 of all until the next \
+             step are within a tenth of what the bottleneck carries in full-sized packets. The \
+             source that sends nine tenths of the estimate overshoots where the path falls, as \
+             any does that is told afterwards; its figures have no target."
+                .to_owned(),
+        ],
+    })
+}
+
+fn bottleneck(wifi: bool) -> Result<LinkSpec, Error> {
+    let steps: Vec<_> =
+        STEPS.iter().map(|(from, bps)| format!("[{from}, {:?}]", bps / 1e6)).collect();
+    let mut toml = format!(
+        "[[hop]]\nkind = \"pipe\"\nbuffer_bytes = {BUFFER_BYTES}\nrate_trace = {{ steps = [{}] }}\n",
+        steps.join(", ")
+    );
+    if wifi {
+        toml += "[[hop]]\nkind = \"wlan\"\nprofile = \"n\"\n";
+    }
+    Ok(LinkSpec::from_toml(&toml, "encoder")?)
+}
+
+fn estimates(flow: &FlowReport) -> &[(f64, f64)] {
+    flow.delivered_frames.as_ref().map_or(&[], |frames| &frames.estimates)
+}
+
+/// What the path carries of the payload of full-sized packets, bits per second.
+fn payload_rate(at: f64) -> f64 {
+    step_at(&STEPS, Duration::from_secs_f64(at)) * FULL_PACKET.0 / FULL_PACKET.1
+}
+
+/// The part of each step, with the time at which it begins.
+fn parts(estimates: &[(f64, f64)]) -> impl Iterator<Item = (f64, &[(f64, f64)])> {
+    let end = DURATION.as_secs();
+    let ends = STEPS.iter().skip(1).map(|(from, _)| *from).chain([end]);
+    STEPS.iter().zip(ends).map(|((from, _), to)| {
+        let at = |seconds: u64| estimates.partition_point(|(at, _)| *at < seconds as f64);
+        (*from as f64, &estimates[at(*from)..at(to)])
+    })
+}
+
+fn error((at, bps): (f64, f64)) -> f64 {
+    (bps / payload_rate(at) - 1.0).abs()
+}
+
+/// How long after its step the estimate settles, of the step that takes longest.
+fn worst_settled_ms(estimates: &[(f64, f64)]) -> f64 {
+    let settled = parts(estimates).map(|(from, part)| {
+        let (mut good, mut all, mut settled) = (0.0, 0.0, f64::INFINITY);
+        for estimate in part.iter().rev() {
+            all += 1.0;
+            let is_good = error(*estimate) <= TOLERANCE;
+            good += f64::from(u8::from(is_good));
+            if is_good && good >= SETTLED_SHARE * all {
+                settled = estimate.0 - from;
+            }
+        }
+        settled * 1e3
+    });
+    settled.fold(0.0, f64::max)
+}
+
+/// Mean error from [`TARGET_SETTLED_MS`] behind each step on.
+fn mean_error_percent(estimates: &[(f64, f64)]) -> f64 {
+    let settled = parts(estimates).flat_map(|(from, part)| {
+        part.iter().filter(move |(at, _)| *at >= from + TARGET_SETTLED_MS / 1e3)
+    });
+    let errors: Vec<_> = settled.map(|estimate| error(*estimate)).collect();
+    100.0 * errors.iter().sum::<f64>() / errors.len() as f64
+}

@@ -1,0 +1,93 @@
+//! What a live source learns of a path that carries more than it sends.
+
+#![allow(clippy::unwrap_used)] // a test that cannot be set up has failed
+
+mod common;
+
+use std::time::Duration;
+
+use common::*;
+use tacklib::{Connection, Profile};
+
+const MS: Duration = Duration::from_millis(1);
+const FRAME_INTERVAL: Duration = Duration::from_millis(33);
+const MBPS: u64 = 8;
+
+type Ends = Pair<Connection, Connection>;
+
+fn pair(client: Profile, server: Profile) -> Ends {
+    pair_over(20 * MS, client, server)
+}
+
+fn pair_over(one_way: Duration, client: Profile, server: Profile) -> Ends {
+    let client = tack_client(&mut profile_config(client));
+    let server = tack_server(&mut profile_config(server));
+    let mut pair = Pair::new(client, server).with_delay(one_way).with_rate(MBPS);
+    pair.handshake();
+    pair
+}
+
+/// The client sends so many frames, each on a stream, and the server reads them.
+fn send_frames(pair: &mut Ends, first: u64, frames: u64, bytes: usize) {
+    for frame in first..first + frames {
+        let id = 4 * frame + 2;
+        assert_eq!(pair.client.stream_send(id, &vec![7; bytes], true).unwrap(), bytes);
+        pair.run_for(FRAME_INTERVAL);
+        let mut buffer = vec![0; 65536];
+        while let Some(id) = pair.server.readable().next() {
+            pair.server.stream_recv(id, &mut buffer).unwrap();
+        }
+    }
+}
+
+/// The client's estimate over what the path carries.
+fn estimate(pair: &Ends) -> f64 {
+    let rate = pair.client.media_stats().estimated_send_rate;
+    rate as f64 * 8.0 / (MBPS as f64 * 1e6)
+}
+
+#[test]
+fn frames_show_what_the_path_carries() {
+    for (one_way, bytes) in [(20, 700), (20, 3000), (20, 20_000), (3, 3000), (100, 3000)] {
+        let mut pair = pair_over(one_way * MS, Profile::Video, Profile::Default);
+        send_frames(&mut pair, 0, 60, bytes);
+        // Frames of the size of a packet are split now and then.
+        let found = estimate(&pair);
+        assert!((0.9..1.1).contains(&found), "{bytes} bytes, {one_way} ms: {found}");
+        let stats = pair.client.media_stats();
+        assert!(stats.rate_age.unwrap() < Duration::from_millis(900), "{stats:?}");
+        let sent = bytes as f64 / FRAME_INTERVAL.as_secs_f64();
+        let spare = 1.0 - sent / stats.estimated_send_rate as f64;
+        let told = stats.spare_rate as f64 / stats.estimated_send_rate as f64;
+        assert!((told - spare).abs() < 0.1, "{bytes} bytes: {told} instead of {spare}");
+        let cost = pair.client.tack_stats().train_bytes;
+        assert!(cost > 0 && cost * 50 <= pair.client.stats().sent_bytes as u64, "{cost}");
+    }
+}
+
+#[test]
+fn a_change_of_the_rate_is_told_once() {
+    let mut pair = pair(Profile::Video, Profile::Default);
+    send_frames(&mut pair, 0, 60, 3000);
+    let told = pair.client.send_rate_change().unwrap();
+    assert_eq!(told, pair.client.media_stats().estimated_send_rate);
+    send_frames(&mut pair, 60, 10, 3000);
+    assert_eq!(pair.client.send_rate_change(), None);
+}
+
+#[test]
+fn other_profiles_do_not_measure_so_and_a_source_can_stop_it() {
+    let mut default = pair(Profile::Default, Profile::Default);
+    send_frames(&mut default, 0, 60, 3000);
+    assert_eq!(default.client.tack_stats().train_bytes, 0);
+    default.client.set_packet_trains(true);
+    send_frames(&mut default, 60, 10, 3000);
+    assert_eq!(default.client.tack_stats().train_bytes, 0, "the peer was not asked to report");
+
+    let mut stopped = pair(Profile::Video, Profile::Default);
+    send_frames(&mut stopped, 0, 10, 3000);
+    let cost = stopped.client.tack_stats().train_bytes;
+    stopped.client.set_packet_trains(false);
+    send_frames(&mut stopped, 10, 30, 3000);
+    assert_eq!(stopped.client.tack_stats().train_bytes, cost);
+}
