@@ -127,3 +127,32 @@ fn a_client_that_has_used_all_streams_gets_new_ones_once_the_answers_are_acknowl
     // Neither end has anything else to send.
     pair.run_until(|pair| pair.client.peer_streams_left_bidi() > 0);
 }
+
+#[test]
+fn a_client_that_has_used_all_streams_gets_new_ones_once_the_server_has_read_them_or_their_resets()
+ {
+    const STREAMS: u64 = 8;
+    for is_reset in [false, true] {
+        let mut config = tack_config();
+        config.set_initial_max_streams_uni(STREAMS);
+        let mut pair = Pair::new(tack_client(&mut tack_config()), tack_server(&mut config))
+            .with_delay(Duration::from_millis(5));
+        pair.handshake();
+        let stream = |index: u64| 4 * index + 2;
+        for index in 0..STREAMS {
+            assert_eq!(pair.client.write(stream(index), b"a frame", !is_reset), 7);
+            if is_reset {
+                pair.client.stream_shutdown(stream(index), quiche::Shutdown::Write, 7).unwrap();
+            }
+        }
+        // All of it has come and is acknowledged before any of it is read.
+        pair.run_for(Duration::from_secs(1));
+        assert_eq!(pair.client.peer_streams_left_uni(), 0);
+        let mut buffer = [0; 64];
+        for index in 0..STREAMS {
+            let read = pair.server.stream_recv(stream(index), &mut buffer);
+            assert_eq!(read.is_err(), is_reset);
+        }
+        pair.run_until(|pair| pair.client.peer_streams_left_uni() > 0);
+    }
+}

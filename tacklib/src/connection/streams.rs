@@ -74,6 +74,7 @@ impl<F: BufFactory> Connection<F> {
         } else if let Some(layer) = &mut self.layer {
             // What was readable counts as read: a window may have to be announced.
             layer.windows().on_read(stream_id, unread);
+            layer.windows().on_finished(stream_id);
         }
         self.credits.grant(CreditReason::Application);
         self.data_pending = true;
@@ -86,8 +87,8 @@ impl<F: BufFactory> Connection<F> {
         stream_id: u64,
         out: &mut [u8],
     ) -> quiche::Result<(usize, bool)> {
-        let read = self.inner.stream_recv(stream_id, out)?;
-        Ok(self.on_read(stream_id, read))
+        let read = self.inner.stream_recv(stream_id, out);
+        self.on_read_result(stream_id, read)
     }
 
     /// Reads stream data into a buffer, as [`quiche::Connection::stream_recv_buf`].
@@ -96,8 +97,8 @@ impl<F: BufFactory> Connection<F> {
         stream_id: u64,
         out: B,
     ) -> quiche::Result<(usize, bool)> {
-        let read = self.inner.stream_recv_buf(stream_id, out)?;
-        Ok(self.on_read(stream_id, read))
+        let read = self.inner.stream_recv_buf(stream_id, out);
+        self.on_read_result(stream_id, read)
     }
 
     /// Reads stream data and throws it away, as [`quiche::Connection::stream_discard`].
@@ -106,8 +107,8 @@ impl<F: BufFactory> Connection<F> {
         stream_id: u64,
         len: usize,
     ) -> quiche::Result<(usize, bool)> {
-        let read = self.inner.stream_discard(stream_id, len)?;
-        Ok(self.on_read(stream_id, read))
+        let read = self.inner.stream_discard(stream_id, len);
+        self.on_read_result(stream_id, read)
     }
 
     /// What [`stream_send`](Self::stream_send) would take now, bytes, as
@@ -198,6 +199,17 @@ impl<F: BufFactory> Connection<F> {
         self.has_ended_streams |= fin;
     }
 
+    fn on_read_result(
+        &mut self,
+        stream_id: u64,
+        read: quiche::Result<(usize, bool)>,
+    ) -> quiche::Result<(usize, bool)> {
+        if let (Err(quiche::Error::StreamReset(_)), Some(layer)) = (&read, &mut self.layer) {
+            layer.windows().on_finished(stream_id);
+        }
+        Ok(self.on_read(stream_id, read?))
+    }
+
     pub(super) fn on_read(
         &mut self,
         stream_id: u64,
@@ -206,6 +218,7 @@ impl<F: BufFactory> Connection<F> {
         let Some(mut layer) = self.layer.take() else { return (read, fin) };
         layer.windows().on_read(stream_id, read);
         if fin {
+            layer.windows().on_finished(stream_id);
             self.settle_stream_ends(&layer);
         }
         self.layer = Some(layer);

@@ -1,8 +1,9 @@
 //! When quiche has a window update to send.
 //!
-//! What: a mirror of quiche's receive windows. Why: a window update that waits with an acknowledgement
+//! What: a mirror of quiche's receive windows, and of how many streams the peer may open. Why: a window update that waits with an acknowledgement
 //! stops the peer, and quiche does not say when it has one. quiche's rule is followed from outside: an
-//! update is due when less than half of the window is left (0.30, `flowcontrol.rs`). A wrong guess
+//! update is due when less than half of the window is left (0.30, `flowcontrol.rs`), or half of the first number of
+//! streams (`should_update_max_streams_uni`). A wrong guess
 //! costs one early TACK, or one acknowledgement interval of delay. Upstream: no hook. To delete: when
 //! quiche tells whether it has anything to send but an acknowledgement.
 
@@ -49,12 +50,47 @@ struct Stream {
     finished: bool,
 }
 
+/// The streams of one kind that the peer may open.
+#[derive(Clone, Copy, Debug, Default)]
+struct Openable {
+    initial: u64,
+    limit: u64,
+    opened: u64,
+    finished: u64,
+}
+
+impl Openable {
+    fn new(initial: u64) -> Self {
+        Self { initial, limit: initial, ..Self::default() }
+    }
+
+    /// The peer has opened all up to this one.
+    fn on_opened(&mut self, stream_id: u64) {
+        self.opened = self.opened.max(stream_id / 4 + 1);
+    }
+
+    /// quiche forgets one; whether it announces another then.
+    fn on_finished(&mut self) -> bool {
+        self.finished += 1;
+        self.limit.saturating_sub(self.opened) <= self.initial / 2
+    }
+
+    /// quiche was asked for what it has to announce.
+    fn on_asked(&mut self) {
+        if self.limit.saturating_sub(self.opened) <= self.initial / 2 {
+            self.limit = self.limit.max(self.initial + self.finished);
+        }
+    }
+}
+
 /// The receive windows of a connection and its streams.
 #[derive(Debug)]
 pub struct ReceiveWindows {
     connection: Window,
     streams: HashMap<u64, Stream>,
     limits: StreamLimits,
+    bidi: Openable,
+    uni: Openable,
     is_server: bool,
     /// Reads may have happened that were not counted.
     unseen_reads: bool,
@@ -76,6 +112,7 @@ impl ReceiveWindows {
     pub fn new(parameters: &[u8], is_server: bool) -> Self {
         let mut connection = Window::default();
         let mut limits = StreamLimits::default();
+        let (mut bidi, mut uni) = (Openable::default(), Openable::default());
         for (id, value) in Parameters::new(parameters).flatten() {
             let Ok(value) = Reader::new(value).read_varint() else { continue };
             match id {
@@ -83,6 +120,8 @@ impl ReceiveWindows {
                 0x05 => limits.bidi_local = value,
                 0x06 => limits.bidi_remote = value,
                 0x07 => limits.uni = value,
+                0x08 => bidi = Openable::new(value),
+                0x09 => uni = Openable::new(value),
                 _ => {}
             }
         }
@@ -91,6 +130,8 @@ impl ReceiveWindows {
             connection,
             streams,
             limits,
+            bidi,
+            uni,
             is_server,
             unseen_reads: false,
             needs_offsets: false,
@@ -103,6 +144,17 @@ impl ReceiveWindows {
         let Some(stream) = self.stream(stream_id) else { return };
         stream.received = stream.received.max(end);
         stream.finished |= fin;
+    }
+
+    /// The application has read a stream to its end, or was told that it was reset, or wants no more of it:
+    /// quiche may have forgotten it.
+    pub fn on_finished(&mut self, stream_id: u64) {
+        let is_peers = (stream_id & 1 == 0) == self.is_server;
+        if is_peers {
+            let openable = if stream_id & 2 == 0 { &mut self.bidi } else { &mut self.uni };
+            openable.on_opened(stream_id);
+            self.due |= openable.on_finished();
+        }
     }
 
     /// The peer has reset a stream: quiche counts what was not read of it as read, on the connection.
@@ -162,6 +214,10 @@ impl ReceiveWindows {
     pub fn take_due<F: BufFactory>(&mut self, connection: &quiche::Connection<F>) -> bool {
         if std::mem::take(&mut self.unseen_reads) {
             self.count_unseen_reads(connection);
+        }
+        if self.due {
+            self.bidi.on_asked();
+            self.uni.on_asked();
         }
         std::mem::take(&mut self.due)
     }
