@@ -7,6 +7,7 @@
 mod ablation;
 mod ack_interval;
 mod ack_loss;
+mod adaptive;
 mod bandwidth_step;
 mod buffer;
 mod burst;
@@ -120,7 +121,7 @@ pub enum Error {
 }
 
 /// All experiments, in the order in which they are run and reported.
-pub const ALL: [Experiment; 36] = [
+pub const ALL: [Experiment; 37] = [
     calibration::EXPERIMENT,
     fig3::EXPERIMENT,
     fig6::EXPERIMENT,
@@ -139,6 +140,7 @@ pub const ALL: [Experiment; 36] = [
     live_media::EXPERIMENT,
     stale::EXPERIMENT,
     encoder::EXPERIMENT,
+    adaptive::EXPERIMENT,
     suspension::EXPERIMENT,
     buffer::EXPERIMENT,
     short_flows::EXPERIMENT,

@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use tack_link::Time;
+use tack_media::{EncoderRateControl, RateControlConfig};
 
 use super::content::Content;
 use super::peer::Peer;
-use super::scenario::Frames;
+use super::scenario::{FrameRate, Frames};
 use super::{DeliveredFrames, Error};
 
 /// Urgency of all frames (RFC 9218's default): among equals the older stream goes first.
@@ -37,6 +38,8 @@ pub struct FramesRun {
     counts: Counts,
     delays_us: Vec<u64>,
     estimates: Vec<(f64, f64)>,
+    rates: Vec<(f64, f64)>,
+    control: Option<EncoderRateControl>,
     probing_share: Option<f64>,
 }
 
@@ -55,7 +58,7 @@ struct Counts {
 }
 
 impl FramesRun {
-    pub const fn new(frames: Frames) -> Self {
+    pub fn new(frames: Frames) -> Self {
         Self {
             frames,
             start: None,
@@ -68,6 +71,15 @@ impl FramesRun {
             counts: Counts { made: 0, dropped: 0, in_time: 0 },
             delays_us: Vec::new(),
             estimates: Vec::new(),
+            rates: Vec::new(),
+            control: match frames.rate {
+                FrameRate::Adaptive(first) => {
+                    let mut config = RateControlConfig::default();
+                    config.first = first;
+                    Some(EncoderRateControl::new(config))
+                }
+                _ => None,
+            },
             probing_share: None,
         }
     }
@@ -86,11 +98,19 @@ impl FramesRun {
         let Some(start) = self.start else { return };
         while self.made_at(start) <= now {
             let at = self.made_at(start);
-            let estimate = peer.estimated_send_rate();
+            let stats = peer.media_stats();
+            let estimate = stats.map(|stats| 8.0 * stats.estimated_send_rate as f64);
+            let adaptive = match (&mut self.control, &stats) {
+                (Some(control), Some(stats)) => {
+                    control.update(epoch + at.since(Time::ZERO), stats)
+                }
+                _ => 0,
+            };
             self.probing_share = peer.probing_share();
             let age = at.since(Time::ZERO);
             self.estimates.extend(estimate.map(|bps| (age.as_secs_f64(), bps)));
-            let bps = self.frames.rate.bps(age, estimate);
+            let bps = self.frames.rate.bps(age, estimate, adaptive);
+            self.rates.push((age.as_secs_f64(), bps));
             let bytes = ((bps / 8.0 / self.frames.fps) as u64).max(1);
             self.waiting.push_back(Made { at, bytes });
             self.made += 1;
@@ -196,6 +216,7 @@ impl FramesRun {
             delay_p99_ms: delay(0.99),
             probing_share: self.probing_share,
             estimates: self.estimates,
+            rates: self.rates,
         })
     }
 

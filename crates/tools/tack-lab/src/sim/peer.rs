@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use tack_link::Ecn as EcnField;
+use tacklib::MediaStats;
 
 use super::CarefulResume;
 use super::content::Content;
@@ -70,9 +71,8 @@ pub trait Peer {
     /// any more at that time. Stacks that have no deadlines do nothing.
     fn set_stream_deadline(&mut self, _stream: u64, _at: Instant) {}
 
-    /// Server of frames: what it takes for the rate of the path, bits per second of UDP payload. None of a stack
-    /// that does not tell.
-    fn estimated_send_rate(&self) -> Option<f64> {
+    /// Server of frames: what an encoder can go by. None of a stack that does not tell.
+    fn media_stats(&self) -> Option<MediaStats> {
         None
     }
 

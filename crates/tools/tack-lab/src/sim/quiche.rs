@@ -9,7 +9,9 @@ use rand::Rng;
 use rand_pcg::Pcg64Mcg;
 use tack_link::Ecn as EcnField;
 use tack_tap::KeyLog;
-use tacklib::{AckSchedule, CarefulResumeTrigger, Ecn, EcnCodepoint, LabSwitches, TackConfig};
+use tacklib::{
+    AckSchedule, CarefulResumeTrigger, Ecn, EcnCodepoint, LabSwitches, MediaStats, TackConfig,
+};
 
 use super::content::Content;
 use super::identity::Identity;
@@ -210,8 +212,8 @@ trait Connection: Sized {
     fn dgram_send(&mut self, datagram: &[u8]) -> quiche::Result<()>;
     fn dgram_recv(&mut self, out: &mut [u8]) -> quiche::Result<usize>;
     fn set_keylog(&mut self, key_log: KeyLog);
-    /// What it takes for the rate of the path, bits per second, where the stack tells.
-    fn estimated_send_rate(&self) -> Option<f64>;
+    /// What an encoder can go by, where the stack tells.
+    fn media_stats(&self) -> Option<MediaStats>;
     /// The share of bytes that were sent to measure the path, where the stack tells.
     fn probing_share(&self) -> Option<f64>;
     /// Sets the deadline of a stream, where the stack has deadlines.
@@ -226,7 +228,7 @@ trait Connection: Sized {
 }
 
 macro_rules! connection {
-    ($type:ty, $min_rtt:expr, $recv:expr, $set_ecn:expr, $send_ecn:expr, $ecn:expr, $resume:expr, $deadline:expr, $drained:expr, $send_rate:expr, $probing:expr) => {
+    ($type:ty, $min_rtt:expr, $recv:expr, $set_ecn:expr, $send_ecn:expr, $ecn:expr, $resume:expr, $deadline:expr, $drained:expr, $media:expr, $probing:expr) => {
         impl Connection for $type {
             fn plain(&self) -> &quiche::Connection {
                 self
@@ -315,8 +317,8 @@ macro_rules! connection {
                 $deadline(self, id, at);
             }
 
-            fn estimated_send_rate(&self) -> Option<f64> {
-                $send_rate(self)
+            fn media_stats(&self) -> Option<MediaStats> {
+                $media(self)
             }
 
             fn probing_share(&self) -> Option<f64> {
@@ -347,7 +349,14 @@ connection!(
     |_| None,
     |_, _, _| (),
     |_| None,
-    |_| None,
+    |connection: &quiche::Connection| {
+        let path = connection.path_stats().next()?;
+        let rtt = path.rtt.as_secs_f64().max(1e-6);
+        let mut stats = MediaStats::default();
+        stats.estimated_send_rate = (path.cwnd as f64 / rtt) as u64;
+        stats.rate_age = Some(Duration::ZERO);
+        Some(stats)
+    },
     |_| None
 );
 connection!(
@@ -378,9 +387,7 @@ connection!(
         let backlog = connection.media_stats().backlog;
         Some(backlog == 0 && connection.tack_stats().bytes_in_flight == 0)
     },
-    |connection: &tacklib::Connection| {
-        Some(8.0 * connection.media_stats().estimated_send_rate as f64)
-    },
+    |connection: &tacklib::Connection| Some(connection.media_stats()),
     |connection: &tacklib::Connection| {
         let sent = connection.stats().sent_bytes.max(1);
         Some(connection.tack_stats().train_bytes as f64 / sent as f64)
@@ -627,8 +634,8 @@ impl<C: Connection + 'static> Peer for End<C> {
         taken
     }
 
-    fn estimated_send_rate(&self) -> Option<f64> {
-        self.connection.estimated_send_rate()
+    fn media_stats(&self) -> Option<MediaStats> {
+        self.connection.media_stats()
     }
 
     fn probing_share(&self) -> Option<f64> {

@@ -159,6 +159,9 @@ pub struct DeliveredFrames {
     /// and bits per second.
     #[serde(skip)]
     pub estimates: Vec<(f64, f64)>,
+    /// The rate of the source at the same times.
+    #[serde(skip)]
+    pub rates: Vec<(f64, f64)>,
 }
 
 /// A stretch of time.
@@ -228,6 +231,7 @@ impl FlowReport {
                         delay_p99_ms: float(&|run| of(run).delay_p99_ms),
                         probing_share: float(&|run| of(run).probing_share),
                         estimates: Vec::new(),
+                        rates: Vec::new(),
                     }
                 },
             ),

@@ -342,15 +342,18 @@ pub enum FrameRate {
     Share(f64, &'static [(u64, f64)]),
     /// That share of what the stack takes for the path's rate, and so many bits per second at least.
     OfEstimate(f64, f64),
+    /// What an encoder's rate control makes of the stack's statistics, from so many bits per second on.
+    Adaptive(u64),
 }
 
 impl FrameRate {
     /// Bits per second at `at` from the start of the run; `estimate` is what the stack takes for the path's
-    /// rate.
-    pub(super) fn bps(self, at: Duration, estimate: Option<f64>) -> f64 {
+    /// rate, `adaptive` what rate control makes of it.
+    pub(super) fn bps(self, at: Duration, estimate: Option<f64>, adaptive: u64) -> f64 {
         match self {
             Self::Constant(bps) => bps,
             Self::Share(share, steps) => share * step_at(steps, at),
+            Self::Adaptive(_) => adaptive as f64,
             Self::OfEstimate(share, least) => {
                 estimate.map_or(least, |bps| least.max(share * bps))
             }

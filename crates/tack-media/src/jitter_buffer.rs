@@ -1,0 +1,372 @@
+//! When each frame is to be shown.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::frame::FrameKind;
+use crate::gone::Gone;
+use crate::receiver::ReceivedFrame;
+
+/// Frames that the delay is chosen by: eight seconds of thirty a second.
+const TRANSITS: usize = 256;
+
+/// Frames that wait to be shown, at most; the oldest gives way.
+const MOST_WAITING: usize = 2048;
+
+/// The delay comes down by this share of what it is too long, with each frame: in a second or two.
+const SHRINKS_BY: u32 = 64;
+
+/// What to do when the next frame is not there at its time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Missing {
+    /// Go on with those that are there: a frame that comes later is not shown.
+    #[default]
+    Skip,
+    /// Stand still until it comes, or is known to be lost.
+    Wait,
+}
+
+/// How a [`JitterBuffer`] delays.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct JitterBufferConfig {
+    /// The shortest delay behind the fastest frame: 10 ms.
+    pub shortest: Duration,
+    /// The longest: 1 s.
+    pub longest: Duration,
+    /// The share of frames that should be there in time: 0.98.
+    pub in_time: f64,
+    /// What is done about a missing frame.
+    pub missing: Missing,
+}
+
+impl Default for JitterBufferConfig {
+    fn default() -> Self {
+        Self {
+            shortest: Duration::from_millis(10),
+            longest: Duration::from_secs(1),
+            in_time: 0.98,
+            missing: Missing::Skip,
+        }
+    }
+}
+
+/// A frame whose time has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Due {
+    /// The frame.
+    pub frame: ReceivedFrame,
+    /// When it was to be shown.
+    pub at: Instant,
+    /// Whether what it depends on was shown; a decoder makes nothing sensible of it otherwise.
+    pub is_whole: bool,
+}
+
+/// Orders frames, and holds them back for as long as others are late as a rule.
+///
+/// The clocks of sender and receiver are not synchronised: the fastest frame of late tells where the
+/// sender's clock is.
+#[derive(Debug)]
+pub struct JitterBuffer {
+    config: JitterBufferConfig,
+    /// By number.
+    waiting: BTreeMap<u64, ReceivedFrame>,
+    /// Arrival less capture of the last frames, from `epoch`, nanoseconds; they may be negative.
+    transits: VecDeque<i128>,
+    epoch: Option<Instant>,
+    delay: Duration,
+    /// For how long playback has stood still in all.
+    stood: Duration,
+    /// How much later than by the delay alone it goes on from where it was.
+    pushed_back: Duration,
+    stands_since: Option<Instant>,
+    /// The next number to be shown.
+    next: Option<u64>,
+    gone: Gone,
+    late: u64,
+}
+
+impl JitterBuffer {
+    /// An empty buffer.
+    pub fn new(config: JitterBufferConfig) -> Self {
+        Self {
+            config,
+            waiting: BTreeMap::new(),
+            transits: VecDeque::new(),
+            epoch: None,
+            delay: config.shortest,
+            stood: Duration::ZERO,
+            pushed_back: Duration::ZERO,
+            stands_since: None,
+            next: None,
+            gone: Gone::default(),
+            late: 0,
+        }
+    }
+
+    /// Takes a frame. False if it is too late to be shown, or has come before.
+    pub fn push(&mut self, frame: ReceivedFrame) -> bool {
+        let number = frame.header.number;
+        let epoch = *self.epoch.get_or_insert(frame.arrived);
+        let arrived = frame.arrived.saturating_duration_since(epoch).as_nanos();
+        let transit = i128::try_from(arrived).unwrap_or(i128::MAX)
+            - i128::try_from(frame.header.captured.as_nanos()).unwrap_or(i128::MAX);
+        self.transits.push_back(transit);
+        if self.transits.len() > TRANSITS {
+            self.transits.pop_front();
+        }
+        self.follow_delay();
+        if self.next.is_some_and(|next| number < next) || self.waiting.contains_key(&number) {
+            self.late += 1;
+            return false;
+        }
+        self.waiting.insert(number, frame);
+        if self.waiting.len() > MOST_WAITING
+            && let Some((number, _)) = self.waiting.pop_first()
+        {
+            self.gone.insert(number);
+        }
+        true
+    }
+
+    /// A frame will not come.
+    pub fn on_lost(&mut self, number: u64) {
+        self.gone.insert(number);
+    }
+
+    /// The next frame whose time has come. To be called until it returns `None`.
+    pub fn pop(&mut self, now: Instant) -> Option<Due> {
+        let (&number, frame) = self.waiting.first_key_value()?;
+        if self.next.is_none() && frame.header.kind == FrameKind::Delta {
+            // Nothing can be shown before the first frame that stands for itself.
+            let is_due = self.shown_at(frame) <= now;
+            if is_due {
+                self.waiting.pop_first();
+                self.gone.insert(number);
+                return self.pop(now);
+            }
+            return None;
+        }
+        let at = self.shown_at(frame);
+        let missing = self.missing_before(number);
+        if missing && self.config.missing == Missing::Wait {
+            if at <= now {
+                self.stands_since.get_or_insert(at);
+            }
+            return None;
+        }
+        if let Some(since) = self.stands_since.take() {
+            self.stood += now.saturating_duration_since(since);
+            // A delay that has grown meanwhile is a part of it.
+            let at = self.unstopped_at(frame);
+            self.pushed_back = now.saturating_duration_since(at);
+        }
+        let at = self.waiting.first_key_value().map(|(_, frame)| self.shown_at(frame))?;
+        if at > now {
+            return None;
+        }
+        let (number, frame) = self.waiting.pop_first()?;
+        self.gone.insert_all(self.next.unwrap_or(number)..number);
+        self.next = Some(number + 1);
+        let is_whole = frame.header.depends_on.is_none_or(|on| !self.gone.contains(on));
+        if !is_whole {
+            self.gone.insert(number);
+        }
+        Some(Due { frame, at, is_whole })
+    }
+
+    /// When `pop` should be asked again, if nothing comes before.
+    pub fn next_at(&self) -> Option<Instant> {
+        let (number, frame) = self.waiting.first_key_value()?;
+        let waits = self.missing_before(*number) && self.config.missing == Missing::Wait;
+        (!waits || self.stands_since.is_none()).then(|| self.shown_at(frame))
+    }
+
+    /// How long a frame is held behind the fastest of late.
+    pub fn delay(&self) -> Duration {
+        self.delay
+    }
+
+    /// For how long playback has stood still.
+    pub fn stood(&self, now: Instant) -> Duration {
+        let stands = self.stands_since.map(|since| now.saturating_duration_since(since));
+        self.stood + stands.unwrap_or_default()
+    }
+
+    /// Frames that came too late, or twice.
+    pub fn late(&self) -> u64 {
+        self.late
+    }
+
+    /// Whether a frame before this one may still come.
+    fn missing_before(&self, number: u64) -> bool {
+        let next = self.next.unwrap_or(number);
+        !self.gone.contains_all(next..number)
+    }
+
+    fn shown_at(&self, frame: &ReceivedFrame) -> Instant {
+        self.unstopped_at(frame) + self.pushed_back
+    }
+
+    /// When it would be shown if playback had never stood still.
+    fn unstopped_at(&self, frame: &ReceivedFrame) -> Instant {
+        let Some(epoch) = self.epoch else { return frame.arrived };
+        let base = self.transits.iter().min().copied().unwrap_or(0);
+        let captured = i128::try_from(frame.header.captured.as_nanos()).unwrap_or(i128::MAX);
+        let nanos = u64::try_from((captured + base).max(0)).unwrap_or(u64::MAX / 4);
+        epoch + Duration::from_nanos(nanos) + self.delay
+    }
+
+    /// The delay grows at once and comes down slowly: a jump back would show frames too fast.
+    fn follow_delay(&mut self) {
+        let mut sorted: Vec<_> = self.transits.iter().copied().collect();
+        sorted.sort_unstable();
+        let (Some(fastest), last) = (sorted.first().copied(), sorted.len() - 1) else { return };
+        let at = (last as f64 * self.config.in_time.clamp(0.0, 1.0)).ceil() as usize;
+        let above = u64::try_from(sorted[at] - fastest).unwrap_or(u64::MAX / 4);
+        let wanted = Duration::from_nanos(above)
+            .max(self.config.shortest)
+            .min(self.config.longest.max(self.config.shortest));
+        if wanted >= self.delay {
+            self.delay = wanted;
+        } else {
+            self.delay =
+                self.delay.saturating_sub(self.delay.saturating_sub(wanted) / SHRINKS_BY);
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods)] // a test counts from some instant
+mod tests {
+    use super::*;
+    use crate::frame::FrameHeader;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn frame(start: Instant, number: u64, took: Duration) -> ReceivedFrame {
+        let captured = u32::try_from(number).unwrap() * 33 * MS;
+        let kind = if number == 0 { FrameKind::Key } else { FrameKind::Delta };
+        let header = FrameHeader {
+            kind,
+            layer: 0,
+            number,
+            depends_on: number.checked_sub(1),
+            captured,
+            lifetime: 200 * MS,
+            len: 3,
+        };
+        ReceivedFrame { header, payload: vec![1; 3], arrived: start + captured + took }
+    }
+
+    fn buffer(missing: Missing) -> JitterBuffer {
+        JitterBuffer::new(JitterBufferConfig { missing, ..JitterBufferConfig::default() })
+    }
+
+    /// Shows all that is due until `until`, and when.
+    fn show(buffer: &mut JitterBuffer, until: Instant) -> Vec<(u64, bool)> {
+        std::iter::from_fn(|| buffer.pop(until))
+            .map(|due| (due.frame.header.number, due.is_whole))
+            .collect()
+    }
+
+    #[test]
+    fn frames_are_shown_in_order_at_even_times_however_they_come() {
+        let start = Instant::now();
+        let mut buffer = buffer(Missing::Skip);
+        let took = [20, 60, 25, 45, 20, 70, 30, 20, 65, 25].map(|ms| ms * MS);
+        for (number, took) in (0..300).zip(took.into_iter().cycle()) {
+            buffer.push(frame(start, number, took));
+        }
+        assert!((50 * MS..=51 * MS).contains(&buffer.delay()), "{:?}", buffer.delay());
+        let end = start + Duration::from_secs(60);
+        let mut shown = Vec::new();
+        while let Some(due) = buffer.pop(end) {
+            assert!(due.at >= due.frame.arrived);
+            shown.push((due.frame.header.number, due.at));
+        }
+        assert_eq!(shown.len(), 300);
+        for pair in shown.windows(2) {
+            assert_eq!(pair[1].0, pair[0].0 + 1);
+            assert_eq!(pair[1].1 - pair[0].1, 33 * MS);
+        }
+    }
+
+    #[test]
+    fn what_depends_on_a_missing_frame_is_broken_until_the_next_key() {
+        let start = Instant::now();
+        let mut buffer = buffer(Missing::Skip);
+        for number in [0, 1, 3, 4] {
+            buffer.push(frame(start, number, 20 * MS));
+        }
+        let mut key = frame(start, 5, 20 * MS);
+        (key.header.kind, key.header.depends_on) = (FrameKind::Key, None);
+        buffer.push(key);
+        buffer.push(frame(start, 6, 20 * MS));
+        let shown = show(&mut buffer, start + Duration::from_secs(9));
+        assert_eq!(shown, [(0, true), (1, true), (3, false), (4, false), (5, true), (6, true)]);
+        assert!(!buffer.push(frame(start, 2, 400 * MS)), "its time has passed");
+        assert_eq!(buffer.late(), 1);
+    }
+
+    #[test]
+    fn playback_stands_still_for_a_frame_that_will_come_and_goes_on_from_there() {
+        let start = Instant::now();
+        let mut buffer = buffer(Missing::Wait);
+        for number in [0, 1, 3] {
+            buffer.push(frame(start, number, 20 * MS));
+        }
+        let at = start + 200 * MS;
+        assert_eq!(show(&mut buffer, at), [(0, true), (1, true)]);
+        assert!(buffer.stood(at) > 50 * MS, "{:?}", buffer.stood(at));
+        buffer.push(frame(start, 2, 20 * MS + 180 * MS));
+        let later = start + Duration::from_secs(2);
+        assert_eq!(show(&mut buffer, later).len(), 1, "frame 3 is due a frame later");
+        assert_eq!(show(&mut buffer, later + Duration::from_secs(2)), [(3, true)]);
+    }
+
+    #[test]
+    fn a_frame_that_is_known_to_be_lost_is_not_waited_for() {
+        let start = Instant::now();
+        let mut buffer = buffer(Missing::Wait);
+        for number in [0, 2] {
+            buffer.push(frame(start, number, 20 * MS));
+        }
+        assert_eq!(show(&mut buffer, start + 300 * MS), [(0, true)]);
+        buffer.on_lost(1);
+        let mut shown = show(&mut buffer, start + 300 * MS);
+        shown.extend(show(&mut buffer, start + 900 * MS));
+        assert_eq!(shown, [(2, false)]);
+    }
+
+    #[test]
+    fn a_senders_clock_that_jumps_stops_nothing_for_longer_than_the_longest_delay() {
+        let start = Instant::now();
+        let mut buffer = buffer(Missing::Skip);
+        for number in 0..600 {
+            let mut frame = frame(start, number, 20 * MS);
+            if number >= 300 {
+                frame.header.captured += Duration::from_secs(3600);
+            }
+            buffer.push(frame);
+        }
+        assert!(buffer.delay() <= Duration::from_secs(1));
+        let shown = show(&mut buffer, start + Duration::from_secs(40));
+        assert!(shown.len() > 550, "{}", shown.len());
+    }
+
+    #[test]
+    fn memory_is_bounded_when_nothing_is_shown() {
+        let start = Instant::now();
+        let mut buffer = buffer(Missing::Skip);
+        for number in 0..10_000 {
+            buffer.push(frame(start, number, 20 * MS));
+        }
+        assert!(buffer.waiting.len() <= MOST_WAITING);
+    }
+}

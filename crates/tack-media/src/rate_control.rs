@@ -1,0 +1,177 @@
+//! The bit rate of an encoder, from what the connection knows of the path.
+
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use tacklib::MediaStats;
+
+/// Bits in a byte.
+const BITS: f64 = 8.0;
+
+/// How an [`EncoderRateControl`] follows the path.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct RateControlConfig {
+    /// The share of the estimated rate that the encoder may have: 0.9.
+    pub headroom: f64,
+    /// Changes by less than this share are not told: 0.05.
+    pub deadband: f64,
+    /// How much the rate rises in a second at most, as a share of itself: 0.25. Falls are followed at once.
+    pub recovery: f64,
+    /// Within what time a backlog is to leave, beside what is captured in it: 250 ms.
+    pub drain: Duration,
+    /// The lowest rate, bits per second: 100,000.
+    pub lowest: u64,
+    /// The highest rate, bits per second: 50,000,000.
+    pub highest: u64,
+    /// The rate to begin with, bits per second: 1,000,000.
+    pub first: u64,
+}
+
+impl Default for RateControlConfig {
+    fn default() -> Self {
+        Self {
+            headroom: 0.9,
+            deadband: 0.05,
+            recovery: 0.25,
+            drain: Duration::from_millis(250),
+            lowest: 100_000,
+            highest: 50_000_000,
+            first: 1_000_000,
+        }
+    }
+}
+
+/// Follows [`MediaStats::estimated_send_rate`]: at once where it falls, in steps of some per cent where it
+/// rises, and below it while data waits.
+#[derive(Clone, Debug)]
+pub struct EncoderRateControl {
+    config: RateControlConfig,
+    /// What the encoder may have, bits per second.
+    rate: f64,
+    told: u64,
+    updated: Option<Instant>,
+}
+
+impl EncoderRateControl {
+    /// Begins with [`RateControlConfig::first`].
+    pub fn new(config: RateControlConfig) -> Self {
+        let mut control = Self { config, rate: 0.0, told: 0, updated: None };
+        control.rate = control.bounded(config.first as f64);
+        control.told = control.rate as u64;
+        control
+    }
+
+    /// The bit rate for what is encoded next, bits per second. To be called for each frame or more often.
+    pub fn update(&mut self, now: Instant, stats: &MediaStats) -> u64 {
+        // The first time there is nothing to count from, and a clock that was set back tells nothing.
+        let passed =
+            self.updated.map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
+        self.updated = Some(now);
+        if stats.rate_age.is_none() {
+            return self.told;
+        }
+        let path = stats.estimated_send_rate as f64 * BITS;
+        let backlog = stats.backlog as f64 * BITS / self.config.drain.as_secs_f64().max(1e-3);
+        // Frames that leave within an interval are no backlog: the path has room for a tenth beside them.
+        let spare = path * (1.0 - self.config.headroom);
+        let wanted = path * self.config.headroom - (backlog - spare).max(0.0);
+        let most = self.rate * (1.0 + self.config.recovery * passed.as_secs_f64());
+        self.rate = self.bounded(wanted.min(most));
+        if (self.rate - self.told as f64).abs() >= self.config.deadband * self.told as f64 {
+            self.told = self.rate as u64;
+        }
+        self.told
+    }
+
+    /// The rate that was last told, bits per second.
+    pub fn rate(&self) -> u64 {
+        self.told
+    }
+
+    /// A program may set bounds that contradict each other.
+    fn bounded(&self, rate: f64) -> f64 {
+        rate.min(self.config.highest as f64).max(self.config.lowest as f64)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods)] // a test counts from some instant
+mod tests {
+    use super::*;
+
+    fn stats(bits_per_second: u64, backlog: u64) -> MediaStats {
+        let mut stats = MediaStats::default();
+        stats.estimated_send_rate = bits_per_second / 8;
+        stats.rate_age = Some(Duration::ZERO);
+        stats.backlog = backlog;
+        stats
+    }
+
+    /// Updates every 33 ms for so long.
+    fn follow(
+        control: &mut EncoderRateControl,
+        now: &mut Instant,
+        stats: &MediaStats,
+        ms: u64,
+    ) {
+        for _ in 0..ms / 33 {
+            *now += Duration::from_millis(33);
+            control.update(*now, stats);
+        }
+    }
+
+    #[test]
+    fn a_fall_is_followed_at_once_and_a_rise_by_a_quarter_a_second() {
+        let mut now = Instant::now();
+        let config = RateControlConfig { first: 9_000_000, ..RateControlConfig::default() };
+        let mut control = EncoderRateControl::new(config);
+        assert_eq!(control.update(now, &stats(10_000_000, 0)), 9_000_000);
+        assert_eq!(control.update(now, &stats(5_000_000, 0)), 4_500_000);
+        follow(&mut control, &mut now, &stats(10_000_000, 0), 990);
+        let after_a_second = control.rate();
+        assert!((5_300_000..=5_800_000).contains(&after_a_second), "{after_a_second}");
+        follow(&mut control, &mut now, &stats(10_000_000, 0), 5000);
+        assert!((8_550_000..=9_000_000).contains(&control.rate()), "{}", control.rate());
+    }
+
+    #[test]
+    fn small_changes_are_not_told() {
+        let now = Instant::now();
+        let config = RateControlConfig { first: 9_000_000, ..RateControlConfig::default() };
+        let mut control = EncoderRateControl::new(config);
+        control.update(now, &stats(10_000_000, 0));
+        assert_eq!(control.update(now, &stats(9_700_000, 0)), 9_000_000);
+        assert_eq!(control.update(now, &stats(9_400_000, 0)), 8_460_000);
+    }
+
+    #[test]
+    fn what_waits_is_let_out_before_more_is_encoded() {
+        let now = Instant::now();
+        let mut control = EncoderRateControl::new(RateControlConfig {
+            first: 5_000_000,
+            ..RateControlConfig::default()
+        });
+        // 62,500 bytes within 250 ms are 2 Mbit/s, of which 0.5 are spare.
+        assert_eq!(control.update(now, &stats(5_000_000, 62_500)), 3_000_000);
+        assert_eq!(control.update(now, &stats(5_000_000, 10 << 20)), 100_000);
+    }
+
+    #[test]
+    fn nothing_is_followed_that_has_not_been_measured() {
+        let mut control = EncoderRateControl::new(RateControlConfig::default());
+        assert_eq!(control.update(Instant::now(), &MediaStats::default()), 1_000_000);
+    }
+
+    #[test]
+    fn a_clock_that_stands_still_or_goes_back_raises_nothing() {
+        let now = Instant::now();
+        let mut control = EncoderRateControl::new(RateControlConfig::default());
+        control.update(now + Duration::from_secs(9), &stats(10_000_000, 0));
+        for _ in 0..100 {
+            control.update(now, &stats(10_000_000, 0));
+        }
+        assert_eq!(control.rate(), 1_000_000);
+    }
+}

@@ -1,0 +1,390 @@
+//! Frames on their way: each on a stream, none that is too late.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use quiche::{BufFactory, Shutdown};
+use tacklib::Connection;
+use thiserror::Error;
+
+use crate::frame::{Frame, FrameHeader, MAX_HEADER, MAX_PAYLOAD};
+use crate::gone::Gone;
+
+/// Frames that wait for the stack at most: five seconds of thirty a second, with sound.
+const MOST_WAITING: usize = 512;
+
+/// Bytes of them.
+const MOST_WAITING_BYTES: usize = 2 * MAX_PAYLOAD;
+
+/// A frame begins when no more is left of those before it than leaves in this time: what is with the stack
+/// can only be reset, and what it has sent by then is wasted.
+const READY: Duration = Duration::from_millis(10);
+
+/// The application error code of RESET_STREAM for a frame without what it depends on.
+const DROPPED: u64 = 2;
+
+/// How long behind its deadline a stream is remembered: it is reset at its deadline, or never.
+const REMEMBERED: Duration = Duration::from_secs(1);
+
+/// Why a frame is not delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DropCause {
+    /// It would have come behind its deadline, and none of it has left.
+    Late,
+    /// Its deadline passed while it was on its way; its stream was reset.
+    Expired,
+    /// A frame that it depends on is not delivered.
+    Dependency,
+    /// Too many others were waiting.
+    Backlog,
+    /// The receiver has stopped its stream.
+    Refused,
+}
+
+/// What has become of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SenderEvent {
+    /// The stack has taken all of it.
+    Taken {
+        /// The frame.
+        number: u64,
+    },
+    /// It is not delivered, nor is what depends on it: that has events of its own.
+    Dropped {
+        /// The frame.
+        number: u64,
+        /// Why.
+        cause: DropCause,
+    },
+    /// A stream that is not a frame's was reset at its deadline: the application's.
+    OtherExpired {
+        /// The stream.
+        stream_id: u64,
+    },
+}
+
+/// Why a frame cannot be sent.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SendError {
+    /// It is longer than [`MAX_PAYLOAD`].
+    #[error("a frame of {0} bytes is longer than 16 MiB; split it")]
+    TooLong(usize),
+    /// It depends on a frame that has not been given to the sender.
+    #[error("frame {0} that it depends on has not been sent yet")]
+    UnknownDependency(u64),
+    /// The connection is closed, or about to be.
+    #[error("the connection is over; no frame will leave")]
+    Closed,
+    /// The connection failed.
+    #[error("the connection fails: {0}")]
+    Connection(#[from] quiche::Error),
+}
+
+/// A frame of which the stack has not taken all.
+#[derive(Debug)]
+struct Waiting {
+    number: u64,
+    depends_on: Option<u64>,
+    urgency: u8,
+    deadline: Instant,
+    /// Header and payload.
+    bytes: Vec<u8>,
+    /// Its stream and how much of it is written there, once it has one.
+    begun: Option<(u64, usize)>,
+}
+
+/// A frame that the stack has taken.
+#[derive(Clone, Copy, Debug)]
+struct Taken {
+    number: u64,
+    depends_on: Option<u64>,
+    /// Until when its stream may expire.
+    until: Instant,
+}
+
+/// Sends frames over a connection.
+///
+/// It opens the unidirectional streams of its end; an application that opens some itself says where the
+/// sender's begin ([`FrameSender::with_first_stream`]).
+#[derive(Debug)]
+pub struct FrameSender {
+    epoch: Instant,
+    next_number: u64,
+    /// Counted from 0: stream IDs follow from it (RFC 9000 section 2.1).
+    next_stream: u64,
+    waiting: Vec<Waiting>,
+    waiting_bytes: usize,
+    /// Frames that were taken, by their streams.
+    taken: BTreeMap<u64, Taken>,
+    gone: Gone,
+    events: VecDeque<SenderEvent>,
+}
+
+impl FrameSender {
+    /// A sender whose frames are captured from `now` on.
+    pub fn new(now: Instant) -> Self {
+        Self::with_first_stream(now, 0)
+    }
+
+    /// The same, which leaves the first unidirectional streams to the application, so many.
+    pub fn with_first_stream(now: Instant, first: u64) -> Self {
+        Self {
+            epoch: now,
+            next_number: 0,
+            next_stream: first,
+            waiting: Vec::new(),
+            waiting_bytes: 0,
+            taken: BTreeMap::new(),
+            gone: Gone::default(),
+            events: VecDeque::new(),
+        }
+    }
+
+    /// Takes a frame, and writes what the connection takes of it now. Its number; what is not delivered is told
+    /// by [`FrameSender::poll_event`].
+    pub fn send_frame<F: BufFactory>(
+        &mut self,
+        connection: &mut Connection<F>,
+        now: Instant,
+        frame: Frame,
+        payload: impl AsRef<[u8]>,
+    ) -> Result<u64, SendError> {
+        let payload = payload.as_ref();
+        if payload.len() > MAX_PAYLOAD {
+            return Err(SendError::TooLong(payload.len()));
+        }
+        if let Some(on) = frame.depends_on.filter(|on| *on >= self.next_number) {
+            return Err(SendError::UnknownDependency(on));
+        }
+        let number = self.next_number;
+        self.next_number += 1;
+        let header = FrameHeader {
+            kind: frame.kind,
+            layer: frame.layer,
+            number,
+            depends_on: frame.depends_on,
+            captured: frame.captured_at.saturating_duration_since(self.epoch),
+            lifetime: frame.deadline.saturating_duration_since(frame.captured_at),
+            len: payload.len(),
+        };
+        let is_full = self.waiting.len() >= MOST_WAITING
+            || self.waiting_bytes + payload.len() > MOST_WAITING_BYTES;
+        if is_full {
+            self.drop_frame(number, DropCause::Backlog);
+        } else {
+            let mut bytes = Vec::with_capacity(MAX_HEADER + payload.len());
+            header.encode(&mut bytes);
+            bytes.extend_from_slice(payload);
+            self.waiting_bytes += bytes.len();
+            self.waiting.push(Waiting {
+                number,
+                depends_on: frame.depends_on,
+                urgency: frame.kind.urgency(frame.layer),
+                deadline: frame.deadline,
+                bytes,
+                begun: None,
+            });
+        }
+        self.flush(connection, now)?;
+        Ok(number)
+    }
+
+    /// Writes what the connection takes of the frames that wait, and drops what is too late. To be called
+    /// when the connection has received something, and when a timer of it has expired.
+    pub fn flush<F: BufFactory>(
+        &mut self,
+        connection: &mut Connection<F>,
+        now: Instant,
+    ) -> Result<(), SendError> {
+        if connection.is_closed() || connection.is_draining() {
+            return Err(SendError::Closed);
+        }
+        self.follow_expired(connection, now);
+        self.drop_late(connection, now);
+        // The most urgent first, and of these the oldest: numbers ascend.
+        self.waiting.sort_by_key(|waiting| (waiting.urgency, waiting.number));
+        let mut waiting = std::mem::take(&mut self.waiting);
+        let mut kept = Vec::new();
+        let mut is_open = true;
+        let mut result = Ok(());
+        for mut frame in waiting.drain(..) {
+            let written = if is_open && result.is_ok() {
+                self.write(connection, now, &mut frame)
+            } else {
+                Ok(Written::Part)
+            };
+            match written {
+                Ok(Written::All(stream_id)) => {
+                    self.waiting_bytes -= frame.bytes.len();
+                    let (number, depends_on) = (frame.number, frame.depends_on);
+                    let until = frame.deadline + REMEMBERED;
+                    self.taken.insert(stream_id, Taken { number, depends_on, until });
+                    self.events.push_back(SenderEvent::Taken { number: frame.number });
+                }
+                Ok(Written::Part) => {
+                    is_open = false;
+                    kept.push(frame);
+                }
+                Ok(Written::Never(cause)) => {
+                    self.waiting_bytes -= frame.bytes.len();
+                    self.drop_frame(frame.number, cause);
+                }
+                Err(error) => {
+                    result = Err(SendError::Connection(error));
+                    kept.push(frame);
+                }
+            }
+        }
+        self.waiting = kept;
+        self.drop_late(connection, now);
+        result
+    }
+
+    /// What has become of frames since the last call.
+    pub fn poll_event(&mut self) -> Option<SenderEvent> {
+        self.events.pop_front()
+    }
+
+    /// Frames of which the stack has not taken all, and their bytes.
+    pub fn backlog(&self) -> (usize, usize) {
+        (self.waiting.len(), self.waiting_bytes)
+    }
+
+    /// Streams that were reset at their deadlines.
+    fn follow_expired<F: BufFactory>(&mut self, connection: &mut Connection<F>, now: Instant) {
+        while let Some(stream_id) = connection.stream_expired_next() {
+            let of_waiting =
+                |frame: &Waiting| frame.begun.is_some_and(|(id, _)| id == stream_id);
+            if let Some(taken) = self.taken.remove(&stream_id) {
+                self.drop_frame(taken.number, DropCause::Expired);
+            } else if let Some(at) = self.waiting.iter().position(of_waiting) {
+                let frame = self.waiting.remove(at);
+                self.waiting_bytes -= frame.bytes.len();
+                self.drop_frame(frame.number, DropCause::Expired);
+            } else {
+                self.events.push_back(SenderEvent::OtherExpired { stream_id });
+            }
+        }
+        self.taken.retain(|_, taken| taken.until > now);
+    }
+
+    /// Drops frames that have not begun and are too late, and all without what they depend on; those that
+    /// are on their way are reset. A frame that has begun is reset by the connection at its deadline.
+    fn drop_late<F: BufFactory>(&mut self, connection: &mut Connection<F>, now: Instant) {
+        let mut reset = Vec::new();
+        // Frames depend on earlier ones, and these have begun before: one look in that order is enough.
+        let taken: Vec<_> = self.taken.iter().map(|(id, taken)| (*id, *taken)).collect();
+        for (stream_id, frame) in taken {
+            if frame.depends_on.is_some_and(|on| self.gone.contains(on)) {
+                self.taken.remove(&stream_id);
+                reset.push(stream_id);
+                self.drop_frame(frame.number, DropCause::Dependency);
+            }
+        }
+        self.waiting.sort_by_key(|waiting| waiting.number);
+        let mut waiting = std::mem::take(&mut self.waiting);
+        waiting.retain(|frame| {
+            let lacks = frame.depends_on.is_some_and(|on| self.gone.contains(on));
+            let cause = match frame.begun {
+                None if frame.deadline <= now => DropCause::Late,
+                _ if lacks => DropCause::Dependency,
+                _ => return true,
+            };
+            reset.extend(frame.begun.map(|(stream_id, _)| stream_id));
+            self.waiting_bytes -= frame.bytes.len();
+            self.drop_frame(frame.number, cause);
+            false
+        });
+        self.waiting = waiting;
+        for stream_id in reset {
+            // It fails if the stream is over: then there is nothing to reset.
+            let _ = connection.set_stream_deadline(stream_id, None);
+            let _ = connection.stream_shutdown(stream_id, Shutdown::Write, DROPPED);
+        }
+    }
+
+    fn drop_frame(&mut self, number: u64, cause: DropCause) {
+        self.gone.insert(number);
+        self.events.push_back(SenderEvent::Dropped { number, cause });
+    }
+
+    fn write<F: BufFactory>(
+        &mut self,
+        connection: &mut Connection<F>,
+        now: Instant,
+        frame: &mut Waiting,
+    ) -> quiche::Result<Written> {
+        if frame.begun.is_none() {
+            match prospect(connection, now, frame) {
+                Prospect::InTime => {}
+                Prospect::NotYet => return Ok(Written::Part),
+                Prospect::TooLate => return Ok(Written::Never(DropCause::Late)),
+            }
+        }
+        let (stream_id, written) = match frame.begun {
+            Some(begun) => begun,
+            None if connection.peer_streams_left_uni() == 0 => return Ok(Written::Part),
+            None => (self.next_stream * 4 + if connection.is_server() { 3 } else { 2 }, 0),
+        };
+        if frame.begun.is_none() {
+            // Not incremental: streams that take turns are all late together.
+            connection.stream_priority(stream_id, frame.urgency, false)?;
+        }
+        let taken = match connection.stream_send(stream_id, &frame.bytes[written..], true) {
+            Ok(taken) => taken,
+            Err(quiche::Error::Done) => 0,
+            Err(quiche::Error::StreamStopped(_) | quiche::Error::StreamReset(_)) => {
+                return Ok(Written::Never(DropCause::Refused));
+            }
+            Err(error) => return Err(error),
+        };
+        if frame.begun.is_none() {
+            if taken == 0 {
+                return Ok(Written::Part);
+            }
+            self.next_stream += 1;
+            connection.set_stream_deadline(stream_id, Some(frame.deadline))?;
+        }
+        frame.begun = Some((stream_id, written + taken));
+        Ok(if written + taken == frame.bytes.len() {
+            Written::All(stream_id)
+        } else {
+            Written::Part
+        })
+    }
+}
+
+/// What would become of a frame that begins now.
+enum Prospect {
+    InTime,
+    NotYet,
+    TooLate,
+}
+
+fn prospect<F: BufFactory>(
+    connection: &Connection<F>,
+    now: Instant,
+    frame: &Waiting,
+) -> Prospect {
+    let stats = connection.media_stats();
+    if stats.time_to_leave > READY {
+        return Prospect::NotYet;
+    }
+    // Before the path has been measured nothing is known to be late.
+    let (Some(arrival), Some(_)) = (stats.time_to_arrive_p50, stats.rate_age) else {
+        return Prospect::InTime;
+    };
+    let rate = stats.estimated_send_rate.max(1) as f64;
+    let own = Duration::from_secs_f64((frame.bytes.len() as f64 / rate).min(3600.0));
+    if now + arrival + own > frame.deadline { Prospect::TooLate } else { Prospect::InTime }
+}
+
+/// How much of a frame is with the stack.
+enum Written {
+    All(u64),
+    Part,
+    Never(DropCause),
+}

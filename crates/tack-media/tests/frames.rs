@@ -1,0 +1,301 @@
+//! Frames from a sender to a receiver over a link in virtual time.
+
+#![allow(clippy::unwrap_used, clippy::panic)] // a test that cannot be set up has failed
+#![allow(clippy::disallowed_methods)] // its clock is virtual
+
+#[path = "../../../tacklib/tests/common/mod.rs"]
+mod common;
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use common::*;
+use tack_media::{
+    DropCause, EncoderRateControl, Frame, FrameHeader, FrameKind, FrameReceiver, FrameSender,
+    JitterBuffer, JitterBufferConfig, Missing, Playback, RateControlConfig, ReceiverEvent,
+    SendError, SenderEvent,
+};
+use tacklib::{Connection, Profile};
+
+const MS: Duration = Duration::from_millis(1);
+const INTERVAL: Duration = Duration::from_millis(33);
+const LIFETIME: Duration = Duration::from_millis(200);
+/// Frames from one key to the next.
+const GROUP: u64 = 30;
+
+/// A live source at the client, and a viewer at the server.
+struct Live {
+    pair: Pair<Connection, Connection>,
+    sender: FrameSender,
+    receiver: FrameReceiver,
+    last: Option<u64>,
+    /// What was sent, and what has come.
+    sent: BTreeMap<u64, Vec<u8>>,
+    come: BTreeMap<u64, (FrameHeader, Instant)>,
+    dropped: BTreeMap<u64, DropCause>,
+    lost: u64,
+    malformed: u64,
+    reads: bool,
+    start: Instant,
+}
+
+impl Live {
+    fn over(megabits: u64) -> Self {
+        let client = tack_client(&mut profile_config(Profile::Video));
+        let server = tack_server(&mut profile_config(Profile::Default));
+        let mut pair = Pair::new(client, server)
+            .with_delay(20 * MS)
+            .with_rate(megabits)
+            .with_buffer(200_000);
+        pair.handshake();
+        Self {
+            pair,
+            sender: FrameSender::new(Instant::now()),
+            receiver: FrameReceiver::new(),
+            last: None,
+            sent: BTreeMap::new(),
+            come: BTreeMap::new(),
+            dropped: BTreeMap::new(),
+            lost: 0,
+            malformed: 0,
+            reads: true,
+            start: Instant::now(),
+        }
+    }
+
+    /// A frame of so many bytes, and the time until the next one.
+    fn frame(&mut self, bytes: usize) -> u64 {
+        let now = Instant::now();
+        let is_key = self.last.is_none_or(|last| (last + 1) % GROUP == 0);
+        let frame = Frame {
+            kind: if is_key { FrameKind::Key } else { FrameKind::Delta },
+            layer: 0,
+            captured_at: now,
+            deadline: now + LIFETIME,
+            depends_on: self.last.filter(|_| !is_key),
+        };
+        let payload: Vec<u8> =
+            (0..bytes).map(|at| (at as u64 * 7 + self.last.unwrap_or(0)) as u8).collect();
+        let client = &mut self.pair.client;
+        let number = self.sender.send_frame(client, now, frame, &payload).unwrap();
+        self.sent.insert(number, payload);
+        self.last = Some(number);
+        self.run_for(INTERVAL);
+        number
+    }
+
+    fn frames(&mut self, count: u64, bytes: usize) {
+        (0..count).for_each(|_| {
+            self.frame(bytes);
+        });
+    }
+
+    fn run_for(&mut self, time: Duration) {
+        let end = Instant::now() + time;
+        while Instant::now() < end {
+            self.pair.run_for(MS);
+            let now = Instant::now();
+            self.sender.flush(&mut self.pair.client, now).unwrap();
+            while let Some(event) = self.sender.poll_event() {
+                if let SenderEvent::Dropped { number, cause } = event {
+                    assert_eq!(self.dropped.insert(number, cause), None, "{number} twice");
+                }
+            }
+            if self.reads {
+                self.receiver.read(now, &mut self.pair.server);
+            }
+            while let Some(event) = self.receiver.poll_event() {
+                match event {
+                    ReceiverEvent::Frame(frame) => {
+                        assert_eq!(self.sent[&frame.header.number], frame.payload);
+                        let came = self.come.insert(frame.header.number, (frame.header, now));
+                        assert_eq!(came, None, "{} twice", frame.header.number);
+                    }
+                    ReceiverEvent::Lost { .. } => self.lost += 1,
+                    ReceiverEvent::Malformed { .. } => self.malformed += 1,
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+    }
+
+    fn causes(&self, cause: DropCause) -> usize {
+        self.dropped.values().filter(|of| **of == cause).count()
+    }
+}
+
+#[test]
+fn all_frames_come_whole_where_the_path_carries_them() {
+    let mut live = Live::over(8);
+    live.frames(90, 10_000);
+    live.run_for(200 * MS);
+    assert_eq!(live.come.len(), 90);
+    assert!(live.dropped.is_empty(), "{:?}", live.dropped);
+    for (number, (header, _)) in &live.come {
+        let is_key = number % GROUP == 0;
+        assert_eq!(header.kind == FrameKind::Key, is_key);
+        assert_eq!(header.depends_on, number.checked_sub(1).filter(|_| !is_key));
+        assert_eq!(header.lifetime, LIFETIME);
+    }
+    assert_eq!(live.sender.backlog(), (0, 0));
+}
+
+#[test]
+fn what_is_too_much_for_the_path_is_dropped_with_all_that_depends_on_it() {
+    let mut live = Live::over(2);
+    // 4.8 Mbit/s.
+    live.frames(240, 20_000);
+    live.run_for(Duration::from_secs(1));
+    assert!(live.causes(DropCause::Dependency) > 20, "{:?}", live.dropped);
+    assert!(live.come.len() > 20, "{}", live.come.len());
+    for number in live.come.keys() {
+        let first = number - number % GROUP;
+        for before in first..*number {
+            // All that it needs was delivered, or is on its way behind it no more.
+            assert!(!live.dropped.contains_key(&before), "{number} without {before}");
+        }
+    }
+    let start = live.start;
+    for (header, at) in live.come.values() {
+        let age = (*at - start).saturating_sub(header.captured);
+        assert!(age < LIFETIME + 150 * MS, "frame {} came after {age:?}", header.number);
+    }
+    // Nothing is left over, and what comes next is delivered at once.
+    assert_eq!(live.sender.backlog(), (0, 0));
+    let group = live.last.unwrap() / GROUP + 1;
+    while live.last.unwrap() + 1 < group * GROUP {
+        live.frame(500);
+    }
+    let key = live.frame(1000);
+    live.run_for(100 * MS);
+    assert!(live.come.contains_key(&key));
+}
+
+#[test]
+fn a_viewer_that_stops_reading_blocks_nothing_for_good() {
+    let mut live = Live::over(8);
+    live.frames(10, 10_000);
+    live.reads = false;
+    // More than the windows hold, and more streams than may be open.
+    live.frames(200, 20_000);
+    let (frames, bytes) = live.sender.backlog();
+    assert!(frames < 32 && bytes < 1 << 20, "{frames} frames, {bytes} bytes");
+    live.reads = true;
+    live.run_for(Duration::from_secs(2));
+    let next_key = (live.last.unwrap() / GROUP + 1) * GROUP;
+    while live.last.unwrap() < next_key + 5 {
+        live.frame(5000);
+    }
+    live.run_for(200 * MS);
+    assert!((next_key..next_key + 5).all(|number| live.come.contains_key(&number)));
+}
+
+#[test]
+fn a_connection_that_is_over_is_an_error_and_not_a_backlog() {
+    let mut live = Live::over(8);
+    live.frames(10, 10_000);
+    live.pair.server.close(true, 0, b"enough").unwrap();
+    live.pair.run_for(Duration::from_secs(1));
+    let now = Instant::now();
+    let ended = live.sender.flush(&mut live.pair.client, now);
+    assert_eq!(ended, Err(SendError::Closed));
+}
+
+#[test]
+fn a_stream_that_holds_no_frame_is_stopped_and_others_go_on() {
+    let mut live = Live::over(8);
+    live.sender = FrameSender::with_first_stream(Instant::now(), 3);
+    let client = &mut live.pair.client;
+    client
+        .stream_send(2, b"GET / HTTP/1.1\r\n\r\n, and more than a header holds", false)
+        .unwrap();
+    // Ends inside its header, and inside its payload.
+    client.stream_send(6, &[1, 1, 0], true).unwrap();
+    client.stream_send(10, &[1, 1, 0, 0, 0, 0, 0, 9, 1, 2], true).unwrap();
+    live.frames(30, 5000);
+    live.run_for(100 * MS);
+    assert_eq!((live.malformed, live.lost, live.come.len()), (1, 2, 30));
+    assert_eq!(live.pair.client.stream_capacity(2), Err(quiche::Error::StreamStopped(1)));
+}
+
+#[test]
+fn a_frame_that_cannot_be_is_refused_before_anything_leaves() {
+    let mut live = Live::over(8);
+    let now = Instant::now();
+    let frame = Frame {
+        kind: FrameKind::Delta,
+        layer: 1,
+        captured_at: now,
+        deadline: now + LIFETIME,
+        depends_on: Some(0),
+    };
+    let refused = live.sender.send_frame(&mut live.pair.client, now, frame, b"x");
+    assert_eq!(refused, Err(SendError::UnknownDependency(0)));
+    let frame = Frame { depends_on: None, ..frame };
+    let long = vec![0; (16 << 20) + 1];
+    let refused = live.sender.send_frame(&mut live.pair.client, now, frame, long);
+    assert_eq!(refused, Err(SendError::TooLong((16 << 20) + 1)));
+    assert_eq!(live.frame(100), 0);
+}
+
+#[test]
+fn an_encoder_follows_the_path_down_at_once_and_up_again() {
+    let mut live = Live::over(4);
+    let mut control = EncoderRateControl::new(RateControlConfig::default());
+    let mut run = |live: &mut Live, seconds: u64| {
+        for _ in 0..seconds * 30 {
+            let stats = live.pair.client.media_stats();
+            let rate = control.update(Instant::now(), &stats);
+            live.frame(usize::try_from(rate / 8 / 30).unwrap());
+        }
+        control.rate() as f64 / 1e6
+    };
+    let rate = run(&mut live, 12);
+    assert!((3.2..3.8).contains(&rate), "{rate} Mbit/s of 4");
+    assert!(live.dropped.is_empty(), "{:?}", live.dropped);
+    live.pair = std::mem::replace(&mut live.pair, Live::over(4).pair).with_rate(2);
+    let rate = run(&mut live, 1);
+    assert!(rate < 2.0, "{rate} Mbit/s of 2");
+    let rate = run(&mut live, 4);
+    assert!((1.5..2.0).contains(&rate), "{rate} Mbit/s of 2");
+    live.pair = std::mem::replace(&mut live.pair, Live::over(4).pair).with_rate(4);
+    let rate = run(&mut live, 5);
+    assert!(rate > 3.2, "{rate} Mbit/s of 4");
+}
+
+#[test]
+fn a_viewer_sees_even_times_and_counts_what_it_missed() {
+    let mut live = Live::over(8);
+    let start = Instant::now();
+    let mut config = JitterBufferConfig::default();
+    config.missing = Missing::Wait;
+    let mut buffer = JitterBuffer::new(config);
+    let mut playback = Playback::new(start);
+    live.frames(60, 10_000);
+    live.run_for(200 * MS);
+    let mut shown = Vec::new();
+    let frames: Vec<_> = live.come.values().copied().collect();
+    for (header, arrived) in frames {
+        let frame = tack_media::ReceivedFrame {
+            header,
+            payload: live.sent[&header.number].clone(),
+            arrived,
+        };
+        playback.on_event(&mut buffer, ReceiverEvent::Frame(frame));
+        while let Some(due) = buffer.pop(arrived) {
+            playback.on_shown(&due);
+            shown.push(due.frame.header.number);
+        }
+    }
+    let end = Instant::now() + Duration::from_secs(1);
+    while let Some(due) = buffer.pop(end) {
+        playback.on_shown(&due);
+        shown.push(due.frame.header.number);
+    }
+    assert_eq!(shown, (0..60).collect::<Vec<_>>());
+    let report = playback.report(end, &buffer);
+    assert_eq!((report.shown, report.broken, report.late, report.lost), (60, 0, 0, 0));
+    assert!(report.startup.unwrap() < 100 * MS, "{report:?}");
+    assert_eq!(report.stood, Duration::ZERO);
+    assert!(report.frame_delay_p99 < 50 * MS, "{report:?}");
+}
