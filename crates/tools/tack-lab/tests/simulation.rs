@@ -361,6 +361,7 @@ fn a_source_that_sends_a_tenth_learns_the_rate_of_the_path_and_of_its_steps() {
         patience: Duration::from_millis(33),
         lifetime: Duration::from_millis(400),
         playout: Duration::from_millis(400),
+        as_datagrams: false,
         has_deadlines: false,
         measured_from: Duration::ZERO,
     };

@@ -37,6 +37,7 @@ const SOURCE: Frames = Frames {
     patience: Duration::from_secs(1),
     lifetime: Duration::from_secs(1),
     playout: Duration::from_millis(200),
+    as_datagrams: false,
     has_deadlines: false,
     measured_from: MEASURED_FROM,
 };

@@ -35,6 +35,7 @@ const SOURCE: Frames = Frames {
     patience: Duration::from_millis(33),
     lifetime: Duration::from_millis(400),
     playout: Duration::from_millis(400),
+    as_datagrams: false,
     has_deadlines: false,
     measured_from: Duration::ZERO,
 };

@@ -35,6 +35,7 @@ mod kernel_run;
 mod l4s;
 mod links;
 mod live_media;
+mod miracast;
 mod nagle;
 mod progress;
 mod protocol_run;
@@ -121,7 +122,7 @@ pub enum Error {
 }
 
 /// All experiments, in the order in which they are run and reported.
-pub const ALL: [Experiment; 37] = [
+pub const ALL: [Experiment; 38] = [
     calibration::EXPERIMENT,
     fig3::EXPERIMENT,
     fig6::EXPERIMENT,
@@ -141,6 +142,7 @@ pub const ALL: [Experiment; 37] = [
     stale::EXPERIMENT,
     encoder::EXPERIMENT,
     adaptive::EXPERIMENT,
+    miracast::EXPERIMENT,
     suspension::EXPERIMENT,
     buffer::EXPERIMENT,
     short_flows::EXPERIMENT,

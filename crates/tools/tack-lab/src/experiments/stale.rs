@@ -36,6 +36,7 @@ const SOURCE: Frames = Frames {
     patience: Duration::from_millis(33),
     lifetime: Duration::from_millis(200),
     playout: Duration::from_millis(250),
+    as_datagrams: false,
     has_deadlines: false,
     measured_from: Duration::ZERO,
 };

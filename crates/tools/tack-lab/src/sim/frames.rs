@@ -37,17 +37,29 @@ pub struct FramesRun {
     deadlines: Vec<(u64, Time)>,
     counts: Counts,
     delays_us: Vec<u64>,
+    completed: Vec<(Time, Option<Duration>)>,
     estimates: Vec<(f64, f64)>,
     rates: Vec<(f64, f64)>,
     control: Option<EncoderRateControl>,
     probing_share: Option<f64>,
 }
 
+/// Payload of a frame in a DATAGRAM, bytes, behind the number of the frame.
+const PART: u64 = 1200;
+const PART_HEADER: usize = 8;
+
 /// A frame: when it was made, and its length.
 #[derive(Clone, Copy, Debug)]
 struct Made {
     at: Time,
     bytes: u64,
+}
+
+impl Made {
+    /// DATAGRAMs that it takes.
+    fn parts(self) -> u64 {
+        self.bytes.div_ceil(PART)
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -70,6 +82,7 @@ impl FramesRun {
             deadlines: Vec::new(),
             counts: Counts { made: 0, dropped: 0, in_time: 0 },
             delays_us: Vec::new(),
+            completed: Vec::new(),
             estimates: Vec::new(),
             rates: Vec::new(),
             control: match frames.rate {
@@ -116,6 +129,10 @@ impl FramesRun {
             self.made += 1;
             self.counts.made += u64::from(self.counts_at(at));
         }
+        if self.frames.as_datagrams {
+            self.send_datagrams(peer);
+            return;
+        }
         self.drop_old(now);
         loop {
             let Some((made, written)) = self.current else {
@@ -156,6 +173,35 @@ impl FramesRun {
         }
     }
 
+    /// Hands over all frames that wait, cut into DATAGRAMs: number of the frame, of the part, and how many parts.
+    fn send_datagrams(&mut self, peer: &mut dyn Peer) {
+        while let Some(made) = self.waiting.pop_front() {
+            for part in 0..made.parts() {
+                let last = made.bytes - part * PART;
+                let mut datagram = vec![0; PART_HEADER + last.min(PART) as usize];
+                datagram[..8].copy_from_slice(&self.begun.to_be_bytes());
+                peer.send_datagram(&datagram);
+            }
+            self.open.push_back((self.begun, made, 0));
+            self.begun += 1;
+        }
+    }
+
+    /// Counts the DATAGRAMs that have come of each frame.
+    fn read_datagrams(&mut self, peer: &mut dyn Peer) {
+        while let Some(datagram) = peer.read_datagram() {
+            let Some(number) = datagram.first_chunk().map(|bytes| u64::from_be_bytes(*bytes))
+            else {
+                continue;
+            };
+            let first = self.open.front().map_or(0, |(number, ..)| *number);
+            let at = number.checked_sub(first).and_then(|at| usize::try_from(at).ok());
+            if let Some((_, _, parts)) = at.and_then(|at| self.open.get_mut(at)) {
+                *parts += 1;
+            }
+        }
+    }
+
     /// Frames that have waited too long and have not begun.
     fn drop_old(&mut self, now: Time) {
         while let Some(made) = self.waiting.front().copied()
@@ -163,6 +209,7 @@ impl FramesRun {
         {
             self.waiting.pop_front();
             self.counts.dropped += u64::from(self.counts_at(made.at));
+            self.completed.push((made.at, None));
         }
     }
 
@@ -173,16 +220,40 @@ impl FramesRun {
         content: &Content,
         now: Time,
     ) -> Result<(), u64> {
+        if self.frames.as_datagrams {
+            self.read_datagrams(peer);
+        }
         let mut open = std::mem::take(&mut self.open);
         for (stream, made, read) in &mut open {
-            *read = peer.read_stream(*stream, content, *read)?;
-            if *read == made.bytes && self.counts_at(made.at) {
-                let delay = now.since(made.at);
+            let whole = if self.frames.as_datagrams {
+                *read == made.parts()
+            } else if *read < made.bytes {
+                *read = peer.read_stream(*stream, content, *read)?;
+                *read == made.bytes
+            } else {
+                false
+            };
+            if !whole {
+                continue;
+            }
+            let delay = now.since(made.at);
+            // It is not looked at again.
+            *read = u64::MAX;
+            self.completed.push((made.at, Some(delay)));
+            if self.counts_at(made.at) {
                 self.delays_us.push(delay.as_micros() as u64);
                 self.counts.in_time += u64::from(delay <= self.frames.playout);
             }
         }
-        open.retain(|(_, made, read)| *read < made.bytes && now.since(made.at) < GIVEN_UP);
+        // In the order of their numbers, without gaps: DATAGRAMs are counted by it.
+        while let Some((_, made, read)) = open.front()
+            && (*read == u64::MAX || now.since(made.at) >= GIVEN_UP)
+        {
+            if *read != u64::MAX {
+                self.completed.push((made.at, None));
+            }
+            open.pop_front();
+        }
         self.open = open;
         Ok(())
     }
@@ -203,6 +274,7 @@ impl FramesRun {
             return Err(Error::Scenario { field: "frames", problem });
         }
         self.delays_us.sort_unstable();
+        let from = Time::from(self.frames.measured_from);
         let delay = |share: f64| {
             let at = self.delays_us.len().saturating_sub(1) as f64 * share;
             self.delays_us.get(at.ceil() as usize).map(|us| *us as f64 / 1e3)
@@ -215,6 +287,14 @@ impl FramesRun {
             delay_p50_ms: delay(0.5),
             delay_p99_ms: delay(0.99),
             probing_share: self.probing_share,
+            frames: {
+                self.completed.sort_by_key(|(made, _)| *made);
+                let counted = self.completed.iter().filter(|(made, _)| *made >= from);
+                let seconds = |time: Duration| time.as_secs_f64();
+                counted
+                    .map(|(made, delay)| (seconds(made.since(Time::ZERO)), delay.map(seconds)))
+                    .collect()
+            },
             estimates: self.estimates,
             rates: self.rates,
         })

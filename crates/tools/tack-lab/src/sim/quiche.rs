@@ -24,6 +24,9 @@ const STREAM: u64 = 0;
 /// The most streams and DATAGRAMs of a call that may wait.
 const CALL_QUEUE: u16 = 1000;
 
+/// DATAGRAMs of a live source that wait at most: some large frames.
+const FRAMES_QUEUE: u16 = 8000;
+
 /// The largest UDP payload that quiche may receive.
 const LARGEST_DATAGRAM: usize = 1500;
 
@@ -184,7 +187,9 @@ fn base_config(flow: &Flow, server: bool) -> Result<quiche::Config, Error> {
     config.set_initial_max_streams_bidi(1);
     config.set_disable_active_migration(true);
     if matches!(flow.load, Load::Call(_) | Load::Frames(_)) {
-        config.enable_dgram(true, CALL_QUEUE.into(), CALL_QUEUE.into());
+        let queue =
+            if matches!(flow.load, Load::Frames(_)) { FRAMES_QUEUE } else { CALL_QUEUE };
+        config.enable_dgram(true, queue.into(), queue.into());
         config.set_initial_max_streams_uni(CALL_QUEUE.into());
         config.set_initial_max_stream_data_uni(WINDOW.into());
     }

@@ -159,7 +159,11 @@ pub struct DeliveredFrames {
     /// and bits per second.
     #[serde(skip)]
     pub estimates: Vec<(f64, f64)>,
-    /// The rate of the source at the same times.
+    /// Every frame that counts: when it was made, seconds from the start of the run, and after how many seconds it
+    /// had come whole. None where it never did.
+    #[serde(skip)]
+    pub frames: Vec<(f64, Option<f64>)>,
+    /// The rate of the source at the same times as `estimates`.
     #[serde(skip)]
     pub rates: Vec<(f64, f64)>,
 }
@@ -232,6 +236,7 @@ impl FlowReport {
                         probing_share: float(&|run| of(run).probing_share),
                         estimates: Vec::new(),
                         rates: Vec::new(),
+                        frames: Vec::new(),
                     }
                 },
             ),

@@ -327,6 +327,9 @@ pub struct Frames {
     pub lifetime: Duration,
     /// How long after it was made it has to be there.
     pub playout: Duration,
+    /// Whether a frame goes into DATAGRAMs, all that it needs at once, instead of a stream: what is lost of it is
+    /// not sent again.
+    pub as_datagrams: bool,
     /// Whether the stack is told when a frame's lifetime ends. Of the TACK stack only.
     pub has_deadlines: bool,
     /// Frames that are made earlier in the run do not count.
@@ -342,6 +345,9 @@ pub enum FrameRate {
     Share(f64, &'static [(u64, f64)]),
     /// That share of what the stack takes for the path's rate, and so many bits per second at least.
     OfEstimate(f64, f64),
+    /// A screen that is projected: so many bits per second on average, in scenes of a few seconds that need
+    /// more or less, each group of sixty frames with one at its head that needs six times as much.
+    Screen(f64),
     /// What an encoder's rate control makes of the stack's statistics, from so many bits per second on.
     Adaptive(u64),
 }
@@ -354,11 +360,25 @@ impl FrameRate {
             Self::Constant(bps) => bps,
             Self::Share(share, steps) => share * step_at(steps, at),
             Self::Adaptive(_) => adaptive as f64,
+            Self::Screen(mean) => mean * screen_share(at),
             Self::OfEstimate(share, least) => {
                 estimate.map_or(least, |bps| least.max(share * bps))
             }
         }
     }
+}
+
+/// What a frame of a screen needs, made at `at`, over the mean of all.
+fn screen_share(at: Duration) -> f64 {
+    const SCENE: u64 = 180;
+    const GROUP: u64 = 60;
+    const KEY: f64 = 6.0;
+    let frame = (at.as_secs_f64() * GROUP as f64).round() as u64;
+    // Scenes need 0.7 to 1.3 of the mean; the same ones in each run.
+    let scene = (frame / SCENE).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+    let scene = 0.7 + 0.6 * scene as f64 / f64::from(1 << 24);
+    let others = GROUP as f64 / (GROUP as f64 - 1.0 + KEY);
+    scene * if frame.is_multiple_of(GROUP) { KEY * others } else { others }
 }
 
 /// The value of steps, each from its second on, at a time; zero before the first.
