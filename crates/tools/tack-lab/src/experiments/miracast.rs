@@ -212,7 +212,7 @@ fn checks(room: &str, seen: &[Seen]) -> Vec<Check> {
 
 fn see(flow: &FlowReport, duration: Duration) -> Seen {
     let frames = flow.delivered_frames.clone().unwrap_or_default();
-    let end = (duration - PLAYOUT).as_secs_f64();
+    let end = duration.as_secs_f64() - PLAYOUT.as_secs_f64();
     let due: Vec<_> = frames
         .frames
         .iter()
@@ -273,8 +273,8 @@ mod tests {
         assert!((stands_still(&frames(&one_missing)) - 0.1).abs() < 1e-9, "a frame's time");
         let mut hold = smooth;
         // All of these come at 1.0 s; the first was due at 0.6 s.
-        for at in 4..8 {
-            hold[at] = Some(1.0 - at as f64 * 0.1);
+        for (at, delay) in hold.iter_mut().enumerate().take(8).skip(4) {
+            *delay = Some(1.0 - at as f64 * 0.1);
         }
         assert!((stands_still(&frames(&hold)) - 0.4).abs() < 1e-9, "counted once");
     }

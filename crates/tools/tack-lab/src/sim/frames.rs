@@ -109,26 +109,7 @@ impl FramesRun {
             self.start = Some(now);
         }
         let Some(start) = self.start else { return };
-        while self.made_at(start) <= now {
-            let at = self.made_at(start);
-            let stats = peer.media_stats();
-            let estimate = stats.map(|stats| 8.0 * stats.estimated_send_rate as f64);
-            let adaptive = match (&mut self.control, &stats) {
-                (Some(control), Some(stats)) => {
-                    control.update(epoch + at.since(Time::ZERO), stats)
-                }
-                _ => 0,
-            };
-            self.probing_share = peer.probing_share();
-            let age = at.since(Time::ZERO);
-            self.estimates.extend(estimate.map(|bps| (age.as_secs_f64(), bps)));
-            let bps = self.frames.rate.bps(age, estimate, adaptive);
-            self.rates.push((age.as_secs_f64(), bps));
-            let bytes = ((bps / 8.0 / self.frames.fps) as u64).max(1);
-            self.waiting.push_back(Made { at, bytes });
-            self.made += 1;
-            self.counts.made += u64::from(self.counts_at(at));
-        }
+        self.make(peer, start, now, epoch);
         if self.frames.as_datagrams {
             self.send_datagrams(peer);
             return;
@@ -170,6 +151,30 @@ impl FramesRun {
                 self.current = Some((made, written + taken));
             }
             return;
+        }
+    }
+
+    /// Makes the frames that are due.
+    fn make(&mut self, peer: &mut dyn Peer, start: Time, now: Time, epoch: Instant) {
+        while self.made_at(start) <= now {
+            let at = self.made_at(start);
+            let stats = peer.media_stats();
+            let estimate = stats.map(|stats| 8.0 * stats.estimated_send_rate as f64);
+            let adaptive = match (&mut self.control, &stats) {
+                (Some(control), Some(stats)) => {
+                    control.update(epoch + at.since(Time::ZERO), stats)
+                }
+                _ => 0,
+            };
+            self.probing_share = peer.probing_share();
+            let age = at.since(Time::ZERO);
+            self.estimates.extend(estimate.map(|bps| (age.as_secs_f64(), bps)));
+            let bps = self.frames.rate.bps(age, estimate, adaptive);
+            self.rates.push((age.as_secs_f64(), bps));
+            let bytes = ((bps / 8.0 / self.frames.fps) as u64).max(1);
+            self.waiting.push_back(Made { at, bytes });
+            self.made += 1;
+            self.counts.made += u64::from(self.counts_at(at));
         }
     }
 
