@@ -223,23 +223,7 @@ impl FlowReport {
             owd_p99_ms: float(&|run| run.owd_p99_ms),
             expired_packets: count(&|run| run.expired_packets),
             expired_bytes: count(&|run| run.expired_bytes),
-            delivered_frames: runs.iter().all(|run| run.delivered_frames.is_some()).then(
-                || {
-                    let of = |run: &Self| run.delivered_frames.clone().unwrap_or_default();
-                    DeliveredFrames {
-                        made: count(&|run| of(run).made),
-                        dropped: count(&|run| of(run).dropped),
-                        delivered: count(&|run| of(run).delivered),
-                        in_time: count(&|run| of(run).in_time),
-                        delay_p50_ms: float(&|run| of(run).delay_p50_ms),
-                        delay_p99_ms: float(&|run| of(run).delay_p99_ms),
-                        probing_share: float(&|run| of(run).probing_share),
-                        estimates: Vec::new(),
-                        rates: Vec::new(),
-                        frames: Vec::new(),
-                    }
-                },
-            ),
+            delivered_frames: DeliveredFrames::median(runs),
             rtt_mean_ms: float(&|run| run.rtt_mean_ms),
             rtt_deviation_ms: float(&|run| run.rtt_deviation_ms),
             queue_p95_ms: float(&|run| run.queue_p95_ms),
@@ -253,6 +237,32 @@ impl FlowReport {
             timeline: runs.first().map(|run| run.timeline.clone()).unwrap_or_default(),
             reverse: (!reverse.is_empty()).then(|| Box::new(Self::median(&reverse))),
         }
+    }
+}
+
+impl DeliveredFrames {
+    /// The median of each count over several runs, where all of them have frames; without the frames
+    /// themselves.
+    fn median(runs: &[FlowReport]) -> Option<Self> {
+        let all: Option<Vec<&Self>> =
+            runs.iter().map(|run| run.delivered_frames.as_ref()).collect();
+        let all = all?;
+        let count = |of: &dyn Fn(&Self) -> u64| {
+            lower_median(all.iter().map(|run| of(run)).collect(), u64::cmp).unwrap_or_default()
+        };
+        let float = |of: &dyn Fn(&Self) -> Option<f64>| {
+            lower_median(all.iter().filter_map(|run| of(run)).collect(), f64::total_cmp)
+        };
+        Some(Self {
+            made: count(&|run| run.made),
+            dropped: count(&|run| run.dropped),
+            delivered: count(&|run| run.delivered),
+            in_time: count(&|run| run.in_time),
+            delay_p50_ms: float(&|run| run.delay_p50_ms),
+            delay_p99_ms: float(&|run| run.delay_p99_ms),
+            probing_share: float(&|run| run.probing_share),
+            ..Self::default()
+        })
     }
 }
 
