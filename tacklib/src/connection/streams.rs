@@ -5,6 +5,7 @@ use quiche::{BufFactory, BufSplit, Shutdown, StreamIter};
 
 use super::Connection;
 use super::send_credits::CreditReason;
+use crate::quiche_compat::is_forgotten;
 
 impl<F: BufFactory> Connection<F> {
     /// Writes stream data, as [`quiche::Connection::stream_send`]; takes no more
@@ -86,8 +87,8 @@ impl<F: BufFactory> Connection<F> {
         stream_id: u64,
         out: &mut [u8],
     ) -> quiche::Result<(usize, bool)> {
-        let read = self.inner.stream_recv(stream_id, out)?;
-        Ok(self.on_read(stream_id, read))
+        let read = self.inner.stream_recv(stream_id, out);
+        self.on_read_result(stream_id, read)
     }
 
     /// Reads stream data into a buffer, as [`quiche::Connection::stream_recv_buf`].
@@ -96,8 +97,8 @@ impl<F: BufFactory> Connection<F> {
         stream_id: u64,
         out: B,
     ) -> quiche::Result<(usize, bool)> {
-        let read = self.inner.stream_recv_buf(stream_id, out)?;
-        Ok(self.on_read(stream_id, read))
+        let read = self.inner.stream_recv_buf(stream_id, out);
+        self.on_read_result(stream_id, read)
     }
 
     /// Reads stream data and throws it away, as [`quiche::Connection::stream_discard`].
@@ -106,8 +107,8 @@ impl<F: BufFactory> Connection<F> {
         stream_id: u64,
         len: usize,
     ) -> quiche::Result<(usize, bool)> {
-        let read = self.inner.stream_discard(stream_id, len)?;
-        Ok(self.on_read(stream_id, read))
+        let read = self.inner.stream_discard(stream_id, len);
+        self.on_read_result(stream_id, read)
     }
 
     /// What [`stream_send`](Self::stream_send) would take now, bytes, as
@@ -151,6 +152,23 @@ impl<F: BufFactory> Connection<F> {
             return StreamIter::default();
         }
         self.inner.writable()
+    }
+
+    /// Whether the peer has acknowledged all of a stream whose end was written.
+    ///
+    /// quiche (0.30) tells that of unidirectional streams, and of bidirectional ones whose other half has
+    /// ended and was read. Of any other stream it is known once nothing at all is unsent or in flight, and
+    /// with [`Profile::Off`](crate::Profile::Off) not even then. A stream that has never been opened is not
+    /// delivered.
+    pub fn stream_delivered(&mut self, stream_id: u64) -> bool {
+        if self.seam.stream_ends.is_pending(stream_id) {
+            return false;
+        }
+        if is_forgotten(&mut self.inner, stream_id) {
+            return true;
+        }
+        let is_known = self.inner.stream_capacity(stream_id).is_ok();
+        is_known && self.has_all_acknowledged() && !self.seam.send_buffer.has_unsent(stream_id)
     }
 
     /// Queues a DATAGRAM, as [`quiche::Connection::dgram_send`].
@@ -198,6 +216,17 @@ impl<F: BufFactory> Connection<F> {
         self.has_ended_streams |= fin;
     }
 
+    fn on_read_result(
+        &mut self,
+        stream_id: u64,
+        read: quiche::Result<(usize, bool)>,
+    ) -> quiche::Result<(usize, bool)> {
+        if let (Err(quiche::Error::StreamReset(_)), Some(layer)) = (&read, &mut self.layer) {
+            layer.windows().on_end_read(stream_id);
+        }
+        Ok(self.on_read(stream_id, read?))
+    }
+
     pub(super) fn on_read(
         &mut self,
         stream_id: u64,
@@ -206,6 +235,7 @@ impl<F: BufFactory> Connection<F> {
         let Some(mut layer) = self.layer.take() else { return (read, fin) };
         layer.windows().on_read(stream_id, read);
         if fin {
+            layer.windows().on_end_read(stream_id);
             self.settle_stream_ends(&layer);
         }
         self.layer = Some(layer);

@@ -12,6 +12,8 @@ use quiche::BufFactory;
 use tack_proto::transport_parameters::Parameters;
 use tack_proto::varint::Reader;
 
+use super::max_streams::MaxStreams;
+
 /// Streams followed at a time; the windows of others wait for the next TACK.
 const MAX_STREAMS: usize = 1024;
 
@@ -55,6 +57,7 @@ pub struct ReceiveWindows {
     connection: Window,
     streams: HashMap<u64, Stream>,
     limits: StreamLimits,
+    max_streams: MaxStreams,
     is_server: bool,
     /// Reads may have happened that were not counted.
     unseen_reads: bool,
@@ -91,6 +94,7 @@ impl ReceiveWindows {
             connection,
             streams,
             limits,
+            max_streams: MaxStreams::new(parameters, is_server),
             is_server,
             unseen_reads: false,
             needs_offsets: false,
@@ -138,6 +142,11 @@ impl ReceiveWindows {
         }
         self.connection.consumed += read;
         self.due |= self.connection.is_due();
+    }
+
+    /// The application has read a stream to its end, or to where the peer has reset it.
+    pub fn on_end_read(&mut self, stream_id: u64) {
+        self.due |= self.max_streams.on_end(stream_id);
     }
 
     /// Bytes that have arrived from the beginning of a stream on, as far as is known for sure.
