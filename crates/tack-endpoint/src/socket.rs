@@ -100,6 +100,33 @@ impl<I: SystemSocket> UdpSocket<I> {
         let io = register(socket)?;
         Ok(Self { io, state, local, gso: config.gso, arrival_times })
     }
+
+    /// Sends a burst, as [`DatagramSocket::send`].
+    pub fn try_send(&self, burst: &Burst<'_>) -> io::Result<()> {
+        let transmit = Transmit {
+            destination: burst.to,
+            // None for Not-ECT.
+            ecn: UdpEcn::from_bits(burst.ecn.bits()),
+            contents: burst.contents,
+            segment_size: (burst.count > 1).then_some(burst.segment),
+            src_ip: (self.local.ip().is_unspecified() && !burst.from.ip().is_unspecified())
+                .then_some(burst.from.ip()),
+        };
+        self.state.try_send(UdpSockRef::from(&self.io), &transmit)
+    }
+
+    /// Receives a batch, as [`DatagramSocket::receive`].
+    pub fn try_receive(&self, buffers: &mut ReceiveBuffers) -> io::Result<usize> {
+        #[cfg(target_os = "linux")]
+        if self.arrival_times {
+            let ReceiveBuffers { bytes, meta } = buffers;
+            return crate::receive_linux::receive(&self.io, bytes, BUFFER_LEN, meta);
+        }
+        let mut rest = buffers.bytes.chunks_exact_mut(BUFFER_LEN);
+        let mut slices: [IoSliceMut<'_>; BATCH_SIZE] =
+            std::array::from_fn(|_| IoSliceMut::new(rest.next().unwrap_or_default()));
+        self.state.recv(UdpSockRef::from(&self.io), &mut slices, &mut buffers.meta)
+    }
 }
 
 impl<I> UdpSocket<I> {
@@ -125,28 +152,11 @@ impl<I: SystemSocket> DatagramSocket for UdpSocket<I> {
     }
 
     fn send(&mut self, burst: &Burst<'_>) -> io::Result<()> {
-        let transmit = Transmit {
-            destination: burst.to,
-            // None for Not-ECT.
-            ecn: UdpEcn::from_bits(burst.ecn.bits()),
-            contents: burst.contents,
-            segment_size: (burst.count > 1).then_some(burst.segment),
-            src_ip: (self.local.ip().is_unspecified() && !burst.from.ip().is_unspecified())
-                .then_some(burst.from.ip()),
-        };
-        self.state.try_send(UdpSockRef::from(&self.io), &transmit)
+        self.try_send(burst)
     }
 
     fn receive(&mut self, buffers: &mut ReceiveBuffers) -> io::Result<usize> {
-        #[cfg(target_os = "linux")]
-        if self.arrival_times {
-            let ReceiveBuffers { bytes, meta } = buffers;
-            return crate::receive_linux::receive(&self.io, bytes, BUFFER_LEN, meta);
-        }
-        let mut rest = buffers.bytes.chunks_exact_mut(BUFFER_LEN);
-        let mut slices: [IoSliceMut<'_>; BATCH_SIZE] =
-            std::array::from_fn(|_| IoSliceMut::new(rest.next().unwrap_or_default()));
-        self.state.recv(UdpSockRef::from(&self.io), &mut slices, &mut buffers.meta)
+        self.try_receive(buffers)
     }
 }
 

@@ -156,6 +156,12 @@ impl<S: DatagramSocket> EndpointCore<S> {
         &mut self.socket
     }
 
+    /// Whether nothing says that the socket holds datagrams, so that [`on_readable`](Self::on_readable)
+    /// is waited for. Not while calls that fail are spaced out.
+    pub fn wants_readable(&self) -> bool {
+        !self.receive_schedule.is_readable()
+    }
+
     /// Notes that the socket may hold datagrams.
     pub fn on_readable(&mut self) {
         self.receive_schedule.on_readable();
@@ -220,6 +226,17 @@ impl<S: DatagramSocket> EndpointCore<S> {
     pub fn connection_mut(&mut self, handle: Handle) -> Option<&mut tacklib::Connection> {
         self.make_ready(handle);
         self.connections.get_mut(handle).map(|state| &mut state.connection)
+    }
+
+    /// The connection as it is, without asking it for packets to send afterwards: for what needs the
+    /// connection for itself and yet neither reads nor writes.
+    pub fn inspect(&mut self, handle: Handle) -> Option<&mut tacklib::Connection> {
+        self.connections.get_mut(handle).map(|state| &mut state.connection)
+    }
+
+    /// Opens and accepts no more connections; those there are go on.
+    pub fn refuse_new(&mut self) {
+        self.shut_down = true;
     }
 
     /// Opens and accepts no more connections, and closes those there are, with an error code of
