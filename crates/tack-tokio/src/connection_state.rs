@@ -197,25 +197,44 @@ impl ConnectionState {
         }
     }
 
-    /// Notes which streams the peer has stopped. quiche (0.30) tells the code of each once, and only
-    /// those that ask about this stream; so all are asked about before quiche may forget them.
+    /// Notes which streams the peer has stopped, before quiche (0.30) forgets them and their codes.
     fn note_stops(&mut self, connection: &mut tacklib::Connection, effects: &mut Effects) {
+        while let Some(id) = connection.stream_stopped_next() {
+            self.note_stop(connection, id, effects);
+        }
+        if connection.is_tack() {
+            return;
+        }
+        // With Profile::Off only a count tells, and that walks all streams.
         let stops = connection.stats().stopped_stream_count_remote;
         if stops == self.stops {
             return;
         }
         self.stops = stops;
-        for (id, stream) in self.streams.iter_mut().filter(|(_, stream)| stream.has_writer) {
-            if let Err(quiche::Error::StreamStopped(code)) = connection.stream_capacity(*id) {
-                stream.on_stopped(code, effects);
-            }
-        }
         let bi = Direction::Bi as usize;
-        for index in self.accepted[bi]..self.incoming[bi] {
-            let id = StreamId::new(index, Direction::Bi, !self.is_server);
-            if let Err(quiche::Error::StreamStopped(code)) = connection.stream_capacity(id.0) {
-                self.early_stops.insert(id.0, code);
-            }
+        let early = (self.accepted[bi]..self.incoming[bi])
+            .map(|index| StreamId::new(index, Direction::Bi, !self.is_server).0);
+        let ids: Vec<u64> = self.streams.keys().copied().chain(early).collect();
+        for id in ids {
+            self.note_stop(connection, id, effects);
+        }
+    }
+
+    fn note_stop(
+        &mut self,
+        connection: &mut tacklib::Connection,
+        id: u64,
+        effects: &mut Effects,
+    ) {
+        self.note_incoming(StreamId(id), effects);
+        let Err(quiche::Error::StreamStopped(code)) = connection.stream_capacity(id) else {
+            return;
+        };
+        let is_known = self.is_known(StreamId(id));
+        if let Some(stream) = self.streams.get_mut(&id) {
+            stream.on_stopped(code, effects);
+        } else if !is_known {
+            self.early_stops.insert(id, code);
         }
     }
 

@@ -11,7 +11,9 @@
 
 mod common;
 
-use common::{Pair, STREAMS, patiently, pattern};
+use std::time::Duration;
+
+use common::{Pair, STREAMS, client_config, patiently, pattern, server_config};
 use tack_tokio::{CloseReason, ConnectionError, ReadError, WriteError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -180,6 +182,37 @@ async fn a_reset_reaches_the_reader_and_a_stop_the_writer() {
         assert!(matches!(send.write(b"more").await, Err(WriteError::Stopped(99))));
     })
     .await;
+}
+
+/// quiche forgets a stream, and the code, when the reset that answers a stop is acknowledged.
+#[tokio::test]
+async fn a_stop_that_comes_while_nobody_waits_is_told_later() {
+    for profile in [tacklib::Profile::Default, tacklib::Profile::Off] {
+        patiently(async {
+            let (mut client, mut server) = (client_config(), server_config());
+            client.set_profile(profile);
+            server.set_profile(profile);
+            let pair = Pair::with(client, server).await;
+            let mut writers = Vec::new();
+            for _ in 0..3 {
+                let mut send = pair.client.open_uni().await.unwrap();
+                send.write_all(b"data").await.unwrap();
+                writers.push(send);
+            }
+            for code in 0..3 {
+                pair.server.accept_uni().await.unwrap().stop(code).unwrap();
+            }
+            // Until the stop has come, was answered, and the answer was acknowledged.
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            for (code, send) in writers.iter_mut().enumerate() {
+                let error = send.write(b"more").await.unwrap_err();
+                let code = code as u64;
+                assert!(matches!(error, WriteError::Stopped(it) if it == code), "{error}");
+                assert_eq!(send.stopped().await.unwrap(), Some(code));
+            }
+        })
+        .await;
+    }
 }
 
 #[tokio::test]

@@ -7,6 +7,9 @@ use super::Connection;
 use super::send_credits::CreditReason;
 use crate::quiche_compat::is_forgotten;
 
+/// Streams kept for an application that does not ask which were stopped.
+const REMEMBERED: usize = 4096;
+
 impl<F: BufFactory> Connection<F> {
     /// Writes stream data, as [`quiche::Connection::stream_send`]; takes no more
     /// than [`stream_capacity`](Self::stream_capacity), and
@@ -152,6 +155,22 @@ impl<F: BufFactory> Connection<F> {
             return StreamIter::default();
         }
         self.inner.writable()
+    }
+
+    /// Takes a stream that the peer has stopped (STOP_SENDING). Its error code is in the
+    /// [`quiche::Error::StreamStopped`] of [`stream_capacity`](Self::stream_capacity), if that is asked before
+    /// the reset that answers is acknowledged: quiche (0.30) may forget the stream then. Of more than 4,096
+    /// that were not asked for the last ones are told; of streams stopped before the handshake is done, and
+    /// with [`Profile::Off`](crate::Profile::Off), none is.
+    pub fn stream_stopped_next(&mut self) -> Option<u64> {
+        self.stopped.pop_front()
+    }
+
+    pub(super) fn on_stopped(&mut self, stream_id: u64) {
+        if self.stopped.len() == REMEMBERED {
+            self.stopped.pop_front();
+        }
+        self.stopped.push_back(stream_id);
     }
 
     /// Whether the peer has acknowledged all of a stream whose end was written.
