@@ -3,6 +3,7 @@
 //! - `before` and `after`: one HTTP/3 application, with plain quiche and with tacklib
 //! - `video`: a live sender that adapts to what the connection measures
 //! - `request_reply`: small messages over `tack-endpoint`, and how long they take
+//! - `tokio_file`: a server and a client on tokio that move a file
 //!
 //! Run one with `cargo run --release -p tack-examples --bin after`.
 

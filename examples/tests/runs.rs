@@ -1,4 +1,4 @@
-//! The examples `request_reply` and `video` do what their first lines say.
+//! The examples `request_reply`, `tokio_file` and `video` do what their first lines say.
 
 #![allow(clippy::expect_used, reason = "a test may fail anywhere")]
 
@@ -20,6 +20,14 @@ fn requests_are_answered_and_their_latencies_are_in_order() {
         .collect();
     assert_eq!(latencies.len(), 5, "{printed}");
     assert!(latencies[0] > 0 && latencies.is_sorted(), "{printed}");
+}
+
+#[test]
+fn the_file_arrives_whole_and_the_server_is_told_the_end() {
+    let printed = printed(env!("CARGO_BIN_EXE_tokio_file"), &[]);
+    assert!(printed.ends_with("4000000 bytes arrived\n"), "{printed}");
+    let told = "server: closed by the peer with application code 0x0: thank you";
+    assert!(printed.lines().any(|line| line == told), "{printed}");
 }
 
 /// How well the video recovers is not tested: a real-time sender that shares its processor with

@@ -136,3 +136,40 @@ fn many_of_them_arrive() {
         left.is_empty()
     });
 }
+
+/// Whether the client takes the stream for delivered; the server, which does, has its end then.
+fn is_delivered<S: End>(pair: &mut Pair<Connection, S>, stream_id: u64) -> bool {
+    let delivered = pair.client.stream_delivered(stream_id);
+    if delivered {
+        let mut buffer = [0; 2000];
+        assert_eq!(pair.server.read(stream_id, &mut buffer), Ok((1000, true)));
+    }
+    delivered
+}
+
+#[test]
+fn a_stream_is_delivered_when_its_end_is_and_no_sooner() {
+    fn run<S: End>(mut pair: Pair<Connection, S>, stream_id: u64) {
+        let acknowledgements = with_data(&mut pair, stream_id);
+        assert!(!pair.client.stream_delivered(stream_id), "it is in flight");
+        pair.client.write(stream_id, &[], true);
+        assert!(!datagrams(&mut pair.client).is_empty(), "the end leaves, and is lost");
+        to_client(&mut pair.client, acknowledgements);
+        assert!(!pair.client.stream_delivered(stream_id), "its end is lost");
+        pair.run_until(|pair| is_delivered(pair, stream_id));
+    }
+    for stream_id in [ONE_WAY, BOTH_WAYS] {
+        run(tack_to_tack(), stream_id);
+        run(tack_to_stock(), stream_id);
+    }
+}
+
+#[test]
+fn a_stream_that_was_never_opened_is_not_delivered() {
+    let mut pair = tack_to_tack();
+    pair.handshake();
+    pair.run_for(Duration::from_millis(200));
+    for stream_id in [ONE_WAY, BOTH_WAYS] {
+        assert!(!pair.client.stream_delivered(stream_id));
+    }
+}

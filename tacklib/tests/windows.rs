@@ -156,3 +156,32 @@ fn a_client_that_has_used_all_streams_gets_new_ones_once_the_server_has_read_the
         pair.run_until(|pair| pair.client.peer_streams_left_uni() > 0);
     }
 }
+
+/// A peer that has opened all streams that it may, and whose data is acknowledged, sends nothing more: no
+/// acknowledgement is due that MAX_STREAMS could leave with.
+#[test]
+fn streams_that_are_read_to_their_end_let_a_quiet_peer_open_others() {
+    const STREAMS: u64 = 6;
+    const FIRST_UNI: u64 = 2;
+    let mut config = tack_config();
+    config.set_initial_max_streams_uni(STREAMS);
+    let client = tack_client(&mut tack_config());
+    let mut pair = Pair::new(client, tack_server(&mut config));
+    pair.handshake();
+    let mut buffer = [0; 100];
+    let mut id = FIRST_UNI;
+    // All that it may, half of them, and all again.
+    for count in [STREAMS, STREAMS / 2, STREAMS] {
+        assert_eq!(pair.client.quic().peer_streams_left_uni(), STREAMS);
+        let ids: Vec<u64> = (0..count).map(|n| id + 4 * n).collect();
+        id += 4 * count;
+        for id in &ids {
+            assert_eq!(pair.client.write(*id, b"data", true), 4);
+        }
+        pair.run_for(Duration::from_millis(150));
+        for id in &ids {
+            assert_eq!(pair.server.read(*id, &mut buffer), Ok((4, true)));
+        }
+        pair.run_for(Duration::from_millis(150));
+    }
+}

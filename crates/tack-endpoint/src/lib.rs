@@ -132,7 +132,8 @@
 //!
 //! | Module | Concept |
 //! |---|---|
-//! | `endpoint` | the loop: receive, run timers, transmit |
+//! | `endpoint` | the loop: wait, with mio, and turn |
+//! | `endpoint_core` | a turn: receive, run timers, transmit |
 //! | `connection_state` | one connection, with what the endpoint keeps beside it |
 //! | `router` | which connection gets a datagram, or what answers it |
 //! | `connection_ids`, `retry_token`, `stateless_reset` | what the router decides by |
@@ -140,10 +141,13 @@
 //! | `send_queue` | packets that wait for their release time, and bursts of them |
 //! | `close_packet` | the CONNECTION_CLOSE, repeated to a peer that goes on sending |
 //! | `timers`, `timer_guard` | deadlines; timers that expire to no effect |
+//! | `timer_fd` | a timer of nanoseconds |
 //! | `receive_schedule` | when to call the receive function, after errors too |
 //! | `socket`, `wait` | system calls |
 //!
-//! Only `endpoint`, `socket` and `wait` touch a socket, and the clock is read in one place.
+//! Only `endpoint_core`, `socket` and `wait` touch a socket, and the clock is read in one place.
+//!
+//! [`runtime`] has what another runtime than mio needs to drive the same code, as `tack-tokio` does.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
@@ -163,6 +167,7 @@ mod config;
 mod connection_ids;
 mod connection_state;
 mod endpoint;
+mod endpoint_core;
 mod error;
 mod event;
 mod handle;
@@ -180,9 +185,20 @@ mod slab;
 mod socket;
 mod stateless_reset;
 mod stats;
+#[cfg(target_os = "linux")]
+mod timer_fd;
 mod timer_guard;
 mod timers;
 mod wait;
+
+/// What drives an endpoint by means of another runtime: the core, and the sockets and timers for it.
+pub mod runtime {
+    pub use crate::endpoint_core::EndpointCore;
+    pub use crate::send_queue::Burst;
+    pub use crate::socket::{DatagramSocket, ReceiveBuffers, SystemSocket, UdpSocket};
+    #[cfg(target_os = "linux")]
+    pub use crate::timer_fd::TimerFd;
+}
 
 pub use config::{EndpointConfig, INITIAL_RTT};
 pub use endpoint::Endpoint;

@@ -5,7 +5,7 @@
 
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
 use libc::{c_int, in6_pktinfo, timespec};
@@ -17,7 +17,7 @@ use quinn_udp::{EcnCodepoint as UdpEcn, RecvMeta};
 /// Receives a batch into buffers of `len` bytes, as [`quinn_udp::UdpSocketState::recv`], with a timestamp of
 /// each datagram where the socket has `SO_TIMESTAMPNS`.
 pub(crate) fn receive(
-    socket: &impl AsRawFd,
+    socket: &impl AsFd,
     bytes: &mut [u8],
     len: usize,
     meta: &mut [RecvMeta],
@@ -31,7 +31,7 @@ pub(crate) fn receive(
 }
 
 fn try_receive(
-    socket: &impl AsRawFd,
+    socket: &impl AsFd,
     bytes: &mut [u8],
     len: usize,
     meta: &mut [RecvMeta],
@@ -42,7 +42,8 @@ fn try_receive(
     let control = nix::cmsg_space!(timespec, in6_pktinfo, c_int, c_int);
     let mut headers = MultiHeaders::preallocate(slices.len(), Some(control));
     let flags = MsgFlags::empty();
-    let received = recvmmsg(socket.as_raw_fd(), &mut headers, &mut slices, flags, None)?;
+    let received =
+        recvmmsg(socket.as_fd().as_raw_fd(), &mut headers, &mut slices, flags, None)?;
     let mut count = 0;
     for (message, meta) in received.zip(meta) {
         *meta = decode(&message);

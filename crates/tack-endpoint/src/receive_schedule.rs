@@ -76,6 +76,11 @@ impl ReceiveSchedule {
         self.rechecks = 0;
     }
 
+    /// Whether the socket may hold datagrams, as far as is known.
+    pub(crate) fn is_readable(&self) -> bool {
+        self.readable
+    }
+
     /// Whether to call the receive function now.
     pub(crate) fn may_receive(&mut self, now: Instant) -> bool {
         if self.recheck_at.is_some_and(|at| at <= now) {

@@ -18,15 +18,19 @@ pub(crate) trait Sink {
 
 /// Datagrams that leave in one system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Burst<'a> {
-    pub(crate) contents: &'a [u8],
-    /// Size of each datagram but the last, which may be shorter.
-    pub(crate) segment: usize,
-    pub(crate) count: usize,
-    pub(crate) from: SocketAddr,
-    pub(crate) to: SocketAddr,
-    /// One IP header becomes that of all.
-    pub(crate) ecn: EcnCodepoint,
+pub struct Burst<'a> {
+    /// The datagrams, one behind the other.
+    pub contents: &'a [u8],
+    /// Size of each datagram but the last, which may be shorter; bytes.
+    pub segment: usize,
+    /// How many datagrams there are.
+    pub count: usize,
+    /// The local address; a socket of all addresses sends from this one.
+    pub from: SocketAddr,
+    /// The peer's address.
+    pub to: SocketAddr,
+    /// What to mark each datagram with: one IP header becomes that of all.
+    pub ecn: EcnCodepoint,
 }
 
 /// What a failed send means for the datagrams.

@@ -9,42 +9,80 @@ use quinn_udp::{
 use socket2::{Domain, Protocol, SockRef, Type};
 use tacklib::EcnCodepoint;
 
-use crate::send_queue::{Burst, SendError, Sink};
+use crate::send_queue::{self, Burst, SendError};
 use crate::{EndpointConfig, Error};
 
-/// What the endpoint needs of a UDP socket. Tests put one between that fails.
-pub(crate) trait DatagramSocket: Send {
+/// What an endpoint needs of a UDP socket, none of whose calls waits.
+pub trait DatagramSocket: Send {
     /// The address the socket is bound to.
     fn local_addr(&self) -> SocketAddr;
-
-    /// The descriptor to wait for.
-    fn source(&mut self) -> &mut mio::net::UdpSocket;
 
     /// How many datagrams one burst may have at present.
     fn max_segments(&self) -> usize;
 
-    /// Sends a burst.
+    /// Sends a burst. [`WouldBlock`](io::ErrorKind::WouldBlock) says that the socket's buffer is full;
+    /// any other error is a loss, or a failure that the endpoint tries again.
     fn send(&mut self, burst: &Burst<'_>) -> io::Result<()>;
 
-    /// Receives a batch and returns how many of the buffers it filled.
+    /// Receives a batch and returns how many of the buffers it filled;
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if nothing waits.
     fn receive(&mut self, buffers: &mut ReceiveBuffers) -> io::Result<usize>;
 }
 
-/// The socket of the system.
-pub(crate) struct UdpSocket {
-    io: mio::net::UdpSocket,
+impl<T: DatagramSocket + ?Sized> DatagramSocket for Box<T> {
+    fn local_addr(&self) -> SocketAddr {
+        (**self).local_addr()
+    }
+
+    fn max_segments(&self) -> usize {
+        (**self).max_segments()
+    }
+
+    fn send(&mut self, burst: &Burst<'_>) -> io::Result<()> {
+        (**self).send(burst)
+    }
+
+    fn receive(&mut self, buffers: &mut ReceiveBuffers) -> io::Result<usize> {
+        (**self).receive(buffers)
+    }
+}
+
+/// A nonblocking UDP socket of the system, as the standard library or a runtime holds it.
+#[cfg(unix)]
+pub trait SystemSocket: std::os::fd::AsFd + Send {}
+#[cfg(unix)]
+impl<T: std::os::fd::AsFd + Send> SystemSocket for T {}
+
+/// A nonblocking UDP socket of the system, as the standard library or a runtime holds it.
+#[cfg(windows)]
+pub trait SystemSocket: std::os::windows::io::AsSocket + Send {}
+#[cfg(windows)]
+impl<T: std::os::windows::io::AsSocket + Send> SystemSocket for T {}
+
+/// A socket of the system, with the offloads that it has.
+pub struct UdpSocket<I> {
+    io: I,
     state: UdpSocketState,
     local: SocketAddr,
     gso: bool,
     arrival_times: bool,
 }
 
-impl UdpSocket {
-    pub(crate) fn bind(address: SocketAddr, config: &EndpointConfig) -> Result<Self, Error> {
-        Self::open(address, config).map_err(|source| Error::Bind { address, source })
+impl<I: SystemSocket> UdpSocket<I> {
+    /// Binds a socket; `register` hands the one of the standard library to the runtime that waits for it.
+    pub fn bind(
+        address: SocketAddr,
+        config: &EndpointConfig,
+        register: impl FnOnce(std::net::UdpSocket) -> io::Result<I>,
+    ) -> Result<Self, Error> {
+        Self::open(address, config, register).map_err(|source| Error::Bind { address, source })
     }
 
-    fn open(address: SocketAddr, config: &EndpointConfig) -> io::Result<Self> {
+    fn open(
+        address: SocketAddr,
+        config: &EndpointConfig,
+        register: impl FnOnce(std::net::UdpSocket) -> io::Result<I>,
+    ) -> io::Result<Self> {
         let socket = bound(address)?;
         let io = SockRef::from(&socket);
         // A wish: the system grants what its limits allow.
@@ -59,26 +97,12 @@ impl UdpSocket {
             disable_gro(&socket);
         }
         let local = socket.local_addr()?;
-        let io = mio::net::UdpSocket::from_std(socket);
+        let io = register(socket)?;
         Ok(Self { io, state, local, gso: config.gso, arrival_times })
     }
-}
 
-impl DatagramSocket for UdpSocket {
-    fn local_addr(&self) -> SocketAddr {
-        self.local
-    }
-
-    fn source(&mut self) -> &mut mio::net::UdpSocket {
-        &mut self.io
-    }
-
-    fn max_segments(&self) -> usize {
-        // Asked each time: quinn-udp lowers it when the system refuses an offload.
-        if self.gso { self.state.max_gso_segments() } else { 1 }
-    }
-
-    fn send(&mut self, burst: &Burst<'_>) -> io::Result<()> {
+    /// Sends a burst, as [`DatagramSocket::send`].
+    pub fn try_send(&self, burst: &Burst<'_>) -> io::Result<()> {
         let transmit = Transmit {
             destination: burst.to,
             // None for Not-ECT.
@@ -91,7 +115,8 @@ impl DatagramSocket for UdpSocket {
         self.state.try_send(UdpSockRef::from(&self.io), &transmit)
     }
 
-    fn receive(&mut self, buffers: &mut ReceiveBuffers) -> io::Result<usize> {
+    /// Receives a batch, as [`DatagramSocket::receive`].
+    pub fn try_receive(&self, buffers: &mut ReceiveBuffers) -> io::Result<usize> {
         #[cfg(target_os = "linux")]
         if self.arrival_times {
             let ReceiveBuffers { bytes, meta } = buffers;
@@ -104,7 +129,38 @@ impl DatagramSocket for UdpSocket {
     }
 }
 
-impl Sink for dyn DatagramSocket {
+impl<I> UdpSocket<I> {
+    /// The runtime's socket.
+    pub fn io(&self) -> &I {
+        &self.io
+    }
+
+    /// The runtime's socket, to register it.
+    pub fn io_mut(&mut self) -> &mut I {
+        &mut self.io
+    }
+}
+
+impl<I: SystemSocket> DatagramSocket for UdpSocket<I> {
+    fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    fn max_segments(&self) -> usize {
+        // Asked each time: quinn-udp lowers it when the system refuses an offload.
+        if self.gso { self.state.max_gso_segments() } else { 1 }
+    }
+
+    fn send(&mut self, burst: &Burst<'_>) -> io::Result<()> {
+        self.try_send(burst)
+    }
+
+    fn receive(&mut self, buffers: &mut ReceiveBuffers) -> io::Result<usize> {
+        self.try_receive(buffers)
+    }
+}
+
+impl<S: DatagramSocket + ?Sized> send_queue::Sink for S {
     fn max_segments(&self) -> usize {
         DatagramSocket::max_segments(self)
     }
@@ -197,8 +253,9 @@ fn classify(error: &io::Error) -> SendError {
     SendError::Failed
 }
 
-/// Where received datagrams land.
-pub(crate) struct ReceiveBuffers {
+/// Where received datagrams land: as many buffers as one call fills, each large enough for what receive
+/// offload puts together.
+pub struct ReceiveBuffers {
     bytes: Vec<u8>,
     meta: [RecvMeta; BATCH_SIZE],
 }
@@ -207,11 +264,49 @@ pub(crate) struct ReceiveBuffers {
 const BUFFER_LEN: usize = 65_536;
 
 impl ReceiveBuffers {
+    /// Buffers with room for the largest datagrams.
     pub(crate) fn new() -> Self {
         Self {
             bytes: vec![0; BUFFER_LEN * BATCH_SIZE],
             meta: [RecvMeta::default(); BATCH_SIZE],
         }
+    }
+
+    /// Puts a datagram into the buffer of this index, for sockets that are none of the system's; `to` is
+    /// the address that it was sent to. Returns false if there is no such buffer, or the datagram is larger
+    /// than any can be.
+    pub fn put(
+        &mut self,
+        index: usize,
+        datagram: &[u8],
+        (from, to): (SocketAddr, SocketAddr),
+        ecn: EcnCodepoint,
+    ) -> bool {
+        let start = index.saturating_mul(BUFFER_LEN);
+        let buffer =
+            self.bytes.get_mut(start..).and_then(|rest| rest.get_mut(..datagram.len()));
+        let (Some(buffer), Some(meta)) = (buffer, self.meta.get_mut(index)) else {
+            return false;
+        };
+        if datagram.len() > BUFFER_LEN {
+            return false;
+        }
+        buffer.copy_from_slice(datagram);
+        *meta = RecvMeta::default();
+        (meta.addr, meta.dst_ip, meta.ecn) =
+            (from, Some(to.ip()), UdpEcn::from_bits(ecn.bits()));
+        (meta.len, meta.stride) = (datagram.len(), datagram.len());
+        true
+    }
+
+    /// How many datagrams one call can receive.
+    pub fn len(&self) -> usize {
+        self.meta.len()
+    }
+
+    /// Whether there is no buffer at all.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
     }
 
     /// A place-holder that receives nothing and costs nothing.
@@ -236,12 +331,19 @@ impl ReceiveBuffers {
 mod tests {
     use super::*;
 
+    fn bind(
+        address: SocketAddr,
+        config: &EndpointConfig,
+    ) -> Result<UdpSocket<std::net::UdpSocket>, Error> {
+        UdpSocket::bind(address, config, Ok)
+    }
+
     #[test]
     fn without_receive_offload_every_datagram_arrives_alone() {
         let config = EndpointConfig { gro: false, ..EndpointConfig::default() };
         let localhost = SocketAddr::from(([127, 0, 0, 1], 0));
-        let mut sender = UdpSocket::bind(localhost, &config).unwrap();
-        let mut receiver = UdpSocket::bind(localhost, &config).unwrap();
+        let mut sender = bind(localhost, &config).unwrap();
+        let mut receiver = bind(localhost, &config).unwrap();
         let contents = [7; 3000];
         let burst = Burst {
             contents: &contents,
@@ -270,11 +372,11 @@ mod tests {
         };
         for gro in [true, false] {
             let config = EndpointConfig { gro, ..EndpointConfig::default() };
-            let socket = UdpSocket::bind("127.0.0.1:0".parse().unwrap(), &config).unwrap();
+            let socket = bind("127.0.0.1:0".parse().unwrap(), &config).unwrap();
             let discovery = ip_mtu_discover(&socket.io).unwrap();
             assert_eq!(discovery, Ipv4PathMtuDiscovery::PROBE, "gro: {gro}");
 
-            let Ok(socket) = UdpSocket::bind("[::1]:0".parse().unwrap(), &config) else {
+            let Ok(socket) = bind("[::1]:0".parse().unwrap(), &config) else {
                 continue; // No IPv6 here.
             };
             let discovery = ipv6_mtu_discover(&socket.io).unwrap();
@@ -294,10 +396,8 @@ mod tests {
     }
 
     fn destination_of_a_datagram_is_reported(config: &EndpointConfig) {
-        let mut sender =
-            UdpSocket::bind(SocketAddr::from(([127, 0, 0, 1], 0)), config).unwrap();
-        let mut receiver =
-            UdpSocket::bind(SocketAddr::from(([0, 0, 0, 0], 0)), config).unwrap();
+        let mut sender = bind(SocketAddr::from(([127, 0, 0, 1], 0)), config).unwrap();
+        let mut receiver = bind(SocketAddr::from(([0, 0, 0, 0], 0)), config).unwrap();
         let to = SocketAddr::from(([127, 0, 0, 1], receiver.local_addr().port()));
         let from = sender.local_addr();
         let ecn = EcnCodepoint::NotEct;
@@ -323,10 +423,10 @@ mod tests {
             {
                 let config =
                     EndpointConfig { gso, gro, arrival_times, ..EndpointConfig::default() };
-                let Ok(mut sender) = UdpSocket::bind(host, &config) else {
+                let Ok(mut sender) = bind(host, &config) else {
                     continue; // No IPv6 here.
                 };
-                let mut receiver = UdpSocket::bind(host, &config).unwrap();
+                let mut receiver = bind(host, &config).unwrap();
                 for ecn in [NotEct, Ect0, Ect1, Ce] {
                     let count = sender.max_segments().min(3);
                     let contents = vec![7; 1000 * count];
@@ -353,7 +453,7 @@ mod tests {
     fn each_datagram_has_the_time_at_which_it_came_on_sockets_of_one_address_or_all() {
         for host in ["127.0.0.1:0", "0.0.0.0:0", "[::1]:0", "[::]:0"] {
             let host: SocketAddr = host.parse().unwrap();
-            let Ok(mut receiver) = UdpSocket::bind(host, &EndpointConfig::default()) else {
+            let Ok(mut receiver) = bind(host, &EndpointConfig::default()) else {
                 continue; // No IPv6 here.
             };
             let loopback = match host {

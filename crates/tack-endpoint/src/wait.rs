@@ -1,10 +1,17 @@
 //! Waiting for the socket, a deadline or a wake-up, whichever comes first.
 
 use std::io;
+#[cfg(target_os = "linux")]
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use mio::{Events, Interest, Poll, Token};
+#[cfg(target_os = "linux")]
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Registry, Token};
+
+#[cfg(target_os = "linux")]
+use crate::timer_fd::TimerFd;
 
 /// Wakes the endpoint's [`poll`](crate::Endpoint::poll) from another thread.
 ///
@@ -24,7 +31,7 @@ pub(crate) struct Waiter {
     poll: Poll,
     events: Events,
     waker: Waker,
-    alarm: alarm::Alarm,
+    alarm: Alarm,
     wants_writable: bool,
 }
 
@@ -45,7 +52,7 @@ impl Waiter {
         let poll = Poll::new()?;
         poll.registry().register(socket, SOCKET, Interest::READABLE)?;
         let waker = Waker(Arc::new(mio::Waker::new(poll.registry(), WAKER)?));
-        let alarm = alarm::Alarm::new(poll.registry())?;
+        let alarm = Alarm::new(poll.registry())?;
         Ok(Self { poll, events: Events::with_capacity(8), waker, alarm, wants_writable: false })
     }
 
@@ -93,87 +100,48 @@ impl Waiter {
     }
 }
 
-/// epoll counts in milliseconds, which is too coarse for pacing: a timer descriptor counts in
-/// nanoseconds.
+/// The timeout for `Poll::poll`: none where the timer wakes it.
 #[cfg(target_os = "linux")]
-mod alarm {
-    use std::io;
-    use std::os::fd::{AsRawFd, OwnedFd};
-    use std::time::{Duration, Instant};
+struct Alarm(TimerFd);
 
-    use mio::unix::SourceFd;
-    use mio::{Interest, Registry};
-    use rustix::time::{
-        Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
-        timerfd_settime,
-    };
-
-    pub(super) struct Alarm {
-        timer: OwnedFd,
-        set_to: Option<Instant>,
+#[cfg(target_os = "linux")]
+impl Alarm {
+    fn new(registry: &Registry) -> io::Result<Self> {
+        let timer = TimerFd::new()?;
+        let source = timer.as_fd().as_raw_fd();
+        // mio registers edge-triggered: each expiry is one event, and nothing need be read.
+        registry.register(&mut SourceFd(&source), ALARM, Interest::READABLE)?;
+        Ok(Self(timer))
     }
 
-    impl Alarm {
-        pub(super) fn new(registry: &Registry) -> io::Result<Self> {
-            let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
-            let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
-            let source = timer.as_raw_fd();
-            registry.register(&mut SourceFd(&source), super::ALARM, Interest::READABLE)?;
-            Ok(Self { timer, set_to: None })
+    fn timeout(
+        &mut self,
+        now: Instant,
+        until: Option<Instant>,
+    ) -> io::Result<Option<Duration>> {
+        if until.is_some_and(|until| until <= now) {
+            return Ok(Some(Duration::ZERO));
         }
-
-        /// Sets the timer and returns the timeout that remains for `Poll::poll`.
-        pub(super) fn timeout(
-            &mut self,
-            now: Instant,
-            until: Option<Instant>,
-        ) -> io::Result<Option<Duration>> {
-            if until.is_some_and(|until| until <= now) {
-                return Ok(Some(Duration::ZERO));
-            }
-            // mio registers edge-triggered: each expiry is one event, and nothing need be read.
-            if self.set_to != until {
-                let after = until.map(|until| until.saturating_duration_since(now));
-                self.set(after.unwrap_or_default())?;
-                self.set_to = until;
-            }
-            Ok(None)
-        }
-
-        /// Zero disarms the timer.
-        fn set(&self, after: Duration) -> io::Result<()> {
-            // A deadline that the type cannot hold is set to one decades away.
-            let after =
-                Timespec::try_from(after).unwrap_or(Timespec { tv_sec: 1 << 30, tv_nsec: 0 });
-            let once =
-                Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value: after };
-            timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &once)?;
-            Ok(())
-        }
+        self.0.set(now, until)?;
+        Ok(None)
     }
 }
 
+/// The timeout for `Poll::poll`.
 #[cfg(not(target_os = "linux"))]
-mod alarm {
-    use std::io;
-    use std::time::{Duration, Instant};
+struct Alarm;
 
-    use mio::Registry;
+#[cfg(not(target_os = "linux"))]
+impl Alarm {
+    fn new(_registry: &Registry) -> io::Result<Self> {
+        Ok(Self)
+    }
 
-    pub(super) struct Alarm;
-
-    impl Alarm {
-        pub(super) fn new(_registry: &Registry) -> io::Result<Self> {
-            Ok(Self)
-        }
-
-        /// The timeout for `Poll::poll`.
-        pub(super) fn timeout(
-            &mut self,
-            now: Instant,
-            until: Option<Instant>,
-        ) -> io::Result<Option<Duration>> {
-            Ok(until.map(|until| until.saturating_duration_since(now)))
-        }
+    fn timeout(
+        &mut self,
+        now: Instant,
+        until: Option<Instant>,
+    ) -> io::Result<Option<Duration>> {
+        Ok(until.map(|until| until.saturating_duration_since(now)))
     }
 }

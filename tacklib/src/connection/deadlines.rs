@@ -220,7 +220,7 @@ impl<F: BufFactory> Connection<F> {
     }
 
     /// Whether quiche has nothing to send and nothing is on its way.
-    fn has_all_acknowledged(&self) -> bool {
+    pub(super) fn has_all_acknowledged(&self) -> bool {
         !self.data_pending
             && self.layer.as_ref().is_some_and(|layer| layer.has_all_acknowledged())
     }

@@ -16,6 +16,7 @@ mod send_credits;
 mod statistics;
 mod streams;
 
+use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 use std::time::{Duration, Instant};
 
@@ -81,6 +82,8 @@ pub struct Connection<F: BufFactory = DefaultBufFactory> {
     has_ended_streams: bool,
     /// When streams and DATAGRAMs are worth nothing any more.
     deadlines: Deadlines,
+    /// Streams that the peer has stopped, and of which the application has not heard yet.
+    stopped: VecDeque<u64>,
     media: MediaRecord,
     arrivals: Arrivals,
 }
@@ -108,6 +111,7 @@ impl<F: BufFactory> Connection<F> {
             timeout_deferred: false,
             has_ended_streams: false,
             deadlines: Deadlines::default(),
+            stopped: VecDeque::new(),
             media: MediaRecord::default(),
             arrivals: Arrivals::default(),
         }

@@ -175,6 +175,7 @@ impl<F: BufFactory> Connection<F> {
         self.seam.external_access.on_stopped(&applied.stopped);
         for &stream_id in &applied.stopped {
             self.seam.send_buffer.on_dropped(stream_id);
+            self.on_stopped(stream_id);
         }
         for &len in &applied.issued_id_lens {
             self.seam.connection_id_lengths.on_issued(len);

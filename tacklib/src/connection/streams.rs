@@ -5,6 +5,10 @@ use quiche::{BufFactory, BufSplit, Shutdown, StreamIter};
 
 use super::Connection;
 use super::send_credits::CreditReason;
+use crate::quiche_compat::is_forgotten;
+
+/// Streams kept for an application that does not ask which were stopped.
+const REMEMBERED: usize = 4096;
 
 impl<F: BufFactory> Connection<F> {
     /// Writes stream data, as [`quiche::Connection::stream_send`]; takes no more
@@ -152,6 +156,39 @@ impl<F: BufFactory> Connection<F> {
             return StreamIter::default();
         }
         self.inner.writable()
+    }
+
+    /// Takes a stream that the peer has stopped (STOP_SENDING). Its error code is in the
+    /// [`quiche::Error::StreamStopped`] of [`stream_capacity`](Self::stream_capacity), if that is asked before
+    /// the reset that answers is acknowledged: quiche (0.30) may forget the stream then. Of more than 4,096
+    /// that were not asked for the last ones are told; of streams stopped before the handshake is done, and
+    /// with [`Profile::Off`](crate::Profile::Off), none is.
+    pub fn stream_stopped_next(&mut self) -> Option<u64> {
+        self.stopped.pop_front()
+    }
+
+    pub(super) fn on_stopped(&mut self, stream_id: u64) {
+        if self.stopped.len() == REMEMBERED {
+            self.stopped.pop_front();
+        }
+        self.stopped.push_back(stream_id);
+    }
+
+    /// Whether the peer has acknowledged all of a stream whose end was written.
+    ///
+    /// quiche (0.30) tells that of unidirectional streams, and of bidirectional ones whose other half has
+    /// ended and was read. Of any other stream it is known once nothing at all is unsent or in flight, and
+    /// with [`Profile::Off`](crate::Profile::Off) not even then. A stream that has never been opened is not
+    /// delivered.
+    pub fn stream_delivered(&mut self, stream_id: u64) -> bool {
+        if self.seam.stream_ends.is_pending(stream_id) {
+            return false;
+        }
+        if is_forgotten(&mut self.inner, stream_id) {
+            return true;
+        }
+        let is_known = self.inner.stream_capacity(stream_id).is_ok();
+        is_known && self.has_all_acknowledged() && !self.seam.send_buffer.has_unsent(stream_id)
     }
 
     /// Queues a DATAGRAM, as [`quiche::Connection::dgram_send`].

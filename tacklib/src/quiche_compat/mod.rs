@@ -15,6 +15,7 @@ mod duplicate_window;
 mod external_access;
 mod frame_order;
 mod inert_controller;
+mod max_streams;
 mod no_usable_path;
 mod path_flush_ping;
 mod path_response_padding;

@@ -1,9 +1,8 @@
 //! When quiche has a window update to send.
 //!
-//! What: a mirror of quiche's receive windows, and of how many streams the peer may open. Why: a window update that waits with an acknowledgement
+//! What: a mirror of quiche's receive windows. Why: a window update that waits with an acknowledgement
 //! stops the peer, and quiche does not say when it has one. quiche's rule is followed from outside: an
-//! update is due when less than half of the window is left (0.30, `flowcontrol.rs`), or half of the first number of
-//! streams (`should_update_max_streams_uni`). A wrong guess
+//! update is due when less than half of the window is left (0.30, `flowcontrol.rs`). A wrong guess
 //! costs one early TACK, or one acknowledgement interval of delay. Upstream: no hook. To delete: when
 //! quiche tells whether it has anything to send but an acknowledgement.
 
@@ -12,6 +11,8 @@ use std::collections::HashMap;
 use quiche::BufFactory;
 use tack_proto::transport_parameters::Parameters;
 use tack_proto::varint::Reader;
+
+use super::max_streams::MaxStreams;
 
 /// Streams followed at a time; the windows of others wait for the next TACK.
 const MAX_STREAMS: usize = 1024;
@@ -50,47 +51,13 @@ struct Stream {
     finished: bool,
 }
 
-/// The streams of one kind that the peer may open.
-#[derive(Clone, Copy, Debug, Default)]
-struct Openable {
-    initial: u64,
-    limit: u64,
-    opened: u64,
-    finished: u64,
-}
-
-impl Openable {
-    fn new(initial: u64) -> Self {
-        Self { initial, limit: initial, ..Self::default() }
-    }
-
-    /// The peer has opened all up to this one.
-    fn on_opened(&mut self, stream_id: u64) {
-        self.opened = self.opened.max(stream_id / 4 + 1);
-    }
-
-    /// quiche forgets one; whether it announces another then.
-    fn on_finished(&mut self) -> bool {
-        self.finished += 1;
-        self.limit.saturating_sub(self.opened) <= self.initial / 2
-    }
-
-    /// quiche was asked for what it has to announce.
-    fn on_asked(&mut self) {
-        if self.limit.saturating_sub(self.opened) <= self.initial / 2 {
-            self.limit = self.limit.max(self.initial + self.finished);
-        }
-    }
-}
-
 /// The receive windows of a connection and its streams.
 #[derive(Debug)]
 pub struct ReceiveWindows {
     connection: Window,
     streams: HashMap<u64, Stream>,
     limits: StreamLimits,
-    bidi: Openable,
-    uni: Openable,
+    max_streams: MaxStreams,
     is_server: bool,
     /// Reads may have happened that were not counted.
     unseen_reads: bool,
@@ -112,7 +79,6 @@ impl ReceiveWindows {
     pub fn new(parameters: &[u8], is_server: bool) -> Self {
         let mut connection = Window::default();
         let mut limits = StreamLimits::default();
-        let (mut bidi, mut uni) = (Openable::default(), Openable::default());
         for (id, value) in Parameters::new(parameters).flatten() {
             let Ok(value) = Reader::new(value).read_varint() else { continue };
             match id {
@@ -120,8 +86,6 @@ impl ReceiveWindows {
                 0x05 => limits.bidi_local = value,
                 0x06 => limits.bidi_remote = value,
                 0x07 => limits.uni = value,
-                0x08 => bidi = Openable::new(value),
-                0x09 => uni = Openable::new(value),
                 _ => {}
             }
         }
@@ -130,8 +94,7 @@ impl ReceiveWindows {
             connection,
             streams,
             limits,
-            bidi,
-            uni,
+            max_streams: MaxStreams::new(parameters, is_server),
             is_server,
             unseen_reads: false,
             needs_offsets: false,
@@ -149,12 +112,7 @@ impl ReceiveWindows {
     /// The application has read a stream to its end, or was told that it was reset, or wants no more of it:
     /// quiche may have forgotten it.
     pub fn on_finished(&mut self, stream_id: u64) {
-        let is_peers = (stream_id & 1 == 0) == self.is_server;
-        if is_peers {
-            let openable = if stream_id & 2 == 0 { &mut self.bidi } else { &mut self.uni };
-            openable.on_opened(stream_id);
-            self.due |= openable.on_finished();
-        }
+        self.due |= self.max_streams.on_finished(stream_id);
     }
 
     /// The peer has reset a stream: quiche counts what was not read of it as read, on the connection.
@@ -216,8 +174,7 @@ impl ReceiveWindows {
             self.count_unseen_reads(connection);
         }
         if self.due {
-            self.bidi.on_asked();
-            self.uni.on_asked();
+            self.max_streams.on_asked();
         }
         std::mem::take(&mut self.due)
     }

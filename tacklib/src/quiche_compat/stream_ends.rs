@@ -77,6 +77,11 @@ impl StreamEnds {
         end.owed = false;
     }
 
+    /// Whether the end of a stream, written alone, has yet to be acknowledged.
+    pub fn is_pending(&self, stream_id: u64) -> bool {
+        self.ends.contains_key(&stream_id)
+    }
+
     /// The stream has been given up: it has no end any more.
     pub fn on_reset(&mut self, stream_id: u64) {
         self.lengths.remove(&stream_id);

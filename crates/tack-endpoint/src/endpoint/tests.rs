@@ -7,7 +7,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use super::Endpoint;
+use super::{Endpoint, PolledSocket};
 use crate::send_queue::Burst;
 use crate::socket::{DatagramSocket, ReceiveBuffers, UdpSocket};
 use crate::{EndpointConfig, Error};
@@ -22,7 +22,7 @@ const MAX_ERRNO: u64 = 133;
 
 /// A socket of the system, some of whose calls fail before they reach it.
 struct FailingSocket {
-    socket: UdpSocket,
+    socket: UdpSocket<mio::net::UdpSocket>,
     random: XorShift,
     receive_calls: u64,
     on_receive: Fault,
@@ -40,10 +40,6 @@ fn never(_: u64, _: &mut XorShift) -> Option<i32> {
 impl DatagramSocket for FailingSocket {
     fn local_addr(&self) -> SocketAddr {
         self.socket.local_addr()
-    }
-
-    fn source(&mut self) -> &mut mio::net::UdpSocket {
-        self.socket.source()
     }
 
     fn max_segments(&self) -> usize {
@@ -69,6 +65,12 @@ impl DatagramSocket for FailingSocket {
     }
 }
 
+impl PolledSocket for FailingSocket {
+    fn source(&mut self) -> &mut mio::net::UdpSocket {
+        self.socket.source()
+    }
+}
+
 fn endpoint(
     seed: u64,
     on_receive: Fault,
@@ -76,7 +78,10 @@ fn endpoint(
     tack: Option<tacklib::Config>,
 ) -> Endpoint {
     let config = EndpointConfig::default();
-    let socket = UdpSocket::bind(common::LOCALHOST.into(), &config).unwrap();
+    let socket = UdpSocket::bind(common::LOCALHOST.into(), &config, |socket| {
+        Ok(mio::net::UdpSocket::from_std(socket))
+    })
+    .unwrap();
     let random = XorShift(seed);
     let socket =
         FailingSocket { socket, random, receive_calls: 0, on_receive, send_calls: 0, on_send };
@@ -156,7 +161,7 @@ fn receiving_that_fails_for_ten_seconds_is_an_error_that_says_so() {
     let mut now = start;
     let error = loop {
         assert!(now - start < Duration::from_secs(60), "the failure is not reported");
-        match endpoint.receive(now) {
+        match endpoint.core.receive(now) {
             Ok(()) => now += Duration::from_millis(10),
             Err(error) => break error,
         }
@@ -175,7 +180,7 @@ fn receiving_that_fails_is_not_tried_more_than_a_hundred_times_in_a_second() {
     let mut endpoint = endpoint(1, |_, _| Some(libc::ENOMEM), never, None);
     let start = Instant::now();
     for turn in 0..100_000 {
-        endpoint.receive(start + turn * Duration::from_micros(10)).unwrap();
+        endpoint.core.receive(start + turn * Duration::from_micros(10)).unwrap();
     }
     let calls = endpoint.stats().recv_calls;
     assert!((10..100).contains(&calls), "{calls} calls");

@@ -8,21 +8,21 @@ use quiche::{ConnectionId, RecvInfo};
 use quinn_udp::BATCH_SIZE;
 use tacklib::EcnCodepoint;
 
-use super::{Endpoint, clock, start_logs};
+use super::{EndpointCore, clock, start_logs};
 use crate::Error;
 use crate::arrival_clock::Reading;
 use crate::connection_state::ConnectionState;
 use crate::handle::Handle;
 use crate::router::{Admission, Reply, Route};
 use crate::send_queue::{Burst, Sink};
-use crate::socket::{ReceiveBuffers, codepoint, destination};
+use crate::socket::{DatagramSocket, ReceiveBuffers, codepoint, destination};
 use crate::stats::DropReason;
 
 /// After so many datagrams it is time to drive the connections again.
 const RECEIVE_PER_TURN: usize = 128;
 
-impl Endpoint {
-    pub(super) fn receive(&mut self, now: Instant) -> Result<(), Error> {
+impl<S: DatagramSocket> EndpointCore<S> {
+    pub(crate) fn receive(&mut self, now: Instant) -> Result<(), Error> {
         // Buffers and connections are borrowed at the same time.
         let mut buffers = std::mem::replace(&mut self.receive_buffers, ReceiveBuffers::empty());
         let received = self.receive_into(now, &mut buffers);
@@ -163,7 +163,7 @@ impl Endpoint {
             ecn: EcnCodepoint::NotEct,
         };
         self.stats.send_calls += 1;
-        if Sink::send(&mut *self.socket, &burst).is_err() {
+        if Sink::send(&mut self.socket, &burst).is_err() {
             self.stats.dropped.send_failed += 1;
             return;
         }

@@ -4,13 +4,13 @@ use std::time::{Duration, Instant};
 
 use quiche::ConnectionId;
 
-use super::{Blocked, Endpoint};
-use crate::Error;
+use super::{Blocked, EndpointCore};
 use crate::connection_state::ConnectionState;
 use crate::event::Event;
 use crate::handle::Handle;
 use crate::router::Router;
 use crate::send_queue::Flush;
+use crate::socket::DatagramSocket;
 use crate::timer_guard::Expiry;
 
 /// How long to wait when the device's queue is full.
@@ -23,7 +23,7 @@ const WRITABLE_TIMEOUT: Duration = Duration::from_millis(10);
 /// Connection IDs given to a peer at most, however many it would take.
 const MAX_IDS_PER_PEER: usize = 8;
 
-impl Endpoint {
+impl<S: DatagramSocket> EndpointCore<S> {
     pub(super) fn run_timers(&mut self, now: Instant) {
         if self.blocked.until().is_some_and(|time| time <= now) {
             self.blocked = Blocked::No;
@@ -36,9 +36,9 @@ impl Endpoint {
         }
     }
 
-    /// Gives every connection that is ready one turn. A connection that has more to send than fits
-    /// one turn comes again after the others.
-    pub(super) fn transmit(&mut self, now: Instant) -> Result<(), Error> {
+    /// Gives every connection that is ready one turn, in which it sends what may leave. A connection
+    /// that has more to send than fits one turn comes again after the others.
+    pub fn transmit(&mut self, now: Instant) {
         for _ in 0..self.ready.len() {
             if self.blocked != Blocked::No {
                 break;
@@ -47,8 +47,6 @@ impl Endpoint {
                 self.drive(now, handle);
             }
         }
-        let wanted = matches!(self.blocked, Blocked::Full(_));
-        self.waiter.want_writable(self.socket.source(), wanted).map_err(Error::Wait)
     }
 
     /// Sends the CONNECTION_CLOSE of each connection that owes one, whatever its release time. If
@@ -62,7 +60,7 @@ impl Endpoint {
             loop {
                 state.queue.release_all(now);
                 let has_more = state.fill_queue(now, false, &mut self.pool);
-                let flush = state.queue.flush(now, &mut *self.socket, &mut self.stats);
+                let flush = state.queue.flush(now, &mut self.socket, &mut self.stats);
                 if flush != Flush::Complete || !has_more {
                     break;
                 }
@@ -76,7 +74,7 @@ impl Endpoint {
         update_connection_ids(state, handle, &mut self.router);
 
         let is_full = state.fill_queue(now, self.config.pace, &mut self.pool);
-        let flush = state.queue.flush(now, &mut *self.socket, &mut self.stats);
+        let flush = state.queue.flush(now, &mut self.socket, &mut self.stats);
         state.queue.release_buffer(&mut self.pool);
         match flush {
             Flush::Complete => {}
@@ -141,12 +139,13 @@ impl Endpoint {
         }
     }
 
-    pub(super) fn remove_finished(&mut self) {
-        for handle in self.finished.drain(..) {
-            self.connections.remove(handle);
-            self.router.ids.forget(handle);
-            self.timers.set(handle, None);
-        }
+    /// Removes one of the connections that [`Event::Closed`] told of and that need no more care. It
+    /// exchanges nothing any more, but what has arrived can be read.
+    pub fn remove_finished(&mut self) -> Option<(Handle, tacklib::Connection)> {
+        let handle = self.finished.pop()?;
+        self.router.ids.forget(handle);
+        self.timers.set(handle, None);
+        self.connections.remove(handle).map(|state| (handle, state.connection))
     }
 }
 

@@ -1,0 +1,439 @@
+//! One connection, as the driver and the application's handles share it.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::task::Waker;
+
+use tack_endpoint::runtime::{DatagramSocket, EndpointCore};
+use tack_endpoint::{CloseReason, Handle};
+use tacklib::quiche::{self, Shutdown};
+
+use crate::ConnectionError;
+use crate::effects::{Effects, Signals};
+use crate::stream_id::{Direction, StreamId};
+
+/// A connection with what tasks wait for.
+pub(crate) struct ConnectionState {
+    pub(crate) signals: Arc<Signals>,
+    is_server: bool,
+    pub(crate) is_established: bool,
+    /// The application has no handle any more.
+    pub(crate) is_abandoned: bool,
+    /// The core has told of the end.
+    pub(crate) is_reported: bool,
+    pub(crate) over: Option<ConnectionError>,
+    /// The connection itself, once the core has handed it over: what has arrived can be read.
+    retired: Option<Box<tacklib::Connection>>,
+    /// The streams whose handles the application has.
+    streams: HashMap<u64, StreamState>,
+    /// How many streams this end has opened, by direction.
+    opened: [u64; 2],
+    /// How many the peer has, and how many of these were accepted.
+    incoming: [u64; 2],
+    accepted: [u64; 2],
+    /// Streams that somebody waits to write to, or for the delivery of.
+    waiting: BTreeSet<u64>,
+    /// How many streams the peer has stopped, and with which code those that were not accepted yet.
+    stops: u64,
+    early_stops: BTreeMap<u64, u64>,
+    /// Streams that ended before quiche had them: the peer has opened them by opening a later one.
+    early_ends: BTreeMap<u64, SendEnd>,
+    /// Somebody waits for the signal of that name.
+    pub(crate) waits: Waits,
+}
+
+/// Signals that somebody may wait for, so that the others need not be sent.
+#[derive(Default)]
+pub(crate) struct Waits {
+    pub(crate) stream_credit: bool,
+    pub(crate) datagram_received: bool,
+    pub(crate) datagram_room: bool,
+}
+
+/// A stream that the application has a handle of.
+#[derive(Default)]
+pub(crate) struct StreamState {
+    pub(crate) has_reader: bool,
+    pub(crate) has_writer: bool,
+    pub(crate) reader: Option<Waker>,
+    pub(crate) writer: Option<Waker>,
+    /// Waits for [`SendStream::stopped`](crate::SendStream::stopped).
+    pub(crate) watcher: Option<Waker>,
+    /// The peer's error code, once it has stopped the stream.
+    pub(crate) stopped: Option<u64>,
+    /// The deadline has passed.
+    pub(crate) expired: bool,
+}
+
+/// How an application ends its half of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SendEnd {
+    Finished,
+    Reset(u64),
+}
+
+impl ConnectionState {
+    pub(crate) fn new(is_server: bool) -> Self {
+        Self {
+            signals: Arc::default(),
+            is_server,
+            is_established: false,
+            is_abandoned: false,
+            is_reported: false,
+            over: None,
+            retired: None,
+            streams: HashMap::new(),
+            opened: [0; 2],
+            incoming: [0; 2],
+            accepted: [0; 2],
+            waiting: BTreeSet::new(),
+            stops: 0,
+            early_stops: BTreeMap::new(),
+            early_ends: BTreeMap::new(),
+            waits: Waits::default(),
+        }
+    }
+
+    /// The connection, to look at it.
+    pub(crate) fn look<'a, S: DatagramSocket>(
+        &'a self,
+        core: &'a EndpointCore<S>,
+        handle: Handle,
+    ) -> Option<&'a tacklib::Connection> {
+        self.retired.as_deref().or_else(|| core.connection(handle))
+    }
+
+    /// The connection, to read or write; the core has to send afterwards.
+    pub(crate) fn touch<'a, S: DatagramSocket>(
+        &'a mut self,
+        core: &'a mut EndpointCore<S>,
+        handle: Handle,
+    ) -> Option<&'a mut tacklib::Connection> {
+        self.retired.as_deref_mut().or_else(|| core.connection_mut(handle))
+    }
+
+    /// The core needs the connection no more.
+    pub(crate) fn retire(&mut self, connection: tacklib::Connection) {
+        self.retired = Some(Box::new(connection));
+    }
+
+    /// Why nothing can be sent any more.
+    pub(crate) fn check(&self) -> Result<(), ConnectionError> {
+        self.over.clone().map_or(Ok(()), Err)
+    }
+
+    /// Closes the connection for the application, unless it is over.
+    pub(crate) fn close<S: DatagramSocket>(
+        &mut self,
+        core: &mut EndpointCore<S>,
+        handle: Handle,
+        code: u64,
+        reason: &[u8],
+        effects: &mut Effects,
+    ) {
+        if self.over.is_some() {
+            return;
+        }
+        if let Some(connection) = core.connection_mut(handle) {
+            // `Done` says that it is closed already.
+            let _ = connection.close(true, code, reason);
+        }
+        let reason = CloseReason::Local { application: true, code, reason: reason.to_vec() };
+        self.on_over(&ConnectionError::Closed(reason), effects);
+    }
+
+    /// The handshake is complete.
+    pub(crate) fn on_established(&mut self, effects: &mut Effects) {
+        self.is_established = true;
+        effects.notify(&self.signals, |signals| &signals.state);
+    }
+
+    /// The connection is over: wakes all that wait. The first reason counts.
+    pub(crate) fn on_over(&mut self, error: &ConnectionError, effects: &mut Effects) {
+        if self.over.is_none() {
+            self.over = Some(error.clone());
+        }
+        effects.notify_all(&self.signals);
+        for stream in self.streams.values_mut() {
+            stream.wake_all(effects);
+        }
+    }
+
+    /// Streams may have become readable or writable.
+    pub(crate) fn on_activity<S: DatagramSocket>(
+        &mut self,
+        core: &mut EndpointCore<S>,
+        handle: Handle,
+        effects: &mut Effects,
+    ) {
+        let Some(connection) = core.inspect(handle) else { return };
+        let mut has_orphans = false;
+        while let Some(id) = connection.stream_readable_next() {
+            self.note_incoming(StreamId(id), effects);
+            match self.streams.get_mut(&id) {
+                Some(stream) if stream.has_reader => effects.wake(stream.reader.take()),
+                _ => has_orphans |= self.is_known(StreamId(id)) && discard(connection, id),
+            }
+        }
+        self.note_stops(connection, effects);
+        self.waiting.retain(|id| match self.streams.get_mut(id) {
+            Some(stream) => stream.on_activity(connection, *id, effects),
+            None => false,
+        });
+        while let Some(id) = connection.stream_writable_next() {
+            self.note_incoming(StreamId(id), effects);
+        }
+        while let Some(id) = connection.stream_expired_next() {
+            if let Some(stream) = self.streams.get_mut(&id) {
+                stream.expired = true;
+                stream.wake_writers(effects);
+            }
+        }
+        self.settle(connection, effects);
+        let has_ended = self.end_early(connection);
+        if has_orphans || has_ended {
+            // There is something to tell the peer.
+            core.connection_mut(handle);
+        }
+    }
+
+    /// Notes which streams the peer has stopped, before quiche (0.30) forgets them and their codes.
+    fn note_stops(&mut self, connection: &mut tacklib::Connection, effects: &mut Effects) {
+        while let Some(id) = connection.stream_stopped_next() {
+            self.note_stop(connection, id, effects);
+        }
+        if connection.is_tack() {
+            return;
+        }
+        // With Profile::Off only a count tells, and that walks all streams.
+        let stops = connection.stats().stopped_stream_count_remote;
+        if stops == self.stops {
+            return;
+        }
+        self.stops = stops;
+        let bi = Direction::Bi as usize;
+        let early = (self.accepted[bi]..self.incoming[bi])
+            .map(|index| StreamId::new(index, Direction::Bi, !self.is_server).0);
+        let ids: Vec<u64> = self.streams.keys().copied().chain(early).collect();
+        for id in ids {
+            self.note_stop(connection, id, effects);
+        }
+    }
+
+    fn note_stop(
+        &mut self,
+        connection: &mut tacklib::Connection,
+        id: u64,
+        effects: &mut Effects,
+    ) {
+        self.note_incoming(StreamId(id), effects);
+        let Err(quiche::Error::StreamStopped(code)) = connection.stream_capacity(id) else {
+            return;
+        };
+        let is_known = self.is_known(StreamId(id));
+        if let Some(stream) = self.streams.get_mut(&id) {
+            stream.on_stopped(code, effects);
+        } else if !is_known {
+            self.early_stops.insert(id, code);
+        }
+    }
+
+    /// Wakes those who wait for streams or for DATAGRAMs.
+    fn settle(&mut self, connection: &tacklib::Connection, effects: &mut Effects) {
+        let streams_left =
+            connection.peer_streams_left_bidi() > 0 || connection.peer_streams_left_uni() > 0;
+        if streams_left && std::mem::take(&mut self.waits.stream_credit) {
+            effects.notify(&self.signals, |signals| &signals.stream_credit);
+        }
+        if connection.dgram_recv_queue_len() > 0
+            && std::mem::take(&mut self.waits.datagram_received)
+        {
+            effects.notify(&self.signals, |signals| &signals.datagram_received);
+        }
+        if !connection.is_dgram_send_queue_full()
+            && std::mem::take(&mut self.waits.datagram_room)
+        {
+            effects.notify(&self.signals, |signals| &signals.datagram_room);
+        }
+    }
+
+    /// Ends streams that quiche did not have when the application ended them.
+    fn end_early(&mut self, connection: &mut tacklib::Connection) -> bool {
+        let before = self.early_ends.len();
+        self.early_ends.retain(|id, end| !end_stream(connection, *id, *end));
+        self.early_ends.len() < before
+    }
+
+    /// Ends this end's half of a stream.
+    pub(crate) fn end<S: DatagramSocket>(
+        &mut self,
+        core: &mut EndpointCore<S>,
+        handle: Handle,
+        id: StreamId,
+        end: SendEnd,
+    ) {
+        if self.over.is_some() {
+            return;
+        }
+        let Some(connection) = self.touch(core, handle) else { return };
+        if !end_stream(connection, id.0, end) {
+            self.early_ends.insert(id.0, end);
+        }
+    }
+
+    /// Opens a stream of this end; `None` until the peer lets it. Limits of the peer count, and
+    /// nothing is sent before something is written.
+    pub(crate) fn open<S: DatagramSocket>(
+        &mut self,
+        core: &mut EndpointCore<S>,
+        handle: Handle,
+        direction: Direction,
+    ) -> quiche::Result<Option<StreamId>> {
+        let Some(connection) = core.inspect(handle) else { return Ok(None) };
+        let left = match direction {
+            Direction::Bi => connection.peer_streams_left_bidi(),
+            Direction::Uni => connection.peer_streams_left_uni(),
+        };
+        if left == 0 {
+            self.waits.stream_credit = true;
+            return Ok(None);
+        }
+        let index = self.opened[direction as usize];
+        let id = StreamId::new(index, direction, self.is_server);
+        // quiche (0.30) opens a stream when it is first named.
+        connection.stream_priority(id.0, DEFAULT_URGENCY, true)?;
+        self.opened[direction as usize] += 1;
+        self.add_stream(id, true, direction == Direction::Bi);
+        Ok(Some(id))
+    }
+
+    /// Takes the next stream that the peer has opened, in the order in which it has.
+    pub(crate) fn accept(&mut self, direction: Direction) -> Option<StreamId> {
+        let at = direction as usize;
+        if self.accepted[at] == self.incoming[at] {
+            return None;
+        }
+        let id = StreamId::new(self.accepted[at], direction, !self.is_server);
+        self.accepted[at] += 1;
+        self.add_stream(id, direction == Direction::Bi, true);
+        Some(id)
+    }
+
+    fn add_stream(&mut self, id: StreamId, has_writer: bool, has_reader: bool) {
+        let stopped = self.early_stops.remove(&id.0);
+        let stream = StreamState { has_reader, has_writer, stopped, ..Default::default() };
+        self.streams.insert(id.0, stream);
+    }
+
+    /// A stream that the application has a handle of.
+    pub(crate) fn stream(&mut self, id: StreamId) -> Option<&mut StreamState> {
+        self.streams.get_mut(&id.0)
+    }
+
+    /// Has the writer of a stream woken when there is room, or it is stopped, and
+    /// [`StreamState::watcher`] when it is stopped or delivered.
+    pub(crate) fn wait_for(&mut self, id: StreamId) {
+        self.waiting.insert(id.0);
+    }
+
+    /// The application has dropped one of the handles of a stream.
+    pub(crate) fn drop_half(&mut self, id: StreamId, is_writer: bool, effects: &mut Effects) {
+        let Some(stream) = self.streams.get_mut(&id.0) else { return };
+        if is_writer {
+            stream.has_writer = false;
+            effects.drop_later(stream.writer.take());
+            effects.drop_later(stream.watcher.take());
+            self.waiting.remove(&id.0);
+        } else {
+            stream.has_reader = false;
+            effects.drop_later(stream.reader.take());
+        }
+        if !stream.has_reader && !stream.has_writer {
+            self.streams.remove(&id.0);
+        }
+    }
+
+    /// Counts the streams that the peer has opened with this one: all before it, too (RFC 9000
+    /// section 3.2).
+    fn note_incoming(&mut self, id: StreamId, effects: &mut Effects) {
+        if id.is_of_server() == self.is_server {
+            return;
+        }
+        let count = &mut self.incoming[id.direction() as usize];
+        if id.index() >= *count {
+            *count = id.index() + 1;
+            effects.notify(&self.signals, |signals| &signals.incoming_stream);
+        }
+    }
+
+    /// Whether the application has, or had, a handle of the stream.
+    fn is_known(&self, id: StreamId) -> bool {
+        let at = id.direction() as usize;
+        let is_own = id.is_of_server() == self.is_server;
+        id.index() < if is_own { self.opened[at] } else { self.accepted[at] }
+    }
+}
+
+impl StreamState {
+    /// Wakes those who wait for something that has happened; whether there are others.
+    fn on_activity(
+        &mut self,
+        connection: &mut tacklib::Connection,
+        id: u64,
+        effects: &mut Effects,
+    ) -> bool {
+        match connection.stream_capacity(id) {
+            Ok(0) => {}
+            _ => effects.wake(self.writer.take()),
+        }
+        if self.watcher.is_some() && connection.stream_delivered(id) {
+            effects.wake(self.watcher.take());
+        }
+        self.writer.is_some() || self.watcher.is_some()
+    }
+
+    /// The peer has stopped the stream.
+    pub(crate) fn on_stopped(&mut self, code: u64, effects: &mut Effects) {
+        self.stopped = Some(code);
+        self.wake_writers(effects);
+    }
+
+    fn wake_writers(&mut self, effects: &mut Effects) {
+        effects.wake(self.writer.take());
+        effects.wake(self.watcher.take());
+    }
+
+    fn wake_all(&mut self, effects: &mut Effects) {
+        effects.wake(self.reader.take());
+        self.wake_writers(effects);
+    }
+}
+
+/// What quiche gives to a new stream.
+const DEFAULT_URGENCY: u8 = 127;
+
+/// Throws away what has arrived of a stream; whether there was anything. At its end quiche forgets it.
+pub(crate) fn discard(connection: &mut tacklib::Connection, id: u64) -> bool {
+    let mut has_any = false;
+    while let Ok((_, is_end)) = connection.stream_discard(id, usize::MAX) {
+        has_any = true;
+        if is_end {
+            break;
+        }
+    }
+    has_any
+}
+
+/// Ends this end's half of a stream. Returns false if quiche does not have the stream yet.
+fn end_stream(connection: &mut tacklib::Connection, id: u64, end: SendEnd) -> bool {
+    let ended = match end {
+        SendEnd::Finished => connection.stream_send(id, b"", true).map(|_| ()),
+        SendEnd::Reset(code) => connection.stream_shutdown(id, Shutdown::Write, code),
+    };
+    match ended {
+        Err(quiche::Error::InvalidStreamState(_)) => false,
+        // quiche says so of streams that it does not have, and of those that have ended.
+        Err(quiche::Error::Done) => connection.stream_closed(id) || end == SendEnd::Finished,
+        _ => true,
+    }
+}

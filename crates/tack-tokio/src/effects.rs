@@ -1,0 +1,68 @@
+//! Wake-ups, which wait until the lock is free: a waker may run code of its own.
+
+use std::sync::Arc;
+use std::task::Waker;
+
+use tokio::sync::Notify;
+
+/// Wake-ups that are owed.
+#[derive(Default)]
+pub(crate) struct Effects {
+    wakers: Vec<Waker>,
+    /// To be dropped: a waker may own a task, whose handles take the lock when they are dropped.
+    dropped: Vec<Waker>,
+    signals: Vec<Wake>,
+}
+
+type Wake = (Arc<Signals>, fn(&Signals) -> &Notify);
+
+impl Effects {
+    /// Wakes one task.
+    pub(crate) fn wake(&mut self, waker: Option<Waker>) {
+        self.wakers.extend(waker);
+    }
+
+    /// Drops a waker that is of no use any more.
+    pub(crate) fn drop_later(&mut self, waker: Option<Waker>) {
+        self.dropped.extend(waker);
+    }
+
+    /// Wakes all that wait for a signal of a connection.
+    pub(crate) fn notify(&mut self, signals: &Arc<Signals>, which: fn(&Signals) -> &Notify) {
+        self.signals.push((Arc::clone(signals), which));
+    }
+
+    /// Wakes all that wait for any signal of a connection.
+    pub(crate) fn notify_all(&mut self, signals: &Arc<Signals>) {
+        self.notify(signals, |signals| &signals.state);
+        self.notify(signals, |signals| &signals.stream_credit);
+        self.notify(signals, |signals| &signals.incoming_stream);
+        self.notify(signals, |signals| &signals.datagram_received);
+        self.notify(signals, |signals| &signals.datagram_room);
+    }
+
+    /// Wakes them.
+    pub(crate) fn run(self) {
+        for (signals, which) in self.signals {
+            which(&signals).notify_waiters();
+        }
+        for waker in self.wakers {
+            waker.wake();
+        }
+    }
+}
+
+/// What tasks wait for, of which any number may wait.
+#[derive(Default)]
+pub(crate) struct Signals {
+    /// The connection is established, or over.
+    pub(crate) state: Notify,
+    /// The peer lets more streams be opened.
+    pub(crate) stream_credit: Notify,
+    /// The peer has opened a stream.
+    pub(crate) incoming_stream: Notify,
+    /// DATAGRAMs have arrived.
+    pub(crate) datagram_received: Notify,
+    /// The queue of DATAGRAMs to send has room.
+    pub(crate) datagram_room: Notify,
+}

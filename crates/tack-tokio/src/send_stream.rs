@@ -1,0 +1,287 @@
+//! The sending half of a stream.
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use bytes::Bytes;
+use tacklib::quiche;
+use tokio::io::AsyncWrite;
+
+use crate::connection::{Access, ConnectionRef};
+use crate::connection_state::SendEnd;
+use crate::stream_id::StreamId;
+use crate::{ConnectionError, WriteError};
+
+/// The half of a stream that this end writes to.
+///
+/// Writing waits for room: for the peer's flow control, and for the send buffer, which all streams of a
+/// connection share (`TackConfig::send_buffer`). When it is dropped, the stream is finished, unless it was
+/// reset; to say that it is incomplete, [`reset`](Self::reset) it.
+pub struct SendStream {
+    connection: Arc<ConnectionRef>,
+    id: StreamId,
+    end: Option<SendEnd>,
+    written: u64,
+}
+
+impl SendStream {
+    pub(crate) fn new(connection: Arc<ConnectionRef>, id: StreamId) -> Self {
+        Self { connection, id, end: None, written: 0 }
+    }
+
+    /// The stream's id.
+    pub fn id(&self) -> StreamId {
+        self.id
+    }
+
+    /// Writes as much of the data as there is room for, and returns how many bytes that are; waits while
+    /// there is room for none.
+    ///
+    /// Cancellation safe: a future that is dropped has written nothing.
+    pub async fn write(&mut self, data: &[u8]) -> Result<usize, WriteError> {
+        poll_fn(|cx| self.poll_write_data(cx, data)).await
+    }
+
+    /// Writes all of the data.
+    ///
+    /// A future that is dropped may have written a part, of which [`written`](Self::written) tells the
+    /// length. `AsyncWriteExt::write_all_buf` leaves the rest in its buffer.
+    pub async fn write_all(&mut self, mut data: &[u8]) -> Result<(), WriteError> {
+        while !data.is_empty() {
+            let written = self.write(data).await?;
+            data = data.get(written..).unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    /// Writes all of a chunk, as [`write_all`](Self::write_all) does. quiche keeps a copy until it is
+    /// delivered.
+    pub async fn write_chunk(&mut self, chunk: Bytes) -> Result<(), WriteError> {
+        self.write_all(&chunk).await
+    }
+
+    /// How many bytes the stream has taken so far.
+    pub fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// Ends the stream: nothing more is written, and the peer learns that it is complete. Does not wait;
+    /// [`stopped`](Self::stopped) tells when everything is delivered.
+    ///
+    /// Fails with [`WriteError::ClosedStream`] if the stream has been finished or reset.
+    pub fn finish(&mut self) -> Result<(), WriteError> {
+        if self.end.is_some() {
+            return Err(WriteError::ClosedStream);
+        }
+        self.end_with(SendEnd::Finished)
+    }
+
+    /// Gives the stream up: nothing of it is sent any more, and the peer gets the error code. What was
+    /// finished can still be reset.
+    ///
+    /// Fails with [`WriteError::ClosedStream`] if the stream has been reset.
+    pub fn reset(&mut self, code: u64) -> Result<(), WriteError> {
+        if matches!(self.end, Some(SendEnd::Reset(_))) {
+            return Err(WriteError::ClosedStream);
+        }
+        self.end_with(SendEnd::Reset(code))
+    }
+
+    fn end_with(&mut self, end: SendEnd) -> Result<(), WriteError> {
+        let id = self.id;
+        self.connection.with(|access| {
+            access.state.check()?;
+            // The driver has to send afterwards.
+            access.touch();
+            access.state.end(access.core, access.handle, id, end);
+            Ok::<_, ConnectionError>(())
+        })??;
+        self.end = Some(end);
+        Ok(())
+    }
+
+    /// Waits until the peer needs nothing more of the stream. `None` says that it was finished and that the
+    /// peer has all of it; otherwise the peer has stopped the stream with this error code. Fails if the
+    /// stream was reset, by this end or at its deadline, and when the connection is over before.
+    ///
+    /// Of a stream on which both ends send, full delivery is known when the other half has ended and was
+    /// read or dropped, or else when nothing at all is in flight; see
+    /// [`stream_delivered`](tacklib::Connection::stream_delivered). Cancellation safe.
+    pub async fn stopped(&mut self) -> Result<Option<u64>, WriteError> {
+        poll_fn(|cx| self.poll_stopped(cx)).await
+    }
+
+    /// Sets when the data of the stream is worth nothing any more, or takes that back: see
+    /// [`set_stream_deadline`](tacklib::Connection::set_stream_deadline). Writing fails then with
+    /// [`WriteError::Expired`].
+    pub fn set_deadline(
+        &mut self,
+        deadline: Option<impl Into<Instant>>,
+    ) -> Result<(), WriteError> {
+        let deadline = deadline.map(Into::into);
+        self.call(|connection, id| connection.set_stream_deadline(id, deadline))
+    }
+
+    /// Sets the order in which the streams of the connection are served: those of a lower urgency first (127
+    /// without this call); of the same urgency those that are incremental in turns, the others one after the
+    /// other (RFC 9218).
+    pub fn set_priority(&mut self, urgency: u8, incremental: bool) -> Result<(), WriteError> {
+        self.call(|connection, id| connection.stream_priority(id, urgency, incremental))
+    }
+
+    fn call(
+        &mut self,
+        call: impl FnOnce(&mut tacklib::Connection, u64) -> quiche::Result<()>,
+    ) -> Result<(), WriteError> {
+        let id = self.id.value();
+        self.connection.with(|access| {
+            access.state.check()?;
+            let Some(connection) = access.touch() else {
+                return Err(ConnectionError::EndpointStopped.into());
+            };
+            match call(connection, id) {
+                // quiche says so of a stream that has ended.
+                Ok(()) | Err(quiche::Error::Done) => Ok(()),
+                Err(error) => Err(WriteError::Quic(error)),
+            }
+        })?
+    }
+
+    fn poll_write_data(
+        &mut self,
+        cx: &mut Context<'_>,
+        data: &[u8],
+    ) -> Poll<Result<usize, WriteError>> {
+        if self.end.is_some() {
+            return Poll::Ready(Err(WriteError::ClosedStream));
+        }
+        if data.is_empty() {
+            return Poll::Ready(Ok(0));
+        }
+        let id = self.id;
+        let poll = self.connection.with(|access| write(access, cx, id, data))?;
+        if let Poll::Ready(Ok(len)) = poll {
+            self.written += len as u64;
+        }
+        poll
+    }
+
+    fn poll_stopped(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<u64>, WriteError>> {
+        let (id, is_finished) = (self.id, self.end == Some(SendEnd::Finished));
+        if self.end.is_some() && !is_finished {
+            return Poll::Ready(Err(WriteError::ClosedStream));
+        }
+        self.connection.with(|access| {
+            let capacity =
+                access.core.inspect(access.handle).map(|open| open.stream_capacity(id.value()));
+            let Some(stream) = access.state.stream(id) else {
+                return Poll::Ready(Err(ConnectionError::EndpointStopped.into()));
+            };
+            if let Some(Err(quiche::Error::StreamStopped(code))) = capacity {
+                stream.on_stopped(code, access.effects);
+            }
+            if let Some(code) = stream.stopped {
+                return Poll::Ready(Ok(Some(code)));
+            }
+            if stream.expired {
+                return Poll::Ready(Err(WriteError::Expired));
+            }
+            if is_finished
+                && let Some(connection) = access.core.inspect(access.handle)
+                && connection.stream_delivered(id.value())
+            {
+                return Poll::Ready(Ok(None));
+            }
+            let old = stream.watcher.replace(cx.waker().clone());
+            access.effects.drop_later(old);
+            access.state.wait_for(id);
+            pending_unless_over(access)
+        })?
+    }
+}
+
+fn pending_unless_over<T>(access: &Access<'_>) -> Poll<Result<T, WriteError>> {
+    match access.state.check() {
+        Ok(()) => Poll::Pending,
+        Err(error) => Poll::Ready(Err(error.into())),
+    }
+}
+
+/// Writes what there is room for, or has the task woken when there is some.
+fn write(
+    access: &mut Access<'_>,
+    cx: &mut Context<'_>,
+    id: StreamId,
+    data: &[u8],
+) -> Poll<Result<usize, WriteError>> {
+    if let Err(error) = access.state.check() {
+        return Poll::Ready(Err(error.into()));
+    }
+    let Some(connection) = access.touch() else {
+        return Poll::Ready(Err(ConnectionError::EndpointStopped.into()));
+    };
+    let sent = connection.stream_send(id.value(), data, false);
+    // This end has not ended it.
+    let is_gone = sent.is_err() && connection.stream_closed(id.value());
+    let Some(stream) = access.state.stream(id) else {
+        return Poll::Ready(Err(ConnectionError::EndpointStopped.into()));
+    };
+    if let Err(quiche::Error::StreamStopped(code)) = sent {
+        stream.on_stopped(code, access.effects);
+    }
+    if let Some(code) = stream.stopped {
+        return Poll::Ready(Err(WriteError::Stopped(code)));
+    }
+    if stream.expired {
+        return Poll::Ready(Err(WriteError::Expired));
+    }
+    match sent {
+        Ok(len) if len > 0 => Poll::Ready(Ok(len)),
+        Err(_) if is_gone => Poll::Ready(Err(WriteError::ClosedStream)),
+        // No room; or the peer has opened the stream by a later one, and nothing of it has come.
+        Ok(_) | Err(quiche::Error::Done | quiche::Error::InvalidStreamState(_)) => {
+            let old = stream.writer.replace(cx.waker().clone());
+            access.effects.drop_later(old);
+            access.state.wait_for(id);
+            Poll::Pending
+        }
+        Err(error) => Poll::Ready(Err(WriteError::Quic(error))),
+    }
+}
+
+impl AsyncWrite for SendStream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        data: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_write_data(cx, data).map_err(Into::into)
+    }
+
+    /// Does nothing: what was written leaves as soon as it may.
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    /// Finishes the stream, and does not wait for its delivery.
+    fn poll_shutdown(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(match self.finish() {
+            Ok(()) => Ok(()),
+            Err(WriteError::ClosedStream) if self.end == Some(SendEnd::Finished) => Ok(()),
+            Err(error) => Err(error.into()),
+        })
+    }
+}
+
+impl Drop for SendStream {
+    fn drop(&mut self) {
+        // Fails if the stream has ended, or the connection has.
+        let _ = self.finish();
+        let id = self.id;
+        let _ = self.connection.with(|access| access.state.drop_half(id, true, access.effects));
+    }
+}

@@ -1,0 +1,238 @@
+//! What the driver and the handles of an endpoint share, under one lock.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Mutex, PoisonError};
+use std::task::Waker;
+
+use tack_endpoint::runtime::EndpointCore;
+use tack_endpoint::{CloseReason, Event, Handle};
+use tokio::sync::Notify;
+
+use crate::ConnectionError;
+use crate::connection_state::ConnectionState;
+use crate::effects::Effects;
+use crate::socket::AsyncUdpSocket;
+
+/// The state of an endpoint, and what tasks that wait for the endpoint wait for.
+pub(crate) struct Shared {
+    state: Mutex<State>,
+    /// A connection came in, or none will.
+    pub(crate) incoming: Notify,
+    /// No connection is left.
+    pub(crate) idle: Notify,
+}
+
+impl Shared {
+    pub(crate) fn new(core: EndpointCore<Box<dyn AsyncUdpSocket>>) -> Self {
+        Self {
+            state: Mutex::new(State {
+                core,
+                connections: HashMap::new(),
+                incoming: VecDeque::new(),
+                driver: None,
+                is_closed: false,
+                is_abandoned: false,
+                failure: None,
+                wakes_incoming: false,
+                wakes_idle: false,
+            }),
+            incoming: Notify::new(),
+            idle: Notify::new(),
+        }
+    }
+
+    /// Works on the state, and wakes tasks once the lock is free. A panic of another thread under the
+    /// lock does not spread: the state is whole between the calls of quiche.
+    pub(crate) fn with<T>(&self, work: impl FnOnce(&mut State, &mut Effects) -> T) -> T {
+        let mut effects = Effects::default();
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = work(&mut state, &mut effects);
+        let incoming = std::mem::take(&mut state.wakes_incoming);
+        let idle = std::mem::take(&mut state.wakes_idle);
+        drop(state);
+        effects.run();
+        if incoming {
+            self.incoming.notify_waiters();
+        }
+        if idle {
+            self.idle.notify_waiters();
+        }
+        result
+    }
+}
+
+/// An endpoint and its connections.
+pub(crate) struct State {
+    pub(crate) core: EndpointCore<Box<dyn AsyncUdpSocket>>,
+    connections: HashMap<Handle, ConnectionState>,
+    /// Connections that wait to be accepted: as many as the core keeps at most.
+    incoming: VecDeque<Handle>,
+    /// The driver, if it sleeps.
+    pub(crate) driver: Option<Waker>,
+    /// The application has closed the endpoint.
+    pub(crate) is_closed: bool,
+    /// The last handle of the endpoint is gone.
+    is_abandoned: bool,
+    /// Why nothing works any more.
+    pub(crate) failure: Option<ConnectionError>,
+    wakes_incoming: bool,
+    wakes_idle: bool,
+}
+
+impl State {
+    /// Has the driver send what was written.
+    pub(crate) fn wake_driver(&mut self, effects: &mut Effects) {
+        effects.wake(self.driver.take());
+    }
+
+    /// Adds a connection that this end has begun.
+    pub(crate) fn insert_outgoing(&mut self, handle: Handle) -> &ConnectionState {
+        self.connections.entry(handle).or_insert_with(|| ConnectionState::new(false))
+    }
+
+    /// A connection that the application has, with the core's part of it.
+    pub(crate) fn connection(
+        &mut self,
+        handle: Handle,
+    ) -> Option<(&mut ConnectionState, &mut EndpointCore<Box<dyn AsyncUdpSocket>>)> {
+        self.connections.get_mut(&handle).map(|state| (state, &mut self.core))
+    }
+
+    /// Takes a connection that waits to be accepted.
+    pub(crate) fn accept(&mut self) -> Option<(Handle, &ConnectionState)> {
+        let handle = self.incoming.pop_front()?;
+        let state = self.connections.get(&handle)?;
+        Some((handle, state))
+    }
+
+    /// Whether a connection may still come in.
+    pub(crate) fn is_accepting(&self) -> bool {
+        !self.is_closed && self.failure.is_none()
+    }
+
+    /// Closes every connection, and takes no more.
+    pub(crate) fn close(&mut self, code: u64, reason: &[u8], effects: &mut Effects) {
+        self.is_closed = true;
+        for (handle, state) in &mut self.connections {
+            state.close(&mut self.core, *handle, code, reason, effects);
+        }
+        for handle in self.incoming.drain(..) {
+            if let Some(state) = self.connections.get_mut(&handle) {
+                state.is_abandoned = true;
+            }
+        }
+        self.core.shutdown(crate::driver::clock(), code, reason);
+        self.wakes_incoming = true;
+        self.wake_driver(effects);
+    }
+
+    /// The application has dropped the endpoint: nobody accepts connections any more.
+    pub(crate) fn abandon(&mut self, effects: &mut Effects) {
+        self.is_abandoned = true;
+        self.core.refuse_new();
+        while let Some(handle) = self.incoming.pop_front() {
+            self.abandon_connection(handle, effects);
+        }
+        self.wake_driver(effects);
+    }
+
+    /// The application has dropped all handles of a connection.
+    pub(crate) fn abandon_connection(&mut self, handle: Handle, effects: &mut Effects) {
+        let Some(state) = self.connections.get_mut(&handle) else { return };
+        state.close(&mut self.core, handle, 0, b"", effects);
+        state.is_abandoned = true;
+        if state.is_reported || self.failure.is_some() {
+            self.connections.remove(&handle);
+        }
+        self.wake_driver(effects);
+    }
+
+    /// Acts on what has happened in the core.
+    pub(crate) fn take_events(&mut self, effects: &mut Effects) {
+        while let Some(event) = self.core.next_event() {
+            match event {
+                Event::Connected(handle) => self.on_connected(handle, effects),
+                Event::Activity(handle) => self.on_activity(handle, effects),
+                Event::Closed(handle, reason) => self.on_closed(handle, reason, effects),
+                // Events that a later core adds concern nobody yet.
+                _ => {}
+            }
+        }
+        while let Some((handle, connection)) = self.core.remove_finished() {
+            if let Some(state) = self.connections.get_mut(&handle) {
+                state.retire(connection);
+            }
+        }
+    }
+
+    fn on_connected(&mut self, handle: Handle, effects: &mut Effects) {
+        self.announce(handle, effects);
+        if let Some(state) = self.connections.get_mut(&handle) {
+            state.on_established(effects);
+        }
+        // Data may have come with the end of the handshake.
+        self.on_activity(handle, effects);
+    }
+
+    fn on_activity(&mut self, handle: Handle, effects: &mut Effects) {
+        self.announce(handle, effects);
+        if let Some(state) = self.connections.get_mut(&handle) {
+            state.on_activity(&mut self.core, handle, effects);
+        }
+    }
+
+    fn on_closed(&mut self, handle: Handle, reason: CloseReason, effects: &mut Effects) {
+        let Some(state) = self.connections.get_mut(&handle) else { return };
+        // What has come with the close can still be accepted and read.
+        state.on_activity(&mut self.core, handle, effects);
+        state.is_reported = true;
+        state.on_over(&ConnectionError::Closed(reason), effects);
+        if state.is_abandoned {
+            self.connections.remove(&handle);
+        }
+    }
+
+    /// Lets a client's connection be accepted when an event names it for the first time.
+    fn announce(&mut self, handle: Handle, effects: &mut Effects) {
+        if self.connections.contains_key(&handle) {
+            return;
+        }
+        self.connections.insert(handle, ConnectionState::new(true));
+        if self.is_closed || self.is_abandoned {
+            // Its handshake was on the way.
+            self.abandon_connection(handle, effects);
+            return;
+        }
+        self.incoming.push_back(handle);
+        self.wakes_incoming = true;
+    }
+
+    /// Whether the driver may end.
+    pub(crate) fn is_done(&mut self, effects: &mut Effects) -> bool {
+        let is_idle = self.is_idle();
+        self.wakes_idle |= is_idle;
+        let is_done = is_idle && self.is_abandoned;
+        if is_done {
+            self.fail(&ConnectionError::EndpointStopped, effects);
+        }
+        is_done
+    }
+
+    /// Whether no connection is left, not even one that is closing.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.failure.is_some() || self.core.is_idle()
+    }
+
+    /// Nothing works any more: tells all that wait. The first reason counts.
+    pub(crate) fn fail(&mut self, error: &ConnectionError, effects: &mut Effects) {
+        if self.failure.is_some() {
+            return;
+        }
+        self.failure = Some(error.clone());
+        for state in self.connections.values_mut() {
+            state.on_over(error, effects);
+        }
+        self.connections.retain(|_, state| !state.is_abandoned);
+        (self.wakes_incoming, self.wakes_idle) = (true, true);
+    }
+}

@@ -1,0 +1,160 @@
+//! A network in memory, in virtual time: endpoints on sockets that tokio's paused clock drives.
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use tack_tokio::{AsyncUdpSocket, Burst, DatagramSocket, ReceiveBuffers};
+use tack_virtual::Virtual;
+use tacklib::EcnCodepoint;
+use tokio::time::{Instant, Sleep};
+
+use super::XorShift;
+
+/// Runs a test in virtual time: tokio's clock is paused and goes on when all tasks wait, and the clock that
+/// quiche reads follows it. Both are of this thread alone.
+pub fn simulate<T>(seed: u64, test: impl Future<Output = T>) -> T {
+    thread_local!(static CLOCK: Cell<Option<Virtual>> = const { Cell::new(None) });
+    println!("seed {seed}");
+    CLOCK.set(Some(Virtual::enter(seed)));
+    let start = std::time::Instant::now();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .on_thread_unpark(move || {
+            let clock = CLOCK.take();
+            if let Some(clock) = &clock {
+                clock.set(Instant::now().into_std().saturating_duration_since(start));
+            }
+            CLOCK.set(clock);
+        })
+        .build()
+        .unwrap();
+    let result = runtime.block_on(test);
+    // Its tasks read the clock once more.
+    drop(runtime);
+    CLOCK.set(None);
+    result
+}
+
+/// What the network does to datagrams.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    pub delay: Duration,
+    /// Of a hundred datagrams so many are lost.
+    pub loss_percent: usize,
+}
+
+/// A network that loses and delays datagrams.
+#[derive(Clone)]
+pub struct Network(Arc<Mutex<State>>);
+
+struct State {
+    shape: Shape,
+    random: XorShift,
+    is_cut: bool,
+    ports: HashMap<SocketAddr, Port>,
+    sequence: u64,
+}
+
+#[derive(Default)]
+struct Port {
+    /// In the order of their arrival.
+    arriving: BTreeMap<(Instant, u64), (SocketAddr, Vec<u8>)>,
+    waker: Option<Waker>,
+}
+
+impl Network {
+    pub fn new(seed: u64, shape: Shape) -> Self {
+        let random = XorShift(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        let ports = HashMap::new();
+        let state = State { shape, random, is_cut: false, ports, sequence: 0 };
+        Self(Arc::new(Mutex::new(state)))
+    }
+
+    /// A socket with an address of its own.
+    pub fn socket(&self, port: u16) -> Box<dyn AsyncUdpSocket> {
+        let local = SocketAddr::from(([10, 0, 0, 1], port));
+        self.0.lock().unwrap().ports.insert(local, Port::default());
+        let sleep = Box::pin(tokio::time::sleep(Duration::ZERO));
+        Box::new(Socket { network: self.clone(), local, sleep })
+    }
+
+    /// Loses everything from now on.
+    pub fn cut(&self) {
+        self.0.lock().unwrap().is_cut = true;
+    }
+}
+
+struct Socket {
+    network: Network,
+    local: SocketAddr,
+    /// Until the next arrival.
+    sleep: Pin<Box<Sleep>>,
+}
+
+impl DatagramSocket for Socket {
+    fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    fn max_segments(&self) -> usize {
+        1
+    }
+
+    fn send(&mut self, burst: &Burst<'_>) -> io::Result<()> {
+        let mut state = self.network.0.lock().unwrap();
+        let is_lost = state.random.below(100) < state.shape.loss_percent || state.is_cut;
+        let at = Instant::now() + state.shape.delay;
+        state.sequence += 1;
+        let key = (at, state.sequence);
+        if let Some(port) = state.ports.get_mut(&burst.to).filter(|_| !is_lost) {
+            port.arriving.insert(key, (self.local, burst.contents.to_vec()));
+            if let Some(waker) = port.waker.take() {
+                waker.wake();
+            }
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, buffers: &mut ReceiveBuffers) -> io::Result<usize> {
+        let mut state = self.network.0.lock().unwrap();
+        let port = state.ports.get_mut(&self.local).unwrap();
+        let mut count = 0;
+        while count < buffers.len()
+            && let Some(first) = port.arriving.first_entry()
+            && first.key().0 <= Instant::now()
+        {
+            let (from, datagram) = first.remove();
+            assert!(buffers.put(count, &datagram, (from, self.local), EcnCodepoint::NotEct));
+            count += 1;
+        }
+        if count == 0 { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(count) }
+    }
+}
+
+impl AsyncUdpSocket for Socket {
+    fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let next = {
+            let mut state = self.network.0.lock().unwrap();
+            let port = state.ports.get_mut(&self.local).unwrap();
+            port.waker = Some(cx.waker().clone());
+            port.arriving.first_key_value().map(|((at, _), _)| *at)
+        };
+        let Some(next) = next else { return Poll::Pending };
+        if next <= Instant::now() {
+            return Poll::Ready(Ok(()));
+        }
+        self.sleep.as_mut().reset(next);
+        self.sleep.as_mut().poll(cx).map(Ok)
+    }
+
+    fn poll_writable(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}

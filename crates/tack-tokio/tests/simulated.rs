@@ -1,0 +1,290 @@
+//! Endpoints on a network in memory that loses and delays, in virtual time.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may fail anywhere"
+)]
+#![allow(clippy::disallowed_methods, reason = "a simulation begins at some time")]
+#![allow(missing_docs, reason = "nothing here is public")]
+
+mod common;
+
+use std::time::Duration;
+
+use common::network::{Network, Shape, simulate};
+use common::{Pair, STREAM_WINDOW, client_config, pattern, server_config};
+use tack_tokio::{CloseReason, ConnectionError, Endpoint, EndpointConfig, WriteError};
+use tokio::time::Instant;
+
+const MS: Duration = Duration::from_millis(1);
+
+const LOSSY: Shape = Shape { delay: Duration::from_millis(20), loss_percent: 3 };
+const CLEAN: Shape = Shape { delay: Duration::from_millis(20), loss_percent: 0 };
+
+async fn pair(network: &Network) -> Pair {
+    let endpoint = EndpointConfig::default();
+    let server = Some(server_config());
+    let server = Endpoint::with_socket(network.socket(4433), server, endpoint.clone()).unwrap();
+    let client = Endpoint::with_socket(network.socket(1000), None, endpoint).unwrap();
+    Pair::connect(client, server, client_config()).await
+}
+
+#[test]
+fn data_arrives_whole_over_a_network_that_loses_and_delays() {
+    for seed in 1..=5 {
+        simulate(seed, async {
+            let network = Network::new(seed, LOSSY);
+            let pair = pair(&network).await;
+            let start = Instant::now();
+            let (there, back) = (pattern(700_000, 1), pattern(500_000, 2));
+            let serve = async {
+                let (mut send, mut receive) = pair.server.accept_bi().await.unwrap();
+                let write = async {
+                    send.write_all(&back).await.unwrap();
+                    send.finish().unwrap();
+                    assert_eq!(send.stopped().await.unwrap(), None);
+                };
+                tokio::join!(receive.read_to_end(usize::MAX), write).0.unwrap()
+            };
+            let ask = async {
+                let (mut send, mut receive) = pair.client.open_bi().await.unwrap();
+                let write = async {
+                    send.write_all(&there).await.unwrap();
+                    send.finish().unwrap();
+                    assert_eq!(send.stopped().await.unwrap(), None);
+                };
+                tokio::join!(receive.read_to_end(usize::MAX), write).0.unwrap()
+            };
+            let (received_there, received_back) = tokio::join!(serve, ask);
+            assert!(received_there == there && received_back == back);
+            assert!(pair.client.stats().unwrap().lost > 0, "nothing was lost");
+            assert!(start.elapsed() >= 40 * MS, "virtual time stands still");
+        });
+    }
+}
+
+#[test]
+fn the_same_seed_takes_the_same_time() {
+    let run = || {
+        simulate(7, async {
+            let network = Network::new(7, LOSSY);
+            let pair = pair(&network).await;
+            let mut send = pair.client.open_uni().await.unwrap();
+            let write = async {
+                send.write_all(&pattern(300_000, 1)).await.unwrap();
+                send.finish().unwrap();
+            };
+            let read = async {
+                let mut receive = pair.server.accept_uni().await.unwrap();
+                receive.read_to_end(usize::MAX).await.unwrap().len()
+            };
+            let start = Instant::now();
+            assert_eq!(tokio::join!(write, read).1, 300_000);
+            start.elapsed()
+        })
+    };
+    assert_eq!(run(), run());
+}
+
+#[test]
+fn a_peer_that_vanishes_times_out_after_the_idle_timeout() {
+    simulate(1, async {
+        let network = Network::new(1, CLEAN);
+        let pair = pair(&network).await;
+        let (send, mut receive) = pair.client.open_bi().await.unwrap();
+        network.cut();
+        let start = Instant::now();
+        let (closed, read) = tokio::join!(pair.client.closed(), receive.read_chunk(1));
+        let waited = start.elapsed();
+        assert!(
+            matches!(closed, ConnectionError::Closed(CloseReason::IdleTimeout)),
+            "{closed}"
+        );
+        assert!(read.unwrap_err().to_string().contains("idle timeout"));
+        assert!((19_000 * MS..21_000 * MS).contains(&waited), "{waited:?}");
+        drop((send, receive));
+        drop(pair.client);
+        drop(pair.server);
+        pair.client_endpoint.wait_idle().await;
+        pair.server_endpoint.wait_idle().await;
+    });
+}
+
+#[test]
+fn a_server_that_does_not_answer_is_told_after_the_handshake_timeout() {
+    simulate(1, async {
+        let network = Network::new(1, CLEAN);
+        network.cut();
+        let socket = network.socket(1000);
+        let client = Endpoint::with_socket(socket, None, EndpointConfig::default()).unwrap();
+        let to = ([10, 0, 0, 1], 4433).into();
+        let start = Instant::now();
+        let connecting = client.connect(to, Some("localhost"), &mut client_config()).unwrap();
+        let error = connecting.await.err().unwrap();
+        let ConnectionError::Closed(CloseReason::HandshakeFailed(why)) = &error else {
+            panic!("{error}");
+        };
+        assert!(why.contains("did not answer in time"), "{why}");
+        let waited = start.elapsed();
+        assert!((9_900 * MS..10_100 * MS).contains(&waited), "{waited:?}");
+        client.wait_idle().await;
+    });
+}
+
+#[test]
+fn a_future_of_connect_that_is_dropped_leaves_nothing() {
+    simulate(1, async {
+        let network = Network::new(1, CLEAN);
+        let endpoint = EndpointConfig::default();
+        let server = Some(server_config());
+        let server =
+            Endpoint::with_socket(network.socket(4433), server, endpoint.clone()).unwrap();
+        let client = Endpoint::with_socket(network.socket(1000), None, endpoint).unwrap();
+        let to = server.local_addr();
+        for wait in [0, 1, 30, 50, 70] {
+            let connecting =
+                client.connect(to, Some("localhost"), &mut client_config()).unwrap();
+            assert!(tokio::time::timeout(wait * MS, connecting).await.is_err(), "{wait} ms");
+        }
+        client.wait_idle().await;
+    });
+}
+
+#[test]
+fn a_reader_that_does_not_read_bounds_what_is_written_and_what_is_kept() {
+    simulate(1, async {
+        let network = Network::new(1, CLEAN);
+        let pair = pair(&network).await;
+        let mut send = pair.client.open_uni().await.unwrap();
+        let data = pattern(2 * STREAM_WINDOW as usize, 4);
+        let mut rest = &data[..];
+        send.write_all(&rest[..1000]).await.unwrap();
+        rest = &rest[1000..];
+        let mut receive = pair.server.accept_uni().await.unwrap();
+
+        let write_until_blocked = async |send: &mut tack_tokio::SendStream,
+                                         rest: &mut &[u8]| {
+            while let Ok(written) = tokio::time::timeout(2000 * MS, send.write(rest)).await {
+                *rest = &rest[written.unwrap()..];
+            }
+            send.written()
+        };
+        let first = write_until_blocked(&mut send, &mut rest).await;
+        assert_eq!(first, STREAM_WINDOW, "all that the reader's window lets in, and no more");
+        let second = write_until_blocked(&mut send, &mut rest).await;
+        assert_eq!(second, first, "time alone gives no credit");
+
+        let mut received = Vec::new();
+        while received.len() < 200_000 {
+            received.extend_from_slice(&receive.read_chunk(10_000).await.unwrap().unwrap());
+        }
+        let third = write_until_blocked(&mut send, &mut rest).await;
+        assert!(third > first && third <= STREAM_WINDOW + received.len() as u64, "{third}");
+        let write = async {
+            send.write_all(rest).await.unwrap();
+            send.finish().unwrap();
+        };
+        let ((), tail) = tokio::join!(write, receive.read_to_end(usize::MAX));
+        received.extend(tail.unwrap());
+        assert!(received == data);
+    });
+}
+
+#[test]
+fn writers_wait_for_the_send_buffer() {
+    const BUFFER: usize = 64 << 10;
+    simulate(1, async {
+        let network = Network::new(1, CLEAN);
+        let endpoint = EndpointConfig::default();
+        let mut config = client_config();
+        let mut tack = *config.tack();
+        tack.send_buffer = BUFFER;
+        config.set_tack(tack);
+        let server = Some(server_config());
+        let server =
+            Endpoint::with_socket(network.socket(4433), server, endpoint.clone()).unwrap();
+        let client = Endpoint::with_socket(network.socket(1000), None, endpoint).unwrap();
+        let pair = Pair::connect(client, server, config).await;
+        let mut send = pair.client.open_uni().await.unwrap();
+        // Before the driver runs, only the buffer takes something.
+        let data = vec![7; 4 * BUFFER];
+        assert_eq!(send.write(&data).await.unwrap(), BUFFER);
+        let read = async {
+            let mut receive = pair.server.accept_uni().await.unwrap();
+            receive.read_to_end(usize::MAX).await.unwrap().len()
+        };
+        let write = async {
+            send.write_all(&data[BUFFER..]).await.unwrap();
+            send.finish().unwrap();
+        };
+        assert_eq!(tokio::join!(read, write).0, data.len());
+    });
+}
+
+#[test]
+fn a_stream_whose_deadline_passes_expires_for_its_writer() {
+    simulate(1, async {
+        let network = Network::new(1, CLEAN);
+        let pair = pair(&network).await;
+        let mut send = pair.client.open_uni().await.unwrap();
+        send.set_deadline(Some(Instant::now() + 500 * MS)).unwrap();
+        network.cut();
+        // More than the reader's window: it waits, and then it is too late.
+        let data = vec![0; 2 * STREAM_WINDOW as usize];
+        let start = Instant::now();
+        let error = send.write_all(&data).await.unwrap_err();
+        assert!(matches!(error, WriteError::Expired), "{error}");
+        let waited = start.elapsed();
+        assert!((500 * MS..520 * MS).contains(&waited), "{waited:?}");
+        assert!(matches!(send.stopped().await, Err(WriteError::Expired)));
+    });
+}
+
+#[test]
+fn a_close_is_told_to_the_peer_before_the_endpoint_is_idle() {
+    for seed in 1..=5 {
+        simulate(seed, async {
+            let network = Network::new(seed, LOSSY);
+            let pair = pair(&network).await;
+            pair.client.close(3, b"bye");
+            let server = tokio::spawn({
+                let server = pair.server.clone();
+                async move { server.closed().await }
+            });
+            pair.client_endpoint.wait_idle().await;
+            drop(pair.client_endpoint);
+            let reason = server.await.unwrap();
+            // The one packet may be lost: then the server finds out by itself.
+            let ConnectionError::Closed(reason) = reason else { panic!("{reason}") };
+            let told =
+                CloseReason::Peer { application: true, code: 3, reason: b"bye".to_vec() };
+            assert!(reason == told || reason == CloseReason::IdleTimeout, "{reason}");
+        });
+    }
+}
+
+#[test]
+fn finished_streams_are_delivered_before_a_close_that_waits_for_them() {
+    for seed in 1..=10 {
+        simulate(seed, async {
+            let network = Network::new(seed, LOSSY);
+            let pair = pair(&network).await;
+            let data = pattern(100_000 + 1000 * seed as usize, seed);
+            let send = async {
+                let mut send = pair.client.open_uni().await.unwrap();
+                send.write_all(&data).await.unwrap();
+                send.finish().unwrap();
+                assert_eq!(send.stopped().await.unwrap(), None);
+                pair.client.close(0, b"");
+            };
+            let receive = async {
+                let mut receive = pair.server.accept_uni().await.unwrap();
+                receive.read_to_end(usize::MAX).await
+            };
+            let ((), received) = tokio::join!(send, receive);
+            assert!(received.unwrap() == data, "seed {seed}");
+        });
+    }
+}
