@@ -180,7 +180,7 @@ impl Endpoint {
 }
 
 /// A connection that is being made: a future that ends with it. Dropping it closes the connection.
-#[must_use = "the connection is closed again if nobody waits for it"]
+#[must_use = "the connection is closed again if it is not waited for"]
 pub struct Connecting(
     Pin<Box<dyn Future<Output = Result<Connection, ConnectionError>> + Send>>,
 );

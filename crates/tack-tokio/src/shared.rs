@@ -126,7 +126,7 @@ impl State {
         self.wake_driver(effects);
     }
 
-    /// The application has dropped the endpoint: nobody accepts connections any more.
+    /// The application has dropped the endpoint, and accepts no connections any more.
     pub(crate) fn abandon(&mut self, effects: &mut Effects) {
         self.is_abandoned = true;
         self.core.refuse_new();
@@ -154,7 +154,7 @@ impl State {
                 Event::Connected(handle) => self.on_connected(handle, effects),
                 Event::Activity(handle) => self.on_activity(handle, effects),
                 Event::Closed(handle, reason) => self.on_closed(handle, reason, effects),
-                // Events that a later core adds concern nobody yet.
+                // What a later core may tell beside is of no concern here.
                 _ => {}
             }
         }
