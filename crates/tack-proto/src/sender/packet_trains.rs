@@ -306,15 +306,15 @@ impl PacketTrains {
         self.estimate.map(|rate| Bandwidth::from_bytes_per_second(rate as u64))
     }
 
+    /// When a train has last shown something.
+    pub fn measured(&self) -> Option<Instant> {
+        self.measured
+    }
+
     /// Whether the last two trains were stretched by more than `jitter` alone may do.
     pub fn is_clear(&self, jitter: Duration) -> bool {
         let is_clear = |train: &Dispersion| train.arrived_in > train.left_in + 2 * jitter;
         self.recent.len() > 1 && self.recent.iter().rev().take(2).all(is_clear)
-    }
-
-    /// When that was.
-    pub fn measured(&self) -> Option<Instant> {
-        self.measured
     }
 
     /// The rate at which a train leaves.
