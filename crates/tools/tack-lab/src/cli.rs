@@ -5,6 +5,8 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
+#[cfg(target_os = "linux")]
+use crate::commands::relay;
 use crate::commands::{list, medium, nagle, report, run, soak, tcp, transfer, tun};
 
 /// Experiments with acknowledgements on emulated Wi-Fi and wide-area links.
@@ -25,6 +27,10 @@ enum Command {
     Tcp(tcp::Args),
     Nagle(nagle::Args),
     Tun(tun::Args),
+    #[cfg(target_os = "linux")]
+    Relay(relay::Args),
+    #[cfg(target_os = "linux")]
+    Tap(relay::TapArgs),
     Run(run::Args),
     Soak(soak::Args),
     List(list::Args),
@@ -42,6 +48,10 @@ impl Cli {
             Command::Tcp(args) => tcp::run(args),
             Command::Nagle(args) => nagle::run(&args),
             Command::Tun(args) => tun::run(args),
+            #[cfg(target_os = "linux")]
+            Command::Relay(args) => relay::run(&args),
+            #[cfg(target_os = "linux")]
+            Command::Tap(args) => relay::run_tap(&args),
             Command::Run(args) => run::run(args),
             Command::Soak(args) => soak::run(&args),
             Command::List(args) => list::run(args),

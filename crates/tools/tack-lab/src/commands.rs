@@ -3,6 +3,8 @@
 pub mod list;
 pub mod medium;
 pub mod nagle;
+#[cfg(target_os = "linux")]
+pub mod relay;
 pub mod report;
 pub mod run;
 pub mod soak;
