@@ -33,6 +33,8 @@ pub(crate) struct ConnectionState {
     accepted: [u64; 2],
     /// Streams that somebody waits to write to, or for the delivery of.
     waiting: BTreeSet<u64>,
+    /// Streams that somebody waits for the end of without reading.
+    watching: BTreeSet<u64>,
     /// How many streams the peer has stopped, and with which code those that were not accepted yet.
     stops: u64,
     early_stops: BTreeMap<u64, u64>,
@@ -57,6 +59,8 @@ pub(crate) struct StreamState {
     pub(crate) has_writer: bool,
     pub(crate) reader: Option<Waker>,
     pub(crate) writer: Option<Waker>,
+    /// Waits for [`RecvStream::received_reset`](crate::RecvStream::received_reset).
+    pub(crate) end_watcher: Option<Waker>,
     /// Waits for [`SendStream::stopped`](crate::SendStream::stopped).
     pub(crate) watcher: Option<Waker>,
     /// The peer's error code, once it has stopped the stream.
@@ -87,6 +91,7 @@ impl ConnectionState {
             incoming: [0; 2],
             accepted: [0; 2],
             waiting: BTreeSet::new(),
+            watching: BTreeSet::new(),
             stops: 0,
             early_stops: BTreeMap::new(),
             early_ends: BTreeMap::new(),
@@ -175,6 +180,14 @@ impl ConnectionState {
                 _ => has_orphans |= self.is_known(StreamId(id)) && discard(connection, id),
             }
         }
+        // quiche does not tell of the reset of a stream of which something is to be read.
+        self.watching.retain(|id| match self.streams.get_mut(id) {
+            Some(stream) if is_at_end(connection, *id) => {
+                effects.wake(stream.end_watcher.take());
+                false
+            }
+            stream => stream.is_some(),
+        });
         self.note_stops(connection, effects);
         self.waiting.retain(|id| match self.streams.get_mut(id) {
             Some(stream) => stream.on_activity(connection, *id, effects),
@@ -336,6 +349,11 @@ impl ConnectionState {
         self.waiting.insert(id.0);
     }
 
+    /// Has [`StreamState::end_watcher`] woken when the stream has ended or was reset.
+    pub(crate) fn wait_for_end(&mut self, id: StreamId) {
+        self.watching.insert(id.0);
+    }
+
     /// The application has dropped one of the handles of a stream.
     pub(crate) fn drop_half(&mut self, id: StreamId, is_writer: bool, effects: &mut Effects) {
         let Some(stream) = self.streams.get_mut(&id.0) else { return };
@@ -347,6 +365,8 @@ impl ConnectionState {
         } else {
             stream.has_reader = false;
             effects.drop_later(stream.reader.take());
+            effects.drop_later(stream.end_watcher.take());
+            self.watching.remove(&id.0);
         }
         if !stream.has_reader && !stream.has_writer {
             self.streams.remove(&id.0);
@@ -405,12 +425,18 @@ impl StreamState {
 
     fn wake_all(&mut self, effects: &mut Effects) {
         effects.wake(self.reader.take());
+        effects.wake(self.end_watcher.take());
         self.wake_writers(effects);
     }
 }
 
 /// What quiche gives to a new stream.
 const DEFAULT_URGENCY: u8 = 127;
+
+/// Whether nothing is left to read of a stream but its end, or the peer has reset it.
+pub(crate) fn is_at_end(connection: &tacklib::Connection, id: u64) -> bool {
+    connection.stream_readable(id) && connection.stream_readable_len(id, 1) == 0
+}
 
 /// Throws away what has arrived of a stream; whether there was anything. At its end quiche forgets it.
 pub(crate) fn discard(connection: &mut tacklib::Connection, id: u64) -> bool {

@@ -1,5 +1,6 @@
 //! Endpoints: a socket, the task that drives it, and the connections on it.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -32,6 +33,12 @@ struct EndpointRef {
 impl Drop for EndpointRef {
     fn drop(&mut self) {
         self.shared.with(State::abandon);
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Endpoint").field(&self.0.local).finish()
     }
 }
 

@@ -1,5 +1,6 @@
 //! The receiving half of a stream.
 
+use std::fmt;
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
@@ -11,7 +12,7 @@ use tacklib::quiche::{self, Shutdown};
 use tokio::io::{AsyncRead, ReadBuf};
 
 use crate::connection::{Access, ConnectionRef};
-use crate::connection_state::discard;
+use crate::connection_state::{discard, is_at_end};
 use crate::stream_id::StreamId;
 use crate::{ConnectionError, ReadError, ReadToEndError};
 
@@ -36,6 +37,13 @@ enum End {
     Reset(u64),
     /// By this end.
     Stopped,
+}
+
+impl fmt::Debug for RecvStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("RecvStream");
+        debug.field("id", &self.id).field("end", &self.end).finish_non_exhaustive()
+    }
 }
 
 impl RecvStream {
@@ -83,6 +91,12 @@ impl RecvStream {
                 return Err(ReadToEndError::TooLong(limit));
             }
         }
+    }
+
+    /// Waits until nothing more can come, and reads nothing: `Some` is the error code of the peer's reset, `None`
+    /// says that the stream was read to its end or stopped by this end. Cancellation safe.
+    pub async fn received_reset(&mut self) -> Result<Option<u64>, ReadError> {
+        poll_fn(|cx| self.poll_received_reset(cx)).await
     }
 
     /// Tells the peer that no more of the stream is wanted (STOP_SENDING), and throws away what has come.
@@ -171,6 +185,40 @@ impl RecvStream {
             Ok((len, is_end, chunk.freeze()))
         });
         poll.map_ok(|(len, chunk)| (len > 0).then_some(chunk))
+    }
+
+    fn poll_received_reset(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<u64>, ReadError>> {
+        let id = self.id;
+        if self.end.is_none() {
+            let ended = self.connection.with(|access| {
+                if access.look().is_some_and(|open| is_at_end(open, id.value())) {
+                    let end = access.touch().map(|open| open.stream_recv(id.value(), &mut []));
+                    return Poll::Ready(Ok(end));
+                }
+                if let Some(stream) = access.state.stream(id) {
+                    let old = stream.end_watcher.replace(cx.waker().clone());
+                    access.effects.drop_later(old);
+                }
+                access.state.wait_for_end(id);
+                match access.state.check() {
+                    Ok(()) => Poll::Pending,
+                    Err(error) => Poll::Ready(Err(error)),
+                }
+            })?;
+            let Poll::Ready(end) = ended else { return Poll::Pending };
+            self.end = match end? {
+                Some(Err(quiche::Error::StreamReset(code))) => Some(End::Reset(code)),
+                Some(Err(error)) => return Poll::Ready(Err(ReadError::Quic(error))),
+                _ => Some(End::Finished),
+            };
+        }
+        Poll::Ready(Ok(match self.end {
+            Some(End::Reset(code)) => Some(code),
+            _ => None,
+        }))
     }
 
     /// Reads, or has the task woken when there is something. Zero bytes are the end of the stream.

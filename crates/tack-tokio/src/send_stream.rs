@@ -1,5 +1,6 @@
 //! The sending half of a stream.
 
+use std::fmt;
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
@@ -26,6 +27,14 @@ pub struct SendStream {
     id: StreamId,
     end: Option<SendEnd>,
     written: u64,
+}
+
+impl fmt::Debug for SendStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("SendStream");
+        debug.field("id", &self.id).field("end", &self.end).field("written", &self.written);
+        debug.finish_non_exhaustive()
+    }
 }
 
 impl SendStream {

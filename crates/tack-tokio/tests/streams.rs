@@ -216,6 +216,32 @@ async fn a_stop_that_comes_while_nobody_waits_is_told_later() {
 }
 
 #[tokio::test]
+async fn a_reset_is_told_to_one_who_does_not_read() {
+    patiently(async {
+        let pair = Pair::new().await;
+        let (mut given_up, mut finished) =
+            (pair.client.open_uni().await.unwrap(), pair.client.open_uni().await.unwrap());
+        given_up.write_all(b"data").await.unwrap();
+        let mut receive = pair.server.accept_uni().await.unwrap();
+        assert_eq!(receive.read_chunk(1).await.unwrap().unwrap(), b"d"[..]);
+        let reset = async {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            given_up.reset(31).unwrap();
+        };
+        assert_eq!(tokio::join!(receive.received_reset(), reset).0.unwrap(), Some(31));
+        assert!(matches!(receive.read_chunk(1).await, Err(ReadError::Reset(31))));
+
+        finished.write_all(b"data").await.unwrap();
+        let mut receive = pair.server.accept_uni().await.unwrap();
+        assert_eq!(receive.read_chunk(9).await.unwrap().unwrap(), b"data"[..]);
+        finished.finish().unwrap();
+        assert_eq!(receive.received_reset().await.unwrap(), None);
+        assert_eq!(receive.read_chunk(1).await.unwrap(), None);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_writer_that_waits_for_room_learns_that_the_stream_is_stopped() {
     patiently(async {
         let pair = Pair::new().await;
