@@ -78,6 +78,11 @@ impl SendStream {
         self.written
     }
 
+    /// Whether this end has finished or reset the stream.
+    pub fn is_ended(&self) -> bool {
+        self.end.is_some()
+    }
+
     /// Ends the stream: nothing more is written, and the peer learns that it is complete. Does not wait;
     /// [`stopped`](Self::stopped) tells when everything is delivered.
     ///
