@@ -12,8 +12,8 @@ use tacklib::quiche::{self, Shutdown};
 use tokio::io::{AsyncRead, ReadBuf};
 
 use crate::connection::{Access, ConnectionRef};
-use crate::connection_state::{discard, is_at_end};
 use crate::stream_id::StreamId;
+use crate::stream_state::{discard, is_at_end};
 use crate::{ConnectionError, ReadError, ReadToEndError};
 
 /// The half of a stream that this end reads.

@@ -13,8 +13,8 @@ use tacklib::quiche;
 use tokio::io::AsyncWrite;
 
 use crate::connection::{Access, ConnectionRef};
-use crate::connection_state::SendEnd;
 use crate::stream_id::StreamId;
+use crate::stream_state::SendEnd;
 use crate::{ConnectionError, WriteError};
 
 /// The half of a stream that this end writes to.
