@@ -10,7 +10,7 @@ use tacklib::quiche;
 use crate::ConnectionError;
 use crate::effects::{Effects, Signals};
 use crate::stream_id::{Direction, StreamId};
-use crate::stream_state::{SendEnd, StreamState, discard, end_stream, is_at_end};
+use crate::stream_state::{SendEnd, StreamState, end_stream, is_at_end, stop_stream};
 
 /// A connection with what tasks wait for.
 pub(crate) struct ConnectionState {
@@ -40,6 +40,8 @@ pub(crate) struct ConnectionState {
     early_stops: BTreeMap<u64, u64>,
     /// Streams that ended before quiche had them: the peer has opened them by opening a later one.
     early_ends: BTreeMap<u64, SendEnd>,
+    /// The same of those that this end has stopped, with the code.
+    early_recv_stops: BTreeMap<u64, u64>,
     /// Somebody waits for the signal of that name.
     pub(crate) waits: Waits,
 }
@@ -71,6 +73,7 @@ impl ConnectionState {
             stops: 0,
             early_stops: BTreeMap::new(),
             early_ends: BTreeMap::new(),
+            early_recv_stops: BTreeMap::new(),
             waits: Waits::default(),
         }
     }
@@ -148,12 +151,14 @@ impl ConnectionState {
         effects: &mut Effects,
     ) {
         let Some(connection) = core.inspect(handle) else { return };
-        let mut has_orphans = false;
+        let mut has_stopped = false;
         while let Some(id) = connection.stream_readable_next() {
             self.note_incoming(StreamId(id), effects);
-            match self.streams.get_mut(&id) {
-                Some(stream) if stream.has_reader => effects.wake(stream.reader.take()),
-                _ => has_orphans |= self.is_known(StreamId(id)) && discard(connection, id),
+            if let Some(code) = self.early_recv_stops.remove(&id) {
+                stop_stream(connection, id, code);
+                has_stopped = true;
+            } else if let Some(stream) = self.streams.get_mut(&id) {
+                effects.wake(stream.reader.take());
             }
         }
         // quiche does not tell of the reset of a stream of which something is to be read.
@@ -180,7 +185,7 @@ impl ConnectionState {
         }
         self.settle(connection, effects);
         let has_ended = self.end_early(connection);
-        if has_orphans || has_ended {
+        if has_stopped || has_ended {
             // There is something to tell the peer.
             core.connection_mut(handle);
         }
@@ -267,6 +272,20 @@ impl ConnectionState {
         let Some(connection) = self.touch(core, handle) else { return };
         if !end_stream(connection, id.0, end) {
             self.early_ends.insert(id.0, end);
+        }
+    }
+
+    /// Takes no more of a stream, and throws away what has come.
+    pub(crate) fn stop<S: DatagramSocket>(
+        &mut self,
+        core: &mut EndpointCore<S>,
+        handle: Handle,
+        id: StreamId,
+        code: u64,
+    ) {
+        let Some(connection) = self.touch(core, handle) else { return };
+        if !stop_stream(connection, id.0, code) {
+            self.early_recv_stops.insert(id.0, code);
         }
     }
 

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::{BufMut, Bytes, BytesMut};
-use tacklib::quiche::{self, Shutdown};
+use tacklib::quiche;
 use tokio::io::{AsyncRead, ReadBuf};
 
 use crate::connection::{Access, ConnectionRef};
 use crate::stream_id::StreamId;
-use crate::stream_state::{discard, is_at_end};
+use crate::stream_state::is_at_end;
 use crate::{ConnectionError, ReadError, ReadToEndError};
 
 /// The half of a stream that this end reads.
@@ -111,14 +111,12 @@ impl RecvStream {
             Some(_) => return Ok(()),
             None => {}
         }
-        let id = self.id.value();
+        let id = self.id;
         self.connection.with(|access| {
             access.state.check()?;
-            if let Some(connection) = access.touch() {
-                // At the end of the stream there is nothing to stop.
-                discard(connection, id);
-                let _ = connection.stream_shutdown(id, Shutdown::Read, code);
-            }
+            // The driver has to send afterwards.
+            access.touch();
+            access.state.stop(access.core, access.handle, id, code);
             Ok::<_, ConnectionError>(())
         })??;
         self.kept.clear();

@@ -71,16 +71,14 @@ pub(crate) fn is_at_end(connection: &tacklib::Connection, id: u64) -> bool {
     connection.stream_readable(id) && connection.stream_readable_len(id, 1) == 0
 }
 
-/// Throws away what has arrived of a stream; whether there was anything. At its end quiche forgets it.
-pub(crate) fn discard(connection: &mut tacklib::Connection, id: u64) -> bool {
-    let mut has_any = false;
-    while let Ok((_, is_end)) = connection.stream_discard(id, usize::MAX) {
-        has_any = true;
-        if is_end {
-            break;
-        }
+/// Takes no more of a stream, and throws away what has arrived of it: at its end quiche forgets it, and there
+/// is nothing to stop. Returns false if quiche does not have the stream yet.
+pub(crate) fn stop_stream(connection: &mut tacklib::Connection, id: u64, code: u64) -> bool {
+    while connection.stream_discard(id, usize::MAX).is_ok_and(|(_, is_end)| !is_end) {}
+    match connection.stream_shutdown(id, Shutdown::Read, code) {
+        Err(quiche::Error::Done) => connection.stream_closed(id),
+        _ => true,
     }
-    has_any
 }
 
 /// Ends this end's half of a stream. Returns false if quiche does not have the stream yet.

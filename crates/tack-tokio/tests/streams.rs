@@ -216,6 +216,26 @@ async fn a_stop_that_comes_while_nobody_waits_is_told_later() {
 }
 
 #[tokio::test]
+async fn a_stream_can_be_stopped_and_reset_before_anything_of_it_has_come() {
+    patiently(async {
+        let pair = Pair::new().await;
+        let (mut quiet, mut answer) = pair.client.open_bi().await.unwrap();
+        let (mut loud, _) = pair.client.open_bi().await.unwrap();
+        loud.write_all(b"!").await.unwrap();
+        let (mut send, mut receive) = pair.server.accept_bi().await.unwrap();
+        assert_eq!(send.id(), quiet.id());
+        receive.stop(4).unwrap();
+        send.reset(5).unwrap();
+        drop((send, receive));
+        let error = quiet.write_all(&vec![0; 10_000_000]).await.unwrap_err();
+        assert!(matches!(error, WriteError::Stopped(4)), "{error}");
+        let error = answer.read_chunk(1).await.unwrap_err();
+        assert!(matches!(error, ReadError::Reset(5)), "{error}");
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_reset_is_told_to_one_who_does_not_read() {
     patiently(async {
         let pair = Pair::new().await;
