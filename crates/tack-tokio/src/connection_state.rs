@@ -174,9 +174,8 @@ impl ConnectionState {
             Some(stream) => stream.on_activity(connection, *id, effects),
             None => false,
         });
-        while let Some(id) = connection.stream_writable_next() {
-            self.note_incoming(StreamId(id), effects);
-        }
+        // The capacity has told, and quiche has to keep its own list.
+        while connection.stream_unblocked_next().is_some() {}
         while let Some(id) = connection.stream_expired_next() {
             if let Some(stream) = self.streams.get_mut(&id) {
                 stream.expired = true;
