@@ -1,5 +1,6 @@
 //! Connections.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
@@ -99,6 +100,12 @@ impl ConnectionRef {
             }
             signalled.await;
         }
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Connection").field(&self.0.handle).finish()
     }
 }
 

@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
-use std::task::Waker;
 
 use tack_endpoint::runtime::{DatagramSocket, EndpointCore};
 use tack_endpoint::{CloseReason, Handle};
-use tacklib::quiche::{self, Shutdown};
+use tacklib::quiche;
 
 use crate::ConnectionError;
 use crate::effects::{Effects, Signals};
 use crate::stream_id::{Direction, StreamId};
+use crate::stream_state::{SendEnd, StreamState, end_stream, is_at_end, stop_stream};
 
 /// A connection with what tasks wait for.
 pub(crate) struct ConnectionState {
@@ -33,11 +33,15 @@ pub(crate) struct ConnectionState {
     accepted: [u64; 2],
     /// Streams that somebody waits to write to, or for the delivery of.
     waiting: BTreeSet<u64>,
+    /// Streams that somebody waits for the end of without reading.
+    watching: BTreeSet<u64>,
     /// How many streams the peer has stopped, and with which code those that were not accepted yet.
     stops: u64,
     early_stops: BTreeMap<u64, u64>,
     /// Streams that ended before quiche had them: the peer has opened them by opening a later one.
     early_ends: BTreeMap<u64, SendEnd>,
+    /// The same of those that this end has stopped, with the code.
+    early_recv_stops: BTreeMap<u64, u64>,
     /// Somebody waits for the signal of that name.
     pub(crate) waits: Waits,
 }
@@ -48,28 +52,6 @@ pub(crate) struct Waits {
     pub(crate) stream_credit: bool,
     pub(crate) datagram_received: bool,
     pub(crate) datagram_room: bool,
-}
-
-/// A stream that the application has a handle of.
-#[derive(Default)]
-pub(crate) struct StreamState {
-    pub(crate) has_reader: bool,
-    pub(crate) has_writer: bool,
-    pub(crate) reader: Option<Waker>,
-    pub(crate) writer: Option<Waker>,
-    /// Waits for [`SendStream::stopped`](crate::SendStream::stopped).
-    pub(crate) watcher: Option<Waker>,
-    /// The peer's error code, once it has stopped the stream.
-    pub(crate) stopped: Option<u64>,
-    /// The deadline has passed.
-    pub(crate) expired: bool,
-}
-
-/// How an application ends its half of a stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SendEnd {
-    Finished,
-    Reset(u64),
 }
 
 impl ConnectionState {
@@ -87,9 +69,11 @@ impl ConnectionState {
             incoming: [0; 2],
             accepted: [0; 2],
             waiting: BTreeSet::new(),
+            watching: BTreeSet::new(),
             stops: 0,
             early_stops: BTreeMap::new(),
             early_ends: BTreeMap::new(),
+            early_recv_stops: BTreeMap::new(),
             waits: Waits::default(),
         }
     }
@@ -167,22 +151,31 @@ impl ConnectionState {
         effects: &mut Effects,
     ) {
         let Some(connection) = core.inspect(handle) else { return };
-        let mut has_orphans = false;
+        let mut has_stopped = false;
         while let Some(id) = connection.stream_readable_next() {
             self.note_incoming(StreamId(id), effects);
-            match self.streams.get_mut(&id) {
-                Some(stream) if stream.has_reader => effects.wake(stream.reader.take()),
-                _ => has_orphans |= self.is_known(StreamId(id)) && discard(connection, id),
+            if let Some(code) = self.early_recv_stops.remove(&id) {
+                stop_stream(connection, id, code);
+                has_stopped = true;
+            } else if let Some(stream) = self.streams.get_mut(&id) {
+                effects.wake(stream.reader.take());
             }
         }
+        // quiche does not tell of the reset of a stream of which something is to be read.
+        self.watching.retain(|id| match self.streams.get_mut(id) {
+            Some(stream) if is_at_end(connection, *id) => {
+                effects.wake(stream.end_watcher.take());
+                false
+            }
+            stream => stream.is_some(),
+        });
         self.note_stops(connection, effects);
         self.waiting.retain(|id| match self.streams.get_mut(id) {
             Some(stream) => stream.on_activity(connection, *id, effects),
             None => false,
         });
-        while let Some(id) = connection.stream_writable_next() {
-            self.note_incoming(StreamId(id), effects);
-        }
+        // The capacity has told, and quiche has to keep its own list.
+        while connection.stream_unblocked_next().is_some() {}
         while let Some(id) = connection.stream_expired_next() {
             if let Some(stream) = self.streams.get_mut(&id) {
                 stream.expired = true;
@@ -191,7 +184,7 @@ impl ConnectionState {
         }
         self.settle(connection, effects);
         let has_ended = self.end_early(connection);
-        if has_orphans || has_ended {
+        if has_stopped || has_ended {
             // There is something to tell the peer.
             core.connection_mut(handle);
         }
@@ -281,6 +274,20 @@ impl ConnectionState {
         }
     }
 
+    /// Takes no more of a stream, and throws away what has come.
+    pub(crate) fn stop<S: DatagramSocket>(
+        &mut self,
+        core: &mut EndpointCore<S>,
+        handle: Handle,
+        id: StreamId,
+        code: u64,
+    ) {
+        let Some(connection) = self.touch(core, handle) else { return };
+        if !stop_stream(connection, id.0, code) {
+            self.early_recv_stops.insert(id.0, code);
+        }
+    }
+
     /// Opens a stream of this end; `None` until the peer lets it. Limits of the peer count, and
     /// nothing is sent before something is written.
     pub(crate) fn open<S: DatagramSocket>(
@@ -336,6 +343,11 @@ impl ConnectionState {
         self.waiting.insert(id.0);
     }
 
+    /// Has [`StreamState::end_watcher`] woken when the stream has ended or was reset.
+    pub(crate) fn wait_for_end(&mut self, id: StreamId) {
+        self.watching.insert(id.0);
+    }
+
     /// The application has dropped one of the handles of a stream.
     pub(crate) fn drop_half(&mut self, id: StreamId, is_writer: bool, effects: &mut Effects) {
         let Some(stream) = self.streams.get_mut(&id.0) else { return };
@@ -347,6 +359,8 @@ impl ConnectionState {
         } else {
             stream.has_reader = false;
             effects.drop_later(stream.reader.take());
+            effects.drop_later(stream.end_watcher.take());
+            self.watching.remove(&id.0);
         }
         if !stream.has_reader && !stream.has_writer {
             self.streams.remove(&id.0);
@@ -374,66 +388,5 @@ impl ConnectionState {
     }
 }
 
-impl StreamState {
-    /// Wakes those who wait for something that has happened; whether there are others.
-    fn on_activity(
-        &mut self,
-        connection: &mut tacklib::Connection,
-        id: u64,
-        effects: &mut Effects,
-    ) -> bool {
-        match connection.stream_capacity(id) {
-            Ok(0) => {}
-            _ => effects.wake(self.writer.take()),
-        }
-        if self.watcher.is_some() && connection.stream_delivered(id) {
-            effects.wake(self.watcher.take());
-        }
-        self.writer.is_some() || self.watcher.is_some()
-    }
-
-    /// The peer has stopped the stream.
-    pub(crate) fn on_stopped(&mut self, code: u64, effects: &mut Effects) {
-        self.stopped = Some(code);
-        self.wake_writers(effects);
-    }
-
-    fn wake_writers(&mut self, effects: &mut Effects) {
-        effects.wake(self.writer.take());
-        effects.wake(self.watcher.take());
-    }
-
-    fn wake_all(&mut self, effects: &mut Effects) {
-        effects.wake(self.reader.take());
-        self.wake_writers(effects);
-    }
-}
-
 /// What quiche gives to a new stream.
 const DEFAULT_URGENCY: u8 = 127;
-
-/// Throws away what has arrived of a stream; whether there was anything. At its end quiche forgets it.
-pub(crate) fn discard(connection: &mut tacklib::Connection, id: u64) -> bool {
-    let mut has_any = false;
-    while let Ok((_, is_end)) = connection.stream_discard(id, usize::MAX) {
-        has_any = true;
-        if is_end {
-            break;
-        }
-    }
-    has_any
-}
-
-/// Ends this end's half of a stream. Returns false if quiche does not have the stream yet.
-fn end_stream(connection: &mut tacklib::Connection, id: u64, end: SendEnd) -> bool {
-    let ended = match end {
-        SendEnd::Finished => connection.stream_send(id, b"", true).map(|_| ()),
-        SendEnd::Reset(code) => connection.stream_shutdown(id, Shutdown::Write, code),
-    };
-    match ended {
-        Err(quiche::Error::InvalidStreamState(_)) => false,
-        // quiche says so of streams that it does not have, and of those that have ended.
-        Err(quiche::Error::Done) => connection.stream_closed(id) || end == SendEnd::Finished,
-        _ => true,
-    }
-}

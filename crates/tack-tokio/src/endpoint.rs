@@ -1,5 +1,6 @@
 //! Endpoints: a socket, the task that drives it, and the connections on it.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -32,6 +33,12 @@ struct EndpointRef {
 impl Drop for EndpointRef {
     fn drop(&mut self) {
         self.shared.with(State::abandon);
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Endpoint").field(&self.0.local).finish()
     }
 }
 
@@ -90,9 +97,10 @@ impl Endpoint {
         server: Option<tacklib::Config>,
         endpoint: EndpointConfig,
     ) -> Result<Self, Error> {
+        let max_incoming = endpoint.max_connections;
         let core = EndpointCore::new(socket, server, endpoint, clock())?;
         let local = core.local_addr();
-        let shared = Arc::new(Shared::new(core));
+        let shared = Arc::new(Shared::new(core, max_incoming));
         runtime.spawn(Driver::new(Arc::clone(&shared), timer));
         Ok(Self(Arc::new(EndpointRef { shared, local })))
     }
@@ -124,8 +132,8 @@ impl Endpoint {
 
     /// Accepts the next connection; `None` once the endpoint is closed or has failed.
     ///
-    /// Cancellation safe: a connection is taken only when this returns it. As many wait to be accepted as
-    /// [`EndpointConfig::max_connections`] lets in at all.
+    /// Cancellation safe: a connection is taken only when this returns it. At most
+    /// [`EndpointConfig::max_connections`] wait to be accepted; others are closed with code 0.
     pub async fn accept(&self) -> Option<Connection> {
         let shared = &self.0.shared;
         loop {

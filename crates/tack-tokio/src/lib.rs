@@ -13,7 +13,7 @@
 //! |---|---|
 //! | `endpoint`, `connection`, `send_stream`, `recv_stream`, `datagrams` | the handles of the application |
 //! | `shared` | what they share with the driver, under one lock |
-//! | `connection_state` | one connection in it: which streams there are, and who waits for what |
+//! | `connection_state`, `stream_state` | one connection in it: which streams there are, and who waits for what |
 //! | `driver` | the task: sends, waits, and turns the core |
 //! | `effects` | wake-ups, which wait until the lock is free |
 //! | `socket`, `timer` | what the driver waits for |
@@ -38,6 +38,7 @@ mod send_stream;
 mod shared;
 mod socket;
 mod stream_id;
+mod stream_state;
 mod timer;
 
 pub use connection::Connection;

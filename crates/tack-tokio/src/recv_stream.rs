@@ -1,5 +1,6 @@
 //! The receiving half of a stream.
 
+use std::fmt;
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
@@ -7,12 +8,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::{BufMut, Bytes, BytesMut};
-use tacklib::quiche::{self, Shutdown};
+use tacklib::quiche;
 use tokio::io::{AsyncRead, ReadBuf};
 
 use crate::connection::{Access, ConnectionRef};
-use crate::connection_state::discard;
 use crate::stream_id::StreamId;
+use crate::stream_state::is_at_end;
 use crate::{ConnectionError, ReadError, ReadToEndError};
 
 /// The half of a stream that this end reads.
@@ -36,6 +37,13 @@ enum End {
     Reset(u64),
     /// By this end.
     Stopped,
+}
+
+impl fmt::Debug for RecvStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("RecvStream");
+        debug.field("id", &self.id).field("end", &self.end).finish_non_exhaustive()
+    }
 }
 
 impl RecvStream {
@@ -85,6 +93,12 @@ impl RecvStream {
         }
     }
 
+    /// Waits until nothing more can come, and reads nothing: `Some` is the error code of the peer's reset, `None`
+    /// says that the stream was read to its end or stopped by this end. Cancellation safe.
+    pub async fn received_reset(&mut self) -> Result<Option<u64>, ReadError> {
+        poll_fn(|cx| self.poll_received_reset(cx)).await
+    }
+
     /// Tells the peer that no more of the stream is wanted (STOP_SENDING), and throws away what has come.
     ///
     /// quiche (0.30) does not give the peer another stream for one on which only the peer sends and which
@@ -97,14 +111,12 @@ impl RecvStream {
             Some(_) => return Ok(()),
             None => {}
         }
-        let id = self.id.value();
+        let id = self.id;
         self.connection.with(|access| {
             access.state.check()?;
-            if let Some(connection) = access.touch() {
-                // At the end of the stream there is nothing to stop.
-                discard(connection, id);
-                let _ = connection.stream_shutdown(id, Shutdown::Read, code);
-            }
+            // The driver has to send afterwards.
+            access.touch();
+            access.state.stop(access.core, access.handle, id, code);
             Ok::<_, ConnectionError>(())
         })??;
         self.kept.clear();
@@ -171,6 +183,40 @@ impl RecvStream {
             Ok((len, is_end, chunk.freeze()))
         });
         poll.map_ok(|(len, chunk)| (len > 0).then_some(chunk))
+    }
+
+    fn poll_received_reset(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<u64>, ReadError>> {
+        let id = self.id;
+        if self.end.is_none() {
+            let ended = self.connection.with(|access| {
+                if access.look().is_some_and(|open| is_at_end(open, id.value())) {
+                    let end = access.touch().map(|open| open.stream_recv(id.value(), &mut []));
+                    return Poll::Ready(Ok(end));
+                }
+                if let Some(stream) = access.state.stream(id) {
+                    let old = stream.end_watcher.replace(cx.waker().clone());
+                    access.effects.drop_later(old);
+                }
+                access.state.wait_for_end(id);
+                match access.state.check() {
+                    Ok(()) => Poll::Pending,
+                    Err(error) => Poll::Ready(Err(error)),
+                }
+            })?;
+            let Poll::Ready(end) = ended else { return Poll::Pending };
+            self.end = match end? {
+                Some(Err(quiche::Error::StreamReset(code))) => Some(End::Reset(code)),
+                Some(Err(error)) => return Poll::Ready(Err(ReadError::Quic(error))),
+                _ => Some(End::Finished),
+            };
+        }
+        Poll::Ready(Ok(match self.end {
+            Some(End::Reset(code)) => Some(code),
+            _ => None,
+        }))
     }
 
     /// Reads, or has the task woken when there is something. Zero bytes are the end of the stream.

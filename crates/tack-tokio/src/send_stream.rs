@@ -1,5 +1,6 @@
 //! The sending half of a stream.
 
+use std::fmt;
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
@@ -12,8 +13,8 @@ use tacklib::quiche;
 use tokio::io::AsyncWrite;
 
 use crate::connection::{Access, ConnectionRef};
-use crate::connection_state::SendEnd;
 use crate::stream_id::StreamId;
+use crate::stream_state::SendEnd;
 use crate::{ConnectionError, WriteError};
 
 /// The half of a stream that this end writes to.
@@ -26,6 +27,14 @@ pub struct SendStream {
     id: StreamId,
     end: Option<SendEnd>,
     written: u64,
+}
+
+impl fmt::Debug for SendStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("SendStream");
+        debug.field("id", &self.id).field("end", &self.end).field("written", &self.written);
+        debug.finish_non_exhaustive()
+    }
 }
 
 impl SendStream {
@@ -67,6 +76,11 @@ impl SendStream {
     /// How many bytes the stream has taken so far.
     pub fn written(&self) -> u64 {
         self.written
+    }
+
+    /// Whether this end has finished or reset the stream.
+    pub fn is_ended(&self) -> bool {
+        self.end.is_some()
     }
 
     /// Ends the stream: nothing more is written, and the peer learns that it is complete. Does not wait;

@@ -23,10 +23,14 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(core: EndpointCore<Box<dyn AsyncUdpSocket>>) -> Self {
+    pub(crate) fn new(
+        core: EndpointCore<Box<dyn AsyncUdpSocket>>,
+        max_incoming: usize,
+    ) -> Self {
         Self {
             state: Mutex::new(State {
                 core,
+                max_incoming,
                 connections: HashMap::new(),
                 incoming: VecDeque::new(),
                 driver: None,
@@ -65,8 +69,10 @@ impl Shared {
 pub(crate) struct State {
     pub(crate) core: EndpointCore<Box<dyn AsyncUdpSocket>>,
     connections: HashMap<Handle, ConnectionState>,
-    /// Connections that wait to be accepted: as many as the core keeps at most.
+    /// Connections that wait to be accepted, some of which may be over.
     incoming: VecDeque<Handle>,
+    /// How many may wait.
+    max_incoming: usize,
     /// The driver, if it sleeps.
     pub(crate) driver: Option<Waker>,
     /// The application has closed the endpoint.
@@ -198,8 +204,10 @@ impl State {
             return;
         }
         self.connections.insert(handle, ConnectionState::new(true));
-        if self.is_closed || self.is_abandoned {
-            // Its handshake was on the way.
+        let is_full = self.incoming.len() >= self.max_incoming;
+        if self.is_closed || self.is_abandoned || is_full {
+            // Its handshake was on the way; or nobody accepts, and the core does not count those
+            // that are over.
             self.abandon_connection(handle, effects);
             return;
         }

@@ -263,3 +263,21 @@ fn connections_whose_runtime_has_ended_fail_and_do_not_hang() {
         pair.client_endpoint.wait_idle().await;
     }));
 }
+
+#[tokio::test]
+async fn a_certificate_that_nobody_vouches_for_is_refused() {
+    patiently(async {
+        let server =
+            Endpoint::server(localhost(), server_config(), EndpointConfig::default()).unwrap();
+        let client = Endpoint::client(localhost(), EndpointConfig::default()).unwrap();
+        let mut config = client_config();
+        config.verify_peer(true);
+        let connecting = client.connect(server.local_addr(), Some("localhost"), &mut config);
+        let error = connecting.unwrap().await.unwrap_err();
+        let ConnectionError::Closed(CloseReason::HandshakeFailed(why)) = &error else {
+            panic!("{error}");
+        };
+        assert!(why.contains("CA certificate"), "{why}");
+    })
+    .await;
+}

@@ -152,6 +152,41 @@ fn a_future_of_connect_that_is_dropped_leaves_nothing() {
     });
 }
 
+/// The core forgets connections that are over, and lets others in.
+#[test]
+fn connections_that_nobody_accepts_are_bounded_though_they_end() {
+    simulate(1, async {
+        let network = Network::new(1, CLEAN);
+        let mut endpoint = EndpointConfig::default();
+        endpoint.max_connections = 3;
+        let server = Some(server_config());
+        let server =
+            Endpoint::with_socket(network.socket(4433), server, endpoint.clone()).unwrap();
+        let client = Endpoint::with_socket(network.socket(1000), None, endpoint).unwrap();
+        for _ in 0..10 {
+            let mut config = client_config();
+            let connecting =
+                client.connect(server.local_addr(), Some("localhost"), &mut config);
+            let mut send = connecting.unwrap().await.unwrap().open_uni().await.unwrap();
+            send.write_all(b"hello").await.unwrap();
+            send.finish().unwrap();
+            // A connection that waits delivers; the others are closed.
+            let _ = send.stopped().await;
+            drop(send);
+            client.wait_idle().await;
+            tokio::time::sleep(2000 * MS).await;
+        }
+        let mut accepted = 0;
+        while let Ok(connection) = tokio::time::timeout(MS, server.accept()).await {
+            let connection = connection.unwrap();
+            let mut receive = connection.accept_uni().await.unwrap();
+            assert_eq!(receive.read_to_end(10).await.unwrap(), b"hello");
+            accepted += 1;
+        }
+        assert_eq!(accepted, 3);
+    });
+}
+
 #[test]
 fn a_reader_that_does_not_read_bounds_what_is_written_and_what_is_kept() {
     simulate(1, async {

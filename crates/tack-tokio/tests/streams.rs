@@ -216,6 +216,52 @@ async fn a_stop_that_comes_while_nobody_waits_is_told_later() {
 }
 
 #[tokio::test]
+async fn a_stream_can_be_stopped_and_reset_before_anything_of_it_has_come() {
+    patiently(async {
+        let pair = Pair::new().await;
+        let (mut quiet, mut answer) = pair.client.open_bi().await.unwrap();
+        let (mut loud, _) = pair.client.open_bi().await.unwrap();
+        loud.write_all(b"!").await.unwrap();
+        let (mut send, mut receive) = pair.server.accept_bi().await.unwrap();
+        assert_eq!(send.id(), quiet.id());
+        receive.stop(4).unwrap();
+        send.reset(5).unwrap();
+        drop((send, receive));
+        let error = quiet.write_all(&vec![0; 10_000_000]).await.unwrap_err();
+        assert!(matches!(error, WriteError::Stopped(4)), "{error}");
+        let error = answer.read_chunk(1).await.unwrap_err();
+        assert!(matches!(error, ReadError::Reset(5)), "{error}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_reset_is_told_to_one_who_does_not_read() {
+    patiently(async {
+        let pair = Pair::new().await;
+        let (mut given_up, mut finished) =
+            (pair.client.open_uni().await.unwrap(), pair.client.open_uni().await.unwrap());
+        given_up.write_all(b"data").await.unwrap();
+        let mut receive = pair.server.accept_uni().await.unwrap();
+        assert_eq!(receive.read_chunk(1).await.unwrap().unwrap(), b"d"[..]);
+        let reset = async {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            given_up.reset(31).unwrap();
+        };
+        assert_eq!(tokio::join!(receive.received_reset(), reset).0.unwrap(), Some(31));
+        assert!(matches!(receive.read_chunk(1).await, Err(ReadError::Reset(31))));
+
+        finished.write_all(b"data").await.unwrap();
+        let mut receive = pair.server.accept_uni().await.unwrap();
+        assert_eq!(receive.read_chunk(9).await.unwrap().unwrap(), b"data"[..]);
+        finished.finish().unwrap();
+        assert_eq!(receive.received_reset().await.unwrap(), None);
+        assert_eq!(receive.read_chunk(1).await.unwrap(), None);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_writer_that_waits_for_room_learns_that_the_stream_is_stopped() {
     patiently(async {
         let pair = Pair::new().await;

@@ -145,8 +145,18 @@ impl<F: BufFactory> Connection<F> {
         if self.seam.send_buffer.room(&self.inner) == 0 {
             return None;
         }
-        let blocked = self.seam.send_buffer.take_unblocked(&mut self.inner);
+        let blocked = self.stream_unblocked_next();
         blocked.or_else(|| self.inner.stream_writable_next())
+    }
+
+    /// Takes a stream that was refused for lack of room and can be written to now. As
+    /// [`stream_writable_next`](Self::stream_writable_next), but leaves quiche's own list of writable streams
+    /// alone: of a stream that was taken from there quiche (0.30) may never tell that the peer has stopped it.
+    pub fn stream_unblocked_next(&mut self) -> Option<u64> {
+        if !self.is_enabled() || self.seam.send_buffer.room(&self.inner) == 0 {
+            return None;
+        }
+        self.seam.send_buffer.take_unblocked(&mut self.inner)
     }
 
     /// The streams that can be written to, as [`quiche::Connection::writable`]; none while the send

@@ -48,7 +48,17 @@ pub fn client_config() -> tacklib::Config {
 }
 
 pub fn server_config() -> tacklib::Config {
-    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    server_config_with(&certificate())
+}
+
+/// A certificate that has signed itself, with its key.
+pub type Certificate = rcgen::CertifiedKey<rcgen::KeyPair>;
+
+pub fn certificate() -> Certificate {
+    rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap()
+}
+
+pub fn server_config_with(made: &Certificate) -> tacklib::Config {
     let directory = tempfile::tempdir().unwrap();
     let write = |name: &str, contents: String| {
         let path = directory.path().join(name);
