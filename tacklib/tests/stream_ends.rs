@@ -173,3 +173,33 @@ fn a_stream_that_was_never_opened_is_not_delivered() {
         assert!(!pair.client.stream_delivered(stream_id));
     }
 }
+
+/// What had not left when the stop came is not sent: the stream is shorter than its end, written alone, says.
+#[test]
+fn it_is_given_up_with_a_stream_that_the_peer_stops() {
+    for stream_id in [ONE_WAY, BOTH_WAYS] {
+        let mut pair = tack_to_tack();
+        pair.handshake();
+        let data = pattern(200_000);
+        let written = pair.client.write(stream_id, &data, false);
+        pair.client.write(stream_id, &[], true);
+        let mut buffer = [0; 100];
+        pair.run_until(|pair| pair.server.read(stream_id, &mut buffer).is_ok());
+        assert!(pair.client.media_stats().backlog > 0, "all of {written} bytes have left");
+        pair.server.stream_shutdown(stream_id, quiche::Shutdown::Read, 7).unwrap();
+        if stream_id == BOTH_WAYS {
+            pair.server.write(stream_id, &[], true);
+        }
+        let until = Instant::now() + Duration::from_secs(2);
+        pair.run_until(|pair| {
+            // quiche forgets the stream when it has told the stop.
+            let _ = pair.client.stream_capacity(stream_id);
+            let _ = pair.client.read(stream_id, &mut buffer);
+            Instant::now() >= until
+        });
+        for end in [&pair.client, &pair.server] {
+            let errors = (end.local_error(), end.peer_error());
+            assert_eq!(errors, (None, None), "stream {stream_id}");
+        }
+    }
+}

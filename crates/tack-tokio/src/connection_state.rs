@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tack_endpoint::runtime::{DatagramSocket, EndpointCore};
 use tack_endpoint::{CloseReason, Handle};
-use tacklib::quiche;
+use tacklib::quiche::{self, Shutdown};
 
 use crate::ConnectionError;
 use crate::effects::{Effects, Signals};
@@ -223,6 +223,9 @@ impl ConnectionState {
         let Err(quiche::Error::StreamStopped(code)) = connection.stream_capacity(id) else {
             return;
         };
+        // quiche keeps a stream whose stop it may have to tell; now it need not. Its reset has left with
+        // this code, or will. `Done` says that it is forgotten.
+        let _ = connection.stream_shutdown(id, Shutdown::Write, code);
         let is_known = self.is_known(StreamId(id));
         if let Some(stream) = self.streams.get_mut(&id) {
             stream.on_stopped(code, effects);

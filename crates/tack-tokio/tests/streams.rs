@@ -313,6 +313,27 @@ async fn streams_whose_handles_are_dropped_make_room_for_others() {
 }
 
 #[tokio::test]
+async fn streams_that_are_stopped_make_room_for_others() {
+    patiently(async {
+        let pair = Pair::new().await;
+        for n in 0..3 * STREAMS {
+            let (mut send, mut answer) = pair.client.open_bi().await.unwrap();
+            send.write_all(b"?").await.unwrap();
+            send.finish().unwrap();
+            let (mut back, mut question) = pair.server.accept_bi().await.unwrap();
+            assert_eq!(question.read_to_end(1).await.unwrap(), b"?");
+            back.write_all(&vec![1; 100_000]).await.unwrap();
+            answer.read_chunk(4).await.unwrap();
+            answer.stop(n).unwrap();
+            if n % 2 == 0 {
+                assert_eq!(back.stopped().await.unwrap(), Some(n));
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_stream_that_is_longer_than_the_limit_can_still_be_read() {
     patiently(async {
         let pair = Pair::new().await;

@@ -175,6 +175,8 @@ impl<F: BufFactory> Connection<F> {
         self.seam.external_access.on_stopped(&applied.stopped);
         for &stream_id in &applied.stopped {
             self.seam.send_buffer.on_dropped(stream_id);
+            // quiche answers with a reset, at what has left.
+            self.seam.stream_ends.on_reset(stream_id);
             self.on_stopped(stream_id);
         }
         for &len in &applied.issued_id_lens {
