@@ -105,16 +105,21 @@ impl Manifest {
         }
     }
 
-    /// Writes it if it has changed.
+    /// Writes it, if the file is another one.
     pub fn write(&self) -> Result<(), Error> {
-        let text = self.document.to_string();
-        if text == self.text { Ok(()) } else { crate::files::replace(&self.path, &text) }
+        write_if_other(&self.path, &self.document.to_string())
     }
 
     /// Writes it as it was when it was read.
     pub fn restore(&self) -> Result<(), Error> {
-        crate::files::replace(&self.path, &self.text)
+        write_if_other(&self.path, &self.text)
     }
+}
+
+/// Cargo builds anew what depends on a manifest that was written.
+fn write_if_other(path: &Path, text: &str) -> Result<(), Error> {
+    let before = fs::read_to_string(path).map_err(Error::at(path))?;
+    if before == text { Ok(()) } else { crate::files::replace(path, text) }
 }
 
 /// The table of this name, which a header of its own has only if it needs one.

@@ -76,16 +76,8 @@ impl Tool<'_> {
             self.require_published_quiche(&workspace)?;
         }
         let lock_before = fs::read(workspace.lock()).ok();
-        if state != State::Current {
-            let quiche = self.quiche(&workspace)?;
-            copies::write(&folder, &self.patch, &quiche)?;
-        }
-        if !has_entry {
-            manifest.insert(&written)?;
-            manifest.write()?;
-        }
-        let outcome = self.require_force(&workspace);
-        if outcome.is_err() && !has_entry {
+        if let Err(error) = self.set_up(&workspace, &mut manifest, &folder, (has_entry, state))
+        {
             manifest.restore()?;
             if let Some(lock) = lock_before {
                 fs::write(workspace.lock(), lock).map_err(Error::at(&workspace.lock()))?;
@@ -93,10 +85,38 @@ impl Tool<'_> {
             if state == State::Missing {
                 copies::remove(&folder)?;
             }
+            return Err(error);
         }
-        outcome?;
         let was_in_force = has_entry && state == State::Current;
         Ok(Applied { manifest: workspace.manifest().to_owned(), folder, was_in_force })
+    }
+
+    /// Makes the copies and the entry, as far as they are missing.
+    fn set_up(
+        &self,
+        workspace: &Workspace,
+        manifest: &mut Manifest,
+        folder: &Path,
+        (mut has_entry, state): (bool, State),
+    ) -> Result<(), Error> {
+        let Patch { quiche_version: version, quiche_checksum: checksum, .. } = self.patch;
+        if state != State::Current {
+            let cached = source::cached(&self.cache(), version, checksum)?;
+            let quiche = if let Some(quiche) = cached {
+                quiche
+            } else {
+                // Cargo has to see the published package.
+                self.take_out(workspace, manifest)?;
+                has_entry = false;
+                self.downloaded(workspace)?
+            };
+            copies::write(folder, &self.patch, &quiche)?;
+        }
+        if !has_entry {
+            manifest.insert(&written_path(workspace, folder))?;
+            manifest.write()?;
+        }
+        self.require_force(workspace)
     }
 
     /// Takes the patch back. Returns the folder of the copies that are gone, or none if there was no patch.
@@ -109,12 +129,7 @@ impl Tool<'_> {
                 .ok_or_else(|| other_patch(&manifest, path))?,
             Entry::Other(entry) => return Err(other_patch(&manifest, entry)),
         };
-        manifest.remove();
-        manifest.write()?;
-        if workspace.lock().exists() {
-            let Patch { quiche_version, quiche_checksum, .. } = self.patch;
-            lock::restore(&workspace.lock(), quiche_version, quiche_checksum)?;
-        }
+        self.take_out(&workspace, &mut manifest)?;
         copies::remove(&folder)?;
         workspace.resolve(self.patch.quiche_version)?;
         Ok(Some(folder))
@@ -192,19 +207,33 @@ impl Tool<'_> {
         }
     }
 
-    /// quiche's own source: from Cargo's cache, or vendored, or downloaded.
-    fn quiche(&self, workspace: &Workspace) -> Result<Files, Error> {
+    /// Takes the entry out of the manifest, and the traces of it out of the lock file.
+    fn take_out(&self, workspace: &Workspace, manifest: &mut Manifest) -> Result<(), Error> {
         let Patch { quiche_version: version, quiche_checksum: checksum, .. } = self.patch;
-        let cache = self.cargo_home.join("registry/cache");
-        if let Some(files) = source::cached(&cache, version, checksum)? {
-            return Ok(files);
+        let was_there = manifest.entry() != Entry::None;
+        manifest.remove();
+        manifest.write()?;
+        if was_there && workspace.lock().exists() {
+            lock::restore(&workspace.lock(), version, checksum)?;
         }
+        Ok(())
+    }
+
+    /// quiche's own source, which is vendored, or which Cargo downloads.
+    fn downloaded(&self, workspace: &Workspace) -> Result<Files, Error> {
+        let Patch { quiche_version: version, quiche_checksum: checksum, .. } = self.patch;
         let folder = workspace.resolve(version)?;
+        let cache = self.cache();
         if let Some(files) = source::cached(&cache, version, checksum)? {
             return Ok(files);
         }
         let vendored = folder.map(|folder| source::vendored(&folder, checksum)).transpose()?;
         vendored.flatten().ok_or_else(|| Error::NoSource { version: version.to_owned(), cache })
+    }
+
+    /// Cargo's crate files.
+    fn cache(&self) -> PathBuf {
+        self.cargo_home.join("registry/cache")
     }
 
     /// Has Cargo read the patch, and looks whether it takes quiche from there.

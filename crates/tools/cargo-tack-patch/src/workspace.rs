@@ -44,7 +44,8 @@ impl Workspace {
     /// Returns the folder of this release of quiche.
     pub fn resolve(&self, version: &str) -> Result<Option<PathBuf>, Error> {
         let mut command = Command::new(&self.cargo);
-        command.args(["metadata", "--format-version=1", "--manifest-path"]).arg(&self.manifest);
+        // Cargo takes its configuration, which may name other registries, from where it runs.
+        command.args(["metadata", "--format-version=1"]).current_dir(self.folder());
         let printed = run(command)?;
         let metadata: serde_json::Value = serde_json::from_str(&printed)
             .map_err(|error| Error::malformed(&self.manifest, &error))?;
