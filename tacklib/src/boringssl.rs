@@ -21,6 +21,21 @@ pub fn set_transport_parameters(ssl: &mut SslRef, parameters: &[u8]) -> bool {
     ok == 1
 }
 
+/// Replaces the transport parameters that a handshake will send, and keeps them beside it for
+/// [`announced_parameters`]. False if BoringSSL refused (out of memory).
+pub fn announce_parameters(ssl: &mut SslRef, parameters: Vec<u8>) -> bool {
+    let Some(index) = parameters_index() else { return false };
+    let is_set = set_transport_parameters(ssl, &parameters);
+    ssl.set_ex_data(index, parameters);
+    is_set
+}
+
+/// The transport parameters that were given to [`announce_parameters`] or
+/// [`set_transport_parameters_later`].
+pub fn announced_parameters(ssl: &SslRef) -> Option<&Vec<u8>> {
+    ssl.ex_data(parameters_index()?)
+}
+
 /// The peer's transport parameters as it sent them; empty before they came.
 pub fn peer_transport_parameters(ssl: &SslRef) -> Vec<u8> {
     let mut data: *const u8 = ptr::null();
@@ -57,7 +72,7 @@ unsafe extern "C" fn on_certificate(ssl: *mut ffi::SSL, _: *mut c_void) -> c_int
     // SAFETY: BoringSSL calls back with the live SSL object of the handshake,
     // which nobody else uses during the call.
     let ssl = unsafe { SslRef::from_ptr_mut(ssl) };
-    let parameters = parameters_index().and_then(|index| ssl.ex_data(index)).cloned();
+    let parameters = announced_parameters(ssl).cloned();
     c_int::from(parameters.is_some_and(|parameters| set_transport_parameters(ssl, &parameters)))
 }
 

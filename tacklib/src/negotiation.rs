@@ -13,20 +13,22 @@ pub(crate) mod id {
     pub const ORIGINAL_DESTINATION_CONNECTION_ID: u64 = 0x00;
     pub const MAX_IDLE_TIMEOUT: u64 = 0x01;
     pub const STATELESS_RESET_TOKEN: u64 = 0x02;
+    pub const INITIAL_MAX_STREAMS_BIDI: u64 = 0x08;
     pub const ACK_DELAY_EXPONENT: u64 = 0x0a;
     pub const MAX_ACK_DELAY: u64 = 0x0b;
     pub const INITIAL_SOURCE_CONNECTION_ID: u64 = 0x0f;
     pub const RETRY_SOURCE_CONNECTION_ID: u64 = 0x10;
 }
 
-/// Changes the idle timeout in encoded parameters.
-pub fn set_max_idle_timeout(
+/// Changes a parameter that is an integer in encoded parameters.
+pub fn set_integer(
     blob: &mut Vec<u8>,
-    milliseconds: u64,
+    parameter: u64,
+    value: u64,
 ) -> Result<(), ParameterError> {
-    let mut value = Vec::new();
-    tack_proto::varint::put(&mut value, milliseconds.min(tack_proto::varint::MAX));
-    parameters::set(blob, id::MAX_IDLE_TIMEOUT, &value)
+    let mut encoded = Vec::new();
+    tack_proto::varint::put(&mut encoded, value.min(tack_proto::varint::MAX));
+    parameters::set(blob, parameter, &encoded)
 }
 
 /// Our own `max_ack_delay` and `ack_delay_exponent`, with the RFC's defaults.

@@ -15,7 +15,6 @@ use tack_virtual as _; // what build.rs has the linker look for
 enum Kind {
     Shadowed,
     Safe,
-    NotOffered,
 }
 
 #[test]
@@ -44,9 +43,6 @@ fn what_is_shadowed_is_what_tacklib_defines() {
         let is_defined = tacklib.contains(definer);
         match kind {
             Kind::Shadowed => assert!(is_defined, "tacklib does not define {name}"),
-            Kind::NotOffered => {
-                assert!(!is_defined, "tacklib defines {definer}: {name} is shadowed now");
-            }
             Kind::Safe if name.contains('.') => {}
             Kind::Safe => assert!(!is_defined, "tacklib defines {name}: it is shadowed"),
         }
@@ -83,7 +79,6 @@ fn table() -> BTreeMap<String, Kind> {
         let kind = match kind {
             "shadowed" => Kind::Shadowed,
             "safe" => Kind::Safe,
-            "not offered" => Kind::NotOffered,
             other => panic!("{name} is {other:?}"),
         };
         assert!(kind == Kind::Shadowed || !reason.is_empty(), "{name} has no reason");

@@ -260,7 +260,7 @@ impl Connection {
 
     /// What quiche has counted; `None` once the endpoint has lost the connection.
     pub fn stats(&self) -> Option<quiche::Stats> {
-        self.look(|connection| connection.stats())
+        self.look(tacklib::Connection::stats)
     }
 
     /// Statistics of each path; `cwnd`, rates and round trips are those of the layer.

@@ -46,7 +46,7 @@ impl Connection {
     /// Cancellation safe: a DATAGRAM is taken only when this returns it.
     pub async fn read_datagram(&self) -> Result<Bytes, ConnectionError> {
         let read = |access: &mut Access<'_>| {
-            let len = access.look().and_then(|connection| connection.dgram_recv_front_len());
+            let len = access.look().and_then(tacklib::Connection::dgram_recv_front_len);
             if let Some(len) = len
                 && let Some(connection) = access.touch()
             {
@@ -68,9 +68,9 @@ impl Connection {
     /// The largest DATAGRAM that fits a packet now, bytes; `None` where one of the ends has not enabled
     /// them. It changes with the path MTU.
     pub fn max_datagram_size(&self) -> Option<usize> {
-        let max = self.0.with(|access| {
-            access.look().and_then(|connection| connection.dgram_max_writable_len())
-        });
+        let max = self
+            .0
+            .with(|access| access.look().and_then(tacklib::Connection::dgram_max_writable_len));
         max.ok().flatten()
     }
 

@@ -8,7 +8,9 @@ mod deadlines;
 mod ecn;
 mod external;
 mod forwarded;
+mod getters;
 mod handshake;
+mod in_handshake;
 mod migration;
 mod receive;
 mod send;
@@ -37,7 +39,7 @@ use crate::error::ExtensionError;
 use crate::lab::LabSwitches;
 use crate::layer::Layer;
 use crate::media_stats::MediaRecord;
-use crate::negotiation;
+use crate::negotiation::{self, id};
 use crate::quiche_compat::{Seam, is_forgotten};
 use arrival::Arrivals;
 use deadlines::Deadlines;
@@ -227,8 +229,9 @@ impl<F: BufFactory> Connection<F> {
     /// [`quiche::Connection::set_max_idle_timeout`].
     pub fn set_max_idle_timeout(&mut self, milliseconds: u64) -> quiche::Result<()> {
         self.inner.set_max_idle_timeout(milliseconds)?;
-        if !self.handshake.parameters.is_empty() {
-            negotiation::set_max_idle_timeout(&mut self.handshake.parameters, milliseconds)
+        let parameters = &mut self.handshake.parameters;
+        if !parameters.is_empty() {
+            negotiation::set_integer(parameters, id::MAX_IDLE_TIMEOUT, milliseconds)
                 .map_err(|_| quiche::Error::InvalidTransportParam)?;
             self.apply_parameters();
         }

@@ -120,10 +120,13 @@ impl<F: BufFactory> Connection<F> {
     }
 
     /// When the pacer releases the next packet, as [`quiche::Connection::get_next_release_time`].
-    /// `None` before the handshake is done and with [`Profile::Off`](crate::Profile::Off), where
-    /// quiche's own method answers.
+    /// Before the handshake is done and with [`Profile::Off`](crate::Profile::Off) quiche answers.
     pub fn get_next_release_time(&self) -> Option<ReleaseDecision> {
-        let layer = self.layer.as_ref()?;
+        let Some(layer) = self.layer.as_ref() else {
+            let quiches = self.inner.get_next_release_time()?;
+            let at = quiches.time(Instant::now());
+            return Some(ReleaseDecision { at, can_burst: quiches.can_burst() });
+        };
         let at = Some(layer.sender().release_time());
         Some(ReleaseDecision { at, can_burst: false })
     }

@@ -1,0 +1,169 @@
+//! The folder with the patched copies.
+
+use std::fs;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::files::{beside, write_below};
+use crate::patch::Patch;
+use crate::renamed::{self, UNPATCHED};
+use crate::source::Files;
+
+/// The file that tells the folder from others.
+const MARKER: &str = "tack-patch.toml";
+
+/// What is not copied of a published package: Cargo's own records, and lock files, which count for
+/// programs alone.
+const NOT_COPIED: [&str; 4] =
+    ["Cargo.toml.orig", "Cargo.lock", ".cargo-ok", ".cargo_vcs_info.json"];
+
+/// What is in the folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Nothing, or there is no folder.
+    Missing,
+    /// Something that is not ours.
+    Foreign,
+    /// Copies of another build of this program.
+    Outdated,
+    /// The copies that this build makes.
+    Current,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Marker {
+    digest: String,
+    quiche_version: String,
+    quiche_checksum: String,
+}
+
+/// Looks into the folder.
+pub fn state(folder: &Path, patch: &Patch<'_>) -> Result<State, Error> {
+    let marker = folder.join(MARKER);
+    if let Ok(text) = fs::read_to_string(&marker) {
+        let marker: Option<Marker> = toml::from_str(&text).ok();
+        let is_current = marker.is_some_and(|marker| marker.digest == patch.digest());
+        return Ok(if is_current { State::Current } else { State::Outdated });
+    }
+    match fs::read_dir(folder) {
+        Ok(mut entries) => {
+            Ok(if entries.next().is_none() { State::Missing } else { State::Foreign })
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(State::Missing),
+        Err(error) => Err(Error::at(folder)(error)),
+    }
+}
+
+/// Writes the copies; those of another build are replaced, and stay if this fails.
+pub fn write(folder: &Path, patch: &Patch<'_>, quiche: &Files) -> Result<(), Error> {
+    let (new, old) = (beside(folder, ".new"), beside(folder, ".old"));
+    remove(&new)?;
+    fill(&new, patch, quiche)?;
+    remove(&old)?;
+    match fs::rename(folder, &old) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(Error::at(folder)(error));
+        }
+        _ => fs::rename(&new, folder).map_err(Error::at(folder))?,
+    }
+    remove(&old)
+}
+
+/// Removes a folder, if it is there.
+pub fn remove(folder: &Path) -> Result<(), Error> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(Error::at(folder)(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn fill(folder: &Path, patch: &Patch<'_>, quiche: &Files) -> Result<(), Error> {
+    for (name, text) in patch.files {
+        let text = match name.strip_suffix("/Cargo.toml") {
+            Some(package) => &renamed::copied(package, text, patch)?,
+            None => *text,
+        };
+        write_below(folder, Path::new(name), text.as_bytes())?;
+    }
+    for (name, content) in quiche {
+        if NOT_COPIED.iter().any(|left_out| name == Path::new(left_out)) {
+            continue;
+        }
+        let path = Path::new(UNPATCHED).join(name);
+        if name == Path::new("Cargo.toml") {
+            let published = std::str::from_utf8(content)
+                .map_err(|error| Error::malformed(&path, &error))?;
+            write_below(folder, &path, renamed::unpatched(published)?.as_bytes())?;
+        } else {
+            write_below(folder, &path, content)?;
+        }
+    }
+    write_below(folder, Path::new("Cargo.toml"), renamed::workspace(patch)?.as_bytes())?;
+    let marker = Marker {
+        digest: patch.digest(),
+        quiche_version: patch.quiche_version.to_owned(),
+        quiche_checksum: patch.quiche_checksum.to_owned(),
+    };
+    let marker = toml::to_string(&marker).map_err(|error| Error::malformed(folder, &error))?;
+    let marker = format!("# Written by `cargo tack-patch`.\n{marker}");
+    write_below(folder, Path::new(MARKER), marker.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn quiche() -> Files {
+        let manifest = b"[package]\nname = \"quiche\"\n[lib]\nname = \"quiche\"\n".to_vec();
+        vec![
+            ("Cargo.toml".into(), manifest),
+            ("Cargo.toml.orig".into(), Vec::new()),
+            ("src/lib.rs".into(), b"// quiche".to_vec()),
+        ]
+    }
+
+    #[test]
+    fn a_folder_is_written_once_and_recognised() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = parent.path().join("copies");
+        let patch = Patch::embedded();
+        assert_eq!(state(&folder, &patch).unwrap(), State::Missing);
+        write(&folder, &patch, &quiche()).unwrap();
+        assert_eq!(state(&folder, &patch).unwrap(), State::Current);
+        let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
+        assert_eq!(read("quiche-unpatched/src/lib.rs"), "// quiche");
+        assert!(read("quiche-unpatched/Cargo.toml").contains("quiche_unpatched"));
+        assert!(read("quiche/src/lib.rs").contains("pub use quiche::*;"));
+        assert!(!folder.join("quiche-unpatched/Cargo.toml.orig").exists());
+        assert_eq!(
+            fs::read_dir(parent.path()).unwrap().count(),
+            1,
+            "nothing is left beside it"
+        );
+    }
+
+    #[test]
+    fn copies_of_another_build_are_replaced() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = parent.path().join("copies");
+        let (old, new) =
+            (Patch { quiche_checksum: "old", ..Patch::embedded() }, Patch::embedded());
+        write(&folder, &old, &quiche()).unwrap();
+        fs::write(folder.join("quiche/gone.rs"), "").unwrap();
+        assert_eq!(state(&folder, &new).unwrap(), State::Outdated);
+        write(&folder, &new, &quiche()).unwrap();
+        assert_eq!(state(&folder, &new).unwrap(), State::Current);
+        assert!(!folder.join("quiche/gone.rs").exists());
+    }
+
+    #[test]
+    fn a_folder_of_the_users_is_foreign() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("thesis.tex"), "").unwrap();
+        assert_eq!(state(folder.path(), &Patch::embedded()).unwrap(), State::Foreign);
+    }
+}

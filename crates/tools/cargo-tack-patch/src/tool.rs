@@ -1,0 +1,274 @@
+//! Setting the patch up, taking it back, and telling whether it is in force.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::copies::{self, State};
+use crate::error::Error;
+use crate::lock;
+use crate::manifest::{Entry, Manifest};
+use crate::patch::Patch;
+use crate::source::{self, Files};
+use crate::workspace::Workspace;
+
+/// The folder of the copies where none is named, below that of the workspace.
+pub const DEFAULT_FOLDER: &str = ".tack-patch";
+
+/// Where the tool works.
+pub struct Tool<'a> {
+    /// The program `cargo`.
+    pub cargo: OsString,
+    /// Cargo's home folder, which has the crate files.
+    pub cargo_home: PathBuf,
+    /// The manifest of the workspace, or of a package in it; none: that of the current folder.
+    pub manifest: Option<PathBuf>,
+    /// The folder of the copies; none: [`DEFAULT_FOLDER`].
+    pub folder: Option<PathBuf>,
+    /// What takes quiche's place.
+    pub patch: Patch<'a>,
+}
+
+/// What [`Tool::apply`] has found and done.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Applied {
+    /// The workspace's manifest.
+    pub manifest: PathBuf,
+    /// The folder of the copies.
+    pub folder: PathBuf,
+    /// Nothing had to be done.
+    pub was_in_force: bool,
+}
+
+/// What [`Tool::check`] has found.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Check {
+    /// Every package of the workspace that uses this release of quiche gets the copies.
+    InForce {
+        /// The folder of the copies.
+        folder: PathBuf,
+    },
+    /// Not so.
+    NotInForce {
+        /// Why, and what to do.
+        reason: String,
+    },
+}
+
+impl Tool<'_> {
+    /// Puts the patch in force. What it changes is as before if it fails.
+    pub fn apply(&self) -> Result<Applied, Error> {
+        let workspace = self.workspace()?;
+        let mut manifest = Manifest::read(workspace.manifest())?;
+        let folder = self.copies(&workspace)?;
+        let written = written_path(&workspace, &folder);
+        let has_entry = match manifest.entry() {
+            Entry::None => false,
+            Entry::Folder(path) if path == written => true,
+            Entry::Folder(path) => return Err(other_patch(&manifest, path)),
+            Entry::Other(entry) => return Err(other_patch(&manifest, entry)),
+        };
+        let state = copies::state(&folder, &self.patch)?;
+        if state == State::Foreign {
+            return Err(Error::ForeignFolder(folder));
+        }
+        if !has_entry {
+            self.require_published_quiche(&workspace)?;
+        }
+        let lock_before = fs::read(workspace.lock()).ok();
+        if let Err(error) = self.set_up(&workspace, &mut manifest, &folder, (has_entry, state))
+        {
+            manifest.restore()?;
+            if let Some(lock) = lock_before {
+                fs::write(workspace.lock(), lock).map_err(Error::at(&workspace.lock()))?;
+            }
+            if state == State::Missing {
+                copies::remove(&folder)?;
+            }
+            return Err(error);
+        }
+        let was_in_force = has_entry && state == State::Current;
+        Ok(Applied { manifest: workspace.manifest().to_owned(), folder, was_in_force })
+    }
+
+    /// Makes the copies and the entry, as far as they are missing.
+    fn set_up(
+        &self,
+        workspace: &Workspace,
+        manifest: &mut Manifest,
+        folder: &Path,
+        (mut has_entry, state): (bool, State),
+    ) -> Result<(), Error> {
+        let Patch { quiche_version: version, quiche_checksum: checksum, .. } = self.patch;
+        if state != State::Current {
+            let cached = source::cached(&self.cache(), version, checksum)?;
+            let quiche = if let Some(quiche) = cached {
+                quiche
+            } else {
+                // Cargo has to see the published package.
+                self.take_out(workspace, manifest)?;
+                has_entry = false;
+                self.downloaded(workspace)?
+            };
+            copies::write(folder, &self.patch, &quiche)?;
+        }
+        if !has_entry {
+            manifest.insert(&written_path(workspace, folder))?;
+            manifest.write()?;
+        }
+        self.require_force(workspace)
+    }
+
+    /// Takes the patch back. Returns the folder of the copies that are gone, or none if there was no patch.
+    pub fn remove(&self) -> Result<Option<PathBuf>, Error> {
+        let workspace = self.workspace()?;
+        let mut manifest = Manifest::read(workspace.manifest())?;
+        let folder = match manifest.entry() {
+            Entry::None => return Ok(None),
+            Entry::Folder(path) => ours(&workspace, &path, &self.patch)?
+                .ok_or_else(|| other_patch(&manifest, path))?,
+            Entry::Other(entry) => return Err(other_patch(&manifest, entry)),
+        };
+        self.take_out(&workspace, &mut manifest)?;
+        copies::remove(&folder)?;
+        workspace.resolve(self.patch.quiche_version)?;
+        Ok(Some(folder))
+    }
+
+    /// Tells whether the patch is in force, and changes nothing.
+    pub fn check(&self) -> Result<Check, Error> {
+        let workspace = self.workspace()?;
+        let manifest = Manifest::read(workspace.manifest())?;
+        let not = |reason: String| Ok(Check::NotInForce { reason });
+        let folder = match manifest.entry() {
+            Entry::None => {
+                let manifest = manifest.path().display();
+                return not(format!(
+                    "{manifest} does not patch quiche: run `cargo tack-patch`"
+                ));
+            }
+            Entry::Folder(path) => match ours(&workspace, &path, &self.patch)? {
+                Some(folder) => folder,
+                None => return not(other_patch(&manifest, path).to_string()),
+            },
+            Entry::Other(entry) => return not(other_patch(&manifest, entry).to_string()),
+        };
+        match copies::state(&folder, &self.patch)? {
+            State::Current => {}
+            State::Outdated => {
+                let reason = "are of another build of cargo-tack-patch: run `cargo tack-patch`";
+                return not(format!("the copies in {} {reason}", folder.display()));
+            }
+            State::Missing | State::Foreign => {
+                let folder = folder.display();
+                return not(format!("{folder} has no copies: run `cargo tack-patch`"));
+            }
+        }
+        if !workspace.lock().exists() {
+            return not("there is no Cargo.lock yet: build once".into());
+        }
+        match lock::locked(&workspace.lock(), self.patch.quiche_version) {
+            Ok(package) if package.source.is_none() => Ok(Check::InForce { folder }),
+            Ok(_) => not("Cargo.lock is from before the patch: build once".into()),
+            Err(error @ Error::File { .. }) => Err(error),
+            Err(error) => not(error.to_string()),
+        }
+    }
+
+    fn workspace(&self) -> Result<Workspace, Error> {
+        Workspace::locate(self.cargo.clone(), self.manifest.as_deref())
+    }
+
+    /// The folder of the copies, absolute.
+    fn copies(&self, workspace: &Workspace) -> Result<PathBuf, Error> {
+        let Some(folder) = &self.folder else {
+            return Ok(workspace.folder().join(DEFAULT_FOLDER));
+        };
+        std::path::absolute(folder).map_err(Error::at(folder))
+    }
+
+    /// The workspace must use the release that the patch is made for, as it was published.
+    fn require_published_quiche(&self, workspace: &Workspace) -> Result<(), Error> {
+        let Patch { quiche_version: version, quiche_checksum: wanted, .. } = self.patch;
+        let lock = workspace.lock();
+        if !lock.exists() {
+            workspace.resolve(version)?;
+        }
+        let package = lock::locked(&lock, version)?;
+        if package.source.is_none() {
+            let source_id = "a folder".into();
+            return Err(Error::OtherSource { version: version.to_owned(), source_id });
+        }
+        match package.checksum {
+            Some(found) if found != wanted => {
+                Err(Error::Checksum { path: lock, found, wanted: wanted.to_owned() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes the entry out of the manifest, and the traces of it out of the lock file.
+    fn take_out(&self, workspace: &Workspace, manifest: &mut Manifest) -> Result<(), Error> {
+        let Patch { quiche_version: version, quiche_checksum: checksum, .. } = self.patch;
+        let was_there = manifest.entry() != Entry::None;
+        manifest.remove();
+        manifest.write()?;
+        if was_there && workspace.lock().exists() {
+            lock::restore(&workspace.lock(), version, checksum)?;
+        }
+        Ok(())
+    }
+
+    /// quiche's own source, which is vendored, or which Cargo downloads.
+    fn downloaded(&self, workspace: &Workspace) -> Result<Files, Error> {
+        let Patch { quiche_version: version, quiche_checksum: checksum, .. } = self.patch;
+        let folder = workspace.resolve(version)?;
+        let cache = self.cache();
+        if let Some(files) = source::cached(&cache, version, checksum)? {
+            return Ok(files);
+        }
+        let vendored = folder.map(|folder| source::vendored(&folder, checksum)).transpose()?;
+        vendored.flatten().ok_or_else(|| Error::NoSource { version: version.to_owned(), cache })
+    }
+
+    /// Cargo's crate files.
+    fn cache(&self) -> PathBuf {
+        self.cargo_home.join("registry/cache")
+    }
+
+    /// Has Cargo read the patch, and looks whether it takes quiche from there.
+    fn require_force(&self, workspace: &Workspace) -> Result<(), Error> {
+        let version = self.patch.quiche_version;
+        workspace.resolve(version)?;
+        let lock = workspace.lock();
+        match lock::locked(&lock, version)?.source {
+            None => Ok(()),
+            Some(source_id) => Err(Error::NotInForce { lock, source_id }),
+        }
+    }
+}
+
+/// How the folder of the crate `quiche` is written in the manifest: relative if it is in the workspace.
+fn written_path(workspace: &Workspace, folder: &Path) -> String {
+    let folder = folder.strip_prefix(workspace.folder()).unwrap_or(folder);
+    folder.join("quiche").to_string_lossy().replace('\\', "/")
+}
+
+/// The folder of the copies that a path in the manifest leads into, if they are ours or gone.
+fn ours(
+    workspace: &Workspace,
+    written: &str,
+    patch: &Patch<'_>,
+) -> Result<Option<PathBuf>, Error> {
+    let path = workspace.folder().join(written);
+    let Some(folder) = path.parent() else { return Ok(None) };
+    Ok(match copies::state(folder, patch)? {
+        State::Foreign => None,
+        State::Missing if path.file_name() != Some("quiche".as_ref()) => None,
+        _ => Some(folder.to_owned()),
+    })
+}
+
+fn other_patch(manifest: &Manifest, entry: String) -> Error {
+    Error::OtherPatch { manifest: manifest.path().to_owned(), entry }
+}

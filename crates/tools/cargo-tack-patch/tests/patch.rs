@@ -1,0 +1,207 @@
+//! The patch in force, in a program over a registry of a few small crates.
+
+#![allow(clippy::unwrap_used)] // a test that cannot be set up has failed
+
+mod registry;
+
+use std::process::Command;
+
+use cargo_tack_patch::{Check, Error, Patch, Tool};
+use registry::{PATCH, World, is_gone};
+
+const BEFORE: &str = "plain quiche, plain quiche";
+const AFTER: &str = "TACK over plain quiche, TACK over plain quiche";
+
+fn reason(tool: &Tool<'_>) -> String {
+    match tool.check().unwrap() {
+        Check::NotInForce { reason } => reason,
+        Check::InForce { folder } => panic!("in force in {}", folder.display()),
+    }
+}
+
+#[test]
+fn a_program_and_its_dependencies_get_what_takes_quiches_place() {
+    let world = World::new();
+    assert_eq!(world.run(), BEFORE);
+    let applied = world.tool().apply().unwrap();
+    assert_eq!(applied.folder, world.path("program/.tack-patch"));
+    assert!(!applied.was_in_force);
+    assert_eq!(world.run(), AFTER);
+    let folder = applied.folder;
+    assert_eq!(world.tool().check().unwrap(), Check::InForce { folder });
+}
+
+#[test]
+fn a_workspace_that_was_never_built_can_be_patched() {
+    let world = World::new();
+    assert!(is_gone(&world.path("program/Cargo.lock")));
+    world.tool().apply().unwrap();
+    assert_eq!(world.run(), AFTER);
+}
+
+#[test]
+fn a_patch_that_is_in_force_is_left_as_it_is() {
+    let world = World::new();
+    world.tool().apply().unwrap();
+    let before = world.program();
+    assert!(world.tool().apply().unwrap().was_in_force);
+    assert!(world.program() == before);
+}
+
+#[test]
+fn what_was_removed_leaves_nothing_behind() {
+    let world = World::new();
+    world.run();
+    let before = world.program();
+    world.tool().apply().unwrap();
+    assert!(world.program() != before);
+    assert_eq!(world.tool().remove().unwrap(), Some(world.path("program/.tack-patch")));
+    let names = |files: &[(std::path::PathBuf, Vec<u8>)]| {
+        files.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&world.program()), names(&before));
+    assert!(world.program() == before, "{}", world.read("program/Cargo.lock"));
+    assert_eq!(world.run(), BEFORE);
+    assert_eq!(world.tool().remove().unwrap(), None);
+}
+
+#[test]
+fn the_copies_can_be_elsewhere() {
+    let world = World::new();
+    let tool = Tool { folder: Some(world.path("copies")), ..world.tool() };
+    tool.apply().unwrap();
+    assert_eq!(world.run(), AFTER);
+    // Where they are is in the manifest.
+    let folder = world.path("copies");
+    assert_eq!(world.tool().check().unwrap(), Check::InForce { folder: folder.clone() });
+    assert_eq!(world.tool().remove().unwrap(), Some(folder.clone()));
+    assert!(is_gone(&folder));
+}
+
+#[test]
+fn copies_of_another_build_are_told_and_replaced() {
+    let world = World::new();
+    let old = Patch { workspace: &format!("{}\n# older", PATCH.workspace), ..PATCH };
+    Tool { patch: old, ..world.tool() }.apply().unwrap();
+    assert!(reason(&world.tool()).contains("another build"));
+    assert!(!world.tool().apply().unwrap().was_in_force);
+    assert!(matches!(world.tool().check().unwrap(), Check::InForce { .. }));
+}
+
+#[test]
+fn copies_that_are_gone_are_told() {
+    let world = World::new();
+    world.tool().apply().unwrap();
+    std::fs::remove_dir_all(world.path("program/.tack-patch")).unwrap();
+    assert!(reason(&world.tool()).contains("has no copies: run `cargo tack-patch`"));
+}
+
+#[test]
+fn a_patch_that_cargo_cannot_resolve_is_taken_back() {
+    let world = World::new();
+    world.run();
+    let before = world.program();
+    let mut files = PATCH.files.to_vec();
+    let manifest = files[2].1.replace("[lints]", "nowhere.workspace = true\n[lints]");
+    files[2].1 = &manifest;
+    let tool = Tool { patch: Patch { files: &files, ..PATCH }, ..world.tool() };
+    let error = tool.apply().unwrap_err();
+    assert!(matches!(error, Error::Cargo { .. }), "{error}");
+    assert!(error.to_string().contains("nowhere"), "{error}");
+    assert!(world.program() == before);
+}
+
+#[test]
+fn a_program_without_quiche_is_left_alone() {
+    let world = World::with_program("[package]\nname = \"program\"\nedition = \"2021\"\n");
+    let error = world.tool().apply().unwrap_err();
+    assert!(matches!(error, Error::NoQuiche { .. }), "{error}");
+    assert!(is_gone(&world.path("program/.tack-patch")));
+}
+
+#[test]
+fn another_release_is_refused() {
+    let world = World::new();
+    let tool = Tool { patch: Patch { quiche_version: "0.31.0", ..PATCH }, ..world.tool() };
+    let error = tool.apply().unwrap_err().to_string();
+    assert!(error.contains("uses quiche 0.30.0"), "{error}");
+    assert!(error.contains("`quiche = \"0.31.0\"`"), "{error}");
+    assert!(is_gone(&world.path("program/.tack-patch")));
+}
+
+#[test]
+fn a_release_with_another_checksum_is_refused() {
+    let world = World::new();
+    let tool = Tool { patch: Patch { quiche_checksum: "f00", ..PATCH }, ..world.tool() };
+    let error = tool.apply().unwrap_err();
+    assert!(
+        matches!(&error, Error::Checksum { path, .. } if path.ends_with("Cargo.lock")),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_vendored_file_that_was_changed_is_refused() {
+    let world = World::new();
+    world.run();
+    world
+        .write("vendor/quiche/src/lib.rs", "pub fn transport() -> String { \"other\".into() }");
+    let before = world.program();
+    let error = world.tool().apply().unwrap_err();
+    assert!(
+        matches!(&error, Error::Checksum { path, .. } if path.ends_with("lib.rs")),
+        "{error}"
+    );
+    assert!(world.program() == before);
+}
+
+#[test]
+fn another_patch_of_quiche_is_neither_replaced_nor_removed() {
+    let world = World::new();
+    let manifest = world.read("program/Cargo.toml");
+    let patched =
+        format!("{manifest}\n[patch.crates-io]\nquiche = {{ path = \"../ours/quiche\" }}\n");
+    world.write("program/Cargo.toml", &patched);
+    world.write(
+        "ours/quiche/Cargo.toml",
+        "[package]\nname = \"quiche\"\nversion = \"0.30.0\"\n",
+    );
+    world.write("ours/quiche/src/lib.rs", "");
+    for error in [world.tool().apply().unwrap_err(), world.tool().remove().unwrap_err()] {
+        assert!(matches!(error, Error::OtherPatch { .. }), "{error}");
+    }
+    assert!(reason(&world.tool()).contains("replaces quiche already (`../ours/quiche`)"));
+    assert_eq!(world.read("program/Cargo.toml"), patched);
+    assert!(world.path("ours/quiche/src/lib.rs").exists());
+}
+
+#[test]
+fn a_folder_of_the_users_is_not_written_to() {
+    let world = World::new();
+    world.write("thesis/thesis.tex", "");
+    let tool = Tool { folder: Some(world.path("thesis")), ..world.tool() };
+    let error = tool.apply().unwrap_err();
+    assert!(matches!(error, Error::ForeignFolder(_)), "{error}");
+    assert_eq!(std::fs::read_dir(world.path("thesis")).unwrap().count(), 1);
+}
+
+#[test]
+fn the_command_says_what_is_and_by_its_exit_code_whether_the_patch_is_in_force() {
+    let world = World::new();
+    let check = || {
+        Command::new(env!("CARGO_BIN_EXE_cargo-tack-patch"))
+            .args(["tack-patch", "--check"])
+            .current_dir(world.path("program"))
+            .output()
+            .unwrap()
+    };
+    let output = check();
+    assert_eq!(output.status.code(), Some(1));
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert!(printed.starts_with("not in force: "), "{printed}");
+    assert!(printed.trim_end().ends_with("run `cargo tack-patch`"), "{printed}");
+    // The program's copies are not those of the patch of these tests.
+    world.tool().apply().unwrap();
+    let printed = String::from_utf8(check().stdout).unwrap();
+    assert!(printed.contains("another build"), "{printed}");
+}
