@@ -34,13 +34,18 @@ impl Jitter {
         }
     }
 
+    /// How much longer a round trip may well be than the one before, however long the path is.
+    pub fn usual(&self) -> Duration {
+        self.mean * K
+    }
+
     /// How much longer than RTTmin data usually takes on a path that jitters. Zero where it jitters
     /// by less than RTTmin: what is in flight allows for that. At most twice what round trips are
     /// longer on average, so that a receiver that acknowledges at odd times gains no more than the
     /// delay that it causes itself.
     pub fn above(&self, min_rtt: Duration, smoothed: Duration) -> Duration {
         let longer = smoothed.saturating_sub(min_rtt);
-        (self.mean * K).saturating_sub(min_rtt).min(2 * longer)
+        self.usual().saturating_sub(min_rtt).min(2 * longer)
     }
 }
 

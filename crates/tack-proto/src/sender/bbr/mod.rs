@@ -706,7 +706,8 @@ impl Bbr {
             self.bandwidth_drop = BandwidthDrop::default();
             return;
         }
-        let queue = path.is_queueing(feedback.round_trip);
+        // A medium that holds packets back for a moment is no slower.
+        let queue = path.is_queueing_beyond_jitter(feedback.round_trip);
         let bandwidth = self.bandwidth();
         let is_low = queue && is_low(bandwidth);
         let lasting = path.probe_unit() * self.config.bandwidth_drop_units;

@@ -37,6 +37,9 @@ pub struct PathModel {
     pub ack_path: Duration,
     /// How much longer than RTTmin data usually takes on a path that jitters (TACK-6.2-12).
     pub jitter: Duration,
+    /// How much longer a round trip may well be than the one before, because the path jitters
+    /// (TACK-6.1-4).
+    pub usual_jitter: Duration,
     /// The smoothed round trip without that of acknowledgements.
     pub forward_rtt: Option<Duration>,
     /// Largest packet, bytes.
@@ -102,6 +105,12 @@ impl PathModel {
         })
     }
 
+    /// Whether packets queue, and not for what jitter may do to single ones.
+    pub(super) fn is_queueing_beyond_jitter(&self, round_trip: Option<Duration>) -> bool {
+        let beyond = |(min_rtt, round_trip)| round_trip > min_rtt + self.usual_jitter;
+        self.is_queueing(round_trip) && self.min_rtt.zip(round_trip).is_some_and(beyond)
+    }
+
     /// Whether packets have queued that took `round_trip`: an eighth of RTTmin, but no more than CoDel
     /// lets stand (5 ms, RFC 8289 section 4.4), nor less than timers can tell.
     pub(super) fn holds_queue(&self, round_trip: Duration) -> bool {
@@ -122,5 +131,25 @@ impl PathModel {
     pub(super) fn least_rate(&self) -> Bandwidth {
         let rtt = self.smoothed_rtt.or(self.min_rtt).unwrap_or(ASSUMED_RTT);
         Bandwidth::from_delta(LEAST_PACKETS * self.mss, rtt).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sender::bbr::tests::PATH;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn what_jitter_may_do_to_single_packets_is_no_queue_behind_which_a_path_became_slower() {
+        let jittery = PathModel { usual_jitter: 50 * MS, ..PATH };
+        for (round_trip, steady, beyond) in
+            [(40, false, false), (70, true, false), (95, true, true)]
+        {
+            let round_trip = Some(round_trip * MS);
+            assert_eq!(PATH.is_queueing_beyond_jitter(round_trip), steady, "{round_trip:?}");
+            assert_eq!(jittery.is_queueing_beyond_jitter(round_trip), beyond, "TACK-6.1-4");
+        }
     }
 }

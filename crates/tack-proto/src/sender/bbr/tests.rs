@@ -5,6 +5,7 @@ pub(super) const MS: Duration = Duration::from_millis(1);
 pub(super) const PATH: PathModel = PathModel {
     ack_path: Duration::ZERO,
     jitter: Duration::ZERO,
+    usual_jitter: Duration::ZERO,
     forward_rtt: None,
 
     min_rtt: Some(Duration::from_millis(40)),
