@@ -23,6 +23,11 @@ impl Gone {
         }
     }
 
+    /// That frame has come after all.
+    pub fn remove(&mut self, number: u64) {
+        self.numbers.remove(&number);
+    }
+
     /// All of these frames are gone; of very many only the newest are remembered.
     pub fn insert_all(&mut self, numbers: Range<u64>) {
         let from = numbers.start.max(numbers.end.saturating_sub(REMEMBERED));

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::frame::FrameKind;
 use crate::gone::Gone;
+use crate::late_frames::LateFrames;
 use crate::receiver::ReceivedFrame;
 
 /// Frames that the delay is chosen by: eight seconds of thirty a second.
@@ -14,6 +15,9 @@ const TRANSITS: usize = 256;
 
 /// Frames that wait to be shown, at most; the oldest gives way.
 const MOST_WAITING: usize = 2048;
+
+/// Bytes of them, at most: ten seconds of 50 Mbit/s.
+const MOST_WAITING_BYTES: usize = 64 << 20;
 
 /// The delay comes down by this share of what it is too long, with each frame: in a second or two.
 const SHRINKS_BY: u32 = 64;
@@ -63,8 +67,11 @@ pub struct Due {
     pub frame: ReceivedFrame,
     /// When it was to be shown.
     pub at: Instant,
-    /// Whether what it depends on was shown; a decoder makes nothing sensible of it otherwise.
+    /// Whether what it depends on was decoded; a decoder makes nothing sensible of it otherwise.
     pub is_whole: bool,
+    /// Whether its time had passed when it could be decoded. It is not to be shown, but what follows needs it. It may
+    /// have been due before, when it was not whole.
+    pub is_late: bool,
 }
 
 /// Orders frames, and holds them back for as long as others are late as a rule.
@@ -76,6 +83,7 @@ pub struct JitterBuffer {
     config: JitterBufferConfig,
     /// By number.
     waiting: BTreeMap<u64, ReceivedFrame>,
+    waiting_bytes: usize,
     /// Arrival less capture of the last frames, from `epoch`, nanoseconds; they may be negative.
     transits: VecDeque<i128>,
     epoch: Option<Instant>,
@@ -88,6 +96,7 @@ pub struct JitterBuffer {
     /// The next number to be shown.
     next: Option<u64>,
     gone: Gone,
+    late_frames: LateFrames,
     late: u64,
 }
 
@@ -97,6 +106,7 @@ impl JitterBuffer {
         Self {
             config,
             waiting: BTreeMap::new(),
+            waiting_bytes: 0,
             transits: VecDeque::new(),
             epoch: None,
             delay: config.shortest,
@@ -105,11 +115,13 @@ impl JitterBuffer {
             stands_since: None,
             next: None,
             gone: Gone::default(),
+            late_frames: LateFrames::default(),
             late: 0,
         }
     }
 
-    /// Takes a frame. False if it is too late to be shown, or has come before.
+    /// Takes a frame. False if it is too late to be shown, or has come before. If those behind it need one that is
+    /// late, [`JitterBuffer::pop`] hands it over all the same.
     pub fn push(&mut self, frame: ReceivedFrame) -> bool {
         let number = frame.header.number;
         let epoch = *self.epoch.get_or_insert(frame.arrived);
@@ -123,11 +135,15 @@ impl JitterBuffer {
         self.follow_delay();
         if self.next.is_some_and(|next| number < next) || self.waiting.contains_key(&number) {
             self.late += 1;
+            if !self.waiting.contains_key(&number) {
+                self.late_frames.on_late(frame, &mut self.gone);
+            }
             return false;
         }
+        self.waiting_bytes += frame.payload.len();
         self.waiting.insert(number, frame);
-        if self.waiting.len() > MOST_WAITING
-            && let Some((number, _)) = self.waiting.pop_first()
+        while (self.waiting.len() > MOST_WAITING || self.waiting_bytes > MOST_WAITING_BYTES)
+            && let Some((number, _)) = self.take_first()
         {
             self.gone.insert(number);
         }
@@ -141,12 +157,16 @@ impl JitterBuffer {
 
     /// The next frame whose time has come. To be called until it returns `None`.
     pub fn pop(&mut self, now: Instant) -> Option<Due> {
+        if let Some(frame) = self.late_frames.pop() {
+            let at = self.shown_at(&frame);
+            return Some(Due { frame, at, is_whole: true, is_late: true });
+        }
         let (&number, frame) = self.waiting.first_key_value()?;
         if self.next.is_none() && frame.header.kind == FrameKind::Delta {
             // Nothing can be shown before the first frame that stands for itself.
             let is_due = self.shown_at(frame) <= now;
             if is_due {
-                self.waiting.pop_first();
+                self.take_first();
                 self.gone.insert(number);
                 return self.pop(now);
             }
@@ -170,18 +190,24 @@ impl JitterBuffer {
         if at > now {
             return None;
         }
-        let (number, frame) = self.waiting.pop_first()?;
+        let (number, frame) = self.take_first()?;
         self.gone.insert_all(self.next.unwrap_or(number)..number);
         self.next = Some(number + 1);
         let is_whole = frame.header.depends_on.is_none_or(|on| !self.gone.contains(on));
-        if !is_whole {
+        if is_whole {
+            self.late_frames.on_whole(number, frame.header.kind);
+        } else {
             self.gone.insert(number);
+            self.late_frames.on_broken(&frame);
         }
-        Some(Due { frame, at, is_whole })
+        Some(Due { frame, at, is_whole, is_late: false })
     }
 
     /// When `pop` should be asked again, if nothing comes before.
     pub fn next_at(&self) -> Option<Instant> {
+        if let Some(frame) = self.late_frames.peek() {
+            return Some(self.shown_at(frame));
+        }
         let (number, frame) = self.waiting.first_key_value()?;
         let waits = self.missing_before(*number) && self.config.missing == Missing::Wait;
         (!waits || self.stands_since.is_none()).then(|| self.shown_at(frame))
@@ -201,6 +227,12 @@ impl JitterBuffer {
     /// Frames that came too late, or twice.
     pub fn late(&self) -> u64 {
         self.late
+    }
+
+    fn take_first(&mut self) -> Option<(u64, ReceivedFrame)> {
+        let (number, frame) = self.waiting.pop_first()?;
+        self.waiting_bytes -= frame.payload.len();
+        Some((number, frame))
     }
 
     /// Whether a frame before this one may still come.
@@ -315,6 +347,67 @@ mod tests {
     }
 
     #[test]
+    fn a_frame_that_is_late_makes_those_behind_it_whole_again() {
+        let start = Instant::now();
+        let mut buffer = buffer(Missing::Skip);
+        for number in [0, 1, 4] {
+            buffer.push(frame(start, number, 20 * MS));
+        }
+        let now = start + 200 * MS;
+        assert_eq!(show(&mut buffer, now), [(0, true), (1, true), (4, false)]);
+        // It needs 2, which is missing as well.
+        assert!(!buffer.push(frame(start, 3, 120 * MS)));
+        assert_eq!(show(&mut buffer, now), []);
+        assert!(!buffer.push(frame(start, 2, 150 * MS)));
+        for number in [2, 3, 4] {
+            let due = buffer.pop(now).unwrap();
+            assert_eq!(
+                (due.frame.header.number, due.is_whole, due.is_late),
+                (number, true, true)
+            );
+        }
+        assert!(!buffer.push(frame(start, 2, 150 * MS)), "again");
+        buffer.push(frame(start, 5, 20 * MS));
+        let due = buffer.pop(start + 900 * MS).unwrap();
+        assert_eq!((due.frame.header.number, due.is_whole, due.is_late), (5, true, false));
+        assert_eq!(buffer.pop(start + 900 * MS), None);
+        assert_eq!(buffer.late_frames.kept(), (0, 0));
+    }
+
+    #[test]
+    fn what_is_late_behind_a_newer_key_frame_is_needed_no_more() {
+        let start = Instant::now();
+        let mut buffer = buffer(Missing::Skip);
+        for number in [0, 2, 3] {
+            buffer.push(frame(start, number, 20 * MS));
+        }
+        let mut key = frame(start, 4, 20 * MS);
+        (key.header.kind, key.header.depends_on) = (FrameKind::Key, None);
+        buffer.push(key);
+        show(&mut buffer, start + 900 * MS);
+        assert_eq!(buffer.late_frames.kept(), (0, 0));
+        buffer.push(frame(start, 1, 500 * MS));
+        assert_eq!(buffer.pop(start + 900 * MS), None);
+    }
+
+    #[test]
+    fn frames_that_are_kept_for_a_late_one_are_bounded() {
+        let start = Instant::now();
+        let mut buffer = buffer(Missing::Skip);
+        buffer.push(frame(start, 0, 20 * MS));
+        for number in 2..5000 {
+            let mut large = frame(start, number, 20 * MS);
+            large.payload = vec![0; 100_000];
+            buffer.push(large);
+            show(&mut buffer, start + Duration::from_secs(600));
+        }
+        let (frames, bytes) = buffer.late_frames.kept();
+        assert!(frames > 100 && frames <= 256 && bytes <= 16 << 20, "{frames}, {bytes} bytes");
+        buffer.push(frame(start, 1, 900 * MS));
+        assert!(show(&mut buffer, start + Duration::from_secs(600)).len() <= 256);
+    }
+
+    #[test]
     fn playback_stands_still_for_a_frame_that_will_come_and_goes_on_from_there() {
         let start = Instant::now();
         let mut buffer = buffer(Missing::Wait);
@@ -368,5 +461,13 @@ mod tests {
             buffer.push(frame(start, number, 20 * MS));
         }
         assert!(buffer.waiting.len() <= MOST_WAITING);
+        for number in 10_000..10_100 {
+            let mut large = frame(start, number, 20 * MS);
+            large.payload = vec![0; 1 << 20];
+            buffer.push(large);
+        }
+        assert!(buffer.waiting.len() <= 64 && buffer.waiting_bytes <= MOST_WAITING_BYTES);
+        show(&mut buffer, start + Duration::from_secs(600));
+        assert_eq!((buffer.waiting.len(), buffer.waiting_bytes), (0, 0));
     }
 }

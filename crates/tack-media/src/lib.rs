@@ -42,6 +42,7 @@
 mod frame;
 mod gone;
 mod jitter_buffer;
+mod late_frames;
 mod playback;
 mod rate_control;
 mod receiver;

@@ -83,8 +83,11 @@ impl Playback {
         }
     }
 
-    /// A frame is shown.
+    /// A frame is shown, or is late and only decoded.
     pub fn on_shown(&mut self, due: &Due) {
+        if due.is_late {
+            return;
+        }
         self.first.get_or_insert(due.at.max(due.frame.arrived));
         if due.is_whole {
             self.shown += 1;

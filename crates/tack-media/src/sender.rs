@@ -112,6 +112,7 @@ struct Taken {
 #[derive(Debug)]
 pub struct FrameSender {
     epoch: Instant,
+    preamble: Vec<u8>,
     next_number: u64,
     /// Counted from 0: stream IDs follow from it (RFC 9000 section 2.1).
     next_stream: u64,
@@ -133,6 +134,7 @@ impl FrameSender {
     pub fn with_first_stream(now: Instant, first: u64) -> Self {
         Self {
             epoch: now,
+            preamble: Vec::new(),
             next_number: 0,
             next_stream: first,
             waiting: Vec::new(),
@@ -141,6 +143,13 @@ impl FrameSender {
             gone: Gone::default(),
             events: VecDeque::new(),
         }
+    }
+
+    /// Begins each stream with these bytes, in front of the frame's header: a protocol between QUIC and the frames
+    /// may mark its streams so, as WebTransport over HTTP/3 does. A [`FrameReceiver`](crate::FrameReceiver) expects
+    /// none.
+    pub fn set_preamble(&mut self, preamble: &[u8]) {
+        self.preamble = preamble.to_vec();
     }
 
     /// Takes a frame, and writes what the connection takes of it now. Its number; what is not delivered is told
@@ -175,7 +184,9 @@ impl FrameSender {
         if is_full {
             self.drop_frame(number, DropCause::Backlog);
         } else {
-            let mut bytes = Vec::with_capacity(MAX_HEADER + payload.len());
+            let len = self.preamble.len() + MAX_HEADER + payload.len();
+            let mut bytes = Vec::with_capacity(len);
+            bytes.extend_from_slice(&self.preamble);
             header.encode(&mut bytes);
             bytes.extend_from_slice(payload);
             self.waiting_bytes += bytes.len();

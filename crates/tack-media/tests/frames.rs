@@ -125,6 +125,24 @@ impl Live {
 }
 
 #[test]
+fn a_preamble_is_in_front_of_each_frame_on_its_stream() {
+    let mut live = Live::over(10);
+    live.reads = false;
+    live.sender.set_preamble(&[0x40, 0x54, 0]);
+    live.frames(2, 300);
+    let streams: Vec<_> = live.pair.server.readable().collect();
+    assert_eq!(streams.len(), 2);
+    for (stream, number) in streams.into_iter().zip(0..) {
+        let mut bytes = [0; 1000];
+        let (len, is_end) = live.pair.server.stream_recv(stream, &mut bytes).unwrap();
+        assert!(is_end && bytes.starts_with(&[0x40, 0x54, 0]));
+        let (header, at) = FrameHeader::decode(&bytes[3..len]).unwrap();
+        assert_eq!((header.number, header.len), (number, 300));
+        assert_eq!(bytes[3 + at..len], live.sent[&number][..]);
+    }
+}
+
+#[test]
 fn all_frames_come_whole_where_the_path_carries_them() {
     let mut live = Live::over(8);
     live.frames(90, 10_000);
