@@ -1,0 +1,324 @@
+//! Frames in DATAGRAMs: cut into parts, none of which is sent twice.
+//!
+//! ```text
+//! Datagram {
+//!   Frame (i),                number of the frame
+//!   Part (i),                 from 0
+//!   Parts (i),                how many the frame has
+//!   Bytes (..),               of tack-media's frame header and the payload
+//! }
+//! ```
+
+use std::collections::{BTreeSet, VecDeque};
+use std::time::{Duration, Instant};
+
+use tack_media::{
+    DropCause, Frame, FrameHeader, MAX_PAYLOAD, ReceivedFrame, ReceiverEvent, SendError,
+    SenderEvent,
+};
+use tack_proto::varint::{self, Reader};
+use tacklib::Connection;
+
+use crate::partial_frames::PartialFrames;
+
+/// The longest header of a part: three varints.
+const MAX_HEADER: usize = 3 * 8;
+/// Room in a packet that the layer's own frames may take while a DATAGRAM waits.
+const RESERVE: usize = 40;
+/// Frames that wait for room in the queue of the connection, at most.
+const MOST_WAITING: usize = 256;
+/// How far below the newest frames are remembered that were dropped.
+const REMEMBERED: u64 = 1024;
+
+/// A frame whose parts are not all with the stack.
+#[derive(Debug)]
+struct Waiting {
+    number: u64,
+    depends_on: Option<u64>,
+    deadline: Instant,
+    parts: VecDeque<Vec<u8>>,
+    has_begun: bool,
+}
+
+/// Sends frames in DATAGRAMs, as [`tack_media::FrameSender`] does on streams.
+#[derive(Debug)]
+pub struct DatagramSender {
+    epoch: Instant,
+    next_number: u64,
+    waiting: VecDeque<Waiting>,
+    dropped: BTreeSet<u64>,
+    events: VecDeque<SenderEvent>,
+    /// DATAGRAMs that the stack has taken.
+    sent: u64,
+}
+
+impl DatagramSender {
+    /// A sender whose frames are captured from `now` on.
+    pub fn new(now: Instant) -> Self {
+        Self {
+            epoch: now,
+            next_number: 0,
+            waiting: VecDeque::new(),
+            dropped: BTreeSet::new(),
+            events: VecDeque::new(),
+            sent: 0,
+        }
+    }
+
+    /// Takes a frame, as [`tack_media::FrameSender::send_frame`].
+    pub fn send_frame(
+        &mut self,
+        connection: &mut Connection,
+        now: Instant,
+        frame: Frame,
+        payload: &[u8],
+    ) -> Result<u64, SendError> {
+        if payload.len() > MAX_PAYLOAD {
+            return Err(SendError::TooLong(payload.len()));
+        }
+        let number = self.next_number;
+        self.next_number += 1;
+        let longest = connection.dgram_max_writable_len().unwrap_or(0);
+        let room = longest.saturating_sub(MAX_HEADER + RESERVE);
+        if self.waiting.len() >= MOST_WAITING || room == 0 {
+            self.drop_frame(number, DropCause::Backlog);
+            return Ok(number);
+        }
+        let header = FrameHeader {
+            kind: frame.kind,
+            layer: frame.layer,
+            number,
+            depends_on: frame.depends_on,
+            captured: frame.captured_at.saturating_duration_since(self.epoch),
+            lifetime: frame.deadline.saturating_duration_since(frame.captured_at),
+            len: payload.len(),
+        };
+        let mut bytes = Vec::with_capacity(MAX_HEADER + payload.len());
+        header.encode(&mut bytes);
+        bytes.extend_from_slice(payload);
+        self.waiting.push_back(Waiting {
+            number,
+            depends_on: frame.depends_on,
+            deadline: frame.deadline,
+            parts: cut(number, &bytes, room),
+            has_begun: false,
+        });
+        self.flush(connection, now)?;
+        Ok(number)
+    }
+
+    /// Hands over what the connection takes, and drops what is too late.
+    pub fn flush(
+        &mut self,
+        connection: &mut Connection,
+        now: Instant,
+    ) -> Result<(), SendError> {
+        if connection.is_closed() || connection.is_draining() {
+            return Err(SendError::Closed);
+        }
+        while let Some(mut frame) = self.waiting.pop_front() {
+            let lacks = frame.depends_on.is_some_and(|on| self.dropped.contains(&on));
+            if lacks {
+                self.drop_frame(frame.number, DropCause::Dependency);
+                continue;
+            }
+            if frame.deadline <= now {
+                let began = frame.has_begun;
+                let cause = if began { DropCause::Expired } else { DropCause::Late };
+                self.drop_frame(frame.number, cause);
+                continue;
+            }
+            while let Some(part) = frame.parts.front() {
+                match connection.dgram_send_until(part, frame.deadline) {
+                    Ok(()) => {
+                        frame.parts.pop_front();
+                        frame.has_begun = true;
+                        self.sent += 1;
+                    }
+                    // The queue is full.
+                    Err(quiche::Error::Done) => {
+                        self.waiting.push_front(frame);
+                        return Ok(());
+                    }
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            self.events.push_back(SenderEvent::Taken { number: frame.number });
+        }
+        Ok(())
+    }
+
+    /// What has become of frames since the last call.
+    pub fn poll_event(&mut self) -> Option<SenderEvent> {
+        self.events.pop_front()
+    }
+
+    /// Frames of which the stack has not taken all.
+    pub fn backlog(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// DATAGRAMs that the stack has taken.
+    pub fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    fn drop_frame(&mut self, number: u64, cause: DropCause) {
+        self.dropped.insert(number);
+        self.dropped = self.dropped.split_off(&number.saturating_sub(REMEMBERED));
+        self.events.push_back(SenderEvent::Dropped { number, cause });
+    }
+}
+
+/// Cuts a frame into parts of `room` bytes, a header before each.
+fn cut(number: u64, bytes: &[u8], room: usize) -> VecDeque<Vec<u8>> {
+    let count = bytes.len().div_ceil(room.max(1)) as u64;
+    let parts = bytes.chunks(room.max(1)).zip(0..);
+    parts
+        .map(|(bytes, part)| {
+            let mut out = Vec::with_capacity(MAX_HEADER + bytes.len());
+            for field in [number, part, count] {
+                varint::put(&mut out, field);
+            }
+            out.extend_from_slice(bytes);
+            out
+        })
+        .collect()
+}
+
+/// Puts frames together from DATAGRAMs, and counts what is lost.
+#[derive(Debug, Default)]
+pub struct DatagramReceiver {
+    frames: PartialFrames,
+    malformed: u64,
+    buffer: Vec<u8>,
+    events: VecDeque<ReceiverEvent>,
+}
+
+impl DatagramReceiver {
+    /// Reads all DATAGRAMs that have come.
+    pub fn read(&mut self, now: Instant, connection: &mut Connection) {
+        self.buffer.resize(usize::from(u16::MAX), 0);
+        while let Ok(len) = connection.dgram_recv(&mut self.buffer) {
+            let datagram = self.buffer[..len].to_vec();
+            self.on_datagram(now, &datagram);
+        }
+        for number in self.frames.give_up(now) {
+            self.events.push_back(ReceiverEvent::Lost { header: number });
+        }
+    }
+
+    /// What has come since the last call.
+    pub fn poll_event(&mut self) -> Option<ReceiverEvent> {
+        self.events.pop_front()
+    }
+
+    /// Parts that never came, of frames of which others did.
+    pub fn parts_lost(&self) -> u64 {
+        self.frames.parts_lost()
+    }
+
+    /// DATAGRAMs that hold no part of a frame.
+    pub fn malformed(&self) -> u64 {
+        self.malformed
+    }
+
+    fn on_datagram(&mut self, now: Instant, datagram: &[u8]) {
+        let mut reader = Reader::new(datagram);
+        let fields = (reader.read_varint(), reader.read_varint(), reader.read_varint());
+        let (Ok(number), Ok(part), Ok(parts)) = fields else {
+            self.malformed += 1;
+            return;
+        };
+        let bytes = &datagram[reader.position()..];
+        if !self.frames.on_part(now, number, (part, parts), bytes) {
+            self.malformed += 1;
+            return;
+        }
+        let Some(whole) = self.frames.take_whole(number) else { return };
+        match FrameHeader::decode(&whole) {
+            Ok((header, len)) if header.number == number && whole.len() == len + header.len => {
+                let payload = whole[len..].to_vec();
+                let frame = ReceivedFrame { header, payload, arrived: now };
+                self.events.push_back(ReceiverEvent::Frame(frame));
+            }
+            _ => self.malformed += 1,
+        }
+    }
+}
+
+/// How long parts of a frame wait for the others, if nothing says how long they are worth something.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use tack_media::FrameKind;
+
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn frame(number: u64, len: usize) -> Vec<u8> {
+        let header = FrameHeader {
+            kind: FrameKind::Key,
+            layer: 0,
+            number,
+            depends_on: None,
+            captured: 33 * MS,
+            lifetime: 200 * MS,
+            len,
+        };
+        let mut bytes = Vec::new();
+        header.encode(&mut bytes);
+        bytes.extend((0..len).map(|at| at as u8));
+        bytes
+    }
+
+    #[test]
+    fn parts_in_any_order_and_twice_make_one_frame() {
+        let now = Instant::now();
+        let mut receiver = DatagramReceiver::default();
+        let parts: Vec<_> = cut(7, &frame(7, 5000), 1000).into();
+        assert_eq!(parts.len(), 6);
+        for part in parts.iter().rev().chain(&parts) {
+            receiver.on_datagram(now, part);
+        }
+        let Some(ReceiverEvent::Frame(whole)) = receiver.poll_event() else { panic!() };
+        assert_eq!((whole.header.number, whole.payload.len()), (7, 5000));
+        assert_eq!(receiver.poll_event(), None, "only once");
+        assert_eq!((receiver.parts_lost(), receiver.malformed()), (0, 0));
+    }
+
+    #[test]
+    fn a_part_that_never_comes_is_counted_and_its_frame_told() {
+        let now = Instant::now();
+        let mut receiver = DatagramReceiver::default();
+        for part in cut(0, &frame(0, 5000), 1000).iter().skip(2) {
+            receiver.on_datagram(now, part);
+        }
+        assert_eq!(receiver.frames.give_up(now + 900 * MS).len(), 0, "it may still come");
+        assert_eq!(receiver.frames.give_up(now + 1100 * MS).len(), 1);
+        assert_eq!(receiver.parts_lost(), 2);
+        // What comes after that makes no frame again.
+        for part in cut(0, &frame(0, 5000), 1000) {
+            receiver.on_datagram(now + 1100 * MS, &part);
+        }
+        assert_eq!(receiver.poll_event(), None);
+    }
+
+    #[test]
+    fn what_no_sender_sends_is_counted_and_costs_nothing() {
+        let now = Instant::now();
+        let mut receiver = DatagramReceiver::default();
+        for datagram in [&[][..], &[0x40], &[1, 5, 3, 9], &[1, 0, 0, 9]] {
+            receiver.on_datagram(now, datagram);
+        }
+        let mut many = Vec::new();
+        for field in [3, 0, 1 << 40] {
+            varint::put(&mut many, field);
+        }
+        receiver.on_datagram(now, &many);
+        assert_eq!(receiver.malformed(), 5);
+        assert_eq!(receiver.poll_event(), None);
+    }
+}

@@ -1,0 +1,20 @@
+//! What a sender knows of the path's rate, with TACK and without.
+
+use std::time::Duration;
+
+use tacklib::{Connection, MediaStats};
+
+/// What the rate control goes by. Plain QUIC tells no estimate of the path: its window over the round trip, as
+/// programs take it.
+pub fn stats(connection: &Connection) -> MediaStats {
+    let mut stats = connection.media_stats();
+    if connection.is_tack() {
+        return stats;
+    }
+    if let Some(path) = connection.path_stats().next() {
+        let rtt = path.rtt.as_secs_f64().max(1e-6);
+        stats.estimated_send_rate = (path.cwnd as f64 / rtt) as u64;
+        stats.rate_age = Some(Duration::ZERO);
+    }
+    stats
+}

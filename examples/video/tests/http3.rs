@@ -1,0 +1,198 @@
+//! Media over HTTP/3: media types, ranges, and what is not served.
+
+#![allow(clippy::unwrap_used, clippy::panic)] // a test that cannot be set up has failed
+
+mod media;
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use media::{FORMS, Ladder};
+use tack_endpoint::{Endpoint, EndpointConfig, Event};
+use tack_example_video::http3::{HttpServer, config};
+use tack_example_video::transport;
+use tacklib::Profile;
+use tacklib::h3::{self, Header, NameValue};
+
+const LOCAL: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+#[derive(Debug, Default)]
+struct Answer {
+    fields: Vec<(String, String)>,
+    body: Vec<u8>,
+    is_whole: bool,
+}
+
+impl Answer {
+    fn field(&self, name: &str) -> &str {
+        let found = self.fields.iter().find(|(own, _)| own == name);
+        found.map_or("", |(_, value)| value)
+    }
+}
+
+/// Serves a directory, and asks for these at once: method, path, and the Range field.
+fn ask(root: &Path, requests: &[(&str, &str, &str)]) -> Vec<Answer> {
+    let server = config(Profile::Default, None).unwrap();
+    let endpoint = Endpoint::server(LOCAL, server, EndpointConfig::default()).unwrap();
+    let address = endpoint.local_addr();
+    let server = HttpServer::new(endpoint, root).unwrap();
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let serving = scope.spawn(|| server.run(&stop));
+        let answers = thread::spawn({
+            let requests: Vec<_> = requests
+                .iter()
+                .map(|(method, path, range)| {
+                    (method.to_string(), path.to_string(), range.to_string())
+                })
+                .collect();
+            move || fetch(address, &requests)
+        })
+        .join();
+        stop.store(true, Ordering::Relaxed);
+        serving.join().unwrap().unwrap();
+        answers.unwrap()
+    })
+}
+
+fn fetch(address: SocketAddr, requests: &[(String, String, String)]) -> Vec<Answer> {
+    let mut config = transport::player(Profile::Default, None).unwrap();
+    config.set_application_protos(h3::APPLICATION_PROTOCOL).unwrap();
+    config.set_initial_max_stream_data_bidi_local(1 << 20);
+    let mut endpoint = Endpoint::client(LOCAL, EndpointConfig::default()).unwrap();
+    let handle = endpoint.connect(address, Some("localhost"), &mut config).unwrap();
+    let mut http: Option<h3::Connection> = None;
+    let mut answers: Vec<_> = requests.iter().map(|_| Answer::default()).collect();
+    loop {
+        endpoint.poll(Some(Duration::from_millis(100))).unwrap();
+        while let Some(event) = endpoint.next_event() {
+            assert!(!matches!(event, Event::Closed(..)), "{event:?}");
+        }
+        let Some(connection) = endpoint.connection_mut(handle) else { panic!("it is gone") };
+        if !connection.is_established() {
+            continue;
+        }
+        let http = http.get_or_insert_with(|| {
+            let config = h3::Config::new().unwrap();
+            let mut http = h3::Connection::with_transport(connection, &config).unwrap();
+            for (method, path, range) in requests {
+                let mut fields = vec![
+                    Header::new(b":method", method.as_bytes()),
+                    Header::new(b":scheme", b"https"),
+                    Header::new(b":authority", b"localhost"),
+                    Header::new(b":path", path.as_bytes()),
+                ];
+                if !range.is_empty() {
+                    fields.push(Header::new(b"range", range.as_bytes()));
+                }
+                http.send_request(connection, &fields, true).unwrap();
+            }
+            http
+        });
+        while let Ok((stream, event)) = http.poll(connection) {
+            let answer = &mut answers[stream as usize / 4];
+            match event {
+                h3::Event::Headers { list, .. } => {
+                    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+                    answer.fields =
+                        list.iter().map(|h| (text(h.name()), text(h.value()))).collect();
+                }
+                h3::Event::Data => {
+                    let mut buffer = [0; 16_384];
+                    while let Ok(len) = http.recv_body(connection, stream, &mut buffer) {
+                        answer.body.extend_from_slice(&buffer[..len]);
+                    }
+                }
+                h3::Event::Finished => answer.is_whole = true,
+                _ => {}
+            }
+        }
+        if answers.iter().all(|answer| answer.is_whole) {
+            return answers;
+        }
+    }
+}
+
+fn media() -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    Ladder { directory: directory.path(), forms: &FORMS }.write(&[0, 1, 2], true);
+    directory
+}
+
+#[test]
+fn a_player_gets_playlists_and_segments_with_their_media_types() {
+    let directory = media();
+    let files = [
+        ("/master.m3u8", "application/vnd.apple.mpegurl"),
+        ("/2500000/index.m3u8", "application/vnd.apple.mpegurl"),
+        ("/2500000/init.mp4", "video/mp4"),
+        ("/2500000/1.m4s", "video/iso.segment"),
+    ];
+    let requests = files.map(|(path, _)| ("GET", path, ""));
+    for ((path, media_type), answer) in files.iter().zip(ask(directory.path(), &requests)) {
+        let file = fs::read(directory.path().join(&path[1..])).unwrap();
+        assert_eq!(answer.field(":status"), "200", "{path}");
+        assert_eq!(answer.field("content-type"), *media_type, "{path}");
+        assert_eq!(answer.field("content-length"), file.len().to_string(), "{path}");
+        assert!(answer.body == file, "{path}: {} bytes of {}", answer.body.len(), file.len());
+    }
+}
+
+#[test]
+fn ranges_come_as_they_were_asked_for() {
+    let directory = media();
+    let path = "/2500000/1.m4s";
+    let file = fs::read(directory.path().join(&path[1..])).unwrap();
+    let len = file.len();
+    let answers = ask(
+        directory.path(),
+        &[
+            ("GET", path, "bytes=0-99"),
+            ("GET", path, "bytes=1000-"),
+            ("GET", path, "bytes=-500"),
+            ("GET", path, "bytes=99999999-"),
+            ("HEAD", path, "bytes=0-99"),
+        ],
+    );
+    let parts = [0..100, 1000..len, len - 500..len];
+    for (answer, part) in answers.iter().zip(parts) {
+        assert_eq!(answer.field(":status"), "206");
+        let range = format!("bytes {}-{}/{len}", part.start, part.end - 1);
+        assert_eq!(answer.field("content-range"), range);
+        assert_eq!(answer.field("content-length"), part.len().to_string());
+        assert!(answer.body == file[part]);
+    }
+    assert_eq!(answers[3].field(":status"), "416");
+    assert_eq!(answers[3].field("content-range"), format!("bytes */{len}"));
+    assert_eq!((answers[4].field(":status"), answers[4].body.len()), ("206", 0));
+    assert_eq!(answers[4].field("content-length"), "100");
+}
+
+#[test]
+fn nothing_but_media_in_the_directory_is_served() {
+    let outside = tempfile::NamedTempFile::with_suffix(".mp4").unwrap();
+    fs::write(outside.path(), "secret").unwrap();
+    let directory = media();
+    fs::write(directory.path().join("key.pem"), "secret").unwrap();
+    std::os::unix::fs::symlink(outside.path(), directory.path().join("link.mp4")).unwrap();
+    let escaped = format!("/..{}", outside.path().display());
+    let answers = ask(
+        directory.path(),
+        &[
+            ("GET", "/key.pem", ""),
+            ("GET", "/link.mp4", ""),
+            ("GET", &escaped, ""),
+            ("GET", "/%2e%2e/x.mp4", ""),
+            ("GET", "/400000", ""),
+            ("GET", "/nothing.m4s", ""),
+            ("POST", "/master.m3u8", ""),
+        ],
+    );
+    let statuses: Vec<_> = answers.iter().map(|answer| answer.field(":status")).collect();
+    assert_eq!(statuses, ["404", "404", "404", "404", "404", "404", "405"]);
+    assert!(answers.iter().all(|answer| answer.body.is_empty()));
+}
