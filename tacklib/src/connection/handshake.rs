@@ -202,12 +202,7 @@ impl<F: BufFactory> Connection<F> {
     fn build_layer(&mut self, client: &[u8], server: &[u8]) -> Result<Layer, (u64, String)> {
         const TRANSPORT_PARAMETER_ERROR: u64 = 0x08;
         let is_server = self.inner.is_server();
-        let ssl = self.inner.as_mut();
-        let peer = boringssl::peer_transport_parameters(ssl);
-        // The application may have changed them in a callback.
-        if let Some(parameters) = boringssl::announced_parameters(ssl) {
-            self.handshake.parameters.clone_from(parameters);
-        }
+        let peer = boringssl::peer_transport_parameters(self.inner.as_mut());
         let agreement = Agreement::from_peer(&peer)
             .map_err(|error| (TRANSPORT_PARAMETER_ERROR, error.to_string()))?;
         let name = self.inner.as_mut().current_cipher().map_or("none", |cipher| cipher.name());

@@ -75,13 +75,10 @@ impl Tool<'_> {
         if !has_entry {
             self.require_published_quiche(&workspace)?;
         }
-        let lock_before = fs::read(workspace.lock()).ok();
+        let before = Before::of(&workspace);
         if let Err(error) = self.set_up(&workspace, &mut manifest, &folder, (has_entry, state))
         {
-            manifest.restore()?;
-            if let Some(lock) = lock_before {
-                fs::write(workspace.lock(), lock).map_err(Error::at(&workspace.lock()))?;
-            }
+            before.restore(&workspace, &manifest)?;
             if state == State::Missing {
                 copies::remove(&folder)?;
             }
@@ -129,9 +126,15 @@ impl Tool<'_> {
                 .ok_or_else(|| other_patch(&manifest, path))?,
             Entry::Other(entry) => return Err(other_patch(&manifest, entry)),
         };
-        self.take_out(&workspace, &mut manifest)?;
+        let before = Before::of(&workspace);
+        let taken_out = self.take_out(&workspace, &mut manifest);
+        if let Err(error) =
+            taken_out.and_then(|()| workspace.resolve(self.patch.quiche_version))
+        {
+            before.restore(&workspace, &manifest)?;
+            return Err(error);
+        }
         copies::remove(&folder)?;
-        workspace.resolve(self.patch.quiche_version)?;
         Ok(Some(folder))
     }
 
@@ -245,6 +248,22 @@ impl Tool<'_> {
             None => Ok(()),
             Some(source_id) => Err(Error::NotInForce { lock, source_id }),
         }
+    }
+}
+
+/// The lock file before a change.
+struct Before(Option<Vec<u8>>);
+
+impl Before {
+    fn of(workspace: &Workspace) -> Self {
+        Self(fs::read(workspace.lock()).ok())
+    }
+
+    /// Takes a change back that has failed.
+    fn restore(self, workspace: &Workspace, manifest: &Manifest) -> Result<(), Error> {
+        manifest.restore()?;
+        let lock = workspace.lock();
+        self.0.map_or(Ok(()), |text| fs::write(&lock, text).map_err(Error::at(&lock)))
     }
 }
 

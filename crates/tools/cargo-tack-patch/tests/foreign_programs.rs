@@ -11,7 +11,7 @@ mod shell;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use shell::Shell;
 use tack_emulator::relay::Relay;
@@ -28,6 +28,8 @@ const DATAGRAM: u64 = 1350;
 struct Passed {
     from_server: u64,
     from_client: u64,
+    /// For the reader; no test depends on it.
+    time: Duration,
 }
 
 /// Has a client fetch something over a path of 50 Mbit/s.
@@ -40,17 +42,25 @@ fn fetch(
     let link = LinkSpec::resolve("pipe:50").expect("a link").build(&PathSpec::with_rtt(RTT), 1);
     let relay = Relay::start(server, link.expect("a link")).expect("sockets");
     let url = format!("https://{}{url_path}", relay.address());
+    let start = Instant::now();
     let output = client.arg(url).env("TACK_PROFILE", profile).output().expect("it was built");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let time = start.elapsed();
     let report = relay.stop().expect("the relay ran");
     let (from_server, from_client) = (report.forward.packets, report.reverse.packets);
-    (output.stdout, Passed { from_server, from_client })
+    (output.stdout, Passed { from_server, from_client, time })
 }
 
 /// Fails unless the client of the transfer with TACK has sent much less for the same data.
 fn compare(name: &str, [tack, plain]: &[(Vec<u8>, Passed); 2]) {
     let least = tack.0.len() as u64 / DATAGRAM;
-    println!("{name}: with TACK {:?}, with TACK_PROFILE=off {:?}", tack.1, plain.1);
+    for (way, (data, passed)) in [("with TACK", tack), ("with TACK_PROFILE=off", plain)] {
+        let Passed { from_server, from_client, time } = passed;
+        let (bytes, time) = (data.len(), time.as_secs_f64());
+        println!(
+            "{name}, {way}: {bytes} bytes in {time:.2} s, {from_server} and {from_client} datagrams"
+        );
+    }
     assert!(tack.0 == plain.0, "the transfers differ");
     assert!(tack.1.from_server > least && plain.1.from_server > least, "{least}");
     assert!(tack.1.from_client * 4 < plain.1.from_client);

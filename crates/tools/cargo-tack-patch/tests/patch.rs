@@ -66,6 +66,29 @@ fn what_was_removed_leaves_nothing_behind() {
 }
 
 #[test]
+fn a_removed_patch_leaves_the_release_that_was_in_use_before() {
+    let world = World::new();
+    world.run();
+    let before = world.read("program/Cargo.lock");
+    world.tool().apply().unwrap();
+    world.publish_newer_quiche();
+    world.tool().remove().unwrap();
+    assert_eq!(world.read("program/Cargo.lock"), before);
+}
+
+#[test]
+fn a_patch_stays_if_cargo_cannot_do_without_it() {
+    let world = World::new();
+    world.tool().apply().unwrap();
+    std::fs::remove_dir_all(world.path("vendor/quiche")).unwrap();
+    let before = world.program();
+    let error = world.tool().remove().unwrap_err();
+    assert!(matches!(error, Error::Cargo { .. }), "{error}");
+    assert!(world.program() == before);
+    assert_eq!(world.run(), AFTER);
+}
+
+#[test]
 fn the_copies_can_be_elsewhere() {
     let world = World::new();
     let tool = Tool { folder: Some(world.path("copies")), ..world.tool() };

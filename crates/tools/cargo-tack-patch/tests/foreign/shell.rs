@@ -1,8 +1,8 @@
 //! Commands of a guide, run as their reader would.
 
-use std::net::{Ipv4Addr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -18,13 +18,18 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct Shell {
     home: TempDir,
     folder: PathBuf,
+    /// One builds at a time: Cargo would have the server of one test wait until another has built.
+    _turn: MutexGuard<'static, ()>,
 }
 
 impl Shell {
     pub fn new() -> Self {
+        static TURN: Mutex<()> = Mutex::new(());
+        // A test that has failed leaves nothing behind that counts.
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let home = tempfile::tempdir().expect("a temporary folder");
         let folder = home.path().to_owned();
-        Self { home, folder }
+        Self { home, folder, _turn: turn }
     }
 
     /// Runs commands to their end and goes where they went. Returns what they print.
@@ -85,8 +90,10 @@ fn target() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("foreign")
 }
 
+/// Whether no socket of the loopback interface has the port. To try it could keep a server from binding.
 fn is_free(port: u16) -> bool {
-    UdpSocket::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
+    let sockets = std::fs::read_to_string("/proc/net/udp").expect("Linux has it");
+    !sockets.contains(&format!(" 0100007F:{port:04X} "))
 }
 
 /// A server, which ends with the test.

@@ -128,6 +128,12 @@ impl World {
         Self::with_program(PROGRAM)
     }
 
+    /// Publishes a newer release of quiche.
+    pub fn publish_newer_quiche(&self) {
+        let manifest = QUICHE.replace("0.30.0", "0.30.1");
+        self.vendor("quiche-0.30.1", &manifest, "", &"1".repeat(64));
+    }
+
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
