@@ -123,6 +123,10 @@ _valgrind:
 interop *ARGS:
     ./.ci/interop "$@"
 
+# Build tacklib for C and C++, and place headers, libraries and tacklib.pc below PREFIX.
+install-c PREFIX:
+    ./crates/tack-ffi/install "$1"
+
 # All tests.
 test:
     cargo test --workspace
