@@ -283,6 +283,9 @@ pub struct ClientArgs {
     /// lead; none is followed), hard links, and holes in files; setuid and setgid of files are dropped
     #[arg(long, short)]
     pub preserve: bool,
+    /// Transfers changed files whole, and not only what the other end's version of them lacks
+    #[arg(long, short = 'W')]
+    pub whole_file: bool,
     /// Names every file and says what happened to it
     #[arg(long, short, conflicts_with = "quiet")]
     pub verbose: bool,
@@ -312,6 +315,7 @@ impl ClientArgs {
             ignore_existing: self.ignore_existing,
             backup: self.backup.clone(),
             preserve: self.preserve,
+            whole_file: self.whole_file,
         }
     }
 

@@ -205,6 +205,7 @@ pub fn exit_of(error: &TransferError) -> Exit {
         | TransferError::SourceChanged(_)
         | TransferError::Name(_)
         | TransferError::TooManyNames(_)
+        | TransferError::BasisChanged
         | TransferError::Busy => Exit::LocalIo,
         TransferError::ReadOnly | TransferError::NoLinks | TransferError::WrongToken => {
             Exit::Refused

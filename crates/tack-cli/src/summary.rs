@@ -38,6 +38,8 @@ pub struct Summary {
     pub transferred_bytes: u64,
     /// Bytes that an earlier attempt had left.
     pub resumed_bytes: u64,
+    /// Bytes that the files in whose place others are had, too.
+    pub reused_bytes: u64,
     /// Time from the first packet to the last.
     pub seconds: f64,
     /// Content that crossed the network, in millions of bits per second.
@@ -112,6 +114,7 @@ impl Summary {
             bytes: 0,
             transferred_bytes: 0,
             resumed_bytes: 0,
+            reused_bytes: 0,
             seconds: 0.0,
             goodput_mbps: 0.0,
             plan: None,
@@ -135,6 +138,7 @@ impl Summary {
         self.equal += u64::from(outcome.equal);
         self.bytes += outcome.size;
         self.resumed_bytes += outcome.resumed;
+        self.reused_bytes += outcome.reused;
         if self.lists_files {
             self.digests.push(FileDigest { path, bytes: outcome.size, blake3: outcome.digest });
         }
@@ -225,6 +229,10 @@ impl Summary {
         }
         if self.resumed_bytes > 0 {
             parts.push(format!("{} resumed", units::bytes(self.resumed_bytes)));
+        }
+        if self.reused_bytes > 0 {
+            parts
+                .push(format!("{} taken from older versions", units::bytes(self.reused_bytes)));
         }
         for (count, what) in [
             (self.equal, "already there"),

@@ -34,6 +34,7 @@ impl<'a> FileEvent<'a> {
             Outcome { kept: true, .. } => "kept",
             Outcome { equal: true, .. } => "unchanged",
             Outcome { resumed: 1.., .. } => "resumed",
+            Outcome { reused: 1.., .. } => "updated",
             _ => "transferred",
         };
         let (bytes, transferred_bytes) = (Some(outcome.size), Some(outcome.moved));

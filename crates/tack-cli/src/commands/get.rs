@@ -184,7 +184,7 @@ impl Listing {
         let work = Box::new(move |mailbox: &Mailbox| {
             let (resume, hasher) = (Resume::default(), Hasher::default());
             mailbox.send(Message::Get { path, resume })?;
-            let incoming = Incoming { store, resume, hasher };
+            let incoming = Incoming { store, resume, hasher, basis: None };
             receive_content(mailbox, incoming, None, &progress).map(Some)
         });
         Job { kind: Kind::Transfer, name, work }

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Mailbox;
 use crate::transfer::{
-    Digest, FileSource, Incoming, Message, Offer, Receiver, Resume, Sender, Step, Store,
-    TransferError,
+    CHUNK, Digest, FileSource, Incoming, KnownChunks, Message, Offer, Receiver, Resume, Sender,
+    Step, Store, TransferError,
 };
 
 /// Running totals that other threads may read, in bytes.
@@ -26,6 +26,8 @@ pub struct Outcome {
     pub moved: u64,
     /// Bytes that an earlier attempt had left.
     pub resumed: u64,
+    /// Bytes that the file in whose place it is had, too.
+    pub reused: u64,
     /// The receiver had an equal file.
     pub equal: bool,
     /// The receiver has kept what it had, which may be another file.
@@ -68,17 +70,30 @@ struct Share<'a> {
     progress: &'a Progress,
     settled: u64,
     moved: u64,
+    reused: u64,
 }
 
 impl<'a> Share<'a> {
     fn new(progress: &'a Progress) -> Self {
-        Self { progress, settled: 0, moved: 0 }
+        Self { progress, settled: 0, moved: 0, reused: 0 }
     }
 
     fn settle_at(&mut self, position: u64) {
         self.progress.settled.fetch_sub(self.settled, Ordering::Relaxed);
         self.progress.settled.fetch_add(position, Ordering::Relaxed);
         self.settled = position;
+    }
+
+    /// These bytes were at the receiver.
+    fn reuse(&mut self, bytes: u64) {
+        self.settle_at(self.settled + bytes);
+        self.reused += bytes;
+    }
+
+    /// Nothing of what has come counts any more.
+    fn restart(&mut self) {
+        self.settle_at(0);
+        self.reused = 0;
     }
 
     fn advance(&mut self, bytes: usize) {
@@ -97,14 +112,20 @@ pub fn send_content(
     progress: &Progress,
 ) -> Result<Outcome, TransferError> {
     let mut share = Share::new(progress);
-    let first = sender.begin(resume).map_err(TransferError::reading)?;
+    let mut first = sender.begin(resume).map_err(TransferError::reading)?;
+    if first == Message::WantChunks {
+        mailbox.send(first)?;
+        let known = receive_chunks(mailbox)?;
+        first = sender.begin_with(known).map_err(TransferError::reading)?;
+    }
     let equal = first == Message::Equal;
     share.settle_at(if equal { sender.offer().size } else { sender.offset() });
     mailbox.send(first)?;
     while let Some(message) = sender.next_message().map_err(TransferError::reading)? {
         match &message {
             Message::Data(data) => share.advance(data.len()),
-            Message::Restart(_) => share.settle_at(0),
+            Message::Copy { bytes, .. } => share.reuse(*bytes),
+            Message::Restart(_) => share.restart(),
             Message::Fail(fail) => return Err(TransferError::SourceChanged(fail.clone())),
             _ => {}
         }
@@ -114,6 +135,7 @@ pub fn send_content(
         Message::Stored => Ok(Outcome {
             size: sender.offer().size,
             moved: share.moved,
+            reused: share.reused,
             resumed: sender.offset(),
             equal,
             kept: false,
@@ -134,7 +156,8 @@ pub fn receive_content(
     let mut share = Share::new(progress);
     let mut size = offer.map_or(0, |offer| offer.size);
     let mut resumed = 0;
-    let mut receiver = Receiver::new(incoming.store, incoming.resume, incoming.hasher);
+    let mut receiver = Receiver::new(incoming.store, incoming.resume, incoming.hasher)
+        .with_basis(incoming.basis);
     if let Some(offer) = offer {
         receiver = receiver.with_offer(offer);
     }
@@ -144,8 +167,11 @@ pub fn receive_content(
             Step::Started(offset, announced) => {
                 resumed = offset;
                 size = announced;
+                share.restart();
                 share.settle_at(offset);
             }
+            Step::ChunksWanted => send_chunks(mailbox, &receiver.chunks()?)?,
+            Step::Copied(bytes) => share.reuse(bytes),
             Step::Stored(bytes) => share.advance(bytes),
             Step::Equal(digest) => break (true, digest),
             Step::Complete(digest) => {
@@ -159,7 +185,28 @@ pub fn receive_content(
     // hears of the end.
     drop(receiver);
     mailbox.send(Message::Stored)?;
-    Ok(Outcome { size, moved: share.moved, resumed, equal, kept: false, digest: Some(digest) })
+    let (moved, reused) = (share.moved, share.reused);
+    Ok(Outcome { size, moved, resumed, reused, equal, kept: false, digest: Some(digest) })
+}
+
+/// Tells the sender of a file the chunks of the one that is there.
+fn send_chunks(mailbox: &Mailbox, digests: &[u8]) -> Result<(), TransferError> {
+    for digests in digests.chunks(CHUNK) {
+        mailbox.send(Message::Chunks(digests.to_vec()))?;
+    }
+    mailbox.send(Message::EndOfChunks)
+}
+
+/// Takes in the chunks of the receiver's file.
+fn receive_chunks(mailbox: &Mailbox) -> Result<KnownChunks, TransferError> {
+    let mut known = KnownChunks::default();
+    loop {
+        match mailbox.recv()? {
+            Message::Chunks(digests) => known.add(&digests)?,
+            Message::EndOfChunks => return Ok(known.complete()),
+            other => return Err(TransferError::unexpected(&other)),
+        }
+    }
 }
 
 /// Opens a file for sending.

@@ -48,6 +48,12 @@ pub enum TransferError {
          command again"
     )]
     Verification,
+    /// The file that is to be replaced has become shorter while parts of it were used.
+    #[error(
+        "the file that is to be replaced changed meanwhile; run the command again, once nothing \
+         writes to it"
+    )]
+    BasisChanged,
     /// The client has said a wrong access token, or none.
     #[error("wrong or missing access token")]
     WrongToken,
@@ -112,7 +118,7 @@ impl TransferError {
             Self::Root(RootError::WrongKind(..)) | Self::Name(_) => FailCode::BadPath,
             Self::Busy => FailCode::Busy,
             Self::SourceChanged(fail) => return Some(fail.clone()),
-            Self::Verification => FailCode::Verification,
+            Self::Verification | Self::BasisChanged => FailCode::Verification,
             Self::Protocol(_) | Self::Wire(_) | Self::TooManyNames(_) => FailCode::Protocol,
         };
         Some(Fail { code, text: self.to_string() })

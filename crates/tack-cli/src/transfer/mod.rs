@@ -19,6 +19,11 @@
 //! flow control limits the bytes. A file whose size and time of modification are those of the
 //! sender's is taken for equal, unless the user wants content to be compared.
 //!
+//! A large file that the receiver has in another version is put together from chunks of that version and
+//! what is new: its sender answers what the receiver has with `WantChunks`, the receiver with `Chunks` … and
+//! `EndOfChunks`, and among the `Data` behind `Start` there is `Copy`. A peer that does not know this sends
+//! the file whole.
+//!
 //! Either end may send `Fail` at any point instead of what was expected of it.
 //!
 //! What arrives is kept under a temporary name ([`PartFile`]) until its size and BLAKE3 digest
@@ -27,8 +32,11 @@
 //! sender continues there if its own file begins with the same bytes, else it starts at zero,
 //! so that a result is never put together from two versions of a file.
 
+mod basis;
 mod bundle;
+mod chunking;
 mod creation_mask;
+mod delta;
 mod digest;
 mod disk;
 mod edit;
@@ -48,11 +56,16 @@ mod replace;
 mod root;
 mod sender;
 mod small_file;
+#[cfg(test)]
+mod testing;
 mod tree;
 mod walk;
 mod wire;
 
+pub use basis::{Basis, MAX_CHUNKS};
 pub use bundle::{Bundle, Content, Record, Records};
+pub use chunking::{ChunkDigest, ChunkSize};
+pub use delta::KnownChunks;
 pub use digest::{Digest, Hasher};
 pub use disk::{FileSource, WriteLimit};
 pub use edit::{Edit, EditKind, Edited, Editor, LinkTarget};

@@ -15,7 +15,7 @@ use super::receiver::Store;
 use super::replace;
 use super::root::{Root, RootError, open_file};
 use super::wire::{Mtime, Offer, Prefix, Resume};
-use super::{Digest, Hasher, TransferError, WirePath, WriteLimit};
+use super::{Basis, Digest, Hasher, SMALL_FILE, TransferError, WirePath, WriteLimit};
 
 /// How often to start over when the part is renamed away between opening and locking it.
 const LOCK_ATTEMPTS: usize = 8;
@@ -73,6 +73,8 @@ pub struct Incoming<S> {
     pub resume: Resume,
     /// The state after the part's content.
     pub hasher: Hasher,
+    /// The file that is to be replaced, if chunks of it may be used.
+    pub basis: Option<Basis>,
 }
 
 impl Incoming<PartFile> {
@@ -88,12 +90,14 @@ impl Incoming<PartFile> {
         let mut part = PartFile::open(root, path, policy)?;
         part.set_write_limit(write_limit);
         let mut hasher = Hasher::default();
-        let mut resume = Resume { part: None, whole: part.whole(size)? };
+        let basis = part.basis().filter(|_| size > SMALL_FILE && !policy.whole_file);
+        let chunk_size = basis.as_ref().map(Basis::chunk_size);
+        let mut resume = Resume { part: None, whole: part.whole(size)?, basis: chunk_size };
         if (1..=size).contains(&part.length) {
             part.hash(&mut hasher).map_err(TransferError::reading)?;
             resume.part = Some(Prefix { length: part.length, digest: hasher.digest() });
         }
-        Ok(Self { store: part, resume, hasher })
+        Ok(Self { store: part, resume, hasher, basis })
     }
 }
 
@@ -158,6 +162,13 @@ impl PartFile {
         let mut hasher = Hasher::default();
         hasher.read(&mut file, size).map_err(TransferError::reading)?;
         Ok(Some(hasher.digest()))
+    }
+
+    /// The file that has the final name, if chunks of it are worth telling.
+    fn basis(&self) -> Option<Basis> {
+        let file = open_file(&self.directory, &self.final_name).ok()?;
+        let length = file.metadata().ok()?.len();
+        (length > SMALL_FILE).then(|| Basis::new(file, length))
     }
 
     fn hash(&mut self, hasher: &mut Hasher) -> io::Result<()> {
@@ -443,7 +454,7 @@ mod tests {
         drop(part);
         let incoming = Incoming::open(&root, &path("file"), 10, None, &Arc::default()).unwrap();
         let prefix = Prefix { length: 5, digest: Digest::of(b"begin") };
-        assert_eq!(incoming.resume, Resume { part: Some(prefix), whole: None });
+        assert_eq!(incoming.resume, Resume { part: Some(prefix), ..Resume::default() });
         let shorter = {
             drop(incoming);
             Incoming::open(&root, &path("file"), 4, None, &Arc::default()).unwrap()

@@ -21,6 +21,8 @@ pub struct Policy {
     pub backup: Option<Suffix>,
     /// Permissions are the sender's and not merely no wider, and zeros become holes.
     pub preserve: bool,
+    /// Nothing of a file that is there is put into the new one.
+    pub whole_file: bool,
 }
 
 impl Policy {

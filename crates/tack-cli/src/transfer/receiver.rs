@@ -2,8 +2,8 @@
 
 use std::io;
 
-use super::wire::{Message, Offer, Resume, UNKNOWN_SIZE};
-use super::{Digest, Hasher, TransferError};
+use super::wire::{CHUNK, Message, Offer, Resume, UNKNOWN_SIZE};
+use super::{Basis, Digest, Hasher, TransferError};
 
 /// Where the content goes until it is verified.
 pub trait Store {
@@ -26,6 +26,8 @@ pub trait Store {
 pub struct Receiver<S> {
     store: S,
     resume: Resume,
+    /// What chunks can be copied from.
+    basis: Option<Basis>,
     /// State after the part that was found, and after what has been appended since.
     hasher: Hasher,
     position: u64,
@@ -51,6 +53,10 @@ pub enum Step {
     Started(u64, u64),
     /// This many bytes of content were stored.
     Stored(usize),
+    /// The sender wants [`chunks`](Receiver::chunks) to be told.
+    ChunksWanted,
+    /// This many bytes were copied from the file that is to be replaced.
+    Copied(u64),
     /// The file is there already; nothing was transferred.
     Equal(Digest),
     /// The file is verified and has its final name.
@@ -61,7 +67,15 @@ impl<S: Store> Receiver<S> {
     /// Continues `store`, which holds what `resume` says; `hasher` has taken in its content.
     pub fn new(store: S, resume: Resume, hasher: Hasher) -> Self {
         let position = resume.part.map_or(0, |part| part.length);
-        Self { store, resume, hasher, position, offer: None, phase: Phase::Offer }
+        let basis = None;
+        Self { store, resume, basis, hasher, position, offer: None, phase: Phase::Offer }
+    }
+
+    /// Copies chunks from `basis` if the sender says so.
+    #[must_use]
+    pub fn with_basis(mut self, basis: Option<Basis>) -> Self {
+        self.basis = basis;
+        self
     }
 
     /// Notes an offer that came with the request.
@@ -87,15 +101,29 @@ impl<S: Store> Receiver<S> {
                 Ok(Step::Offered(offer.size))
             }
             (Phase::Start, Message::Equal) => self.equal(),
+            (Phase::Start, Message::WantChunks)
+                if self.basis.as_ref().is_some_and(|basis| !basis.is_read()) =>
+            {
+                Ok(Step::ChunksWanted)
+            }
             (Phase::Start, Message::Start { offset }) => self.start(offset),
             (Phase::Content, Message::Restart(offer)) => {
                 self.offer = Some(offer);
                 self.start(0)
             }
             (Phase::Content, Message::Data(data)) => self.data(&data),
+            (Phase::Content, Message::Copy { first, count, bytes }) => {
+                self.copy(first, count, bytes)
+            }
             (Phase::Content, Message::End { digest }) => self.end(digest),
             (_, other) => Err(TransferError::unexpected(&other)),
         }
+    }
+
+    /// Reads the file that is to be replaced: the digests of its chunks, one behind the other. To be
+    /// called once the sender wants them.
+    pub fn chunks(&mut self) -> Result<Vec<u8>, TransferError> {
+        self.basis.as_mut().map_or(Ok(Vec::new()), Basis::read).map_err(TransferError::reading)
     }
 
     fn equal(&mut self) -> Result<Step, TransferError> {
@@ -128,17 +156,48 @@ impl<S: Store> Receiver<S> {
     }
 
     fn data(&mut self, data: &[u8]) -> Result<Step, TransferError> {
-        let size = self.offer.map_or(0, |offer| offer.size);
-        let end = self.position.saturating_add(data.len() as u64);
-        if end > size {
+        self.check_room(data.len() as u64)?;
+        self.append(data)?;
+        Ok(Step::Stored(data.len()))
+    }
+
+    fn copy(&mut self, first: u32, count: u32, bytes: u64) -> Result<Step, TransferError> {
+        self.check_room(bytes)?;
+        let mut basis = self.basis.take();
+        let range = basis.as_ref().and_then(|basis| basis.range(first, count));
+        let found = basis.as_mut().zip(range.filter(|range| range.end - range.start == bytes));
+        let Some((from, mut range)) = found else {
             return Err(TransferError::Protocol(format!(
-                "the sender sent more than the {size} bytes it had announced"
+                "the sender copies {count} chunks from number {first}, which it was not told"
             )));
+        };
+        let mut buffer = vec![0; CHUNK];
+        while !range.is_empty() {
+            match from.read_range(&mut range, &mut buffer).map_err(TransferError::reading)? {
+                0 => return Err(TransferError::BasisChanged),
+                n => self.append(&buffer[..n])?,
+            }
         }
+        self.basis = basis;
+        Ok(Step::Copied(bytes))
+    }
+
+    /// Whether the announced size has room for so many bytes.
+    fn check_room(&self, bytes: u64) -> Result<(), TransferError> {
+        let size = self.offer.map_or(0, |offer| offer.size);
+        if self.position.saturating_add(bytes) <= size {
+            return Ok(());
+        }
+        Err(TransferError::Protocol(format!(
+            "the sender sent more than the {size} bytes it had announced"
+        )))
+    }
+
+    fn append(&mut self, data: &[u8]) -> Result<(), TransferError> {
         self.store.append(data).map_err(TransferError::writing)?;
         self.hasher.update(data);
-        self.position = end;
-        Ok(Step::Stored(data.len()))
+        self.position += data.len() as u64;
+        Ok(())
     }
 
     fn end(&mut self, digest: Digest) -> Result<Step, TransferError> {
@@ -161,7 +220,8 @@ impl<S: Store> Receiver<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transfer::{Mtime, Prefix};
+    use crate::transfer::testing::{file_of, noise};
+    use crate::transfer::{ChunkDigest, Mtime, Prefix};
 
     /// A store in memory whose disk holds `room` bytes.
     #[derive(Debug, Default)]
@@ -203,7 +263,8 @@ mod tests {
         hasher.update(part);
         let store = Memory { content: part.to_vec(), ..Memory::default() };
         let prefix = Prefix { length: part.len() as u64, digest: Digest::of(part) };
-        Receiver::new(store, Resume { part: Some(prefix), whole: None }, hasher)
+        let resume = Resume { part: Some(prefix), ..Resume::default() };
+        Receiver::new(store, resume, hasher)
     }
 
     fn new() -> Receiver<Memory> {
@@ -333,6 +394,78 @@ mod tests {
         let mut receiver = new();
         feed(&mut receiver, vec![offer(9)]);
         assert!(matches!(receiver.on_message(Message::Equal), Err(TransferError::Protocol(_))));
+    }
+
+    /// A receiver that has `old` where the file goes, and has told its chunks.
+    fn with_chunks_of(old: &[u8]) -> (Receiver<Memory>, u32) {
+        let mut receiver = new().with_basis(Some(Basis::new(file_of(old), old.len() as u64)));
+        feed(&mut receiver, vec![offer(old.len())]);
+        assert_eq!(receiver.on_message(Message::WantChunks).unwrap(), Step::ChunksWanted);
+        let count = receiver.chunks().unwrap().len() / ChunkDigest::LEN;
+        (receiver, count as u32)
+    }
+
+    #[test]
+    fn chunks_of_the_file_that_is_there_are_copied_and_verified() {
+        let old = noise(200_000, 1);
+        let (mut receiver, count) = with_chunks_of(&old);
+        let digest = Digest::of(&old);
+        let copy = Message::Copy { first: 0, count, bytes: 200_000 };
+        let steps = feed(
+            &mut receiver,
+            vec![Message::Start { offset: 0 }, copy, Message::End { digest }],
+        );
+        assert_eq!(steps[1..], [Step::Copied(200_000), Step::Complete(digest)]);
+        assert!(receiver.store.content == old);
+    }
+
+    #[test]
+    fn only_chunks_that_were_told_are_copied_and_no_more_than_was_announced() {
+        let old = noise(200_000, 1);
+        let copy = |first, count, bytes| Message::Copy { first, count, bytes };
+        for copies in [
+            vec![copy(0, 1, 1)],
+            vec![copy(0, 1000, 200_000)],
+            vec![copy(u32::MAX, 1, 1)],
+            vec![copy(0, 0, 0)],
+            vec![copy(0, 0, u64::MAX)],
+        ] {
+            let (mut receiver, _) = with_chunks_of(&old);
+            feed(&mut receiver, vec![Message::Start { offset: 0 }]);
+            let result: Result<Vec<_>, _> =
+                copies.into_iter().map(|copy| receiver.on_message(copy)).collect();
+            assert!(matches!(result, Err(TransferError::Protocol(_))));
+            assert!(receiver.store.content.is_empty());
+        }
+        let (mut receiver, count) = with_chunks_of(&old);
+        feed(&mut receiver, vec![Message::Start { offset: 0 }, copy(0, count, 200_000)]);
+        let result = receiver.on_message(copy(0, count, 200_000));
+        assert!(matches!(result, Err(TransferError::Protocol(_))), "twice the announced size");
+    }
+
+    #[test]
+    fn chunks_are_told_once_and_only_where_there_are_some() {
+        let mut receiver = new();
+        feed(&mut receiver, vec![offer(9)]);
+        assert!(receiver.on_message(Message::WantChunks).is_err());
+        let (mut receiver, _) = with_chunks_of(&noise(100_000, 1));
+        assert!(receiver.on_message(Message::WantChunks).is_err());
+    }
+
+    #[test]
+    fn a_file_that_shrinks_while_it_is_copied_from_is_told_and_nothing_committed() {
+        let old = noise(200_000, 1);
+        let file = file_of(&old);
+        let writer = file.try_clone().unwrap();
+        let mut receiver = new().with_basis(Some(Basis::new(file, 200_000)));
+        feed(&mut receiver, vec![offer(200_000)]);
+        receiver.on_message(Message::WantChunks).unwrap();
+        let count = (receiver.chunks().unwrap().len() / ChunkDigest::LEN) as u32;
+        writer.set_len(50_000).unwrap();
+        feed(&mut receiver, vec![Message::Start { offset: 0 }]);
+        let result = receiver.on_message(Message::Copy { first: 0, count, bytes: 200_000 });
+        assert!(matches!(result, Err(TransferError::BasisChanged)));
+        assert!(!receiver.store.committed);
     }
 
     #[test]

@@ -2,8 +2,10 @@
 
 use std::io;
 
+use super::chunking::ChunkSize;
+use super::delta::{Delta, KnownChunks, Piece};
 use super::wire::{CHUNK, Fail, FailCode, Message, Mtime, Offer, Prefix, Resume};
-use super::{Digest, Hasher};
+use super::{Digest, Hasher, SMALL_FILE};
 
 /// How often a file may change under the sender before it gives up.
 const MAX_RESTARTS: u32 = 3;
@@ -37,11 +39,15 @@ pub struct Sender<S> {
     position: u64,
     offset: u64,
     restarts: u32,
+    /// Tells what the receiver has of the file in another version, if that is known.
+    delta: Option<Delta>,
     phase: Phase,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 enum Phase {
+    /// The receiver is asked for chunks of this size; where content starts then, and the state there.
+    Chunks(ChunkSize, u64, Box<Hasher>),
     Content,
     Done,
 }
@@ -57,6 +63,7 @@ impl<S: Source> Sender<S> {
             position: 0,
             offset: 0,
             restarts: 0,
+            delta: None,
             phase: Phase::Content,
         })
     }
@@ -77,8 +84,9 @@ impl<S: Source> Sender<S> {
         self.hasher.digest()
     }
 
-    /// Compares what the receiver has with the file: [`Message::Equal`] or
-    /// [`Message::Start`]. Reads as much of the file as the comparison needs.
+    /// Compares what the receiver has with the file: [`Message::Equal`], [`Message::Start`], or
+    /// [`Message::WantChunks`], after which [`begin_with`](Self::begin_with) is called. Reads as much of
+    /// the file as the comparison needs.
     pub fn begin(&mut self, resume: &Resume) -> io::Result<Message> {
         let prefix_hasher = self.matching_prefix(resume.part)?;
         if let Some(theirs) = resume.whole {
@@ -90,28 +98,75 @@ impl<S: Source> Sender<S> {
             }
         }
         let (offset, hasher) = prefix_hasher.unwrap_or_default();
+        let left = self.stamp.offer.size - offset;
+        if let Some(size) = resume.basis.filter(|_| left > SMALL_FILE) {
+            self.phase = Phase::Chunks(size, offset, Box::new(hasher));
+            return Ok(Message::WantChunks);
+        }
         self.start_at(offset, hasher)?;
+        Ok(Message::Start { offset })
+    }
+
+    /// Starts with the chunks that the receiver has, which it was asked for.
+    pub fn begin_with(&mut self, known: KnownChunks) -> io::Result<Message> {
+        let phase = std::mem::replace(&mut self.phase, Phase::Content);
+        let Phase::Chunks(size, offset, hasher) = phase else {
+            return Err(io::Error::other("chunks that nobody has asked for"));
+        };
+        self.delta = Some(Delta::new(size, known, self.stamp.offer.size - offset));
+        self.start_at(offset, *hasher)?;
         Ok(Message::Start { offset })
     }
 
     /// The next message to send; `None` once the last one has been given out.
     pub fn next_message(&mut self) -> io::Result<Option<Message>> {
-        if self.phase == Phase::Done {
+        if matches!(self.phase, Phase::Done) {
             return Ok(None);
+        }
+        if self.delta.is_some() {
+            return self.next_piece().map(Some);
         }
         let left = self.stamp.offer.size.saturating_sub(self.position);
         let mut chunk = vec![0; usize::try_from(left).unwrap_or(CHUNK).min(CHUNK)];
         let read = read_full(&mut self.source, &mut chunk)?;
-        if read < chunk.len() || (left == 0 && !self.is_unchanged()?) {
-            return self.restart().map(Some);
-        }
         if left == 0 {
-            self.phase = Phase::Done;
-            return Ok(Some(Message::End { digest: self.hasher.digest() }));
+            return self.end().map(Some);
+        }
+        if read < chunk.len() {
+            return self.restart().map(Some);
         }
         self.hasher.update(&chunk);
         self.position += read as u64;
         Ok(Some(Message::Data(chunk)))
+    }
+
+    /// The next message to a receiver that has told chunks.
+    fn next_piece(&mut self) -> io::Result<Message> {
+        let piece = match &mut self.delta {
+            Some(delta) => delta.next_piece(&mut self.source, &mut self.hasher)?,
+            None => None,
+        };
+        match piece {
+            Some(Piece::New(bytes)) => {
+                self.position += bytes.len() as u64;
+                Ok(Message::Data(bytes))
+            }
+            Some(Piece::Known(run)) => {
+                self.position += run.bytes;
+                Ok(Message::Copy { first: run.first, count: run.count, bytes: run.bytes })
+            }
+            None if self.position == self.stamp.offer.size => self.end(),
+            None => self.restart(),
+        }
+    }
+
+    /// The last message, unless the file has changed meanwhile.
+    fn end(&mut self) -> io::Result<Message> {
+        if !self.is_unchanged()? {
+            return self.restart();
+        }
+        self.phase = Phase::Done;
+        Ok(Message::End { digest: self.hasher.digest() })
     }
 
     /// Hashes up to the end of the receiver's part. Gives offset and state there if the part
@@ -155,6 +210,9 @@ impl<S: Source> Sender<S> {
         self.restarts += 1;
         self.stamp = self.source.stamp()?;
         self.start_at(0, Hasher::default())?;
+        if let Some(delta) = &mut self.delta {
+            delta.restart(self.stamp.offer.size);
+        }
         Ok(Message::Restart(self.stamp.offer))
     }
 }
@@ -183,6 +241,8 @@ pub(super) fn read_full(source: &mut impl Source, buffer: &mut [u8]) -> io::Resu
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::transfer::Basis;
+    use crate::transfer::testing::{file_of, noise};
 
     /// A file in memory that is replaced, once, when reading reaches `change.0`.
     struct Memory {
@@ -250,7 +310,7 @@ mod tests {
 
     fn part(bytes: &[u8]) -> Resume {
         let prefix = Prefix { length: bytes.len() as u64, digest: Digest::of(bytes) };
-        Resume { part: Some(prefix), whole: None }
+        Resume { part: Some(prefix), ..Resume::default() }
     }
 
     #[test]
@@ -337,6 +397,61 @@ mod tests {
             sender.begin(&Resume::default()).unwrap();
             assert_eq!(run(&mut sender).0, after);
         }
+    }
+
+    fn known(chunks: &[u8]) -> (Resume, KnownChunks) {
+        let mut basis = Basis::new(file_of(chunks), chunks.len() as u64);
+        let mut known = KnownChunks::default();
+        known.add(&basis.read().unwrap()).unwrap();
+        (Resume { basis: Some(basis.chunk_size()), ..Resume::default() }, known.complete())
+    }
+
+    #[test]
+    fn chunks_that_the_receiver_has_are_not_sent() {
+        let file = noise(500_000, 1);
+        let (resume, known) = known(&file[..400_000]);
+        let mut sender = Sender::new(Memory::new(&file)).unwrap();
+        assert_eq!(sender.begin(&resume).unwrap(), Message::WantChunks);
+        assert_eq!(sender.begin_with(known).unwrap(), Message::Start { offset: 0 });
+        let copy = sender.next_message().unwrap();
+        let Some(Message::Copy { first: 0, bytes, .. }) = copy else { panic!("{copy:?}") };
+        let end = Message::End { digest: Digest::of(&file) };
+        assert_eq!(run(&mut sender), (file[bytes as usize..].to_vec(), 0, end));
+    }
+
+    #[test]
+    fn what_is_left_of_a_small_file_is_sent_without_asking_for_chunks() {
+        let file = noise(500_000, 1);
+        let (resume, _) = known(&file);
+        let mut sender = Sender::new(Memory::new(&file[..1000])).unwrap();
+        assert_eq!(sender.begin(&resume).unwrap(), Message::Start { offset: 0 });
+        let part = part(&file[..499_000]).part;
+        let mut sender = Sender::new(Memory::new(&file)).unwrap();
+        let start = sender.begin(&Resume { part, ..resume }).unwrap();
+        assert_eq!(start, Message::Start { offset: 499_000 });
+    }
+
+    #[test]
+    fn a_file_that_changes_while_chunks_are_compared_is_compared_from_the_start() {
+        let (before, after) = (noise(500_000, 1), noise(600_000, 2));
+        let (resume, known) = known(&after[..300_000]);
+        let mut memory = Memory::new(&before);
+        memory.changes.push((before.len(), after.clone()));
+        let mut sender = Sender::new(memory).unwrap();
+        sender.begin(&resume).unwrap();
+        sender.begin_with(known).unwrap();
+        let (mut restarts, mut copied, mut sent) = (0, 0, 0);
+        let end = loop {
+            match sender.next_message().unwrap().unwrap() {
+                Message::Restart(_) => (restarts, copied, sent) = (restarts + 1, 0, 0),
+                Message::Copy { bytes, .. } => copied += bytes,
+                Message::Data(data) => sent += data.len() as u64,
+                last => break last,
+            }
+        };
+        assert_eq!(end, Message::End { digest: Digest::of(&after) });
+        assert_eq!(restarts, 1);
+        assert!(copied > 200_000 && copied + sent == 600_000, "{copied} copied, {sent} sent");
     }
 
     #[test]

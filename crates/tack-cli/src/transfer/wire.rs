@@ -2,7 +2,8 @@
 //!
 //! A frame is one byte of kind, four bytes of length (big endian) and that many bytes. Kind 0
 //! is a message as JSON, at most [`MAX_CONTROL`] bytes; kind 1 is content of one file, kind 2 a
-//! [bundle](super::Bundle) of whole files, each at most [`MAX_DATA`] bytes. The limits are checked before anything is allocated.
+//! [bundle](super::Bundle) of whole files, kind 3 digests of chunks, each at most [`MAX_DATA`] bytes. The
+//! limits are checked before anything is allocated.
 
 use std::fmt;
 
@@ -10,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::manifest::Group;
 use super::policy::Policy;
-use super::{Digest, Edit, WirePath};
+use super::{ChunkSize, Digest, Edit, WirePath};
 
 /// Most bytes of JSON in one frame.
 pub const MAX_CONTROL: usize = 60 * 1024;
@@ -26,6 +27,7 @@ const HEADER: usize = 5;
 const KIND_CONTROL: u8 = 0;
 const KIND_DATA: u8 = 1;
 const KIND_BUNDLE: u8 = 2;
+const KIND_CHUNKS: u8 = 3;
 
 /// One message of the protocol.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -159,6 +161,19 @@ pub enum Message {
     },
     /// The receiver's file is the sender's: nothing follows.
     Equal,
+    /// Asks the receiver for the chunks of its file, before `Start`.
+    WantChunks,
+    /// No digests follow.
+    EndOfChunks,
+    /// The next bytes of the file are chunks that the receiver has.
+    Copy {
+        /// Number of the first.
+        first: u32,
+        /// How many there are.
+        count: u32,
+        /// Their length together.
+        bytes: u64,
+    },
     /// The sender's file changed while it was read: content follows from offset 0.
     Restart(Offer),
     /// All content has been sent.
@@ -176,6 +191,10 @@ pub enum Message {
     /// Small files. Travels in a frame of its own kind, never as JSON.
     #[serde(skip)]
     Bundle(Vec<u8>),
+    /// Digests of chunks of the receiver's file, [`ChunkDigest::LEN`](super::ChunkDigest::LEN) bytes
+    /// each. Travels in a frame of its own kind, never as JSON.
+    #[serde(skip)]
+    Chunks(Vec<u8>),
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
@@ -218,6 +237,9 @@ pub struct Resume {
     pub part: Option<Prefix>,
     /// Digest of the file that has the final name, if it has the expected size.
     pub whole: Option<Digest>,
+    /// Length of the chunks of the file that has the final name, if they can be told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub basis: Option<ChunkSize>,
 }
 
 /// The beginning of a file.
@@ -326,6 +348,7 @@ impl Encoded {
         let (kind, mut json, body) = match message {
             Message::Data(body) => (KIND_DATA, Vec::new(), body),
             Message::Bundle(body) => (KIND_BUNDLE, Vec::new(), body),
+            Message::Chunks(body) => (KIND_CHUNKS, Vec::new(), body),
             other => (KIND_CONTROL, serde_json::to_vec(&other)?, Vec::new()),
         };
         let length = json.len() + body.len();
@@ -405,6 +428,7 @@ impl Decoder {
         Ok(Some(match kind {
             KIND_DATA => Message::Data(body),
             KIND_BUNDLE => Message::Bundle(body),
+            KIND_CHUNKS => Message::Chunks(body),
             _ => serde_json::from_slice(&body)?,
         }))
     }
@@ -418,7 +442,7 @@ impl Decoder {
 fn limit_of(kind: u8) -> Result<usize, WireError> {
     match kind {
         KIND_CONTROL => Ok(MAX_CONTROL),
-        KIND_DATA | KIND_BUNDLE => Ok(MAX_DATA),
+        KIND_DATA | KIND_BUNDLE | KIND_CHUNKS => Ok(MAX_DATA),
         other => Err(WireError::UnknownKind(other)),
     }
 }
@@ -446,9 +470,14 @@ mod tests {
                 Message::Data(vec![7; 1000]),
                 Message::Data(Vec::new()),
                 Message::Bundle(vec![0; 9]),
+                Message::Chunks(vec![1; 16]),
                 Message::Get {
                     path: WirePath::new("a/ü").unwrap(),
-                    resume: Resume { part: None, whole: Some(Digest::of(b"x")) },
+                    resume: Resume {
+                        part: None,
+                        whole: Some(Digest::of(b"x")),
+                        basis: Some(ChunkSize::for_file(1 << 30)),
+                    },
                 },
                 Message::End { digest: Digest::of(b"") },
             ]
@@ -469,9 +498,12 @@ mod tests {
 
     #[test]
     fn a_length_above_the_limit_is_refused_before_anything_is_allocated() {
-        for (kind, limit) in
-            [(KIND_CONTROL, MAX_CONTROL), (KIND_DATA, MAX_DATA), (KIND_BUNDLE, MAX_DATA)]
-        {
+        for (kind, limit) in [
+            (KIND_CONTROL, MAX_CONTROL),
+            (KIND_DATA, MAX_DATA),
+            (KIND_BUNDLE, MAX_DATA),
+            (KIND_CHUNKS, MAX_DATA),
+        ] {
             let mut frame = vec![kind];
             frame.extend_from_slice(&(limit as u32 + 1).to_be_bytes());
             let mut decoder = Decoder::default();
@@ -527,6 +559,7 @@ mod tests {
         let (base, groups) = (path(), vec![group]);
         let many = Message::PutMany { base, groups, checksum: false, policy: policy() };
         let wanted = Message::Wanted { files: vec![1], compare: vec![], kept: vec![] };
+        let resume = Message::Resume(Resume::default());
         let group = "{\"directory\":\"a\",\"modes\":[493],\"files\":[]}";
         for (message, expected) in [
             (hello, "{\"hello\":{\"token\":null}}".to_owned()),
@@ -538,6 +571,7 @@ mod tests {
                 ),
             ),
             (wanted, "{\"wanted\":{\"files\":[1],\"compare\":[]}}".to_owned()),
+            (resume, "{\"resume\":{\"part\":null,\"whole\":null}}".to_owned()),
         ] {
             assert_eq!(serde_json::to_string(&message).unwrap(), expected);
             assert_eq!(serde_json::from_str::<Message>(&expected).unwrap(), message);
