@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -9,6 +10,7 @@ use crate::demo::DemoArgs;
 use crate::error::Error;
 use crate::exit;
 use crate::session::{Fingerprint, Trust};
+use crate::ssh::{Ports, SshOptions};
 use crate::target::Target;
 use crate::token;
 use crate::transfer::{Filter, Policy, Suffix};
@@ -20,6 +22,7 @@ Examples:
   tack serve --write ~/inbox               let others send files into a directory
   tack get host:4433/video.mkv .           fetch a file; run again to resume
   tack get -r host:4433/photos album       fetch a directory's content into the directory album
+  tack copy -r photos user@host:           send a directory to a machine that ssh gets to
   tack ls host:4433/photos                 show what a directory holds
   tack send photos notes.txt host:4433/    send a directory and a file
   tack demo                                see what TACK does on an emulated link
@@ -51,10 +54,15 @@ pub enum Command {
     Get(GetArgs),
     /// Sends files and directories
     Send(SendArgs),
+    /// Copies files from or to a machine that ssh can log in to
+    Copy(CopyArgs),
     /// Lists what a server has
     Ls(LsArgs),
     /// Shows plain QUIC and TACK side by side over an emulated link
     Demo(DemoArgs),
+    /// Serves one transfer of tack copy, which runs this
+    #[command(hide = true)]
+    ServeOnce,
 }
 
 /// What acknowledges the data.
@@ -91,8 +99,8 @@ impl From<Profile> for tacklib::Profile {
 pub struct ServeArgs {
     /// Directory to share
     pub dir: PathBuf,
-    /// Address and UDP port to listen on; port 0 lets the system choose
-    #[arg(long, value_name = "ADDR:PORT", default_value = "0.0.0.0:4433")]
+    /// Address and UDP port to listen on; [::] takes IPv4 as well, port 0 lets the system choose
+    #[arg(long, value_name = "ADDR:PORT", default_value = "[::]:4433")]
     pub listen: SocketAddr,
     /// Lets clients send as well; otherwise they can only fetch
     #[arg(long)]
@@ -149,8 +157,8 @@ the current directory. An existing file is replaced only once the new one is ver
 owner, and without --preserve its permissions are not widened. \"-\" is standard output; pipes and character devices \
 are written through to.")]
 pub struct GetArgs {
-    /// What to fetch: HOST:PORT[/PATH]
-    #[arg(value_name = "HOST:PORT[/PATH]")]
+    /// What to fetch: HOST[:PORT][/PATH]
+    #[arg(value_name = "HOST[:PORT][/PATH]")]
     pub source: Target,
     /// Where to put it
     pub dest: Option<PathBuf>,
@@ -161,9 +169,12 @@ pub struct GetArgs {
     /// Writes each file no faster than this: bytes per second, such as 10M
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     pub write_limit: Option<u64>,
-    /// How to connect and what to show.
+    /// How to connect.
     #[command(flatten)]
-    pub client: ClientArgs,
+    pub connection: ConnectionArgs,
+    /// What to transfer and what to show.
+    #[command(flatten)]
+    pub transfer: TransferArgs,
 }
 
 /// Arguments of `tack send`.
@@ -177,12 +188,84 @@ pub struct SendArgs {
     /// Files and directories to send; - is standard input, which needs a name at the server
     #[arg(required = true, value_name = "FILE|DIR")]
     pub sources: Vec<PathBuf>,
-    /// Where to: HOST:PORT[/PATH]
-    #[arg(value_name = "HOST:PORT[/PATH]")]
+    /// Where to: HOST[:PORT][/PATH]
+    #[arg(value_name = "HOST[:PORT][/PATH]")]
     pub dest: Target,
-    /// How to connect and what to show.
+    /// How to connect.
     #[command(flatten)]
-    pub client: ClientArgs,
+    pub connection: ConnectionArgs,
+    /// What to transfer and what to show.
+    #[command(flatten)]
+    pub transfer: TransferArgs,
+}
+
+/// Arguments of `tack copy`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+One of SRC and DST is at another machine: [USER@]HOST:PATH, relative to the home there. ssh logs in and \
+starts tack at the other end, and tells this end a port, a certificate and a token made for this one \
+transfer; the data goes over UDP. A directory (-r) becomes one of the same name in DST, each time. \
+Write ./ before a file of this machine whose name has a colon.")]
+pub struct CopyArgs {
+    /// What to copy, and last where to
+    #[arg(value_name = "SRC|DST", num_args = 2.., required = true)]
+    pub places: Vec<OsString>,
+    /// Copies directories with everything in them
+    #[arg(long, short)]
+    pub recursive: bool,
+    /// UDP port at the other end, or a range such as 60000-60100, that a firewall lets through
+    #[arg(long, value_name = "PORTS")]
+    pub udp_port: Option<Ports>,
+    /// Port of the ssh server
+    #[arg(short = 'P', value_name = "PORT")]
+    pub ssh_port: Option<u16>,
+    /// File with ssh's private key
+    #[arg(short = 'i', value_name = "FILE")]
+    pub ssh_identity: Option<PathBuf>,
+    /// File with ssh's configuration
+    #[arg(short = 'F', value_name = "FILE")]
+    pub ssh_config: Option<PathBuf>,
+    /// Host that ssh goes through
+    #[arg(short = 'J', value_name = "HOST")]
+    pub ssh_jump: Option<String>,
+    /// Option of ssh, as in its configuration. Can be repeated
+    #[arg(short = 'o', value_name = "OPTION")]
+    pub ssh_options: Vec<String>,
+    /// Program to use for ssh
+    #[arg(long, value_name = "PROGRAM", env = "TACK_SSH", default_value = "ssh")]
+    pub ssh: OsString,
+    /// How to call tack at the other end
+    #[arg(long, value_name = "PATH", default_value = "tack")]
+    pub remote_tack: String,
+    /// What the connection does.
+    #[command(flatten)]
+    pub transport: TransportArgs,
+    /// What to transfer and what to show.
+    #[command(flatten)]
+    pub transfer: TransferArgs,
+}
+
+impl CopyArgs {
+    /// How to run ssh.
+    pub fn ssh_options(&self) -> SshOptions {
+        let mut arguments: Vec<OsString> = Vec::new();
+        let given = [
+            ("-p", self.ssh_port.map(|port| port.to_string().into())),
+            ("-i", self.ssh_identity.clone().map(PathBuf::into_os_string)),
+            ("-F", self.ssh_config.clone().map(PathBuf::into_os_string)),
+            ("-J", self.ssh_jump.clone().map(OsString::from)),
+        ];
+        for (option, value) in given {
+            if let Some(value) = value {
+                arguments.extend([option.into(), value]);
+            }
+        }
+        for option in &self.ssh_options {
+            arguments.extend(["-o".into(), option.into()]);
+        }
+        let (program, remote_tack) = (self.ssh.clone(), self.remote_tack.clone());
+        SshOptions { program, arguments, remote_tack }
+    }
 }
 
 /// Arguments of `tack ls`.
@@ -192,8 +275,8 @@ A line shows permissions, size in bytes, time of modification in UTC, and the na
 A directory has a slash behind its name, and neither size nor time. Characters of names that could \
 drive the terminal are escaped. Symbolic links and special files are named on standard error.")]
 pub struct LsArgs {
-    /// What to list: HOST:PORT[/PATH]
-    #[arg(value_name = "HOST:PORT[/PATH]")]
+    /// What to list: HOST[:PORT][/PATH]
+    #[arg(value_name = "HOST[:PORT][/PATH]")]
     pub source: Target,
     /// Lists directories with everything in them
     #[arg(long, short)]
@@ -227,6 +310,14 @@ pub struct ConnectionArgs {
     /// Sends the token to whoever answers, and prints the fingerprint to use next time
     #[arg(long)]
     pub insecure: bool,
+    /// What the connection does.
+    #[command(flatten)]
+    pub transport: TransportArgs,
+}
+
+/// What a connection of a client does.
+#[derive(Debug, Args)]
+pub struct TransportArgs {
     /// Uses nothing that earlier connections observed of the path, and keeps nothing (RFC 9959)
     #[arg(long)]
     pub no_careful_resume: bool,
@@ -242,12 +333,9 @@ fn parse_suffix(text: &str) -> Result<Suffix, String> {
     Suffix::new(text)
 }
 
-/// Arguments of both `tack get` and `tack send`.
+/// Arguments of all commands that transfer files.
 #[derive(Debug, Args)]
-pub struct ClientArgs {
-    /// How to connect.
-    #[command(flatten)]
-    pub connection: ConnectionArgs,
+pub struct TransferArgs {
     /// Compares the content of files that are there already, instead of taking those of the same
     /// size and time of modification for equal
     #[arg(long, short)]
@@ -307,7 +395,7 @@ pub struct ClientArgs {
     pub quiet: bool,
 }
 
-impl ClientArgs {
+impl TransferArgs {
     /// How the receiving end treats what it has.
     pub fn policy(&self) -> Policy {
         Policy {

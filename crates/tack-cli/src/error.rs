@@ -22,6 +22,28 @@ pub enum Error {
         /// How long it was tried.
         seconds: u64,
     },
+    /// The other end runs, but UDP does not get there.
+    #[error(
+        "no answer from {target} over UDP within {seconds} s, though ssh gets there: a firewall drops \
+         UDP, most likely; let a port through, and name it with --udp-port"
+    )]
+    NoUdp {
+        /// Host and port.
+        target: String,
+        /// How long it was tried.
+        seconds: u64,
+    },
+    /// ssh did not start the other end.
+    #[error("{0}")]
+    Ssh(String),
+    /// The other end, started by ssh, cannot do what is wanted.
+    #[error("{text}")]
+    OtherEnd {
+        /// What it says.
+        text: String,
+        /// The exit code for that.
+        exit: Exit,
+    },
     /// The server has a directory where a file was asked for.
     #[error("{0} is a directory; pass -r to fetch it with everything in it")]
     Directory(String),
@@ -150,6 +172,8 @@ impl Error {
     pub fn may_pass(&self) -> bool {
         match self {
             Self::NoAnswer { .. }
+            | Self::NoUdp { .. }
+            | Self::Ssh(_)
             | Self::Resolve { .. }
             | Self::ServerBusy
             | Self::Endpoint(_) => true,
@@ -173,6 +197,8 @@ impl Error {
         match self {
             Self::Usage(_) | Self::Directory(_) => Exit::Usage,
             Self::NoAnswer { .. }
+            | Self::NoUdp { .. }
+            | Self::Ssh(_)
             | Self::Resolve { .. }
             | Self::ConnectionLost { .. }
             | Self::ListingLost { .. }
@@ -186,7 +212,9 @@ impl Error {
             Self::Interrupted | Self::ListingInterrupted => Exit::Interrupted,
             Self::Local { .. } => Exit::LocalIo,
             Self::Transfer(e) => exit_of(e),
-            Self::Incomplete { exit, .. } | Self::Unlisted { exit, .. } => *exit,
+            Self::OtherEnd { exit, .. }
+            | Self::Incomplete { exit, .. }
+            | Self::Unlisted { exit, .. } => *exit,
             Self::Certificate(_) | Self::Quic(_) => Exit::Internal,
         }
     }

@@ -23,6 +23,17 @@ pub enum Exit {
     Interrupted = 8,
 }
 
+impl Exit {
+    /// What an exit code of the other end means here.
+    pub fn of_other_end(code: u8) -> Self {
+        match code {
+            code if code == Self::Usage as u8 => Self::Usage,
+            code if code == Self::Refused as u8 => Self::Refused,
+            _ => Self::Remote,
+        }
+    }
+}
+
 /// The table that `--help` shows.
 pub const TABLE: &str = "\
 Exit codes:

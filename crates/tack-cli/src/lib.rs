@@ -7,6 +7,7 @@
 //! | [`quic`] | the QUIC configuration of both ends |
 //! | [`identity`], [`target`], [`token`] | certificates, addresses, access tokens |
 //! | [`cc_parameters`] | what earlier connections observed of their paths |
+//! | [`ssh`] | transfers that ssh starts |
 //! | [`termination`] | signals that end a command |
 //! | [`commands`] | what the command line offers |
 //! | [`demo`] | plain QUIC and TACK side by side over an emulated link |
@@ -24,6 +25,7 @@ pub mod identity;
 pub mod progress;
 pub mod quic;
 pub mod session;
+pub mod ssh;
 pub mod summary;
 pub mod target;
 pub mod termination;

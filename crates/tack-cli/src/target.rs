@@ -1,11 +1,14 @@
-//! Servers and paths on them, as users write them: `HOST:PORT[/PATH]`.
+//! Servers and paths on them, as users write them: `HOST[:PORT][/PATH]` or `HOST:PATH`.
 
 use std::fmt;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 
 use crate::error::Error;
 use crate::transfer::WirePath;
+
+/// The port that servers listen on unless told otherwise.
+pub const DEFAULT_PORT: u16 = 4433;
 
 /// A path on a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,9 +18,17 @@ pub struct Target {
     path: WirePath,
     /// Did the path end with a slash?
     directory: bool,
+    /// The addresses of the host, if they need not be looked up.
+    addresses: Option<Vec<SocketAddr>>,
 }
 
 impl Target {
+    /// A server that has one of these addresses.
+    pub fn at(host: &str, port: u16, addresses: Vec<SocketAddr>) -> Self {
+        let (path, directory, addresses) = (WirePath::root(), false, Some(addresses));
+        Self { host: host.to_owned(), port, path, directory, addresses }
+    }
+
     /// Name or address of the host, without brackets.
     pub fn host(&self) -> &str {
         &self.host
@@ -25,7 +36,7 @@ impl Target {
 
     /// The host's address, if it was given as one.
     pub fn address(&self) -> Option<IpAddr> {
-        self.host.parse().ok()
+        parse_address(&self.host)
     }
 
     /// The path on the server.
@@ -40,6 +51,9 @@ impl Target {
 
     /// The addresses to try, in the system's order.
     pub fn resolve(&self) -> Result<Vec<SocketAddr>, Error> {
+        if let Some(addresses) = &self.addresses {
+            return Ok(addresses.clone());
+        }
         let addresses = (self.host.as_str(), self.port).to_socket_addrs();
         addresses
             .map(Iterator::collect)
@@ -50,7 +64,7 @@ impl Target {
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.address() {
-            Some(IpAddr::V6(address)) => write!(f, "[{address}]:{}", self.port),
+            Some(IpAddr::V6(_)) => write!(f, "[{}]:{}", self.host, self.port),
             _ => write!(f, "{}:{}", self.host, self.port),
         }
     }
@@ -60,19 +74,53 @@ impl FromStr for Target {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (authority, path) = text.split_once('/').unwrap_or((text, ""));
-        let form = "expected HOST:PORT[/PATH], for example host.example:4433/dir/file";
-        let (host, port) = authority.rsplit_once(':').ok_or(form)?;
-        let port = port.parse().map_err(|_| format!("\"{port}\" is not a port; {form}"))?;
-        let bracketed = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
-        let host = match bracketed {
-            Some(inner) if inner.parse::<std::net::Ipv6Addr>().is_ok() => inner,
-            None if !host.is_empty() && !host.contains([':', '[', ']']) => host,
-            _ => return Err(format!("\"{host}\" is not a host; {form}")),
+        let form =
+            "expected HOST[:PORT][/PATH], for example host.example:4433/dir/file, or HOST:PATH";
+        let (host, rest) =
+            split_host(text).ok_or(format!("\"{text}\" names no host; {form}"))?;
+        let (port, path) = match rest.split_at_checked(1) {
+            Some((":", rest)) => {
+                let (word, path) = rest.split_once('/').unwrap_or((rest, ""));
+                if !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit()) {
+                    let port = word.parse().ok().filter(|port| *port > 0);
+                    (port.ok_or(format!("\"{word}\" is not a port; {form}"))?, path)
+                } else {
+                    (DEFAULT_PORT, rest)
+                }
+            }
+            Some((_, path)) => (DEFAULT_PORT, path),
+            None => (DEFAULT_PORT, ""),
         };
         let directory = path.ends_with('/');
-        let path = WirePath::new(path.trim_end_matches('/')).map_err(|e| e.to_string())?;
-        Ok(Self { host: host.to_owned(), port, path, directory })
+        let path = WirePath::new(path.trim_matches('/')).map_err(|e| e.to_string())?;
+        Ok(Self { host: host.to_owned(), port, path, directory, addresses: None })
+    }
+}
+
+/// The host that `text` begins with, without brackets, and what is behind it: nothing, or something that
+/// begins with a colon or a slash.
+fn split_host(text: &str) -> Option<(&str, &str)> {
+    if let Some(inner) = text.strip_prefix('[') {
+        let (host, rest) = inner.split_once(']')?;
+        let is_followed_well = rest.is_empty() || rest.starts_with([':', '/']);
+        return (is_followed_well && matches!(parse_address(host), Some(IpAddr::V6(_))))
+            .then_some((host, rest));
+    }
+    let (host, rest) = text.split_at(text.find([':', '/']).unwrap_or(text.len()));
+    // More colons before the first slash: an IPv6 address without its brackets.
+    let authority = rest.split('/').next().unwrap_or_default();
+    let is_host = !host.is_empty() && !host.contains(['[', ']']);
+    (is_host && authority.matches(':').count() < 2).then_some((host, rest))
+}
+
+/// An address, which may name the interface that a link-local one belongs to (RFC 4007 section 11).
+fn parse_address(text: &str) -> Option<IpAddr> {
+    match text.split_once('%') {
+        Some((address, zone)) if !zone.is_empty() => {
+            address.parse::<Ipv6Addr>().ok().map(IpAddr::V6)
+        }
+        Some(_) => None,
+        None => text.parse().ok(),
     }
 }
 
@@ -86,22 +134,65 @@ mod tests {
 
     #[test]
     fn hosts_addresses_and_paths_are_told_apart() {
-        let plain = target("host:1");
-        assert_eq!((plain.host(), plain.port, plain.path().as_str()), ("host", 1, ""));
-        assert!(plain.is_directory() && target("host:1/").is_directory());
-        let deep = target("10.0.0.1:4433/a/b c/");
-        assert_eq!(deep.path().as_str(), "a/b c");
-        assert!(deep.is_directory() && !target("h:1/a").is_directory());
-        let v6 = target("[::1]:4433/x");
-        assert_eq!(v6.address(), Some("::1".parse().unwrap()));
-        assert_eq!(v6.to_string(), "[::1]:4433");
+        for (text, host, port, path) in [
+            ("host:1", "host", 1, ""),
+            ("host:1/", "host", 1, ""),
+            ("10.0.0.1:4433/a/b c/", "10.0.0.1", 4433, "a/b c"),
+            ("host", "host", 4433, ""),
+            ("host/a", "host", 4433, "a"),
+            ("host:", "host", 4433, ""),
+            ("host:a/b", "host", 4433, "a/b"),
+            ("host:/a/1", "host", 4433, "a/1"),
+            ("host:1a", "host", 4433, "1a"),
+            ("host:1/2", "host", 1, "2"),
+            ("host/1", "host", 4433, "1"),
+            ("[::1]:5/x", "::1", 5, "x"),
+            ("[::1]", "::1", 4433, ""),
+            ("[fe80::1%eth0]:5", "fe80::1%eth0", 5, ""),
+        ] {
+            let parsed = target(text);
+            assert_eq!((parsed.host(), parsed.port), (host, port), "{text}");
+            assert_eq!(parsed.path().as_str(), path, "{text}");
+        }
+        for text in ["host:1", "host:1/", "h:1/a/", "h:a/"] {
+            assert!(target(text).is_directory(), "{text}");
+        }
+        assert!(!target("h:1/a").is_directory());
+    }
+
+    #[test]
+    fn addresses_are_known_and_shown_in_brackets() {
+        assert_eq!(target("[::1]:4433/x").address(), Some("::1".parse().unwrap()));
+        assert_eq!(target("[::1]:4433/x").to_string(), "[::1]:4433");
+        assert_eq!(target("[fe80::1%lo]:1").address(), Some("fe80::1".parse().unwrap()));
+        assert_eq!(target("host:1").address(), None);
+        assert_eq!(target("host").to_string(), "host:4433");
+    }
+
+    #[test]
+    fn an_address_of_a_link_is_resolved_with_its_interface() {
+        let addresses = target("[fe80::1%lo]:7").resolve().unwrap();
+        let [SocketAddr::V6(address)] = addresses[..] else { panic!("{addresses:?}") };
+        assert_ne!(address.scope_id(), 0);
+        assert!(target("[fe80::1%nosuch0]:7").resolve().is_err());
     }
 
     #[test]
     fn what_is_not_a_target_is_refused_with_the_expected_form() {
-        for text in ["host", "host:", ":1", "host:x/y", "::1:4433", "[host]:1", "host:70000"] {
+        for text in [
+            "",
+            ":1",
+            "/a",
+            "::1:4433",
+            "[host]:1",
+            "[::1",
+            "[::1]x",
+            "[fe80::1%]",
+            "host:70000",
+            "h:0",
+        ] {
             let error = text.parse::<Target>().unwrap_err();
-            assert!(error.contains("HOST:PORT"), "{text}: {error}");
+            assert!(error.contains("HOST[:PORT]"), "{text}: {error}");
         }
         assert!("host:1/../x".parse::<Target>().is_err());
     }

@@ -119,7 +119,7 @@ impl Drop for Relay {
 
 impl Shared {
     fn forward_to_server(&self) {
-        let mut packet = [0; 65_536];
+        let mut packet = vec![0; 65_536];
         while !self.is_over.load(Ordering::Relaxed) {
             let Ok((len, client)) = self.front.recv_from(&mut packet) else { continue };
             *self.client.lock().unwrap() = Some(client);
@@ -131,7 +131,7 @@ impl Shared {
     }
 
     fn forward_to_client(&self) {
-        let mut packet = [0; 65_536];
+        let mut packet = vec![0; 65_536];
         while !self.is_over.load(Ordering::Relaxed) {
             let back = Arc::clone(&self.back.lock().unwrap());
             let Ok(len) = back.recv(&mut packet) else { continue };

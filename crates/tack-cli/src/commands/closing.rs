@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::jobs::{Job, Kind};
 use super::producer::Reporter;
-use crate::cli::ClientArgs;
+use crate::cli::TransferArgs;
 use crate::error::Error;
 use crate::session::Mailbox;
 use crate::transfer::{
@@ -45,7 +45,7 @@ struct Collected {
 
 impl Closing {
     /// Nothing is known yet of what `args` ask for.
-    pub(super) fn new(args: &ClientArgs, remote: WirePath) -> Self {
+    pub(super) fn new(args: &TransferArgs, remote: WirePath) -> Self {
         let policy = args.policy();
         let extraneous = Extraneous::keeping(policy.backup.clone());
         let collected = Collected { extraneous, ..Collected::default() };
@@ -376,7 +376,7 @@ fn send_edits(
 }
 
 /// What in `args` only a server of the current version can serve.
-pub(super) fn beyond_version_2(args: &ClientArgs, sends: bool) -> Option<&'static str> {
+pub(super) fn beyond_version_2(args: &TransferArgs, sends: bool) -> Option<&'static str> {
     let options = [
         (args.preserve, "--preserve"),
         (args.delete, "--delete"),
@@ -388,7 +388,7 @@ pub(super) fn beyond_version_2(args: &ClientArgs, sends: bool) -> Option<&'stati
 }
 
 /// Refuses what makes no sense together with a single file.
-pub(super) fn check_tree(args: &ClientArgs, has_tree: bool) -> Result<(), Error> {
+pub(super) fn check_tree(args: &TransferArgs, has_tree: bool) -> Result<(), Error> {
     if args.delete && !has_tree {
         return Err(Error::Usage(
             "--delete removes what a directory no longer has; it takes a directory (-r with get)"

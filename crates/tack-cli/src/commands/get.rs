@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::sync::mpsc;
 
 use super::closing::{Closing, beyond_version_2, check_tree};
+use super::connector::Direct;
 use super::dry_run::{GetPlan, Local};
 use super::jobs::{self, Again, Job, Kind, Run};
 use super::producer::Producer;
-use crate::cli::GetArgs;
+use crate::cli::{GetArgs, TransferArgs};
 use crate::error::Error;
 use crate::session::{Mailbox, kept, receive_content};
 use crate::transfer::{
@@ -24,16 +25,16 @@ pub fn get(args: &GetArgs) -> Result<(), Error> {
             "name the directory that everything goes into (. is the current one)".to_owned(),
         ));
     }
-    check_tree(&args.client, args.recursive)?;
-    let filter = args.client.filter()?;
+    check_tree(&args.transfer, args.recursive)?;
+    let filter = args.transfer.filter()?;
     let dest = args.dest.as_deref().unwrap_or(Path::new("."));
     // Before connecting: a pipe may have to wait for its reader.
-    let dest = if args.client.dry_run {
+    let dest = if args.transfer.dry_run {
         Destination::Path(dest.to_owned())
     } else {
         Destination::open(dest).map_err(Error::local(dest))?
     };
-    if args.client.json && matches!(dest, Destination::PassThrough(_)) {
+    if args.transfer.json && matches!(dest, Destination::PassThrough(_)) {
         return Err(Error::Usage(
             "--json prints on standard output, where it would mix with what goes through a pipe \
              or device; leave it out"
@@ -46,33 +47,72 @@ pub fn get(args: &GetArgs) -> Result<(), Error> {
     };
     let again = if path.is_some() { Again::Possible } else { Again::Impossible };
     let mut first = Some(dest);
-    jobs::run("get", &args.source, &args.client, again, |run, producer| {
+    let mut server = Direct { target: &args.source, args: &args.connection };
+    let remote = args.source.path();
+    let fetch = Fetch {
+        remote: remote.clone(),
+        shown: format!("{}/{remote}", args.source),
+        name: remote.split_last().map(|(_, name)| name.to_owned()),
+        tree: match &args.dest {
+            Some(dest) => TreeDestination::Into(dest.clone()),
+            None => TreeDestination::Named(PathBuf::from(".")),
+        },
+        recursive: args.recursive,
+        write_limit: args.write_limit,
+        transfer: &args.transfer,
+    };
+    jobs::run("get", &mut server, &args.transfer, again, |run, producer| {
         let dest = first.take().or_else(|| path.clone().map(Destination::Path));
         let Some(dest) = dest else { return Ok(()) };
-        start(args, dest, filter.clone(), run, producer)
+        start(&fetch, dest, filter.clone(), run, producer)
     })
 }
 
+/// Something to fetch.
+pub(super) struct Fetch<'a> {
+    /// What it is at the server.
+    pub(super) remote: WirePath,
+    /// What the user calls it.
+    pub(super) shown: String,
+    /// Its name here, if it has one.
+    pub(super) name: Option<String>,
+    /// Where it goes if it is a directory.
+    pub(super) tree: TreeDestination,
+    /// Whether it may be a directory.
+    pub(super) recursive: bool,
+    /// Most bytes per second to write to each file.
+    pub(super) write_limit: Option<u64>,
+    pub(super) transfer: &'a TransferArgs,
+}
+
+/// Where a directory goes.
+pub(super) enum TreeDestination {
+    /// What is in it goes into this one.
+    Into(PathBuf),
+    /// It becomes one in this, with its own name; what is in it goes into this one if it has none.
+    Named(PathBuf),
+}
+
 /// Asks what there is, and lets the listing become jobs.
-fn start(
-    args: &GetArgs,
+pub(super) fn start(
+    args: &Fetch<'_>,
     dest: Destination,
     filter: Filter,
     run: &mut Run<'_>,
     producer: Producer,
 ) -> Result<(), Error> {
-    if let Some(option) = beyond_version_2(&args.client, false) {
+    if let Some(option) = beyond_version_2(args.transfer, false) {
         run.require_current(option)?;
     }
-    let remote = args.source.path().clone();
+    let remote = args.remote.clone();
     let (tell, first) = mpsc::channel();
     let (answer, place) = mpsc::channel();
     let listing = Arc::new(Listing {
         remote: remote.clone(),
         write_limit: args.write_limit,
-        checksum: args.client.checksum,
-        policy: Arc::new(args.client.policy()),
-        closing: Closing::new(&args.client, remote.clone()),
+        checksum: args.transfer.checksum,
+        policy: Arc::new(args.transfer.policy()),
+        closing: Closing::new(args.transfer, remote.clone()),
         filter,
         commit: GroupCommit::start(),
         producer,
@@ -93,7 +133,7 @@ fn start(
     if let Some(kind) = run.wait_for(&first)? {
         // What arrives is decided here, not by whoever answers.
         if matches!(kind, EntryKind::Directory { .. }) && !args.recursive {
-            return Err(Error::Directory(format!("{}/{}", args.source, args.source.path())));
+            return Err(Error::Directory(args.shown.clone()));
         }
         let place = place_of(args, dest, kind)?;
         // Fails only if the connection has ended, which the next turn tells.
@@ -249,15 +289,17 @@ fn size_of(kind: EntryKind) -> u64 {
 
 /// The directory that the answer goes into, and its name there if it is a file.
 fn names_of(
-    args: &GetArgs,
+    args: &Fetch<'_>,
     dest: PathBuf,
     kind: EntryKind,
 ) -> Result<(PathBuf, Option<WirePath>), Error> {
-    let remote_name = args.source.path().split_last().map(|(_, name)| name.to_owned());
+    let remote_name = args.name.clone();
     let (directory, name) = match kind {
-        EntryKind::Directory { .. } => match (&args.dest, remote_name) {
-            (None, Some(name)) => (PathBuf::from(name), None),
-            _ => (dest, None),
+        EntryKind::Directory { .. } => match (&args.tree, remote_name) {
+            (TreeDestination::Named(parent), Some(name)) => (parent.join(name), None),
+            (TreeDestination::Named(dest) | TreeDestination::Into(dest), _) => {
+                (dest.clone(), None)
+            }
         },
         EntryKind::File { .. } => {
             let is_directory = dest.is_dir() || ends_with_slash(&dest);
@@ -278,7 +320,7 @@ fn names_of(
     Ok((directory, name))
 }
 
-fn place_of(args: &GetArgs, dest: Destination, kind: EntryKind) -> Result<Place, Error> {
+fn place_of(args: &Fetch<'_>, dest: Destination, kind: EntryKind) -> Result<Place, Error> {
     let dest = match (dest, kind) {
         (Destination::Path(dest), _) => dest,
         (Destination::PassThrough(target), EntryKind::File { .. }) => {
@@ -291,7 +333,7 @@ fn place_of(args: &GetArgs, dest: Destination, kind: EntryKind) -> Result<Place,
         }
     };
     let (directory, name) = names_of(args, dest, kind)?;
-    if args.client.dry_run {
+    if args.transfer.dry_run {
         return Ok(Place::Planned(match name {
             None => Local::Directory(directory),
             Some(name) => Local::File(directory, name),

@@ -6,18 +6,17 @@ use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::connector::Connector;
 use super::events::FileEvent;
 use super::print_json;
 use super::producer::{Producer, Report, Reporter};
 use super::reconnect::Retry;
-use crate::cc_parameters::Store;
-use crate::cli::{ClientArgs, ConnectionArgs};
+use crate::cli::{Profile, TransferArgs};
 use crate::error::{Error, exit_of};
 use crate::progress::Display;
 use crate::quic::CloseCode;
-use crate::session::{ConnectOptions, Link, Mailbox, Outcome, Progress};
+use crate::session::{Link, Mailbox, Outcome, Progress};
 use crate::summary::Summary;
-use crate::target::Target;
 use crate::termination::Termination;
 use crate::transfer::{Change, EditKind, Edited, TransferError, printable};
 use crate::units;
@@ -61,7 +60,7 @@ pub(super) enum Kind {
 
 /// A command that transfers files over one connection.
 pub(super) struct Run<'a> {
-    args: &'a ClientArgs,
+    args: &'a TransferArgs,
     stop: &'a Termination,
     link: Link,
     pub(super) progress: Arc<Progress>,
@@ -80,22 +79,6 @@ pub(super) struct Run<'a> {
     transfers: usize,
     batches: usize,
     inquiries: usize,
-}
-
-/// Connects as the user wants it.
-pub(super) fn connect(
-    target: &Target,
-    args: &ConnectionArgs,
-    rate: Option<u64>,
-    stop: Option<&Termination>,
-) -> Result<Link, Error> {
-    let (token, trust, profile) = (args.token()?, args.trust(), args.profile.into());
-    let qlog = args.qlog.clone();
-    let cc_parameters = Store::of_user().filter(|_| !args.no_careful_resume);
-    let (key_log, stop) = (None, stop.map(Termination::flag));
-    let options =
-        ConnectOptions { trust, token, profile, key_log, qlog, cc_parameters, rate, stop };
-    Link::connect(target, options)
 }
 
 /// Ends the connection in good order on a signal. To be called before other threads are started; until then a
@@ -120,16 +103,16 @@ pub(super) enum Again {
 /// loss of a connection once more.
 pub(super) fn run(
     command: &'static str,
-    target: &Target,
-    args: &ClientArgs,
+    server: &mut dyn Connector,
+    args: &TransferArgs,
     again: Again,
     mut produce: impl FnMut(&mut Run<'_>, Producer) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let start = Instant::now();
-    let mut link = match connect(target, &args.connection, args.bwlimit, None) {
+    let mut link = match server.connect(args.bwlimit, None) {
         Ok(link) => link,
         Err(error) => {
-            let mut summary = new_summary(command, args);
+            let mut summary = new_summary(command, server.profile(), args);
             let result = summary.conclude(start.elapsed().as_secs_f64(), 0, Err(error));
             if args.json {
                 print_json(&summary)?;
@@ -146,7 +129,7 @@ pub(super) fn run(
     let mut retry = Retry::new(Duration::from_secs(patience.into()));
     let mut moved = 0;
     loop {
-        let mut run = Run::new(args, &stop, link, new_summary(command, args));
+        let mut run = Run::new(args, &stop, link, new_summary(command, server.profile(), args));
         let ended = run.all(&mut produce);
         let is_lost = ended.as_ref().is_err_and(|error| {
             patience > 0 && matches!(error, Error::ConnectionLost { may_pass: true, .. })
@@ -154,7 +137,7 @@ pub(super) fn run(
         run.disconnect(is_lost);
         moved += run.progress.moved();
         let ended = match ended {
-            Err(lost) if is_lost => match retry.reconnect(target, args, &stop, moved, lost) {
+            Err(lost) if is_lost => match retry.reconnect(server, args, &stop, moved, lost) {
                 Ok(new) => {
                     *notify.lock().unwrap_or_else(PoisonError::into_inner) = new.notify();
                     link = new;
@@ -168,8 +151,8 @@ pub(super) fn run(
     }
 }
 
-fn new_summary(command: &'static str, args: &ClientArgs) -> Summary {
-    let mut summary = Summary::new(command, args.connection.profile.name(), args.json);
+fn new_summary(command: &'static str, profile: Profile, args: &TransferArgs) -> Summary {
+    let mut summary = Summary::new(command, profile.name(), args.json);
     if args.dry_run {
         summary.plan();
     }
@@ -177,7 +160,12 @@ fn new_summary(command: &'static str, args: &ClientArgs) -> Summary {
 }
 
 impl<'a> Run<'a> {
-    fn new(args: &'a ClientArgs, stop: &'a Termination, link: Link, summary: Summary) -> Self {
+    fn new(
+        args: &'a TransferArgs,
+        stop: &'a Termination,
+        link: Link,
+        summary: Summary,
+    ) -> Self {
         let (report, reports) = mpsc::channel();
         Self {
             args,

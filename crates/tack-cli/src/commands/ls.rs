@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use super::jobs::{TURN, catch_signals, connect};
+use super::connector::{Connector, Direct};
+use super::jobs::{TURN, catch_signals};
 use crate::cli::LsArgs;
 use crate::error::Error;
 use crate::exit::Exit;
@@ -25,7 +26,8 @@ const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Lists what a server has.
 pub fn ls(args: &LsArgs) -> Result<(), Error> {
-    let mut link = connect(&args.source, &args.connection, None, None)?;
+    let mut link =
+        Direct { target: &args.source, args: &args.connection }.connect(None, None)?;
     let stop = catch_signals(&link)?;
     let ended = follow(args, &mut link, &stop);
     link.close(CloseCode::Done, "done");

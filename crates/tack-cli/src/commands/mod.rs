@@ -1,6 +1,8 @@
 //! What the command line offers.
 
 mod closing;
+mod connector;
+mod copy;
 mod dry_run;
 mod events;
 mod get;
@@ -13,16 +15,19 @@ mod reconnect;
 mod send;
 mod send_stream;
 mod serve;
+mod serve_once;
 
 use crate::cli::{Cli, Command};
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::progress;
 
+pub use copy::copy;
 pub use get::get;
 pub use ls::ls;
 pub use send::send;
 pub use serve::serve;
+pub use serve_once::serve_once;
 
 /// Runs the command and reports its error on standard error.
 pub fn run(cli: Cli) -> Exit {
@@ -31,6 +36,8 @@ pub fn run(cli: Cli) -> Exit {
         Command::Get(args) => get(&args),
         Command::Send(args) => send(&args),
         Command::Ls(args) => ls(&args),
+        Command::Copy(args) => copy(&args),
+        Command::ServeOnce => serve_once(),
         Command::Demo(args) => crate::demo::run(&args),
     };
     match result {

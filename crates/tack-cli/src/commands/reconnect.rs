@@ -5,12 +5,11 @@
 
 use std::time::{Duration, Instant};
 
-use super::jobs::connect;
-use crate::cli::ClientArgs;
+use super::connector::Connector;
+use crate::cli::TransferArgs;
 use crate::error::Error;
 use crate::progress::print;
 use crate::session::Link;
-use crate::target::Target;
 use crate::termination::Termination;
 
 /// The first pause before an attempt, and the longest; each is twice the one before.
@@ -55,8 +54,8 @@ impl Retry {
     /// Connects again after `lost`, which is the error if that does not help.
     pub(super) fn reconnect(
         &mut self,
-        target: &Target,
-        args: &ClientArgs,
+        server: &mut dyn Connector,
+        args: &TransferArgs,
         stop: &Termination,
         moved: u64,
         lost: Error,
@@ -76,7 +75,7 @@ impl Retry {
                 }
                 std::thread::sleep(left.min(SLICE));
             }
-            match connect(target, &args.connection, args.bwlimit, Some(stop)) {
+            match server.connect(args.bwlimit, Some(stop)) {
                 Ok(link) => return Ok(link),
                 Err(error) if error.may_pass() => log::debug!("connecting again: {error}"),
                 Err(error) => return Err(error),

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::sync::mpsc;
 
 use super::closing::{Closing, beyond_version_2, check_tree};
+use super::connector::{Connector, Direct};
 use super::dry_run::{self, Sent};
 use super::jobs::{self, Again, Job, Kind, Run};
 use super::producer::Producer;
 use super::put_batch::{Origin, PutBatch};
 use super::send_stream;
-use crate::cli::SendArgs;
+use crate::cli::{SendArgs, TransferArgs};
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::session::Mailbox;
@@ -24,31 +25,56 @@ pub fn send(args: &SendArgs) -> Result<(), Error> {
     if send_stream::is_asked_for(args) {
         return send_stream::send(args);
     }
-    // Before connecting: a mistyped name should not wait for the network.
-    let sources: Vec<Source> =
-        args.sources.iter().map(|path| Source::look_at(path)).collect::<Result<_, _>>()?;
-    let filter = args.client.filter()?;
-    check_tree(&args.client, sources.iter().any(|source| source.is_directory))?;
+    let sources = sources(&args.sources)?;
+    let dest =
+        Remote { path: args.dest.path().clone(), is_directory: args.dest.is_directory() };
+    let mut server = Direct { target: &args.dest, args: &args.connection };
+    send_to("send", &mut server, sources, || dest.clone(), &args.transfer)
+}
+
+/// What is named on the command line.
+pub(super) fn sources(paths: &[PathBuf]) -> Result<Vec<Source>, Error> {
+    paths.iter().map(|path| Source::look_at(path)).collect()
+}
+
+/// A path at the server.
+#[derive(Clone, Debug)]
+pub(super) struct Remote {
+    pub(super) path: WirePath,
+    /// Whether it is that of a directory by its form.
+    pub(super) is_directory: bool,
+}
+
+/// Sends to a server. `dest` is asked for once there is a connection.
+pub(super) fn send_to(
+    command: &'static str,
+    server: &mut dyn Connector,
+    sources: Vec<Source>,
+    dest: impl Fn() -> Remote,
+    args: &TransferArgs,
+) -> Result<(), Error> {
+    let filter = args.filter()?;
+    check_tree(args, sources.iter().any(|source| source.is_directory))?;
     let sources = Arc::new(sources);
-    jobs::run("send", &args.dest, &args.client, Again::Possible, |run, producer| {
-        let closing = Closing::new(&args.client, WirePath::root());
-        if let Some(option) = beyond_version_2(&args.client, true) {
+    jobs::run(command, server, args, Again::Possible, |run, producer| {
+        let closing = Closing::new(args, WirePath::root());
+        if let Some(option) = beyond_version_2(args, true) {
             run.require_current(option)?;
         }
         // None: what the server has there can't be found out, which has been reported.
-        let Some(place) = Place::find(args, &sources, run)? else { return Ok(()) };
-        if args.client.dry_run {
+        let Some(place) = Place::find(dest(), &sources, run)? else { return Ok(()) };
+        if args.dry_run {
             return dry_run::send(
                 run,
                 &producer,
                 planned(&sources, &place, &producer),
                 &filter,
-                &args.client.policy(),
+                &args.policy(),
                 &closing,
             );
         }
-        let (checksum, filter) = (args.client.checksum, filter.clone());
-        let policy = Arc::new(args.client.policy());
+        let (checksum, filter) = (args.checksum, filter.clone());
+        let policy = Arc::new(args.policy());
         let sources = Arc::clone(&sources);
         let sending = Sending { producer, filter, checksum, policy, closing };
         std::thread::spawn(move || sending.produce(&sources, &place));
@@ -73,12 +99,12 @@ fn planned(sources: &[Source], place: &Place, producer: &Producer) -> Vec<Sent> 
 }
 
 /// Something named on the command line.
-struct Source {
+pub(super) struct Source {
     path: PathBuf,
     /// Its name on the server; none for `.` and the like. One bad name must not keep the
     /// others from being sent.
     name: Result<Option<WirePath>, NameError>,
-    is_directory: bool,
+    pub(super) is_directory: bool,
 }
 
 /// Where things go on the server.
@@ -90,13 +116,12 @@ enum Place {
 impl Place {
     /// A single file may be given a new name. Whether it is one depends on what the server has.
     fn find(
-        args: &SendArgs,
+        Remote { path, is_directory }: Remote,
         sources: &[Source],
         run: &mut Run<'_>,
     ) -> Result<Option<Self>, Error> {
-        let path = args.dest.path().clone();
         let single_file = matches!(sources, [only] if !only.is_directory);
-        if !single_file || args.dest.is_directory() {
+        if !single_file || is_directory {
             return Ok(Some(Self::Into(path)));
         }
         let (tell, answer) = mpsc::channel();

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use super::connector::Direct;
 use super::jobs::{self, Again, Job, Kind};
 use crate::cli::SendArgs;
 use crate::error::Error;
@@ -18,7 +19,7 @@ pub(super) fn is_asked_for(args: &SendArgs) -> bool {
 
 /// Sends standard input as it comes; its length is not known in advance.
 pub(super) fn send(args: &SendArgs) -> Result<(), Error> {
-    let client = &args.client;
+    let client = &args.transfer;
     let refused = [
         (args.sources.len() > 1, "other files"),
         (client.dry_run, "--dry-run"),
@@ -38,7 +39,8 @@ pub(super) fn send(args: &SendArgs) -> Result<(), Error> {
     }
     let (path, policy) = (args.dest.path().clone(), client.policy());
     let mut request = Some((path, policy));
-    jobs::run("send", &args.dest, client, Again::Impossible, |run, producer| {
+    let mut server = Direct { target: &args.dest, args: &args.connection };
+    jobs::run("send", &mut server, client, Again::Impossible, |run, producer| {
         let Some((path, policy)) = request.take() else { return Ok(()) };
         run.require_current("- for standard input")?;
         let progress = Arc::clone(&producer.progress);

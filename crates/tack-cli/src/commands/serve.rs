@@ -1,7 +1,7 @@
 //! `tack serve`
 
 use std::io::Write;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::SystemTime;
 
 use serde::Serialize;
@@ -51,7 +51,7 @@ pub fn serve(args: &ServeArgs) -> Result<(), Error> {
     };
     warn(&identity)?;
     let mut server = Server::new(ServerOptions {
-        listen: args.listen,
+        listen: listen_address(args.listen),
         config: quic::server_config(args.profile.into(), &identity.certificate, &identity.key)?,
         reset_key: identity.reset_key()?,
         root: shared(args, &identity)?,
@@ -77,6 +77,15 @@ pub fn serve(args: &ServeArgs) -> Result<(), Error> {
     // Fails only if the server is gone.
     stop.on_signal(move || drop(waker.wake()));
     server.run(|| stop.is_requested())
+}
+
+/// Where to listen: with IPv4 alone where the system has no IPv6 and any address would do.
+pub(super) fn listen_address(wanted: SocketAddr) -> SocketAddr {
+    let any = Ipv6Addr::UNSPECIFIED;
+    if wanted.ip() == IpAddr::from(any) && UdpSocket::bind((any, 0)).is_err() {
+        return SocketAddr::from((Ipv4Addr::UNSPECIFIED, wanted.port()));
+    }
+    wanted
 }
 
 /// The shared directory, without the secrets that may lie in it.
@@ -152,7 +161,9 @@ fn host_name() -> String {
 
 /// Prints what clients did: as JSON on standard output, or in words on standard error.
 fn reporter(json: bool, quiet: bool) -> Box<dyn Fn(ServerEvent) + Send + Sync> {
-    Box::new(move |event| {
+    Box::new(move |mut event| {
+        // A socket for both IP versions has IPv4 addresses within those of IPv6.
+        event.client.set_ip(event.client.ip().to_canonical());
         let time = units::timestamp(SystemTime::now());
         if json {
             // Whoever closed standard output does not want to know.

@@ -12,6 +12,7 @@ use tack_endpoint::{CloseReason, Endpoint, Event, Handle};
 use super::mailbox::{Mailbox, Notify};
 use super::pump::Pump;
 use super::pumps::Pumps;
+use super::race::{Attempt, race};
 use super::rate_limit::RateLimits;
 use super::trust::{Fingerprint, Trust};
 use crate::cc_parameters::{RemoteEndpoint, Store, remote_endpoint};
@@ -97,28 +98,23 @@ pub struct Transport {
 impl Link {
     /// Connects to `target`, makes sure that it is the right server, and says the token.
     pub fn connect(target: &Target, mut options: ConnectOptions) -> Result<Self, Error> {
-        let mut failure = None;
-        for address in target.resolve()? {
-            match Self::connect_to(target, address, &mut options) {
-                Ok(mut link) => {
-                    link.hello(options.token, options.rate)?;
-                    return Ok(link);
-                }
-                // The host may have another address that does answer.
-                Err(error @ Error::NoAnswer { .. }) => failure = Some(error),
-                Err(error) => return Err(error),
-            }
-        }
-        Err(failure.unwrap_or_else(|| no_answer(target)))
+        let stop = options.stop.clone();
+        let is_over = || stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed));
+        let begin = |address| Self::begin(target, address, &mut options);
+        let won = race(&target.resolve()?, begin, is_over);
+        let mut link =
+            won.map_err(|failure| failure.unwrap_or_else(|| no_answer(target)))?.link;
+        link.hello(options.token, options.rate)?;
+        Ok(link)
     }
 
-    fn connect_to(
+    /// Begins to connect to one of the host's addresses.
+    fn begin(
         target: &Target,
         address: SocketAddr,
         options: &mut ConnectOptions,
-    ) -> Result<Self, Error> {
-        let trust = &options.trust;
-        let mut config = quic::client_config(options.profile, trust.verify())?;
+    ) -> Result<Handshake, Error> {
+        let mut config = quic::client_config(options.profile, options.trust.verify())?;
         if let Some(rate) = options.rate {
             quic::limit_windows(&mut config, rate);
         }
@@ -150,7 +146,7 @@ impl Link {
             }
         }
         let waker = endpoint.waker();
-        let mut link = Self {
+        let link = Self {
             endpoint,
             handle,
             target: target.clone(),
@@ -163,43 +159,21 @@ impl Link {
             observed,
             is_closed: false,
         };
-        let verifies = matches!(trust.verify(), Verify::Authorities(_));
-        link.await_handshake(verifies, options.stop.as_deref())?;
-        let certificate = link.conn()?.peer_cert().map(<[u8]>::to_vec);
+        let (trust, deadline) = (options.trust.clone(), Instant::now() + CONNECT_TIMEOUT);
+        Ok(Handshake { link, trust, deadline })
+    }
+
+    /// Makes sure that the handshake was one with the right server.
+    fn check(&mut self, trust: &Trust) -> Result<(), Error> {
+        let certificate = self.conn()?.peer_cert().map(<[u8]>::to_vec);
         if matches!(trust, Trust::Anything) {
             warn_of_anybody(certificate.as_deref());
         }
-        if let Err(error) = trust.check(certificate.as_deref(), target.address()) {
-            link.close(CloseCode::Untrusted, "certificate not trusted");
+        if let Err(error) = trust.check(certificate.as_deref(), self.target.address()) {
+            self.close(CloseCode::Untrusted, "certificate not trusted");
             return Err(error);
         }
-        Ok(link)
-    }
-
-    fn await_handshake(
-        &mut self,
-        verifies: bool,
-        stop: Option<&AtomicBool>,
-    ) -> Result<(), Error> {
-        let deadline = Instant::now() + CONNECT_TIMEOUT;
-        while Instant::now() < deadline {
-            if stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
-                return Err(Error::Interrupted);
-            }
-            self.endpoint.poll(Some(Duration::from_millis(100)))?;
-            while let Some(event) = self.endpoint.next_event() {
-                match event {
-                    Event::Connected(_) => return Ok(()),
-                    Event::Closed(_, reason) => {
-                        self.is_closed = true;
-                        return Err(self.handshake_error(verifies, &reason));
-                    }
-                    _ => {}
-                }
-            }
-            self.endpoint.flush()?;
-        }
-        Err(no_answer(&self.target))
+        Ok(())
     }
 
     fn handshake_error(&mut self, verifies: bool, reason: &CloseReason) -> Error {
@@ -383,6 +357,36 @@ impl Link {
                 may_pass: known == CloseCode::Done as u64,
             }
         }
+    }
+}
+
+/// A connection on its way.
+struct Handshake {
+    link: Link,
+    trust: Trust,
+    deadline: Instant,
+}
+
+impl Attempt for Handshake {
+    fn advance(&mut self, wait: Duration) -> Result<bool, Error> {
+        let link = &mut self.link;
+        if Instant::now() >= self.deadline {
+            return Err(no_answer(&link.target));
+        }
+        link.endpoint.poll(Some(wait))?;
+        while let Some(event) = link.endpoint.next_event() {
+            match event {
+                Event::Connected(_) => return link.check(&self.trust).map(|()| true),
+                Event::Closed(_, reason) => {
+                    link.is_closed = true;
+                    let verifies = matches!(self.trust.verify(), Verify::Authorities(_));
+                    return Err(link.handshake_error(verifies, &reason));
+                }
+                _ => {}
+            }
+        }
+        link.endpoint.flush()?;
+        Ok(false)
     }
 }
 

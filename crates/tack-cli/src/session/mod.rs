@@ -13,6 +13,7 @@ mod mailbox;
 mod offered;
 mod pump;
 mod pumps;
+mod race;
 mod rate_limit;
 mod request;
 mod server;

@@ -135,7 +135,17 @@ impl Server {
     /// Serves until `stop` says so, which is asked at least once a second; then closes all
     /// connections.
     pub fn run(&mut self, mut stop: impl FnMut() -> bool) -> Result<(), Error> {
-        while !stop() {
+        self.run_until(|_| stop())
+    }
+
+    /// Whether somebody is connected.
+    pub fn has_clients(&self) -> bool {
+        !self.clients.is_empty()
+    }
+
+    /// As [`run`](Self::run), for who stops depending on what the server does.
+    pub fn run_until(&mut self, mut is_over: impl FnMut(&Self) -> bool) -> Result<(), Error> {
+        while !is_over(self) {
             self.turn(TICK)?;
         }
         self.endpoint.shutdown(CloseCode::Done as u64, b"the server was stopped");

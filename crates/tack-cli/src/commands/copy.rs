@@ -1,0 +1,244 @@
+//! `tack copy`
+
+use std::cell::RefCell;
+use std::ffi::OsString;
+use std::path::{Component, Path, PathBuf};
+use std::rc::Rc;
+
+use super::closing::check_tree;
+use super::connector::{Access, Connector, connect};
+use super::get::{Fetch, TreeDestination, start};
+use super::jobs::{self, Again};
+use super::send::{Remote, Source, send_to, sources};
+use crate::cli::{CopyArgs, Profile};
+use crate::error::Error;
+use crate::session::{Link, Trust};
+use crate::ssh::{Login, Place, Request, Session, SshOptions, VERSION, Wanted};
+use crate::termination::Termination;
+use crate::transfer::{Destination, WirePath};
+
+/// How long the other end waits for a client beyond the time that the client tries for, in seconds.
+const PATIENCE: u64 = 30;
+
+/// Copies files from or to another machine that ssh can log in to.
+pub fn copy(args: &CopyArgs) -> Result<(), Error> {
+    let parse = |argument: &OsString| Place::parse(argument).map_err(Error::Usage);
+    let mut places = args.places.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
+    let destination = places.pop();
+    match destination {
+        Some(Place::Here(to)) => fetch(args, &to, from_one_login(places)?),
+        Some(Place::There(login, path)) => {
+            let here = |place| match place {
+                Place::Here(path) => Ok(path),
+                Place::There(other, _) => Err(Error::Usage(format!(
+                    "{other} and {login}: tack copy copies between this machine and another one; \
+                     run it on one of the two"
+                ))),
+            };
+            send(
+                args,
+                &places.into_iter().map(here).collect::<Result<Vec<_>, _>>()?,
+                login,
+                path,
+            )
+        }
+        None => Err(Error::Usage("nothing to copy".to_owned())),
+    }
+}
+
+/// The paths of sources that are all at one other machine.
+fn from_one_login(places: Vec<Place>) -> Result<(Login, Vec<String>), Error> {
+    let mut found: Option<(Login, Vec<String>)> = None;
+    for place in places {
+        match (place, &mut found) {
+            (Place::Here(path), _) => {
+                return Err(Error::Usage(format!(
+                    "{}: source and destination are on this machine; one has to be [USER@]HOST:PATH",
+                    path.display()
+                )));
+            }
+            (Place::There(login, path), None) => found = Some((login, vec![path])),
+            (Place::There(login, path), Some((first, paths))) if login == *first => {
+                paths.push(path);
+            }
+            (Place::There(login, _), Some((first, _))) => {
+                return Err(Error::Usage(format!(
+                    "sources at {first} and {login}; copy from one machine at a time"
+                )));
+            }
+        }
+    }
+    found.ok_or_else(|| Error::Usage("nothing to copy".to_owned()))
+}
+
+fn send(args: &CopyArgs, paths: &[PathBuf], login: Login, to: String) -> Result<(), Error> {
+    let sources: Vec<Source> = sources(paths)?;
+    if let Some(directory) = sources.iter().position(|source| source.is_directory)
+        && !args.recursive
+    {
+        let path = paths[directory].display();
+        return Err(Error::Usage(format!(
+            "{path} is a directory; pass -r to send it with everything in it"
+        )));
+    }
+    let mut server = OverSsh::new(args, login, Wanted::Write(to));
+    let served = Rc::clone(&server.served);
+    let dest = || {
+        let served = served.borrow();
+        let path = served.paths.first().cloned().unwrap_or_default();
+        Remote { path, is_directory: served.is_directory }
+    };
+    send_to("copy", &mut server, sources, dest, &args.transfer)
+}
+
+fn fetch(args: &CopyArgs, to: &Path, (login, from): (Login, Vec<String>)) -> Result<(), Error> {
+    check_tree(&args.transfer, args.recursive)?;
+    let filter = args.transfer.filter()?;
+    // Several things go into a directory.
+    let to = if from.len() > 1 { to.join("") } else { to.to_owned() };
+    let mut first = if args.transfer.dry_run {
+        Destination::Path(to.clone())
+    } else {
+        Destination::open(&to).map_err(Error::local(&to))?
+    };
+    let again = match &first {
+        Destination::Path(_) => Again::Possible,
+        Destination::PassThrough(_) if args.transfer.json => {
+            return Err(Error::Usage(
+                "--json prints on standard output, where it would mix with what goes through a \
+                 pipe or device; leave it out"
+                    .to_owned(),
+            ));
+        }
+        Destination::PassThrough(_) => Again::Impossible,
+    };
+    let mut server = OverSsh::new(args, login.clone(), Wanted::Read(from.clone()));
+    let served = Rc::clone(&server.served);
+    jobs::run("copy", &mut server, &args.transfer, again, |run, producer| {
+        let found = served.borrow().paths.clone();
+        for (typed, remote) in from.iter().zip(found) {
+            let fetch = Fetch {
+                remote,
+                shown: format!("{login}:{typed}"),
+                name: name_of(typed),
+                tree: TreeDestination::Named(to.clone()),
+                recursive: args.recursive,
+                write_limit: None,
+                transfer: &args.transfer,
+            };
+            let dest = std::mem::replace(&mut first, Destination::Path(to.clone()));
+            start(&fetch, dest, filter.clone(), run, producer.clone())?;
+        }
+        Ok(())
+    })
+}
+
+/// The name that something has here; none for `.` and the like, whose content is copied.
+fn name_of(typed: &str) -> Option<String> {
+    match Path::new(typed).components().next_back() {
+        Some(Component::Normal(name)) if !typed.ends_with("/.") && typed != "~" => {
+            name.to_str().map(str::to_owned)
+        }
+        _ => None,
+    }
+}
+
+/// Connects to a server that ssh starts.
+struct OverSsh<'a> {
+    args: &'a CopyArgs,
+    login: Login,
+    options: SshOptions,
+    request: Request,
+    session: Option<Session>,
+    served: Rc<RefCell<Served>>,
+}
+
+/// What the other end serves.
+#[derive(Default)]
+struct Served {
+    /// What is wanted, as it is called there.
+    paths: Vec<WirePath>,
+    /// Whether the path to write to is a directory.
+    is_directory: bool,
+}
+
+impl<'a> OverSsh<'a> {
+    fn new(args: &'a CopyArgs, login: Login, wanted: Wanted) -> Self {
+        let request = Request {
+            tack_copy: VERSION,
+            wanted,
+            ports: args.udp_port,
+            patience: u64::from(args.transfer.retry) + PATIENCE,
+            plain: args.transport.profile == Profile::Off,
+        };
+        let options = args.ssh_options();
+        Self { args, login, options, request, session: None, served: Rc::default() }
+    }
+
+    /// The other end, which is started unless it is there.
+    fn session(&mut self, may_ask: bool) -> Result<&Session, Error> {
+        let mut session = self.session.take();
+        if !session.as_mut().is_some_and(Session::is_alive) {
+            session = None;
+        }
+        let session = match session {
+            Some(session) => session,
+            None => Session::start(&self.options, &self.login, &self.request, may_ask)?,
+        };
+        let paths = session.ready().paths.iter().map(|path| WirePath::new(path.as_str()));
+        let paths = paths
+            .collect::<Result<_, _>>()
+            .map_err(|error| Error::Ssh(format!("{}: {error}", self.login)))?;
+        let is_directory = session.ready().is_directory;
+        *self.served.borrow_mut() = Served { paths, is_directory };
+        Ok(self.session.insert(session))
+    }
+}
+
+impl Connector for OverSsh<'_> {
+    fn connect(
+        &mut self,
+        rate: Option<u64>,
+        stop: Option<&Termination>,
+    ) -> Result<Link, Error> {
+        let args = self.args;
+        // Later, nobody may be there to answer.
+        let session = self.session(stop.is_none())?;
+        let ready = session.ready();
+        let fingerprint = ready.fingerprint.parse().map_err(Error::Ssh)?;
+        let access =
+            Access { trust: Trust::Pinned(fingerprint), token: Some(ready.token.clone()) };
+        connect(&session.target(), access, &args.transport, rate, stop).map_err(|error| {
+            match error {
+                Error::NoAnswer { target, seconds } => Error::NoUdp { target, seconds },
+                other => other,
+            }
+        })
+    }
+
+    fn profile(&self) -> Profile {
+        self.args.transport.profile
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn things_keep_their_names_unless_they_have_none() {
+        for (typed, name) in [
+            ("a/b", Some("b")),
+            ("a/b/", Some("b")),
+            ("~/a", Some("a")),
+            ("~", None),
+            ("", None),
+            (".", None),
+            ("a/.", None),
+            ("a/..", None),
+            ("/", None),
+        ] {
+            assert_eq!(name_of(typed).as_deref(), name, "{typed:?}");
+        }
+    }
+}

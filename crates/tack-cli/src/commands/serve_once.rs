@@ -1,0 +1,127 @@
+//! The end of `tack copy` that ssh starts: serves one client, as long as ssh lives.
+
+use std::io::Read;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use super::print_json;
+use super::serve::listen_address;
+use crate::error::Error;
+use crate::identity::Identity;
+use crate::quic;
+use crate::session::{Server, ServerOptions};
+use crate::ssh::{Answer, Ports, Ready, Refusal, Request, Scope, VERSION, Wanted, read_line};
+use crate::termination::Termination;
+use crate::token;
+use crate::transfer::Root;
+
+/// Answers the request on standard input, and serves what it asks for.
+pub fn serve_once() -> Result<(), Error> {
+    // Before there are other threads, which inherit which signals are blocked.
+    let stop = Termination::catch().map_err(Error::local("signals"))?;
+    let line =
+        read_line(&mut std::io::stdin().lock()).map_err(Error::local("standard input"))?;
+    let request = line.and_then(|line| serde_json::from_str::<Request>(&line).ok());
+    let Some(request) = request.filter(|request| request.tack_copy == VERSION) else {
+        return Err(Error::Usage(
+            "this command is run by tack copy of the same version at the other end".to_owned(),
+        ));
+    };
+    let home = std::env::current_dir().map_err(Error::local("."))?;
+    let (mut server, ready) = match prepare(&request, &home) {
+        Ok(prepared) => prepared,
+        Err(error) => {
+            let refusal = Refusal { text: error.to_string(), exit: error.exit() as u8 };
+            return print_json(&Answer::new(Err(refusal)));
+        }
+    };
+    let waker = server.waker();
+    // Fails only if the server is gone.
+    stop.on_signal(move || drop(waker.wake()));
+    print_json(&Answer::new(Ok(ready)))?;
+    let is_cut = watch_input(&server);
+    let patience = Duration::from_secs(request.patience);
+    let mut lonely_since = Instant::now();
+    server.run_until(|server| {
+        if server.has_clients() {
+            lonely_since = Instant::now();
+        }
+        stop.is_requested()
+            || is_cut.load(Ordering::Relaxed)
+            || lonely_since.elapsed() >= patience
+    })
+}
+
+/// Tells when standard input ends: ssh has, or the client.
+fn watch_input(server: &Server) -> Arc<AtomicBool> {
+    let (is_cut, waker) = (Arc::new(AtomicBool::new(false)), server.waker());
+    let tell = Arc::clone(&is_cut);
+    std::thread::spawn(move || {
+        let mut input = std::io::stdin().lock();
+        let mut buffer = [0; 1024];
+        while matches!(input.read(&mut buffer), Ok(1..)) {}
+        tell.store(true, Ordering::Relaxed);
+        // Fails only if the server is gone.
+        let _ = waker.wake();
+    });
+    is_cut
+}
+
+/// A server of what is wanted, with a certificate and a token of its own.
+fn prepare(request: &Request, home: &Path) -> Result<(Server, Ready), Error> {
+    let scope = Scope::find(&request.wanted, home)?;
+    let directory = tempfile::Builder::new().prefix("tack-copy-").tempdir();
+    let directory = directory.map_err(Error::local(std::env::temp_dir()))?;
+    let identity = Identity::in_directory(directory.path())?;
+    let profile = if request.plain { tacklib::Profile::Off } else { tacklib::Profile::Default };
+    let token = token::generate()?;
+    let server = Server::new(ServerOptions {
+        listen: listen_address(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port(request.ports)?))),
+        config: quic::server_config(profile, &identity.certificate, &identity.key)?,
+        reset_key: identity.reset_key()?,
+        root: Root::open(&scope.root).map_err(Error::local(&scope.root))?,
+        read_only: matches!(request.wanted, Wanted::Read(_)),
+        links: true,
+        token: Some(token.clone()),
+        write_limit: None,
+        rate: None,
+        qlog: None,
+        // Nothing is left of this process for a next time.
+        careful_resume: false,
+        // The client tells its user.
+        report: Box::new(|_| {}),
+    })?;
+    let ready = Ready {
+        port: server.local_addr().port(),
+        address: reached_at(),
+        fingerprint: identity.fingerprint.to_string(),
+        token,
+        paths: scope.paths.into_iter().map(String::from).collect(),
+        is_directory: scope.is_directory,
+    };
+    Ok((server, ready))
+}
+
+/// The first port that is free; 0 lets the system choose.
+fn port(ports: Option<Ports>) -> Result<u16, Error> {
+    let Some(ports) = ports else { return Ok(0) };
+    let any = listen_address(SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0))).ip();
+    let is_free = |port: &u16| UdpSocket::bind((any, *port)).is_ok();
+    ports.range().find(is_free).ok_or_else(|| {
+        Error::Usage(format!(
+            "no UDP port of {ports} is free there; name others with --udp-port"
+        ))
+    })
+}
+
+/// The address of this machine that ssh's client has come to.
+fn reached_at() -> Option<String> {
+    let connection = std::env::var("SSH_CONNECTION").ok()?;
+    let address = connection.split_whitespace().nth(2)?;
+    // The zone of a link-local address is that of this machine.
+    let address = address.split('%').next()?;
+    address.parse::<IpAddr>().ok().map(|address| address.to_canonical().to_string())
+}

@@ -1,0 +1,195 @@
+//! What of the file system a transfer that ssh has started gets at.
+
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use super::Wanted;
+use crate::error::Error;
+use crate::exit::Exit;
+use crate::transfer::{NameError, TransferError, WirePath, printable};
+
+/// A directory, and paths below it. Links that the user has named are followed, as `cp` does: whoever may
+/// log in may read where they lead.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Scope {
+    /// The directory to serve.
+    pub root: PathBuf,
+    /// What is wanted of it.
+    pub paths: Vec<WirePath>,
+    /// Whether the path to write to is a directory.
+    pub is_directory: bool,
+}
+
+impl Scope {
+    /// Finds what is wanted; paths are relative to `home`.
+    pub fn find(wanted: &Wanted, home: &Path) -> Result<Self, Error> {
+        match wanted {
+            Wanted::Read(paths) => Self::to_read(paths, home),
+            Wanted::Write(path) => Self::to_write(path, home),
+        }
+    }
+
+    fn to_read(paths: &[String], home: &Path) -> Result<Self, Error> {
+        let mut found = Vec::new();
+        for path in paths {
+            found.push(home.join(tilde(path)).canonicalize().map_err(failed(path))?);
+        }
+        let parent = |path: &PathBuf| path.parent().unwrap_or(Path::new("/")).to_owned();
+        let root = found.iter().map(parent).reduce(|left, right| common(&left, &right));
+        let root = root.ok_or_else(|| Error::Usage("nothing is wanted".to_owned()))?;
+        let paths = found.iter().map(|path| below(&root, path)).collect::<Result<_, _>>()?;
+        Ok(Self { root, paths, is_directory: false })
+    }
+
+    fn to_write(path: &str, home: &Path) -> Result<Self, Error> {
+        let full = home.join(tilde(path));
+        let is_directory = path.is_empty() || path.ends_with('/');
+        match full.canonicalize() {
+            Ok(found) if found.is_dir() => {
+                return Ok(Self {
+                    root: found,
+                    paths: vec![WirePath::root()],
+                    is_directory: true,
+                });
+            }
+            Ok(_) if is_directory => {
+                return Err(failed(path)(io::ErrorKind::NotADirectory.into()));
+            }
+            Ok(found) => {
+                let root = found.parent().unwrap_or(Path::new("/")).to_owned();
+                let paths = vec![below(&root, &found)?];
+                return Ok(Self { root, paths, is_directory });
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(failed(path)(error)),
+        }
+        // What does not exist yet is below something that does.
+        if full.components().any(|component| component == Component::ParentDir) {
+            return Err(failed(path)(io::ErrorKind::NotFound.into()));
+        }
+        let existing = full.ancestors().skip(1).find(|ancestor| ancestor.exists());
+        let existing = existing.unwrap_or(Path::new("/"));
+        let root = existing.canonicalize().map_err(failed(path))?;
+        if !root.is_dir() {
+            return Err(failed(path)(io::ErrorKind::NotADirectory.into()));
+        }
+        let paths = vec![below(existing, &full)?];
+        Ok(Self { root, paths, is_directory })
+    }
+}
+
+/// A path below the home of whoever logs in, which is written as `~` where a shell would read it.
+fn tilde(path: &str) -> &str {
+    match path.strip_prefix('~') {
+        Some("") => "",
+        Some(rest) => rest.strip_prefix('/').map_or(path, |rest| rest.trim_start_matches('/')),
+        None => path,
+    }
+}
+
+fn common(left: &Path, right: &Path) -> PathBuf {
+    let both = left.components().zip(right.components());
+    both.take_while(|(left, right)| left == right).map(|(left, _)| left).collect()
+}
+
+/// `path` relative to `root`, which it lies in.
+fn below(root: &Path, path: &Path) -> Result<WirePath, Error> {
+    let relative = path.strip_prefix(root).unwrap_or(path);
+    let Some(text) = relative.to_str() else {
+        let name = NameError::NotUtf8(printable(&relative.to_string_lossy()));
+        return Err(TransferError::from(name).into());
+    };
+    WirePath::new(text).map_err(|error| TransferError::from(error).into())
+}
+
+/// What the client is told.
+fn failed(path: &str) -> impl FnOnce(io::Error) -> Error {
+    let text = printable(path);
+    move |cause| {
+        let is_denied = cause.kind() == io::ErrorKind::PermissionDenied;
+        let exit = if is_denied { Exit::Refused } else { Exit::Remote };
+        Error::OtherEnd { text: format!("{text}: {cause}"), exit }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    /// A home with the file `a/file`, the empty directory `b` and links to both.
+    fn home() -> (tempfile::TempDir, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let home = dir.path().canonicalize().unwrap();
+        fs::create_dir_all(home.join("a")).unwrap();
+        fs::create_dir_all(home.join("b")).unwrap();
+        fs::write(home.join("a/file"), "x").unwrap();
+        symlink("a/file", home.join("to-file")).unwrap();
+        symlink("b", home.join("to-b")).unwrap();
+        (dir, home)
+    }
+
+    fn paths(scope: &Scope) -> Vec<&str> {
+        scope.paths.iter().map(WirePath::as_str).collect()
+    }
+
+    #[test]
+    fn what_is_read_lies_in_the_directory_that_all_of_it_shares() {
+        let (_dir, home) = home();
+        let find = |read: &[&str]| {
+            let wanted = Wanted::Read(read.iter().map(|path| (*path).to_owned()).collect());
+            Scope::find(&wanted, &home).unwrap()
+        };
+        for (read, root, expected) in [
+            (&["a/file"][..], home.join("a"), &["file"][..]),
+            (&["~/a/file"], home.join("a"), &["file"]),
+            (&["to-file"], home.join("a"), &["file"]),
+            (&["a/file", "b"], home.clone(), &["a/file", "b"]),
+            (&["a/file", "a/file"], home.join("a"), &["file", "file"]),
+            (&["a/../b/"], home.clone(), &["b"]),
+        ] {
+            let scope = find(read);
+            assert_eq!(
+                (scope.root.clone(), paths(&scope)),
+                (root, expected.to_vec()),
+                "{read:?}"
+            );
+        }
+        let name = home.file_name().unwrap().to_str().unwrap();
+        assert_eq!(paths(&find(&[""])), [name], "the home itself");
+        assert_eq!(paths(&find(&["/"])), [""]);
+    }
+
+    #[test]
+    fn what_is_written_may_be_there_or_not() {
+        let (_dir, home) = home();
+        let find = |path: &str| Scope::find(&Wanted::Write(path.to_owned()), &home).unwrap();
+        for (path, root, expected, is_directory) in [
+            ("", home.clone(), "", true),
+            ("b", home.join("b"), "", true),
+            ("to-b/", home.join("b"), "", true),
+            ("a/file", home.join("a"), "file", false),
+            ("to-file", home.join("a"), "file", false),
+            ("new", home.clone(), "new", false),
+            ("a/x/y/", home.join("a"), "x/y", true),
+            ("to-b/x", home.join("b"), "x", false),
+        ] {
+            let scope = find(path);
+            assert_eq!((scope.root.clone(), paths(&scope)), (root, vec![expected]), "{path}");
+            assert_eq!(scope.is_directory, is_directory, "{path}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_or_no_directory_is_told_with_its_path() {
+        let (_dir, home) = home();
+        let missing = Wanted::Read(vec!["a/nothing".to_owned()]);
+        let error = Scope::find(&missing, &home).unwrap_err();
+        assert!(error.to_string().contains("a/nothing"), "{error}");
+        for path in ["a/file/", "a/file/x", "x/../y"] {
+            assert!(Scope::find(&Wanted::Write(path.to_owned()), &home).is_err(), "{path}");
+        }
+    }
+}

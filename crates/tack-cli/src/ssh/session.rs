@@ -1,0 +1,196 @@
+//! The client's end of ssh.
+
+use std::ffi::OsString;
+use std::io::{BufReader, Write};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::COMMAND;
+use super::place::Login;
+use super::wire::{Answer, Ready, Request, VERSION, read_line};
+use crate::error::Error;
+use crate::exit::Exit;
+use crate::target::Target;
+
+/// How long ssh may take to end once the other end need not serve any more.
+const FAREWELL: Duration = Duration::from_secs(2);
+/// How often to look whether it has.
+const LOOK: Duration = Duration::from_millis(5);
+/// How long ssh may take to connect where nobody is asked anything, in seconds.
+const CONNECT_TIMEOUT: u32 = 10;
+
+// What a shell says of a program that it cannot run.
+const NOT_EXECUTABLE: i32 = 126;
+const NOT_FOUND: i32 = 127;
+/// What ssh says if it is at fault itself.
+const SSH_FAILED: i32 = 255;
+
+/// How ssh is to be run.
+#[derive(Clone, Debug)]
+pub struct SshOptions {
+    /// The program.
+    pub program: OsString,
+    /// Its options.
+    pub arguments: Vec<OsString>,
+    /// How to call tack at the other end.
+    pub remote_tack: String,
+}
+
+/// The other end, served as long as this lives.
+#[derive(Debug)]
+pub struct Session {
+    ssh: Child,
+    /// The other end stops serving when this closes.
+    lifeline: Option<ChildStdin>,
+    login: Login,
+    /// What ssh takes for the name of the host.
+    host: String,
+    ready: Ready,
+}
+
+impl Session {
+    /// Has ssh start the other end. It may ask the user for what it needs if `may_ask`.
+    pub fn start(
+        options: &SshOptions,
+        login: &Login,
+        request: &Request,
+        may_ask: bool,
+    ) -> Result<Self, Error> {
+        let mut command = Command::new(&options.program);
+        command.args(&options.arguments).args(["-T", "-x", "-o", "ClearAllForwardings=yes"]);
+        if !may_ask {
+            command.args(["-o", "BatchMode=yes", "-o"]);
+            command.arg(format!("ConnectTimeout={CONNECT_TIMEOUT}"));
+        }
+        command.args(["--", login.as_str()]);
+        command.arg(format!("{} {COMMAND}", options.remote_tack));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut ssh = command.spawn().map_err(|cause| {
+            let program = options.program.to_string_lossy();
+            failed(format!(
+                "{program} cannot be run ({cause}); install OpenSSH's client, or name another \
+                 program with --ssh"
+            ))
+        })?;
+        match exchange(&mut ssh, login, request) {
+            Ok((lifeline, ready)) => {
+                let host = host_of(options, login);
+                let (lifeline, login) = (Some(lifeline), login.clone());
+                Ok(Self { ssh, lifeline, login, host, ready })
+            }
+            Err(error) => {
+                // It may still run, and ends by itself or not.
+                let _ = ssh.kill();
+                let _ = ssh.wait();
+                Err(error)
+            }
+        }
+    }
+
+    /// What the other end has said.
+    pub fn ready(&self) -> &Ready {
+        &self.ready
+    }
+
+    /// Whether the other end is still served.
+    pub fn is_alive(&mut self) -> bool {
+        matches!(self.ssh.try_wait(), Ok(None))
+    }
+
+    /// The server: at the address that ssh would look up, and at the one that it has come to. They differ
+    /// behind address translators and jump hosts; the certificate tells the right one.
+    pub fn target(&self) -> Target {
+        let port = self.ready.port;
+        let mut addresses: Vec<SocketAddr> = (self.host.as_str(), port)
+            .to_socket_addrs()
+            .map(Iterator::collect)
+            .unwrap_or_default();
+        if let Some(address) = &self.ready.address
+            && let Ok(address) = address.parse::<IpAddr>()
+            && !addresses.iter().any(|known| known.ip() == address)
+        {
+            addresses.push(SocketAddr::new(address, port));
+        }
+        Target::at(self.login.host(), port, addresses)
+    }
+}
+
+/// The other end hears that nothing more is wanted, and ends.
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.lifeline = None;
+        let deadline = Instant::now() + FAREWELL;
+        while self.is_alive() {
+            if Instant::now() >= deadline {
+                // It has lost its connection, most likely.
+                let _ = self.ssh.kill();
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+}
+
+/// Says what is wanted, and waits for the answer.
+fn exchange(
+    ssh: &mut Child,
+    login: &Login,
+    request: &Request,
+) -> Result<(ChildStdin, Ready), Error> {
+    let (Some(mut input), Some(output)) = (ssh.stdin.take(), ssh.stdout.take()) else {
+        return Err(failed("ssh has no standard input or output".to_owned()));
+    };
+    let line = serde_json::to_string(request).map_err(|e| failed(e.to_string()))?;
+    // Fails if ssh has ended, which is told below.
+    let _ = writeln!(input, "{line}").and_then(|()| input.flush());
+    let answer = read_line(&mut BufReader::new(output)).ok().flatten();
+    let Some(answer) = answer else { return Err(without_answer(ssh, login)) };
+    let answer: Answer = serde_json::from_str(&answer).map_err(|_| too_different(login))?;
+    if answer.tack_copy != VERSION {
+        return Err(too_different(login));
+    }
+    match answer.result {
+        Ok(ready) => Ok((input, ready)),
+        Err(refusal) => Err(Error::OtherEnd {
+            text: format!("{login}: {}", refusal.text),
+            exit: Exit::of_other_end(refusal.exit),
+        }),
+    }
+}
+
+/// Why there was no answer.
+fn without_answer(ssh: &mut Child, login: &Login) -> Error {
+    let code = ssh.wait().ok().and_then(|status| status.code());
+    failed(match code {
+        Some(SSH_FAILED) => format!("ssh could not log in to {login}; it says why above"),
+        Some(NOT_FOUND | NOT_EXECUTABLE) => format!(
+            "{login} has no tack that can be run; install it there, or say where it is with \
+             --remote-tack PATH"
+        ),
+        Some(code) if code == Exit::Usage as i32 => return too_different(login),
+        Some(code) => format!("tack at {login} ended without an answer (exit code {code})"),
+        None => format!("ssh to {login} was ended by a signal"),
+    })
+}
+
+fn too_different(login: &Login) -> Error {
+    failed(format!(
+        "tack at {login} is of a version that copies in another way; use the same version at both ends"
+    ))
+}
+
+fn failed(text: String) -> Error {
+    Error::Ssh(text)
+}
+
+/// The name or address of the host behind what the user calls it, by ssh's configuration.
+fn host_of(options: &SshOptions, login: &Login) -> String {
+    let mut command = Command::new(&options.program);
+    command.args(&options.arguments).args(["-G", "--", login.as_str()]);
+    let output = command.stdin(Stdio::null()).stderr(Stdio::null()).output();
+    let told = output.ok().filter(|output| output.status.success()).and_then(|output| {
+        let text = String::from_utf8(output.stdout).ok()?;
+        text.lines().find_map(|line| line.strip_prefix("hostname ")).map(str::to_owned)
+    });
+    told.unwrap_or_else(|| login.host().to_owned())
+}

@@ -1,0 +1,333 @@
+//! `tack copy` through a program that stands in for ssh: it runs commands on this machine, in a home of
+//! their own.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{Finished, TACK, assert_same_tree, finish, noise, run, write};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+/// Logs its arguments, answers `-G`, and runs what it is to run in the home of the other end.
+const SSH: &str = r#"#!/bin/sh
+echo "$@" >>"$STAND_IN/log"
+for argument; do
+    case $argument in
+    -G) echo "hostname ${STAND_IN_HOST-127.0.0.1}"; exit 0 ;;
+    esac
+done
+for command; do :; done
+echo "Welcome to the stand-in"
+cd "$STAND_IN/home" || exit 255
+SSH_CONNECTION="127.0.0.1 1 ${STAND_IN_ADDRESS-127.0.0.1} 22"
+export SSH_CONNECTION
+PATH=$STAND_IN/bin:$PATH
+eval "exec $command"
+"#;
+
+/// Both ends.
+struct Ends {
+    dir: tempfile::TempDir,
+}
+
+impl Ends {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let ends = Self { dir };
+        for name in ["home", "here", "bin"] {
+            fs::create_dir(ends.path(name)).unwrap();
+        }
+        ends.script("ssh", SSH);
+        symlink(TACK, ends.path("bin/tack")).unwrap();
+        ends
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// A path at the other end.
+    fn there(&self, name: &str) -> PathBuf {
+        self.path("home").join(name)
+    }
+
+    /// A path at this end.
+    fn here(&self, name: &str) -> PathBuf {
+        self.path("here").join(name)
+    }
+
+    fn script(&self, name: &str, text: &str) {
+        fs::write(self.path(name), text).unwrap();
+        fs::set_permissions(self.path(name), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(TACK);
+        command.args(["copy", "--json"]).args(arguments).current_dir(self.path("here"));
+        command.env("TACK_SSH", self.path("ssh")).env("STAND_IN", self.dir.path());
+        command.env("XDG_STATE_HOME", self.path("state"));
+        command
+    }
+
+    fn copy(&self, arguments: &[&str]) -> Finished {
+        run(&mut self.command(arguments))
+    }
+
+    /// The arguments that ssh was run with.
+    fn log(&self) -> String {
+        fs::read_to_string(self.path("log")).unwrap_or_default()
+    }
+}
+
+/// A tree with a few files.
+fn make_tree(at: &Path) {
+    write(&at.join("large"), &noise(300_000, 1));
+    write(&at.join("deep/small"), b"small");
+    write(&at.join("empty"), b"");
+    fs::create_dir(at.join("hollow")).unwrap();
+}
+
+#[test]
+fn a_file_is_sent_to_the_home_of_the_other_end_and_back() {
+    let ends = Ends::new();
+    let content = noise(200_000, 1);
+    fs::write(ends.here("file"), &content).unwrap();
+    ends.copy(&["file", "user@host:"]).expect(0);
+    assert!(fs::read(ends.there("file")).unwrap() == content);
+    ends.copy(&["file", "host:a/new/name"]).expect(0);
+    assert!(fs::read(ends.there("a/new/name")).unwrap() == content);
+    let absolute = format!("host:{}", ends.there("a").display());
+    ends.copy(&["file", &absolute]).expect(0);
+    assert!(fs::read(ends.there("a/file")).unwrap() == content);
+
+    let back = ends.copy(&["host:file", "back"]).expect(0);
+    assert_eq!((back.number("files"), back.summary["command"].as_str()), (1, Some("copy")));
+    assert!(fs::read(ends.here("back")).unwrap() == content);
+    fs::create_dir(ends.here("into")).unwrap();
+    ends.copy(&["host:~/a/file", "into"]).expect(0);
+    assert!(fs::read(ends.here("into/file")).unwrap() == content);
+}
+
+#[test]
+fn directories_keep_their_names_in_both_directions_and_each_time() {
+    let ends = Ends::new();
+    make_tree(&ends.here("tree"));
+    for _ in 0..2 {
+        ends.copy(&["-r", "--preserve", "tree", "host:backup"]).expect(0);
+        assert_same_tree(&ends.here("tree"), &ends.there("backup/tree"));
+        ends.copy(&["-r", "--preserve", "host:backup/tree", "copies"]).expect(0);
+        assert_same_tree(&ends.here("tree"), &ends.here("copies/tree"));
+    }
+    let again = ends.copy(&["-r", "tree", "host:backup"]).expect(0);
+    assert_eq!(again.number("transferred_bytes"), 0);
+    assert_eq!(fs::read_dir(ends.there("backup")).unwrap().count(), 1);
+    ends.copy(&["-r", "host:backup/tree/.", "content"]).expect(0);
+    assert_same_tree(&ends.here("tree"), &ends.here("content"));
+}
+
+#[test]
+fn several_sources_go_into_one_directory() {
+    let ends = Ends::new();
+    make_tree(&ends.there("tree"));
+    fs::write(ends.there("one"), "1").unwrap();
+    write(&ends.there("elsewhere/two"), b"2");
+    let got =
+        ends.copy(&["-r", "host:one", "host:elsewhere/two", "host:tree", "got"]).expect(0);
+    assert_eq!(got.number("files"), 5);
+    assert_eq!(fs::read(ends.here("got/one")).unwrap(), b"1");
+    assert_eq!(fs::read(ends.here("got/two")).unwrap(), b"2");
+    assert_same_tree(&ends.there("tree"), &ends.here("got/tree"));
+    ends.copy(&["-r", "got/one", "got/tree", "host:back/"]).expect(0);
+    assert_same_tree(&ends.there("tree"), &ends.there("back/tree"));
+    assert_eq!(fs::read(ends.there("back/one")).unwrap(), b"1");
+}
+
+#[test]
+fn a_link_that_is_named_is_followed_and_no_other() {
+    let ends = Ends::new();
+    make_tree(&ends.there("tree"));
+    symlink("tree/large", ends.there("link")).unwrap();
+    symlink("/etc/passwd", ends.there("tree/deep/link")).unwrap();
+    ends.copy(&["host:link", "."]).expect(0);
+    assert!(fs::read(ends.here("link")).unwrap() == noise(300_000, 1));
+    ends.copy(&["-r", "host:tree", "."]).expect(0);
+    assert!(!ends.here("tree/deep/link").exists());
+}
+
+#[test]
+fn ssh_gets_its_options_and_no_secret_is_among_them() {
+    let ends = Ends::new();
+    fs::write(ends.here("file"), "x").unwrap();
+    ends.copy(&[
+        "-P", "2222", "-i", "key", "-F", "config", "-J", "jump", "-o", "A=b", "file", "u@host:",
+    ])
+    .expect(0);
+    let log = ends.log();
+    let options = "-p 2222 -i key -F config -J jump -o A=b";
+    for line in log.lines() {
+        assert!(line.starts_with(options) && line.contains("-- u@host"), "{line}");
+        assert!(line.len() < 150, "no token or fingerprint: {line}");
+    }
+    assert!(log.contains("tack serve-once"), "{log}");
+}
+
+#[test]
+fn the_address_that_ssh_came_to_is_tried_where_the_name_leads_nowhere() {
+    let ends = Ends::new();
+    fs::write(ends.here("file"), "x").unwrap();
+    // A documentation address, which nothing is sent to beyond this machine's lack of a route.
+    let mut command = ends.command(&["file", "host:"]);
+    run(command.env("STAND_IN_HOST", "no-such-host.invalid")).expect(0);
+    assert_eq!(fs::read(ends.there("file")).unwrap(), b"x");
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_before_ssh_is_run() {
+    let ends = Ends::new();
+    make_tree(&ends.here("tree"));
+    for (arguments, expected) in [
+        (&["tree", "elsewhere"][..], "on this machine"),
+        (&["a:x", "b:y"], "one machine and another"),
+        (&["a:x", "b:y", "here"], "one machine at a time"),
+        (&["tree", "host:"], "pass -r"),
+        (&[":x", "here"], "names no host"),
+        (&["-oProxyCommand=touch:x", "here", "there"], "on this machine"),
+    ] {
+        let finished = ends.copy(arguments).expect(2);
+        let expected = expected.replace("one machine and another", "this machine and another");
+        assert!(finished.errors.contains(&expected), "{arguments:?}: {}", finished.errors);
+    }
+    ends.copy(&["missing", "host:"]).expect(5);
+    assert_eq!(ends.log(), "");
+}
+
+#[test]
+fn what_is_wrong_at_the_other_end_is_told_with_what_to_do() {
+    let ends = Ends::new();
+    fs::write(ends.here("file"), "x").unwrap();
+    fs::create_dir(ends.there("directory")).unwrap();
+    for (arguments, code, expected) in [
+        (&["host:missing", "here"][..], 6, "host: missing: No such file"),
+        (&["host:directory", "here"], 2, "pass -r"),
+        (&["--remote-tack", "no-such-tack", "file", "host:"], 3, "--remote-tack"),
+        (&["--remote-tack", "true", "file", "host:"], 3, "without an answer"),
+        (&["--remote-tack", "exit 2;", "file", "host:"], 3, "same version"),
+        (&["--remote-tack", "exit 255;", "file", "host:"], 3, "could not log in"),
+        (&["--ssh", "/no/such/ssh", "file", "host:"], 3, "install OpenSSH"),
+        (&["file", "host:directory/../nowhere/x"], 6, "nowhere"),
+    ] {
+        let finished = ends.copy(arguments).expect(code);
+        assert!(finished.errors.contains(expected), "{arguments:?}: {}", finished.errors);
+    }
+    let answer = r#"{"tack_copy":99,"program":"tack 9","result":{"Err":{"text":"","exit":1}}}"#;
+    ends.script("bin/newer", &format!("#!/bin/sh\necho '{answer}'\ncat >/dev/null\n"));
+    let finished = ends.copy(&["--remote-tack", "newer", "file", "host:"]).expect(3);
+    assert!(finished.errors.contains("same version"), "{}", finished.errors);
+}
+
+#[test]
+fn a_firewall_that_drops_udp_is_named_with_the_address_and_the_way_round() {
+    let ends = Ends::new();
+    fs::write(ends.here("file"), "x").unwrap();
+    // A port that is bound and never answers.
+    let deaf = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let port = deaf.local_addr().unwrap().port();
+    let ready = format!(
+        r#"{{"port":{port},"address":null,"fingerprint":"{}","token":"t","paths":[""],"is_directory":true}}"#,
+        "0".repeat(64)
+    );
+    let answer = format!(r#"{{"tack_copy":1,"program":"tack","result":{{"Ok":{ready}}}}}"#);
+    ends.script("bin/deaf", &format!("#!/bin/sh\necho '{answer}'\ncat >/dev/null\n"));
+    let finished = ends.copy(&["--remote-tack", "deaf", "file", "host:"]).expect(3);
+    let place = format!("host:{port}");
+    for expected in [place.as_str(), "over UDP", "firewall", "--udp-port"] {
+        assert!(finished.errors.contains(expected), "{expected}: {}", finished.errors);
+    }
+}
+
+#[test]
+fn a_port_of_the_range_is_used_and_a_full_range_is_told() {
+    let ends = Ends::new();
+    fs::write(ends.here("file"), "x").unwrap();
+    let taken = std::net::UdpSocket::bind("[::]:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let finished = ends.copy(&["--udp-port", &port, "file", "host:"]).expect(2);
+    assert!(finished.errors.contains(&format!("no UDP port of {port}")), "{}", finished.errors);
+    drop(taken);
+    ends.copy(&["--udp-port", &port, "file", "host:"]).expect(0);
+}
+
+/// Processes whose command line has `text` in it.
+fn processes_with(text: &str) -> usize {
+    let commands = fs::read_dir("/proc")
+        .unwrap()
+        .filter_map(|entry| fs::read(entry.ok()?.path().join("environ")).ok());
+    commands.filter(|bytes| String::from_utf8_lossy(bytes).contains(text)).count()
+}
+
+fn wait_until(mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !condition() {
+        assert!(Instant::now() < deadline, "waited in vain");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A client in the middle of a transfer.
+fn in_the_middle(ends: &Ends) -> Child {
+    fs::write(ends.here("file"), noise(4_000_000, 1)).unwrap();
+    let mut command = ends.command(&["--bwlimit", "2M", "file", "host:"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let part = ends.there(".file.tack-part");
+    wait_until(|| part.metadata().is_ok_and(|part| part.len() > 300_000));
+    child
+}
+
+fn signal(child: &Child, signal: Signal) {
+    kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), signal).unwrap();
+}
+
+#[test]
+fn nothing_remains_at_the_other_end_however_the_client_ends() {
+    for by in [Signal::SIGKILL, Signal::SIGINT] {
+        let ends = Ends::new();
+        let child = in_the_middle(&ends);
+        let mark = format!("STAND_IN={}", ends.dir.path().display());
+        assert!(processes_with(&mark) >= 2);
+        signal(&child, by);
+        finish(child);
+        wait_until(|| processes_with(&mark) == 0);
+        let finished = ends.copy(&["file", "host:"]).expect(0);
+        assert!(finished.number("resumed_bytes") > 100_000, "{}", finished.summary);
+        wait_until(|| processes_with(&mark) == 0);
+    }
+}
+
+#[test]
+fn the_other_end_is_started_again_when_it_is_lost_without_asking_anything() {
+    let ends = Ends::new();
+    let child = in_the_middle(&ends);
+    let mark = format!("STAND_IN={}", ends.dir.path().display());
+    for entry in fs::read_dir("/proc").unwrap() {
+        let path = entry.unwrap().path();
+        let is_one = |name: &str, text: &str| {
+            fs::read(path.join(name))
+                .is_ok_and(|bytes| String::from_utf8_lossy(&bytes).contains(text))
+        };
+        if is_one("environ", &mark) && is_one("cmdline", "serve-once") {
+            let pid = path.file_name().unwrap().to_str().unwrap().parse().unwrap();
+            kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap();
+        }
+    }
+    let finished = finish(child).expect(0);
+    assert!(finished.number("resumed_bytes") > 100_000, "{}", finished.summary);
+    assert!(fs::read(ends.there("file")).unwrap() == noise(4_000_000, 1));
+    assert!(ends.log().contains("BatchMode=yes"), "{}", ends.log());
+}
