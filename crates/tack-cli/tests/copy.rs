@@ -29,7 +29,7 @@ cd "$STAND_IN/home" || exit 255
 SSH_CONNECTION="127.0.0.1 1 ${STAND_IN_ADDRESS-127.0.0.1} 22"
 export SSH_CONNECTION
 PATH=$STAND_IN/bin:$PATH
-eval "exec $command"
+eval "$command"
 "#;
 
 /// Both ends.
@@ -302,7 +302,9 @@ fn nothing_remains_at_the_other_end_however_the_client_ends() {
         let mark = format!("STAND_IN={}", ends.dir.path().display());
         assert!(processes_with(&mark) >= 2);
         signal(&child, by);
-        finish(child);
+        // A client that is interrupted ends in good order.
+        let code = if by == Signal::SIGINT { Some(8) } else { None };
+        assert_eq!(finish(child).code, code);
         wait_until(|| processes_with(&mark) == 0);
         let finished = ends.copy(&["file", "host:"]).expect(0);
         assert!(finished.number("resumed_bytes") > 100_000, "{}", finished.summary);

@@ -1,5 +1,8 @@
 //! How a command connects, for the first time and after a connection is lost.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use crate::cc_parameters::Store;
 use crate::cli::{ConnectionArgs, Profile, TransportArgs};
 use crate::error::Error;
@@ -30,7 +33,8 @@ impl Connector for Direct<'_> {
         rate: Option<u64>,
         stop: Option<&Termination>,
     ) -> Result<Link, Error> {
-        let access = Access { trust: self.args.trust(), token: self.args.token()? };
+        let access =
+            Access { trust: self.args.trust(), token: self.args.token()?, ended: None };
         connect(self.target, access, &self.args.transport, rate, stop)
     }
 
@@ -43,12 +47,14 @@ impl Connector for Direct<'_> {
 pub(super) struct Access {
     pub(super) trust: Trust,
     pub(super) token: Option<String>,
+    /// Set when the server is known to have ended.
+    pub(super) ended: Option<Arc<AtomicBool>>,
 }
 
 /// Connects as the user wants it.
 pub(super) fn connect(
     target: &Target,
-    Access { trust, token }: Access,
+    Access { trust, token, ended }: Access,
     args: &TransportArgs,
     rate: Option<u64>,
     stop: Option<&Termination>,
@@ -56,7 +62,16 @@ pub(super) fn connect(
     let (profile, qlog) = (args.profile.into(), args.qlog.clone());
     let cc_parameters = Store::of_user().filter(|_| !args.no_careful_resume);
     let (key_log, stop) = (None, stop.map(Termination::flag));
-    let options =
-        ConnectOptions { trust, token, profile, key_log, qlog, cc_parameters, rate, stop };
+    let options = ConnectOptions {
+        trust,
+        token,
+        profile,
+        key_log,
+        qlog,
+        cc_parameters,
+        rate,
+        stop,
+        ended,
+    };
     Link::connect(target, options)
 }

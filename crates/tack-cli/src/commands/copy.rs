@@ -206,8 +206,11 @@ impl Connector for OverSsh<'_> {
         let session = self.session(stop.is_none())?;
         let ready = session.ready();
         let fingerprint = ready.fingerprint.parse().map_err(Error::Ssh)?;
-        let access =
-            Access { trust: Trust::Pinned(fingerprint), token: Some(ready.token.clone()) };
+        let access = Access {
+            trust: Trust::Pinned(fingerprint),
+            token: Some(ready.token.clone()),
+            ended: Some(session.ended()),
+        };
         connect(&session.target(), access, &args.transport, rate, stop).map_err(|error| {
             match error {
                 Error::NoAnswer { target, seconds } => Error::NoUdp { target, seconds },

@@ -66,6 +66,7 @@ pub(super) fn transfer(
         cc_parameters: None,
         rate: None,
         stop: None,
+        ended: None,
     };
     let client = Client { source, dest: scratch.join("received"), options };
     let fetched = client.fetch(&target, update);

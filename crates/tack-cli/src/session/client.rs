@@ -50,6 +50,8 @@ pub struct Link {
     observed: Option<(Store, RemoteEndpoint)>,
     /// The endpoint has reported that the connection is closed.
     is_closed: bool,
+    /// Set when the server is known to have ended.
+    ended: Option<Arc<AtomicBool>>,
 }
 
 /// How to connect.
@@ -70,6 +72,8 @@ pub struct ConnectOptions {
     pub rate: Option<u64>,
     /// Set when the user has had enough of waiting for an answer.
     pub stop: Option<Arc<AtomicBool>>,
+    /// Set when the server is known to have ended.
+    pub ended: Option<Arc<AtomicBool>>,
 }
 
 /// What the connection measured.
@@ -158,6 +162,7 @@ impl Link {
             last_seen: Transport::default(),
             observed,
             is_closed: false,
+            ended: options.ended.clone(),
         };
         let (trust, deadline) = (options.trust.clone(), Instant::now() + CONNECT_TIMEOUT);
         Ok(Handshake { link, trust, deadline })
@@ -233,6 +238,11 @@ impl Link {
     /// Moves everything that can be moved; waits up to `wait` if there is nothing to do. An
     /// error means that the connection is over.
     pub fn turn(&mut self, wait: Duration) -> Result<(), Error> {
+        if self.ended.as_ref().is_some_and(|ended| ended.load(Ordering::Relaxed)) {
+            let (target, reason) =
+                (self.target.to_string(), "the other end has ended".to_owned());
+            return Err(Error::ConnectionLost { target, reason, may_pass: true });
+        }
         self.drive_pumps()?;
         let now = Instant::now();
         let resumes_at = self.pumps.limits.resumes_at(now);

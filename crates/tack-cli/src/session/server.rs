@@ -439,6 +439,7 @@ mod tests {
                 cc_parameters: None,
                 rate: None,
                 stop: None,
+                ended: None,
             };
             let mut link = Link::connect(&target, options).unwrap();
             while left.try_recv() == Err(mpsc::TryRecvError::Empty) {

@@ -1,12 +1,16 @@
 //! The client's end of ssh.
 
 use std::ffi::OsString;
-use std::io::{BufReader, Write};
+use std::io::{BufReader, Read, Write};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::COMMAND;
+use nix::sys::signal::{SigSet, SigmaskHow};
+
 use super::place::Login;
 use super::wire::{Answer, Ready, Request, VERSION, read_line};
 use crate::error::Error;
@@ -37,6 +41,8 @@ pub struct SshOptions {
     pub remote_tack: String,
 }
 
+type Output = BufReader<ChildStdout>;
+
 /// The other end, served as long as this lives.
 #[derive(Debug)]
 pub struct Session {
@@ -47,6 +53,8 @@ pub struct Session {
     /// What ssh takes for the name of the host.
     host: String,
     ready: Ready,
+    /// Set when the other end's output has ended, and so the other end.
+    ended: Arc<AtomicBool>,
 }
 
 impl Session {
@@ -74,10 +82,10 @@ impl Session {
             ))
         })?;
         match exchange(&mut ssh, login, request) {
-            Ok((lifeline, ready)) => {
+            Ok((lifeline, output, ready)) => {
                 let host = host_of(options, login);
                 let (lifeline, login) = (Some(lifeline), login.clone());
-                Ok(Self { ssh, lifeline, login, host, ready })
+                Ok(Self { ssh, lifeline, login, host, ready, ended: watch(output) })
             }
             Err(error) => {
                 // It may still run, and ends by itself or not.
@@ -91,6 +99,11 @@ impl Session {
     /// What the other end has said.
     pub fn ready(&self) -> &Ready {
         &self.ready
+    }
+
+    /// Is set when the other end has ended.
+    pub fn ended(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.ended)
     }
 
     /// Whether the other end is still served.
@@ -131,26 +144,45 @@ impl Drop for Session {
     }
 }
 
+/// Tells when the other end's output ends.
+fn watch(mut output: Output) -> Arc<AtomicBool> {
+    let ended = Arc::new(AtomicBool::new(false));
+    let tell = Arc::clone(&ended);
+    // Signals are for the thread that takes them over later; this one inherits that it gets none.
+    let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK);
+    std::thread::spawn(move || {
+        let mut buffer = [0; 1024];
+        while matches!(output.read(&mut buffer), Ok(1..)) {}
+        tell.store(true, Ordering::Relaxed);
+    });
+    if let Ok(before) = before {
+        // Fails only for a set of signals that was not one.
+        let _ = before.thread_set_mask();
+    }
+    ended
+}
+
 /// Says what is wanted, and waits for the answer.
 fn exchange(
     ssh: &mut Child,
     login: &Login,
     request: &Request,
-) -> Result<(ChildStdin, Ready), Error> {
+) -> Result<(ChildStdin, Output, Ready), Error> {
     let (Some(mut input), Some(output)) = (ssh.stdin.take(), ssh.stdout.take()) else {
         return Err(failed("ssh has no standard input or output".to_owned()));
     };
     let line = serde_json::to_string(request).map_err(|e| failed(e.to_string()))?;
     // Fails if ssh has ended, which is told below.
     let _ = writeln!(input, "{line}").and_then(|()| input.flush());
-    let answer = read_line(&mut BufReader::new(output)).ok().flatten();
+    let mut output = BufReader::new(output);
+    let answer = read_line(&mut output).ok().flatten();
     let Some(answer) = answer else { return Err(without_answer(ssh, login)) };
     let answer: Answer = serde_json::from_str(&answer).map_err(|_| too_different(login))?;
     if answer.tack_copy != VERSION {
         return Err(too_different(login));
     }
     match answer.result {
-        Ok(ready) => Ok((input, ready)),
+        Ok(ready) => Ok((input, output, ready)),
         Err(refusal) => Err(Error::OtherEnd {
             text: format!("{login}: {}", refusal.text),
             exit: Exit::of_other_end(refusal.exit),
