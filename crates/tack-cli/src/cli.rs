@@ -307,6 +307,10 @@ pub struct ConnectionArgs {
     /// Certificate authorities to trust, instead of the system's
     #[arg(long, value_name = "PEM", conflicts_with = "insecure")]
     pub ca: Option<PathBuf>,
+    /// File with the servers that were trusted before [default: known-hosts in tack's directory of the
+    /// user's data]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["fingerprint", "ca", "insecure"])]
+    pub known_hosts: Option<PathBuf>,
     /// Sends the token to whoever answers, and prints the fingerprint to use next time
     #[arg(long)]
     pub insecure: bool,

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::exit::Exit;
+use crate::session::Fingerprint;
 use crate::transfer::{FailCode, TransferError};
 
 /// Why a command failed, and what to do about it.
@@ -108,10 +109,31 @@ pub enum Error {
         /// As presented by the server.
         actual: String,
     },
+    /// The certificate is not the one that the server had before.
+    #[error(
+        "the server's certificate has the fingerprint\n  {actual}\nbut it was\n  {expected}\nwhen you \
+         trusted it. Either the server has a new certificate (ask its owner, and remove {place}) or \
+         somebody is in between. The access token was not sent"
+    )]
+    ChangedCertificate {
+        /// File and line that know the server.
+        place: String,
+        /// As it was.
+        expected: String,
+        /// As presented by the server.
+        actual: String,
+    },
+    /// The server has signed its certificate itself, and is not known.
+    #[error(
+        "the server is not known; its certificate has the fingerprint {0}. Pass that with \
+         --fingerprint if tack serve has printed it there. The access token was not sent"
+    )]
+    UnknownHost(Fingerprint),
     /// The certificate was not issued by a trusted authority for this host.
     #[error(
         "the server's certificate is not trusted ({0}); pass --fingerprint with what tack serve \
-         printed, or --ca with the authority's certificate. The access token was not sent"
+         printed, or --ca with the authority's certificate; on a terminal, tack asks whether to trust a \
+         server. The access token was not sent"
     )]
     Untrusted(String),
     /// The token is missing or wrong.
@@ -206,9 +228,11 @@ impl Error {
             | Self::TooOld { .. }
             | Self::ServerBusy
             | Self::Endpoint(_) => Exit::Connection,
-            Self::WrongFingerprint { .. } | Self::Untrusted(_) | Self::WrongToken => {
-                Exit::Refused
-            }
+            Self::WrongFingerprint { .. }
+            | Self::ChangedCertificate { .. }
+            | Self::UnknownHost(_)
+            | Self::Untrusted(_)
+            | Self::WrongToken => Exit::Refused,
             Self::Interrupted | Self::ListingInterrupted => Exit::Interrupted,
             Self::Local { .. } => Exit::LocalIo,
             Self::Transfer(e) => exit_of(e),

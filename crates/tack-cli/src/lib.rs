@@ -5,7 +5,7 @@
 //! | [`transfer`] | the protocol without sockets: messages, both ends of a file, directory trees |
 //! | [`session`] | connections, and the worker threads that touch the disk |
 //! | [`quic`] | the QUIC configuration of both ends |
-//! | [`identity`], [`target`], [`token`] | certificates, addresses, access tokens |
+//! | [`identity`], [`target`], [`token`], [`known_hosts`] | certificates, addresses, access tokens, servers trusted before |
 //! | [`cc_parameters`] | what earlier connections observed of their paths |
 //! | [`ssh`] | transfers that ssh starts |
 //! | [`termination`] | signals that end a command |
@@ -22,6 +22,7 @@ pub mod demo;
 pub mod error;
 pub mod exit;
 pub mod identity;
+pub mod known_hosts;
 pub mod progress;
 pub mod quic;
 pub mod session;

@@ -1,14 +1,20 @@
 //! How a command connects, for the first time and after a connection is lost.
 
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, IsTerminal, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use crate::cc_parameters::Store;
 use crate::cli::{ConnectionArgs, Profile, TransportArgs};
 use crate::error::Error;
-use crate::session::{ConnectOptions, Link, Trust};
+use crate::known_hosts::KnownHosts;
+use crate::session::{ConnectOptions, Fingerprint, Link, Trust};
 use crate::target::Target;
 use crate::termination::Termination;
+
+/// Most bytes of answers to one question.
+const MOST_ANSWERS: u64 = 4096;
 
 /// Connects a command to its server.
 pub(super) trait Connector {
@@ -33,13 +39,90 @@ impl Connector for Direct<'_> {
         rate: Option<u64>,
         stop: Option<&Termination>,
     ) -> Result<Link, Error> {
-        let access =
-            Access { trust: self.args.trust(), token: self.args.token()?, ended: None };
-        connect(self.target, access, &self.args.transport, rate, stop)
+        let token = self.args.token()?;
+        let attempt = |trust| {
+            let access = Access { trust, token: token.clone(), ended: None };
+            connect(self.target, access, &self.args.transport, rate, stop)
+        };
+        let trust = self.args.trust();
+        if !matches!(trust, Trust::Authorities(None)) {
+            return attempt(trust);
+        }
+        let file = self.args.known_hosts.as_deref();
+        let Some(hosts) = file.map(KnownHosts::at).or_else(KnownHosts::of_user) else {
+            return attempt(trust);
+        };
+        let host = self.target.to_string();
+        if let Some(known) = hosts.find(&host)? {
+            return attempt(Trust::Known(known));
+        }
+        // Later, nobody may be there to answer.
+        match attempt(trust) {
+            Err(Error::Untrusted(reason)) if stop.is_none() => {
+                let Some(mut terminal) = Terminal::open() else {
+                    return Err(Error::Untrusted(reason));
+                };
+                // Asking takes longer than a server waits.
+                match attempt(Trust::Asked) {
+                    Err(Error::UnknownHost(fingerprint)) => {
+                        if !terminal.asks(&host, fingerprint, &hosts)? {
+                            return Err(Error::Untrusted("you have said so".to_owned()));
+                        }
+                        hosts.add(&host, fingerprint)?;
+                        attempt(Trust::Pinned(fingerprint))
+                    }
+                    other => other,
+                }
+            }
+            result => result,
+        }
     }
 
     fn profile(&self) -> Profile {
         self.args.transport.profile
+    }
+}
+
+/// Where the user is asked.
+struct Terminal(File);
+
+impl Terminal {
+    /// `None` if nobody would see a question: standard error goes elsewhere, or there is no terminal.
+    fn open() -> Option<Self> {
+        if !std::io::stderr().is_terminal() {
+            return None;
+        }
+        // Standard input may be what is sent.
+        OpenOptions::new().read(true).write(true).open("/dev/tty").ok().map(Self)
+    }
+
+    fn asks(
+        &mut self,
+        host: &str,
+        fingerprint: Fingerprint,
+        hosts: &KnownHosts,
+    ) -> Result<bool, Error> {
+        let path = hosts.path().display();
+        let failed = || Error::local("/dev/tty");
+        write!(
+            self.0,
+            "{host} is not known. Its certificate has the fingerprint (SHA-256)\n  {fingerprint}\n\
+             If tack serve has printed the same there, it is the right server. Trust it from now on, \
+             and keep it in {path} (yes/no)? "
+        )
+        .map_err(failed())?;
+        let mut answers = BufReader::new(&self.0).take(MOST_ANSWERS);
+        loop {
+            let mut answer = String::new();
+            if answers.read_line(&mut answer).map_err(failed())? == 0 {
+                return Ok(false);
+            }
+            match answer.trim().to_lowercase().as_str() {
+                "yes" => return Ok(true),
+                "no" => return Ok(false),
+                _ => write!(&self.0, "yes or no? ").map_err(failed())?,
+            }
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use super::closing::check_tree;
 use super::connector::{Access, Connector, connect};
 use super::get::{Fetch, TreeDestination, start};
 use super::jobs::{self, Again};
-use super::send::{Remote, Source, send_to, sources};
+use super::send::{Is, Remote, Source, send_to, sources};
 use crate::cli::{CopyArgs, Profile};
 use crate::error::Error;
 use crate::session::{Link, Trust};
@@ -86,7 +86,8 @@ fn send(args: &CopyArgs, paths: &[PathBuf], login: Login, to: String) -> Result<
     let dest = || {
         let served = served.borrow();
         let path = served.paths.first().cloned().unwrap_or_default();
-        Remote { path, is_directory: served.is_directory }
+        let is = if served.is_directory { Is::Directory } else { Is::NoDirectory };
+        Remote { path, is }
     };
     send_to("copy", &mut server, sources, dest, &args.transfer)
 }

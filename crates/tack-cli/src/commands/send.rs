@@ -26,8 +26,8 @@ pub fn send(args: &SendArgs) -> Result<(), Error> {
         return send_stream::send(args);
     }
     let sources = sources(&args.sources)?;
-    let dest =
-        Remote { path: args.dest.path().clone(), is_directory: args.dest.is_directory() };
+    let is = if args.dest.is_directory() { Is::Directory } else { Is::Unknown };
+    let dest = Remote { path: args.dest.path().clone(), is };
     let mut server = Direct { target: &args.dest, args: &args.connection };
     send_to("send", &mut server, sources, || dest.clone(), &args.transfer)
 }
@@ -41,8 +41,19 @@ pub(super) fn sources(paths: &[PathBuf]) -> Result<Vec<Source>, Error> {
 #[derive(Clone, Debug)]
 pub(super) struct Remote {
     pub(super) path: WirePath,
-    /// Whether it is that of a directory by its form.
-    pub(super) is_directory: bool,
+    /// Whether it is a directory; if it need not be one, the server may have to be asked.
+    pub(super) is: Is,
+}
+
+/// What is known of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Is {
+    /// It is a directory, or to become one.
+    Directory,
+    /// No directory has it.
+    NoDirectory,
+    /// Nothing.
+    Unknown,
 }
 
 /// Sends to a server. `dest` is asked for once there is a connection.
@@ -116,13 +127,16 @@ enum Place {
 impl Place {
     /// A single file may be given a new name. Whether it is one depends on what the server has.
     fn find(
-        Remote { path, is_directory }: Remote,
+        Remote { path, is }: Remote,
         sources: &[Source],
         run: &mut Run<'_>,
     ) -> Result<Option<Self>, Error> {
         let single_file = matches!(sources, [only] if !only.is_directory);
-        if !single_file || is_directory {
-            return Ok(Some(Self::Into(path)));
+        match is {
+            Is::NoDirectory | Is::Unknown if !single_file => return Ok(Some(Self::Into(path))),
+            Is::Directory => return Ok(Some(Self::Into(path))),
+            Is::NoDirectory => return Ok(Some(Self::As(path))),
+            Is::Unknown => {}
         }
         let (tell, answer) = mpsc::channel();
         let mailbox = run.open()?;

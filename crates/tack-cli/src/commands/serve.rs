@@ -58,6 +58,7 @@ pub fn serve(args: &ServeArgs) -> Result<(), Error> {
         read_only: !args.write,
         links: !args.no_links,
         token: token.clone(),
+        retry: true,
         write_limit: args.write_limit,
         rate: args.bwlimit,
         qlog: args.qlog.clone(),

@@ -86,6 +86,8 @@ fn prepare(request: &Request, home: &Path) -> Result<(Server, Ready), Error> {
         read_only: matches!(request.wanted, Wanted::Read(_)),
         links: true,
         token: Some(token.clone()),
+        // Nobody but the client knows the port, and not for long.
+        retry: false,
         write_limit: None,
         rate: None,
         qlog: None,

@@ -43,6 +43,7 @@ pub(super) fn transfer(
         reset_key: identity.reset_key()?,
         root: Root::open(&source.directory).map_err(Error::local(&source.directory))?,
         read_only: true,
+        retry: true,
         links: true,
         token: Some(token.clone()),
         write_limit: None,

@@ -48,6 +48,9 @@ pub struct ServerOptions {
     pub read_only: bool,
     /// The access token; `None` lets everybody in.
     pub token: Option<String>,
+    /// Whether a client has to show that it has its address before anything is kept of it, which takes a
+    /// round trip (RFC 9000 section 8.1.2).
+    pub retry: bool,
     /// Whether symbolic links are listed, and taken from clients; they are followed in no case.
     pub links: bool,
     /// Most bytes per second to write to each file.
@@ -98,6 +101,7 @@ impl Server {
         }
         let mut endpoint_config = quic::endpoint_config(options.qlog.as_deref())?;
         endpoint_config.reset_key = Some(options.reset_key);
+        endpoint_config.retry = options.retry;
         let endpoint = Endpoint::server(options.listen, options.config, endpoint_config)?;
         let (notice, notices) = mpsc::channel();
         let service = Service {
@@ -405,6 +409,7 @@ mod tests {
             read_only: true,
             links: true,
             token: None,
+            retry: true,
             write_limit: None,
             rate: None,
             qlog: None,

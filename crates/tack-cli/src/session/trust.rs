@@ -8,6 +8,7 @@ use std::str::FromStr;
 use boring::x509::X509;
 
 use crate::error::Error;
+use crate::known_hosts::KnownHost;
 use crate::quic::Verify;
 
 /// SHA-256 of a certificate in DER.
@@ -70,6 +71,10 @@ pub enum Trust {
     Pinned(Fingerprint),
     /// A certificate authority of the system, or of this PEM file, issued it for the host.
     Authorities(Option<PathBuf>),
+    /// It is the one that the server had when the user trusted it.
+    Known(KnownHost),
+    /// Nothing does, but one that the server has signed itself is told, so that the user can be asked.
+    Asked,
     /// Anything goes.
     Anything,
 }
@@ -78,7 +83,7 @@ impl Trust {
     /// What is left to the handshake.
     pub(super) fn verify(&self) -> Verify<'_> {
         match self {
-            Self::Pinned(_) | Self::Anything => Verify::Later,
+            Self::Pinned(_) | Self::Known(_) | Self::Asked | Self::Anything => Verify::Later,
             Self::Authorities(file) => Verify::Authorities(file.as_deref()),
         }
     }
@@ -103,6 +108,19 @@ impl Trust {
                 let (expected, actual) = (expected.to_string(), actual.to_string());
                 Err(Error::WrongFingerprint { expected, actual })
             }
+            Self::Known(known) => {
+                let actual = Fingerprint::of(der);
+                if actual == known.fingerprint {
+                    return Ok(());
+                }
+                Err(Error::ChangedCertificate {
+                    place: known.place.clone(),
+                    expected: known.fingerprint.to_string(),
+                    actual: actual.to_string(),
+                })
+            }
+            Self::Asked if is_self_signed(der) => Err(Error::UnknownHost(Fingerprint::of(der))),
+            Self::Asked => Err(Error::Untrusted("no known authority has issued it".to_owned())),
             Self::Authorities(_) => match address {
                 Some(address) if !names_address(der, address) => {
                     Err(Error::Untrusted(format!("it is not for the address {address}")))
@@ -111,6 +129,16 @@ impl Trust {
             },
         }
     }
+}
+
+/// Whether a certificate names nobody else as its issuer.
+fn is_self_signed(der: &[u8]) -> bool {
+    X509::from_der(der).is_ok_and(|certificate| {
+        let is_own = certificate.issuer_name().try_cmp(certificate.subject_name());
+        let key = certificate.public_key();
+        is_own.is_ok_and(std::cmp::Ordering::is_eq)
+            && key.is_ok_and(|key| certificate.verify(&key).unwrap_or(false))
+    })
 }
 
 fn names_address(der: &[u8], address: IpAddr) -> bool {
@@ -148,6 +176,35 @@ mod tests {
         assert_eq!(pairs.join(":").to_uppercase().parse(), Ok(fingerprint));
         for wrong in ["", "00", &plain[1..], &plain.replace(&plain[..1], "g")] {
             assert!(wrong.parse::<Fingerprint>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_user_is_asked_about_certificates_that_a_server_signs_itself_and_no_others() {
+        let own = certificate(&["a"]);
+        let error = Trust::Asked.check(Some(&own), None).unwrap_err();
+        assert!(matches!(error, Error::UnknownHost(told) if told == Fingerprint::of(&own)));
+
+        let key = rcgen::KeyPair::generate().unwrap();
+        let mut params = rcgen::CertificateParams::new(vec!["issuer".to_owned()]).unwrap();
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let issuer = rcgen::Issuer::new(params, key);
+        let key = rcgen::KeyPair::generate().unwrap();
+        let params = rcgen::CertificateParams::new(vec!["a".to_owned()]).unwrap();
+        let issued = params.signed_by(&key, &issuer).unwrap().der().to_vec();
+        let error = Trust::Asked.check(Some(&issued), None).unwrap_err();
+        assert!(matches!(error, Error::Untrusted(_)), "{error}");
+    }
+
+    #[test]
+    fn another_certificate_of_a_known_server_is_told_with_the_line_that_knows_it() {
+        let (good, other) = (certificate(&["a"]), certificate(&["a"]));
+        let (fingerprint, place) = (Fingerprint::of(&good), "file:7".to_owned());
+        let trust = Trust::Known(KnownHost { fingerprint, place });
+        assert!(trust.check(Some(&good), None).is_ok());
+        let error = trust.check(Some(&other), None).unwrap_err().to_string();
+        for told in ["file:7", &fingerprint.to_string(), &Fingerprint::of(&other).to_string()] {
+            assert!(error.contains(told), "{told}: {error}");
         }
     }
 
