@@ -60,6 +60,14 @@ pub enum Command {
     Ls(LsArgs),
     /// Shows plain QUIC and TACK side by side over an emulated link
     Demo(DemoArgs),
+    /// Prints what completes commands and options in a shell
+    ///
+    /// For bash: tack completions bash > ~/.local/share/bash-completion/completions/tack
+    #[command(hide = true)]
+    Completions(CompletionsArgs),
+    /// Writes manual pages, one for each command
+    #[command(hide = true)]
+    Man(ManArgs),
     /// Serves one transfer of tack copy, which runs this
     #[command(hide = true)]
     ServeOnce,
@@ -197,6 +205,20 @@ pub struct SendArgs {
     /// What to transfer and what to show.
     #[command(flatten)]
     pub transfer: TransferArgs,
+}
+
+/// Arguments of `tack completions`.
+#[derive(Debug, Args)]
+pub struct CompletionsArgs {
+    /// For which shell
+    pub shell: clap_complete::Shell,
+}
+
+/// Arguments of `tack man`.
+#[derive(Debug, Args)]
+pub struct ManArgs {
+    /// Directory to write the pages to; created if it does not exist
+    pub dir: PathBuf,
 }
 
 /// Arguments of `tack copy`.

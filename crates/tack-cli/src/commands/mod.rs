@@ -1,6 +1,7 @@
 //! What the command line offers.
 
 mod closing;
+mod completions;
 mod connector;
 mod copy;
 mod dry_run;
@@ -9,6 +10,7 @@ mod get;
 mod get_batch;
 mod jobs;
 mod ls;
+mod man;
 mod producer;
 mod put_batch;
 mod reconnect;
@@ -22,9 +24,11 @@ use crate::error::Error;
 use crate::exit::Exit;
 use crate::progress;
 
+pub use completions::completions;
 pub use copy::copy;
 pub use get::get;
 pub use ls::ls;
+pub use man::man;
 pub use send::send;
 pub use serve::serve;
 pub use serve_once::serve_once;
@@ -37,6 +41,8 @@ pub fn run(cli: Cli) -> Exit {
         Command::Send(args) => send(&args),
         Command::Ls(args) => ls(&args),
         Command::Copy(args) => copy(&args),
+        Command::Completions(args) => completions(&args),
+        Command::Man(args) => man(&args),
         Command::ServeOnce => serve_once(),
         Command::Demo(args) => crate::demo::run(&args),
     };
