@@ -127,6 +127,10 @@ interop *ARGS:
 install-c PREFIX:
     ./crates/tack-ffi/install "$1"
 
+# A Debian package of `tack` in DIR; needs dpkg-dev.
+deb dir="target/deb":
+    ./crates/tack-cli/packaging/build-deb {{ dir }}
+
 # All tests.
 test:
     cargo test --workspace
