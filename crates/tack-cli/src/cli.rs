@@ -29,6 +29,7 @@ Examples:
 
 The token that tack serve prints is read from the variable TACK_TOKEN, or given with --token-file
 or --token. --fingerprint says which certificate the server must have.
+Options can be set in ~/.config/tack/config.toml: a section for each command, [hosts.NAME] for servers.
 ";
 
 /// Moves files over QUIC with TACK: fewer acknowledgements, made for Wi-Fi, satellite and long
@@ -323,6 +324,9 @@ pub struct ConnectionArgs {
     /// File that holds the access token
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
+    /// Connects there, whatever the name of the server is
+    #[arg(long, value_name = "HOST[:PORT]")]
+    pub address: Option<Target>,
     /// SHA-256 fingerprint that the server's certificate must have
     #[arg(long, value_name = "SHA256", conflicts_with_all = ["ca", "insecure"])]
     pub fingerprint: Option<Fingerprint>,

@@ -9,6 +9,7 @@
 //! | [`cc_parameters`] | what earlier connections observed of their paths |
 //! | [`ssh`] | transfers that ssh starts |
 //! | [`termination`] | signals that end a command |
+//! | [`config_file`] | options that are set in a file |
 //! | [`commands`] | what the command line offers |
 //! | [`demo`] | plain QUIC and TACK side by side over an emulated link |
 
@@ -18,6 +19,7 @@
 pub mod cc_parameters;
 pub mod cli;
 pub mod commands;
+pub mod config_file;
 pub mod demo;
 pub mod error;
 pub mod exit;

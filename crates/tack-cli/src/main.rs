@@ -4,8 +4,7 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 fn main() -> ExitCode {
-    tack_cli::commands::run(tack_cli::cli::Cli::parse()).into()
+    let arguments: Vec<_> = std::env::args_os().collect();
+    tack_cli::commands::main(&arguments).into()
 }

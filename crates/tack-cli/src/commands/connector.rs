@@ -40,9 +40,10 @@ impl Connector for Direct<'_> {
         stop: Option<&Termination>,
     ) -> Result<Link, Error> {
         let token = self.args.token()?;
+        let target = self.args.address.as_ref().unwrap_or(self.target);
         let attempt = |trust| {
             let access = Access { trust, token: token.clone(), ended: None };
-            connect(self.target, access, &self.args.transport, rate, stop)
+            connect(target, access, &self.args.transport, rate, stop)
         };
         let trust = self.args.trust();
         if !matches!(trust, Trust::Authorities(None)) {
@@ -52,7 +53,7 @@ impl Connector for Direct<'_> {
         let Some(hosts) = file.map(KnownHosts::at).or_else(KnownHosts::of_user) else {
             return attempt(trust);
         };
-        let host = self.target.to_string();
+        let host = target.to_string();
         if let Some(known) = hosts.find(&host)? {
             return attempt(Trust::Known(known));
         }

@@ -19,7 +19,12 @@ mod send_stream;
 mod serve;
 mod serve_once;
 
+use std::ffi::OsString;
+
+use clap::{CommandFactory, FromArgMatches};
+
 use crate::cli::{Cli, Command};
+use crate::config_file::{self, Failure};
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::progress;
@@ -32,6 +37,21 @@ pub use man::man;
 pub use send::send;
 pub use serve::serve;
 pub use serve_once::serve_once;
+
+/// Runs what the arguments and the configuration files say.
+pub fn main(arguments: &[OsString]) -> Exit {
+    let read = config_file::read(&Cli::command(), arguments)
+        .and_then(|matches| Cli::from_arg_matches(&matches).map_err(Failure::CommandLine));
+    match read {
+        Ok(cli) => run(cli),
+        // Help and mistakes, each to its own stream.
+        Err(Failure::CommandLine(error)) => error.exit(),
+        Err(Failure::File(error)) => {
+            progress::print(&error.to_string());
+            error.exit()
+        }
+    }
+}
 
 /// Runs the command and reports its error on standard error.
 pub fn run(cli: Cli) -> Exit {

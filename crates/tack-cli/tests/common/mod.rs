@@ -61,6 +61,7 @@ impl Served {
         arguments: &[&str],
     ) -> Self {
         let mut child = program
+            .env("TACK_CONFIG", "")
             .args(["serve", "--json", "--listen", listen, "--identity"])
             .arg(dir.path().join("identity"))
             .args(arguments)
@@ -108,7 +109,7 @@ impl Served {
     pub fn client(&self, command: &str) -> Command {
         let mut client = Command::new(TACK);
         client.args([command, "--json", "--fingerprint", &self.fingerprint]);
-        client.env_remove("TACK_TOKEN");
+        client.env_remove("TACK_TOKEN").env("TACK_CONFIG", "");
         client.env("XDG_STATE_HOME", self.dir.path().join("state"));
         if let Some(token) = &self.token {
             client.env("TACK_TOKEN", token);

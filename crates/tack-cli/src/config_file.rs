@@ -1,0 +1,415 @@
+//! Options that the user does not want to type each time: `~/.config/tack/config.toml`
+//! (`XDG_CONFIG_HOME`), and `/etc/tack/config.toml` for everybody. What is on the command line wins, then
+//! the user's file.
+//!
+//! A section has the name of a command, and its long options without the dashes. A section `hosts.NAME` has
+//! what it takes to reach a server that is called by that name: its `address`, and options such as
+//! `fingerprint` and `token-file`.
+//!
+//! ```toml
+//! [send]
+//! preserve = true
+//! exclude = [".cache", "*.tmp"]
+//!
+//! [hosts.nas]
+//! address = "192.0.2.7:4433"
+//! token-file = "~/.config/tack/nas-token"
+//! ```
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Command};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::error::Error;
+use crate::progress::print;
+use crate::target::Target;
+
+/// Names another file in the place of both; none, if it is empty.
+pub const VARIABLE: &str = "TACK_CONFIG";
+
+const SYSTEM: &str = "/etc/tack/config.toml";
+const FILE: &str = "tack/config.toml";
+/// Commands that have sections.
+const COMMANDS: [&str; 5] = ["serve", "get", "send", "copy", "ls"];
+/// The command whose options a server's section can have.
+const CLIENT: &str = "get";
+const HOSTS: &str = "hosts";
+/// Arguments that name a server.
+const TARGETS: [&str; 2] = ["source", "dest"];
+
+/// An option of a section.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Setting {
+    /// Its long name.
+    option: String,
+    /// As arguments of a command.
+    arguments: Vec<OsString>,
+    /// File and line.
+    place: String,
+}
+
+/// A file that has been read.
+#[derive(Debug)]
+struct ConfigFile {
+    /// Name of a command or of a server, and what is set for it.
+    commands: Vec<(String, Vec<Setting>)>,
+    hosts: Vec<(String, Vec<Setting>)>,
+}
+
+/// Why the arguments of a command cannot be made.
+#[derive(Debug)]
+pub enum Failure {
+    /// The command line makes no sense, or asks for help.
+    CommandLine(clap::Error),
+    /// A file does.
+    File(Error),
+}
+
+/// Reads the command line together with the files that there are.
+pub fn read(command: &Command, arguments: &[OsString]) -> Result<ArgMatches, Failure> {
+    read_with(command, arguments, &files())
+}
+
+fn read_with(
+    command: &Command,
+    arguments: &[OsString],
+    files: &[PathBuf],
+) -> Result<ArgMatches, Failure> {
+    // Only for the second reading: typing an option twice is a mistake.
+    let again = command.clone().mut_subcommands(|command| command.args_override_self(true));
+    let given =
+        command.clone().try_get_matches_from(arguments).map_err(Failure::CommandLine)?;
+    let Some((name, typed)) = given.subcommand().filter(|(name, _)| COMMANDS.contains(name))
+    else {
+        return Ok(given);
+    };
+    let Some(subcommand) = command.find_subcommand(name) else { return Ok(given) };
+    let mut settings: Vec<Setting> = Vec::new();
+    for path in files {
+        let Some(file) = ConfigFile::read(path, command).map_err(Failure::File)? else {
+            continue;
+        };
+        for setting in file.for_command(name).chain(file.for_host(typed)) {
+            // The later file wins, and what is said of one server.
+            settings.retain(|other| other.option != setting.option);
+            settings.push(setting.clone());
+        }
+    }
+    settings.retain(|setting| !is_overridden(subcommand, typed, &setting.option));
+    if settings.is_empty() {
+        return Ok(given);
+    }
+    // The program and the command, then what is set, then what was typed.
+    let at = arguments.len().min(2);
+    let mut all = arguments[..at].to_vec();
+    all.extend(settings.iter().flat_map(|setting| setting.arguments.iter().cloned()));
+    all.extend_from_slice(&arguments[at..]);
+    again.try_get_matches_from(all).map_err(|error| {
+        let places: Vec<&str> = settings.iter().map(|setting| setting.place.as_str()).collect();
+        let text = error.render().to_string();
+        let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+        Failure::File(Error::Usage(format!("{first} (set in {})", places.join(", "))))
+    })
+}
+
+/// The files to read, the one that wins last.
+fn files() -> Vec<PathBuf> {
+    if let Some(path) = std::env::var_os(VARIABLE) {
+        return if path.is_empty() { Vec::new() } else { vec![path.into()] };
+    }
+    let absolute = |name: &str| {
+        std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute())
+    };
+    let user = absolute("XDG_CONFIG_HOME")
+        .or_else(|| absolute("HOME").map(|home| home.join(".config")))
+        .map(|config| config.join(FILE));
+    [Some(PathBuf::from(SYSTEM)), user].into_iter().flatten().collect()
+}
+
+/// Whether the command line has said something about an option, or something that excludes it.
+fn is_overridden(command: &Command, typed: &ArgMatches, option: &str) -> bool {
+    let is_typed = |argument: &Arg| {
+        let source = typed.value_source(argument.get_id().as_str());
+        matches!(source, Some(ValueSource::CommandLine | ValueSource::EnvVariable))
+    };
+    let Some(argument) = find(command, option) else { return false };
+    let mut others = command.get_arguments().filter(|other| is_typed(other));
+    is_typed(argument)
+        || others.any(|other| {
+            let id = argument.get_id();
+            command.get_arg_conflicts_with(other).iter().any(|excluded| excluded.get_id() == id)
+                || command
+                    .get_arg_conflicts_with(argument)
+                    .iter()
+                    .any(|excluded| excluded.get_id() == other.get_id())
+        })
+}
+
+fn find<'a>(command: &'a Command, option: &str) -> Option<&'a Arg> {
+    command.get_arguments().find(|argument| argument.get_long() == Some(option))
+}
+
+impl ConfigFile {
+    /// `None` if there is no such file.
+    fn read(path: &Path, command: &Command) -> Result<Option<Self>, Error> {
+        let text = match fs::read_to_string(path) {
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
+            read => read.map_err(Error::local(path))?,
+        };
+        let file = Self::parse(path, &text, command)?;
+        let all = file.commands.iter().chain(&file.hosts).flat_map(|(_, settings)| settings);
+        let mode = path.metadata().map_err(Error::local(path))?.mode();
+        if mode & 0o077 != 0 && all.into_iter().any(|setting| setting.option == "token") {
+            print(&format!("{}: other users may read the token; chmod 600 it", path.display()));
+        }
+        Ok(Some(file))
+    }
+
+    fn parse(path: &Path, text: &str, command: &Command) -> Result<Self, Error> {
+        let source = Source { path, text };
+        let table = DeTable::parse(text).map_err(|error| {
+            source.error(error.span().map_or(0, |span| span.start), error.message())
+        })?;
+        let mut file = Self { commands: Vec::new(), hosts: Vec::new() };
+        for (name, value) in table.get_ref() {
+            let (at, name) = (name.span().start, name.get_ref().as_ref());
+            let DeValue::Table(section) = value.get_ref() else {
+                let text = format!("`{name}` stands outside of a section such as [get]");
+                return Err(source.error(at, &text));
+            };
+            if name == HOSTS {
+                for (host, value) in section {
+                    let DeValue::Table(section) = value.get_ref() else {
+                        let text = format!("expected a section [{HOSTS}.{}]", host.get_ref());
+                        return Err(source.error(host.span().start, &text));
+                    };
+                    let settings = source.settings(section, command, CLIENT)?;
+                    file.hosts.push((host.get_ref().to_string(), settings));
+                }
+            } else if COMMANDS.contains(&name) {
+                let settings = source.settings(section, command, name)?;
+                file.commands.push((name.to_owned(), settings));
+            } else {
+                let known = COMMANDS.map(|name| format!("[{name}]")).join(", ");
+                let text =
+                    format!("no section is called [{name}]; there are {known}, [{HOSTS}.NAME]");
+                return Err(source.error(at, &text));
+            }
+        }
+        Ok(file)
+    }
+
+    fn for_command(&self, name: &str) -> impl Iterator<Item = &Setting> {
+        let section = self.commands.iter().find(|(section, _)| section == name);
+        section.into_iter().flat_map(|(_, settings)| settings)
+    }
+
+    /// What is set for the server that the command line names.
+    fn for_host(&self, typed: &ArgMatches) -> impl Iterator<Item = &Setting> {
+        let target =
+            TARGETS.iter().find_map(|id| typed.try_get_one::<Target>(id).ok().flatten());
+        let section = self
+            .hosts
+            .iter()
+            .find(|(name, _)| target.is_some_and(|target| target.host() == name));
+        section.into_iter().flat_map(|(_, settings)| settings)
+    }
+}
+
+/// A file's text, for errors that say where they are.
+struct Source<'a> {
+    path: &'a Path,
+    text: &'a str,
+}
+
+impl Source<'_> {
+    fn place(&self, at: usize) -> String {
+        let before = self.text.get(..at).unwrap_or(self.text);
+        let line = 1 + before.bytes().filter(|byte| *byte == b'\n').count();
+        format!("{}:{line}", self.path.display())
+    }
+
+    fn error(&self, at: usize, text: &str) -> Error {
+        Error::Usage(format!("{}: {text}", self.place(at)))
+    }
+
+    fn settings(
+        &self,
+        section: &DeTable<'_>,
+        command: &Command,
+        name: &str,
+    ) -> Result<Vec<Setting>, Error> {
+        let command = command.find_subcommand(name);
+        let mut settings = Vec::new();
+        for (key, value) in section {
+            let (at, option) = (key.span().start, key.get_ref().as_ref());
+            if command.and_then(|command| find(command, option)).is_none() {
+                return Err(self.error(at, &format!("tack {name} has no option --{option}")));
+            }
+            let arguments = self.arguments(option, value)?;
+            let (option, place) = (option.to_owned(), self.place(at));
+            settings.push(Setting { option, arguments, place });
+        }
+        Ok(settings)
+    }
+
+    /// An option as it would be typed.
+    fn arguments(
+        &self,
+        option: &str,
+        value: &Spanned<DeValue<'_>>,
+    ) -> Result<Vec<OsString>, Error> {
+        let with = |text: &str| -> OsString { format!("--{option}={}", expand(text)).into() };
+        Ok(match value.get_ref() {
+            DeValue::Boolean(true) => vec![format!("--{option}").into()],
+            DeValue::Boolean(false) => Vec::new(),
+            DeValue::String(text) => vec![with(text)],
+            DeValue::Integer(number) => vec![with(number.as_str())],
+            DeValue::Float(number) => vec![with(number.as_str())],
+            DeValue::Array(values) => {
+                let mut all = Vec::new();
+                for value in values {
+                    all.extend(self.arguments(option, value)?);
+                }
+                all
+            }
+            DeValue::Datetime(_) | DeValue::Table(_) => {
+                let text =
+                    "expected a text, a number, true, false, or several texts in brackets";
+                return Err(self.error(value.span().start, text));
+            }
+        })
+    }
+}
+
+/// A path below the home, as a shell would read it.
+fn expand(text: &str) -> String {
+    match (text.strip_prefix("~/"), std::env::var("HOME")) {
+        (Some(rest), Ok(home)) => format!("{home}/{rest}"),
+        _ => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory, FromArgMatches};
+
+    use super::*;
+    use crate::cli::{self, Cli};
+
+    struct Files {
+        _dir: tempfile::TempDir,
+        paths: Vec<PathBuf>,
+    }
+
+    fn files(texts: &[&str]) -> Files {
+        let dir = tempfile::tempdir().unwrap();
+        let paths: Vec<_> =
+            (0..texts.len()).map(|n| dir.path().join(format!("{n}.toml"))).collect();
+        for (path, text) in paths.iter().zip(texts) {
+            fs::write(path, text).unwrap();
+        }
+        Files { _dir: dir, paths }
+    }
+
+    impl Files {
+        fn read(&self, typed: &str) -> Result<cli::Command, String> {
+            let arguments: Vec<_> = typed.split_whitespace().map(OsString::from).collect();
+            match read_with(&Cli::command(), &arguments, &self.paths) {
+                Ok(matches) => Ok(Cli::from_arg_matches(&matches).unwrap().command),
+                Err(Failure::CommandLine(error)) => Err(error.to_string()),
+                Err(Failure::File(error)) => Err(error.to_string()),
+            }
+        }
+
+        fn get(&self, typed: &str) -> cli::GetArgs {
+            match self.read(typed).unwrap() {
+                cli::Command::Get(args) => args,
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn options_of_a_file_count_unless_the_command_line_says_otherwise() {
+        let files =
+            files(&["[get]\nretry = 5\npreserve = true\nupdate = false\nbackup = \".old\"\n\
+                             exclude = [\"a\", \"b\"]\n[send]\nretry = 9\n"]);
+        let args = files.get("tack get host/x");
+        let transfer = &args.transfer;
+        assert_eq!((transfer.retry, transfer.preserve, transfer.update), (5, true, false));
+        assert!(transfer.backup.is_some());
+        assert_eq!(transfer.exclude, ["a", "b"]);
+        let args = files.get("tack get --retry 7 --exclude c host/x");
+        assert_eq!(args.transfer.retry, 7);
+        assert_eq!(
+            args.transfer.exclude,
+            ["c"],
+            "what is typed takes the place of what is set"
+        );
+    }
+
+    #[test]
+    fn what_excludes_a_setting_wins_on_the_command_line() {
+        let files = files(&["[get]\ninsecure = true\nverbose = true\n"]);
+        let fingerprint = "0".repeat(64);
+        let args = files.get(&format!("tack get -q --fingerprint {fingerprint} host/x"));
+        assert!(!args.connection.insecure && args.connection.fingerprint.is_some());
+        assert!(args.transfer.quiet && !args.transfer.verbose);
+    }
+
+    #[test]
+    fn the_later_file_wins() {
+        let files = files(&["[get]\nretry = 1\nparallel = 2\n", "[get]\nretry = 3\n"]);
+        let args = files.get("tack get host/x");
+        assert_eq!((args.transfer.retry, args.transfer.parallel), (3, 2));
+    }
+
+    #[test]
+    fn a_server_that_is_called_by_its_name_has_its_address_and_options() {
+        let fingerprint = "1".repeat(64);
+        let text = format!(
+            "[get]\ninsecure = true\n[hosts.nas]\naddress = \"192.0.2.7:5\"\nfingerprint = \"{fingerprint}\"\n"
+        );
+        let files = files(&[&text.replace("insecure = true", "retry = 4")]);
+        let args = files.get("tack get nas:x");
+        assert_eq!(args.connection.address.unwrap().to_string(), "192.0.2.7:5");
+        assert!(args.connection.fingerprint.is_some());
+        assert_eq!(args.transfer.retry, 4);
+        assert!(files.get("tack get other:x").connection.address.is_none());
+    }
+
+    #[test]
+    fn mistakes_in_a_file_are_told_with_its_line() {
+        for (text, line, expected) in [
+            ("[get]\nretry = 1\nretri = 2\n", 3, "no option --retri"),
+            ("\n[fetch]\n", 2, "no section is called [fetch]"),
+            ("retry = 1\n", 1, "outside of a section"),
+            ("[hosts]\nnas = 1\n", 2, "[hosts.nas]"),
+            ("[hosts.nas]\nname = \"x\"\n", 2, "no option --name"),
+            ("[get]\nretry = {}\n", 2, "expected a text"),
+            ("[get]\nretry = \n", 2, ""),
+            ("[get]\nretry = \"soon\"\n", 2, "invalid value"),
+        ] {
+            let error = files(&[text]).read("tack get host/x").unwrap_err();
+            assert!(error.contains(&format!("0.toml:{line}")), "{text}: {error}");
+            assert!(error.contains(expected), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn without_files_the_command_line_is_read_as_it_is() {
+        let missing =
+            Files { _dir: tempfile::tempdir().unwrap(), paths: vec!["/no/such/file".into()] };
+        assert_eq!(missing.get("tack get host/x").transfer.retry, 60);
+        assert!(missing.read("tack get --retry 1 --retry 2 host/x").is_err());
+        assert!(missing.read("tack").is_err());
+    }
+}
