@@ -1,7 +1,7 @@
 //! The command line.
 
 use std::ffi::OsString;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -12,6 +12,7 @@ use crate::exit;
 use crate::session::{Fingerprint, Trust};
 use crate::ssh::{Ports, SshOptions};
 use crate::target::Target;
+use crate::ticket::Ticket;
 use crate::token;
 use crate::transfer::{Filter, Policy, Suffix};
 use crate::units::parse_rate;
@@ -57,6 +58,10 @@ pub enum Command {
     Send(SendArgs),
     /// Copies files from or to a machine that ssh can log in to
     Copy(CopyArgs),
+    /// Shares files with whoever gets a ticket, until they have been received
+    Share(ShareArgs),
+    /// Receives what somebody shares, by its ticket
+    Receive(ReceiveArgs),
     /// Lists what a server has
     Ls(LsArgs),
     /// Shows plain QUIC and TACK side by side over an emulated link
@@ -203,6 +208,57 @@ pub struct SendArgs {
     /// How to connect.
     #[command(flatten)]
     pub connection: ConnectionArgs,
+    /// What to transfer and what to show.
+    #[command(flatten)]
+    pub transfer: TransferArgs,
+}
+
+/// Arguments of `tack share`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Prints a ticket, one line to send to somebody by other means, who runs tack receive with it. It has the \
+addresses of this machine, the fingerprint of a certificate and a token that are made for this one time: \
+whoever has it can receive. This machine has to be reachable over UDP; behind an address translator, let a \
+port through to it and name the address outside (--udp-port 60000 --address 203.0.113.9).")]
+pub struct ShareArgs {
+    /// Files and directories to share
+    #[arg(required = true, value_name = "FILE|DIR")]
+    pub paths: Vec<PathBuf>,
+    /// Goes on after somebody has received everything, until it is interrupted
+    #[arg(long)]
+    pub keep: bool,
+    /// UDP port to listen on, or a range of which one is taken
+    #[arg(long, value_name = "PORTS")]
+    pub udp_port: Option<Ports>,
+    /// Address that this machine is reached at, in the place of its own ones. Can be repeated
+    #[arg(long, value_name = "ADDR")]
+    pub address: Vec<IpAddr>,
+    /// What acknowledges the data
+    #[arg(long, value_enum, default_value_t)]
+    pub profile: Profile,
+    /// Prints the ticket as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Prints the ticket and errors only
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// Arguments of `tack receive`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Everything goes into DEST under its own name; a single file can get another one. Run it again to resume.")]
+pub struct ReceiveArgs {
+    /// What tack share has printed
+    pub ticket: Ticket,
+    /// Where to put it [default: the current directory]
+    pub dest: Option<PathBuf>,
+    /// Receives directories with everything in them
+    #[arg(long, short)]
+    pub recursive: bool,
+    /// What the connection does.
+    #[command(flatten)]
+    pub transport: TransportArgs,
     /// What to transfer and what to show.
     #[command(flatten)]
     pub transfer: TransferArgs,

@@ -45,6 +45,9 @@ pub enum Error {
         /// The exit code for that.
         exit: Exit,
     },
+    /// Sharing was ended before somebody had everything.
+    #[error("nobody has received everything")]
+    Unreceived,
     /// The server has a directory where a file was asked for.
     #[error("{0} is a directory; pass -r to fetch it with everything in it")]
     Directory(String),
@@ -233,7 +236,9 @@ impl Error {
             | Self::UnknownHost(_)
             | Self::Untrusted(_)
             | Self::WrongToken => Exit::Refused,
-            Self::Interrupted | Self::ListingInterrupted => Exit::Interrupted,
+            Self::Interrupted | Self::ListingInterrupted | Self::Unreceived => {
+                Exit::Interrupted
+            }
             Self::Local { .. } => Exit::LocalIo,
             Self::Transfer(e) => exit_of(e),
             Self::OtherEnd { exit, .. }

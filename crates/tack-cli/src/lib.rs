@@ -8,6 +8,7 @@
 //! | [`identity`], [`target`], [`token`], [`known_hosts`] | certificates, addresses, access tokens, servers trusted before |
 //! | [`cc_parameters`] | what earlier connections observed of their paths |
 //! | [`ssh`] | transfers that ssh starts |
+//! | [`ticket`] | all that it takes to receive what somebody shares |
 //! | [`termination`] | signals that end a command |
 //! | [`config_file`] | options that are set in a file |
 //! | [`commands`] | what the command line offers |
@@ -32,6 +33,7 @@ pub mod ssh;
 pub mod summary;
 pub mod target;
 pub mod termination;
+pub mod ticket;
 pub mod token;
 pub mod transfer;
 pub mod units;

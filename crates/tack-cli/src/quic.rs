@@ -39,6 +39,8 @@ pub enum CloseCode {
     Superseded = 4,
     /// The client does not trust the server.
     Untrusted = 5,
+    /// Nothing is left to do, and nothing has failed.
+    Satisfied = 6,
 }
 
 /// How a client decides whether the server's certificate is good during the handshake.

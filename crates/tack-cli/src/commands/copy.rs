@@ -5,17 +5,15 @@ use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
 
-use super::closing::check_tree;
 use super::connector::{Access, Connector, connect};
-use super::get::{Fetch, TreeDestination, start};
-use super::jobs::{self, Again};
+use super::fetch_several::{Into, Named, fetch_several};
 use super::send::{Is, Remote, Source, send_to, sources};
 use crate::cli::{CopyArgs, Profile};
 use crate::error::Error;
 use crate::session::{Link, Trust};
 use crate::ssh::{Login, Place, Request, Session, SshOptions, VERSION, Wanted};
 use crate::termination::Termination;
-use crate::transfer::{Destination, WirePath};
+use crate::transfer::WirePath;
 
 /// How long the other end waits for a client beyond the time that the client tries for, in seconds.
 const PATIENCE: u64 = 30;
@@ -93,45 +91,14 @@ fn send(args: &CopyArgs, paths: &[PathBuf], login: Login, to: String) -> Result<
 }
 
 fn fetch(args: &CopyArgs, to: &Path, (login, from): (Login, Vec<String>)) -> Result<(), Error> {
-    check_tree(&args.transfer, args.recursive)?;
-    let filter = args.transfer.filter()?;
-    // Several things go into a directory.
-    let to = if from.len() > 1 { to.join("") } else { to.to_owned() };
-    let mut first = if args.transfer.dry_run {
-        Destination::Path(to.clone())
-    } else {
-        Destination::open(&to).map_err(Error::local(&to))?
-    };
-    let again = match &first {
-        Destination::Path(_) => Again::Possible,
-        Destination::PassThrough(_) if args.transfer.json => {
-            return Err(Error::Usage(
-                "--json prints on standard output, where it would mix with what goes through a \
-                 pipe or device; leave it out"
-                    .to_owned(),
-            ));
-        }
-        Destination::PassThrough(_) => Again::Impossible,
-    };
-    let mut server = OverSsh::new(args, login.clone(), Wanted::Read(from.clone()));
+    let named =
+        |typed: &String| Named { shown: format!("{login}:{typed}"), name: name_of(typed) };
+    let things: Vec<Named> = from.iter().map(named).collect();
+    let mut server = OverSsh::new(args, login.clone(), Wanted::Read(from));
     let served = Rc::clone(&server.served);
-    jobs::run("copy", &mut server, &args.transfer, again, |run, producer| {
-        let found = served.borrow().paths.clone();
-        for (typed, remote) in from.iter().zip(found) {
-            let fetch = Fetch {
-                remote,
-                shown: format!("{login}:{typed}"),
-                name: name_of(typed),
-                tree: TreeDestination::Named(to.clone()),
-                recursive: args.recursive,
-                write_limit: None,
-                transfer: &args.transfer,
-            };
-            let dest = std::mem::replace(&mut first, Destination::Path(to.clone()));
-            start(&fetch, dest, filter.clone(), run, producer.clone())?;
-        }
-        Ok(())
-    })
+    let paths = || served.borrow().paths.clone();
+    let into = Into { to, recursive: args.recursive, transfer: &args.transfer };
+    fetch_several("copy", &mut server, &things, paths, &into)
 }
 
 /// The name that something has here; none for `.` and the like, whose content is copied.

@@ -134,7 +134,12 @@ pub(super) fn run(
         let is_lost = ended.as_ref().is_err_and(|error| {
             patience > 0 && matches!(error, Error::ConnectionLost { may_pass: true, .. })
         });
-        run.disconnect(is_lost);
+        let code = if ended.is_ok() && run.is_faultless.load(Ordering::Relaxed) {
+            CloseCode::Satisfied
+        } else {
+            CloseCode::Done
+        };
+        run.disconnect(is_lost, code);
         moved += run.progress.moved();
         let ended = match ended {
             Err(lost) if is_lost => match retry.reconnect(server, args, &stop, moved, lost) {
@@ -267,12 +272,12 @@ impl<'a> Run<'a> {
 
     /// Ends the connection. If it `is_lost` and another one follows, nothing of this one may still
     /// hold a file then, and what has failed by the loss alone has not failed.
-    fn disconnect(&mut self, is_lost: bool) {
+    fn disconnect(&mut self, is_lost: bool, code: CloseCode) {
         self.is_lost = is_lost;
         while let Ok(report) = self.reports.try_recv() {
             self.take(report);
         }
-        self.link.close(CloseCode::Done, "done");
+        self.link.close(code, "done");
         self.summary.transport = self.link.transport();
         if !is_lost {
             return;

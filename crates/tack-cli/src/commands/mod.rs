@@ -6,18 +6,22 @@ mod connector;
 mod copy;
 mod dry_run;
 mod events;
+mod fetch_several;
 mod get;
 mod get_batch;
 mod jobs;
 mod ls;
 mod man;
+mod one_time_server;
 mod producer;
 mod put_batch;
+mod receive;
 mod reconnect;
 mod send;
 mod send_stream;
 mod serve;
 mod serve_once;
+mod share;
 
 use std::ffi::OsString;
 
@@ -34,9 +38,11 @@ pub use copy::copy;
 pub use get::get;
 pub use ls::ls;
 pub use man::man;
+pub use receive::receive;
 pub use send::send;
 pub use serve::serve;
 pub use serve_once::serve_once;
+pub use share::share;
 
 /// Runs what the arguments and the configuration files say.
 pub fn main(arguments: &[OsString]) -> Exit {
@@ -61,6 +67,8 @@ pub fn run(cli: Cli) -> Exit {
         Command::Send(args) => send(&args),
         Command::Ls(args) => ls(&args),
         Command::Copy(args) => copy(&args),
+        Command::Share(args) => share(&args),
+        Command::Receive(args) => receive(&args),
         Command::Completions(args) => completions(&args),
         Command::Man(args) => man(&args),
         Command::ServeOnce => serve_once(),

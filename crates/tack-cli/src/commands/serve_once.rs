@@ -1,22 +1,18 @@
 //! The end of `tack copy` that ssh starts: serves one client, as long as ssh lives.
 
 use std::io::Read;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use super::one_time_server::one_time_server;
 use super::print_json;
-use super::serve::listen_address;
 use crate::error::Error;
-use crate::identity::Identity;
-use crate::quic;
-use crate::session::{Server, ServerOptions};
-use crate::ssh::{Answer, Ports, Ready, Refusal, Request, Scope, VERSION, Wanted, read_line};
+use crate::session::Server;
+use crate::ssh::{Answer, Ready, Refusal, Request, VERSION, read_line};
 use crate::termination::Termination;
-use crate::token;
-use crate::transfer::Root;
 
 /// Answers the request on standard input, and serves what it asks for.
 pub fn serve_once() -> Result<(), Error> {
@@ -70,53 +66,20 @@ fn watch_input(server: &Server) -> Arc<AtomicBool> {
     is_cut
 }
 
-/// A server of what is wanted, with a certificate and a token of its own.
+/// A server of what is wanted.
 fn prepare(request: &Request, home: &Path) -> Result<(Server, Ready), Error> {
-    let scope = Scope::find(&request.wanted, home)?;
-    let directory = tempfile::Builder::new().prefix("tack-copy-").tempdir();
-    let directory = directory.map_err(Error::local(std::env::temp_dir()))?;
-    let identity = Identity::in_directory(directory.path())?;
-    let profile = if request.plain { tacklib::Profile::Off } else { tacklib::Profile::Default };
-    let token = token::generate()?;
-    let server = Server::new(ServerOptions {
-        listen: listen_address(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port(request.ports)?))),
-        config: quic::server_config(profile, &identity.certificate, &identity.key)?,
-        reset_key: identity.reset_key()?,
-        root: Root::open(&scope.root).map_err(Error::local(&scope.root))?,
-        read_only: matches!(request.wanted, Wanted::Read(_)),
-        links: true,
-        token: Some(token.clone()),
-        // Nobody but the client knows the port, and not for long.
-        retry: false,
-        write_limit: None,
-        rate: None,
-        qlog: None,
-        // Nothing is left of this process for a next time.
-        careful_resume: false,
-        // The client tells its user.
-        report: Box::new(|_| {}),
-    })?;
+    // The client tells its user what happens.
+    let report = Box::new(|_| {});
+    let started = one_time_server(&request.wanted, home, request.ports, request.plain, report)?;
     let ready = Ready {
-        port: server.local_addr().port(),
+        port: started.server.local_addr().port(),
         address: reached_at(),
-        fingerprint: identity.fingerprint.to_string(),
-        token,
-        paths: scope.paths.into_iter().map(String::from).collect(),
-        is_directory: scope.is_directory,
+        fingerprint: started.fingerprint.to_string(),
+        token: started.token,
+        paths: started.scope.paths.into_iter().map(String::from).collect(),
+        is_directory: started.scope.is_directory,
     };
-    Ok((server, ready))
-}
-
-/// The first port that is free; 0 lets the system choose.
-fn port(ports: Option<Ports>) -> Result<u16, Error> {
-    let Some(ports) = ports else { return Ok(0) };
-    let any = listen_address(SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0))).ip();
-    let is_free = |port: &u16| UdpSocket::bind((any, *port)).is_ok();
-    ports.range().find(is_free).ok_or_else(|| {
-        Error::Usage(format!(
-            "no UDP port of {ports} is free there; name others with --udp-port"
-        ))
-    })
+    Ok((started.server, ready))
 }
 
 /// The address of this machine that ssh's client has come to.

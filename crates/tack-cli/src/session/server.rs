@@ -9,7 +9,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant, SystemTime};
 
 use subtle::ConstantTimeEq;
-use tack_endpoint::{Endpoint, Event, Handle};
+use tack_endpoint::{CloseReason, Endpoint, Event, Handle};
 
 use super::life::{Claims, Life};
 use super::mailbox::Notify;
@@ -78,6 +78,7 @@ pub struct Server {
     notice: mpsc::Sender<Handle>,
     /// What connections have observed, by the client's address: ports change with each.
     cc_parameters: Option<Cache<IpAddr>>,
+    satisfied: u64,
 }
 
 struct Client {
@@ -123,6 +124,7 @@ impl Server {
             notices,
             notice,
             cc_parameters: options.careful_resume.then(Cache::default),
+            satisfied: 0,
         })
     }
 
@@ -145,6 +147,11 @@ impl Server {
     /// Whether somebody is connected.
     pub fn has_clients(&self) -> bool {
         !self.clients.is_empty()
+    }
+
+    /// How many clients have got everything that they wanted.
+    pub fn satisfied(&self) -> u64 {
+        self.satisfied
     }
 
     /// As [`run`](Self::run), for who stops depending on what the server does.
@@ -194,6 +201,7 @@ impl Server {
                 }
                 Event::Closed(handle, reason) => {
                     log::debug!("{handle}: {reason}");
+                    self.satisfied += u64::from(self.is_satisfied(handle, &reason));
                     self.strangers.remove(handle);
                     self.keep_cc_parameters(handle);
                     self.clients.remove(&handle);
@@ -209,6 +217,13 @@ impl Server {
         for handle in self.strangers.late(HELLO_TIMEOUT, now) {
             self.dismiss(handle, CloseCode::WrongToken, "no access token");
         }
+    }
+
+    /// Whether a connection has ended because its client, who has said the token, has got everything.
+    fn is_satisfied(&self, handle: Handle, reason: &CloseReason) -> bool {
+        let is_done = matches!(reason, CloseReason::Peer { application: true, code, .. }
+            if *code == CloseCode::Satisfied as u64);
+        is_done && self.clients.get(&handle).is_some_and(|client| client.hello.is_none())
     }
 
     fn admit(&mut self, handle: Handle, now: Instant) {

@@ -24,6 +24,16 @@ impl Fingerprint {
         Self(bytes)
     }
 
+    /// The fingerprint that consists of these bytes.
+    pub fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// Its bytes.
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
     /// The fingerprint of the first certificate of a PEM file's content.
     pub fn of_pem(pem: &[u8]) -> Result<Self, Error> {
         let der = X509::from_pem(pem).and_then(|certificate| certificate.to_der());

@@ -25,6 +25,8 @@ const DIRECTORY: OFlags =
 pub struct Root {
     directory: OwnedFd,
     hidden: Vec<Hidden>,
+    /// If there are any, all else is as if it did not exist.
+    only: Vec<WirePath>,
 }
 
 /// A path that can't be used.
@@ -55,13 +57,28 @@ impl Root {
     pub fn open(path: &Path) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = rustix::fs::open(path, flags, Mode::empty())?;
-        Ok(Self { directory, hidden: Vec::new() })
+        Ok(Self { directory, hidden: Vec::new(), only: Vec::new() })
     }
 
     /// Keeps the file at `path` from being read, listed or replaced, should it be in the tree.
     pub fn hide(&mut self, path: &Path) -> io::Result<()> {
         self.hidden.push(Hidden::new(path)?);
         Ok(())
+    }
+
+    /// Lets these paths be read, what is below them, and nothing else.
+    #[must_use]
+    pub fn only(mut self, paths: &[WirePath]) -> Self {
+        self.only = paths.to_vec();
+        self
+    }
+
+    fn check_readable(&self, path: &WirePath) -> Result<(), RootError> {
+        let is_readable = |only: &WirePath| path == only || path.below(only).is_some();
+        if self.only.is_empty() || self.only.iter().any(is_readable) {
+            return Ok(());
+        }
+        Err(RootError::NotFound(path.to_string()))
     }
 
     /// Is the entry `name` of `directory` hidden?
@@ -71,6 +88,7 @@ impl Root {
 
     /// Opens a directory below the root.
     pub fn directory(&self, path: &WirePath) -> Result<OwnedFd, RootError> {
+        self.check_readable(path)?;
         self.descend(path, None)
     }
 
@@ -91,6 +109,7 @@ impl Root {
 
     /// Opens a regular file for reading.
     pub fn file(&self, path: &WirePath) -> Result<File, RootError> {
+        self.check_readable(path)?;
         let Some((parent, name)) = path.split_last() else {
             return Err(RootError::WrongKind(path.to_string(), "regular file"));
         };
@@ -103,6 +122,7 @@ impl Root {
 
     /// Size, time and permissions of a regular file; `None` where there is none, or a hidden one.
     pub fn offer(&self, path: &WirePath) -> Option<Offer> {
+        self.check_readable(path).ok()?;
         let (parent, name) = path.split_last()?;
         let directory = self.descend(&parent, None).ok()?;
         if self.hides(&directory, name) {
@@ -115,6 +135,7 @@ impl Root {
 
     /// Says what `path` is.
     pub fn kind(&self, path: &WirePath) -> Result<EntryKind, RootError> {
+        self.check_readable(path)?;
         let Some((parent, name)) = path.split_last() else {
             let stat = rustix::fs::fstat(&self.directory).map_err(io::Error::from)?;
             return Ok(EntryKind::Directory { mode: stat.st_mode & 0o777 });
@@ -220,6 +241,29 @@ mod tests {
 
     fn path(text: &str) -> WirePath {
         WirePath::new(text).unwrap()
+    }
+
+    #[test]
+    fn what_is_not_shared_is_as_if_it_did_not_exist() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["a/x", "ab/x", "b/c/x", "b/x"] {
+            let path = dir.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "x").unwrap();
+        }
+        let root = Root::open(dir.path()).unwrap().only(&[path("a"), path("b/c/x")]);
+        for shared in ["a/x", "b/c/x"] {
+            assert!(root.file(&path(shared)).is_ok() && root.offer(&path(shared)).is_some());
+            assert!(root.kind(&path(shared)).is_ok());
+        }
+        assert!(root.directory(&path("a")).is_ok());
+        for other in ["ab/x", "b/x", "b", "b/c", "", "ab"] {
+            let other = path(other);
+            assert!(matches!(root.file(&other), Err(RootError::NotFound(_))), "{other}");
+            assert!(matches!(root.kind(&other), Err(RootError::NotFound(_))), "{other}");
+            assert!(matches!(root.directory(&other), Err(RootError::NotFound(_))), "{other}");
+            assert!(root.offer(&other).is_none(), "{other}");
+        }
     }
 
     #[test]

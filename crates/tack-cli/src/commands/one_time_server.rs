@@ -1,0 +1,72 @@
+//! A server that is made for one transfer, with a certificate and a token of its own.
+
+use std::net::{Ipv6Addr, SocketAddr, UdpSocket};
+use std::path::Path;
+
+use super::serve::listen_address;
+use crate::error::Error;
+use crate::identity::Identity;
+use crate::quic;
+use crate::session::{Fingerprint, Server, ServerEvent, ServerOptions};
+use crate::ssh::{Ports, Scope, Wanted};
+use crate::token;
+use crate::transfer::Root;
+
+/// The server, and what a client has to know.
+pub(super) struct OneTimeServer {
+    pub(super) server: Server,
+    pub(super) fingerprint: Fingerprint,
+    pub(super) token: String,
+    pub(super) scope: Scope,
+}
+
+/// Makes a server of what is wanted, and of nothing else; paths are relative to `home`.
+pub(super) fn one_time_server(
+    wanted: &Wanted,
+    home: &Path,
+    ports: Option<Ports>,
+    plain: bool,
+    report: Box<dyn Fn(ServerEvent) + Send + Sync>,
+) -> Result<OneTimeServer, Error> {
+    let scope = Scope::find(wanted, home)?;
+    let directory = tempfile::Builder::new().prefix("tack-").tempdir();
+    let directory = directory.map_err(Error::local(std::env::temp_dir()))?;
+    let identity = Identity::in_directory(directory.path())?;
+    let profile = if plain { tacklib::Profile::Off } else { tacklib::Profile::Default };
+    let token = token::generate()?;
+    let mut root = Root::open(&scope.root).map_err(Error::local(&scope.root))?;
+    let read_only = matches!(wanted, Wanted::Read(_));
+    if read_only {
+        root = root.only(&scope.paths);
+    }
+    let server = Server::new(ServerOptions {
+        listen: listen_address(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port(ports)?))),
+        config: quic::server_config(profile, &identity.certificate, &identity.key)?,
+        reset_key: identity.reset_key()?,
+        root,
+        read_only,
+        links: true,
+        token: Some(token.clone()),
+        // Nobody but the client knows the port, and not for long.
+        retry: false,
+        write_limit: None,
+        rate: None,
+        qlog: None,
+        // Nothing is left of this process for a next time.
+        careful_resume: false,
+        report,
+    })?;
+    Ok(OneTimeServer { server, fingerprint: identity.fingerprint, token, scope })
+}
+
+/// The first port that is free; 0 lets the system choose.
+fn port(ports: Option<Ports>) -> Result<u16, Error> {
+    let Some(ports) = ports else { return Ok(0) };
+    let any = listen_address(SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0))).ip();
+    let is_free = |port: &u16| UdpSocket::bind((any, *port)).is_ok();
+    ports.range().find(is_free).ok_or_else(|| {
+        Error::Usage(format!(
+            "no UDP port of {ports} is free there; name others with --udp-port"
+        ))
+    })
+}

@@ -1,0 +1,66 @@
+//! `tack receive`
+
+use super::connector::{Access, Connector, connect};
+use super::fetch_several::{Into, Named, fetch_several};
+use crate::cli::{Profile, ReceiveArgs};
+use crate::error::Error;
+use crate::session::{Link, Trust};
+use crate::target::Target;
+use crate::termination::Termination;
+use crate::transfer::printable;
+
+/// Receives what somebody shares.
+pub fn receive(args: &ReceiveArgs) -> Result<(), Error> {
+    let ticket = &args.ticket;
+    let things: Vec<Named> = ticket
+        .paths
+        .iter()
+        .map(|path| {
+            let name = path.split_last().map(|(_, name)| name.to_owned());
+            Named { shown: printable(path.as_str()), name }
+        })
+        .collect();
+    // Somebody else has chosen the names.
+    if args.dest.is_none()
+        && let Some(hidden) = things
+            .iter()
+            .find(|thing| thing.name.as_ref().is_none_or(|name| name.starts_with('.')))
+    {
+        return Err(Error::Usage(format!(
+            "\"{}\" is shared, which would be hidden or have no name of its own here; name the \
+             directory that it goes into",
+            hidden.shown
+        )));
+    }
+    let to = args.dest.as_deref().unwrap_or(std::path::Path::new("."));
+    let paths = || ticket.paths.clone();
+    let into = Into { to, recursive: args.recursive, transfer: &args.transfer };
+    fetch_several("receive", &mut WithTicket { args }, &things, paths, &into)
+}
+
+/// Connects to the server of a ticket.
+struct WithTicket<'a> {
+    args: &'a ReceiveArgs,
+}
+
+impl Connector for WithTicket<'_> {
+    fn connect(
+        &mut self,
+        rate: Option<u64>,
+        stop: Option<&Termination>,
+    ) -> Result<Link, Error> {
+        let ticket = &self.args.ticket;
+        let token = Some(ticket.token.clone());
+        let access = Access { trust: Trust::Pinned(ticket.fingerprint), token, ended: None };
+        let Some(first) = ticket.addresses.first() else {
+            return Err(Error::Usage("the ticket has no address".to_owned()));
+        };
+        let (host, port) = (first.ip().to_string(), first.port());
+        let target = Target::at(&host, port, ticket.addresses.clone());
+        connect(&target, access, &self.args.transport, rate, stop)
+    }
+
+    fn profile(&self) -> Profile {
+        self.args.transport.profile
+    }
+}

@@ -1,0 +1,122 @@
+//! `tack share`
+
+use std::io::Write;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::SystemTime;
+
+use nix::ifaddrs::getifaddrs;
+use nix::net::if_::InterfaceFlags;
+use serde::Serialize;
+
+use super::one_time_server::one_time_server;
+use super::print_json;
+use crate::cli::{Profile, ShareArgs};
+use crate::error::Error;
+use crate::progress::print;
+use crate::session::{Action, ServerEvent};
+use crate::ssh::Wanted;
+use crate::termination::Termination;
+use crate::ticket::Ticket;
+use crate::units;
+
+/// What `--json` prints first.
+#[derive(Serialize)]
+struct Ready {
+    event: &'static str,
+    ticket: String,
+}
+
+/// Shares files with whoever has the ticket, until one has received all of it.
+pub fn share(args: &ShareArgs) -> Result<(), Error> {
+    // Before there are other threads, which inherit which signals are blocked.
+    let stop = Termination::catch().map_err(Error::local("signals"))?;
+    let mut paths = Vec::new();
+    for path in &args.paths {
+        let Some(text) = path.to_str() else {
+            return Err(Error::Usage(format!("{}: the name is not UTF-8", path.display())));
+        };
+        // Not a home, whatever it is called.
+        paths.push(if text.starts_with('~') { format!("./{text}") } else { text.to_owned() });
+    }
+    let here = std::env::current_dir().map_err(Error::local("."))?;
+    let plain = args.profile == Profile::Off;
+    let quiet = args.quiet || args.json;
+    let started =
+        one_time_server(&Wanted::Read(paths), &here, args.udp_port, plain, reporter(quiet))?;
+    let mut server = started.server;
+    let port = server.local_addr().port();
+    let addresses = match &args.address[..] {
+        [] => own_addresses(port),
+        given => given.iter().map(|address| SocketAddr::new(*address, port)).collect(),
+    };
+    let (fingerprint, token) = (started.fingerprint, started.token);
+    let ticket =
+        Ticket { addresses, fingerprint, token, paths: started.scope.paths }.to_string();
+    if args.json {
+        print_json(&Ready { event: "ready", ticket })
+    } else {
+        tell(&ticket, quiet)
+    }?;
+    let waker = server.waker();
+    // Fails only if the server is gone.
+    stop.on_signal(move || drop(waker.wake()));
+    server.run_until(|server| {
+        stop.is_requested() || (!args.keep && server.satisfied() > 0 && !server.has_clients())
+    })?;
+    if server.satisfied() == 0 { Err(Error::Unreceived) } else { Ok(()) }
+}
+
+fn tell(ticket: &str, quiet: bool) -> Result<(), Error> {
+    let mut out = std::io::stdout().lock();
+    let text = if quiet {
+        format!("{ticket}\n")
+    } else {
+        format!(
+            "Whoever has this line can receive it, as long as this command runs:\n\n  \
+             tack receive {ticket}\n\n"
+        )
+    };
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .map_err(Error::local("standard output"))
+}
+
+fn reporter(quiet: bool) -> Box<dyn Fn(ServerEvent) + Send + Sync> {
+    Box::new(move |event| {
+        let client = SocketAddr::new(event.client.ip().to_canonical(), event.client.port());
+        let time = units::timestamp(SystemTime::now());
+        match &event.result {
+            Err(error) => print(&format!("{time} {client} {}: {error}", event.path)),
+            Ok(Some(outcome)) if !quiet && event.action == Action::Get => {
+                print(&format!(
+                    "{time} {client} {}: {}",
+                    event.path,
+                    units::bytes(outcome.size)
+                ));
+            }
+            Ok(_) => {}
+        }
+    })
+}
+
+/// Addresses of this machine that others may reach it at: none of one link alone.
+fn own_addresses(port: u16) -> Vec<SocketAddr> {
+    let interfaces = getifaddrs().into_iter().flatten().filter(|interface| {
+        let flags = interface.flags;
+        flags.contains(InterfaceFlags::IFF_UP) && !flags.contains(InterfaceFlags::IFF_LOOPBACK)
+    });
+    let address = |interface: nix::ifaddrs::InterfaceAddress| {
+        let address = interface.address?;
+        let v4 = address.as_sockaddr_in().map(|v4| IpAddr::from(v4.ip()));
+        let v6 = address.as_sockaddr_in6().map(nix::sys::socket::SockaddrIn6::ip);
+        let is_global = |v6: &std::net::Ipv6Addr| !v6.is_unicast_link_local();
+        v4.or_else(|| v6.filter(is_global).map(IpAddr::from))
+    };
+    let mut addresses: Vec<SocketAddr> =
+        interfaces.filter_map(address).map(|address| SocketAddr::new(address, port)).collect();
+    if addresses.is_empty() {
+        // To another terminal of this machine.
+        addresses.push(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    }
+    addresses
+}

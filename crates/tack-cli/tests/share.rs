@@ -1,0 +1,161 @@
+//! `tack share` and `tack receive`.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
+
+mod common;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{Finished, TACK, assert_same_tree, noise, run, write};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+/// Somebody who shares, with a directory that has more in it than is shared.
+struct Sharing {
+    dir: tempfile::TempDir,
+    child: Child,
+    ticket: String,
+}
+
+impl Sharing {
+    fn new(arguments: &[&str], paths: &[&str]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let mine = dir.path().join("mine");
+        write(&mine.join("tree/large"), &noise(300_000, 1));
+        write(&mine.join("tree/deep/small"), b"small");
+        write(&mine.join("file"), &noise(200_000, 2));
+        write(&mine.join("secret"), b"secret");
+        write(&mine.join(".hidden"), b"hidden");
+        fs::create_dir(dir.path().join("yours")).unwrap();
+        let mut share = Command::new(TACK);
+        share.args(["share", "--json", "--address", "127.0.0.1"]).args(arguments).args(paths);
+        share.current_dir(mine).stdout(Stdio::piped());
+        let mut child = share.spawn().unwrap();
+        let mut line = String::new();
+        let output = child.stdout.take().unwrap();
+        BufReader::new(output).read_line(&mut line).unwrap();
+        let ready: Value = serde_json::from_str(&line).expect("a line with the ticket");
+        Self { dir, child, ticket: ready["ticket"].as_str().unwrap().to_owned() }
+    }
+
+    fn mine(&self, name: &str) -> PathBuf {
+        self.dir.path().join("mine").join(name)
+    }
+
+    fn yours(&self, name: &str) -> PathBuf {
+        self.dir.path().join("yours").join(name)
+    }
+
+    fn client(&self, command: &str) -> Command {
+        let mut client = Command::new(TACK);
+        client.args([command, "--json"]).current_dir(self.yours(""));
+        client.env("TACK_CONFIG", "").env("XDG_STATE_HOME", self.dir.path().join("state"));
+        client
+    }
+
+    fn receive(&self, arguments: &[&str]) -> Finished {
+        run(self.client("receive").arg(&self.ticket).args(arguments))
+    }
+
+    /// Whether sharing has ended by itself, and how.
+    fn ended(&mut self) -> Option<i32> {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while Instant::now() < deadline {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        None
+    }
+}
+
+impl Drop for Sharing {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_file_is_received_with_nothing_but_the_ticket_and_sharing_ends() {
+    let mut sharing = Sharing::new(&[], &["file"]);
+    let received = sharing.receive(&[]).expect(0);
+    assert_eq!(received.number("files"), 1);
+    assert!(fs::read(sharing.yours("file")).unwrap() == noise(200_000, 2));
+    assert_eq!(sharing.ended(), Some(0));
+    sharing.receive(&["again"]).expect(3);
+}
+
+#[test]
+fn several_things_go_into_a_directory_under_their_names() {
+    let mut sharing = Sharing::new(&[], &["file", "tree"]);
+    sharing.receive(&["-r", "into"]).expect(0);
+    assert_same_tree(&sharing.mine("tree"), &sharing.yours("into/tree"));
+    assert!(fs::read(sharing.yours("into/file")).unwrap() == noise(200_000, 2));
+    assert_eq!(sharing.ended(), Some(0));
+}
+
+#[test]
+fn who_could_not_receive_everything_can_try_again() {
+    let mut sharing = Sharing::new(&[], &["tree"]);
+    sharing.receive(&[]).expect(2);
+    // A file in the place of a directory.
+    fs::write(sharing.yours("tree"), "in the way").unwrap();
+    sharing.receive(&["-r"]).expect(5);
+    fs::remove_file(sharing.yours("tree")).unwrap();
+    assert!(sharing.child.try_wait().unwrap().is_none(), "it goes on");
+    sharing.receive(&["-r"]).expect(0);
+    assert_same_tree(&sharing.mine("tree"), &sharing.yours("tree"));
+    assert_eq!(sharing.ended(), Some(0));
+}
+
+#[test]
+fn a_ticket_gives_what_is_shared_and_nothing_beside_it() {
+    let sharing = Sharing::new(&["--keep"], &["file", "tree/deep"]);
+    sharing.receive(&["-r"]).expect(0);
+    assert!(sharing.yours("file").exists() && sharing.yours("deep/small").exists());
+    let ticket: tack_cli::ticket::Ticket = sharing.ticket.parse().unwrap();
+    for (path, code) in [("secret", 6), ("tree/large", 6), ("", 6), ("tree", 6), ("file", 0)] {
+        let mut get = sharing.client("get");
+        get.arg("-r").args(["--fingerprint", &ticket.fingerprint.to_string()]);
+        get.env("TACK_TOKEN", &ticket.token).arg(format!("{}/{path}", ticket.addresses[0]));
+        run(get.arg("stolen")).expect(code);
+    }
+    let mut send = sharing.client("send");
+    send.args(["--fingerprint", &ticket.fingerprint.to_string()]).arg("file");
+    send.env("TACK_TOKEN", &ticket.token).arg(format!("{}/tree/deep/", ticket.addresses[0]));
+    run(&mut send).expect(4);
+}
+
+#[test]
+fn hidden_names_need_a_directory_that_is_named() {
+    let sharing = Sharing::new(&["--keep"], &[".hidden"]);
+    let refused = sharing.receive(&[]).expect(2);
+    assert!(refused.errors.contains("name the directory"), "{}", refused.errors);
+    sharing.receive(&["seen"]).expect(0);
+    assert_eq!(fs::read(sharing.yours("seen")).unwrap(), b"hidden");
+}
+
+#[test]
+fn sharing_that_is_interrupted_says_that_nobody_has_it() {
+    let mut sharing = Sharing::new(&[], &["file"]);
+    kill(Pid::from_raw(i32::try_from(sharing.child.id()).unwrap()), Signal::SIGINT).unwrap();
+    assert_eq!(sharing.ended(), Some(8));
+}
+
+#[test]
+fn what_cannot_be_shared_is_told_at_once() {
+    let mut share = Command::new(TACK);
+    let missing = Path::new("no-such-file");
+    let finished = run(share.arg("share").arg(missing)).expect(6);
+    assert!(finished.errors.contains("no-such-file"), "{}", finished.errors);
+    let mut receive = Command::new(TACK);
+    let finished = run(receive.args(["receive", "tack1-AAAA"])).expect(2);
+    assert!(finished.errors.contains("copy all of it"), "{}", finished.errors);
+}
