@@ -176,7 +176,11 @@ fn exchange(
     let _ = writeln!(input, "{line}").and_then(|()| input.flush());
     let mut output = BufReader::new(output);
     let answer = read_line(&mut output).ok().flatten();
-    let Some(answer) = answer else { return Err(without_answer(ssh, login)) };
+    let Some(answer) = answer else {
+        // Whatever runs there instead may wait for its end.
+        drop(input);
+        return Err(without_answer(ssh, login));
+    };
     let answer: Answer = serde_json::from_str(&answer).map_err(|_| too_different(login))?;
     if answer.tack_copy != VERSION {
         return Err(too_different(login));
