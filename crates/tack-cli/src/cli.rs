@@ -113,7 +113,7 @@ impl From<Profile> for tacklib::Profile {
 pub struct ServeArgs {
     /// Directory to share
     pub dir: PathBuf,
-    /// Address and UDP port to listen on; [::] takes IPv4 as well, port 0 lets the system choose
+    /// Address and UDP port to listen on; the default takes IPv4 as well, port 0 lets the system choose
     #[arg(long, value_name = "ADDR:PORT", default_value = "[::]:4433")]
     pub listen: SocketAddr,
     /// Lets clients send as well; otherwise they can only fetch
@@ -171,7 +171,7 @@ the current directory. An existing file is replaced only once the new one is ver
 owner, and without --preserve its permissions are not widened. \"-\" is standard output; pipes and character devices \
 are written through to.")]
 pub struct GetArgs {
-    /// What to fetch: HOST[:PORT][/PATH]
+    /// What to fetch
     #[arg(value_name = "HOST[:PORT][/PATH]")]
     pub source: Target,
     /// Where to put it
@@ -202,7 +202,7 @@ pub struct SendArgs {
     /// Files and directories to send; - is standard input, which needs a name at the server
     #[arg(required = true, value_name = "FILE|DIR")]
     pub sources: Vec<PathBuf>,
-    /// Where to: HOST[:PORT][/PATH]
+    /// Where to send it
     #[arg(value_name = "HOST[:PORT][/PATH]")]
     pub dest: Target,
     /// How to connect.
@@ -354,7 +354,7 @@ A line shows permissions, size in bytes, time of modification in UTC, and the na
 A directory has a slash behind its name, and neither size nor time. Characters of names that could \
 drive the terminal are escaped. Symbolic links and special files are named on standard error.")]
 pub struct LsArgs {
-    /// What to list: HOST[:PORT][/PATH]
+    /// What to list
     #[arg(value_name = "HOST[:PORT][/PATH]")]
     pub source: Target,
     /// Lists directories with everything in them
