@@ -16,6 +16,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tacklib::CcParameters;
 
+use crate::user_directories;
+
 /// Sets that are kept at most; the oldest give way.
 const MOST_ENTRIES: usize = 256;
 
@@ -79,14 +81,9 @@ pub struct Store {
 }
 
 impl Store {
-    /// The store of this user, after the XDG base directory specification; `None` without a home.
+    /// The store of this user; `None` without a home.
     pub fn of_user() -> Option<Self> {
-        let absolute = |name: &str| {
-            std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute())
-        };
-        let state = absolute("XDG_STATE_HOME")
-            .or_else(|| absolute("HOME").map(|home| home.join(".local/state")))?;
-        Some(Self::in_directory(state.join("tack")))
+        user_directories::state().map(Self::in_directory)
     }
 
     /// A store in a directory that is made when it is first needed.

@@ -24,6 +24,7 @@ Examples:
   tack get host:4433/video.mkv .           fetch a file; run again to resume
   tack get -r host:4433/photos album       fetch a directory's content into the directory album
   tack copy -r photos user@host:           send a directory to a machine that ssh gets to
+  tack share video.mkv                     print a ticket for somebody who runs tack receive
   tack ls host:4433/photos                 show what a directory holds
   tack send photos notes.txt host:4433/    send a directory and a file
   tack demo                                see what TACK does on an emulated link

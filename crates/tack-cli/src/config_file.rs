@@ -30,12 +30,13 @@ use toml::de::{DeTable, DeValue};
 use crate::error::Error;
 use crate::progress::print;
 use crate::target::Target;
+use crate::user_directories;
 
 /// Names another file in the place of both; none, if it is empty.
 pub const VARIABLE: &str = "TACK_CONFIG";
 
 const SYSTEM: &str = "/etc/tack/config.toml";
-const FILE: &str = "tack/config.toml";
+const FILE: &str = "config.toml";
 /// Commands that have sections.
 const COMMANDS: [&str; 5] = ["serve", "get", "send", "copy", "ls"];
 /// The command whose options a server's section can have.
@@ -124,12 +125,7 @@ fn files() -> Vec<PathBuf> {
     if let Some(path) = std::env::var_os(VARIABLE) {
         return if path.is_empty() { Vec::new() } else { vec![path.into()] };
     }
-    let absolute = |name: &str| {
-        std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute())
-    };
-    let user = absolute("XDG_CONFIG_HOME")
-        .or_else(|| absolute("HOME").map(|home| home.join(".config")))
-        .map(|config| config.join(FILE));
+    let user = user_directories::config().map(|directory| directory.join(FILE));
     [Some(PathBuf::from(SYSTEM)), user].into_iter().flatten().collect()
 }
 

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::Error;
 use crate::session::Fingerprint;
+use crate::user_directories;
 
 const FILE: &str = "identity.pem";
 const COMMON_NAME: &str = "tack";
@@ -61,19 +62,11 @@ impl Identity {
     }
 }
 
-/// The directory for state of this user, after the XDG base directory specification.
+/// The directory that this user's identity is kept in.
 pub fn default_directory() -> Result<PathBuf, Error> {
-    let absolute = |name: &str| {
-        std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute())
-    };
-    absolute("XDG_DATA_HOME")
-        .or_else(|| absolute("HOME").map(|home| home.join(".local/share")))
-        .map(|data| data.join("tack"))
-        .ok_or_else(|| {
-            Error::Usage(
-                "neither XDG_DATA_HOME nor HOME is set; pass --identity DIR".to_owned(),
-            )
-        })
+    user_directories::data().ok_or_else(|| {
+        Error::Usage("neither XDG_DATA_HOME nor HOME is set; pass --identity DIR".to_owned())
+    })
 }
 
 fn create(directory: &Path, path: &Path) -> Result<(), Error> {

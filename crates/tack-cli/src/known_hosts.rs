@@ -7,8 +7,8 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
-use crate::identity;
 use crate::session::Fingerprint;
+use crate::user_directories;
 
 const FILE: &str = "known-hosts";
 const HEADING: &str =
@@ -37,8 +37,7 @@ impl KnownHosts {
 
     /// The file of this user; `None` without a home.
     pub fn of_user() -> Option<Self> {
-        let directory = identity::default_directory().ok()?;
-        Some(Self { path: directory.join(FILE) })
+        user_directories::data().map(|directory| Self { path: directory.join(FILE) })
     }
 
     /// What is known of `host`: host and port, as [`Target`](crate::target::Target) shows them.

@@ -37,3 +37,4 @@ pub mod ticket;
 pub mod token;
 pub mod transfer;
 pub mod units;
+pub mod user_directories;

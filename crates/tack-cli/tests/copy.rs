@@ -9,9 +9,8 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
-use common::{Finished, TACK, assert_same_tree, finish, noise, run, write};
+use common::{Finished, TACK, assert_same_tree, finish, noise, run, signal, wait_until, write};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -182,9 +181,8 @@ fn ssh_gets_its_options_and_no_secret_is_among_them() {
 fn the_address_that_ssh_came_to_is_tried_where_the_name_leads_nowhere() {
     let ends = Ends::new();
     fs::write(ends.here("file"), "x").unwrap();
-    // A documentation address, which nothing is sent to beyond this machine's lack of a route.
     let mut command = ends.command(&["file", "host:"]);
-    run(command.env("STAND_IN_HOST", "no-such-host.invalid")).expect(0);
+    run(command.env("STAND_IN_HOST", "no host has blanks")).expect(0);
     assert_eq!(fs::read(ends.there("file")).unwrap(), b"x");
 }
 
@@ -264,20 +262,12 @@ fn a_port_of_the_range_is_used_and_a_full_range_is_told() {
     ends.copy(&["--udp-port", &port, "file", "host:"]).expect(0);
 }
 
-/// Processes whose command line has `text` in it.
+/// Processes whose environment has `text` in it.
 fn processes_with(text: &str) -> usize {
     let commands = fs::read_dir("/proc")
         .unwrap()
         .filter_map(|entry| fs::read(entry.ok()?.path().join("environ")).ok());
     commands.filter(|bytes| String::from_utf8_lossy(bytes).contains(text)).count()
-}
-
-fn wait_until(mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !condition() {
-        assert!(Instant::now() < deadline, "waited in vain");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 /// A client in the middle of a transfer.
@@ -288,10 +278,6 @@ fn in_the_middle(ends: &Ends) -> Child {
     let part = ends.there(".file.tack-part");
     wait_until(|| part.metadata().is_ok_and(|part| part.len() > 300_000));
     child
-}
-
-fn signal(child: &Child, signal: Signal) {
-    kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), signal).unwrap();
 }
 
 #[test]

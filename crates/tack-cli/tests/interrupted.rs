@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{Served, TACK, finish, noise, run, tree};
+use common::{Served, TACK, finish, noise, run, tree, wait_until};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 use rand::{RngExt, SeedableRng};
@@ -318,13 +318,4 @@ fn a_full_file_system_is_survived() {
 
 fn spawn(command: &mut Command) -> std::process::Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
-}
-
-#[track_caller]
-fn wait_until(mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !condition() {
-        assert!(Instant::now() < deadline, "waited in vain");
-        std::thread::sleep(Duration::from_millis(2));
-    }
 }

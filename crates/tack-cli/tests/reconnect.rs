@@ -8,7 +8,7 @@ use std::fs;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{Served, TACK, assert_same_tree, finish, noise, write};
+use common::{Served, TACK, assert_same_tree, finish, noise, signal, wait_until, write};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -16,21 +16,8 @@ const SIZE: usize = 4_000_000;
 /// Slow enough for the server to be ended in the middle.
 const RATE: &str = "2M";
 
-fn signal(child: &Child, signal: Signal) {
-    kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), signal).unwrap();
-}
-
 fn start(command: &mut Command) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
-}
-
-#[track_caller]
-fn wait_until(mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !condition() {
-        assert!(Instant::now() < deadline, "waited in vain");
-        std::thread::sleep(Duration::from_millis(2));
-    }
 }
 
 /// Ends the server by a signal and starts another one with the same certificate on the same port.

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use common::{Served, TACK, assert_same_tree, finish, noise, write};
+use common::{Served, TACK, assert_same_tree, finish, noise, signal, write};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use rand::{RngExt, SeedableRng};
@@ -141,11 +141,6 @@ impl Shared {
             }
         }
     }
-}
-
-fn signal(child: &Child, signal: Signal) {
-    // It may have ended meanwhile.
-    let _ = kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), signal);
 }
 
 fn restart(served: &mut Served) {

@@ -11,8 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{Finished, TACK, assert_same_tree, noise, run, write};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 use serde_json::Value;
 
 /// Somebody who shares, with a directory that has more in it than is shared.
@@ -93,6 +92,17 @@ fn a_file_is_received_with_nothing_but_the_ticket_and_sharing_ends() {
 }
 
 #[test]
+fn who_only_looks_what_there_is_has_not_received_it() {
+    let mut sharing = Sharing::new(&[], &["file"]);
+    let looked = sharing.receive(&["--dry-run"]).expect(0);
+    assert_eq!(looked.number("files"), 0);
+    std::thread::sleep(Duration::from_millis(200));
+    assert!(sharing.child.try_wait().unwrap().is_none(), "it goes on");
+    sharing.receive(&[]).expect(0);
+    assert_eq!(sharing.ended(), Some(0));
+}
+
+#[test]
 fn several_things_go_into_a_directory_under_their_names() {
     let mut sharing = Sharing::new(&[], &["file", "tree"]);
     sharing.receive(&["-r", "into"]).expect(0);
@@ -145,7 +155,7 @@ fn hidden_names_need_a_directory_that_is_named() {
 #[test]
 fn sharing_that_is_interrupted_says_that_nobody_has_it() {
     let mut sharing = Sharing::new(&[], &["file"]);
-    kill(Pid::from_raw(i32::try_from(sharing.child.id()).unwrap()), Signal::SIGINT).unwrap();
+    common::signal(&sharing.child, Signal::SIGINT);
     assert_eq!(sharing.ended(), Some(8));
 }
 

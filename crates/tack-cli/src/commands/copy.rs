@@ -6,8 +6,8 @@ use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
 
 use super::connector::{Access, Connector, connect};
-use super::fetch_several::{Into, Named, fetch_several};
-use super::send::{Is, Remote, Source, send_to, sources};
+use super::fetch_several::{FetchOptions, Named, fetch_several};
+use super::send::{Remote, RemoteKind, Source, send_to, sources};
 use crate::cli::{CopyArgs, Profile};
 use crate::error::Error;
 use crate::session::{Link, Trust};
@@ -84,8 +84,9 @@ fn send(args: &CopyArgs, paths: &[PathBuf], login: Login, to: String) -> Result<
     let dest = || {
         let served = served.borrow();
         let path = served.paths.first().cloned().unwrap_or_default();
-        let is = if served.is_directory { Is::Directory } else { Is::NoDirectory };
-        Remote { path, is }
+        let kind =
+            if served.is_directory { RemoteKind::Directory } else { RemoteKind::NoDirectory };
+        Remote { path, kind }
     };
     send_to("copy", &mut server, sources, dest, &args.transfer)
 }
@@ -97,8 +98,8 @@ fn fetch(args: &CopyArgs, to: &Path, (login, from): (Login, Vec<String>)) -> Res
     let mut server = OverSsh::new(args, login.clone(), Wanted::Read(from));
     let served = Rc::clone(&server.served);
     let paths = || served.borrow().paths.clone();
-    let into = Into { to, recursive: args.recursive, transfer: &args.transfer };
-    fetch_several("copy", &mut server, &things, paths, &into)
+    let options = FetchOptions { to, recursive: args.recursive, transfer: &args.transfer };
+    fetch_several("copy", &mut server, &things, paths, &options)
 }
 
 /// The name that something has here; none for `.` and the like, whose content is copied.

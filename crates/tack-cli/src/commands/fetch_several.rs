@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use super::closing::check_tree;
 use super::connector::Connector;
-use super::get::{Fetch, TreeDestination, start};
-use super::jobs::{self, Again};
+use super::get::{Fetch, TreeDestination, open_destination, start};
+use super::jobs;
 use crate::cli::TransferArgs;
 use crate::error::Error;
 use crate::transfer::{Destination, WirePath};
@@ -19,7 +19,7 @@ pub(super) struct Named {
 }
 
 /// Where to, and how.
-pub(super) struct Into<'a> {
+pub(super) struct FetchOptions<'a> {
     /// A directory, or the file's new name if there is but one.
     pub(super) to: &'a Path,
     /// Whether directories are fetched.
@@ -33,28 +33,13 @@ pub(super) fn fetch_several(
     server: &mut dyn Connector,
     things: &[Named],
     paths: impl Fn() -> Vec<WirePath>,
-    Into { to, recursive, transfer }: &Into<'_>,
+    FetchOptions { to, recursive, transfer }: &FetchOptions<'_>,
 ) -> Result<(), Error> {
     check_tree(transfer, *recursive)?;
     let filter = transfer.filter()?;
     // Several things go into a directory.
     let to: PathBuf = if things.len() > 1 { to.join("") } else { (*to).to_owned() };
-    let mut first = if transfer.dry_run {
-        Destination::Path(to.clone())
-    } else {
-        Destination::open(&to).map_err(Error::local(&to))?
-    };
-    let again = match &first {
-        Destination::Path(_) => Again::Possible,
-        Destination::PassThrough(_) if transfer.json => {
-            return Err(Error::Usage(
-                "--json prints on standard output, where it would mix with what goes through a \
-                 pipe or device; leave it out"
-                    .to_owned(),
-            ));
-        }
-        Destination::PassThrough(_) => Again::Impossible,
-    };
+    let (mut first, again) = open_destination(&to, transfer)?;
     jobs::run(command, server, transfer, again, |run, producer| {
         for (thing, remote) in things.iter().zip(paths()) {
             let fetch = Fetch {

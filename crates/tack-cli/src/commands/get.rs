@@ -28,24 +28,11 @@ pub fn get(args: &GetArgs) -> Result<(), Error> {
     check_tree(&args.transfer, args.recursive)?;
     let filter = args.transfer.filter()?;
     let dest = args.dest.as_deref().unwrap_or(Path::new("."));
-    // Before connecting: a pipe may have to wait for its reader.
-    let dest = if args.transfer.dry_run {
-        Destination::Path(dest.to_owned())
-    } else {
-        Destination::open(dest).map_err(Error::local(dest))?
-    };
-    if args.transfer.json && matches!(dest, Destination::PassThrough(_)) {
-        return Err(Error::Usage(
-            "--json prints on standard output, where it would mix with what goes through a pipe \
-             or device; leave it out"
-                .to_owned(),
-        ));
-    }
+    let (dest, again) = open_destination(dest, &args.transfer)?;
     let path = match &dest {
         Destination::Path(path) => Some(path.clone()),
         Destination::PassThrough(_) => None,
     };
-    let again = if path.is_some() { Again::Possible } else { Again::Impossible };
     let mut first = Some(dest);
     let mut server = Direct { target: &args.source, args: &args.connection };
     let remote = args.source.path();
@@ -66,6 +53,28 @@ pub fn get(args: &GetArgs) -> Result<(), Error> {
         let Some(dest) = dest else { return Ok(()) };
         start(&fetch, dest, filter.clone(), run, producer)
     })
+}
+
+/// Opens what is fetched into, before connecting: a pipe may have to wait for its reader. What has gone
+/// through one is gone, and nothing can be fetched again.
+pub(super) fn open_destination(
+    dest: &Path,
+    args: &TransferArgs,
+) -> Result<(Destination, Again), Error> {
+    let opened = if args.dry_run {
+        Destination::Path(dest.to_owned())
+    } else {
+        Destination::open(dest).map_err(Error::local(dest))?
+    };
+    match opened {
+        Destination::Path(_) => Ok((opened, Again::Possible)),
+        Destination::PassThrough(_) if args.json => Err(Error::Usage(
+            "--json prints on standard output, where it would mix with what goes through a pipe \
+             or device; leave it out"
+                .to_owned(),
+        )),
+        Destination::PassThrough(_) => Ok((opened, Again::Impossible)),
+    }
 }
 
 /// Something to fetch.

@@ -134,11 +134,9 @@ pub(super) fn run(
         let is_lost = ended.as_ref().is_err_and(|error| {
             patience > 0 && matches!(error, Error::ConnectionLost { may_pass: true, .. })
         });
-        let code = if ended.is_ok() && run.is_faultless.load(Ordering::Relaxed) {
-            CloseCode::Satisfied
-        } else {
-            CloseCode::Done
-        };
+        let has_all = ended.is_ok() && run.is_faultless.load(Ordering::Relaxed);
+        let code =
+            if has_all && !args.dry_run { CloseCode::Satisfied } else { CloseCode::Done };
         run.disconnect(is_lost, code);
         moved += run.progress.moved();
         let ended = match ended {

@@ -20,12 +20,14 @@ pub(super) struct OneTimeServer {
     pub(super) scope: Scope,
 }
 
-/// Makes a server of what is wanted, and of nothing else; paths are relative to `home`.
+/// Makes a server of what is wanted, and of nothing else; paths are relative to `home`. `retry` is as in
+/// [`ServerOptions`]: a server that is there for longer may be found by strangers.
 pub(super) fn one_time_server(
     wanted: &Wanted,
     home: &Path,
     ports: Option<Ports>,
     plain: bool,
+    retry: bool,
     report: Box<dyn Fn(ServerEvent) + Send + Sync>,
 ) -> Result<OneTimeServer, Error> {
     let scope = Scope::find(wanted, home)?;
@@ -47,8 +49,7 @@ pub(super) fn one_time_server(
         read_only,
         links: true,
         token: Some(token.clone()),
-        // Nobody but the client knows the port, and not for long.
-        retry: false,
+        retry,
         write_limit: None,
         rate: None,
         qlog: None,

@@ -1,7 +1,7 @@
 //! `tack receive`
 
 use super::connector::{Access, Connector, connect};
-use super::fetch_several::{Into, Named, fetch_several};
+use super::fetch_several::{FetchOptions, Named, fetch_several};
 use crate::cli::{Profile, ReceiveArgs};
 use crate::error::Error;
 use crate::session::{Link, Trust};
@@ -34,8 +34,8 @@ pub fn receive(args: &ReceiveArgs) -> Result<(), Error> {
     }
     let to = args.dest.as_deref().unwrap_or(std::path::Path::new("."));
     let paths = || ticket.paths.clone();
-    let into = Into { to, recursive: args.recursive, transfer: &args.transfer };
-    fetch_several("receive", &mut WithTicket { args }, &things, paths, &into)
+    let options = FetchOptions { to, recursive: args.recursive, transfer: &args.transfer };
+    fetch_several("receive", &mut WithTicket { args }, &things, paths, &options)
 }
 
 /// Connects to the server of a ticket.

@@ -26,8 +26,9 @@ pub fn send(args: &SendArgs) -> Result<(), Error> {
         return send_stream::send(args);
     }
     let sources = sources(&args.sources)?;
-    let is = if args.dest.is_directory() { Is::Directory } else { Is::Unknown };
-    let dest = Remote { path: args.dest.path().clone(), is };
+    let kind =
+        if args.dest.is_directory() { RemoteKind::Directory } else { RemoteKind::Unknown };
+    let dest = Remote { path: args.dest.path().clone(), kind };
     let mut server = Direct { target: &args.dest, args: &args.connection };
     send_to("send", &mut server, sources, || dest.clone(), &args.transfer)
 }
@@ -42,12 +43,12 @@ pub(super) fn sources(paths: &[PathBuf]) -> Result<Vec<Source>, Error> {
 pub(super) struct Remote {
     pub(super) path: WirePath,
     /// Whether it is a directory; if it need not be one, the server may have to be asked.
-    pub(super) is: Is,
+    pub(super) kind: RemoteKind,
 }
 
 /// What is known of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Is {
+pub(super) enum RemoteKind {
     /// It is a directory, or to become one.
     Directory,
     /// No directory has it.
@@ -127,16 +128,18 @@ enum Place {
 impl Place {
     /// A single file may be given a new name. Whether it is one depends on what the server has.
     fn find(
-        Remote { path, is }: Remote,
+        Remote { path, kind }: Remote,
         sources: &[Source],
         run: &mut Run<'_>,
     ) -> Result<Option<Self>, Error> {
         let single_file = matches!(sources, [only] if !only.is_directory);
-        match is {
-            Is::NoDirectory | Is::Unknown if !single_file => return Ok(Some(Self::Into(path))),
-            Is::Directory => return Ok(Some(Self::Into(path))),
-            Is::NoDirectory => return Ok(Some(Self::As(path))),
-            Is::Unknown => {}
+        match kind {
+            RemoteKind::NoDirectory | RemoteKind::Unknown if !single_file => {
+                return Ok(Some(Self::Into(path)));
+            }
+            RemoteKind::Directory => return Ok(Some(Self::Into(path))),
+            RemoteKind::NoDirectory => return Ok(Some(Self::As(path))),
+            RemoteKind::Unknown => {}
         }
         let (tell, answer) = mpsc::channel();
         let mailbox = run.open()?;

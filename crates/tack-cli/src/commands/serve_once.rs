@@ -70,7 +70,8 @@ fn watch_input(server: &Server) -> Arc<AtomicBool> {
 fn prepare(request: &Request, home: &Path) -> Result<(Server, Ready), Error> {
     // The client tells its user what happens.
     let report = Box::new(|_| {});
-    let started = one_time_server(&request.wanted, home, request.ports, request.plain, report)?;
+    let started =
+        one_time_server(&request.wanted, home, request.ports, request.plain, false, report)?;
     let ready = Ready {
         port: started.server.local_addr().port(),
         address: reached_at(),

@@ -41,8 +41,14 @@ pub fn share(args: &ShareArgs) -> Result<(), Error> {
     let here = std::env::current_dir().map_err(Error::local("."))?;
     let plain = args.profile == Profile::Off;
     let quiet = args.quiet || args.json;
-    let started =
-        one_time_server(&Wanted::Read(paths), &here, args.udp_port, plain, reporter(quiet))?;
+    let started = one_time_server(
+        &Wanted::Read(paths),
+        &here,
+        args.udp_port,
+        plain,
+        true,
+        reporter(quiet),
+    )?;
     let mut server = started.server;
     let port = server.local_addr().port();
     let addresses = match &args.address[..] {

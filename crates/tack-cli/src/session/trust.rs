@@ -141,7 +141,7 @@ impl Trust {
     }
 }
 
-/// Whether a certificate names nobody else as its issuer.
+/// Whether issuer and subject of a certificate are the same, and its own key verifies it.
 fn is_self_signed(der: &[u8]) -> bool {
     X509::from_der(der).is_ok_and(|certificate| {
         let is_own = certificate.issuer_name().try_cmp(certificate.subject_name());

@@ -1,0 +1,28 @@
+//! Where a user's files are, after the XDG base directory specification.
+
+use std::path::PathBuf;
+
+/// Where data is kept: `~/.local/share/tack`. `None` without a home.
+pub fn data() -> Option<PathBuf> {
+    of("XDG_DATA_HOME", ".local/share")
+}
+
+/// Where state is kept that can be lost: `~/.local/state/tack`. `None` without a home.
+pub fn state() -> Option<PathBuf> {
+    of("XDG_STATE_HOME", ".local/state")
+}
+
+/// Where the user's configuration is: `~/.config/tack`. `None` without a home.
+pub fn config() -> Option<PathBuf> {
+    of("XDG_CONFIG_HOME", ".config")
+}
+
+fn of(variable: &str, below_home: &str) -> Option<PathBuf> {
+    // Relative paths are invalid, and to be ignored.
+    let absolute = |name: &str| {
+        std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute())
+    };
+    let base =
+        absolute(variable).or_else(|| absolute("HOME").map(|home| home.join(below_home)));
+    Some(base?.join("tack"))
+}
