@@ -131,7 +131,7 @@ install-c PREFIX:
 deb dir="target/deb":
     ./crates/tack-cli/packaging/build-deb {{ dir }}
 
-# One file that runs on every Linux: `tack`, linked to musl by zig. Needs `pip install ziglang`,
+# `tack` as one file that needs no libraries, linked to musl by zig. Needs `pip install ziglang`,
 # `cargo install cargo-zigbuild` and `rustup target add x86_64-unknown-linux-musl`.
 static arch="x86_64":
     cargo zigbuild --profile static --target {{ arch }}-unknown-linux-musl -p tack-cli --bin tack

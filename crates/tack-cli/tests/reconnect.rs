@@ -6,11 +6,10 @@ mod common;
 
 use std::fs;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use common::{Served, TACK, assert_same_tree, finish, noise, signal, wait_until, write};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 
 const SIZE: usize = 4_000_000;
 /// Slow enough for the server to be ended in the middle.
