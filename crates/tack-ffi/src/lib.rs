@@ -9,7 +9,7 @@
 //! The functions have types that a C compiler sees as plain pointers and that say what may come: objects
 //! are `Option<&T>` and `Option<Box<T>>`, for which Rust guarantees the representation of a pointer that may
 //! be NULL, single values that are written are `Option<&mut MaybeUninit<T>>`, what has a length of its own
-//! is one of the types of [`pointer`] and [`address`], and enums are [`number`]s. [`pointer`] and
+//! is one of the types of [`mod@pointer`] and [`address`], and enums are [`number`]s. [`mod@pointer`] and
 //! [`address`] hold all `unsafe` blocks of the crate; nothing but C can make a value of their types.
 //! `#[unsafe(no_mangle)]` is on every function: the prefix `tack_` keeps the names apart from those of
 //! others.
