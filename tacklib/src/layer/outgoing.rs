@@ -244,6 +244,8 @@ impl NumberSpace {
             room
         };
         let budget = limit.saturating_sub(overhead + scan.kept.len());
+        let ends_full =
+            scan.stream_bytes > 0 && !plan.leaves_no_room && !plan.is_tail(len, room);
         let mut composed = Composed { ends_train, ..Composed::default() };
         self.compose_ecn(payload, scan, budget, &mut composed, frames);
         if let Some(data) = job.to.response.filter(|_| !scan.answers_challenge) {
@@ -256,6 +258,11 @@ impl NumberSpace {
         }
         self.compose_acknowledgement(scan, job, budget, &mut composed, frames);
         composed.ours = frames.len();
+        // As long as its neighbours, or it would end the burst in which the system splits them.
+        let slack = budget.saturating_sub(frames.len());
+        if ends_full && slack <= TIMESTAMP_ROOM {
+            frames.resize(frames.len() + slack, 0);
+        }
         for range in &scan.kept.ranges {
             frames.extend_from_slice(&payload[range.clone()]);
         }
