@@ -1,15 +1,15 @@
 //! The server's certificate and key.
 //!
 //! Unless the user brings a certificate, the server makes one that it signs itself and keeps it
-//! in one file, so that its fingerprint stays the same over restarts. The file is written under
-//! another name first: two servers that start at the same time end up with the same identity.
+//! in one file, so that its fingerprint stays the same over restarts. Two servers that start at the
+//! same time end up with the same identity.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::fs;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
+use crate::secret_file;
 use crate::session::Fingerprint;
 use crate::user_directories;
 
@@ -44,7 +44,7 @@ impl Identity {
                 .mode(0o700)
                 .create(directory)
                 .map_err(Error::local(directory))?;
-            create(directory, &path)?;
+            create(&path)?;
         }
         Self::from_files(&path, &path)
     }
@@ -69,7 +69,7 @@ pub fn default_directory() -> Result<PathBuf, Error> {
     })
 }
 
-fn create(directory: &Path, path: &Path) -> Result<(), Error> {
+fn create(path: &Path) -> Result<(), Error> {
     let failed = |e: rcgen::Error| Error::Certificate(e.to_string());
     let key = rcgen::KeyPair::generate().map_err(failed)?;
     let mut params =
@@ -77,27 +77,8 @@ fn create(directory: &Path, path: &Path) -> Result<(), Error> {
     params.distinguished_name.push(rcgen::DnType::CommonName, COMMON_NAME);
     let certificate = params.self_signed(&key).map_err(failed)?;
 
-    let draft = directory.join(format!(".{FILE}.{}", std::process::id()));
-    let write = || -> io::Result<()> {
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&draft)?;
-        file.write_all(certificate.pem().as_bytes())?;
-        file.write_all(key.serialize_pem().as_bytes())?;
-        file.sync_all()?;
-        // Unlike a rename, this does not replace what another process was faster to make.
-        match fs::hard_link(&draft, path) {
-            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => Err(e),
-            _ => Ok(()),
-        }
-    };
-    let written = write().map_err(Error::local(path));
-    // Left behind, it would only waste space.
-    let _ = fs::remove_file(&draft);
-    written
+    let pem = certificate.pem() + &key.serialize_pem();
+    secret_file::write_once(path, pem.as_bytes()).map_err(Error::local(path))
 }
 
 #[cfg(test)]

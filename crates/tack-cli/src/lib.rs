@@ -28,6 +28,7 @@ pub mod identity;
 pub mod known_hosts;
 pub mod progress;
 pub mod quic;
+mod secret_file;
 pub mod session;
 pub mod ssh;
 pub mod summary;

@@ -1,14 +1,15 @@
 //! Access tokens: made by the server, shown to the client's user, never logged.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use ring::rand::{SecureRandom, SystemRandom};
 
 use crate::error::Error;
 use crate::progress::print;
+use crate::secret_file;
 
 /// Name of the environment variable that holds a client's token.
 pub const VARIABLE: &str = "TACK_TOKEN";
@@ -36,10 +37,10 @@ fn hex_digit(value: u8) -> char {
 pub fn read_or_create(path: &Path) -> Result<String, Error> {
     match read(path) {
         Err(Error::Local { cause, .. }) if cause.kind() == io::ErrorKind::NotFound => {
-            let token = generate()?;
-            let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-            file.and_then(|mut file| writeln!(file, "{token}")).map_err(Error::local(path))?;
-            Ok(token)
+            let token = generate()? + "\n";
+            secret_file::write_once(path, token.as_bytes()).map_err(Error::local(path))?;
+            // Another server that was started at the same time may have been faster.
+            read(path)
         }
         other => other,
     }
@@ -78,6 +79,24 @@ mod tests {
         assert_eq!(read_or_create(&path).unwrap(), token);
         assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o600);
         assert_ne!(generate().unwrap(), token);
+    }
+
+    #[test]
+    fn servers_that_start_at_the_same_time_share_one_token() {
+        let dir = tempfile::tempdir().unwrap();
+        for round in 0..50 {
+            let path = dir.path().join(round.to_string());
+            let start = std::sync::Barrier::new(8);
+            let tokens: Vec<_> = std::thread::scope(|scope| {
+                let read = || {
+                    start.wait();
+                    read_or_create(&path).unwrap()
+                };
+                let servers: Vec<_> = (0..8).map(|_| scope.spawn(read)).collect();
+                servers.into_iter().map(|server| server.join().unwrap()).collect()
+            });
+            assert!(tokens.iter().all(|token| *token == tokens[0]), "{tokens:?}");
+        }
     }
 
     #[test]
