@@ -8,9 +8,8 @@ use std::fs;
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
-use common::{TACK, finish, noise, write};
+use common::{TACK, finish, noise, wait_until, write};
 
 const GUIDE: &str = include_str!("../../../docs/deploying.md");
 const SIZE: usize = 8_000_000;
@@ -62,15 +61,6 @@ impl Service {
         serve.arg("--identity").arg(self.path("identity"));
         serve.arg("--token-file").arg(self.path("token")).arg(self.path("served"));
         Running(serve.env("TACK_CONFIG", "").stdout(Stdio::null()).spawn().unwrap())
-    }
-}
-
-#[track_caller]
-fn wait_until(mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !condition() {
-        assert!(Instant::now() < deadline, "waited in vain");
-        std::thread::sleep(Duration::from_millis(2));
     }
 }
 
