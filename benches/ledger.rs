@@ -67,6 +67,7 @@ fn in_flight(start: Instant, acknowledged: &[u8]) -> Sender {
             ack_eliciting: true,
             path: None,
             is_probe: false,
+            is_mtu_probe: false,
             update: None,
             has_timestamp: false,
         };

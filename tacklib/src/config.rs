@@ -240,6 +240,20 @@ impl Config {
         }
     }
 
+    /// Sets the longest datagram to send, UDP payload in bytes, as
+    /// [`quiche::Config::set_max_send_udp_payload_size`]. It changes nothing that is announced, so a server can
+    /// set it for each connection.
+    pub fn set_max_send_udp_payload_size(&mut self, bytes: usize) {
+        self.inner.set_max_send_udp_payload_size(bytes);
+    }
+
+    /// Switches path MTU discovery on or off, as [`quiche::Config::discover_pmtu`]. A probe that is lost is no
+    /// sign of congestion. When full packets get lost three times in a row until the probe timer
+    /// expires, as on a path that has become narrower, the size is validated anew.
+    pub fn discover_pmtu(&mut self, discover: bool) {
+        self.inner.discover_pmtu(discover);
+    }
+
     /// Sets what the lab compares.
     #[cfg(feature = "lab")]
     pub fn set_lab(&mut self, lab: LabSwitches) {

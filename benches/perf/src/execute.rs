@@ -83,6 +83,9 @@ impl ServerProcess {
         command.args(["--udp-payload", &transport.udp_payload.to_string()]);
         command.args(["--window-mib", &transport.window_mib.to_string()]);
         command.args(["--socket-buffer-kib", &transport.socket_buffer_kib.to_string()]);
+        if transport.discover_path_mtu {
+            command.arg("--discover-path-mtu");
+        }
         if transport.no_gso {
             command.arg("--no-gso");
         }

@@ -79,6 +79,9 @@ pub struct TransportOptions {
     /// Largest UDP payload, bytes.
     #[arg(long, default_value_t = 1452, value_parser = clap::value_parser!(u16).range(1200..=1472))]
     pub udp_payload: u16,
+    /// Let tacklib find out how large datagrams the path takes, instead.
+    #[arg(long)]
+    pub discover_path_mtu: bool,
     /// Receive window of a stream, and send buffer where the library lets that be set, MiB; the
     /// connection's is twice that.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=512))]

@@ -15,8 +15,11 @@ use crate::session::STRANGER_WINDOW;
 pub const ALPN: [&[u8]; 2] = [b"tack-file/3", b"tack-file/2"];
 /// A connection on which nothing arrives for this long is given up, in milliseconds.
 pub const IDLE_TIMEOUT_MS: u64 = 30_000;
-/// Largest UDP payload: fits every path that can carry QUIC inside common tunnels.
+/// Largest UDP payload where the path's MTU is not looked for: fits every path that can carry QUIC inside
+/// common tunnels.
 pub const UDP_PAYLOAD: usize = 1350;
+/// Largest UDP payload that is accepted: all that there is.
+const MAX_UDP_PAYLOAD: usize = 65_527;
 /// Most bytes of a connection that may wait to be read.
 pub const CONNECTION_WINDOW: u64 = 16 << 20;
 /// Most bytes of one stream that may wait to be read.
@@ -114,6 +117,7 @@ pub fn endpoint_config(qlog: Option<&Path>) -> Result<EndpointConfig, Error> {
         std::fs::create_dir_all(directory).map_err(Error::local(directory))?;
     }
     let mut config = EndpointConfig::default();
+    config.discover_path_mtu = true;
     config.qlog = qlog.map(Path::to_path_buf);
     Ok(config)
 }
@@ -124,7 +128,7 @@ fn base_config(profile: tacklib::Profile) -> Result<tacklib::Config, Error> {
     config.set_application_protos(&ALPN)?;
     config.set_max_idle_timeout(IDLE_TIMEOUT_MS);
     config.set_initial_rtt(INITIAL_RTT);
-    config.set_max_recv_udp_payload_size(UDP_PAYLOAD);
+    config.set_max_recv_udp_payload_size(MAX_UDP_PAYLOAD);
     config.set_max_send_udp_payload_size(UDP_PAYLOAD);
     // quiche keeps a path for each address that the peer was seen at, and needs an id for each.
     config.set_active_connection_id_limit(8);

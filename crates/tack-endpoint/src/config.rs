@@ -1,8 +1,11 @@
 //! Settings of an endpoint.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use tacklib::Ecn;
+
+use crate::path_mtu::first_link_payload;
 
 /// An initial round-trip time for lossy paths.
 ///
@@ -51,6 +54,15 @@ pub struct EndpointConfig {
     /// in any case. Connections with [`Profile::Off`](tacklib::Profile::Off) do neither. Default:
     /// [`Ecn::Off`].
     pub ecn: Ecn,
+    /// Whether each connection finds out how large datagrams its path takes (RFC 9000 section 14.3), and sends
+    /// such. It tries what the first link of the route takes, up to 16,383 bytes, which takes the place of
+    /// [`set_max_send_udp_payload_size`](quiche::Config::set_max_send_udp_payload_size) and
+    /// [`discover_pmtu`](quiche::Config::discover_pmtu) in the connection's configuration; until it has found
+    /// more, it sends 1,200 bytes. Where the system does not tell of the link (it does on Linux), the configuration
+    /// counts. The peer has to accept as much
+    /// ([`set_max_recv_udp_payload_size`](quiche::Config::set_max_recv_udp_payload_size)): what it drops is not
+    /// tried again. Default: false.
+    pub discover_path_mtu: bool,
     /// Whether to hold a packet until its release time (`SendInfo::at`), without which plain quiche
     /// does not pace. Default: true.
     pub pace: bool,
@@ -77,10 +89,29 @@ impl Default for EndpointConfig {
             arrival_times: true,
             socket_buffer: 2 * 1024 * 1024,
             ecn: Ecn::Off,
+            discover_path_mtu: false,
             pace: true,
             key_log: None,
             #[cfg(feature = "qlog")]
             qlog: None,
+        }
+    }
+}
+
+impl EndpointConfig {
+    /// Has the next connection of this configuration find out how large datagrams its path takes.
+    pub(crate) fn prepare_path_mtu(
+        &self,
+        connection: &mut tacklib::Config,
+        local: SocketAddr,
+        peer: SocketAddr,
+    ) {
+        if !self.discover_path_mtu {
+            return;
+        }
+        if let Some(payload) = first_link_payload(local, peer) {
+            connection.set_max_send_udp_payload_size(payload);
+            connection.discover_pmtu(true);
         }
     }
 }

@@ -173,6 +173,7 @@ mod event;
 mod handle;
 mod initial_close;
 mod key_log;
+mod path_mtu;
 #[cfg(feature = "qlog")]
 mod qlog;
 #[cfg(target_os = "linux")]

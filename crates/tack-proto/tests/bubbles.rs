@@ -177,6 +177,7 @@ impl Transfer {
                 ack_eliciting: true,
                 path: None,
                 is_probe: false,
+                is_mtu_probe: false,
                 update,
                 has_timestamp: false,
             };

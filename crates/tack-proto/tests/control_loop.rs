@@ -208,6 +208,7 @@ impl Simulation {
             ack_eliciting: true,
             path: None,
             is_probe: false,
+            is_mtu_probe: false,
             update,
             has_timestamp: false,
         };

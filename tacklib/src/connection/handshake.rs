@@ -209,6 +209,7 @@ impl<F: BufFactory> Connection<F> {
         let suite = CipherSuite::from_name(name)
             .ok_or_else(|| (INTERNAL_ERROR, format!("unknown cipher suite {name}")))?;
         let (incoming, outgoing) = if is_server { (client, server) } else { (server, client) };
+        self.seam.path_mtu.follow(&self.inner);
         let rtt =
             self.inner.path_stats().find(|path| path.active).and_then(|path| path.min_rtt);
         Layer::new(&Parts {
@@ -221,7 +222,7 @@ impl<F: BufFactory> Connection<F> {
             lab: self.lab,
             parameters: &self.handshake.parameters,
             is_server,
-            mss: self.inner.max_send_udp_payload_size(),
+            mss: self.seam.path_mtu.get(),
             rtt,
             zero_rtt: self.used_zero_rtt(),
             ecn: self.ecn,

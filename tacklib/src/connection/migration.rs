@@ -179,6 +179,8 @@ impl<F: BufFactory> Connection<F> {
         if left == active {
             return;
         }
+        self.seam.path_mtu.follow(&self.inner);
+        layer.set_mss(self.seam.path_mtu.get());
         self.paths.previous = Some(left);
         self.seam.validation.is_running = true;
         self.credits.grant(CreditReason::NewPath);

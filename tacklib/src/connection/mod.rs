@@ -196,8 +196,13 @@ impl<F: BufFactory> Connection<F> {
         {
             self.credits.grant_probes();
         }
+        if delta.probe_timeout {
+            self.seam.path_mtu.on_probe_timeout(&mut self.inner);
+        } else {
+            self.seam.path_mtu.follow(&self.inner);
+        }
         let Some(layer) = &mut self.layer else { return };
-        layer.set_mss(self.inner.max_send_udp_payload_size());
+        layer.set_mss(self.seam.path_mtu.get());
         if delta.probe_timeout {
             layer.on_probe_timeout();
             self.seam.stream_ends.on_probe_timeout(|id| is_forgotten(&mut self.inner, id));

@@ -195,7 +195,9 @@ impl<F: BufFactory> Connection<F> {
         if applied.acknowledged {
             self.media.on_acknowledged(Instant::now(), layer);
             // It may have been a probe of the path's MTU.
-            layer.set_mss(self.inner.max_send_udp_payload_size());
+            let is_black_hole = layer.take_black_hole();
+            self.seam.path_mtu.on_acknowledged(&mut self.inner, is_black_hole);
+            layer.set_mss(self.seam.path_mtu.get());
             if self.has_ended_streams && layer.has_all_acknowledged() {
                 self.has_ended_streams = false;
                 self.credits.grant(CreditReason::StreamLimit);

@@ -218,13 +218,13 @@ impl<F: BufFactory> Connection<F> {
 
     /// How much of the caller's buffer quiche may fill.
     fn buffer_limit(&self, layer: &Layer, available: usize, plan: &Plan) -> usize {
-        let full = self.inner.max_send_udp_payload_size();
+        let full = self.seam.path_mtu.get();
         if !plan.stream_data {
             let dcid_len = self.inner.destination_id().len();
             return available.min(layer.len_without_stream_data(dcid_len));
         }
         match self.seam.validation.room(plan.room(), full) {
-            // PMTUD probes are longer than the payload size that quiche tells.
+            // quiche may have a probe of the path MTU to send.
             0 => available,
             room => available.min(full).saturating_sub(room),
         }
@@ -254,11 +254,12 @@ impl<F: BufFactory> Connection<F> {
         let to = Destination {
             dcid_len: self.inner.destination_id().len(),
             other_dcid_lens: &self.seam.connection_id_lengths,
+            mtu: self.seam.path_mtu.get(),
             path: None,
             is_proven: true,
             response: None,
         };
-        let longest = self.inner.max_send_udp_payload_size().max(len).min(out.len());
+        let longest = to.mtu.max(len).min(out.len());
         let packet = (&mut out[..longest], len);
         let sent = layer.finish(now, packet, &to, plan, &mut self.seam.stream_ends).ok()?;
         self.on_finished(&sent, (info.from, info.to));
@@ -280,13 +281,14 @@ impl<F: BufFactory> Connection<F> {
         let to = Destination {
             dcid_len: self.inner.destination_id().len(),
             other_dcid_lens: &self.seam.connection_id_lengths,
+            mtu: self.seam.path_mtu.get(),
             path: self.paths.other_than_active(path),
             is_proven: self.is_proven(path),
             response: self.seam.path_responses.owed(path),
         };
         let reduced;
         let (plan, longest) = if to.is_proven {
-            (plan, self.inner.max_send_udp_payload_size().max(len).min(out.len()))
+            (plan, to.mtu.max(len).min(out.len()))
         } else {
             reduced = plan.to_unproven_address();
             (&reduced, len)
@@ -343,7 +345,7 @@ impl<F: BufFactory> Connection<F> {
         };
         let sender = layer.sender();
         let in_time = sender.bandwidth().max(sender.pacing_rate()).bytes_in(time);
-        let least = LEAST_BUFFERED * self.inner.max_send_udp_payload_size();
+        let least = LEAST_BUFFERED * self.seam.path_mtu.get();
         let limit = usize::try_from(in_time).unwrap_or(usize::MAX).max(least);
         self.seam.send_buffer.set_limit(limit.min(self.config.send_buffer));
     }

@@ -144,7 +144,7 @@ impl<F: BufFactory> Connection<F> {
     }
 
     fn quantum(&self, layer: &Layer) -> usize {
-        let least = 2 * self.inner.max_send_udp_payload_size();
+        let least = 2 * self.seam.path_mtu.get();
         let bytes = layer.sender().pacing_rate().bytes_in(QUANTUM);
         usize::try_from(bytes).unwrap_or(LARGEST_QUANTUM).clamp(least, LARGEST_QUANTUM)
     }

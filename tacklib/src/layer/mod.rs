@@ -239,6 +239,11 @@ impl Layer {
         self.space.sender.set_mss(mss as u64);
     }
 
+    /// Whether the path may have stopped taking long packets; told once.
+    pub fn take_black_hole(&mut self) -> bool {
+        self.space.sender.take_black_hole()
+    }
+
     /// quiche had nothing to send although it was asked, with room for everything.
     pub fn on_nothing_to_send(&mut self, app_limited: bool) {
         self.space.quiche_owes = Owed::default();

@@ -50,6 +50,8 @@ pub struct Destination<'a> {
     pub dcid_len: usize,
     /// Lengths of the peer's other connection ids.
     pub other_dcid_lens: &'a ConnectionIdLengths,
+    /// The longest packet that the path is known to take, bytes: what is longer is a probe of its MTU.
+    pub mtu: usize,
     /// The path, if it is not the one that data goes over.
     pub path: Option<PathId>,
     /// The address is proven, or not the peer's to prove.

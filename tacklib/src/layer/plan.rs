@@ -134,6 +134,7 @@ pub fn departure(departed: &Departed, ack_eliciting: bool, to: &Destination<'_>)
         ack_eliciting,
         path: to.path,
         is_probe: false,
+        is_mtu_probe: departed.len > to.mtu,
         update: None,
         has_timestamp: false,
     }

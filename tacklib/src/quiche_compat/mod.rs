@@ -18,6 +18,7 @@ mod inert_controller;
 mod max_streams;
 mod no_usable_path;
 mod path_flush_ping;
+mod path_mtu;
 mod path_response_padding;
 mod path_responses;
 mod path_validation;
@@ -48,6 +49,7 @@ pub use transport_parameters::{ServerIds, Template};
 
 use anti_amplification::AntiAmplification;
 use external_access::ExternalAccess;
+use path_mtu::PathMtu;
 use path_responses::PathResponses;
 use path_validation::PathValidation;
 use send_buffer::SendBuffer;
@@ -74,6 +76,8 @@ pub struct Seam {
     pub anti_amplification: AntiAmplification,
     /// Lengths of the connection ids that the peer has issued.
     pub connection_id_lengths: ConnectionIdLengths,
+    /// How long packets may be.
+    pub path_mtu: PathMtu,
 }
 
 impl Seam {
@@ -89,6 +93,7 @@ impl Seam {
             validation: PathValidation::default(),
             anti_amplification: AntiAmplification::unlimited(),
             connection_id_lengths: ConnectionIdLengths::default(),
+            path_mtu: PathMtu::default(),
         }
     }
 

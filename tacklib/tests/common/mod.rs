@@ -240,7 +240,7 @@ struct Way {
 
 impl Way {
     fn carry(&mut self, end: &mut dyn End) -> bool {
-        let mut buffer = [0; 4096];
+        let mut buffer = [0; 16_384];
         let mut any = false;
         while let Some((len, to)) = end.transmit(&mut buffer) {
             any = true;

@@ -29,6 +29,7 @@ mod missing_hooks;
 mod no_usable_path;
 mod packet_outcome;
 mod path_flush_ping;
+mod path_mtu;
 mod path_response_padding;
 mod path_responses;
 mod rejected_parameters;

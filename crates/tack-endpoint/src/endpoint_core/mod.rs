@@ -132,6 +132,7 @@ impl<S: DatagramSocket> EndpointCore<S> {
             }
             _ => server,
         };
+        self.config.prepare_path_mtu(config, local, server);
         let (scid, _) = self.router.new_id()?;
         let id = ConnectionId::from_ref(&scid);
         let mut connection =

@@ -134,6 +134,7 @@ impl<S: DatagramSocket> EndpointCore<S> {
     ) -> Option<Handle> {
         let config = self.server.as_mut()?;
         config.set_stateless_reset_token(Some(self.router.reset_token(admission.scid)));
+        self.config.prepare_path_mtu(config, to, from);
         let scid = ConnectionId::from_ref(&admission.scid);
         let accepted = tacklib::accept(&scid, admission.odcid.as_ref(), to, from, config);
         let mut connection = accepted

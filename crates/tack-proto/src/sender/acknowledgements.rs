@@ -194,6 +194,7 @@ impl Sender {
         let duration = self.persistent_congestion_duration();
         self.sent.set_persistent_duration(self.path.sampled, duration);
         let mut outcome = self.sent.on_ack(now, ranges.iter(), delivered, round_trip);
+        self.path.black_hole.on_outcome(&outcome.current);
         let (all, current) = (outcome.marked, outcome.current.marked);
         let validation = &mut self.path.ecn;
         outcome.current.ce =

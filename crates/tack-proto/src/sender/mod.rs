@@ -5,6 +5,7 @@ mod ack_loss;
 mod ack_path;
 mod acknowledgements;
 mod bbr;
+mod black_hole;
 mod careful_resume;
 mod config;
 mod ecn_validation;
@@ -82,7 +83,8 @@ const BULK_PACKETS: u64 = 2;
 /// kInitialRtt, RFC 9002 section 6.2.2: before a round trip has been measured.
 const INITIAL_RTT: Duration = Duration::from_millis(333);
 
-/// The flight of packets that leave on a path which data never went over.
+/// The flight of packets that leave on a path which data never went over, and of probes of the path MTU: what
+/// becomes of them yields no sample.
 const NO_FLIGHT: FlightId = FlightId(u32::MAX);
 
 /// Limits that acknowledgements, and little else, change, and every packet asks for.
@@ -112,6 +114,9 @@ pub struct Departure {
     /// Whether all its frames are probing ones (RFC 9000 section 9.1): it says
     /// nothing of the rate that the path carries.
     pub is_probe: bool,
+    /// Whether it is longer than the path is known to take: a probe of the path MTU, whose loss says nothing
+    /// of congestion (RFC 9000 section 14.4).
+    pub is_mtu_probe: bool,
     /// The ACK_FREQUENCY that it carries.
     pub update: Option<AckFrequency>,
     /// Whether it carries a TIMESTAMP.
@@ -228,9 +233,19 @@ impl Sender {
     /// Follows the size of packets that the path takes.
     pub fn set_mss(&mut self, mss: u64) {
         if self.config.mss != mss {
+            if self.config.max_in_flight < u64::MAX {
+                self.config.max_in_flight =
+                    self.config.max_in_flight / self.config.mss.max(1) * mss;
+            }
             self.config.mss = mss;
             self.recompute();
         }
+    }
+
+    /// Whether the path may have stopped taking packets that are longer than 1,200 bytes (TACK-6.5-12); told
+    /// once.
+    pub fn take_black_hole(&mut self) -> bool {
+        self.path.black_hole.take()
     }
 
     /// Whether data may leave now; `waits` tells that there is some.
@@ -433,7 +448,11 @@ impl Sender {
     /// A packet has been written. Returns the ECN codepoint that it is to leave with.
     pub fn on_packet_sent(&mut self, now: Instant, departure: &Departure) -> EcnCodepoint {
         let Departure { packet_number, bytes, ack_eliciting, is_probe, .. } = *departure;
-        let flight = self.flight_of(departure.path);
+        // TACK-6.5-11
+        let flight = match departure.is_mtu_probe {
+            true => NO_FLIGHT,
+            false => self.flight_of(departure.path),
+        };
         let probes = self.path.bbr.probes();
         let ecn = if self.config.ecn == Ecn::Off || flight != self.path.flight {
             EcnCodepoint::NotEct

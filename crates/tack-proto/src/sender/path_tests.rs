@@ -173,3 +173,34 @@ fn a_packet_for_another_path_is_counted_there() {
     harness.sender.set_path(harness.now, OLD);
     assert_eq!(harness.sender.in_flight(), PACKET as u64, "0 and 1 are lost");
 }
+
+#[test]
+fn a_probe_of_the_path_mtu_yields_no_sample() {
+    // TACK-6.5-11
+    let mut harness = Harness::new();
+    exchange(&mut harness, 5);
+    let (bandwidth, rtt) = (harness.sender.bandwidth(), harness.sender.latest_rtt());
+    let probe = harness.send_mtu_probe();
+    assert_eq!(harness.sender.in_flight(), 0);
+    assert_eq!(harness.sender.total_in_flight(), 2 * PACKET as u64);
+    harness.pass(2 * RTT);
+    let outcome = harness.tack(&[probe..=probe], None).unwrap();
+    assert_eq!(outcome.acked, [probe..=probe]);
+    assert_eq!(harness.sender.total_in_flight(), 0);
+    assert_eq!((harness.sender.bandwidth(), harness.sender.latest_rtt()), (bandwidth, rtt));
+}
+
+#[test]
+fn the_loss_of_a_probe_of_the_path_mtu_is_none_of_the_path() {
+    // TACK-6.5-11
+    let mut harness = Harness::new();
+    exchange(&mut harness, 5);
+    let probe = harness.send_mtu_probe();
+    let left = harness.now;
+    let numbers = harness.send(20);
+    harness.pass(RTT);
+    let outcome = harness.tack(&[numbers], Some(left)).unwrap();
+    assert_eq!((outcome.lost_packets, outcome.current.lost_bytes), (1, 0));
+    assert_eq!(harness.sender.was_delivered(probe), Some(false));
+    assert_eq!(harness.sender.total_in_flight(), 0);
+}

@@ -7,6 +7,7 @@
 use std::time::{Duration, Instant};
 
 use super::ack_path::AckPathDelay;
+use super::black_hole::BlackHole;
 use super::careful_resume::CarefulResume;
 use super::ecn_validation::EcnValidation;
 use super::jitter::Jitter;
@@ -55,6 +56,7 @@ pub(super) struct PathState {
     pub careful_resume: CarefulResume,
     pub ecn: EcnValidation,
     pub trains: PacketTrains,
+    pub black_hole: BlackHole,
     pub last_feedback: Instant,
     /// Too much was sent since: the path is waited for.
     pub stands_still: bool,
@@ -95,6 +97,7 @@ impl PathState {
             careful_resume: CarefulResume::default(),
             ecn: EcnValidation::new(config.ecn),
             trains: PacketTrains::default(),
+            black_hole: BlackHole::default(),
             last_feedback: now,
             stands_still: false,
             since: now,

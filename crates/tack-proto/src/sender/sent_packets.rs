@@ -31,7 +31,8 @@ pub use tx_in_flight::TxInFlight;
 use self::flight::Flight;
 pub(super) use self::flight::FlightId;
 use self::lost_run::{LostRun, PersistentCongestion};
-use self::path_outcome::PathOutcome;
+pub(super) use self::path_outcome::PathOutcome;
+use super::black_hole::BASE_PLPMTU;
 use crate::loss_detection::{
     MAX_PACKET_THRESHOLD, PACKET_THRESHOLD, REORDERING_TIME_THRESHOLD, TIME_THRESHOLD,
 };
@@ -449,6 +450,7 @@ impl SentPackets {
                     outcome.spurious += 1;
                     if before.flight == current {
                         outcome.current.spurious += 1;
+                        outcome.current.has_long_acked |= before.bytes > BASE_PLPMTU;
                         newest.spurious = Some(pn);
                         self.lost_run.on_late_acked(pn);
                         outcome.current.was_no_persistent_congestion |=
@@ -464,6 +466,7 @@ impl SentPackets {
                 continue;
             }
             outcome.current.acked_bytes += u64::from(before.bytes);
+            outcome.current.has_long_acked |= before.bytes > BASE_PLPMTU;
             if before.probes {
                 outcome.current.probe_acked_bytes += u64::from(before.bytes);
             }

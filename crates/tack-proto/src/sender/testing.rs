@@ -61,19 +61,43 @@ impl Harness {
     pub fn send_on(&mut self, path: Option<PathId>, count: u64) -> RangeInclusive<u64> {
         let first = self.next;
         for _ in 0..count {
-            let departure = Departure {
-                packet_number: self.next,
-                bytes: PACKET,
-                ack_eliciting: true,
-                path,
-                is_probe: false,
-                update: None,
-                has_timestamp: false,
-            };
-            self.sender.on_packet_sent(self.now, &departure);
-            self.next += 1;
+            self.send_one(|departure| Departure { path, ..departure });
         }
         first..=self.next - 1
+    }
+
+    /// Sends so many packets that every path takes; the numbers.
+    pub fn send_short(&mut self, count: u64) -> RangeInclusive<u64> {
+        let first = self.next;
+        for _ in 0..count {
+            self.send_one(|departure| Departure { bytes: 100, ..departure });
+        }
+        first..=self.next - 1
+    }
+
+    /// Sends a probe for the path MTU, which is twice as long as a packet; its number.
+    pub fn send_mtu_probe(&mut self) -> u64 {
+        self.send_one(|departure| Departure {
+            bytes: 2 * PACKET,
+            is_mtu_probe: true,
+            ..departure
+        });
+        self.next - 1
+    }
+
+    fn send_one(&mut self, change: impl Fn(Departure) -> Departure) {
+        let departure = Departure {
+            packet_number: self.next,
+            bytes: PACKET,
+            ack_eliciting: true,
+            path: None,
+            is_probe: false,
+            is_mtu_probe: false,
+            update: None,
+            has_timestamp: false,
+        };
+        self.sender.on_packet_sent(self.now, &change(departure));
+        self.next += 1;
     }
 
     pub fn skip(&mut self) -> u64 {

@@ -6,6 +6,9 @@
 
 #![forbid(unsafe_code)]
 
+/// The largest IP packet that an emulated link takes, bytes: that of Ethernet and Wi-Fi.
+pub const MTU: u16 = 1500;
+
 #[cfg(target_os = "linux")]
 mod error;
 #[cfg(target_os = "linux")]

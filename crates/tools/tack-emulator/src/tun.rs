@@ -24,7 +24,6 @@ use tack_link::Link;
 pub use commands::{
     CommandOptions, CommandsReport, LOCAL_VARIABLE, PEER_VARIABLE, Until, run_commands,
 };
-pub use device::MTU;
 pub use init::init;
 pub use observer::Observer;
 pub use punctuality::{LATE_SHARE_ALLOWED, Punctuality, PunctualitySummary, TOLERANCE};

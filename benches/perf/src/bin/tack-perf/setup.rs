@@ -19,6 +19,9 @@ const IDLE_TIMEOUT_MS: u64 = 30_000;
 /// Streams that a client may have open.
 const STREAMS: u64 = 100;
 
+/// The largest UDP payload that there is, bytes.
+const MAX_UDP_PAYLOAD: u16 = 65_527;
+
 /// The configuration of a client.
 pub fn client_config(options: &TransportOptions) -> Result<Config> {
     let mut config = Config::new(quiche::PROTOCOL_VERSION)?;
@@ -45,7 +48,8 @@ fn configure(config: &mut Config, options: &TransportOptions) -> Result<()> {
     config.set_profile(profile(options));
     config.set_application_protos(&[ALPN])?;
     config.set_max_idle_timeout(IDLE_TIMEOUT_MS);
-    config.set_max_recv_udp_payload_size(options.udp_payload.into());
+    let largest = if options.discover_path_mtu { MAX_UDP_PAYLOAD } else { options.udp_payload };
+    config.set_max_recv_udp_payload_size(largest.into());
     config.set_max_send_udp_payload_size(options.udp_payload.into());
     config.set_initial_max_data(connection_window);
     config.set_max_connection_window(connection_window);
@@ -59,6 +63,7 @@ fn configure(config: &mut Config, options: &TransportOptions) -> Result<()> {
 /// The settings of the socket.
 pub fn endpoint_config(options: &TransportOptions) -> EndpointConfig {
     let mut config = EndpointConfig::default();
+    config.discover_path_mtu = options.discover_path_mtu;
     config.gso = !options.no_gso;
     config.arrival_times = !options.no_arrival_times;
     config.socket_buffer = options.socket_buffer();

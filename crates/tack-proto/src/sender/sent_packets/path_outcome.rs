@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{RateSample, Sent, TxInFlight};
+use crate::sender::black_hole::BASE_PLPMTU;
 use crate::sender::ecn_validation::MarkedPackets;
 
 /// What an acknowledgement says of the current path. Packets of other paths
@@ -12,6 +13,9 @@ pub(in crate::sender) struct PathOutcome {
     pub acked_bytes: u64,
     pub lost_bytes: u64,
     pub lost_packets: u64,
+    /// Lost packets that not every path takes, and whether one of these has arrived.
+    pub long_lost: u64,
+    pub has_long_acked: bool,
     /// Packets that were taken for lost and have arrived after all.
     pub spurious: u64,
     /// Those bytes that were sent to probe for bandwidth.
@@ -39,6 +43,7 @@ impl PathOutcome {
     pub(super) fn on_lost(&mut self, sent: &Sent) {
         self.lost_bytes += u64::from(sent.bytes);
         self.lost_packets += 1;
+        self.long_lost += u64::from(sent.bytes > BASE_PLPMTU);
         if sent.probes {
             self.probe_lost_bytes += u64::from(sent.bytes);
             self.probe_lost_at = Some(sent.tx_in_flight());

@@ -25,6 +25,9 @@ pub struct LaneCounters {
     pub refused: u64,
     /// Datagrams to an address that the client no longer had.
     pub expired: u64,
+    /// Datagrams larger than the MTU of an emulated link, 1,500 bytes: a link drops them, whatever the loopback
+    /// interface carries.
+    pub too_large: u64,
     /// Datagrams that the link delivered, or was about to, with a bit flipped.
     pub corrupted: u64,
 }
@@ -33,7 +36,8 @@ impl LaneCounters {
     /// Datagrams neither delivered nor lost: on their way when the relay stopped. Of no meaning
     /// with a link that doubles packets.
     pub const fn in_transit(&self) -> u64 {
-        let ended = self.delivered_packets + self.losses.total() + self.refused + self.expired;
+        let dropped = self.losses.total() + self.expired + self.too_large;
+        let ended = self.delivered_packets + self.refused + dropped;
         self.packets.saturating_sub(ended)
     }
 
@@ -44,6 +48,10 @@ impl LaneCounters {
 
     pub(super) const fn expired(&mut self) {
         self.expired += 1;
+    }
+
+    pub(super) const fn too_large(&mut self) {
+        self.too_large += 1;
     }
 
     pub(super) const fn delivered(&mut self, len: usize, accepted: bool) {

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use tack_link::{Arrival, Link, LinkSpec, Losses, Packet, PathSpec, Time};
 
 use super::*;
+use crate::MTU;
 
 /// How long a test waits for what must come.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -251,6 +252,20 @@ fn what_is_on_its_way_when_the_relay_stops_is_accounted_for() {
     assert_eq!(counters.packets, 40);
     assert_eq!(counters.delivered_packets, 0);
     assert_eq!(counters.in_transit(), 40);
+}
+
+#[test]
+fn datagrams_larger_than_a_link_takes_are_dropped_and_counted() {
+    let (server, client) = (endpoint(), endpoint());
+    let relay = start(&server, wire());
+    let headers = 20 + 8;
+    for payload in [usize::from(MTU) - headers + 1, usize::from(MTU) - headers] {
+        client.send_to(&vec![7; payload], relay.address()).unwrap();
+    }
+    assert_eq!(receive(&server).0.len(), usize::from(MTU) - headers);
+    let counters = relay.stop().unwrap().reverse;
+    assert_eq!((counters.packets, counters.too_large, counters.delivered_packets), (2, 1, 1));
+    assert_eq!(counters.in_transit(), 0);
 }
 
 #[test]

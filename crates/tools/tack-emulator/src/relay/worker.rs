@@ -13,6 +13,7 @@ use super::client::{Client, Upstream, listener};
 use super::counters::{LATE, LaneCounters, RelayReport};
 use super::socket::Socket;
 use super::{Change, Datagram, Observer, Rebinding, Setup, wait};
+use crate::MTU;
 
 /// How long the thread sleeps at most before it looks whether it should stop.
 const IDLE: Duration = Duration::from_millis(20);
@@ -198,6 +199,10 @@ impl<O: Observer> Worker<O> {
         self.lanes[direction.index()].sent(bytes.len());
         if upstream != current {
             self.lanes[direction.index()].expired();
+            return;
+        }
+        if bytes.len() + self.headers > usize::from(MTU) {
+            self.lanes[direction.index()].too_large();
             return;
         }
         // What is due meanwhile must not wait for the end of a burst.

@@ -10,12 +10,10 @@ use rustix::io::Errno;
 use tun_rs::{DeviceBuilder, SyncDevice};
 
 use super::Error;
+use crate::MTU;
 
 /// The name of the device, the same in both namespaces.
 const NAME: &str = "lab";
-
-/// The largest IP packet, in bytes: that of Ethernet and Wi-Fi.
-pub const MTU: u16 = 1500;
 
 /// How many packets may wait for the driver. Waiting is short, but TCP sends in bursts, and what
 /// overflows here is lost without the link's knowledge.

@@ -10,10 +10,11 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 use tack_link::{Direction, Link, Packet, Time};
 
-use super::device::{Device, MTU};
+use super::device::Device;
 use super::observer::Observer;
 use super::promptness::{Rank, ask_for_promptness};
 use super::punctuality::Punctuality;
+use crate::MTU;
 
 /// How many packets to read from one device before looking at the other and at the clock.
 const BATCH: usize = 32;
