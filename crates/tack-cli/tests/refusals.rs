@@ -10,8 +10,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use common::{Served, noise, run, tree};
-use tack_cli::quic::{self, CloseCode, Verify};
 use tack_endpoint::{CloseReason, Endpoint, EndpointConfig, Event, Handle};
+use tack_transfer::quic::{self, CloseCode, Verify};
 
 #[test]
 fn a_wrong_or_missing_token_is_refused() {

@@ -16,8 +16,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tacklib::CcParameters;
 
-use crate::user_directories;
-
 /// Sets that are kept at most; the oldest give way.
 const MOST_ENTRIES: usize = 256;
 
@@ -81,11 +79,6 @@ pub struct Store {
 }
 
 impl Store {
-    /// The store of this user; `None` without a home.
-    pub fn of_user() -> Option<Self> {
-        user_directories::state().map(Self::in_directory)
-    }
-
     /// A store in a directory that is made when it is first needed.
     pub fn in_directory(directory: PathBuf) -> Self {
         Self { directory }

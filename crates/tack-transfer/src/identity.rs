@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 use crate::error::Error;
 use crate::secret_file;
 use crate::session::Fingerprint;
-use crate::user_directories;
 
 const FILE: &str = "identity.pem";
 const COMMON_NAME: &str = "tack";
@@ -56,17 +55,10 @@ impl Identity {
     }
 
     /// A key for stateless reset tokens that is the same as long as the private key is.
-    pub fn reset_key(&self) -> Result<[u8; 32], Error> {
+    pub(crate) fn reset_key(&self) -> Result<[u8; 32], Error> {
         let key = fs::read(&self.key).map_err(Error::local(&self.key))?;
         Ok(blake3::derive_key("tack-cli 2026 stateless reset key", &key))
     }
-}
-
-/// The directory that this user's identity is kept in.
-pub fn default_directory() -> Result<PathBuf, Error> {
-    user_directories::data().ok_or_else(|| {
-        Error::Usage("neither XDG_DATA_HOME nor HOME is set; pass --identity DIR".to_owned())
-    })
 }
 
 fn create(path: &Path) -> Result<(), Error> {

@@ -1,4 +1,7 @@
 //! The QUIC configuration of both ends, in one place.
+//!
+//! [`Client`](crate::Client) and [`Server`](crate::Server) use it themselves. It is public for programs that speak
+//! the protocol on a connection of their own: tests of a peer's behaviour, and measurements.
 
 use std::path::Path;
 
@@ -64,7 +67,7 @@ pub fn client_config(
             config.verify_peer(true);
             if let Some(file) = file {
                 config.load_verify_locations_from_file(&text(file)?).map_err(|_| {
-                    Error::Usage(format!("{}: not a file of certificates", file.display()))
+                    Error::Invalid(format!("{}: not a file of certificates", file.display()))
                 })?;
             }
         }
@@ -80,10 +83,10 @@ pub fn server_config(
 ) -> Result<tacklib::Config, Error> {
     let mut config = base_config(profile)?;
     config.load_cert_chain_from_pem_file(&text(certificate)?).map_err(|_| {
-        Error::Usage(format!("{}: not a certificate in PEM format", certificate.display()))
+        Error::Invalid(format!("{}: not a certificate in PEM format", certificate.display()))
     })?;
     config.load_priv_key_from_pem_file(&text(key)?).map_err(|_| {
-        Error::Usage(format!(
+        Error::Invalid(format!(
             "{}: not a private key in PEM format, or not the certificate's",
             key.display()
         ))
@@ -139,7 +142,7 @@ fn base_config(profile: tacklib::Profile) -> Result<tacklib::Config, Error> {
 
 fn text(path: &Path) -> Result<String, Error> {
     path.to_str().map(str::to_owned).ok_or_else(|| {
-        Error::Usage(format!("{}: the path must be valid UTF-8", path.display()))
+        Error::Invalid(format!("{}: the path must be valid UTF-8", path.display()))
     })
 }
 

@@ -1,4 +1,4 @@
-//! Access tokens: made by the server, shown to the client's user, never logged.
+//! Access tokens: made by the server, handed to whoever may connect, never logged.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -8,11 +8,7 @@ use std::path::Path;
 use ring::rand::{SecureRandom, SystemRandom};
 
 use crate::error::Error;
-use crate::progress::print;
 use crate::secret_file;
-
-/// Name of the environment variable that holds a client's token.
-pub const VARIABLE: &str = "TACK_TOKEN";
 
 /// Random bytes in a token: beyond guessing.
 const RANDOM_BYTES: usize = 20;
@@ -46,19 +42,21 @@ pub fn read_or_create(path: &Path) -> Result<String, Error> {
     }
 }
 
+/// Whether others than its owner may read the token in the file at `path`.
+pub fn is_exposed(path: &Path) -> Result<bool, Error> {
+    let metadata = path.metadata().map_err(Error::local(path))?;
+    Ok(metadata.mode() & 0o077 != 0)
+}
+
 /// Reads the token in the file at `path`.
 pub fn read(path: &Path) -> Result<String, Error> {
     let mut text = String::new();
     let file = File::open(path).map_err(Error::local(path))?;
-    let mode = file.metadata().map_err(Error::local(path))?.mode();
-    if mode & 0o077 != 0 {
-        print(&format!("{}: other users may read this token; chmod 600 it", path.display()));
-    }
     file.take(MAX_TOKEN + 1).read_to_string(&mut text).map_err(Error::local(path))?;
     let token = text.trim();
     if token.is_empty() || token.len() as u64 > MAX_TOKEN || token.contains(char::is_whitespace)
     {
-        return Err(Error::Usage(format!(
+        return Err(Error::Invalid(format!(
             "{}: expected a token: one word of at most {MAX_TOKEN} bytes",
             path.display()
         )));
@@ -105,7 +103,7 @@ mod tests {
         let path = dir.path().join("token");
         for text in ["", "\n", "two words", &"x".repeat(2000)] {
             std::fs::write(&path, text).unwrap();
-            assert!(matches!(read(&path), Err(Error::Usage(_))), "{text:.10}");
+            assert!(matches!(read(&path), Err(Error::Invalid(_))), "{text:.10}");
         }
     }
 }

@@ -5,15 +5,15 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::jobs::{Job, Kind};
+use super::options::TransferOptions;
 use super::producer::Reporter;
-use crate::cli::TransferArgs;
-use crate::error::Error;
-use crate::session::Mailbox;
-use crate::transfer::{
+use crate::error::Feature;
+use crate::protocol::{
     Change, Edit, Edited, Editor, Extraneous, Fail, FailCode, Filter, Group, IS_LINK,
     LinkTarget, MAX_FILES, Message, Mtime, Policy, Root, TransferError, Walk, WalkItem,
     WirePath,
 };
+use crate::session::Mailbox;
 
 /// Edits that are remembered at most; a peer must not fill the memory.
 const MAX_EDITS: usize = 1 << 20;
@@ -44,15 +44,15 @@ struct Collected {
 }
 
 impl Closing {
-    /// Nothing is known yet of what `args` ask for.
-    pub(super) fn new(args: &TransferArgs, remote: WirePath) -> Self {
-        let policy = args.policy();
+    /// Nothing is known yet of what `options` ask for.
+    pub(super) fn new(options: &TransferOptions, remote: WirePath) -> Self {
+        let policy = options.policy.clone();
         let extraneous = Extraneous::keeping(policy.backup.clone());
         let collected = Collected { extraneous, ..Collected::default() };
         Self {
             policy,
-            deletes: args.delete,
-            dry_run: args.dry_run,
+            deletes: options.delete,
+            dry_run: options.dry_run,
             remote,
             collected: Arc::new(Mutex::new(collected)),
         }
@@ -95,7 +95,7 @@ impl Closing {
     pub(super) fn add_names(&self, groups: &[Group]) -> Result<(), TransferError> {
         for group in groups.iter().filter(|_| self.deletes) {
             self.add_name(group.directory.as_str())?;
-            let files = group.files.iter().map(crate::transfer::FileEntry::name);
+            let files = group.files.iter().map(crate::protocol::FileEntry::name);
             for name in files.chain(group.links.iter().map(|(name, ..)| name)) {
                 self.add_name(group.directory.join(name)?.as_str())?;
             }
@@ -375,25 +375,15 @@ fn send_edits(
     Ok(())
 }
 
-/// What in `args` only a server of the current version can serve.
-pub(super) fn beyond_version_2(args: &TransferArgs, sends: bool) -> Option<&'static str> {
-    let options = [
-        (args.preserve, "--preserve"),
-        (args.delete, "--delete"),
-        (args.update, "--update"),
-        (args.ignore_existing && sends, "--ignore-existing"),
-        (args.backup.is_some() && sends, "--backup"),
+/// What of the `options` only a server of the current version can serve.
+pub(super) fn beyond_version_2(options: &TransferOptions, sends: bool) -> Option<Feature> {
+    let policy = &options.policy;
+    let features = [
+        (policy.preserve, Feature::Preserve),
+        (options.delete, Feature::Delete),
+        (policy.update, Feature::Update),
+        (policy.ignore_existing && sends, Feature::IgnoreExisting),
+        (policy.backup.is_some() && sends, Feature::Backup),
     ];
-    options.into_iter().find(|(is_given, _)| *is_given).map(|(_, name)| name)
-}
-
-/// Refuses what makes no sense together with a single file.
-pub(super) fn check_tree(args: &TransferArgs, has_tree: bool) -> Result<(), Error> {
-    if args.delete && !has_tree {
-        return Err(Error::Usage(
-            "--delete removes what a directory no longer has; it takes a directory (-r with get)"
-                .to_owned(),
-        ));
-    }
-    Ok(())
+    features.into_iter().find(|(is_given, _)| *is_given).map(|(_, feature)| feature)
 }

@@ -1,4 +1,4 @@
-//! `--dry-run`: what `tack get` and `tack send` would transfer.
+//! What a transfer would do, without doing it.
 //!
 //! The server is only asked what there is, so that nothing changes there, whatever its version.
 
@@ -11,11 +11,11 @@ use super::get::expect_end;
 use super::jobs::{Job, Kind, Run};
 use super::producer::Producer;
 use crate::error::Error;
-use crate::session::Mailbox;
-use crate::transfer::{
+use crate::protocol::{
     Change, EntryKind, Fail, FailCode, FileSource, Filter, Group, Message, Offer, Policy, Root,
     TransferError, Walk, WalkItem, WirePath,
 };
+use crate::session::Mailbox;
 
 /// Most files of a server's directory that are held against this machine's.
 const MAX_LISTED: usize = 1 << 20;

@@ -1,128 +1,86 @@
-//! `tack get`
+//! Fetching files and directories.
 
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc;
 
-use super::closing::{Closing, beyond_version_2, check_tree};
-use super::connector::Direct;
+use super::closing::{Closing, beyond_version_2};
 use super::dry_run::{GetPlan, Local};
-use super::jobs::{self, Again, Job, Kind, Run};
+use super::jobs::{Job, Kind, Run};
 use super::producer::Producer;
-use crate::cli::{GetArgs, TransferArgs};
 use crate::error::Error;
-use crate::session::{Mailbox, kept, receive_content};
-use crate::transfer::{
+use crate::protocol::{
     Destination, EntryKind, FileEntry, Filter, GroupCommit, Hasher, Incoming, Message, Offer,
     PassThrough, Policy, Resume, Root, TransferError, Tree, WirePath,
 };
+use crate::session::{Mailbox, kept, receive_content};
 
-/// Fetches a file or a directory.
-pub fn get(args: &GetArgs) -> Result<(), Error> {
-    if args.recursive && args.dest.is_none() && args.source.path().is_root() {
-        return Err(Error::Usage(
-            "name the directory that everything goes into (. is the current one)".to_owned(),
-        ));
-    }
-    check_tree(&args.transfer, args.recursive)?;
-    let filter = args.transfer.filter()?;
-    let dest = args.dest.as_deref().unwrap_or(Path::new("."));
-    let (dest, again) = open_destination(dest, &args.transfer)?;
-    let path = match &dest {
-        Destination::Path(path) => Some(path.clone()),
-        Destination::PassThrough(_) => None,
-    };
-    let mut first = Some(dest);
-    let mut server = Direct { target: &args.source, args: &args.connection };
-    let remote = args.source.path();
-    let fetch = Fetch {
-        remote: remote.clone(),
-        shown: format!("{}/{remote}", args.source),
-        name: remote.split_last().map(|(_, name)| name.to_owned()),
-        tree: match &args.dest {
-            Some(dest) => TreeDestination::Into(dest.clone()),
-            None => TreeDestination::Named(PathBuf::from(".")),
-        },
-        recursive: args.recursive,
-        write_limit: args.write_limit,
-        transfer: &args.transfer,
-    };
-    jobs::run("get", &mut server, &args.transfer, again, |run, producer| {
-        let dest = first.take().or_else(|| path.clone().map(Destination::Path));
-        let Some(dest) = dest else { return Ok(()) };
-        start(&fetch, dest, filter.clone(), run, producer)
-    })
-}
-
-/// Opens what is fetched into, before connecting: a pipe may have to wait for its reader. What has gone
-/// through one is gone, and nothing can be fetched again.
-pub(super) fn open_destination(
-    dest: &Path,
-    args: &TransferArgs,
-) -> Result<(Destination, Again), Error> {
-    let opened = if args.dry_run {
-        Destination::Path(dest.to_owned())
-    } else {
-        Destination::open(dest).map_err(Error::local(dest))?
-    };
-    match opened {
-        Destination::Path(_) => Ok((opened, Again::Possible)),
-        Destination::PassThrough(_) if args.json => Err(Error::Usage(
-            "--json prints on standard output, where it would mix with what goes through a pipe \
-             or device; leave it out"
-                .to_owned(),
-        )),
-        Destination::PassThrough(_) => Ok((opened, Again::Impossible)),
-    }
-}
-
-/// Something to fetch.
-pub(super) struct Fetch<'a> {
-    /// What it is at the server.
-    pub(super) remote: WirePath,
-    /// What the user calls it.
-    pub(super) shown: String,
+/// A file or directory to fetch, and where to put it.
+#[derive(Debug)]
+pub struct Get {
+    remote: WirePath,
+    dest: Destination,
     /// Its name here, if it has one.
-    pub(super) name: Option<String>,
-    /// Where it goes if it is a directory.
-    pub(super) tree: TreeDestination,
-    /// Whether it may be a directory.
-    pub(super) recursive: bool,
-    /// Most bytes per second to write to each file.
-    pub(super) write_limit: Option<u64>,
-    pub(super) transfer: &'a TransferArgs,
+    name: Option<String>,
+    is_recursive: bool,
+    /// A directory becomes one in the destination.
+    is_named: bool,
 }
 
-/// Where a directory goes.
-pub(super) enum TreeDestination {
-    /// What is in it goes into this one.
-    Into(PathBuf),
-    /// It becomes one in this, with its own name; what is in it goes into this one if it has none.
-    Named(PathBuf),
+impl Get {
+    /// Fetches `remote` to the path `dest`.
+    ///
+    /// A file goes into `dest` if that is a directory or ends with a slash, and becomes `dest` otherwise. Of a
+    /// directory ([`recursive`](Self::recursive)) the content goes into `dest`, which is made if it is missing.
+    pub fn new(remote: WirePath, dest: impl Into<PathBuf>) -> Self {
+        Self::to(remote, Destination::Path(dest.into()))
+    }
+
+    /// Fetches `remote` to a path, or through a pipe or device.
+    pub fn to(remote: WirePath, dest: Destination) -> Self {
+        let name = remote.split_last().map(|(_, name)| name.to_owned());
+        Self { remote, dest, name, is_recursive: false, is_named: false }
+    }
+
+    /// Takes a directory with everything in it. Without this the server can answer with one file only.
+    #[must_use]
+    pub fn recursive(mut self) -> Self {
+        self.is_recursive = true;
+        self
+    }
+
+    /// Lets a directory become one in the destination, with its own name, as a file does.
+    #[must_use]
+    pub fn under_own_name(mut self) -> Self {
+        self.is_named = true;
+        self
+    }
+
+    /// Gives it another name here. Without a name it is a directory of which the content is fetched.
+    #[must_use]
+    pub fn called(mut self, name: Option<String>) -> Self {
+        self.name = name;
+        self
+    }
 }
 
 /// Asks what there is, and lets the listing become jobs.
-pub(super) fn start(
-    args: &Fetch<'_>,
-    dest: Destination,
-    filter: Filter,
-    run: &mut Run<'_>,
-    producer: Producer,
-) -> Result<(), Error> {
-    if let Some(option) = beyond_version_2(args.transfer, false) {
-        run.require_current(option)?;
+pub(super) fn start(wanted: Get, run: &mut Run<'_>, producer: Producer) -> Result<(), Error> {
+    let options = run.options;
+    if let Some(feature) = beyond_version_2(options, false) {
+        run.require_current(feature)?;
     }
-    let remote = args.remote.clone();
+    let remote = wanted.remote.clone();
     let (tell, first) = mpsc::channel();
     let (answer, place) = mpsc::channel();
     let listing = Arc::new(Listing {
         remote: remote.clone(),
-        write_limit: args.write_limit,
-        checksum: args.transfer.checksum,
-        policy: Arc::new(args.transfer.policy()),
-        closing: Closing::new(args.transfer, remote.clone()),
-        filter,
+        write_limit: options.write_limit,
+        checksum: options.checksum,
+        policy: Arc::new(options.policy.clone()),
+        closing: Closing::new(options, remote.clone()),
+        filter: options.filter.clone(),
         commit: GroupCommit::start(),
         producer,
     });
@@ -141,10 +99,10 @@ pub(super) fn start(
     // None: the listing failed, which its report tells.
     if let Some(kind) = run.wait_for(&first)? {
         // What arrives is decided here, not by whoever answers.
-        if matches!(kind, EntryKind::Directory { .. }) && !args.recursive {
-            return Err(Error::Directory(args.shown.clone()));
+        if matches!(kind, EntryKind::Directory { .. }) && !wanted.is_recursive {
+            return Err(Error::Directory(remote));
         }
-        let place = place_of(args, dest, kind)?;
+        let place = place_of(wanted, kind, options.dry_run)?;
         // Fails only if the connection has ended, which the next turn tells.
         let _ = answer.send(place);
     }
@@ -298,17 +256,15 @@ fn size_of(kind: EntryKind) -> u64 {
 
 /// The directory that the answer goes into, and its name there if it is a file.
 fn names_of(
-    args: &Fetch<'_>,
     dest: PathBuf,
+    remote_name: Option<String>,
+    is_named: bool,
     kind: EntryKind,
 ) -> Result<(PathBuf, Option<WirePath>), Error> {
-    let remote_name = args.name.clone();
     let (directory, name) = match kind {
-        EntryKind::Directory { .. } => match (&args.tree, remote_name) {
-            (TreeDestination::Named(parent), Some(name)) => (parent.join(name), None),
-            (TreeDestination::Named(dest) | TreeDestination::Into(dest), _) => {
-                (dest.clone(), None)
-            }
+        EntryKind::Directory { .. } => match remote_name {
+            Some(name) if is_named => (dest.join(name), None),
+            _ => (dest, None),
         },
         EntryKind::File { .. } => {
             let is_directory = dest.is_dir() || ends_with_slash(&dest);
@@ -320,29 +276,30 @@ fn names_of(
                     (directory, Some(name.to_string_lossy().into_owned()))
                 }
                 _ => {
-                    return Err(Error::Usage(format!("{}: not a file name", dest.display())));
+                    return Err(Error::Invalid(format!("{}: not a file name", dest.display())));
                 }
             }
         }
     };
-    let name = name.map(WirePath::new).transpose().map_err(|e| Error::Usage(e.to_string()))?;
+    let name =
+        name.map(WirePath::new).transpose().map_err(|e| Error::Invalid(e.to_string()))?;
     Ok((directory, name))
 }
 
-fn place_of(args: &Fetch<'_>, dest: Destination, kind: EntryKind) -> Result<Place, Error> {
-    let dest = match (dest, kind) {
+fn place_of(wanted: Get, kind: EntryKind, dry_run: bool) -> Result<Place, Error> {
+    let dest = match (wanted.dest, kind) {
         (Destination::Path(dest), _) => dest,
         (Destination::PassThrough(target), EntryKind::File { .. }) => {
             return Ok(Place::PassThrough(target));
         }
         (Destination::PassThrough(_), EntryKind::Directory { .. }) => {
-            return Err(Error::Usage(
+            return Err(Error::Invalid(
                 "a directory can't go through a pipe or device".to_owned(),
             ));
         }
     };
-    let (directory, name) = names_of(args, dest, kind)?;
-    if args.transfer.dry_run {
+    let (directory, name) = names_of(dest, wanted.name, wanted.is_named, kind)?;
+    if dry_run {
         return Ok(Place::Planned(match name {
             None => Local::Directory(directory),
             Some(name) => Local::File(directory, name),

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use super::get::Listing;
 use super::jobs::{Job, Kind};
-use crate::session::{Expected, Mailbox, Results, kept, receive_bundles, unchanged};
-use crate::transfer::{
+use crate::protocol::{
     Fail, FailCode, Group, Message, Offer, Root, SMALL_FILE, Standing, TransferError, Tree,
     Want, WantGroup, WirePath,
 };
+use crate::session::{Expected, Mailbox, Results, kept, receive_bundles, unchanged};
 
 /// Small files that are wanted.
 #[derive(Default)]
@@ -153,7 +153,7 @@ impl GetBatch {
         &mut self,
         path: WirePath,
         offer: &Offer,
-        compare: Option<crate::transfer::Digest>,
+        compare: Option<crate::protocol::Digest>,
     ) {
         let file = self.expected.len() as u32;
         self.expected.push(Expected { file, path, offer: *offer, compare });

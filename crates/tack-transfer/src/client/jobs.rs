@@ -1,25 +1,19 @@
-//! Runs the transfers of one command, a few at a time.
+//! Runs the transfers of one operation, a few at a time.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, TryRecvError};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::connector::Connector;
-use super::events::FileEvent;
-use super::print_json;
+use super::event::{End, Event};
+use super::options::TransferOptions;
 use super::producer::{Producer, Report, Reporter};
-use super::reconnect::Retry;
-use crate::cli::{Profile, TransferArgs};
-use crate::error::{Error, exit_of};
-use crate::progress::Display;
+use super::summary::Summary;
+use crate::error::{Error, Feature};
+use crate::protocol::{Change, EditKind, Edited, TransferError};
 use crate::quic::CloseCode;
 use crate::session::{Link, Mailbox, Outcome, Progress};
-use crate::summary::Summary;
-use crate::termination::Termination;
-use crate::transfer::{Change, EditKind, Edited, TransferError, printable};
-use crate::units;
 
 /// Jobs that may wait: enough to keep all streams busy, few enough for the largest trees.
 const QUEUE: usize = 64;
@@ -58,13 +52,12 @@ pub(super) enum Kind {
     Inquiry,
 }
 
-/// A command that transfers files over one connection.
+/// An operation that transfers files over one connection.
 pub(super) struct Run<'a> {
-    args: &'a TransferArgs,
-    stop: &'a Termination,
-    link: Link,
-    pub(super) progress: Arc<Progress>,
-    display: Display,
+    pub(super) options: &'a TransferOptions,
+    link: &'a mut Link,
+    progress: Arc<Progress>,
+    observe: &'a mut dyn FnMut(Event<'_>),
     summary: Summary,
     reports: Receiver<Report>,
     report: mpsc::Sender<Report>,
@@ -74,115 +67,45 @@ pub(super) struct Run<'a> {
     last: VecDeque<Job>,
     /// Whether nothing has failed so far.
     is_faultless: Arc<AtomicBool>,
-    /// The connection is lost, and another one follows.
-    is_lost: bool,
+    /// The operation has ended with an error: what fails by that alone has not failed.
+    is_over: bool,
     transfers: usize,
     batches: usize,
     inquiries: usize,
 }
 
-/// Ends the connection in good order on a signal. To be called before other threads are started; until then a
-/// signal ends the process at once, and there is nothing to clean up.
-pub(super) fn catch_signals(link: &Link) -> Result<Termination, Error> {
-    let stop = Termination::catch().map_err(Error::local("signals"))?;
-    let notify = link.notify();
-    stop.on_signal(move || notify());
-    Ok(stop)
-}
-
-/// Whether a command can be run again over another connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Again {
-    /// What was moved can be resumed.
-    Possible,
-    /// What was read or written through is gone.
-    Impossible,
-}
-
-/// Runs a command from connecting to the summary. `produce` starts whatever queues the jobs; after the
-/// loss of a connection once more.
+/// Runs an operation. `produce` starts whatever queues the jobs. On an error other than
+/// [`Error::Incomplete`] the connection is closed.
 pub(super) fn run(
-    command: &'static str,
-    server: &mut dyn Connector,
-    args: &TransferArgs,
-    again: Again,
-    mut produce: impl FnMut(&mut Run<'_>, Producer) -> Result<(), Error>,
-) -> Result<(), Error> {
-    let start = Instant::now();
-    let mut link = match server.connect(args.bwlimit, None) {
-        Ok(link) => link,
-        Err(error) => {
-            let mut summary = new_summary(command, server.profile(), args);
-            let result = summary.conclude(start.elapsed().as_secs_f64(), 0, Err(error));
-            if args.json {
-                print_json(&summary)?;
-            }
-            return result;
-        }
-    };
-    // Before there are other threads, which inherit which signals are blocked.
-    let stop = Termination::catch().map_err(Error::local("signals"))?;
-    let notify = Arc::new(Mutex::new(link.notify()));
-    let current = Arc::clone(&notify);
-    stop.on_signal(move || (current.lock().unwrap_or_else(PoisonError::into_inner))());
-    let patience = if again == Again::Possible { args.retry } else { 0 };
-    let mut retry = Retry::new(Duration::from_secs(patience.into()));
-    let mut moved = 0;
-    loop {
-        let mut run = Run::new(args, &stop, link, new_summary(command, server.profile(), args));
-        let ended = run.all(&mut produce);
-        let is_lost = ended.as_ref().is_err_and(|error| {
-            patience > 0 && matches!(error, Error::ConnectionLost { may_pass: true, .. })
-        });
-        let has_all = ended.is_ok() && run.is_faultless.load(Ordering::Relaxed);
-        let code =
-            if has_all && !args.dry_run { CloseCode::Satisfied } else { CloseCode::Done };
-        run.disconnect(is_lost, code);
-        moved += run.progress.moved();
-        let ended = match ended {
-            Err(lost) if is_lost => match retry.reconnect(server, args, &stop, moved, lost) {
-                Ok(new) => {
-                    *notify.lock().unwrap_or_else(PoisonError::into_inner) = new.notify();
-                    link = new;
-                    continue;
-                }
-                Err(error) => Err(error),
-            },
-            ended => ended,
-        };
-        return run.conclude(start.elapsed(), moved, ended);
-    }
-}
-
-fn new_summary(command: &'static str, profile: Profile, args: &TransferArgs) -> Summary {
-    let mut summary = Summary::new(command, profile.name(), args.json);
-    if args.dry_run {
-        summary.plan();
-    }
-    summary
+    link: &mut Link,
+    options: &TransferOptions,
+    observe: &mut dyn FnMut(Event<'_>),
+    produce: impl FnOnce(&mut Run<'_>, Producer) -> Result<(), Error>,
+) -> Result<Summary, Error> {
+    let mut run = Run::new(link, options, observe);
+    let ended = run.all(produce);
+    run.conclude(ended)
 }
 
 impl<'a> Run<'a> {
     fn new(
-        args: &'a TransferArgs,
-        stop: &'a Termination,
-        link: Link,
-        summary: Summary,
+        link: &'a mut Link,
+        options: &'a TransferOptions,
+        observe: &'a mut dyn FnMut(Event<'_>),
     ) -> Self {
         let (report, reports) = mpsc::channel();
         Self {
-            args,
-            stop,
+            options,
             link,
             progress: Arc::default(),
-            display: Display::new(args.quiet),
-            summary,
+            observe,
+            summary: Summary::default(),
             reports,
             report,
             waiting: VecDeque::new(),
             last: VecDeque::new(),
             is_faultless: Arc::new(AtomicBool::new(true)),
-            is_lost: false,
+            is_over: false,
             transfers: 0,
             batches: 0,
             inquiries: 0,
@@ -201,7 +124,8 @@ impl<'a> Run<'a> {
 
     /// Runs the connection for a while, unless the user has had enough.
     fn turn(&mut self) -> Result<(), Error> {
-        if self.stop.is_requested() {
+        let stop = self.options.stop.as_ref();
+        if stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
             return Err(Error::Interrupted);
         }
         self.link.turn(TURN)
@@ -218,9 +142,9 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Makes sure that the server knows `option`.
-    pub(super) fn require_current(&mut self, option: &'static str) -> Result<(), Error> {
-        self.link.require_current(option)
+    /// Makes sure that the server knows `feature`.
+    pub(super) fn require_current(&mut self, feature: Feature) -> Result<(), Error> {
+        self.link.require_current(feature)
     }
 
     /// Runs a job beside the transfers.
@@ -238,7 +162,7 @@ impl<'a> Run<'a> {
                 mailbox.fail(error);
             }
             drop(mailbox);
-            // Fails only if the command has ended.
+            // Fails only if the operation has ended.
             let _ = report.send(Report::Done { name: job.name, kind, result });
             notify();
         });
@@ -255,7 +179,7 @@ impl<'a> Run<'a> {
     /// Does everything that there is to do.
     fn all(
         &mut self,
-        produce: &mut impl FnMut(&mut Self, Producer) -> Result<(), Error>,
+        produce: impl FnOnce(&mut Self, Producer) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let (sender, jobs) = mpsc::sync_channel(QUEUE);
         let reporter = Reporter::new(
@@ -268,44 +192,36 @@ impl<'a> Run<'a> {
         produce(self, producer).and_then(|()| self.work(&jobs))
     }
 
-    /// Ends the connection. If it `is_lost` and another one follows, nothing of this one may still
-    /// hold a file then, and what has failed by the loss alone has not failed.
-    fn disconnect(&mut self, is_lost: bool, code: CloseCode) {
-        self.is_lost = is_lost;
+    /// Sums up. After a loss of the connection nothing may still hold a file when this returns, because the same
+    /// operation may follow over another one.
+    fn conclude(mut self, ended: Result<(), Error>) -> Result<Summary, Error> {
+        self.is_over = ended.is_err();
         while let Ok(report) = self.reports.try_recv() {
             self.take(report);
         }
-        self.link.close(code, "done");
-        self.summary.transport = self.link.transport();
-        if !is_lost {
-            return;
+        if let Err(error) = ended {
+            self.link.close(CloseCode::Done, "the operation has ended early");
+            self.link.abandon();
+            if error.may_pass() {
+                self.await_workers();
+            }
+            (self.observe)(Event::Progress(&self.progress));
+            return Err(error);
         }
-        self.link.abandon();
+        (self.observe)(Event::Progress(&self.progress));
+        if self.summary.failed == 0 {
+            return Ok(self.summary);
+        }
+        Err(Error::Incomplete(Box::new(self.summary)))
+    }
+
+    fn await_workers(&mut self) {
         let deadline = Instant::now() + WORKERS_END;
         while self.transfers + self.batches + self.inquiries > 0 && Instant::now() < deadline {
             if let Ok(report) = self.reports.recv_timeout(TURN) {
                 self.take(report);
             }
         }
-        self.display.finish();
-    }
-
-    /// Sums up.
-    fn conclude(
-        mut self,
-        elapsed: Duration,
-        moved: u64,
-        ended: Result<(), Error>,
-    ) -> Result<(), Error> {
-        self.display.finish();
-        let result = self.summary.conclude(elapsed.as_secs_f64(), moved, ended);
-        if self.summary.has_something() {
-            self.display.note(&self.summary.line());
-        }
-        if self.args.json {
-            print_json(&self.summary)?;
-        }
-        result
     }
 
     fn work(&mut self, jobs: &Receiver<Job>) -> Result<(), Error> {
@@ -327,7 +243,7 @@ impl<'a> Run<'a> {
                 self.spawn(mailbox, job);
             }
             self.turn()?;
-            self.display.update(&self.progress);
+            (self.observe)(Event::Progress(&self.progress));
         }
         // The last answers of ours are on their way until the server has closed its streams.
         let deadline = Instant::now() + FAREWELL;
@@ -347,7 +263,7 @@ impl<'a> Run<'a> {
         if !more && !self.is_busy() {
             return self.last.pop_front();
         }
-        let transfers = usize::from(self.args.parallel);
+        let transfers = self.options.parallel();
         let batches = (BATCHES * transfers).min(MAX_BATCHES);
         let (may_transfer, may_batch) = (self.transfers < transfers, self.batches < batches);
         let at = self.waiting.iter().position(|job| match job.kind {
@@ -363,61 +279,36 @@ impl<'a> Run<'a> {
             Report::Job(job) => self.waiting.push_back(job),
             Report::Last(job) => self.last.push_back(job),
             Report::File { name, result } => self.file(name, result),
-            Report::Edited { name, edit, result } => self.edited(&name, edit, result),
+            Report::Edited { name, edit, result } => self.edited(name, edit, result),
             Report::Planned { name, size, change } => self.planned(name, size, change),
-            Report::Batch { error: TransferError::Disconnected, .. } if self.is_lost => {}
-            Report::Batch { name, files, error } => {
-                let others = match files {
-                    0 | 1 => String::new(),
-                    n => format!(" and {} others", n - 1),
-                };
-                self.problem(format!("{name}{others}: {error}"), files.max(1), &error);
-            }
+            Report::Batch { name, files, error } => self.problem(name, files.max(1), error),
             Report::Done { name, kind, result } => {
                 *self.running(kind) -= 1;
                 if let Some(result) = result.transpose() {
                     self.file(name, result);
                 }
             }
-            Report::Skipped(text, Some(exit)) => {
-                self.display.problem(&text);
-                self.is_faultless.store(false, Ordering::Relaxed);
-                self.summary.add_problem(text, 1, exit);
-            }
-            Report::Skipped(text, None) => {
-                self.display.note(&text);
-                self.summary.skipped += 1;
-            }
-            Report::Note(text) => self.display.note(&text),
+            Report::Skipped { name, reason, failed } => self.skipped(name, reason, failed),
+            Report::Note(text) => (self.observe)(Event::Note(&text)),
         }
+    }
+
+    fn tell(&mut self, event: Event<'_>) {
+        self.summary.count(&event);
+        (self.observe)(event);
     }
 
     fn file(&mut self, name: String, result: Result<Outcome, TransferError>) {
         match result {
-            Err(TransferError::Disconnected) if self.is_lost => {}
-            Ok(outcome) => {
-                self.tell(&FileEvent::of_file(&name, &outcome));
-                self.summary.add_file(name, &outcome);
-            }
-            Err(error) => {
-                self.tell(&FileEvent::of_failure(&name, &error));
-                self.problem(format!("{}: {error}", printable(&name)), 1, &error);
-            }
+            Ok(outcome) => self.tell(Event::File { path: &name, outcome: &outcome }),
+            Err(error) => self.problem(name, 1, error),
         }
     }
 
-    fn edited(&mut self, name: &str, edit: EditKind, result: Result<Edited, TransferError>) {
+    fn edited(&mut self, name: String, edit: EditKind, result: Result<Edited, TransferError>) {
         match result {
-            Ok(edited) => {
-                if let Some(event) = FileEvent::of_edit(name, edit, edited) {
-                    self.tell(&event);
-                }
-                self.summary.add_edit(edit, edited);
-            }
-            Err(error) => {
-                self.tell(&FileEvent::of_failure(name, &error));
-                self.problem(format!("{}: {error}", printable(name)), 1, &error);
-            }
+            Ok(edited) => self.tell(Event::Edited { path: &name, edit, edited }),
+            Err(error) => self.problem(name, 1, error),
         }
     }
 
@@ -429,38 +320,24 @@ impl<'a> Run<'a> {
             Change::Kept => {
                 self.file(name, Ok(Outcome { size, kept: true, ..Outcome::default() }));
             }
-            _ => {
-                if !self.args.json {
-                    print_planned(&name, size, change);
-                }
-                self.summary.add_planned(name, size, change);
-            }
+            _ => self.tell(Event::Planned { path: &name, size, change }),
         }
     }
 
-    /// Tells what happened to a file, if the user wants to know of each.
-    fn tell(&self, event: &FileEvent<'_>) {
-        if !self.args.verbose {
+    fn skipped(&mut self, name: String, reason: String, failed: Option<End>) {
+        self.tell(Event::Skipped { path: &name, reason: &reason, failed });
+        if failed.is_some() {
+            self.is_faultless.store(false, Ordering::Relaxed);
+            self.summary.fail(name, 1, TransferError::Skipped(reason));
+        }
+    }
+
+    fn problem(&mut self, name: String, files: u64, error: TransferError) {
+        if self.is_over && matches!(error, TransferError::Disconnected) {
             return;
         }
-        if self.args.json {
-            // Whoever closed standard output does not want to know.
-            let _ = print_json(event);
-        } else if event.error.is_none() {
-            self.display.note(&event.line());
-        }
-    }
-
-    fn problem(&mut self, text: String, files: u64, error: &TransferError) {
-        self.display.problem(&text);
+        self.tell(Event::Failed { path: &name, others: files - 1, error: &error });
         self.is_faultless.store(false, Ordering::Relaxed);
-        self.summary.add_problem(text, files, exit_of(error));
+        self.summary.fail(name, files, error);
     }
-}
-
-/// A line on standard output. Whoever reads it may have seen enough.
-fn print_planned(name: &str, size: u64, change: Change) {
-    use std::io::Write;
-    let (change, size, name) = (change.name(), units::bytes(size), printable(name));
-    let _ = writeln!(std::io::stdout(), "{change:9} {size:>9}  {name}");
 }

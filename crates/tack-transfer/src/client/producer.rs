@@ -1,17 +1,17 @@
-//! How workers and those who find work tell the command what there is to do and what has come of it.
+//! How workers and those who find work tell the operation what there is to do and what has come of it.
 
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, SyncSender};
 
+use super::event::End;
 use super::jobs::{Job, Kind};
-use crate::exit::Exit;
-use crate::session::{Mailbox, Notify, Outcome, Progress};
-use crate::transfer::{
+use crate::protocol::{
     Change, Edit, EditKind, Edited, Group, Message, RESERVED, TransferError, WalkItem,
     printable,
 };
+use crate::session::{Mailbox, Notify, Outcome, Progress};
 
 /// What workers and producers have to tell.
 pub(super) enum Report {
@@ -31,8 +31,8 @@ pub(super) enum Report {
     Edited { name: String, edit: EditKind, result: Result<Edited, TransferError> },
     /// Something worth knowing.
     Note(String),
-    /// Something was left out; with an exit code if it is an error.
-    Skipped(String, Option<Exit>),
+    /// Something was left out; with the end at which this is a failure, if it is one.
+    Skipped { name: String, reason: String, failed: Option<End> },
 }
 
 /// Where producers put jobs.
@@ -42,7 +42,7 @@ pub(super) struct Producer {
     reporter: Reporter,
 }
 
-/// Tells the command what happens. Unlike a [`Producer`] it does not keep the command waiting for more
+/// Tells the operation what happens. Unlike a [`Producer`] it does not keep the operation waiting for more
 /// jobs.
 #[derive(Clone)]
 pub(super) struct Reporter {
@@ -95,7 +95,7 @@ impl Reporter {
 
     /// Queues a job that runs alone, behind all others.
     pub(super) fn at_last(&self, job: Job) {
-        // Fails only if the command has ended.
+        // Fails only if the operation has ended.
         let _ = self.reports.send(Report::Last(job));
     }
 
@@ -107,31 +107,31 @@ impl Reporter {
         result: Result<Edited, TransferError>,
     ) {
         let edit = edit.kind();
-        // Fails only if the command has ended.
+        // Fails only if the operation has ended.
         let _ = self.reports.send(Report::Edited { name, edit, result });
     }
 
     /// Queues a job from within a job, which must not wait for others to end.
     pub(super) fn follow_up(&self, job: Job) {
-        // Fails only if the command has ended.
+        // Fails only if the operation has ended.
         let _ = self.reports.send(Report::Job(job));
     }
 
     /// Says what became of a file of a batch.
     pub(super) fn file(&self, name: String, result: Result<Outcome, TransferError>) {
-        // Fails only if the command has ended.
+        // Fails only if the operation has ended.
         let _ = self.reports.send(Report::File { name, result });
     }
 
     /// Says what would become of a file.
     pub(super) fn planned(&self, name: String, size: u64, change: Change) {
-        // Fails only if the command has ended.
+        // Fails only if the operation has ended.
         let _ = self.reports.send(Report::Planned { name, size, change });
     }
 
     /// Says that a batch has failed, and with it `files` files, `name` the first of them.
     pub(super) fn batch_failed(&self, name: String, files: u64, error: TransferError) {
-        // Fails only if the command has ended.
+        // Fails only if the operation has ended.
         let _ = self.reports.send(Report::Batch { name, files, error });
     }
 
@@ -140,9 +140,9 @@ impl Reporter {
         match item {
             WalkItem::Directory(_) | WalkItem::File(_) | WalkItem::Link(..) => {}
             // It may be a file that the user counts on.
-            WalkItem::Reserved(name) => self.skip(name, RESERVED, Some(Exit::LocalIo)),
+            WalkItem::Reserved(name) => self.skip(name, RESERVED, Some(End::Local)),
             WalkItem::Skipped { name, reason, error } => {
-                self.skip(name, reason, error.then_some(Exit::LocalIo));
+                self.skip(name, reason, error.then_some(End::Local));
             }
         }
     }
@@ -162,7 +162,7 @@ impl Reporter {
                 Message::Skipped { name, reason, error } => {
                     let (name, reason) = (printable(&name), printable(&reason));
                     skipped(&name)?;
-                    self.skip(&name, &reason, error.then_some(Exit::Remote));
+                    self.skip(&name, &reason, error.then_some(End::Remote));
                 }
                 other => return Err(TransferError::unexpected(&other)),
             }
@@ -176,9 +176,9 @@ impl Reporter {
     }
 
     /// Says that something is left out.
-    pub(super) fn skip(&self, name: &str, reason: &str, exit: Option<Exit>) {
-        let text = format!("{name}: skipped, {reason}");
+    pub(super) fn skip(&self, name: &str, reason: &str, failed: Option<End>) {
+        let (name, reason) = (name.to_owned(), reason.to_owned());
         // Fails only once the run is over and no report counts.
-        let _ = self.reports.send(Report::Skipped(text, exit));
+        let _ = self.reports.send(Report::Skipped { name, reason, failed });
     }
 }

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use super::jobs::{Job, Kind};
 use super::producer::Producer;
-use crate::session::{Mailbox, Outcome, kept, send_bundles, send_content, unchanged};
-use crate::transfer::{
+use crate::protocol::{
     Digest, FileSource, Group, Message, Offer, Policy, Root, SMALL_FILE, Sender, SmallFile,
     TransferError, WirePath,
 };
+use crate::session::{Mailbox, Outcome, kept, send_bundles, send_content, unchanged};
 
 /// Where the files of a batch are on this machine.
 #[derive(Clone)]

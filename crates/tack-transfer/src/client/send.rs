@@ -1,97 +1,56 @@
-//! `tack send`
+//! Sending files and directories.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc;
 
-use super::closing::{Closing, beyond_version_2, check_tree};
-use super::connector::{Connector, Direct};
+use super::closing::{Closing, beyond_version_2};
 use super::dry_run::{self, Sent};
-use super::jobs::{self, Again, Job, Kind, Run};
+use super::event::End;
+use super::jobs::{Job, Kind, Run};
 use super::producer::Producer;
 use super::put_batch::{Origin, PutBatch};
-use super::send_stream;
-use crate::cli::{SendArgs, TransferArgs};
 use crate::error::Error;
-use crate::exit::Exit;
-use crate::session::Mailbox;
-use crate::transfer::{
+use crate::protocol::{
     EntryKind, Fail, FailCode, FileEntry, FileSource, Filter, Group, Manifest, Message,
     NameError, Policy, Root, TransferError, Walk, WalkItem, WirePath, printable,
 };
+use crate::session::Mailbox;
 
-/// Sends files and directories.
-pub fn send(args: &SendArgs) -> Result<(), Error> {
-    if send_stream::is_asked_for(args) {
-        return send_stream::send(args);
-    }
-    let sources = sources(&args.sources)?;
-    let kind =
-        if args.dest.is_directory() { RemoteKind::Directory } else { RemoteKind::Unknown };
-    let dest = Remote { path: args.dest.path().clone(), kind };
-    let mut server = Direct { target: &args.dest, args: &args.connection };
-    send_to("send", &mut server, sources, || dest.clone(), &args.transfer)
+/// Where things go on the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Into this directory, each under its own name. It is made if it is missing.
+    Into(WirePath),
+    /// Under this name, which no directory has.
+    As(WirePath),
+    /// A single file: into the directory of this name if the server has one, else under it. All else: into it.
+    IntoOrAs(WirePath),
 }
 
-/// What is named on the command line.
-pub(super) fn sources(paths: &[PathBuf]) -> Result<Vec<Source>, Error> {
-    paths.iter().map(|path| Source::look_at(path)).collect()
-}
-
-/// A path at the server.
-#[derive(Clone, Debug)]
-pub(super) struct Remote {
-    pub(super) path: WirePath,
-    /// Whether it is a directory; if it need not be one, the server may have to be asked.
-    pub(super) kind: RemoteKind,
-}
-
-/// What is known of a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RemoteKind {
-    /// It is a directory, or to become one.
-    Directory,
-    /// No directory has it.
-    NoDirectory,
-    /// Nothing.
-    Unknown,
-}
-
-/// Sends to a server. `dest` is asked for once there is a connection.
-pub(super) fn send_to(
-    command: &'static str,
-    server: &mut dyn Connector,
+/// Starts whatever sends `sources`.
+pub(super) fn start(
     sources: Vec<Source>,
-    dest: impl Fn() -> Remote,
-    args: &TransferArgs,
+    place: &Place,
+    run: &mut Run<'_>,
+    producer: Producer,
 ) -> Result<(), Error> {
-    let filter = args.filter()?;
-    check_tree(args, sources.iter().any(|source| source.is_directory))?;
-    let sources = Arc::new(sources);
-    jobs::run(command, server, args, Again::Possible, |run, producer| {
-        let closing = Closing::new(args, WirePath::root());
-        if let Some(option) = beyond_version_2(args, true) {
-            run.require_current(option)?;
-        }
-        // None: what the server has there can't be found out, which has been reported.
-        let Some(place) = Place::find(dest(), &sources, run)? else { return Ok(()) };
-        if args.dry_run {
-            return dry_run::send(
-                run,
-                &producer,
-                planned(&sources, &place, &producer),
-                &filter,
-                &args.policy(),
-                &closing,
-            );
-        }
-        let (checksum, filter) = (args.checksum, filter.clone());
-        let policy = Arc::new(args.policy());
-        let sources = Arc::clone(&sources);
-        let sending = Sending { producer, filter, checksum, policy, closing };
-        std::thread::spawn(move || sending.produce(&sources, &place));
-        Ok(())
-    })
+    let options = run.options;
+    let closing = Closing::new(options, WirePath::root());
+    if let Some(feature) = beyond_version_2(options, true) {
+        run.require_current(feature)?;
+    }
+    // None: what the server has there can't be found out, which has been reported.
+    let Some(place) = place.find(&sources, run)? else { return Ok(()) };
+    let filter = options.filter.clone();
+    if options.dry_run {
+        let sent = planned(&sources, &place, &producer);
+        return dry_run::send(run, &producer, sent, &filter, &options.policy, &closing);
+    }
+    let (checksum, policy) = (options.checksum, Arc::new(options.policy.clone()));
+    let sending = Sending { producer, filter, checksum, policy, closing };
+    std::thread::spawn(move || sending.produce(&sources, &place));
+    Ok(())
 }
 
 /// What would go where.
@@ -103,51 +62,42 @@ fn planned(sources: &[Source], place: &Place, producer: &Producer) -> Vec<Sent> 
             Ok(remote) => sent.push(Sent { path, remote, is_directory: source.is_directory }),
             Err(error) => {
                 let shown = path.display().to_string();
-                producer.skip(&shown, &error.to_string(), Some(Exit::LocalIo));
+                producer.skip(&shown, &error.to_string(), Some(End::Local));
             }
         }
     }
     sent
 }
 
-/// Something named on the command line.
-pub(super) struct Source {
+/// Something of this machine that is sent: a file, or a directory with everything in it.
+#[derive(Clone, Debug)]
+pub struct Source {
     path: PathBuf,
     /// Its name on the server; none for `.` and the like. One bad name must not keep the
     /// others from being sent.
     name: Result<Option<WirePath>, NameError>,
-    pub(super) is_directory: bool,
-}
-
-/// Where things go on the server.
-enum Place {
-    Into(WirePath),
-    As(WirePath),
+    is_directory: bool,
 }
 
 impl Place {
     /// A single file may be given a new name. Whether it is one depends on what the server has.
-    fn find(
-        Remote { path, kind }: Remote,
-        sources: &[Source],
-        run: &mut Run<'_>,
-    ) -> Result<Option<Self>, Error> {
+    fn find(&self, sources: &[Source], run: &mut Run<'_>) -> Result<Option<Self>, Error> {
         let single_file = matches!(sources, [only] if !only.is_directory);
-        match kind {
-            RemoteKind::NoDirectory | RemoteKind::Unknown if !single_file => {
-                return Ok(Some(Self::Into(path)));
+        let path = match self {
+            Self::Into(path) => return Ok(Some(Self::Into(path.clone()))),
+            Self::As(path) | Self::IntoOrAs(path) if !single_file => {
+                return Ok(Some(Self::Into(path.clone())));
             }
-            RemoteKind::Directory => return Ok(Some(Self::Into(path))),
-            RemoteKind::NoDirectory => return Ok(Some(Self::As(path))),
-            RemoteKind::Unknown => {}
-        }
+            Self::As(path) => return Ok(Some(Self::As(path.clone()))),
+            Self::IntoOrAs(path) => path.clone(),
+        };
         let (tell, answer) = mpsc::channel();
         let mailbox = run.open()?;
         let name = path.to_string();
         let asked = path.clone();
         let work = Box::new(move |mailbox: &Mailbox| {
             let found = look_up(mailbox, asked)?;
-            // Fails only if the command has ended.
+            // Fails only if the operation has ended.
             let _ = tell.send(found);
             Ok(None)
         });
@@ -162,10 +112,12 @@ impl Place {
     fn of(&self, source: &Source) -> Result<WirePath, NameError> {
         match self {
             Self::As(path) => Ok(path.clone()),
-            Self::Into(path) => match source.name.as_ref().map_err(Clone::clone)? {
-                Some(name) => path.join(name),
-                None => Ok(path.clone()),
-            },
+            Self::Into(path) | Self::IntoOrAs(path) => {
+                match source.name.as_ref().map_err(Clone::clone)? {
+                    Some(name) => path.join(name),
+                    None => Ok(path.clone()),
+                }
+            }
         }
     }
 }
@@ -181,10 +133,11 @@ fn look_up(mailbox: &Mailbox, path: WirePath) -> Result<Option<EntryKind>, Trans
 }
 
 impl Source {
-    fn look_at(path: &Path) -> Result<Self, Error> {
+    /// The file or directory at `path`. Links that it leads through are followed.
+    pub fn open(path: &Path) -> Result<Self, Error> {
         let metadata = path.metadata().map_err(Error::local(path))?;
         if !metadata.is_dir() && !metadata.is_file() {
-            return Err(Error::Usage(format!(
+            return Err(Error::Invalid(format!(
                 "{}: neither a file nor a directory",
                 path.display()
             )));
@@ -195,6 +148,11 @@ impl Source {
         });
         let is_directory = metadata.is_dir();
         Ok(Self { path: path.to_owned(), name: name.transpose(), is_directory })
+    }
+
+    /// Whether it is a directory.
+    pub fn is_directory(&self) -> bool {
+        self.is_directory
     }
 }
 
@@ -224,7 +182,7 @@ impl Sending {
                 Err(error) => Err(error.into()),
             };
             if let Err(error) = added {
-                self.producer.skip(&shown, &error.to_string(), Some(Exit::LocalIo));
+                self.producer.skip(&shown, &error.to_string(), Some(End::Local));
             }
         }
         files.end();
@@ -284,7 +242,7 @@ impl Sending {
     }
 }
 
-/// Files that are named on the command line, on their way into one directory.
+/// Files that are named one by one, on their way into one directory.
 struct Files<'a> {
     sending: &'a Sending,
     base: WirePath,

@@ -1,64 +1,49 @@
-//! `tack send -`: standard input becomes a file at the server.
+//! Sending what comes from a reader: its length is not known in advance.
 
-use std::io::{ErrorKind, Read, stdin};
-use std::path::Path;
+use std::io::{ErrorKind, Read};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::connector::Direct;
-use super::jobs::{self, Again, Job, Kind};
-use crate::cli::SendArgs;
-use crate::error::Error;
+use super::jobs::{Job, Kind, Run};
+use super::producer::Producer;
+use crate::error::{Error, Feature};
+use crate::protocol::{
+    CHUNK, Hasher, Message, Mtime, Offer, TransferError, UNKNOWN_SIZE, WirePath,
+};
 use crate::session::{Mailbox, Outcome, Progress};
-use crate::transfer::{CHUNK, Hasher, Message, Mtime, Offer, TransferError, UNKNOWN_SIZE};
 
-/// Whether standard input is to be sent.
-pub(super) fn is_asked_for(args: &SendArgs) -> bool {
-    args.sources.iter().any(|source| source == Path::new("-"))
-}
-
-/// Sends standard input as it comes; its length is not known in advance.
-pub(super) fn send(args: &SendArgs) -> Result<(), Error> {
-    let client = &args.transfer;
-    let refused = [
-        (args.sources.len() > 1, "other files"),
-        (client.dry_run, "--dry-run"),
-        (client.delete, "--delete"),
-        (client.update, "--update"),
-        (client.ignore_existing, "--ignore-existing"),
+/// Starts what sends `input` as `path`.
+#[allow(clippy::needless_pass_by_value, reason = "producers are handed over")]
+pub(super) fn start(
+    mut input: impl Read + Send + 'static,
+    path: WirePath,
+    run: &mut Run<'_>,
+    producer: Producer,
+) -> Result<(), Error> {
+    let options = run.options;
+    let asked = [
+        (options.delete, "delete"),
+        (options.dry_run, "dry_run"),
+        (options.policy.update, "update"),
+        (options.policy.ignore_existing, "ignore_existing"),
     ];
-    if let Some((_, what)) = refused.iter().find(|(is_given, _)| *is_given) {
-        return Err(Error::Usage(format!("standard input (-) can't be sent with {what}")));
+    if let Some((_, what)) = asked.iter().find(|(is_asked, _)| *is_asked) {
+        return Err(Error::Invalid(format!("a stream can't be sent with the option {what}")));
     }
-    if args.dest.is_directory() {
-        return Err(Error::Usage(
-            "standard input (-) needs a name at the server: HOST:PORT/PATH, without a slash at \
-             the end"
-                .to_owned(),
-        ));
-    }
-    let (path, policy) = (args.dest.path().clone(), client.policy());
-    let mut request = Some((path, policy));
-    let mut server = Direct { target: &args.dest, args: &args.connection };
-    jobs::run("send", &mut server, client, Again::Impossible, |run, producer| {
-        let Some((path, policy)) = request.take() else { return Ok(()) };
-        run.require_current("- for standard input")?;
-        let progress = Arc::clone(&producer.progress);
-        let name = path.as_str().to_owned();
-        let work = Box::new(move |mailbox: &Mailbox| {
-            let offer = Offer { size: UNKNOWN_SIZE, modified: now(), mode: 0o666 };
-            mailbox.send(Message::Put { path, offer, policy })?;
-            match mailbox.recv()? {
-                // Of what went before nothing can be read again.
-                Message::Resume(_) => {
-                    send_all(mailbox, &mut stdin().lock(), &progress).map(Some)
-                }
-                other => Err(TransferError::unexpected(&other)),
-            }
-        });
-        producer.submit(Job { kind: Kind::Transfer, name, work });
-        Ok(())
-    })
+    run.require_current(Feature::UnknownSize)?;
+    let (progress, policy) = (Arc::clone(&producer.progress), options.policy.clone());
+    let name = path.as_str().to_owned();
+    let work = Box::new(move |mailbox: &Mailbox| {
+        let offer = Offer { size: UNKNOWN_SIZE, modified: now(), mode: 0o666 };
+        mailbox.send(Message::Put { path, offer, policy })?;
+        match mailbox.recv()? {
+            // Of what went before nothing can be read again.
+            Message::Resume(_) => send_all(mailbox, &mut input, &progress).map(Some),
+            other => Err(TransferError::unexpected(&other)),
+        }
+    });
+    producer.submit(Job { kind: Kind::Transfer, name, work });
+    Ok(())
 }
 
 fn send_all(

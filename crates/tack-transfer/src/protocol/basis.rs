@@ -89,7 +89,7 @@ impl Basis {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transfer::testing::{file_of, noise};
+    use crate::protocol::testing::{file_of, noise};
 
     #[test]
     fn ranges_of_chunks_are_what_their_digests_are_of() {

@@ -158,7 +158,7 @@ impl Chunker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transfer::testing::noise;
+    use crate::protocol::testing::noise;
 
     fn chunks_of(size: ChunkSize, content: &[u8], at_once: usize) -> Vec<Vec<u8>> {
         let mut left = content;

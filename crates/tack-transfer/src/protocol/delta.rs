@@ -166,8 +166,8 @@ fn put(ready: &mut VecDeque<Piece>, piece: Piece) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transfer::testing::{file_of, noise};
-    use crate::transfer::{Basis, Digest, FileSource};
+    use crate::protocol::testing::{file_of, noise};
+    use crate::protocol::{Basis, Digest, FileSource};
 
     /// The pieces of `new` for a receiver of `old`, which they are put together from.
     fn pieces(old: &[u8], new: &[u8]) -> (Vec<Piece>, u64) {

@@ -353,7 +353,7 @@ mod tests {
     use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
     use super::*;
-    use crate::transfer::Suffix;
+    use crate::protocol::Suffix;
 
     fn path(text: &str) -> WirePath {
         WirePath::new(text).unwrap()

@@ -7,6 +7,7 @@ use super::{NameError, RootError, WireError};
 
 /// A failed transfer.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum TransferError {
     /// The peer reports a failure.
     #[error("the other side reports: {0}")]
@@ -39,18 +40,21 @@ pub enum TransferError {
     /// More names than can be remembered.
     #[error("more than {0} names; transfer parts of the tree one by one")]
     TooManyNames(usize),
+    /// What a source has can't be transferred, such as a name that is not UTF-8.
+    #[error("skipped, {0}")]
+    Skipped(String),
     /// Writing is not allowed.
     #[error("this server is read-only; it does not accept files")]
     ReadOnly,
     /// What arrived is not what was sent.
     #[error(
-        "size or digest differ from the sender's; what was received is thrown away, run the \
-         command again"
+        "size or digest differ from the sender's; what was received is thrown away, transfer it \
+         again"
     )]
     Verification,
     /// The file that is to be replaced has become shorter while parts of it were used.
     #[error(
-        "the file that is to be replaced changed meanwhile; run the command again, once nothing \
+        "the file that is to be replaced changed meanwhile; transfer it again, once nothing \
          writes to it"
     )]
     BasisChanged,
@@ -64,25 +68,23 @@ pub enum TransferError {
     #[error("the other side broke the protocol: {0}")]
     Wire(#[from] WireError),
     /// The stream or the connection ended early.
-    #[error(
-        "the connection ended before the file was complete; run the command again to resume"
-    )]
+    #[error("the connection ended before the file was complete; transfer it again to resume")]
     Disconnected,
 }
 
 impl TransferError {
     /// An error of reading a file.
-    pub fn reading(cause: io::Error) -> Self {
+    pub(crate) fn reading(cause: io::Error) -> Self {
         Self::Local { action: "reading", cause }
     }
 
     /// An error of writing a file.
-    pub fn writing(cause: io::Error) -> Self {
+    pub(crate) fn writing(cause: io::Error) -> Self {
         Self::Local { action: "writing", cause }
     }
 
     /// A message that does not fit the state.
-    pub fn unexpected(message: &Message) -> Self {
+    pub(crate) fn unexpected(message: &Message) -> Self {
         let mut text = format!("{message:?}");
         text.truncate(text.find([' ', '(', '{']).unwrap_or(text.len()));
         Self::Protocol(format!("unexpected message {text}"))
@@ -98,7 +100,7 @@ impl TransferError {
     }
 
     /// What to tell the peer; `None` if there is nobody to tell or the peer knows.
-    pub fn to_fail(&self) -> Option<Fail> {
+    pub(crate) fn to_fail(&self) -> Option<Fail> {
         let code = match self {
             Self::Remote(_) | Self::Disconnected => return None,
             Self::Local { .. } if self.is_disk_full() => FailCode::NoSpace,
@@ -115,7 +117,9 @@ impl TransferError {
             | Self::ReadOnly
             | Self::NoLinks
             | Self::WrongToken => FailCode::Refused,
-            Self::Root(RootError::WrongKind(..)) | Self::Name(_) => FailCode::BadPath,
+            Self::Root(RootError::WrongKind(..)) | Self::Name(_) | Self::Skipped(_) => {
+                FailCode::BadPath
+            }
             Self::Busy => FailCode::Busy,
             Self::SourceChanged(fail) => return Some(fail.clone()),
             Self::Verification | Self::BasisChanged => FailCode::Verification,
@@ -133,7 +137,7 @@ fn is_full(cause: &io::Error) -> bool {
 fn advice(cause: &io::Error) -> &'static str {
     match cause.kind() {
         _ if is_full(cause) => {
-            "; make room there and run the command again, it resumes where it stopped"
+            "; make room there and transfer it again, which resumes where it stopped"
         }
         io::ErrorKind::PermissionDenied => "; check the permissions there",
         _ => "",

@@ -146,7 +146,7 @@ impl Finished {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transfer::{Mtime, Root, Store, WirePath};
+    use crate::protocol::{Mtime, Root, Store, WirePath};
 
     #[test]
     fn files_that_are_handed_in_together_all_take_their_names() {

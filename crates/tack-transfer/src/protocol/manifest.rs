@@ -14,7 +14,7 @@ pub const MAX_FILES: usize = 256;
 /// Bytes of small files in one request, after which the next request begins.
 const MAX_BYTES: u64 = 2 << 20;
 /// Bytes of JSON after which the next message begins. The longest path and its permissions still
-/// fit into [`MAX_CONTROL`](super::MAX_CONTROL) behind it, and so does a digest for each file.
+/// fit into [`MAX_CONTROL`](super::wire::MAX_CONTROL) behind it, and so does a digest for each file.
 const MAX_JSON: usize = 14 * 1024;
 /// What a file or link takes beside its name, and a directory beside its path and permissions, at most.
 const ENTRY_JSON: usize = 72;
@@ -204,7 +204,7 @@ fn json_length(text: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transfer::MAX_CONTROL;
+    use crate::protocol::wire::MAX_CONTROL;
 
     fn path(text: &str) -> WirePath {
         WirePath::new(text).unwrap()

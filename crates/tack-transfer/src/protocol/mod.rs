@@ -26,7 +26,7 @@
 //!
 //! Either end may send `Fail` at any point instead of what was expected of it.
 //!
-//! What arrives is kept under a temporary name ([`PartFile`]) until its size and BLAKE3 digest
+//! What arrives is kept under a temporary name ([`part_file::PartFile`]) until its size and BLAKE3 digest
 //! are those of the sender's file; only then does it take its final name. An interrupted
 //! transfer leaves that temporary file, and the next attempt offers its length and digest. The
 //! sender continues there if its own file begins with the same bytes, else it starts at zero,
@@ -62,9 +62,9 @@ mod tree;
 mod walk;
 mod wire;
 
-pub use basis::{Basis, MAX_CHUNKS};
+pub use basis::Basis;
 pub use bundle::{Bundle, Content, Record, Records};
-pub use chunking::{ChunkDigest, ChunkSize};
+pub use chunking::ChunkSize;
 pub use delta::KnownChunks;
 pub use digest::{Digest, Hasher};
 pub use disk::{FileSource, WriteLimit};
@@ -73,19 +73,19 @@ pub use error::TransferError;
 pub use filter::Filter;
 pub use group_commit::GroupCommit;
 pub use manifest::{FileEntry, Group, MAX_FILES, Manifest, SMALL_FILE};
-pub use names::{Extraneous, Names};
-pub use part_file::{Incoming, PartFile, PartName, RESERVED};
+pub use names::Extraneous;
+pub use part_file::{Incoming, RESERVED};
 pub use pass_through::{Destination, PassThrough};
 pub use paths::{NameError, WirePath, printable};
 pub use plan::Change;
 pub use policy::{Policy, Suffix};
 pub use receiver::{Receiver, Step, Store};
 pub use root::{Root, RootError};
-pub use sender::{Sender, Source, Stamp};
+pub use sender::Sender;
 pub use small_file::SmallFile;
 pub use tree::{Standing, Tree};
 pub use walk::{IS_LINK, Walk, WalkItem};
 pub use wire::{
-    CHUNK, Decoder, Encoded, EntryKind, Fail, FailCode, MAX_CONTROL, MAX_DATA, Message, Mtime,
-    Offer, Prefix, Resume, Secret, UNKNOWN_SIZE, Want, WantGroup, WireError,
+    CHUNK, Decoder, Encoded, EntryKind, Fail, FailCode, Message, Mtime, Offer, Resume, Secret,
+    UNKNOWN_SIZE, Want, WantGroup, WireError,
 };

@@ -105,7 +105,7 @@ impl Extraneous {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transfer::{FileEntry, LinkTarget, Mtime, Offer};
+    use crate::protocol::{FileEntry, LinkTarget, Mtime, Offer};
 
     fn path(text: &str) -> WirePath {
         WirePath::new(text).unwrap()

@@ -411,7 +411,7 @@ fn still_named(directory: &OwnedFd, name: &str, file: &File) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transfer::Mtime;
+    use crate::protocol::Mtime;
 
     fn root() -> (tempfile::TempDir, Arc<Root>) {
         let dir = tempfile::tempdir().unwrap();

@@ -67,7 +67,7 @@ impl Change {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transfer::Mtime;
+    use crate::protocol::Mtime;
 
     #[test]
     fn size_and_time_of_modification_tell_a_change() {

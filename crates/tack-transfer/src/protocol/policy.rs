@@ -83,7 +83,7 @@ impl TryFrom<String> for Suffix {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transfer::Mtime;
+    use crate::protocol::Mtime;
 
     #[test]
     fn a_later_file_stays_only_with_update_and_any_file_with_ignore_existing() {

@@ -220,8 +220,10 @@ impl<S: Store> Receiver<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transfer::testing::{file_of, noise};
-    use crate::transfer::{ChunkDigest, Mtime, Prefix};
+    use crate::protocol::Mtime;
+    use crate::protocol::chunking::ChunkDigest;
+    use crate::protocol::testing::{file_of, noise};
+    use crate::protocol::wire::Prefix;
 
     /// A store in memory whose disk holds `room` bytes.
     #[derive(Debug, Default)]

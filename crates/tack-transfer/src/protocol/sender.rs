@@ -241,8 +241,8 @@ pub(super) fn read_full(source: &mut impl Source, buffer: &mut [u8]) -> io::Resu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transfer::Basis;
-    use crate::transfer::testing::{file_of, noise};
+    use crate::protocol::Basis;
+    use crate::protocol::testing::{file_of, noise};
 
     /// A file in memory that is replaced, once, when reading reaches `change.0`.
     struct Memory {

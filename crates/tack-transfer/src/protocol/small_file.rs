@@ -53,7 +53,8 @@ impl SmallFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transfer::{FileSource, Mtime, Stamp};
+    use crate::protocol::sender::Stamp;
+    use crate::protocol::{FileSource, Mtime};
 
     #[test]
     fn a_file_is_read_with_what_describes_it() {

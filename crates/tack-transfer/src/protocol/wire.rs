@@ -191,7 +191,7 @@ pub enum Message {
     /// Small files. Travels in a frame of its own kind, never as JSON.
     #[serde(skip)]
     Bundle(Vec<u8>),
-    /// Digests of chunks of the receiver's file, [`ChunkDigest::LEN`](super::ChunkDigest::LEN) bytes
+    /// Digests of chunks of the receiver's file, [`ChunkDigest::LEN`](super::chunking::ChunkDigest::LEN) bytes
     /// each. Travels in a frame of its own kind, never as JSON.
     #[serde(skip)]
     Chunks(Vec<u8>),
@@ -432,11 +432,6 @@ impl Decoder {
             _ => serde_json::from_slice(&body)?,
         }))
     }
-
-    /// Is part of a frame waiting for the rest?
-    pub fn is_mid_frame(&self) -> bool {
-        self.header_len > 0
-    }
 }
 
 fn limit_of(kind: u8) -> Result<usize, WireError> {
@@ -492,7 +487,7 @@ mod tests {
                 }
             }
             assert_eq!(decoded, messages(), "in steps of {step}");
-            assert!(!decoder.is_mid_frame());
+            assert_eq!(decoder.header_len, 0, "nothing waits for the rest of a frame");
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::mpsc;
 
 use super::content::{Outcome, Progress};
 use super::mailbox::Mailbox;
-use crate::transfer::{
+use crate::protocol::{
     Bundle, Content, Digest, Fail, GroupCommit, Message, Offer, Record, Records, SmallFile,
     Store, TransferError, Tree, WirePath,
 };
@@ -204,7 +204,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::transfer::{FailCode, Mtime, Root};
+    use crate::protocol::{FailCode, Mtime, Root};
 
     /// What a receiver that waits for the files 0 and 1, and has content for 1, makes of
     /// `messages`.

@@ -16,11 +16,10 @@ use super::race::{Attempt, race};
 use super::rate_limit::RateLimits;
 use super::trust::{Fingerprint, Trust};
 use crate::cc_parameters::{RemoteEndpoint, Store, remote_endpoint};
-use crate::error::Error;
-use crate::progress::print;
+use crate::error::{Error, Feature};
+use crate::protocol::{Message, Secret, TransferError};
 use crate::quic::{self, CloseCode, Verify};
-use crate::target::Target;
-use crate::transfer::{Message, Secret, TransferError};
+use crate::server_address::ServerAddress;
 
 /// How long to wait for an answer.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -40,7 +39,7 @@ const NO_APPLICATION_PROTOCOL: u64 = 0x178;
 pub struct Link {
     endpoint: Endpoint,
     handle: Handle,
-    target: Target,
+    server: ServerAddress,
     notify: Notify,
     pumps: Pumps,
     next_stream: u64,
@@ -55,6 +54,7 @@ pub struct Link {
 }
 
 /// How to connect.
+#[non_exhaustive]
 pub struct ConnectOptions {
     /// What makes the server's certificate good.
     pub trust: Trust,
@@ -76,8 +76,33 @@ pub struct ConnectOptions {
     pub ended: Option<Arc<AtomicBool>>,
 }
 
+impl ConnectOptions {
+    /// Connects with TACK to the server that `trust` tells, and says no token.
+    pub fn new(trust: Trust) -> Self {
+        Self {
+            trust,
+            token: None,
+            profile: tacklib::Profile::Default,
+            key_log: None,
+            qlog: None,
+            cc_parameters: None,
+            rate: None,
+            stop: None,
+            ended: None,
+        }
+    }
+
+    /// The same with an access token.
+    #[must_use]
+    pub fn with_token(mut self, token: impl Into<String>) -> Self {
+        self.token = Some(token.into());
+        self
+    }
+}
+
 /// What the connection measured.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
+#[non_exhaustive]
 pub struct Transport {
     /// Packets sent.
     pub packets_sent: usize,
@@ -100,21 +125,21 @@ pub struct Transport {
 }
 
 impl Link {
-    /// Connects to `target`, makes sure that it is the right server, and says the token.
-    pub fn connect(target: &Target, mut options: ConnectOptions) -> Result<Self, Error> {
+    /// Connects to `server`, makes sure that it is the right server, and says the token.
+    pub fn connect(server: &ServerAddress, mut options: ConnectOptions) -> Result<Self, Error> {
         let stop = options.stop.clone();
         let is_over = || stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed));
-        let begin = |address| Self::begin(target, address, &mut options);
-        let won = race(&target.resolve()?, begin, is_over);
+        let begin = |address| Self::begin(server, address, &mut options);
+        let won = race(&server.resolve()?, begin, is_over);
         let mut link =
-            won.map_err(|failure| failure.unwrap_or_else(|| no_answer(target)))?.link;
+            won.map_err(|failure| failure.unwrap_or_else(|| no_answer(server)))?.link;
         link.hello(options.token, options.rate)?;
         Ok(link)
     }
 
     /// Begins to connect to one of the host's addresses.
     fn begin(
-        target: &Target,
+        server: &ServerAddress,
         address: SocketAddr,
         options: &mut ConnectOptions,
     ) -> Result<Handshake, Error> {
@@ -132,7 +157,7 @@ impl Link {
         let settings = quic::endpoint_config(options.qlog.as_deref())?;
         let mut endpoint = Endpoint::client(SocketAddr::new(local, 0), settings)?;
         // RFC 6066 section 3: an address is no server name.
-        let name = target.address().is_none().then_some(target.host());
+        let name = server.ip().is_none().then_some(server.host());
         let handle = endpoint.connect(address, name, &mut config)?;
         if let (Some(key_log), Some(connection)) =
             (options.key_log.take(), endpoint.connection_mut(handle))
@@ -153,7 +178,7 @@ impl Link {
         let link = Self {
             endpoint,
             handle,
-            target: target.clone(),
+            server: server.clone(),
             // Fails only if the endpoint is gone, which needs no notice.
             notify: Arc::new(move || drop(waker.wake())),
             pumps: Pumps::new(RateLimits::new(options.rate)),
@@ -171,10 +196,7 @@ impl Link {
     /// Makes sure that the handshake was one with the right server.
     fn check(&mut self, trust: &Trust) -> Result<(), Error> {
         let certificate = self.conn()?.peer_cert().map(<[u8]>::to_vec);
-        if matches!(trust, Trust::Anything) {
-            warn_of_anybody(certificate.as_deref());
-        }
-        if let Err(error) = trust.check(certificate.as_deref(), self.target.address()) {
+        if let Err(error) = trust.check(certificate.as_deref(), self.server.ip()) {
             self.close(CloseCode::Untrusted, "certificate not trusted");
             return Err(error);
         }
@@ -182,9 +204,9 @@ impl Link {
     }
 
     fn handshake_error(&mut self, verifies: bool, reason: &CloseReason) -> Error {
-        let target = self.target.to_string();
+        let server = self.server.to_string();
         let Some(conn) = self.endpoint.connection_mut(self.handle) else {
-            return no_answer(&self.target);
+            return no_answer(&self.server);
         };
         let code =
             |error: &quiche::ConnectionError| (!error.is_app).then_some(error.error_code);
@@ -192,32 +214,32 @@ impl Link {
             (conn.local_error().and_then(code), conn.peer_error().and_then(code));
         match (ours, theirs) {
             (_, Some(NO_APPLICATION_PROTOCOL)) | (Some(NO_APPLICATION_PROTOCOL), _) => {
-                Error::NotTack(target)
+                Error::NotTack(server)
             }
             (Some(TLS_ALERT_FIRST..=TLS_ALERT_LAST), _) if verifies => {
                 Error::Untrusted(reason.to_string())
             }
             (Some(TLS_ALERT_FIRST..=TLS_ALERT_LAST), _) | (_, Some(_)) => {
-                Error::ConnectionLost { target, reason: reason.to_string(), may_pass: false }
+                Error::ConnectionLost { server, reason: reason.to_string(), may_pass: false }
             }
-            (_, None) => no_answer(&self.target),
+            (_, None) => no_answer(&self.server),
         }
     }
 
     fn hello(&mut self, token: Option<String>, rate: Option<u64>) -> Result<(), Error> {
         let Some(mailbox) = self.open()? else {
-            return Err(Error::NotTack(self.target.to_string()));
+            return Err(Error::NotTack(self.server.to_string()));
         };
         mailbox.send(Message::Hello { token: token.map(Secret), rate })?;
         Ok(())
     }
 
-    /// Makes sure that the server knows `option` of the command line, which it takes to serve it.
-    pub fn require_current(&mut self, option: &'static str) -> Result<(), Error> {
+    /// Makes sure that the server knows `feature`.
+    pub fn require_current(&mut self, feature: Feature) -> Result<(), Error> {
         if self.conn()?.application_proto() == quic::ALPN[0] {
             return Ok(());
         }
-        Err(Error::TooOld { target: self.target.to_string(), option })
+        Err(Error::TooOld { server: self.server.to_string(), feature })
     }
 
     /// Opens a stream for one request; `None` while the server allows no more.
@@ -239,9 +261,9 @@ impl Link {
     /// error means that the connection is over.
     pub fn turn(&mut self, wait: Duration) -> Result<(), Error> {
         if self.ended.as_ref().is_some_and(|ended| ended.load(Ordering::Relaxed)) {
-            let (target, reason) =
-                (self.target.to_string(), "the other end has ended".to_owned());
-            return Err(Error::ConnectionLost { target, reason, may_pass: true });
+            let (server, reason) =
+                (self.server.to_string(), "the other end has ended".to_owned());
+            return Err(Error::ConnectionLost { server, reason, may_pass: true });
         }
         self.drive_pumps()?;
         let now = Instant::now();
@@ -316,11 +338,15 @@ impl Link {
         }
     }
 
-    /// The connection, for observers that need more than [`transport`](Self::transport).
-    pub fn conn(&mut self) -> Result<&mut tacklib::Connection, Error> {
-        let target = &self.target;
+    /// The fingerprint of the server's certificate.
+    pub fn fingerprint(&mut self) -> Option<Fingerprint> {
+        self.conn().ok()?.peer_cert().map(Fingerprint::of)
+    }
+
+    fn conn(&mut self) -> Result<&mut tacklib::Connection, Error> {
+        let server = &self.server;
         self.endpoint.connection_mut(self.handle).ok_or_else(|| Error::ConnectionLost {
-            target: target.to_string(),
+            server: server.to_string(),
             reason: "it is closed".to_owned(),
             may_pass: true,
         })
@@ -361,7 +387,7 @@ impl Link {
             Error::ServerBusy
         } else {
             Error::ConnectionLost {
-                target: self.target.to_string(),
+                server: self.server.to_string(),
                 reason: reason.to_string(),
                 // Another transfer has taken over, or the two ends do not understand each other.
                 may_pass: known == CloseCode::Done as u64,
@@ -381,7 +407,7 @@ impl Attempt for Handshake {
     fn advance(&mut self, wait: Duration) -> Result<bool, Error> {
         let link = &mut self.link;
         if Instant::now() >= self.deadline {
-            return Err(no_answer(&link.target));
+            return Err(no_answer(&link.server));
         }
         link.endpoint.poll(Some(wait))?;
         while let Some(event) = link.endpoint.next_event() {
@@ -408,15 +434,6 @@ impl Drop for Link {
     }
 }
 
-fn warn_of_anybody(certificate: Option<&[u8]>) {
-    let Some(certificate) = certificate else { return };
-    print(&format!(
-        "warning: with --insecure this may be anybody's server; once you know that it is the right \
-         one, pass --fingerprint {}",
-        Fingerprint::of(certificate)
-    ));
-}
-
-fn no_answer(target: &Target) -> Error {
-    Error::NoAnswer { target: target.to_string(), seconds: CONNECT_TIMEOUT.as_secs() }
+fn no_answer(server: &ServerAddress) -> Error {
+    Error::NoAnswer { server: server.to_string(), seconds: CONNECT_TIMEOUT.as_secs() }
 }

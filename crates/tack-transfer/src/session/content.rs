@@ -4,7 +4,7 @@ use std::fs::File;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Mailbox;
-use crate::transfer::{
+use crate::protocol::{
     CHUNK, Digest, FileSource, Incoming, KnownChunks, Message, Offer, Receiver, Resume, Sender,
     Step, Store, TransferError,
 };
@@ -19,6 +19,7 @@ pub struct Progress {
 
 /// A file that arrived, or was there already.
 #[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
 pub struct Outcome {
     /// Size of the file in bytes.
     pub size: u64,

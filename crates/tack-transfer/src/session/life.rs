@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::Notify;
-use crate::transfer::{TransferError, WirePath};
+use crate::protocol::{TransferError, WirePath};
 
 /// How long a connection may take to answer before it is considered dead: several round trips
 /// of any real path.

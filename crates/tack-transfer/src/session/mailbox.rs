@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, SyncSender, TryRecvError, TrySendError};
 
-use crate::transfer::{Message, TransferError};
+use crate::protocol::{Message, TransferError};
 
 /// Messages that wait in each direction. With 64 KiB of content each this covers the time
 /// that a thread switch takes, and little more.
@@ -125,7 +125,7 @@ impl StreamEnd {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transfer::{Fail, FailCode};
+    use crate::protocol::{Fail, FailCode};
 
     fn pair() -> (Mailbox, StreamEnd) {
         Mailbox::new(Arc::new(|| {}))

@@ -25,6 +25,6 @@ pub use client::{ConnectOptions, Link, Transport};
 pub use content::{Outcome, Progress, receive_content, send_content};
 pub use mailbox::{Mailbox, Notify};
 pub use request::{Action, ServerEvent};
-pub use server::{Server, ServerOptions};
+pub use server::{RunningServer, Server, ServerOptions};
 pub use strangers::STRANGER_WINDOW;
 pub use trust::{Fingerprint, Trust};

@@ -1,7 +1,7 @@
 //! Files that a client offers in one request, held against what is there.
 
 use super::batch::{Expected, Results, kept, unchanged};
-use crate::transfer::{Digest, Group, SMALL_FILE, Standing, TransferError, Tree, WirePath};
+use crate::protocol::{Digest, Group, SMALL_FILE, Standing, TransferError, Tree, WirePath};
 
 /// What is to become of offered files, by their numbers.
 #[derive(Default)]

@@ -6,8 +6,8 @@ use quiche::Shutdown;
 
 use super::mailbox::{Delivery, Mailbox, Notify, Pickup, StreamEnd};
 use super::rate_limit::{RateLimit, RateLimits};
+use crate::protocol::{Decoder, Encoded, Message, WireError};
 use crate::quic::CloseCode;
-use crate::transfer::{Decoder, Encoded, Message, WireError};
 
 /// Bytes read from a stream at once.
 const READ_BUFFER: usize = 32 * 1024;

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::pump::Pump;
 use super::rate_limit::RateLimits;
-use crate::transfer::WireError;
+use crate::protocol::WireError;
 
 /// The pumps of a connection, by stream, and what they may move together.
 #[derive(Default)]

@@ -121,7 +121,7 @@ mod tests {
     }
 
     fn no_answer() -> Error {
-        Error::NoAnswer { target: String::new(), seconds: 0 }
+        Error::NoAnswer { server: String::new(), seconds: 0 }
     }
 
     fn address(text: &str) -> SocketAddr {

@@ -9,7 +9,7 @@ use super::content::{Outcome, Progress, receive_content, send_content, sender_of
 use super::life::{Claims, Life};
 use super::mailbox::Mailbox;
 use super::offered::Offered;
-use crate::transfer::{
+use crate::protocol::{
     Edit, Edited, Editor, EntryKind, FileEntry, FileSource, Group, GroupCommit, Incoming,
     MAX_FILES, Manifest, Message, Offer, Policy, RESERVED, Resume, Root, SmallFile,
     TransferError, Tree, Walk, WalkItem, Want, WantGroup, WirePath,
@@ -28,6 +28,7 @@ pub(super) struct Service {
 
 /// Something worth logging.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct ServerEvent {
     /// Whose request it was.
     pub client: SocketAddr,
@@ -41,6 +42,7 @@ pub struct ServerEvent {
 
 /// Kinds of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Action {
     /// A file was sent to the client.
     Get,

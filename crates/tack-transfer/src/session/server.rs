@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant, SystemTime};
 
 use subtle::ConstantTimeEq;
-use tack_endpoint::{CloseReason, Endpoint, Event, Handle};
+use tack_endpoint::{CloseReason, Endpoint, Event, Handle, Waker};
 
 use super::life::{Claims, Life};
 use super::mailbox::Notify;
@@ -20,8 +20,9 @@ use super::request::{Action, ServerEvent, Service};
 use super::strangers::{MAX_HELLO, Network, Strangers};
 use crate::cc_parameters::Cache;
 use crate::error::Error;
+use crate::identity::Identity;
+use crate::protocol::{Decoder, GroupCommit, Message, Root, TransferError, WirePath};
 use crate::quic::{self, CloseCode, MAX_STREAMS};
-use crate::transfer::{Decoder, GroupCommit, Message, Root, TransferError, WirePath};
 
 /// How long a client may take to say the token once the handshake is done.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
@@ -35,13 +36,14 @@ const HELLO_STREAM: u64 = 0;
 const MAX_WORKERS: usize = 2 * MAX_STREAMS as usize;
 
 /// What a server serves, and to whom.
+#[non_exhaustive]
 pub struct ServerOptions {
     /// Where to listen.
     pub listen: SocketAddr,
-    /// The QUIC configuration.
-    pub config: tacklib::Config,
-    /// Key of the stateless reset tokens; the same after a restart.
-    pub reset_key: [u8; 32],
+    /// Certificate and key.
+    pub identity: Identity,
+    /// Plain QUIC or TACK.
+    pub profile: tacklib::Profile,
     /// The directory.
     pub root: Root,
     /// Whether clients may only read.
@@ -65,7 +67,34 @@ pub struct ServerOptions {
     pub report: Box<dyn Fn(ServerEvent) + Send + Sync>,
 }
 
-/// A running server.
+impl ServerOptions {
+    /// A server of `root` for reading alone, for those who have the `token`; `None` lets everybody in.
+    pub fn new(
+        listen: SocketAddr,
+        root: Root,
+        identity: Identity,
+        token: Option<String>,
+    ) -> Self {
+        Self {
+            listen,
+            identity,
+            profile: tacklib::Profile::Default,
+            root,
+            read_only: true,
+            token,
+            retry: true,
+            links: true,
+            write_limit: None,
+            rate: None,
+            qlog: None,
+            careful_resume: true,
+            report: Box::new(|_| {}),
+        }
+    }
+}
+
+/// A server that one thread drives: whoever calls [`run`](Self::run) or [`turn`](Self::turn), or the one that
+/// [`start`](Self::start) starts. Each request has a worker thread besides, for the disk.
 pub struct Server {
     endpoint: Endpoint,
     token: Option<String>,
@@ -79,6 +108,42 @@ pub struct Server {
     /// What connections have observed, by the client's address: ports change with each.
     cc_parameters: Option<Cache<IpAddr>>,
     satisfied: u64,
+}
+
+/// A server on a thread of its own; dropped, it stops.
+pub struct RunningServer {
+    address: SocketAddr,
+    stop: Arc<AtomicBool>,
+    waker: Waker,
+    thread: Option<std::thread::JoinHandle<Result<(), Error>>>,
+}
+
+impl RunningServer {
+    /// The address it listens on.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Closes all connections. An error is the one that has ended the server before.
+    pub fn stop(mut self) -> Result<(), Error> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<(), Error> {
+        self.stop.store(true, Ordering::Relaxed);
+        // Fails only if the server is gone.
+        let _ = self.waker.wake();
+        let ended = self.thread.take().map(std::thread::JoinHandle::join);
+        // A thread that has panicked has said so.
+        ended.and_then(Result::ok).unwrap_or(Ok(()))
+    }
+}
+
+impl Drop for RunningServer {
+    fn drop(&mut self) {
+        // Whoever wants to know the error calls stop.
+        let _ = self.end();
+    }
 }
 
 struct Client {
@@ -96,14 +161,17 @@ struct Client {
 
 impl Server {
     /// Binds the socket.
-    pub fn new(mut options: ServerOptions) -> Result<Self, Error> {
+    pub fn new(options: ServerOptions) -> Result<Self, Error> {
+        let identity = &options.identity;
+        let mut config =
+            quic::server_config(options.profile, &identity.certificate, &identity.key)?;
         if let Some(rate) = options.rate {
-            quic::limit_windows(&mut options.config, rate);
+            quic::limit_windows(&mut config, rate);
         }
         let mut endpoint_config = quic::endpoint_config(options.qlog.as_deref())?;
-        endpoint_config.reset_key = Some(options.reset_key);
+        endpoint_config.reset_key = Some(identity.reset_key()?);
         endpoint_config.retry = options.retry;
-        let endpoint = Endpoint::server(options.listen, options.config, endpoint_config)?;
+        let endpoint = Endpoint::server(options.listen, config, endpoint_config)?;
         let (notice, notices) = mpsc::channel();
         let service = Service {
             root: Arc::new(options.root),
@@ -134,7 +202,7 @@ impl Server {
     }
 
     /// Ends [`run`](Self::run)'s waiting, from any thread.
-    pub fn waker(&self) -> tack_endpoint::Waker {
+    pub fn waker(&self) -> Waker {
         self.endpoint.waker()
     }
 
@@ -142,6 +210,15 @@ impl Server {
     /// connections.
     pub fn run(&mut self, mut stop: impl FnMut() -> bool) -> Result<(), Error> {
         self.run_until(|_| stop())
+    }
+
+    /// Serves on a thread of its own, until the value that this returns is stopped or dropped.
+    pub fn start(mut self) -> RunningServer {
+        let (stop, address, waker) =
+            (Arc::new(AtomicBool::new(false)), self.local_addr(), self.waker());
+        let stopped = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || self.run(|| stopped.load(Ordering::Relaxed)));
+        RunningServer { address, stop, waker, thread: Some(thread) }
     }
 
     /// Whether somebody is connected.
@@ -405,33 +482,17 @@ fn equal_in_constant_time(token: &str, given: &str) -> bool {
 mod tests {
     use std::thread;
 
-    use tacklib::{CcParameters, Profile};
+    use tacklib::CcParameters;
 
     use super::*;
-    use crate::identity::Identity;
+    use crate::server_address::ServerAddress;
     use crate::session::{ConnectOptions, Link, Trust};
-    use crate::target::Target;
 
     fn server(directory: &std::path::Path) -> Server {
         let identity = Identity::in_directory(&directory.join("identity")).unwrap();
-        let config =
-            quic::server_config(Profile::Default, &identity.certificate, &identity.key);
-        Server::new(ServerOptions {
-            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
-            config: config.unwrap(),
-            reset_key: identity.reset_key().unwrap(),
-            root: Root::open(directory).unwrap(),
-            read_only: true,
-            links: true,
-            token: None,
-            retry: true,
-            write_limit: None,
-            rate: None,
-            qlog: None,
-            careful_resume: true,
-            report: Box::new(|_| {}),
-        })
-        .unwrap()
+        let listen = SocketAddr::from(([127, 0, 0, 1], 0));
+        let root = Root::open(directory).unwrap();
+        Server::new(ServerOptions::new(listen, root, identity, None)).unwrap()
     }
 
     // TACK-6.7-9
@@ -447,20 +508,10 @@ mod tests {
             saved_at: now.as_secs(),
         };
         server.cc_parameters.as_mut().unwrap().put(address, saved);
-        let target: Target = server.local_addr().to_string().parse().unwrap();
+        let target = ServerAddress::from(server.local_addr());
         let (leave, left) = mpsc::channel();
         let client = thread::spawn(move || {
-            let options = ConnectOptions {
-                trust: Trust::Anything,
-                token: None,
-                profile: Profile::Default,
-                key_log: None,
-                qlog: None,
-                cc_parameters: None,
-                rate: None,
-                stop: None,
-                ended: None,
-            };
+            let options = ConnectOptions::new(Trust::Anything);
             let mut link = Link::connect(&target, options).unwrap();
             while left.try_recv() == Err(mpsc::TryRecvError::Empty) {
                 link.turn(Duration::from_millis(10)).unwrap();

@@ -8,7 +8,6 @@ use std::str::FromStr;
 use boring::x509::X509;
 
 use crate::error::Error;
-use crate::known_hosts::KnownHost;
 use crate::quic::Verify;
 
 /// SHA-256 of a certificate in DER.
@@ -76,16 +75,16 @@ impl FromStr for Fingerprint {
 
 /// What makes a server's certificate good.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum Trust {
     /// It is this one.
     Pinned(Fingerprint),
     /// A certificate authority of the system, or of this PEM file, issued it for the host.
     Authorities(Option<PathBuf>),
-    /// It is the one that the server had when the user trusted it.
-    Known(KnownHost),
-    /// Nothing does, but one that the server has signed itself is told, so that the user can be asked.
+    /// Nothing does. [`Error::UnknownServer`] tells the fingerprint of one that the server has signed itself, so
+    /// that a user can be asked about it.
     Asked,
-    /// Anything goes.
+    /// Anything goes: whoever answers gets the token.
     Anything,
 }
 
@@ -93,7 +92,7 @@ impl Trust {
     /// What is left to the handshake.
     pub(super) fn verify(&self) -> Verify<'_> {
         match self {
-            Self::Pinned(_) | Self::Known(_) | Self::Asked | Self::Anything => Verify::Later,
+            Self::Pinned(_) | Self::Asked | Self::Anything => Verify::Later,
             Self::Authorities(file) => Verify::Authorities(file.as_deref()),
         }
     }
@@ -115,21 +114,11 @@ impl Trust {
                 if actual == *expected {
                     return Ok(());
                 }
-                let (expected, actual) = (expected.to_string(), actual.to_string());
-                Err(Error::WrongFingerprint { expected, actual })
+                Err(Error::WrongFingerprint { expected: *expected, actual })
             }
-            Self::Known(known) => {
-                let actual = Fingerprint::of(der);
-                if actual == known.fingerprint {
-                    return Ok(());
-                }
-                Err(Error::ChangedCertificate {
-                    place: known.place.clone(),
-                    expected: known.fingerprint.to_string(),
-                    actual: actual.to_string(),
-                })
+            Self::Asked if is_self_signed(der) => {
+                Err(Error::UnknownServer(Fingerprint::of(der)))
             }
-            Self::Asked if is_self_signed(der) => Err(Error::UnknownHost(Fingerprint::of(der))),
             Self::Asked => Err(Error::Untrusted("no known authority has issued it".to_owned())),
             Self::Authorities(_) => match address {
                 Some(address) if !names_address(der, address) => {
@@ -193,7 +182,7 @@ mod tests {
     fn the_user_is_asked_about_certificates_that_a_server_signs_itself_and_no_others() {
         let own = certificate(&["a"]);
         let error = Trust::Asked.check(Some(&own), None).unwrap_err();
-        assert!(matches!(error, Error::UnknownHost(told) if told == Fingerprint::of(&own)));
+        assert!(matches!(error, Error::UnknownServer(told) if told == Fingerprint::of(&own)));
 
         let key = rcgen::KeyPair::generate().unwrap();
         let mut params = rcgen::CertificateParams::new(vec!["issuer".to_owned()]).unwrap();
@@ -204,18 +193,6 @@ mod tests {
         let issued = params.signed_by(&key, &issuer).unwrap().der().to_vec();
         let error = Trust::Asked.check(Some(&issued), None).unwrap_err();
         assert!(matches!(error, Error::Untrusted(_)), "{error}");
-    }
-
-    #[test]
-    fn another_certificate_of_a_known_server_is_told_with_the_line_that_knows_it() {
-        let (good, other) = (certificate(&["a"]), certificate(&["a"]));
-        let (fingerprint, place) = (Fingerprint::of(&good), "file:7".to_owned());
-        let trust = Trust::Known(KnownHost { fingerprint, place });
-        assert!(trust.check(Some(&good), None).is_ok());
-        let error = trust.check(Some(&other), None).unwrap_err().to_string();
-        for told in ["file:7", &fingerprint.to_string(), &Fingerprint::of(&other).to_string()] {
-            assert!(error.contains(told), "{told}: {error}");
-        }
     }
 
     #[test]

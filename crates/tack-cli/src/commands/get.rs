@@ -1,0 +1,88 @@
+//! `tack get`
+
+use std::path::Path;
+
+use tack_transfer::{Destination, Get};
+
+use super::connector::Direct;
+use super::run::{self, Again};
+use super::{check_tree, directory_as};
+use crate::cli::{GetArgs, TransferArgs};
+use crate::error::Error;
+
+/// Fetches a file or a directory.
+pub fn get(args: &GetArgs) -> Result<(), Error> {
+    let remote = args.source.path();
+    if args.recursive && args.dest.is_none() && remote.is_root() {
+        return Err(Error::Usage(
+            "name the directory that everything goes into (. is the current one)".to_owned(),
+        ));
+    }
+    check_tree(&args.transfer, args.recursive)?;
+    let mut options = args.transfer.options()?;
+    options.write_limit = args.write_limit;
+    let dest = args.dest.as_deref().unwrap_or(Path::new("."));
+    let (dest, again) = open_destination(dest, &args.transfer)?;
+    let mut dest = Reopened::new(dest);
+    let mut server = Direct { target: &args.source, args: &args.connection };
+    run::run(
+        "get",
+        &mut server,
+        (&args.transfer, options),
+        again,
+        |client, options, observe| {
+            let mut wanted = Get::to(remote.clone(), dest.take()?);
+            if args.recursive {
+                wanted = wanted.recursive();
+            }
+            if args.dest.is_none() {
+                wanted = wanted.under_own_name();
+            }
+            let got = client.get(vec![wanted], options, observe);
+            got.map_err(directory_as(|_| Some(format!("{}/{remote}", args.source))))
+        },
+    )
+}
+
+/// Opens what is fetched into, before connecting: a pipe may have to wait for its reader. What has gone
+/// through one is gone, and nothing can be fetched again.
+pub(super) fn open_destination(
+    dest: &Path,
+    args: &TransferArgs,
+) -> Result<(Destination, Again), Error> {
+    let opened = if args.dry_run {
+        Destination::Path(dest.to_owned())
+    } else {
+        Destination::open(dest).map_err(Error::local(dest))?
+    };
+    match opened {
+        Destination::Path(_) => Ok((opened, Again::Possible)),
+        Destination::PassThrough(_) if args.json => Err(Error::Usage(
+            "--json prints on standard output, where it would mix with what goes through a pipe \
+             or device; leave it out"
+                .to_owned(),
+        )),
+        Destination::PassThrough(_) => Ok((opened, Again::Impossible)),
+    }
+}
+
+/// A destination for each time that something is fetched: a path again and again, a pipe once.
+pub(super) struct Reopened {
+    next: Option<Destination>,
+}
+
+impl Reopened {
+    pub(super) fn new(first: Destination) -> Self {
+        Self { next: Some(first) }
+    }
+
+    pub(super) fn take(&mut self) -> Result<Destination, Error> {
+        let taken = self.next.take().ok_or_else(|| {
+            Error::Usage("several things can't go through one pipe or device".to_owned())
+        })?;
+        if let Destination::Path(path) = &taken {
+            self.next = Some(Destination::Path(path.clone()));
+        }
+        Ok(taken)
+    }
+}

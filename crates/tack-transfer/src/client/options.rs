@@ -1,0 +1,52 @@
+//! How a client transfers.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use crate::protocol::{Filter, Policy};
+
+/// Files at the same time, at most.
+const MAX_PARALLEL: usize = 16;
+
+/// How to transfer, and what of it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct TransferOptions {
+    /// How the receiving end treats what it has, and what it keeps beside content.
+    pub policy: Policy,
+    /// What of directories is left out.
+    pub filter: Filter,
+    /// Compares content where size and time of modification are equal.
+    pub checksum: bool,
+    /// Removes what the source no longer has below directories, once all the rest is in place and nothing has failed.
+    pub delete: bool,
+    /// Changes nothing at either end: [`Event::Planned`](crate::Event::Planned) tells what would be done.
+    pub dry_run: bool,
+    /// Files at the same time, 1 to 16; small ones, hundreds together, count less.
+    pub parallel: usize,
+    /// Most bytes per second to write to each file that is fetched.
+    pub write_limit: Option<u64>,
+    /// Ends the operation with [`Error::Interrupted`](crate::Error::Interrupted) once it is set.
+    pub stop: Option<Arc<AtomicBool>>,
+}
+
+impl Default for TransferOptions {
+    fn default() -> Self {
+        Self {
+            policy: Policy::default(),
+            filter: Filter::all(),
+            checksum: false,
+            delete: false,
+            dry_run: false,
+            parallel: 4,
+            write_limit: None,
+            stop: None,
+        }
+    }
+}
+
+impl TransferOptions {
+    pub(super) fn parallel(&self) -> usize {
+        self.parallel.clamp(1, MAX_PARALLEL)
+    }
+}
