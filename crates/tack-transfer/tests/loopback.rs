@@ -1,5 +1,7 @@
 //! What another program can do with the library: serve, fetch, send, resume, list, over the loopback interface.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 use std::fs;
 use std::io::Cursor;
 use std::path::{Path, PathBuf};

@@ -12,6 +12,7 @@ const MAX_SUFFIX: usize = 64;
 /// What a user asks of the receiving end. The default replaces what differs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
+#[non_exhaustive]
 pub struct Policy {
     /// A file that was modified later than the sender's stays.
     pub update: bool,

@@ -77,7 +77,7 @@ impl Walk {
 
     /// The same, but finds nothing in directories that lie `depth` below the base, or deeper.
     #[must_use]
-    pub fn to_depth(self, depth: Option<u32>) -> Self {
+    pub fn with_depth(self, depth: Option<u32>) -> Self {
         Self { depth, ..self }
     }
 
@@ -301,7 +301,7 @@ mod tests {
         std::fs::write(dir.path().join("top"), "").unwrap();
         let found = |depth| {
             let root = Arc::new(Root::open(dir.path()).unwrap());
-            let walk = Walk::new(root, WirePath::root()).to_depth(Some(depth));
+            let walk = Walk::new(root, WirePath::root()).with_depth(Some(depth));
             let items: Vec<_> = walk.collect();
             entries(&items).into_iter().map(|(name, _)| name).collect::<Vec<_>>()
         };

@@ -272,7 +272,7 @@ impl Service {
             return mailbox.send(Message::EndOfList);
         }
         let mut manifest = Manifest::default();
-        let walk = Walk::new(Arc::clone(&self.root), path.clone()).to_depth(depth);
+        let walk = Walk::new(Arc::clone(&self.root), path.clone()).with_depth(depth);
         for item in walk.with_links(links) {
             let full = match item {
                 WalkItem::Directory(group) => manifest.directory(group),
