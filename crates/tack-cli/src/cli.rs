@@ -457,6 +457,13 @@ pub struct TransferArgs {
     /// lead; none is followed), hard links, and holes in files; setuid and setgid of files are dropped
     #[arg(long, short)]
     pub preserve: bool,
+    /// Keeps owners and groups, too, as numbers: where the receiver runs as root, or where they are its own. Takes
+    /// --preserve
+    #[arg(long, requires = "preserve")]
+    pub owner: bool,
+    /// Keeps extended attributes, too: those of users (user.*), whoever runs tack. Takes --preserve
+    #[arg(long, requires = "preserve")]
+    pub xattrs: bool,
     /// Transfers changed files whole, and not only what the other end's version of them lacks
     #[arg(long, short = 'W')]
     pub whole_file: bool,
@@ -490,6 +497,8 @@ impl TransferArgs {
         options.checksum = self.checksum;
         options.delete = self.delete;
         options.dry_run = self.dry_run;
+        options.owner = self.owner;
+        options.xattrs = self.xattrs;
         options.parallel = usize::from(self.parallel);
         Ok(options)
     }

@@ -85,7 +85,7 @@ pub enum Error {
     },
     /// The peer speaks another protocol.
     #[error(
-        "{0} speaks neither version 3 nor version 2 of tack's file transfer protocol, as this \
+        "{0} speaks neither version 4, version 3 nor version 2 of tack's file transfer protocol, as this \
          program does; use the same version of tack at both ends"
     )]
     NotTack(String),
@@ -234,6 +234,8 @@ impl From<tack_transfer::Error> for Error {
 fn option_of(feature: Feature) -> &'static str {
     match feature {
         Feature::Preserve => "--preserve",
+        Feature::Owner => "--owner",
+        Feature::Xattrs => "--xattrs",
         Feature::Delete => "--delete",
         Feature::Update => "--update",
         Feature::IgnoreExisting => "--ignore-existing",

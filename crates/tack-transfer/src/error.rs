@@ -43,7 +43,9 @@ pub enum Error {
     #[error("interrupted")]
     Interrupted,
     /// The peer speaks another protocol.
-    #[error("{0} speaks neither version 3 nor version 2 of tack's file transfer protocol")]
+    #[error(
+        "{0} speaks neither version 4, version 3 nor version 2 of tack's file transfer protocol"
+    )]
     NotTack(String),
     /// The peer speaks an earlier version, in which something can't be asked for.
     #[error(
@@ -123,6 +125,20 @@ pub enum Feature {
     Backup,
     /// A file is sent whose size is not known.
     UnknownSize,
+    /// Owners are kept ([`TransferOptions::owner`](crate::TransferOptions::owner)).
+    Owner,
+    /// Extended attributes are kept ([`TransferOptions::xattrs`](crate::TransferOptions::xattrs)).
+    Xattrs,
+}
+
+impl Feature {
+    /// The version of the protocol that brought it.
+    pub(crate) fn version(self) -> usize {
+        match self {
+            Self::Owner | Self::Xattrs => 4,
+            _ => 3,
+        }
+    }
 }
 
 impl std::fmt::Display for Feature {
@@ -134,6 +150,8 @@ impl std::fmt::Display for Feature {
             Self::IgnoreExisting => "how to keep files that are there",
             Self::Backup => "how to keep what is replaced",
             Self::UnknownSize => "files of unknown size",
+            Self::Owner => "owners",
+            Self::Xattrs => "extended attributes",
         })
     }
 }

@@ -320,3 +320,13 @@ fn what_only_the_current_version_knows_is_named() {
     let error = Error::TooOld { server: "host:1".to_owned(), feature: Feature::Delete };
     assert!(error.to_string().contains("delete"), "{error}");
 }
+
+#[test]
+fn attributes_are_asked_for_together_with_preserve_alone() {
+    let served = Served::new(|_| {});
+    let mut options = TransferOptions::default();
+    options.owner = true;
+    let wanted = vec![Get::new(path("file"), served.here("file"))];
+    let ended = served.client().get(wanted, &options, &mut |_| {});
+    assert!(matches!(ended, Err(Error::Invalid(_))), "{ended:?}");
+}

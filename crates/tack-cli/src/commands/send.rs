@@ -51,6 +51,8 @@ fn send_standard_input(args: &SendArgs) -> Result<(), Error> {
         (args.sources.len() > 1, "other files"),
         (transfer.dry_run, "--dry-run"),
         (transfer.delete, "--delete"),
+        (transfer.owner, "--owner"),
+        (transfer.xattrs, "--xattrs"),
         (transfer.update, "--update"),
         (transfer.ignore_existing, "--ignore-existing"),
     ];

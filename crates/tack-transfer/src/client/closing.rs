@@ -4,13 +4,14 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::attributes::{InPlace, Ours};
 use super::jobs::{Job, Kind};
 use super::options::TransferOptions;
 use super::producer::Reporter;
 use crate::error::Feature;
 use crate::protocol::{
     Change, Edit, Edited, Editor, Extraneous, Fail, FailCode, Filter, Group, IS_LINK,
-    LinkTarget, MAX_FILES, Message, Mtime, Policy, Root, TransferError, Walk, WalkItem,
+    LinkTarget, MAX_FILES, Message, Mtime, Policy, Root, TransferError, Walk, WalkItem, Wanted,
     WirePath,
 };
 use crate::session::Mailbox;
@@ -18,12 +19,14 @@ use crate::session::Mailbox;
 /// Edits that are remembered at most; a peer must not fill the memory.
 const MAX_EDITS: usize = 1 << 20;
 /// Bytes of JSON after which the next request begins; the longest edit fits behind it.
-const MAX_JSON: usize = 8 * 1024;
+pub(super) const MAX_JSON: usize = 8 * 1024;
 
 /// What there is to do at the end, as far as it is known.
 #[derive(Clone)]
 pub(super) struct Closing {
     policy: Policy,
+    /// What of attributes is transferred.
+    pub(super) wanted: Wanted,
     deletes: bool,
     dry_run: bool,
     /// What is fetched: paths are told as the server's, like those of files.
@@ -37,6 +40,8 @@ struct Collected {
     links: Vec<Edit>,
     hard_links: Vec<Edit>,
     directories: Vec<Edit>,
+    /// What is in place, if attributes are wanted; directories behind what is in them.
+    in_place: Vec<InPlace>,
     /// The first names of files with several.
     first_names: HashMap<u64, WirePath>,
     /// Links that the server has, for a dry run.
@@ -51,6 +56,7 @@ impl Closing {
         let collected = Collected { extraneous, ..Collected::default() };
         Self {
             policy,
+            wanted: options.attributes(),
             deletes: options.delete,
             dry_run: options.dry_run,
             remote,
@@ -58,9 +64,34 @@ impl Closing {
         }
     }
 
+    pub(super) fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// Notes that something is in place, `theirs` at the server, if its attributes are wanted.
+    pub(super) fn add_in_place(
+        &self,
+        theirs: WirePath,
+        ours: Ours,
+    ) -> Result<(), TransferError> {
+        if !self.wanted.anything() || self.dry_run {
+            return Ok(());
+        }
+        let mut collected = self.collected();
+        collected.in_place.push(InPlace { theirs, ours });
+        collected.check()
+    }
+
+    /// What is in place, the deepest first.
+    pub(super) fn in_place(&self) -> Vec<InPlace> {
+        let mut in_place = std::mem::take(&mut self.collected().in_place);
+        in_place.sort_by_key(|next| std::cmp::Reverse(next.theirs.components().count()));
+        in_place
+    }
+
     /// Whether links and attributes are of interest: to be transferred, or not to be removed.
     pub(super) fn needs_links(&self) -> bool {
-        self.policy.preserve || self.deletes
+        self.policy.preserve || self.deletes || self.wanted.anything()
     }
 
     /// Whether a listing has to tell more than sizes, of a single file its time.
@@ -161,28 +192,40 @@ impl Closing {
             return;
         }
         let (closing, told) = (self.clone(), reporter.clone());
-        let work = Box::new(move |_: &Mailbox| {
+        let work = Box::new(move |mailbox: &Mailbox| {
             if let (Some(root), true) = (&root, closing.may_delete(&told)) {
                 closing.look_here(&told, root)?;
             }
             let editor = root.map(|root| Editor::new(root, closing.policy.clone()));
-            for edit in closing.edits(&told) {
-                let name = closing.remote.join(edit.path())?.as_str().to_owned();
-                match &editor {
-                    Some(editor) if !closing.dry_run => {
-                        told.edited(name, &edit, editor.apply(&edit));
-                    }
-                    editor => plan(&told, name, &edit, finds_here(editor.as_ref(), &edit)),
-                }
-            }
+            closing.apply_here(closing.edits(&told), editor.as_ref(), &told)?;
+            closing.attributes_here(mailbox, &told)?;
+            closing.apply_here(closing.directories(), editor.as_ref(), &told)?;
             Ok(None)
         });
         reporter.at_last(Job { kind: Kind::Inquiry, name: ".".to_owned(), work });
     }
 
+    fn apply_here(
+        &self,
+        edits: Vec<Edit>,
+        editor: Option<&Editor>,
+        told: &Reporter,
+    ) -> Result<(), TransferError> {
+        for edit in edits {
+            let name = self.remote.join(edit.path())?.as_str().to_owned();
+            match editor {
+                Some(editor) if !self.dry_run => {
+                    told.edited(name, &edit, editor.apply(&edit));
+                }
+                editor => plan(told, name, &edit, finds_here(editor, &edit)),
+            }
+        }
+        Ok(())
+    }
+
     /// Plans the end of a transfer into `directories` of the server.
     pub(super) fn finish_there(&self, reporter: &Reporter, directories: Vec<WirePath>) {
-        if !self.needs_links() || directories.is_empty() {
+        if !self.needs_links() || (directories.is_empty() && !self.wanted.anything()) {
             return;
         }
         let looks = self.deletes || self.dry_run;
@@ -207,6 +250,8 @@ impl Closing {
                 }
             } else {
                 send_edits(mailbox, edits, &closing.policy, &told)?;
+                closing.attributes_there(mailbox, &told)?;
+                send_edits(mailbox, closing.directories(), &closing.policy, &told)?;
             }
             Ok(None)
         });
@@ -218,7 +263,7 @@ impl Closing {
         self.deletes && told.is_faultless()
     }
 
-    /// Everything that is to be done, in its order.
+    /// What is to be done before attributes are set, in its order.
     fn edits(&self, told: &Reporter) -> Vec<Edit> {
         let mut collected = self.collected();
         let mut edits = Vec::new();
@@ -234,9 +279,14 @@ impl Closing {
             told.note("no hard links are made, because not everything could be transferred");
         }
         edits.append(&mut collected.links);
-        // The deepest first, because a directory may be closed to its owner.
-        edits.extend(std::mem::take(&mut collected.directories).into_iter().rev());
         edits
+    }
+
+    /// Attributes of directories, the last of all. The deepest first, because a directory may be closed to its
+    /// owner.
+    fn directories(&self) -> Vec<Edit> {
+        let directories = std::mem::take(&mut self.collected().directories);
+        directories.into_iter().rev().collect()
     }
 
     /// Looks for what is to be removed below a directory of this machine.
@@ -309,7 +359,10 @@ impl Closing {
 
 impl Collected {
     fn check(&self) -> Result<(), TransferError> {
-        let edits = self.links.len() + self.hard_links.len() + self.directories.len();
+        let edits = self.links.len()
+            + self.hard_links.len()
+            + self.directories.len()
+            + self.in_place.len();
         if edits + self.first_names.len() + self.links_there.len() <= MAX_EDITS {
             return Ok(());
         }
@@ -337,7 +390,7 @@ fn plan(told: &Reporter, name: String, edit: &Edit, found: Option<bool>) {
 }
 
 /// Sends edits, a request behind the other.
-fn send_edits(
+pub(super) fn send_edits(
     mailbox: &Mailbox,
     edits: Vec<Edit>,
     policy: &Policy,
@@ -379,6 +432,8 @@ fn send_edits(
 pub(super) fn beyond_version_2(options: &TransferOptions, sends: bool) -> Option<Feature> {
     let policy = &options.policy;
     let features = [
+        (options.owner, Feature::Owner),
+        (options.xattrs, Feature::Xattrs),
         (policy.preserve, Feature::Preserve),
         (options.delete, Feature::Delete),
         (policy.update, Feature::Update),

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc;
 
+use super::attributes::Ours;
 use super::closing::{Closing, beyond_version_2};
 use super::dry_run::{GetPlan, Local};
 use super::jobs::{Job, Kind, Run};
@@ -181,6 +182,9 @@ impl Listing {
                 self.producer.submit(self.fetch(root, self.remote.clone(), name, size));
             }
         }
+        if self.closing.wanted.anything() {
+            self.closing.finish_here(&self.producer, None);
+        }
         Ok(())
     }
 
@@ -206,15 +210,17 @@ impl Listing {
         size: u64,
     ) -> Job {
         let (root, limit) = (Arc::clone(root), self.write_limit);
-        let policy = Arc::clone(&self.policy);
+        let (policy, closing) = (Arc::clone(&self.policy), self.closing.clone());
         let progress = Arc::clone(&self.producer.progress);
         progress.expect(size);
         let name = remote.as_str().to_owned();
         let work = Box::new(move |mailbox: &Mailbox| {
             let incoming = Incoming::open(&root, &local, size, limit, &policy)?;
             let resume = incoming.resume;
-            mailbox.send(Message::Get { path: remote, resume })?;
-            receive_content(mailbox, incoming, None, &progress).map(Some)
+            mailbox.send(Message::Get { path: remote.clone(), resume })?;
+            let outcome = receive_content(mailbox, incoming, None, &progress)?;
+            closing.add_in_place(remote, Ours::Below(root, local))?;
+            Ok(Some(outcome))
         });
         Job { kind: Kind::Transfer, name, work }
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::attributes::Ours;
 use super::get::Listing;
 use super::jobs::{Job, Kind};
 use crate::protocol::{
@@ -37,12 +38,8 @@ impl Listing {
                 continue;
             }
             self.closing.add_directory(&group.directory, group)?;
-            for (name, target, modified) in &group.links {
-                let path = group.directory.join(name)?;
-                if self.filter.keeps(&path, false) {
-                    self.closing.add_link(&self.producer, path, target.clone(), *modified)?;
-                }
-            }
+            self.add_in_place(root, &group.directory)?;
+            self.take_links(root, group)?;
             let mut wanted = Vec::new();
             let top = WirePath::root();
             let files = group.files.iter().zip(group.paths(&top));
@@ -57,6 +54,7 @@ impl Listing {
                     match tree.standing(&path, &offer).map_err(TransferError::reading)? {
                         Standing::Unchanged => {
                             let name = self.remote.join(&path)?.as_str().to_owned();
+                            self.add_in_place(root, &path)?;
                             self.producer.file(name, Ok(unchanged(&offer)));
                             continue;
                         }
@@ -85,6 +83,23 @@ impl Listing {
             self.producer.submit(self.fetch_batch(root, batch));
         }
         Ok(())
+    }
+
+    fn take_links(&self, root: &Arc<Root>, group: &Group) -> Result<(), TransferError> {
+        for (name, target, modified) in &group.links {
+            let path = group.directory.join(name)?;
+            if self.filter.keeps(&path, false) {
+                self.add_in_place(root, &path)?;
+                self.closing.add_link(&self.producer, path, target.clone(), *modified)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes that something of the server's is in place here.
+    fn add_in_place(&self, root: &Arc<Root>, path: &WirePath) -> Result<(), TransferError> {
+        let ours = Ours::Below(Arc::clone(root), path.clone());
+        self.closing.add_in_place(self.remote.join(path)?, ours)
     }
 
     fn fetch_batch(self: &Arc<Self>, root: &Arc<Root>, batch: GetBatch) -> Job {
@@ -136,7 +151,12 @@ impl Listing {
                     let job = self.fetch(root, remote, path.clone(), offer.size);
                     self.producer.follow_up(job);
                 }
-                Some(result) => self.producer.file(remote.as_str().to_owned(), result),
+                Some(result) => {
+                    if result.is_ok() {
+                        self.add_in_place(root, path)?;
+                    }
+                    self.producer.file(remote.as_str().to_owned(), result);
+                }
                 None => open.push(remote),
             }
         }

@@ -30,6 +30,10 @@ const FAREWELL: Duration = Duration::from_secs(2);
 /// How long workers of a lost connection may take to end: one may be waiting for a disk.
 const WORKERS_END: Duration = Duration::from_secs(10);
 
+/// Told once, however many files it concerns.
+const OWNERS_STAY: &str = "not all owners are kept: the receiver does not run as root, and only root may give files \
+                           to other users";
+
 /// What a worker does with its stream. No outcome: nothing worth counting.
 type Work = Box<dyn FnOnce(&Mailbox) -> Result<Option<Outcome>, TransferError> + Send>;
 
@@ -67,6 +71,8 @@ pub(super) struct Run<'a> {
     last: VecDeque<Job>,
     /// Whether nothing has failed so far.
     is_faultless: Arc<AtomicBool>,
+    /// It has been told that owners stay as they are.
+    owners_stay: bool,
     /// The operation has ended with an error: what fails by that alone has not failed.
     is_over: bool,
     transfers: usize,
@@ -82,6 +88,7 @@ pub(super) fn run(
     observe: &mut dyn FnMut(Event<'_>),
     produce: impl FnOnce(&mut Run<'_>, Producer) -> Result<(), Error>,
 ) -> Result<Summary, Error> {
+    options.check()?;
     let mut run = Run::new(link, options, observe);
     let ended = run.all(produce);
     run.conclude(ended)
@@ -105,6 +112,7 @@ impl<'a> Run<'a> {
             waiting: VecDeque::new(),
             last: VecDeque::new(),
             is_faultless: Arc::new(AtomicBool::new(true)),
+            owners_stay: false,
             is_over: false,
             transfers: 0,
             batches: 0,
@@ -307,7 +315,13 @@ impl<'a> Run<'a> {
 
     fn edited(&mut self, name: String, edit: EditKind, result: Result<Edited, TransferError>) {
         match result {
-            Ok(edited) => self.tell(Event::Edited { path: &name, edit, edited }),
+            Ok(edited) => {
+                if (edit, edited) == (EditKind::Attributes, Edited::Kept) && !self.owners_stay {
+                    self.owners_stay = true;
+                    (self.observe)(Event::Note(OWNERS_STAY));
+                }
+                self.tell(Event::Edited { path: &name, edit, edited });
+            }
             Err(error) => self.problem(name, 1, error),
         }
     }

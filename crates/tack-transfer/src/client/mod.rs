@@ -3,6 +3,7 @@
 //! Each operation becomes jobs, each with a stream and a worker thread of its own; the calling thread drives the
 //! connection. What becomes of files is told as [`Event`]s while it happens, and summed up as a [`Summary`].
 
+mod attributes;
 mod closing;
 mod dry_run;
 mod event;

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use crate::protocol::{Filter, Policy};
+use crate::error::Error;
+use crate::protocol::{Filter, Policy, Wanted};
 
 /// Files at the same time, at most.
 const MAX_PARALLEL: usize = 16;
@@ -22,6 +23,11 @@ pub struct TransferOptions {
     pub delete: bool,
     /// Changes nothing at either end: [`Event::Planned`](crate::Event::Planned) tells what would be done.
     pub dry_run: bool,
+    /// Keeps owners and groups, as numbers, where the receiver may: as root, or where they are its own. Takes
+    /// [`Policy::preserve`], as it belongs to what that keeps.
+    pub owner: bool,
+    /// Keeps extended attributes of the namespace `user.`. Takes [`Policy::preserve`], too.
+    pub xattrs: bool,
     /// Files at the same time, 1 to 16; small ones, hundreds together, count less.
     pub parallel: usize,
     /// Most bytes per second to write to each file that is fetched.
@@ -38,6 +44,8 @@ impl Default for TransferOptions {
             checksum: false,
             delete: false,
             dry_run: false,
+            owner: false,
+            xattrs: false,
             parallel: 4,
             write_limit: None,
             stop: None,
@@ -46,6 +54,18 @@ impl Default for TransferOptions {
 }
 
 impl TransferOptions {
+    pub(super) fn attributes(&self) -> Wanted {
+        Wanted { owner: self.owner, xattrs: self.xattrs }
+    }
+
+    pub(super) fn check(&self) -> Result<(), Error> {
+        if self.attributes().anything() && !self.policy.preserve {
+            let text = "owners and extended attributes are kept together with preserve alone";
+            return Err(Error::Invalid(text.to_owned()));
+        }
+        Ok(())
+    }
+
     pub(super) fn parallel(&self) -> usize {
         self.parallel.clamp(1, MAX_PARALLEL)
     }

@@ -5,6 +5,8 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::attributes::Ours;
+use super::closing::Closing;
 use super::jobs::{Job, Kind};
 use super::producer::Producer;
 use crate::protocol::{
@@ -29,6 +31,7 @@ pub(super) struct PutBatch {
     pub(super) origin: Origin,
     pub(super) checksum: bool,
     pub(super) policy: Arc<Policy>,
+    pub(super) closing: Closing,
 }
 
 impl PutBatch {
@@ -169,16 +172,22 @@ impl Exchange {
         let remote = self.batch.base.join(&path)?;
         let origin = self.batch.origin.clone();
         let progress = Arc::clone(&self.producer.progress);
-        let policy = self.batch.policy.as_ref().clone();
+        let (policy, closing) =
+            (self.batch.policy.as_ref().clone(), self.batch.closing.clone());
         progress.expect(offer.size);
         let name = remote.as_str().to_owned();
         let work = Box::new(move |mailbox: &Mailbox| {
             let source = FileSource(origin.open(file, &path)?);
             let mut sender = Sender::new(source).map_err(TransferError::reading)?;
-            mailbox.send(Message::Put { path: remote, offer: sender.offer(), policy })?;
+            let (path_there, offer) = (remote.clone(), sender.offer());
+            mailbox.send(Message::Put { path: path_there, offer, policy })?;
             match mailbox.recv()? {
                 Message::Resume(resume) => {
-                    send_content(mailbox, &mut sender, &resume, &progress).map(Some)
+                    let outcome = send_content(mailbox, &mut sender, &resume, &progress)?;
+                    if let Some(ours) = origin.ours(file, &path) {
+                        closing.add_in_place(remote, ours)?;
+                    }
+                    Ok(Some(outcome))
                 }
                 other => Err(TransferError::unexpected(&other)),
             }
@@ -201,8 +210,18 @@ impl Exchange {
 
     fn report(&mut self, file: u32, result: Result<Outcome, TransferError>) {
         if self.settled.insert(file) {
-            self.producer.file(self.name(file), result);
+            let noted = match &result {
+                Ok(outcome) if !outcome.kept => self.note_in_place(file),
+                _ => Ok(()),
+            };
+            self.producer.file(self.name(file), noted.and(result));
         }
+    }
+
+    fn note_in_place(&self, file: u32) -> Result<(), TransferError> {
+        let (path, _) = self.file(file)?;
+        let Some(ours) = self.batch.origin.ours(file, &path) else { return Ok(()) };
+        self.batch.closing.add_in_place(self.batch.base.join(&path)?, ours)
     }
 
     /// Counts what is left open if the exchange has ended with an error.
@@ -219,6 +238,13 @@ impl Exchange {
 }
 
 impl Origin {
+    fn ours(&self, file: u32, path: &WirePath) -> Option<Ours> {
+        match self {
+            Self::Tree(root) => Some(Ours::Below(Arc::clone(root), path.clone())),
+            Self::Files(files) => files.get(file as usize).cloned().map(Ours::At),
+        }
+    }
+
     fn open(&self, file: u32, path: &WirePath) -> Result<File, TransferError> {
         match self {
             Self::Tree(root) => Ok(root.file(path)?),

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc;
 
+use super::attributes::Ours;
 use super::closing::{Closing, beyond_version_2};
 use super::dry_run::{self, Sent};
 use super::event::End;
@@ -194,7 +195,7 @@ impl Sending {
         let root = Root::open(path).map(Arc::new).map_err(TransferError::reading)?;
         self.closing.add_tree(base, &self.filter);
         let mut manifest = Manifest::default();
-        let mut directory = base.clone();
+        let (mut directory, mut local) = (base.clone(), WirePath::root());
         let walk = Walk::filtered(Arc::clone(&root), WirePath::root(), self.filter.clone());
         for item in walk.with_links(self.policy.preserve) {
             let full = match item {
@@ -202,6 +203,9 @@ impl Sending {
                     directory = base.join(&group.directory)?;
                     self.closing.add_name(directory.as_str())?;
                     self.closing.add_directory(&directory, &group)?;
+                    let ours = Ours::Below(Arc::clone(&root), group.directory.clone());
+                    self.closing.add_in_place(directory.clone(), ours)?;
+                    local.clone_from(&group.directory);
                     manifest.directory(group)
                 }
                 WalkItem::File(file) => {
@@ -215,6 +219,8 @@ impl Sending {
                 WalkItem::Link(name, target, modified) => {
                     let remote = directory.join(&name)?;
                     self.closing.add_name(remote.as_str())?;
+                    let ours = Ours::Below(Arc::clone(&root), local.join(&name)?);
+                    self.closing.add_in_place(remote.clone(), ours)?;
                     self.closing.add_link(&self.producer, remote, target, modified)?;
                     None
                 }
@@ -237,7 +243,8 @@ impl Sending {
 
     fn submit(&self, base: &WirePath, groups: Vec<Group>, origin: Origin) -> bool {
         let (base, checksum, policy) = (base.clone(), self.checksum, Arc::clone(&self.policy));
-        let batch = PutBatch { base, groups, origin, checksum, policy };
+        let closing = self.closing.clone();
+        let batch = PutBatch { base, groups, origin, checksum, policy, closing };
         self.producer.submit(batch.into_job(&self.producer))
     }
 }

@@ -24,6 +24,8 @@ pub(super) fn start(
     let asked = [
         (options.delete, "delete"),
         (options.dry_run, "dry_run"),
+        (options.owner, "owner"),
+        (options.xattrs, "xattrs"),
         (options.policy.update, "update"),
         (options.policy.ignore_existing, "ignore_existing"),
     ];

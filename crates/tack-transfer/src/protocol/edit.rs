@@ -4,7 +4,7 @@
 //! time. No path leads through a link, and the target of a link is only text.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::fs::{AtFlags, FileType, Mode, Stat};
@@ -15,9 +15,9 @@ use super::disk::offer_of;
 use super::part_file::{may_chown_to, times};
 use super::policy::Policy;
 use super::replace::{backup_name, entry_at, keep, kind_of, replace};
-use super::root::{Root, RootError};
+use super::root::{Root, RootError, open_directory, open_file};
 use super::wire::Mtime;
-use super::{TransferError, WirePath};
+use super::{Attributes, TransferError, WirePath};
 
 /// Longest target of a symbolic link, in bytes: what Linux allows.
 const MAX_TARGET: usize = 4095;
@@ -39,6 +39,8 @@ pub enum Edit {
     HardLink(WirePath, WirePath),
     /// Gives a directory permissions and a time of modification.
     Directory(WirePath, u32, Mtime),
+    /// Gives a file, directory or link an owner or extended attributes.
+    Attributes(WirePath, Attributes),
 }
 
 /// Kinds of changes, as users are told.
@@ -48,7 +50,7 @@ pub enum EditKind {
     Removal,
     /// A symbolic or hard link is made.
     Link,
-    /// A directory gets its attributes.
+    /// Something gets its attributes.
     Attributes,
 }
 
@@ -59,7 +61,8 @@ pub enum Edited {
     Done,
     /// Everything was as it should be.
     Unchanged,
-    /// What is there stays: a directory that is not empty, or what the policy protects.
+    /// What is there stays: a directory that is not empty, what the policy protects, or an owner that the receiver
+    /// may not change.
     Kept,
 }
 
@@ -103,7 +106,7 @@ impl Edit {
         match self {
             Self::Remove(_) | Self::RemoveDirectory(_) => EditKind::Removal,
             Self::Symlink(..) | Self::HardLink(..) => EditKind::Link,
-            Self::Directory(..) => EditKind::Attributes,
+            Self::Directory(..) | Self::Attributes(..) => EditKind::Attributes,
         }
     }
 
@@ -114,7 +117,8 @@ impl Edit {
             | Self::RemoveDirectory(path)
             | Self::Symlink(path, ..)
             | Self::HardLink(path, _)
-            | Self::Directory(path, ..) => path,
+            | Self::Directory(path, ..)
+            | Self::Attributes(path, _) => path,
         }
     }
 }
@@ -141,8 +145,12 @@ impl Editor {
 
     /// Applies one edit.
     pub fn apply(&self, edit: &Edit) -> Result<Edited, TransferError> {
-        if let Edit::Directory(path, mode, modified) = edit {
-            return self.set_directory(path, *mode, *modified);
+        match edit {
+            Edit::Directory(path, mode, modified) => {
+                return self.set_directory(path, *mode, *modified);
+            }
+            Edit::Attributes(path, attributes) => return self.set_attributes(path, attributes),
+            _ => {}
         }
         let place = match self.place(edit.path()) {
             Err(TransferError::Root(RootError::NotFound(_)))
@@ -157,7 +165,7 @@ impl Editor {
             Edit::RemoveDirectory(_) => place.remove_directory(),
             Edit::Symlink(_, target, modified) => self.symlink(&place, target, *modified),
             Edit::HardLink(_, to) => self.hard_link(&place, to),
-            Edit::Directory(..) => Ok(Edited::Unchanged),
+            Edit::Directory(..) | Edit::Attributes(..) => Ok(Edited::Unchanged),
         }
     }
 
@@ -277,6 +285,31 @@ impl Editor {
         Ok(Some(backup_name(&self.root, directory, name, suffix)?))
     }
 
+    fn set_attributes(
+        &self,
+        path: &WirePath,
+        attributes: &Attributes,
+    ) -> Result<Edited, TransferError> {
+        if path.is_root() {
+            let directory = self.root.directory(path)?;
+            return set_open(&directory, path, attributes, self.top_is_shared);
+        }
+        let Place { directory, name, entry, .. } = self.place(path)?;
+        let Some(entry) = entry else {
+            return Err(RootError::NotFound(path.to_string()).into());
+        };
+        match kind_of(&entry) {
+            FileType::RegularFile => {
+                set_open(&open_file(&directory, &name)?, path, attributes, false)
+            }
+            FileType::Directory => {
+                set_open(&open_directory(&directory, &name)?, path, attributes, false)
+            }
+            FileType::Symlink => attributes.set_link(&directory, &name, &entry),
+            _ => Err(RootError::WrongKind(path.to_string(), "file or directory").into()),
+        }
+    }
+
     fn set_directory(
         &self,
         path: &WirePath,
@@ -299,6 +332,19 @@ impl Editor {
         rustix::fs::futimens(&directory, &times(modified)).map_err(writing)?;
         Ok(Edited::Done)
     }
+}
+
+/// Sets attributes of what is open, unless it is another user's.
+fn set_open(
+    file: &impl AsFd,
+    path: &WirePath,
+    attributes: &Attributes,
+    keeps_owner: bool,
+) -> Result<Edited, TransferError> {
+    if !may_chown_to(rustix::fs::fstat(file).map_err(writing)?.st_uid) {
+        return Err(RootError::Foreign(path.to_string()).into());
+    }
+    attributes.set(file, keeps_owner)
 }
 
 /// Where an entry is or will be.

@@ -12,6 +12,7 @@
 //! | `PutMany` | client | answered with `Fault` … and `Wanted`; then as above; answered with `Fault` … and `Stored` |
 //! | `Edit` | – | answered with `Fault` … and `Edited`; further `Edit` … |
 //! | `List` | – | `Entry`, for a directory `Manifest` and `Skipped` …, `EndOfList` |
+//! | `GetAttributes` | – | `Fault` and `Attributes` …, `EndOfAttributes`; further `GetAttributes` … |
 //! | `Stat` | – | `Entry` |
 //!
 //! Small files travel in bundles, hundreds with one request, and nobody waits for an answer before
@@ -24,6 +25,9 @@
 //! `EndOfChunks`, and among the `Data` behind `Start` there is `Copy`. A peer that does not know this sends
 //! the file whole.
 //!
+//! Owners and extended attributes come behind the files: as `Edit`s to a server, as answers to `GetAttributes` from
+//! one. Peers of version 3 know neither.
+//!
 //! Either end may send `Fail` at any point instead of what was expected of it.
 //!
 //! What arrives is kept under a temporary name ([`part_file::PartFile`]) until its size and BLAKE3 digest
@@ -32,6 +36,7 @@
 //! sender continues there if its own file begins with the same bytes, else it starts at zero,
 //! so that a result is never put together from two versions of a file.
 
+mod attributes;
 mod basis;
 mod bundle;
 mod chunking;
@@ -62,6 +67,7 @@ mod tree;
 mod walk;
 mod wire;
 
+pub use attributes::{Attributes, Wanted};
 pub use basis::Basis;
 pub use bundle::{Bundle, Content, Record, Records};
 pub use chunking::ChunkSize;

@@ -86,6 +86,20 @@ impl Root {
         self.hidden.iter().any(|hidden| hidden.is(directory, name))
     }
 
+    /// The directory that `path` lies in, and its name there; `None` for the root.
+    pub(super) fn place(
+        &self,
+        path: &WirePath,
+    ) -> Result<Option<(OwnedFd, String)>, RootError> {
+        self.check_readable(path)?;
+        let Some((parent, name)) = path.split_last() else { return Ok(None) };
+        let directory = self.descend(&parent, None)?;
+        if self.hides(&directory, name) {
+            return Err(RootError::NotFound(path.to_string()));
+        }
+        Ok(Some((directory, name.to_owned())))
+    }
+
     /// Opens a directory below the root.
     pub fn directory(&self, path: &WirePath) -> Result<OwnedFd, RootError> {
         self.check_readable(path)?;
@@ -192,6 +206,12 @@ pub(super) fn open_file(directory: &impl AsFd, name: &str) -> Result<File, RootE
         return Err(RootError::WrongKind(super::printable(name), "regular file"));
     }
     Ok(File::from(file))
+}
+
+/// Opens the directory `name` of `directory`, without following a link.
+pub(super) fn open_directory(directory: &impl AsFd, name: &str) -> Result<OwnedFd, RootError> {
+    rustix::fs::openat(directory, name, DIRECTORY, Mode::empty())
+        .map_err(|e| explain(directory, name, e, "directory"))
 }
 
 /// `openat` reports a symbolic link as ELOOP or, with `O_DIRECTORY`, as ENOTDIR.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::manifest::Group;
 use super::policy::Policy;
-use super::{ChunkSize, Digest, Edit, WirePath};
+use super::{Attributes, ChunkSize, Digest, Edit, Wanted, WirePath};
 
 /// Most bytes of JSON in one frame.
 pub const MAX_CONTROL: usize = 60 * 1024;
@@ -113,6 +113,18 @@ pub enum Message {
         /// Those that left what is there.
         kept: Vec<u32>,
     },
+    /// Asks for owners and extended attributes. More of these may follow on the stream, each after the answer
+    /// to the one before.
+    GetAttributes {
+        /// What of them.
+        wanted: Wanted,
+        /// Of what, at most [`MAX_FILES`](super::MAX_FILES).
+        paths: Vec<WirePath>,
+    },
+    /// Some of what `GetAttributes` asks for, by the position in that. `Fault`s tell what can't be read.
+    Attributes(Vec<(u32, Attributes)>),
+    /// All attributes have been told.
+    EndOfAttributes,
     /// Answer to `PutMany`: the files to send. The others are there already.
     Wanted {
         /// Small files are sent behind this message, others with a `Put` each.

@@ -236,7 +236,11 @@ impl Link {
 
     /// Makes sure that the server knows `feature`.
     pub fn require_current(&mut self, feature: Feature) -> Result<(), Error> {
-        if self.conn()?.application_proto() == quic::ALPN[0] {
+        let spoken = self.conn()?.application_proto();
+        // Version 2 is the last of them.
+        let versions = (2..).zip(quic::ALPN.iter().rev());
+        let known = versions.filter(|(version, _)| *version >= feature.version());
+        if known.into_iter().any(|(_, name)| *name == spoken) {
             return Ok(());
         }
         Err(Error::TooOld { server: self.server.to_string(), feature })

@@ -10,9 +10,9 @@ use super::life::{Claims, Life};
 use super::mailbox::Mailbox;
 use super::offered::Offered;
 use crate::protocol::{
-    Edit, Edited, Editor, EntryKind, FileEntry, FileSource, Group, GroupCommit, Incoming,
-    MAX_FILES, Manifest, Message, Offer, Policy, RESERVED, Resume, Root, SmallFile,
-    TransferError, Tree, Walk, WalkItem, Want, WantGroup, WirePath,
+    Attributes, Edit, Edited, Editor, EntryKind, FileEntry, FileSource, Group, GroupCommit,
+    Incoming, MAX_FILES, Manifest, Message, Offer, Policy, RESERVED, Resume, Root, SmallFile,
+    TransferError, Tree, Walk, WalkItem, Want, WantGroup, Wanted, WirePath,
 };
 
 /// What all workers of a server share.
@@ -115,6 +115,12 @@ impl Service {
                 Ok(()) => return,
                 Err(error) => (Action::Edit, WirePath::root(), Err(error)),
             },
+            Message::GetAttributes { wanted, paths } => {
+                if let Err(error) = self.attributes(mailbox, wanted, paths) {
+                    mailbox.fail(&error);
+                }
+                return;
+            }
             other => return mailbox.fail(&TransferError::unexpected(&other)),
         };
         if let Err(error) = &result {
@@ -247,6 +253,39 @@ impl Service {
             mailbox.send(Message::Edited { unchanged, kept })?;
             (edits, policy) = match mailbox.recv() {
                 Ok(Message::Edit { edits, policy }) => (edits, policy),
+                Ok(other) => return Err(TransferError::unexpected(&other)),
+                // The client has no more.
+                Err(TransferError::Disconnected) => return Ok(()),
+                Err(error) => return Err(error),
+            };
+        }
+    }
+
+    /// Tells owners and extended attributes, as long as the client asks for some.
+    fn attributes(
+        &self,
+        mailbox: &Mailbox,
+        mut wanted: Wanted,
+        mut paths: Vec<WirePath>,
+    ) -> Result<(), TransferError> {
+        loop {
+            limit(paths.len())?;
+            for (number, path) in (0..).zip(&paths) {
+                match Attributes::read(&self.root, path, wanted) {
+                    Ok(attributes) => {
+                        mailbox.send(Message::Attributes(vec![(number, attributes)]))?;
+                    }
+                    Err(error) => {
+                        let fail = error.to_fail().map(shortened);
+                        if let Some(fail) = fail {
+                            mailbox.send(Message::Fault { file: number, fail })?;
+                        }
+                    }
+                }
+            }
+            mailbox.send(Message::EndOfAttributes)?;
+            (wanted, paths) = match mailbox.recv() {
+                Ok(Message::GetAttributes { wanted, paths }) => (wanted, paths),
                 Ok(other) => return Err(TransferError::unexpected(&other)),
                 // The client has no more.
                 Err(TransferError::Disconnected) => return Ok(()),
