@@ -9,13 +9,12 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::demo::DemoArgs;
 use crate::error::Error;
 use crate::exit;
-use crate::session::{Fingerprint, Trust};
 use crate::ssh::{Ports, SshOptions};
 use crate::target::Target;
 use crate::ticket::Ticket;
 use crate::token;
-use crate::transfer::{Filter, Policy, Suffix};
 use crate::units::parse_rate;
+use tack_transfer::{Filter, Fingerprint, Policy, Suffix, TransferOptions, Trust};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -458,6 +457,13 @@ pub struct TransferArgs {
     /// lead; none is followed), hard links, and holes in files; setuid and setgid of files are dropped
     #[arg(long, short)]
     pub preserve: bool,
+    /// Keeps owners and groups, too, as numbers: where the receiver runs as root, or where they are its own. Takes
+    /// --preserve
+    #[arg(long, requires = "preserve")]
+    pub owner: bool,
+    /// Keeps extended attributes, too: those of users (user.*), whoever runs tack. Takes --preserve
+    #[arg(long, requires = "preserve")]
+    pub xattrs: bool,
     /// Transfers changed files whole, and not only what the other end's version of them lacks
     #[arg(long, short = 'W')]
     pub whole_file: bool,
@@ -483,19 +489,32 @@ pub struct TransferArgs {
 }
 
 impl TransferArgs {
-    /// How the receiving end treats what it has.
-    pub fn policy(&self) -> Policy {
-        Policy {
-            update: self.update,
-            ignore_existing: self.ignore_existing,
-            backup: self.backup.clone(),
-            preserve: self.preserve,
-            whole_file: self.whole_file,
-        }
+    /// How to transfer. No signal stops it.
+    pub fn options(&self) -> Result<TransferOptions, Error> {
+        let mut options = TransferOptions::default();
+        options.policy = self.policy();
+        options.filter = self.filter()?;
+        options.checksum = self.checksum;
+        options.delete = self.delete;
+        options.dry_run = self.dry_run;
+        options.owner = self.owner;
+        options.xattrs = self.xattrs;
+        options.parallel = usize::from(self.parallel);
+        Ok(options)
+    }
+
+    fn policy(&self) -> Policy {
+        let mut policy = Policy::default();
+        policy.update = self.update;
+        policy.ignore_existing = self.ignore_existing;
+        policy.backup.clone_from(&self.backup);
+        policy.preserve = self.preserve;
+        policy.whole_file = self.whole_file;
+        policy
     }
 
     /// What of directories is left out.
-    pub fn filter(&self) -> Result<Filter, Error> {
+    fn filter(&self) -> Result<Filter, Error> {
         let mut exclude = Vec::new();
         for file in &self.exclude_from {
             exclude.push(std::fs::read_to_string(file).map_err(Error::local(file))?);

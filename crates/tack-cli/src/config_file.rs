@@ -214,7 +214,7 @@ impl ConfigFile {
         let section = self
             .hosts
             .iter()
-            .find(|(name, _)| target.is_some_and(|target| target.host() == name));
+            .find(|(name, _)| target.is_some_and(|target| target.server().host() == name));
         section.into_iter().flat_map(|(_, settings)| settings)
     }
 }

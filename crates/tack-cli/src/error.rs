@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
+use tack_transfer::{FailCode, Feature, Fingerprint, TransferError, printable};
+
 use crate::exit::Exit;
-use crate::session::Fingerprint;
-use crate::transfer::{FailCode, TransferError};
 
 /// Why a command failed, and what to do about it.
 #[derive(Debug, thiserror::Error)]
@@ -85,7 +85,7 @@ pub enum Error {
     },
     /// The peer speaks another protocol.
     #[error(
-        "{0} speaks neither version 3 nor version 2 of tack's file transfer protocol, as this \
+        "{0} speaks neither version 4, version 3 nor version 2 of tack's file transfer protocol, as this \
          program does; use the same version of tack at both ends"
     )]
     NotTack(String),
@@ -180,10 +180,69 @@ pub enum Error {
     Certificate(String),
     /// The socket can't be used.
     #[error("{0}")]
-    Endpoint(#[from] tack_endpoint::Error),
+    Endpoint(tack_endpoint::Error),
     /// quiche refuses a configuration.
     #[error("QUIC: {0}")]
-    Quic(#[from] quiche::Error),
+    Quic(quiche::Error),
+    /// Anything else that the library reports.
+    #[error(transparent)]
+    Other(tack_transfer::Error),
+}
+
+/// With what the user of a command line can do about it.
+impl From<tack_transfer::Error> for Error {
+    fn from(error: tack_transfer::Error) -> Self {
+        use tack_transfer::Error as Cause;
+        match error {
+            Cause::Invalid(text) => Self::Usage(text),
+            Cause::NoAnswer { server, seconds } => Self::NoAnswer { target: server, seconds },
+            Cause::Resolve { server, reason } => Self::Resolve { target: server, reason },
+            Cause::ConnectionLost { server, reason, may_pass } => {
+                Self::ConnectionLost { target: server, reason, may_pass }
+            }
+            Cause::Interrupted => Self::Interrupted,
+            Cause::NotTack(server) => Self::NotTack(server),
+            Cause::TooOld { server, feature } => {
+                Self::TooOld { target: server, option: option_of(feature) }
+            }
+            Cause::WrongFingerprint { expected, actual } => Self::WrongFingerprint {
+                expected: expected.to_string(),
+                actual: actual.to_string(),
+            },
+            Cause::UnknownServer(fingerprint) => Self::UnknownHost(fingerprint),
+            Cause::Untrusted(reason) => Self::Untrusted(reason),
+            Cause::WrongToken => Self::WrongToken,
+            Cause::ServerBusy => Self::ServerBusy,
+            Cause::Local { path, cause } => Self::Local { path, cause },
+            Cause::Output(cause) => Self::local("standard output")(cause),
+            Cause::Directory(path) => Self::Directory(printable(path.as_str())),
+            Cause::Transfer(error) => Self::Transfer(error),
+            Cause::Incomplete(summary) => {
+                let first = summary.failures.first();
+                let exit = first.map_or(Exit::Internal, |first| exit_of(&first.error));
+                Self::Incomplete { count: summary.failed, exit }
+            }
+            Cause::Certificate(reason) => Self::Certificate(reason),
+            Cause::Endpoint(error) => Self::Endpoint(error),
+            Cause::Quic(error) => Self::Quic(error),
+            other => Self::Other(other),
+        }
+    }
+}
+
+/// The option that asks for something.
+fn option_of(feature: Feature) -> &'static str {
+    match feature {
+        Feature::Preserve => "--preserve",
+        Feature::Owner => "--owner",
+        Feature::Xattrs => "--xattrs",
+        Feature::Delete => "--delete",
+        Feature::Update => "--update",
+        Feature::IgnoreExisting => "--ignore-existing",
+        Feature::Backup => "--backup",
+        Feature::UnknownSize => "- for standard input",
+        _ => "what is asked for",
+    }
 }
 
 impl Error {
@@ -244,7 +303,7 @@ impl Error {
             Self::OtherEnd { exit, .. }
             | Self::Incomplete { exit, .. }
             | Self::Unlisted { exit, .. } => *exit,
-            Self::Certificate(_) | Self::Quic(_) => Exit::Internal,
+            Self::Certificate(_) | Self::Quic(_) | Self::Other(_) => Exit::Internal,
         }
     }
 }
@@ -262,6 +321,7 @@ pub fn exit_of(error: &TransferError) -> Exit {
         | TransferError::SourceChanged(_)
         | TransferError::Name(_)
         | TransferError::TooManyNames(_)
+        | TransferError::Skipped(_)
         | TransferError::BasisChanged
         | TransferError::Busy => Exit::LocalIo,
         TransferError::ReadOnly | TransferError::NoLinks | TransferError::WrongToken => {
@@ -270,5 +330,6 @@ pub fn exit_of(error: &TransferError) -> Exit {
         TransferError::Verification => Exit::Verification,
         TransferError::Protocol(_) | TransferError::Wire(_) => Exit::Remote,
         TransferError::Disconnected => Exit::Connection,
+        _ => Exit::Internal,
     }
 }

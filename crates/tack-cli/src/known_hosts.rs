@@ -7,8 +7,8 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
-use crate::session::Fingerprint;
 use crate::user_directories;
+use tack_transfer::Fingerprint;
 
 const FILE: &str = "known-hosts";
 const HEADING: &str =

@@ -1,12 +1,10 @@
 //! `tack`: moves files over QUIC with TACK.
 //!
+//! The library [`tack_transfer`] moves them; here is what a user of the program sees of that.
+//!
 //! | Module | Concept |
 //! |---|---|
-//! | [`transfer`] | the protocol without sockets: messages, both ends of a file, directory trees |
-//! | [`session`] | connections, and the worker threads that touch the disk |
-//! | [`quic`] | the QUIC configuration of both ends |
-//! | [`identity`], [`target`], [`token`], [`known_hosts`] | certificates, addresses, access tokens, servers trusted before |
-//! | [`cc_parameters`] | what earlier connections observed of their paths |
+//! | [`target`], [`token`], [`known_hosts`] | addresses, access tokens, servers trusted before |
 //! | [`ssh`] | transfers that ssh starts |
 //! | [`ticket`] | all that it takes to receive what somebody shares |
 //! | [`termination`] | signals that end a command |
@@ -17,25 +15,19 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
-pub mod cc_parameters;
 pub mod cli;
 pub mod commands;
 pub mod config_file;
 pub mod demo;
 pub mod error;
 pub mod exit;
-pub mod identity;
 pub mod known_hosts;
 pub mod progress;
-pub mod quic;
-mod secret_file;
-pub mod session;
 pub mod ssh;
 pub mod summary;
 pub mod target;
 pub mod termination;
 pub mod ticket;
 pub mod token;
-pub mod transfer;
 pub mod units;
 pub mod user_directories;

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::session::Progress;
 use crate::units;
+use tack_transfer::Progress;
 
 /// Between two lines where there is no terminal to redraw.
 const LINE_EVERY: Duration = Duration::from_secs(2);

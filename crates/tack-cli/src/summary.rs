@@ -4,9 +4,8 @@ use serde::Serialize;
 
 use crate::error::Error;
 use crate::exit::Exit;
-use crate::session::{Outcome, Transport};
-use crate::transfer::{Change, Digest, EditKind, Edited};
 use crate::units;
+use tack_transfer::{Change, Digest, EditKind, Edited, Outcome, Transport};
 
 /// Below this many bytes a rate measures the handshake.
 const WORTH_A_RATE: u64 = 100_000;

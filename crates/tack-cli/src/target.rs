@@ -1,42 +1,24 @@
 //! Servers and paths on them, as users write them: `HOST[:PORT][/PATH]` or `HOST:PATH`.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::net::IpAddr;
 use std::str::FromStr;
 
-use crate::error::Error;
-use crate::transfer::WirePath;
-
-/// The port that servers listen on unless told otherwise.
-pub const DEFAULT_PORT: u16 = 4433;
+use tack_transfer::{DEFAULT_PORT, ServerAddress, WirePath};
 
 /// A path on a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    host: String,
-    port: u16,
+    server: ServerAddress,
     path: WirePath,
     /// Did the path end with a slash?
     directory: bool,
-    /// The addresses of the host, if they need not be looked up.
-    addresses: Option<Vec<SocketAddr>>,
 }
 
 impl Target {
-    /// A server that has one of these addresses.
-    pub fn at(host: &str, port: u16, addresses: Vec<SocketAddr>) -> Self {
-        let (path, directory, addresses) = (WirePath::root(), false, Some(addresses));
-        Self { host: host.to_owned(), port, path, directory, addresses }
-    }
-
-    /// Name or address of the host, without brackets.
-    pub fn host(&self) -> &str {
-        &self.host
-    }
-
-    /// The host's address, if it was given as one.
-    pub fn address(&self) -> Option<IpAddr> {
-        parse_address(&self.host)
+    /// Host and port.
+    pub fn server(&self) -> &ServerAddress {
+        &self.server
     }
 
     /// The path on the server.
@@ -48,25 +30,11 @@ impl Target {
     pub fn is_directory(&self) -> bool {
         self.directory || self.path.is_root()
     }
-
-    /// The addresses to try, in the system's order.
-    pub fn resolve(&self) -> Result<Vec<SocketAddr>, Error> {
-        if let Some(addresses) = &self.addresses {
-            return Ok(addresses.clone());
-        }
-        let addresses = (self.host.as_str(), self.port).to_socket_addrs();
-        addresses
-            .map(Iterator::collect)
-            .map_err(|e| Error::Resolve { target: self.to_string(), reason: e.to_string() })
-    }
 }
 
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.address() {
-            Some(IpAddr::V6(_)) => write!(f, "[{}]:{}", self.host, self.port),
-            _ => write!(f, "{}:{}", self.host, self.port),
-        }
+        self.server.fmt(f)
     }
 }
 
@@ -93,7 +61,7 @@ impl FromStr for Target {
         };
         let directory = path.ends_with('/');
         let path = WirePath::new(path.trim_matches('/')).map_err(|e| e.to_string())?;
-        Ok(Self { host: host.to_owned(), port, path, directory, addresses: None })
+        Ok(Self { server: ServerAddress::new(host, port), path, directory })
     }
 }
 
@@ -103,8 +71,7 @@ fn split_host(text: &str) -> Option<(&str, &str)> {
     if let Some(inner) = text.strip_prefix('[') {
         let (host, rest) = inner.split_once(']')?;
         let is_followed_well = rest.is_empty() || rest.starts_with([':', '/']);
-        return (is_followed_well && matches!(parse_address(host), Some(IpAddr::V6(_))))
-            .then_some((host, rest));
+        return (is_followed_well && is_v6(host)).then_some((host, rest));
     }
     let (host, rest) = text.split_at(text.find([':', '/']).unwrap_or(text.len()));
     // More colons before the first slash: an IPv6 address without its brackets.
@@ -113,19 +80,14 @@ fn split_host(text: &str) -> Option<(&str, &str)> {
     (is_host && authority.matches(':').count() < 2).then_some((host, rest))
 }
 
-/// An address, which may name the interface that a link-local one belongs to (RFC 4007 section 11).
-fn parse_address(text: &str) -> Option<IpAddr> {
-    match text.split_once('%') {
-        Some((address, zone)) if !zone.is_empty() => {
-            address.parse::<Ipv6Addr>().ok().map(IpAddr::V6)
-        }
-        Some(_) => None,
-        None => text.parse().ok(),
-    }
+fn is_v6(host: &str) -> bool {
+    matches!(ServerAddress::new(host, DEFAULT_PORT).ip(), Some(IpAddr::V6(_)))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use super::*;
 
     fn target(text: &str) -> Target {
@@ -151,7 +113,8 @@ mod tests {
             ("[fe80::1%eth0]:5", "fe80::1%eth0", 5, ""),
         ] {
             let parsed = target(text);
-            assert_eq!((parsed.host(), parsed.port), (host, port), "{text}");
+            let server = parsed.server();
+            assert_eq!((server.host(), server.port()), (host, port), "{text}");
             assert_eq!(parsed.path().as_str(), path, "{text}");
         }
         for text in ["host:1", "host:1/", "h:1/a/", "h:a/"] {
@@ -162,19 +125,19 @@ mod tests {
 
     #[test]
     fn addresses_are_known_and_shown_in_brackets() {
-        assert_eq!(target("[::1]:4433/x").address(), Some("::1".parse().unwrap()));
+        assert_eq!(target("[::1]:4433/x").server().ip(), Some("::1".parse().unwrap()));
         assert_eq!(target("[::1]:4433/x").to_string(), "[::1]:4433");
-        assert_eq!(target("[fe80::1%lo]:1").address(), Some("fe80::1".parse().unwrap()));
-        assert_eq!(target("host:1").address(), None);
+        assert_eq!(target("[fe80::1%lo]:1").server().ip(), Some("fe80::1".parse().unwrap()));
+        assert_eq!(target("host:1").server().ip(), None);
         assert_eq!(target("host").to_string(), "host:4433");
     }
 
     #[test]
     fn an_address_of_a_link_is_resolved_with_its_interface() {
-        let addresses = target("[fe80::1%lo]:7").resolve().unwrap();
+        let addresses = target("[fe80::1%lo]:7").server().resolve().unwrap();
         let [SocketAddr::V6(address)] = addresses[..] else { panic!("{addresses:?}") };
         assert_ne!(address.scope_id(), 0);
-        assert!(target("[fe80::1%nosuch0]:7").resolve().is_err());
+        assert!(target("[fe80::1%nosuch0]:7").server().resolve().is_err());
     }
 
     #[test]

@@ -10,8 +10,7 @@ use std::str::FromStr;
 use data_encoding::BASE64URL_NOPAD;
 use serde::{Deserialize, Serialize};
 
-use crate::session::Fingerprint;
-use crate::transfer::WirePath;
+use tack_transfer::{Fingerprint, WirePath};
 
 const PREFIX: &str = "tack1-";
 /// Longest ticket that is read, in bytes.

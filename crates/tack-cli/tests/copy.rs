@@ -6,7 +6,7 @@
 mod common;
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -319,4 +319,28 @@ fn the_other_end_is_started_again_when_it_is_lost_without_asking_anything() {
     assert!(finished.number("resumed_bytes") > 100_000, "{}", finished.summary);
     assert!(fs::read(ends.there("file")).unwrap() == noise(4_000_000, 1));
     assert!(ends.log().contains("BatchMode=yes"), "{}", ends.log());
+}
+
+#[test]
+fn owners_are_copied_both_ways_on_request() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root may give files away");
+        return;
+    }
+    let ends = Ends::new();
+    make_tree(&ends.here("tree"));
+    for (name, owner) in
+        [("tree/large", 4001), ("tree/deep/small", 4002), ("tree/hollow", 4003)]
+    {
+        chown(ends.here(name), Some(owner), Some(owner + 50)).unwrap();
+    }
+    ends.copy(&["-r", "--preserve", "--owner", "tree", "host:"]).expect(0);
+    ends.copy(&["-r", "--preserve", "--owner", "host:tree", "back/"]).expect(0);
+    for name in ["tree/large", "tree/deep/small", "tree/hollow", "tree/empty"] {
+        let owner =
+            |path: PathBuf| path.metadata().map(|stat| (stat.uid(), stat.gid())).unwrap();
+        let expected = owner(ends.here(name));
+        assert_eq!(owner(ends.there(name)), expected, "{name}");
+        assert_eq!(owner(ends.here("back").join(name)), expected, "{name}");
+    }
 }

@@ -15,8 +15,8 @@ use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use tack_cli::quic::{self, Verify};
 use tack_endpoint::{CloseReason, Endpoint, EndpointConfig, Event};
+use tack_transfer::quic::{self, Verify};
 
 const SIZE: usize = 6_000_000;
 /// Slow enough to be killed in the middle.

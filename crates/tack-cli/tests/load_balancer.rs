@@ -100,8 +100,7 @@ fn a_client_finishes_although_its_server_is_killed() {
     });
     wait_until(|| service.path("pid").exists());
 
-    let identity =
-        tack_cli::identity::Identity::in_directory(&service.path("identity")).unwrap();
+    let identity = tack_transfer::Identity::in_directory(&service.path("identity")).unwrap();
     let mut client = Command::new(TACK);
     client.args(["get", "--json", "--bwlimit", "2M", "--fingerprint"]);
     client.arg(identity.fingerprint.to_string()).arg("--token-file").arg(service.path("token"));

@@ -10,8 +10,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use common::{Served, noise, run, tree};
-use tack_cli::quic::{self, CloseCode, Verify};
 use tack_endpoint::{CloseReason, Endpoint, EndpointConfig, Event, Handle};
+use tack_transfer::quic::{self, CloseCode, Verify};
 
 #[test]
 fn a_wrong_or_missing_token_is_refused() {
@@ -320,6 +320,26 @@ fn a_client_that_asks_for_paths_outside_is_thrown_out() {
 }
 
 #[test]
+fn a_client_that_sets_attributes_which_grant_rights_is_thrown_out() {
+    let served = Served::new(&[]);
+    served.write("file", b"content");
+    let many: Vec<_> = (0..65).map(|n| format!("\"user.{n}\":\"\"")).collect();
+    for attributes in [
+        "{\"xattrs\":{\"security.capability\":\"AAAA\"}}".to_owned(),
+        "{\"xattrs\":{\"trusted.overlay.opaque\":\"eQ==\"}}".to_owned(),
+        "{\"owner\":[4294967295,0]}".to_owned(),
+        format!("{{\"xattrs\":{{{}}}}}", many.join(",")),
+    ] {
+        let mut raw = Raw::authenticated(&served);
+        raw.say(
+            4,
+            &format!("{{\"edit\":{{\"edits\":[{{\"attributes\":[\"file\",{attributes}]}}]}}}}"),
+        );
+        assert_eq!(raw.closed_with(), CloseCode::Protocol as u64, "{attributes}");
+    }
+}
+
+#[test]
 fn oversized_and_unknown_frames_are_thrown_out() {
     let served = Served::new(&[]);
     for frame in [[0, 0, 1, 0, 0], [1, 0, 16, 0, 0], [0, 255, 255, 255, 255], [7, 0, 0, 0, 0]] {
@@ -443,8 +463,16 @@ fn with_server_of(served: &Served, protocol: &[u8], arguments: &[&str]) -> commo
 #[test]
 fn what_an_earlier_server_would_pass_over_is_not_asked_of_it() {
     let served = Served::new(&[]);
-    for options in [&["--preserve"][..], &["-r", "--delete"], &["--update"]] {
-        let finished = with_server_of(&served, b"tack-file/2", options).expect(3);
+    let (before, last) = (&b"tack-file/2"[..], &b"tack-file/3"[..]);
+    for (version, options) in [
+        (before, &["--preserve"][..]),
+        (before, &["-r", "--delete"]),
+        (before, &["--update"]),
+        (before, &["--preserve", "--xattrs"]),
+        (last, &["--preserve", "--xattrs"]),
+        (last, &["--preserve", "--owner"]),
+    ] {
+        let finished = with_server_of(&served, version, options).expect(3);
         assert!(finished.errors.contains(options[options.len() - 1]), "{}", finished.errors);
         assert!(finished.errors.contains("earlier version"), "{}", finished.errors);
     }

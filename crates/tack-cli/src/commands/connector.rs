@@ -5,13 +5,17 @@ use std::io::{BufRead, BufReader, IsTerminal, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use crate::cc_parameters::Store;
+use tack_transfer::{
+    CcParametersStore, Client, ConnectOptions, Fingerprint, ServerAddress, Trust,
+};
+
 use crate::cli::{ConnectionArgs, Profile, TransportArgs};
 use crate::error::Error;
-use crate::known_hosts::KnownHosts;
-use crate::session::{ConnectOptions, Fingerprint, Link, Trust};
+use crate::known_hosts::{KnownHost, KnownHosts};
+use crate::progress::print;
 use crate::target::Target;
 use crate::termination::Termination;
+use crate::user_directories;
 
 /// Most bytes of answers to one question.
 const MOST_ANSWERS: u64 = 4096;
@@ -20,8 +24,11 @@ const MOST_ANSWERS: u64 = 4096;
 pub(super) trait Connector {
     /// Connects. `rate` is the most bytes per second in each direction, if there is a limit; `stop` ends
     /// waiting, where signals have been taken over.
-    fn connect(&mut self, rate: Option<u64>, stop: Option<&Termination>)
-    -> Result<Link, Error>;
+    fn connect(
+        &mut self,
+        rate: Option<u64>,
+        stop: Option<&Termination>,
+    ) -> Result<Client, Error>;
 
     /// What acknowledges the data.
     fn profile(&self) -> Profile;
@@ -38,12 +45,12 @@ impl Connector for Direct<'_> {
         &mut self,
         rate: Option<u64>,
         stop: Option<&Termination>,
-    ) -> Result<Link, Error> {
+    ) -> Result<Client, Error> {
         let token = self.args.token()?;
         let target = self.args.address.as_ref().unwrap_or(self.target);
         let attempt = |trust| {
             let access = Access { trust, token: token.clone(), ended: None };
-            connect(target, access, &self.args.transport, rate, stop)
+            connect(target.server(), access, &self.args.transport, rate, stop)
         };
         let trust = self.args.trust();
         if !matches!(trust, Trust::Authorities(None)) {
@@ -55,7 +62,7 @@ impl Connector for Direct<'_> {
         };
         let host = target.to_string();
         if let Some(known) = hosts.find(&host)? {
-            return attempt(Trust::Known(known));
+            return attempt(Trust::Pinned(known.fingerprint)).map_err(changed_since(known));
         }
         // Later, nobody may be there to answer.
         match attempt(trust) {
@@ -137,25 +144,55 @@ pub(super) struct Access {
 
 /// Connects as the user wants it.
 pub(super) fn connect(
-    target: &Target,
-    Access { trust, token, ended }: Access,
+    server: &ServerAddress,
+    access: Access,
     args: &TransportArgs,
     rate: Option<u64>,
     stop: Option<&Termination>,
-) -> Result<Link, Error> {
-    let (profile, qlog) = (args.profile.into(), args.qlog.clone());
-    let cc_parameters = Store::of_user().filter(|_| !args.no_careful_resume);
-    let (key_log, stop) = (None, stop.map(Termination::flag));
-    let options = ConnectOptions {
-        trust,
-        token,
-        profile,
-        key_log,
-        qlog,
-        cc_parameters,
-        rate,
-        stop,
-        ended,
-    };
-    Link::connect(target, options)
+) -> Result<Client, Error> {
+    let is_anybody = matches!(access.trust, Trust::Anything);
+    let mut options = ConnectOptions::new(access.trust);
+    options.token = access.token;
+    options.ended = access.ended;
+    options.profile = args.profile.into();
+    options.qlog.clone_from(&args.qlog);
+    options.cc_parameters = user_directories::state()
+        .filter(|_| !args.no_careful_resume)
+        .map(CcParametersStore::in_directory);
+    options.rate = rate;
+    options.stop = stop.map(Termination::flag);
+    let mut client = Client::connect(server, options)?;
+    if is_anybody && let Some(fingerprint) = client.fingerprint() {
+        print(&format!(
+            "warning: with --insecure this may be anybody's server; once you know that it is the \
+             right one, pass --fingerprint {fingerprint}"
+        ));
+    }
+    Ok(client)
+}
+
+/// The error when a server that the user has trusted before has another certificate.
+fn changed_since(known: KnownHost) -> impl FnOnce(Error) -> Error {
+    move |error| match error {
+        Error::WrongFingerprint { expected, actual } => {
+            Error::ChangedCertificate { place: known.place, expected, actual }
+        }
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_certificate_of_a_known_server_is_told_with_the_line_that_knows_it() {
+        let (good, other) = (Fingerprint::of(b"good"), Fingerprint::of(b"other"));
+        let known = KnownHost { fingerprint: good, place: "file:7".to_owned() };
+        let wrong = tack_transfer::Error::WrongFingerprint { expected: good, actual: other };
+        let error = changed_since(known)(wrong.into()).to_string();
+        for told in ["file:7", &good.to_string(), &other.to_string()] {
+            assert!(error.contains(told), "{told}: {error}");
+        }
+    }
 }

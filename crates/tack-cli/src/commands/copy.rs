@@ -5,15 +5,15 @@ use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
 
+use tack_transfer::{Client, Place as ServerPlace, Source, Trust, WirePath};
+
 use super::connector::{Access, Connector, connect};
 use super::fetch_several::{FetchOptions, Named, fetch_several};
-use super::send::{Remote, RemoteKind, Source, send_to, sources};
+use super::send::{send_to, sources};
 use crate::cli::{CopyArgs, Profile};
 use crate::error::Error;
-use crate::session::{Link, Trust};
 use crate::ssh::{Login, Place, Request, Session, SshOptions, VERSION, Wanted};
 use crate::termination::Termination;
-use crate::transfer::WirePath;
 
 /// How long the other end waits for a client beyond the time that the client tries for, in seconds.
 const PATIENCE: u64 = 30;
@@ -71,7 +71,7 @@ fn from_one_login(places: Vec<Place>) -> Result<(Login, Vec<String>), Error> {
 
 fn send(args: &CopyArgs, paths: &[PathBuf], login: Login, to: String) -> Result<(), Error> {
     let sources: Vec<Source> = sources(paths)?;
-    if let Some(directory) = sources.iter().position(|source| source.is_directory)
+    if let Some(directory) = sources.iter().position(Source::is_directory)
         && !args.recursive
     {
         let path = paths[directory].display();
@@ -84,11 +84,9 @@ fn send(args: &CopyArgs, paths: &[PathBuf], login: Login, to: String) -> Result<
     let dest = || {
         let served = served.borrow();
         let path = served.paths.first().cloned().unwrap_or_default();
-        let kind =
-            if served.is_directory { RemoteKind::Directory } else { RemoteKind::NoDirectory };
-        Remote { path, kind }
+        if served.is_directory { ServerPlace::Into(path) } else { ServerPlace::As(path) }
     };
-    send_to("copy", &mut server, sources, dest, &args.transfer)
+    send_to("copy", &mut server, &sources, dest, &args.transfer)
 }
 
 fn fetch(args: &CopyArgs, to: &Path, (login, from): (Login, Vec<String>)) -> Result<(), Error> {
@@ -169,7 +167,7 @@ impl Connector for OverSsh<'_> {
         &mut self,
         rate: Option<u64>,
         stop: Option<&Termination>,
-    ) -> Result<Link, Error> {
+    ) -> Result<Client, Error> {
         let args = self.args;
         // Later, nobody may be there to answer.
         let session = self.session(stop.is_none())?;
@@ -180,7 +178,7 @@ impl Connector for OverSsh<'_> {
             token: Some(ready.token.clone()),
             ended: Some(session.ended()),
         };
-        connect(&session.target(), access, &args.transport, rate, stop).map_err(|error| {
+        connect(&session.server(), access, &args.transport, rate, stop).map_err(|error| {
             match error {
                 Error::NoAnswer { target, seconds } => Error::NoUdp { target, seconds },
                 other => other,

@@ -2,9 +2,8 @@
 
 use serde::Serialize;
 
-use crate::session::Outcome;
-use crate::transfer::{EditKind, Edited, TransferError, printable};
 use crate::units;
+use tack_transfer::{EditKind, Edited, Outcome, TransferError, printable};
 
 /// One file and what happened to it. Serialised, it is what `--verbose --json` prints.
 #[derive(Debug, Serialize)]

@@ -2,13 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use super::closing::check_tree;
+use tack_transfer::{Get, WirePath};
+
 use super::connector::Connector;
-use super::get::{Fetch, TreeDestination, open_destination, start};
-use super::jobs;
+use super::get::{Reopened, open_destination};
+use super::run;
+use super::{check_tree, directory_as};
 use crate::cli::TransferArgs;
 use crate::error::Error;
-use crate::transfer::{Destination, WirePath};
 
 /// Something to fetch.
 pub(super) struct Named {
@@ -36,24 +37,23 @@ pub(super) fn fetch_several(
     FetchOptions { to, recursive, transfer }: &FetchOptions<'_>,
 ) -> Result<(), Error> {
     check_tree(transfer, *recursive)?;
-    let filter = transfer.filter()?;
+    let options = transfer.options()?;
     // Several things go into a directory.
     let to: PathBuf = if things.len() > 1 { to.join("") } else { (*to).to_owned() };
-    let (mut first, again) = open_destination(&to, transfer)?;
-    jobs::run(command, server, transfer, again, |run, producer| {
-        for (thing, remote) in things.iter().zip(paths()) {
-            let fetch = Fetch {
-                remote,
-                shown: thing.shown.clone(),
-                name: thing.name.clone(),
-                tree: TreeDestination::Named(to.clone()),
-                recursive: *recursive,
-                write_limit: None,
-                transfer,
-            };
-            let dest = std::mem::replace(&mut first, Destination::Path(to.clone()));
-            start(&fetch, dest, filter.clone(), run, producer.clone())?;
+    let (dest, again) = open_destination(&to, transfer)?;
+    let mut dest = Reopened::new(dest);
+    run::run(command, server, (transfer, options), again, |client, options, observe| {
+        let paths = paths();
+        let mut wanted = Vec::new();
+        for (thing, remote) in things.iter().zip(&paths) {
+            let get = Get::to(remote.clone(), dest.take()?).called(thing.name.clone());
+            let get = get.under_own_name();
+            wanted.push(if *recursive { get.recursive() } else { get });
         }
-        Ok(())
+        let shown = |path: &WirePath| {
+            let at = paths.iter().position(|known| known == path)?;
+            things.get(at).map(|thing| thing.shown.clone())
+        };
+        client.get(wanted, options, observe).map_err(directory_as(shown))
     })
 }

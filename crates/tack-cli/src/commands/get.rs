@@ -1,58 +1,47 @@
 //! `tack get`
 
-use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::mpsc;
+use std::path::Path;
 
-use super::closing::{Closing, beyond_version_2, check_tree};
+use tack_transfer::{Destination, Get};
+
 use super::connector::Direct;
-use super::dry_run::{GetPlan, Local};
-use super::jobs::{self, Again, Job, Kind, Run};
-use super::producer::Producer;
+use super::run::{self, Again};
+use super::{check_tree, directory_as};
 use crate::cli::{GetArgs, TransferArgs};
 use crate::error::Error;
-use crate::session::{Mailbox, kept, receive_content};
-use crate::transfer::{
-    Destination, EntryKind, FileEntry, Filter, GroupCommit, Hasher, Incoming, Message, Offer,
-    PassThrough, Policy, Resume, Root, TransferError, Tree, WirePath,
-};
 
 /// Fetches a file or a directory.
 pub fn get(args: &GetArgs) -> Result<(), Error> {
-    if args.recursive && args.dest.is_none() && args.source.path().is_root() {
+    let remote = args.source.path();
+    if args.recursive && args.dest.is_none() && remote.is_root() {
         return Err(Error::Usage(
             "name the directory that everything goes into (. is the current one)".to_owned(),
         ));
     }
     check_tree(&args.transfer, args.recursive)?;
-    let filter = args.transfer.filter()?;
+    let mut options = args.transfer.options()?;
+    options.write_limit = args.write_limit;
     let dest = args.dest.as_deref().unwrap_or(Path::new("."));
     let (dest, again) = open_destination(dest, &args.transfer)?;
-    let path = match &dest {
-        Destination::Path(path) => Some(path.clone()),
-        Destination::PassThrough(_) => None,
-    };
-    let mut first = Some(dest);
+    let mut dest = Reopened::new(dest);
     let mut server = Direct { target: &args.source, args: &args.connection };
-    let remote = args.source.path();
-    let fetch = Fetch {
-        remote: remote.clone(),
-        shown: format!("{}/{remote}", args.source),
-        name: remote.split_last().map(|(_, name)| name.to_owned()),
-        tree: match &args.dest {
-            Some(dest) => TreeDestination::Into(dest.clone()),
-            None => TreeDestination::Named(PathBuf::from(".")),
+    run::run(
+        "get",
+        &mut server,
+        (&args.transfer, options),
+        again,
+        |client, options, observe| {
+            let mut wanted = Get::to(remote.clone(), dest.take()?);
+            if args.recursive {
+                wanted = wanted.recursive();
+            }
+            if args.dest.is_none() {
+                wanted = wanted.under_own_name();
+            }
+            let got = client.get(vec![wanted], options, observe);
+            got.map_err(directory_as(|_| Some(format!("{}/{remote}", args.source))))
         },
-        recursive: args.recursive,
-        write_limit: args.write_limit,
-        transfer: &args.transfer,
-    };
-    jobs::run("get", &mut server, &args.transfer, again, |run, producer| {
-        let dest = first.take().or_else(|| path.clone().map(Destination::Path));
-        let Some(dest) = dest else { return Ok(()) };
-        start(&fetch, dest, filter.clone(), run, producer)
-    })
+    )
 }
 
 /// Opens what is fetched into, before connecting: a pipe may have to wait for its reader. What has gone
@@ -77,301 +66,23 @@ pub(super) fn open_destination(
     }
 }
 
-/// Something to fetch.
-pub(super) struct Fetch<'a> {
-    /// What it is at the server.
-    pub(super) remote: WirePath,
-    /// What the user calls it.
-    pub(super) shown: String,
-    /// Its name here, if it has one.
-    pub(super) name: Option<String>,
-    /// Where it goes if it is a directory.
-    pub(super) tree: TreeDestination,
-    /// Whether it may be a directory.
-    pub(super) recursive: bool,
-    /// Most bytes per second to write to each file.
-    pub(super) write_limit: Option<u64>,
-    pub(super) transfer: &'a TransferArgs,
+/// A destination for each time that something is fetched: a path again and again, a pipe once.
+pub(super) struct Reopened {
+    next: Option<Destination>,
 }
 
-/// Where a directory goes.
-pub(super) enum TreeDestination {
-    /// What is in it goes into this one.
-    Into(PathBuf),
-    /// It becomes one in this, with its own name; what is in it goes into this one if it has none.
-    Named(PathBuf),
-}
-
-/// Asks what there is, and lets the listing become jobs.
-pub(super) fn start(
-    args: &Fetch<'_>,
-    dest: Destination,
-    filter: Filter,
-    run: &mut Run<'_>,
-    producer: Producer,
-) -> Result<(), Error> {
-    if let Some(option) = beyond_version_2(args.transfer, false) {
-        run.require_current(option)?;
+impl Reopened {
+    pub(super) fn new(first: Destination) -> Self {
+        Self { next: Some(first) }
     }
-    let remote = args.remote.clone();
-    let (tell, first) = mpsc::channel();
-    let (answer, place) = mpsc::channel();
-    let listing = Arc::new(Listing {
-        remote: remote.clone(),
-        write_limit: args.write_limit,
-        checksum: args.transfer.checksum,
-        policy: Arc::new(args.transfer.policy()),
-        closing: Closing::new(args.transfer, remote.clone()),
-        filter,
-        commit: GroupCommit::start(),
-        producer,
-    });
-    let mailbox = run.open()?;
-    let name = remote.to_string();
-    let work = Box::new(move |mailbox: &Mailbox| {
-        let kind = listing.ask(mailbox)?;
-        // Where to put things depends on what they are; the listing waits for that.
-        if tell.send(kind).is_err() {
-            return Ok(None);
+
+    pub(super) fn take(&mut self) -> Result<Destination, Error> {
+        let taken = self.next.take().ok_or_else(|| {
+            Error::Usage("several things can't go through one pipe or device".to_owned())
+        })?;
+        if let Destination::Path(path) = &taken {
+            self.next = Some(Destination::Path(path.clone()));
         }
-        let Ok(place) = place.recv() else { return Ok(None) };
-        listing.follow(mailbox, kind, place).map(|()| None)
-    });
-    run.spawn_inquiry(mailbox, Job { kind: Kind::Inquiry, name, work });
-    // None: the listing failed, which its report tells.
-    if let Some(kind) = run.wait_for(&first)? {
-        // What arrives is decided here, not by whoever answers.
-        if matches!(kind, EntryKind::Directory { .. }) && !args.recursive {
-            return Err(Error::Directory(args.shown.clone()));
-        }
-        let place = place_of(args, dest, kind)?;
-        // Fails only if the connection has ended, which the next turn tells.
-        let _ = answer.send(place);
+        Ok(taken)
     }
-    Ok(())
-}
-
-/// What the server has, and where it becomes jobs.
-pub(super) struct Listing {
-    pub(super) remote: WirePath,
-    pub(super) write_limit: Option<u64>,
-    checksum: bool,
-    pub(super) policy: Arc<Policy>,
-    pub(super) closing: Closing,
-    pub(super) filter: Filter,
-    pub(super) commit: GroupCommit,
-    pub(super) producer: Producer,
-}
-
-impl Listing {
-    fn ask(&self, mailbox: &Mailbox) -> Result<EntryKind, TransferError> {
-        // An answer to this has the time of a single file, too.
-        let links = self.closing.needs_time();
-        mailbox.send(Message::List { path: self.remote.clone(), depth: None, links })?;
-        match mailbox.recv()? {
-            Message::Entry { kind } => Ok(kind),
-            other => Err(TransferError::unexpected(&other)),
-        }
-    }
-
-    fn follow(
-        self: &Arc<Self>,
-        mailbox: &Mailbox,
-        kind: EntryKind,
-        place: Place,
-    ) -> Result<(), TransferError> {
-        let root = match place {
-            Place::PassThrough(target) => {
-                self.producer.submit(self.fetch_through(target, size_of(kind)));
-                return expect_end(mailbox).map(drop);
-            }
-            Place::File(root, name) => return self.file(mailbox, &root, name, size_of(kind)),
-            Place::Directory(root) => root,
-            Place::Planned(local) => {
-                let (remote, filter) = (self.remote.clone(), self.filter.clone());
-                let (producer, policy) = (self.producer.clone(), Arc::clone(&self.policy));
-                let closing = self.closing.clone();
-                let plan = GetPlan { remote, filter, producer, policy, closing };
-                return plan.follow(mailbox, kind, &local);
-            }
-        };
-        let (base, limit) = (WirePath::root(), self.write_limit);
-        let tree = Tree::new(Arc::clone(&root), base, self.checksum, limit);
-        let mut tree = tree.with_policy(Arc::clone(&self.policy));
-        self.closing.add_tree(&WirePath::root(), &self.filter);
-        let take = |groups: &[_]| self.take_groups(&mut tree, &root, groups);
-        let skipped = |name: &str| self.closing.add_name(name);
-        self.producer.take_listing(mailbox, take, skipped)?;
-        self.closing.finish_here(&self.producer, Some(root));
-        Ok(())
-    }
-
-    /// Fetches the only file, unless what is there stays.
-    fn file(
-        &self,
-        mailbox: &Mailbox,
-        root: &Arc<Root>,
-        name: WirePath,
-        size: u64,
-    ) -> Result<(), TransferError> {
-        let listed = expect_end(mailbox)?;
-        match (root.offer(&name), listed) {
-            (Some(found), listed) if self.policy.keeps(&found, &listed.unwrap_or(found)) => {
-                self.producer.file(self.remote.as_str().to_owned(), Ok(kept(&found)));
-            }
-            _ => {
-                self.producer.submit(self.fetch(root, self.remote.clone(), name, size));
-            }
-        }
-        Ok(())
-    }
-
-    fn fetch_through(&self, store: PassThrough, size: u64) -> Job {
-        let progress = Arc::clone(&self.producer.progress);
-        progress.expect(size);
-        let (name, path) = (self.remote.as_str().to_owned(), self.remote.clone());
-        let work = Box::new(move |mailbox: &Mailbox| {
-            let (resume, hasher) = (Resume::default(), Hasher::default());
-            mailbox.send(Message::Get { path, resume })?;
-            let incoming = Incoming { store, resume, hasher, basis: None };
-            receive_content(mailbox, incoming, None, &progress).map(Some)
-        });
-        Job { kind: Kind::Transfer, name, work }
-    }
-
-    /// The job that fetches one file on a stream of its own.
-    pub(super) fn fetch(
-        &self,
-        root: &Arc<Root>,
-        remote: WirePath,
-        local: WirePath,
-        size: u64,
-    ) -> Job {
-        let (root, limit) = (Arc::clone(root), self.write_limit);
-        let policy = Arc::clone(&self.policy);
-        let progress = Arc::clone(&self.producer.progress);
-        progress.expect(size);
-        let name = remote.as_str().to_owned();
-        let work = Box::new(move |mailbox: &Mailbox| {
-            let incoming = Incoming::open(&root, &local, size, limit, &policy)?;
-            let resume = incoming.resume;
-            mailbox.send(Message::Get { path: remote, resume })?;
-            receive_content(mailbox, incoming, None, &progress).map(Some)
-        });
-        Job { kind: Kind::Transfer, name, work }
-    }
-}
-
-/// Takes in the rest of a file's listing: what the file is, if it was asked for.
-pub(super) fn expect_end(mailbox: &Mailbox) -> Result<Option<Offer>, TransferError> {
-    let mut listed = None;
-    loop {
-        match mailbox.recv()? {
-            Message::EndOfList => return Ok(listed),
-            Message::Manifest(groups) if listed.is_none() => {
-                let mut files = groups.iter().flat_map(|group| &group.files);
-                listed = files.next().map(FileEntry::offer);
-            }
-            other => return Err(TransferError::unexpected(&other)),
-        }
-    }
-}
-
-/// Where the answer goes.
-enum Place {
-    /// Into the file of this name.
-    File(Arc<Root>, WirePath),
-    /// Into this directory.
-    Directory(Arc<Root>),
-    /// Into a pipe or device.
-    PassThrough(PassThrough),
-    /// Nowhere: what would go there is told.
-    Planned(Local),
-}
-
-fn size_of(kind: EntryKind) -> u64 {
-    match kind {
-        EntryKind::File { size } => size,
-        EntryKind::Directory { .. } => 0,
-    }
-}
-
-/// The directory that the answer goes into, and its name there if it is a file.
-fn names_of(
-    args: &Fetch<'_>,
-    dest: PathBuf,
-    kind: EntryKind,
-) -> Result<(PathBuf, Option<WirePath>), Error> {
-    let remote_name = args.name.clone();
-    let (directory, name) = match kind {
-        EntryKind::Directory { .. } => match (&args.tree, remote_name) {
-            (TreeDestination::Named(parent), Some(name)) => (parent.join(name), None),
-            (TreeDestination::Named(dest) | TreeDestination::Into(dest), _) => {
-                (dest.clone(), None)
-            }
-        },
-        EntryKind::File { .. } => {
-            let is_directory = dest.is_dir() || ends_with_slash(&dest);
-            match (is_directory, remote_name, dest.file_name()) {
-                (true, Some(name), _) => (dest, Some(name)),
-                (false, _, Some(name)) => {
-                    let parent = dest.parent().filter(|parent| *parent != Path::new(""));
-                    let directory = parent.unwrap_or(Path::new(".")).to_owned();
-                    (directory, Some(name.to_string_lossy().into_owned()))
-                }
-                _ => {
-                    return Err(Error::Usage(format!("{}: not a file name", dest.display())));
-                }
-            }
-        }
-    };
-    let name = name.map(WirePath::new).transpose().map_err(|e| Error::Usage(e.to_string()))?;
-    Ok((directory, name))
-}
-
-fn place_of(args: &Fetch<'_>, dest: Destination, kind: EntryKind) -> Result<Place, Error> {
-    let dest = match (dest, kind) {
-        (Destination::Path(dest), _) => dest,
-        (Destination::PassThrough(target), EntryKind::File { .. }) => {
-            return Ok(Place::PassThrough(target));
-        }
-        (Destination::PassThrough(_), EntryKind::Directory { .. }) => {
-            return Err(Error::Usage(
-                "a directory can't go through a pipe or device".to_owned(),
-            ));
-        }
-    };
-    let (directory, name) = names_of(args, dest, kind)?;
-    if args.transfer.dry_run {
-        return Ok(Place::Planned(match name {
-            None => Local::Directory(directory),
-            Some(name) => Local::File(directory, name),
-        }));
-    }
-    create_destination(&directory, kind).map_err(Error::local(&directory))?;
-    let root = open(&directory)?;
-    Ok(match name {
-        None => Place::Directory(root),
-        Some(name) => Place::File(root, name),
-    })
-}
-
-/// Creates what is missing of `directory`, which is to hold what `kind` says.
-fn create_destination(directory: &Path, kind: EntryKind) -> std::io::Result<()> {
-    if let (EntryKind::Directory { mode }, Some(parent)) = (kind, directory.parent())
-        && !directory.exists()
-    {
-        std::fs::create_dir_all(parent)?;
-        // No wider than the server's, but its owner has to be able to fill it.
-        return std::fs::DirBuilder::new().mode(mode & 0o777 | 0o700).create(directory);
-    }
-    std::fs::create_dir_all(directory)
-}
-
-fn open(directory: &Path) -> Result<Arc<Root>, Error> {
-    Root::open(directory).map(Arc::new).map_err(Error::local(directory))
-}
-
-fn ends_with_slash(path: &Path) -> bool {
-    path.as_os_str().as_encoded_bytes().ends_with(b"/")
 }

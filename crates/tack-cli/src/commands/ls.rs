@@ -1,42 +1,45 @@
 //! `tack ls`
 
 use std::io::{self, BufWriter, Write};
-use std::sync::mpsc::{self, TryRecvError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
+use tack_transfer::{Listed, ListedKind, TransferError, WirePath};
 
 use super::connector::{Connector, Direct};
-use super::jobs::{TURN, catch_signals};
 use crate::cli::LsArgs;
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::progress;
-use crate::quic::CloseCode;
-use crate::session::{Link, Mailbox};
 use crate::target::Target;
 use crate::termination::Termination;
-use crate::transfer::{
-    EntryKind, FileEntry, Group, Message, Mtime, TransferError, WirePath, printable,
-};
 use crate::units;
-
-/// How long to let the server close its stream once everything is printed.
-const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Lists what a server has.
 pub fn ls(args: &LsArgs) -> Result<(), Error> {
-    let mut link =
+    let mut client =
         Direct { target: &args.source, args: &args.connection }.connect(None, None)?;
-    let stop = catch_signals(&link)?;
-    let ended = follow(args, &mut link, &stop);
-    link.close(CloseCode::Done, "done");
-    match ended {
-        Ok(0) => Ok(()),
-        Ok(count) => Err(Error::Unlisted { count, exit: Exit::Remote }),
+    // Before there are other threads, which inherit which signals are blocked.
+    let stop = Termination::catch().map_err(Error::local("signals"))?;
+    let notify = client.waker();
+    stop.on_signal(move || notify());
+    let out = BufWriter::new(io::stdout());
+    let mut printer = Printer::new(out, args.json, args.quiet);
+    let errors = Arc::clone(&printer.errors);
+    let flag = stop.flag();
+    let ended = client.list(args.source.path(), args.recursive, Some(&*flag), move |entries| {
+        printer.print_all(entries)
+    });
+    client.close();
+    match (ended.map_err(Error::from), errors.load(Ordering::Relaxed)) {
+        (Ok(()), 0) => Ok(()),
+        (Ok(()), count) => Err(Error::Unlisted { count, exit: Exit::Remote }),
         // Whoever reads has seen enough, as behind `tack ls … | head`.
-        Err(Error::Local { cause, .. }) if cause.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        Err(error) => Err(of_listing(error, &args.source)),
+        (Err(Error::Local { cause, .. }), _) if cause.kind() == io::ErrorKind::BrokenPipe => {
+            Ok(())
+        }
+        (Err(error), _) => Err(of_listing(error, &args.source)),
     }
 }
 
@@ -53,54 +56,13 @@ fn of_listing(error: Error, target: &Target) -> Error {
     }
 }
 
-/// Runs the connection until all is printed; returns how many entries the server could not list.
-fn follow(args: &LsArgs, link: &mut Link, stop: &Termination) -> Result<u64, Error> {
-    let mailbox = loop {
-        turn(link, stop)?;
-        if let Some(mailbox) = link.open()? {
-            break mailbox;
-        }
-    };
-    let (tell, result) = mpsc::channel();
-    let path = args.source.path().clone();
-    let out = BufWriter::new(io::stdout());
-    let mut printer = Printer::new(out, args.json, args.recursive, args.quiet);
-    // A worker of its own, because standard output may be slow.
-    std::thread::spawn(move || {
-        let listed = printer.list(&mailbox, &path);
-        // The mailbox goes first, so that the stream has ended when the result is there.
-        drop(mailbox);
-        // Fails only if the command has ended.
-        let _ = tell.send(listed.map(|()| printer.errors));
-    });
-    let result = loop {
-        match result.try_recv() {
-            Ok(result) => break result,
-            Err(TryRecvError::Disconnected) => break Err(TransferError::Disconnected.into()),
-            Err(TryRecvError::Empty) => turn(link, stop)?,
-        }
-    };
-    let deadline = Instant::now() + FAREWELL;
-    while result.is_ok() && !link.is_quiet() && Instant::now() < deadline {
-        turn(link, stop)?;
-    }
-    result
-}
-
-fn turn(link: &mut Link, stop: &Termination) -> Result<(), Error> {
-    if stop.is_requested() { Err(Error::Interrupted) } else { link.turn(TURN) }
-}
-
 /// Prints entries as they arrive, and keeps none of them.
 struct Printer<W> {
     out: W,
     json: bool,
-    recursive: bool,
     quiet: bool,
-    /// The directory of the last entry: it is repeated where the next message begins within it.
-    directory: WirePath,
     /// Entries that the server could not list.
-    errors: u64,
+    errors: Arc<AtomicU64>,
 }
 
 /// One entry.
@@ -129,15 +91,15 @@ impl<'a> Entry<'a> {
         Self { path, kind, bytes: None, modified: None, mode, permissions }
     }
 
-    fn directory(path: &'a WirePath, mode: Option<u32>) -> Self {
-        Self::new(path, "directory", mode)
-    }
-
-    fn file(path: &'a WirePath, file: &FileEntry) -> Self {
-        let offer = file.offer();
-        let Mtime { seconds, .. } = offer.modified;
-        let entry = Self::new(path, "file", Some(offer.mode));
-        Self { bytes: Some(offer.size), modified: units::timestamp_at(seconds), ..entry }
+    fn of(path: &'a WirePath, kind: ListedKind, mode: Option<u32>) -> Self {
+        match kind {
+            ListedKind::File { size, modified } => Self {
+                bytes: Some(size),
+                modified: modified.and_then(|time| units::timestamp_at(time.seconds)),
+                ..Self::new(path, "file", mode)
+            },
+            _ => Self::new(path, "directory", mode),
+        }
     }
 
     /// For people.
@@ -165,131 +127,63 @@ fn permissions(is_directory: bool, mode: Option<u32>) -> String {
 }
 
 impl<W: Write> Printer<W> {
-    fn new(out: W, json: bool, recursive: bool, quiet: bool) -> Self {
-        Self { out, json, recursive, quiet, directory: WirePath::root(), errors: 0 }
+    fn new(out: W, json: bool, quiet: bool) -> Self {
+        Self { out, json, quiet, errors: Arc::default() }
     }
 
-    fn list(&mut self, mailbox: &Mailbox, path: &WirePath) -> Result<(), Error> {
-        let depth = if self.recursive { u32::MAX } else { 1 };
-        mailbox.send(Message::List { path: path.clone(), depth: Some(depth), links: false })?;
-        let Message::Entry { kind } = mailbox.recv()? else {
-            return Err(TransferError::Protocol("expected what the path is".to_owned()).into());
-        };
-        let mut is_described = false;
-        loop {
-            match mailbox.recv()? {
-                Message::Manifest(groups) => {
-                    is_described = true;
-                    self.groups(&groups)?;
+    fn print_all(&mut self, entries: &[Listed]) -> io::Result<()> {
+        for entry in entries {
+            match entry {
+                Listed::Entry { path, kind, mode } => {
+                    self.print(&Entry::of(path, *kind, *mode))?;
                 }
-                Message::Skipped { name, reason, error } => self.skipped(&name, &reason, error),
-                Message::EndOfList => break,
-                other => return Err(TransferError::unexpected(&other).into()),
+                Listed::Skipped { name, reason, error } => self.skipped(name, reason, *error),
+                _ => {}
             }
         }
-        if let (EntryKind::File { size }, false) = (kind, is_described) {
-            // A server that knows no depth says nothing but the size.
-            let (_, name) = path.split_last().unwrap_or_default();
-            let name = WirePath::new(name).map_err(TransferError::from)?;
-            let entry = Entry::new(&name, "file", None);
-            self.print(&Entry { bytes: Some(size), ..entry })?;
-            self.flush()?;
-        }
-        Ok(())
+        self.out.flush()
     }
 
-    fn groups(&mut self, groups: &[Group]) -> Result<(), Error> {
-        for group in groups {
-            let depth = group.directory.components().count();
-            if depth > 1 && !self.recursive {
-                continue;
-            }
-            if group.directory != self.directory {
-                let mode = group.modes.last().copied();
-                self.print(&Entry::directory(&group.directory, mode))?;
-                self.directory = group.directory.clone();
-            }
-            if depth > 0 && !self.recursive {
-                continue;
-            }
-            for (file, path) in group.files.iter().zip(group.paths(&WirePath::root())) {
-                let (path, _) = path.map_err(TransferError::from)?;
-                self.print(&Entry::file(&path, file))?;
-            }
-        }
-        self.flush()
-    }
-
-    fn print(&mut self, entry: &Entry<'_>) -> Result<(), Error> {
-        let line = if self.json {
-            serde_json::to_string(entry).map_err(io::Error::from)
-        } else {
-            Ok(entry.line())
-        };
-        line.and_then(|line| writeln!(self.out, "{line}"))
-            .map_err(Error::local("standard output"))
-    }
-
-    fn flush(&mut self) -> Result<(), Error> {
-        self.out.flush().map_err(Error::local("standard output"))
+    fn print(&mut self, entry: &Entry<'_>) -> io::Result<()> {
+        let line = if self.json { serde_json::to_string(entry)? } else { entry.line() };
+        writeln!(self.out, "{line}")
     }
 
     fn skipped(&mut self, name: &str, reason: &str, error: bool) {
-        self.errors += u64::from(error);
+        self.errors.fetch_add(u64::from(error), Ordering::Relaxed);
         if error || !self.quiet {
-            progress::print(&format!("{}: {}", printable(name), printable(reason)));
+            progress::print(&format!("{name}: {reason}"));
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use tack_transfer::Mtime;
+
     use super::*;
-    use crate::transfer::Offer;
 
-    fn path(text: &str) -> WirePath {
-        WirePath::new(text).unwrap()
-    }
-
-    fn group(directory: &str, files: &[&str]) -> Group {
-        let modified = Mtime { seconds: i64::MAX, nanos: 0 };
-        let entry =
-            |name: &&str| FileEntry::new(path(name), Offer { size: 7, modified, mode: 0o640 });
-        let files = files.iter().map(entry).collect();
-        Group { files, ..Group::new(path(directory), vec![0o700, 0o755]) }
-    }
-
-    fn printed(recursive: bool, messages: &[Vec<Group>]) -> Vec<String> {
-        let mut printer = Printer::new(Vec::new(), false, recursive, true);
-        for groups in messages {
-            printer.groups(groups).unwrap();
-        }
+    fn printed(path: &str, kind: ListedKind, mode: Option<u32>) -> String {
+        let mut printer = Printer::new(Vec::new(), false, true);
+        let path = WirePath::new(path).unwrap();
+        printer.print(&Entry::of(&path, kind, mode)).unwrap();
         let text = String::from_utf8(printer.out).unwrap();
-        text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
     #[test]
-    fn a_directory_that_fills_two_messages_is_named_once() {
-        let messages =
-            [vec![group("", &["top"]), group("a", &["b"])], vec![group("a", &["c"])]];
-        let expected = [
-            "-rw-r----- 7 - top",
-            "drwxr-xr-x - - a/",
-            "-rw-r----- 7 - a/b",
-            "-rw-r----- 7 - a/c",
-        ];
-        assert_eq!(printed(true, &messages), expected);
-    }
-
-    #[test]
-    fn deeper_entries_of_a_server_that_knows_no_depth_are_left_out() {
-        let messages = [vec![group("", &["top"]), group("a", &["b"]), group("a/deep", &["c"])]];
-        assert_eq!(printed(false, &messages), ["-rw-r----- 7 - top", "drwxr-xr-x - - a/"]);
+    fn what_is_not_known_of_an_entry_is_shown_as_unknown() {
+        let modified = Some(Mtime { seconds: i64::MAX, nanos: 0 });
+        let file = ListedKind::File { size: 7, modified };
+        assert_eq!(printed("a/b", file, Some(0o640)), "-rw-r----- 7 - a/b");
+        let file = ListedKind::File { size: 7, modified: None };
+        assert_eq!(printed("b", file, None), "-????????? 7 - b");
+        assert_eq!(printed("a", ListedKind::Directory, Some(0o755)), "drwxr-xr-x - - a/");
     }
 
     #[test]
     fn names_cannot_drive_the_terminal() {
-        let lines = printed(false, &[vec![group("", &["a\u{1b}[2J\nb"])]]);
-        assert_eq!(lines, ["-rw-r----- 7 - a\\u{1b}[2J\\nb"]);
+        let line = printed("a\u{1b}[2J\nb", ListedKind::Directory, Some(0o700));
+        assert_eq!(line, "drwx------ - - a\\u{1b}[2J\\nb/");
     }
 }

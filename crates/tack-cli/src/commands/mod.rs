@@ -1,24 +1,18 @@
 //! What the command line offers.
 
-mod closing;
 mod completions;
 mod connector;
 mod copy;
-mod dry_run;
 mod events;
 mod fetch_several;
 mod get;
-mod get_batch;
-mod jobs;
 mod ls;
 mod man;
 mod one_time_server;
-mod producer;
-mod put_batch;
 mod receive;
 mod reconnect;
+mod run;
 mod send;
-mod send_stream;
 mod serve;
 mod serve_once;
 mod share;
@@ -26,8 +20,9 @@ mod share;
 use std::ffi::OsString;
 
 use clap::{CommandFactory, FromArgMatches};
+use tack_transfer::WirePath;
 
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, Command, TransferArgs};
 use crate::config_file::{self, Failure};
 use crate::error::Error;
 use crate::exit::Exit;
@@ -80,6 +75,29 @@ pub fn run(cli: Cli) -> Exit {
             progress::print(&error.to_string());
             error.exit()
         }
+    }
+}
+
+/// Refuses what makes no sense together with a single file.
+fn check_tree(args: &TransferArgs, has_tree: bool) -> Result<(), Error> {
+    if args.delete && !has_tree {
+        return Err(Error::Usage(
+            "--delete removes what a directory no longer has; it takes a directory (-r with get)"
+                .to_owned(),
+        ));
+    }
+    Ok(())
+}
+
+/// Calls a directory that a file was expected in the place of what its user does.
+fn directory_as(
+    shown: impl Fn(&WirePath) -> Option<String>,
+) -> impl FnOnce(tack_transfer::Error) -> Error {
+    move |error| match &error {
+        tack_transfer::Error::Directory(path) => {
+            shown(path).map_or_else(|| error.into(), Error::Directory)
+        }
+        _ => error.into(),
     }
 }
 

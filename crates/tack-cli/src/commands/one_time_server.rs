@@ -3,14 +3,13 @@
 use std::net::{Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 
+use tack_transfer::{
+    Fingerprint, Identity, Profile, Root, Server, ServerEvent, ServerOptions, token,
+};
+
 use super::serve::listen_address;
 use crate::error::Error;
-use crate::identity::Identity;
-use crate::quic;
-use crate::session::{Fingerprint, Server, ServerEvent, ServerOptions};
 use crate::ssh::{Ports, Scope, Wanted};
-use crate::token;
-use crate::transfer::Root;
 
 /// The server, and what a client has to know.
 pub(super) struct OneTimeServer {
@@ -34,30 +33,22 @@ pub(super) fn one_time_server(
     let directory = tempfile::Builder::new().prefix("tack-").tempdir();
     let directory = directory.map_err(Error::local(std::env::temp_dir()))?;
     let identity = Identity::in_directory(directory.path())?;
-    let profile = if plain { tacklib::Profile::Off } else { tacklib::Profile::Default };
     let token = token::generate()?;
     let mut root = Root::open(&scope.root).map_err(Error::local(&scope.root))?;
     let read_only = matches!(wanted, Wanted::Read(_));
     if read_only {
         root = root.only(&scope.paths);
     }
-    let server = Server::new(ServerOptions {
-        listen: listen_address(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port(ports)?))),
-        config: quic::server_config(profile, &identity.certificate, &identity.key)?,
-        reset_key: identity.reset_key()?,
-        root,
-        read_only,
-        links: true,
-        token: Some(token.clone()),
-        retry,
-        write_limit: None,
-        rate: None,
-        qlog: None,
-        // Nothing is left of this process for a next time.
-        careful_resume: false,
-        report,
-    })?;
-    Ok(OneTimeServer { server, fingerprint: identity.fingerprint, token, scope })
+    let fingerprint = identity.fingerprint;
+    let listen = listen_address(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port(ports)?)));
+    let mut options = ServerOptions::new(listen, root, identity, Some(token.clone()));
+    options.profile = if plain { Profile::Off } else { Profile::Default };
+    options.read_only = read_only;
+    options.retry = retry;
+    // Nothing is left of this process for a next time.
+    options.careful_resume = false;
+    options.report = report;
+    Ok(OneTimeServer { server: Server::new(options)?, fingerprint, token, scope })
 }
 
 /// The first port that is free; 0 lets the system choose.

@@ -1,13 +1,12 @@
 //! `tack receive`
 
+use tack_transfer::{Client, ServerAddress, Trust, printable};
+
 use super::connector::{Access, Connector, connect};
 use super::fetch_several::{FetchOptions, Named, fetch_several};
 use crate::cli::{Profile, ReceiveArgs};
 use crate::error::Error;
-use crate::session::{Link, Trust};
-use crate::target::Target;
 use crate::termination::Termination;
-use crate::transfer::printable;
 
 /// Receives what somebody shares.
 pub fn receive(args: &ReceiveArgs) -> Result<(), Error> {
@@ -48,7 +47,7 @@ impl Connector for WithTicket<'_> {
         &mut self,
         rate: Option<u64>,
         stop: Option<&Termination>,
-    ) -> Result<Link, Error> {
+    ) -> Result<Client, Error> {
         let ticket = &self.args.ticket;
         let token = Some(ticket.token.clone());
         let access = Access { trust: Trust::Pinned(ticket.fingerprint), token, ended: None };
@@ -56,8 +55,8 @@ impl Connector for WithTicket<'_> {
             return Err(Error::Usage("the ticket has no address".to_owned()));
         };
         let (host, port) = (first.ip().to_string(), first.port());
-        let target = Target::at(&host, port, ticket.addresses.clone());
-        connect(&target, access, &self.args.transport, rate, stop)
+        let server = ServerAddress::new(host, port).at(ticket.addresses.clone());
+        connect(&server, access, &self.args.transport, rate, stop)
     }
 
     fn profile(&self) -> Profile {

@@ -9,8 +9,8 @@ use super::connector::Connector;
 use crate::cli::TransferArgs;
 use crate::error::Error;
 use crate::progress::print;
-use crate::session::Link;
 use crate::termination::Termination;
+use tack_transfer::Client;
 
 /// The first pause before an attempt, and the longest; each is twice the one before.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(8));
@@ -59,7 +59,7 @@ impl Retry {
         stop: &Termination,
         moved: u64,
         lost: Error,
-    ) -> Result<Link, Error> {
+    ) -> Result<Client, Error> {
         if self.patience.is_zero() {
             return Err(lost);
         }
@@ -76,7 +76,7 @@ impl Retry {
                 std::thread::sleep(left.min(SLICE));
             }
             match server.connect(args.bwlimit, Some(stop)) {
-                Ok(link) => return Ok(link),
+                Ok(client) => return Ok(client),
                 Err(error) if error.may_pass() => log::debug!("connecting again: {error}"),
                 Err(error) => return Err(error),
             }

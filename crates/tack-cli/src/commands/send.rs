@@ -1,329 +1,75 @@
 //! `tack send`
 
+use std::io::stdin;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::mpsc;
 
-use super::closing::{Closing, beyond_version_2, check_tree};
+use tack_transfer::{Place, Source};
+
+use super::check_tree;
 use super::connector::{Connector, Direct};
-use super::dry_run::{self, Sent};
-use super::jobs::{self, Again, Job, Kind, Run};
-use super::producer::Producer;
-use super::put_batch::{Origin, PutBatch};
-use super::send_stream;
+use super::run::{self, Again};
 use crate::cli::{SendArgs, TransferArgs};
 use crate::error::Error;
-use crate::exit::Exit;
-use crate::session::Mailbox;
-use crate::transfer::{
-    EntryKind, Fail, FailCode, FileEntry, FileSource, Filter, Group, Manifest, Message,
-    NameError, Policy, Root, TransferError, Walk, WalkItem, WirePath, printable,
-};
 
 /// Sends files and directories.
 pub fn send(args: &SendArgs) -> Result<(), Error> {
-    if send_stream::is_asked_for(args) {
-        return send_stream::send(args);
+    if args.sources.iter().any(|source| source == Path::new("-")) {
+        return send_standard_input(args);
     }
     let sources = sources(&args.sources)?;
-    let kind =
-        if args.dest.is_directory() { RemoteKind::Directory } else { RemoteKind::Unknown };
-    let dest = Remote { path: args.dest.path().clone(), kind };
+    let path = args.dest.path().clone();
+    let place =
+        if args.dest.is_directory() { Place::Into(path) } else { Place::IntoOrAs(path) };
     let mut server = Direct { target: &args.dest, args: &args.connection };
-    send_to("send", &mut server, sources, || dest.clone(), &args.transfer)
+    send_to("send", &mut server, &sources, || place.clone(), &args.transfer)
 }
 
 /// What is named on the command line.
 pub(super) fn sources(paths: &[PathBuf]) -> Result<Vec<Source>, Error> {
-    paths.iter().map(|path| Source::look_at(path)).collect()
+    paths.iter().map(|path| Source::open(path).map_err(Error::from)).collect()
 }
 
-/// A path at the server.
-#[derive(Clone, Debug)]
-pub(super) struct Remote {
-    pub(super) path: WirePath,
-    /// Whether it is a directory; if it need not be one, the server may have to be asked.
-    pub(super) kind: RemoteKind,
-}
-
-/// What is known of a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RemoteKind {
-    /// It is a directory, or to become one.
-    Directory,
-    /// No directory has it.
-    NoDirectory,
-    /// Nothing.
-    Unknown,
-}
-
-/// Sends to a server. `dest` is asked for once there is a connection.
+/// Sends to a server. `place` is asked for once there is a connection.
 pub(super) fn send_to(
     command: &'static str,
     server: &mut dyn Connector,
-    sources: Vec<Source>,
-    dest: impl Fn() -> Remote,
+    sources: &[Source],
+    place: impl Fn() -> Place,
     args: &TransferArgs,
 ) -> Result<(), Error> {
-    let filter = args.filter()?;
-    check_tree(args, sources.iter().any(|source| source.is_directory))?;
-    let sources = Arc::new(sources);
-    jobs::run(command, server, args, Again::Possible, |run, producer| {
-        let closing = Closing::new(args, WirePath::root());
-        if let Some(option) = beyond_version_2(args, true) {
-            run.require_current(option)?;
-        }
-        // None: what the server has there can't be found out, which has been reported.
-        let Some(place) = Place::find(dest(), &sources, run)? else { return Ok(()) };
-        if args.dry_run {
-            return dry_run::send(
-                run,
-                &producer,
-                planned(&sources, &place, &producer),
-                &filter,
-                &args.policy(),
-                &closing,
-            );
-        }
-        let (checksum, filter) = (args.checksum, filter.clone());
-        let policy = Arc::new(args.policy());
-        let sources = Arc::clone(&sources);
-        let sending = Sending { producer, filter, checksum, policy, closing };
-        std::thread::spawn(move || sending.produce(&sources, &place));
-        Ok(())
+    let options = args.options()?;
+    check_tree(args, sources.iter().any(Source::is_directory))?;
+    run::run(command, server, (args, options), Again::Possible, |client, options, observe| {
+        Ok(client.send(sources.to_vec(), &place(), options, observe)?)
     })
 }
 
-/// What would go where.
-fn planned(sources: &[Source], place: &Place, producer: &Producer) -> Vec<Sent> {
-    let mut sent = Vec::new();
-    for source in sources {
-        let path = source.path.clone();
-        match place.of(source) {
-            Ok(remote) => sent.push(Sent { path, remote, is_directory: source.is_directory }),
-            Err(error) => {
-                let shown = path.display().to_string();
-                producer.skip(&shown, &error.to_string(), Some(Exit::LocalIo));
-            }
-        }
+/// Sends standard input as it comes; its length is not known in advance.
+fn send_standard_input(args: &SendArgs) -> Result<(), Error> {
+    let transfer = &args.transfer;
+    let refused = [
+        (args.sources.len() > 1, "other files"),
+        (transfer.dry_run, "--dry-run"),
+        (transfer.delete, "--delete"),
+        (transfer.owner, "--owner"),
+        (transfer.xattrs, "--xattrs"),
+        (transfer.update, "--update"),
+        (transfer.ignore_existing, "--ignore-existing"),
+    ];
+    if let Some((_, what)) = refused.iter().find(|(is_given, _)| *is_given) {
+        return Err(Error::Usage(format!("standard input (-) can't be sent with {what}")));
     }
-    sent
-}
-
-/// Something named on the command line.
-pub(super) struct Source {
-    path: PathBuf,
-    /// Its name on the server; none for `.` and the like. One bad name must not keep the
-    /// others from being sent.
-    name: Result<Option<WirePath>, NameError>,
-    pub(super) is_directory: bool,
-}
-
-/// Where things go on the server.
-enum Place {
-    Into(WirePath),
-    As(WirePath),
-}
-
-impl Place {
-    /// A single file may be given a new name. Whether it is one depends on what the server has.
-    fn find(
-        Remote { path, kind }: Remote,
-        sources: &[Source],
-        run: &mut Run<'_>,
-    ) -> Result<Option<Self>, Error> {
-        let single_file = matches!(sources, [only] if !only.is_directory);
-        match kind {
-            RemoteKind::NoDirectory | RemoteKind::Unknown if !single_file => {
-                return Ok(Some(Self::Into(path)));
-            }
-            RemoteKind::Directory => return Ok(Some(Self::Into(path))),
-            RemoteKind::NoDirectory => return Ok(Some(Self::As(path))),
-            RemoteKind::Unknown => {}
-        }
-        let (tell, answer) = mpsc::channel();
-        let mailbox = run.open()?;
-        let name = path.to_string();
-        let asked = path.clone();
-        let work = Box::new(move |mailbox: &Mailbox| {
-            let found = look_up(mailbox, asked)?;
-            // Fails only if the command has ended.
-            let _ = tell.send(found);
-            Ok(None)
-        });
-        run.spawn_inquiry(mailbox, Job { kind: Kind::Inquiry, name, work });
-        Ok(match run.wait_for(&answer)? {
-            Some(Some(EntryKind::Directory { .. })) => Some(Self::Into(path)),
-            Some(_) => Some(Self::As(path)),
-            None => None,
-        })
+    if args.dest.is_directory() {
+        return Err(Error::Usage(
+            "standard input (-) needs a name at the server: HOST:PORT/PATH, without a slash at \
+             the end"
+                .to_owned(),
+        ));
     }
-
-    fn of(&self, source: &Source) -> Result<WirePath, NameError> {
-        match self {
-            Self::As(path) => Ok(path.clone()),
-            Self::Into(path) => match source.name.as_ref().map_err(Clone::clone)? {
-                Some(name) => path.join(name),
-                None => Ok(path.clone()),
-            },
-        }
-    }
-}
-
-fn look_up(mailbox: &Mailbox, path: WirePath) -> Result<Option<EntryKind>, TransferError> {
-    mailbox.send(Message::Stat { path })?;
-    match mailbox.recv() {
-        Ok(Message::Entry { kind }) => Ok(Some(kind)),
-        Ok(other) => Err(TransferError::unexpected(&other)),
-        Err(TransferError::Remote(Fail { code: FailCode::NotFound, .. })) => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-impl Source {
-    fn look_at(path: &Path) -> Result<Self, Error> {
-        let metadata = path.metadata().map_err(Error::local(path))?;
-        if !metadata.is_dir() && !metadata.is_file() {
-            return Err(Error::Usage(format!(
-                "{}: neither a file nor a directory",
-                path.display()
-            )));
-        }
-        let name = path.file_name().map(|name| match name.to_str() {
-            Some(text) => WirePath::new(text),
-            None => Err(NameError::NotUtf8(printable(&name.to_string_lossy()))),
-        });
-        let is_directory = metadata.is_dir();
-        Ok(Self { path: path.to_owned(), name: name.transpose(), is_directory })
-    }
-}
-
-/// How everything is sent.
-struct Sending {
-    producer: Producer,
-    filter: Filter,
-    checksum: bool,
-    policy: Arc<Policy>,
-    closing: Closing,
-}
-
-impl Sending {
-    /// Lets everything that was named become jobs.
-    fn produce(&self, sources: &[Source], place: &Place) {
-        let mut files = Files::new(self);
-        let mut trees = Vec::new();
-        for source in sources {
-            let shown = source.path.display().to_string();
-            let added = match place.of(source) {
-                Ok(remote) if source.is_directory => {
-                    let produced = self.produce_tree(&source.path, &remote);
-                    trees.push(remote);
-                    produced
-                }
-                Ok(remote) => files.add(&source.path, &remote),
-                Err(error) => Err(error.into()),
-            };
-            if let Err(error) = added {
-                self.producer.skip(&shown, &error.to_string(), Some(Exit::LocalIo));
-            }
-        }
-        files.end();
-        self.closing.finish_there(&self.producer.reporter(), trees);
-    }
-
-    /// Lets everything below a directory become jobs.
-    fn produce_tree(&self, path: &Path, base: &WirePath) -> Result<(), TransferError> {
-        let root = Root::open(path).map(Arc::new).map_err(TransferError::reading)?;
-        self.closing.add_tree(base, &self.filter);
-        let mut manifest = Manifest::default();
-        let mut directory = base.clone();
-        let walk = Walk::filtered(Arc::clone(&root), WirePath::root(), self.filter.clone());
-        for item in walk.with_links(self.policy.preserve) {
-            let full = match item {
-                WalkItem::Directory(group) => {
-                    directory = base.join(&group.directory)?;
-                    self.closing.add_name(directory.as_str())?;
-                    self.closing.add_directory(&directory, &group)?;
-                    manifest.directory(group)
-                }
-                WalkItem::File(file) => {
-                    let remote = directory.join(file.name())?;
-                    self.closing.add_name(remote.as_str())?;
-                    if self.closing.is_another_name(&remote, file.inode())? {
-                        continue;
-                    }
-                    manifest.file(file)
-                }
-                WalkItem::Link(name, target, modified) => {
-                    let remote = directory.join(&name)?;
-                    self.closing.add_name(remote.as_str())?;
-                    self.closing.add_link(&self.producer, remote, target, modified)?;
-                    None
-                }
-                other => {
-                    self.closing.add_left_out(base, &other)?;
-                    self.producer.left_out(&other);
-                    None
-                }
-            };
-            if let Some(groups) = full
-                && !self.submit(base, groups, Origin::Tree(Arc::clone(&root)))
-            {
-                // Nobody works any more.
-                return Ok(());
-            }
-        }
-        self.submit(base, manifest.take(), Origin::Tree(root));
-        Ok(())
-    }
-
-    fn submit(&self, base: &WirePath, groups: Vec<Group>, origin: Origin) -> bool {
-        let (base, checksum, policy) = (base.clone(), self.checksum, Arc::clone(&self.policy));
-        let batch = PutBatch { base, groups, origin, checksum, policy };
-        self.producer.submit(batch.into_job(&self.producer))
-    }
-}
-
-/// Files that are named on the command line, on their way into one directory.
-struct Files<'a> {
-    sending: &'a Sending,
-    base: WirePath,
-    manifest: Manifest,
-    paths: Vec<PathBuf>,
-}
-
-impl<'a> Files<'a> {
-    fn new(sending: &'a Sending) -> Self {
-        let (base, manifest) = (WirePath::root(), Manifest::default());
-        Self { sending, base, manifest, paths: Vec::new() }
-    }
-
-    fn add(&mut self, path: &Path, remote: &WirePath) -> Result<(), TransferError> {
-        let offer = FileSource::look_at(path).map_err(TransferError::reading)?;
-        let (base, name) = remote.split_last().unwrap_or_default();
-        let file = FileEntry::new(WirePath::new(name)?, offer);
-        self.sending.closing.add_name(remote.as_str())?;
-        if self.paths.is_empty() {
-            // The directory that all of them go into.
-            self.manifest.directory(Group::default());
-            self.base = base;
-        }
-        if let Some(full) = self.manifest.file(file) {
-            self.submit(full);
-        }
-        self.paths.push(path.to_owned());
-        Ok(())
-    }
-
-    fn submit(&mut self, groups: Vec<Group>) {
-        let origin = Origin::Files(std::mem::take(&mut self.paths));
-        self.sending.submit(&self.base, groups, origin);
-    }
-
-    fn end(mut self) {
-        if !self.paths.is_empty() {
-            let groups = self.manifest.take();
-            self.submit(groups);
-        }
-    }
+    let options = transfer.options()?;
+    let mut server = Direct { target: &args.dest, args: &args.connection };
+    let again = Again::Impossible;
+    run::run("send", &mut server, (transfer, options), again, |client, options, observe| {
+        Ok(client.send_stream(stdin(), args.dest.path(), options, observe)?)
+    })
 }

@@ -2,21 +2,20 @@
 
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::path::PathBuf;
 use std::time::SystemTime;
 
 use serde::Serialize;
+use tack_transfer::{Action, Identity, Root, Server, ServerEvent, ServerOptions};
 
 use super::print_json;
 use crate::cli::ServeArgs;
 use crate::error::Error;
-use crate::identity::{self, Identity};
 use crate::progress;
-use crate::quic;
-use crate::session::{Action, Server, ServerEvent, ServerOptions};
 use crate::termination::Termination;
 use crate::token;
-use crate::transfer::Root;
 use crate::units;
+use crate::user_directories;
 
 /// What a client needs to know. Serialised, it is the first line that `--json` prints.
 #[derive(Serialize)]
@@ -42,33 +41,31 @@ pub fn serve(args: &ServeArgs) -> Result<(), Error> {
     let identity = match (&args.cert, &args.key, &args.identity) {
         (Some(certificate), Some(key), _) => Identity::from_files(certificate, key)?,
         (_, _, Some(directory)) => Identity::in_directory(directory)?,
-        _ => Identity::in_directory(&identity::default_directory()?)?,
+        _ => Identity::in_directory(&identity_directory()?)?,
     };
     let token = match (&args.token_file, args.no_token) {
         (_, true) => None,
         (Some(file), _) => Some(token::read_or_create(file)?),
-        (None, _) => Some(token::generate()?),
+        (None, _) => Some(tack_transfer::token::generate()?),
     };
     warn(&identity)?;
-    let mut server = Server::new(ServerOptions {
-        listen: listen_address(args.listen),
-        config: quic::server_config(args.profile.into(), &identity.certificate, &identity.key)?,
-        reset_key: identity.reset_key()?,
-        root: shared(args, &identity)?,
-        read_only: !args.write,
-        links: !args.no_links,
-        token: token.clone(),
-        retry: true,
-        write_limit: args.write_limit,
-        rate: args.bwlimit,
-        qlog: args.qlog.clone(),
-        careful_resume: !args.no_careful_resume,
-        report: reporter(args.json, args.quiet),
-    })?;
+    let fingerprint = identity.fingerprint.to_string();
+    let root = shared(args, &identity)?;
+    let listen = listen_address(args.listen);
+    let mut options = ServerOptions::new(listen, root, identity, token.clone());
+    options.profile = args.profile.into();
+    options.read_only = !args.write;
+    options.links = !args.no_links;
+    options.write_limit = args.write_limit;
+    options.rate = args.bwlimit;
+    options.qlog.clone_from(&args.qlog);
+    options.careful_resume = !args.no_careful_resume;
+    options.report = reporter(args.json, args.quiet);
+    let mut server = Server::new(options)?;
     let ready = Ready {
         event: "ready",
         address: server.local_addr(),
-        fingerprint: identity.fingerprint.to_string(),
+        fingerprint,
         // A file keeps it for those who may know; logs and screens need not.
         token: token.filter(|_| args.token_file.is_none()),
         read_only: !args.write,
@@ -77,7 +74,14 @@ pub fn serve(args: &ServeArgs) -> Result<(), Error> {
     let waker = server.waker();
     // Fails only if the server is gone.
     stop.on_signal(move || drop(waker.wake()));
-    server.run(|| stop.is_requested())
+    Ok(server.run(|| stop.is_requested())?)
+}
+
+/// The directory that this user's identity is kept in.
+fn identity_directory() -> Result<PathBuf, Error> {
+    user_directories::data().ok_or_else(|| {
+        Error::Usage("neither XDG_DATA_HOME nor HOME is set; pass --identity DIR".to_owned())
+    })
 }
 
 /// Where to listen: with IPv4 alone where the system has no IPv6 and any address would do.

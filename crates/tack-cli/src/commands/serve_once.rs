@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use super::one_time_server::one_time_server;
 use super::print_json;
 use crate::error::Error;
-use crate::session::Server;
 use crate::ssh::{Answer, Ready, Refusal, Request, VERSION, read_line};
 use crate::termination::Termination;
+use tack_transfer::Server;
 
 /// Answers the request on standard input, and serves what it asks for.
 pub fn serve_once() -> Result<(), Error> {
@@ -41,14 +41,14 @@ pub fn serve_once() -> Result<(), Error> {
     let is_cut = watch_input(&server);
     let patience = Duration::from_secs(request.patience);
     let mut lonely_since = Instant::now();
-    server.run_until(|server| {
+    Ok(server.run_until(|server| {
         if server.has_clients() {
             lonely_since = Instant::now();
         }
         stop.is_requested()
             || is_cut.load(Ordering::Relaxed)
             || lonely_since.elapsed() >= patience
-    })
+    })?)
 }
 
 /// Tells when standard input ends: ssh has, or the client.

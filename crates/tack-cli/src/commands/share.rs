@@ -13,11 +13,11 @@ use super::print_json;
 use crate::cli::{Profile, ShareArgs};
 use crate::error::Error;
 use crate::progress::print;
-use crate::session::{Action, ServerEvent};
 use crate::ssh::Wanted;
 use crate::termination::Termination;
 use crate::ticket::Ticket;
 use crate::units;
+use tack_transfer::{Action, ServerEvent};
 
 /// What `--json` prints first.
 #[derive(Serialize)]

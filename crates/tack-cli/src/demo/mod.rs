@@ -17,8 +17,7 @@ use tack_link::{LinkSpec, PathSpec};
 
 use crate::error::Error;
 use crate::progress::Display;
-use crate::session::Progress;
-use crate::transfer::{Digest, Hasher, WirePath};
+use tack_transfer::{Digest, Hasher, Progress, WirePath};
 
 use report::{Comparison, Parameters, Versions};
 

@@ -6,8 +6,8 @@ use serde::Serialize;
 use tack_link::LinkSpec;
 
 use crate::error::Error;
-use crate::transfer::TransferError;
 use crate::units;
+use tack_transfer::TransferError;
 
 /// Everything that is printed.
 #[derive(Debug, Serialize)]
@@ -46,7 +46,7 @@ impl Versions {
         Self {
             tack: env!("CARGO_PKG_VERSION"),
             quic: quiche::PROTOCOL_VERSION,
-            protocol: String::from_utf8_lossy(crate::quic::ALPN[0]).into_owned(),
+            protocol: String::from_utf8_lossy(tack_transfer::quic::ALPN[0]).into_owned(),
         }
     }
 }

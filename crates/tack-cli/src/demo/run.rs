@@ -2,34 +2,29 @@
 
 use std::net::Ipv4Addr;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use tack_emulator::relay::{Datagram, Observer, Relay};
 use tack_link::compose::BoxedLink;
 use tack_tap::{KeyLog, Tap};
+use tack_transfer::{
+    Client, ConnectOptions, Event, Get, Identity, Outcome, Profile, Progress, Root, Server,
+    ServerAddress, ServerOptions, TransferError, TransferOptions, Trust, token,
+};
 
 use super::Source;
 use super::report::Measurement;
 use crate::error::Error;
-use crate::identity::Identity;
-use crate::quic::{self, CloseCode};
-use crate::session::{
-    ConnectOptions, Link, Mailbox, Outcome, Progress, Server, ServerOptions, Trust,
-    receive_content,
-};
-use crate::target::Target;
-use crate::token;
-use crate::transfer::{Incoming, Message, Root, TransferError, WirePath};
 
 const TURN: Duration = Duration::from_millis(100);
 
 /// Fetches the file once, over the link: from its first end to its second.
 pub(super) fn transfer(
     source: &Source,
-    profile: tacklib::Profile,
+    profile: Profile,
     link: BoxedLink,
     scratch: &Path,
     update: &mut dyn FnMut(&Progress),
@@ -37,40 +32,23 @@ pub(super) fn transfer(
     let system = Error::local("the emulated link");
     let identity = Identity::in_directory(&scratch.join("identity"))?;
     let token = token::generate()?;
-    let server = Server::new(ServerOptions {
-        listen: (Ipv4Addr::LOCALHOST, 0).into(),
-        config: quic::server_config(profile, &identity.certificate, &identity.key)?,
-        reset_key: identity.reset_key()?,
-        root: Root::open(&source.directory).map_err(Error::local(&source.directory))?,
-        read_only: true,
-        retry: true,
-        links: true,
-        token: Some(token.clone()),
-        write_limit: None,
-        rate: None,
-        qlog: None,
-        careful_resume: false,
-        report: Box::new(|_| {}),
-    })?;
+    let fingerprint = identity.fingerprint;
+    let root = Root::open(&source.directory).map_err(Error::local(&source.directory))?;
+    let listen = (Ipv4Addr::LOCALHOST, 0).into();
+    let mut options = ServerOptions::new(listen, root, identity, Some(token.clone()));
+    options.profile = profile;
+    options.careful_resume = false;
+    let server = Server::new(options)?;
     let key_log = KeyLog::new();
     let tap = Tapped(Tap::new(key_log.clone()));
     let relay = Relay::start_observed(server.local_addr(), link, tap).map_err(system)?;
     let running = Running::start(server);
 
-    let target: Target = relay.address().to_string().parse().map_err(Error::Usage)?;
-    let options = ConnectOptions {
-        trust: Trust::Pinned(identity.fingerprint),
-        token: Some(token),
-        profile,
-        key_log: Some(Box::new(key_log)),
-        qlog: None,
-        cc_parameters: None,
-        rate: None,
-        stop: None,
-        ended: None,
-    };
-    let client = Client { source, dest: scratch.join("received"), options };
-    let fetched = client.fetch(&target, update);
+    let relayed = ServerAddress::from(relay.address());
+    let mut options = ConnectOptions::new(Trust::Pinned(fingerprint)).with_token(token);
+    options.profile = profile;
+    options.key_log = Some(Box::new(key_log));
+    let fetched = fetch(source, &scratch.join("received"), &relayed, options, update);
     let min_rtt = running.stop();
     let (outcome, elapsed) = fetched?;
 
@@ -139,64 +117,27 @@ fn sender_min_rtt(connection: &tacklib::Connection) -> Option<Duration> {
     connection.tack_stats().min_rtt.or_else(plain)
 }
 
-struct Client<'a> {
-    source: &'a Source,
-    dest: std::path::PathBuf,
+/// What arrived, and how long it took from the first packet to the last byte on disk.
+fn fetch(
+    source: &Source,
+    dest: &Path,
+    server: &ServerAddress,
     options: ConnectOptions,
-}
-
-impl Client<'_> {
-    /// What arrived, and how long it took from the first packet to the last byte on disk.
-    fn fetch(
-        self,
-        target: &Target,
-        update: &mut dyn FnMut(&Progress),
-    ) -> Result<(Outcome, Duration), Error> {
-        let start = Instant::now();
-        let mut link = Link::connect(target, self.options)?;
-        let Some(mailbox) = link.open()? else {
-            return Err(Error::NotTack(target.to_string()));
-        };
-        std::fs::create_dir_all(&self.dest).map_err(Error::local(&self.dest))?;
-        let root = Arc::new(Root::open(&self.dest).map_err(Error::local(&self.dest))?);
-        let progress = Arc::new(Progress::default());
-        progress.expect(self.source.size);
-        let (done, result) = mpsc::channel();
-        let (name, size) = (self.source.name.clone(), self.source.size);
-        let (notify, counted) = (link.notify(), Arc::clone(&progress));
-        thread::spawn(move || {
-            let fetched = fetch_file(&mailbox, &root, name, size, &counted);
-            drop(mailbox);
-            // Fails only if the transfer was given up.
-            let _ = done.send(fetched.map(|outcome| (outcome, start.elapsed())));
-            notify();
-        });
-        let outcome = loop {
-            match result.try_recv() {
-                Ok(outcome) => break outcome?,
-                Err(mpsc::TryRecvError::Disconnected) => {
-                    return Err(TransferError::Disconnected.into());
-                }
-                Err(mpsc::TryRecvError::Empty) => link.turn(TURN)?,
-            }
-            update(&progress);
-        };
-        link.close(CloseCode::Done, "done");
-        // The next run is not to find an equal file.
-        let received = self.dest.join(self.source.name.as_str());
-        std::fs::remove_file(&received).map_err(Error::local(&received))?;
-        Ok(outcome)
-    }
-}
-
-fn fetch_file(
-    mailbox: &Mailbox,
-    root: &Arc<Root>,
-    name: WirePath,
-    size: u64,
-    progress: &Progress,
-) -> Result<Outcome, TransferError> {
-    let incoming = Incoming::open(root, &name, size, None, &Arc::default())?;
-    mailbox.send(Message::Get { path: name, resume: incoming.resume })?;
-    receive_content(mailbox, incoming, None, progress)
+    update: &mut dyn FnMut(&Progress),
+) -> Result<(Outcome, Duration), Error> {
+    let start = Instant::now();
+    let mut client = Client::connect(server, options)?;
+    std::fs::create_dir_all(dest).map_err(Error::local(dest))?;
+    let mut fetched = None;
+    let wanted = vec![Get::new(source.name.clone(), dest)];
+    client.get(wanted, &TransferOptions::default(), &mut |event| match event {
+        Event::Progress(progress) => update(progress),
+        Event::File { outcome, .. } => fetched = Some((*outcome, start.elapsed())),
+        _ => {}
+    })?;
+    client.close();
+    // The next run is not to find an equal file.
+    let received = dest.join(source.name.as_str());
+    std::fs::remove_file(&received).map_err(Error::local(&received))?;
+    fetched.ok_or(Error::Transfer(TransferError::Disconnected))
 }

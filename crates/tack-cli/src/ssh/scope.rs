@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use super::Wanted;
 use crate::error::Error;
 use crate::exit::Exit;
-use crate::transfer::{NameError, TransferError, WirePath, printable};
+use tack_transfer::{NameError, TransferError, WirePath, printable};
 
 /// A directory, and paths below it. Links that the user has named are followed, as `cp` does: whoever may
 /// log in may read where they lead.

@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 
 use super::COMMAND;
 use nix::sys::signal::{SigSet, SigmaskHow};
+use tack_transfer::ServerAddress;
 
 use super::place::Login;
 use super::wire::{Answer, Ready, Request, VERSION, read_line};
 use crate::error::Error;
 use crate::exit::Exit;
-use crate::target::Target;
 
 /// How long ssh may take to end once the other end need not serve any more.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -113,7 +113,7 @@ impl Session {
 
     /// The server: at the address that ssh would look up, and at the one that it has come to. They differ
     /// behind address translators and jump hosts; the certificate tells the right one.
-    pub fn target(&self) -> Target {
+    pub fn server(&self) -> ServerAddress {
         let port = self.ready.port;
         let mut addresses: Vec<SocketAddr> = (self.host.as_str(), port)
             .to_socket_addrs()
@@ -125,7 +125,7 @@ impl Session {
         {
             addresses.push(SocketAddr::new(address, port));
         }
-        Target::at(self.login.host(), port, addresses)
+        ServerAddress::new(self.login.host(), port).at(addresses)
     }
 }
 

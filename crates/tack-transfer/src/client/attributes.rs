@@ -1,0 +1,119 @@
+//! Owners and extended attributes of what is in place, which come behind the files.
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::closing::{Closing, MAX_JSON, send_edits};
+use super::producer::Reporter;
+use crate::protocol::{
+    Attributes, Edit, Editor, MAX_FILES, Message, Policy, Root, TransferError, Wanted, WirePath,
+};
+use crate::session::Mailbox;
+
+/// Something that is in place at both ends.
+pub(super) struct InPlace {
+    /// Its path on the server.
+    pub(super) theirs: WirePath,
+    pub(super) ours: Ours,
+}
+
+/// Where something is on this machine.
+pub(super) enum Ours {
+    /// Below this directory.
+    Below(Arc<Root>, WirePath),
+    /// At this path.
+    At(PathBuf),
+}
+
+impl Ours {
+    fn read(&self, wanted: Wanted) -> Result<Attributes, TransferError> {
+        match self {
+            Self::Below(root, path) => Attributes::read(root, path, wanted),
+            Self::At(path) => {
+                let file = File::open(path).map_err(TransferError::reading)?;
+                Attributes::of_open(&file, wanted)
+            }
+        }
+    }
+}
+
+impl Closing {
+    /// Gives what is in place on this machine the attributes that it has at the server.
+    pub(super) fn attributes_here(
+        &self,
+        mailbox: &Mailbox,
+        told: &Reporter,
+    ) -> Result<(), TransferError> {
+        let mut left = self.in_place().into_iter().peekable();
+        while left.peek().is_some() {
+            let (mut asked, mut json) = (Vec::new(), 0);
+            while json < MAX_JSON
+                && asked.len() < MAX_FILES
+                && let Some(next) = left.next()
+            {
+                json += next.theirs.as_str().len() + 3;
+                asked.push(next);
+            }
+            let paths = asked.iter().map(|next| next.theirs.clone()).collect();
+            mailbox.send(Message::GetAttributes { wanted: self.wanted, paths })?;
+            self.take_attributes(mailbox, &asked, told)?;
+        }
+        Ok(())
+    }
+
+    fn take_attributes(
+        &self,
+        mailbox: &Mailbox,
+        asked: &[InPlace],
+        told: &Reporter,
+    ) -> Result<(), TransferError> {
+        let place = |number: u32| {
+            asked.get(number as usize).ok_or_else(|| {
+                TransferError::Protocol(format!("it names {number}, which was not asked for"))
+            })
+        };
+        loop {
+            match mailbox.recv()? {
+                Message::EndOfAttributes => return Ok(()),
+                Message::Attributes(answers) => {
+                    for (number, attributes) in answers {
+                        let InPlace { theirs, ours } = place(number)?;
+                        let Ours::Below(root, path) = ours else { continue };
+                        let edit = Edit::Attributes(path.clone(), attributes);
+                        let editor =
+                            Editor::new(Arc::clone(root), Policy::clone(self.policy()));
+                        let result = editor.apply(&edit);
+                        told.edited(theirs.as_str().to_owned(), &edit, result);
+                    }
+                }
+                Message::Fault { file, fail } => {
+                    let name = place(file)?.theirs.as_str().to_owned();
+                    told.file(name, Err(TransferError::Remote(fail)));
+                }
+                other => return Err(TransferError::unexpected(&other)),
+            }
+        }
+    }
+
+    /// Gives what is in place at the server the attributes that it has on this machine.
+    pub(super) fn attributes_there(
+        &self,
+        mailbox: &Mailbox,
+        told: &Reporter,
+    ) -> Result<(), TransferError> {
+        let mut left = self.in_place().into_iter().peekable();
+        while left.peek().is_some() {
+            // No more than one request's worth is kept at a time.
+            let mut edits = Vec::new();
+            for InPlace { theirs, ours } in left.by_ref().take(MAX_FILES) {
+                match ours.read(self.wanted) {
+                    Ok(attributes) => edits.push(Edit::Attributes(theirs, attributes)),
+                    Err(error) => told.file(theirs.as_str().to_owned(), Err(error)),
+                }
+            }
+            send_edits(mailbox, edits, self.policy(), told)?;
+        }
+        Ok(())
+    }
+}

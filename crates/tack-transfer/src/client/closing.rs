@@ -1,0 +1,444 @@
+//! What is done at the end of a transfer, when all files are in place: what the source no longer has
+//! is removed, links are made, directories get their attributes.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::attributes::{InPlace, Ours};
+use super::jobs::{Job, Kind};
+use super::options::TransferOptions;
+use super::producer::Reporter;
+use crate::error::Feature;
+use crate::protocol::{
+    Change, Edit, Edited, Editor, Extraneous, Fail, FailCode, Filter, Group, IS_LINK,
+    LinkTarget, MAX_FILES, Message, Mtime, Policy, Root, TransferError, Walk, WalkItem, Wanted,
+    WirePath,
+};
+use crate::session::Mailbox;
+
+/// Edits that are remembered at most; a peer must not fill the memory.
+const MAX_EDITS: usize = 1 << 20;
+/// Bytes of JSON after which the next request begins; the longest edit fits behind it.
+pub(super) const MAX_JSON: usize = 8 * 1024;
+
+/// What there is to do at the end, as far as it is known.
+#[derive(Clone)]
+pub(super) struct Closing {
+    policy: Policy,
+    /// What of attributes is transferred.
+    pub(super) wanted: Wanted,
+    deletes: bool,
+    dry_run: bool,
+    /// What is fetched: paths are told as the server's, like those of files.
+    remote: WirePath,
+    collected: Arc<Mutex<Collected>>,
+}
+
+#[derive(Default)]
+struct Collected {
+    extraneous: Extraneous,
+    links: Vec<Edit>,
+    hard_links: Vec<Edit>,
+    directories: Vec<Edit>,
+    /// What is in place, if attributes are wanted; directories behind what is in them.
+    in_place: Vec<InPlace>,
+    /// The first names of files with several.
+    first_names: HashMap<u64, WirePath>,
+    /// Links that the server has, for a dry run.
+    links_there: HashMap<WirePath, LinkTarget>,
+}
+
+impl Closing {
+    /// Nothing is known yet of what `options` ask for.
+    pub(super) fn new(options: &TransferOptions, remote: WirePath) -> Self {
+        let policy = options.policy.clone();
+        let extraneous = Extraneous::keeping(policy.backup.clone());
+        let collected = Collected { extraneous, ..Collected::default() };
+        Self {
+            policy,
+            wanted: options.attributes(),
+            deletes: options.delete,
+            dry_run: options.dry_run,
+            remote,
+            collected: Arc::new(Mutex::new(collected)),
+        }
+    }
+
+    pub(super) fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// Notes that something is in place, `theirs` at the server, if its attributes are wanted.
+    pub(super) fn add_in_place(
+        &self,
+        theirs: WirePath,
+        ours: Ours,
+    ) -> Result<(), TransferError> {
+        if !self.wanted.anything() || self.dry_run {
+            return Ok(());
+        }
+        let mut collected = self.collected();
+        collected.in_place.push(InPlace { theirs, ours });
+        collected.check()
+    }
+
+    /// What is in place, the deepest first.
+    pub(super) fn in_place(&self) -> Vec<InPlace> {
+        let mut in_place = std::mem::take(&mut self.collected().in_place);
+        in_place.sort_by_key(|next| std::cmp::Reverse(next.theirs.components().count()));
+        in_place
+    }
+
+    /// Whether links and attributes are of interest: to be transferred, or not to be removed.
+    pub(super) fn needs_links(&self) -> bool {
+        self.policy.preserve || self.deletes || self.wanted.anything()
+    }
+
+    /// Whether a listing has to tell more than sizes, of a single file its time.
+    pub(super) fn needs_time(&self) -> bool {
+        self.needs_links() || self.policy.update
+    }
+
+    /// Notes that something below `base` is transferred, but for what `filter` leaves out.
+    pub(super) fn add_tree(&self, base: &WirePath, filter: &Filter) {
+        self.collected().extraneous.filters.push((base.clone(), filter.clone()));
+    }
+
+    /// Notes that the source has `path`, also as it is printed.
+    pub(super) fn add_name(&self, path: &str) -> Result<(), TransferError> {
+        if self.deletes { self.collected().extraneous.names.insert(path) } else { Ok(()) }
+    }
+
+    /// Notes what a walk through a source that goes to `base` has found and does not transfer.
+    pub(super) fn add_left_out(
+        &self,
+        base: &WirePath,
+        item: &WalkItem,
+    ) -> Result<(), TransferError> {
+        match item {
+            WalkItem::Skipped { name, .. } if base.is_root() => self.add_name(name),
+            WalkItem::Skipped { name, .. } => self.add_name(&format!("{base}/{name}")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Notes all names of a listing.
+    pub(super) fn add_names(&self, groups: &[Group]) -> Result<(), TransferError> {
+        for group in groups.iter().filter(|_| self.deletes) {
+            self.add_name(group.directory.as_str())?;
+            let files = group.files.iter().map(crate::protocol::FileEntry::name);
+            for name in files.chain(group.links.iter().map(|(name, ..)| name)) {
+                self.add_name(group.directory.join(name)?.as_str())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes a directory, whose attributes are set behind everything else.
+    pub(super) fn add_directory(
+        &self,
+        path: &WirePath,
+        group: &Group,
+    ) -> Result<(), TransferError> {
+        let (Some(mode), Some(modified)) = (group.modes.last(), group.modified) else {
+            return Ok(());
+        };
+        let mut collected = self.collected();
+        let is_known = collected.directories.last().is_some_and(|last| last.path() == path);
+        if self.policy.preserve && !is_known {
+            collected.directories.push(Edit::Directory(path.clone(), *mode, modified));
+        }
+        collected.check()
+    }
+
+    /// Notes a symbolic link, or says that it is left out.
+    pub(super) fn add_link(
+        &self,
+        told: &Reporter,
+        path: WirePath,
+        target: LinkTarget,
+        modified: Mtime,
+    ) -> Result<(), TransferError> {
+        if !self.policy.preserve {
+            told.skip(&path.to_string(), IS_LINK, None);
+            return Ok(());
+        }
+        let mut collected = self.collected();
+        collected.links.push(Edit::Symlink(path, target, modified));
+        collected.check()
+    }
+
+    /// Whether `path` is another name of a file that has been seen, and becomes a link to it.
+    pub(super) fn is_another_name(
+        &self,
+        path: &WirePath,
+        inode: Option<u64>,
+    ) -> Result<bool, TransferError> {
+        let Some(inode) = inode.filter(|_| self.policy.preserve && !self.dry_run) else {
+            return Ok(false);
+        };
+        let mut collected = self.collected();
+        let Some(first) = collected.first_names.get(&inode).cloned() else {
+            collected.first_names.insert(inode, path.clone());
+            return collected.check().map(|()| false);
+        };
+        collected.hard_links.push(Edit::HardLink(path.clone(), first));
+        collected.check().map(|()| true)
+    }
+
+    /// Plans the end of a transfer into a directory of this machine, if there is one already.
+    pub(super) fn finish_here(&self, reporter: &Reporter, root: Option<Arc<Root>>) {
+        if !self.needs_links() {
+            return;
+        }
+        let (closing, told) = (self.clone(), reporter.clone());
+        let work = Box::new(move |mailbox: &Mailbox| {
+            if let (Some(root), true) = (&root, closing.may_delete(&told)) {
+                closing.look_here(&told, root)?;
+            }
+            let editor = root.map(|root| Editor::new(root, closing.policy.clone()));
+            closing.apply_here(closing.edits(&told), editor.as_ref(), &told)?;
+            closing.attributes_here(mailbox, &told)?;
+            closing.apply_here(closing.directories(), editor.as_ref(), &told)?;
+            Ok(None)
+        });
+        reporter.at_last(Job { kind: Kind::Inquiry, name: ".".to_owned(), work });
+    }
+
+    fn apply_here(
+        &self,
+        edits: Vec<Edit>,
+        editor: Option<&Editor>,
+        told: &Reporter,
+    ) -> Result<(), TransferError> {
+        for edit in edits {
+            let name = self.remote.join(edit.path())?.as_str().to_owned();
+            match editor {
+                Some(editor) if !self.dry_run => {
+                    told.edited(name, &edit, editor.apply(&edit));
+                }
+                editor => plan(told, name, &edit, finds_here(editor, &edit)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Plans the end of a transfer into `directories` of the server.
+    pub(super) fn finish_there(&self, reporter: &Reporter, directories: Vec<WirePath>) {
+        if !self.needs_links() || (directories.is_empty() && !self.wanted.anything()) {
+            return;
+        }
+        let looks = self.deletes || self.dry_run;
+        for directory in directories.into_iter().filter(|_| looks) {
+            let (closing, told) = (self.clone(), reporter.clone());
+            let name = directory.to_string();
+            let work = Box::new(move |mailbox: &Mailbox| {
+                if closing.may_delete(&told) || closing.dry_run {
+                    closing.look_there(&told, mailbox, &directory)?;
+                }
+                Ok(None)
+            });
+            reporter.at_last(Job { kind: Kind::Inquiry, name, work });
+        }
+        let (closing, told) = (self.clone(), reporter.clone());
+        let work = Box::new(move |mailbox: &Mailbox| {
+            let edits = closing.edits(&told);
+            if closing.dry_run {
+                for edit in &edits {
+                    let name = edit.path().as_str().to_owned();
+                    plan(&told, name, edit, closing.finds_there(edit));
+                }
+            } else {
+                send_edits(mailbox, edits, &closing.policy, &told)?;
+                closing.attributes_there(mailbox, &told)?;
+                send_edits(mailbox, closing.directories(), &closing.policy, &told)?;
+            }
+            Ok(None)
+        });
+        reporter.at_last(Job { kind: Kind::Inquiry, name: ".".to_owned(), work });
+    }
+
+    /// Whether it is certain what the source has.
+    fn may_delete(&self, told: &Reporter) -> bool {
+        self.deletes && told.is_faultless()
+    }
+
+    /// What is to be done before attributes are set, in its order.
+    fn edits(&self, told: &Reporter) -> Vec<Edit> {
+        let mut collected = self.collected();
+        let mut edits = Vec::new();
+        if self.may_delete(told) {
+            edits.extend(collected.extraneous.edits());
+        } else if self.deletes {
+            told.note("nothing is deleted, because not everything could be transferred");
+        }
+        // The file that a link would be to may not be the one that was meant.
+        if told.is_faultless() {
+            edits.append(&mut collected.hard_links);
+        } else if !collected.hard_links.is_empty() {
+            told.note("no hard links are made, because not everything could be transferred");
+        }
+        edits.append(&mut collected.links);
+        edits
+    }
+
+    /// Attributes of directories, the last of all. The deepest first, because a directory may be closed to its
+    /// owner.
+    fn directories(&self) -> Vec<Edit> {
+        let directories = std::mem::take(&mut self.collected().directories);
+        directories.into_iter().rev().collect()
+    }
+
+    /// Looks for what is to be removed below a directory of this machine.
+    fn look_here(&self, told: &Reporter, root: &Arc<Root>) -> Result<(), TransferError> {
+        let mut collected = self.collected();
+        let mut group = Group::default();
+        for item in Walk::new(Arc::clone(root), WirePath::root()).with_links(true) {
+            match item {
+                WalkItem::Directory(next) => group = next,
+                WalkItem::File(file) => group.files = vec![file],
+                WalkItem::Link(name, target, time) => group.links = vec![(name, target, time)],
+                // Nothing that could be a transfer's, and nothing that can't be named, is removed.
+                WalkItem::Reserved(_) => {}
+                WalkItem::Skipped { name, reason, .. } => {
+                    told.note(&format!("{name}: not deleted, {reason}"));
+                }
+            }
+            collected.extraneous.take(&WirePath::root(), std::slice::from_ref(&group))?;
+            group.files.clear();
+            group.links.clear();
+        }
+        Ok(())
+    }
+
+    /// Looks for what is to be removed below a directory of the server.
+    fn look_there(
+        &self,
+        told: &Reporter,
+        mailbox: &Mailbox,
+        directory: &WirePath,
+    ) -> Result<(), TransferError> {
+        mailbox.send(Message::List { path: directory.clone(), depth: None, links: true })?;
+        match mailbox.recv() {
+            Ok(Message::Entry { .. }) => {}
+            Ok(other) => return Err(TransferError::unexpected(&other)),
+            Err(TransferError::Remote(Fail { code: FailCode::NotFound, .. })) => return Ok(()),
+            Err(error) => return Err(error),
+        }
+        let take = |groups: &[Group]| {
+            let mut collected = self.collected();
+            if self.dry_run {
+                for group in groups {
+                    let parent = directory.join(&group.directory)?;
+                    for (name, target, _) in &group.links {
+                        collected.links_there.insert(parent.join(name)?, target.clone());
+                    }
+                }
+                collected.check()?;
+            }
+            collected.extraneous.take(directory, groups)
+        };
+        told.take_listing(mailbox, take, |_| Ok(()))
+    }
+
+    /// Whether the right link is at the place of a link on the server, if any is.
+    fn finds_there(&self, edit: &Edit) -> Option<bool> {
+        match edit {
+            Edit::Symlink(path, target, _) => {
+                Some(self.collected().links_there.get(path)? == target)
+            }
+            _ => None,
+        }
+    }
+
+    fn collected(&self) -> MutexGuard<'_, Collected> {
+        // What is collected is whole whenever the lock is free.
+        self.collected.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Collected {
+    fn check(&self) -> Result<(), TransferError> {
+        let edits = self.links.len()
+            + self.hard_links.len()
+            + self.directories.len()
+            + self.in_place.len();
+        if edits + self.first_names.len() + self.links_there.len() <= MAX_EDITS {
+            return Ok(());
+        }
+        Err(TransferError::TooManyNames(MAX_EDITS))
+    }
+}
+
+/// What is at the place of a link on this machine.
+fn finds_here(editor: Option<&Editor>, edit: &Edit) -> Option<bool> {
+    match edit {
+        Edit::Symlink(path, target, _) => editor?.has_symlink(path, target),
+        _ => None,
+    }
+}
+
+/// Says what would be done; `found` is whether the right link is there, if anything is.
+fn plan(told: &Reporter, name: String, edit: &Edit, found: Option<bool>) {
+    let change = match (edit, found) {
+        (Edit::Remove(_) | Edit::RemoveDirectory(_), _) => Change::Deleted,
+        (Edit::Symlink(..), None) => Change::New,
+        (Edit::Symlink(..), Some(false)) => Change::Changed,
+        _ => return,
+    };
+    told.planned(name, 0, change);
+}
+
+/// Sends edits, a request behind the other.
+pub(super) fn send_edits(
+    mailbox: &Mailbox,
+    edits: Vec<Edit>,
+    policy: &Policy,
+    told: &Reporter,
+) -> Result<(), TransferError> {
+    let mut edits = edits.into_iter().peekable();
+    while edits.peek().is_some() {
+        let (mut request, mut json) = (Vec::new(), 0);
+        while json < MAX_JSON
+            && request.len() < MAX_FILES
+            && let Some(edit) = edits.next()
+        {
+            json += serde_json::to_vec(&edit).map_or(0, |text| text.len());
+            request.push(edit);
+        }
+        mailbox.send(Message::Edit { edits: request.clone(), policy: policy.clone() })?;
+        let mut failed = HashMap::new();
+        let (unchanged, kept) = loop {
+            match mailbox.recv()? {
+                Message::Fault { file, fail } => drop(failed.insert(file, fail)),
+                Message::Edited { unchanged, kept } => break (unchanged, kept),
+                other => return Err(TransferError::unexpected(&other)),
+            }
+        };
+        for (number, edit) in (0..).zip(request) {
+            let result = match failed.remove(&number) {
+                Some(fail) => Err(TransferError::Remote(fail)),
+                None if unchanged.contains(&number) => Ok(Edited::Unchanged),
+                None if kept.contains(&number) => Ok(Edited::Kept),
+                None => Ok(Edited::Done),
+            };
+            told.edited(edit.path().as_str().to_owned(), &edit, result);
+        }
+    }
+    Ok(())
+}
+
+/// What of the `options` only a server of the current version can serve.
+pub(super) fn beyond_version_2(options: &TransferOptions, sends: bool) -> Option<Feature> {
+    let policy = &options.policy;
+    let features = [
+        (options.owner, Feature::Owner),
+        (options.xattrs, Feature::Xattrs),
+        (policy.preserve, Feature::Preserve),
+        (options.delete, Feature::Delete),
+        (policy.update, Feature::Update),
+        (policy.ignore_existing && sends, Feature::IgnoreExisting),
+        (policy.backup.is_some() && sends, Feature::Backup),
+    ];
+    features.into_iter().find(|(is_given, _)| *is_given).map(|(_, feature)| feature)
+}

@@ -1,0 +1,237 @@
+//! What a transfer would do, without doing it.
+//!
+//! The server is only asked what there is, so that nothing changes there, whatever its version.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::closing::Closing;
+use super::get::expect_end;
+use super::jobs::{Job, Kind, Run};
+use super::producer::Producer;
+use crate::error::Error;
+use crate::protocol::{
+    Change, EntryKind, Fail, FailCode, FileSource, Filter, Group, Message, Offer, Policy, Root,
+    TransferError, Walk, WalkItem, WirePath,
+};
+use crate::session::Mailbox;
+
+/// Most files of a server's directory that are held against this machine's.
+const MAX_LISTED: usize = 1 << 20;
+
+/// What of a listing a dry run of `get` goes by.
+pub(super) struct GetPlan {
+    pub(super) remote: WirePath,
+    pub(super) filter: Filter,
+    pub(super) producer: Producer,
+    pub(super) policy: Arc<Policy>,
+    pub(super) closing: Closing,
+}
+
+/// Where a dry run of `get` looks.
+pub(super) enum Local {
+    /// At the file of this name in this directory.
+    File(PathBuf, WirePath),
+    /// Below this directory.
+    Directory(PathBuf),
+}
+
+impl GetPlan {
+    /// Holds what the server lists against what is there. A directory that does not exist has nothing.
+    pub(super) fn follow(
+        &self,
+        mailbox: &Mailbox,
+        kind: EntryKind,
+        local: &Local,
+    ) -> Result<(), TransferError> {
+        let root = match local {
+            Local::File(directory, name) => {
+                let found = Root::open(directory).ok().and_then(|root| root.offer(name));
+                let listed = expect_end(mailbox)?;
+                if let EntryKind::File { size } = kind {
+                    let change = match (&found, listed) {
+                        (Some(found), listed)
+                            if self.policy.keeps(found, &listed.unwrap_or(*found)) =>
+                        {
+                            Change::Kept
+                        }
+                        _ => Change::of_size(size, found.map(|found| found.size)),
+                    };
+                    self.producer.planned(self.remote.as_str().to_owned(), size, change);
+                }
+                return Ok(());
+            }
+            Local::Directory(directory) => Root::open(directory).ok().map(Arc::new),
+        };
+        self.closing.add_tree(&WirePath::root(), &self.filter);
+        let take = |groups: &[Group]| {
+            self.closing.add_names(groups)?;
+            for group in groups.iter().filter(|group| self.filter.keeps_whole(&group.directory))
+            {
+                for entry in group.paths(&WirePath::root()) {
+                    let (path, offer) = entry?;
+                    if self.filter.keeps(&path, false) {
+                        let found = root.as_ref().and_then(|root| root.offer(&path));
+                        let name = self.remote.join(&path)?.as_str().to_owned();
+                        let change = Change::by(&self.policy, &offer, found.as_ref());
+                        self.producer.planned(name, offer.size, change);
+                    }
+                }
+                for (name, target, modified) in &group.links {
+                    let path = group.directory.join(name)?;
+                    if self.filter.keeps(&path, false) {
+                        self.closing.add_link(
+                            &self.producer,
+                            path,
+                            target.clone(),
+                            *modified,
+                        )?;
+                    }
+                }
+            }
+            Ok(())
+        };
+        let skipped = |name: &str| self.closing.add_name(name);
+        self.producer.take_listing(mailbox, take, skipped)?;
+        self.closing.finish_here(&self.producer, root);
+        Ok(())
+    }
+}
+
+/// Something that would be sent: a file or a directory, and its path on the server.
+pub(super) struct Sent {
+    pub(super) path: PathBuf,
+    pub(super) remote: WirePath,
+    pub(super) is_directory: bool,
+}
+
+/// Holds what would be sent against what the server has, one thing after the other.
+pub(super) fn send(
+    run: &mut Run<'_>,
+    producer: &Producer,
+    sent: Vec<Sent>,
+    filter: &Filter,
+    policy: &Policy,
+    closing: &Closing,
+) -> Result<(), Error> {
+    let trees = sent.iter().filter(|sent| sent.is_directory);
+    let trees: Vec<WirePath> = trees.map(|sent| sent.remote.clone()).collect();
+    for sent in sent {
+        let mailbox = run.open()?;
+        let (producer, filter) = (producer.clone(), filter.clone());
+        let (policy, closing) = (policy.clone(), closing.clone());
+        let name = sent.remote.to_string();
+        let work = Box::new(move |mailbox: &Mailbox| {
+            let there = Remote::ask(mailbox, &producer, &sent.remote, &closing)?;
+            sent.compare(&there, &producer, filter, &policy, &closing)?;
+            Ok(None)
+        });
+        run.spawn_inquiry(mailbox, Job { kind: Kind::Inquiry, name, work });
+    }
+    closing.finish_there(producer, trees);
+    Ok(())
+}
+
+/// What the server has at a path.
+enum Remote {
+    Nothing,
+    File(u64, Option<Offer>),
+    Directory(HashMap<WirePath, Offer>),
+}
+
+impl Remote {
+    fn ask(
+        mailbox: &Mailbox,
+        producer: &Producer,
+        path: &WirePath,
+        closing: &Closing,
+    ) -> Result<Self, TransferError> {
+        // Links of the server's are of no interest here, and should not be named as left out.
+        let links = closing.needs_time();
+        mailbox.send(Message::List { path: path.clone(), depth: None, links })?;
+        let kind = match mailbox.recv() {
+            Ok(Message::Entry { kind }) => kind,
+            Ok(other) => return Err(TransferError::unexpected(&other)),
+            Err(TransferError::Remote(Fail { code: FailCode::NotFound, .. })) => {
+                return Ok(Self::Nothing);
+            }
+            Err(error) => return Err(error),
+        };
+        let (mut files, top) = (HashMap::new(), WirePath::root());
+        let take = |groups: &[Group]| {
+            for entry in groups.iter().flat_map(|group| group.paths(&top)) {
+                let (path, offer) = entry?;
+                files.insert(path, offer);
+            }
+            if files.len() <= MAX_LISTED {
+                return Ok(());
+            }
+            Err(TransferError::Protocol(format!("a listing of more than {MAX_LISTED} files")))
+        };
+        // What the server leaves out of the listing would not be touched.
+        producer.take_listing(mailbox, take, |_| Ok(()))?;
+        Ok(match kind {
+            EntryKind::File { size } => Self::File(size, files.into_values().next()),
+            EntryKind::Directory { .. } => Self::Directory(files),
+        })
+    }
+}
+
+impl Sent {
+    fn compare(
+        &self,
+        there: &Remote,
+        producer: &Producer,
+        filter: Filter,
+        policy: &Policy,
+        closing: &Closing,
+    ) -> Result<(), TransferError> {
+        if !self.is_directory {
+            closing.add_name(self.remote.as_str())?;
+            let offer = FileSource::look_at(&self.path).map_err(TransferError::reading)?;
+            let change = match there {
+                Remote::Nothing => Change::New,
+                Remote::File(_, found) if policy.keeps(&found.unwrap_or(offer), &offer) => {
+                    Change::Kept
+                }
+                Remote::File(size, _) => Change::of_size(offer.size, Some(*size)),
+                Remote::Directory(_) => Change::Changed,
+            };
+            producer.planned(self.remote.as_str().to_owned(), offer.size, change);
+            return Ok(());
+        }
+        let root = Root::open(&self.path).map(Arc::new).map_err(TransferError::reading)?;
+        closing.add_tree(&self.remote, &filter);
+        let mut directory = WirePath::root();
+        let walk = Walk::filtered(root, WirePath::root(), filter);
+        for item in walk.with_links(policy.preserve) {
+            match item {
+                WalkItem::Directory(group) => {
+                    directory = group.directory;
+                    closing.add_name(self.remote.join(&directory)?.as_str())?;
+                }
+                WalkItem::Link(name, target, modified) => {
+                    let path = self.remote.join(&directory.join(&name)?)?;
+                    closing.add_name(path.as_str())?;
+                    closing.add_link(producer, path, target, modified)?;
+                }
+                WalkItem::File(file) => {
+                    let (path, offer) = (directory.join(file.name())?, file.offer());
+                    closing.add_name(self.remote.join(&path)?.as_str())?;
+                    let found = match there {
+                        Remote::Directory(files) => files.get(&path),
+                        Remote::Nothing | Remote::File(..) => None,
+                    };
+                    let name = self.remote.join(&path)?.as_str().to_owned();
+                    producer.planned(name, offer.size, Change::by(policy, &offer, found));
+                }
+                other => {
+                    closing.add_left_out(&self.remote, &other)?;
+                    producer.left_out(&other);
+                }
+            }
+        }
+        Ok(())
+    }
+}

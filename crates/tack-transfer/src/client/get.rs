@@ -1,0 +1,340 @@
+//! Fetching files and directories.
+
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc;
+
+use super::attributes::Ours;
+use super::closing::{Closing, beyond_version_2};
+use super::dry_run::{GetPlan, Local};
+use super::jobs::{Job, Kind, Run};
+use super::producer::Producer;
+use crate::error::Error;
+use crate::protocol::{
+    Destination, EntryKind, FileEntry, Filter, GroupCommit, Hasher, Incoming, Message, Offer,
+    PassThrough, Policy, Resume, Root, TransferError, Tree, WirePath,
+};
+use crate::session::{Mailbox, kept, receive_content};
+
+/// A file or directory to fetch, and where to put it.
+#[derive(Debug)]
+pub struct Get {
+    remote: WirePath,
+    dest: Destination,
+    /// Its name here, if it has one.
+    name: Option<String>,
+    is_recursive: bool,
+    /// A directory becomes one in the destination.
+    is_named: bool,
+}
+
+impl Get {
+    /// Fetches `remote` to the path `dest`.
+    ///
+    /// A file goes into `dest` if that is a directory or ends with a slash, and becomes `dest` otherwise. Of a
+    /// directory ([`recursive`](Self::recursive)) the content goes into `dest`, which is made if it is missing.
+    pub fn new(remote: WirePath, dest: impl Into<PathBuf>) -> Self {
+        Self::to(remote, Destination::Path(dest.into()))
+    }
+
+    /// Fetches `remote` to a path, or through a pipe or device.
+    pub fn to(remote: WirePath, dest: Destination) -> Self {
+        let name = remote.split_last().map(|(_, name)| name.to_owned());
+        Self { remote, dest, name, is_recursive: false, is_named: false }
+    }
+
+    /// Takes a directory with everything in it. Without this the server can answer with one file only.
+    #[must_use]
+    pub fn recursive(mut self) -> Self {
+        self.is_recursive = true;
+        self
+    }
+
+    /// Lets a directory become one in the destination, with its own name, as a file does.
+    #[must_use]
+    pub fn under_own_name(mut self) -> Self {
+        self.is_named = true;
+        self
+    }
+
+    /// Gives it another name here. Without a name it is a directory of which the content is fetched.
+    #[must_use]
+    pub fn called(mut self, name: Option<String>) -> Self {
+        self.name = name;
+        self
+    }
+}
+
+/// Asks what there is, and lets the listing become jobs.
+pub(super) fn start(wanted: Get, run: &mut Run<'_>, producer: Producer) -> Result<(), Error> {
+    let options = run.options;
+    if let Some(feature) = beyond_version_2(options, false) {
+        run.require_current(feature)?;
+    }
+    let remote = wanted.remote.clone();
+    let (tell, first) = mpsc::channel();
+    let (answer, place) = mpsc::channel();
+    let listing = Arc::new(Listing {
+        remote: remote.clone(),
+        write_limit: options.write_limit,
+        checksum: options.checksum,
+        policy: Arc::new(options.policy.clone()),
+        closing: Closing::new(options, remote.clone()),
+        filter: options.filter.clone(),
+        commit: GroupCommit::start(),
+        producer,
+    });
+    let mailbox = run.open()?;
+    let name = remote.to_string();
+    let work = Box::new(move |mailbox: &Mailbox| {
+        let kind = listing.ask(mailbox)?;
+        // Where to put things depends on what they are; the listing waits for that.
+        if tell.send(kind).is_err() {
+            return Ok(None);
+        }
+        let Ok(place) = place.recv() else { return Ok(None) };
+        listing.follow(mailbox, kind, place).map(|()| None)
+    });
+    run.spawn_inquiry(mailbox, Job { kind: Kind::Inquiry, name, work });
+    // None: the listing failed, which its report tells.
+    if let Some(kind) = run.wait_for(&first)? {
+        // What arrives is decided here, not by whoever answers.
+        if matches!(kind, EntryKind::Directory { .. }) && !wanted.is_recursive {
+            return Err(Error::Directory(remote));
+        }
+        let place = place_of(wanted, kind, options.dry_run)?;
+        // Fails only if the connection has ended, which the next turn tells.
+        let _ = answer.send(place);
+    }
+    Ok(())
+}
+
+/// What the server has, and where it becomes jobs.
+pub(super) struct Listing {
+    pub(super) remote: WirePath,
+    pub(super) write_limit: Option<u64>,
+    checksum: bool,
+    pub(super) policy: Arc<Policy>,
+    pub(super) closing: Closing,
+    pub(super) filter: Filter,
+    pub(super) commit: GroupCommit,
+    pub(super) producer: Producer,
+}
+
+impl Listing {
+    fn ask(&self, mailbox: &Mailbox) -> Result<EntryKind, TransferError> {
+        // An answer to this has the time of a single file, too.
+        let links = self.closing.needs_time();
+        mailbox.send(Message::List { path: self.remote.clone(), depth: None, links })?;
+        match mailbox.recv()? {
+            Message::Entry { kind } => Ok(kind),
+            other => Err(TransferError::unexpected(&other)),
+        }
+    }
+
+    fn follow(
+        self: &Arc<Self>,
+        mailbox: &Mailbox,
+        kind: EntryKind,
+        place: Place,
+    ) -> Result<(), TransferError> {
+        let root = match place {
+            Place::PassThrough(target) => {
+                self.producer.submit(self.fetch_through(target, size_of(kind)));
+                return expect_end(mailbox).map(drop);
+            }
+            Place::File(root, name) => return self.file(mailbox, &root, name, size_of(kind)),
+            Place::Directory(root) => root,
+            Place::Planned(local) => {
+                let (remote, filter) = (self.remote.clone(), self.filter.clone());
+                let (producer, policy) = (self.producer.clone(), Arc::clone(&self.policy));
+                let closing = self.closing.clone();
+                let plan = GetPlan { remote, filter, producer, policy, closing };
+                return plan.follow(mailbox, kind, &local);
+            }
+        };
+        let (base, limit) = (WirePath::root(), self.write_limit);
+        let tree = Tree::new(Arc::clone(&root), base, self.checksum, limit);
+        let mut tree = tree.with_policy(Arc::clone(&self.policy));
+        self.closing.add_tree(&WirePath::root(), &self.filter);
+        let take = |groups: &[_]| self.take_groups(&mut tree, &root, groups);
+        let skipped = |name: &str| self.closing.add_name(name);
+        self.producer.take_listing(mailbox, take, skipped)?;
+        self.closing.finish_here(&self.producer, Some(root));
+        Ok(())
+    }
+
+    /// Fetches the only file, unless what is there stays.
+    fn file(
+        &self,
+        mailbox: &Mailbox,
+        root: &Arc<Root>,
+        name: WirePath,
+        size: u64,
+    ) -> Result<(), TransferError> {
+        let listed = expect_end(mailbox)?;
+        match (root.offer(&name), listed) {
+            (Some(found), listed) if self.policy.keeps(&found, &listed.unwrap_or(found)) => {
+                self.producer.file(self.remote.as_str().to_owned(), Ok(kept(&found)));
+            }
+            _ => {
+                self.producer.submit(self.fetch(root, self.remote.clone(), name, size));
+            }
+        }
+        if self.closing.wanted.anything() {
+            self.closing.finish_here(&self.producer, None);
+        }
+        Ok(())
+    }
+
+    fn fetch_through(&self, store: PassThrough, size: u64) -> Job {
+        let progress = Arc::clone(&self.producer.progress);
+        progress.expect(size);
+        let (name, path) = (self.remote.as_str().to_owned(), self.remote.clone());
+        let work = Box::new(move |mailbox: &Mailbox| {
+            let (resume, hasher) = (Resume::default(), Hasher::default());
+            mailbox.send(Message::Get { path, resume })?;
+            let incoming = Incoming { store, resume, hasher, basis: None };
+            receive_content(mailbox, incoming, None, &progress).map(Some)
+        });
+        Job { kind: Kind::Transfer, name, work }
+    }
+
+    /// The job that fetches one file on a stream of its own.
+    pub(super) fn fetch(
+        &self,
+        root: &Arc<Root>,
+        remote: WirePath,
+        local: WirePath,
+        size: u64,
+    ) -> Job {
+        let (root, limit) = (Arc::clone(root), self.write_limit);
+        let (policy, closing) = (Arc::clone(&self.policy), self.closing.clone());
+        let progress = Arc::clone(&self.producer.progress);
+        progress.expect(size);
+        let name = remote.as_str().to_owned();
+        let work = Box::new(move |mailbox: &Mailbox| {
+            let incoming = Incoming::open(&root, &local, size, limit, &policy)?;
+            let resume = incoming.resume;
+            mailbox.send(Message::Get { path: remote.clone(), resume })?;
+            let outcome = receive_content(mailbox, incoming, None, &progress)?;
+            closing.add_in_place(remote, Ours::Below(root, local))?;
+            Ok(Some(outcome))
+        });
+        Job { kind: Kind::Transfer, name, work }
+    }
+}
+
+/// Takes in the rest of a file's listing: what the file is, if it was asked for.
+pub(super) fn expect_end(mailbox: &Mailbox) -> Result<Option<Offer>, TransferError> {
+    let mut listed = None;
+    loop {
+        match mailbox.recv()? {
+            Message::EndOfList => return Ok(listed),
+            Message::Manifest(groups) if listed.is_none() => {
+                let mut files = groups.iter().flat_map(|group| &group.files);
+                listed = files.next().map(FileEntry::offer);
+            }
+            other => return Err(TransferError::unexpected(&other)),
+        }
+    }
+}
+
+/// Where the answer goes.
+enum Place {
+    /// Into the file of this name.
+    File(Arc<Root>, WirePath),
+    /// Into this directory.
+    Directory(Arc<Root>),
+    /// Into a pipe or device.
+    PassThrough(PassThrough),
+    /// Nowhere: what would go there is told.
+    Planned(Local),
+}
+
+fn size_of(kind: EntryKind) -> u64 {
+    match kind {
+        EntryKind::File { size } => size,
+        EntryKind::Directory { .. } => 0,
+    }
+}
+
+/// The directory that the answer goes into, and its name there if it is a file.
+fn names_of(
+    dest: PathBuf,
+    remote_name: Option<String>,
+    is_named: bool,
+    kind: EntryKind,
+) -> Result<(PathBuf, Option<WirePath>), Error> {
+    let (directory, name) = match kind {
+        EntryKind::Directory { .. } => match remote_name {
+            Some(name) if is_named => (dest.join(name), None),
+            _ => (dest, None),
+        },
+        EntryKind::File { .. } => {
+            let is_directory = dest.is_dir() || ends_with_slash(&dest);
+            match (is_directory, remote_name, dest.file_name()) {
+                (true, Some(name), _) => (dest, Some(name)),
+                (false, _, Some(name)) => {
+                    let parent = dest.parent().filter(|parent| *parent != Path::new(""));
+                    let directory = parent.unwrap_or(Path::new(".")).to_owned();
+                    (directory, Some(name.to_string_lossy().into_owned()))
+                }
+                _ => {
+                    return Err(Error::Invalid(format!("{}: not a file name", dest.display())));
+                }
+            }
+        }
+    };
+    let name =
+        name.map(WirePath::new).transpose().map_err(|e| Error::Invalid(e.to_string()))?;
+    Ok((directory, name))
+}
+
+fn place_of(wanted: Get, kind: EntryKind, dry_run: bool) -> Result<Place, Error> {
+    let dest = match (wanted.dest, kind) {
+        (Destination::Path(dest), _) => dest,
+        (Destination::PassThrough(target), EntryKind::File { .. }) => {
+            return Ok(Place::PassThrough(target));
+        }
+        (Destination::PassThrough(_), EntryKind::Directory { .. }) => {
+            return Err(Error::Invalid(
+                "a directory can't go through a pipe or device".to_owned(),
+            ));
+        }
+    };
+    let (directory, name) = names_of(dest, wanted.name, wanted.is_named, kind)?;
+    if dry_run {
+        return Ok(Place::Planned(match name {
+            None => Local::Directory(directory),
+            Some(name) => Local::File(directory, name),
+        }));
+    }
+    create_destination(&directory, kind).map_err(Error::local(&directory))?;
+    let root = open(&directory)?;
+    Ok(match name {
+        None => Place::Directory(root),
+        Some(name) => Place::File(root, name),
+    })
+}
+
+/// Creates what is missing of `directory`, which is to hold what `kind` says.
+fn create_destination(directory: &Path, kind: EntryKind) -> std::io::Result<()> {
+    if let (EntryKind::Directory { mode }, Some(parent)) = (kind, directory.parent())
+        && !directory.exists()
+    {
+        std::fs::create_dir_all(parent)?;
+        // No wider than the server's, but its owner has to be able to fill it.
+        return std::fs::DirBuilder::new().mode(mode & 0o777 | 0o700).create(directory);
+    }
+    std::fs::create_dir_all(directory)
+}
+
+fn open(directory: &Path) -> Result<Arc<Root>, Error> {
+    Root::open(directory).map(Arc::new).map_err(Error::local(directory))
+}
+
+fn ends_with_slash(path: &Path) -> bool {
+    path.as_os_str().as_encoded_bytes().ends_with(b"/")
+}

@@ -1,0 +1,357 @@
+//! Runs the transfers of one operation, a few at a time.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, TryRecvError};
+use std::time::{Duration, Instant};
+
+use super::event::{End, Event};
+use super::options::TransferOptions;
+use super::producer::{Producer, Report, Reporter};
+use super::summary::Summary;
+use crate::error::{Error, Feature};
+use crate::protocol::{Change, EditKind, Edited, TransferError};
+use crate::quic::CloseCode;
+use crate::session::{Link, Mailbox, Outcome, Progress};
+
+/// Jobs that may wait: enough to keep all streams busy, few enough for the largest trees.
+const QUEUE: usize = 64;
+/// Batches that run at the same time for each file that may: a batch waits for answers most of
+/// the time, and the next ones fill it.
+const BATCHES: usize = 3;
+/// Most batches at the same time: with a few files beside them, what a server allows.
+const MAX_BATCHES: usize = 12;
+/// How often to look at the progress.
+pub(super) const TURN: Duration = Duration::from_millis(200);
+/// How long to let the server close its streams once everything is done.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// How long workers of a lost connection may take to end: one may be waiting for a disk.
+const WORKERS_END: Duration = Duration::from_secs(10);
+
+/// Told once, however many files it concerns.
+const OWNERS_STAY: &str = "not all owners are kept: the receiver does not run as root, and only root may give files \
+                           to other users";
+
+/// What a worker does with its stream. No outcome: nothing worth counting.
+type Work = Box<dyn FnOnce(&Mailbox) -> Result<Option<Outcome>, TransferError> + Send>;
+
+/// One request.
+pub(super) struct Job {
+    pub(super) kind: Kind,
+    /// What the user calls it.
+    pub(super) name: String,
+    pub(super) work: Work,
+}
+
+/// Transfers and batches wait for their own kind, inquiries for nothing: the others may come
+/// from them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// One file.
+    Transfer,
+    /// Many small files.
+    Batch,
+    Inquiry,
+}
+
+/// An operation that transfers files over one connection.
+pub(super) struct Run<'a> {
+    pub(super) options: &'a TransferOptions,
+    link: &'a mut Link,
+    progress: Arc<Progress>,
+    observe: &'a mut dyn FnMut(Event<'_>),
+    summary: Summary,
+    reports: Receiver<Report>,
+    report: mpsc::Sender<Report>,
+    /// Jobs that wait for others of their kind to end.
+    waiting: VecDeque<Job>,
+    /// Jobs that wait for all others, and run one after the other.
+    last: VecDeque<Job>,
+    /// Whether nothing has failed so far.
+    is_faultless: Arc<AtomicBool>,
+    /// It has been told that owners stay as they are.
+    owners_stay: bool,
+    /// The operation has ended with an error: what fails by that alone has not failed.
+    is_over: bool,
+    transfers: usize,
+    batches: usize,
+    inquiries: usize,
+}
+
+/// Runs an operation. `produce` starts whatever queues the jobs. On an error other than
+/// [`Error::Incomplete`] the connection is closed.
+pub(super) fn run(
+    link: &mut Link,
+    options: &TransferOptions,
+    observe: &mut dyn FnMut(Event<'_>),
+    produce: impl FnOnce(&mut Run<'_>, Producer) -> Result<(), Error>,
+) -> Result<Summary, Error> {
+    options.check()?;
+    let mut run = Run::new(link, options, observe);
+    let ended = run.all(produce);
+    run.conclude(ended)
+}
+
+impl<'a> Run<'a> {
+    fn new(
+        link: &'a mut Link,
+        options: &'a TransferOptions,
+        observe: &'a mut dyn FnMut(Event<'_>),
+    ) -> Self {
+        let (report, reports) = mpsc::channel();
+        Self {
+            options,
+            link,
+            progress: Arc::default(),
+            observe,
+            summary: Summary::default(),
+            reports,
+            report,
+            waiting: VecDeque::new(),
+            last: VecDeque::new(),
+            is_faultless: Arc::new(AtomicBool::new(true)),
+            owners_stay: false,
+            is_over: false,
+            transfers: 0,
+            batches: 0,
+            inquiries: 0,
+        }
+    }
+
+    /// Opens a stream, waiting until the server allows one.
+    pub(super) fn open(&mut self) -> Result<Mailbox, Error> {
+        loop {
+            if let Some(mailbox) = self.link.open()? {
+                return Ok(mailbox);
+            }
+            self.turn()?;
+        }
+    }
+
+    /// Runs the connection for a while, unless the user has had enough.
+    fn turn(&mut self) -> Result<(), Error> {
+        let stop = self.options.stop.as_ref();
+        if stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+            return Err(Error::Interrupted);
+        }
+        self.link.turn(TURN)
+    }
+
+    /// Runs the connection until `wanted` arrives.
+    pub(super) fn wait_for<T>(&mut self, wanted: &Receiver<T>) -> Result<Option<T>, Error> {
+        loop {
+            match wanted.try_recv() {
+                Ok(value) => return Ok(Some(value)),
+                Err(TryRecvError::Disconnected) => return Ok(None),
+                Err(TryRecvError::Empty) => self.turn()?,
+            }
+        }
+    }
+
+    /// Makes sure that the server knows `feature`.
+    pub(super) fn require_current(&mut self, feature: Feature) -> Result<(), Error> {
+        self.link.require_current(feature)
+    }
+
+    /// Runs a job beside the transfers.
+    pub(super) fn spawn_inquiry(&mut self, mailbox: Mailbox, job: Job) {
+        self.spawn(mailbox, job);
+    }
+
+    fn spawn(&mut self, mailbox: Mailbox, job: Job) {
+        let kind = job.kind;
+        let (report, notify) = (self.report.clone(), self.link.notify());
+        *self.running(kind) += 1;
+        std::thread::spawn(move || {
+            let result = (job.work)(&mailbox);
+            if let Err(error) = &result {
+                mailbox.fail(error);
+            }
+            drop(mailbox);
+            // Fails only if the operation has ended.
+            let _ = report.send(Report::Done { name: job.name, kind, result });
+            notify();
+        });
+    }
+
+    fn running(&mut self, kind: Kind) -> &mut usize {
+        match kind {
+            Kind::Transfer => &mut self.transfers,
+            Kind::Batch => &mut self.batches,
+            Kind::Inquiry => &mut self.inquiries,
+        }
+    }
+
+    /// Does everything that there is to do.
+    fn all(
+        &mut self,
+        produce: impl FnOnce(&mut Self, Producer) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let (sender, jobs) = mpsc::sync_channel(QUEUE);
+        let reporter = Reporter::new(
+            self.report.clone(),
+            self.link.notify(),
+            Arc::clone(&self.progress),
+            Arc::clone(&self.is_faultless),
+        );
+        let producer = Producer::new(sender, reporter);
+        produce(self, producer).and_then(|()| self.work(&jobs))
+    }
+
+    /// Sums up. After a loss of the connection nothing may still hold a file when this returns, because the same
+    /// operation may follow over another one.
+    fn conclude(mut self, ended: Result<(), Error>) -> Result<Summary, Error> {
+        self.is_over = ended.is_err();
+        while let Ok(report) = self.reports.try_recv() {
+            self.take(report);
+        }
+        if let Err(error) = ended {
+            self.link.close(CloseCode::Done, "the operation has ended early");
+            self.link.abandon();
+            if error.may_pass() {
+                self.await_workers();
+            }
+            (self.observe)(Event::Progress(&self.progress));
+            return Err(error);
+        }
+        (self.observe)(Event::Progress(&self.progress));
+        if self.summary.failed == 0 {
+            return Ok(self.summary);
+        }
+        Err(Error::Incomplete(Box::new(self.summary)))
+    }
+
+    fn await_workers(&mut self) {
+        let deadline = Instant::now() + WORKERS_END;
+        while self.transfers + self.batches + self.inquiries > 0 && Instant::now() < deadline {
+            if let Ok(report) = self.reports.recv_timeout(TURN) {
+                self.take(report);
+            }
+        }
+    }
+
+    fn work(&mut self, jobs: &Receiver<Job>) -> Result<(), Error> {
+        let mut more = true;
+        while more || self.is_busy() || !self.last.is_empty() {
+            while more && self.waiting.len() < QUEUE {
+                match jobs.try_recv() {
+                    Ok(job) => self.waiting.push_back(job),
+                    Err(TryRecvError::Empty) => break,
+                    Err(TryRecvError::Disconnected) => more = false,
+                }
+            }
+            // Behind the jobs: whoever has no more has told all before.
+            while let Ok(report) = self.reports.try_recv() {
+                self.take(report);
+            }
+            while let Some(job) = self.next_job(more) {
+                let mailbox = self.open()?;
+                self.spawn(mailbox, job);
+            }
+            self.turn()?;
+            (self.observe)(Event::Progress(&self.progress));
+        }
+        // The last answers of ours are on their way until the server has closed its streams.
+        let deadline = Instant::now() + FAREWELL;
+        while !self.link.is_quiet() && Instant::now() < deadline {
+            self.turn()?;
+        }
+        Ok(())
+    }
+
+    /// Whether something is being done, or can be as soon as something else is.
+    fn is_busy(&self) -> bool {
+        !self.waiting.is_empty() || self.transfers + self.batches + self.inquiries > 0
+    }
+
+    /// The first job that need not wait. `more` says whether others may come up.
+    fn next_job(&mut self, more: bool) -> Option<Job> {
+        if !more && !self.is_busy() {
+            return self.last.pop_front();
+        }
+        let transfers = self.options.parallel();
+        let batches = (BATCHES * transfers).min(MAX_BATCHES);
+        let (may_transfer, may_batch) = (self.transfers < transfers, self.batches < batches);
+        let at = self.waiting.iter().position(|job| match job.kind {
+            Kind::Transfer => may_transfer,
+            Kind::Batch => may_batch,
+            Kind::Inquiry => true,
+        })?;
+        self.waiting.remove(at)
+    }
+
+    fn take(&mut self, report: Report) {
+        match report {
+            Report::Job(job) => self.waiting.push_back(job),
+            Report::Last(job) => self.last.push_back(job),
+            Report::File { name, result } => self.file(name, result),
+            Report::Edited { name, edit, result } => self.edited(name, edit, result),
+            Report::Planned { name, size, change } => self.planned(name, size, change),
+            Report::Batch { name, files, error } => self.problem(name, files.max(1), error),
+            Report::Done { name, kind, result } => {
+                *self.running(kind) -= 1;
+                if let Some(result) = result.transpose() {
+                    self.file(name, result);
+                }
+            }
+            Report::Skipped { name, reason, failed } => self.skipped(name, reason, failed),
+            Report::Note(text) => (self.observe)(Event::Note(&text)),
+        }
+    }
+
+    fn tell(&mut self, event: Event<'_>) {
+        self.summary.count(&event);
+        (self.observe)(event);
+    }
+
+    fn file(&mut self, name: String, result: Result<Outcome, TransferError>) {
+        match result {
+            Ok(outcome) => self.tell(Event::File { path: &name, outcome: &outcome }),
+            Err(error) => self.problem(name, 1, error),
+        }
+    }
+
+    fn edited(&mut self, name: String, edit: EditKind, result: Result<Edited, TransferError>) {
+        match result {
+            Ok(edited) => {
+                if (edit, edited) == (EditKind::Attributes, Edited::Kept) && !self.owners_stay {
+                    self.owners_stay = true;
+                    (self.observe)(Event::Note(OWNERS_STAY));
+                }
+                self.tell(Event::Edited { path: &name, edit, edited });
+            }
+            Err(error) => self.problem(name, 1, error),
+        }
+    }
+
+    fn planned(&mut self, name: String, size: u64, change: Change) {
+        match change {
+            Change::Unchanged => {
+                self.file(name, Ok(Outcome { size, equal: true, ..Outcome::default() }));
+            }
+            Change::Kept => {
+                self.file(name, Ok(Outcome { size, kept: true, ..Outcome::default() }));
+            }
+            _ => self.tell(Event::Planned { path: &name, size, change }),
+        }
+    }
+
+    fn skipped(&mut self, name: String, reason: String, failed: Option<End>) {
+        self.tell(Event::Skipped { path: &name, reason: &reason, failed });
+        if failed.is_some() {
+            self.is_faultless.store(false, Ordering::Relaxed);
+            self.summary.fail(name, 1, TransferError::Skipped(reason));
+        }
+    }
+
+    fn problem(&mut self, name: String, files: u64, error: TransferError) {
+        if self.is_over && matches!(error, TransferError::Disconnected) {
+            return;
+        }
+        self.tell(Event::Failed { path: &name, others: files - 1, error: &error });
+        self.is_faultless.store(false, Ordering::Relaxed);
+        self.summary.fail(name, files, error);
+    }
+}

@@ -1,0 +1,72 @@
+//! How a client transfers.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use crate::error::Error;
+use crate::protocol::{Filter, Policy, Wanted};
+
+/// Files at the same time, at most.
+const MAX_PARALLEL: usize = 16;
+
+/// How to transfer, and what of it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct TransferOptions {
+    /// How the receiving end treats what it has, and what it keeps beside content.
+    pub policy: Policy,
+    /// What of directories is left out.
+    pub filter: Filter,
+    /// Compares content where size and time of modification are equal.
+    pub checksum: bool,
+    /// Removes what the source no longer has below directories, once all the rest is in place and nothing has failed.
+    pub delete: bool,
+    /// Changes nothing at either end: [`Event::Planned`](crate::Event::Planned) tells what would be done.
+    pub dry_run: bool,
+    /// Keeps owners and groups, as numbers, where the receiver may: as root, or where they are its own. Takes
+    /// [`Policy::preserve`], as it belongs to what that keeps.
+    pub owner: bool,
+    /// Keeps extended attributes of the namespace `user.`. Takes [`Policy::preserve`], too.
+    pub xattrs: bool,
+    /// Files at the same time, 1 to 16; small ones, hundreds together, count less.
+    pub parallel: usize,
+    /// Most bytes per second to write to each file that is fetched.
+    pub write_limit: Option<u64>,
+    /// Ends the operation with [`Error::Interrupted`](crate::Error::Interrupted) once it is set.
+    pub stop: Option<Arc<AtomicBool>>,
+}
+
+impl Default for TransferOptions {
+    fn default() -> Self {
+        Self {
+            policy: Policy::default(),
+            filter: Filter::all(),
+            checksum: false,
+            delete: false,
+            dry_run: false,
+            owner: false,
+            xattrs: false,
+            parallel: 4,
+            write_limit: None,
+            stop: None,
+        }
+    }
+}
+
+impl TransferOptions {
+    pub(super) fn attributes(&self) -> Wanted {
+        Wanted { owner: self.owner, xattrs: self.xattrs }
+    }
+
+    pub(super) fn check(&self) -> Result<(), Error> {
+        if self.attributes().anything() && !self.policy.preserve {
+            let text = "owners and extended attributes are kept together with preserve alone";
+            return Err(Error::Invalid(text.to_owned()));
+        }
+        Ok(())
+    }
+
+    pub(super) fn parallel(&self) -> usize {
+        self.parallel.clamp(1, MAX_PARALLEL)
+    }
+}

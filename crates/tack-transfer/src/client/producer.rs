@@ -1,0 +1,184 @@
+//! How workers and those who find work tell the operation what there is to do and what has come of it.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, SyncSender};
+
+use super::event::End;
+use super::jobs::{Job, Kind};
+use crate::protocol::{
+    Change, Edit, EditKind, Edited, Group, Message, RESERVED, TransferError, WalkItem,
+    printable,
+};
+use crate::session::{Mailbox, Notify, Outcome, Progress};
+
+/// What workers and producers have to tell.
+pub(super) enum Report {
+    /// A job has ended.
+    Done { name: String, kind: Kind, result: Result<Option<Outcome>, TransferError> },
+    /// A file of a batch is in place, or has failed.
+    File { name: String, result: Result<Outcome, TransferError> },
+    /// A file that would be transferred, or is there already.
+    Planned { name: String, size: u64, change: Change },
+    /// A batch has failed before anything was known of so many of its files.
+    Batch { name: String, files: u64, error: TransferError },
+    /// A job that came up while another one ran.
+    Job(Job),
+    /// A job for the end, when all others have ended.
+    Last(Job),
+    /// A change beside the content of files has been made or has failed.
+    Edited { name: String, edit: EditKind, result: Result<Edited, TransferError> },
+    /// Something worth knowing.
+    Note(String),
+    /// Something was left out; with the end at which this is a failure, if it is one.
+    Skipped { name: String, reason: String, failed: Option<End> },
+}
+
+/// Where producers put jobs.
+#[derive(Clone)]
+pub(super) struct Producer {
+    jobs: SyncSender<Job>,
+    reporter: Reporter,
+}
+
+/// Tells the operation what happens. Unlike a [`Producer`] it does not keep the operation waiting for more
+/// jobs.
+#[derive(Clone)]
+pub(super) struct Reporter {
+    reports: mpsc::Sender<Report>,
+    notify: Notify,
+    /// Totals to add expected sizes to.
+    pub(super) progress: Arc<Progress>,
+    is_faultless: Arc<AtomicBool>,
+}
+
+impl Producer {
+    pub(super) fn new(jobs: SyncSender<Job>, reporter: Reporter) -> Self {
+        Self { jobs, reporter }
+    }
+
+    /// Queues a job; false once the workers have stopped.
+    pub(super) fn submit(&self, job: Job) -> bool {
+        let taken = self.jobs.send(job).is_ok();
+        (self.reporter.notify)();
+        taken
+    }
+
+    /// Only what tells.
+    pub(super) fn reporter(&self) -> Reporter {
+        self.reporter.clone()
+    }
+}
+
+impl Deref for Producer {
+    type Target = Reporter;
+    fn deref(&self) -> &Reporter {
+        &self.reporter
+    }
+}
+
+impl Reporter {
+    pub(super) fn new(
+        reports: mpsc::Sender<Report>,
+        notify: Notify,
+        progress: Arc<Progress>,
+        is_faultless: Arc<AtomicBool>,
+    ) -> Self {
+        Self { reports, notify, progress, is_faultless }
+    }
+
+    /// Whether nothing has failed. Certain only in the last jobs, when all has been told.
+    pub(super) fn is_faultless(&self) -> bool {
+        self.is_faultless.load(Ordering::Relaxed)
+    }
+
+    /// Queues a job that runs alone, behind all others.
+    pub(super) fn at_last(&self, job: Job) {
+        // Fails only if the operation has ended.
+        let _ = self.reports.send(Report::Last(job));
+    }
+
+    /// Says what came of an edit.
+    pub(super) fn edited(
+        &self,
+        name: String,
+        edit: &Edit,
+        result: Result<Edited, TransferError>,
+    ) {
+        let edit = edit.kind();
+        // Fails only if the operation has ended.
+        let _ = self.reports.send(Report::Edited { name, edit, result });
+    }
+
+    /// Queues a job from within a job, which must not wait for others to end.
+    pub(super) fn follow_up(&self, job: Job) {
+        // Fails only if the operation has ended.
+        let _ = self.reports.send(Report::Job(job));
+    }
+
+    /// Says what became of a file of a batch.
+    pub(super) fn file(&self, name: String, result: Result<Outcome, TransferError>) {
+        // Fails only if the operation has ended.
+        let _ = self.reports.send(Report::File { name, result });
+    }
+
+    /// Says what would become of a file.
+    pub(super) fn planned(&self, name: String, size: u64, change: Change) {
+        // Fails only if the operation has ended.
+        let _ = self.reports.send(Report::Planned { name, size, change });
+    }
+
+    /// Says that a batch has failed, and with it `files` files, `name` the first of them.
+    pub(super) fn batch_failed(&self, name: String, files: u64, error: TransferError) {
+        // Fails only if the operation has ended.
+        let _ = self.reports.send(Report::Batch { name, files, error });
+    }
+
+    /// Says what a walk on this machine has found and does not transfer.
+    pub(super) fn left_out(&self, item: &WalkItem) {
+        match item {
+            WalkItem::Directory(_) | WalkItem::File(_) | WalkItem::Link(..) => {}
+            // It may be a file that the user counts on.
+            WalkItem::Reserved(name) => self.skip(name, RESERVED, Some(End::Local)),
+            WalkItem::Skipped { name, reason, error } => {
+                self.skip(name, reason, error.then_some(End::Local));
+            }
+        }
+    }
+
+    /// Takes in a listing behind its first message, and says what the server leaves out of it.
+    /// `skipped` hears the names of that.
+    pub(super) fn take_listing(
+        &self,
+        mailbox: &Mailbox,
+        mut take: impl FnMut(&[Group]) -> Result<(), TransferError>,
+        mut skipped: impl FnMut(&str) -> Result<(), TransferError>,
+    ) -> Result<(), TransferError> {
+        loop {
+            match mailbox.recv()? {
+                Message::EndOfList => return Ok(()),
+                Message::Manifest(groups) => take(&groups)?,
+                Message::Skipped { name, reason, error } => {
+                    let (name, reason) = (printable(&name), printable(&reason));
+                    skipped(&name)?;
+                    self.skip(&name, &reason, error.then_some(End::Remote));
+                }
+                other => return Err(TransferError::unexpected(&other)),
+            }
+        }
+    }
+
+    /// Says something that is worth knowing.
+    pub(super) fn note(&self, text: &str) {
+        // Fails only once the run is over and no report counts.
+        let _ = self.reports.send(Report::Note(text.to_owned()));
+    }
+
+    /// Says that something is left out.
+    pub(super) fn skip(&self, name: &str, reason: &str, failed: Option<End>) {
+        let (name, reason) = (name.to_owned(), reason.to_owned());
+        // Fails only once the run is over and no report counts.
+        let _ = self.reports.send(Report::Skipped { name, reason, failed });
+    }
+}

@@ -1,0 +1,257 @@
+//! Many files that are offered with one request.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::attributes::Ours;
+use super::closing::Closing;
+use super::jobs::{Job, Kind};
+use super::producer::Producer;
+use crate::protocol::{
+    Digest, FileSource, Group, Message, Offer, Policy, Root, SMALL_FILE, Sender, SmallFile,
+    TransferError, WirePath,
+};
+use crate::session::{Mailbox, Outcome, kept, send_bundles, send_content, unchanged};
+
+/// Where the files of a batch are on this machine.
+#[derive(Clone)]
+pub(super) enum Origin {
+    /// Below this directory, under the same paths as in the request.
+    Tree(Arc<Root>),
+    /// One by one, in the order of the request.
+    Files(Vec<PathBuf>),
+}
+
+/// Directories and files that go to the server.
+pub(super) struct PutBatch {
+    pub(super) base: WirePath,
+    pub(super) groups: Vec<Group>,
+    pub(super) origin: Origin,
+    pub(super) checksum: bool,
+    pub(super) policy: Arc<Policy>,
+    pub(super) closing: Closing,
+}
+
+impl PutBatch {
+    /// The job that sends it.
+    pub(super) fn into_job(self, producer: &Producer) -> Job {
+        let name = self.base.to_string();
+        let producer = producer.clone();
+        let work = Box::new(move |mailbox: &Mailbox| {
+            let mut exchange = Exchange::new(self, producer)?;
+            let ended = exchange.run(mailbox);
+            exchange.conclude(mailbox, ended);
+            Ok(None)
+        });
+        Job { kind: Kind::Batch, name, work }
+    }
+}
+
+struct Exchange {
+    batch: PutBatch,
+    producer: Producer,
+    /// Paths below the base, and what is offered.
+    files: Vec<(WirePath, Offer)>,
+    /// Files whose fate has been reported, or is another job's.
+    settled: HashSet<u32>,
+    /// Files that have been sent, and count once the server has stored them.
+    sent: BTreeMap<u32, Outcome>,
+}
+
+impl Exchange {
+    fn new(batch: PutBatch, producer: Producer) -> Result<Self, TransferError> {
+        let root = WirePath::root();
+        let files = batch.groups.iter().flat_map(|group| group.paths(&root));
+        let files = files.collect::<Result<_, _>>()?;
+        Ok(Self { batch, producer, files, settled: HashSet::new(), sent: BTreeMap::new() })
+    }
+
+    fn run(&mut self, mailbox: &Mailbox) -> Result<(), TransferError> {
+        let (base, groups) = (self.batch.base.clone(), std::mem::take(&mut self.batch.groups));
+        let (checksum, policy) = (self.batch.checksum, self.batch.policy.as_ref().clone());
+        mailbox.send(Message::PutMany { base, groups, checksum, policy })?;
+        let (wanted, compare) = self.wanted(mailbox)?;
+        for file in 0..self.files.len() as u32 {
+            if wanted.contains(&file) || self.settled.contains(&file) {
+                continue;
+            }
+            let (_, offer) = self.file(file)?;
+            self.report(file, Ok(unchanged(&offer)));
+        }
+        let small = self.without_large_ones(wanted)?;
+        self.send(mailbox, &small, &compare)?;
+        loop {
+            match mailbox.recv()? {
+                Message::Stored => break,
+                Message::Fault { file, fail } if self.sent.remove(&file).is_some() => {
+                    self.report(file, Err(TransferError::Remote(fail)));
+                }
+                other => return Err(TransferError::unexpected(&other)),
+            }
+        }
+        for (file, outcome) in std::mem::take(&mut self.sent) {
+            self.report(file, Ok(outcome));
+        }
+        Ok(())
+    }
+
+    /// What the server wants, and what is to be compared first.
+    fn wanted(
+        &mut self,
+        mailbox: &Mailbox,
+    ) -> Result<(HashSet<u32>, HashMap<u32, Digest>), TransferError> {
+        loop {
+            match mailbox.recv()? {
+                Message::Fault { file, fail } => {
+                    self.file(file)?;
+                    self.report(file, Err(TransferError::Remote(fail)));
+                }
+                Message::Wanted { files, compare, kept: stays } => {
+                    for file in stays {
+                        let (_, offer) = self.file(file)?;
+                        self.report(file, Ok(kept(&offer)));
+                    }
+                    return Ok((files.into_iter().collect(), compare.into_iter().collect()));
+                }
+                other => return Err(TransferError::unexpected(&other)),
+            }
+        }
+    }
+
+    /// Leaves large files to jobs of their own; returns the small ones in order.
+    fn without_large_ones(&mut self, wanted: HashSet<u32>) -> Result<Vec<u32>, TransferError> {
+        let mut small = Vec::new();
+        for file in wanted {
+            let (_, offer) = self.file(file)?;
+            if offer.size <= SMALL_FILE {
+                self.producer.progress.expect(offer.size);
+                small.push(file);
+            } else {
+                self.send_alone(file)?;
+            }
+        }
+        small.sort_unstable();
+        Ok(small)
+    }
+
+    fn send(
+        &mut self,
+        mailbox: &Mailbox,
+        small: &[u32],
+        compare: &HashMap<u32, Digest>,
+    ) -> Result<(), TransferError> {
+        let mut unreadable = Vec::new();
+        let (files, origin, sent) = (&self.files, &self.batch.origin, &mut self.sent);
+        let contents = small.iter().map(|&file| {
+            let opened = match files.get(file as usize) {
+                Some((path, _)) => origin.open(file, path),
+                None => Err(TransferError::Disconnected),
+            };
+            let content = opened.and_then(|opened| SmallFile::read(&mut FileSource(opened)));
+            (file, content, compare.get(&file).copied())
+        });
+        let progress = &self.producer.progress;
+        send_bundles(mailbox, contents, progress, |file, result| match result {
+            Ok(outcome) => drop(sent.insert(file, outcome)),
+            Err(error) => unreadable.push((file, error)),
+        })?;
+        for (file, error) in unreadable {
+            match error {
+                // It may have become large.
+                TransferError::SourceChanged(_) => self.send_alone(file)?,
+                error => self.report(file, Err(error)),
+            }
+        }
+        Ok(())
+    }
+
+    fn send_alone(&mut self, file: u32) -> Result<(), TransferError> {
+        let (path, offer) = self.file(file)?;
+        let remote = self.batch.base.join(&path)?;
+        let origin = self.batch.origin.clone();
+        let progress = Arc::clone(&self.producer.progress);
+        let (policy, closing) =
+            (self.batch.policy.as_ref().clone(), self.batch.closing.clone());
+        progress.expect(offer.size);
+        let name = remote.as_str().to_owned();
+        let work = Box::new(move |mailbox: &Mailbox| {
+            let source = FileSource(origin.open(file, &path)?);
+            let mut sender = Sender::new(source).map_err(TransferError::reading)?;
+            let (path_there, offer) = (remote.clone(), sender.offer());
+            mailbox.send(Message::Put { path: path_there, offer, policy })?;
+            match mailbox.recv()? {
+                Message::Resume(resume) => {
+                    let outcome = send_content(mailbox, &mut sender, &resume, &progress)?;
+                    if let Some(ours) = origin.ours(file, &path) {
+                        closing.add_in_place(remote, ours)?;
+                    }
+                    Ok(Some(outcome))
+                }
+                other => Err(TransferError::unexpected(&other)),
+            }
+        });
+        self.settled.insert(file);
+        self.producer.follow_up(Job { kind: Kind::Transfer, name, work });
+        Ok(())
+    }
+
+    fn file(&self, file: u32) -> Result<(WirePath, Offer), TransferError> {
+        self.files.get(file as usize).cloned().ok_or_else(|| {
+            TransferError::Protocol(format!("it names file {file}, which was not offered"))
+        })
+    }
+
+    fn name(&self, file: u32) -> String {
+        let path = self.files.get(file as usize).map(|(path, _)| self.batch.base.join(path));
+        path.and_then(Result::ok).unwrap_or_default().as_str().to_owned()
+    }
+
+    fn report(&mut self, file: u32, result: Result<Outcome, TransferError>) {
+        if self.settled.insert(file) {
+            let noted = match &result {
+                Ok(outcome) if !outcome.kept => self.note_in_place(file),
+                _ => Ok(()),
+            };
+            self.producer.file(self.name(file), noted.and(result));
+        }
+    }
+
+    fn note_in_place(&self, file: u32) -> Result<(), TransferError> {
+        let (path, _) = self.file(file)?;
+        let Some(ours) = self.batch.origin.ours(file, &path) else { return Ok(()) };
+        self.batch.closing.add_in_place(self.batch.base.join(&path)?, ours)
+    }
+
+    /// Counts what is left open if the exchange has ended with an error.
+    fn conclude(self, mailbox: &Mailbox, ended: Result<(), TransferError>) {
+        let Err(error) = ended else { return };
+        mailbox.fail(&error);
+        let open = (0..self.files.len() as u32).filter(|file| !self.settled.contains(file));
+        let name = match open.clone().next() {
+            Some(first) => self.name(first),
+            None => self.batch.base.to_string(),
+        };
+        self.producer.batch_failed(name, open.count() as u64, error);
+    }
+}
+
+impl Origin {
+    fn ours(&self, file: u32, path: &WirePath) -> Option<Ours> {
+        match self {
+            Self::Tree(root) => Some(Ours::Below(Arc::clone(root), path.clone())),
+            Self::Files(files) => files.get(file as usize).cloned().map(Ours::At),
+        }
+    }
+
+    fn open(&self, file: u32, path: &WirePath) -> Result<File, TransferError> {
+        match self {
+            Self::Tree(root) => Ok(root.file(path)?),
+            Self::Files(files) => match files.get(file as usize) {
+                Some(path) => File::open(path).map_err(TransferError::reading),
+                None => Err(TransferError::Disconnected),
+            },
+        }
+    }
+}

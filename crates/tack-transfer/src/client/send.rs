@@ -1,0 +1,294 @@
+//! Sending files and directories.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc;
+
+use super::attributes::Ours;
+use super::closing::{Closing, beyond_version_2};
+use super::dry_run::{self, Sent};
+use super::event::End;
+use super::jobs::{Job, Kind, Run};
+use super::producer::Producer;
+use super::put_batch::{Origin, PutBatch};
+use crate::error::Error;
+use crate::protocol::{
+    EntryKind, Fail, FailCode, FileEntry, FileSource, Filter, Group, Manifest, Message,
+    NameError, Policy, Root, TransferError, Walk, WalkItem, WirePath, printable,
+};
+use crate::session::Mailbox;
+
+/// Where things go on the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Into this directory, each under its own name. It is made if it is missing.
+    Into(WirePath),
+    /// Under this name, which no directory has.
+    As(WirePath),
+    /// A single file: into the directory of this name if the server has one, else under it. All else: into it.
+    IntoOrAs(WirePath),
+}
+
+/// Starts whatever sends `sources`.
+pub(super) fn start(
+    sources: Vec<Source>,
+    place: &Place,
+    run: &mut Run<'_>,
+    producer: Producer,
+) -> Result<(), Error> {
+    let options = run.options;
+    let closing = Closing::new(options, WirePath::root());
+    if let Some(feature) = beyond_version_2(options, true) {
+        run.require_current(feature)?;
+    }
+    // None: what the server has there can't be found out, which has been reported.
+    let Some(place) = place.find(&sources, run)? else { return Ok(()) };
+    let filter = options.filter.clone();
+    if options.dry_run {
+        let sent = planned(&sources, &place, &producer);
+        return dry_run::send(run, &producer, sent, &filter, &options.policy, &closing);
+    }
+    let (checksum, policy) = (options.checksum, Arc::new(options.policy.clone()));
+    let sending = Sending { producer, filter, checksum, policy, closing };
+    std::thread::spawn(move || sending.produce(&sources, &place));
+    Ok(())
+}
+
+/// What would go where.
+fn planned(sources: &[Source], place: &Place, producer: &Producer) -> Vec<Sent> {
+    let mut sent = Vec::new();
+    for source in sources {
+        let path = source.path.clone();
+        match place.of(source) {
+            Ok(remote) => sent.push(Sent { path, remote, is_directory: source.is_directory }),
+            Err(error) => {
+                let shown = path.display().to_string();
+                producer.skip(&shown, &error.to_string(), Some(End::Local));
+            }
+        }
+    }
+    sent
+}
+
+/// Something of this machine that is sent: a file, or a directory with everything in it.
+#[derive(Clone, Debug)]
+pub struct Source {
+    path: PathBuf,
+    /// Its name on the server; none for `.` and the like. One bad name must not keep the
+    /// others from being sent.
+    name: Result<Option<WirePath>, NameError>,
+    is_directory: bool,
+}
+
+impl Place {
+    /// A single file may be given a new name. Whether it is one depends on what the server has.
+    fn find(&self, sources: &[Source], run: &mut Run<'_>) -> Result<Option<Self>, Error> {
+        let single_file = matches!(sources, [only] if !only.is_directory);
+        let path = match self {
+            Self::Into(path) => return Ok(Some(Self::Into(path.clone()))),
+            Self::As(path) | Self::IntoOrAs(path) if !single_file => {
+                return Ok(Some(Self::Into(path.clone())));
+            }
+            Self::As(path) => return Ok(Some(Self::As(path.clone()))),
+            Self::IntoOrAs(path) => path.clone(),
+        };
+        let (tell, answer) = mpsc::channel();
+        let mailbox = run.open()?;
+        let name = path.to_string();
+        let asked = path.clone();
+        let work = Box::new(move |mailbox: &Mailbox| {
+            let found = look_up(mailbox, asked)?;
+            // Fails only if the operation has ended.
+            let _ = tell.send(found);
+            Ok(None)
+        });
+        run.spawn_inquiry(mailbox, Job { kind: Kind::Inquiry, name, work });
+        Ok(match run.wait_for(&answer)? {
+            Some(Some(EntryKind::Directory { .. })) => Some(Self::Into(path)),
+            Some(_) => Some(Self::As(path)),
+            None => None,
+        })
+    }
+
+    fn of(&self, source: &Source) -> Result<WirePath, NameError> {
+        match self {
+            Self::As(path) => Ok(path.clone()),
+            Self::Into(path) | Self::IntoOrAs(path) => {
+                match source.name.as_ref().map_err(Clone::clone)? {
+                    Some(name) => path.join(name),
+                    None => Ok(path.clone()),
+                }
+            }
+        }
+    }
+}
+
+fn look_up(mailbox: &Mailbox, path: WirePath) -> Result<Option<EntryKind>, TransferError> {
+    mailbox.send(Message::Stat { path })?;
+    match mailbox.recv() {
+        Ok(Message::Entry { kind }) => Ok(Some(kind)),
+        Ok(other) => Err(TransferError::unexpected(&other)),
+        Err(TransferError::Remote(Fail { code: FailCode::NotFound, .. })) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+impl Source {
+    /// The file or directory at `path`. Links that it leads through are followed.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let metadata = path.metadata().map_err(Error::local(path))?;
+        if !metadata.is_dir() && !metadata.is_file() {
+            return Err(Error::Invalid(format!(
+                "{}: neither a file nor a directory",
+                path.display()
+            )));
+        }
+        let name = path.file_name().map(|name| match name.to_str() {
+            Some(text) => WirePath::new(text),
+            None => Err(NameError::NotUtf8(printable(&name.to_string_lossy()))),
+        });
+        let is_directory = metadata.is_dir();
+        Ok(Self { path: path.to_owned(), name: name.transpose(), is_directory })
+    }
+
+    /// Whether it is a directory.
+    pub fn is_directory(&self) -> bool {
+        self.is_directory
+    }
+}
+
+/// How everything is sent.
+struct Sending {
+    producer: Producer,
+    filter: Filter,
+    checksum: bool,
+    policy: Arc<Policy>,
+    closing: Closing,
+}
+
+impl Sending {
+    /// Lets everything that was named become jobs.
+    fn produce(&self, sources: &[Source], place: &Place) {
+        let mut files = Files::new(self);
+        let mut trees = Vec::new();
+        for source in sources {
+            let shown = source.path.display().to_string();
+            let added = match place.of(source) {
+                Ok(remote) if source.is_directory => {
+                    let produced = self.produce_tree(&source.path, &remote);
+                    trees.push(remote);
+                    produced
+                }
+                Ok(remote) => files.add(&source.path, &remote),
+                Err(error) => Err(error.into()),
+            };
+            if let Err(error) = added {
+                self.producer.skip(&shown, &error.to_string(), Some(End::Local));
+            }
+        }
+        files.end();
+        self.closing.finish_there(&self.producer.reporter(), trees);
+    }
+
+    /// Lets everything below a directory become jobs.
+    fn produce_tree(&self, path: &Path, base: &WirePath) -> Result<(), TransferError> {
+        let root = Root::open(path).map(Arc::new).map_err(TransferError::reading)?;
+        self.closing.add_tree(base, &self.filter);
+        let mut manifest = Manifest::default();
+        let (mut directory, mut local) = (base.clone(), WirePath::root());
+        let walk = Walk::filtered(Arc::clone(&root), WirePath::root(), self.filter.clone());
+        for item in walk.with_links(self.policy.preserve) {
+            let full = match item {
+                WalkItem::Directory(group) => {
+                    directory = base.join(&group.directory)?;
+                    self.closing.add_name(directory.as_str())?;
+                    self.closing.add_directory(&directory, &group)?;
+                    let ours = Ours::Below(Arc::clone(&root), group.directory.clone());
+                    self.closing.add_in_place(directory.clone(), ours)?;
+                    local.clone_from(&group.directory);
+                    manifest.directory(group)
+                }
+                WalkItem::File(file) => {
+                    let remote = directory.join(file.name())?;
+                    self.closing.add_name(remote.as_str())?;
+                    if self.closing.is_another_name(&remote, file.inode())? {
+                        continue;
+                    }
+                    manifest.file(file)
+                }
+                WalkItem::Link(name, target, modified) => {
+                    let remote = directory.join(&name)?;
+                    self.closing.add_name(remote.as_str())?;
+                    let ours = Ours::Below(Arc::clone(&root), local.join(&name)?);
+                    self.closing.add_in_place(remote.clone(), ours)?;
+                    self.closing.add_link(&self.producer, remote, target, modified)?;
+                    None
+                }
+                other => {
+                    self.closing.add_left_out(base, &other)?;
+                    self.producer.left_out(&other);
+                    None
+                }
+            };
+            if let Some(groups) = full
+                && !self.submit(base, groups, Origin::Tree(Arc::clone(&root)))
+            {
+                // Nobody works any more.
+                return Ok(());
+            }
+        }
+        self.submit(base, manifest.take(), Origin::Tree(root));
+        Ok(())
+    }
+
+    fn submit(&self, base: &WirePath, groups: Vec<Group>, origin: Origin) -> bool {
+        let (base, checksum, policy) = (base.clone(), self.checksum, Arc::clone(&self.policy));
+        let closing = self.closing.clone();
+        let batch = PutBatch { base, groups, origin, checksum, policy, closing };
+        self.producer.submit(batch.into_job(&self.producer))
+    }
+}
+
+/// Files that are named one by one, on their way into one directory.
+struct Files<'a> {
+    sending: &'a Sending,
+    base: WirePath,
+    manifest: Manifest,
+    paths: Vec<PathBuf>,
+}
+
+impl<'a> Files<'a> {
+    fn new(sending: &'a Sending) -> Self {
+        let (base, manifest) = (WirePath::root(), Manifest::default());
+        Self { sending, base, manifest, paths: Vec::new() }
+    }
+
+    fn add(&mut self, path: &Path, remote: &WirePath) -> Result<(), TransferError> {
+        let offer = FileSource::look_at(path).map_err(TransferError::reading)?;
+        let (base, name) = remote.split_last().unwrap_or_default();
+        let file = FileEntry::new(WirePath::new(name)?, offer);
+        self.sending.closing.add_name(remote.as_str())?;
+        if self.paths.is_empty() {
+            // The directory that all of them go into.
+            self.manifest.directory(Group::default());
+            self.base = base;
+        }
+        if let Some(full) = self.manifest.file(file) {
+            self.submit(full);
+        }
+        self.paths.push(path.to_owned());
+        Ok(())
+    }
+
+    fn submit(&mut self, groups: Vec<Group>) {
+        let origin = Origin::Files(std::mem::take(&mut self.paths));
+        self.sending.submit(&self.base, groups, origin);
+    }
+
+    fn end(mut self) {
+        if !self.paths.is_empty() {
+            let groups = self.manifest.take();
+            self.submit(groups);
+        }
+    }
+}

@@ -1,0 +1,554 @@
+//! What changes a tree beside the content of files: removals, links, attributes of directories.
+//!
+//! Edits come behind the files: links name them, and whatever happens in a directory changes its
+//! time. No path leads through a link, and the target of a link is only text.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::fs::{AtFlags, FileType, Mode, Stat};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+use super::disk::offer_of;
+use super::part_file::{may_chown_to, times};
+use super::policy::Policy;
+use super::replace::{backup_name, entry_at, keep, kind_of, replace};
+use super::root::{Root, RootError, open_directory, open_file};
+use super::wire::Mtime;
+use super::{Attributes, TransferError, WirePath};
+
+/// Longest target of a symbolic link, in bytes: what Linux allows.
+const MAX_TARGET: usize = 4095;
+/// What of a directory's permissions is kept: those for owner, group and others, that entries take
+/// over the group, and that only owners remove entries.
+pub(super) const DIRECTORY_MODE: u32 = 0o3777;
+
+/// One change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Edit {
+    /// Removes a file or a link.
+    Remove(WirePath),
+    /// Removes a directory in which nothing is left.
+    RemoveDirectory(WirePath),
+    /// Makes a symbolic link.
+    Symlink(WirePath, LinkTarget, Mtime),
+    /// Gives a file, the second, another name, the first.
+    HardLink(WirePath, WirePath),
+    /// Gives a directory permissions and a time of modification.
+    Directory(WirePath, u32, Mtime),
+    /// Gives a file, directory or link an owner or extended attributes.
+    Attributes(WirePath, Attributes),
+}
+
+/// Kinds of changes, as users are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EditKind {
+    /// A file, link or directory is removed.
+    Removal,
+    /// A symbolic or hard link is made.
+    Link,
+    /// Something gets its attributes.
+    Attributes,
+}
+
+/// What has come of an edit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Edited {
+    /// It is done.
+    Done,
+    /// Everything was as it should be.
+    Unchanged,
+    /// What is there stays: a directory that is not empty, what the policy protects, or an owner that the receiver
+    /// may not change.
+    Kept,
+}
+
+/// The text of a symbolic link.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct LinkTarget(String);
+
+impl LinkTarget {
+    /// Checks `text`, which may lead anywhere: nothing follows it.
+    pub fn new(text: impl Into<String>) -> Result<Self, &'static str> {
+        let text = text.into();
+        if text.is_empty() || text.len() > MAX_TARGET || text.contains('\0') {
+            return Err("no link can have this target");
+        }
+        Ok(Self(text))
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<LinkTarget> for String {
+    fn from(target: LinkTarget) -> Self {
+        target.0
+    }
+}
+
+impl TryFrom<String> for LinkTarget {
+    type Error = &'static str;
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        Self::new(text)
+    }
+}
+
+impl Edit {
+    /// What kind of change it is.
+    pub fn kind(&self) -> EditKind {
+        match self {
+            Self::Remove(_) | Self::RemoveDirectory(_) => EditKind::Removal,
+            Self::Symlink(..) | Self::HardLink(..) => EditKind::Link,
+            Self::Directory(..) | Self::Attributes(..) => EditKind::Attributes,
+        }
+    }
+
+    /// What it changes.
+    pub fn path(&self) -> &WirePath {
+        match self {
+            Self::Remove(path)
+            | Self::RemoveDirectory(path)
+            | Self::Symlink(path, ..)
+            | Self::HardLink(path, _)
+            | Self::Directory(path, ..)
+            | Self::Attributes(path, _) => path,
+        }
+    }
+}
+
+/// Applies edits below a directory.
+#[derive(Debug)]
+pub struct Editor {
+    root: Arc<Root>,
+    policy: Policy,
+    /// The top of the tree is served: whatever a client asks, its owner must be able to use it.
+    top_is_shared: bool,
+}
+
+impl Editor {
+    /// For a tree of this user's.
+    pub fn new(root: Arc<Root>, policy: Policy) -> Self {
+        Self { root, policy, top_is_shared: false }
+    }
+
+    /// For a tree that is served.
+    pub fn of_server(root: Arc<Root>, policy: Policy) -> Self {
+        Self { root, policy, top_is_shared: true }
+    }
+
+    /// Applies one edit.
+    pub fn apply(&self, edit: &Edit) -> Result<Edited, TransferError> {
+        match edit {
+            Edit::Directory(path, mode, modified) => {
+                return self.set_directory(path, *mode, *modified);
+            }
+            Edit::Attributes(path, attributes) => return self.set_attributes(path, attributes),
+            _ => {}
+        }
+        let place = match self.place(edit.path()) {
+            Err(TransferError::Root(RootError::NotFound(_)))
+                if edit.kind() == EditKind::Removal =>
+            {
+                return Ok(Edited::Unchanged);
+            }
+            place => place?,
+        };
+        match edit {
+            Edit::Remove(_) => self.remove(&place),
+            Edit::RemoveDirectory(_) => place.remove_directory(),
+            Edit::Symlink(_, target, modified) => self.symlink(&place, target, *modified),
+            Edit::HardLink(_, to) => self.hard_link(&place, to),
+            Edit::Directory(..) | Edit::Attributes(..) => Ok(Edited::Unchanged),
+        }
+    }
+
+    /// Whether a link to `target` is at `path`.
+    pub fn has_symlink(&self, path: &WirePath, target: &LinkTarget) -> Option<bool> {
+        let place = self.place(path).ok()?;
+        place.entry.map(|_| place.leads_to(target))
+    }
+
+    /// Looks at the place of an entry without following anything.
+    fn place(&self, path: &WirePath) -> Result<Place, TransferError> {
+        let Some((parent, name)) = path.split_last() else {
+            return Err(RootError::WrongKind(path.to_string(), "name below a directory").into());
+        };
+        let directory = self.root.directory(&parent)?;
+        if self.root.hides(&directory, name) {
+            return Err(RootError::Hidden(path.to_string()).into());
+        }
+        let entry = entry_at(&directory, name).map_err(TransferError::reading)?;
+        if let Some(entry) = &entry
+            && !may_chown_to(entry.st_uid)
+        {
+            return Err(RootError::Foreign(path.to_string()).into());
+        }
+        Ok(Place { directory, name: name.to_owned(), path: path.clone(), entry })
+    }
+
+    fn remove(&self, place: &Place) -> Result<Edited, TransferError> {
+        let Some(entry) = &place.entry else { return Ok(Edited::Unchanged) };
+        place.check_replaceable(entry)?;
+        let (directory, name) = (&place.directory, place.name.as_str());
+        match self.kept_name(place)? {
+            Some(kept) => {
+                rustix::fs::renameat(directory, name, directory, &kept).map_err(writing)?;
+            }
+            None => {
+                rustix::fs::unlinkat(directory, name, AtFlags::empty()).map_err(writing)?;
+            }
+        }
+        Ok(Edited::Done)
+    }
+
+    fn symlink(
+        &self,
+        place: &Place,
+        target: &LinkTarget,
+        modified: Mtime,
+    ) -> Result<Edited, TransferError> {
+        let is_there = place.leads_to(target);
+        let (directory, name) = (&place.directory, place.name.as_str());
+        if !is_there {
+            if !self.make_way(place)? {
+                return Ok(Edited::Kept);
+            }
+            replace(directory, name, |temporary| {
+                rustix::fs::symlinkat(target.as_str(), directory, temporary)
+            })
+            .map_err(TransferError::writing)?;
+        }
+        let has_time = |entry: &Stat| {
+            (entry.st_mtime, entry.st_mtime_nsec as u32) == (modified.seconds, modified.nanos)
+        };
+        if is_there && place.entry.as_ref().is_some_and(has_time) {
+            return Ok(Edited::Unchanged);
+        }
+        // A file system that can't hold the time of a link still holds the link.
+        let flags = AtFlags::SYMLINK_NOFOLLOW;
+        let _ = rustix::fs::utimensat(directory, name, &times(modified), flags);
+        Ok(Edited::Done)
+    }
+
+    fn hard_link(&self, place: &Place, to: &WirePath) -> Result<Edited, TransferError> {
+        let other = self.place(to)?;
+        let file = match &other.entry {
+            Some(entry) if kind_of(entry) == FileType::RegularFile => entry,
+            Some(_) => return Err(RootError::WrongKind(to.to_string(), "regular file").into()),
+            None => return Err(RootError::NotFound(to.to_string()).into()),
+        };
+        let is_same = |entry: &Stat| (entry.st_dev, entry.st_ino) == (file.st_dev, file.st_ino);
+        if place.entry.as_ref().is_some_and(is_same) {
+            return Ok(Edited::Unchanged);
+        }
+        let (there, offer) = (place.entry.as_ref().map(offer_of), offer_of(file));
+        if there.is_some_and(|there| self.policy.keeps(&there, &offer))
+            || !self.make_way(place)?
+        {
+            return Ok(Edited::Kept);
+        }
+        let (directory, name) = (&place.directory, place.name.as_str());
+        replace(directory, name, |temporary| {
+            let (from, name) = (&other.directory, other.name.as_str());
+            rustix::fs::linkat(from, name, directory, temporary, AtFlags::empty())
+        })
+        .map_err(TransferError::writing)?;
+        Ok(Edited::Done)
+    }
+
+    /// Keeps what is in a place that another entry is about to take; false if it is to stay.
+    fn make_way(&self, place: &Place) -> Result<bool, TransferError> {
+        let Some(entry) = &place.entry else { return Ok(true) };
+        if self.policy.ignore_existing {
+            return Ok(false);
+        }
+        if kind_of(entry) == FileType::Directory && place.remove_directory()? == Edited::Done {
+            return Ok(true);
+        }
+        place.check_replaceable(entry)?;
+        if let Some(kept) = self.kept_name(place)? {
+            keep(&place.directory, &place.name, &kept).map_err(TransferError::writing)?;
+        }
+        Ok(true)
+    }
+
+    fn kept_name(&self, place: &Place) -> Result<Option<String>, TransferError> {
+        let Some(suffix) = &self.policy.backup else { return Ok(None) };
+        let (directory, name) = (&place.directory, place.name.as_str());
+        Ok(Some(backup_name(&self.root, directory, name, suffix)?))
+    }
+
+    fn set_attributes(
+        &self,
+        path: &WirePath,
+        attributes: &Attributes,
+    ) -> Result<Edited, TransferError> {
+        if path.is_root() {
+            let directory = self.root.directory(path)?;
+            return set_open(&directory, path, attributes, self.top_is_shared);
+        }
+        let Place { directory, name, entry, .. } = self.place(path)?;
+        let Some(entry) = entry else {
+            return Err(RootError::NotFound(path.to_string()).into());
+        };
+        match kind_of(&entry) {
+            FileType::RegularFile => {
+                set_open(&open_file(&directory, &name)?, path, attributes, false)
+            }
+            FileType::Directory => {
+                set_open(&open_directory(&directory, &name)?, path, attributes, false)
+            }
+            FileType::Symlink => attributes.set_link(&directory, &name, &entry),
+            _ => Err(RootError::WrongKind(path.to_string(), "file or directory").into()),
+        }
+    }
+
+    fn set_directory(
+        &self,
+        path: &WirePath,
+        mode: u32,
+        modified: Mtime,
+    ) -> Result<Edited, TransferError> {
+        let directory = self.root.directory(path)?;
+        let stat = rustix::fs::fstat(&directory).map_err(writing)?;
+        let owner = if path.is_root() && self.top_is_shared { 0o700 } else { 0 };
+        let mode = mode & DIRECTORY_MODE | owner;
+        let has_time =
+            (stat.st_mtime, stat.st_mtime_nsec as u32) == (modified.seconds, modified.nanos);
+        if stat.st_mode & 0o7777 == mode && has_time {
+            return Ok(Edited::Unchanged);
+        }
+        if !may_chown_to(stat.st_uid) {
+            return Err(RootError::Foreign(path.to_string()).into());
+        }
+        rustix::fs::fchmod(&directory, Mode::from_raw_mode(mode)).map_err(writing)?;
+        rustix::fs::futimens(&directory, &times(modified)).map_err(writing)?;
+        Ok(Edited::Done)
+    }
+}
+
+/// Sets attributes of what is open, unless it is another user's.
+fn set_open(
+    file: &impl AsFd,
+    path: &WirePath,
+    attributes: &Attributes,
+    keeps_owner: bool,
+) -> Result<Edited, TransferError> {
+    if !may_chown_to(rustix::fs::fstat(file).map_err(writing)?.st_uid) {
+        return Err(RootError::Foreign(path.to_string()).into());
+    }
+    attributes.set(file, keeps_owner)
+}
+
+/// Where an entry is or will be.
+struct Place {
+    directory: OwnedFd,
+    name: String,
+    path: WirePath,
+    entry: Option<Stat>,
+}
+
+impl Place {
+    /// Only files and links are replaced and removed.
+    fn check_replaceable(&self, entry: &Stat) -> Result<(), TransferError> {
+        let wanted = match kind_of(entry) {
+            FileType::RegularFile | FileType::Symlink => return Ok(()),
+            FileType::Directory => "file: a directory has this name",
+            _ => "file: a pipe, device or socket has this name",
+        };
+        Err(RootError::WrongKind(self.path.to_string(), wanted).into())
+    }
+
+    fn remove_directory(&self) -> Result<Edited, TransferError> {
+        match &self.entry {
+            None => return Ok(Edited::Unchanged),
+            Some(entry) if kind_of(entry) == FileType::Directory => {}
+            Some(_) => {
+                return Err(RootError::WrongKind(self.path.to_string(), "directory").into());
+            }
+        }
+        match rustix::fs::unlinkat(&self.directory, &self.name, AtFlags::REMOVEDIR) {
+            Ok(()) => Ok(Edited::Done),
+            Err(Errno::NOTEMPTY | Errno::EXIST) => Ok(Edited::Kept),
+            Err(error) => Err(writing(error)),
+        }
+    }
+
+    fn leads_to(&self, target: &LinkTarget) -> bool {
+        let read = || rustix::fs::readlinkat(&self.directory, &self.name, Vec::new());
+        let is_link = |entry: &Stat| kind_of(entry) == FileType::Symlink;
+        self.entry.as_ref().is_some_and(is_link)
+            && read().is_ok_and(|text| text.to_bytes() == target.as_str().as_bytes())
+    }
+}
+
+fn writing(error: Errno) -> TransferError {
+    TransferError::writing(io::Error::from(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+
+    use super::*;
+    use crate::protocol::Suffix;
+
+    fn path(text: &str) -> WirePath {
+        WirePath::new(text).unwrap()
+    }
+
+    fn target(text: &str) -> LinkTarget {
+        LinkTarget::new(text).unwrap()
+    }
+
+    /// A directory beside a secret, and an editor for it.
+    fn editor(policy: Policy) -> (tempfile::TempDir, std::path::PathBuf, Editor) {
+        let dir = tempfile::tempdir().unwrap();
+        let tree = dir.path().join("tree");
+        fs::create_dir_all(tree.join("sub")).unwrap();
+        fs::write(dir.path().join("secret"), "secret").unwrap();
+        fs::write(tree.join("file"), "file").unwrap();
+        fs::write(tree.join("sub/deep"), "deep").unwrap();
+        let root = Arc::new(Root::open(&tree).unwrap());
+        (dir, tree, Editor::new(root, policy))
+    }
+
+    const TIME: Mtime = Mtime { seconds: 1_000_000, nanos: 7 };
+
+    #[test]
+    fn files_links_and_empty_directories_are_removed_and_full_ones_stay() {
+        let (dir, tree, editor) = editor(Policy::default());
+        symlink("../secret", tree.join("link")).unwrap();
+        let apply = |edit| editor.apply(&edit).unwrap();
+        assert_eq!(apply(Edit::RemoveDirectory(path("sub"))), Edited::Kept);
+        for name in ["file", "link", "sub/deep"] {
+            assert_eq!(apply(Edit::Remove(path(name))), Edited::Done, "{name}");
+            assert_eq!(apply(Edit::Remove(path(name))), Edited::Unchanged, "{name}");
+        }
+        assert_eq!(apply(Edit::RemoveDirectory(path("sub"))), Edited::Done);
+        assert_eq!(apply(Edit::Remove(path("sub/deep"))), Edited::Unchanged);
+        assert_eq!(fs::read_dir(&tree).unwrap().count(), 0);
+        assert!(dir.path().join("secret").exists());
+    }
+
+    #[test]
+    fn nothing_is_changed_through_a_link() {
+        let (dir, tree, editor) = editor(Policy::default());
+        symlink(dir.path(), tree.join("up")).unwrap();
+        for edit in [
+            Edit::Remove(path("up/secret")),
+            Edit::RemoveDirectory(path("up/tree")),
+            Edit::Symlink(path("up/new"), target("x"), TIME),
+            Edit::HardLink(path("copy"), path("up/secret")),
+            Edit::Directory(path("up"), 0, TIME),
+        ] {
+            assert!(editor.apply(&edit).is_err(), "{edit:?}");
+        }
+        let link = Edit::HardLink(path("copy"), path("up"));
+        assert!(editor.apply(&link).is_err(), "a link to a link");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+        assert!(dir.path().join("secret").exists() && !tree.join("copy").exists());
+    }
+
+    #[test]
+    fn a_symbolic_link_is_made_with_its_time_and_then_unchanged() {
+        let (_dir, tree, editor) = editor(Policy::default());
+        for text in ["/etc/passwd", "../../anywhere", "sub"] {
+            let edit = Edit::Symlink(path("link"), target(text), TIME);
+            assert_eq!(editor.apply(&edit).unwrap(), Edited::Done);
+            assert_eq!(editor.apply(&edit).unwrap(), Edited::Unchanged);
+            assert_eq!(fs::read_link(tree.join("link")).unwrap().to_str(), Some(text));
+            let link = tree.join("link").symlink_metadata().unwrap();
+            assert_eq!((link.mtime(), link.mtime_nsec()), (1_000_000, 7));
+        }
+        let over_directory = Edit::Symlink(path("sub"), target("x"), TIME);
+        assert!(editor.apply(&over_directory).is_err());
+        let over_file = Edit::Symlink(path("file"), target("x"), TIME);
+        assert_eq!(editor.apply(&over_file).unwrap(), Edited::Done);
+        assert_eq!(fs::read_dir(&tree).unwrap().count(), 3);
+    }
+
+    #[test]
+    fn another_name_of_a_file_replaces_what_had_it() {
+        let (_dir, tree, editor) = editor(Policy::default());
+        for name in ["copy", "sub/deep"] {
+            let edit = Edit::HardLink(path(name), path("file"));
+            assert_eq!(editor.apply(&edit).unwrap(), Edited::Done);
+            assert_eq!(editor.apply(&edit).unwrap(), Edited::Unchanged);
+            let inode = |path| fs::metadata(path).unwrap().ino();
+            assert_eq!(inode(tree.join(name)), inode(tree.join("file")));
+        }
+        let missing = Edit::HardLink(path("copy"), path("none"));
+        assert!(editor.apply(&missing).is_err());
+        assert_eq!(fs::read(tree.join("copy")).unwrap(), b"file");
+    }
+
+    #[test]
+    fn what_is_removed_or_replaced_is_kept_under_another_name() {
+        let backup = Some(Suffix::new("~").unwrap());
+        let (_dir, tree, editor) = editor(Policy { backup, ..Policy::default() });
+        editor.apply(&Edit::Remove(path("file"))).unwrap();
+        editor.apply(&Edit::Symlink(path("sub/deep"), target("x"), TIME)).unwrap();
+        assert_eq!(fs::read(tree.join("file~")).unwrap(), b"file");
+        assert_eq!(fs::read(tree.join("sub/deep~")).unwrap(), b"deep");
+        assert!(!tree.join("file").exists());
+    }
+
+    #[test]
+    fn what_is_there_stays_where_the_user_says_so() {
+        let policy = Policy { ignore_existing: true, ..Policy::default() };
+        let (_dir, tree, editor) = editor(policy);
+        let edit = Edit::Symlink(path("file"), target("x"), TIME);
+        assert_eq!(editor.apply(&edit).unwrap(), Edited::Kept);
+        assert_eq!(fs::read(tree.join("file")).unwrap(), b"file");
+    }
+
+    #[test]
+    fn a_directory_takes_permissions_and_time_but_what_is_served_stays_usable() {
+        let (_dir, tree, editor) = editor(Policy::default());
+        let edit = Edit::Directory(path("sub"), 0o107_550, TIME);
+        assert_eq!(editor.apply(&edit).unwrap(), Edited::Done);
+        assert_eq!(editor.apply(&edit).unwrap(), Edited::Unchanged);
+        let sub = tree.join("sub").metadata().unwrap();
+        assert_eq!((sub.permissions().mode() & 0o7777, sub.mtime()), (0o3550, 1_000_000));
+        let root = Arc::new(Root::open(&tree).unwrap());
+        let server = Editor::of_server(root, Policy::default());
+        server.apply(&Edit::Directory(WirePath::root(), 0o000, TIME)).unwrap();
+        assert_eq!(tree.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+    }
+
+    #[test]
+    fn a_hidden_file_is_neither_removed_nor_replaced_nor_linked_to() {
+        let (_dir, tree, _) = editor(Policy::default());
+        let mut root = Root::open(&tree).unwrap();
+        root.hide(&tree.join("file~")).unwrap();
+        let backup = Some(Suffix::new("~").unwrap());
+        let editor = Editor::of_server(Arc::new(root), Policy { backup, ..Policy::default() });
+        fs::write(tree.join("file~"), "key").unwrap();
+        for edit in [
+            Edit::Remove(path("file~")),
+            Edit::HardLink(path("copy"), path("file~")),
+            Edit::Symlink(path("file~"), target("x"), TIME),
+            Edit::Remove(path("file")),
+        ] {
+            assert!(editor.apply(&edit).is_err(), "{edit:?}");
+        }
+        assert_eq!(fs::read(tree.join("file~")).unwrap(), b"key");
+    }
+
+    #[test]
+    fn targets_that_no_link_can_have_are_refused() {
+        for json in ["\"\"", "\"a\\u0000b\""] {
+            assert!(serde_json::from_str::<LinkTarget>(json).is_err(), "{json}");
+        }
+        assert!(LinkTarget::new("x".repeat(4096)).is_err());
+    }
+}

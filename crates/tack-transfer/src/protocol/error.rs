@@ -1,0 +1,165 @@
+//! Why a transfer of one file failed.
+
+use std::io;
+
+use super::wire::{Fail, FailCode, Message};
+use super::{NameError, RootError, WireError};
+
+/// A failed transfer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TransferError {
+    /// The peer reports a failure.
+    #[error("the other side reports: {0}")]
+    Remote(Fail),
+    /// Reading or writing on this machine failed.
+    #[error("{action} failed: {cause}{}", advice(.cause))]
+    Local {
+        /// What was being done.
+        action: &'static str,
+        /// What the system says.
+        cause: io::Error,
+    },
+    /// A path can't be opened or created.
+    #[error(transparent)]
+    Root(#[from] RootError),
+    /// A name can't cross the wire.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// Another transfer into the same name is running.
+    #[error(
+        "another transfer into the same name is running; wait for it or choose another name"
+    )]
+    Busy,
+    /// The file kept changing while it was read.
+    #[error("{0}")]
+    SourceChanged(Fail),
+    /// The server does not take symbolic links.
+    #[error("this server takes no symbolic links")]
+    NoLinks,
+    /// More names than can be remembered.
+    #[error("more than {0} names; transfer parts of the tree one by one")]
+    TooManyNames(usize),
+    /// What a source has can't be transferred, such as a name that is not UTF-8.
+    #[error("skipped, {0}")]
+    Skipped(String),
+    /// Writing is not allowed.
+    #[error("this server is read-only; it does not accept files")]
+    ReadOnly,
+    /// What arrived is not what was sent.
+    #[error(
+        "size or digest differ from the sender's; what was received is thrown away, transfer it \
+         again"
+    )]
+    Verification,
+    /// The file that is to be replaced has become shorter while parts of it were used.
+    #[error(
+        "the file that is to be replaced changed meanwhile; transfer it again, once nothing \
+         writes to it"
+    )]
+    BasisChanged,
+    /// The client has said a wrong access token, or none.
+    #[error("wrong or missing access token")]
+    WrongToken,
+    /// The peer broke the protocol.
+    #[error("the other side broke the protocol: {0}")]
+    Protocol(String),
+    /// A message could not be read or laid out.
+    #[error("the other side broke the protocol: {0}")]
+    Wire(#[from] WireError),
+    /// The stream or the connection ended early.
+    #[error("the connection ended before the file was complete; transfer it again to resume")]
+    Disconnected,
+}
+
+impl TransferError {
+    /// An error of reading a file.
+    pub(crate) fn reading(cause: io::Error) -> Self {
+        Self::Local { action: "reading", cause }
+    }
+
+    /// An error of writing a file.
+    pub(crate) fn writing(cause: io::Error) -> Self {
+        Self::Local { action: "writing", cause }
+    }
+
+    /// A message that does not fit the state.
+    pub(crate) fn unexpected(message: &Message) -> Self {
+        let mut text = format!("{message:?}");
+        text.truncate(text.find([' ', '(', '{']).unwrap_or(text.len()));
+        Self::Protocol(format!("unexpected message {text}"))
+    }
+
+    /// Is a disk of this machine or the peer's full?
+    pub fn is_disk_full(&self) -> bool {
+        match self {
+            Self::Local { cause, .. } | Self::Root(RootError::Io(cause)) => is_full(cause),
+            Self::Remote(fail) => fail.code == FailCode::NoSpace,
+            _ => false,
+        }
+    }
+
+    /// What to tell the peer; `None` if there is nobody to tell or the peer knows.
+    pub(crate) fn to_fail(&self) -> Option<Fail> {
+        let code = match self {
+            Self::Remote(_) | Self::Disconnected => return None,
+            Self::Local { .. } if self.is_disk_full() => FailCode::NoSpace,
+            Self::Local { .. } => FailCode::Io,
+            Self::Root(RootError::NotFound(_)) => FailCode::NotFound,
+            Self::Root(RootError::Io(cause)) => match cause.kind() {
+                io::ErrorKind::PermissionDenied => FailCode::Refused,
+                _ if is_full(cause) => FailCode::NoSpace,
+                _ => FailCode::Io,
+            },
+            Self::Root(
+                RootError::Symlink(_) | RootError::Foreign(_) | RootError::Hidden(_),
+            )
+            | Self::ReadOnly
+            | Self::NoLinks
+            | Self::WrongToken => FailCode::Refused,
+            Self::Root(RootError::WrongKind(..)) | Self::Name(_) | Self::Skipped(_) => {
+                FailCode::BadPath
+            }
+            Self::Busy => FailCode::Busy,
+            Self::SourceChanged(fail) => return Some(fail.clone()),
+            Self::Verification | Self::BasisChanged => FailCode::Verification,
+            Self::Protocol(_) | Self::Wire(_) | Self::TooManyNames(_) => FailCode::Protocol,
+        };
+        Some(Fail { code, text: self.to_string() })
+    }
+}
+
+fn is_full(cause: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(cause.kind(), StorageFull | QuotaExceeded | FileTooLarge)
+}
+
+fn advice(cause: &io::Error) -> &'static str {
+    match cause.kind() {
+        _ if is_full(cause) => {
+            "; make room there and transfer it again, which resumes where it stopped"
+        }
+        io::ErrorKind::PermissionDenied => "; check the permissions there",
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_told_to_the_peer_as_such_with_advice() {
+        let error = TransferError::writing(io::ErrorKind::StorageFull.into());
+        let fail = error.to_fail().unwrap();
+        assert_eq!(fail.code, FailCode::NoSpace);
+        assert!(fail.text.contains("make room"), "{}", fail.text);
+        assert!(TransferError::Remote(fail).is_disk_full());
+    }
+
+    #[test]
+    fn an_unexpected_message_is_named_without_its_content() {
+        let error = TransferError::unexpected(&Message::Data(b"secret".to_vec()));
+        assert!(error.to_string().ends_with("unexpected message Data"));
+    }
+}

@@ -1,0 +1,199 @@
+//! Makes many files durable at once.
+//!
+//! The content of a file has to be on disk before the file takes its final name, or a crash could
+//! leave a wrong file under the right name. Waiting for the disk costs the same for one small
+//! file as for hundreds, so one thread commits together whatever has arrived while it was busy
+//! with the files before.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
+
+use super::part_file::PartFile;
+use super::wire::Offer;
+
+/// Files that are committed together at most; as many may wait. Each is an open file.
+const MAX_GROUP: usize = 128;
+/// Files that are synchronised at the same time: a journalling file system commits what all of
+/// them wait for at once.
+const AT_ONCE: usize = 16;
+
+/// Where finished files are handed in. The thread ends with the last clone.
+#[derive(Clone, Debug)]
+pub struct GroupCommit {
+    queue: SyncSender<Finished>,
+}
+
+#[derive(Debug)]
+struct Finished {
+    part: PartFile,
+    offer: Offer,
+    file: u32,
+    done: Sender<(u32, io::Result<()>)>,
+}
+
+impl GroupCommit {
+    /// Starts the thread.
+    pub fn start() -> Self {
+        let (queue, finished) = mpsc::sync_channel(MAX_GROUP);
+        std::thread::spawn(move || run(&finished));
+        Self { queue }
+    }
+
+    /// Hands in a file whose content is complete and verified; waits while too many are waiting.
+    /// `done` hears its number and whether it is in place.
+    pub fn submit(
+        &self,
+        part: PartFile,
+        offer: Offer,
+        file: u32,
+        done: &Sender<(u32, io::Result<()>)>,
+    ) {
+        // The thread lives as long as this.
+        let _ = self.queue.send(Finished { part, offer, file, done: done.clone() });
+    }
+}
+
+fn run(finished: &Receiver<Finished>) {
+    while let Ok(first) = finished.recv() {
+        let mut group = vec![first];
+        group.extend(finished.try_iter().take(MAX_GROUP - 1));
+        commit(group);
+    }
+}
+
+fn commit(group: Vec<Finished>) {
+    let mut ready = Vec::with_capacity(group.len());
+    for finished in group {
+        match finished.part.set_attributes(&finished.offer) {
+            Ok(()) => ready.push(finished),
+            Err(error) => finished.tell(Err(error)),
+        }
+    }
+    let ready = only_synced(ready);
+    let mut named = Vec::with_capacity(ready.len());
+    let mut directories: HashMap<(u64, u64), Arc<OwnedFd>> = HashMap::new();
+    for finished in ready {
+        match finished.part.take_final_name() {
+            Ok(()) => {
+                let directory = finished.part.directory();
+                if let Ok(stat) = rustix::fs::fstat(&directory) {
+                    directories.insert((stat.st_dev, stat.st_ino), Arc::clone(&directory));
+                }
+                named.push(finished);
+            }
+            Err(error) => finished.tell(Err(error)),
+        }
+    }
+    let directories: Vec<_> = directories.into_values().collect();
+    // The names are on disk once the directories are. Should that fail, the files are in place
+    // all the same; a crash can at worst bring back what was there before.
+    if let Err(error) = sync_all(&directories) {
+        log::warn!("synchronising directories failed: {error}");
+    }
+    for finished in named {
+        finished.tell(Ok(()));
+    }
+}
+
+/// Writes the content of all files to disk; those that failed are told so and left out.
+fn only_synced(group: Vec<Finished>) -> Vec<Finished> {
+    let files: Vec<_> = group.iter().map(|finished| finished.part.file()).collect();
+    if sync_all(&files).is_ok() {
+        return group;
+    }
+    // Which of them it was shows one by one.
+    let mut synced = Vec::new();
+    for finished in group {
+        match finished.part.file().sync_all() {
+            Ok(()) => synced.push(finished),
+            Err(error) => finished.tell(Err(error)),
+        }
+    }
+    synced
+}
+
+/// Waits until `files` are on disk. The whole file system (`syncfs`) would be faster on a machine
+/// that does nothing else, but waits for everything that others write.
+fn sync_all(files: &[impl AsFd + Sync]) -> io::Result<()> {
+    let share = files.len().div_ceil(AT_ONCE).max(1);
+    let sync = |files: &[_]| files.iter().try_for_each(rustix::fs::fsync);
+    std::thread::scope(|scope| {
+        let (first, others) = files.split_at(share.min(files.len()));
+        let others: Vec<_> =
+            others.chunks(share).map(|share| scope.spawn(move || sync(share))).collect();
+        let mut result = sync(first);
+        for other in others {
+            let other = other.join().unwrap_or(Err(rustix::io::Errno::IO));
+            result = result.and(other);
+        }
+        Ok(result?)
+    })
+}
+
+impl Finished {
+    fn tell(self, result: io::Result<()>) {
+        let Self { part, file, done, .. } = self;
+        // Unlocked first, so that the next transfer into the same name finds it free.
+        drop(part);
+        // Whoever has given up needs no answer.
+        let _ = done.send((file, result));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::{Mtime, Root, Store, WirePath};
+
+    #[test]
+    fn files_that_are_handed_in_together_all_take_their_names() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root::open(dir.path()).unwrap();
+        let commit = GroupCommit::start();
+        let (done, results) = mpsc::channel();
+        for n in 0..300u32 {
+            let path = WirePath::new(format!("{}/{n}", n % 7)).unwrap();
+            let mut part = PartFile::open(&root, &path, &Arc::default()).unwrap();
+            part.append(&n.to_be_bytes()).unwrap();
+            let modified = Mtime { seconds: 5, nanos: 0 };
+            commit.submit(part, Offer { size: 4, modified, mode: 0o600 }, n, &done);
+        }
+        drop(done);
+        let mut numbers: Vec<u32> = results
+            .iter()
+            .map(|(n, result)| {
+                result.unwrap();
+                n
+            })
+            .collect();
+        numbers.sort_unstable();
+        assert!(numbers.into_iter().eq(0..300));
+        for n in 0..300u32 {
+            let content = std::fs::read(dir.path().join(format!("{}/{n}", n % 7))).unwrap();
+            assert_eq!(content, n.to_be_bytes());
+        }
+        let left = std::fs::read_dir(dir.path().join("0")).unwrap().count();
+        assert_eq!(left, 300usize.div_ceil(7));
+    }
+
+    #[test]
+    fn a_file_that_cannot_take_its_name_does_not_hold_up_the_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root::open(dir.path()).unwrap();
+        let (done, results) = mpsc::channel();
+        let group = ["good", "bad"].iter().zip(0..).map(|(name, file)| {
+            let part =
+                PartFile::open(&root, &WirePath::new(*name).unwrap(), &Arc::default()).unwrap();
+            let offer = Offer { size: 0, modified: Mtime::default(), mode: 0o600 };
+            Finished { part, offer, file, done: done.clone() }
+        });
+        let group = group.collect();
+        std::fs::create_dir(dir.path().join("bad")).unwrap();
+        commit(group);
+        let results: Vec<_> = results.try_iter().map(|(n, r)| (n, r.is_ok())).collect();
+        assert!(results.contains(&(0, true)) && results.contains(&(1, false)), "{results:?}");
+    }
+}

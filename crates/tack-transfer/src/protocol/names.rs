@@ -1,0 +1,169 @@
+//! What a source has, and what of a destination it therefore does not (`--delete`).
+
+use std::collections::HashSet;
+
+use super::manifest::Group;
+use super::{Edit, Filter, Suffix, TransferError, WirePath, printable};
+
+/// Most names that are kept: some 70 MB.
+const MAX_NAMES: usize = 1 << 21;
+
+/// Names that a source has. Kept as digests, so that millions fit into memory.
+#[derive(Debug, Default)]
+pub struct Names(HashSet<[u8; 16]>);
+
+impl Names {
+    /// Notes a name; also one that is not transferred, as it is printed.
+    pub fn insert(&mut self, path: &str) -> Result<(), TransferError> {
+        if self.0.len() >= MAX_NAMES {
+            return Err(TransferError::TooManyNames(MAX_NAMES));
+        }
+        self.0.insert(digest(path));
+        Ok(())
+    }
+
+    fn contains(&self, path: &WirePath) -> bool {
+        self.0.contains(&digest(path.as_str()))
+            || self.0.contains(&digest(&printable(path.as_str())))
+    }
+}
+
+fn digest(path: &str) -> [u8; 16] {
+    let mut short = [0; 16];
+    let whole = blake3::hash(path.as_bytes());
+    short.iter_mut().zip(whole.as_bytes()).for_each(|(short, byte)| *short = *byte);
+    short
+}
+
+/// Tells which entries of a destination the source does not have.
+#[derive(Debug, Default)]
+pub struct Extraneous {
+    /// What the source has.
+    pub names: Names,
+    /// The directories that are transferred, and what is left out below each.
+    pub filters: Vec<(WirePath, Filter)>,
+    /// What kept files end with: they stay.
+    backup: Option<Suffix>,
+    files: Vec<Edit>,
+    directories: Vec<Edit>,
+}
+
+impl Extraneous {
+    /// Leaves kept files alone, whose names end with `backup`.
+    pub fn keeping(backup: Option<Suffix>) -> Self {
+        Self { backup, ..Self::default() }
+    }
+
+    /// Takes in a part of what the destination has below `base`.
+    pub fn take(&mut self, base: &WirePath, groups: &[Group]) -> Result<(), TransferError> {
+        for group in groups {
+            let directory = base.join(&group.directory)?;
+            let is_base = group.directory.is_root();
+            if !is_base && self.is_gone(&directory, true) {
+                let again = self.directories.last().map(Edit::path) == Some(&directory);
+                if !again {
+                    self.directories.push(Edit::RemoveDirectory(directory.clone()));
+                }
+            }
+            let files = group.files.iter().map(super::FileEntry::name);
+            for name in files.chain(group.links.iter().map(|(name, ..)| name)) {
+                let path = directory.join(name)?;
+                if self.is_gone(&path, false) {
+                    self.files.push(Edit::Remove(path));
+                }
+            }
+            if self.files.len() + self.directories.len() > MAX_NAMES {
+                return Err(TransferError::TooManyNames(MAX_NAMES));
+            }
+        }
+        Ok(())
+    }
+
+    /// What is to be removed: files and links, then directories from the deepest up.
+    pub fn edits(&mut self) -> Vec<Edit> {
+        let mut edits = std::mem::take(&mut self.files);
+        edits.extend(std::mem::take(&mut self.directories).into_iter().rev());
+        edits
+    }
+
+    fn is_gone(&self, path: &WirePath, is_directory: bool) -> bool {
+        let is_backup =
+            || !is_directory && self.backup.as_ref().is_some_and(|suffix| suffix.ends(path));
+        let is_excluded = || {
+            self.filters.iter().any(|(base, filter)| {
+                path.below(base).is_some_and(|below| {
+                    let parent =
+                        below.split_last().map(|(parent, _)| parent).unwrap_or_default();
+                    !filter.keeps_whole(&parent) || !filter.keeps(&below, is_directory)
+                })
+            })
+        };
+        !self.names.contains(path) && !is_backup() && !is_excluded()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::{FileEntry, LinkTarget, Mtime, Offer};
+
+    fn path(text: &str) -> WirePath {
+        WirePath::new(text).unwrap()
+    }
+
+    fn group(directory: &str, files: &[&str], links: &[&str]) -> Group {
+        let offer = Offer { size: 0, modified: Mtime::default(), mode: 0 };
+        let files = files.iter().map(|name| FileEntry::new(path(name), offer)).collect();
+        let link = |name: &&str| (path(name), LinkTarget::new("x").unwrap(), Mtime::default());
+        let links = links.iter().map(link).collect();
+        Group { directory: path(directory), files, links, ..Group::default() }
+    }
+
+    fn removed(extraneous: &mut Extraneous) -> Vec<String> {
+        extraneous.edits().iter().map(|edit| edit.path().as_str().to_owned()).collect()
+    }
+
+    #[test]
+    fn what_the_source_does_not_have_goes_from_the_deepest_up() {
+        let mut extraneous = Extraneous::default();
+        for name in ["in/a", "in/a/x", "in/link"] {
+            extraneous.names.insert(name).unwrap();
+        }
+        let listed = [
+            group("", &["gone"], &["link", "gone-link"]),
+            group("a", &["x", "y"], &[]),
+            group("b", &["x"], &[]),
+            group("b/c", &[], &[]),
+        ];
+        extraneous.take(&path("in"), &listed).unwrap();
+        extraneous.take(&path("in"), &[group("b/c", &["z"], &[])]).unwrap();
+        let expected =
+            ["in/gone", "in/gone-link", "in/a/y", "in/b/x", "in/b/c/z", "in/b/c", "in/b"];
+        assert_eq!(removed(&mut extraneous), expected);
+    }
+
+    #[test]
+    fn what_is_excluded_or_a_kept_file_stays() {
+        let filter = Filter::new(["*.tmp", "/cache"], []).unwrap();
+        let mut extraneous = Extraneous {
+            filters: vec![(path("in"), filter)],
+            backup: Some(Suffix::new("~").unwrap()),
+            ..Extraneous::default()
+        };
+        let listed = [
+            group("", &["x.tmp", "old~", "gone"], &[]),
+            group("cache", &["deep"], &[]),
+            group("sub~", &[], &[]),
+        ];
+        extraneous.take(&path("in"), &listed).unwrap();
+        assert_eq!(removed(&mut extraneous), ["in/gone", "in/sub~"]);
+    }
+
+    #[test]
+    fn a_name_that_is_only_known_as_it_is_printed_stays() {
+        let mut extraneous = Extraneous::default();
+        extraneous.names.insert(&printable("a\u{1b}b")).unwrap();
+        extraneous.take(&WirePath::root(), &[group("", &["a\u{1b}b"], &[])]).unwrap();
+        assert_eq!(removed(&mut extraneous), [""; 0]);
+    }
+}

@@ -1,0 +1,597 @@
+//! The temporary file that content is kept in until it is verified.
+
+use std::fs::File;
+use std::io::{self, Seek, SeekFrom, Write};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use rustix::fs::{
+    AtFlags, FileType, FlockOperation, Gid, Mode, OFlags, Stat, Timespec, Timestamps, Uid,
+};
+
+use super::creation_mask::creation_mask;
+use super::policy::Policy;
+use super::receiver::Store;
+use super::replace;
+use super::root::{Root, RootError, open_file};
+use super::wire::{Mtime, Offer, Prefix, Resume};
+use super::{Basis, Digest, Hasher, SMALL_FILE, TransferError, WirePath, WriteLimit};
+
+/// How often to start over when the part is renamed away between opening and locking it.
+const LOCK_ATTEMPTS: usize = 8;
+/// So many zeros, aligned, are left out where holes are wanted: what common file systems store.
+const HOLE: usize = 4096;
+
+/// Why a file with such a name is left out.
+pub const RESERVED: &str =
+    "the name is one that tack keeps for unfinished transfers; remove or rename the file";
+
+/// Names of temporary files.
+pub struct PartName;
+
+impl PartName {
+    const PREFIX: &str = ".";
+    const SUFFIX: &str = ".tack-part";
+
+    /// The temporary name for `name`, in the same directory.
+    pub fn of(name: &str) -> String {
+        let full = format!("{}{name}{}", Self::PREFIX, Self::SUFFIX);
+        if full.len() <= 255 {
+            return full;
+        }
+        let short = Digest::of(name.as_bytes()).to_string();
+        format!("{}{short}{}", Self::PREFIX, Self::SUFFIX)
+    }
+
+    /// Is `name` such a temporary name?
+    pub fn is_reserved(name: &str) -> bool {
+        name.starts_with(Self::PREFIX) && name.ends_with(Self::SUFFIX)
+    }
+}
+
+/// A locked temporary file. Dropping it keeps what is in it, for the next attempt, but does
+/// not leave an empty file behind.
+#[derive(Debug)]
+pub struct PartFile {
+    directory: Arc<OwnedFd>,
+    final_name: String,
+    part_name: String,
+    file: File,
+    length: u64,
+    limit: Option<WriteLimit>,
+    policy: Arc<Policy>,
+    /// Where what it replaces is kept.
+    backup: Option<String>,
+}
+
+/// Where a file goes and what is already there of it.
+#[derive(Debug)]
+pub struct Incoming<S> {
+    /// Where the content goes.
+    pub store: S,
+    /// What to tell the sender.
+    pub resume: Resume,
+    /// The state after the part's content.
+    pub hasher: Hasher,
+    /// The file that is to be replaced, if chunks of it may be used.
+    pub basis: Option<Basis>,
+}
+
+impl Incoming<PartFile> {
+    /// Prepares to receive `size` bytes into `path`; creates missing directories. Reads what
+    /// is there to say how far it got.
+    pub fn open(
+        root: &Arc<Root>,
+        path: &WirePath,
+        size: u64,
+        write_limit: Option<u64>,
+        policy: &Arc<Policy>,
+    ) -> Result<Self, TransferError> {
+        let mut part = PartFile::open(root, path, policy)?;
+        part.set_write_limit(write_limit);
+        let mut hasher = Hasher::default();
+        let basis = part.basis().filter(|_| size > SMALL_FILE && !policy.whole_file);
+        let chunk_size = basis.as_ref().map(Basis::chunk_size);
+        let mut resume = Resume { part: None, whole: part.whole(size)?, basis: chunk_size };
+        if (1..=size).contains(&part.length) {
+            part.hash(&mut hasher).map_err(TransferError::reading)?;
+            resume.part = Some(Prefix { length: part.length, digest: hasher.digest() });
+        }
+        Ok(Self { store: part, resume, hasher, basis })
+    }
+}
+
+impl PartFile {
+    /// Opens and locks the temporary file for `path`; creates it if there is none.
+    pub fn open(
+        root: &Root,
+        path: &WirePath,
+        policy: &Arc<Policy>,
+    ) -> Result<Self, TransferError> {
+        let Some((parent, name)) = path.split_last() else {
+            let wanted = RootError::WrongKind(path.to_string(), "file name");
+            return Err(wanted.into());
+        };
+        Self::open_in(root, &Arc::new(root.create_directory(&parent)?), name, path, policy)
+    }
+
+    /// As [`open`](Self::open), with the directory that `path` lies in opened already.
+    pub(super) fn open_in(
+        root: &Root,
+        directory: &Arc<OwnedFd>,
+        name: &str,
+        path: &WirePath,
+        policy: &Arc<Policy>,
+    ) -> Result<Self, TransferError> {
+        if root.hides(directory, name) {
+            return Err(RootError::Hidden(path.to_string()).into());
+        }
+        refuse_what_is_no_file(directory, name, path, policy)?;
+        let backup = match &policy.backup {
+            Some(suffix) => Some(replace::backup_name(root, directory, name, suffix)?),
+            None => None,
+        };
+        let part_name = PartName::of(name);
+        for _ in 0..LOCK_ATTEMPTS {
+            let Some(file) = open_locked(directory, &part_name)? else { continue };
+            let length = file.metadata().map_err(TransferError::reading)?.len();
+            let (directory, final_name) = (Arc::clone(directory), name.to_owned());
+            let (limit, policy) = (None, Arc::clone(policy));
+            return Ok(Self {
+                directory,
+                final_name,
+                part_name,
+                file,
+                length,
+                limit,
+                policy,
+                backup,
+            });
+        }
+        Err(TransferError::Busy)
+    }
+
+    /// Digest of the file that has the final name, if it has `size` bytes.
+    fn whole(&self, size: u64) -> Result<Option<Digest>, TransferError> {
+        let Ok(mut file) = open_file(&self.directory, &self.final_name) else {
+            return Ok(None);
+        };
+        if file.metadata().map_err(TransferError::reading)?.len() != size {
+            return Ok(None);
+        }
+        let mut hasher = Hasher::default();
+        hasher.read(&mut file, size).map_err(TransferError::reading)?;
+        Ok(Some(hasher.digest()))
+    }
+
+    /// The file that has the final name, if chunks of it are worth telling.
+    fn basis(&self) -> Option<Basis> {
+        let file = open_file(&self.directory, &self.final_name).ok()?;
+        let length = file.metadata().ok()?.len();
+        (length > SMALL_FILE).then(|| Basis::new(file, length))
+    }
+
+    fn hash(&mut self, hasher: &mut Hasher) -> io::Result<()> {
+        self.file.seek(SeekFrom::Start(0))?;
+        self.length = hasher.read(&mut self.file, self.length)?;
+        Ok(())
+    }
+
+    fn unlink(&self) -> io::Result<()> {
+        Ok(rustix::fs::unlinkat(&self.directory, &self.part_name, AtFlags::empty())?)
+    }
+
+    /// Gives the temporary file the permissions and the time of `offer`.
+    pub(super) fn set_attributes(&self, offer: &Offer) -> io::Result<()> {
+        if self.policy.preserve {
+            // There may be a hole at its end.
+            self.file.set_len(self.length)?;
+        }
+        let mode = match replaced_by(&self.directory, &self.final_name) {
+            Some(old) => self.take_over(&old, offer.mode)?,
+            None if self.policy.preserve => offer.mode & 0o777,
+            None => offer.mode & 0o777 & !creation_mask(),
+        };
+        set_attributes_of(&self.file, mode, offer)
+    }
+}
+
+impl PartFile {
+    /// Renames the temporary file; its content must be on disk.
+    pub(super) fn take_final_name(&self) -> io::Result<()> {
+        if let Some(kept) = &self.backup {
+            replace::keep(&self.directory, &self.final_name, kept)?;
+        }
+        let (dir, from, to) = (&self.directory, &self.part_name, &self.final_name);
+        Ok(rustix::fs::renameat(dir, from, dir, to)?)
+    }
+
+    /// The open file.
+    pub(super) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// The directory that it lies in.
+    pub(super) fn directory(&self) -> Arc<OwnedFd> {
+        Arc::clone(&self.directory)
+    }
+
+    /// Holds writing down to so many bytes per second.
+    pub(super) fn set_write_limit(&mut self, bytes_per_second: Option<u64>) {
+        self.limit = bytes_per_second.map(WriteLimit::new);
+    }
+
+    /// Gives the temporary file the owner of the file that it replaces, and says which mode is
+    /// wider neither than `mode` nor, unless permissions are preserved, than the old file's.
+    fn take_over(&self, old: &Stat, mode: u32) -> io::Result<u32> {
+        let old_mode = if self.policy.preserve { 0o777 } else { old.st_mode };
+        let mode = mode & old_mode & 0o777;
+        let new = rustix::fs::fstat(&self.file)?;
+        if (old.st_uid, old.st_gid) == (new.st_uid, new.st_gid) {
+            return Ok(mode);
+        }
+        let group = Some(Gid::from_raw(old.st_gid));
+        if old.st_uid != new.st_uid {
+            rustix::fs::fchown(&self.file, Some(Uid::from_raw(old.st_uid)), group)?;
+        } else if rustix::fs::fchown(&self.file, None, group).is_err() {
+            // Another group gets what everybody gets.
+            return Ok(mode & (0o707 | ((mode & 0o007) << 3)));
+        }
+        Ok(mode)
+    }
+}
+
+impl Store for PartFile {
+    fn append(&mut self, data: &[u8]) -> io::Result<()> {
+        let piece = self.limit.as_ref().map_or(data.len(), WriteLimit::piece);
+        for piece in data.chunks(piece.max(1)) {
+            if let Some(limit) = &mut self.limit {
+                limit.wait(piece.len());
+            }
+            if self.policy.preserve {
+                write_sparse(&mut self.file, self.length, piece)?;
+            } else {
+                self.file.write_all(piece)?;
+            }
+            self.length += piece.len() as u64;
+        }
+        Ok(())
+    }
+
+    fn cut(&mut self, length: u64) -> io::Result<()> {
+        self.file.set_len(length)?;
+        self.file.seek(SeekFrom::Start(length))?;
+        self.length = length;
+        Ok(())
+    }
+
+    fn commit(&mut self, offer: &Offer) -> io::Result<()> {
+        self.set_attributes(offer)?;
+        self.file.sync_all()?;
+        self.take_final_name()?;
+        // The rename is on disk once the directory is. Should that fail, the file is in place
+        // all the same, and whole.
+        if let Err(error) = rustix::fs::fsync(&self.directory) {
+            log::warn!("synchronising the directory of {} failed: {error}", self.final_name);
+        }
+        Ok(())
+    }
+
+    fn discard(&mut self) -> io::Result<()> {
+        self.cut(0)
+    }
+
+    fn keep_equal(&mut self, offer: &Offer) -> io::Result<()> {
+        if !self.policy.preserve {
+            return Ok(());
+        }
+        let file = open_file(&self.directory, &self.final_name).map_err(io::Error::other)?;
+        set_attributes_of(&file, offer.mode & 0o777, offer)
+    }
+}
+
+impl Drop for PartFile {
+    fn drop(&mut self) {
+        if self.length == 0 && still_named(&self.directory, &self.part_name, &self.file) {
+            // Nothing to resume from. Leaving the empty file behind would do no harm.
+            let _ = self.unlink();
+        }
+    }
+}
+
+/// Gives a file these permissions, and the time of `offer`.
+pub(super) fn set_attributes_of(file: &File, mode: u32, offer: &Offer) -> io::Result<()> {
+    rustix::fs::fchmod(file, Mode::from_raw_mode(mode))?;
+    // A file system that can't hold this time still holds the content.
+    let _ = rustix::fs::futimens(file, &times(offer.modified));
+    Ok(())
+}
+
+/// A time of modification, and of access, for the system.
+pub(super) fn times(modified: Mtime) -> Timestamps {
+    let modified = Timespec {
+        tv_sec: modified.seconds,
+        tv_nsec: i64::from(modified.nanos.min(999_999_999)),
+    };
+    Timestamps { last_access: modified, last_modification: modified }
+}
+
+/// Appends `data` at `offset`, where the file is positioned; leaves out blocks of zeros, which the
+/// file system then need not store.
+fn write_sparse(file: &mut File, offset: u64, data: &[u8]) -> io::Result<()> {
+    let mut done = 0;
+    while done < data.len() {
+        // Up to the next boundary of blocks in the file, and then block by block.
+        let length_of = |at: usize| {
+            let in_block = ((offset + at as u64) % HOLE as u64) as usize;
+            (HOLE - in_block).min(data.len() - at)
+        };
+        let is_hole = |at: usize| {
+            let block = &data[at..at + length_of(at)];
+            block.len() == HOLE && block.iter().all(|byte| *byte == 0)
+        };
+        let (start, hole) = (done, is_hole(done));
+        while done < data.len() && is_hole(done) == hole {
+            done += length_of(done);
+        }
+        if hole {
+            file.seek(SeekFrom::Start(offset + done as u64))?;
+        } else {
+            file.write_all(&data[start..done])?;
+        }
+    }
+    Ok(())
+}
+
+/// Only a regular file is ever replaced, and a link where links are preserved; say so before anything
+/// is transferred. A link is not followed either: its target lies where the peer has no business.
+fn refuse_what_is_no_file(
+    directory: &OwnedFd,
+    name: &str,
+    path: &WirePath,
+    policy: &Policy,
+) -> Result<(), TransferError> {
+    let Ok(stat) = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) else {
+        return Ok(());
+    };
+    let wanted = match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile if may_chown_to(stat.st_uid) => return Ok(()),
+        FileType::RegularFile => return Err(RootError::Foreign(path.to_string()).into()),
+        FileType::Symlink if policy.preserve => return Ok(()),
+        FileType::Symlink => return Err(RootError::Symlink(path.to_string()).into()),
+        FileType::Directory => "file: a directory has this name",
+        _ => "file: a pipe, device or socket has this name",
+    };
+    Err(RootError::WrongKind(path.to_string(), wanted).into())
+}
+
+/// Renaming over another user's file would take it from that user.
+pub(super) fn may_chown_to(owner: u32) -> bool {
+    let user = rustix::process::geteuid();
+    user.is_root() || user.as_raw() == owner
+}
+
+/// The file that `name` replaces.
+fn replaced_by(directory: &OwnedFd, name: &str) -> Option<Stat> {
+    let stat = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    (FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile).then_some(stat)
+}
+
+/// Opens and locks `part_name`. `None` if it was renamed or removed before it was locked: the
+/// transfer that held it has just ended.
+fn open_locked(directory: &OwnedFd, part_name: &str) -> Result<Option<File>, TransferError> {
+    let flags =
+        OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(directory, part_name, flags, Mode::from_raw_mode(0o600))
+        .map_err(|e| TransferError::writing(e.into()))?;
+    let stat = rustix::fs::fstat(&file).map_err(|e| TransferError::reading(e.into()))?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return Err(RootError::WrongKind(part_name.to_owned(), "regular file").into());
+    }
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(rustix::io::Errno::WOULDBLOCK) => return Err(TransferError::Busy),
+        Err(e) => return Err(TransferError::writing(e.into())),
+    }
+    // Only its owner may read it until it has the final mode.
+    rustix::fs::fchmod(&file, Mode::from_raw_mode(0o600))
+        .map_err(|e| TransferError::writing(e.into()))?;
+    let file = File::from(file);
+    Ok(still_named(directory, part_name, &file).then_some(file))
+}
+
+fn still_named(directory: &OwnedFd, name: &str, file: &File) -> bool {
+    let named = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW);
+    match (named, rustix::fs::fstat(file)) {
+        (Ok(named), Ok(open)) => (named.st_dev, named.st_ino) == (open.st_dev, open.st_ino),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::Mtime;
+
+    fn root() -> (tempfile::TempDir, Arc<Root>) {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Arc::new(Root::open(dir.path()).unwrap());
+        (dir, root)
+    }
+
+    fn path(text: &str) -> WirePath {
+        WirePath::new(text).unwrap()
+    }
+
+    fn offer(size: u64) -> Offer {
+        Offer { size, modified: Mtime { seconds: 1_000_000, nanos: 5 }, mode: 0o755 }
+    }
+
+    #[test]
+    fn content_has_no_final_name_before_it_is_committed() {
+        let (dir, root) = root();
+        let mut part = PartFile::open(&root, &path("d/file"), &Arc::default()).unwrap();
+        part.append(b"content").unwrap();
+        assert!(!dir.path().join("d/file").exists());
+        part.commit(&offer(7)).unwrap();
+        drop(part);
+        let file = dir.path().join("d/file");
+        assert_eq!(std::fs::read(&file).unwrap(), b"content");
+        assert_eq!(std::fs::read_dir(dir.path().join("d")).unwrap().count(), 1);
+        let modified = file.metadata().unwrap().modified().unwrap();
+        let since = modified.duration_since(std::time::UNIX_EPOCH).unwrap();
+        assert_eq!(since, std::time::Duration::new(1_000_000, 5));
+        let mode =
+            std::os::unix::fs::PermissionsExt::mode(&file.metadata().unwrap().permissions());
+        assert_eq!(mode & 0o100, 0o100);
+    }
+
+    #[test]
+    fn an_interrupted_transfer_leaves_its_length_and_digest() {
+        let (_dir, root) = root();
+        let mut part = PartFile::open(&root, &path("file"), &Arc::default()).unwrap();
+        part.append(b"begin").unwrap();
+        drop(part);
+        let incoming = Incoming::open(&root, &path("file"), 10, None, &Arc::default()).unwrap();
+        let prefix = Prefix { length: 5, digest: Digest::of(b"begin") };
+        assert_eq!(incoming.resume, Resume { part: Some(prefix), ..Resume::default() });
+        let shorter = {
+            drop(incoming);
+            Incoming::open(&root, &path("file"), 4, None, &Arc::default()).unwrap()
+        };
+        assert_eq!(shorter.resume.part, None, "a part longer than the file is no beginning");
+    }
+
+    #[test]
+    fn appending_after_hashing_the_part_continues_it() {
+        let (dir, root) = root();
+        std::fs::write(dir.path().join(PartName::of("file")), "begin").unwrap();
+        let mut incoming =
+            Incoming::open(&root, &path("file"), 8, None, &Arc::default()).unwrap();
+        incoming.store.append(b"end").unwrap();
+        incoming.store.commit(&offer(8)).unwrap();
+        assert_eq!(std::fs::read(dir.path().join("file")).unwrap(), b"beginend");
+    }
+
+    #[test]
+    fn a_file_of_the_same_size_is_offered_for_comparison() {
+        let (dir, root) = root();
+        std::fs::write(dir.path().join("file"), "same").unwrap();
+        let incoming = Incoming::open(&root, &path("file"), 4, None, &Arc::default()).unwrap();
+        assert_eq!(incoming.resume.whole, Some(Digest::of(b"same")));
+        drop(incoming);
+        let incoming = Incoming::open(&root, &path("file"), 5, None, &Arc::default()).unwrap();
+        assert_eq!(incoming.resume.whole, None);
+    }
+
+    #[test]
+    fn a_second_transfer_into_the_same_name_is_refused() {
+        let (_dir, root) = root();
+        let first = PartFile::open(&root, &path("file"), &Arc::default()).unwrap();
+        let second = PartFile::open(&root, &path("file"), &Arc::default());
+        assert!(matches!(second, Err(TransferError::Busy)));
+        drop(first);
+        assert!(PartFile::open(&root, &path("file"), &Arc::default()).is_ok());
+    }
+
+    #[test]
+    fn a_part_file_that_was_not_written_to_disappears() {
+        let (dir, root) = root();
+        drop(PartFile::open(&root, &path("file"), &Arc::default()).unwrap());
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_link_in_place_of_the_part_file_is_not_written_through() {
+        let (dir, root) = root();
+        let outside = tempfile::NamedTempFile::new().unwrap();
+        let link = dir.path().join(PartName::of("file"));
+        std::os::unix::fs::symlink(outside.path(), link).unwrap();
+        assert!(PartFile::open(&root, &path("file"), &Arc::default()).is_err());
+    }
+
+    #[test]
+    fn a_directory_in_place_of_the_file_is_reported_at_once() {
+        let (dir, root) = root();
+        std::fs::create_dir(dir.path().join("file")).unwrap();
+        let error = PartFile::open(&root, &path("file"), &Arc::default()).unwrap_err();
+        assert!(error.to_string().contains("a directory has this name"));
+    }
+
+    fn mode_of(path: &std::path::Path) -> u32 {
+        std::os::unix::fs::MetadataExt::mode(&path.metadata().unwrap()) & 0o7777
+    }
+
+    #[test]
+    fn nobody_else_may_read_what_is_not_complete() {
+        let (dir, root) = root();
+        let part = dir.path().join(PartName::of("file"));
+        std::fs::write(&part, "from before").unwrap();
+        let _open = PartFile::open(&root, &path("file"), &Arc::default()).unwrap();
+        assert_eq!(mode_of(&part), 0o600);
+    }
+
+    #[test]
+    fn a_mode_is_wider_neither_than_the_source_nor_than_what_is_replaced() {
+        use std::os::unix::fs::PermissionsExt;
+        let (dir, root) = root();
+        let file = dir.path().join("file");
+        for (source, old, expected) in [
+            (0o600, None, 0o600),
+            (0o700, None, 0o700),
+            (0o4777, None, 0o777 & !creation_mask()),
+            (0o755, Some(0o600), 0o600),
+            (0o600, Some(0o644), 0o600),
+            (0o664, Some(0o666), 0o664),
+        ] {
+            let _ = std::fs::remove_file(&file);
+            if let Some(old) = old {
+                std::fs::write(&file, "old").unwrap();
+                std::fs::set_permissions(&file, std::fs::Permissions::from_mode(old)).unwrap();
+            }
+            let mut part = PartFile::open(&root, &path("file"), &Arc::default()).unwrap();
+            part.append(b"new").unwrap();
+            part.commit(&Offer { mode: source, ..offer(3) }).unwrap();
+            assert_eq!(mode_of(&file), expected, "{source:o} over {old:?}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_replaced_keeps_its_owner() {
+        use std::os::unix::fs::{MetadataExt, chown};
+        let (dir, root) = root();
+        let file = dir.path().join("file");
+        std::fs::write(&file, "old").unwrap();
+        if chown(&file, Some(12_345), Some(12_345)).is_err() {
+            eprintln!("skipped: only root may give files away");
+            return;
+        }
+        let mut part = PartFile::open(&root, &path("file"), &Arc::default()).unwrap();
+        part.append(b"new").unwrap();
+        part.commit(&offer(3)).unwrap();
+        let found = file.metadata().unwrap();
+        assert_eq!((found.uid(), found.gid()), (12_345, 12_345));
+        assert_eq!(std::fs::read(file).unwrap(), b"new");
+    }
+
+    #[test]
+    fn links_and_pipes_are_not_replaced() {
+        let (dir, root) = root();
+        std::os::unix::fs::symlink("elsewhere", dir.path().join("link")).unwrap();
+        let fifo = dir.path().join("fifo");
+        assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+        for name in ["link", "fifo"] {
+            let error = PartFile::open(&root, &path(name), &Arc::default()).unwrap_err();
+            assert!(matches!(error, TransferError::Root(_)), "{name}: {error}");
+        }
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn temporary_names_fit_even_for_the_longest_names() {
+        assert_eq!(PartName::of("a"), ".a.tack-part");
+        let long = PartName::of(&"x".repeat(255));
+        assert!(long.len() <= 255 && PartName::is_reserved(&long));
+        assert_ne!(long, PartName::of(&"y".repeat(255)));
+    }
+}

@@ -1,0 +1,121 @@
+//! How a receiver treats what it has, and what it keeps of the sender's files beside their content.
+
+use serde::{Deserialize, Serialize};
+
+use super::paths::printable;
+use super::wire::Offer;
+use super::{NameError, WirePath};
+
+/// Longest suffix of kept files, in bytes.
+const MAX_SUFFIX: usize = 64;
+
+/// What a user asks of the receiving end. The default replaces what differs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct Policy {
+    /// A file that was modified later than the sender's stays.
+    pub update: bool,
+    /// Whatever is there already stays.
+    pub ignore_existing: bool,
+    /// What is replaced or removed is kept under its name with this behind it.
+    pub backup: Option<Suffix>,
+    /// Permissions are the sender's and not merely no wider, and zeros become holes.
+    pub preserve: bool,
+    /// Nothing of a file that is there is put into the new one.
+    pub whole_file: bool,
+}
+
+impl Policy {
+    /// Whether nothing is asked for.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether a file stays, `found` in the place of one that is offered.
+    pub fn keeps(&self, found: &Offer, offer: &Offer) -> bool {
+        let later = |offer: &Offer| (offer.modified.seconds, offer.modified.nanos);
+        self.ignore_existing || (self.update && later(found) > later(offer))
+    }
+}
+
+/// What the names of kept files end with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Suffix(String);
+
+impl Suffix {
+    /// Checks `text`, which must be able to stand at the end of a name.
+    pub fn new(text: impl Into<String>) -> Result<Self, String> {
+        let text = text.into();
+        if text.is_empty() || text.len() > MAX_SUFFIX || text.contains(['/', '\\', '\0']) {
+            return Err(format!(
+                "\"{}\" can't end a file name; expected 1 to {MAX_SUFFIX} bytes without slashes",
+                printable(&text)
+            ));
+        }
+        Ok(Self(text))
+    }
+
+    /// The name that `name` is kept under.
+    pub fn name_of(&self, name: &str) -> Result<String, NameError> {
+        WirePath::new(format!("{name}{}", self.0)).map(Into::into)
+    }
+
+    /// Whether `path` is the name of a kept file.
+    pub fn ends(&self, path: &WirePath) -> bool {
+        path.as_str().ends_with(&self.0)
+    }
+}
+
+impl From<Suffix> for String {
+    fn from(suffix: Suffix) -> Self {
+        suffix.0
+    }
+}
+
+impl TryFrom<String> for Suffix {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
+        Self::new(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::Mtime;
+
+    #[test]
+    fn a_later_file_stays_only_with_update_and_any_file_with_ignore_existing() {
+        let offer =
+            |seconds, nanos| Offer { size: 1, modified: Mtime { seconds, nanos }, mode: 0o644 };
+        let update = Policy { update: true, ..Policy::default() };
+        assert!(update.keeps(&offer(5, 1), &offer(5, 0)));
+        assert!(!update.keeps(&offer(5, 0), &offer(5, 0)));
+        assert!(!update.keeps(&offer(4, 9), &offer(5, 0)));
+        assert!(!Policy::default().keeps(&offer(9, 0), &offer(5, 0)));
+        let ignore = Policy { ignore_existing: true, ..Policy::default() };
+        assert!(ignore.keeps(&offer(0, 0), &offer(5, 0)));
+    }
+
+    #[test]
+    fn a_suffix_cannot_lead_elsewhere_or_to_names_of_unfinished_transfers() {
+        for text in ["", "/x", "a/../b", "\\", "\0", &"x".repeat(65)] {
+            assert!(Suffix::new(text).is_err(), "{text:?}");
+            let json = serde_json::to_string(text).unwrap();
+            assert!(serde_json::from_str::<Suffix>(&json).is_err(), "{text:?}");
+        }
+        assert_eq!(Suffix::new("~").unwrap().name_of("file").unwrap(), "file~");
+        let part = Suffix::new(".tack-part").unwrap();
+        assert!(part.name_of(".file").is_err());
+        assert!(Suffix::new("~").unwrap().name_of(&"x".repeat(255)).is_err());
+    }
+
+    #[test]
+    fn fields_that_a_peer_does_not_send_are_off() {
+        assert!(serde_json::from_str::<Policy>("{}").unwrap().is_default());
+        let json = "{\"update\":true,\"later\":1}";
+        assert!(serde_json::from_str::<Policy>(json).unwrap().update);
+    }
+}

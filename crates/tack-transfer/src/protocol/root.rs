@@ -1,0 +1,347 @@
+//! A directory tree that nothing leads out of.
+//!
+//! Every path is opened component by component with `openat` and `O_NOFOLLOW`. Symbolic links
+//! below the root are therefore never followed, not even those that point inside, and no
+//! renaming behind our back can lead out of the tree between a check and its use. The root
+//! itself may be reached through links.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+
+use super::disk::offer_of;
+use super::hidden::Hidden;
+use super::{EntryKind, Offer, WirePath};
+
+const DIRECTORY: OFlags =
+    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// An open directory under which paths are resolved.
+#[derive(Debug)]
+pub struct Root {
+    directory: OwnedFd,
+    hidden: Vec<Hidden>,
+    /// If there are any, all else is as if it did not exist.
+    only: Vec<WirePath>,
+}
+
+/// A path that can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum RootError {
+    /// It does not exist.
+    #[error("{0}: no such file or directory")]
+    NotFound(String),
+    /// A component is a symbolic link.
+    #[error("{0}: symbolic links are not followed")]
+    Symlink(String),
+    /// It is not what it should be.
+    #[error("{0}: not a {1}")]
+    WrongKind(String, &'static str),
+    /// It belongs to another user.
+    #[error("{0}: belongs to another user, and stays as it is")]
+    Foreign(String),
+    /// The server needs it for itself.
+    #[error("{0}: the server keeps this file for itself")]
+    Hidden(String),
+    /// The system refuses.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+}
+
+impl Root {
+    /// Opens the directory at `path`.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = rustix::fs::open(path, flags, Mode::empty())?;
+        Ok(Self { directory, hidden: Vec::new(), only: Vec::new() })
+    }
+
+    /// Keeps the file at `path` from being read, listed or replaced, should it be in the tree.
+    pub fn hide(&mut self, path: &Path) -> io::Result<()> {
+        self.hidden.push(Hidden::new(path)?);
+        Ok(())
+    }
+
+    /// Lets these paths be read, what is below them, and nothing else.
+    #[must_use]
+    pub fn only(mut self, paths: &[WirePath]) -> Self {
+        self.only = paths.to_vec();
+        self
+    }
+
+    fn check_readable(&self, path: &WirePath) -> Result<(), RootError> {
+        let is_readable = |only: &WirePath| path == only || path.below(only).is_some();
+        if self.only.is_empty() || self.only.iter().any(is_readable) {
+            return Ok(());
+        }
+        Err(RootError::NotFound(path.to_string()))
+    }
+
+    /// Is the entry `name` of `directory` hidden?
+    pub(super) fn hides(&self, directory: &impl AsFd, name: &str) -> bool {
+        self.hidden.iter().any(|hidden| hidden.is(directory, name))
+    }
+
+    /// The directory that `path` lies in, and its name there; `None` for the root.
+    pub(super) fn place(
+        &self,
+        path: &WirePath,
+    ) -> Result<Option<(OwnedFd, String)>, RootError> {
+        self.check_readable(path)?;
+        let Some((parent, name)) = path.split_last() else { return Ok(None) };
+        let directory = self.descend(&parent, None)?;
+        if self.hides(&directory, name) {
+            return Err(RootError::NotFound(path.to_string()));
+        }
+        Ok(Some((directory, name.to_owned())))
+    }
+
+    /// Opens a directory below the root.
+    pub fn directory(&self, path: &WirePath) -> Result<OwnedFd, RootError> {
+        self.check_readable(path)?;
+        self.descend(path, None)
+    }
+
+    /// Opens a directory below the root; creates what is missing.
+    pub fn create_directory(&self, path: &WirePath) -> Result<OwnedFd, RootError> {
+        self.descend(path, Some(&[]))
+    }
+
+    /// As [`create_directory`](Self::create_directory). `modes` are the permissions of the last
+    /// directories of `path`, which those that are created do not exceed, but for their owner.
+    pub fn create_directory_with(
+        &self,
+        path: &WirePath,
+        modes: &[u32],
+    ) -> Result<OwnedFd, RootError> {
+        self.descend(path, Some(modes))
+    }
+
+    /// Opens a regular file for reading.
+    pub fn file(&self, path: &WirePath) -> Result<File, RootError> {
+        self.check_readable(path)?;
+        let Some((parent, name)) = path.split_last() else {
+            return Err(RootError::WrongKind(path.to_string(), "regular file"));
+        };
+        let directory = self.descend(&parent, None)?;
+        if self.hides(&directory, name) {
+            return Err(RootError::NotFound(path.to_string()));
+        }
+        open_file(&directory, name)
+    }
+
+    /// Size, time and permissions of a regular file; `None` where there is none, or a hidden one.
+    pub fn offer(&self, path: &WirePath) -> Option<Offer> {
+        self.check_readable(path).ok()?;
+        let (parent, name) = path.split_last()?;
+        let directory = self.descend(&parent, None).ok()?;
+        if self.hides(&directory, name) {
+            return None;
+        }
+        let stat = rustix::fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+        is_file.then(|| offer_of(&stat))
+    }
+
+    /// Says what `path` is.
+    pub fn kind(&self, path: &WirePath) -> Result<EntryKind, RootError> {
+        self.check_readable(path)?;
+        let Some((parent, name)) = path.split_last() else {
+            let stat = rustix::fs::fstat(&self.directory).map_err(io::Error::from)?;
+            return Ok(EntryKind::Directory { mode: stat.st_mode & 0o777 });
+        };
+        let directory = self.descend(&parent, None)?;
+        if self.hides(&directory, name) {
+            return Err(RootError::NotFound(path.to_string()));
+        }
+        let stat = rustix::fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW)
+            .map_err(|e| explain(&directory, name, e, "regular file or directory"))?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Ok(EntryKind::File { size: stat.st_size as u64 }),
+            FileType::Directory => Ok(EntryKind::Directory { mode: stat.st_mode & 0o777 }),
+            FileType::Symlink => Err(RootError::Symlink(path.to_string())),
+            _ => Err(RootError::WrongKind(path.to_string(), "regular file or directory")),
+        }
+    }
+
+    /// Creates what is missing if there are `create`d modes, of the last directories.
+    fn descend(&self, path: &WirePath, create: Option<&[u32]>) -> Result<OwnedFd, RootError> {
+        let mut directory = self.directory.try_clone()?;
+        let depth = create.map_or(0, |_| path.components().count());
+        for (at, name) in path.components().enumerate() {
+            directory = match rustix::fs::openat(&directory, name, DIRECTORY, Mode::empty()) {
+                Ok(below) => below,
+                Err(rustix::io::Errno::NOENT) if create.is_some() => {
+                    let modes = create.unwrap_or_default();
+                    let given =
+                        (modes.len() + at).checked_sub(depth).and_then(|at| modes.get(at));
+                    // Whoever creates it has to be able to fill it.
+                    let mode = given.map_or(0o777, |mode| mode & 0o777 | 0o700);
+                    match rustix::fs::mkdirat(&directory, name, Mode::from_raw_mode(mode)) {
+                        Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+                        Err(e) => return Err(RootError::Io(e.into())),
+                    }
+                    rustix::fs::openat(&directory, name, DIRECTORY, Mode::empty())
+                        .map_err(|e| explain(&directory, name, e, "directory"))?
+                }
+                Err(e) => return Err(explain(&directory, name, e, "directory")),
+            };
+        }
+        Ok(directory)
+    }
+}
+
+/// Opens the regular file `name` of `directory` for reading, without following a link and
+/// without waiting for the other end of a pipe.
+pub(super) fn open_file(directory: &impl AsFd, name: &str) -> Result<File, RootError> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(directory, name, flags, Mode::empty())
+        .map_err(|e| explain(directory, name, e, "regular file"))?;
+    let mode = rustix::fs::fstat(&file).map_err(io::Error::from)?.st_mode;
+    if FileType::from_raw_mode(mode) != FileType::RegularFile {
+        return Err(RootError::WrongKind(super::printable(name), "regular file"));
+    }
+    Ok(File::from(file))
+}
+
+/// Opens the directory `name` of `directory`, without following a link.
+pub(super) fn open_directory(directory: &impl AsFd, name: &str) -> Result<OwnedFd, RootError> {
+    rustix::fs::openat(directory, name, DIRECTORY, Mode::empty())
+        .map_err(|e| explain(directory, name, e, "directory"))
+}
+
+/// `openat` reports a symbolic link as ELOOP or, with `O_DIRECTORY`, as ENOTDIR.
+fn explain(
+    directory: &impl AsFd,
+    name: &str,
+    error: rustix::io::Errno,
+    wanted: &'static str,
+) -> RootError {
+    use rustix::io::Errno;
+    let shown = super::printable(name);
+    match error {
+        Errno::NOENT => RootError::NotFound(shown),
+        Errno::LOOP => RootError::Symlink(shown),
+        Errno::NOTDIR => {
+            let stat = CString::new(name).map_err(io::Error::other).and_then(|name| {
+                Ok(rustix::fs::statat(directory, &name, AtFlags::SYMLINK_NOFOLLOW)?)
+            });
+            match stat.map(|stat| FileType::from_raw_mode(stat.st_mode)) {
+                Ok(FileType::Symlink) => RootError::Symlink(shown),
+                _ => RootError::WrongKind(shown, wanted),
+            }
+        }
+        // A socket, or a device without a driver.
+        Errno::NXIO => RootError::WrongKind(shown, wanted),
+        other => RootError::Io(io::Error::new(
+            io::Error::from(other).kind(),
+            format!("{shown}: {}", io::Error::from(other)),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn tree() -> (tempfile::TempDir, Root) {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("served/sub")).unwrap();
+        std::fs::write(dir.path().join("secret"), "s").unwrap();
+        std::fs::write(dir.path().join("served/sub/file"), "f").unwrap();
+        let root = Root::open(&dir.path().join("served")).unwrap();
+        (dir, root)
+    }
+
+    fn path(text: &str) -> WirePath {
+        WirePath::new(text).unwrap()
+    }
+
+    #[test]
+    fn what_is_not_shared_is_as_if_it_did_not_exist() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["a/x", "ab/x", "b/c/x", "b/x"] {
+            let path = dir.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "x").unwrap();
+        }
+        let root = Root::open(dir.path()).unwrap().only(&[path("a"), path("b/c/x")]);
+        for shared in ["a/x", "b/c/x"] {
+            assert!(root.file(&path(shared)).is_ok() && root.offer(&path(shared)).is_some());
+            assert!(root.kind(&path(shared)).is_ok());
+        }
+        assert!(root.directory(&path("a")).is_ok());
+        for other in ["ab/x", "b/x", "b", "b/c", "", "ab"] {
+            let other = path(other);
+            assert!(matches!(root.file(&other), Err(RootError::NotFound(_))), "{other}");
+            assert!(matches!(root.kind(&other), Err(RootError::NotFound(_))), "{other}");
+            assert!(matches!(root.directory(&other), Err(RootError::NotFound(_))), "{other}");
+            assert!(root.offer(&other).is_none(), "{other}");
+        }
+    }
+
+    #[test]
+    fn files_and_directories_inside_are_found() {
+        let (_dir, root) = tree();
+        assert!(root.file(&path("sub/file")).is_ok());
+        assert_eq!(root.kind(&path("sub/file")).unwrap(), EntryKind::File { size: 1 });
+        assert!(matches!(root.kind(&path("sub")).unwrap(), EntryKind::Directory { .. }));
+        assert!(matches!(root.file(&path("sub/none")), Err(RootError::NotFound(_))));
+        assert!(matches!(root.file(&path("sub")), Err(RootError::WrongKind(..))));
+        assert!(matches!(root.file(&path("sub/file/x")), Err(RootError::WrongKind(..))));
+    }
+
+    #[test]
+    fn links_are_refused_wherever_they_appear() {
+        let (dir, root) = tree();
+        symlink(dir.path(), dir.path().join("served/up")).unwrap();
+        symlink(dir.path().join("secret"), dir.path().join("served/leaf")).unwrap();
+        symlink("sub", dir.path().join("served/inside")).unwrap();
+        for name in ["up/secret", "leaf", "inside/file"] {
+            let result = root.file(&path(name));
+            assert!(matches!(result, Err(RootError::Symlink(_))), "{name}: {result:?}");
+        }
+        assert!(matches!(root.kind(&path("leaf")), Err(RootError::Symlink(_))));
+        let created = root.create_directory(&path("up/new"));
+        assert!(matches!(created, Err(RootError::Symlink(_))));
+        assert!(!dir.path().join("new").exists());
+    }
+
+    #[test]
+    fn a_pipe_is_refused_without_waiting_for_its_other_end() {
+        let (dir, root) = tree();
+        let fifo = dir.path().join("served/fifo");
+        let status = std::process::Command::new("mkfifo").arg(&fifo).status().unwrap();
+        assert!(status.success());
+        assert!(matches!(root.file(&path("fifo")), Err(RootError::WrongKind(..))));
+    }
+
+    #[test]
+    fn a_hidden_file_is_found_under_none_of_its_names() {
+        let (dir, mut root) = tree();
+        let key = dir.path().join("served/sub/key");
+        root.hide(&key).unwrap();
+        std::fs::write(&key, "made later").unwrap();
+        root.hide(&dir.path().join("served/sub/file")).unwrap();
+        std::fs::hard_link(dir.path().join("served/sub/file"), dir.path().join("served/other"))
+            .unwrap();
+        for name in ["sub/key", "sub/file", "other"] {
+            assert!(matches!(root.file(&path(name)), Err(RootError::NotFound(_))), "{name}");
+            assert!(matches!(root.kind(&path(name)), Err(RootError::NotFound(_))), "{name}");
+        }
+        assert!(root.kind(&path("sub")).is_ok());
+    }
+
+    #[test]
+    fn missing_directories_are_created() {
+        let (dir, root) = tree();
+        root.create_directory(&path("a/b/c")).unwrap();
+        assert!(dir.path().join("served/a/b/c").is_dir());
+    }
+}

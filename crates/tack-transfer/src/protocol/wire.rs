@@ -1,0 +1,593 @@
+//! Messages and how they are laid out on a stream.
+//!
+//! A frame is one byte of kind, four bytes of length (big endian) and that many bytes. Kind 0
+//! is a message as JSON, at most [`MAX_CONTROL`] bytes; kind 1 is content of one file, kind 2 a
+//! [bundle](super::Bundle) of whole files, kind 3 digests of chunks, each at most [`MAX_DATA`] bytes. The
+//! limits are checked before anything is allocated.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::manifest::Group;
+use super::policy::Policy;
+use super::{Attributes, ChunkSize, Digest, Edit, Wanted, WirePath};
+
+/// Most bytes of JSON in one frame.
+pub const MAX_CONTROL: usize = 60 * 1024;
+/// Most bytes of file content in one frame.
+pub const MAX_DATA: usize = 256 * 1024;
+/// Bytes of file content that this implementation puts into one frame.
+pub const CHUNK: usize = 64 * 1024;
+
+/// Size of a file that is not known before its end.
+pub const UNKNOWN_SIZE: u64 = u64::MAX;
+
+const HEADER: usize = 5;
+const KIND_CONTROL: u8 = 0;
+const KIND_DATA: u8 = 1;
+const KIND_BUNDLE: u8 = 2;
+const KIND_CHUNKS: u8 = 3;
+
+/// One message of the protocol.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Message {
+    /// Opens a connection: the access token, if the user has one.
+    Hello {
+        /// The access token.
+        token: Option<Secret>,
+        /// Most bytes per second that the client wants to be sent. Peers that do not know the field
+        /// send as fast as flow control lets them.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rate: Option<u64>,
+    },
+    /// The token is right.
+    Welcome,
+    /// Asks for a file, and says what the client has of it.
+    Get {
+        /// The file.
+        path: WirePath,
+        /// What the client has.
+        resume: Resume,
+    },
+    /// Asks to take a file.
+    Put {
+        /// Its name on the server.
+        path: WirePath,
+        /// What is offered.
+        offer: Offer,
+        /// What to do with what is there.
+        #[serde(default, skip_serializing_if = "Policy::is_default")]
+        policy: Policy,
+    },
+    /// Asks for everything below a path.
+    List {
+        /// A directory or a file.
+        path: WirePath,
+        /// Directories this far below the path are named, but not looked into; of a file, time and
+        /// permissions are told. Peers that do not know the field leave it out, and list everything.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        depth: Option<u32>,
+        /// Tell symbolic links, which names are of the same file, and times of directories.
+        #[serde(default, skip_serializing_if = "is_false")]
+        links: bool,
+    },
+    /// Asks what a path is.
+    Stat {
+        /// A directory or a file.
+        path: WirePath,
+    },
+    /// Asks for small files, at most [`MAX_FILES`](super::MAX_FILES).
+    GetMany {
+        /// The directory that their paths are relative to.
+        base: WirePath,
+        /// The files, by directory. The number of a file is its position in all groups.
+        groups: Vec<WantGroup>,
+    },
+    /// Asks to take directories and files.
+    PutMany {
+        /// The directory that they go into.
+        base: WirePath,
+        /// What is offered. The number of a file is its position in all groups.
+        groups: Vec<Group>,
+        /// Compare content, and not only sizes and times of modification.
+        checksum: bool,
+        /// What to do with what is there.
+        #[serde(default, skip_serializing_if = "Policy::is_default")]
+        policy: Policy,
+    },
+    /// Asks to change what is there. More of these may follow on the stream, each after the answer to
+    /// the one before.
+    Edit {
+        /// The changes, at most [`MAX_FILES`](super::MAX_FILES), in their order.
+        edits: Vec<Edit>,
+        /// What to do with what is there.
+        #[serde(default, skip_serializing_if = "Policy::is_default")]
+        policy: Policy,
+    },
+    /// Answer to `Edit`, behind a `Fault` for each that failed. All others are done.
+    Edited {
+        /// Those that found everything as it should be.
+        unchanged: Vec<u32>,
+        /// Those that left what is there.
+        kept: Vec<u32>,
+    },
+    /// Asks for owners and extended attributes. More of these may follow on the stream, each after the answer
+    /// to the one before.
+    GetAttributes {
+        /// What of them.
+        wanted: Wanted,
+        /// Of what, at most [`MAX_FILES`](super::MAX_FILES).
+        paths: Vec<WirePath>,
+    },
+    /// Some of what `GetAttributes` asks for, by the position in that. `Fault`s tell what can't be read.
+    Attributes(Vec<(u32, Attributes)>),
+    /// All attributes have been told.
+    EndOfAttributes,
+    /// Answer to `PutMany`: the files to send. The others are there already.
+    Wanted {
+        /// Small files are sent behind this message, others with a `Put` each.
+        files: Vec<u32>,
+        /// The small ones among them to be compared first.
+        compare: Vec<(u32, Digest)>,
+        /// Those that the policy keeps as they are.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        kept: Vec<u32>,
+    },
+    /// A file of `GetMany` or `PutMany` that its sender can't read or its receiver can't store.
+    Fault {
+        /// Its number.
+        file: u32,
+        /// Why.
+        fail: Fail,
+    },
+    /// No bundle follows.
+    EndOfBundles,
+    /// What the path of `List` or `Stat` is.
+    Entry {
+        /// What it is.
+        kind: EntryKind,
+    },
+    /// Part of a listing, relative to the listed directory.
+    Manifest(Vec<Group>),
+    /// Something in the listed directory that can't be transferred.
+    Skipped {
+        /// Its name, made printable.
+        name: String,
+        /// Why it is left out.
+        reason: String,
+        /// Is this an error (a name that can't be sent), or merely not a regular file?
+        error: bool,
+    },
+    /// The listing is complete.
+    EndOfList,
+    /// Answer to `Get`: the file as it is now.
+    Offer(Offer),
+    /// Answer to `Put`: what the receiver has.
+    Resume(Resume),
+    /// Content follows, starting at this offset.
+    Start {
+        /// Offset of the first byte that follows.
+        offset: u64,
+    },
+    /// The receiver's file is the sender's: nothing follows.
+    Equal,
+    /// Asks the receiver for the chunks of its file, before `Start`.
+    WantChunks,
+    /// No digests follow.
+    EndOfChunks,
+    /// The next bytes of the file are chunks that the receiver has.
+    Copy {
+        /// Number of the first.
+        first: u32,
+        /// How many there are.
+        count: u32,
+        /// Their length together.
+        bytes: u64,
+    },
+    /// The sender's file changed while it was read: content follows from offset 0.
+    Restart(Offer),
+    /// All content has been sent.
+    End {
+        /// Digest of the whole file.
+        digest: Digest,
+    },
+    /// The receiver has verified and stored the file.
+    Stored,
+    /// The request failed.
+    Fail(Fail),
+    /// File content. Travels in a frame of its own kind, never as JSON.
+    #[serde(skip)]
+    Data(Vec<u8>),
+    /// Small files. Travels in a frame of its own kind, never as JSON.
+    #[serde(skip)]
+    Bundle(Vec<u8>),
+    /// Digests of chunks of the receiver's file, [`ChunkDigest::LEN`](super::chunking::ChunkDigest::LEN) bytes
+    /// each. Travels in a frame of its own kind, never as JSON.
+    #[serde(skip)]
+    Chunks(Vec<u8>),
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+/// A directory of `GetMany` and the files that are wanted of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WantGroup(pub WirePath, pub Vec<Want>);
+
+/// A file of `GetMany`: its name, and the digest of the receiver's if it is to be compared.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Want(pub WirePath, pub Option<Digest>);
+
+/// A file that is offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Offer {
+    /// Size in bytes; [`UNKNOWN_SIZE`] if the sender does not know, either.
+    pub size: u64,
+    /// When it was last modified.
+    pub modified: Mtime,
+    /// Its permissions: the nine bits for owner, group and others.
+    pub mode: u32,
+}
+
+/// A time of modification.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mtime {
+    /// Seconds since 1970.
+    pub seconds: i64,
+    /// Nanoseconds within the second.
+    pub nanos: u32,
+}
+
+/// What a receiver already has of a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resume {
+    /// The beginning, from an interrupted transfer.
+    pub part: Option<Prefix>,
+    /// Digest of the file that has the final name, if it has the expected size.
+    pub whole: Option<Digest>,
+    /// Length of the chunks of the file that has the final name, if they can be told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub basis: Option<ChunkSize>,
+}
+
+/// The beginning of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Prefix {
+    /// Its length in bytes.
+    pub length: u64,
+    /// Its digest.
+    pub digest: Digest,
+}
+
+/// What a path names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EntryKind {
+    /// A regular file of this many bytes.
+    File {
+        /// Size in bytes.
+        size: u64,
+    },
+    /// A directory.
+    Directory {
+        /// Its permissions.
+        mode: u32,
+    },
+}
+
+/// A failed request, as told to the peer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{text}")]
+pub struct Fail {
+    /// For programs.
+    pub code: FailCode,
+    /// For people.
+    pub text: String,
+}
+
+/// Kinds of failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FailCode {
+    /// There is no such file.
+    NotFound,
+    /// The server does not allow it: read-only, permissions, a symbolic link.
+    Refused,
+    /// The path is not acceptable.
+    BadPath,
+    /// Another transfer into the same name is running.
+    Busy,
+    /// The disk is full.
+    NoSpace,
+    /// Any other error of reading or writing.
+    Io,
+    /// The file kept changing while it was read.
+    SourceChanged,
+    /// Size or digest differ from what was announced.
+    Verification,
+    /// The peer broke the protocol.
+    Protocol,
+}
+
+/// Text that must not appear in logs.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Secret(pub String);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+/// A frame that can't be accepted.
+#[derive(Debug, thiserror::Error)]
+pub enum WireError {
+    /// The kind byte is unknown.
+    #[error("unknown frame kind {0}; the peer runs another version of tack")]
+    UnknownKind(u8),
+    /// The announced length exceeds the limit.
+    #[error("a frame of {length} bytes exceeds the limit of {limit}")]
+    TooLong {
+        /// As announced.
+        length: usize,
+        /// As allowed.
+        limit: usize,
+    },
+    /// A bundle can't be made sense of.
+    #[error("unreadable bundle of files")]
+    Bundle,
+    /// The JSON is not a message.
+    #[error("unreadable message: {0}")]
+    Json(#[from] serde_json::Error),
+}
+
+/// A message as bytes: a header (with the JSON, if it is not content) and the content.
+#[derive(Debug, Default)]
+pub struct Encoded {
+    head: Vec<u8>,
+    body: Vec<u8>,
+    written: usize,
+}
+
+impl Encoded {
+    /// Lays out `message`; content is moved, not copied.
+    pub fn new(message: Message) -> Result<Self, WireError> {
+        let (kind, mut json, body) = match message {
+            Message::Data(body) => (KIND_DATA, Vec::new(), body),
+            Message::Bundle(body) => (KIND_BUNDLE, Vec::new(), body),
+            Message::Chunks(body) => (KIND_CHUNKS, Vec::new(), body),
+            other => (KIND_CONTROL, serde_json::to_vec(&other)?, Vec::new()),
+        };
+        let length = json.len() + body.len();
+        let limit = limit_of(kind)?;
+        if length > limit {
+            return Err(WireError::TooLong { length, limit });
+        }
+        let mut head = Vec::with_capacity(HEADER + json.len());
+        head.push(kind);
+        head.extend_from_slice(&(length as u32).to_be_bytes());
+        head.append(&mut json);
+        Ok(Self { head, body, written: 0 })
+    }
+
+    /// The next contiguous bytes to write; empty when everything is written.
+    pub fn remaining(&self) -> &[u8] {
+        match self.written.checked_sub(self.head.len()) {
+            None => &self.head[self.written..],
+            Some(in_body) => &self.body[in_body..],
+        }
+    }
+
+    /// Notes that `n` bytes of [`remaining`](Self::remaining) are written.
+    pub fn advance(&mut self, n: usize) {
+        self.written += n;
+    }
+}
+
+/// Puts frames together from the bytes of a stream.
+#[derive(Debug)]
+pub struct Decoder {
+    /// Most bytes in one frame, if less than its kind allows.
+    limit: usize,
+    header: [u8; HEADER],
+    header_len: usize,
+    body: Vec<u8>,
+}
+
+impl Default for Decoder {
+    fn default() -> Self {
+        Self::with_limit(usize::MAX)
+    }
+}
+
+impl Decoder {
+    /// Takes no frame longer than `limit` bytes.
+    pub fn with_limit(limit: usize) -> Self {
+        Self { limit, header: [0; HEADER], header_len: 0, body: Vec::new() }
+    }
+
+    /// Consumes bytes from the front of `input` until a message is complete or `input` ends.
+    pub fn push(&mut self, input: &mut &[u8]) -> Result<Option<Message>, WireError> {
+        let missing = (HEADER - self.header_len).min(input.len());
+        self.header[self.header_len..][..missing].copy_from_slice(&input[..missing]);
+        self.header_len += missing;
+        *input = &input[missing..];
+        if self.header_len < HEADER {
+            return Ok(None);
+        }
+        let [kind, length @ ..] = self.header;
+        let (length, limit) = (u32::from_be_bytes(length) as usize, limit_of(kind)?);
+        let limit = limit.min(self.limit);
+        if length > limit {
+            return Err(WireError::TooLong { length, limit });
+        }
+        if self.body.capacity() == 0 {
+            self.body.reserve_exact(length);
+        }
+        let missing = (length - self.body.len()).min(input.len());
+        self.body.extend_from_slice(&input[..missing]);
+        *input = &input[missing..];
+        if self.body.len() < length {
+            return Ok(None);
+        }
+        self.header_len = 0;
+        let body = std::mem::take(&mut self.body);
+        Ok(Some(match kind {
+            KIND_DATA => Message::Data(body),
+            KIND_BUNDLE => Message::Bundle(body),
+            KIND_CHUNKS => Message::Chunks(body),
+            _ => serde_json::from_slice(&body)?,
+        }))
+    }
+}
+
+fn limit_of(kind: u8) -> Result<usize, WireError> {
+    match kind {
+        KIND_CONTROL => Ok(MAX_CONTROL),
+        KIND_DATA | KIND_BUNDLE | KIND_CHUNKS => Ok(MAX_DATA),
+        other => Err(WireError::UnknownKind(other)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes_of(message: Message) -> Vec<u8> {
+        let mut encoded = Encoded::new(message).unwrap();
+        let mut bytes = Vec::new();
+        while !encoded.remaining().is_empty() {
+            bytes.extend_from_slice(encoded.remaining());
+            let n = encoded.remaining().len();
+            encoded.advance(n);
+        }
+        bytes
+    }
+
+    #[test]
+    fn messages_survive_any_fragmentation_of_the_stream() {
+        let messages = || {
+            [
+                Message::Hello { token: Some(Secret("t".into())), rate: Some(1) },
+                Message::Data(vec![7; 1000]),
+                Message::Data(Vec::new()),
+                Message::Bundle(vec![0; 9]),
+                Message::Chunks(vec![1; 16]),
+                Message::Get {
+                    path: WirePath::new("a/ü").unwrap(),
+                    resume: Resume {
+                        part: None,
+                        whole: Some(Digest::of(b"x")),
+                        basis: Some(ChunkSize::for_file(1 << 30)),
+                    },
+                },
+                Message::End { digest: Digest::of(b"") },
+            ]
+        };
+        let stream: Vec<u8> = messages().into_iter().flat_map(bytes_of).collect();
+        for step in [1, 3, 7, 100, stream.len()] {
+            let mut decoder = Decoder::default();
+            let mut decoded = Vec::new();
+            for mut piece in stream.chunks(step) {
+                while !piece.is_empty() {
+                    decoded.extend(decoder.push(&mut piece).unwrap());
+                }
+            }
+            assert_eq!(decoded, messages(), "in steps of {step}");
+            assert_eq!(decoder.header_len, 0, "nothing waits for the rest of a frame");
+        }
+    }
+
+    #[test]
+    fn a_length_above_the_limit_is_refused_before_anything_is_allocated() {
+        for (kind, limit) in [
+            (KIND_CONTROL, MAX_CONTROL),
+            (KIND_DATA, MAX_DATA),
+            (KIND_BUNDLE, MAX_DATA),
+            (KIND_CHUNKS, MAX_DATA),
+        ] {
+            let mut frame = vec![kind];
+            frame.extend_from_slice(&(limit as u32 + 1).to_be_bytes());
+            let mut decoder = Decoder::default();
+            let result = decoder.push(&mut frame.as_slice());
+            assert!(matches!(result, Err(WireError::TooLong { .. })));
+            assert_eq!(decoder.body.capacity(), 0);
+        }
+    }
+
+    #[test]
+    fn unknown_kinds_and_broken_json_are_refused() {
+        let mut decoder = Decoder::default();
+        let frame = [9, 0, 0, 0, 0];
+        assert!(matches!(decoder.push(&mut &frame[..]), Err(WireError::UnknownKind(9))));
+        let mut decoder = Decoder::default();
+        let frame = [KIND_CONTROL, 0, 0, 0, 2, b'{', b'x'];
+        assert!(matches!(decoder.push(&mut &frame[..]), Err(WireError::Json(_))));
+    }
+
+    #[test]
+    fn content_cannot_be_smuggled_in_as_json() {
+        assert!(serde_json::from_str::<Message>("{\"data\":[1,2]}").is_err());
+    }
+
+    #[test]
+    fn the_longest_path_fits_into_a_message() {
+        let path = format!("{}x", "\u{1}/".repeat(2047));
+        let message =
+            Message::List { path: WirePath::new(path).unwrap(), depth: None, links: false };
+        assert!(bytes_of(message).len() < MAX_CONTROL);
+    }
+
+    #[test]
+    fn a_listing_can_be_asked_for_by_and_of_peers_that_know_no_depth() {
+        let path = WirePath::new("a").unwrap();
+        let list = |depth| Message::List { path: path.clone(), depth, links: false };
+        let known = "{\"list\":{\"path\":\"a\"}}";
+        assert_eq!(serde_json::to_string(&list(None)).unwrap(), known);
+        assert_eq!(serde_json::from_str::<Message>(known).unwrap(), list(None));
+        let more = "{\"list\":{\"path\":\"a\",\"depth\":1,\"later\":2}}";
+        assert_eq!(serde_json::from_str::<Message>(more).unwrap(), list(Some(1)));
+    }
+
+    #[test]
+    fn requests_without_options_are_those_of_version_2() {
+        let path = || WirePath::new("a").unwrap();
+        let offer = Offer { size: 1, modified: Mtime { seconds: 2, nanos: 3 }, mode: 4 };
+        let json = "{\"size\":1,\"modified\":{\"seconds\":2,\"nanos\":3},\"mode\":4}";
+        let group = Group::new(path(), vec![493]);
+        let policy = Policy::default;
+        let hello = Message::Hello { token: None, rate: None };
+        let put = Message::Put { path: path(), offer, policy: policy() };
+        let (base, groups) = (path(), vec![group]);
+        let many = Message::PutMany { base, groups, checksum: false, policy: policy() };
+        let wanted = Message::Wanted { files: vec![1], compare: vec![], kept: vec![] };
+        let resume = Message::Resume(Resume::default());
+        let group = "{\"directory\":\"a\",\"modes\":[493],\"files\":[]}";
+        for (message, expected) in [
+            (hello, "{\"hello\":{\"token\":null}}".to_owned()),
+            (put, format!("{{\"put\":{{\"path\":\"a\",\"offer\":{json}}}}}")),
+            (
+                many,
+                format!(
+                    "{{\"put-many\":{{\"base\":\"a\",\"groups\":[{group}],\"checksum\":false}}}}"
+                ),
+            ),
+            (wanted, "{\"wanted\":{\"files\":[1],\"compare\":[]}}".to_owned()),
+            (resume, "{\"resume\":{\"part\":null,\"whole\":null}}".to_owned()),
+        ] {
+            assert_eq!(serde_json::to_string(&message).unwrap(), expected);
+            assert_eq!(serde_json::from_str::<Message>(&expected).unwrap(), message);
+        }
+    }
+
+    #[test]
+    fn a_token_is_never_shown_by_debug() {
+        let hello = Message::Hello { token: Some(Secret("hunter2".into())), rate: None };
+        assert!(!format!("{hello:?}").contains("hunter2"));
+    }
+}

@@ -1,0 +1,173 @@
+//! The QUIC configuration of both ends, in one place.
+//!
+//! [`Client`](crate::Client) and [`Server`](crate::Server) use it themselves. It is public for programs that speak
+//! the protocol on a connection of their own: tests of a peer's behaviour, and measurements.
+
+use std::path::Path;
+
+use tack_endpoint::{EndpointConfig, INITIAL_RTT};
+
+use crate::error::Error;
+use crate::session::STRANGER_WINDOW;
+
+/// The application protocols, the preferred one first.
+///
+/// The number is the version of the file transfer protocol: two ends that share none refuse each
+/// other in the handshake (RFC 7301 section 3.2). A server of version 2 would pass over what version 3
+/// adds to requests, and one of version 3 close the connection over the messages of version 4: clients ask for
+/// that in these versions only.
+pub const ALPN: [&[u8]; 3] = [b"tack-file/4", b"tack-file/3", b"tack-file/2"];
+/// A connection on which nothing arrives for this long is given up, in milliseconds.
+pub const IDLE_TIMEOUT_MS: u64 = 30_000;
+/// Largest UDP payload where the path's MTU is not looked for: fits every path that can carry QUIC inside
+/// common tunnels.
+pub const UDP_PAYLOAD: usize = 1350;
+/// Largest UDP payload that is accepted: all that there is.
+const MAX_UDP_PAYLOAD: usize = 65_527;
+/// Most bytes of a connection that may wait to be read.
+pub const CONNECTION_WINDOW: u64 = 16 << 20;
+/// Most bytes of one stream that may wait to be read.
+pub const STREAM_WINDOW: u64 = 8 << 20;
+/// Requests that a client may have open at once.
+pub const MAX_STREAMS: u64 = 32;
+
+/// Why a connection is closed, as the application error code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CloseCode {
+    /// Nothing is left to do.
+    Done = 0,
+    /// The access token is missing or wrong.
+    WrongToken = 1,
+    /// The peer broke the protocol.
+    Protocol = 2,
+    /// Too many connections.
+    Busy = 3,
+    /// The connection was silent while another one wanted to send the same file.
+    Superseded = 4,
+    /// The client does not trust the server.
+    Untrusted = 5,
+    /// Nothing is left to do, and nothing has failed.
+    Satisfied = 6,
+}
+
+/// How a client decides whether the server's certificate is good during the handshake.
+#[derive(Clone, Copy, Debug)]
+pub enum Verify<'a> {
+    /// By the certificate authorities of the system, or of this PEM file.
+    Authorities(Option<&'a Path>),
+    /// Not at all: the fingerprint is compared afterwards, or nothing is.
+    Later,
+}
+
+/// The configuration of a client.
+pub fn client_config(
+    profile: tacklib::Profile,
+    verify: Verify<'_>,
+) -> Result<tacklib::Config, Error> {
+    let mut config = base_config(profile)?;
+    match verify {
+        Verify::Later => config.verify_peer(false),
+        Verify::Authorities(file) => {
+            config.verify_peer(true);
+            if let Some(file) = file {
+                config.load_verify_locations_from_file(&text(file)?).map_err(|_| {
+                    Error::Invalid(format!("{}: not a file of certificates", file.display()))
+                })?;
+            }
+        }
+    }
+    Ok(config)
+}
+
+/// The configuration of a server with its certificate and private key, both PEM.
+pub fn server_config(
+    profile: tacklib::Profile,
+    certificate: &Path,
+    key: &Path,
+) -> Result<tacklib::Config, Error> {
+    let mut config = base_config(profile)?;
+    config.load_cert_chain_from_pem_file(&text(certificate)?).map_err(|_| {
+        Error::Invalid(format!("{}: not a certificate in PEM format", certificate.display()))
+    })?;
+    config.load_priv_key_from_pem_file(&text(key)?).map_err(|_| {
+        Error::Invalid(format!(
+            "{}: not a private key in PEM format, or not the certificate's",
+            key.display()
+        ))
+    })?;
+    config.set_initial_max_streams_bidi(MAX_STREAMS);
+    // All that a stranger can fill. quiche widens the windows as they are read, and nothing but
+    // the opening message is before the token was right.
+    config.set_initial_max_data(STRANGER_WINDOW);
+    config.set_initial_max_stream_data_bidi_remote(STRANGER_WINDOW);
+    Ok(config)
+}
+
+/// Lets no more wait to be read than what comes in a second at `rate` bytes per second: a sender that
+/// is held back by flow control alone sends no more at once.
+pub fn limit_windows(config: &mut tacklib::Config, rate: u64) {
+    let within = |window: u64| rate.clamp(STRANGER_WINDOW, window);
+    config.set_max_connection_window(within(CONNECTION_WINDOW));
+    config.set_max_stream_window(within(STREAM_WINDOW));
+    config.set_initial_max_data(within(CONNECTION_WINDOW));
+    config.set_initial_max_stream_data_bidi_local(within(STREAM_WINDOW));
+    // A server starts with less for strangers, a client accepts no streams.
+    config.set_initial_max_stream_data_bidi_remote(STRANGER_WINDOW);
+}
+
+/// The settings of a socket whose connections write qlog files into `qlog`, which is created.
+pub fn endpoint_config(qlog: Option<&Path>) -> Result<EndpointConfig, Error> {
+    if let Some(directory) = qlog {
+        std::fs::create_dir_all(directory).map_err(Error::local(directory))?;
+    }
+    let mut config = EndpointConfig::default();
+    config.discover_path_mtu = true;
+    config.qlog = qlog.map(Path::to_path_buf);
+    Ok(config)
+}
+
+fn base_config(profile: tacklib::Profile) -> Result<tacklib::Config, Error> {
+    let mut config = tacklib::Config::new(quiche::PROTOCOL_VERSION)?;
+    config.set_profile(profile);
+    config.set_application_protos(&ALPN)?;
+    config.set_max_idle_timeout(IDLE_TIMEOUT_MS);
+    config.set_initial_rtt(INITIAL_RTT);
+    config.set_max_recv_udp_payload_size(MAX_UDP_PAYLOAD);
+    config.set_max_send_udp_payload_size(UDP_PAYLOAD);
+    // quiche keeps a path for each address that the peer was seen at, and needs an id for each.
+    config.set_active_connection_id_limit(8);
+    config.set_initial_max_data(CONNECTION_WINDOW);
+    config.set_max_connection_window(CONNECTION_WINDOW);
+    config.set_initial_max_stream_data_bidi_local(STREAM_WINDOW);
+    config.set_initial_max_stream_data_bidi_remote(STREAM_WINDOW);
+    config.set_max_stream_window(STREAM_WINDOW);
+    config.discover_pmtu(false);
+    Ok(config)
+}
+
+fn text(path: &Path) -> Result<String, Error> {
+    path.to_str().map(str::to_owned).ok_or_else(|| {
+        Error::Invalid(format!("{}: the path must be valid UTF-8", path.display()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_lost_first_packet_is_repeated_within_a_third_of_a_second() {
+        let mut config = client_config(tacklib::Profile::Default, Verify::Later).unwrap();
+        let id = quiche::ConnectionId::from_ref(&[7; 8]);
+        let client = SocketAddr::from(([127, 0, 0, 1], 4001));
+        let server = SocketAddr::from(([127, 0, 0, 1], 4002));
+        let mut connection =
+            tacklib::connect(Some("localhost"), &id, client, server, &mut config).unwrap();
+        let mut datagram = [0; 1350];
+        while connection.send(&mut datagram).is_ok() {}
+        assert!(connection.timeout().unwrap() <= Duration::from_millis(333));
+    }
+}

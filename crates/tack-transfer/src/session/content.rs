@@ -1,0 +1,216 @@
+//! The exchange of one file's content, from a worker's point of view.
+
+use std::fs::File;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::Mailbox;
+use crate::protocol::{
+    CHUNK, Digest, FileSource, Incoming, KnownChunks, Message, Offer, Receiver, Resume, Sender,
+    Step, Store, TransferError,
+};
+
+/// Running totals that other threads may read, in bytes.
+#[derive(Debug, Default)]
+pub struct Progress {
+    total: AtomicU64,
+    settled: AtomicU64,
+    moved: AtomicU64,
+}
+
+/// A file that arrived, or was there already.
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub struct Outcome {
+    /// Size of the file in bytes.
+    pub size: u64,
+    /// Bytes of content that crossed the network.
+    pub moved: u64,
+    /// Bytes that an earlier attempt had left.
+    pub resumed: u64,
+    /// Bytes that the file in whose place it is had, too.
+    pub reused: u64,
+    /// The receiver had an equal file.
+    pub equal: bool,
+    /// The receiver has kept what it had, which may be another file.
+    pub kept: bool,
+    /// Digest of the whole file, if it was read.
+    pub digest: Option<Digest>,
+}
+
+impl Progress {
+    /// Adds the size of a file that is to be transferred.
+    pub fn expect(&self, bytes: u64) {
+        self.total.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Adds a piece of content that is where it belongs, and the bytes of it that crossed the
+    /// network.
+    pub fn advance(&self, settled: u64, moved: u64) {
+        self.settled.fetch_add(settled, Ordering::Relaxed);
+        self.moved.fetch_add(moved, Ordering::Relaxed);
+    }
+
+    /// Bytes to transfer, as far as known.
+    pub fn total(&self) -> u64 {
+        self.total.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that are where they belong, resumed ones included.
+    pub fn settled(&self) -> u64 {
+        self.settled.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of content that crossed the network.
+    pub fn moved(&self) -> u64 {
+        self.moved.load(Ordering::Relaxed)
+    }
+}
+
+/// One file's share of a [`Progress`].
+struct Share<'a> {
+    progress: &'a Progress,
+    settled: u64,
+    moved: u64,
+    reused: u64,
+}
+
+impl<'a> Share<'a> {
+    fn new(progress: &'a Progress) -> Self {
+        Self { progress, settled: 0, moved: 0, reused: 0 }
+    }
+
+    fn settle_at(&mut self, position: u64) {
+        self.progress.settled.fetch_sub(self.settled, Ordering::Relaxed);
+        self.progress.settled.fetch_add(position, Ordering::Relaxed);
+        self.settled = position;
+    }
+
+    /// These bytes were at the receiver.
+    fn reuse(&mut self, bytes: u64) {
+        self.settle_at(self.settled + bytes);
+        self.reused += bytes;
+    }
+
+    /// Nothing of what has come counts any more.
+    fn restart(&mut self) {
+        self.settle_at(0);
+        self.reused = 0;
+    }
+
+    fn advance(&mut self, bytes: usize) {
+        self.settle_at(self.settled + bytes as u64);
+        self.moved += bytes as u64;
+        self.progress.moved.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+}
+
+/// Sends the content of a file to a receiver that has what `resume` says, and waits until it
+/// is stored.
+pub fn send_content(
+    mailbox: &Mailbox,
+    sender: &mut Sender<FileSource>,
+    resume: &Resume,
+    progress: &Progress,
+) -> Result<Outcome, TransferError> {
+    let mut share = Share::new(progress);
+    let mut first = sender.begin(resume).map_err(TransferError::reading)?;
+    if first == Message::WantChunks {
+        mailbox.send(first)?;
+        let known = receive_chunks(mailbox)?;
+        first = sender.begin_with(known).map_err(TransferError::reading)?;
+    }
+    let equal = first == Message::Equal;
+    share.settle_at(if equal { sender.offer().size } else { sender.offset() });
+    mailbox.send(first)?;
+    while let Some(message) = sender.next_message().map_err(TransferError::reading)? {
+        match &message {
+            Message::Data(data) => share.advance(data.len()),
+            Message::Copy { bytes, .. } => share.reuse(*bytes),
+            Message::Restart(_) => share.restart(),
+            Message::Fail(fail) => return Err(TransferError::SourceChanged(fail.clone())),
+            _ => {}
+        }
+        mailbox.send(message)?;
+    }
+    match mailbox.recv()? {
+        Message::Stored => Ok(Outcome {
+            size: sender.offer().size,
+            moved: share.moved,
+            reused: share.reused,
+            resumed: sender.offset(),
+            equal,
+            kept: false,
+            digest: Some(sender.digest()),
+        }),
+        other => Err(TransferError::unexpected(&other)),
+    }
+}
+
+/// Receives the content of a file, `offer`ed with the request or by the next message, and
+/// says so once it is stored.
+pub fn receive_content(
+    mailbox: &Mailbox,
+    incoming: Incoming<impl Store>,
+    offer: Option<Offer>,
+    progress: &Progress,
+) -> Result<Outcome, TransferError> {
+    let mut share = Share::new(progress);
+    let mut size = offer.map_or(0, |offer| offer.size);
+    let mut resumed = 0;
+    let mut receiver = Receiver::new(incoming.store, incoming.resume, incoming.hasher)
+        .with_basis(incoming.basis);
+    if let Some(offer) = offer {
+        receiver = receiver.with_offer(offer);
+    }
+    let (equal, digest) = loop {
+        match receiver.on_message(mailbox.recv()?)? {
+            Step::Offered(announced) => size = announced,
+            Step::Started(offset, announced) => {
+                resumed = offset;
+                size = announced;
+                share.restart();
+                share.settle_at(offset);
+            }
+            Step::ChunksWanted => send_chunks(mailbox, &receiver.chunks()?)?,
+            Step::Copied(bytes) => share.reuse(bytes),
+            Step::Stored(bytes) => share.advance(bytes),
+            Step::Equal(digest) => break (true, digest),
+            Step::Complete(digest) => {
+                size = receiver.size();
+                break (false, digest);
+            }
+        }
+    };
+    share.settle_at(size);
+    // Removes what was only needed on the way, so that none of it is left when the sender
+    // hears of the end.
+    drop(receiver);
+    mailbox.send(Message::Stored)?;
+    let (moved, reused) = (share.moved, share.reused);
+    Ok(Outcome { size, moved, resumed, reused, equal, kept: false, digest: Some(digest) })
+}
+
+/// Tells the sender of a file the chunks of the one that is there.
+fn send_chunks(mailbox: &Mailbox, digests: &[u8]) -> Result<(), TransferError> {
+    for digests in digests.chunks(CHUNK) {
+        mailbox.send(Message::Chunks(digests.to_vec()))?;
+    }
+    mailbox.send(Message::EndOfChunks)
+}
+
+/// Takes in the chunks of the receiver's file.
+fn receive_chunks(mailbox: &Mailbox) -> Result<KnownChunks, TransferError> {
+    let mut known = KnownChunks::default();
+    loop {
+        match mailbox.recv()? {
+            Message::Chunks(digests) => known.add(&digests)?,
+            Message::EndOfChunks => return Ok(known.complete()),
+            other => return Err(TransferError::unexpected(&other)),
+        }
+    }
+}
+
+/// Opens a file for sending.
+pub(super) fn sender_of(file: File) -> Result<Sender<FileSource>, TransferError> {
+    Sender::new(FileSource(file)).map_err(TransferError::reading)
+}

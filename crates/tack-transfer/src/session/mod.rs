@@ -1,0 +1,30 @@
+//! Connections: streams joined to worker threads, the server, the client.
+//!
+//! One thread drives the sockets and all connections of a process. The disk is touched by
+//! worker threads only, one for each stream; a worker and its stream exchange messages over two
+//! short queues ([`Mailbox`]). When a worker is slow its queue fills, the stream is not read
+//! any further, and QUIC's flow control holds the peer; nothing piles up in between.
+
+mod batch;
+mod client;
+mod content;
+mod life;
+mod mailbox;
+mod offered;
+mod pump;
+mod pumps;
+mod race;
+mod rate_limit;
+mod request;
+mod server;
+mod strangers;
+mod trust;
+
+pub use batch::{Expected, Results, kept, receive_bundles, send_bundles, unchanged};
+pub use client::{ConnectOptions, Link, Transport};
+pub use content::{Outcome, Progress, receive_content, send_content};
+pub use mailbox::{Mailbox, Notify};
+pub use request::{Action, ServerEvent};
+pub use server::{RunningServer, Server, ServerOptions};
+pub use strangers::STRANGER_WINDOW;
+pub use trust::{Fingerprint, Trust};

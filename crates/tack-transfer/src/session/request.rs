@@ -1,0 +1,386 @@
+//! What a server's worker does with one request.
+
+use std::collections::HashSet;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use super::batch::{receive_bundles, send_bundles, shortened};
+use super::content::{Outcome, Progress, receive_content, send_content, sender_of};
+use super::life::{Claims, Life};
+use super::mailbox::Mailbox;
+use super::offered::Offered;
+use crate::protocol::{
+    Attributes, Edit, Edited, Editor, EntryKind, FileEntry, FileSource, Group, GroupCommit,
+    Incoming, MAX_FILES, Manifest, Message, Offer, Policy, RESERVED, Resume, Root, SmallFile,
+    TransferError, Tree, Walk, WalkItem, Want, WantGroup, Wanted, WirePath,
+};
+
+/// What all workers of a server share.
+pub(super) struct Service {
+    pub(super) root: Arc<Root>,
+    pub(super) read_only: bool,
+    pub(super) links: bool,
+    pub(super) write_limit: Option<u64>,
+    pub(super) claims: Claims,
+    pub(super) commit: GroupCommit,
+    pub(super) report: Box<dyn Fn(ServerEvent) + Send + Sync>,
+}
+
+/// Something worth logging.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct ServerEvent {
+    /// Whose request it was.
+    pub client: SocketAddr,
+    /// What was asked.
+    pub action: Action,
+    /// On what.
+    pub path: WirePath,
+    /// How it went; `None` for requests without content.
+    pub result: Result<Option<Outcome>, TransferError>,
+}
+
+/// Kinds of requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Action {
+    /// A file was sent to the client.
+    Get,
+    /// A file was received from the client.
+    Put,
+    /// Something was changed but no content received: removed, linked, given attributes.
+    Edit,
+    /// A directory was listed.
+    List,
+    /// A client said a token.
+    LogIn,
+}
+
+impl Action {
+    /// One word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::Put => "send",
+            Self::Edit => "edit",
+            Self::List => "list",
+            Self::LogIn => "login",
+        }
+    }
+}
+
+impl Service {
+    /// Serves the request that `mailbox` begins with.
+    pub(super) fn serve(&self, mailbox: &Mailbox, life: &Arc<Life>, client: SocketAddr) {
+        let Ok(request) = mailbox.recv() else { return };
+        let log = |action, path, result| {
+            (self.report)(ServerEvent { client, action, path, result });
+        };
+        let (action, path, result) = match request {
+            // That there is nothing yet is an ordinary answer, not worth reporting.
+            Message::Stat { path } => {
+                if let Err(error) = self.stat(mailbox, &path) {
+                    mailbox.fail(&error);
+                }
+                return;
+            }
+            Message::Get { path, resume } => {
+                let result = self.get(mailbox, &path, &resume).map(Some);
+                (Action::Get, path, result)
+            }
+            Message::Put { path, offer, policy } => {
+                let result = self.put(mailbox, life, &path, offer, policy).map(Some);
+                (Action::Put, path, result)
+            }
+            Message::List { path, depth, links } => {
+                let result = self.list(mailbox, &path, depth, links).map(|()| None);
+                (Action::List, path, result)
+            }
+            Message::GetMany { base, groups } => {
+                match self.get_many(mailbox, &base, &groups, log) {
+                    Ok(()) => return,
+                    Err(error) => (Action::Get, base, Err(error)),
+                }
+            }
+            Message::PutMany { base, groups, checksum, policy } => {
+                let (root, limit) = (Arc::clone(&self.root), self.write_limit);
+                let tree = Tree::new(root, base.clone(), checksum, limit);
+                let tree = tree.with_policy(Arc::new(policy));
+                match self.put_many(mailbox, tree, &base, &groups, log) {
+                    Ok(()) => return,
+                    Err(error) => (Action::Put, base, Err(error)),
+                }
+            }
+            Message::Edit { edits, policy } => match self.edit(mailbox, edits, policy, log) {
+                Ok(()) => return,
+                Err(error) => (Action::Edit, WirePath::root(), Err(error)),
+            },
+            Message::GetAttributes { wanted, paths } => {
+                if let Err(error) = self.attributes(mailbox, wanted, paths) {
+                    mailbox.fail(&error);
+                }
+                return;
+            }
+            other => return mailbox.fail(&TransferError::unexpected(&other)),
+        };
+        if let Err(error) = &result {
+            mailbox.fail(error);
+        }
+        (self.report)(ServerEvent { client, action, path, result });
+    }
+
+    fn get(
+        &self,
+        mailbox: &Mailbox,
+        path: &WirePath,
+        resume: &Resume,
+    ) -> Result<Outcome, TransferError> {
+        let mut sender = sender_of(self.root.file(path)?)?;
+        mailbox.send(Message::Offer(sender.offer()))?;
+        send_content(mailbox, &mut sender, resume, &Progress::default())
+    }
+
+    fn put(
+        &self,
+        mailbox: &Mailbox,
+        life: &Arc<Life>,
+        path: &WirePath,
+        offer: Offer,
+        policy: Policy,
+    ) -> Result<Outcome, TransferError> {
+        self.check_writable()?;
+        // Held longer than the file's own lock, which another process might hold.
+        let _claim = self.claims.claim(path, life)?;
+        let (limit, policy) = (self.write_limit, Arc::new(policy));
+        let incoming = Incoming::open(&self.root, path, offer.size, limit, &policy)?;
+        mailbox.send(Message::Resume(incoming.resume))?;
+        receive_content(mailbox, incoming, Some(offer), &Progress::default())
+    }
+
+    fn get_many(
+        &self,
+        mailbox: &Mailbox,
+        base: &WirePath,
+        groups: &[WantGroup],
+        log: impl Fn(Action, WirePath, Result<Option<Outcome>, TransferError>),
+    ) -> Result<(), TransferError> {
+        let mut files = Vec::new();
+        for WantGroup(directory, wanted) in groups {
+            let directory = base.join(directory)?;
+            for Want(name, theirs) in wanted {
+                files.push((directory.join(name)?, *theirs));
+            }
+        }
+        limit(files.len())?;
+        let read = (0..).zip(&files).map(|(file, (path, theirs))| {
+            let content = self.root.file(path).map_err(TransferError::from);
+            let content = content.and_then(|file| SmallFile::read(&mut FileSource(file)));
+            (file, content, *theirs)
+        });
+        send_bundles(mailbox, read, &Progress::default(), |file, result| {
+            let path = files.get(file as usize).map(|(path, _)| path.clone());
+            log(Action::Get, path.unwrap_or_default(), result.map(Some));
+        })
+    }
+
+    fn put_many(
+        &self,
+        mailbox: &Mailbox,
+        mut tree: Tree,
+        base: &WirePath,
+        groups: &[Group],
+        log: impl Fn(Action, WirePath, Result<Option<Outcome>, TransferError>),
+    ) -> Result<(), TransferError> {
+        self.check_writable()?;
+        limit(groups.iter().map(|group| group.files.len()).sum())?;
+        let Offered { paths, files, compare, kept, expected, mut results } =
+            Offered::look_at(&mut tree, groups)?;
+        send_faults(mailbox, results.iter())?;
+        let known: HashSet<u32> = results.keys().copied().collect();
+        mailbox.send(Message::Wanted { files, compare, kept })?;
+        let received = receive_bundles(
+            mailbox,
+            &mut tree,
+            &self.commit,
+            expected,
+            &Progress::default(),
+            &mut results,
+        );
+        let answered = received.and_then(|()| {
+            send_faults(mailbox, results.iter().filter(|(file, _)| !known.contains(file)))?;
+            mailbox.send(Message::Stored)
+        });
+        for (file, result) in results {
+            let path = paths.get(file as usize).and_then(|path| base.join(path).ok());
+            log(Action::Put, path.unwrap_or_default(), result.map(Some));
+        }
+        answered
+    }
+
+    /// Applies edits, as long as the client has some.
+    fn edit(
+        &self,
+        mailbox: &Mailbox,
+        mut edits: Vec<Edit>,
+        mut policy: Policy,
+        log: impl Fn(Action, WirePath, Result<Option<Outcome>, TransferError>),
+    ) -> Result<(), TransferError> {
+        loop {
+            self.check_writable()?;
+            limit(edits.len())?;
+            let editor = Editor::of_server(Arc::clone(&self.root), policy);
+            let (mut unchanged, mut kept) = (Vec::new(), Vec::new());
+            for (number, edit) in (0..).zip(&edits) {
+                let result = match edit {
+                    Edit::Symlink(..) if !self.links => Err(TransferError::NoLinks),
+                    edit => editor.apply(edit),
+                };
+                match &result {
+                    Ok(Edited::Done) => {}
+                    Ok(Edited::Unchanged) => unchanged.push(number),
+                    Ok(Edited::Kept) => kept.push(number),
+                    Err(error) => {
+                        if let Some(fail) = error.to_fail() {
+                            let fail = shortened(fail);
+                            mailbox.send(Message::Fault { file: number, fail })?;
+                        }
+                    }
+                }
+                if !matches!(result, Ok(Edited::Unchanged | Edited::Kept)) {
+                    log(Action::Edit, edit.path().clone(), result.map(|_| None));
+                }
+            }
+            mailbox.send(Message::Edited { unchanged, kept })?;
+            (edits, policy) = match mailbox.recv() {
+                Ok(Message::Edit { edits, policy }) => (edits, policy),
+                Ok(other) => return Err(TransferError::unexpected(&other)),
+                // The client has no more.
+                Err(TransferError::Disconnected) => return Ok(()),
+                Err(error) => return Err(error),
+            };
+        }
+    }
+
+    /// Tells owners and extended attributes, as long as the client asks for some.
+    fn attributes(
+        &self,
+        mailbox: &Mailbox,
+        mut wanted: Wanted,
+        mut paths: Vec<WirePath>,
+    ) -> Result<(), TransferError> {
+        loop {
+            limit(paths.len())?;
+            for (number, path) in (0..).zip(&paths) {
+                match Attributes::read(&self.root, path, wanted) {
+                    Ok(attributes) => {
+                        mailbox.send(Message::Attributes(vec![(number, attributes)]))?;
+                    }
+                    Err(error) => {
+                        let fail = error.to_fail().map(shortened);
+                        if let Some(fail) = fail {
+                            mailbox.send(Message::Fault { file: number, fail })?;
+                        }
+                    }
+                }
+            }
+            mailbox.send(Message::EndOfAttributes)?;
+            (wanted, paths) = match mailbox.recv() {
+                Ok(Message::GetAttributes { wanted, paths }) => (wanted, paths),
+                Ok(other) => return Err(TransferError::unexpected(&other)),
+                // The client has no more.
+                Err(TransferError::Disconnected) => return Ok(()),
+                Err(error) => return Err(error),
+            };
+        }
+    }
+
+    fn list(
+        &self,
+        mailbox: &Mailbox,
+        path: &WirePath,
+        depth: Option<u32>,
+        links: bool,
+    ) -> Result<(), TransferError> {
+        let kind = self.root.kind(path)?;
+        mailbox.send(Message::Entry { kind })?;
+        if matches!(kind, EntryKind::File { .. }) {
+            // Older clients expect nothing here; they give no depth and want no links either.
+            if depth.is_some() || links {
+                mailbox.send(Message::Manifest(vec![self.entry_of(path)?]))?;
+            }
+            return mailbox.send(Message::EndOfList);
+        }
+        let mut manifest = Manifest::default();
+        let walk = Walk::new(Arc::clone(&self.root), path.clone()).with_depth(depth);
+        for item in walk.with_links(links) {
+            let full = match item {
+                WalkItem::Directory(group) => manifest.directory(group),
+                WalkItem::File(file) => manifest.file(file),
+                WalkItem::Link(name, ..) if !self.links => {
+                    let reason = "a symbolic link, which this server does not show".to_owned();
+                    let name = manifest.path_of(&name).to_string();
+                    mailbox.send(Message::Skipped { name, reason, error: false })?;
+                    None
+                }
+                WalkItem::Link(name, target, modified) => manifest.link(name, target, modified),
+                WalkItem::Skipped { name, reason, error } => {
+                    mailbox.send(Message::Skipped { name, reason, error })?;
+                    None
+                }
+                // Most likely what an interrupted transfer to this server has left.
+                WalkItem::Reserved(name) => {
+                    let reason = RESERVED.to_owned();
+                    mailbox.send(Message::Skipped { name, reason, error: false })?;
+                    None
+                }
+            };
+            if let Some(groups) = full {
+                mailbox.send(Message::Manifest(groups))?;
+            }
+        }
+        mailbox.send(Message::Manifest(manifest.take()))?;
+        mailbox.send(Message::EndOfList)
+    }
+
+    /// A file as the only one of its directory.
+    fn entry_of(&self, path: &WirePath) -> Result<Group, TransferError> {
+        let offer = sender_of(self.root.file(path)?)?.offer();
+        let (_, name) = path.split_last().unwrap_or_default();
+        let files = vec![FileEntry::new(WirePath::new(name)?, offer)];
+        Ok(Group { files, ..Group::default() })
+    }
+
+    fn stat(&self, mailbox: &Mailbox, path: &WirePath) -> Result<(), TransferError> {
+        let kind = self.root.kind(path)?;
+        mailbox.send(Message::Entry { kind })
+    }
+
+    fn check_writable(&self) -> Result<(), TransferError> {
+        if self.read_only { Err(TransferError::ReadOnly) } else { Ok(()) }
+    }
+}
+
+/// Tells the client about files that can't be stored.
+fn send_faults<'a>(
+    mailbox: &Mailbox,
+    results: impl Iterator<Item = (&'a u32, &'a Result<Outcome, TransferError>)>,
+) -> Result<(), TransferError> {
+    for (file, result) in results {
+        let fail = match result {
+            Err(TransferError::Remote(fail)) => Some(fail.clone()),
+            Err(error) => error.to_fail(),
+            Ok(_) => None,
+        };
+        if let Some(fail) = fail {
+            mailbox.send(Message::Fault { file: *file, fail: shortened(fail) })?;
+        }
+    }
+    Ok(())
+}
+
+fn limit(files: usize) -> Result<(), TransferError> {
+    if files <= MAX_FILES {
+        return Ok(());
+    }
+    Err(TransferError::Protocol(format!("{files} files in one request, {MAX_FILES} at most")))
+}

@@ -1,0 +1,543 @@
+//! The serving end: accepts connections, checks tokens, gives each request a worker.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::time::{Duration, Instant, SystemTime};
+
+use subtle::ConstantTimeEq;
+use tack_endpoint::{CloseReason, Endpoint, Event, Handle, Waker};
+
+use super::life::{Claims, Life};
+use super::mailbox::Notify;
+use super::pump::Pump;
+use super::pumps::Pumps;
+use super::rate_limit::RateLimits;
+use super::request::{Action, ServerEvent, Service};
+use super::strangers::{MAX_HELLO, Network, Strangers};
+use crate::cc_parameters::Cache;
+use crate::error::Error;
+use crate::identity::Identity;
+use crate::protocol::{Decoder, GroupCommit, Message, Root, TransferError, WirePath};
+use crate::quic::{self, CloseCode, MAX_STREAMS};
+
+/// How long a client may take to say the token once the handshake is done.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often to look after clients that are late.
+const TICK: Duration = Duration::from_secs(1);
+/// How long to wait for the CONNECTION_CLOSEs of all clients to leave.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+/// The stream that opens a connection.
+const HELLO_STREAM: u64 = 0;
+/// Workers of one connection, those included whose stream has ended.
+const MAX_WORKERS: usize = 2 * MAX_STREAMS as usize;
+
+/// What a server serves, and to whom.
+#[non_exhaustive]
+pub struct ServerOptions {
+    /// Where to listen.
+    pub listen: SocketAddr,
+    /// Certificate and key.
+    pub identity: Identity,
+    /// Plain QUIC or TACK.
+    pub profile: tacklib::Profile,
+    /// The directory.
+    pub root: Root,
+    /// Whether clients may only read.
+    pub read_only: bool,
+    /// The access token; `None` lets everybody in.
+    pub token: Option<String>,
+    /// Whether a client has to show that it has its address before anything is kept of it, which takes a
+    /// round trip (RFC 9000 section 8.1.2).
+    pub retry: bool,
+    /// Whether symbolic links are listed, and taken from clients; they are followed in no case.
+    pub links: bool,
+    /// Most bytes per second to write to each file.
+    pub write_limit: Option<u64>,
+    /// Most bytes per second of each connection in each direction, if there is a limit.
+    pub rate: Option<u64>,
+    /// Directory for the qlog files of connections; created if it does not exist.
+    pub qlog: Option<PathBuf>,
+    /// Whether the next connection of an address goes on where one before has left off.
+    pub careful_resume: bool,
+    /// Called, by any thread, when a request is done.
+    pub report: Box<dyn Fn(ServerEvent) + Send + Sync>,
+}
+
+impl ServerOptions {
+    /// A server of `root` for reading alone, for those who have the `token`; `None` lets everybody in.
+    pub fn new(
+        listen: SocketAddr,
+        root: Root,
+        identity: Identity,
+        token: Option<String>,
+    ) -> Self {
+        Self {
+            listen,
+            identity,
+            profile: tacklib::Profile::Default,
+            root,
+            read_only: true,
+            token,
+            retry: true,
+            links: true,
+            write_limit: None,
+            rate: None,
+            qlog: None,
+            careful_resume: true,
+            report: Box::new(|_| {}),
+        }
+    }
+}
+
+/// A server that one thread drives: whoever calls [`run`](Self::run) or [`turn`](Self::turn), or the one that
+/// [`start`](Self::start) starts. Each request has a worker thread besides, for the disk.
+pub struct Server {
+    endpoint: Endpoint,
+    token: Option<String>,
+    rate: Option<u64>,
+    service: Arc<Service>,
+    clients: HashMap<Handle, Client>,
+    strangers: Strangers<Handle>,
+    /// Connections whose workers have moved a queue.
+    notices: mpsc::Receiver<Handle>,
+    notice: mpsc::Sender<Handle>,
+    /// What connections have observed, by the client's address: ports change with each.
+    cc_parameters: Option<Cache<IpAddr>>,
+    satisfied: u64,
+}
+
+/// A server on a thread of its own; dropped, it stops.
+pub struct RunningServer {
+    address: SocketAddr,
+    stop: Arc<AtomicBool>,
+    waker: Waker,
+    thread: Option<std::thread::JoinHandle<Result<(), Error>>>,
+}
+
+impl RunningServer {
+    /// The address it listens on.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Closes all connections. An error is the one that has ended the server before.
+    pub fn stop(mut self) -> Result<(), Error> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<(), Error> {
+        self.stop.store(true, Ordering::Relaxed);
+        // Fails only if the server is gone.
+        let _ = self.waker.wake();
+        let ended = self.thread.take().map(std::thread::JoinHandle::join);
+        // A thread that has panicked has said so.
+        ended.and_then(Result::ok).unwrap_or(Ok(()))
+    }
+}
+
+impl Drop for RunningServer {
+    fn drop(&mut self) {
+        // Whoever wants to know the error calls stop.
+        let _ = self.end();
+    }
+}
+
+struct Client {
+    address: SocketAddr,
+    /// Until the token was right.
+    hello: Option<Decoder>,
+    pumps: Pumps,
+    /// When its rate limit lets something move again, if it holds it up.
+    resumes_at: Option<Instant>,
+    life: Arc<Life>,
+    notify: Notify,
+    /// One reference for each running worker, and this one.
+    workers: Arc<()>,
+}
+
+impl Server {
+    /// Binds the socket.
+    pub fn new(options: ServerOptions) -> Result<Self, Error> {
+        let identity = &options.identity;
+        let mut config =
+            quic::server_config(options.profile, &identity.certificate, &identity.key)?;
+        if let Some(rate) = options.rate {
+            quic::limit_windows(&mut config, rate);
+        }
+        let mut endpoint_config = quic::endpoint_config(options.qlog.as_deref())?;
+        endpoint_config.reset_key = Some(identity.reset_key()?);
+        endpoint_config.retry = options.retry;
+        let endpoint = Endpoint::server(options.listen, config, endpoint_config)?;
+        let (notice, notices) = mpsc::channel();
+        let service = Service {
+            root: Arc::new(options.root),
+            read_only: options.read_only,
+            links: options.links,
+            write_limit: options.write_limit,
+            claims: Claims::default(),
+            commit: GroupCommit::start(),
+            report: options.report,
+        };
+        Ok(Self {
+            endpoint,
+            token: options.token,
+            rate: options.rate,
+            service: Arc::new(service),
+            clients: HashMap::new(),
+            strangers: Strangers::default(),
+            notices,
+            notice,
+            cc_parameters: options.careful_resume.then(Cache::default),
+            satisfied: 0,
+        })
+    }
+
+    /// The address it listens on.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.endpoint.local_addr()
+    }
+
+    /// Ends [`run`](Self::run)'s waiting, from any thread.
+    pub fn waker(&self) -> Waker {
+        self.endpoint.waker()
+    }
+
+    /// Serves until `stop` says so, which is asked at least once a second; then closes all
+    /// connections.
+    pub fn run(&mut self, mut stop: impl FnMut() -> bool) -> Result<(), Error> {
+        self.run_until(|_| stop())
+    }
+
+    /// Serves on a thread of its own, until the value that this returns is stopped or dropped.
+    pub fn start(mut self) -> RunningServer {
+        let (stop, address, waker) =
+            (Arc::new(AtomicBool::new(false)), self.local_addr(), self.waker());
+        let stopped = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || self.run(|| stopped.load(Ordering::Relaxed)));
+        RunningServer { address, stop, waker, thread: Some(thread) }
+    }
+
+    /// Whether somebody is connected.
+    pub fn has_clients(&self) -> bool {
+        !self.clients.is_empty()
+    }
+
+    /// How many clients have got everything that they wanted.
+    pub fn satisfied(&self) -> u64 {
+        self.satisfied
+    }
+
+    /// As [`run`](Self::run), for who stops depending on what the server does.
+    pub fn run_until(&mut self, mut is_over: impl FnMut(&Self) -> bool) -> Result<(), Error> {
+        while !is_over(self) {
+            self.turn(TICK)?;
+        }
+        self.endpoint.shutdown(CloseCode::Done as u64, b"the server was stopped");
+        let deadline = Instant::now() + CLOSE_TIMEOUT;
+        while !self.clients.is_empty() && Instant::now() < deadline {
+            self.turn(CLOSE_TIMEOUT)?;
+        }
+        Ok(())
+    }
+
+    /// Serves once; waits up to `wait` if there is nothing to do.
+    pub fn turn(&mut self, wait: Duration) -> Result<(), Error> {
+        let now = Instant::now();
+        let resumes_at = self.clients.values().filter_map(|client| client.resumes_at).min();
+        let wait = resumes_at.map_or(wait, |at| wait.min(at.saturating_duration_since(now)));
+        self.endpoint.poll(Some(wait))?;
+        self.serve_active();
+        Ok(self.endpoint.flush()?)
+    }
+
+    /// One of the connections, for measurements; `None` if there is none.
+    pub fn any_connection(&self) -> Option<&tacklib::Connection> {
+        self.endpoint.connection(*self.clients.keys().next()?)
+    }
+
+    fn serve_active(&mut self) {
+        let now = Instant::now();
+        let mut active: Vec<Handle> = self.notices.try_iter().collect();
+        active.extend(self.strangers.released(now));
+        let resumes = |client: &Client| client.resumes_at.is_some_and(|at| at <= now);
+        active
+            .extend(self.clients.iter().filter(|(_, c)| resumes(c)).map(|(handle, _)| *handle));
+        while let Some(event) = self.endpoint.next_event() {
+            match event {
+                Event::Connected(handle) => {
+                    self.admit(handle, now);
+                    active.push(handle);
+                }
+                Event::Activity(handle) => {
+                    self.strangers.on_activity(handle, now);
+                    active.push(handle);
+                }
+                Event::Closed(handle, reason) => {
+                    log::debug!("{handle}: {reason}");
+                    self.satisfied += u64::from(self.is_satisfied(handle, &reason));
+                    self.strangers.remove(handle);
+                    self.keep_cc_parameters(handle);
+                    self.clients.remove(&handle);
+                }
+                _ => {}
+            }
+        }
+        active.sort_unstable();
+        active.dedup();
+        for handle in active {
+            self.drive(handle, now);
+        }
+        for handle in self.strangers.late(HELLO_TIMEOUT, now) {
+            self.dismiss(handle, CloseCode::WrongToken, "no access token");
+        }
+    }
+
+    /// Whether a connection has ended because its client, who has said the token, has got everything.
+    fn is_satisfied(&self, handle: Handle, reason: &CloseReason) -> bool {
+        let is_done = matches!(reason, CloseReason::Peer { application: true, code, .. }
+            if *code == CloseCode::Satisfied as u64);
+        is_done && self.clients.get(&handle).is_some_and(|client| client.hello.is_none())
+    }
+
+    fn admit(&mut self, handle: Handle, now: Instant) {
+        let Some(conn) = self.endpoint.connection_mut(handle) else { return };
+        let Some(address) = conn.path_stats().next().map(|path| path.peer_addr) else { return };
+        let saved = self.cc_parameters.as_mut().and_then(|cache| cache.take(&address.ip()));
+        if let Some(saved) = saved {
+            conn.set_cc_parameters(saved, SystemTime::now());
+        }
+        let (notice, waker) = (self.notice.clone(), self.endpoint.waker());
+        let notify: Notify = Arc::new(move || {
+            // A server that is gone needs no notice.
+            if notice.send(handle).is_ok() {
+                // Fails only if the endpoint is gone too.
+                let _ = waker.wake();
+            }
+        });
+        let client = Client {
+            address,
+            hello: Some(Decoder::with_limit(MAX_HELLO)),
+            pumps: Pumps::new(RateLimits::new(self.rate)),
+            resumes_at: None,
+            life: Life::new(Arc::clone(&notify)),
+            notify,
+            workers: Arc::new(()),
+        };
+        self.clients.insert(handle, client);
+        if let Some(leaves) = self.strangers.admit(handle, Network::of(address.ip()), now) {
+            self.dismiss(leaves, CloseCode::Busy, "too many connections");
+        }
+    }
+
+    /// Keeps what a connection has observed that is over, unless the client has moved.
+    fn keep_cc_parameters(&mut self, handle: Handle) {
+        let (Some(cache), Some(client)) = (&mut self.cc_parameters, self.clients.get(&handle))
+        else {
+            return;
+        };
+        let Some(conn) = self.endpoint.connection(handle) else { return };
+        let address = client.address.ip();
+        let is_same =
+            conn.path_stats().any(|path| path.active && path.peer_addr.ip() == address);
+        if let Some(observed) = conn.cc_parameters(SystemTime::now()).filter(|_| is_same) {
+            cache.put(address, observed);
+        }
+    }
+
+    fn drive(&mut self, handle: Handle, now: Instant) {
+        let Some(client) = self.clients.get_mut(&handle) else { return };
+        let Some(conn) = self.endpoint.connection_mut(handle) else { return };
+        client.life.heard.store(conn.stats().recv, Ordering::Relaxed);
+        if client.life.condemned.load(Ordering::Relaxed) {
+            close(conn, CloseCode::Superseded, "silent while another transfer was waiting");
+            return;
+        }
+        if client.life.ask.swap(false, Ordering::Relaxed) {
+            // Fails only if the connection is over.
+            let _ = conn.send_ack_eliciting();
+        }
+        if client.hello.is_some() {
+            let network = Network::of(client.address.ip());
+            let may_enter = if self.strangers.is_held(network, now) {
+                return;
+            } else {
+                client.greet(conn, self.token.as_deref())
+            };
+            match may_enter {
+                Greeting::Incomplete => return,
+                Greeting::Refused => {
+                    self.strangers.on_failure(network, now);
+                    self.strangers.remove(handle);
+                    (self.service.report)(failed_login(client.address));
+                    return;
+                }
+                Greeting::Welcome => self.strangers.remove(handle),
+            }
+        }
+        client.accept_streams(conn, &self.service);
+        if let Err(error) = client.pumps.drive(conn, now) {
+            close(conn, CloseCode::Protocol, &error.to_string());
+            return;
+        }
+        client.resumes_at = client.pumps.limits.resumes_at(now);
+    }
+
+    fn dismiss(&mut self, handle: Handle, code: CloseCode, reason: &str) {
+        self.strangers.remove(handle);
+        if let Some(conn) = self.endpoint.connection_mut(handle) {
+            close(conn, code, reason);
+        }
+    }
+}
+
+/// What came of a connection's opening message.
+enum Greeting {
+    /// It is not there yet.
+    Incomplete,
+    /// It was wrong; the connection is closed.
+    Refused,
+    /// The token was right.
+    Welcome,
+}
+
+fn failed_login(client: SocketAddr) -> ServerEvent {
+    let (action, path) = (Action::LogIn, WirePath::root());
+    ServerEvent { client, action, path, result: Err(TransferError::WrongToken) }
+}
+
+impl Client {
+    /// Reads the opening message. Nothing else is looked at before the token was right.
+    fn greet(&mut self, conn: &mut tacklib::Connection, token: Option<&str>) -> Greeting {
+        let mut buffer = [0; 1024];
+        loop {
+            let Some(decoder) = &mut self.hello else { return Greeting::Welcome };
+            let Ok((length, _)) = conn.stream_recv(HELLO_STREAM, &mut buffer) else {
+                return Greeting::Incomplete;
+            };
+            match decoder.push(&mut &buffer[..length]) {
+                Ok(None) => {}
+                Ok(Some(Message::Hello { token: given, rate })) => {
+                    let given = given.map(|secret| secret.0).unwrap_or_default();
+                    if token.is_some_and(|token| !equal_in_constant_time(token, &given)) {
+                        close(conn, CloseCode::WrongToken, "wrong access token");
+                        return Greeting::Refused;
+                    }
+                    self.hello = None;
+                    if let Some(rate) = rate {
+                        self.pumps.limits.writing.lower_to(rate);
+                    }
+                    // Fails only if the client has gone.
+                    let _ = conn.stream_send(HELLO_STREAM, &[], true);
+                }
+                Ok(Some(_)) | Err(_) => {
+                    close(conn, CloseCode::Protocol, "expected the access token first");
+                    return Greeting::Refused;
+                }
+            }
+        }
+    }
+
+    fn accept_streams(&mut self, conn: &mut tacklib::Connection, service: &Arc<Service>) {
+        for stream in conn.readable() {
+            if stream == HELLO_STREAM {
+                // Nothing follows the opening message but its end.
+                let _ = conn.stream_recv(stream, &mut [0; 64]);
+                continue;
+            }
+            // Beyond the limit, requests wait in their streams.
+            if self.pumps.contains(stream) || Arc::strong_count(&self.workers) > MAX_WORKERS {
+                continue;
+            }
+            let (pump, mailbox) = Pump::new(stream, Arc::clone(&self.notify));
+            let (service, life) = (Arc::clone(service), Arc::clone(&self.life));
+            let (worker, client) = (Arc::clone(&self.workers), self.address);
+            self.pumps.insert(stream, pump);
+            std::thread::spawn(move || {
+                service.serve(&mailbox, &life, client);
+                // Counted out before the mailbox closes, whose notice makes room for the next.
+                drop(worker);
+                drop(mailbox);
+            });
+        }
+    }
+}
+
+fn close(conn: &mut tacklib::Connection, code: CloseCode, reason: &str) {
+    // Fails only if it is closed already.
+    let _ = conn.close(true, code as u64, reason.as_bytes());
+}
+
+/// Compares digests of equal length, so that neither content nor length of the token shows in
+/// the time it takes.
+fn equal_in_constant_time(token: &str, given: &str) -> bool {
+    let digest = |text: &str| blake3::hash(text.as_bytes());
+    digest(token).as_bytes().ct_eq(digest(given).as_bytes()).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use tacklib::CcParameters;
+
+    use super::*;
+    use crate::server_address::ServerAddress;
+    use crate::session::{ConnectOptions, Link, Trust};
+
+    fn server(directory: &std::path::Path) -> Server {
+        let identity = Identity::in_directory(&directory.join("identity")).unwrap();
+        let listen = SocketAddr::from(([127, 0, 0, 1], 0));
+        let root = Root::open(directory).unwrap();
+        Server::new(ServerOptions::new(listen, root, identity, None)).unwrap()
+    }
+
+    // TACK-6.7-9
+    #[test]
+    fn a_connection_takes_what_its_address_has_left_and_gives_back_what_it_has_not_used() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut server = server(directory.path());
+        let address = IpAddr::from([127, 0, 0, 1]);
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        let saved = CcParameters {
+            saved_cwnd: 1_000_000,
+            saved_rtt: Duration::from_millis(40),
+            saved_at: now.as_secs(),
+        };
+        server.cc_parameters.as_mut().unwrap().put(address, saved);
+        let target = ServerAddress::from(server.local_addr());
+        let (leave, left) = mpsc::channel();
+        let client = thread::spawn(move || {
+            let options = ConnectOptions::new(Trust::Anything);
+            let mut link = Link::connect(&target, options).unwrap();
+            while left.try_recv() == Err(mpsc::TryRecvError::Empty) {
+                link.turn(Duration::from_millis(10)).unwrap();
+            }
+            link.close(CloseCode::Done, "");
+        });
+        let end = Instant::now() + Duration::from_secs(8);
+        while server.clients.is_empty() && Instant::now() < end {
+            server.turn(Duration::from_millis(10)).unwrap();
+        }
+        let cache = server.cc_parameters.as_mut().unwrap();
+        assert_eq!(cache.take(&address), None, "it is in use");
+        leave.send(()).unwrap();
+        let end = Instant::now() + Duration::from_secs(8);
+        while !server.clients.is_empty() && Instant::now() < end {
+            server.turn(Duration::from_millis(10)).unwrap();
+        }
+        client.join().unwrap();
+        let cache = server.cc_parameters.as_mut().unwrap();
+        assert_eq!(cache.take(&address), Some(saved));
+    }
+
+    #[test]
+    fn tokens_are_equal_only_if_they_are_the_same() {
+        assert!(equal_in_constant_time("token", "token"));
+        assert!(!equal_in_constant_time("token", "token2"));
+        assert!(!equal_in_constant_time("token", ""));
+    }
+}

@@ -1,0 +1,215 @@
+//! How a client knows that it talks to the right server.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use boring::x509::X509;
+
+use crate::error::Error;
+use crate::quic::Verify;
+
+/// SHA-256 of a certificate in DER.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Fingerprint([u8; 32]);
+
+impl Fingerprint {
+    /// The fingerprint of a certificate.
+    pub fn of(der: &[u8]) -> Self {
+        let digest = ring::digest::digest(&ring::digest::SHA256, der);
+        let mut bytes = [0; 32];
+        bytes.copy_from_slice(digest.as_ref());
+        Self(bytes)
+    }
+
+    /// The fingerprint that consists of these bytes.
+    pub fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// Its bytes.
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// The fingerprint of the first certificate of a PEM file's content.
+    pub fn of_pem(pem: &[u8]) -> Result<Self, Error> {
+        let der = X509::from_pem(pem).and_then(|certificate| certificate.to_der());
+        der.map(|der| Self::of(&der)).map_err(|e| Error::Certificate(e.to_string()))
+    }
+}
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for Fingerprint {
+    type Err = String;
+
+    /// Takes 64 hexadecimal digits, with or without colons.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let digits: Vec<char> = text.chars().filter(|c| *c != ':').collect();
+        if digits.len() != 64 {
+            return Err(format!(
+                "a SHA-256 fingerprint has 64 hexadecimal digits, not {}",
+                digits.len()
+            ));
+        }
+        let mut bytes = [0; 32];
+        for (byte, pair) in bytes.iter_mut().zip(digits.chunks(2)) {
+            let value = |c: char| c.to_digit(16).ok_or(format!("'{c}' is not hexadecimal"));
+            *byte = (value(pair[0])? * 16 + value(pair[1])?) as u8;
+        }
+        Ok(Self(bytes))
+    }
+}
+
+/// What makes a server's certificate good.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Trust {
+    /// It is this one.
+    Pinned(Fingerprint),
+    /// A certificate authority of the system, or of this PEM file, issued it for the host.
+    Authorities(Option<PathBuf>),
+    /// Nothing does. [`Error::UnknownServer`] tells the fingerprint of one that the server has signed itself, so
+    /// that a user can be asked about it.
+    Asked,
+    /// Anything goes: whoever answers gets the token.
+    Anything,
+}
+
+impl Trust {
+    /// What is left to the handshake.
+    pub(super) fn verify(&self) -> Verify<'_> {
+        match self {
+            Self::Pinned(_) | Self::Asked | Self::Anything => Verify::Later,
+            Self::Authorities(file) => Verify::Authorities(file.as_deref()),
+        }
+    }
+
+    /// Checks, after the handshake and before anything is sent, what the handshake did not.
+    /// `address` is the host if it was given as an IP address: TLS checks names only.
+    pub(super) fn check(
+        &self,
+        der: Option<&[u8]>,
+        address: Option<IpAddr>,
+    ) -> Result<(), Error> {
+        let Some(der) = der else {
+            return Err(Error::Untrusted("there is none".to_owned()));
+        };
+        match self {
+            Self::Anything => Ok(()),
+            Self::Pinned(expected) => {
+                let actual = Fingerprint::of(der);
+                if actual == *expected {
+                    return Ok(());
+                }
+                Err(Error::WrongFingerprint { expected: *expected, actual })
+            }
+            Self::Asked if is_self_signed(der) => {
+                Err(Error::UnknownServer(Fingerprint::of(der)))
+            }
+            Self::Asked => Err(Error::Untrusted("no known authority has issued it".to_owned())),
+            Self::Authorities(_) => match address {
+                Some(address) if !names_address(der, address) => {
+                    Err(Error::Untrusted(format!("it is not for the address {address}")))
+                }
+                _ => Ok(()),
+            },
+        }
+    }
+}
+
+/// Whether issuer and subject of a certificate are the same, and its own key verifies it.
+fn is_self_signed(der: &[u8]) -> bool {
+    X509::from_der(der).is_ok_and(|certificate| {
+        let is_own = certificate.issuer_name().try_cmp(certificate.subject_name());
+        let key = certificate.public_key();
+        is_own.is_ok_and(std::cmp::Ordering::is_eq)
+            && key.is_ok_and(|key| certificate.verify(&key).unwrap_or(false))
+    })
+}
+
+fn names_address(der: &[u8], address: IpAddr) -> bool {
+    let bytes = match address {
+        IpAddr::V4(v4) => v4.octets().to_vec(),
+        IpAddr::V6(v6) => v6.octets().to_vec(),
+    };
+    X509::from_der(der)
+        .ok()
+        .and_then(|certificate| certificate.subject_alt_names())
+        .is_some_and(|names| {
+            names.iter().any(|name| name.ipaddress() == Some(bytes.as_slice()))
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn certificate(names: &[&str]) -> Vec<u8> {
+        let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+        rcgen::generate_simple_self_signed(names).unwrap().cert.der().to_vec()
+    }
+
+    #[test]
+    fn a_fingerprint_is_read_with_and_without_colons() {
+        let fingerprint = Fingerprint::of(b"certificate");
+        let plain = fingerprint.to_string();
+        assert_eq!(plain.parse(), Ok(fingerprint));
+        let pairs: Vec<String> = plain
+            .as_bytes()
+            .chunks(2)
+            .map(|p| String::from_utf8_lossy(p).to_string())
+            .collect();
+        assert_eq!(pairs.join(":").to_uppercase().parse(), Ok(fingerprint));
+        for wrong in ["", "00", &plain[1..], &plain.replace(&plain[..1], "g")] {
+            assert!(wrong.parse::<Fingerprint>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_user_is_asked_about_certificates_that_a_server_signs_itself_and_no_others() {
+        let own = certificate(&["a"]);
+        let error = Trust::Asked.check(Some(&own), None).unwrap_err();
+        assert!(matches!(error, Error::UnknownServer(told) if told == Fingerprint::of(&own)));
+
+        let key = rcgen::KeyPair::generate().unwrap();
+        let mut params = rcgen::CertificateParams::new(vec!["issuer".to_owned()]).unwrap();
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let issuer = rcgen::Issuer::new(params, key);
+        let key = rcgen::KeyPair::generate().unwrap();
+        let params = rcgen::CertificateParams::new(vec!["a".to_owned()]).unwrap();
+        let issued = params.signed_by(&key, &issuer).unwrap().der().to_vec();
+        let error = Trust::Asked.check(Some(&issued), None).unwrap_err();
+        assert!(matches!(error, Error::Untrusted(_)), "{error}");
+    }
+
+    #[test]
+    fn a_pinned_certificate_is_the_only_one_accepted() {
+        let (good, other) = (certificate(&["a"]), certificate(&["a"]));
+        let trust = Trust::Pinned(Fingerprint::of(&good));
+        assert!(trust.check(Some(&good), None).is_ok());
+        let error = trust.check(Some(&other), None).unwrap_err();
+        assert!(matches!(error, Error::WrongFingerprint { .. }));
+        assert!(matches!(trust.check(None, None), Err(Error::Untrusted(_))));
+    }
+
+    #[test]
+    fn an_address_must_be_named_by_the_certificate() {
+        let trust = Trust::Authorities(None);
+        let address = Some(IpAddr::from([192, 0, 2, 1]));
+        assert!(trust.check(Some(&certificate(&["192.0.2.1"])), address).is_ok());
+        assert!(trust.check(Some(&certificate(&["192.0.2.2", "host"])), address).is_err());
+    }
+}
