@@ -10,9 +10,10 @@ use super::print_json;
 use crate::cli::ServeArgs;
 use crate::error::Error;
 use crate::identity::{self, Identity};
+use crate::lb_config;
 use crate::progress;
 use crate::quic;
-use crate::session::{Action, Server, ServerEvent, ServerOptions};
+use crate::session::{Action, ServerEvent, ServerOptions, Workers};
 use crate::termination::Termination;
 use crate::token;
 use crate::transfer::Root;
@@ -50,9 +51,11 @@ pub fn serve(args: &ServeArgs) -> Result<(), Error> {
         (None, _) => Some(token::generate()?),
     };
     warn(&identity)?;
-    let mut server = Server::new(ServerOptions {
+    let config =
+        || quic::server_config(args.profile.into(), &identity.certificate, &identity.key);
+    let options = ServerOptions {
         listen: listen_address(args.listen),
-        config: quic::server_config(args.profile.into(), &identity.certificate, &identity.key)?,
+        config: config()?,
         reset_key: identity.reset_key()?,
         root: shared(args, &identity)?,
         read_only: !args.write,
@@ -64,20 +67,27 @@ pub fn serve(args: &ServeArgs) -> Result<(), Error> {
         qlog: args.qlog.clone(),
         careful_resume: !args.no_careful_resume,
         report: reporter(args.json, args.quiet),
-    })?;
+    };
+    let further = (1..args.workers).map(|_| config()).collect::<Result<_, _>>()?;
+    let quic_lb = args
+        .lb_config
+        .as_ref()
+        .map(|file| lb_config::read(file, args.server_id.as_ref()))
+        .transpose()?;
+    let server = Workers::new(options, further, quic_lb)?;
     let ready = Ready {
         event: "ready",
-        address: server.local_addr(),
+        address: server.local_addr().unwrap_or(args.listen),
         fingerprint: identity.fingerprint.to_string(),
         // A file keeps it for those who may know; logs and screens need not.
         token: token.filter(|_| args.token_file.is_none()),
         read_only: !args.write,
     };
     if args.json { print_json(&ready) } else { print_ready(args, &ready) }?;
-    let waker = server.waker();
-    // Fails only if the server is gone.
-    stop.on_signal(move || drop(waker.wake()));
-    server.run(|| stop.is_requested())
+    let wakers = server.wakers();
+    // Fails only where a thread has ended already.
+    stop.on_signal(move || wakers.iter().for_each(|waker| drop(waker.wake())));
+    server.run(&stop.flag())
 }
 
 /// Where to listen: with IPv4 alone where the system has no IPv6 and any address would do.
@@ -92,7 +102,8 @@ pub(super) fn listen_address(wanted: SocketAddr) -> SocketAddr {
 /// The shared directory, without the secrets that may lie in it.
 fn shared(args: &ServeArgs, identity: &Identity) -> Result<Root, Error> {
     let mut root = Root::open(&args.dir).map_err(Error::local(&args.dir))?;
-    for secret in [Some(&identity.key), args.token_file.as_ref()].into_iter().flatten() {
+    let files = [Some(&identity.key), args.token_file.as_ref(), args.lb_config.as_ref()];
+    for secret in files.into_iter().flatten() {
         root.hide(secret).map_err(Error::local(secret))?;
     }
     Ok(root)

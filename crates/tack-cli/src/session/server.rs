@@ -1,7 +1,7 @@
 //! The serving end: accepts connections, checks tokens, gives each request a worker.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,10 +17,11 @@ use super::pump::Pump;
 use super::pumps::Pumps;
 use super::rate_limit::RateLimits;
 use super::request::{Action, ServerEvent, Service};
-use super::strangers::{MAX_HELLO, Network, Strangers};
-use crate::cc_parameters::Cache;
+use super::shared::{SharedCcParameters, SharedStrangers};
+use super::strangers::{MAX_HELLO, Network};
+use super::workers;
 use crate::error::Error;
-use crate::quic::{self, CloseCode, MAX_STREAMS};
+use crate::quic::{CloseCode, MAX_STREAMS};
 use crate::transfer::{Decoder, GroupCommit, Message, Root, TransferError, WirePath};
 
 /// How long a client may take to say the token once the handshake is done.
@@ -65,19 +66,40 @@ pub struct ServerOptions {
     pub report: Box<dyn Fn(ServerEvent) + Send + Sync>,
 }
 
-/// A running server.
+/// What all servers of a port have from the options.
+pub(super) struct Parts {
+    token: Option<String>,
+    pub(super) rate: Option<u64>,
+    service: Arc<Service>,
+}
+
+impl ServerOptions {
+    /// The QUIC configuration of the first server, and what all have.
+    pub(super) fn into_parts(self) -> (tacklib::Config, Parts) {
+        let service = Service {
+            root: Arc::new(self.root),
+            read_only: self.read_only,
+            links: self.links,
+            write_limit: self.write_limit,
+            claims: Claims::default(),
+            commit: GroupCommit::start(),
+            report: self.report,
+        };
+        (self.config, Parts { token: self.token, rate: self.rate, service: Arc::new(service) })
+    }
+}
+
+/// A running server, or one of several on a port ([`Workers`](super::Workers)).
 pub struct Server {
     endpoint: Endpoint,
-    token: Option<String>,
-    rate: Option<u64>,
-    service: Arc<Service>,
+    parts: Arc<Parts>,
     clients: HashMap<Handle, Client>,
-    strangers: Strangers<Handle>,
+    strangers: SharedStrangers<Handle>,
     /// Connections whose workers have moved a queue.
     notices: mpsc::Receiver<Handle>,
     notice: mpsc::Sender<Handle>,
     /// What connections have observed, by the client's address: ports change with each.
-    cc_parameters: Option<Cache<IpAddr>>,
+    cc_parameters: Option<SharedCcParameters>,
     satisfied: u64,
 }
 
@@ -96,36 +118,29 @@ struct Client {
 
 impl Server {
     /// Binds the socket.
-    pub fn new(mut options: ServerOptions) -> Result<Self, Error> {
-        if let Some(rate) = options.rate {
-            quic::limit_windows(&mut options.config, rate);
-        }
-        let mut endpoint_config = quic::endpoint_config(options.qlog.as_deref())?;
-        endpoint_config.reset_key = Some(options.reset_key);
-        endpoint_config.retry = options.retry;
-        let endpoint = Endpoint::server(options.listen, options.config, endpoint_config)?;
+    pub fn new(options: ServerOptions) -> Result<Self, Error> {
+        let mut servers = workers::servers(options, Vec::new(), None)?;
+        Ok(servers.pop().ok_or(tack_endpoint::Error::Workers(0))?)
+    }
+
+    /// A server on an endpoint, with what it shares with the others of the port.
+    pub(super) fn of_port(
+        endpoint: Endpoint,
+        parts: &Arc<Parts>,
+        strangers: SharedStrangers<Handle>,
+        cc_parameters: Option<SharedCcParameters>,
+    ) -> Self {
         let (notice, notices) = mpsc::channel();
-        let service = Service {
-            root: Arc::new(options.root),
-            read_only: options.read_only,
-            links: options.links,
-            write_limit: options.write_limit,
-            claims: Claims::default(),
-            commit: GroupCommit::start(),
-            report: options.report,
-        };
-        Ok(Self {
+        Self {
             endpoint,
-            token: options.token,
-            rate: options.rate,
-            service: Arc::new(service),
+            parts: Arc::clone(parts),
             clients: HashMap::new(),
-            strangers: Strangers::default(),
+            strangers,
             notices,
             notice,
-            cc_parameters: options.careful_resume.then(Cache::default),
+            cc_parameters,
             satisfied: 0,
-        })
+        }
     }
 
     /// The address it listens on.
@@ -214,6 +229,9 @@ impl Server {
         for handle in active {
             self.drive(handle, now);
         }
+        for handle in self.strangers.take_dismissed() {
+            self.dismiss(handle, CloseCode::Busy, "too many connections");
+        }
         for handle in self.strangers.late(HELLO_TIMEOUT, now) {
             self.dismiss(handle, CloseCode::WrongToken, "no access token");
         }
@@ -229,7 +247,7 @@ impl Server {
     fn admit(&mut self, handle: Handle, now: Instant) {
         let Some(conn) = self.endpoint.connection_mut(handle) else { return };
         let Some(address) = conn.path_stats().next().map(|path| path.peer_addr) else { return };
-        let saved = self.cc_parameters.as_mut().and_then(|cache| cache.take(&address.ip()));
+        let saved = self.cc_parameters.as_ref().and_then(|cache| cache.take(&address.ip()));
         if let Some(saved) = saved {
             conn.set_cc_parameters(saved, SystemTime::now());
         }
@@ -244,7 +262,7 @@ impl Server {
         let client = Client {
             address,
             hello: Some(Decoder::with_limit(MAX_HELLO)),
-            pumps: Pumps::new(RateLimits::new(self.rate)),
+            pumps: Pumps::new(RateLimits::new(self.parts.rate)),
             resumes_at: None,
             life: Life::new(Arc::clone(&notify)),
             notify,
@@ -258,7 +276,7 @@ impl Server {
 
     /// Keeps what a connection has observed that is over, unless the client has moved.
     fn keep_cc_parameters(&mut self, handle: Handle) {
-        let (Some(cache), Some(client)) = (&mut self.cc_parameters, self.clients.get(&handle))
+        let (Some(cache), Some(client)) = (&self.cc_parameters, self.clients.get(&handle))
         else {
             return;
         };
@@ -288,20 +306,20 @@ impl Server {
             let may_enter = if self.strangers.is_held(network, now) {
                 return;
             } else {
-                client.greet(conn, self.token.as_deref())
+                client.greet(conn, self.parts.token.as_deref())
             };
             match may_enter {
                 Greeting::Incomplete => return,
                 Greeting::Refused => {
                     self.strangers.on_failure(network, now);
                     self.strangers.remove(handle);
-                    (self.service.report)(failed_login(client.address));
+                    (self.parts.service.report)(failed_login(client.address));
                     return;
                 }
                 Greeting::Welcome => self.strangers.remove(handle),
             }
         }
-        client.accept_streams(conn, &self.service);
+        client.accept_streams(conn, &self.parts.service);
         if let Err(error) = client.pumps.drive(conn, now) {
             close(conn, CloseCode::Protocol, &error.to_string());
             return;
@@ -403,12 +421,14 @@ fn equal_in_constant_time(token: &str, given: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
     use std::thread;
 
     use tacklib::{CcParameters, Profile};
 
     use super::*;
     use crate::identity::Identity;
+    use crate::quic;
     use crate::session::{ConnectOptions, Link, Trust};
     use crate::target::Target;
 
@@ -446,7 +466,7 @@ mod tests {
             saved_rtt: Duration::from_millis(40),
             saved_at: now.as_secs(),
         };
-        server.cc_parameters.as_mut().unwrap().put(address, saved);
+        server.cc_parameters.as_ref().unwrap().put(address, saved);
         let target: Target = server.local_addr().to_string().parse().unwrap();
         let (leave, left) = mpsc::channel();
         let client = thread::spawn(move || {
@@ -471,7 +491,7 @@ mod tests {
         while server.clients.is_empty() && Instant::now() < end {
             server.turn(Duration::from_millis(10)).unwrap();
         }
-        let cache = server.cc_parameters.as_mut().unwrap();
+        let cache = server.cc_parameters.as_ref().unwrap();
         assert_eq!(cache.take(&address), None, "it is in use");
         leave.send(()).unwrap();
         let end = Instant::now() + Duration::from_secs(8);
@@ -479,7 +499,7 @@ mod tests {
             server.turn(Duration::from_millis(10)).unwrap();
         }
         client.join().unwrap();
-        let cache = server.cc_parameters.as_mut().unwrap();
+        let cache = server.cc_parameters.as_ref().unwrap();
         assert_eq!(cache.take(&address), Some(saved));
     }
 
