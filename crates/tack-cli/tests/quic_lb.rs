@@ -76,7 +76,7 @@ impl Balancer {
 
     /// Passes on what there is; whether there was something.
     fn turn(&mut self) -> bool {
-        let mut buffer = [0; 65_536];
+        let mut buffer = vec![0; 65_536];
         let mut has_passed = false;
         while let Ok((length, from)) = self.front.recv_from(&mut buffer) {
             self.client = Some(from);

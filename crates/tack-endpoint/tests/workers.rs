@@ -47,7 +47,9 @@ fn socket_for(workers: &mut [App; 2], wanted: usize) -> UdpSocket {
         let start = Instant::now();
         let got = loop {
             assert!(start.elapsed() < PATIENCE, "the test hangs");
-            workers.iter_mut().for_each(|worker| worker.turn(STEP));
+            for worker in workers.iter_mut() {
+                worker.turn(STEP);
+            }
             let now = [0, 1].map(|worker| workers[worker].endpoint.stats().datagrams_in);
             if let Some(worker) = (0..2).find(|worker| now[*worker] > before[*worker]) {
                 break worker;
@@ -106,7 +108,9 @@ fn exchange_with_a_change_of_port(config: &EndpointConfig) {
         let (start, mut to_server) = (Instant::now(), 0);
         while clients.iter().zip(&handles).any(|(client, handle)| !client.is_done(*handle)) {
             assert!(start.elapsed() < PATIENCE, "the test hangs");
-            clients.iter_mut().for_each(|client| client.turn(Duration::ZERO));
+            for client in &mut clients {
+                client.turn(Duration::ZERO);
+            }
             relay.turn(|direction, datagram, _| {
                 to_server += if direction == Direction::ToServer { datagram.len() } else { 0 };
                 true
@@ -171,8 +175,12 @@ fn the_limit_of_connections_is_that_of_all_workers_together() {
                done: &dyn Fn(&[App; 2], &[App; 3]) -> bool| {
         while !done(workers, clients) {
             assert!(start.elapsed() < PATIENCE, "the test hangs");
-            workers.iter_mut().for_each(|worker| worker.turn(STEP));
-            clients.iter_mut().for_each(|client| client.turn(Duration::ZERO));
+            for worker in workers.iter_mut() {
+                worker.turn(STEP);
+            }
+            for client in clients.iter_mut() {
+                client.turn(Duration::ZERO);
+            }
         }
     };
     for index in [0, 1] {
@@ -219,7 +227,9 @@ fn a_flood_for_another_worker_fills_half_of_its_inbox_and_ends_nothing() {
                 workers[0].turn(Duration::ZERO);
             }
         }
-        workers.iter_mut().for_each(|worker| worker.turn(STEP));
+        for worker in &mut workers {
+            worker.turn(STEP);
+        }
     }
     client.exchanges[&handle].assert_received(&download);
     let stats = workers[0].endpoint.stats();
@@ -246,7 +256,9 @@ fn a_reset_comes_from_the_worker_that_had_the_connection() {
         assert!(start.elapsed() < PATIENCE, "the test hangs");
         client.turn(STEP);
         relay.turn(|_, _, _| true);
-        workers.iter_mut().for_each(|worker| worker.turn(STEP));
+        for worker in &mut workers {
+            worker.turn(STEP);
+        }
     }
     // Another server of two workers with the same key, as after a restart; ids of the one before may pass for
     // those of either worker.
@@ -259,7 +271,9 @@ fn a_reset_comes_from_the_worker_that_had_the_connection() {
         assert!(start.elapsed() < PATIENCE, "the test hangs");
         client.turn(STEP);
         relay.turn(|_, _, _| true);
-        again.iter_mut().for_each(|worker| worker.poll(Some(STEP)).unwrap());
+        for worker in &mut again {
+            worker.poll(Some(STEP)).unwrap();
+        }
     }
     assert_eq!(client.closed[&handle], CloseReason::Reset);
 }

@@ -94,7 +94,9 @@ pub(super) fn servers(
     let mut configs = vec![config];
     configs.extend(further);
     if let Some(rate) = parts.rate {
-        configs.iter_mut().for_each(|config| quic::limit_windows(config, rate));
+        for config in &mut configs {
+            quic::limit_windows(config, rate);
+        }
     }
     let endpoints = Endpoint::workers(listen, configs, &endpoint_config)?;
     let strangers = SharedStrangers::for_servers(endpoints.len());
