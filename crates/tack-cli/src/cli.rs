@@ -9,11 +9,12 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::demo::DemoArgs;
 use crate::error::Error;
 use crate::exit;
+use crate::lb_config::Octets;
 use crate::ssh::{Ports, SshOptions};
 use crate::target::Target;
 use crate::ticket::Ticket;
 use crate::token;
-use crate::units::parse_rate;
+use crate::units::{parse_rate, parse_workers};
 use tack_transfer::{Filter, Fingerprint, Policy, Suffix, TransferOptions, Trust};
 
 const EXAMPLES: &str = "\
@@ -144,6 +145,16 @@ pub struct ServeArgs {
     /// Moves no more than this in each direction of a connection: bytes per second, such as 10M
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     pub bwlimit: Option<u64>,
+    /// Serves on N threads, each of which has its share of the connections; 0 and auto stand for one for each
+    /// processor
+    #[arg(long, value_name = "N", default_value = "1", value_parser = parse_workers)]
+    pub workers: usize,
+    /// Makes connection ids that a load balancer routes by (QUIC-LB), with the settings in FILE
+    #[arg(long, value_name = "FILE")]
+    pub lb_config: Option<PathBuf>,
+    /// What the load balancer knows this server by, in the place of server-id in that file
+    #[arg(long, value_name = "HEX", requires = "lb_config")]
+    pub server_id: Option<Octets>,
     /// Forgets what connections observe of their paths, and starts each anew (RFC 9959)
     #[arg(long)]
     pub no_careful_resume: bool,

@@ -8,6 +8,7 @@
 //! | [`ssh`] | transfers that ssh starts |
 //! | [`ticket`] | all that it takes to receive what somebody shares |
 //! | [`termination`] | signals that end a command |
+//! | [`lb_config`] | what a server and a load balancer agree upon |
 //! | [`config_file`] | options that are set in a file |
 //! | [`commands`] | what the command line offers |
 //! | [`demo`] | plain QUIC and TACK side by side over an emulated link |
@@ -22,6 +23,7 @@ pub mod demo;
 pub mod error;
 pub mod exit;
 pub mod known_hosts;
+pub mod lb_config;
 pub mod progress;
 pub mod ssh;
 pub mod summary;

@@ -2,6 +2,22 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use tack_endpoint::MAX_WORKERS;
+
+/// Parses a number of threads; 0 and `auto` stand for one for each processor, where several can share a port.
+pub fn parse_workers(text: &str) -> Result<usize, String> {
+    let number = match text {
+        "auto" => 0,
+        _ => text.parse().map_err(|_| "expected a number or auto".to_owned())?,
+    };
+    match number {
+        0 if !cfg!(target_os = "linux") => Ok(1),
+        0 => Ok(std::thread::available_parallelism().map_or(1, usize::from).min(MAX_WORKERS)),
+        1..=MAX_WORKERS => Ok(number),
+        _ => Err(format!("there can be {MAX_WORKERS} at most")),
+    }
+}
+
 /// Reads a number of bytes per second: digits, optionally a decimal point, optionally one of
 /// k, M, G (powers of 1000) or Ki, Mi, Gi (powers of 1024).
 pub fn parse_rate(text: &str) -> Result<u64, String> {

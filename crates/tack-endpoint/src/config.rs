@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use tack_packet::QuicLbConfig;
 use tacklib::Ecn;
 
 use crate::path_mtu::first_link_payload;
@@ -22,7 +23,7 @@ pub const INITIAL_RTT: Duration = Duration::from_millis(100);
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct EndpointConfig {
-    /// Connections a server keeps at once, half-open ones included. While there are as many,
+    /// Connections a server keeps at once, half-open ones and those of all its workers included. While there are as many,
     /// packets that would open another are dropped, and clients try again. Default: 1000.
     pub max_connections: usize,
     /// Whether a server validates the address of a client with a Retry before it allocates anything
@@ -37,6 +38,10 @@ pub struct EndpointConfig {
     /// connections from before; otherwise their clients wait for the idle timeout. Must stay
     /// secret. Default: none, a random key.
     pub reset_key: Option<[u8; 32]>,
+    /// What a load balancer reads from the connection IDs of this server
+    /// (draft-ietf-quic-load-balancers-21). Without a key the server gives clients no spare IDs and asks them
+    /// not to migrate, as the draft says. Default: none, random IDs.
+    pub quic_lb: Option<QuicLbConfig>,
     /// Whether to send datagrams of one size to one peer in one system call where the kernel can
     /// (generic segmentation offload). Default: true.
     pub gso: bool,
@@ -84,6 +89,7 @@ impl Default for EndpointConfig {
             retry_token_lifetime: Duration::from_secs(10),
             handshake_timeout: Duration::from_secs(10),
             reset_key: None,
+            quic_lb: None,
             gso: true,
             gro: true,
             arrival_times: true,

@@ -1,18 +1,71 @@
 //! Which connection a connection ID belongs to.
 
+use std::borrow::Borrow;
 use std::collections::HashMap;
+use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::net::SocketAddr;
+use std::ops::Deref;
+
+use tack_packet::MAX_CID_LEN;
 
 use crate::handle::Handle;
 
-/// The length of every connection ID that this endpoint chooses, in bytes.
-///
-/// Each of the peer's packets carries one, so it is short: 64 random bits, as many as RFC 9000
-/// section 7.2 asks of a client's first, do not collide among the connections of a socket.
-pub(crate) const CID_LEN: usize = 8;
-
 /// A connection ID this endpoint chose.
-pub(crate) type Cid = [u8; CID_LEN];
+///
+/// All that an endpoint chooses have one length, which [`CidGenerator`](crate::cid_generator::CidGenerator)
+/// knows: a short header does not say it.
+#[derive(Clone, Copy)]
+pub(crate) struct Cid {
+    bytes: [u8; MAX_CID_LEN],
+    len: usize,
+}
+
+impl Deref for Cid {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.bytes.get(..self.len).unwrap_or_default()
+    }
+}
+
+/// Makes one of up to 20 bytes.
+impl TryFrom<&[u8]> for Cid {
+    type Error = ();
+
+    fn try_from(id: &[u8]) -> Result<Self, ()> {
+        let mut bytes = [0; MAX_CID_LEN];
+        bytes.get_mut(..id.len()).ok_or(())?.copy_from_slice(id);
+        Ok(Self { bytes, len: id.len() })
+    }
+}
+
+/// Lets a map be asked with bytes of a packet.
+impl Borrow<[u8]> for Cid {
+    fn borrow(&self) -> &[u8] {
+        self
+    }
+}
+
+impl PartialEq for Cid {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Cid {}
+
+impl Hash for Cid {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (**self).hash(state);
+    }
+}
+
+impl fmt::Debug for Cid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
 
 /// The connection IDs in use, all of which are forgotten together with their connection.
 #[derive(Default)]
@@ -42,14 +95,18 @@ struct Ids {
 impl ConnectionIds {
     /// The connection that a packet sent to `dcid` from `from` belongs to.
     pub(crate) fn find(&self, from: SocketAddr, dcid: &[u8]) -> Option<Handle> {
-        let chosen = <&Cid>::try_from(dcid).ok().and_then(|cid| self.chosen.get(cid));
-        if let Some(handle) = chosen {
+        if let Some(handle) = self.chosen.get(dcid) {
             return Some(*handle);
         }
         if self.initial.is_empty() {
             return None;
         }
         self.initial.get(&(from, dcid.to_vec())).copied()
+    }
+
+    /// Whether an ID is in use.
+    pub(crate) fn is_taken(&self, cid: &[u8]) -> bool {
+        self.chosen.contains_key(cid)
     }
 
     /// Adds an ID that this endpoint chose.
@@ -85,10 +142,9 @@ impl ConnectionIds {
 
     /// Removes an ID that the peer has retired.
     pub(crate) fn retire(&mut self, cid: &[u8]) {
-        let Ok(cid) = <Cid>::try_from(cid) else { return };
-        let Some(handle) = self.chosen.remove(&cid) else { return };
+        let Some(handle) = self.chosen.remove(cid) else { return };
         if let Some(ids) = self.of.get_mut(&handle) {
-            ids.chosen.retain(|other| *other != cid);
+            ids.chosen.retain(|other| **other != *cid);
         }
     }
 
@@ -115,14 +171,18 @@ mod tests {
         SocketAddr::from(([127, 0, 0, 1], port))
     }
 
+    fn cid(byte: u8) -> Cid {
+        Cid::try_from(&[byte; 8][..]).unwrap()
+    }
+
     #[test]
     fn a_chosen_id_is_found_from_any_address() {
         let mut ids = ConnectionIds::default();
         let handle = Handle::for_test(1);
-        ids.insert([1; CID_LEN], handle);
-        assert_eq!(ids.find(address(1), &[1; CID_LEN]), Some(handle));
-        assert_eq!(ids.find(address(2), &[1; CID_LEN]), Some(handle));
-        assert_eq!(ids.find(address(1), &[2; CID_LEN]), None);
+        ids.insert(cid(1), handle);
+        assert_eq!(ids.find(address(1), &[1; 8]), Some(handle));
+        assert_eq!(ids.find(address(2), &[1; 8]), Some(handle));
+        assert_eq!(ids.find(address(1), &[2; 8]), None);
     }
 
     #[test]
@@ -140,19 +200,19 @@ mod tests {
     fn a_retired_id_is_gone_and_its_siblings_stay() {
         let mut ids = ConnectionIds::default();
         let handle = Handle::for_test(1);
-        ids.insert([1; CID_LEN], handle);
-        ids.insert([2; CID_LEN], handle);
-        ids.retire(&[1; CID_LEN]);
-        assert_eq!(ids.find(address(1), &[1; CID_LEN]), None);
-        assert_eq!(ids.find(address(1), &[2; CID_LEN]), Some(handle));
+        ids.insert(cid(1), handle);
+        ids.insert(cid(2), handle);
+        ids.retire(&[1; 8]);
+        assert_eq!(ids.find(address(1), &[1; 8]), None);
+        assert_eq!(ids.find(address(1), &[2; 8]), Some(handle));
     }
 
     #[test]
     fn forgetting_a_connection_forgets_all_of_its_ids() {
         let mut ids = ConnectionIds::default();
         let handle = Handle::for_test(1);
-        ids.insert([1; CID_LEN], handle);
-        ids.insert([2; CID_LEN], handle);
+        ids.insert(cid(1), handle);
+        ids.insert(cid(2), handle);
         ids.insert_initial(address(1), &[9; 8], handle);
         ids.insert_reset((address(1), [3; 32]), handle);
         ids.forget(handle);
@@ -160,5 +220,17 @@ mod tests {
         assert!(ids.initial.is_empty());
         assert!(ids.resets.is_empty());
         assert!(ids.of.is_empty());
+    }
+
+    #[test]
+    fn ids_of_different_lengths_differ_and_those_that_are_too_long_are_none() {
+        let mut ids = ConnectionIds::default();
+        let handle = Handle::for_test(1);
+        for len in 0..=MAX_CID_LEN {
+            ids.insert(Cid::try_from(&[0; MAX_CID_LEN][..len]).unwrap(), handle);
+            assert_eq!(ids.chosen.len(), len + 1);
+            assert!(ids.is_taken(&[0; MAX_CID_LEN][..len]));
+        }
+        assert!(Cid::try_from(&[0; MAX_CID_LEN + 1][..]).is_err());
     }
 }

@@ -4,6 +4,10 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use tack_packet::QuicLbError;
+
+use crate::workers::MAX_WORKERS;
+
 /// An error of an [`Endpoint`](crate::Endpoint).
 ///
 /// An error of a single connection is a [`CloseReason`](crate::CloseReason) instead and leaves the
@@ -42,6 +46,20 @@ pub enum Error {
     /// The system's random number generator failed.
     #[error("the system's random number generator failed; connection IDs and keys need it")]
     Random,
+    /// Connection IDs for a load balancer cannot be made as configured.
+    #[error("cannot make connection IDs for a load balancer: {0}")]
+    QuicLb(#[source] QuicLbError),
+    /// The nonce of connection IDs for a load balancer has no room for a worker's index.
+    #[error(
+        "a nonce of {0} octets is too short for several workers, which keep their index in it: it \
+         takes at least 5"
+    )]
+    WorkerNonce(usize),
+    /// As many workers cannot share a port.
+    #[error(
+        "{0} workers cannot share a UDP port: there can be {MAX_WORKERS} on Linux, and one elsewhere"
+    )]
+    Workers(usize),
     /// Waiting for the socket, a timer or the waker failed.
     #[error("waiting for network events failed: {0}; the endpoint cannot go on")]
     Wait(#[source] io::Error),

@@ -137,6 +137,8 @@
 //! | `connection_state` | one connection, with what the endpoint keeps beside it |
 //! | `router` | which connection gets a datagram, or what answers it |
 //! | `connection_ids`, `retry_token`, `stateless_reset` | what the router decides by |
+//! | `cid_generator` | new connection IDs, and which worker one belongs to |
+//! | `workers`, `inbox` | several endpoints on one port, and what they hand to each other |
 //! | `initial_close` | the refusal of a Retry token that has expired |
 //! | `send_queue` | packets that wait for their release time, and bursts of them |
 //! | `close_packet` | the CONNECTION_CLOSE, repeated to a peer that goes on sending |
@@ -162,6 +164,7 @@ struct Readme;
 extern crate self as tack_endpoint;
 
 mod arrival_clock;
+mod cid_generator;
 mod close_packet;
 mod config;
 mod connection_ids;
@@ -171,6 +174,7 @@ mod endpoint_core;
 mod error;
 mod event;
 mod handle;
+mod inbox;
 mod initial_close;
 mod key_log;
 mod path_mtu;
@@ -191,6 +195,7 @@ mod timer_fd;
 mod timer_guard;
 mod timers;
 mod wait;
+mod workers;
 
 /// What drives an endpoint by means of another runtime: the core, and the sockets and timers for it.
 pub mod runtime {
@@ -207,5 +212,7 @@ pub use error::Error;
 pub use event::{CloseReason, Event};
 pub use handle::Handle;
 pub use stats::{DropStats, EndpointStats};
+pub use tack_packet::{QuicLbConfig, QuicLbError};
 pub use tacklib::Ecn;
 pub use wait::Waker;
+pub use workers::MAX_WORKERS;

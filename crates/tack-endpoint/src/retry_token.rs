@@ -6,8 +6,6 @@ use std::time::{Duration, Instant};
 use quiche::ConnectionId;
 use ring::hmac;
 
-use crate::connection_ids::Cid;
-
 /// Makes and checks the tokens; keeps no state per client.
 ///
 /// A token is the time it was issued, the client's original destination ID, and a MAC over both,
@@ -42,7 +40,7 @@ impl RetryTokens {
         now: Instant,
         client: SocketAddr,
         odcid: &[u8],
-        retry_scid: Cid,
+        retry_scid: &[u8],
     ) -> Vec<u8> {
         let issued = now.saturating_duration_since(self.epoch).as_millis() as u64;
         let mut token = issued.to_be_bytes().to_vec();
@@ -59,7 +57,7 @@ impl RetryTokens {
         now: Instant,
         client: SocketAddr,
         token: &[u8],
-        retry_scid: Cid,
+        retry_scid: &[u8],
     ) -> Result<ConnectionId<'static>, TokenError> {
         let (issued, odcid) =
             self.open(client, token, retry_scid).ok_or(TokenError::Unknown)?;
@@ -74,7 +72,7 @@ impl RetryTokens {
         &self,
         client: SocketAddr,
         token: &'a [u8],
-        retry_scid: Cid,
+        retry_scid: &[u8],
     ) -> Option<(Instant, &'a [u8])> {
         let (body, tag) = token.split_at_checked(token.len().checked_sub(TAG_LEN)?)?;
         // `verify` compares in constant time.
@@ -85,8 +83,9 @@ impl RetryTokens {
     }
 }
 
-/// What the MAC covers. Every part but the body, which comes last, has a fixed length.
-fn authenticated(body: &[u8], client: SocketAddr, retry_scid: Cid) -> Vec<u8> {
+/// What the MAC covers. Every part but the body, which comes last, has a fixed length, as all source IDs of
+/// an endpoint have the same.
+fn authenticated(body: &[u8], client: SocketAddr, retry_scid: &[u8]) -> Vec<u8> {
     let ip = match client.ip() {
         std::net::IpAddr::V4(ip) => ip.to_ipv6_mapped(),
         std::net::IpAddr::V6(ip) => ip,
@@ -94,7 +93,7 @@ fn authenticated(body: &[u8], client: SocketAddr, retry_scid: Cid) -> Vec<u8> {
     let mut input = Vec::with_capacity(16 + 2 + retry_scid.len() + body.len());
     input.extend_from_slice(&ip.octets());
     input.extend_from_slice(&client.port().to_be_bytes());
-    input.extend_from_slice(&retry_scid);
+    input.extend_from_slice(retry_scid);
     input.extend_from_slice(body);
     input
 }
@@ -103,10 +102,9 @@ fn authenticated(body: &[u8], client: SocketAddr, retry_scid: Cid) -> Vec<u8> {
 #[expect(clippy::disallowed_methods, reason = "a test needs some instant to start from")]
 mod tests {
     use super::*;
-    use crate::connection_ids::CID_LEN;
 
     const ODCID: [u8; 8] = [7; 8];
-    const SCID: Cid = [5; CID_LEN];
+    const SCID: &[u8] = &[5; 8];
     const LIFETIME: Duration = Duration::from_secs(10);
 
     fn client() -> SocketAddr {
@@ -150,10 +148,7 @@ mod tests {
         let now = Instant::now();
         let tokens = tokens(now);
         let token = tokens.mint(now, client(), &ODCID, SCID);
-        assert_eq!(
-            tokens.verify(now, client(), &token, [6; CID_LEN]),
-            Err(TokenError::Unknown)
-        );
+        assert_eq!(tokens.verify(now, client(), &token, &[6; 8]), Err(TokenError::Unknown));
     }
 
     #[test]

@@ -10,16 +10,19 @@ use quiche::ConnectionId;
 use ring::rand::{SecureRandom, SystemRandom};
 use tack_packet::{Invariants, LongHeader, LongPacketType};
 
-use crate::connection_ids::{CID_LEN, Cid, ConnectionIds};
+use crate::cid_generator::CidGenerator;
+use crate::connection_ids::{Cid, ConnectionIds};
 use crate::handle::Handle;
 use crate::initial_close;
 use crate::retry_token::{RetryTokens, TokenError};
 use crate::stateless_reset::{ResetKey, ResetLimit, UnpredictableBits};
 use crate::stats::DropReason;
+use crate::workers::Worker;
 use crate::{EndpointConfig, Error};
 
 pub(crate) struct Router {
     pub(crate) ids: ConnectionIds,
+    generator: CidGenerator,
     random: SystemRandom,
     retry: Option<RetryTokens>,
     reset_key: ResetKey,
@@ -32,6 +35,8 @@ pub(crate) struct Router {
 pub(crate) enum Route {
     /// It belongs to this connection.
     Connection(Handle),
+    /// It is for this other worker.
+    Forward(usize),
     /// It opens a connection.
     Accept(Admission),
     /// Send this back to where it came from.
@@ -65,6 +70,9 @@ pub(crate) enum Reply {
 /// The shortest destination connection id of a client's first Initial (RFC 9000 section 7.2).
 const MIN_INITIAL_DCID_LEN: usize = 8;
 
+/// How often to draw a connection id until one is free.
+const MAX_DRAWS: usize = 8;
+
 /// The header form bit (RFC 8999 section 5.1).
 const LONG_FORM: u8 = 0x80;
 
@@ -73,26 +81,56 @@ impl Router {
         config: &EndpointConfig,
         is_server: bool,
         now: Instant,
+        worker: &Worker,
     ) -> Result<Self, Error> {
-        let random = SystemRandom::new();
-        let mut retry_key = [0; 32];
-        random.fill(&mut retry_key).map_err(|_| Error::Random)?;
-        let mut reset_key = [0; 32];
-        random.fill(&mut reset_key).map_err(|_| Error::Random)?;
+        let (keys, index) = (worker.keys(), worker.index());
+        let retry = RetryTokens::new(&keys.retry, keys.epoch, config.retry_token_lifetime);
+        // A client is known to no load balancer.
+        let quic_lb = config.quic_lb.as_ref().filter(|_| is_server);
         Ok(Self {
             ids: ConnectionIds::default(),
-            random,
-            retry: config
-                .retry
-                .then(|| RetryTokens::new(&retry_key, now, config.retry_token_lifetime)),
-            reset_key: ResetKey::new(config.reset_key.as_ref().unwrap_or(&reset_key)),
-            reset_limit: ResetLimit::new(now),
+            generator: CidGenerator::new(quic_lb, index, &keys.mask)?,
+            random: SystemRandom::new(),
+            retry: config.retry.then_some(retry),
+            reset_key: ResetKey::new(config.reset_key.as_ref().unwrap_or(&keys.reset)),
+            reset_limit: ResetLimit::new(now, index.count),
             is_server,
         })
     }
 
-    /// Routes one datagram. `accepting` says whether a new connection may be opened.
+    /// Routes one datagram that came to the socket. `accepting` says whether a new connection may be opened.
     pub(crate) fn route(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        datagram: &[u8],
+        accepting: bool,
+    ) -> Route {
+        match self.other_worker(from, datagram) {
+            Some(worker) => Route::Forward(worker),
+            None => self.route_here(now, from, datagram, accepting),
+        }
+    }
+
+    /// The worker that a datagram is for, if it is another one.
+    fn other_worker(&self, from: SocketAddr, datagram: &[u8]) -> Option<usize> {
+        if !self.generator.has_workers() {
+            return None;
+        }
+        let dcid = match Invariants::parse(datagram) {
+            Some(Invariants { version: 0, .. }) => return None,
+            Some(header) => header.dcid,
+            None => self.short_dcid(datagram)?,
+        };
+        // Most are this worker's, and what the peer chose for its first Initial may look like another's.
+        if self.ids.find(from, dcid).is_some() {
+            return None;
+        }
+        self.generator.other_worker(dcid)
+    }
+
+    /// Routes one datagram that is this worker's, or that another one took for this worker's.
+    pub(crate) fn route_here(
         &mut self,
         now: Instant,
         from: SocketAddr,
@@ -119,28 +157,45 @@ impl Router {
         self.open(now, from, datagram, accepting)
     }
 
-    /// A datagram that begins with a short header, or ends within a long one. Only the endpoint
-    /// knows the length of the connection id in a short header, which it chose itself.
-    fn route_short(&mut self, now: Instant, from: SocketAddr, datagram: &[u8]) -> Route {
-        let dcid = match datagram.split_first() {
-            Some((first, rest)) if first & LONG_FORM == 0 => rest.first_chunk::<CID_LEN>(),
+    /// The connection id in a short header. Only the endpoint knows its length, which it chose itself.
+    fn short_dcid<'a>(&self, datagram: &'a [u8]) -> Option<&'a [u8]> {
+        match datagram.split_first() {
+            Some((first, rest)) if first & LONG_FORM == 0 => {
+                rest.get(..self.generator.cid_len())
+            }
             _ => None,
+        }
+    }
+
+    /// A datagram that begins with a short header, or ends within a long one.
+    fn route_short(&mut self, now: Instant, from: SocketAddr, datagram: &[u8]) -> Route {
+        let Some(dcid) = self.short_dcid(datagram) else {
+            return Route::Drop(DropReason::Malformed);
         };
-        let Some(dcid) = dcid else { return Route::Drop(DropReason::Malformed) };
         match self.ids.find(from, dcid).or_else(|| self.received_reset(from, datagram)) {
             Some(handle) => Route::Connection(handle),
-            None => self.reset(now, *dcid, datagram.len()),
+            None => self.reset(now, dcid, datagram.len()),
         }
     }
 
     /// A new connection ID and the token that resets it.
-    pub(crate) fn new_id(&self) -> Result<(Cid, u128), Error> {
-        let mut cid = [0; CID_LEN];
-        self.random.fill(&mut cid).map_err(|_| Error::Random)?;
-        Ok((cid, self.reset_key.token(cid)))
+    pub(crate) fn new_id(&mut self) -> Result<(Cid, u128), Error> {
+        // Short nonces may come twice while one is in use.
+        for _ in 0..MAX_DRAWS {
+            let cid = self.generator.generate()?;
+            if !self.ids.is_taken(&cid) {
+                return Ok((cid, self.reset_key.token(&cid)));
+            }
+        }
+        Err(Error::Random)
     }
 
-    pub(crate) fn reset_token(&self, cid: Cid) -> u128 {
+    /// Whether connections get more than one ID.
+    pub(crate) fn has_spare_ids(&self) -> bool {
+        self.generator.has_spare_ids()
+    }
+
+    pub(crate) fn reset_token(&self, cid: &[u8]) -> u128 {
         self.reset_key.token(cid)
     }
 
@@ -160,7 +215,13 @@ impl Router {
     }
 
     /// A first Initial of a client, or something that looks like one.
-    fn open(&self, now: Instant, from: SocketAddr, datagram: &[u8], accepting: bool) -> Route {
+    fn open(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        datagram: &[u8],
+        accepting: bool,
+    ) -> Route {
         let Some(header) = LongHeader::parse(datagram) else {
             return Route::Drop(DropReason::Malformed);
         };
@@ -180,10 +241,11 @@ impl Router {
             let initial_dcid = Some(header.dcid.to_vec());
             return Route::Accept(Admission { scid, odcid: None, initial_dcid });
         };
-        let Ok(scid) = Cid::try_from(header.dcid) else {
-            return self.retry(retry, now, from, &header);
+        let scid = Cid::try_from(header.dcid);
+        let Some(scid) = scid.ok().filter(|scid| scid.len() == self.generator.cid_len()) else {
+            return self.retry(now, from, &header);
         };
-        match retry.verify(now, from, header.token, scid) {
+        match retry.verify(now, from, header.token, &scid) {
             Ok(odcid) => {
                 Route::Accept(Admission { scid, odcid: Some(odcid), initial_dcid: None })
             }
@@ -191,21 +253,16 @@ impl Router {
             Err(TokenError::Expired) => refuse_token(&header),
             // RFC 9000 section 8.1.3: a token that does not validate is as good as none. It may be
             // another server's, from a NEW_TOKEN frame.
-            Err(TokenError::Unknown) => self.retry(retry, now, from, &header),
+            Err(TokenError::Unknown) => self.retry(now, from, &header),
         }
     }
 
-    fn retry(
-        &self,
-        tokens: &RetryTokens,
-        now: Instant,
-        from: SocketAddr,
-        header: &LongHeader<'_>,
-    ) -> Route {
-        let Ok((retry_scid, _)) = self.new_id() else {
+    fn retry(&mut self, now: Instant, from: SocketAddr, header: &LongHeader<'_>) -> Route {
+        let retry_scid = self.new_id();
+        let (Some(tokens), Ok((retry_scid, _))) = (&self.retry, retry_scid) else {
             return Route::Drop(DropReason::NotAccepting);
         };
-        let token = tokens.mint(now, from, header.dcid, retry_scid);
+        let token = tokens.mint(now, from, header.dcid, &retry_scid);
         let mut out = vec![0; 256];
         let written = quiche::retry(
             &ConnectionId::from_ref(header.scid),
@@ -218,7 +275,7 @@ impl Router {
         reply(Reply::Retry, out, written)
     }
 
-    fn reset(&mut self, now: Instant, dcid: Cid, triggering_len: usize) -> Route {
+    fn reset(&mut self, now: Instant, dcid: &[u8], triggering_len: usize) -> Route {
         let mut unpredictable = UnpredictableBits::default();
         // A client announces no reset token in its handshake, so its reset would mean nothing.
         if !self.is_server || self.random.fill(&mut unpredictable).is_err() {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::cid_generator::RANDOM_CID_LEN as CID_LEN;
 
 const VERSION_1: u32 = 1;
 const CLIENT_SCID: [u8; 8] = [0xc1; 8];
@@ -14,7 +15,12 @@ fn client() -> SocketAddr {
 
 fn server(now: Instant, retry: bool) -> Router {
     let config = EndpointConfig { retry, ..EndpointConfig::default() };
-    Router::new(&config, true, now).unwrap()
+    Router::new(&config, true, now, &Worker::alone(now).unwrap()).unwrap()
+}
+
+fn client_router(now: Instant) -> Router {
+    let worker = Worker::alone(now).unwrap();
+    Router::new(&EndpointConfig::default(), false, now, &worker).unwrap()
 }
 
 /// A datagram of `len` bytes that begins like an Initial.
@@ -75,7 +81,7 @@ fn a_token_that_does_not_validate_gets_another_retry() {
     let garbage = vec![0x5a; token.len()];
     for (what, now, from, dcid, token) in [
         ("another address", now, elsewhere, scid, &token),
-        ("another ID", now, client(), [1; CID_LEN], &token),
+        ("another ID", now, client(), Cid::try_from(&[1; CID_LEN][..]).unwrap(), &token),
         ("garbage", now, client(), scid, &garbage),
     ] {
         let second = initial(VERSION_1, &dcid, token, 1200);
@@ -198,14 +204,14 @@ fn a_packet_for_an_unknown_connection_gets_a_smaller_reset() {
         panic!("no reset");
     };
     assert_eq!(packet.len(), 29);
-    let token = router.reset_token([0x41; CID_LEN]).to_be_bytes();
+    let token = router.reset_token(&[0x41; CID_LEN]).to_be_bytes();
     assert!(packet.ends_with(&token));
 }
 
 #[test]
 fn a_client_endpoint_answers_no_unknown_packet() {
     let now = Instant::now();
-    let mut router = Router::new(&EndpointConfig::default(), false, now).unwrap();
+    let mut router = client_router(now);
     for datagram in [
         initial(VERSION_1, &MADE_UP_DCID, b"", 1200),
         initial(0x1a2a_3a4a, &MADE_UP_DCID, b"", 1200),
@@ -219,7 +225,7 @@ fn a_client_endpoint_answers_no_unknown_packet() {
 #[test]
 fn a_reset_reaches_the_connection_whose_server_sent_it() {
     let now = Instant::now();
-    let mut router = Router::new(&EndpointConfig::default(), false, now).unwrap();
+    let mut router = client_router(now);
     let (address, token) = (client(), 0x0102_0304_0506_0708_u128);
     let handle = Handle::for_test(3);
     router.expect_reset(address, token, handle);
@@ -261,4 +267,116 @@ fn no_answer_is_larger_than_what_it_answers() {
             assert!(reply.len() < len, "{kind:?} of {} bytes to {len}", reply.len());
         }
     }
+}
+
+/// The routers of two workers of one server.
+fn two_workers(now: Instant, quic_lb: Option<tack_packet::QuicLbConfig>) -> [Router; 2] {
+    let config = EndpointConfig { quic_lb, ..EndpointConfig::default() };
+    let workers = Worker::all(2, now).unwrap();
+    let mut routers =
+        workers.iter().map(|worker| Router::new(&config, true, now, worker).unwrap());
+    [routers.next().unwrap(), routers.next().unwrap()]
+}
+
+/// A datagram with a short header.
+fn short(dcid: &[u8]) -> Vec<u8> {
+    [&[0x41], dcid, &[0; 30]].concat()
+}
+
+#[test]
+fn a_datagram_for_another_worker_is_forwarded_from_any_address_and_no_further() {
+    let now = Instant::now();
+    let key = Some([3; 16]);
+    let lb = |key| tack_packet::QuicLbConfig {
+        config_id: 1,
+        server_id: vec![1, 2],
+        nonce_len: 8,
+        key,
+        first_octet_encodes_cid_length: true,
+    };
+    for quic_lb in [None, Some(lb(None)), Some(lb(key))] {
+        let [mut first, mut second] = two_workers(now, quic_lb);
+        let (cid, token) = second.new_id().unwrap();
+        let handle = Handle::for_test(4);
+        second.ids.insert(cid, handle);
+        let long = initial(VERSION_1, &cid, b"", 1200);
+        for datagram in [short(&cid), long] {
+            let route = first.route(now, client(), &datagram, true);
+            assert!(matches!(route, Route::Forward(1)), "{route:?}");
+            let route = second.route(now, client(), &datagram, true);
+            assert!(matches!(route, Route::Connection(found) if found == handle), "{route:?}");
+        }
+        // The first worker's own go nowhere, known or not.
+        let (own, _) = first.new_id().unwrap();
+        let route = first.route(now, client(), &short(&own), true);
+        assert!(matches!(route, Route::Reply(Reply::Reset, _)), "{route:?}");
+        // A connection that is gone is reset by the worker that had it.
+        second.ids.forget(handle);
+        let Route::Reply(Reply::Reset, reset) =
+            second.route_here(now, client(), &short(&cid), true)
+        else {
+            panic!("not reset");
+        };
+        assert!(reset.ends_with(&token.to_be_bytes()));
+    }
+}
+
+#[test]
+fn a_retry_token_is_good_at_every_worker_that_gets_its_id() {
+    let now = Instant::now();
+    let [mut first, mut second] = two_workers(now, None);
+    let (scid, token) = get_retry(&mut second, now);
+    let answer = initial(VERSION_1, &scid, &token, 1200);
+    assert!(matches!(first.route(now, client(), &answer, true), Route::Forward(1)));
+    let route = second.route_here(now, client(), &answer, true);
+    assert!(matches!(route, Route::Accept(_)), "{route:?}");
+    // Keys are shared: had it been the first worker's, that one would have accepted it as well.
+    assert!(matches!(first.route_here(now, client(), &answer, true), Route::Accept(_)));
+}
+
+#[test]
+fn an_id_that_a_client_made_up_opens_one_connection_though_it_passes_for_another_workers() {
+    let now = Instant::now();
+    let config = EndpointConfig { retry: false, ..EndpointConfig::default() };
+    let workers = Worker::all(2, now).unwrap();
+    let [mut first, mut second] =
+        [0, 1].map(|index| Router::new(&config, true, now, &workers[index]).unwrap());
+    let (look_alike, _) = second.new_id().unwrap();
+    let opening = initial(VERSION_1, &look_alike, b"", 1200);
+    for _ in 0..2 {
+        assert!(matches!(first.route(now, client(), &opening, true), Route::Forward(1)));
+    }
+    let Route::Accept(admission) = second.route_here(now, client(), &opening, true) else {
+        panic!("not accepted");
+    };
+    let handle = Handle::for_test(7);
+    second.ids.insert(admission.scid, handle);
+    second.ids.insert_initial(client(), &admission.initial_dcid.unwrap(), handle);
+    let route = second.route_here(now, client(), &opening, true);
+    assert!(matches!(route, Route::Connection(found) if found == handle), "{route:?}");
+}
+
+#[test]
+fn every_id_of_a_router_has_the_configured_length() {
+    let now = Instant::now();
+    let quic_lb = tack_packet::QuicLbConfig {
+        config_id: 0,
+        server_id: vec![5],
+        nonce_len: 18,
+        key: None,
+        first_octet_encodes_cid_length: true,
+    };
+    let config = EndpointConfig { quic_lb: Some(quic_lb), ..EndpointConfig::default() };
+    let mut router = Router::new(&config, true, now, &Worker::alone(now).unwrap()).unwrap();
+    let (scid, token) = get_retry(&mut router, now);
+    assert_eq!((scid[0], scid[1], scid.len()), (19, 5, 20));
+    let answer = initial(VERSION_1, &scid, &token, 1200);
+    let Route::Accept(admission) = router.route(now, client(), &answer, true) else {
+        panic!("not accepted");
+    };
+    router.ids.insert(admission.scid, Handle::for_test(1));
+    let route = router.route(now, client(), &short(&scid), true);
+    assert!(matches!(route, Route::Connection(_)), "{route:?}");
+    let route = router.route(now, client(), &short(&scid[..10])[..15], true);
+    assert_eq!(dropped(&route), DropReason::Malformed);
 }

@@ -75,15 +75,25 @@ impl<I: SystemSocket> UdpSocket<I> {
         config: &EndpointConfig,
         register: impl FnOnce(std::net::UdpSocket) -> io::Result<I>,
     ) -> Result<Self, Error> {
-        Self::open(address, config, register).map_err(|source| Error::Bind { address, source })
+        Self::bind_shared(address, PortUse::Alone, config, register)
+    }
+
+    /// Binds a socket that shares its port with those of other workers, if it is to.
+    pub(crate) fn bind_shared(
+        address: SocketAddr,
+        port: PortUse,
+        config: &EndpointConfig,
+        register: impl FnOnce(std::net::UdpSocket) -> io::Result<I>,
+    ) -> Result<Self, Error> {
+        let socket = bound(address, port).map_err(|source| Error::Bind { address, source })?;
+        Self::open(socket, config, register).map_err(|source| Error::Bind { address, source })
     }
 
     fn open(
-        address: SocketAddr,
+        socket: std::net::UdpSocket,
         config: &EndpointConfig,
         register: impl FnOnce(std::net::UdpSocket) -> io::Result<I>,
     ) -> io::Result<Self> {
-        let socket = bound(address)?;
         let io = SockRef::from(&socket);
         // A wish: the system grants what its limits allow.
         let _ = io.set_recv_buffer_size(config.socket_buffer);
@@ -189,8 +199,19 @@ pub(crate) fn codepoint(meta: &RecvMeta) -> EcnCodepoint {
     meta.ecn.map_or(EcnCodepoint::NotEct, |ecn| EcnCodepoint::from_bits(ecn as u8))
 }
 
+/// Who else may have the port of a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PortUse {
+    /// Nobody.
+    Alone,
+    /// Nobody has it so far, and further workers may come.
+    First,
+    /// The first worker and others.
+    Further,
+}
+
 /// Opens a nonblocking socket.
-fn bound(address: SocketAddr) -> io::Result<std::net::UdpSocket> {
+fn bound(address: SocketAddr, port: PortUse) -> io::Result<std::net::UdpSocket> {
     let socket =
         socket2::Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
     if address.is_ipv6() && address.ip().is_unspecified() {
@@ -198,8 +219,30 @@ fn bound(address: SocketAddr) -> io::Result<std::net::UdpSocket> {
         let _ = socket.set_only_v6(false);
     }
     socket.set_nonblocking(true)?;
+    if port == PortUse::Further {
+        share_port(&socket)?;
+    }
     socket.bind(&address.into())?;
+    if port == PortUse::First {
+        // Not before: else another server of the same user could have the port already, and both would get
+        // a part of the datagrams.
+        share_port(&socket)?;
+    }
     Ok(socket.into())
+}
+
+/// Lets the kernel spread datagrams over all sockets of a port by their addresses.
+fn share_port(socket: &socket2::Socket) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    {
+        use nix::sys::socket::{setsockopt, sockopt::ReusePort};
+        Ok(setsockopt(socket, ReusePort, &true)?)
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = socket;
+        Err(io::ErrorKind::Unsupported.into())
+    }
 }
 
 /// Turns off receive offload, which quinn-udp turns on without asking.

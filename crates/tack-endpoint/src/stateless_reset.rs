@@ -4,8 +4,6 @@ use std::time::{Duration, Instant};
 
 use ring::hmac;
 
-use crate::connection_ids::Cid;
-
 /// Derives the reset token of every connection ID from one key.
 pub(crate) struct ResetKey(hmac::Key);
 
@@ -23,8 +21,8 @@ impl ResetKey {
         Self(hmac::Key::new(hmac::HMAC_SHA256, key))
     }
 
-    pub(crate) fn token(&self, cid: Cid) -> u128 {
-        let tag = hmac::sign(&self.0, &cid);
+    pub(crate) fn token(&self, cid: &[u8]) -> u128 {
+        let tag = hmac::sign(&self.0, cid);
         tag.as_ref()
             .iter()
             .take(TOKEN_LEN)
@@ -53,7 +51,7 @@ impl ResetKey {
     /// section 10.3.3).
     pub(crate) fn packet(
         &self,
-        cid: Cid,
+        cid: &[u8],
         triggering_len: usize,
         unpredictable: &UnpredictableBits,
     ) -> Option<Vec<u8>> {
@@ -76,22 +74,26 @@ pub(crate) type UnpredictableBits = [u8; RESET_LEN - TOKEN_LEN];
 pub(crate) struct ResetLimit {
     second: Instant,
     sent: u32,
+    per_second: u32,
 }
 
+/// Resets of a server, all of its workers together.
 const RESETS_PER_SECOND: u32 = 200;
 
 impl ResetLimit {
-    pub(crate) fn new(now: Instant) -> Self {
-        Self { second: now, sent: 0 }
+    /// The share of one of as many workers.
+    pub(crate) fn new(now: Instant, workers: usize) -> Self {
+        let workers = u32::try_from(workers).unwrap_or(u32::MAX).max(1);
+        Self { second: now, sent: 0, per_second: (RESETS_PER_SECOND / workers).max(1) }
     }
 
     /// Whether one more reset may be sent now.
     pub(crate) fn permit(&mut self, now: Instant) -> bool {
         if now.saturating_duration_since(self.second) >= Duration::from_secs(1) {
-            *self = Self::new(now);
+            (self.second, self.sent) = (now, 0);
         }
         self.sent += 1;
-        self.sent <= RESETS_PER_SECOND
+        self.sent <= self.per_second
     }
 }
 
@@ -99,15 +101,14 @@ impl ResetLimit {
 #[expect(clippy::disallowed_methods, reason = "a test needs some instant to start from")]
 mod tests {
     use super::*;
-    use crate::connection_ids::CID_LEN;
 
-    const CID: Cid = [3; CID_LEN];
+    const CID: &[u8] = &[3; 8];
 
     #[test]
     fn tokens_depend_on_the_id_and_the_key_alone() {
         let key = ResetKey::new(&[1; 32]);
         assert_eq!(key.token(CID), ResetKey::new(&[1; 32]).token(CID));
-        assert_ne!(key.token(CID), key.token([4; CID_LEN]));
+        assert_ne!(key.token(CID), key.token(&[4; 8]));
         assert_ne!(key.token(CID), ResetKey::new(&[2; 32]).token(CID));
     }
 
@@ -130,9 +131,11 @@ mod tests {
     #[test]
     fn resets_are_limited_per_second() {
         let start = Instant::now();
-        let mut limit = ResetLimit::new(start);
-        let sent = (0..10_000).filter(|_| limit.permit(start)).count();
-        assert_eq!(sent, RESETS_PER_SECOND as usize);
-        assert!(limit.permit(start + Duration::from_secs(1)));
+        for workers in [1, 2, 64] {
+            let mut limit = ResetLimit::new(start, workers);
+            let sent = (0..10_000).filter(|_| limit.permit(start)).count();
+            assert_eq!(sent, RESETS_PER_SECOND as usize / workers);
+            assert!(limit.permit(start + Duration::from_secs(1)));
+        }
     }
 }

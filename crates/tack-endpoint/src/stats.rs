@@ -42,6 +42,11 @@ pub struct EndpointStats {
     pub version_negotiations_sent: u64,
     /// Stateless resets sent.
     pub resets_sent: u64,
+    /// Datagrams handed to the worker that they were for.
+    pub forwarded_out: u64,
+    /// Datagrams that other workers have handed to this one. Those count as received where they came to the
+    /// socket.
+    pub forwarded_in: u64,
     /// Datagrams dropped, by reason.
     pub dropped: DropStats,
 }
@@ -61,6 +66,8 @@ pub struct DropStats {
     /// Received for a connection that does not exist, and not answered with a stateless reset,
     /// since their rate is limited.
     pub reset_limited: u64,
+    /// Received for another worker, which had no room for it.
+    pub forwarding_full: u64,
     /// To be sent, but larger than the path takes; path MTU discovery tries that on purpose.
     pub too_large: u64,
     /// To be sent, but refused by the operating system.
@@ -75,6 +82,7 @@ pub(crate) enum DropReason {
     UnknownConnection,
     NotAccepting,
     ResetLimited,
+    ForwardingFull,
 }
 
 impl DropStats {
@@ -85,6 +93,7 @@ impl DropStats {
             DropReason::UnknownConnection => &mut self.unknown_connection,
             DropReason::NotAccepting => &mut self.not_accepting,
             DropReason::ResetLimited => &mut self.reset_limited,
+            DropReason::ForwardingFull => &mut self.forwarding_full,
         } += 1;
     }
 }

@@ -11,6 +11,7 @@
 //! | [`WrittenPacket`], [`OpenedPacket`] | own the one ciphertext that may leave for a packet number |
 //! | [`ProtectedHeader`], [`Opened`] | are what is known of an incoming packet |
 //! | [`ProtectionKeys`] | opens and seals anything, for observers and for peers in tests |
+//! | [`QuicLb`] | makes and reads connection ids by which a load balancer finds the server |
 //!
 //! # Example
 //!
@@ -103,6 +104,7 @@ mod long_header;
 mod outgoing;
 mod packet_number;
 mod protection;
+mod quic_lb;
 #[cfg(test)]
 mod rfc9001_vectors;
 mod suite;
@@ -117,4 +119,7 @@ pub use long_header::{Invariants, LongHeader, LongPacketType, MAX_CID_LEN};
 pub use outgoing::{Departed, OpenedPacket, OutgoingKeys, WrittenPacket};
 pub use packet_number::{decode_packet_number, encode_packet_number};
 pub use protection::ProtectionKeys;
+pub use quic_lb::{
+    QuicLb, QuicLbConfig, QuicLbError, RoutedCid, Unroutable, unroutable_first_octet,
+};
 pub use suite::{CipherSuite, TAG_LEN};

@@ -47,7 +47,7 @@
 //!
 //! # Who does what
 //!
-//! - A [`Server`] is driven by one thread; each request has a worker thread for the disk. It tells each finished
+//! - A [`Server`] is driven by one thread, [`Workers`] by several on one port; each request has a worker thread for the disk. It tells each finished
 //!   request to [`ServerOptions::report`]. It never leads outside its [`Root`], and follows no link below it.
 //! - A [`Client`] runs one operation at a time, on the thread that calls it, with worker threads for the disk. It
 //!   tells what happens as [`Event`]s, and sums it up as a [`Summary`]. It writes nothing but what was asked for.
@@ -96,7 +96,7 @@ pub use protocol::{
 pub use server_address::{DEFAULT_PORT, ServerAddress};
 pub use session::{
     Action, ConnectOptions, Fingerprint, Notify, Outcome, Progress, RunningServer, Server,
-    ServerEvent, ServerOptions, Transport, Trust,
+    ServerEvent, ServerOptions, Transport, Trust, Workers,
 };
-pub use tack_endpoint::Waker;
+pub use tack_endpoint::{QuicLbConfig, Waker};
 pub use tacklib::Profile;

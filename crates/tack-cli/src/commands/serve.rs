@@ -6,11 +6,12 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 use serde::Serialize;
-use tack_transfer::{Action, Identity, Root, Server, ServerEvent, ServerOptions};
+use tack_transfer::{Action, Identity, Root, ServerEvent, ServerOptions, Workers};
 
 use super::print_json;
 use crate::cli::ServeArgs;
 use crate::error::Error;
+use crate::lb_config;
 use crate::progress;
 use crate::termination::Termination;
 use crate::token;
@@ -60,21 +61,26 @@ pub fn serve(args: &ServeArgs) -> Result<(), Error> {
     options.rate = args.bwlimit;
     options.qlog.clone_from(&args.qlog);
     options.careful_resume = !args.no_careful_resume;
+    options.quic_lb = args
+        .lb_config
+        .as_ref()
+        .map(|file| lb_config::read(file, args.server_id.as_ref()))
+        .transpose()?;
     options.report = reporter(args.json, args.quiet);
-    let mut server = Server::new(options)?;
+    let server = Workers::new(options, args.workers)?;
     let ready = Ready {
         event: "ready",
-        address: server.local_addr(),
+        address: server.local_addr().unwrap_or(args.listen),
         fingerprint,
         // A file keeps it for those who may know; logs and screens need not.
         token: token.filter(|_| args.token_file.is_none()),
         read_only: !args.write,
     };
     if args.json { print_json(&ready) } else { print_ready(args, &ready) }?;
-    let waker = server.waker();
-    // Fails only if the server is gone.
-    stop.on_signal(move || drop(waker.wake()));
-    Ok(server.run(|| stop.is_requested())?)
+    let wakers = server.wakers();
+    // Fails only where a thread has ended already.
+    stop.on_signal(move || wakers.iter().for_each(|waker| drop(waker.wake())));
+    Ok(server.run(&stop.flag())?)
 }
 
 /// The directory that this user's identity is kept in.
@@ -96,7 +102,8 @@ pub(super) fn listen_address(wanted: SocketAddr) -> SocketAddr {
 /// The shared directory, without the secrets that may lie in it.
 fn shared(args: &ServeArgs, identity: &Identity) -> Result<Root, Error> {
     let mut root = Root::open(&args.dir).map_err(Error::local(&args.dir))?;
-    for secret in [Some(&identity.key), args.token_file.as_ref()].into_iter().flatten() {
+    let files = [Some(&identity.key), args.token_file.as_ref(), args.lb_config.as_ref()];
+    for secret in files.into_iter().flatten() {
         root.hide(secret).map_err(Error::local(secret))?;
     }
     Ok(root)

@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 use crate::endpoint_core::{EndpointCore, clock};
 use crate::event::Event;
 use crate::handle::Handle;
-use crate::socket::{DatagramSocket, UdpSocket};
+use crate::socket::{DatagramSocket, PortUse, UdpSocket};
 use crate::stats::EndpointStats;
 use crate::wait::{Waiter, Waker};
+use crate::workers::Worker;
 use crate::{EndpointConfig, Error};
 
 /// A UDP socket and the QUIC connections on it.
@@ -42,6 +43,39 @@ impl Endpoint {
         Self::new(addr, Some(config), endpoint)
     }
 
+    /// Opens a server of several workers on `addr`, one for each of `configs`. Each is to be polled by a thread
+    /// of its own.
+    ///
+    /// The kernel spreads new connections over them by the clients' addresses. A client whose address changes
+    /// stays with its worker, which the others hand its datagrams to. Retry tokens, stateless resets and
+    /// the [limit of connections](EndpointConfig::max_connections) are common to all; what else connections
+    /// share, such as the certificate, is up to `configs`. There can be [`MAX_WORKERS`](crate::MAX_WORKERS)
+    /// on Linux, and one elsewhere.
+    pub fn workers(
+        addr: SocketAddr,
+        configs: Vec<tacklib::Config>,
+        endpoint: &EndpointConfig,
+    ) -> Result<Vec<Self>, Error> {
+        let count = configs.len();
+        if count > 1 && !cfg!(target_os = "linux") {
+            return Err(Error::Workers(count));
+        }
+        let workers = Worker::all(count, clock())?;
+        let mut endpoints: Vec<Self> = Vec::with_capacity(count);
+        for (config, worker) in configs.into_iter().zip(workers) {
+            let (addr, port) = match endpoints.first() {
+                Some(first) => (first.local_addr(), PortUse::Further),
+                None if count > 1 => (addr, PortUse::First),
+                None => (addr, PortUse::Alone),
+            };
+            let register = |socket| Ok(mio::net::UdpSocket::from_std(socket));
+            let socket = UdpSocket::bind_shared(addr, port, endpoint, register)?;
+            let endpoint = endpoint.clone();
+            endpoints.push(Self::for_worker(Box::new(socket), Some(config), endpoint, worker)?);
+        }
+        Ok(endpoints)
+    }
+
     /// Opens an endpoint that makes connections but accepts none. `local` is usually `0.0.0.0:0`
     /// or `[::]:0`; the latter reaches both IP versions on most systems.
     pub fn client(local: SocketAddr, endpoint: EndpointConfig) -> Result<Self, Error> {
@@ -59,12 +93,24 @@ impl Endpoint {
     }
 
     fn with_socket(
-        mut socket: Box<dyn PolledSocket>,
+        socket: Box<dyn PolledSocket>,
         server: Option<tacklib::Config>,
         config: EndpointConfig,
     ) -> Result<Self, Error> {
+        Self::for_worker(socket, server, config, Worker::alone(clock())?)
+    }
+
+    fn for_worker(
+        mut socket: Box<dyn PolledSocket>,
+        server: Option<tacklib::Config>,
+        config: EndpointConfig,
+        worker: Worker,
+    ) -> Result<Self, Error> {
         let waiter = Waiter::new(socket.source()).map_err(Error::Wait)?;
-        let core = EndpointCore::new(socket, server, config, clock())?;
+        let waker = waiter.waker();
+        // Fails only if the endpoint is gone.
+        worker.on_forwarded(move || drop(waker.wake()));
+        let core = EndpointCore::for_worker(socket, server, config, clock(), worker)?;
         Ok(Self { core, waiter })
     }
 

@@ -20,6 +20,7 @@ use crate::slab::Slab;
 use crate::socket::{DatagramSocket, ReceiveBuffers};
 use crate::stats::EndpointStats;
 use crate::timers::Timers;
+use crate::workers::Worker;
 use crate::{EndpointConfig, Error};
 
 /// A UDP socket and the QUIC connections on it, for a runtime that waits by means of its own.
@@ -47,6 +48,9 @@ pub struct EndpointCore<S: DatagramSocket> {
     arrival_clock: ArrivalClock,
     pool: BufferPool,
     router: Router,
+    worker: Worker,
+    /// Other workers have handed over more than the last turn took.
+    has_forwarded: bool,
     connections: Slab<ConnectionState>,
     timers: Timers,
     /// Connections to drive: something arrived, expired or was written.
@@ -88,7 +92,24 @@ impl<S: DatagramSocket> EndpointCore<S> {
         config: EndpointConfig,
         now: Instant,
     ) -> Result<Self, Error> {
-        let router = Router::new(&config, server.is_some(), now)?;
+        Self::for_worker(socket, server, config, now, Worker::alone(now)?)
+    }
+
+    /// Puts one of several workers of a port on its socket.
+    pub(crate) fn for_worker(
+        socket: S,
+        mut server: Option<tacklib::Config>,
+        config: EndpointConfig,
+        now: Instant,
+        worker: Worker,
+    ) -> Result<Self, Error> {
+        let router = Router::new(&config, server.is_some(), now, &worker)?;
+        if !router.has_spare_ids()
+            && let Some(server) = &mut server
+        {
+            // A client that migrates needs another connection id (RFC 9000 section 9.5).
+            server.set_disable_active_migration(true);
+        }
         Ok(Self {
             config,
             server,
@@ -98,6 +119,8 @@ impl<S: DatagramSocket> EndpointCore<S> {
             arrival_clock: ArrivalClock::new(Reading::take(now)),
             pool: BufferPool::default(),
             router,
+            worker,
+            has_forwarded: false,
             connections: Slab::new(),
             timers: Timers::default(),
             ready: VecDeque::new(),
@@ -142,6 +165,7 @@ impl<S: DatagramSocket> EndpointCore<S> {
         let timeout = self.config.handshake_timeout;
         let state = ConnectionState::new(connection, server, now, timeout);
         let handle = self.connections.insert(state);
+        self.worker.connection_added();
         self.router.ids.insert(scid, handle);
         self.make_ready(handle);
         Ok(handle)
@@ -194,7 +218,7 @@ impl<S: DatagramSocket> EndpointCore<S> {
     /// if `None`.
     pub fn next_deadline(&self, now: Instant) -> Option<Instant> {
         let can_send = self.blocked == Blocked::No && !self.ready.is_empty();
-        if can_send {
+        if can_send || self.has_forwarded {
             return Some(now);
         }
         let receive = self.receive_schedule.next(now);
@@ -281,6 +305,7 @@ impl<S: DatagramSocket> EndpointCore<S> {
 impl<S: DatagramSocket> Drop for EndpointCore<S> {
     fn drop(&mut self) {
         self.send_owed_closes(clock());
+        self.worker.connections_removed(self.connections.len());
     }
 }
 

@@ -13,6 +13,7 @@ use crate::Error;
 use crate::arrival_clock::Reading;
 use crate::connection_state::ConnectionState;
 use crate::handle::Handle;
+use crate::inbox::Forwarded;
 use crate::router::{Admission, Reply, Route};
 use crate::send_queue::{Burst, Sink};
 use crate::socket::{DatagramSocket, ReceiveBuffers, codepoint, destination};
@@ -21,8 +22,13 @@ use crate::stats::DropReason;
 /// After so many datagrams it is time to drive the connections again.
 const RECEIVE_PER_TURN: usize = 128;
 
+/// So many datagrams of other workers are taken in a turn: fewer than from the socket, whose own must not
+/// wait for what somebody sends to the wrong worker.
+const FORWARDED_PER_TURN: usize = 64;
+
 impl<S: DatagramSocket> EndpointCore<S> {
     pub(crate) fn receive(&mut self, now: Instant) -> Result<(), Error> {
+        self.receive_forwarded(now);
         // Buffers and connections are borrowed at the same time.
         let mut buffers = std::mem::replace(&mut self.receive_buffers, ReceiveBuffers::empty());
         let received = self.receive_into(now, &mut buffers);
@@ -84,6 +90,41 @@ impl<S: DatagramSocket> EndpointCore<S> {
         Ok(())
     }
 
+    /// Takes what other workers have got that is for this one. It is not handed on again, whosever it is.
+    fn receive_forwarded(&mut self, now: Instant) {
+        let mut taken = Vec::new();
+        self.has_forwarded = self.worker.take(FORWARDED_PER_TURN, &mut taken);
+        for mut forwarded in taken {
+            self.stats.forwarded_in += 1;
+            let info = RecvInfo { from: forwarded.from, to: forwarded.to };
+            let came = (forwarded.ecn, forwarded.at);
+            let (from, accepting) = (forwarded.from, self.is_accepting());
+            let route = self.router.route_here(now, from, &forwarded.datagram, accepting);
+            self.follow(now, route, info, came, &mut forwarded.datagram);
+        }
+    }
+
+    fn forward(
+        &mut self,
+        worker: usize,
+        info: RecvInfo,
+        came: (EcnCodepoint, Instant),
+        datagram: &[u8],
+    ) {
+        let RecvInfo { from, to } = info;
+        let (ecn, at) = came;
+        let forwarded = Forwarded { from, to, ecn, at, datagram: datagram.to_vec() };
+        if self.worker.forward(worker, forwarded) {
+            self.stats.forwarded_out += 1;
+        } else {
+            self.stats.dropped.count(DropReason::ForwardingFull);
+        }
+    }
+
+    fn is_accepting(&self) -> bool {
+        !self.shut_down && self.worker.connections() < self.config.max_connections
+    }
+
     fn dispatch(
         &mut self,
         now: Instant,
@@ -91,9 +132,21 @@ impl<S: DatagramSocket> EndpointCore<S> {
         came: (EcnCodepoint, Instant),
         datagram: &mut [u8],
     ) {
+        let route = self.router.route(now, info.from, datagram, self.is_accepting());
+        self.follow(now, route, info, came, datagram);
+    }
+
+    fn follow(
+        &mut self,
+        now: Instant,
+        route: Route,
+        info: RecvInfo,
+        came: (EcnCodepoint, Instant),
+        datagram: &mut [u8],
+    ) {
         let RecvInfo { from, to } = info;
-        let accepting = !self.shut_down && self.connections.len() < self.config.max_connections;
-        match self.router.route(now, from, datagram, accepting) {
+        match route {
+            Route::Forward(worker) => self.forward(worker, info, came, datagram),
             Route::Connection(handle) => self.deliver(now, handle, info, came, datagram),
             Route::Accept(admission) => {
                 if let Some(handle) = self.accept(now, &admission, from, to) {
@@ -133,7 +186,11 @@ impl<S: DatagramSocket> EndpointCore<S> {
         to: SocketAddr,
     ) -> Option<Handle> {
         let config = self.server.as_mut()?;
-        config.set_stateless_reset_token(Some(self.router.reset_token(admission.scid)));
+        config.set_stateless_reset_token(Some(self.router.reset_token(&admission.scid)));
+        if !self.router.has_spare_ids() {
+            // There may have been some before.
+            config.set_disable_active_migration(true);
+        }
         self.config.prepare_path_mtu(config, to, from);
         let scid = ConnectionId::from_ref(&admission.scid);
         let accepted = tacklib::accept(&scid, admission.odcid.as_ref(), to, from, config);
@@ -146,6 +203,7 @@ impl<S: DatagramSocket> EndpointCore<S> {
         let timeout = self.config.handshake_timeout;
         let state = ConnectionState::new(connection, from, now, timeout);
         let handle = self.connections.insert(state);
+        self.worker.connection_added();
         self.router.ids.insert(admission.scid, handle);
         if let Some(dcid) = &admission.initial_dcid {
             self.router.ids.insert_initial(from, dcid, handle);

@@ -145,7 +145,9 @@ impl<S: DatagramSocket> EndpointCore<S> {
         let handle = self.finished.pop()?;
         self.router.ids.forget(handle);
         self.timers.set(handle, None);
-        self.connections.remove(handle).map(|state| (handle, state.connection))
+        let state = self.connections.remove(handle)?;
+        self.worker.connections_removed(1);
+        Some((handle, state.connection))
     }
 }
 
@@ -166,7 +168,10 @@ fn update_connection_ids(state: &mut ConnectionState, handle: Handle, router: &m
     if !connection.is_established() {
         return;
     }
-    while connection.scids_left() > 0 && connection.active_scids() < MAX_IDS_PER_PEER {
+    while router.has_spare_ids()
+        && connection.scids_left() > 0
+        && connection.active_scids() < MAX_IDS_PER_PEER
+    {
         let Ok((cid, token)) = router.new_id() else { return };
         if connection.new_scid(&ConnectionId::from_ref(&cid), token, false).is_err() {
             return;

@@ -397,6 +397,12 @@ impl Relay {
         self.back.push(nonblocking());
     }
 
+    /// The server sees the client at the address of this socket from now on.
+    pub fn rebind_to(&mut self, socket: UdpSocket) {
+        socket.set_nonblocking(true).unwrap();
+        self.back.push(socket);
+    }
+
     /// The server sees the client at another address from now on, and what it sends to those
     /// before is lost.
     pub fn move_to(&mut self, host: [u8; 4]) {

@@ -1,6 +1,7 @@
 //! Connections: streams joined to worker threads, the server, the client.
 //!
-//! One thread drives the sockets and all connections of a process. The disk is touched by
+//! One thread drives the socket and all connections of a client, and of a server unless that has several
+//! ([`Workers`]). The disk is touched by
 //! worker threads only, one for each stream; a worker and its stream exchange messages over two
 //! short queues ([`Mailbox`]). When a worker is slow its queue fills, the stream is not read
 //! any further, and QUIC's flow control holds the peer; nothing piles up in between.
@@ -17,8 +18,10 @@ mod race;
 mod rate_limit;
 mod request;
 mod server;
+mod shared;
 mod strangers;
 mod trust;
+mod workers;
 
 pub use batch::{Expected, Results, kept, receive_bundles, send_bundles, unchanged};
 pub use client::{ConnectOptions, Link, Transport};
@@ -28,3 +31,4 @@ pub use request::{Action, ServerEvent};
 pub use server::{RunningServer, Server, ServerOptions};
 pub use strangers::STRANGER_WINDOW;
 pub use trust::{Fingerprint, Trust};
+pub use workers::Workers;

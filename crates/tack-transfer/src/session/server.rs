@@ -1,7 +1,7 @@
 //! The serving end: accepts connections, checks tokens, gives each request a worker.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant, SystemTime};
 
 use subtle::ConstantTimeEq;
-use tack_endpoint::{CloseReason, Endpoint, Event, Handle, Waker};
+use tack_endpoint::{CloseReason, Endpoint, Event, Handle, QuicLbConfig, Waker};
 
 use super::life::{Claims, Life};
 use super::mailbox::Notify;
@@ -17,12 +17,13 @@ use super::pump::Pump;
 use super::pumps::Pumps;
 use super::rate_limit::RateLimits;
 use super::request::{Action, ServerEvent, Service};
-use super::strangers::{MAX_HELLO, Network, Strangers};
-use crate::cc_parameters::Cache;
+use super::shared::{SharedCcParameters, SharedStrangers};
+use super::strangers::{MAX_HELLO, Network};
+use super::workers;
 use crate::error::Error;
 use crate::identity::Identity;
 use crate::protocol::{Decoder, GroupCommit, Message, Root, TransferError, WirePath};
-use crate::quic::{self, CloseCode, MAX_STREAMS};
+use crate::quic::{CloseCode, MAX_STREAMS};
 
 /// How long a client may take to say the token once the handshake is done.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
@@ -63,6 +64,8 @@ pub struct ServerOptions {
     pub qlog: Option<PathBuf>,
     /// Whether the next connection of an address goes on where one before has left off.
     pub careful_resume: bool,
+    /// What a load balancer reads from connection ids, if there is one (draft-ietf-quic-load-balancers).
+    pub quic_lb: Option<QuicLbConfig>,
     /// Called, by any thread, when a request is done.
     pub report: Box<dyn Fn(ServerEvent) + Send + Sync>,
 }
@@ -88,25 +91,46 @@ impl ServerOptions {
             rate: None,
             qlog: None,
             careful_resume: true,
+            quic_lb: None,
             report: Box::new(|_| {}),
         }
     }
+
+    /// What all servers of the port have.
+    pub(super) fn into_parts(self) -> Parts {
+        let service = Service {
+            root: Arc::new(self.root),
+            read_only: self.read_only,
+            links: self.links,
+            write_limit: self.write_limit,
+            claims: Claims::default(),
+            commit: GroupCommit::start(),
+            report: self.report,
+        };
+        Parts { token: self.token, rate: self.rate, service: Arc::new(service) }
+    }
 }
 
-/// A server that one thread drives: whoever calls [`run`](Self::run) or [`turn`](Self::turn), or the one that
-/// [`start`](Self::start) starts. Each request has a worker thread besides, for the disk.
-pub struct Server {
-    endpoint: Endpoint,
+/// What all servers of a port have from the options.
+pub(super) struct Parts {
     token: Option<String>,
     rate: Option<u64>,
     service: Arc<Service>,
+}
+
+/// A server that one thread drives: whoever calls [`run`](Self::run) or [`turn`](Self::turn), or the one that
+/// [`start`](Self::start) starts; or one of several on a port ([`Workers`](super::Workers)). Each request has a worker
+/// thread besides, for the disk.
+pub struct Server {
+    endpoint: Endpoint,
+    parts: Arc<Parts>,
     clients: HashMap<Handle, Client>,
-    strangers: Strangers<Handle>,
+    strangers: SharedStrangers<Handle>,
     /// Connections whose workers have moved a queue.
     notices: mpsc::Receiver<Handle>,
     notice: mpsc::Sender<Handle>,
     /// What connections have observed, by the client's address: ports change with each.
-    cc_parameters: Option<Cache<IpAddr>>,
+    cc_parameters: Option<SharedCcParameters>,
     satisfied: u64,
 }
 
@@ -162,38 +186,28 @@ struct Client {
 impl Server {
     /// Binds the socket.
     pub fn new(options: ServerOptions) -> Result<Self, Error> {
-        let identity = &options.identity;
-        let mut config =
-            quic::server_config(options.profile, &identity.certificate, &identity.key)?;
-        if let Some(rate) = options.rate {
-            quic::limit_windows(&mut config, rate);
-        }
-        let mut endpoint_config = quic::endpoint_config(options.qlog.as_deref())?;
-        endpoint_config.reset_key = Some(identity.reset_key()?);
-        endpoint_config.retry = options.retry;
-        let endpoint = Endpoint::server(options.listen, config, endpoint_config)?;
+        let mut servers = workers::servers(options, 1)?;
+        Ok(servers.pop().ok_or(tack_endpoint::Error::Workers(0))?)
+    }
+
+    /// A server on an endpoint, with what it shares with the others of the port.
+    pub(super) fn of_port(
+        endpoint: Endpoint,
+        parts: &Arc<Parts>,
+        strangers: SharedStrangers<Handle>,
+        cc_parameters: Option<SharedCcParameters>,
+    ) -> Self {
         let (notice, notices) = mpsc::channel();
-        let service = Service {
-            root: Arc::new(options.root),
-            read_only: options.read_only,
-            links: options.links,
-            write_limit: options.write_limit,
-            claims: Claims::default(),
-            commit: GroupCommit::start(),
-            report: options.report,
-        };
-        Ok(Self {
+        Self {
             endpoint,
-            token: options.token,
-            rate: options.rate,
-            service: Arc::new(service),
+            parts: Arc::clone(parts),
             clients: HashMap::new(),
-            strangers: Strangers::default(),
+            strangers,
             notices,
             notice,
-            cc_parameters: options.careful_resume.then(Cache::default),
+            cc_parameters,
             satisfied: 0,
-        })
+        }
     }
 
     /// The address it listens on.
@@ -291,6 +305,9 @@ impl Server {
         for handle in active {
             self.drive(handle, now);
         }
+        for handle in self.strangers.take_dismissed() {
+            self.dismiss(handle, CloseCode::Busy, "too many connections");
+        }
         for handle in self.strangers.late(HELLO_TIMEOUT, now) {
             self.dismiss(handle, CloseCode::WrongToken, "no access token");
         }
@@ -306,7 +323,7 @@ impl Server {
     fn admit(&mut self, handle: Handle, now: Instant) {
         let Some(conn) = self.endpoint.connection_mut(handle) else { return };
         let Some(address) = conn.path_stats().next().map(|path| path.peer_addr) else { return };
-        let saved = self.cc_parameters.as_mut().and_then(|cache| cache.take(&address.ip()));
+        let saved = self.cc_parameters.as_ref().and_then(|cache| cache.take(&address.ip()));
         if let Some(saved) = saved {
             conn.set_cc_parameters(saved, SystemTime::now());
         }
@@ -321,7 +338,7 @@ impl Server {
         let client = Client {
             address,
             hello: Some(Decoder::with_limit(MAX_HELLO)),
-            pumps: Pumps::new(RateLimits::new(self.rate)),
+            pumps: Pumps::new(RateLimits::new(self.parts.rate)),
             resumes_at: None,
             life: Life::new(Arc::clone(&notify)),
             notify,
@@ -335,7 +352,7 @@ impl Server {
 
     /// Keeps what a connection has observed that is over, unless the client has moved.
     fn keep_cc_parameters(&mut self, handle: Handle) {
-        let (Some(cache), Some(client)) = (&mut self.cc_parameters, self.clients.get(&handle))
+        let (Some(cache), Some(client)) = (&self.cc_parameters, self.clients.get(&handle))
         else {
             return;
         };
@@ -365,20 +382,20 @@ impl Server {
             let may_enter = if self.strangers.is_held(network, now) {
                 return;
             } else {
-                client.greet(conn, self.token.as_deref())
+                client.greet(conn, self.parts.token.as_deref())
             };
             match may_enter {
                 Greeting::Incomplete => return,
                 Greeting::Refused => {
                     self.strangers.on_failure(network, now);
                     self.strangers.remove(handle);
-                    (self.service.report)(failed_login(client.address));
+                    (self.parts.service.report)(failed_login(client.address));
                     return;
                 }
                 Greeting::Welcome => self.strangers.remove(handle),
             }
         }
-        client.accept_streams(conn, &self.service);
+        client.accept_streams(conn, &self.parts.service);
         if let Err(error) = client.pumps.drive(conn, now) {
             close(conn, CloseCode::Protocol, &error.to_string());
             return;
@@ -480,6 +497,7 @@ fn equal_in_constant_time(token: &str, given: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
     use std::thread;
 
     use tacklib::CcParameters;
@@ -507,7 +525,7 @@ mod tests {
             saved_rtt: Duration::from_millis(40),
             saved_at: now.as_secs(),
         };
-        server.cc_parameters.as_mut().unwrap().put(address, saved);
+        server.cc_parameters.as_ref().unwrap().put(address, saved);
         let target = ServerAddress::from(server.local_addr());
         let (leave, left) = mpsc::channel();
         let client = thread::spawn(move || {
@@ -522,7 +540,7 @@ mod tests {
         while server.clients.is_empty() && Instant::now() < end {
             server.turn(Duration::from_millis(10)).unwrap();
         }
-        let cache = server.cc_parameters.as_mut().unwrap();
+        let cache = server.cc_parameters.as_ref().unwrap();
         assert_eq!(cache.take(&address), None, "it is in use");
         leave.send(()).unwrap();
         let end = Instant::now() + Duration::from_secs(8);
@@ -530,7 +548,7 @@ mod tests {
             server.turn(Duration::from_millis(10)).unwrap();
         }
         client.join().unwrap();
-        let cache = server.cc_parameters.as_mut().unwrap();
+        let cache = server.cc_parameters.as_ref().unwrap();
         assert_eq!(cache.take(&address), Some(saved));
     }
 

@@ -108,6 +108,11 @@ impl<H: Copy + Eq + Hash> Strangers<H> {
         self.present.remove(&handle);
     }
 
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.present.len()
+    }
+
     /// Connections that have been strangers for longer than `limit`.
     pub(super) fn late(&self, limit: Duration, now: Instant) -> Vec<H> {
         let late = |stranger: &Stranger| now.saturating_duration_since(stranger.since) > limit;
