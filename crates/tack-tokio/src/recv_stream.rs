@@ -61,9 +61,18 @@ impl RecvStream {
     ///
     /// Cancellation safe: a future that is dropped has read nothing.
     pub async fn read(&mut self, buffer: &mut [u8]) -> Result<Option<usize>, ReadError> {
+        poll_fn(|cx| self.poll_read_data(cx, buffer)).await
+    }
+
+    /// [`read`](Self::read) for programs that poll: the last task that has polled is woken.
+    pub fn poll_read_data(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffer: &mut [u8],
+    ) -> Poll<Result<Option<usize>, ReadError>> {
         let mut buffer = ReadBuf::new(buffer);
-        let is_end = poll_fn(|cx| self.poll_read_into(cx, &mut buffer)).await?;
-        Ok((!is_end).then_some(buffer.filled().len()))
+        let poll = self.poll_read_into(cx, &mut buffer);
+        poll.map_ok(|is_end| (!is_end).then_some(buffer.filled().len()))
     }
 
     /// Reads what has come, at most `max_len` bytes of it; waits while there is nothing. `None` is the end of
@@ -71,7 +80,7 @@ impl RecvStream {
     ///
     /// Cancellation safe: a future that is dropped has read nothing.
     pub async fn read_chunk(&mut self, max_len: usize) -> Result<Option<Bytes>, ReadError> {
-        poll_fn(|cx| self.poll_chunk(cx, max_len)).await
+        poll_fn(|cx| self.poll_read_chunk(cx, max_len)).await
     }
 
     /// Reads the rest of the stream. Fails if that is longer than `limit` bytes; the stream goes on then
@@ -160,7 +169,8 @@ impl RecvStream {
         poll.map_ok(|(len, ())| len == 0)
     }
 
-    fn poll_chunk(
+    /// [`read_chunk`](Self::read_chunk) for programs that poll: the last task that has polled is woken.
+    pub fn poll_read_chunk(
         &mut self,
         cx: &mut Context<'_>,
         max_len: usize,
@@ -185,7 +195,9 @@ impl RecvStream {
         poll.map_ok(|(len, chunk)| (len > 0).then_some(chunk))
     }
 
-    fn poll_received_reset(
+    /// [`received_reset`](Self::received_reset) for programs that poll: the last task that has polled is
+    /// woken.
+    pub fn poll_received_reset(
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<u64>, ReadError>> {

@@ -165,7 +165,8 @@ impl SendStream {
         })?
     }
 
-    fn poll_write_data(
+    /// [`write`](Self::write) for programs that poll: the last task that has polled is woken.
+    pub fn poll_write_data(
         &mut self,
         cx: &mut Context<'_>,
         data: &[u8],
@@ -184,7 +185,11 @@ impl SendStream {
         poll
     }
 
-    fn poll_stopped(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<u64>, WriteError>> {
+    /// [`stopped`](Self::stopped) for programs that poll: the last task that has polled is woken.
+    pub fn poll_stopped(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<u64>, WriteError>> {
         let (id, is_finished) = (self.id, self.end == Some(SendEnd::Finished));
         if self.end.is_some() && !is_finished {
             return Poll::Ready(Err(WriteError::ClosedStream));

@@ -1,12 +1,15 @@
 //! The traits of `web-transport-trait` over tacklib.
 //!
-//! A [`Session`] is a QUIC connection of [`tack_tokio`]; there is no HTTP/3 below. The README says where the
-//! traits leave a choice, and which one is taken.
+//! A [`Session`] is a QUIC connection of [`tack_tokio`] without HTTP/3; [`http3::Session`] is a session of
+//! WebTransport over HTTP/3, as browsers open them. The README says where the traits leave a choice, and which
+//! one is taken.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
 mod error;
+pub mod http3;
+mod poll;
 mod priority;
 mod session;
 mod stats;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tack_tokio::{Connection, SendDatagramError};
 
+use crate::poll::Ops;
 use crate::{Error, RecvStream, SendStream, Stats};
 
 /// A session: a QUIC connection on which nothing but the application's own streams are.
@@ -15,6 +16,7 @@ pub struct Session {
     connection: Connection,
     /// What was negotiated, if it is text.
     protocol: Option<Arc<str>>,
+    pub(crate) ops: Ops<Self>,
 }
 
 impl Session {
@@ -22,7 +24,7 @@ impl Session {
     pub fn new(connection: Connection) -> Self {
         let protocol = String::from_utf8(connection.application_protocol()).ok();
         let protocol = protocol.filter(|name| !name.is_empty()).map(Arc::from);
-        Self { connection, protocol }
+        Self { connection, protocol, ops: Ops::default() }
     }
 
     /// The connection below.

@@ -1,5 +1,8 @@
 //! The halves of a stream.
 
+use std::future::poll_fn;
+use std::task::{Context, Poll, ready};
+
 use bytes::Bytes;
 use tack_tokio::WriteError;
 
@@ -16,6 +19,24 @@ pub struct SendStream {
 impl SendStream {
     pub(crate) fn new(stream: tack_tokio::SendStream) -> Self {
         Self { stream, is_reset: false }
+    }
+
+    pub(crate) fn poll_write_data(
+        &mut self,
+        cx: &mut Context<'_>,
+        data: &[u8],
+    ) -> Poll<Result<usize, Error>> {
+        self.stream.poll_write_data(cx, data).map_err(Into::into)
+    }
+
+    pub(crate) fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        if self.is_reset {
+            return Poll::Ready(Ok(()));
+        }
+        Poll::Ready(match ready!(self.stream.poll_stopped(cx))? {
+            None => Ok(()),
+            Some(code) => Err(WriteError::Stopped(code).into()),
+        })
     }
 }
 
@@ -45,13 +66,7 @@ impl web_transport_trait::SendStream for SendStream {
     }
 
     async fn closed(&mut self) -> Result<(), Error> {
-        if self.is_reset {
-            return Ok(());
-        }
-        match self.stream.stopped().await? {
-            None => Ok(()),
-            Some(code) => Err(WriteError::Stopped(code).into()),
-        }
+        poll_fn(|cx| self.poll_end(cx)).await
     }
 }
 
@@ -73,6 +88,29 @@ impl RecvStream {
     pub(crate) fn new(stream: tack_tokio::RecvStream) -> Self {
         Self { stream }
     }
+
+    pub(crate) fn poll_read_data(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffer: &mut [u8],
+    ) -> Poll<Result<Option<usize>, Error>> {
+        self.stream.poll_read_data(cx, buffer).map_err(Into::into)
+    }
+
+    pub(crate) fn poll_chunk(
+        &mut self,
+        cx: &mut Context<'_>,
+        max: usize,
+    ) -> Poll<Result<Option<Bytes>, Error>> {
+        self.stream.poll_read_chunk(cx, max).map_err(Into::into)
+    }
+
+    pub(crate) fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        Poll::Ready(match ready!(self.stream.poll_received_reset(cx))? {
+            None => Ok(()),
+            Some(code) => Err(tack_tokio::ReadError::Reset(code).into()),
+        })
+    }
 }
 
 impl web_transport_trait::RecvStream for RecvStream {
@@ -92,9 +130,6 @@ impl web_transport_trait::RecvStream for RecvStream {
     }
 
     async fn closed(&mut self) -> Result<(), Error> {
-        match self.stream.received_reset().await? {
-            None => Ok(()),
-            Some(code) => Err(tack_tokio::ReadError::Reset(code).into()),
-        }
+        poll_fn(|cx| self.poll_end(cx)).await
     }
 }

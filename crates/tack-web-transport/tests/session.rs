@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tack_tokio::{Endpoint, EndpointConfig, tacklib};
+// The build script has the linker take its randomness, in every test.
+use tack_virtual as _;
 use tack_web_transport::Session;
 use web_transport_trait::{
     Error as _, RecvStream as _, SendStream as _, Session as _, Stats as _,
