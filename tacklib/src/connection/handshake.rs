@@ -36,6 +36,9 @@ pub(super) struct Handshake {
     early_bytes: usize,
     /// A 0-RTT packet has left, or has come.
     saw_zero_rtt: bool,
+    /// A 1-RTT packet has left that the layer did not see: a server whose TLS has accepted early data sends
+    /// some before the handshake is done, even if the 0-RTT packets are lost.
+    sent_unseen: bool,
     /// The application has replaced quiche's key log, and was warned.
     is_cut_off: bool,
 }
@@ -235,9 +238,10 @@ impl<F: BufFactory> Connection<F> {
     /// Whether packets of the number space have passed that the layer has not seen. A client knows
     /// what it has sent; to a server a forged header means nothing, so TLS is asked.
     fn used_zero_rtt(&self) -> bool {
-        self.handshake.saw_zero_rtt
-            && (!self.inner.is_server()
-                || self.inner.early_data_reason() == EARLY_DATA_ACCEPTED)
+        self.handshake.sent_unseen
+            || self.handshake.saw_zero_rtt
+                && (!self.inner.is_server()
+                    || self.inner.early_data_reason() == EARLY_DATA_ACCEPTED)
     }
 
     pub(super) fn send_in_handshake(
@@ -268,7 +272,10 @@ impl<F: BufFactory> Connection<F> {
         }
         // The call may have completed the handshake and written a 1-RTT packet.
         self.activate();
-        let Some(mut layer) = self.layer.take() else { return Ok((len, info)) };
+        let Some(mut layer) = self.layer.take() else {
+            self.handshake.sent_unseen |= layout.one_rtt.is_some();
+            return Ok((len, info));
+        };
         let plan = Plan { stream_data: true, ..Plan::default() };
         let path = (info.from, info.to);
         let finished = self.finish(&mut layer, now, out, len, &plan, path);
