@@ -57,7 +57,7 @@ impl Closing {
             }
             let paths = asked.iter().map(|next| next.theirs.clone()).collect();
             mailbox.send(Message::GetAttributes { wanted: self.wanted, paths })?;
-            self.take_attributes(mailbox, &asked, told)?;
+            self.take_attributes(mailbox, asked, told)?;
         }
         Ok(())
     }
@@ -65,24 +65,28 @@ impl Closing {
     fn take_attributes(
         &self,
         mailbox: &Mailbox,
-        asked: &[InPlace],
+        asked: Vec<InPlace>,
         told: &Reporter,
     ) -> Result<(), TransferError> {
-        let place = |number: u32| {
-            asked.get(number as usize).ok_or_else(|| {
-                TransferError::Protocol(format!("it names {number}, which was not asked for"))
+        let mut asked: Vec<_> = asked.into_iter().map(Some).collect();
+        // Each once, so that the answers come to an end.
+        let mut place = |number: u32| {
+            let asked = asked.get_mut(number as usize).and_then(Option::take);
+            asked.ok_or_else(|| {
+                let text = format!("it answers {number}, which was not asked, or twice");
+                TransferError::Protocol(text)
             })
         };
         loop {
             match mailbox.recv()? {
                 Message::EndOfAttributes => return Ok(()),
-                Message::Attributes(answers) => {
+                Message::Attributes(answers) if !answers.is_empty() => {
                     for (number, attributes) in answers {
                         let InPlace { theirs, ours } = place(number)?;
                         let Ours::Below(root, path) = ours else { continue };
-                        let edit = Edit::Attributes(path.clone(), attributes);
-                        let editor =
-                            Editor::new(Arc::clone(root), Policy::clone(self.policy()));
+                        // What was not asked for is not set, whatever the server says.
+                        let edit = Edit::Attributes(path, attributes.only(self.wanted));
+                        let editor = Editor::new(root, Policy::clone(self.policy()));
                         let result = editor.apply(&edit);
                         told.edited(theirs.as_str().to_owned(), &edit, result);
                     }

@@ -125,6 +125,13 @@ impl From<Xattrs> for BTreeMap<String, String> {
 }
 
 impl Attributes {
+    /// The same without what is not `wanted`.
+    #[must_use]
+    pub fn only(self, wanted: Wanted) -> Self {
+        let owner = self.owner.filter(|_| wanted.owner);
+        Self { owner, xattrs: self.xattrs.filter(|_| wanted.xattrs) }
+    }
+
     /// Reads what is `wanted` of the entry at `path`.
     pub fn read(root: &Root, path: &WirePath, wanted: Wanted) -> Result<Self, TransferError> {
         let Some((directory, name)) = root.place(path)? else {
@@ -333,6 +340,16 @@ mod tests {
         assert!(decode("{\"xattrs\":{\"user.a\":\"AA==\"}}").is_ok());
         assert!(decode("{\"xattrs\":{\"user.a\":\"?\"}}").is_err());
         assert!(decode(&format!("{{\"owner\":[{},0]}}", u32::MAX)).is_err());
+    }
+
+    #[test]
+    fn nothing_is_left_of_what_is_not_wanted() {
+        let both = || decode("{\"owner\":[1,2],\"xattrs\":{\"user.a\":\"\"}}").unwrap();
+        assert_eq!(both().only(ALL), both());
+        let owner = both().only(Wanted { owner: true, xattrs: false });
+        assert_eq!(owner, decode("{\"owner\":[1,2]}").unwrap());
+        let xattrs = both().only(Wanted { owner: false, xattrs: true });
+        assert_eq!(xattrs, decode("{\"xattrs\":{\"user.a\":\"\"}}").unwrap());
     }
 
     #[test]
