@@ -1,0 +1,97 @@
+//! The times of the sender as running times of this pipeline.
+
+use std::time::Duration;
+
+/// Times that are off by more have jumped: the sender has begun anew, or this pipeline stood still.
+const JUMP: i64 = 500_000_000;
+/// Times that are off by less are left alone: the distances between them are those of the sender.
+const TOLERANCE: i64 = 10_000_000;
+/// By so much they come down with each buffer, nanoseconds: two clocks do not differ by more.
+const SLEW: i64 = 100_000;
+
+/// Adds to the sender's running times what makes them running times of this pipeline.
+///
+/// Both clocks tick on their own, and the path's delay changes. What has to be added goes up at once, since
+/// buffers would come too late otherwise, and comes down slowly.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Timestamps {
+    offset: Option<i64>,
+}
+
+/// Where a buffer is put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Placed {
+    /// What to add to its times, nanoseconds.
+    pub offset: i64,
+    /// How far the times have jumped, if they have.
+    pub jumped: Option<Duration>,
+}
+
+impl Timestamps {
+    /// Takes a buffer whose time is `carried`, and which was captured at the running time `local`.
+    pub fn place(&mut self, carried: i64, local: i64) -> Placed {
+        let wanted = local.saturating_sub(carried);
+        let Some(offset) = self.offset else {
+            self.offset = Some(wanted);
+            return Placed { offset: wanted, jumped: None };
+        };
+        let off = wanted.saturating_sub(offset);
+        let mut jumped = None;
+        let next = if off.abs() > JUMP {
+            jumped = Some(Duration::from_nanos(off.unsigned_abs()));
+            wanted
+        } else if off > TOLERANCE {
+            wanted
+        } else if off < -TOLERANCE {
+            offset - SLEW
+        } else {
+            offset
+        };
+        self.offset = Some(next);
+        Placed { offset: next, jumped }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: i64 = 1_000_000;
+
+    #[test]
+    fn distances_between_times_are_kept_while_arrivals_move_a_little() {
+        let mut timestamps = Timestamps::default();
+        for number in 0..100 {
+            let moved = [0, 8, -9, 3][number as usize % 4] * MS;
+            let placed =
+                timestamps.place(number * 33 * MS, 500 * MS + number * 33 * MS + moved);
+            assert_eq!(placed, Placed { offset: 500 * MS, jumped: None });
+        }
+    }
+
+    #[test]
+    fn a_path_that_becomes_longer_is_followed_at_once_and_a_shorter_one_slowly() {
+        let mut timestamps = Timestamps::default();
+        timestamps.place(0, 0);
+        assert_eq!(timestamps.place(0, 70 * MS).offset, 70 * MS);
+        assert_eq!(timestamps.place(0, 0).offset, 70 * MS - SLEW);
+        for _ in 0..2000 {
+            timestamps.place(0, 0);
+        }
+        let last = timestamps.place(0, 0).offset;
+        assert!(last > 9 * MS && last <= TOLERANCE, "{last}");
+    }
+
+    #[test]
+    fn a_jump_is_followed_at_once_and_told() {
+        let mut timestamps = Timestamps::default();
+        timestamps.place(0, 0);
+        for (carried, local) in [(3_600_000 * MS, 33 * MS), (0, 66 * MS)] {
+            let placed = timestamps.place(carried, local);
+            assert_eq!(placed.offset, local - carried);
+            assert!(placed.jumped.is_some_and(|by| by > Duration::from_secs(3500)));
+        }
+        let hostile = timestamps.place(i64::MIN, i64::MAX);
+        assert!(hostile.jumped.is_some());
+    }
+}
