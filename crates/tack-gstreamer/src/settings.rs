@@ -1,7 +1,6 @@
 //! The properties that both elements have.
 
 use std::path::PathBuf;
-use std::sync::LazyLock;
 
 use gst::glib;
 use gst::prelude::*;
@@ -81,8 +80,8 @@ impl Default for Settings {
     }
 }
 
-/// The properties, which `set` and `get` know by their names.
-pub(crate) static PROPERTIES: LazyLock<Vec<glib::ParamSpec>> = LazyLock::new(|| {
+/// The properties, which `set` and `get` know by their names; each class has its own.
+pub(crate) fn properties() -> Vec<glib::ParamSpec> {
     let text = |name: &'static str, nick: &'static str, blurb: &'static str| {
         glib::ParamSpecString::builder(name).nick(nick).blurb(blurb).mutable_ready().build()
     };
@@ -151,7 +150,7 @@ pub(crate) static PROPERTIES: LazyLock<Vec<glib::ParamSpec>> = LazyLock::new(|| 
             .read_only()
             .build(),
     ]
-});
+}
 
 impl Settings {
     /// Sets a property; false if it is not one of these.

@@ -7,7 +7,6 @@ mod common;
 use common::{
     FRAME, Pipeline, address_of, frame, is_delta, is_discont, number_of, pair, samples,
 };
-use gst::prelude::*;
 
 /// Long enough that nothing is late on a busy machine.
 const PATIENT: &str = "deadline=20000 sync=false";

@@ -28,14 +28,12 @@ fn block(commands: &[String], with: &str) -> String {
     found.unwrap_or_else(|| panic!("no block with `{with}`")).clone()
 }
 
-/// Where cargo has put the plugin beside this test.
-fn plugin_directory() -> PathBuf {
+/// The plugin that cargo has built for this test; the copy one directory up may be older.
+fn plugin() -> PathBuf {
     let test = std::env::current_exe().unwrap();
-    let deps = test.parent().unwrap();
-    let directory = [deps, deps.parent().unwrap()]
-        .into_iter()
-        .find(|directory| directory.join("libgsttack.so").exists());
-    directory.expect("libgsttack.so").to_owned()
+    let plugin = test.with_file_name("libgsttack.so");
+    assert!(plugin.exists(), "{}", plugin.display());
+    plugin
 }
 
 /// A directory for what the commands write, with a registry of plugins of its own.
@@ -45,14 +43,17 @@ struct Shell {
 
 impl Shell {
     fn new() -> Self {
-        Self { directory: tempfile::tempdir().unwrap() }
+        let shell = Self { directory: tempfile::tempdir().unwrap() };
+        std::fs::create_dir(shell.path("plugins")).unwrap();
+        std::os::unix::fs::symlink(plugin(), shell.path("plugins/libgsttack.so")).unwrap();
+        shell
     }
 
     fn command(&self, script: &str) -> Command {
         let mut command = Command::new("bash");
         command.args(["-euo", "pipefail", "-c", script]);
         command.current_dir(self.directory.path());
-        command.env("GST_PLUGIN_PATH", plugin_directory());
+        command.env("GST_PLUGIN_PATH", self.path("plugins"));
         command.env("GST_REGISTRY", self.directory.path().join("registry.bin"));
         command.stdin(Stdio::null());
         command

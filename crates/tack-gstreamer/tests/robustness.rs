@@ -93,7 +93,7 @@ fn on_a_path_that_is_too_narrow_frames_are_dropped_and_each_is_explained() {
     receiver.wait_for_eos();
     assert_decodable(&samples);
     assert!(keys > 1 && !samples.is_empty());
-    let stat = |field| sender.stat("sink", field);
+    let stat = |field: &str| sender.stat("sink", field);
     let dropped: u64 = ["late", "expired", "dependency", "backlog", "refused", "no-key-frame"]
         .iter()
         .map(|cause| stat(&format!("dropped-{cause}")))

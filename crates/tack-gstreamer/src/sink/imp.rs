@@ -172,7 +172,7 @@ impl ObjectSubclass for TackSink {
 impl ObjectImpl for TackSink {
     fn properties() -> &'static [glib::ParamSpec] {
         static PROPERTIES: LazyLock<Vec<glib::ParamSpec>> = LazyLock::new(|| {
-            let mut properties = settings::PROPERTIES.clone();
+            let mut properties = settings::properties();
             properties.extend(own_properties());
             properties
         });

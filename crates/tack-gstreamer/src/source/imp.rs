@@ -134,7 +134,7 @@ impl ObjectSubclass for TackSrc {
 impl ObjectImpl for TackSrc {
     fn properties() -> &'static [glib::ParamSpec] {
         static PROPERTIES: LazyLock<Vec<glib::ParamSpec>> = LazyLock::new(|| {
-            let mut properties = settings::PROPERTIES.clone();
+            let mut properties = settings::properties();
             properties.push(
                 glib::ParamSpecUInt::builder("latency")
                     .nick("Latency")
@@ -240,10 +240,8 @@ impl ElementImpl for TackSrc {
 
 impl BaseSrcImpl for TackSrc {
     fn start(&self) -> Result<(), gst::ErrorMessage> {
-        let settings = ReceiveSettings {
-            link: lock(&self.settings).link.clone(),
-            latency: self.latency(),
-        };
+        let latency = self.latency();
+        let settings = ReceiveSettings { link: lock(&self.settings).link.clone(), latency };
         let mode = settings.link.mode;
         let shared = Arc::new(Shared::default());
         *lock(&self.timestamps) = Timestamps::default();
