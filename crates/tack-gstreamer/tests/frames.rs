@@ -21,15 +21,15 @@ fn push(sender: &Pipeline, numbers: std::ops::Range<u64>) {
 fn assert_all_came(samples: &[gst::Sample], count: u64) {
     let numbers: Vec<_> = samples.iter().map(|one| number_of(one.buffer().unwrap())).collect();
     assert_eq!(numbers, (0..count).collect::<Vec<_>>());
+    let mut moved = 0;
     for pair in samples.windows(2) {
         let [first, second] = [&pair[0], &pair[1]].map(|sample| sample.buffer().unwrap());
         let distance = second.pts().unwrap() - first.pts().unwrap();
-        let moved = distance.nseconds().abs_diff(FRAME.nseconds());
-        // Arrivals move them a little if the machine is busy.
-        assert!(moved < 1_000_000 || second.pts() > first.pts(), "{distance}");
+        moved += u32::from(distance.nseconds().abs_diff(FRAME.nseconds()) > 1_000_000);
         assert_eq!(second.duration(), Some(FRAME));
         assert_eq!(is_delta(second), number_of(second) % 30 != 0);
     }
+    assert!(moved <= 3, "on a busy machine the first may be placed anew: {moved}");
 }
 
 #[test]

@@ -314,12 +314,12 @@ impl BaseSinkImpl for TackSink {
                     worker.run();
                 }
                 Err(error) => {
-                    shared.update(|state| state.has_failed = true);
                     let is_told =
                         mode == Mode::Listener && opened.try_send(Err(error.clone())).is_ok();
                     if !is_told && let Some(element) = element.upgrade() {
                         crate::error::post(element.imp(), &error, Direction::Send);
                     }
+                    shared.update(|state| state.has_failed = true);
                 }
             }
         };

@@ -119,11 +119,12 @@ impl Worker {
     }
 
     fn fail(&self, error: &Error) {
-        self.shared.update(|state| state.has_failed = true);
+        // The pipeline's own error, that its streaming ends, comes behind this one.
         if let Some(element) = self.element.upgrade() {
             gst::error!(CAT, obj = element, "{error}");
             error::post(element.imp(), error, Direction::Send);
         }
+        self.shared.update(|state| state.has_failed = true);
     }
 
     /// An error ends the thread.

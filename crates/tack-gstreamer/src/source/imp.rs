@@ -257,12 +257,12 @@ impl BaseSrcImpl for TackSrc {
                     worker.run();
                 }
                 Err(error) => {
-                    shared.update(|state| state.has_failed = true);
                     let is_told =
                         mode == Mode::Listener && opened.try_send(Err(error.clone())).is_ok();
                     if !is_told && let Some(element) = element.upgrade() {
                         crate::error::post(element.imp(), &error, Direction::Receive);
                     }
+                    shared.update(|state| state.has_failed = true);
                 }
             }
         };

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-/// Times that are off by more have jumped: the sender has begun anew, or this pipeline stood still.
+/// Times that go on by so much more or less than the clock have jumped: the sender's, or this pipeline stood still.
 const JUMP: i64 = 500_000_000;
+/// Buffers may come this much before their times: a sender that does not wait for these is ahead.
+const MOST_EARLY: i64 = 10_000_000_000;
 /// Times that are off by less are left alone: the distances between them are those of the sender.
 const TOLERANCE: i64 = 10_000_000;
 /// By so much they come down with each buffer, nanoseconds: two clocks do not differ by more.
@@ -15,7 +17,14 @@ const SLEW: i64 = 100_000;
 /// buffers would come too late otherwise, and comes down slowly.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Timestamps {
-    offset: Option<i64>,
+    last: Option<Last>,
+}
+
+/// The last buffer.
+#[derive(Clone, Copy, Debug)]
+struct Last {
+    wanted: i64,
+    offset: i64,
 }
 
 /// Where a buffer is put.
@@ -31,25 +40,30 @@ impl Timestamps {
     /// Takes a buffer whose time is `carried`, and which was captured at the running time `local`.
     pub fn place(&mut self, carried: i64, local: i64) -> Placed {
         let wanted = local.saturating_sub(carried);
-        let Some(offset) = self.offset else {
-            self.offset = Some(wanted);
-            return Placed { offset: wanted, jumped: None };
+        let (offset, jumped) = match self.last {
+            None => (wanted, None),
+            Some(last) => next(last, wanted),
         };
-        let off = wanted.saturating_sub(offset);
-        let mut jumped = None;
-        let next = if off.abs() > JUMP {
-            jumped = Some(Duration::from_nanos(off.unsigned_abs()));
-            wanted
-        } else if off > TOLERANCE {
-            wanted
-        } else if off < -TOLERANCE {
-            offset - SLEW
-        } else {
-            offset
-        };
-        self.offset = Some(next);
-        Placed { offset: next, jumped }
+        self.last = Some(Last { wanted, offset });
+        Placed { offset, jumped }
     }
+}
+
+fn next(last: Last, wanted: i64) -> (i64, Option<Duration>) {
+    let step = wanted.saturating_sub(last.wanted);
+    let off = wanted.saturating_sub(last.offset);
+    if step.unsigned_abs() > JUMP.unsigned_abs() || off < -MOST_EARLY {
+        let by = step.unsigned_abs().max(off.unsigned_abs());
+        return (wanted, Some(Duration::from_nanos(by)));
+    }
+    let offset = if off > TOLERANCE {
+        wanted
+    } else if off < -TOLERANCE {
+        last.offset - SLEW
+    } else {
+        last.offset
+    };
+    (offset, None)
 }
 
 #[cfg(test)]
@@ -80,6 +94,19 @@ mod tests {
         }
         let last = timestamps.place(0, 0).offset;
         assert!(last > 9 * MS && last <= TOLERANCE, "{last}");
+    }
+
+    #[test]
+    fn buffers_that_come_ahead_of_their_times_keep_these() {
+        let mut timestamps = Timestamps::default();
+        let mut last = timestamps.place(0, 0).offset;
+        for number in 1..200 {
+            let placed = timestamps.place(number * 33 * MS, number * MS);
+            assert!(placed.jumped.is_none() && last - placed.offset <= SLEW);
+            last = placed.offset;
+        }
+        let placed = (200..400).map(|number| timestamps.place(number * 33 * MS, number * MS));
+        assert_eq!(placed.filter(|placed| placed.jumped.is_some()).count(), 1, "ten seconds");
     }
 
     #[test]
