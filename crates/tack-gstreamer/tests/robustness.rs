@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use common::{FRAME, Pipeline, frame, is_delta, is_discont, number_of, pair, samples};
+use common::{
+    FRAME, Pipeline, frame, is_delta, is_discont, live_pair, number_of, pair, samples,
+};
 use gst::prelude::*;
 use tack_examples::Relay;
 
@@ -101,7 +103,9 @@ fn on_a_path_that_is_too_narrow_frames_are_dropped_and_each_is_explained() {
     assert_eq!(stat("buffers"), 150);
     assert_eq!(stat("frames-taken") + dropped, 150);
     assert!(dropped > 0);
-    assert!(samples.len() as u64 <= stat("frames-taken"));
+    // One that was reset at its deadline may have come all the same.
+    let missing = 150 - samples.len() as u64;
+    assert!(missing <= dropped + receiver.stat("src", "dropped-broken"), "{missing}");
     let rate: u32 = sink.property("estimated-bitrate");
     assert!(rate < 1_500_000, "{rate}");
     let kbit: u32 = sink.property("estimated-bitrate-kbit");
@@ -110,8 +114,7 @@ fn on_a_path_that_is_too_narrow_frames_are_dropped_and_each_is_explained() {
 
 #[test]
 fn a_receiver_that_comes_later_begins_with_a_key_frame_that_the_sink_has_asked_for() {
-    let (sender, receiver) = pair("deadline=20000 sync=false", "sync=false");
-    sender.source().set_is_live(true);
+    let (sender, receiver) = live_pair("deadline=20000 sync=false", "sync=false");
     sender.play();
     let requests = count_requests(&sender);
     for number in 0..10 {
@@ -136,8 +139,7 @@ fn a_receiver_that_comes_later_begins_with_a_key_frame_that_the_sink_has_asked_f
 
 #[test]
 fn a_request_for_a_key_frame_travels_from_the_decoder_to_the_encoder() {
-    let (sender, receiver) = pair("deadline=20000 sync=false", "sync=false");
-    sender.source().set_is_live(true);
+    let (sender, receiver) = live_pair("deadline=20000 sync=false", "sync=false");
     receiver.play();
     sender.play();
     sender.wait_until("the receiver is there", |sender| sender.stat("sink", "peers-seen") == 1);
@@ -154,8 +156,7 @@ fn a_request_for_a_key_frame_travels_from_the_decoder_to_the_encoder() {
 
 #[test]
 fn a_pipeline_that_takes_nothing_goes_on_at_a_key_frame() {
-    let (sender, receiver) = pair("deadline=20000 sync=false", "sync=false max-buffers=1");
-    sender.source().set_is_live(true);
+    let (sender, receiver) = live_pair("deadline=20000 sync=false", "sync=false max-buffers=1");
     receiver.play();
     sender.play();
     sender.wait_until("the receiver is there", |sender| sender.stat("sink", "peers-seen") == 1);
@@ -188,8 +189,7 @@ fn a_pipeline_that_takes_nothing_goes_on_at_a_key_frame() {
 
 #[test]
 fn a_receiver_that_was_paused_shows_nothing_old() {
-    let (sender, receiver) = pair("deadline=20000 sync=false", "sync=false");
-    sender.source().set_is_live(true);
+    let (sender, receiver) = live_pair("deadline=20000 sync=false", "sync=false");
     receiver.play();
     sender.play();
     sender.wait_until("the receiver is there", |sender| sender.stat("sink", "peers-seen") == 1);

@@ -124,6 +124,61 @@ impl TackSink {
         }
     }
 
+    /// Opens the endpoint in a thread of its own.
+    fn open(&self) -> Result<(), gst::ErrorMessage> {
+        let settings = self.send_settings();
+        let mode = settings.link.mode;
+        let shared = Arc::new(Shared::default());
+        *lock(&self.stream) = Stream::default();
+        let element = self.obj().downgrade();
+        let (opened, is_open) = std::sync::mpsc::sync_channel::<Result<(), Error>>(1);
+        let run = {
+            let (shared, element) = (Arc::clone(&shared), element);
+            move || match Worker::open(settings, Arc::clone(&shared), element.clone()) {
+                Ok(worker) => {
+                    // Nobody listens if this is a caller.
+                    let _ = opened.try_send(Ok(()));
+                    worker.run();
+                }
+                Err(error) => {
+                    let is_told =
+                        mode == Mode::Listener && opened.try_send(Err(error.clone())).is_ok();
+                    if !is_told && let Some(element) = element.upgrade() {
+                        crate::error::post(element.imp(), &error, Direction::Send);
+                    }
+                    shared.update(|state| state.has_failed = true);
+                }
+            }
+        };
+        let thread =
+            thread::Builder::new().name("tacksink".to_owned()).spawn(run).map_err(|e| {
+                gst::error_msg!(gst::ResourceError::Failed, ["cannot start a thread: {e}"])
+            })?;
+        if mode == Mode::Listener
+            && let Ok(Err(error)) = is_open.recv()
+        {
+            return Err(error.message(Direction::Send));
+        }
+        *lock(&self.running) = Some(Running { shared, thread });
+        if mode == Mode::Listener {
+            self.obj().notify("current-port");
+            self.obj().notify("current-fingerprint");
+        }
+        Ok(())
+    }
+
+    /// Ends the thread.
+    fn close(&self) {
+        let running = lock(&self.running).take();
+        let Some(Running { shared, thread }) = running else { return };
+        shared.update(|state| state.stops = true);
+        // A thread that still looks for an address ends by itself when it has one, and this may be that thread.
+        if shared.waker.wake() && thread.thread().id() != thread::current().id() {
+            // It has told of what went wrong.
+            let _ = thread.join();
+        }
+    }
+
     fn outgoing(&self, buffer: &gst::Buffer) -> Result<OutgoingBuffer, gst::FlowError> {
         let now = Instant::now();
         let (pts, dts) = self.running_times(buffer);
@@ -295,64 +350,28 @@ impl ElementImpl for TackSink {
         });
         &TEMPLATES
     }
+
+    /// The network is used from PAUSED on; a `GstBaseSink` would start in READY, before the properties are settled.
+    fn change_state(
+        &self,
+        transition: gst::StateChange,
+    ) -> Result<gst::StateChangeSuccess, gst::StateChangeError> {
+        if transition == gst::StateChange::ReadyToPaused {
+            self.open().map_err(|message| {
+                self.post_error_message(message);
+                gst::StateChangeError
+            })?;
+        }
+        let result = self.parent_change_state(transition);
+        let has_failed = result.is_err() && transition == gst::StateChange::ReadyToPaused;
+        if has_failed || transition == gst::StateChange::PausedToReady {
+            self.close();
+        }
+        result
+    }
 }
 
 impl BaseSinkImpl for TackSink {
-    fn start(&self) -> Result<(), gst::ErrorMessage> {
-        let settings = self.send_settings();
-        let mode = settings.link.mode;
-        let shared = Arc::new(Shared::default());
-        *lock(&self.stream) = Stream::default();
-        let element = self.obj().downgrade();
-        let (opened, is_open) = std::sync::mpsc::sync_channel::<Result<(), Error>>(1);
-        let run = {
-            let (shared, element) = (Arc::clone(&shared), element);
-            move || match Worker::open(settings, Arc::clone(&shared), element.clone()) {
-                Ok(worker) => {
-                    // Nobody listens if this is a caller.
-                    let _ = opened.try_send(Ok(()));
-                    worker.run();
-                }
-                Err(error) => {
-                    let is_told =
-                        mode == Mode::Listener && opened.try_send(Err(error.clone())).is_ok();
-                    if !is_told && let Some(element) = element.upgrade() {
-                        crate::error::post(element.imp(), &error, Direction::Send);
-                    }
-                    shared.update(|state| state.has_failed = true);
-                }
-            }
-        };
-        let thread =
-            thread::Builder::new().name("tacksink".to_owned()).spawn(run).map_err(|e| {
-                gst::error_msg!(gst::ResourceError::Failed, ["cannot start a thread: {e}"])
-            })?;
-        if mode == Mode::Listener
-            && let Ok(Err(error)) = is_open.recv()
-        {
-            return Err(error.message(Direction::Send));
-        }
-        *lock(&self.running) = Some(Running { shared, thread });
-        if mode == Mode::Listener {
-            self.obj().notify("current-port");
-            self.obj().notify("current-fingerprint");
-        }
-        Ok(())
-    }
-
-    fn stop(&self) -> Result<(), gst::ErrorMessage> {
-        let Some(Running { shared, thread }) = lock(&self.running).take() else {
-            return Ok(());
-        };
-        shared.update(|state| state.stops = true);
-        // A thread that still looks for an address ends by itself when it has one, and this may be that thread.
-        if shared.waker.wake() && thread.thread().id() != thread::current().id() {
-            // It has told of what went wrong.
-            let _ = thread.join();
-        }
-        Ok(())
-    }
-
     fn set_caps(&self, caps: &gst::Caps) -> Result<(), gst::LoggableError> {
         let text = worker::caps_text(caps)
             .map_err(|why| gst::loggable_error!(CAT, "the caps {why}: {caps}"))?;

@@ -101,10 +101,19 @@ pub fn address_of(listener: &gst::Element) -> String {
     format!("port={port} fingerprint={fingerprint}")
 }
 
-/// A sender that listens, and a receiver that has called it. Neither plays yet.
+/// A sender that listens, and a receiver that calls it. Neither plays yet.
 pub fn pair(sender: &str, receiver: &str) -> (Pipeline, Pipeline) {
+    pair_from("", sender, receiver)
+}
+
+/// The same with a source that is live: the sink does not wait for the receiver.
+pub fn live_pair(sender: &str, receiver: &str) -> (Pipeline, Pipeline) {
+    pair_from("is-live=true", sender, receiver)
+}
+
+fn pair_from(source: &str, sender: &str, receiver: &str) -> (Pipeline, Pipeline) {
     let sender = Pipeline::new(&format!(
-        "appsrc name=in format=time caps={CAPS} ! tacksink name=sink mode=listener port=0 {sender}"
+        "appsrc name=in format=time caps={CAPS} {source} ! tacksink name=sink mode=listener port=0 {sender}"
     ));
     sender.0.set_state(gst::State::Paused).unwrap();
     let address = address_of(&sender.element("sink"));
