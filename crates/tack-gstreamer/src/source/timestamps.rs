@@ -6,6 +6,8 @@ use std::time::Duration;
 const JUMP: i64 = 500_000_000;
 /// Buffers may come this much before their times: a sender that does not wait for these is ahead.
 const MOST_EARLY: i64 = 10_000_000_000;
+/// A jump goes back by no less than this, or goes on from where it was.
+const MOST_BACK: i64 = 1_000_000_000;
 /// Times that are off by less are left alone: the distances between them are those of the sender.
 const TOLERANCE: i64 = 10_000_000;
 /// By so much they come down with each buffer, nanoseconds: two clocks do not differ by more.
@@ -25,6 +27,8 @@ pub(super) struct Timestamps {
 struct Last {
     wanted: i64,
     offset: i64,
+    /// Where it was put.
+    time: i64,
 }
 
 /// Where a buffer is put.
@@ -40,11 +44,20 @@ impl Timestamps {
     /// Takes a buffer whose time is `carried`, and which was captured at the running time `local`.
     pub fn place(&mut self, carried: i64, local: i64) -> Placed {
         let wanted = local.saturating_sub(carried);
-        let (offset, jumped) = match self.last {
+        let (mut offset, jumped) = match self.last {
             None => (wanted, None),
             Some(last) => next(last, wanted),
         };
-        self.last = Some(Last { wanted, offset });
+        let mut time = carried.saturating_add(offset);
+        if let Some(last) = self.last
+            && jumped.is_some()
+            && (0..MOST_BACK).contains(&last.time.saturating_sub(time))
+        {
+            // Times that go back a little are better off behind the last: decoders take them for another order.
+            time = last.time.saturating_add(1);
+            offset = time.saturating_sub(carried);
+        }
+        self.last = Some(Last { wanted, offset, time });
         Placed { offset, jumped }
     }
 }
@@ -107,6 +120,16 @@ mod tests {
         }
         let placed = (200..400).map(|number| timestamps.place(number * 33 * MS, number * MS));
         assert_eq!(placed.filter(|placed| placed.jumped.is_some()).count(), 1, "ten seconds");
+    }
+
+    #[test]
+    fn times_do_not_go_back_after_a_pause() {
+        let mut timestamps = Timestamps::default();
+        timestamps.place(0, 20 * MS);
+        // The sender went on for a second while this pipeline stood still; the first buffer came a little sooner.
+        let placed = timestamps.place(1000 * MS, 0);
+        assert!(placed.jumped.is_some());
+        assert_eq!(1000 * MS + placed.offset, 20 * MS + 1);
     }
 
     #[test]
