@@ -3,6 +3,8 @@
 use gst::prelude::*;
 use gst::subclass::prelude::*;
 
+use crate::transport::Direction;
+
 /// Why an element cannot go on.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(crate) enum Error {
@@ -59,19 +61,19 @@ impl From<quiche::Error> for Error {
 }
 
 impl Error {
-    /// The message that an element posts; `kind` is whether it reads or writes.
-    pub fn message(&self, direction: crate::transport::Direction) -> gst::ErrorMessage {
+    /// The message that an element posts which sends or receives.
+    pub fn message(&self, direction: Direction) -> gst::ErrorMessage {
         let kind = match self {
             Self::Settings(_) => gst::ResourceError::Settings,
             Self::Resolve { .. } => gst::ResourceError::NotFound,
             Self::Endpoint(_) | Self::Unreachable { .. } => match direction {
-                crate::transport::Direction::Send => gst::ResourceError::OpenWrite,
-                crate::transport::Direction::Receive => gst::ResourceError::OpenRead,
+                Direction::Send => gst::ResourceError::OpenWrite,
+                Direction::Receive => gst::ResourceError::OpenRead,
             },
             Self::Untrusted { .. } => gst::ResourceError::NotAuthorized,
             Self::Lost { .. } => match direction {
-                crate::transport::Direction::Send => gst::ResourceError::Write,
-                crate::transport::Direction::Receive => gst::ResourceError::Read,
+                Direction::Send => gst::ResourceError::Write,
+                Direction::Receive => gst::ResourceError::Read,
             },
         };
         gst::error_msg!(kind, ["{self}"])
@@ -79,11 +81,8 @@ impl Error {
 }
 
 /// Posts an error on the bus.
-pub(crate) fn post<T: ElementImpl>(
-    element: &T,
-    error: &Error,
-    direction: crate::transport::Direction,
-) where
+pub(crate) fn post<T: ElementImpl>(element: &T, error: &Error, direction: Direction)
+where
     T::Type: IsA<gst::Element>,
 {
     element.post_error_message(error.message(direction));

@@ -171,11 +171,11 @@ pub(crate) fn decode(
 
 /// Small numbers of either sign become small numbers.
 fn zigzag(value: i64) -> u64 {
-    ((value << 1) ^ (value >> 63)) as u64
+    ((value << 1) ^ (value >> 63)).cast_unsigned()
 }
 
 fn unzigzag(value: u64) -> i64 {
-    (value >> 1) as i64 ^ -((value & 1) as i64)
+    (value >> 1).cast_signed() ^ -(value & 1).cast_signed()
 }
 
 #[cfg(test)]

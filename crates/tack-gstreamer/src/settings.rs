@@ -82,10 +82,7 @@ impl Default for Settings {
 
 /// The properties, which `set` and `get` know by their names; each class has its own.
 pub(crate) fn properties() -> Vec<glib::ParamSpec> {
-    let text = |name: &'static str, nick: &'static str, blurb: &'static str| {
-        glib::ParamSpecString::builder(name).nick(nick).blurb(blurb).mutable_ready().build()
-    };
-    vec![
+    let mut properties = vec![
         glib::ParamSpecEnum::builder::<Mode>("mode")
             .nick("Mode")
             .blurb("Whether to connect to a listener or to wait for callers")
@@ -104,6 +101,36 @@ pub(crate) fn properties() -> Vec<glib::ParamSpec> {
             .default_value(DEFAULT_PORT)
             .mutable_ready()
             .build(),
+        glib::ParamSpecEnum::builder::<Profile>("profile")
+            .nick("Profile")
+            .blurb("How the transport behaves")
+            .default_value(Profile::default())
+            .mutable_ready()
+            .build(),
+        glib::ParamSpecUInt::builder("current-port")
+            .nick("Current port")
+            .blurb("Listener: the UDP port that it listens on; 0 if it does not")
+            .maximum(u32::from(u16::MAX))
+            .read_only()
+            .build(),
+        glib::ParamSpecString::builder("current-fingerprint")
+            .nick("Current fingerprint")
+            .blurb(
+                "Listener: SHA-256 of its certificate, for the callers' property fingerprint",
+            )
+            .read_only()
+            .build(),
+    ];
+    properties.extend(certificate_properties());
+    properties
+}
+
+/// Those that say who trusts whom.
+fn certificate_properties() -> Vec<glib::ParamSpec> {
+    let text = |name: &'static str, nick: &'static str, blurb: &'static str| {
+        glib::ParamSpecString::builder(name).nick(nick).blurb(blurb).mutable_ready().build()
+    };
+    vec![
         text(
             "certificate",
             "Certificate",
@@ -129,25 +156,6 @@ pub(crate) fn properties() -> Vec<glib::ParamSpec> {
             .nick("Insecure")
             .blurb("Caller: trust any certificate, and so whoever answers; for experiments")
             .mutable_ready()
-            .build(),
-        glib::ParamSpecEnum::builder::<Profile>("profile")
-            .nick("Profile")
-            .blurb("How the transport behaves")
-            .default_value(Profile::default())
-            .mutable_ready()
-            .build(),
-        glib::ParamSpecUInt::builder("current-port")
-            .nick("Current port")
-            .blurb("Listener: the UDP port that it listens on; 0 if it does not")
-            .maximum(u32::from(u16::MAX))
-            .read_only()
-            .build(),
-        glib::ParamSpecString::builder("current-fingerprint")
-            .nick("Current fingerprint")
-            .blurb(
-                "Listener: SHA-256 of its certificate, for the callers' property fingerprint",
-            )
-            .read_only()
             .build(),
     ]
 }

@@ -1,6 +1,6 @@
 //! The commands of docs/embedding.md, section "From GStreamer": from nothing to a picture.
 
-#![allow(clippy::disallowed_methods, reason = "tests bound how long they may take")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

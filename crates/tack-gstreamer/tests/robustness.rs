@@ -1,7 +1,7 @@
 //! Paths that are too narrow, pipelines that stand still, clocks that jump: frames are dropped and explained, never
 //! more.
 
-#![allow(clippy::disallowed_methods, reason = "tests bound how long they may take")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
 
 mod common;
 
@@ -227,7 +227,7 @@ fn times_that_jump_and_a_flush_keep_nothing_from_coming() {
     sender.play();
     let hour = gst::ClockTime::from_seconds(3600);
     let push = |number: u64, at: gst::ClockTime| {
-        let mut buffer = frame(number, number % 10 == 0, 1000);
+        let mut buffer = frame(number, number.is_multiple_of(10), 1000);
         buffer.get_mut().unwrap().set_pts(at + number * FRAME);
         sender.source().push_buffer(buffer).unwrap();
     };

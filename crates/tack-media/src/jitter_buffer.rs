@@ -326,7 +326,9 @@ mod tests {
             ..JitterBufferConfig::default()
         });
         let numbers = |buffer: &mut JitterBuffer, at| -> Vec<_> {
-            std::iter::from_fn(|| buffer.pop_early(at)).map(|due| due.frame.header.number).collect()
+            std::iter::from_fn(|| buffer.pop_early(at))
+                .map(|due| due.frame.header.number)
+                .collect()
         };
         buffer.push(frame(start, 1, 20 * MS));
         assert!(numbers(&mut buffer, start + 60 * MS).is_empty(), "the key frame may come");

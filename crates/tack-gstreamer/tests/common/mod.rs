@@ -1,7 +1,6 @@
 //! Pipelines in this process, over the loopback interface.
 
 #![allow(dead_code, reason = "each test file uses a part")]
-#![allow(clippy::disallowed_methods, reason = "tests bound how long they may take")]
 
 use std::sync::Once;
 use std::time::Duration;
