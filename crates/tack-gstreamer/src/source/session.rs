@@ -60,6 +60,8 @@ pub(super) struct ReceiveSession {
     /// The number of the caps that were handed on, and their text.
     caps: Option<(u64, String)>,
     is_discontinuous: bool,
+    /// The number of the frame that was handed on last.
+    last: Option<u64>,
     counters: Counters,
     end: Option<(Instant, Option<End>)>,
     end_bytes: Vec<u8>,
@@ -80,6 +82,7 @@ impl ReceiveSession {
             lifetime: Duration::ZERO,
             caps: None,
             is_discontinuous: false,
+            last: None,
             counters: Counters::default(),
             end: None,
             end_bytes: Vec::new(),
@@ -109,7 +112,7 @@ impl ReceiveSession {
                 continue;
             }
             let captured_at = due.at.checked_sub(self.buffer.delay()).unwrap_or(due.at);
-            let kind = due.frame.header.kind;
+            let (number, kind) = (due.frame.header.number, due.frame.header.kind);
             let mut data = due.frame.payload;
             let (meta, caps, begins) = match payload::decode(&data) {
                 Ok(decoded) => decoded,
@@ -127,7 +130,10 @@ impl ReceiveSession {
             };
             data.drain(..begins);
             self.counters.handed_on += 1;
-            let is_discontinuous = std::mem::take(&mut self.is_discontinuous);
+            // Frames that the sender has dropped are missing without a trace.
+            let follows = self.last.is_none_or(|last| last + 1 == number);
+            self.last = Some(number);
+            let is_discontinuous = std::mem::take(&mut self.is_discontinuous) || !follows;
             return Some(Received { kind, meta, caps, captured_at, is_discontinuous, data });
         }
         None
