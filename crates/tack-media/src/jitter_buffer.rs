@@ -206,9 +206,9 @@ impl JitterBuffer {
     /// The same, but a frame before which nothing is missing does not wait for its time: for whoever hands it on to
     /// something that waits itself. With [`Missing::Skip`].
     pub fn pop_early(&mut self, now: Instant) -> Option<Due> {
-        let begins = |kind| self.next.is_some() || kind != FrameKind::Delta;
-        let early = self.waiting.first_key_value().filter(|(number, frame)| {
-            begins(frame.header.kind) && !self.missing_before(**number)
+        // A sender's first frame is number 0; others may be before the first that comes.
+        let early = self.waiting.first_key_value().filter(|(number, _)| {
+            (self.next.is_some() || **number == 0) && !self.missing_before(**number)
         });
         let at = early.map(|(_, frame)| self.shown_at(frame));
         self.pop(at.map_or(now, |at| at.max(now)))

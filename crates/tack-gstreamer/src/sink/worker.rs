@@ -160,7 +160,11 @@ impl Worker {
                 peer.address,
                 peer.session.counters()
             );
-            self.shared.update(|state| state.gone.add(peer.session.counters()));
+            self.shared.update(|state| {
+                state.gone.add(peer.session.counters());
+                // It is counted once.
+                state.peers.retain(|other| other.address != peer.address);
+            });
             self.publish();
         }
         let is_caller = self.settings.link.mode == Mode::Caller;
