@@ -127,6 +127,24 @@ interop *ARGS:
 install-c PREFIX:
     ./crates/tack-ffi/install "$1"
 
+# Build, check and test the GStreamer plugin; needs GStreamer's development files and gst-launch-1.0.
+gstreamer:
+    #!/usr/bin/env bash
+    set -euo pipefail
+    pkg-config --exists 'gstreamer-1.0 >= 1.22' gstreamer-video-1.0 gstreamer-app-1.0 || {
+        echo "GStreamer 1.22 is missing; Debian: apt-get install libgstreamer1.0-dev libgstreamer-plugins-base1.0-dev" >&2
+        exit 1
+    }
+    # One target directory for both workspaces.
+    CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}
+    export CARGO_TARGET_DIR
+    cd crates/tack-gstreamer
+    cargo fmt --check
+    cargo build --locked
+    cargo clippy --locked --all-targets -- -D warnings
+    cargo test --locked
+    RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps
+
 # A Debian package of `tack` in DIR; needs dpkg-dev.
 deb dir="target/deb":
     ./crates/tack-cli/packaging/build-deb {{ dir }}

@@ -203,6 +203,17 @@ impl JitterBuffer {
         Some(Due { frame, at, is_whole, is_late: false })
     }
 
+    /// The same, but a frame before which nothing is missing does not wait for its time: for whoever hands it on to
+    /// something that waits itself. With [`Missing::Skip`].
+    pub fn pop_early(&mut self, now: Instant) -> Option<Due> {
+        // A sender's first frame is number 0; others may be before the first that comes.
+        let early = self.waiting.first_key_value().filter(|(number, _)| {
+            (self.next.is_some() || **number == 0) && !self.missing_before(**number)
+        });
+        let at = early.map(|(_, frame)| self.shown_at(frame));
+        self.pop(at.map_or(now, |at| at.max(now)))
+    }
+
     /// When `pop` should be asked again, if nothing comes before.
     pub fn next_at(&self) -> Option<Instant> {
         if let Some(frame) = self.late_frames.peek() {
@@ -305,6 +316,32 @@ mod tests {
         std::iter::from_fn(|| buffer.pop(until))
             .map(|due| (due.frame.header.number, due.is_whole))
             .collect()
+    }
+
+    #[test]
+    fn early_a_frame_is_handed_over_as_soon_as_nothing_is_missing_before_it() {
+        let start = Instant::now();
+        let mut buffer = JitterBuffer::new(JitterBufferConfig {
+            shortest: 200 * MS,
+            ..JitterBufferConfig::default()
+        });
+        let numbers = |buffer: &mut JitterBuffer, at| -> Vec<_> {
+            std::iter::from_fn(|| buffer.pop_early(at))
+                .map(|due| due.frame.header.number)
+                .collect()
+        };
+        buffer.push(frame(start, 1, 20 * MS));
+        assert!(numbers(&mut buffer, start + 60 * MS).is_empty(), "the key frame may come");
+        buffer.push(frame(start, 0, 70 * MS));
+        assert_eq!(numbers(&mut buffer, start + 70 * MS), [0, 1]);
+        for number in [3, 4] {
+            buffer.push(frame(start, number, 20 * MS));
+        }
+        assert!(numbers(&mut buffer, start + 200 * MS).is_empty(), "frame 2 may come");
+        let at = buffer.next_at().unwrap();
+        assert_eq!(at, start + (3 * 33 + 20 + 200) * MS);
+        assert_eq!(numbers(&mut buffer, at), [3, 4]);
+        assert_eq!(buffer.pop(at + 500 * MS), None);
     }
 
     #[test]

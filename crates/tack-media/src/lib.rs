@@ -43,6 +43,7 @@ mod frame;
 mod gone;
 mod jitter_buffer;
 mod late_frames;
+mod path_rate;
 mod playback;
 mod rate_control;
 mod receiver;
@@ -50,6 +51,7 @@ mod sender;
 
 pub use frame::{Frame, FrameHeader, FrameKind, HeaderError, MAX_PAYLOAD};
 pub use jitter_buffer::{Due, JitterBuffer, JitterBufferConfig, Missing};
+pub use path_rate::path_stats;
 pub use playback::{Playback, PlaybackReport};
 pub use rate_control::{EncoderRateControl, RateControlConfig};
 pub use receiver::{FrameReceiver, ReceivedFrame, ReceiverEvent};

@@ -11,7 +11,7 @@
 //! | `ladder`, `synthetic`, `source` | media on disk at several bit rates, media without an encoder, and either |
 //! | `ffmpeg` | media made on the spot |
 //! | `timeline`, `capture_clock` | one time line for all that is sent, and when it is captured |
-//! | `session`, `path_rate` | the sender's share for one player; what it adapts to |
+//! | `session` | the sender's share for one player |
 //! | `sink`, `datagrams` | frames on streams or in DATAGRAMs |
 //! | `player`, `partial_frames`, `freezes`, `output` | the player's |
 //! | `report`, `notice` | what is counted, and what a person should know |
@@ -33,7 +33,6 @@ pub mod ladder;
 pub mod notice;
 pub mod output;
 pub mod partial_frames;
-pub mod path_rate;
 pub mod payload;
 pub mod player;
 pub mod rates;

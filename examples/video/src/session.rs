@@ -12,7 +12,6 @@ use tacklib::Connection;
 
 use crate::capture_clock::CaptureClock;
 use crate::notice::{Notice, Notices};
-use crate::path_rate;
 use crate::payload::Payload;
 use crate::report::SenderReport;
 use crate::sample::{Sample, TrackKind};
@@ -167,7 +166,7 @@ impl Session {
 
     /// Sends what is due. To be called when the connection has something new, and at [`Session::next_at`].
     pub fn run(&mut self, connection: &mut Connection, now: Instant) -> Result<(), SendError> {
-        self.control.update(now, &path_rate::stats(connection));
+        self.control.update(now, &tack_media::path_stats(connection));
         self.sink.flush(connection, now)?;
         self.send_due(connection, now)?;
         self.follow_events(now);

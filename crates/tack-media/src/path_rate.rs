@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use quiche::BufFactory;
 use tacklib::{Connection, MediaStats};
 
-/// What the rate control goes by. Plain QUIC tells no estimate of the path: its window over the round trip, as
-/// programs take it.
-pub fn stats(connection: &Connection) -> MediaStats {
+/// What an [`EncoderRateControl`](crate::EncoderRateControl) goes by. Plain QUIC tells no estimate of the path: its
+/// window over the round trip, as programs take it.
+pub fn path_stats<F: BufFactory>(connection: &Connection<F>) -> MediaStats {
     let mut stats = connection.media_stats();
     if connection.is_tack() {
         return stats;

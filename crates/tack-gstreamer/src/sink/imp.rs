@@ -1,0 +1,443 @@
+//! The element itself: properties, states, and what the pad receives.
+
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use gst::glib;
+use gst::prelude::*;
+use gst::subclass::prelude::*;
+use gst_base::prelude::*;
+use gst_base::subclass::prelude::*;
+use tack_media::{FrameKind, RateControlConfig};
+
+use super::capture_time::CaptureTime;
+use super::outgoing::OutgoingBuffer;
+use super::shared::Shared;
+use super::stats;
+use super::worker::{self, PATIENCE, SendSettings, Worker};
+use crate::CAT;
+use crate::error::Error;
+use crate::payload::BufferMeta;
+use crate::settings::{self, Mode, Settings};
+use crate::transport::Direction;
+
+const DEFAULT_DEADLINE_MS: u32 = 200;
+/// A deadline of an hour is none; longer ones would keep frames that nobody waits for.
+const MAX_DEADLINE_MS: u32 = 3_600_000;
+
+/// The values of the properties.
+#[derive(Clone, Debug)]
+struct SinkSettings {
+    link: Settings,
+    deadline_ms: u32,
+    min_bitrate: u32,
+    max_bitrate: u32,
+    waits_for_connection: bool,
+}
+
+impl Default for SinkSettings {
+    fn default() -> Self {
+        let control = RateControlConfig::default();
+        Self {
+            link: Settings::default(),
+            deadline_ms: DEFAULT_DEADLINE_MS,
+            min_bitrate: control.lowest as u32,
+            max_bitrate: control.highest as u32,
+            waits_for_connection: true,
+        }
+    }
+}
+
+/// What is there between start and stop.
+struct Running {
+    shared: Arc<Shared>,
+    thread: JoinHandle<()>,
+}
+
+/// What the streaming thread knows of the stream.
+#[derive(Default)]
+struct Stream {
+    capture: CaptureTime,
+    caps: Option<Arc<str>>,
+    caps_number: u64,
+    is_audio: bool,
+    /// A buffer has been let through since the start.
+    has_begun: bool,
+}
+
+/// The element `tacksink`.
+#[derive(Default)]
+pub struct TackSink {
+    settings: Mutex<SinkSettings>,
+    running: Mutex<Option<Running>>,
+    stream: Mutex<Stream>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl TackSink {
+    fn shared(&self) -> Option<Arc<Shared>> {
+        lock(&self.running).as_ref().map(|running| Arc::clone(&running.shared))
+    }
+
+    fn send_settings(&self) -> SendSettings {
+        let settings = lock(&self.settings).clone();
+        let mut control = RateControlConfig::default();
+        control.lowest = u64::from(settings.min_bitrate);
+        control.highest = u64::from(settings.max_bitrate);
+        let deadline = Duration::from_millis(u64::from(settings.deadline_ms));
+        SendSettings { link: settings.link, deadline, control }
+    }
+
+    /// Whether what comes upstream is captured now, and does not wait for this element.
+    fn is_live(&self) -> bool {
+        let mut query = gst::query::Latency::new();
+        self.obj().sink_pad().peer_query(&mut query) && query.result().0
+    }
+
+    /// The times of a buffer as running times, nanoseconds.
+    fn running_times(&self, buffer: &gst::BufferRef) -> (Option<i64>, Option<i64>) {
+        let segment = self.obj().segment();
+        let Some(segment) = segment.downcast_ref::<gst::ClockTime>() else {
+            return (None, None);
+        };
+        let running = |time: Option<gst::ClockTime>| {
+            let signed = segment.to_running_time_full(time?)?;
+            let nanos = i64::try_from(signed.abs().nseconds()).ok()?;
+            Some(if signed.is_negative() { -nanos } else { nanos })
+        };
+        (running(buffer.pts()), running(buffer.dts()))
+    }
+
+    /// Waits for the end to be told, so long as the frames that are on their way may take.
+    fn drain(&self) {
+        let Some(shared) = self.shared() else { return };
+        shared.update(|state| state.is_ended = true);
+        shared.waker.wake();
+        let deadline = lock(&self.settings).deadline_ms;
+        let longest = Duration::from_millis(u64::from(deadline)) + 2 * PATIENCE;
+        if !shared.wait(Some(longest), |state| state.is_drained) {
+            gst::warning!(CAT, imp = self, "the end was not delivered to each receiver");
+        }
+    }
+
+    /// Opens the endpoint in a thread of its own.
+    fn open(&self) -> Result<(), gst::ErrorMessage> {
+        let settings = self.send_settings();
+        let mode = settings.link.mode;
+        let shared = Arc::new(Shared::default());
+        *lock(&self.stream) = Stream::default();
+        let element = self.obj().downgrade();
+        let (opened, is_open) = std::sync::mpsc::sync_channel::<Result<(), Error>>(1);
+        let run = {
+            let (shared, element) = (Arc::clone(&shared), element);
+            move || match Worker::open(settings, Arc::clone(&shared), element.clone()) {
+                Ok(worker) => {
+                    // Nobody listens if this is a caller.
+                    let _ = opened.try_send(Ok(()));
+                    worker.run();
+                }
+                Err(error) => {
+                    let is_told =
+                        mode == Mode::Listener && opened.try_send(Err(error.clone())).is_ok();
+                    if !is_told && let Some(element) = element.upgrade() {
+                        crate::error::post(element.imp(), &error, Direction::Send);
+                    }
+                    shared.update(|state| state.has_failed = true);
+                }
+            }
+        };
+        let thread =
+            thread::Builder::new().name("tacksink".to_owned()).spawn(run).map_err(|e| {
+                gst::error_msg!(gst::ResourceError::Failed, ["cannot start a thread: {e}"])
+            })?;
+        if mode == Mode::Listener
+            && let Ok(Err(error)) = is_open.recv()
+        {
+            return Err(error.message(Direction::Send));
+        }
+        *lock(&self.running) = Some(Running { shared, thread });
+        if mode == Mode::Listener {
+            self.obj().notify("current-port");
+            self.obj().notify("current-fingerprint");
+        }
+        Ok(())
+    }
+
+    /// Ends the thread.
+    fn close(&self) {
+        let running = lock(&self.running).take();
+        let Some(Running { shared, thread }) = running else { return };
+        shared.update(|state| state.stops = true);
+        // A thread that still looks for an address ends by itself when it has one, and this may be that thread.
+        if shared.waker.wake() && thread.thread().id() != thread::current().id() {
+            // It has told of what went wrong.
+            let _ = thread.join();
+        }
+    }
+
+    fn outgoing(&self, buffer: &gst::Buffer) -> Result<OutgoingBuffer, gst::FlowError> {
+        let now = Instant::now();
+        let (pts, dts) = self.running_times(buffer);
+        let mut stream = lock(&self.stream);
+        let Some(caps) = stream.caps.clone() else { return Err(gst::FlowError::NotNegotiated) };
+        let meta = BufferMeta {
+            pts,
+            dts,
+            duration: buffer.duration().map(gst::ClockTime::nseconds),
+            flags: buffer.flags(),
+            caps_number: stream.caps_number,
+        };
+        let captured_at = meta.decode_time().map_or(now, |time| {
+            let captured = stream.capture.of(now, time);
+            if let Some(by) = captured.jumped {
+                gst::warning!(
+                    CAT,
+                    imp = self,
+                    "the clock or the times jump by {by:.1?}; going on from now"
+                );
+            }
+            captured.at
+        });
+        let kind = if stream.is_audio {
+            FrameKind::Audio
+        } else if buffer.flags().contains(gst::BufferFlags::DELTA_UNIT) {
+            FrameKind::Delta
+        } else {
+            FrameKind::Key
+        };
+        let data = buffer.clone().into_mapped_buffer_readable().map_err(|_| {
+            gst::element_imp_error!(self, gst::ResourceError::Read, ["cannot map a buffer"]);
+            gst::FlowError::Error
+        })?;
+        Ok(OutgoingBuffer { kind, captured_at, meta, caps, data })
+    }
+}
+
+#[glib::object_subclass]
+impl ObjectSubclass for TackSink {
+    const NAME: &'static str = "GstTackSink";
+    type Type = super::TackSink;
+    type ParentType = gst_base::BaseSink;
+}
+
+impl ObjectImpl for TackSink {
+    fn properties() -> &'static [glib::ParamSpec] {
+        static PROPERTIES: LazyLock<Vec<glib::ParamSpec>> = LazyLock::new(|| {
+            let mut properties = settings::properties();
+            properties.extend(own_properties());
+            properties
+        });
+        &PROPERTIES
+    }
+
+    fn set_property(&self, _id: usize, value: &glib::Value, pspec: &glib::ParamSpec) {
+        let mut settings = lock(&self.settings);
+        match pspec.name() {
+            "deadline" => settings.deadline_ms = value.get().unwrap_or(DEFAULT_DEADLINE_MS),
+            "min-bitrate" => settings.min_bitrate = value.get().unwrap_or_default(),
+            "max-bitrate" => settings.max_bitrate = value.get().unwrap_or(u32::MAX),
+            "wait-for-connection" => {
+                settings.waits_for_connection = value.get().unwrap_or(true);
+            }
+            name => {
+                settings.link.set(name, value);
+            }
+        }
+    }
+
+    fn property(&self, _id: usize, pspec: &glib::ParamSpec) -> glib::Value {
+        let settings = lock(&self.settings).clone();
+        let shared = self.shared();
+        let state = shared.as_ref().map(|shared| shared.lock());
+        let state = state.as_deref();
+        let bitrate = || -> u32 {
+            let control = RateControlConfig::default().first;
+            let rate = state.and_then(|state| state.estimated_bitrate).unwrap_or(control);
+            u32::try_from(rate).unwrap_or(u32::MAX)
+        };
+        match pspec.name() {
+            "deadline" => settings.deadline_ms.to_value(),
+            "min-bitrate" => settings.min_bitrate.to_value(),
+            "max-bitrate" => settings.max_bitrate.to_value(),
+            "wait-for-connection" => settings.waits_for_connection.to_value(),
+            "estimated-bitrate" => bitrate().to_value(),
+            "estimated-bitrate-kbit" => (bitrate() / 1000).to_value(),
+            "current-port" => {
+                let port = state.and_then(|state| state.current_port);
+                u32::from(port.unwrap_or(0)).to_value()
+            }
+            "current-fingerprint" => {
+                state.and_then(|state| state.fingerprint.clone()).to_value()
+            }
+            "stats" => state.map(stats::structure).to_value(),
+            name => settings.link.get(name).unwrap_or_else(|| pspec.default_value().clone()),
+        }
+    }
+}
+
+fn own_properties() -> Vec<glib::ParamSpec> {
+    let bitrate = |name: &'static str| {
+        glib::ParamSpecUInt::builder(name).nick(name).minimum(1).maximum(u32::MAX)
+    };
+    let control = RateControlConfig::default();
+    vec![
+        glib::ParamSpecUInt::builder("deadline")
+            .nick("Deadline")
+            .blurb("How long after its capture a buffer is worth something, milliseconds: later it is neither sent nor repeated")
+            .minimum(1)
+            .maximum(MAX_DEADLINE_MS)
+            .default_value(DEFAULT_DEADLINE_MS)
+            .mutable_ready()
+            .build(),
+        glib::ParamSpecBoolean::builder("wait-for-connection")
+            .nick("Wait for connection")
+            .blurb("Whether a pipeline that is not live prerolls only when a receiver is there")
+            .default_value(true)
+            .mutable_ready()
+            .build(),
+        bitrate("min-bitrate")
+            .blurb("The lowest estimated-bitrate, bits per second")
+            .default_value(control.lowest as u32)
+            .mutable_ready()
+            .build(),
+        bitrate("max-bitrate")
+            .blurb("The highest estimated-bitrate, bits per second")
+            .default_value(control.highest as u32)
+            .mutable_ready()
+            .build(),
+        bitrate("estimated-bitrate")
+            .blurb("What an encoder may produce, bits per second; notifies of changes")
+            .default_value(control.first as u32)
+            .read_only()
+            .build(),
+        bitrate("estimated-bitrate-kbit")
+            .blurb("The same in kbit/s, to be bound to the property bitrate of x264enc")
+            .default_value((control.first / 1000) as u32)
+            .read_only()
+            .build(),
+        glib::ParamSpecBoxed::builder::<gst::Structure>("stats")
+            .nick("Statistics")
+            .blurb("Buffers by what became of them, and of each receiver rates, round trips and TACKs")
+            .read_only()
+            .build(),
+    ]
+}
+
+impl GstObjectImpl for TackSink {}
+
+impl ElementImpl for TackSink {
+    fn metadata() -> Option<&'static gst::subclass::ElementMetadata> {
+        static METADATA: LazyLock<gst::subclass::ElementMetadata> = LazyLock::new(|| {
+            gst::subclass::ElementMetadata::new(
+                "TACK sink",
+                "Sink/Network",
+                "Sends live media over QUIC with TACK, as frames with deadlines",
+                "tacklib",
+            )
+        });
+        Some(&METADATA)
+    }
+
+    fn pad_templates() -> &'static [gst::PadTemplate] {
+        static TEMPLATES: LazyLock<Vec<gst::PadTemplate>> = LazyLock::new(|| {
+            let any = gst::Caps::new_any();
+            let (sink, always) = (gst::PadDirection::Sink, gst::PadPresence::Always);
+            gst::PadTemplate::new("sink", sink, always, &any).into_iter().collect()
+        });
+        &TEMPLATES
+    }
+
+    /// The network is used from PAUSED on; a `GstBaseSink` would start in READY, before the properties are settled.
+    fn change_state(
+        &self,
+        transition: gst::StateChange,
+    ) -> Result<gst::StateChangeSuccess, gst::StateChangeError> {
+        if transition == gst::StateChange::ReadyToPaused {
+            self.open().map_err(|message| {
+                self.post_error_message(message);
+                gst::StateChangeError
+            })?;
+        }
+        let result = self.parent_change_state(transition);
+        let has_failed = result.is_err() && transition == gst::StateChange::ReadyToPaused;
+        if has_failed || transition == gst::StateChange::PausedToReady {
+            self.close();
+        }
+        result
+    }
+}
+
+impl BaseSinkImpl for TackSink {
+    fn set_caps(&self, caps: &gst::Caps) -> Result<(), gst::LoggableError> {
+        let text = worker::caps_text(caps)
+            .map_err(|why| gst::loggable_error!(CAT, "the caps {why}: {caps}"))?;
+        let mut stream = lock(&self.stream);
+        if stream.caps.as_ref() != Some(&text) {
+            gst::info!(CAT, imp = self, "caps: {caps}");
+            stream.caps_number += 1;
+        }
+        stream.is_audio = caps.structure(0).is_some_and(|one| one.name().starts_with("audio/"));
+        stream.caps = Some(text);
+        Ok(())
+    }
+
+    fn prepare(&self, _buffer: &gst::Buffer) -> Result<gst::FlowSuccess, gst::FlowError> {
+        let waits = lock(&self.settings).waits_for_connection;
+        if std::mem::replace(&mut lock(&self.stream).has_begun, true)
+            || !waits
+            || self.is_live()
+        {
+            return Ok(gst::FlowSuccess::Ok);
+        }
+        let Some(shared) = self.shared() else { return Err(gst::FlowError::Flushing) };
+        gst::info!(CAT, imp = self, "waiting for a receiver");
+        if shared.wait(None, |state| state.peers_seen > 0) {
+            return Ok(gst::FlowSuccess::Ok);
+        }
+        lock(&self.stream).has_begun = false;
+        let has_failed = shared.lock().has_failed;
+        Err(if has_failed { gst::FlowError::Error } else { gst::FlowError::Flushing })
+    }
+
+    fn render(&self, buffer: &gst::Buffer) -> Result<gst::FlowSuccess, gst::FlowError> {
+        let Some(shared) = self.shared() else { return Err(gst::FlowError::Flushing) };
+        if shared.lock().has_failed {
+            return Err(gst::FlowError::Error);
+        }
+        if !shared.push(self.outgoing(buffer)?) {
+            gst::warning!(
+                CAT,
+                imp = self,
+                "the element's thread takes no buffers; dropping this one"
+            );
+        }
+        Ok(gst::FlowSuccess::Ok)
+    }
+
+    fn event(&self, event: gst::Event) -> bool {
+        match event.type_() {
+            gst::EventType::Eos => self.drain(),
+            gst::EventType::FlushStop => lock(&self.stream).capture = CaptureTime::default(),
+            _ => {}
+        }
+        self.parent_event(event)
+    }
+
+    fn unlock(&self) -> Result<(), gst::ErrorMessage> {
+        if let Some(shared) = self.shared() {
+            shared.update(|state| state.is_unlocked = true);
+        }
+        Ok(())
+    }
+
+    fn unlock_stop(&self) -> Result<(), gst::ErrorMessage> {
+        if let Some(shared) = self.shared() {
+            shared.update(|state| state.is_unlocked = false);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,276 @@
+//! What one peer gets: frames, the caps, and the end.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use quiche::BufFactory;
+use tack_media::{
+    DropCause, EncoderRateControl, Frame, FrameKind, FrameSender, RateControlConfig, SendError,
+    SenderEvent, path_stats,
+};
+use tacklib::Connection;
+
+use super::outgoing::OutgoingBuffer;
+use crate::messages::{End, KEY_FRAME_REQUEST, end_stream, request_stream};
+use crate::payload;
+
+/// Where each buffer is a key frame, the caps come again after that time.
+const CAPS_AGAIN: Duration = Duration::from_secs(1);
+/// While there is nothing to send, the connection is kept open.
+const KEEPS_ALIVE: Duration = Duration::from_secs(2);
+
+/// What has become of the buffers for one peer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counters {
+    /// Buffers that were to be sent.
+    pub frames: u64,
+    /// Of these, buffers that the stack has taken whole and not reset since.
+    pub taken: u64,
+    /// Dropped since they would have come too late, before anything of them left.
+    pub late: u64,
+    /// Reset at their deadlines.
+    pub expired: u64,
+    /// Dropped since a buffer that they depend on was.
+    pub dependency: u64,
+    /// Dropped since too many waited.
+    pub backlog: u64,
+    /// Refused by the peer.
+    pub refused: u64,
+    /// Dropped since the peer had no key frame yet.
+    pub no_key_frame: u64,
+}
+
+impl Counters {
+    fn count(&mut self, cause: DropCause) {
+        *match cause {
+            DropCause::Late => &mut self.late,
+            DropCause::Expired => &mut self.expired,
+            DropCause::Dependency => &mut self.dependency,
+            DropCause::Backlog => &mut self.backlog,
+            // A cause that is new is the stack's, as this one.
+            _ => &mut self.refused,
+        } += 1;
+    }
+
+    /// Adds what was counted of another peer.
+    pub fn add(&mut self, other: &Self) {
+        self.frames += other.frames;
+        self.taken += other.taken;
+        self.late += other.late;
+        self.expired += other.expired;
+        self.dependency += other.dependency;
+        self.backlog += other.backlog;
+        self.refused += other.refused;
+        self.no_key_frame += other.no_key_frame;
+    }
+}
+
+/// How far the end is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum EndState {
+    NotYet,
+    Wanted,
+    Telling { message: Vec<u8>, written: usize },
+    Told,
+}
+
+/// Sends buffers to one peer. It takes the time as an argument, and owns no socket.
+#[derive(Debug)]
+pub(super) struct SendSession {
+    frames: FrameSender,
+    control: EncoderRateControl,
+    lifetime: Duration,
+    /// The last frame that others need.
+    reference: Option<u64>,
+    /// Frames are worth nothing until the next key frame, which the encoder should make.
+    wants_key_frame: bool,
+    /// The caps that were sent last, and when.
+    caps: Option<(u64, Instant)>,
+    dropped: u64,
+    /// Frames of which the stack has not taken all; the frame sender bounds them.
+    untaken: BTreeSet<u64>,
+    counters: Counters,
+    /// When something was sent.
+    active: Instant,
+    end: EndState,
+}
+
+impl SendSession {
+    /// A peer has come. `epoch` is an instant before any capture.
+    pub fn new(
+        now: Instant,
+        epoch: Instant,
+        lifetime: Duration,
+        control: RateControlConfig,
+    ) -> Self {
+        Self {
+            frames: FrameSender::new(epoch),
+            control: EncoderRateControl::new(control),
+            lifetime,
+            reference: None,
+            wants_key_frame: true,
+            caps: None,
+            dropped: 0,
+            untaken: BTreeSet::new(),
+            counters: Counters::default(),
+            active: now,
+            end: EndState::NotYet,
+        }
+    }
+
+    /// Takes a buffer.
+    pub fn push<F: BufFactory>(
+        &mut self,
+        connection: &mut Connection<F>,
+        now: Instant,
+        buffer: &OutgoingBuffer,
+    ) -> Result<(), SendError> {
+        self.counters.frames += 1;
+        let is_delta = buffer.kind == FrameKind::Delta;
+        if is_delta && self.reference.is_none() {
+            self.counters.no_key_frame += 1;
+            return Ok(());
+        }
+        let has_new_caps = self.caps.is_none_or(|(number, _)| number != buffer.caps_number());
+        let is_due = self.caps.is_none_or(|(_, sent)| now >= sent + CAPS_AGAIN);
+        let with_caps = has_new_caps || !is_delta && is_due;
+        if with_caps {
+            self.caps = Some((buffer.caps_number(), now));
+        }
+        let frame = Frame {
+            kind: buffer.kind,
+            layer: 0,
+            captured_at: buffer.captured_at,
+            deadline: buffer.captured_at + self.lifetime,
+            depends_on: self.reference.filter(|_| is_delta),
+        };
+        if !is_delta {
+            self.wants_key_frame = false;
+        }
+        let payload = payload::encode(
+            &buffer.meta,
+            with_caps.then_some(&*buffer.caps),
+            buffer.data.as_slice(),
+        );
+        let number = match self.frames.send_frame(connection, now, frame, payload) {
+            Ok(number) => number,
+            Err(error) => {
+                self.counters.refused += 1;
+                // What follows needs it.
+                self.reference = None;
+                self.wants_key_frame = true;
+                return Err(error);
+            }
+        };
+        self.untaken.insert(number);
+        if buffer.is_needed() {
+            self.reference = Some(number);
+        }
+        Ok(())
+    }
+
+    /// Sends what can leave. To be called when the connection has something new, and now and then.
+    pub fn run<F: BufFactory>(
+        &mut self,
+        connection: &mut Connection<F>,
+        now: Instant,
+    ) -> Result<(), SendError> {
+        self.control.update(now, &path_stats(connection));
+        self.read_requests(connection);
+        self.frames.flush(connection, now)?;
+        self.follow_events(now);
+        if now.saturating_duration_since(self.active) > KEEPS_ALIVE {
+            self.active = now;
+            // Fails only if the connection is about to be closed.
+            let _ = connection.send_ack_eliciting();
+        }
+        self.tell_end(connection)
+    }
+
+    /// No more buffers come.
+    pub fn end(&mut self) {
+        if self.end == EndState::NotYet {
+            self.end = EndState::Wanted;
+        }
+    }
+
+    /// Whether the stack has all there is, the end included.
+    pub fn has_told_end(&self) -> bool {
+        self.end == EndState::Told
+    }
+
+    /// Whether the peer can do nothing with what comes until the next key frame.
+    pub fn wants_key_frame(&self) -> bool {
+        self.wants_key_frame
+    }
+
+    /// What the encoder may produce for this peer, bits per second.
+    pub fn rate(&self) -> u64 {
+        self.control.rate()
+    }
+
+    /// What has been counted.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    fn follow_events(&mut self, now: Instant) {
+        while let Some(event) = self.frames.poll_event() {
+            match event {
+                SenderEvent::Taken { number } => {
+                    self.untaken.remove(&number);
+                    self.counters.taken += 1;
+                    self.active = now;
+                }
+                SenderEvent::Dropped { number, cause } => {
+                    self.counters.count(cause);
+                    self.dropped += 1;
+                    if !self.untaken.remove(&number) {
+                        // It had been taken, and was reset on its way.
+                        self.counters.taken = self.counters.taken.saturating_sub(1);
+                    }
+                    self.wants_key_frame = true;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn read_requests<F: BufFactory>(&mut self, connection: &mut Connection<F>) {
+        let stream_id = request_stream(!connection.is_server());
+        let mut requests = [0; 64];
+        // Fails as long as there is nothing. A peer cannot send more than a window in between.
+        while let Ok((len, is_end)) = connection.stream_recv(stream_id, &mut requests) {
+            self.wants_key_frame |= requests[..len].contains(&KEY_FRAME_REQUEST);
+            if is_end || len == 0 {
+                return;
+            }
+        }
+    }
+
+    /// Tells the peer how many frames there were, once all have left.
+    fn tell_end<F: BufFactory>(
+        &mut self,
+        connection: &mut Connection<F>,
+    ) -> Result<(), SendError> {
+        if self.end == EndState::Wanted && self.frames.backlog().0 == 0 {
+            let end = End { frames: self.numbered(), dropped: self.dropped };
+            self.end = EndState::Telling { message: end.encode(), written: 0 };
+        }
+        let EndState::Telling { message, written } = &mut self.end else { return Ok(()) };
+        let stream_id = end_stream(connection.is_server());
+        match connection.stream_send(stream_id, &message[*written..], true) {
+            Ok(taken) => *written += taken,
+            Err(quiche::Error::Done) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+        if *written == message.len() {
+            self.end = EndState::Told;
+        }
+        Ok(())
+    }
+
+    fn numbered(&self) -> u64 {
+        self.counters.frames - self.counters.no_key_frame
+    }
+}

@@ -1,0 +1,133 @@
+//! What the pipeline's threads and the element's share.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::outgoing::OutgoingBuffer;
+use super::session::Counters;
+use crate::link::WakerSlot;
+
+/// Buffers that wait for the element's thread, which takes them all each time.
+const MOST_QUEUED: usize = 512;
+/// Bytes of them.
+const MOST_QUEUED_BYTES: usize = 64 << 20;
+
+/// What the element tells of one peer.
+#[derive(Clone, Debug)]
+pub(super) struct PeerStats {
+    pub address: String,
+    pub is_tack: bool,
+    pub rate: u64,
+    pub media: tacklib::MediaStats,
+    pub tack: tacklib::TackStats,
+    pub counters: Counters,
+}
+
+/// What the threads share.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    queue: VecDeque<OutgoingBuffer>,
+    queued_bytes: usize,
+    /// The pipeline has ended: what is queued is the last.
+    pub is_ended: bool,
+    /// The element stops.
+    pub stops: bool,
+    /// A wait of the pipeline has to end.
+    pub is_unlocked: bool,
+    /// The thread cannot go on.
+    pub has_failed: bool,
+    /// Each peer has all it will get.
+    pub is_drained: bool,
+    pub current_port: Option<u16>,
+    pub fingerprint: Option<String>,
+    /// Connected at present.
+    pub peers: Vec<PeerStats>,
+    /// Peers since the start.
+    pub peers_seen: u64,
+    /// What was counted of peers that are gone.
+    pub gone: Counters,
+    /// Buffers that came, and that no peer was there for, and that were too many.
+    pub buffers: u64,
+    pub no_peer: u64,
+    pub overflow: u64,
+    pub key_frame_requests: u64,
+    /// What the encoder may produce, bits per second.
+    pub estimated_bitrate: Option<u64>,
+}
+
+/// The state, and what tells that it has changed.
+#[derive(Default)]
+pub(super) struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+    pub waker: WakerSlot,
+}
+
+impl Shared {
+    pub fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the state, and wakes whoever waits in [`Shared::wait`].
+    pub fn update(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.lock());
+        self.changed.notify_all();
+    }
+
+    /// Waits until it is so, for so long at most. False if it was not, or the wait was unlocked.
+    pub fn wait(&self, longest: Option<Duration>, is: impl Fn(&State) -> bool) -> bool {
+        let until = longest.map(|longest| Instant::now() + longest);
+        let mut state = self.lock();
+        loop {
+            if is(&state) {
+                return true;
+            }
+            if state.is_unlocked || state.stops || state.has_failed {
+                return false;
+            }
+            state = match until {
+                None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(until) => {
+                    let left = until.saturating_duration_since(Instant::now());
+                    if left.is_zero() {
+                        return false;
+                    }
+                    let waited = self.changed.wait_timeout(state, left);
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+    }
+
+    /// Queues a buffer for the thread. False if the thread does not take them.
+    pub fn push(&self, buffer: OutgoingBuffer) -> bool {
+        let mut state = self.lock();
+        state.buffers += 1;
+        let bytes = state.queued_bytes + buffer.data.size();
+        if state.queue.len() >= MOST_QUEUED || bytes > MOST_QUEUED_BYTES {
+            state.overflow += 1;
+            return false;
+        }
+        state.queued_bytes = bytes;
+        state.queue.push_back(buffer);
+        drop(state);
+        self.waker.wake();
+        true
+    }
+}
+
+impl State {
+    /// All buffers that wait.
+    pub fn take_queue(&mut self) -> VecDeque<OutgoingBuffer> {
+        self.queued_bytes = 0;
+        std::mem::take(&mut self.queue)
+    }
+
+    /// What was counted of all peers.
+    pub fn totals(&self) -> Counters {
+        let mut totals = self.gone;
+        self.peers.iter().for_each(|peer| totals.add(&peer.counters));
+        totals
+    }
+}

@@ -1,0 +1,320 @@
+//! Paths that are too narrow, pipelines that stand still, clocks that jump: frames are dropped and explained, never
+//! more.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use common::{
+    FRAME, Pipeline, frame, is_delta, is_discont, live_pair, number_of, pair, samples,
+};
+use gst::prelude::*;
+use tack_examples::Relay;
+
+/// Counts the requests for key frames that the sink sends upstream.
+fn count_requests(sender: &Pipeline) -> Arc<AtomicU64> {
+    let requests = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&requests);
+    let pad = sender.source().static_pad("src").unwrap();
+    pad.add_probe(gst::PadProbeType::EVENT_UPSTREAM, move |_, info| {
+        if info
+            .event()
+            .is_some_and(|event| gst_video::UpstreamForceKeyUnitEvent::parse(event).is_ok())
+        {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+        gst::PadProbeReturn::Ok
+    });
+    requests
+}
+
+/// Sends frames in real time until `requests` or a group ask for a key frame; how many there were.
+fn send(sender: &Pipeline, frames: u64, len: usize, requests: &AtomicU64) -> u64 {
+    let (mut answered, mut keys) = (requests.load(Ordering::Relaxed), 0);
+    for number in 0..frames {
+        let asked = requests.load(Ordering::Relaxed);
+        let is_key = number == 0 || asked > answered;
+        if is_key {
+            answered = asked;
+            keys += 1;
+        }
+        sender.source().push_buffer(frame(number, is_key, len)).unwrap();
+        std::thread::sleep(Duration::from_millis(FRAME.mseconds()));
+    }
+    keys
+}
+
+/// Each frame that is no key frame follows the one before it: a decoder can show them all.
+fn assert_decodable(samples: &[gst::Sample]) {
+    let mut last = None;
+    for sample in samples {
+        let buffer = sample.buffer().unwrap();
+        let number = number_of(buffer);
+        if is_delta(buffer) {
+            assert_eq!(last, Some(number - 1), "frame {number} without what it needs");
+        }
+        if last.is_some_and(|last| last + 1 != number) {
+            assert!(
+                is_discont(buffer),
+                "frame {number} comes behind a gap and does not say so"
+            );
+        }
+        last = Some(number);
+    }
+}
+
+#[test]
+fn on_a_path_that_is_too_narrow_frames_are_dropped_and_each_is_explained() {
+    let sender = Pipeline::new(&format!(
+        "appsrc name=in format=time is-live=true caps={} ! \
+         tacksink name=sink mode=listener port=0 sync=false deadline=150",
+        common::CAPS
+    ));
+    sender.play();
+    let sink = sender.element("sink");
+    let port: u32 = sink.property("current-port");
+    let server = format!("127.0.0.1:{port}").parse().unwrap();
+    // 1 Mbit/s for frames of 2.4.
+    let relay = Relay::start(server, 1_000_000, Duration::from_millis(40)).unwrap();
+    let fingerprint: String = sink.property("current-fingerprint");
+    let receiver = Pipeline::new(&format!(
+        "tacksrc name=src port={} fingerprint={fingerprint} ! appsink name=out sync=false",
+        relay.address().port()
+    ));
+    receiver.play();
+    sender.wait_until("the receiver is there", |sender| sender.stat("sink", "peers-seen") == 1);
+    let requests = count_requests(&sender);
+    let keys = send(&sender, 150, 10_000, &requests);
+    sender.source().end_of_stream().unwrap();
+    let samples = samples(&receiver.sink());
+    sender.wait_for_eos();
+    receiver.wait_for_eos();
+    assert_decodable(&samples);
+    assert!(keys > 1 && !samples.is_empty());
+    let stat = |field: &str| sender.stat("sink", field);
+    let dropped: u64 = ["late", "expired", "dependency", "backlog", "refused", "no-key-frame"]
+        .iter()
+        .map(|cause| stat(&format!("dropped-{cause}")))
+        .sum();
+    assert_eq!(stat("buffers"), 150);
+    assert_eq!(stat("frames-taken") + dropped, 150);
+    assert!(dropped > 0);
+    // One that was reset at its deadline may have come all the same.
+    let missing = 150 - samples.len() as u64;
+    assert!(missing <= dropped + receiver.stat("src", "dropped-broken"), "{missing}");
+    let rate: u32 = sink.property("estimated-bitrate");
+    assert!(rate < 1_500_000, "{rate}");
+    let kbit: u32 = sink.property("estimated-bitrate-kbit");
+    assert_eq!(kbit, rate / 1000);
+}
+
+#[test]
+fn a_receiver_that_comes_later_begins_with_a_key_frame_that_the_sink_has_asked_for() {
+    let (sender, receiver) = live_pair("deadline=20000 sync=false", "sync=false");
+    sender.play();
+    let requests = count_requests(&sender);
+    for number in 0..10 {
+        sender.source().push_buffer(frame(number, number == 0, 1000)).unwrap();
+    }
+    sender.wait_until("frames without a receiver are dropped", |sender| {
+        sender.stat("sink", "dropped-no-peer") == 10
+    });
+    receiver.play();
+    common::wait_until("a key frame is asked for", || requests.load(Ordering::Relaxed) > 0);
+    for number in 10..20 {
+        sender.source().push_buffer(frame(number, number == 15, 1000)).unwrap();
+    }
+    sender.source().end_of_stream().unwrap();
+    let numbers: Vec<_> = samples(&receiver.sink())
+        .iter()
+        .map(|sample| number_of(sample.buffer().unwrap()))
+        .collect();
+    assert_eq!(numbers, [15, 16, 17, 18, 19]);
+    sender.wait_for_eos();
+    sender.wait_until("what was dropped is counted", |sender| {
+        sender.stat("sink", "dropped-no-key-frame") == 5
+    });
+}
+
+#[test]
+fn a_request_for_a_key_frame_travels_from_the_decoder_to_the_encoder() {
+    let (sender, receiver) = live_pair("deadline=20000 sync=false", "sync=false");
+    receiver.play();
+    sender.play();
+    sender.wait_until("the receiver is there", |sender| sender.stat("sink", "peers-seen") == 1);
+    sender.source().push_buffer(frame(0, true, 1000)).unwrap();
+    assert!(receiver.sink().try_pull_sample(common::LONG).is_some());
+    let requests = count_requests(&sender);
+    // The one for the new receiver may still be on its way.
+    std::thread::sleep(Duration::from_millis(600));
+    let before = requests.load(Ordering::Relaxed);
+    let pad = receiver.sink().static_pad("sink").unwrap();
+    assert!(pad.push_event(gst_video::UpstreamForceKeyUnitEvent::builder().build()));
+    common::wait_until("it has come", || requests.load(Ordering::Relaxed) > before);
+}
+
+#[test]
+fn a_pipeline_that_takes_nothing_goes_on_at_a_key_frame() {
+    let (sender, receiver) = live_pair("deadline=20000 sync=false", "sync=false max-buffers=1");
+    receiver.play();
+    sender.play();
+    sender.wait_until("the receiver is there", |sender| sender.stat("sink", "peers-seen") == 1);
+    // The appsink holds one and takes no more.
+    for number in 0..900 {
+        sender.source().push_buffer(frame(number, number == 0, 2000)).unwrap();
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    receiver.wait_until("frames are dropped", |receiver| {
+        receiver.stat("src", "dropped-overflow") >= 600
+    });
+    let first = receiver.sink().try_pull_sample(common::LONG).unwrap();
+    assert_eq!(number_of(first.buffer().unwrap()), 0);
+    for number in 900..910 {
+        sender.source().push_buffer(frame(number, number == 905, 2000)).unwrap();
+    }
+    sender.source().end_of_stream().unwrap();
+    let samples = samples(&receiver.sink());
+    let mut all = vec![first];
+    all.extend(samples);
+    // What was with the appsink and its pad is from before.
+    let from_key: Vec<_> = all
+        .iter()
+        .map(|sample| number_of(sample.buffer().unwrap()))
+        .skip_while(|number| *number < 300)
+        .collect();
+    assert_eq!(from_key, [905, 906, 907, 908, 909]);
+    assert_decodable(&all);
+}
+
+#[test]
+fn a_receiver_that_was_paused_shows_nothing_old() {
+    let (sender, receiver) = live_pair("deadline=20000 sync=false", "sync=false");
+    receiver.play();
+    sender.play();
+    sender.wait_until("the receiver is there", |sender| sender.stat("sink", "peers-seen") == 1);
+    sender.source().push_buffer(frame(0, true, 1000)).unwrap();
+    let first = receiver.sink().try_pull_sample(common::LONG).unwrap();
+    receiver.0.set_state(gst::State::Paused).unwrap();
+    for number in 1..20 {
+        sender.source().push_buffer(frame(number, false, 1000)).unwrap();
+    }
+    receiver
+        .wait_until("they have come", |receiver| receiver.stat("src", "frames-received") == 20);
+    receiver.play();
+    receiver.wait_until("they are dropped", |receiver| {
+        receiver.stat("src", "dropped-overflow") >= 18
+    });
+    for number in 20..25 {
+        sender.source().push_buffer(frame(number, number == 20, 1000)).unwrap();
+    }
+    sender.source().end_of_stream().unwrap();
+    let rest = samples(&receiver.sink());
+    let last: Vec<_> = rest.iter().rev().take(5).rev().collect();
+    assert_eq!(number_of(last[0].buffer().unwrap()), 20);
+    let pts = |sample: &gst::Sample| sample.buffer().unwrap().pts().unwrap();
+    let times: Vec<_> = rest.iter().map(|s| (number_of(s.buffer().unwrap()), pts(s))).collect();
+    assert!(pts(last[0]) > pts(&first), "{} {times:?}", pts(&first));
+}
+
+#[test]
+fn times_that_jump_and_a_flush_keep_nothing_from_coming() {
+    let (sender, receiver) = pair("deadline=20000 sync=false", "sync=false");
+    receiver.play();
+    sender.play();
+    let hour = gst::ClockTime::from_seconds(3600);
+    let push = |number: u64, at: gst::ClockTime| {
+        let mut buffer = frame(number, number.is_multiple_of(10), 1000);
+        buffer.get_mut().unwrap().set_pts(at + number * FRAME);
+        sender.source().push_buffer(buffer).unwrap();
+    };
+    (0..10).for_each(|number| push(number, gst::ClockTime::ZERO));
+    (10..20).for_each(|number| push(number, hour));
+    (20..30).for_each(|number| push(number, gst::ClockTime::ZERO));
+    sender.wait_until("all are sent", |sender| sender.stat("sink", "frames-taken") == 30);
+    assert!(sender.source().send_event(gst::event::FlushStart::new()));
+    assert!(sender.source().send_event(gst::event::FlushStop::new(true)));
+    (30..40).for_each(|number| push(number, gst::ClockTime::ZERO));
+    sender.source().end_of_stream().unwrap();
+    let samples = samples(&receiver.sink());
+    let numbers: Vec<_> =
+        samples.iter().map(|sample| number_of(sample.buffer().unwrap())).collect();
+    assert_eq!(numbers, (0..40).collect::<Vec<_>>());
+    for pair in samples.windows(2) {
+        let [first, second] =
+            [&pair[0], &pair[1]].map(|one| one.buffer().unwrap().pts().unwrap());
+        assert!(second.saturating_sub(first) < gst::ClockTime::from_seconds(30));
+    }
+}
+
+#[test]
+fn a_sender_that_is_stopped_is_an_end() {
+    let (sender, receiver) = pair("deadline=20000 sync=false", "sync=false");
+    receiver.play();
+    sender.play();
+    sender.source().push_buffer(frame(0, true, 1000)).unwrap();
+    assert!(receiver.sink().try_pull_sample(common::LONG).is_some());
+    drop(sender);
+    receiver.wait_for_eos();
+}
+
+#[test]
+fn the_source_is_live_and_tells_its_latency() {
+    let (sender, receiver) = pair("deadline=20000", "sync=false");
+    receiver.element("src").set_property("latency", 120_u32);
+    receiver.play();
+    sender.play();
+    sender.source().push_buffer(frame(0, true, 1000)).unwrap();
+    assert!(receiver.sink().try_pull_sample(common::LONG).is_some());
+    let mut query = gst::query::Latency::new();
+    assert!(receiver.element("src").query(&mut query));
+    let (is_live, least, _) = query.result();
+    assert_eq!((is_live, least), (true, gst::ClockTime::from_mseconds(120)));
+}
+
+#[test]
+fn elements_can_be_started_again() {
+    let (sender, receiver) = pair("deadline=20000 sync=false", "sync=false");
+    for _ in 0..3 {
+        sender.0.set_state(gst::State::Paused).unwrap();
+        let sink = sender.element("sink");
+        let src = receiver.element("src");
+        for property in ["port", "fingerprint"] {
+            let current = sink.property_value(&format!("current-{property}"));
+            src.set_property_from_value(property, &current);
+        }
+        receiver.play();
+        sender.play();
+        (0..5).for_each(|number| {
+            sender.source().push_buffer(frame(number, number == 0, 1000)).unwrap();
+        });
+        sender.source().end_of_stream().unwrap();
+        assert_eq!(samples(&receiver.sink()).len(), 5);
+        sender.wait_for_eos();
+        sender.0.set_state(gst::State::Ready).unwrap();
+        // An appsink forgets that it was at the end in NULL only.
+        receiver.0.set_state(gst::State::Null).unwrap();
+        let port: u32 = sink.property("current-port");
+        assert_eq!(port, 0);
+    }
+}
+
+#[test]
+fn the_bitrate_can_be_bound_to_an_encoder() {
+    let (sender, receiver) = pair("deadline=20000 sync=false max-bitrate=700000", "sync=false");
+    let Ok(encoder) = gst::ElementFactory::make("x264enc").build() else {
+        eprintln!("skipped: x264enc is not installed (gstreamer1.0-plugins-ugly)");
+        return;
+    };
+    let sink = sender.element("sink");
+    let _binding = sink.bind_property("estimated-bitrate-kbit", &encoder, "bitrate").build();
+    let before: u32 = encoder.property("bitrate");
+    assert!(before > 700);
+    receiver.play();
+    sender.play();
+    sender.source().push_buffer(frame(0, true, 1000)).unwrap();
+    common::wait_until("the encoder is told", || encoder.property::<u32>("bitrate") <= 700);
+}
