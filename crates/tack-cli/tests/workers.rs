@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use common::{Served, finish, noise, run, signal, wait_until};
 use nix::sys::signal::Signal;
-use tack_transfer::quic::{self, CloseCode, Verify};
 use tack_endpoint::{CloseReason, Endpoint, EndpointConfig, Event};
+use tack_transfer::quic::{self, CloseCode, Verify};
 
 const CLIENTS: u64 = 20;
 

@@ -67,7 +67,8 @@ pub struct EndpointConfig {
     /// more, it sends 1,200 bytes. Where the system does not tell of the link (it does on Linux), the configuration
     /// counts. The peer has to accept as much
     /// ([`set_max_recv_udp_payload_size`](quiche::Config::set_max_recv_udp_payload_size)): what it drops is not
-    /// tried again. Default: false.
+    /// tried again. A path that becomes narrower later is noticed by all profiles but
+    /// [`Off`](tacklib::Profile::Off). Default: false.
     pub discover_path_mtu: bool,
     /// Whether to hold a packet until its release time (`SendInfo::at`), without which plain quiche
     /// does not pace. Default: true.

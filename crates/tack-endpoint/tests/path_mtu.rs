@@ -3,6 +3,7 @@
 #![cfg(target_os = "linux")] // elsewhere the system does not tell what the link takes
 #![allow(clippy::disallowed_methods, reason = "tests bound how long they may take")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail anywhere")]
+#![allow(clippy::large_stack_arrays, reason = "buffers of the largest datagram")]
 #![allow(missing_docs, reason = "nothing here is public")]
 
 mod common;

@@ -449,10 +449,8 @@ impl Sender {
     pub fn on_packet_sent(&mut self, now: Instant, departure: &Departure) -> EcnCodepoint {
         let Departure { packet_number, bytes, ack_eliciting, is_probe, .. } = *departure;
         // TACK-6.5-11
-        let flight = match departure.is_mtu_probe {
-            true => NO_FLIGHT,
-            false => self.flight_of(departure.path),
-        };
+        let flight =
+            if departure.is_mtu_probe { NO_FLIGHT } else { self.flight_of(departure.path) };
         let probes = self.path.bbr.probes();
         let ecn = if self.config.ecn == Ecn::Off || flight != self.path.flight {
             EcnCodepoint::NotEct
