@@ -45,7 +45,7 @@ fn the_size_of_a_probe_is_told_for_what_may_be_sent() {
 fn packets_that_are_too_long_all_of_a_sudden_are_repeated_as_they_were() {
     let mut ends = probing(TRIED);
     assert_eq!(validated(&ends), TRIED);
-    ends.client.stream_send(2, &[1; 100_000], true).unwrap();
+    ends.client.stream_send(2, &vec![1; 100_000], true).unwrap();
     let mut fit_after_timeouts = 0;
     for timeouts in 0..8 {
         for (datagram, _) in sent(&mut ends.client) {
