@@ -248,8 +248,8 @@ impl Config {
     }
 
     /// Switches path MTU discovery on or off, as [`quiche::Config::discover_pmtu`]. A probe that is lost is no
-    /// sign of congestion. When full packets get lost three times in a row until the probe timer
-    /// expires, as on a path that has become narrower, the size is validated anew.
+    /// sign of congestion. When a path may have become narrower, the layer has the size validated anew: after 20
+    /// long packets that were lost in a row, or three probe timeouts without an acknowledgement.
     pub fn discover_pmtu(&mut self, discover: bool) {
         self.inner.discover_pmtu(discover);
     }

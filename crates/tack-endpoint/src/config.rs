@@ -27,8 +27,8 @@ pub struct EndpointConfig {
     /// packets that would open another are dropped, and clients try again. Default: 1000.
     pub max_connections: usize,
     /// Whether a server validates the address of a client with a Retry before it allocates anything
-    /// for it (RFC 9000 section 8.1.2). Costs one round trip, and clients on quiche what 0-RTT gains them: it
-    /// repeats its 0-RTT packets only when it takes them for lost. Default: true.
+    /// for it (RFC 9000 section 8.1.2). Costs one round trip. Clients on quiche lose what 0-RTT gains: quiche
+    /// repeats 0-RTT packets only when it takes them for lost. Default: true.
     pub retry: bool,
     /// How long a client may take to answer a Retry; later it is refused with INVALID_TOKEN. Within
     /// this time the client can use its token again, from the same address. Default: 10 s.

@@ -21,7 +21,7 @@ impl Fingerprint {
         Self(bytes)
     }
 
-    /// The fingerprint of the first certificate of a PEM file's content; `None` if there is none.
+    /// The fingerprint of the first certificate of a PEM file's content; `None` if it holds no certificate.
     pub fn of_pem(pem: &[u8]) -> Option<Self> {
         let der = X509::from_pem(pem).and_then(|certificate| certificate.to_der());
         der.ok().map(|der| Self::of(&der))

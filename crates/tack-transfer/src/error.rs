@@ -163,7 +163,7 @@ impl Error {
         move |cause| Self::Local { path, cause }
     }
 
-    /// Whether trying again may help: nobody answers now, or the connection was cut.
+    /// Whether trying again may help: the server does not answer now, or the connection was cut.
     pub fn may_pass(&self) -> bool {
         match self {
             Self::NoAnswer { .. }

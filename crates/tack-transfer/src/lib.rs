@@ -18,7 +18,7 @@
 //! # std::fs::create_dir_all(&shared)?;
 //! # std::fs::create_dir_all(&here)?;
 //! # std::fs::write(shared.join("report.txt"), "content")?;
-//! // Serves a directory, for reading and writing, to those who have the token.
+//! // Serves a directory, for reading and writing, to clients with the token.
 //! let identity = Identity::in_directory(&scratch.path().join("identity"))?;
 //! let (fingerprint, token) = (identity.fingerprint, token::generate()?);
 //! let root = Root::open(&shared)?;

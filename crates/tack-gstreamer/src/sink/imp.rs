@@ -23,7 +23,7 @@ use crate::settings::{self, Mode, Settings};
 use crate::transport::Direction;
 
 const DEFAULT_DEADLINE_MS: u32 = 200;
-/// A deadline of an hour is none; longer ones would keep frames that nobody waits for.
+/// A deadline of an hour is none; longer ones would keep frames that are of no use.
 const MAX_DEADLINE_MS: u32 = 3_600_000;
 
 /// The values of the properties.

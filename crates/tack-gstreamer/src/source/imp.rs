@@ -227,7 +227,7 @@ impl ElementImpl for TackSrc {
             gst::StateChange::PausedToPlaying => {
                 let has_paused = std::mem::take(&mut *lock(&self.has_paused));
                 if let Some(shared) = self.shared().filter(|_| has_paused) {
-                    // Nobody was shown what has come meanwhile, and nobody waits for it.
+                    // What has come meanwhile was not shown, and is too late now.
                     shared.update(super::output::State::drop_queued);
                     shared.waker.wake();
                 }

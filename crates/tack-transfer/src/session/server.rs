@@ -71,7 +71,7 @@ pub struct ServerOptions {
 }
 
 impl ServerOptions {
-    /// A server of `root` for reading alone, for those who have the `token`; `None` lets everybody in.
+    /// A server of `root` for reading alone, for clients with the `token`; `None` lets everybody in.
     pub fn new(
         listen: SocketAddr,
         root: Root,
