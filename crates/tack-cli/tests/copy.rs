@@ -9,6 +9,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use common::{Finished, TACK, assert_same_tree, finish, noise, run, signal, wait_until, write};
 use nix::sys::signal::{Signal, kill};
@@ -343,4 +344,52 @@ fn owners_are_copied_both_ways_on_request() {
         assert_eq!(owner(ends.there(name)), expected, "{name}");
         assert_eq!(owner(ends.here("back").join(name)), expected, "{name}");
     }
+}
+
+/// Writes what an earlier connection would have observed between `local` and a remote endpoint of any port.
+fn observe_earlier(state: &Path, local: &str) {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let observed = format!("01{:016x}{:016x}{now:016x}", 1 << 20, 40_000);
+    let text = format!("tack cc-parameters 1\n{local} 127.0.0.1:0 {observed}\n");
+    write(&state.join("tack/cc-parameters"), text.as_bytes());
+}
+
+// TACK-6.7-9: what is used is taken out of the file, and what was not needed comes back.
+#[test]
+fn both_ends_use_what_earlier_copies_have_observed_whatever_the_port() {
+    let ends = Ends::new();
+    ends.script("ssh", &SSH.replace("eval", "export XDG_STATE_HOME=$STAND_IN/theirs\neval"));
+    let states = ["state", "theirs"].map(|name| ends.path(name));
+    observe_earlier(&states[0], "127.0.0.1");
+    observe_earlier(&states[1], "0.0.0.0");
+    let files = || {
+        states.each_ref().map(|state| {
+            let file = state.join("tack/cc-parameters");
+            (file.metadata().unwrap().modified().unwrap(), fs::read_to_string(file).unwrap())
+        })
+    };
+    let before = files();
+    write(&ends.here("file"), b"content");
+    ends.copy(&["--no-careful-resume", "file", "host:"]).expect(0);
+    assert_eq!(files(), before);
+    ends.copy(&["file", "host:again"]).expect(0);
+    for (after, before) in files().into_iter().zip(before) {
+        assert_eq!(after.1, before.1);
+        assert_ne!(after.0, before.0, "nobody has taken it");
+    }
+}
+
+#[test]
+fn the_command_does_not_wait_for_the_end_of_ssh() {
+    let ends = Ends::new();
+    let waits = "\nuntil [ -e \"$STAND_IN/gate\" ]; do sleep 0.01; done\necho gone >>\"$STAND_IN/log\"\n";
+    ends.script("ssh", &format!("{SSH}{waits}"));
+    write(&ends.here("file"), b"content");
+    let mut copy = ends.command(&["file", "host:"]);
+    assert!(copy.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap().success());
+    assert_eq!(fs::read(ends.there("file")).unwrap(), b"content");
+    assert!(!ends.log().contains("gone"));
+    // The other end has heard that nothing more is wanted, or this would never come.
+    write(&ends.path("gate"), b"");
+    wait_until(|| ends.log().contains("gone"));
 }

@@ -1,5 +1,5 @@
 //! What connections have observed of their paths, for the next ones (RFC 9959): a client keeps it in a
-//! file, a server in memory.
+//! file, a server in memory, or in a file if it does not live long.
 //!
 //! A set belongs to a remote endpoint, and is taken out before it is used, so that one connection at a
 //! time uses it (TACK-6.7-9). Nothing here may fail a transfer: what cannot be read or written is
@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::hash::Hash;
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -72,7 +72,18 @@ pub fn remote_endpoint(server: SocketAddr) -> Option<RemoteEndpoint> {
     Some((socket.local_addr().ok()?.ip(), server))
 }
 
-/// A client's file.
+/// A server's view of a path: whatever its own address, and the client's, whose port is another one each time.
+pub fn path_to_client(client: IpAddr) -> RemoteEndpoint {
+    // A dual-stack socket tells IPv4 addresses in the form of IPv6 (RFC 4291 section 2.5.5.2).
+    let client = client.to_canonical();
+    let any = match client {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    (any, SocketAddr::new(client, 0))
+}
+
+/// A file of a user's, as a client or as a server that does not live long.
 #[derive(Clone, Debug)]
 pub struct Store {
     directory: PathBuf,

@@ -32,6 +32,11 @@ pub(super) trait Connector {
 
     /// What acknowledges the data.
     fn profile(&self) -> Profile;
+
+    /// Whether the server is there for this command alone, and nobody looks at what it has to say of it.
+    fn serves_one(&self) -> bool {
+        false
+    }
 }
 
 /// Connects to a server that runs already.
@@ -49,7 +54,8 @@ impl Connector for Direct<'_> {
         let token = self.args.token()?;
         let target = self.args.address.as_ref().unwrap_or(self.target);
         let attempt = |trust| {
-            let access = Access { trust, token: token.clone(), ended: None };
+            let token = token.clone();
+            let access = Access { trust, token, ended: None, port_varies: false };
             connect(target.server(), access, &self.args.transport, rate, stop)
         };
         let trust = self.args.trust();
@@ -140,6 +146,8 @@ pub(super) struct Access {
     pub(super) token: Option<String>,
     /// Set when the server is known to have ended.
     pub(super) ended: Option<Arc<AtomicBool>>,
+    /// Whether the server has another port each time.
+    pub(super) port_varies: bool,
 }
 
 /// Connects as the user wants it.
@@ -154,6 +162,7 @@ pub(super) fn connect(
     let mut options = ConnectOptions::new(access.trust);
     options.token = access.token;
     options.ended = access.ended;
+    options.port_varies = access.port_varies;
     options.profile = args.profile.into();
     options.qlog.clone_from(&args.qlog);
     options.cc_parameters = user_directories::state()

@@ -137,6 +137,7 @@ impl<'a> OverSsh<'a> {
             ports: args.udp_port,
             patience: u64::from(args.transfer.retry) + PATIENCE,
             plain: args.transport.profile == Profile::Off,
+            careful_resume: !args.transport.no_careful_resume,
         };
         let options = args.ssh_options();
         Self { args, login, options, request, session: None, served: Rc::default() }
@@ -177,6 +178,7 @@ impl Connector for OverSsh<'_> {
             trust: Trust::Pinned(fingerprint),
             token: Some(ready.token.clone()),
             ended: Some(session.ended()),
+            port_varies: true,
         };
         connect(&session.server(), access, &args.transport, rate, stop).map_err(|error| {
             match error {
@@ -188,6 +190,10 @@ impl Connector for OverSsh<'_> {
 
     fn profile(&self) -> Profile {
         self.args.transport.profile
+    }
+
+    fn serves_one(&self) -> bool {
+        true
     }
 }
 

@@ -4,7 +4,8 @@ use std::net::{Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 
 use tack_transfer::{
-    Fingerprint, Identity, Profile, Root, Server, ServerEvent, ServerOptions, token,
+    CcParametersStore, Fingerprint, Identity, Profile, Root, Server, ServerEvent,
+    ServerOptions, token,
 };
 
 use super::serve::listen_address;
@@ -19,15 +20,25 @@ pub(super) struct OneTimeServer {
     pub(super) scope: Scope,
 }
 
-/// Makes a server of what is wanted, and of nothing else; paths are relative to `home`. `retry` is as in
-/// [`ServerOptions`]: a server that is there for longer may be found by strangers.
+/// How it is to serve.
+pub(super) struct OneTimeOptions {
+    /// The ports of which one is to be listened on; the system chooses if there are none.
+    pub(super) ports: Option<Ports>,
+    /// Whether the connection is to be plain QUIC.
+    pub(super) plain: bool,
+    /// As in [`ServerOptions`]: a server that is there for longer may be found by strangers.
+    pub(super) retry: bool,
+    /// Where the parameters of paths are kept, if they are: in memory nothing is left for a next time.
+    pub(super) cc_parameters: Option<CcParametersStore>,
+    /// Hears what is done.
+    pub(super) report: Box<dyn Fn(ServerEvent) + Send + Sync>,
+}
+
+/// Makes a server of what is wanted, and of nothing else; paths are relative to `home`.
 pub(super) fn one_time_server(
     wanted: &Wanted,
     home: &Path,
-    ports: Option<Ports>,
-    plain: bool,
-    retry: bool,
-    report: Box<dyn Fn(ServerEvent) + Send + Sync>,
+    how: OneTimeOptions,
 ) -> Result<OneTimeServer, Error> {
     let scope = Scope::find(wanted, home)?;
     let directory = tempfile::Builder::new().prefix("tack-").tempdir();
@@ -40,14 +51,14 @@ pub(super) fn one_time_server(
         root = root.only(&scope.paths);
     }
     let fingerprint = identity.fingerprint;
-    let listen = listen_address(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port(ports)?)));
+    let listen = listen_address(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port(how.ports)?)));
     let mut options = ServerOptions::new(listen, root, identity, Some(token.clone()));
-    options.profile = if plain { Profile::Off } else { Profile::Default };
+    options.profile = if how.plain { Profile::Off } else { Profile::Default };
     options.read_only = read_only;
-    options.retry = retry;
-    // Nothing is left of this process for a next time.
-    options.careful_resume = false;
-    options.report = report;
+    options.retry = how.retry;
+    options.careful_resume = how.cc_parameters.is_some();
+    options.cc_parameters = how.cc_parameters;
+    options.report = how.report;
     Ok(OneTimeServer { server: Server::new(options)?, fingerprint, token, scope })
 }
 

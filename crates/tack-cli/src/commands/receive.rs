@@ -50,7 +50,8 @@ impl Connector for WithTicket<'_> {
     ) -> Result<Client, Error> {
         let ticket = &self.args.ticket;
         let token = Some(ticket.token.clone());
-        let access = Access { trust: Trust::Pinned(ticket.fingerprint), token, ended: None };
+        let trust = Trust::Pinned(ticket.fingerprint);
+        let access = Access { trust, token, ended: None, port_varies: false };
         let Some(first) = ticket.addresses.first() else {
             return Err(Error::Usage("the ticket has no address".to_owned()));
         };

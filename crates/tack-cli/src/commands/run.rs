@@ -60,6 +60,7 @@ pub(super) fn run(
     // Before there are other threads, which inherit which signals are blocked.
     let stop = Termination::catch().map_err(Error::local("signals"))?;
     options.stop = Some(stop.flag());
+    options.leaves_at_once = server.serves_one();
     let notify = Arc::new(Mutex::new(client.waker()));
     let current = Arc::clone(&notify);
     stop.on_signal(move || (current.lock().unwrap_or_else(PoisonError::into_inner))());

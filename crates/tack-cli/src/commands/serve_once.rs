@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::one_time_server::one_time_server;
+use super::one_time_server::{OneTimeOptions, one_time_server};
 use super::print_json;
 use crate::error::Error;
 use crate::ssh::{Answer, Ready, Refusal, Request, VERSION, read_line};
 use crate::termination::Termination;
-use tack_transfer::Server;
+use crate::user_directories;
+use tack_transfer::{CcParametersStore, Server};
 
 /// Answers the request on standard input, and serves what it asks for.
 pub fn serve_once() -> Result<(), Error> {
@@ -70,8 +71,17 @@ fn watch_input(server: &Server) -> Arc<AtomicBool> {
 fn prepare(request: &Request, home: &Path) -> Result<(Server, Ready), Error> {
     // The client tells its user what happens.
     let report = Box::new(|_| {});
-    let started =
-        one_time_server(&request.wanted, home, request.ports, request.plain, false, report)?;
+    let cc_parameters = user_directories::state()
+        .filter(|_| request.careful_resume)
+        .map(CcParametersStore::in_directory);
+    let how = OneTimeOptions {
+        ports: request.ports,
+        plain: request.plain,
+        retry: false,
+        cc_parameters,
+        report,
+    };
+    let started = one_time_server(&request.wanted, home, how)?;
     let ready = Ready {
         port: started.server.local_addr().port(),
         address: reached_at(),

@@ -8,7 +8,7 @@ use nix::ifaddrs::getifaddrs;
 use nix::net::if_::InterfaceFlags;
 use serde::Serialize;
 
-use super::one_time_server::one_time_server;
+use super::one_time_server::{OneTimeOptions, one_time_server};
 use super::print_json;
 use crate::cli::{Profile, ShareArgs};
 use crate::error::Error;
@@ -39,16 +39,15 @@ pub fn share(args: &ShareArgs) -> Result<(), Error> {
         paths.push(if text.starts_with('~') { format!("./{text}") } else { text.to_owned() });
     }
     let here = std::env::current_dir().map_err(Error::local("."))?;
-    let plain = args.profile == Profile::Off;
     let quiet = args.quiet || args.json;
-    let started = one_time_server(
-        &Wanted::Read(paths),
-        &here,
-        args.udp_port,
-        plain,
-        true,
-        reporter(quiet),
-    )?;
+    let how = OneTimeOptions {
+        ports: args.udp_port,
+        plain: args.profile == Profile::Off,
+        retry: true,
+        cc_parameters: None,
+        report: reporter(quiet),
+    };
+    let started = one_time_server(&Wanted::Read(paths), &here, how)?;
     let mut server = started.server;
     let port = server.local_addr().port();
     let addresses = match &args.address[..] {

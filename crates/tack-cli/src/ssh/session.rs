@@ -6,7 +6,6 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 
 use super::COMMAND;
 use nix::sys::signal::{SigSet, SigmaskHow};
@@ -17,10 +16,6 @@ use super::wire::{Answer, Ready, Request, VERSION, read_line};
 use crate::error::Error;
 use crate::exit::Exit;
 
-/// How long ssh may take to end once the other end need not serve any more.
-const FAREWELL: Duration = Duration::from_secs(2);
-/// How often to look whether it has.
-const LOOK: Duration = Duration::from_millis(5);
 /// How long ssh may take to connect where nobody is asked anything, in seconds.
 const CONNECT_TIMEOUT: u32 = 10;
 
@@ -47,8 +42,10 @@ type Output = BufReader<ChildStdout>;
 #[derive(Debug)]
 pub struct Session {
     ssh: Child,
-    /// The other end stops serving when this closes.
-    lifeline: Option<ChildStdin>,
+    /// The other end hears that nothing more is wanted when this closes, and ends, and ssh with it: two round trips,
+    /// for which nobody has to wait. Without a connection ssh gives up by itself, as TCP does on what has to be sent.
+    /// It is not killed: other sessions may share its connection.
+    _lifeline: ChildStdin,
     login: Login,
     /// What ssh takes for the name of the host.
     host: String,
@@ -74,6 +71,7 @@ impl Session {
         command.args(["--", login.as_str()]);
         command.arg(format!("{} {COMMAND}", options.remote_tack));
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let lookup = HostLookup::start(options, login);
         let mut ssh = command.spawn().map_err(|cause| {
             let program = options.program.to_string_lossy();
             failed(format!(
@@ -81,11 +79,13 @@ impl Session {
                  program with --ssh"
             ))
         })?;
-        match exchange(&mut ssh, login, request) {
+        let answer = exchange(&mut ssh, login, request);
+        let host = lookup.finish();
+        match answer {
             Ok((lifeline, output, ready)) => {
-                let host = host_of(options, login);
-                let (lifeline, login) = (Some(lifeline), login.clone());
-                Ok(Self { ssh, lifeline, login, host, ready, ended: watch(output) })
+                let ended = watch(output);
+                let login = login.clone();
+                Ok(Self { ssh, _lifeline: lifeline, login, host, ready, ended })
             }
             Err(error) => {
                 // It may still run, and ends by itself or not.
@@ -126,21 +126,6 @@ impl Session {
             addresses.push(SocketAddr::new(address, port));
         }
         ServerAddress::new(self.login.host(), port).at(addresses)
-    }
-}
-
-/// The other end hears that nothing more is wanted, and ends.
-impl Drop for Session {
-    fn drop(&mut self) {
-        self.lifeline = None;
-        let deadline = Instant::now() + FAREWELL;
-        while self.is_alive() {
-            if Instant::now() >= deadline {
-                // It has lost its connection, most likely.
-                let _ = self.ssh.kill();
-            }
-            std::thread::sleep(LOOK);
-        }
     }
 }
 
@@ -219,14 +204,27 @@ fn failed(text: String) -> Error {
     Error::Ssh(text)
 }
 
-/// The name or address of the host behind what the user calls it, by ssh's configuration.
-fn host_of(options: &SshOptions, login: &Login) -> String {
-    let mut command = Command::new(&options.program);
-    command.args(&options.arguments).args(["-G", "--", login.as_str()]);
-    let output = command.stdin(Stdio::null()).stderr(Stdio::null()).output();
-    let told = output.ok().filter(|output| output.status.success()).and_then(|output| {
-        let text = String::from_utf8(output.stdout).ok()?;
-        text.lines().find_map(|line| line.strip_prefix("hostname ")).map(str::to_owned)
-    });
-    told.unwrap_or_else(|| login.host().to_owned())
+/// The name or address of the host behind what the user calls it, by ssh's configuration: looked up while ssh logs in.
+struct HostLookup {
+    /// `None` if ssh cannot be run.
+    lookup: Option<Child>,
+    otherwise: String,
+}
+
+impl HostLookup {
+    fn start(options: &SshOptions, login: &Login) -> Self {
+        let mut command = Command::new(&options.program);
+        command.args(&options.arguments).args(["-G", "--", login.as_str()]);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        Self { lookup: command.spawn().ok(), otherwise: login.host().to_owned() }
+    }
+
+    fn finish(self) -> String {
+        let output = self.lookup.and_then(|lookup| lookup.wait_with_output().ok());
+        let told = output.filter(|output| output.status.success()).and_then(|output| {
+            let text = String::from_utf8(output.stdout).ok()?;
+            text.lines().find_map(|line| line.strip_prefix("hostname ")).map(str::to_owned)
+        });
+        told.unwrap_or(self.otherwise)
+    }
 }

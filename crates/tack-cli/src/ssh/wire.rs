@@ -28,6 +28,9 @@ pub struct Request {
     pub patience: u64,
     /// Whether the connection is to be plain QUIC.
     pub plain: bool,
+    /// Whether what earlier connections have observed of the path is used, and kept (RFC 9959).
+    #[serde(default)]
+    pub careful_resume: bool,
 }
 
 /// What a client is to get at. Paths are relative to the user's home.

@@ -253,6 +253,9 @@ impl<'a> Run<'a> {
             self.turn()?;
             (self.observe)(Event::Progress(&self.progress));
         }
+        if self.options.leaves_at_once {
+            return Ok(());
+        }
         // The last answers of ours are on their way until the server has closed its streams.
         let deadline = Instant::now() + FAREWELL;
         while !self.link.is_quiet() && Instant::now() < deadline {

@@ -32,6 +32,9 @@ pub struct TransferOptions {
     pub parallel: usize,
     /// Most bytes per second to write to each file that is fetched.
     pub write_limit: Option<u64>,
+    /// Returns as soon as everything is in place and known to be, though the server may not have heard yet that it
+    /// is: for one that is there for this operation alone.
+    pub leaves_at_once: bool,
     /// Ends the operation with [`Error::Interrupted`](crate::Error::Interrupted) once it is set.
     pub stop: Option<Arc<AtomicBool>>,
 }
@@ -48,6 +51,7 @@ impl Default for TransferOptions {
             xattrs: false,
             parallel: 4,
             write_limit: None,
+            leaves_at_once: false,
             stop: None,
         }
     }

@@ -45,8 +45,8 @@ pub struct Link {
     next_stream: u64,
     kept_alive: Instant,
     last_seen: Transport,
-    /// Where to keep what the connection observes, and of which remote endpoint that is.
-    observed: Option<(Store, RemoteEndpoint)>,
+    /// Where to keep what the connection observes.
+    observed: Option<Observed>,
     /// The endpoint has reported that the connection is closed.
     is_closed: bool,
     /// Set when the server is known to have ended.
@@ -68,6 +68,8 @@ pub struct ConnectOptions {
     pub qlog: Option<PathBuf>,
     /// Where the parameters of paths are kept, if they are.
     pub cc_parameters: Option<Store>,
+    /// Whether a server has another port each time: parameters are then those of its address alone.
+    pub port_varies: bool,
     /// Most bytes per second in each direction, if there is a limit.
     pub rate: Option<u64>,
     /// Set when the user has had enough of waiting for an answer.
@@ -86,6 +88,7 @@ impl ConnectOptions {
             key_log: None,
             qlog: None,
             cc_parameters: None,
+            port_varies: false,
             rate: None,
             stop: None,
             ended: None,
@@ -165,12 +168,16 @@ impl Link {
             connection.set_keylog(key_log);
         }
         let store = options.cc_parameters.clone();
-        let observed = store.and_then(|store| Some((store, remote_endpoint(address)?)));
-        if let (Some((store, remote)), Some(connection)) =
-            (&observed, endpoint.connection_mut(handle))
+        let port = if options.port_varies { 0 } else { address.port() };
+        let observed = store.and_then(|store| {
+            let path = remote_endpoint(address)?;
+            let kept_as = (path.0, SocketAddr::new(address.ip(), port));
+            Some(Observed { store, path, kept_as })
+        });
+        if let (Some(observed), Some(connection)) = (&observed, endpoint.connection_mut(handle))
         {
             let now = SystemTime::now();
-            if let Some(parameters) = store.take(remote, now) {
+            if let Some(parameters) = observed.store.take(&observed.kept_as, now) {
                 connection.set_cc_parameters(parameters, now);
             }
         }
@@ -367,13 +374,13 @@ impl Link {
 
     /// Keeps what the connection has observed, once, unless data went over another path at the end.
     fn keep_cc_parameters(&mut self) {
-        let Some((store, remote)) = self.observed.take() else { return };
+        let Some(Observed { store, path, kept_as }) = self.observed.take() else { return };
         let Some(connection) = self.endpoint.connection(self.handle) else { return };
         let now = SystemTime::now();
-        let is_same = remote_endpoint(remote.1) == Some(remote)
-            && connection.path_stats().any(|path| path.active && path.peer_addr == remote.1);
+        let is_same = remote_endpoint(path.1) == Some(path)
+            && connection.path_stats().any(|now| now.active && now.peer_addr == path.1);
         if let Some(parameters) = connection.cc_parameters(now).filter(|_| is_same) {
-            store.put(remote, parameters, now);
+            store.put(kept_as, parameters, now);
         }
     }
 
@@ -398,6 +405,15 @@ impl Link {
             }
         }
     }
+}
+
+/// What a connection observes, and where that goes.
+struct Observed {
+    store: Store,
+    /// What it observes.
+    path: RemoteEndpoint,
+    /// What the store has it for.
+    kept_as: RemoteEndpoint,
 }
 
 /// A connection on its way.

@@ -20,6 +20,7 @@ use super::request::{Action, ServerEvent, Service};
 use super::shared::{SharedCcParameters, SharedStrangers};
 use super::strangers::{MAX_HELLO, Network};
 use super::workers;
+use crate::cc_parameters::Store;
 use crate::error::Error;
 use crate::identity::Identity;
 use crate::protocol::{Decoder, GroupCommit, Message, Root, TransferError, WirePath};
@@ -64,6 +65,8 @@ pub struct ServerOptions {
     pub qlog: Option<PathBuf>,
     /// Whether the next connection of an address goes on where one before has left off.
     pub careful_resume: bool,
+    /// Where is kept for that what connections have observed; in memory alone if there is none.
+    pub cc_parameters: Option<Store>,
     /// What a load balancer reads from connection ids, if there is one (draft-ietf-quic-load-balancers).
     pub quic_lb: Option<QuicLbConfig>,
     /// Called, by any thread, when a request is done.
@@ -91,6 +94,7 @@ impl ServerOptions {
             rate: None,
             qlog: None,
             careful_resume: true,
+            cc_parameters: None,
             quic_lb: None,
             report: Box::new(|_| {}),
         }
@@ -323,9 +327,9 @@ impl Server {
     fn admit(&mut self, handle: Handle, now: Instant) {
         let Some(conn) = self.endpoint.connection_mut(handle) else { return };
         let Some(address) = conn.path_stats().next().map(|path| path.peer_addr) else { return };
-        let saved = self.cc_parameters.as_ref().and_then(|cache| cache.take(&address.ip()));
-        if let Some(saved) = saved {
-            conn.set_cc_parameters(saved, SystemTime::now());
+        let (shared, time) = (self.cc_parameters.as_ref(), SystemTime::now());
+        if let Some(saved) = shared.and_then(|shared| shared.take(address.ip(), time)) {
+            conn.set_cc_parameters(saved, time);
         }
         let (notice, waker) = (self.notice.clone(), self.endpoint.waker());
         let notify: Notify = Arc::new(move || {
@@ -352,7 +356,7 @@ impl Server {
 
     /// Keeps what a connection has observed that is over, unless the client has moved.
     fn keep_cc_parameters(&mut self, handle: Handle) {
-        let (Some(cache), Some(client)) = (&self.cc_parameters, self.clients.get(&handle))
+        let (Some(shared), Some(client)) = (&self.cc_parameters, self.clients.get(&handle))
         else {
             return;
         };
@@ -360,8 +364,9 @@ impl Server {
         let address = client.address.ip();
         let is_same =
             conn.path_stats().any(|path| path.active && path.peer_addr.ip() == address);
-        if let Some(observed) = conn.cc_parameters(SystemTime::now()).filter(|_| is_same) {
-            cache.put(address, observed);
+        let now = SystemTime::now();
+        if let Some(observed) = conn.cc_parameters(now).filter(|_| is_same) {
+            shared.put(address, observed, now);
         }
     }
 
@@ -525,7 +530,7 @@ mod tests {
             saved_rtt: Duration::from_millis(40),
             saved_at: now.as_secs(),
         };
-        server.cc_parameters.as_ref().unwrap().put(address, saved);
+        server.cc_parameters.as_ref().unwrap().put(address, saved, SystemTime::now());
         let target = ServerAddress::from(server.local_addr());
         let (leave, left) = mpsc::channel();
         let client = thread::spawn(move || {
@@ -540,16 +545,16 @@ mod tests {
         while server.clients.is_empty() && Instant::now() < end {
             server.turn(Duration::from_millis(10)).unwrap();
         }
-        let cache = server.cc_parameters.as_ref().unwrap();
-        assert_eq!(cache.take(&address), None, "it is in use");
+        let shared = server.cc_parameters.as_ref().unwrap();
+        assert_eq!(shared.take(address, SystemTime::now()), None, "it is in use");
         leave.send(()).unwrap();
         let end = Instant::now() + Duration::from_secs(8);
         while !server.clients.is_empty() && Instant::now() < end {
             server.turn(Duration::from_millis(10)).unwrap();
         }
         client.join().unwrap();
-        let cache = server.cc_parameters.as_ref().unwrap();
-        assert_eq!(cache.take(&address), Some(saved));
+        let shared = server.cc_parameters.as_ref().unwrap();
+        assert_eq!(shared.take(address, SystemTime::now()), Some(saved));
     }
 
     #[test]

@@ -6,12 +6,12 @@ use std::hash::Hash;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use tacklib::CcParameters;
 
 use super::strangers::{Network, Strangers};
-use crate::cc_parameters::Cache;
+use crate::cc_parameters::{Cache, Store, path_to_client};
 
 /// Makes a server look at what it has been told.
 pub(super) type Wake = Box<dyn Fn() + Send + Sync>;
@@ -140,18 +140,32 @@ impl<H: Copy + Eq + Hash> SharedStrangers<H> {
 }
 
 /// What connections to any of the servers have observed, by the client's address.
-#[derive(Clone, Default)]
-pub(super) struct SharedCcParameters(Arc<Mutex<Cache<IpAddr>>>);
+#[derive(Clone)]
+pub(super) enum SharedCcParameters {
+    InMemory(Arc<Mutex<Cache<IpAddr>>>),
+    InFile(Store),
+}
 
 impl SharedCcParameters {
+    /// In memory alone unless there is a `store`.
+    pub(super) fn new(store: Option<Store>) -> Self {
+        store.map_or_else(|| Self::InMemory(Arc::default()), Self::InFile)
+    }
+
     /// As [`Cache::take`].
-    pub(super) fn take(&self, address: &IpAddr) -> Option<CcParameters> {
-        lock(&self.0).take(address)
+    pub(super) fn take(&self, client: IpAddr, now: SystemTime) -> Option<CcParameters> {
+        match self {
+            Self::InMemory(cache) => lock(cache).take(&client),
+            Self::InFile(store) => store.take(&path_to_client(client), now),
+        }
     }
 
     /// As [`Cache::put`].
-    pub(super) fn put(&self, address: IpAddr, observed: CcParameters) {
-        lock(&self.0).put(address, observed);
+    pub(super) fn put(&self, client: IpAddr, observed: CcParameters, now: SystemTime) {
+        match self {
+            Self::InMemory(cache) => lock(cache).put(client, observed),
+            Self::InFile(store) => store.put(path_to_client(client), observed, now),
+        }
     }
 }
 

@@ -90,7 +90,8 @@ pub(super) fn servers(options: ServerOptions, count: usize) -> Result<Vec<Server
     };
     let configs = (0..count).map(|_| config()).collect::<Result<Vec<_>, _>>()?;
     let listen = options.listen;
-    let cc_parameters = options.careful_resume.then(SharedCcParameters::default);
+    let cc_parameters =
+        options.careful_resume.then(|| SharedCcParameters::new(options.cc_parameters.clone()));
     let parts = Arc::new(options.into_parts());
     let endpoints = Endpoint::workers(listen, configs, &endpoint_config)?;
     let strangers = SharedStrangers::for_servers(endpoints.len());
