@@ -30,6 +30,10 @@ pub struct EndpointConfig {
     /// for it (RFC 9000 section 8.1.2). Costs one round trip. Clients on quiche lose what 0-RTT gains: quiche
     /// repeats 0-RTT packets only when it takes them for lost. Default: true.
     pub retry: bool,
+    /// Connections that a server, or each of its workers, lets be in their handshake at once before `retry` holds:
+    /// without load clients save the round trip. An attacker with a false address costs as many handshakes in
+    /// `handshake_timeout`. Default: 0, a Retry for everybody.
+    pub half_open_without_retry: usize,
     /// How long a client may take to answer a Retry; later it is refused with INVALID_TOKEN. Within
     /// this time the client can use its token again, from the same address. Default: 10 s.
     pub retry_token_lifetime: Duration,
@@ -88,6 +92,7 @@ impl Default for EndpointConfig {
         Self {
             max_connections: 1000,
             retry: true,
+            half_open_without_retry: 0,
             retry_token_lifetime: Duration::from_secs(10),
             handshake_timeout: Duration::from_secs(10),
             reset_key: None,

@@ -25,6 +25,8 @@ pub(crate) struct ConnectionState {
     /// An event has named the connection to the application.
     pub(crate) is_announced: bool,
     pub(crate) connected_reported: bool,
+    /// A client has opened it, and its handshake is not done.
+    pub(crate) is_half_open: bool,
     pub(crate) close_reported: bool,
     /// It is in the list of connections to remove.
     pub(crate) is_finished: bool,
@@ -60,6 +62,7 @@ impl ConnectionState {
             is_active: false,
             activity_pending: false,
             connected_reported: false,
+            is_half_open: false,
             close_reported: false,
             is_finished: false,
             handshake: Handshake::Until(now + handshake_timeout),

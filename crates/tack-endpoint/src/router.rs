@@ -44,6 +44,17 @@ pub(crate) enum Route {
     Drop(DropReason),
 }
 
+/// Whether a datagram may open a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Opening {
+    /// There are too many.
+    Refused,
+    /// Once a Retry has validated the client's address, if the settings want that at all.
+    WithRetry,
+    /// At once.
+    Direct,
+}
+
 /// How to accept a connection.
 #[derive(Debug)]
 pub(crate) struct Admission {
@@ -98,17 +109,17 @@ impl Router {
         })
     }
 
-    /// Routes one datagram that came to the socket. `accepting` says whether a new connection may be opened.
+    /// Routes one datagram that came to the socket.
     pub(crate) fn route(
         &mut self,
         now: Instant,
         from: SocketAddr,
         datagram: &[u8],
-        accepting: bool,
+        opening: Opening,
     ) -> Route {
         match self.other_worker(from, datagram) {
             Some(worker) => Route::Forward(worker),
-            None => self.route_here(now, from, datagram, accepting),
+            None => self.route_here(now, from, datagram, opening),
         }
     }
 
@@ -135,7 +146,7 @@ impl Router {
         now: Instant,
         from: SocketAddr,
         datagram: &[u8],
-        accepting: bool,
+        opening: Opening,
     ) -> Route {
         let Some(Invariants { version, dcid, scid }) = Invariants::parse(datagram) else {
             return self.route_short(now, from, datagram);
@@ -154,7 +165,7 @@ impl Router {
         if !quiche::version_is_supported(version) {
             return negotiate_version(scid, dcid);
         }
-        self.open(now, from, datagram, accepting)
+        self.open(now, from, datagram, opening)
     }
 
     /// The connection id in a short header. Only the endpoint knows its length, which it chose itself.
@@ -220,7 +231,7 @@ impl Router {
         now: Instant,
         from: SocketAddr,
         datagram: &[u8],
-        accepting: bool,
+        opening: Opening,
     ) -> Route {
         let Some(header) = LongHeader::parse(datagram) else {
             return Route::Drop(DropReason::Malformed);
@@ -231,30 +242,33 @@ impl Router {
         if header.dcid.len() < MIN_INITIAL_DCID_LEN {
             return Route::Drop(DropReason::Malformed);
         }
-        if !accepting {
+        if opening == Opening::Refused {
             return Route::Drop(DropReason::NotAccepting);
         }
-        let Some(retry) = &self.retry else {
-            let Ok((scid, _)) = self.new_id() else {
-                return Route::Drop(DropReason::NotAccepting);
-            };
-            let initial_dcid = Some(header.dcid.to_vec());
-            return Route::Accept(Admission { scid, odcid: None, initial_dcid });
-        };
+        let Some(retry) = &self.retry else { return self.accept_at_once(&header) };
         let scid = Cid::try_from(header.dcid);
-        let Some(scid) = scid.ok().filter(|scid| scid.len() == self.generator.cid_len()) else {
-            return self.retry(now, from, &header);
-        };
-        match retry.verify(now, from, header.token, &scid) {
-            Ok(odcid) => {
+        let scid = scid.ok().filter(|scid| scid.len() == self.generator.cid_len());
+        let verified = scid.map(|scid| (scid, retry.verify(now, from, header.token, &scid)));
+        match verified {
+            Some((scid, Ok(odcid))) => {
                 Route::Accept(Admission { scid, odcid: Some(odcid), initial_dcid: None })
             }
             // RFC 9000 section 8.1.2: the client has had its Retry and ignores another.
-            Err(TokenError::Expired) => refuse_token(&header),
+            Some((_, Err(TokenError::Expired))) => refuse_token(&header),
             // RFC 9000 section 8.1.3: a token that does not validate is as good as none. It may be
             // another server's, from a NEW_TOKEN frame.
-            Err(TokenError::Unknown) => self.retry(now, from, &header),
+            _ if opening == Opening::Direct => self.accept_at_once(&header),
+            _ => self.retry(now, from, &header),
         }
+    }
+
+    /// Accepts a client whose address the handshake has to validate (RFC 9000 section 8.1).
+    fn accept_at_once(&mut self, header: &LongHeader<'_>) -> Route {
+        let Ok((scid, _)) = self.new_id() else {
+            return Route::Drop(DropReason::NotAccepting);
+        };
+        let initial_dcid = Some(header.dcid.to_vec());
+        Route::Accept(Admission { scid, odcid: None, initial_dcid })
     }
 
     fn retry(&mut self, now: Instant, from: SocketAddr, header: &LongHeader<'_>) -> Route {

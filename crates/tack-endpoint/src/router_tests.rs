@@ -41,7 +41,8 @@ fn initial(version: u32, dcid: &[u8], token: &[u8], len: usize) -> Vec<u8> {
 /// Sends a first Initial and returns what the Retry carries: our new ID and the token.
 fn get_retry(router: &mut Router, now: Instant) -> (Cid, Vec<u8>) {
     let first = initial(VERSION_1, &MADE_UP_DCID, b"", 1200);
-    let Route::Reply(Reply::Retry, mut packet) = router.route(now, client(), &first, true)
+    let Route::Reply(Reply::Retry, mut packet) =
+        router.route(now, client(), &first, Opening::WithRetry)
     else {
         panic!("no Retry");
     };
@@ -64,7 +65,8 @@ fn the_token_of_a_retry_opens_a_connection_with_both_ids() {
     let mut router = server(now, true);
     let (scid, token) = get_retry(&mut router, now);
     let second = initial(VERSION_1, &scid, &token, 1200);
-    let Route::Accept(admission) = router.route(now, client(), &second, true) else {
+    let Route::Accept(admission) = router.route(now, client(), &second, Opening::WithRetry)
+    else {
         panic!("not accepted");
     };
     assert_eq!(admission.scid, scid);
@@ -85,7 +87,7 @@ fn a_token_that_does_not_validate_gets_another_retry() {
         ("garbage", now, client(), scid, &garbage),
     ] {
         let second = initial(VERSION_1, &dcid, token, 1200);
-        let route = router.route(now, from, &second, true);
+        let route = router.route(now, from, &second, Opening::WithRetry);
         assert!(matches!(route, Route::Reply(Reply::Retry, _)), "{what}: {route:?}");
     }
 }
@@ -97,7 +99,8 @@ fn an_expired_token_is_refused_as_invalid() {
     let (scid, token) = get_retry(&mut router, now);
     let late = now + EndpointConfig::default().retry_token_lifetime + Duration::from_millis(2);
     let second = initial(VERSION_1, &scid, &token, 1200);
-    let Route::Reply(Reply::InvalidToken, packet) = router.route(late, client(), &second, true)
+    let Route::Reply(Reply::InvalidToken, packet) =
+        router.route(late, client(), &second, Opening::WithRetry)
     else {
         panic!("not refused");
     };
@@ -111,11 +114,12 @@ fn every_truncation_of_a_header_is_dropped() {
     let mut router = server(now, true);
     let long = [0xc3, 0, 0, 0, 1, 3, 1, 2, 3, 2, 8, 9];
     for len in 0..long.len() {
-        let route = router.route(now, client(), &long[..len], true);
+        let route = router.route(now, client(), &long[..len], Opening::WithRetry);
         assert_eq!(dropped(&route), DropReason::Malformed, "{len} bytes");
     }
     for len in 0..=CID_LEN {
-        let route = router.route(now, client(), &[0x40; 1 + CID_LEN][..len], true);
+        let route =
+            router.route(now, client(), &[0x40; 1 + CID_LEN][..len], Opening::WithRetry);
         assert_eq!(dropped(&route), DropReason::Malformed, "{len} bytes");
     }
 }
@@ -125,7 +129,9 @@ fn a_retry_is_smaller_than_what_asked_for_it() {
     let now = Instant::now();
     let mut router = server(now, true);
     let first = initial(VERSION_1, &[9; 20], b"", 1200);
-    let Route::Reply(Reply::Retry, packet) = router.route(now, client(), &first, true) else {
+    let Route::Reply(Reply::Retry, packet) =
+        router.route(now, client(), &first, Opening::WithRetry)
+    else {
         panic!("no Retry");
     };
     assert!(packet.len() < 200, "{} bytes", packet.len());
@@ -136,14 +142,15 @@ fn without_retry_the_first_initial_opens_a_connection_and_its_duplicate_finds_it
     let now = Instant::now();
     let mut router = server(now, false);
     let first = initial(VERSION_1, &MADE_UP_DCID, b"", 1200);
-    let Route::Accept(admission) = router.route(now, client(), &first, true) else {
+    let Route::Accept(admission) = router.route(now, client(), &first, Opening::WithRetry)
+    else {
         panic!("not accepted");
     };
     let handle = Handle::for_test(7);
     router.ids.insert(admission.scid, handle);
     router.ids.insert_initial(client(), &admission.initial_dcid.unwrap(), handle);
 
-    let route = router.route(now, client(), &first, true);
+    let route = router.route(now, client(), &first, Opening::WithRetry);
     assert!(matches!(route, Route::Connection(found) if found == handle), "{route:?}");
 }
 
@@ -153,7 +160,7 @@ fn a_full_server_opens_nothing_and_answers_nothing() {
     for retry in [true, false] {
         let mut router = server(now, retry);
         let first = initial(VERSION_1, &MADE_UP_DCID, b"", 1200);
-        let route = router.route(now, client(), &first, false);
+        let route = router.route(now, client(), &first, Opening::Refused);
         assert_eq!(dropped(&route), DropReason::NotAccepting);
     }
 }
@@ -164,7 +171,7 @@ fn an_unknown_version_gets_a_version_negotiation_with_the_ids_swapped() {
     let mut router = server(now, true);
     let first = initial(0x1a2a_3a4a, &[3; 40], b"", 1200);
     let Route::Reply(Reply::VersionNegotiation, packet) =
-        router.route(now, client(), &first, true)
+        router.route(now, client(), &first, Opening::WithRetry)
     else {
         panic!("no Version Negotiation");
     };
@@ -182,7 +189,7 @@ fn an_initial_below_1200_bytes_is_dropped_whatever_its_version() {
     for version in [VERSION_1, 0x1a2a_3a4a] {
         let mut router = server(now, true);
         let first = initial(version, &MADE_UP_DCID, b"", 1199);
-        let route = router.route(now, client(), &first, true);
+        let route = router.route(now, client(), &first, Opening::WithRetry);
         assert_eq!(dropped(&route), DropReason::TooShort);
     }
 }
@@ -192,7 +199,10 @@ fn an_initial_to_a_short_id_is_dropped() {
     let now = Instant::now();
     let mut router = server(now, true);
     let first = initial(VERSION_1, &[1; 7], b"", 1200);
-    assert_eq!(dropped(&router.route(now, client(), &first, true)), DropReason::Malformed);
+    assert_eq!(
+        dropped(&router.route(now, client(), &first, Opening::WithRetry)),
+        DropReason::Malformed
+    );
 }
 
 #[test]
@@ -200,7 +210,9 @@ fn a_packet_for_an_unknown_connection_gets_a_smaller_reset() {
     let now = Instant::now();
     let mut router = server(now, true);
     let short = vec![0x41; 30];
-    let Route::Reply(Reply::Reset, packet) = router.route(now, client(), &short, true) else {
+    let Route::Reply(Reply::Reset, packet) =
+        router.route(now, client(), &short, Opening::WithRetry)
+    else {
         panic!("no reset");
     };
     assert_eq!(packet.len(), 29);
@@ -217,7 +229,7 @@ fn a_client_endpoint_answers_no_unknown_packet() {
         initial(0x1a2a_3a4a, &MADE_UP_DCID, b"", 1200),
         vec![0x41; 100],
     ] {
-        let route = router.route(now, client(), &datagram, false);
+        let route = router.route(now, client(), &datagram, Opening::Refused);
         assert_eq!(dropped(&route), DropReason::UnknownConnection);
     }
 }
@@ -232,14 +244,14 @@ fn a_reset_reaches_the_connection_whose_server_sent_it() {
 
     let mut reset = vec![0x4f; 21];
     reset[5..].copy_from_slice(&token.to_be_bytes());
-    let route = router.route(now, address, &reset, false);
+    let route = router.route(now, address, &reset, Opening::Refused);
     assert!(matches!(route, Route::Connection(found) if found == handle), "{route:?}");
 
     let elsewhere = "192.0.2.9:50000".parse().unwrap();
-    let route = router.route(now, elsewhere, &reset, false);
+    let route = router.route(now, elsewhere, &reset, Opening::Refused);
     assert_eq!(dropped(&route), DropReason::UnknownConnection);
     reset[20] ^= 1;
-    let route = router.route(now, address, &reset, false);
+    let route = router.route(now, address, &reset, Opening::Refused);
     assert_eq!(dropped(&route), DropReason::UnknownConnection);
 }
 
@@ -263,7 +275,9 @@ fn no_answer_is_larger_than_what_it_answers() {
             datagram[1..5].copy_from_slice(&VERSION_1.to_be_bytes());
             datagram[5] = (random() % 21) as u8;
         }
-        if let Route::Reply(kind, reply) = router.route(now, client(), &datagram, true) {
+        if let Route::Reply(kind, reply) =
+            router.route(now, client(), &datagram, Opening::WithRetry)
+        {
             assert!(reply.len() < len, "{kind:?} of {} bytes to {len}", reply.len());
         }
     }
@@ -301,19 +315,19 @@ fn a_datagram_for_another_worker_is_forwarded_from_any_address_and_no_further() 
         second.ids.insert(cid, handle);
         let long = initial(VERSION_1, &cid, b"", 1200);
         for datagram in [short(&cid), long] {
-            let route = first.route(now, client(), &datagram, true);
+            let route = first.route(now, client(), &datagram, Opening::WithRetry);
             assert!(matches!(route, Route::Forward(1)), "{route:?}");
-            let route = second.route(now, client(), &datagram, true);
+            let route = second.route(now, client(), &datagram, Opening::WithRetry);
             assert!(matches!(route, Route::Connection(found) if found == handle), "{route:?}");
         }
         // The first worker's own go nowhere, known or not.
         let (own, _) = first.new_id().unwrap();
-        let route = first.route(now, client(), &short(&own), true);
+        let route = first.route(now, client(), &short(&own), Opening::WithRetry);
         assert!(matches!(route, Route::Reply(Reply::Reset, _)), "{route:?}");
         // A connection that is gone is reset by the worker that had it.
         second.ids.forget(handle);
         let Route::Reply(Reply::Reset, reset) =
-            second.route_here(now, client(), &short(&cid), true)
+            second.route_here(now, client(), &short(&cid), Opening::WithRetry)
         else {
             panic!("not reset");
         };
@@ -327,11 +341,17 @@ fn a_retry_token_is_good_at_every_worker_that_gets_its_id() {
     let [mut first, mut second] = two_workers(now, None);
     let (scid, token) = get_retry(&mut second, now);
     let answer = initial(VERSION_1, &scid, &token, 1200);
-    assert!(matches!(first.route(now, client(), &answer, true), Route::Forward(1)));
-    let route = second.route_here(now, client(), &answer, true);
+    assert!(matches!(
+        first.route(now, client(), &answer, Opening::WithRetry),
+        Route::Forward(1)
+    ));
+    let route = second.route_here(now, client(), &answer, Opening::WithRetry);
     assert!(matches!(route, Route::Accept(_)), "{route:?}");
     // Keys are shared: had it been the first worker's, that one would have accepted it as well.
-    assert!(matches!(first.route_here(now, client(), &answer, true), Route::Accept(_)));
+    assert!(matches!(
+        first.route_here(now, client(), &answer, Opening::WithRetry),
+        Route::Accept(_)
+    ));
 }
 
 #[test]
@@ -344,15 +364,20 @@ fn an_id_that_a_client_made_up_opens_one_connection_though_it_passes_for_another
     let (look_alike, _) = second.new_id().unwrap();
     let opening = initial(VERSION_1, &look_alike, b"", 1200);
     for _ in 0..2 {
-        assert!(matches!(first.route(now, client(), &opening, true), Route::Forward(1)));
+        assert!(matches!(
+            first.route(now, client(), &opening, Opening::WithRetry),
+            Route::Forward(1)
+        ));
     }
-    let Route::Accept(admission) = second.route_here(now, client(), &opening, true) else {
+    let Route::Accept(admission) =
+        second.route_here(now, client(), &opening, Opening::WithRetry)
+    else {
         panic!("not accepted");
     };
     let handle = Handle::for_test(7);
     second.ids.insert(admission.scid, handle);
     second.ids.insert_initial(client(), &admission.initial_dcid.unwrap(), handle);
-    let route = second.route_here(now, client(), &opening, true);
+    let route = second.route_here(now, client(), &opening, Opening::WithRetry);
     assert!(matches!(route, Route::Connection(found) if found == handle), "{route:?}");
 }
 
@@ -371,12 +396,33 @@ fn every_id_of_a_router_has_the_configured_length() {
     let (scid, token) = get_retry(&mut router, now);
     assert_eq!((scid[0], scid[1], scid.len()), (19, 5, 20));
     let answer = initial(VERSION_1, &scid, &token, 1200);
-    let Route::Accept(admission) = router.route(now, client(), &answer, true) else {
+    let Route::Accept(admission) = router.route(now, client(), &answer, Opening::WithRetry)
+    else {
         panic!("not accepted");
     };
     router.ids.insert(admission.scid, Handle::for_test(1));
-    let route = router.route(now, client(), &short(&scid), true);
+    let route = router.route(now, client(), &short(&scid), Opening::WithRetry);
     assert!(matches!(route, Route::Connection(_)), "{route:?}");
-    let route = router.route(now, client(), &short(&scid[..10])[..15], true);
+    let route = router.route(now, client(), &short(&scid[..10])[..15], Opening::WithRetry);
     assert_eq!(dropped(&route), DropReason::Malformed);
+}
+
+// RFC 9000 section 8.1
+#[test]
+fn without_load_a_client_needs_no_retry_and_one_that_had_one_before_keeps_its_ids() {
+    let now = Instant::now();
+    let mut router = server(now, true);
+    let (scid, token) = get_retry(&mut router, now);
+    let first = initial(VERSION_1, &[7; 8], b"", 1200);
+    let Route::Accept(admission) = router.route(now, client(), &first, Opening::Direct) else {
+        panic!("not accepted");
+    };
+    assert_eq!((admission.odcid, admission.initial_dcid), (None, Some(vec![7; 8])));
+    // The load has gone between its two Initials.
+    let second = initial(VERSION_1, &scid, &token, 1200);
+    let Route::Accept(admission) = router.route(now, client(), &second, Opening::Direct) else {
+        panic!("not accepted");
+    };
+    assert_eq!(admission.scid, scid);
+    assert!(admission.odcid.is_some() && admission.initial_dcid.is_none());
 }

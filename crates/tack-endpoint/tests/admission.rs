@@ -58,6 +58,33 @@ fn a_client_proves_its_address_before_anything_is_allocated() {
     assert!(server.endpoint.is_idle());
 }
 
+// RFC 9000 section 8.1
+#[test]
+fn clients_prove_their_addresses_first_only_while_many_are_in_their_handshake() {
+    let config = common::endpoint_config(|config| config.half_open_without_retry = 2);
+    let mut server = App::server(&Certificate::new(), config, vec![]);
+    let address = server.local_addr();
+    // They are through their handshake when the next one comes.
+    for n in 0..3 {
+        let mut client = App::client();
+        let handle = client.connect(address, pattern(1000, n));
+        run_until(&mut server, &mut client, |_, client| client.is_done(handle));
+    }
+    assert_eq!(server.endpoint.stats().retries_sent, 0);
+    // These never go on with theirs.
+    for (accepted, retries) in [(4, 0), (5, 0), (5, 1), (5, 2)] {
+        let before = server.endpoint.stats().datagrams_in;
+        stranger().send_to(&first_initial(address), address).unwrap();
+        run_alone(&mut server, |server| server.endpoint.stats().datagrams_in > before);
+        let stats = server.endpoint.stats();
+        assert_eq!((stats.accepted, stats.retries_sent), (accepted, retries));
+    }
+    let mut client = App::client();
+    let handle = client.connect(address, pattern(1000, 3));
+    run_until(&mut server, &mut client, |_, client| client.is_done(handle));
+    assert!(server.endpoint.stats().retries_sent > 2);
+}
+
 #[test]
 fn a_client_that_answers_a_retry_too_late_is_told_at_once() {
     let mut server = server(common::endpoint_config(|config| {

@@ -52,6 +52,8 @@ pub struct EndpointCore<S: DatagramSocket> {
     /// Other workers have handed over more than the last turn took.
     has_forwarded: bool,
     connections: Slab<ConnectionState>,
+    /// Those of clients that are still in their handshake.
+    half_open: usize,
     timers: Timers,
     /// Connections to drive: something arrived, expired or was written.
     ready: VecDeque<Handle>,
@@ -122,6 +124,7 @@ impl<S: DatagramSocket> EndpointCore<S> {
             worker,
             has_forwarded: false,
             connections: Slab::new(),
+            half_open: 0,
             timers: Timers::default(),
             ready: VecDeque::new(),
             events: VecDeque::new(),

@@ -14,7 +14,7 @@ use crate::arrival_clock::Reading;
 use crate::connection_state::ConnectionState;
 use crate::handle::Handle;
 use crate::inbox::Forwarded;
-use crate::router::{Admission, Reply, Route};
+use crate::router::{Admission, Opening, Reply, Route};
 use crate::send_queue::{Burst, Sink};
 use crate::socket::{DatagramSocket, ReceiveBuffers, codepoint, destination};
 use crate::stats::DropReason;
@@ -98,8 +98,8 @@ impl<S: DatagramSocket> EndpointCore<S> {
             self.stats.forwarded_in += 1;
             let info = RecvInfo { from: forwarded.from, to: forwarded.to };
             let came = (forwarded.ecn, forwarded.at);
-            let (from, accepting) = (forwarded.from, self.is_accepting());
-            let route = self.router.route_here(now, from, &forwarded.datagram, accepting);
+            let (from, opening) = (forwarded.from, self.opening());
+            let route = self.router.route_here(now, from, &forwarded.datagram, opening);
             self.follow(now, route, info, came, &mut forwarded.datagram);
         }
     }
@@ -121,8 +121,14 @@ impl<S: DatagramSocket> EndpointCore<S> {
         }
     }
 
-    fn is_accepting(&self) -> bool {
-        !self.shut_down && self.worker.connections() < self.config.max_connections
+    fn opening(&self) -> Opening {
+        if self.shut_down || self.worker.connections() >= self.config.max_connections {
+            Opening::Refused
+        } else if self.half_open < self.config.half_open_without_retry {
+            Opening::Direct
+        } else {
+            Opening::WithRetry
+        }
     }
 
     fn dispatch(
@@ -132,7 +138,7 @@ impl<S: DatagramSocket> EndpointCore<S> {
         came: (EcnCodepoint, Instant),
         datagram: &mut [u8],
     ) {
-        let route = self.router.route(now, info.from, datagram, self.is_accepting());
+        let route = self.router.route(now, info.from, datagram, self.opening());
         self.follow(now, route, info, came, datagram);
     }
 
@@ -201,7 +207,9 @@ impl<S: DatagramSocket> EndpointCore<S> {
         connection.set_ecn(self.config.ecn);
         self.stats.accepted += 1;
         let timeout = self.config.handshake_timeout;
-        let state = ConnectionState::new(connection, from, now, timeout);
+        let mut state = ConnectionState::new(connection, from, now, timeout);
+        state.is_half_open = true;
+        self.half_open += 1;
         let handle = self.connections.insert(state);
         self.worker.connection_added();
         self.router.ids.insert(admission.scid, handle);

@@ -104,6 +104,7 @@ impl<S: DatagramSocket> EndpointCore<S> {
         if !state.connected_reported && state.connection.is_established() {
             state.handshake_done();
             state.connected_reported = true;
+            self.half_open -= usize::from(std::mem::take(&mut state.is_half_open));
             state.is_announced = true;
             let announced = state.connection.peer_transport_params();
             if let Some(token) = announced.and_then(|params| params.stateless_reset_token) {
@@ -147,6 +148,7 @@ impl<S: DatagramSocket> EndpointCore<S> {
         self.timers.set(handle, None);
         let state = self.connections.remove(handle)?;
         self.worker.connections_removed(1);
+        self.half_open -= usize::from(state.is_half_open);
         Some((handle, state.connection))
     }
 }

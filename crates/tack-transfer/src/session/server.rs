@@ -53,7 +53,7 @@ pub struct ServerOptions {
     /// The access token; `None` lets everybody in.
     pub token: Option<String>,
     /// Whether a client has to show that it has its address before anything is kept of it, which takes a
-    /// round trip (RFC 9000 section 8.1.2).
+    /// round trip (RFC 9000 section 8.1.2), while several others are in their handshake.
     pub retry: bool,
     /// Whether symbolic links are listed, and taken from clients; they are followed in no case.
     pub links: bool,

@@ -13,6 +13,10 @@ use super::shared::{SharedCcParameters, SharedStrangers, Wake};
 use crate::error::Error;
 use crate::quic;
 
+/// Clients of each thread that are in their handshake at once before the next ones have to show with a Retry that they
+/// have their addresses. Honest ones are rarely so many; forged addresses cost as many handshakes in ten seconds.
+const HALF_OPEN_WITHOUT_RETRY: usize = 16;
+
 /// A running server of one or several threads.
 pub struct Workers {
     servers: Vec<Server>,
@@ -79,6 +83,7 @@ pub(super) fn servers(options: ServerOptions, count: usize) -> Result<Vec<Server
     let mut endpoint_config = quic::endpoint_config(options.qlog.as_deref())?;
     endpoint_config.reset_key = Some(identity.reset_key()?);
     endpoint_config.retry = options.retry;
+    endpoint_config.half_open_without_retry = HALF_OPEN_WITHOUT_RETRY;
     endpoint_config.quic_lb.clone_from(&options.quic_lb);
     let config = || {
         let mut config =
