@@ -133,6 +133,60 @@ fn an_application_is_told_to_wait_when_the_send_buffer_is_full() {
 }
 
 #[test]
+fn a_stream_is_reported_only_when_it_can_take_what_it_was_refused() {
+    const LIMIT: usize = 300_000;
+    let (mut client, mut server) = (tack_config(), tack_config());
+    let mut tack = *client.tack();
+    tack.send_buffer = LIMIT;
+    client.set_tack(tack);
+    let mut pair = Pair::new(tack_client(&mut client), tack_server(&mut server))
+        .with_delay(Duration::from_millis(10));
+    pair.handshake();
+    assert_eq!(pair.client.stream_send(0, &pattern(LIMIT - 2), false), Ok(LIMIT - 2));
+    while pair.client.stream_writable_next().is_some() {}
+    assert_eq!(pair.client.stream_writable(0, 3), Ok(false));
+    // An application that writes as long as streams are reported comes to an end.
+    assert_eq!(pair.client.stream_writable_next(), None);
+    pair.run_until(|pair| pair.client.stream_writable_next() == Some(0));
+    assert!(pair.client.stream_capacity(0).unwrap() >= 3);
+}
+
+#[test]
+fn a_body_that_no_frame_fits_for_is_not_reported_until_one_does() {
+    const LIMIT: usize = 300_000;
+    for room in 1..=3 {
+        let (mut client, mut server) = (tack_config(), tack_config());
+        let mut tack = *client.tack();
+        tack.send_buffer = LIMIT;
+        client.set_tack(tack);
+        let mut pair = Pair::new(tack_client(&mut client), tack_server(&mut server))
+            .with_delay(Duration::from_millis(10));
+        pair.handshake();
+        let config = tacklib::h3::Config::new().unwrap();
+        let client = &mut pair.client;
+        let mut http = tacklib::h3::Connection::with_transport(client, &config).unwrap();
+        let request = [h3::Header::new(b":method", b"PUT")];
+        let stream = http.send_request(client, &request, false).unwrap();
+        let filled = client.stream_capacity(stream).unwrap() - room;
+        assert_eq!(client.stream_send(stream, &pattern(filled), false), Ok(filled));
+        // As applications do, which would write here for ever.
+        let mut written = 0;
+        for turn in 0.. {
+            assert!(turn < 10, "reported again and again with room for {room} bytes");
+            if let Ok(more) = http.send_body(client, stream, &pattern(1000), false) {
+                written += more;
+            }
+            if client.stream_writable_next() != Some(stream) {
+                break;
+            }
+        }
+        assert!(written < 2, "{written}");
+        pair.run_until(|pair| pair.client.stream_writable_next() == Some(stream));
+        assert!(http.send_body(&mut pair.client, stream, &pattern(1000), false).is_ok());
+    }
+}
+
+#[test]
 fn the_send_buffer_frees_exactly_what_has_left() {
     const LIMIT: usize = 50_000;
     const WRITTEN: usize = 40_000;

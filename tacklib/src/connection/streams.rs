@@ -27,7 +27,7 @@ impl<F: BufFactory> Connection<F> {
         let fin = fin && len == buf.len();
         let sent = self.inner.stream_send(stream_id, &buf[..len], fin)?;
         if len < buf.len() {
-            self.seam.send_buffer.block(stream_id);
+            self.seam.send_buffer.block(stream_id, 1);
         }
         self.on_written(stream_id, sent, fin && sent == len);
         Ok(sent)
@@ -55,7 +55,7 @@ impl<F: BufFactory> Connection<F> {
         let fin = fin && rest.is_none();
         let (sent, refused) = self.inner.stream_send_zc(stream_id, buf, fin)?;
         if rest.is_some() {
-            self.seam.send_buffer.block(stream_id);
+            self.seam.send_buffer.block(stream_id, 1);
         }
         self.on_written(stream_id, sent, fin && refused.is_none());
         Ok((sent, refused.or(rest)))
@@ -130,7 +130,7 @@ impl<F: BufFactory> Connection<F> {
     pub fn stream_writable(&mut self, stream_id: u64, len: usize) -> quiche::Result<bool> {
         let writable = self.inner.stream_writable(stream_id, len)?;
         if writable && self.is_enabled() && self.seam.send_buffer.room(&self.inner) < len {
-            self.seam.send_buffer.block(stream_id);
+            self.seam.send_buffer.block(stream_id, len);
             return Ok(false);
         }
         Ok(writable)
@@ -228,7 +228,7 @@ impl<F: BufFactory> Connection<F> {
         };
         if capacity == 0 {
             // quiche is not asked: it would queue a DATA_BLOCKED for each time.
-            self.seam.send_buffer.block(stream_id);
+            self.seam.send_buffer.block(stream_id, 1);
             return Err(quiche::Error::Done);
         }
         Ok(capacity)

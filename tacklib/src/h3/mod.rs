@@ -36,6 +36,10 @@ use followed::{Reads, Written};
 /// Most bytes that opening one stream of HTTP/3's own writes: its type and SETTINGS.
 const LONGEST_OPENING: usize = 256;
 
+/// Room for a byte in a DATA frame, whatever its header: a type of one byte, and the longest length (RFC 9114
+/// section 7.1, RFC 9000 section 16).
+const LEAST_ROOM_FOR_DATA: usize = 1 + 8 + 1;
+
 /// The HTTP/3 connection, as [`quiche::h3::Connection`].
 ///
 /// The methods are quiche's, and so are their errors. Two things differ where the send buffer of
@@ -70,7 +74,7 @@ impl Connection {
         let stream_id = self.next_request;
         if !self.has_goaway {
             if conn.send_room() == 0 {
-                conn.block_stream(stream_id);
+                conn.block_stream(stream_id, 1);
                 return Err(Error::StreamBlocked);
             }
             // As quiche does first: the capacity of a stream is known once it exists. Where this
@@ -166,7 +170,7 @@ impl Connection {
         // quiche checks the stream before it refuses an empty part without an end.
         let result = self.inner.send_body(conn.followed(), stream_id, taken, fin && is_whole);
         if !is_whole && matches!(result, Ok(_) | Err(Error::Done)) {
-            conn.block_stream(stream_id);
+            conn.block_stream(stream_id, LEAST_ROOM_FOR_DATA);
         }
         let written = result?;
         Written::data(written, fin && written == body.len()).tell(conn, stream_id);
@@ -194,7 +198,7 @@ impl Connection {
             Written::data(written, fin && written == len).tell(conn, stream_id);
             return Ok(written);
         }
-        conn.block_stream(stream_id);
+        conn.block_stream(stream_id, LEAST_ROOM_FOR_DATA);
         if fits == 0 {
             // quiche checks the stream before it refuses an empty part without an end.
             return self.inner.send_body(conn.followed(), stream_id, &[], false);
@@ -336,7 +340,7 @@ fn refuse_without_room<F: BufFactory>(
     if conn.send_room() > 0 {
         return Ok(());
     }
-    conn.block_stream(stream_id);
+    conn.block_stream(stream_id, 1);
     Err(Error::StreamBlocked)
 }
 

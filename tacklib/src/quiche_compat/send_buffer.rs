@@ -5,7 +5,7 @@
 //! application would buffer 27 MB. quiche does not tell how much it buffers. Upstream: `tx_buffered` is
 //! private. To delete: when quiche's controller is replaceable, or the buffered amount can be read.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use quiche::BufFactory;
 
@@ -28,8 +28,8 @@ pub struct SendBuffer {
     /// A stream was dropped since then. quiche counts what is lost of such a stream as repeated, and does
     /// not repeat it.
     has_dropped: bool,
-    /// Streams refused for lack of room, to be reported when there is some.
-    blocked: BTreeSet<u64>,
+    /// Streams refused for lack of room, and how much each has to get before it is reported.
+    blocked: BTreeMap<u64, usize>,
 }
 
 impl SendBuffer {
@@ -44,7 +44,7 @@ impl SendBuffer {
             unsent: BTreeMap::new(),
             all_unsent: 0,
             has_dropped: false,
-            blocked: BTreeSet::new(),
+            blocked: BTreeMap::new(),
         }
     }
 
@@ -115,9 +115,11 @@ impl SendBuffer {
         self.repeated_then = QuicheCounters::repeated_stream_bytes(connection);
     }
 
-    /// A stream was refused for lack of room.
-    pub fn block(&mut self, stream_id: u64) {
-        self.blocked.insert(stream_id);
+    /// A stream was refused for lack of room, and cannot be written to before it gets `needed` bytes of it:
+    /// reported earlier, it would be refused again, and an application that writes as long as streams are
+    /// reported would never come to an end.
+    pub fn block(&mut self, stream_id: u64, needed: usize) {
+        self.blocked.insert(stream_id, needed);
     }
 
     /// A stream that was refused and can be written to now. An error counts as
@@ -126,8 +128,16 @@ impl SendBuffer {
         &mut self,
         connection: &mut quiche::Connection<F>,
     ) -> Option<u64> {
-        let mut ids = self.blocked.iter().copied();
-        let ready = ids.find(|id| connection.stream_capacity(*id) != Ok(0))?;
+        let room = self.room(connection);
+        let mut blocked = self.blocked.iter();
+        // There is never more room than the limit.
+        let (&ready, _) = blocked.find(|&(&id, &needed)| {
+            let needed = needed.clamp(1, self.limit.max(1));
+            match connection.stream_capacity(id) {
+                Ok(capacity) => capacity.min(room) >= needed,
+                Err(_) => true,
+            }
+        })?;
         self.blocked.remove(&ready);
         Some(ready)
     }

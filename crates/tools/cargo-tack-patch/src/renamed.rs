@@ -37,9 +37,11 @@ pub fn copied(folder: &str, original: &str, patch: &Patch<'_>) -> Result<String,
     let mut manifest = parse(&path, original)?;
     without_targets(&mut manifest);
     manifest.remove("lints");
+    let package = table(&mut manifest, "package")
+        .ok_or_else(|| Error::malformed(&path, &"has no [package]"))?;
+    // Cargo otherwise takes the workspace that the folder of the copies is in, once it has read that one.
+    package.insert("workspace", value(".."));
     if folder == "quiche" {
-        let package = table(&mut manifest, "package")
-            .ok_or_else(|| Error::malformed(&path, &"has no [package]"))?;
         package.insert("name", value("quiche"));
         package.insert("version", value(patch.quiche_version));
     }

@@ -40,6 +40,19 @@ fn a_workspace_that_was_never_built_can_be_patched() {
 }
 
 #[test]
+fn the_program_of_a_workspace_gets_what_takes_quiches_place() {
+    let world = World::in_workspace();
+    assert_eq!(world.run(), BEFORE);
+    let before = world.program();
+    assert_eq!(world.tool().apply().unwrap().folder, world.path("program/.tack-patch"));
+    assert_eq!(world.run(), AFTER);
+    assert!(matches!(world.tool().check().unwrap(), Check::InForce { .. }));
+    world.tool().remove().unwrap();
+    assert!(world.program() == before);
+    assert_eq!(world.run(), BEFORE);
+}
+
+#[test]
 fn a_patch_that_is_in_force_is_left_as_it_is() {
     let world = World::new();
     world.tool().apply().unwrap();

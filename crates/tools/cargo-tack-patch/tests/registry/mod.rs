@@ -128,6 +128,20 @@ impl World {
         Self::with_program(PROGRAM)
     }
 
+    /// With the same program as the member of a workspace.
+    pub fn in_workspace() -> Self {
+        let world = Self::new();
+        let main = world.read("program/src/main.rs");
+        fs::remove_dir_all(world.path("program/src")).unwrap();
+        world.write(
+            "program/Cargo.toml",
+            "[workspace]\nmembers = [\"app\"]\nresolver = \"2\"\n",
+        );
+        world.write("program/app/Cargo.toml", PROGRAM);
+        world.write("program/app/src/main.rs", &main);
+        world
+    }
+
     /// Publishes a newer release of quiche.
     pub fn publish_newer_quiche(&self) {
         let manifest = QUICHE.replace("0.30.0", "0.30.1");
