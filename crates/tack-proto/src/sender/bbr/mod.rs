@@ -329,9 +329,10 @@ impl Bbr {
             .map_or(Duration::ZERO, |last| now.saturating_duration_since(last));
         let stood_still = self.has(Deviation::Outages) && path.is_outage(silence);
         if stood_still {
-            // A path that stands still again and again is slower for that.
+            // What queued in front of the path arrives within a round. One that stands still again and again
+            // is slower for that.
             if self.is_past_outage() {
-                self.pause_round = self.round + ROUNDS_AFTER_OUTAGE;
+                self.pause_round = self.round + 1;
             }
             self.outage_round = self.round + ROUNDS_AFTER_OUTAGE;
         }
