@@ -174,11 +174,16 @@ impl Cycle {
     }
 
     fn cruise(&self, units: &Units) -> Duration {
-        if let Some(round_trips) = units.congested {
-            let jitter =
-                WAIT_AFTER_CONGESTION_JITTER.mul_f64(f64::midpoint(1.0, self.bw_probe_wait));
-            return round_trips.min(WAIT_AFTER_CONGESTION + jitter);
-        }
+        let usual = self.usual_cruise(units);
+        let Some(round_trips) = units.congested else { return usual };
+        let jitter =
+            WAIT_AFTER_CONGESTION_JITTER.mul_f64(f64::midpoint(1.0, self.bw_probe_wait));
+        // A path of few packets has grown back sooner than it is probed where nothing is lost.
+        round_trips.max(usual).min(WAIT_AFTER_CONGESTION + jitter)
+    }
+
+    /// The same where nothing is lost.
+    fn usual_cruise(&self, units: &Units) -> Duration {
         let rest = self
             .config
             .cycle_units
@@ -250,6 +255,13 @@ mod tests {
         assert!((2000 * MS..=3000 * MS).contains(&cruise), "{cruise:?}");
         let short = Units { congested: Some(500 * MS), ..UNITS };
         assert_eq!(lengths(&BbrConfig::DEFAULT, &short)[0], 500 * MS);
+    }
+
+    #[test]
+    fn after_congestion_a_short_path_is_probed_no_sooner_than_where_nothing_is_lost() {
+        let config = BbrConfig { bw_probe_wait_jitter: 0.0, ..BbrConfig::DEFAULT };
+        let short = Units { congested: Some(4 * MS), ..UNITS };
+        assert_eq!(lengths(&config, &short), lengths(&config, &UNITS), "TACK-6.2-6");
     }
 
     #[test]
