@@ -124,6 +124,9 @@ pub struct ServeArgs {
     /// followed in no case
     #[arg(long)]
     pub no_links: bool,
+    /// Lets clients that send with --owner give files to nobody: all stay this user's
+    #[arg(long)]
+    pub no_owners: bool,
     /// Keeps the access token in FILE; created if it does not exist
     #[arg(long, value_name = "FILE", conflicts_with = "no_token")]
     pub token_file: Option<PathBuf>,

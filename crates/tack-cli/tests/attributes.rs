@@ -147,6 +147,32 @@ fn owners_of_files_directories_and_links_arrive_and_take_no_setuid_along() {
 }
 
 #[test]
+fn a_server_that_is_told_so_gives_nothing_away_and_keeps_the_rest() {
+    if !is_root() {
+        return;
+    }
+    let served = Served::new(&["--no-owners"]);
+    let file = served.outside("file");
+    write(&file, b"content");
+    chown(&file, Some(4001), Some(4051)).unwrap();
+    let has_xattrs = set(&file, "user.a", b"kept");
+    let send = |name: &str| {
+        let mut send = served.client("send");
+        send.args(["--preserve", "--owner", "--xattrs"]).arg(&file).arg(served.target(name));
+        run(&mut send).expect(0)
+    };
+    let sent = send("sent");
+    assert!(sent.errors.contains("not all owners are kept"), "{}", sent.errors);
+    let there = served.path("sent");
+    assert_eq!((there.metadata().unwrap().uid(), there.metadata().unwrap().gid()), (0, 0));
+    assert!(!has_xattrs || xattrs(&there) == xattrs(&file));
+    // Nothing stays different that is the server's own.
+    chown(&file, Some(0), Some(0)).unwrap();
+    let again = send("sent");
+    assert!(!again.errors.contains("not all owners are kept"), "{}", again.errors);
+}
+
+#[test]
 fn attributes_that_grant_rights_stay_where_they_are() {
     if !is_root() {
         return;

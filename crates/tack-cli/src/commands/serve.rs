@@ -57,6 +57,7 @@ pub fn serve(args: &ServeArgs) -> Result<(), Error> {
     options.profile = args.profile.into();
     options.read_only = !args.write;
     options.links = !args.no_links;
+    options.owners = !args.no_owners;
     options.write_limit = args.write_limit;
     options.rate = args.bwlimit;
     options.qlog.clone_from(&args.qlog);

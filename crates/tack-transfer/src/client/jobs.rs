@@ -32,7 +32,7 @@ const WORKERS_END: Duration = Duration::from_secs(10);
 
 /// Told once, however many files it concerns.
 const OWNERS_STAY: &str = "not all owners are kept: the receiver does not run as root, and only root may give files \
-                           to other users";
+                           to other users, or it has been told not to";
 
 /// What a worker does with its stream. No outcome: nothing worth counting.
 type Work = Box<dyn FnOnce(&Mailbox) -> Result<Option<Outcome>, TransferError> + Send>;

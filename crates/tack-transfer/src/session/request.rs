@@ -20,6 +20,8 @@ pub(super) struct Service {
     pub(super) root: Arc<Root>,
     pub(super) read_only: bool,
     pub(super) links: bool,
+    /// Whether clients may give what they send to other users.
+    pub(super) owners: bool,
     pub(super) write_limit: Option<u64>,
     pub(super) claims: Claims,
     pub(super) commit: GroupCommit,
@@ -233,6 +235,9 @@ impl Service {
             for (number, edit) in (0..).zip(&edits) {
                 let result = match edit {
                     Edit::Symlink(..) if !self.links => Err(TransferError::NoLinks),
+                    Edit::Attributes(path, attributes) if !self.owners => {
+                        self.set_without_owner(&editor, path, attributes)
+                    }
                     edit => editor.apply(edit),
                 };
                 match &result {
@@ -259,6 +264,23 @@ impl Service {
                 Err(error) => return Err(error),
             };
         }
+    }
+
+    /// Sets attributes of something that stays its owner's.
+    fn set_without_owner(
+        &self,
+        editor: &Editor,
+        path: &WirePath,
+        attributes: &Attributes,
+    ) -> Result<Edited, TransferError> {
+        let (owners, others) =
+            (Wanted { owner: true, xattrs: false }, Wanted { owner: false, xattrs: true });
+        let rest = attributes.clone().only(others);
+        let edited = editor.apply(&Edit::Attributes(path.clone(), rest))?;
+        let asked = attributes.clone().only(owners);
+        let is_other = asked != Attributes::default()
+            && Attributes::read(&self.root, path, owners)? != asked;
+        Ok(if is_other { Edited::Kept } else { edited })
     }
 
     /// Tells owners and extended attributes, as long as the client asks for some.

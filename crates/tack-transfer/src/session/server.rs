@@ -57,6 +57,8 @@ pub struct ServerOptions {
     pub retry: bool,
     /// Whether symbolic links are listed, and taken from clients; they are followed in no case.
     pub links: bool,
+    /// Whether a server that runs as root lets clients give files to other users; owners are told in any case.
+    pub owners: bool,
     /// Most bytes per second to write to each file.
     pub write_limit: Option<u64>,
     /// Most bytes per second of each connection in each direction, if there is a limit.
@@ -90,6 +92,7 @@ impl ServerOptions {
             token,
             retry: true,
             links: true,
+            owners: true,
             write_limit: None,
             rate: None,
             qlog: None,
@@ -106,6 +109,7 @@ impl ServerOptions {
             root: Arc::new(self.root),
             read_only: self.read_only,
             links: self.links,
+            owners: self.owners,
             write_limit: self.write_limit,
             claims: Claims::default(),
             commit: GroupCommit::start(),
