@@ -59,8 +59,8 @@ use undo::{Ended, LossEpisode};
 /// BBR.Beta: what congestion leaves at least, as with CUBIC.
 const BETA: f64 = 0.7;
 
-/// Rounds behind an outage, or a drop of the path's rate: one in which what queued in front of the path
-/// arrives, and one until its losses show.
+/// Rounds behind an outage: one in which what queued in front of the path arrives, and one until its
+/// losses show.
 const ROUNDS_AFTER_OUTAGE: u64 = 2;
 
 /// Rounds that the draft lets a flow cruise at most, so that it finds again what losses have cost
@@ -168,10 +168,8 @@ pub struct Bbr {
     safe_from: u64,
     round: u64,
     round_ends_at: u64,
-    /// Until this round losses and queues may be those of an outage, and low rates those of the first one
-    /// of several.
+    /// Until this round losses may be those of an outage.
     outage_round: u64,
-    pause_round: u64,
     delivered: u64,
     /// Probe units so far. Time, not round trips: those become longer
     /// just when a queue should make the estimate fall.
@@ -221,7 +219,6 @@ impl Bbr {
             round: 0,
             round_ends_at: 0,
             outage_round: 0,
-            pause_round: 0,
             delivered: 0,
             units: 0,
             unit_began: None,
@@ -329,11 +326,6 @@ impl Bbr {
             .map_or(Duration::ZERO, |last| now.saturating_duration_since(last));
         let stood_still = self.has(Deviation::Outages) && path.is_outage(silence);
         if stood_still {
-            // What queued in front of the path arrives within a round. One that stands still again and again
-            // is slower for that.
-            if self.is_past_outage() {
-                self.pause_round = self.round + 1;
-            }
             self.outage_round = self.round + ROUNDS_AFTER_OUTAGE;
         }
         if stood_still || !matches!(self.state, State::ProbeBw(_)) {
@@ -455,12 +447,7 @@ impl Bbr {
     /// Whether losses in this state bound the short-term model: what was sent to probe, or waited for
     /// a path that stood still, has others.
     fn yields(&self) -> bool {
-        !self.state.is_probing() && self.is_past_outage()
-    }
-
-    /// Whether what comes in now no longer tells of a path that stood still, or that became slower.
-    fn is_past_outage(&self) -> bool {
-        self.round > self.outage_round
+        !self.state.is_probing() && self.round > self.outage_round
     }
 
     /// Whether a probe is held back by a bound that it is there to raise.
@@ -618,7 +605,7 @@ impl Bbr {
         let grew = self.full_pipe.on_round(
             self.max_bw.get(),
             app_limited,
-            !path.acks_queue() && path.is_queueing(path.forward_rtt) && self.is_past_outage(),
+            !path.acks_queue() && path.is_queueing(path.forward_rtt),
         );
         let in_startup = matches!(self.state, State::Startup);
         let marks = self.marks.on_round(path.mss);
@@ -707,14 +694,11 @@ impl Bbr {
         // The reported rate counts here: a receiver cannot gain by under-reporting, and it does
         // not contain the pause of a medium once that is over.
         let rate = feedback.reported.unwrap_or(sample.rate);
-        let below = self.config.bandwidth_drop_below;
-        // What an application sends too slowly for the path arrives as fast as it left. Both rates are of
-        // the same data: what is reported is of newer data, which may have left at another rate.
-        let is_slower = |sent: Bandwidth| sample.rate < sent.scaled(below);
-        let is_held_back = sample.app_limited && sample.send_rate.is_some_and(is_slower);
+        let is_low = |other: Bandwidth| rate < other.scaled(self.config.bandwidth_drop_below);
+        // What an application sends too slowly for the path arrives as fast as it left.
+        let is_held_back = sample.app_limited && sample.send_rate.is_some_and(is_low);
         let is_followed = match self.state {
-            // What stood still is no slower for that, and a rate with a pause in it is low.
-            State::Startup => is_held_back && self.round > self.pause_round,
+            State::Startup => is_held_back,
             State::ProbeBw(_) => is_held_back || !sample.app_limited,
             State::Drain(_) | State::ProbeRtt(_) => false,
         };
@@ -725,19 +709,12 @@ impl Bbr {
         // A medium that holds packets back for a moment is no slower.
         let queue = path.is_queueing_beyond_jitter(feedback.round_trip);
         let bandwidth = self.bandwidth();
-        let is_low = queue && rate < bandwidth.scaled(below);
+        let is_low = queue && is_low(bandwidth);
         let lasting = path.probe_unit() * self.config.bandwidth_drop_units;
         if self.bandwidth_drop.on_sample(now, is_low, lasting) {
             let kept = bandwidth.scaled(self.config.bandwidth_drop_keeps);
             self.max_bw.reset(self.units, rate.max(kept));
             self.checks_route = Some(u64::MAX);
-            if rate >= kept {
-                // BWmax has followed all of the drop: what the path loses of the flight before says no
-                // more than that it became slower, and bounds found at the old rate are those of another
-                // path. What a drop keeps is still too much, and is bound by losses (TACK-6.5-5).
-                self.short_term.reset();
-                self.outage_round = self.round + ROUNDS_AFTER_OUTAGE;
-            }
             self.drain(now, feedback, Cause::PathChange, path);
         }
     }

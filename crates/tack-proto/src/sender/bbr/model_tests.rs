@@ -187,30 +187,6 @@ fn losses_of_an_outage_bound_nothing() {
 }
 
 #[test]
-fn losses_of_what_was_sent_before_a_drop_was_followed_bound_nothing() {
-    for (keeps, is_congested) in [(0.0, false), (0.8, true)] {
-        let mut flow = Flow::cruising();
-        flow.bbr.config.bandwidth_drop_keeps = keeps;
-        let slow = |feedback: &mut Feedback| {
-            feedback.round_trip = Some(100 * MS);
-            feedback.reported = Some(rate(3_000_000));
-        };
-        let lossy = |feedback: &mut Feedback| {
-            slow(feedback);
-            feedback.lost = 20 * PATH.mss;
-        };
-        flow.round(lossy);
-        assert!(flow.bbr.short_term.is_congested());
-        while !matches!(flow.bbr.state, State::Drain(_)) {
-            flow.round(slow);
-        }
-        flow.round(lossy);
-        flow.round(lossy);
-        assert_eq!(flow.bbr.short_term.is_congested(), is_congested, "TACK-6.5-5, {keeps}");
-    }
-}
-
-#[test]
 fn startup_ends_for_losses_only_where_packets_queue_or_the_rate_has_stopped_to_grow() {
     for (round_trip, ends) in [(40 * MS, false), (70 * MS, true)] {
         let bbr = Bbr::new(BbrConfig::DEFAULT, Ecn::Off, crate::test_clock(), 7);
@@ -279,29 +255,20 @@ fn a_longer_route_is_told_from_a_slower_path_when_nothing_queues() {
 #[test]
 fn a_path_that_has_become_slower_than_an_application_sends_is_followed() {
     let mut flow = Flow::cruising();
-    let limited = |sent: u64, arrived: u64| {
+    let limited = |sent: u64| {
         move |feedback: &mut Feedback| {
             feedback.round_trip = Some(60 * MS);
             feedback.reported = Some(rate(3_000_000));
             let sample = feedback.sample.as_mut().unwrap();
             (sample.app_limited, sample.send_rate) = (true, Some(rate(sent)));
-            sample.rate = rate(arrived);
         }
     };
     for _ in 0..10 {
-        flow.round(limited(3_100_000, 3_000_000));
+        flow.round(limited(3_100_000));
     }
     assert_eq!(flow.bbr.bandwidth(), rate(6_250_000), "it arrives as fast as it leaves");
-    for _ in 0..10 {
-        flow.round(limited(5_500_000, 5_400_000));
-    }
-    assert_eq!(
-        flow.bbr.bandwidth(),
-        rate(6_250_000),
-        "newer data that left slowly says nothing"
-    );
-    flow.round(limited(5_500_000, 3_000_000));
-    flow.round(limited(5_500_000, 3_000_000));
+    flow.round(limited(5_500_000));
+    flow.round(limited(5_500_000));
     assert_eq!(flow.bbr.phase(), Phase::Drain, "TACK-6.1-4");
     assert_eq!(flow.bbr.bandwidth(), rate(5_000_000));
 }
@@ -324,29 +291,6 @@ fn startup_of_an_application_ends_where_the_path_becomes_slower_than_that() {
     flow.round(limited(rate(3_000_000), 80 * MS));
     assert_eq!(flow.bbr.phase(), Phase::Drain);
     assert_eq!(flow.bbr.bandwidth(), rate(3_000_000));
-}
-
-#[test]
-fn a_rate_with_a_pause_in_it_is_no_slower_path_in_startup() {
-    let bbr = Bbr::new(BbrConfig::VIDEO, Ecn::Off, crate::test_clock(), 7);
-    let mut flow = Flow { bbr, now: crate::test_clock(), delivered: 0 };
-    let limited = |rate, round_trip| {
-        move |feedback: &mut Feedback| {
-            (feedback.round_trip, feedback.reported) = (Some(round_trip), Some(rate));
-            let sample = feedback.sample.as_mut().unwrap();
-            (sample.app_limited, sample.rate) = (true, rate);
-            sample.send_rate = Some(Bandwidth::from_bytes_per_second(6_250_000));
-        }
-    };
-    flow.round(limited(rate(6_250_000), 40 * MS));
-    flow.now += 300 * MS;
-    for _ in 0..ROUNDS_AFTER_OUTAGE {
-        flow.round(limited(rate(3_000_000), 80 * MS));
-    }
-    assert_eq!(flow.bbr.bandwidth(), rate(6_250_000), "TACK-6.1-4");
-    flow.round(limited(rate(3_000_000), 80 * MS));
-    flow.round(limited(rate(3_000_000), 80 * MS));
-    assert_eq!(flow.bbr.bandwidth(), rate(3_000_000), "it goes on behind the pause");
 }
 
 #[test]

@@ -13,8 +13,7 @@ const KEEPS: f64 = 0.85;
 /// The bound, while there is one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Share {
-    /// A round trip is over since the last probe began, and one was free of queues.
-    is_known: bool,
+    /// A round trip was free of queues since the last probe began.
     drained: bool,
     /// None was before the probe now or last.
     queue_stood: bool,
@@ -24,16 +23,12 @@ pub(super) struct Share {
 impl Share {
     /// A round trip is over, for all of which packets have queued or not.
     pub fn on_round(&mut self, queued: bool) {
-        self.is_known = true;
         self.drained |= !queued;
     }
 
     /// The path is filled, to be probed.
     pub fn on_refill(&mut self, max_bw: Bandwidth) {
-        // A probe that follows another one at once finds the queue that the one before has found or made.
-        if std::mem::take(&mut self.is_known) {
-            self.queue_stood = !std::mem::take(&mut self.drained);
-        }
+        self.queue_stood = !std::mem::take(&mut self.drained);
         self.bandwidth = self.bandwidth.filter(|bound| *bound < max_bw);
     }
 
@@ -65,11 +60,9 @@ mod tests {
     fn a_probe_that_loses_in_a_queue_of_others_costs_a_part_of_the_rate_until_probes_win_it_back()
      {
         let mut share = Share::default();
-        share.on_round(true);
         share.on_refill(RATE);
         share.on_too_high(RATE);
         assert_eq!(share.bound_bandwidth(RATE), RATE.scaled(KEEPS));
-        share.on_round(true);
         share.on_refill(RATE);
         share.on_too_high(RATE.scaled(KEEPS));
         assert_eq!(share.bound_bandwidth(RATE), RATE.scaled(KEEPS).scaled(KEEPS));
@@ -93,18 +86,5 @@ mod tests {
         share.on_refill(RATE);
         share.on_too_high(RATE);
         assert_eq!(share.bound_bandwidth(RATE), RATE);
-    }
-
-    #[test]
-    fn a_probe_behind_another_finds_the_queue_that_was_there_before_that_one() {
-        for queued in [false, true] {
-            let mut share = Share::default();
-            share.on_round(queued);
-            share.on_refill(RATE);
-            share.on_refill(RATE);
-            share.on_too_high(RATE);
-            let left = if queued { RATE.scaled(KEEPS) } else { RATE };
-            assert_eq!(share.bound_bandwidth(RATE), left, "TACK-6.5-9");
-        }
     }
 }

@@ -48,17 +48,6 @@ fn round(
     bandwidth: u64,
     in_flight: u64,
 ) {
-    round_on(&PATH, bbr, now, delivered, bandwidth, in_flight);
-}
-
-fn round_on(
-    path: &PathModel,
-    bbr: &mut Bbr,
-    now: &mut Instant,
-    delivered: &mut u64,
-    bandwidth: u64,
-    in_flight: u64,
-) {
     let prior_delivered = *delivered;
     *delivered += bandwidth / 25;
     *now += 40 * MS;
@@ -77,7 +66,7 @@ fn round_on(
         in_flight,
         ..NO_NEWS
     };
-    bbr.on_feedback(*now, &feedback, path);
+    bbr.on_feedback(*now, &feedback, &PATH);
 }
 
 pub(super) fn cruising() -> (Bbr, Instant, u64) {
@@ -251,22 +240,6 @@ fn what_is_less_than_the_grain_of_timers_or_this_ends_lateness_is_no_queue() {
     let busy = PathModel { own_late: Duration::from_millis(5), ..short };
     assert!(!busy.is_queueing(Some(micros(6000))), "TACK-6.2-11");
     assert!(busy.is_queueing(Some(micros(6100))));
-}
-
-#[test]
-fn what_queued_in_front_of_a_path_that_stood_still_does_not_end_startup() {
-    let path = PathModel { forward_rtt: Some(60 * MS), ..PATH };
-    for (pause, phase) in [(Duration::ZERO, Phase::Drain), (300 * MS, Phase::Startup)] {
-        let mut bbr = Bbr::new(BbrConfig::default(), Ecn::Off, crate::test_clock(), 7);
-        let (mut now, mut delivered) = (crate::test_clock(), 0);
-        for bandwidth in [312_500, 1_000_000, 3_000_000] {
-            round_on(&path, &mut bbr, &mut now, &mut delivered, bandwidth, 600_000);
-        }
-        assert_eq!(bbr.phase(), Phase::Startup);
-        now += pause;
-        round_on(&path, &mut bbr, &mut now, &mut delivered, 3_000_000, 600_000);
-        assert_eq!(bbr.phase(), phase, "TACK-6.2-1, {pause:?}");
-    }
 }
 
 #[test]
