@@ -126,8 +126,9 @@ fn exchange_with_a_change_of_port(config: &EndpointConfig) {
         }
     });
     assert_eq!((stats[0].accepted, stats[1].accepted), (4, 3), "{stats:?}");
-    assert!(stats[1].forwarded_out > 50, "{stats:?}");
-    assert!(stats[0].forwarded_in > 50 && stats[0].forwarded_in <= stats[1].forwarded_out);
+    // How much of the upload is left when the port changes is a matter of timing.
+    assert!(stats[1].forwarded_out > 10, "{stats:?}");
+    assert!(stats[0].forwarded_in > 10 && stats[0].forwarded_in <= stats[1].forwarded_out);
     assert_eq!((stats[0].forwarded_out, stats[1].forwarded_in), (0, 0), "{stats:?}");
     assert_eq!(stats[0].resets_sent + stats[1].resets_sent, 0);
 }
