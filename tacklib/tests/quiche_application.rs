@@ -132,16 +132,22 @@ fn an_application_is_told_to_wait_when_the_send_buffer_is_full() {
     assert!(pair.client.stream_capacity(0).unwrap() > 0);
 }
 
-#[test]
-fn a_stream_is_reported_only_when_it_can_take_what_it_was_refused() {
-    const LIMIT: usize = 300_000;
+/// A connection, established, whose client has a send buffer of `limit` bytes.
+fn with_send_buffer(limit: usize) -> Pair<tacklib::Connection, tacklib::Connection> {
     let (mut client, mut server) = (tack_config(), tack_config());
     let mut tack = *client.tack();
-    tack.send_buffer = LIMIT;
+    tack.send_buffer = limit;
     client.set_tack(tack);
     let mut pair = Pair::new(tack_client(&mut client), tack_server(&mut server))
         .with_delay(Duration::from_millis(10));
     pair.handshake();
+    pair
+}
+
+#[test]
+fn a_stream_is_reported_only_when_it_can_take_what_it_was_refused() {
+    const LIMIT: usize = 300_000;
+    let mut pair = with_send_buffer(LIMIT);
     assert_eq!(pair.client.stream_send(0, &pattern(LIMIT - 2), false), Ok(LIMIT - 2));
     while pair.client.stream_writable_next().is_some() {}
     assert_eq!(pair.client.stream_writable(0, 3), Ok(false));
@@ -155,13 +161,7 @@ fn a_stream_is_reported_only_when_it_can_take_what_it_was_refused() {
 fn a_body_that_no_frame_fits_for_is_not_reported_until_one_does() {
     const LIMIT: usize = 300_000;
     for room in 1..=3 {
-        let (mut client, mut server) = (tack_config(), tack_config());
-        let mut tack = *client.tack();
-        tack.send_buffer = LIMIT;
-        client.set_tack(tack);
-        let mut pair = Pair::new(tack_client(&mut client), tack_server(&mut server))
-            .with_delay(Duration::from_millis(10));
-        pair.handshake();
+        let mut pair = with_send_buffer(LIMIT);
         let config = tacklib::h3::Config::new().unwrap();
         let client = &mut pair.client;
         let mut http = tacklib::h3::Connection::with_transport(client, &config).unwrap();

@@ -124,7 +124,7 @@ pub struct ServeArgs {
     /// followed in no case
     #[arg(long)]
     pub no_links: bool,
-    /// Lets clients that send with --owner give files to nobody: all stay this user's
+    /// Keeps what clients send this user's own, even if they send it with --owner
     #[arg(long)]
     pub no_owners: bool,
     /// Keeps the access token in FILE; created if it does not exist

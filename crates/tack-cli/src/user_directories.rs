@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use tack_transfer::CcParametersStore;
+
 /// Where data is kept: `~/.local/share/tack`. `None` without a home.
 pub fn data() -> Option<PathBuf> {
     of("XDG_DATA_HOME", ".local/share")
@@ -10,6 +12,11 @@ pub fn data() -> Option<PathBuf> {
 /// Where state is kept that can be lost: `~/.local/state/tack`. `None` without a home.
 pub fn state() -> Option<PathBuf> {
     of("XDG_STATE_HOME", ".local/state")
+}
+
+/// Where the parameters of paths are kept, if they are `wanted` and there is a place for state.
+pub fn cc_parameters(wanted: bool) -> Option<CcParametersStore> {
+    state().filter(|_| wanted).map(CcParametersStore::in_directory)
 }
 
 /// Where the user's configuration is: `~/.config/tack`. `None` without a home.

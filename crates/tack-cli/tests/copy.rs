@@ -375,7 +375,7 @@ fn both_ends_use_what_earlier_copies_have_observed_whatever_the_port() {
     ends.copy(&["file", "host:again"]).expect(0);
     for (after, before) in files().into_iter().zip(before) {
         assert_eq!(after.1, before.1);
-        assert_ne!(after.0, before.0, "nobody has taken it");
+        assert_ne!(after.0, before.0, "it was not taken out");
     }
 }
 

@@ -47,7 +47,7 @@ pub(crate) enum Route {
 /// Whether a datagram may open a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Opening {
-    /// There are too many.
+    /// There are too many connections, or the endpoint shuts down.
     Refused,
     /// Once a Retry has validated the client's address, if the settings want that at all.
     WithRetry,

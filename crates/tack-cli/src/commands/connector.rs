@@ -5,9 +5,7 @@ use std::io::{BufRead, BufReader, IsTerminal, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use tack_transfer::{
-    CcParametersStore, Client, ConnectOptions, Fingerprint, ServerAddress, Trust,
-};
+use tack_transfer::{Client, ConnectOptions, Fingerprint, ServerAddress, Trust};
 
 use crate::cli::{ConnectionArgs, Profile, TransportArgs};
 use crate::error::Error;
@@ -33,7 +31,7 @@ pub(super) trait Connector {
     /// What acknowledges the data.
     fn profile(&self) -> Profile;
 
-    /// Whether the server is there for this command alone, and nobody looks at what it has to say of it.
+    /// Whether the server is there for this command alone, and reports of it to this client only.
     fn serves_one(&self) -> bool {
         false
     }
@@ -165,9 +163,7 @@ pub(super) fn connect(
     options.port_varies = access.port_varies;
     options.profile = args.profile.into();
     options.qlog.clone_from(&args.qlog);
-    options.cc_parameters = user_directories::state()
-        .filter(|_| !args.no_careful_resume)
-        .map(CcParametersStore::in_directory);
+    options.cc_parameters = user_directories::cc_parameters(!args.no_careful_resume);
     options.rate = rate;
     options.stop = stop.map(Termination::flag);
     let mut client = Client::connect(server, options)?;

@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::ssh::{Answer, Ready, Refusal, Request, VERSION, read_line};
 use crate::termination::Termination;
 use crate::user_directories;
-use tack_transfer::{CcParametersStore, Server};
+use tack_transfer::Server;
 
 /// Answers the request on standard input, and serves what it asks for.
 pub fn serve_once() -> Result<(), Error> {
@@ -71,14 +71,11 @@ fn watch_input(server: &Server) -> Arc<AtomicBool> {
 fn prepare(request: &Request, home: &Path) -> Result<(Server, Ready), Error> {
     // The client tells its user what happens.
     let report = Box::new(|_| {});
-    let cc_parameters = user_directories::state()
-        .filter(|_| request.careful_resume)
-        .map(CcParametersStore::in_directory);
     let how = OneTimeOptions {
         ports: request.ports,
         plain: request.plain,
         retry: false,
-        cc_parameters,
+        cc_parameters: user_directories::cc_parameters(request.careful_resume),
         report,
     };
     let started = one_time_server(&request.wanted, home, how)?;

@@ -42,9 +42,9 @@ type Output = BufReader<ChildStdout>;
 #[derive(Debug)]
 pub struct Session {
     ssh: Child,
-    /// The other end hears that nothing more is wanted when this closes, and ends, and ssh with it: two round trips,
-    /// for which nobody has to wait. Without a connection ssh gives up by itself, as TCP does on what has to be sent.
-    /// It is not killed: other sessions may share its connection.
+    /// The other end ends when this closes, and ssh with it, two round trips later: the command does not wait for
+    /// that. Without a connection ssh ends once TCP gives up on what is left to send. It is not killed, because other
+    /// sessions may share its connection.
     _lifeline: ChildStdin,
     login: Login,
     /// What ssh takes for the name of the host.

@@ -67,7 +67,7 @@ pub struct ServerOptions {
     pub qlog: Option<PathBuf>,
     /// Whether the next connection of an address goes on where one before has left off.
     pub careful_resume: bool,
-    /// Where is kept for that what connections have observed; in memory alone if there is none.
+    /// The file that keeps what connections have observed; without one a server keeps it in memory.
     pub cc_parameters: Option<Store>,
     /// What a load balancer reads from connection ids, if there is one (draft-ietf-quic-load-balancers).
     pub quic_lb: Option<QuicLbConfig>,
