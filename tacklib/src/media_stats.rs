@@ -161,6 +161,8 @@ impl MediaRecord {
             rate_age: self
                 .measured
                 .max(sender.trains_measured())
+                // A train may have shown something before the controller knows a rate.
+                .filter(|_| estimate > 0)
                 .map(|at| now.saturating_duration_since(at)),
             smoothed_rtt: sender.smoothed_rtt(),
             min_rtt: sender.min_rtt(),

@@ -14,12 +14,14 @@ struct Source {
     rate: f64,
     next: u64,
     sent: u64,
+    /// What the controller knows.
+    known: Bandwidth,
 }
 
 impl Source {
     fn new(rate: f64) -> Self {
         let trains = PacketTrains::default();
-        Self { trains, now: crate::test_clock(), rate, next: 0, sent: 0 }
+        Self { trains, now: crate::test_clock(), rate, next: 0, sent: 0, known: KNOWN }
     }
 
     /// A frame of so many packets, which leave at `pace` bytes a second, and what the receiver says of it:
@@ -49,7 +51,7 @@ impl Source {
         }
         self.trains.on_run_dry();
         self.now += 33 * MS;
-        self.trains.on_arrivals(self.now, &arrivals, KNOWN, MSS);
+        self.trains.on_arrivals(self.now, &arrivals, self.known, MSS);
     }
 
     /// The pace of the sender: what trains are given, or what the controller knows.
@@ -75,6 +77,17 @@ impl Source {
 #[test]
 fn a_source_that_sends_a_tenth_finds_what_the_path_carries() {
     let mut source = Source::new(5e6);
+    source.follow(24);
+    assert!(source.error().abs() < 0.02, "{}", source.error());
+}
+
+#[test]
+fn trains_that_are_not_stretched_show_nothing_before_a_rate_is_known() {
+    let mut source = Source::new(5e6);
+    source.known = Bandwidth::from_bytes_per_second(0);
+    (0..10).for_each(|_| source.frame(4, 1e6, 1.0));
+    assert_eq!((source.trains.estimate(), source.trains.measured()), (None, None));
+    source.known = KNOWN;
     source.follow(24);
     assert!(source.error().abs() < 0.02, "{}", source.error());
 }
