@@ -13,7 +13,7 @@ use tack_media::{FrameKind, RateControlConfig};
 
 use super::capture_time::CaptureTime;
 use super::outgoing::OutgoingBuffer;
-use super::shared::Shared;
+use super::shared::{Shared, State};
 use super::stats;
 use super::worker::{self, PATIENCE, SendSettings, Worker};
 use crate::CAT;
@@ -115,7 +115,7 @@ impl TackSink {
     /// Waits for the end to be told, so long as the frames that are on their way may take.
     fn drain(&self) {
         let Some(shared) = self.shared() else { return };
-        shared.update(|state| state.is_ended = true);
+        shared.update(State::end);
         shared.waker.wake();
         let deadline = lock(&self.settings).deadline_ms;
         let longest = Duration::from_millis(u64::from(deadline)) + 2 * PATIENCE;

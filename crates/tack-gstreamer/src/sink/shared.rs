@@ -30,7 +30,7 @@ pub(super) struct State {
     queue: VecDeque<OutgoingBuffer>,
     queued_bytes: usize,
     /// The pipeline has ended: what is queued is the last.
-    pub is_ended: bool,
+    is_ended: bool,
     /// The element stops.
     pub stops: bool,
     /// A wait of the pipeline has to end.
@@ -118,10 +118,16 @@ impl Shared {
 }
 
 impl State {
-    /// All buffers that wait.
-    pub fn take_queue(&mut self) -> VecDeque<OutgoingBuffer> {
+    /// No more buffers come.
+    pub fn end(&mut self) {
+        self.is_ended = true;
+    }
+
+    /// All buffers that wait, and whether they are the last. Both are told at once: a thread that looked
+    /// for the end later would cut off the buffers that were queued in between.
+    pub fn take_queue(&mut self) -> (VecDeque<OutgoingBuffer>, bool) {
         self.queued_bytes = 0;
-        std::mem::take(&mut self.queue)
+        (std::mem::take(&mut self.queue), self.is_ended)
     }
 
     /// What was counted of all peers.

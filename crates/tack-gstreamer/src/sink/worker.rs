@@ -102,9 +102,11 @@ impl Worker {
                 break Some(error);
             }
             let now = Instant::now();
-            self.take_buffers(now);
+            let is_last = self.take_buffers(now);
             self.run_sessions(now);
-            self.follow_end(now);
+            if is_last {
+                self.follow_end(now);
+            }
             if now >= self.stats_at {
                 self.stats_at = now + STATS_EVERY;
                 self.publish();
@@ -182,16 +184,16 @@ impl Worker {
         }
     }
 
-    /// Gives the buffers that wait to each peer.
-    fn take_buffers(&mut self, now: Instant) {
-        let queue = {
+    /// Gives the buffers that wait to each peer. True if no more come.
+    fn take_buffers(&mut self, now: Instant) -> bool {
+        let (queue, is_last) = {
             let mut state = self.shared.lock();
-            let queue = state.take_queue();
+            let (queue, is_last) = state.take_queue();
             if self.peers.is_empty() {
                 state.no_peer += queue.len() as u64;
-                return;
+                return is_last;
             }
-            queue
+            (queue, is_last)
         };
         for buffer in &queue {
             for (handle, peer) in &mut self.peers {
@@ -200,6 +202,7 @@ impl Worker {
                 report(&peer.address, connection, result);
             }
         }
+        is_last
     }
 
     fn run_sessions(&mut self, now: Instant) {
@@ -212,9 +215,6 @@ impl Worker {
 
     /// Tells each peer the end, and the pipeline when all have what they will get.
     fn follow_end(&mut self, now: Instant) {
-        if !self.shared.lock().is_ended {
-            return;
-        }
         let ends_at = *self.ends_at.get_or_insert(now + self.settings.deadline + PATIENCE);
         for peer in self.peers.values_mut() {
             peer.session.end();
