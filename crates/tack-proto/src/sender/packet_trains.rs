@@ -251,7 +251,8 @@ impl PacketTrains {
             self.gain = LEAST_GAIN;
             self.on_stretched(train);
         } else if is_fast && estimate > 0.0 {
-            // The train shows that there is more than what is known, so something must be known. A train cannot arrive faster than it left, and a report that says so is no proof.
+            // The train shows that there is more than what is known, so something must be known. A train
+            // cannot arrive faster than it left, and a report that says so is no proof.
             let rate = train.arrival_rate().min(left).min(MOST_GAIN * estimate);
             let Some(before) = self.faster.replace(rate) else { return };
             let rate = f64::midpoint(before, rate);
