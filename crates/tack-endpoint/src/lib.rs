@@ -145,6 +145,7 @@
 //! | `timers`, `timer_guard` | deadlines; timers that expire to no effect |
 //! | `timer_fd` | a timer of nanoseconds |
 //! | `receive_schedule` | when to call the receive function, after errors too |
+//! | [`certificate`] | fingerprints, and addresses that a certificate names |
 //! | `socket`, `wait` | system calls |
 //!
 //! Only `endpoint_core`, `socket` and `wait` touch a socket, and the clock is read in one place.
@@ -164,6 +165,7 @@ struct Readme;
 extern crate self as tack_endpoint;
 
 mod arrival_clock;
+pub mod certificate;
 mod cid_generator;
 mod close_packet;
 mod config;

@@ -5,13 +5,14 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tack_endpoint::certificate::Fingerprint;
 use tack_endpoint::{CloseReason, Endpoint, EndpointConfig, Event, Handle, Waker};
 use tacklib::Config;
 
 use crate::error::Error;
 use crate::settings::{Mode, Settings};
 use crate::transport::{DONE, Direction, UNTRUSTED, configure};
-use crate::trust::{Fingerprint, Trust};
+use crate::trust::Trust;
 
 /// Peers of a listener at once, half-open ones included.
 const MOST_PEERS: usize = 64;

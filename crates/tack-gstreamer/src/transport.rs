@@ -4,13 +4,14 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 
+use tack_endpoint::certificate::Fingerprint;
 use tacklib::Config;
 use tempfile::NamedTempFile;
 
 use crate::error::Error;
 use crate::messages::MAX_END;
 use crate::settings::{Mode, Settings};
-use crate::trust::{Fingerprint, Trust};
+use crate::trust::Trust;
 
 /// Which way the media go, seen from an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
+use tack_endpoint::certificate::Fingerprint;
+
 use crate::client::Summary;
 use crate::protocol::{TransferError, WirePath, printable};
-use crate::session::Fingerprint;
 
 /// Why an operation failed. Errors of single files are [`TransferError`]s.
 #[derive(Debug, thiserror::Error)]

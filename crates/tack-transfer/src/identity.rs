@@ -8,9 +8,10 @@ use std::fs;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use tack_endpoint::certificate::Fingerprint;
+
 use crate::error::Error;
 use crate::secret_file;
-use crate::session::Fingerprint;
 
 const FILE: &str = "identity.pem";
 const COMMON_NAME: &str = "tack";
@@ -30,7 +31,10 @@ impl Identity {
     /// Uses the user's own files.
     pub fn from_files(certificate: &Path, key: &Path) -> Result<Self, Error> {
         let pem = fs::read(certificate).map_err(Error::local(certificate))?;
-        let fingerprint = Fingerprint::of_pem(&pem)?;
+        let fingerprint = Fingerprint::of_pem(&pem).ok_or_else(|| {
+            let path = certificate.display();
+            Error::Invalid(format!("{path}: no certificate in PEM format"))
+        })?;
         Ok(Self { certificate: certificate.to_owned(), key: key.to_owned(), fingerprint })
     }
 

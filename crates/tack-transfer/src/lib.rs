@@ -95,8 +95,9 @@ pub use protocol::{
 };
 pub use server_address::{DEFAULT_PORT, ServerAddress};
 pub use session::{
-    Action, ConnectOptions, Fingerprint, Notify, Outcome, Progress, RunningServer, Server,
-    ServerEvent, ServerOptions, Transport, Trust, Workers,
+    Action, ConnectOptions, Notify, Outcome, Progress, RunningServer, Server, ServerEvent,
+    ServerOptions, Transport, Trust, Workers,
 };
+pub use tack_endpoint::certificate::Fingerprint;
 pub use tack_endpoint::{QuicLbConfig, Waker};
 pub use tacklib::Profile;

@@ -21,11 +21,13 @@ mod summary;
 use std::io::{self, Read};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use tack_endpoint::certificate::Fingerprint;
+
 use crate::error::Error;
 use crate::protocol::WirePath;
 use crate::quic::CloseCode;
 use crate::server_address::ServerAddress;
-use crate::session::{ConnectOptions, Fingerprint, Link, Notify, Transport};
+use crate::session::{ConnectOptions, Link, Notify, Transport};
 
 pub use event::{End, Event};
 pub use get::Get;

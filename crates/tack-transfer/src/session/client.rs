@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use serde::Serialize;
+use tack_endpoint::certificate::Fingerprint;
 use tack_endpoint::{CloseReason, Endpoint, Event, Handle};
 
 use super::mailbox::{Mailbox, Notify};
@@ -14,7 +15,7 @@ use super::pump::Pump;
 use super::pumps::Pumps;
 use super::race::{Attempt, race};
 use super::rate_limit::RateLimits;
-use super::trust::{Fingerprint, Trust};
+use super::trust::Trust;
 use crate::cc_parameters::{RemoteEndpoint, Store, remote_endpoint};
 use crate::error::{Error, Feature};
 use crate::protocol::{Message, Secret, TransferError};

@@ -30,5 +30,5 @@ pub use mailbox::{Mailbox, Notify};
 pub use request::{Action, ServerEvent};
 pub use server::{RunningServer, Server, ServerOptions};
 pub use strangers::STRANGER_WINDOW;
-pub use trust::{Fingerprint, Trust};
+pub use trust::Trust;
 pub use workers::Workers;

@@ -1,77 +1,13 @@
 //! How a client knows that it talks to the right server.
 
-use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use boring::x509::X509;
+use tack_endpoint::certificate::{Fingerprint, names_address};
 
 use crate::error::Error;
 use crate::quic::Verify;
-
-/// SHA-256 of a certificate in DER.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Fingerprint([u8; 32]);
-
-impl Fingerprint {
-    /// The fingerprint of a certificate.
-    pub fn of(der: &[u8]) -> Self {
-        let digest = ring::digest::digest(&ring::digest::SHA256, der);
-        let mut bytes = [0; 32];
-        bytes.copy_from_slice(digest.as_ref());
-        Self(bytes)
-    }
-
-    /// The fingerprint that consists of these bytes.
-    pub fn from_bytes(bytes: [u8; 32]) -> Self {
-        Self(bytes)
-    }
-
-    /// Its bytes.
-    pub fn as_bytes(&self) -> &[u8; 32] {
-        &self.0
-    }
-
-    /// The fingerprint of the first certificate of a PEM file's content.
-    pub fn of_pem(pem: &[u8]) -> Result<Self, Error> {
-        let der = X509::from_pem(pem).and_then(|certificate| certificate.to_der());
-        der.map(|der| Self::of(&der)).map_err(|e| Error::Certificate(e.to_string()))
-    }
-}
-
-impl fmt::Display for Fingerprint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-impl fmt::Debug for Fingerprint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-impl FromStr for Fingerprint {
-    type Err = String;
-
-    /// Takes 64 hexadecimal digits, with or without colons.
-    fn from_str(text: &str) -> Result<Self, String> {
-        let digits: Vec<char> = text.chars().filter(|c| *c != ':').collect();
-        if digits.len() != 64 {
-            return Err(format!(
-                "a SHA-256 fingerprint has 64 hexadecimal digits, not {}",
-                digits.len()
-            ));
-        }
-        let mut bytes = [0; 32];
-        for (byte, pair) in bytes.iter_mut().zip(digits.chunks(2)) {
-            let value = |c: char| c.to_digit(16).ok_or(format!("'{c}' is not hexadecimal"));
-            *byte = (value(pair[0])? * 16 + value(pair[1])?) as u8;
-        }
-        Ok(Self(bytes))
-    }
-}
 
 /// What makes a server's certificate good.
 #[derive(Clone, Debug)]
@@ -140,19 +76,6 @@ fn is_self_signed(der: &[u8]) -> bool {
     })
 }
 
-fn names_address(der: &[u8], address: IpAddr) -> bool {
-    let bytes = match address {
-        IpAddr::V4(v4) => v4.octets().to_vec(),
-        IpAddr::V6(v6) => v6.octets().to_vec(),
-    };
-    X509::from_der(der)
-        .ok()
-        .and_then(|certificate| certificate.subject_alt_names())
-        .is_some_and(|names| {
-            names.iter().any(|name| name.ipaddress() == Some(bytes.as_slice()))
-        })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -160,22 +83,6 @@ mod tests {
     fn certificate(names: &[&str]) -> Vec<u8> {
         let names: Vec<String> = names.iter().map(ToString::to_string).collect();
         rcgen::generate_simple_self_signed(names).unwrap().cert.der().to_vec()
-    }
-
-    #[test]
-    fn a_fingerprint_is_read_with_and_without_colons() {
-        let fingerprint = Fingerprint::of(b"certificate");
-        let plain = fingerprint.to_string();
-        assert_eq!(plain.parse(), Ok(fingerprint));
-        let pairs: Vec<String> = plain
-            .as_bytes()
-            .chunks(2)
-            .map(|p| String::from_utf8_lossy(p).to_string())
-            .collect();
-        assert_eq!(pairs.join(":").to_uppercase().parse(), Ok(fingerprint));
-        for wrong in ["", "00", &plain[1..], &plain.replace(&plain[..1], "g")] {
-            assert!(wrong.parse::<Fingerprint>().is_err(), "{wrong}");
-        }
     }
 
     #[test]
