@@ -98,6 +98,16 @@ mod tests {
     }
 
     #[test]
+    fn a_file_without_a_certificate_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("key-only.pem");
+        fs::write(&file, "no certificate").unwrap();
+        let error = Identity::from_files(&file, &file).unwrap_err();
+        assert!(matches!(error, Error::Invalid(_)), "{error:?}");
+        assert!(error.to_string().contains("key-only.pem"), "{error}");
+    }
+
+    #[test]
     fn the_identity_works_as_a_server_configuration() {
         let dir = tempfile::tempdir().unwrap();
         let identity = Identity::in_directory(dir.path()).unwrap();
