@@ -27,7 +27,7 @@ pub struct MediaStats {
     /// lowered before the bandwidth filter forgets, and `rate_age` tells how old it is.
     pub estimated_send_rate: u64,
     /// Time since the estimate was last measured: by a packet train, or with data waiting. `None` before the
-    /// first such measurement.
+    /// first such measurement, and while the estimate is zero.
     pub rate_age: Option<Duration>,
     /// What is left of the estimate beside what was sent in the last half second to second, bytes per second.
     pub spare_rate: u64,

@@ -137,3 +137,39 @@ impl State {
         totals
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tack_media::FrameKind;
+
+    use super::*;
+    use crate::payload::BufferMeta;
+
+    fn buffer() -> OutgoingBuffer {
+        let flags = gst::BufferFlags::empty();
+        let data = gst::Buffer::from_slice([0; 8]).into_mapped_buffer_readable().unwrap();
+        OutgoingBuffer {
+            kind: FrameKind::Key,
+            captured_at: Instant::now(),
+            meta: BufferMeta { pts: None, dts: None, duration: None, flags, caps_number: 1 },
+            caps: "video/x-test".into(),
+            data,
+        }
+    }
+
+    #[test]
+    fn the_end_comes_with_the_buffers_that_were_queued_before_it() {
+        gst::init().unwrap();
+        let shared = Shared::default();
+        let take = || {
+            let (queue, is_last) = shared.lock().take_queue();
+            (queue.len(), is_last)
+        };
+        assert!(shared.push(buffer()));
+        assert_eq!(take(), (1, false));
+        assert!(shared.push(buffer()) && shared.push(buffer()));
+        shared.update(State::end);
+        assert_eq!(take(), (2, true));
+        assert_eq!(take(), (0, true));
+    }
+}

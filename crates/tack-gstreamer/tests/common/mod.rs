@@ -70,12 +70,6 @@ impl Pipeline {
         assert_eq!(message.type_(), gst::MessageType::Eos, "{message:?}");
     }
 
-    /// The property `stats` as text.
-    pub fn stats(&self, element: &str) -> String {
-        let stats: Option<gst::Structure> = self.element(element).property("stats");
-        stats.map_or_else(|| "none".to_owned(), |stats| stats.to_string())
-    }
-
     /// A number of the property `stats`.
     pub fn stat(&self, element: &str, field: &str) -> u64 {
         let stats: Option<gst::Structure> = self.element(element).property("stats");

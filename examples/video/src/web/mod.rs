@@ -14,6 +14,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result};
 use rcgen::{CertificateParams, KeyPair};
+use tack_endpoint::certificate::Fingerprint;
 use tack_endpoint::{Endpoint, Event, Handle};
 use tacklib::{Config, Profile, h3};
 use tempfile::TempDir;
@@ -53,8 +54,8 @@ impl PageCertificate {
         let directory = tempfile::tempdir()?;
         std::fs::write(directory.path().join("chain.pem"), certificate.pem())?;
         std::fs::write(directory.path().join("key.pem"), key.serialize_pem())?;
-        let hash = ring::digest::digest(&ring::digest::SHA256, certificate.der());
-        Ok(Self { directory, hash: hash.as_ref().to_vec() })
+        let hash = Fingerprint::of(certificate.der()).as_bytes().to_vec();
+        Ok(Self { directory, hash })
     }
 
     /// The configuration of a server that has it.
