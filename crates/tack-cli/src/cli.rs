@@ -161,6 +161,10 @@ pub struct ServeArgs {
     /// Forgets what connections observe of their paths, and starts each anew (RFC 9959)
     #[arg(long)]
     pub no_careful_resume: bool,
+    /// Answers no request before the client has shown that it is there: without this option, requests that only
+    /// read may come with the first packet (0-RTT), and somebody who has recorded one can have it answered again
+    #[arg(long)]
+    pub no_early_data: bool,
     /// What acknowledges the data
     #[arg(long, value_enum, default_value_t)]
     pub profile: Profile,
@@ -421,6 +425,9 @@ pub struct TransportArgs {
     /// Uses nothing that earlier connections observed of the path, and keeps nothing (RFC 9959)
     #[arg(long)]
     pub no_careful_resume: bool,
+    /// Resumes no session of an earlier connection, which sends requests with the first packet (0-RTT), and keeps none
+    #[arg(long)]
+    pub no_early_data: bool,
     /// What acknowledges the data
     #[arg(long, value_enum, default_value_t)]
     pub profile: Profile,

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use tack_transfer::CcParametersStore;
+use tack_transfer::{CcParametersStore, SessionStore};
 
 /// Where data is kept: `~/.local/share/tack`. `None` without a home.
 pub fn data() -> Option<PathBuf> {
@@ -17,6 +17,11 @@ pub fn state() -> Option<PathBuf> {
 /// Where the parameters of paths are kept, if they are `wanted` and there is a place for state.
 pub fn cc_parameters(wanted: bool) -> Option<CcParametersStore> {
     state().filter(|_| wanted).map(CcParametersStore::in_directory)
+}
+
+/// Where TLS sessions are kept, if they are `wanted` and there is a place for state.
+pub fn sessions(wanted: bool) -> Option<SessionStore> {
+    state().filter(|_| wanted).map(SessionStore::in_directory)
 }
 
 /// Where the user's configuration is: `~/.config/tack`. `None` without a home.

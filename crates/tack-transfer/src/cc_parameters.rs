@@ -2,19 +2,18 @@
 //! file, a server in memory, or in a file if it does not live long.
 //!
 //! A set belongs to a remote endpoint, and is taken out before it is used, so that one connection at a
-//! time uses it (TACK-6.7-9). Nothing here may fail a transfer: what cannot be read or written is
-//! logged and forgotten.
+//! time uses it (TACK-6.7-9).
 
 use std::collections::HashMap;
-use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::hash::Hash;
-use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use data_encoding::HEXLOWER;
 use tacklib::CcParameters;
+
+use crate::state_file::{Kind, StateFile};
 
 /// Sets that are kept at most; the oldest give way.
 const MOST_ENTRIES: usize = 256;
@@ -22,13 +21,9 @@ const MOST_ENTRIES: usize = 256;
 /// How old they may be: what `tacklib` would refuse needs no room.
 const LIFETIME: Duration = Duration::from_secs(3600);
 
-/// Longest file that is read, bytes: more than as many entries take.
-const MOST_BYTES: u64 = 64 << 10;
-
-/// First line of the file.
-const HEADING: &str = "tack cc-parameters 1";
-const FILE: &str = "cc-parameters";
-const LOCK: &str = "cc-parameters.lock";
+/// 64 KiB are more than as many entries take.
+const KIND: Kind =
+    Kind { name: "cc-parameters", heading: "tack cc-parameters 1", most_bytes: 64 << 10 };
 
 /// Sets by remote endpoint.
 #[derive(Debug)]
@@ -85,139 +80,74 @@ pub fn path_to_client(client: IpAddr) -> RemoteEndpoint {
 
 /// A file of a user's, as a client or as a server that does not live long.
 #[derive(Clone, Debug)]
-pub struct Store {
-    directory: PathBuf,
-}
+pub struct Store(StateFile);
 
 impl Store {
     /// A store in a directory that is made when it is first needed.
     pub fn in_directory(directory: PathBuf) -> Self {
-        Self { directory }
+        Self(StateFile::new(directory, KIND))
     }
 
     /// Takes a set out, if there is one that is not too old.
     pub fn take(&self, remote: &RemoteEndpoint, now: SystemTime) -> Option<CcParameters> {
-        if !self.directory.join(FILE).exists() {
+        if !self.0.exists() {
             return None;
         }
-        self.change(now, |cache| {
+        let taken = self.0.change(|lines| {
+            let mut cache = read(&lines, now);
             let parameters = cache.take(remote);
-            (parameters, parameters.is_some())
-        })
-        .flatten()
+            (parameters, parameters.map(|_| write(&cache)))
+        });
+        taken.flatten()
     }
 
     /// Puts a set in.
     pub fn put(&self, remote: RemoteEndpoint, parameters: CcParameters, now: SystemTime) {
-        self.change(now, |cache| {
+        self.0.change(|lines| {
+            let mut cache = read(&lines, now);
             cache.put(remote, parameters);
-            ((), true)
+            ((), Some(write(&cache)))
         });
     }
-
-    /// Reads the file, and writes it again if `change` says so, alone among all processes.
-    fn change<T>(
-        &self,
-        now: SystemTime,
-        change: impl FnOnce(&mut Cache<RemoteEndpoint>) -> (T, bool),
-    ) -> Option<T> {
-        let path = self.directory.join(FILE);
-        let changed = || -> io::Result<T> {
-            DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
-            let lock = private(&self.directory.join(LOCK))?;
-            // Held until it is closed.
-            lock.lock()?;
-            let mut cache = read(&path, now);
-            let (result, is_new) = change(&mut cache);
-            if is_new {
-                write(&self.directory, &path, &cache)?;
-            }
-            Ok(result)
-        };
-        changed()
-            .inspect_err(|error| {
-                log::debug!("{}: {error}: the path's parameters are not kept", path.display());
-            })
-            .ok()
-    }
 }
 
-fn private(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
-}
-
-/// What of the file is right and not too old.
-fn read(path: &Path, now: SystemTime) -> Cache<RemoteEndpoint> {
-    let mut text = String::new();
-    let file =
-        File::open(path).and_then(|file| file.take(MOST_BYTES).read_to_string(&mut text));
-    let mut lines = text.lines();
-    let mut cache = Cache::default();
-    match file {
-        Ok(_) if lines.next() == Some(HEADING) => {}
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return cache,
-        Ok(_) => {
-            log::debug!("{}: not a file of CC parameters: ignored", path.display());
-            return cache;
-        }
-        Err(error) => {
-            log::debug!("{}: {error}: ignored", path.display());
-            return cache;
-        }
-    }
+/// What of the lines is right and not too old.
+fn read(lines: &[String], now: SystemTime) -> Cache<RemoteEndpoint> {
     let now = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let mut cache = Cache::default();
     for line in lines {
         match parse(line) {
             Some((remote, parameters)) if parameters.is_current(now, LIFETIME) => {
                 cache.put(remote, parameters);
             }
             Some(_) => {}
-            None => log::debug!("{}: ignored: {line:.80}", path.display()),
+            None => log::debug!("no CC parameters, ignored: {line:.80}"),
         }
     }
     cache
 }
 
-/// Writes a file beside the old one, which it then replaces.
-fn write(directory: &Path, path: &Path, cache: &Cache<RemoteEndpoint>) -> io::Result<()> {
-    let draft = directory.join(format!(".{FILE}.{}", std::process::id()));
-    let write = || -> io::Result<()> {
-        let mut file = private(&draft)?;
-        writeln!(file, "{HEADING}")?;
-        for ((local, server), parameters) in &cache.0 {
-            write!(file, "{local} {server} ")?;
-            for byte in parameters.to_bytes() {
-                write!(file, "{byte:02x}")?;
-            }
-            writeln!(file)?;
-        }
-        file.sync_all()?;
-        fs::rename(&draft, path)
+fn write(cache: &Cache<RemoteEndpoint>) -> Vec<String> {
+    let line = |((local, server), parameters): (&RemoteEndpoint, &CcParameters)| {
+        format!("{local} {server} {}", HEXLOWER.encode(&parameters.to_bytes()))
     };
-    write().inspect_err(|_| {
-        // Left behind, it would only waste space.
-        let _ = fs::remove_file(&draft);
-    })
+    cache.0.iter().map(line).collect()
 }
 
 fn parse(line: &str) -> Option<(RemoteEndpoint, CcParameters)> {
     let mut words = line.split(' ');
     let local = words.next()?.parse().ok()?;
     let server = words.next()?.parse().ok()?;
-    let digits = words.next().filter(|digits| digits.is_ascii())?;
-    if digits.len() != 2 * CcParameters::ENCODED_LEN || words.next().is_some() {
+    let bytes = HEXLOWER.decode(words.next()?.as_bytes()).ok()?;
+    if words.next().is_some() {
         return None;
     }
-    let bytes: Option<Vec<u8>> = (0..digits.len())
-        .step_by(2)
-        .map(|at| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok())
-        .collect();
-    Some(((local, server), CcParameters::from_bytes(&bytes?)?))
+    Some(((local, server), CcParameters::from_bytes(&bytes)?))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::MetadataExt;
+    use std::fs;
 
     use super::*;
 
@@ -241,12 +171,16 @@ mod tests {
         (directory, store)
     }
 
+    fn file(directory: &tempfile::TempDir) -> PathBuf {
+        directory.path().join("a/tack/cc-parameters")
+    }
+
     // TACK-6.7-9
     #[test]
     fn what_was_put_in_is_taken_out_once() {
-        let (_directory, store) = store();
+        let (directory, store) = store();
         assert_eq!(store.take(&remote(1), at(NOW)), None);
-        assert!(!store.directory.exists(), "nothing is made for nothing");
+        assert!(!directory.path().join("a").exists(), "nothing is made for nothing");
         store.put(remote(1), parameters(NOW), at(NOW));
         store.put(remote(2), parameters(NOW - 1), at(NOW));
         assert_eq!(store.take(&remote(3), at(NOW)), None);
@@ -263,16 +197,6 @@ mod tests {
         assert_eq!(store.take(&other, at(NOW)), None);
     }
 
-    #[test]
-    fn only_the_user_may_read_the_file() {
-        let (_directory, store) = store();
-        store.put(remote(1), parameters(NOW), at(NOW));
-        assert_eq!(store.directory.join(FILE).metadata().unwrap().mode() & 0o777, 0o600);
-        assert_eq!(store.directory.metadata().unwrap().mode() & 0o777, 0o700);
-        let files = fs::read_dir(&store.directory).unwrap().count();
-        assert_eq!(files, 2, "the file and the lock");
-    }
-
     // TACK-6.7-1
     #[test]
     fn what_is_too_old_or_from_the_future_is_forgotten() {
@@ -286,22 +210,14 @@ mod tests {
 
     #[test]
     fn a_damaged_file_costs_no_more_than_what_is_damaged() {
-        let (_directory, store) = store();
+        let (directory, store) = store();
         store.put(remote(1), parameters(NOW), at(NOW));
-        let path = store.directory.join(FILE);
-        let good = fs::read_to_string(&path).unwrap();
+        let good = fs::read_to_string(file(&directory)).unwrap();
         for damage in
             ["", "x", "192.0.2.1 198.51.100.7:2 0102", "a b c d", "\u{fc} \u{fc} \u{fc}"]
         {
-            fs::write(&path, format!("{good}{damage}\n")).unwrap();
-            assert_eq!(read(&path, at(NOW)).0.len(), 1, "{damage}");
-        }
-        for damage in [&b""[..], b"\xff\xfe", b"tack cc-parameters 2\n", &good.as_bytes()[1..]]
-        {
-            fs::write(&path, damage).unwrap();
-            assert_eq!(store.take(&remote(1), at(NOW)), None);
-            store.put(remote(2), parameters(NOW), at(NOW));
-            assert_eq!(store.take(&remote(2), at(NOW)), Some(parameters(NOW)));
+            fs::write(file(&directory), format!("{good}{damage}\n")).unwrap();
+            assert_eq!(read(&store.0.lines(), at(NOW)).0.len(), 1, "{damage}");
         }
     }
 
@@ -314,15 +230,5 @@ mod tests {
         assert_eq!(cache.0.len(), MOST_ENTRIES);
         assert_eq!(cache.take(&(MOST_ENTRIES as u64)), None);
         assert!(cache.take(&0).is_some());
-    }
-
-    #[test]
-    fn a_store_that_cannot_be_written_keeps_nothing_and_fails_nothing() {
-        let directory = tempfile::tempdir().unwrap();
-        let file = directory.path().join("file");
-        fs::write(&file, "").unwrap();
-        let store = Store::in_directory(file.join("tack"));
-        store.put(remote(1), parameters(NOW), at(NOW));
-        assert_eq!(store.take(&remote(1), at(NOW)), None);
     }
 }

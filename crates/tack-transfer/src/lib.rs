@@ -74,11 +74,14 @@ mod cc_parameters;
 mod client;
 mod error;
 mod identity;
+mod pin;
 mod protocol;
 pub mod quic;
 mod secret_file;
 mod server_address;
 mod session;
+mod state_file;
+mod tls_sessions;
 pub mod token;
 
 pub use cc_parameters::Store as CcParametersStore;
@@ -95,9 +98,10 @@ pub use protocol::{
 };
 pub use server_address::{DEFAULT_PORT, ServerAddress};
 pub use session::{
-    Action, ConnectOptions, Notify, Outcome, Progress, RunningServer, Server, ServerEvent,
-    ServerOptions, Transport, Trust, Workers,
+    Action, ConnectOptions, EarlyData, Notify, Outcome, Progress, RunningServer, Server,
+    ServerEvent, ServerOptions, Transport, Trust, Workers,
 };
 pub use tack_endpoint::certificate::Fingerprint;
 pub use tack_endpoint::{QuicLbConfig, Waker};
 pub use tacklib::Profile;
+pub use tls_sessions::SessionStore;

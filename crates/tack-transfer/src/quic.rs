@@ -8,6 +8,7 @@ use std::path::Path;
 use tack_endpoint::{EndpointConfig, INITIAL_RTT};
 
 use crate::error::Error;
+pub use crate::pin::Pin;
 use crate::session::STRANGER_WINDOW;
 
 /// The application protocols, the preferred one first.
@@ -55,7 +56,9 @@ pub enum CloseCode {
 pub enum Verify<'a> {
     /// By the certificate authorities of the system, or of this PEM file.
     Authorities(Option<&'a Path>),
-    /// Not at all: the fingerprint is compared afterwards, or nothing is.
+    /// It is this one.
+    Pinned(&'a Pin),
+    /// Not at all: it is looked at afterwards, or never.
     Later,
 }
 
@@ -64,8 +67,18 @@ pub fn client_config(
     profile: tacklib::Profile,
     verify: Verify<'_>,
 ) -> Result<tacklib::Config, Error> {
-    let mut config = base_config(profile)?;
+    const VERSION: u32 = quiche::PROTOCOL_VERSION;
+    let mut config = match verify {
+        Verify::Pinned(pin) => {
+            let context = pin.context().map_err(|_| quiche::Error::TlsFail)?;
+            tacklib::Config::with_boring_ssl_ctx_builder(VERSION, context)?
+        }
+        Verify::Authorities(_) | Verify::Later => tacklib::Config::new(VERSION)?,
+    };
+    set_both(&mut config, profile)?;
+    config.enable_early_data();
     match verify {
+        Verify::Pinned(_) => {}
         Verify::Later => config.verify_peer(false),
         Verify::Authorities(file) => {
             config.verify_peer(true);
@@ -85,7 +98,8 @@ pub fn server_config(
     certificate: &Path,
     key: &Path,
 ) -> Result<tacklib::Config, Error> {
-    let mut config = base_config(profile)?;
+    let mut config = tacklib::Config::new(quiche::PROTOCOL_VERSION)?;
+    set_both(&mut config, profile)?;
     config.load_cert_chain_from_pem_file(&text(certificate)?).map_err(|_| {
         Error::Invalid(format!("{}: not a certificate in PEM format", certificate.display()))
     })?;
@@ -126,8 +140,8 @@ pub fn endpoint_config(qlog: Option<&Path>) -> Result<EndpointConfig, Error> {
     Ok(config)
 }
 
-fn base_config(profile: tacklib::Profile) -> Result<tacklib::Config, Error> {
-    let mut config = tacklib::Config::new(quiche::PROTOCOL_VERSION)?;
+/// What both ends have.
+fn set_both(config: &mut tacklib::Config, profile: tacklib::Profile) -> Result<(), Error> {
     config.set_profile(profile);
     config.set_application_protos(&ALPN)?;
     config.set_max_idle_timeout(IDLE_TIMEOUT_MS);
@@ -142,7 +156,7 @@ fn base_config(profile: tacklib::Profile) -> Result<tacklib::Config, Error> {
     config.set_initial_max_stream_data_bidi_remote(STREAM_WINDOW);
     config.set_max_stream_window(STREAM_WINDOW);
     config.discover_pmtu(false);
-    Ok(config)
+    Ok(())
 }
 
 fn text(path: &Path) -> Result<String, Error> {

@@ -53,7 +53,7 @@ impl Connector for Direct<'_> {
         let target = self.args.address.as_ref().unwrap_or(self.target);
         let attempt = |trust| {
             let token = token.clone();
-            let access = Access { trust, token, ended: None, port_varies: false };
+            let access = Access { trust, token, ended: None, is_one_time: false };
             connect(target.server(), access, &self.args.transport, rate, stop)
         };
         let trust = self.args.trust();
@@ -144,8 +144,8 @@ pub(super) struct Access {
     pub(super) token: Option<String>,
     /// Set when the server is known to have ended.
     pub(super) ended: Option<Arc<AtomicBool>>,
-    /// Whether the server has another port each time.
-    pub(super) port_varies: bool,
+    /// Whether the server is there for the occasion: the next one has another port, and knows no session.
+    pub(super) is_one_time: bool,
 }
 
 /// Connects as the user wants it.
@@ -160,10 +160,13 @@ pub(super) fn connect(
     let mut options = ConnectOptions::new(access.trust);
     options.token = access.token;
     options.ended = access.ended;
-    options.port_varies = access.port_varies;
+    options.port_varies = access.is_one_time;
     options.profile = args.profile.into();
     options.qlog.clone_from(&args.qlog);
     options.cc_parameters = user_directories::cc_parameters(!args.no_careful_resume);
+    // Who connects again has to know first whether there is a server.
+    let resumes = !args.no_early_data && !access.is_one_time && stop.is_none();
+    options.sessions = user_directories::sessions(resumes);
     options.rate = rate;
     options.stop = stop.map(Termination::flag);
     let mut client = Client::connect(server, options)?;

@@ -178,7 +178,7 @@ impl Connector for OverSsh<'_> {
             trust: Trust::Pinned(fingerprint),
             token: Some(ready.token.clone()),
             ended: Some(session.ended()),
-            port_varies: true,
+            is_one_time: true,
         };
         connect(&session.server(), access, &args.transport, rate, stop).map_err(|error| {
             match error {

@@ -58,6 +58,7 @@ pub(super) fn one_time_server(
     options.retry = how.retry;
     options.careful_resume = how.cc_parameters.is_some();
     options.cc_parameters = how.cc_parameters;
+    options.early_data = false;
     options.report = how.report;
     Ok(OneTimeServer { server: Server::new(options)?, fingerprint, token, scope })
 }

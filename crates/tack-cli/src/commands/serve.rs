@@ -62,6 +62,7 @@ pub fn serve(args: &ServeArgs) -> Result<(), Error> {
     options.rate = args.bwlimit;
     options.qlog.clone_from(&args.qlog);
     options.careful_resume = !args.no_careful_resume;
+    options.early_data = !args.no_early_data;
     options.quic_lb = args
         .lb_config
         .as_ref()

@@ -209,6 +209,20 @@ pub enum Message {
     Chunks(Vec<u8>),
 }
 
+impl Message {
+    /// Whether a request may change what the server has. Others can be answered twice.
+    pub fn changes_something(&self) -> bool {
+        !matches!(
+            self,
+            Self::Stat { .. }
+                | Self::List { .. }
+                | Self::Get { .. }
+                | Self::GetMany { .. }
+                | Self::GetAttributes { .. }
+        )
+    }
+}
+
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
 fn is_false(value: &bool) -> bool {
     !value

@@ -1,6 +1,5 @@
 //! The asking end: one connection to a server.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,20 +9,18 @@ use serde::Serialize;
 use tack_endpoint::certificate::Fingerprint;
 use tack_endpoint::{CloseReason, Endpoint, Event, Handle};
 
+use super::connecting::Unproven;
 use super::mailbox::{Mailbox, Notify};
 use super::pump::Pump;
 use super::pumps::Pumps;
-use super::race::{Attempt, race};
-use super::rate_limit::RateLimits;
 use super::trust::Trust;
 use crate::cc_parameters::{RemoteEndpoint, Store, remote_endpoint};
 use crate::error::{Error, Feature};
-use crate::protocol::{Message, Secret, TransferError};
-use crate::quic::{self, CloseCode, Verify};
+use crate::protocol::TransferError;
+use crate::quic::{self, CloseCode};
 use crate::server_address::ServerAddress;
+use crate::tls_sessions::{Owner, Session, SessionStore};
 
-/// How long to wait for an answer.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Keeps address translators and the server's idle timer satisfied while a disk is busy.
 const KEEP_ALIVE: Duration = Duration::from_secs(8);
 /// How long to wait for the CONNECTION_CLOSE to leave.
@@ -31,27 +28,26 @@ const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 /// Distance between the ids of streams that a client opens.
 const STREAM_STEP: u64 = 4;
 
-// TLS alerts as QUIC error codes (RFC 9001 section 4.8).
-const TLS_ALERT_FIRST: u64 = 0x100;
-const TLS_ALERT_LAST: u64 = 0x1ff;
-const NO_APPLICATION_PROTOCOL: u64 = 0x178;
-
 /// A connection to a server.
 pub struct Link {
-    endpoint: Endpoint,
-    handle: Handle,
-    server: ServerAddress,
-    notify: Notify,
-    pumps: Pumps,
-    next_stream: u64,
-    kept_alive: Instant,
-    last_seen: Transport,
+    pub(super) endpoint: Endpoint,
+    pub(super) handle: Handle,
+    pub(super) server: ServerAddress,
+    pub(super) notify: Notify,
+    pub(super) pumps: Pumps,
+    pub(super) next_stream: u64,
+    pub(super) kept_alive: Instant,
+    pub(super) last_seen: Transport,
     /// Where to keep what the connection observes.
-    observed: Option<Observed>,
+    pub(super) observed: Option<Observed>,
+    /// Where to keep the session that the server gives.
+    pub(super) session: Option<KeptSession>,
+    /// Until the handshake is complete.
+    pub(super) unproven: Option<Unproven>,
     /// The endpoint has reported that the connection is closed.
-    is_closed: bool,
+    pub(super) is_closed: bool,
     /// Set when the server is known to have ended.
-    ended: Option<Arc<AtomicBool>>,
+    pub(super) ended: Option<Arc<AtomicBool>>,
 }
 
 /// How to connect.
@@ -69,6 +65,9 @@ pub struct ConnectOptions {
     pub qlog: Option<PathBuf>,
     /// Where the parameters of paths are kept, if they are.
     pub cc_parameters: Option<Store>,
+    /// Where TLS sessions are kept, if they are. The requests of a connection that resumes one leave with the first
+    /// packet.
+    pub sessions: Option<SessionStore>,
     /// Whether a server has another port each time: parameters are then those of its address alone.
     pub port_varies: bool,
     /// Most bytes per second in each direction, if there is a limit.
@@ -89,6 +88,7 @@ impl ConnectOptions {
             key_log: None,
             qlog: None,
             cc_parameters: None,
+            sessions: None,
             port_varies: false,
             rate: None,
             stop: None,
@@ -126,122 +126,22 @@ pub struct Transport {
     pub min_rtt_ms: f64,
     /// How the last phase of Careful Resume has ended at this end (RFC 9959); `None` if there was none.
     pub careful_resume: Option<&'static str>,
+    /// What became of early data; `None` if there was none, and while that is not known.
+    pub early_data: Option<EarlyData>,
+}
+
+/// What a server has done with early data (RFC 9001 section 4.6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum EarlyData {
+    /// It has taken it.
+    Accepted,
+    /// It no longer knew the session. Everything was sent again.
+    Refused,
 }
 
 impl Link {
-    /// Connects to `server`, makes sure that it is the right server, and says the token.
-    pub fn connect(server: &ServerAddress, mut options: ConnectOptions) -> Result<Self, Error> {
-        let stop = options.stop.clone();
-        let is_over = || stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed));
-        let begin = |address| Self::begin(server, address, &mut options);
-        let won = race(&server.resolve()?, begin, is_over);
-        let mut link =
-            won.map_err(|failure| failure.unwrap_or_else(|| no_answer(server)))?.link;
-        link.hello(options.token, options.rate)?;
-        Ok(link)
-    }
-
-    /// Begins to connect to one of the host's addresses.
-    fn begin(
-        server: &ServerAddress,
-        address: SocketAddr,
-        options: &mut ConnectOptions,
-    ) -> Result<Handshake, Error> {
-        let mut config = quic::client_config(options.profile, options.trust.verify())?;
-        if let Some(rate) = options.rate {
-            quic::limit_windows(&mut config, rate);
-        }
-        if options.key_log.is_some() {
-            config.log_keys();
-        }
-        let local = match address {
-            SocketAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
-            SocketAddr::V6(_) => IpAddr::from(Ipv6Addr::UNSPECIFIED),
-        };
-        let settings = quic::endpoint_config(options.qlog.as_deref())?;
-        let mut endpoint = Endpoint::client(SocketAddr::new(local, 0), settings)?;
-        // RFC 6066 section 3: an address is no server name.
-        let name = server.ip().is_none().then_some(server.host());
-        let handle = endpoint.connect(address, name, &mut config)?;
-        if let (Some(key_log), Some(connection)) =
-            (options.key_log.take(), endpoint.connection_mut(handle))
-        {
-            connection.set_keylog(key_log);
-        }
-        let store = options.cc_parameters.clone();
-        let port = if options.port_varies { 0 } else { address.port() };
-        let observed = store.and_then(|store| {
-            let path = remote_endpoint(address)?;
-            let kept_as = (path.0, SocketAddr::new(address.ip(), port));
-            Some(Observed { store, path, kept_as })
-        });
-        if let (Some(observed), Some(connection)) = (&observed, endpoint.connection_mut(handle))
-        {
-            let now = SystemTime::now();
-            if let Some(parameters) = observed.store.take(&observed.kept_as, now) {
-                connection.set_cc_parameters(parameters, now);
-            }
-        }
-        let waker = endpoint.waker();
-        let link = Self {
-            endpoint,
-            handle,
-            server: server.clone(),
-            // Fails only if the endpoint is gone, which needs no notice.
-            notify: Arc::new(move || drop(waker.wake())),
-            pumps: Pumps::new(RateLimits::new(options.rate)),
-            next_stream: 0,
-            kept_alive: Instant::now(),
-            last_seen: Transport::default(),
-            observed,
-            is_closed: false,
-            ended: options.ended.clone(),
-        };
-        let (trust, deadline) = (options.trust.clone(), Instant::now() + CONNECT_TIMEOUT);
-        Ok(Handshake { link, trust, deadline })
-    }
-
-    /// Makes sure that the handshake was one with the right server.
-    fn check(&mut self, trust: &Trust) -> Result<(), Error> {
-        let certificate = self.conn()?.peer_cert().map(<[u8]>::to_vec);
-        if let Err(error) = trust.check(certificate.as_deref(), self.server.ip()) {
-            self.close(CloseCode::Untrusted, "certificate not trusted");
-            return Err(error);
-        }
-        Ok(())
-    }
-
-    fn handshake_error(&mut self, verifies: bool, reason: &CloseReason) -> Error {
-        let server = self.server.to_string();
-        let Some(conn) = self.endpoint.connection_mut(self.handle) else {
-            return no_answer(&self.server);
-        };
-        let code =
-            |error: &quiche::ConnectionError| (!error.is_app).then_some(error.error_code);
-        let (ours, theirs) =
-            (conn.local_error().and_then(code), conn.peer_error().and_then(code));
-        match (ours, theirs) {
-            (_, Some(NO_APPLICATION_PROTOCOL)) | (Some(NO_APPLICATION_PROTOCOL), _) => {
-                Error::NotTack(server)
-            }
-            (Some(TLS_ALERT_FIRST..=TLS_ALERT_LAST), _) if verifies => {
-                Error::Untrusted(reason.to_string())
-            }
-            (Some(TLS_ALERT_FIRST..=TLS_ALERT_LAST), _) | (_, Some(_)) => {
-                Error::ConnectionLost { server, reason: reason.to_string(), may_pass: false }
-            }
-            (_, None) => no_answer(&self.server),
-        }
-    }
-
-    fn hello(&mut self, token: Option<String>, rate: Option<u64>) -> Result<(), Error> {
-        let Some(mailbox) = self.open()? else {
-            return Err(Error::NotTack(self.server.to_string()));
-        };
-        mailbox.send(Message::Hello { token: token.map(Secret), rate })?;
-        Ok(())
-    }
-
     /// Makes sure that the server knows `feature`.
     pub fn require_current(&mut self, feature: Feature) -> Result<(), Error> {
         let spoken = self.conn()?.application_proto();
@@ -283,10 +183,9 @@ impl Link {
         let wait = resumes_at.map_or(wait, |at| wait.min(at.saturating_duration_since(now)));
         self.endpoint.poll(Some(wait))?;
         while let Some(event) = self.endpoint.next_event() {
-            if let Event::Closed(_, reason) = event {
-                return Err(self.closed(&reason));
-            }
+            self.on_event(&event)?;
         }
+        self.check_answer()?;
         self.drive_pumps()?;
         if self.kept_alive.elapsed() > KEEP_ALIVE {
             self.kept_alive = Instant::now();
@@ -328,6 +227,7 @@ impl Link {
                     .tack_stats()
                     .careful_resume_trigger
                     .map(tacklib::CarefulResumeTrigger::name),
+                early_data: self.last_seen.early_data,
             };
         }
         self.last_seen
@@ -337,6 +237,7 @@ impl Link {
     pub fn close(&mut self, code: CloseCode, reason: &str) {
         self.transport();
         self.keep_cc_parameters();
+        self.keep_session();
         self.endpoint.shutdown(code as u64, reason.as_bytes());
         let deadline = Instant::now() + CLOSE_TIMEOUT;
         // If it does not leave, the server's idle timer ends the connection.
@@ -355,7 +256,7 @@ impl Link {
         self.conn().ok()?.peer_cert().map(Fingerprint::of)
     }
 
-    fn conn(&mut self) -> Result<&mut tacklib::Connection, Error> {
+    pub(super) fn conn(&mut self) -> Result<&mut tacklib::Connection, Error> {
         let server = &self.server;
         self.endpoint.connection_mut(self.handle).ok_or_else(|| Error::ConnectionLost {
             server: server.to_string(),
@@ -385,10 +286,26 @@ impl Link {
         }
     }
 
-    fn closed(&mut self, reason: &CloseReason) -> Error {
+    /// Keeps the session that the server has given for the next connection.
+    fn keep_session(&mut self) {
+        let Some(KeptSession { store, owner }) = self.session.take() else { return };
+        let Some(connection) = self.endpoint.connection(self.handle) else { return };
+        let address =
+            connection.path_stats().find(|path| path.active).map(|path| path.peer_addr);
+        if let (Some(address), Some(bytes)) = (address, connection.session()) {
+            store.put(owner, Session { address, bytes: bytes.to_vec() }, SystemTime::now());
+        }
+    }
+
+    /// The error that a connection has ended with.
+    pub(super) fn closed(&mut self, reason: &CloseReason) -> Error {
         self.is_closed = true;
+        if let Some(unproven) = self.unproven.take() {
+            return self.handshake_error(&unproven, reason);
+        }
         self.transport();
         self.keep_cc_parameters();
+        self.keep_session();
         let known = match reason {
             CloseReason::Peer { application: true, code, .. } => *code,
             _ => CloseCode::Done as u64,
@@ -409,52 +326,25 @@ impl Link {
 }
 
 /// What a connection observes, and where that goes.
-struct Observed {
-    store: Store,
+pub(super) struct Observed {
+    pub(super) store: Store,
     /// What it observes.
-    path: RemoteEndpoint,
+    pub(super) path: RemoteEndpoint,
     /// What the store has it for.
-    kept_as: RemoteEndpoint,
+    pub(super) kept_as: RemoteEndpoint,
 }
 
-/// A connection on its way.
-struct Handshake {
-    link: Link,
-    trust: Trust,
-    deadline: Instant,
-}
-
-impl Attempt for Handshake {
-    fn advance(&mut self, wait: Duration) -> Result<bool, Error> {
-        let link = &mut self.link;
-        if Instant::now() >= self.deadline {
-            return Err(no_answer(&link.server));
-        }
-        link.endpoint.poll(Some(wait))?;
-        while let Some(event) = link.endpoint.next_event() {
-            match event {
-                Event::Connected(_) => return link.check(&self.trust).map(|()| true),
-                Event::Closed(_, reason) => {
-                    link.is_closed = true;
-                    let verifies = matches!(self.trust.verify(), Verify::Authorities(_));
-                    return Err(link.handshake_error(verifies, &reason));
-                }
-                _ => {}
-            }
-        }
-        link.endpoint.flush()?;
-        Ok(false)
-    }
+/// Whose session a connection has, and where that goes.
+pub(super) struct KeptSession {
+    pub(super) store: SessionStore,
+    pub(super) owner: Owner,
 }
 
 /// However a command ends, the server is told.
 impl Drop for Link {
     fn drop(&mut self) {
         self.keep_cc_parameters();
+        self.keep_session();
         self.endpoint.shutdown(CloseCode::Done as u64, b"the client ended");
     }
-}
-
-fn no_answer(server: &ServerAddress) -> Error {
-    Error::NoAnswer { server: server.to_string(), seconds: CONNECT_TIMEOUT.as_secs() }
 }

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::Notify;
+use super::handshake_gate::HandshakeGate;
 use crate::protocol::{TransferError, WirePath};
 
 /// How long a connection may take to answer before it is considered dead: several round trips
@@ -32,6 +33,8 @@ pub(super) struct Life {
     pub(super) ask: AtomicBool,
     /// There was none: the connection is to be closed.
     pub(super) condemned: AtomicBool,
+    /// What requests that change something wait for.
+    pub(super) handshake: HandshakeGate,
     notify: Notify,
 }
 
@@ -41,6 +44,7 @@ impl Life {
             heard: AtomicUsize::new(0),
             ask: AtomicBool::new(false),
             condemned: AtomicBool::new(false),
+            handshake: HandshakeGate::default(),
             notify,
         })
     }

@@ -8,7 +8,11 @@
 
 mod batch;
 mod client;
+mod connecting;
 mod content;
+#[cfg(test)]
+mod early_data_tests;
+mod handshake_gate;
 mod life;
 mod mailbox;
 mod offered;
@@ -24,7 +28,7 @@ mod trust;
 mod workers;
 
 pub use batch::{Expected, Results, kept, receive_bundles, send_bundles, unchanged};
-pub use client::{ConnectOptions, Link, Transport};
+pub use client::{ConnectOptions, EarlyData, Link, Transport};
 pub use content::{Outcome, Progress, receive_content, send_content};
 pub use mailbox::{Mailbox, Notify};
 pub use request::{Action, ServerEvent};

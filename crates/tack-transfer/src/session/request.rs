@@ -75,6 +75,9 @@ impl Service {
     /// Serves the request that `mailbox` begins with.
     pub(super) fn serve(&self, mailbox: &Mailbox, life: &Arc<Life>, client: SocketAddr) {
         let Ok(request) = mailbox.recv() else { return };
+        if request.changes_something() && !life.handshake.pass() {
+            return;
+        }
         let log = |action, path, result| {
             (self.report)(ServerEvent { client, action, path, result });
         };

@@ -36,6 +36,8 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 const HELLO_STREAM: u64 = 0;
 /// Workers of one connection, those included whose stream has ended.
 const MAX_WORKERS: usize = 2 * MAX_STREAMS as usize;
+/// The same before the handshake is complete: early data may be somebody's who has recorded it.
+const MAX_EARLY_WORKERS: usize = 4;
 
 /// What a server serves, and to whom.
 #[non_exhaustive]
@@ -69,6 +71,9 @@ pub struct ServerOptions {
     pub careful_resume: bool,
     /// The file that keeps what connections have observed; without one a server keeps it in memory.
     pub cc_parameters: Option<Store>,
+    /// Whether requests may come with a client's first packet (0-RTT). Those that change something are served once
+    /// the handshake is complete: what a client has sent early, others who have recorded it can send again.
+    pub early_data: bool,
     /// What a load balancer reads from connection ids, if there is one (draft-ietf-quic-load-balancers).
     pub quic_lb: Option<QuicLbConfig>,
     /// Called, by any thread, when a request is done.
@@ -98,6 +103,7 @@ impl ServerOptions {
             qlog: None,
             careful_resume: true,
             cc_parameters: None,
+            early_data: true,
             quic_lb: None,
             report: Box::new(|_| {}),
         }
@@ -182,6 +188,8 @@ struct Client {
     address: SocketAddr,
     /// Until the token was right.
     hello: Option<Decoder>,
+    /// The handshake is complete. Until then it counts as a stranger, whatever token it has said.
+    is_here: bool,
     pumps: Pumps,
     /// When its rate limit lets something move again, if it holds it up.
     resumes_at: Option<Instant>,
@@ -248,6 +256,12 @@ impl Server {
         !self.clients.is_empty()
     }
 
+    /// How many are connected.
+    #[cfg(test)]
+    pub(super) fn clients(&self) -> usize {
+        self.clients.len()
+    }
+
     /// How many clients have got everything that they wanted.
     pub fn satisfied(&self) -> u64 {
         self.satisfied
@@ -292,9 +306,12 @@ impl Server {
             match event {
                 Event::Connected(handle) => {
                     self.admit(handle, now);
+                    self.on_handshake(handle);
                     active.push(handle);
                 }
+                // The first one if there is early data.
                 Event::Activity(handle) => {
+                    self.admit(handle, now);
                     self.strangers.on_activity(handle, now);
                     active.push(handle);
                 }
@@ -328,7 +345,11 @@ impl Server {
         is_done && self.clients.get(&handle).is_some_and(|client| client.hello.is_none())
     }
 
+    /// Takes a connection in, once.
     fn admit(&mut self, handle: Handle, now: Instant) {
+        if self.clients.contains_key(&handle) {
+            return;
+        }
         let Some(conn) = self.endpoint.connection_mut(handle) else { return };
         let Some(address) = conn.path_stats().next().map(|path| path.peer_addr) else { return };
         let (shared, time) = (self.cc_parameters.as_ref(), SystemTime::now());
@@ -346,6 +367,7 @@ impl Server {
         let client = Client {
             address,
             hello: Some(Decoder::with_limit(MAX_HELLO)),
+            is_here: false,
             pumps: Pumps::new(RateLimits::new(self.parts.rate)),
             resumes_at: None,
             life: Life::new(Arc::clone(&notify)),
@@ -355,6 +377,16 @@ impl Server {
         self.clients.insert(handle, client);
         if let Some(leaves) = self.strangers.admit(handle, Network::of(address.ip()), now) {
             self.dismiss(leaves, CloseCode::Busy, "too many connections");
+        }
+    }
+
+    /// The client has completed the handshake: what it says is not the echo of an earlier connection.
+    fn on_handshake(&mut self, handle: Handle) {
+        let Some(client) = self.clients.get_mut(&handle) else { return };
+        client.life.handshake.open();
+        client.is_here = true;
+        if client.hello.is_none() {
+            self.strangers.remove(handle);
         }
     }
 
@@ -401,7 +433,8 @@ impl Server {
                     (self.parts.service.report)(failed_login(client.address));
                     return;
                 }
-                Greeting::Welcome => self.strangers.remove(handle),
+                Greeting::Welcome if client.is_here => self.strangers.remove(handle),
+                Greeting::Welcome => {}
             }
         }
         client.accept_streams(conn, &self.parts.service);
@@ -475,7 +508,8 @@ impl Client {
                 continue;
             }
             // Beyond the limit, requests wait in their streams.
-            if self.pumps.contains(stream) || Arc::strong_count(&self.workers) > MAX_WORKERS {
+            let limit = if self.is_here { MAX_WORKERS } else { MAX_EARLY_WORKERS };
+            if self.pumps.contains(stream) || Arc::strong_count(&self.workers) > limit {
                 continue;
             }
             let (pump, mailbox) = Pump::new(stream, Arc::clone(&self.notify));
@@ -489,6 +523,13 @@ impl Client {
                 drop(mailbox);
             });
         }
+    }
+}
+
+/// However a connection ends, nobody waits for its handshake any more.
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.life.handshake.close();
     }
 }
 

@@ -7,7 +7,11 @@ use boring::x509::X509;
 use tack_endpoint::certificate::{Fingerprint, names_address};
 
 use crate::error::Error;
+use crate::pin::Pin;
+use crate::protocol::Digest;
 use crate::quic::Verify;
+use crate::server_address::ServerAddress;
+use crate::tls_sessions::Owner;
 
 /// What makes a server's certificate good.
 #[derive(Clone, Debug)]
@@ -31,6 +35,28 @@ impl Trust {
             Self::Pinned(_) | Self::Asked | Self::Anything => Verify::Later,
             Self::Authorities(file) => Verify::Authorities(file.as_deref()),
         }
+    }
+
+    /// The pinned certificate, if there is one.
+    pub(super) fn pin(&self) -> Option<Pin> {
+        match self {
+            Self::Pinned(expected) => Some(Pin::new(*expected)),
+            _ => None,
+        }
+    }
+
+    /// Whose sessions may be resumed with a `server`, if any: all that [`check`](Self::check) would look at has to be
+    /// part of it, or be checked within the handshake.
+    pub(super) fn session_owner(&self, server: &ServerAddress) -> Option<Owner> {
+        let reason = match self {
+            Self::Pinned(fingerprint) => format!("pinned {fingerprint}"),
+            Self::Authorities(file) if server.ip().is_none() => {
+                let file = file.as_ref().map_or(Some(""), |file| file.to_str())?;
+                format!("authorities {file}")
+            }
+            Self::Authorities(_) | Self::Asked | Self::Anything => return None,
+        };
+        Some(Digest::of(format!("{server} {reason}").as_bytes()))
     }
 
     /// Checks, after the handshake and before anything is sent, what the handshake did not.
@@ -110,6 +136,31 @@ mod tests {
         let error = trust.check(Some(&other), None).unwrap_err();
         assert!(matches!(error, Error::WrongFingerprint { .. }));
         assert!(matches!(trust.check(None, None), Err(Error::Untrusted(_))));
+    }
+
+    #[test]
+    fn sessions_belong_to_a_server_and_to_why_it_is_trusted() {
+        let (host, other) = (ServerAddress::new("host", 1), ServerAddress::new("host", 2));
+        let file = |name: &str| Trust::Authorities(Some(PathBuf::from(name)));
+        let pinned = |text: &[u8]| Trust::Pinned(Fingerprint::of(text));
+        let owners = [
+            pinned(b"a").session_owner(&host),
+            pinned(b"a").session_owner(&other),
+            pinned(b"b").session_owner(&host),
+            Trust::Authorities(None).session_owner(&host),
+            file("a").session_owner(&host),
+            file("b").session_owner(&host),
+        ];
+        for (n, owner) in owners.iter().enumerate() {
+            assert!(owner.is_some() && !owners[..n].contains(owner), "{n}");
+        }
+        assert_eq!(pinned(b"a").session_owner(&host), owners[0]);
+        // TLS checks no addresses, and nothing is known of the others.
+        let address = ServerAddress::new("192.0.2.1", 1);
+        assert_eq!(Trust::Authorities(None).session_owner(&address), None);
+        for trust in [Trust::Asked, Trust::Anything] {
+            assert_eq!(trust.session_owner(&host), None);
+        }
     }
 
     #[test]

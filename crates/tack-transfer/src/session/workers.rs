@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use ring::rand::{SecureRandom, SystemRandom};
 use tack_endpoint::{Endpoint, Waker};
 
 use super::server::{Server, ServerOptions};
@@ -16,6 +17,9 @@ use crate::quic;
 /// Clients of each thread that are in their handshake at once before the next ones have to show with a Retry that they
 /// have their addresses. Honest ones are rarely so many; forged addresses cost as many handshakes in ten seconds.
 const HALF_OPEN_WITHOUT_RETRY: usize = 16;
+
+/// Bytes of BoringSSL's ticket keys.
+const TICKET_KEY: usize = 48;
 
 /// A running server of one or several threads.
 pub struct Workers {
@@ -77,6 +81,15 @@ impl Drop for EndOfOne<'_> {
     }
 }
 
+/// A key for TLS session tickets that all servers of a port have: a client comes to another one each time.
+fn random_key() -> Result<[u8; TICKET_KEY], Error> {
+    let mut key = [0; TICKET_KEY];
+    SystemRandom::new()
+        .fill(&mut key)
+        .map_err(|_| Error::Certificate("no random numbers from the system".to_owned()))?;
+    Ok(key)
+}
+
 /// The servers of a port.
 pub(super) fn servers(options: ServerOptions, count: usize) -> Result<Vec<Server>, Error> {
     let identity = &options.identity;
@@ -85,11 +98,19 @@ pub(super) fn servers(options: ServerOptions, count: usize) -> Result<Vec<Server
     endpoint_config.retry = options.retry;
     endpoint_config.half_open_without_retry = HALF_OPEN_WITHOUT_RETRY;
     endpoint_config.quic_lb.clone_from(&options.quic_lb);
+    // Of one server alone BoringSSL makes a key, and another one every other day.
+    let ticket_key = if count > 1 { Some(random_key()?) } else { None };
     let config = || {
         let mut config =
             quic::server_config(options.profile, &identity.certificate, &identity.key)?;
         if let Some(rate) = options.rate {
             quic::limit_windows(&mut config, rate);
+        }
+        if options.early_data {
+            config.enable_early_data();
+        }
+        if let Some(key) = &ticket_key {
+            config.set_ticket_key(key)?;
         }
         Ok::<_, Error>(config)
     };

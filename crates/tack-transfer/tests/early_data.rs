@@ -1,0 +1,173 @@
+//! A client that comes again asks with its first packet (0-RTT, RFC 9001 section 4.6).
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use tack_transfer::{
+    Client, ConnectOptions, EarlyData, Error, Fingerprint, Get, Identity, Place, Root,
+    RunningServer, Server, ServerOptions, SessionStore, Source, TransferOptions, Trust,
+    WirePath,
+};
+
+const TOKEN: &str = "token of the test";
+
+/// A directory with `shared` and `here` in it, and where a client keeps its sessions.
+struct Scratch(tempfile::TempDir);
+
+impl Scratch {
+    fn new() -> Self {
+        let scratch = Self(tempfile::tempdir().unwrap());
+        fs::create_dir(scratch.path("shared")).unwrap();
+        fs::write(scratch.path("shared/file"), "content").unwrap();
+        scratch
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// A server whose identity is in the directory `identity`.
+    fn serve(
+        &self,
+        identity: &str,
+        listen: SocketAddr,
+        change: impl FnOnce(&mut ServerOptions),
+    ) -> (RunningServer, Fingerprint) {
+        let identity = Identity::in_directory(&self.path(identity)).unwrap();
+        let fingerprint = identity.fingerprint;
+        let root = Root::open(&self.path("shared")).unwrap();
+        let mut options = ServerOptions::new(listen, root, identity, Some(TOKEN.to_owned()));
+        options.read_only = false;
+        change(&mut options);
+        (Server::new(options).unwrap().start(), fingerprint)
+    }
+
+    fn connect(&self, server: SocketAddr, trust: Trust) -> Result<Client, Error> {
+        let mut options = ConnectOptions::new(trust).with_token(TOKEN);
+        options.sessions = Some(SessionStore::in_directory(self.path("state")));
+        Client::connect(&server.into(), options)
+    }
+}
+
+fn any_port() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 0))
+}
+
+/// Fetches the file, and tells what became of early data.
+fn get(client: Result<Client, Error>, to: &Path) -> Result<Option<EarlyData>, Error> {
+    let mut client = client?;
+    let wanted = Get::new(WirePath::new("file").unwrap(), to);
+    let _ = fs::remove_file(to);
+    client.get(vec![wanted], &TransferOptions::default(), &mut |_| {})?;
+    assert_eq!(fs::read(to).unwrap(), b"content");
+    Ok(client.close().early_data)
+}
+
+#[test]
+fn a_client_that_comes_again_asks_with_its_first_packet_and_again_the_next_time() {
+    let scratch = Scratch::new();
+    let (server, fingerprint) = scratch.serve("identity", any_port(), |_| {});
+    let early: Vec<_> = (0..3)
+        .map(|_| {
+            let client = scratch.connect(server.local_addr(), Trust::Pinned(fingerprint));
+            get(client, &scratch.path("here")).unwrap()
+        })
+        .collect();
+    assert_eq!(early, [None, Some(EarlyData::Accepted), Some(EarlyData::Accepted)]);
+}
+
+#[test]
+fn what_is_sent_to_a_server_that_is_known_arrives_too() {
+    let scratch = Scratch::new();
+    let (server, fingerprint) = scratch.serve("identity", any_port(), |_| {});
+    for (name, expected) in [("one", None), ("two", Some(EarlyData::Accepted))] {
+        let mut client =
+            scratch.connect(server.local_addr(), Trust::Pinned(fingerprint)).unwrap();
+        fs::write(scratch.path(name), name).unwrap();
+        let source = Source::open(&scratch.path(name)).unwrap();
+        let place = Place::Into(WirePath::root());
+        client.send(vec![source], &place, &TransferOptions::default(), &mut |_| {}).unwrap();
+        assert_eq!(fs::read(scratch.path("shared").join(name)).unwrap(), name.as_bytes());
+        assert_eq!(client.close().early_data, expected);
+    }
+}
+
+#[test]
+fn a_server_that_has_forgotten_the_session_is_asked_once_more() {
+    let scratch = Scratch::new();
+    let (server, fingerprint) = scratch.serve("identity", any_port(), |_| {});
+    let address = server.local_addr();
+    let client = || scratch.connect(address, Trust::Pinned(fingerprint));
+    assert_eq!(get(client(), &scratch.path("here")).unwrap(), None);
+    server.stop().unwrap();
+    // It makes new keys for its tickets.
+    let _server = scratch.serve("identity", address, |_| {});
+    let early = get(client(), &scratch.path("here")).unwrap();
+    assert_eq!(early, Some(EarlyData::Refused));
+    assert_eq!(get(client(), &scratch.path("here")).unwrap(), Some(EarlyData::Accepted));
+}
+
+#[test]
+fn a_server_can_refuse_all_early_data() {
+    let scratch = Scratch::new();
+    let (server, fingerprint) =
+        scratch.serve("identity", any_port(), |options| options.early_data = false);
+    for _ in 0..2 {
+        let client = scratch.connect(server.local_addr(), Trust::Pinned(fingerprint));
+        assert_eq!(get(client, &scratch.path("here")).unwrap(), None);
+    }
+}
+
+/// Early data that is refused goes out once more, and must not go to whoever is there now.
+#[test]
+fn another_server_at_the_address_gets_no_token() {
+    let scratch = Scratch::new();
+    let (server, fingerprint) = scratch.serve("identity", any_port(), |_| {});
+    let address = server.local_addr();
+    let client = || scratch.connect(address, Trust::Pinned(fingerprint));
+    get(client(), &scratch.path("here")).unwrap();
+    server.stop().unwrap();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let kept = Arc::clone(&told);
+    let (other, actual) = scratch.serve("other", address, |options| {
+        // A token that comes is one that is reported.
+        options.token = Some("another".to_owned());
+        options.report = Box::new(move |event| kept.lock().unwrap().push(event.action));
+    });
+    for _ in 0..2 {
+        let error = get(client(), &scratch.path("here")).unwrap_err();
+        assert!(
+            matches!(error, Error::WrongFingerprint { expected, actual: told }
+                if expected == fingerprint && told == actual),
+            "{error}"
+        );
+    }
+    other.stop().unwrap();
+    assert!(told.lock().unwrap().is_empty(), "{told:?}");
+}
+
+#[test]
+fn who_trusts_the_server_for_another_reason_makes_a_handshake_of_its_own() {
+    let scratch = Scratch::new();
+    let (server, fingerprint) = scratch.serve("identity", any_port(), |_| {});
+    for trust in [Trust::Pinned(fingerprint), Trust::Anything, Trust::Anything] {
+        let client = scratch.connect(server.local_addr(), trust);
+        assert_eq!(get(client, &scratch.path("here")).unwrap(), None);
+    }
+}
+
+#[test]
+fn a_server_that_is_gone_is_told_by_the_operation() {
+    let scratch = Scratch::new();
+    let (server, fingerprint) = scratch.serve("identity", any_port(), |_| {});
+    let address = server.local_addr();
+    let client = || scratch.connect(address, Trust::Pinned(fingerprint));
+    get(client(), &scratch.path("here")).unwrap();
+    server.stop().unwrap();
+    let error = get(client(), &scratch.path("here")).unwrap_err();
+    assert!(error.may_pass(), "{error}");
+}
