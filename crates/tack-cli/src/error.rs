@@ -23,16 +23,24 @@ pub enum Error {
         /// How long it was tried.
         seconds: u64,
     },
+    /// The host answers, and nobody listens on the port.
+    #[error(
+        "nobody listens on the port of {target}; check that tack serve runs there, and on which port"
+    )]
+    Refused {
+        /// As given by the user.
+        target: String,
+    },
     /// The other end runs, but UDP does not get there.
     #[error(
-        "no answer from {target} over UDP within {seconds} s, though ssh gets there: a firewall drops \
-         UDP, most likely; let a port through, and name it with --udp-port"
+        "{outcome} from {target} over UDP, though ssh gets there: a firewall is in the way, most likely; \
+         let a port through, and name it with --udp-port"
     )]
     NoUdp {
         /// Host and port.
         target: String,
-        /// How long it was tried.
-        seconds: u64,
+        /// What came instead of an answer.
+        outcome: String,
     },
     /// ssh did not start the other end.
     #[error("{0}")]
@@ -196,6 +204,7 @@ impl From<tack_transfer::Error> for Error {
         match error {
             Cause::Invalid(text) => Self::Usage(text),
             Cause::NoAnswer { server, seconds } => Self::NoAnswer { target: server, seconds },
+            Cause::Refused { server } => Self::Refused { target: server },
             Cause::Resolve { server, reason } => Self::Resolve { target: server, reason },
             Cause::ConnectionLost { server, reason, may_pass } => {
                 Self::ConnectionLost { target: server, reason, may_pass }
@@ -256,6 +265,7 @@ impl Error {
     pub fn may_pass(&self) -> bool {
         match self {
             Self::NoAnswer { .. }
+            | Self::Refused { .. }
             | Self::NoUdp { .. }
             | Self::Ssh(_)
             | Self::Resolve { .. }
@@ -281,6 +291,7 @@ impl Error {
         match self {
             Self::Usage(_) | Self::Directory(_) => Exit::Usage,
             Self::NoAnswer { .. }
+            | Self::Refused { .. }
             | Self::NoUdp { .. }
             | Self::Ssh(_)
             | Self::Resolve { .. }

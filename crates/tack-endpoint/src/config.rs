@@ -56,6 +56,11 @@ pub struct EndpointConfig {
     /// Whether to measure delays and rates by the times at which datagrams came to the socket, which the kernel
     /// tells (`SO_TIMESTAMPNS`), and not by when this process got to read them. Linux only. Default: true.
     pub arrival_times: bool,
+    /// Whether to count, until the first datagram comes, what hosts answer on whose port nobody listens (ICMP port
+    /// unreachable): [`EndpointStats::refusals`](crate::EndpointStats::refusals). For clients that need not wait for
+    /// the handshake timeout then. Anybody who guesses the port of the socket can forge such an answer. Linux only.
+    /// Default: false.
+    pub count_refusals: bool,
     /// Requested size of the socket's send buffer and of its receive buffer, in bytes; the system
     /// may grant less. Default: 2 MiB.
     pub socket_buffer: usize,
@@ -100,6 +105,7 @@ impl Default for EndpointConfig {
             gso: true,
             gro: true,
             arrival_times: true,
+            count_refusals: false,
             socket_buffer: 2 * 1024 * 1024,
             ecn: Ecn::Off,
             discover_path_mtu: false,

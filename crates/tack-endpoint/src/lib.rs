@@ -185,6 +185,7 @@ mod qlog;
 #[cfg(target_os = "linux")]
 mod receive_linux;
 mod receive_schedule;
+mod refusals;
 mod retry_token;
 mod router;
 mod send_queue;

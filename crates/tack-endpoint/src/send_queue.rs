@@ -44,6 +44,8 @@ pub(crate) enum SendError {
     TooLarge,
     /// The system refuses segmentation offload (EIO, EINVAL).
     Offload,
+    /// Nobody listens on a port that was sent to before (ECONNREFUSED); this burst did not leave.
+    Refused,
     /// Anything else; QUIC treats it as a loss.
     Failed,
 }
@@ -194,6 +196,11 @@ impl SendQueue {
                 }
                 Err(SendError::TooLarge | SendError::Offload) if count > 1 => {
                     self.singly = count;
+                    continue;
+                }
+                // The answer to another one: this one leaves now.
+                Err(SendError::Refused) => {
+                    stats.refusals += 1;
                     continue;
                 }
                 Err(SendError::TooLarge) => stats.dropped.too_large += 1,

@@ -9,6 +9,7 @@ use quinn_udp::{
 use socket2::{Domain, Protocol, SockRef, Type};
 use tacklib::EcnCodepoint;
 
+use crate::refusals::Refusals;
 use crate::send_queue::{self, Burst, SendError};
 use crate::{EndpointConfig, Error};
 
@@ -27,6 +28,13 @@ pub trait DatagramSocket: Send {
     /// Receives a batch and returns how many of the buffers it filled;
     /// [`WouldBlock`](io::ErrorKind::WouldBlock) if nothing waits.
     fn receive(&mut self, buffers: &mut ReceiveBuffers) -> io::Result<usize>;
+
+    /// Whether an error of [`send`](Self::send) or [`receive`](Self::receive) is none of the call's, but the answer to
+    /// an earlier datagram that nobody listens there. By default there are none.
+    fn is_refusal(&self, error: &io::Error) -> bool {
+        let _ = error;
+        false
+    }
 }
 
 impl<T: DatagramSocket + ?Sized> DatagramSocket for Box<T> {
@@ -44,6 +52,10 @@ impl<T: DatagramSocket + ?Sized> DatagramSocket for Box<T> {
 
     fn receive(&mut self, buffers: &mut ReceiveBuffers) -> io::Result<usize> {
         (**self).receive(buffers)
+    }
+
+    fn is_refusal(&self, error: &io::Error) -> bool {
+        (**self).is_refusal(error)
     }
 }
 
@@ -66,6 +78,7 @@ pub struct UdpSocket<I> {
     local: SocketAddr,
     gso: bool,
     arrival_times: bool,
+    refusals: Refusals,
 }
 
 impl<I: SystemSocket> UdpSocket<I> {
@@ -107,8 +120,9 @@ impl<I: SystemSocket> UdpSocket<I> {
             disable_gro(&socket);
         }
         let local = socket.local_addr()?;
+        let refusals = Refusals::new(&socket, config.count_refusals);
         let io = register(socket)?;
-        Ok(Self { io, state, local, gso: config.gso, arrival_times })
+        Ok(Self { io, state, local, gso: config.gso, arrival_times, refusals })
     }
 
     /// Sends a burst, as [`DatagramSocket::send`].
@@ -122,11 +136,21 @@ impl<I: SystemSocket> UdpSocket<I> {
             src_ip: (self.local.ip().is_unspecified() && !burst.from.ip().is_unspecified())
                 .then_some(burst.from.ip()),
         };
-        self.state.try_send(UdpSockRef::from(&self.io), &transmit)
+        let sent = self.state.try_send(UdpSockRef::from(&self.io), &transmit);
+        sent.inspect_err(|error| self.refusals.on_error(&self.io, error))
     }
 
     /// Receives a batch, as [`DatagramSocket::receive`].
     pub fn try_receive(&self, buffers: &mut ReceiveBuffers) -> io::Result<usize> {
+        let received = self.receive_batch(buffers);
+        match &received {
+            Ok(_) => self.refusals.end(&self.io),
+            Err(error) => self.refusals.on_error(&self.io, error),
+        }
+        received
+    }
+
+    fn receive_batch(&self, buffers: &mut ReceiveBuffers) -> io::Result<usize> {
         #[cfg(target_os = "linux")]
         if self.arrival_times {
             let ReceiveBuffers { bytes, meta } = buffers;
@@ -168,6 +192,10 @@ impl<I: SystemSocket> DatagramSocket for UdpSocket<I> {
     fn receive(&mut self, buffers: &mut ReceiveBuffers) -> io::Result<usize> {
         self.try_receive(buffers)
     }
+
+    fn is_refusal(&self, error: &io::Error) -> bool {
+        self.refusals.is_one(error)
+    }
 }
 
 impl<S: DatagramSocket + ?Sized> send_queue::Sink for S {
@@ -177,6 +205,9 @@ impl<S: DatagramSocket + ?Sized> send_queue::Sink for S {
 
     fn send(&mut self, burst: &Burst<'_>) -> Result<(), SendError> {
         DatagramSocket::send(self, burst).map_err(|error| {
+            if self.is_refusal(&error) {
+                return SendError::Refused;
+            }
             let meaning = classify(&error);
             if meaning == SendError::Failed {
                 log::debug!("sending to {} failed: {error}", burst.to);

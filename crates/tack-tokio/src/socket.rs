@@ -79,6 +79,10 @@ impl DatagramSocket for TokioSocket {
         let is_last = |count: &usize| most > 1 && *count < most;
         self.call(Interest::READABLE, || self.0.try_receive(buffers), is_last)
     }
+
+    fn is_refusal(&self, error: &io::Error) -> bool {
+        self.0.is_refusal(error)
+    }
 }
 
 impl AsyncUdpSocket for TokioSocket {

@@ -22,6 +22,12 @@ pub enum Error {
         /// How long it was tried.
         seconds: u64,
     },
+    /// The host answers, and nobody listens on the port.
+    #[error("nobody listens on the port of {server}")]
+    Refused {
+        /// Host and port.
+        server: String,
+    },
     /// The host is unknown.
     #[error("{server}: {reason}")]
     Resolve {
@@ -168,6 +174,7 @@ impl Error {
     pub fn may_pass(&self) -> bool {
         match self {
             Self::NoAnswer { .. }
+            | Self::Refused { .. }
             | Self::Resolve { .. }
             | Self::ServerBusy
             | Self::Endpoint(_) => true,

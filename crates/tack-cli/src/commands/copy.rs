@@ -182,7 +182,12 @@ impl Connector for OverSsh<'_> {
         };
         connect(&session.server(), access, &args.transport, rate, stop).map_err(|error| {
             match error {
-                Error::NoAnswer { target, seconds } => Error::NoUdp { target, seconds },
+                Error::NoAnswer { target, seconds } => {
+                    Error::NoUdp { target, outcome: format!("no answer within {seconds} s") }
+                }
+                Error::Refused { target } => {
+                    Error::NoUdp { target, outcome: "nothing but a refusal".to_owned() }
+                }
                 other => other,
             }
         })

@@ -52,6 +52,11 @@ impl<S: DatagramSocket> EndpointCore<S> {
                     self.arrival_clock.on_batch(asked, Reading::take(clock()), true);
                     return Ok(());
                 }
+                Err(error) if self.socket.is_refusal(&error) => {
+                    self.stats.refusals += 1;
+                    datagrams += 1;
+                    continue;
+                }
                 Err(error) => {
                     self.stats.recv_calls_failed += 1;
                     self.receive_schedule.on_error(now, &error).map_err(|failure| {

@@ -24,6 +24,9 @@ use crate::tls_sessions::Session;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The same where early data went to one of several addresses: the next attempt tries them all.
 const EARLY_TIMEOUT: Duration = Duration::from_secs(2);
+/// How often the host has to say that nobody listens: the second packet leaves a third of a second after the first,
+/// and a server that was just being started may be there by then.
+const REFUSALS: u64 = 2;
 
 // TLS alerts as QUIC error codes (RFC 9001 section 4.8).
 const TLS_ALERT_FIRST: u64 = 0x100;
@@ -92,7 +95,8 @@ impl Link {
             SocketAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
             SocketAddr::V6(_) => IpAddr::from(Ipv6Addr::UNSPECIFIED),
         };
-        let settings = quic::endpoint_config(options.qlog.as_deref())?;
+        let mut settings = quic::endpoint_config(options.qlog.as_deref())?;
+        settings.count_refusals = true;
         let mut endpoint = Endpoint::client(SocketAddr::new(local, 0), settings)?;
         // RFC 6066 section 3: an address is no server name.
         let name = server.ip().is_none().then_some(server.host());
@@ -184,6 +188,9 @@ impl Link {
     /// Makes sure that an answer does not take too long.
     pub(super) fn check_answer(&self) -> Result<(), Error> {
         let Some(unproven) = &self.unproven else { return Ok(()) };
+        if self.endpoint.stats().refusals >= REFUSALS {
+            return Err(Error::Refused { server: self.server.to_string() });
+        }
         if Instant::now() < unproven.deadline {
             return Ok(());
         }
