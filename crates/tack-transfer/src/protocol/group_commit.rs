@@ -101,6 +101,7 @@ fn commit(group: Vec<Finished>) {
 /// Writes the content of all files to disk; those that failed are told so and left out.
 fn only_synced(group: Vec<Finished>) -> Vec<Finished> {
     let files: Vec<_> = group.iter().map(|finished| finished.part.file()).collect();
+    begin_writing(&files);
     if sync_all(&files).is_ok() {
         return group;
     }
@@ -113,6 +114,16 @@ fn only_synced(group: Vec<Finished>) -> Vec<Finished> {
         }
     }
     synced
+}
+
+/// Has the kernel write the content of all files, and waits for none of them. A journalling file system commits what
+/// has been written so far: without this, the first file that is waited for is committed alone, and so on.
+fn begin_writing(files: &[impl AsFd]) {
+    for file in files {
+        // What is not needed any more is written at once, and only what is on disk is forgotten. A file system
+        // without advice is as slow as it is.
+        let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed);
+    }
 }
 
 /// Waits until `files` are on disk. The whole file system (`syncfs`) would be faster on a machine
