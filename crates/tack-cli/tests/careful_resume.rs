@@ -55,7 +55,7 @@ fn nothing_is_kept_where_it_is_switched_off() {
     let (served, relay, file) = behind_a_path();
     let state = served.outside("own-state");
     let mut send = served.client("send");
-    send.arg("--no-careful-resume").env("XDG_STATE_HOME", &state);
+    send.args(["--no-careful-resume", "--no-early-data"]).env("XDG_STATE_HOME", &state);
     send.arg(&file).arg(format!("{}/", relay.address()));
     run(&mut send).expect(0);
     assert!(!state.exists());

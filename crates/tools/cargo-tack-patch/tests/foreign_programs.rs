@@ -128,3 +128,29 @@ fn each_section_of_the_guide_has_commands_for_both_ends() {
         assert!(guide.client.contains("https://127.0.0.1:443"), "{guide:?}");
     }
 }
+
+#[test]
+#[ignore = "builds web-transport-quiche and BoringSSL in another workspace, which takes minutes, and needs crates.io"]
+fn programs_over_web_transport_quiche_use_tack_where_the_patch_is_in_force() {
+    const PORT: u16 = 4436;
+    let guide = guide::section("From web-transport-quiche");
+    let mut shell = Shell::new();
+    for commands in &guide.setup {
+        shell.run(commands);
+    }
+    {
+        let _server = shell.serve(&guide.server, "default", PORT);
+        assert_eq!(shell.run(&guide.client), guide.printed);
+    }
+    // The examples say a few words only.
+    let programs = guide::checkout().join("crates/tools/cargo-tack-patch/tests/foreign/web_transport");
+    shell.run(&format!("cp '{}'/*.rs examples\ncargo build --examples", programs.display()));
+    let server = "cargo run --example bulk-server -- 127.0.0.1:4436 cert.pem key.pem";
+    let transfers = ["default", "off"].map(|profile| {
+        let _server = shell.serve(server, profile, PORT);
+        let client = shell.example("bulk-client");
+        fetch((Ipv4Addr::LOCALHOST, PORT).into(), client, profile, "/")
+    });
+    assert_eq!(transfers[0].0.len(), 5_000_000);
+    compare("web-transport-quiche", &transfers);
+}
