@@ -41,6 +41,9 @@ const MOST_BETWEEN_PAUSES: Duration = Duration::from_secs(1);
 /// A path has changed where the last two trains differ so much from the estimate, to the same side.
 const CHANGE: f64 = 1.15;
 
+/// A train that is so many times slower than those before it says nothing of the path alone: jitter does less.
+const HELD_UP: f64 = 8.0;
+
 /// A frame that fits into a packet is split in two if each is no shorter, bytes.
 const LEAST_PART: u64 = 100;
 
@@ -250,10 +253,15 @@ impl PacketTrains {
             self.faster = None;
             self.gain = LEAST_GAIN;
             self.on_stretched(train);
-        } else if is_fast && estimate > 0.0 {
-            // The train shows that there is more than what is known, so something must be known. A train
-            // cannot arrive faster than it left, and a report that says so is no proof.
-            let rate = train.arrival_rate().min(left).min(MOST_GAIN * estimate);
+        } else {
+            // A train cannot arrive faster than it left, and a report that says so is no proof.
+            let rate = train.arrival_rate().min(left);
+            self.refute_last(rate);
+            // The train shows that there is more than what is known, so something must be known.
+            if !is_fast || estimate <= 0.0 {
+                return;
+            }
+            let rate = rate.min(MOST_GAIN * estimate);
             let Some(before) = self.faster.replace(rate) else { return };
             let rate = f64::midpoint(before, rate);
             if rate > estimate || self.estimate.is_none() {
@@ -261,14 +269,43 @@ impl PacketTrains {
                 self.gain = (self.gain * LEAST_GAIN).min(MOST_GAIN);
                 self.estimate = Some(rate * payload);
             }
-        } else {
+        }
+        if let Some(rate) = self.recent_rate(estimate) {
+            self.estimate = Some(rate * payload);
+        } else if !self.recent.is_empty() {
             return;
         }
         self.measured = Some(train.at);
-        if !self.recent.is_empty() {
-            let bytes: u64 = self.recent.iter().map(|train| train.bytes).sum();
-            let time: Duration = self.recent.iter().map(|train| train.arrived_in).sum();
-            self.estimate = Some(bytes as f64 / time.as_secs_f64().max(1e-9) * payload);
+    }
+
+    /// The rate that the stretched trains show, if they may change the `estimate`. A process that is held up while it
+    /// sends stretches a train as a slow path does, by thousands of times if the packets are small. So one alone
+    /// lowers the estimate by no more than what counts as a change of the path, of two the faster counts, and one
+    /// that is much slower than those before counts once the next is no faster.
+    fn recent_rate(&self, estimate: f64) -> Option<f64> {
+        let mut rates = self.recent.iter().map(Dispersion::arrival_rate);
+        match self.recent.len() {
+            0 => None,
+            1 => rates.next().filter(|rate| *rate * CHANGE >= estimate),
+            2 => Some(rates.fold(0.0, f64::max)),
+            _ if self.last_was_held_up() => None,
+            all => self.mean_of(all),
+        }
+    }
+
+    /// Whether the last of the stretched trains was much slower than those before.
+    fn last_was_held_up(&self) -> bool {
+        let last = self.recent.back().map(Dispersion::arrival_rate);
+        last.zip(self.mean_but_last()).is_some_and(|(last, before)| last * HELD_UP < before)
+    }
+
+    /// A train has arrived as it left, at this rate: a slower one that does not count yet has shown something else than
+    /// the path.
+    fn refute_last(&mut self, rate: f64) {
+        let is_slower =
+            self.recent.back().is_some_and(|last| last.arrival_rate() * CHANGE < rate);
+        if is_slower && (self.recent.len() == 1 || self.last_was_held_up()) {
+            self.recent.pop_back();
         }
     }
 
@@ -282,6 +319,8 @@ impl PacketTrains {
             if is_lower || is_higher {
                 let keep = self.recent.len() - 1;
                 self.recent.drain(..keep);
+            } else if self.last_was_held_up() {
+                self.recent.pop_back();
             }
         }
         self.recent.push_back(train);
@@ -295,11 +334,15 @@ impl PacketTrains {
 
     /// The rate of the stretched trains before the last one.
     fn mean_but_last(&self) -> Option<f64> {
-        let trains = self.recent.len().checked_sub(1).filter(|trains| *trains > 0)?;
-        let earlier = self.recent.iter().take(trains);
-        let bytes: u64 = earlier.clone().map(|train| train.bytes).sum();
-        let time: Duration = earlier.map(|train| train.arrived_in).sum();
-        Some(bytes as f64 / time.as_secs_f64().max(1e-9))
+        self.mean_of(self.recent.len().checked_sub(1)?)
+    }
+
+    /// The rate of the first so many stretched trains.
+    fn mean_of(&self, trains: usize) -> Option<f64> {
+        let first = self.recent.iter().take(trains);
+        let bytes: u64 = first.clone().map(|train| train.bytes).sum();
+        let time: Duration = first.map(|train| train.arrived_in).sum();
+        (trains > 0).then(|| bytes as f64 / time.as_secs_f64().max(1e-9))
     }
 
     /// What the path could carry, as of the last train that has shown something.

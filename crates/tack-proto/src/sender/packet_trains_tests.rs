@@ -101,6 +101,40 @@ fn a_stretched_train_shows_a_slower_path_at_once() {
     assert!(source.error().abs() < 0.02, "{}", source.error());
 }
 
+/// A process that does not get to run between two packets of a small frame.
+#[test]
+fn a_train_that_was_held_up_is_no_slower_path() {
+    // Before the limit is met, and behind trains that were stretched by it.
+    for (rate, frames) in [(1e9, 10), (5e6, 24)] {
+        let mut source = Source::new(rate);
+        source.follow(frames);
+        assert_eq!(source.trains.recent.is_empty(), frames == 10);
+        let (before, measured) = (source.trains.estimate(), source.trains.measured());
+        source.frame(2, source.pace(), 1000.0);
+        assert_eq!((source.trains.estimate(), source.trains.measured()), (before, measured));
+        for _ in 0..10 {
+            // Slower than the estimate, which shows nothing but that the other one's rate was not the path's.
+            let slow = before.unwrap().bytes_per_second() as f64 / 10.0;
+            source.frame(2, slow, 1.0);
+            source.frame(2, source.pace(), 1000.0);
+            assert_eq!(source.trains.estimate(), before);
+        }
+        source.follow(8);
+        let error = source.error();
+        assert!(source.trains.estimate() >= before && error < 0.02, "{error}");
+    }
+}
+
+#[test]
+fn two_stretched_trains_in_a_row_show_a_slower_path_and_the_faster_counts() {
+    let mut source = Source::new(1e9);
+    source.follow(24);
+    source.rate = 0.6e6;
+    source.frame(4, source.pace(), 3.0);
+    source.follow(1);
+    assert!(source.error().abs() < 0.02, "{}", source.error());
+}
+
 #[test]
 fn what_jitter_does_to_single_trains_is_evened_out() {
     let mut source = Source::new(5e6);

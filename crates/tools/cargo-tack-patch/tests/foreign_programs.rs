@@ -143,7 +143,8 @@ fn programs_over_web_transport_quiche_use_tack_where_the_patch_is_in_force() {
         assert_eq!(shell.run(&guide.client), guide.printed);
     }
     // The examples say a few words only.
-    let programs = guide::checkout().join("crates/tools/cargo-tack-patch/tests/foreign/web_transport");
+    let programs =
+        guide::checkout().join("crates/tools/cargo-tack-patch/tests/foreign/web_transport");
     shell.run(&format!("cp '{}'/*.rs examples\ncargo build --examples", programs.display()));
     let server = "cargo run --example bulk-server -- 127.0.0.1:4436 cert.pem key.pem";
     let transfers = ["default", "off"].map(|profile| {
