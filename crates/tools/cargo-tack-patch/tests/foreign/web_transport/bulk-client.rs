@@ -6,7 +6,7 @@ use web_transport_quiche::{ClientBuilder, Settings};
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let url = std::env::args().nth(1).unwrap_or_default().parse()?;
+    let url: url::Url = std::env::args().nth(1).unwrap_or_default().parse()?;
     let mut settings = Settings::default();
     settings.verify_peer = false;
     let connecting = ClientBuilder::default().with_settings(settings).connect(url).await?;
