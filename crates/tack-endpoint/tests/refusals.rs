@@ -2,7 +2,8 @@
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::disallowed_methods, reason = "tests bound how long they may take")]
-#![allow(clippy::unwrap_used, reason = "a test may fail anywhere")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail anywhere")]
+#![allow(clippy::large_stack_arrays, reason = "buffers of the largest datagram")]
 #![allow(missing_docs, reason = "nothing here is public")]
 
 mod common;

@@ -17,6 +17,11 @@ pub(super) type Wanted = (Option<SocketAddr>, Option<SocketAddr>);
 /// How often quiche is asked again because the packet that it wrote must not leave.
 const ATTEMPTS: usize = 4;
 
+/// Bytes of a buffer that are too few to begin a packet in. Callers that fill one buffer with several packets come with what
+/// is left of it (segmentation offload), and acknowledgements and ends of streams have to find room. What is due waits
+/// for the next buffer.
+const SHORTEST_BUFFER: usize = 256;
+
 /// Packets that the send buffer holds at least, however slow the path.
 const LEAST_BUFFERED: usize = 16;
 
@@ -27,6 +32,9 @@ impl<F: BufFactory> Connection<F> {
         out: &mut [u8],
         wanted: Wanted,
     ) -> quiche::Result<(usize, SendInfo)> {
+        if out.len() < SHORTEST_BUFFER {
+            return Err(quiche::Error::Done);
+        }
         self.note_external_access();
         self.follow_send_rate();
         let result = self.send_layered(now, out, wanted);

@@ -1,0 +1,78 @@
+//! Callers that fill one buffer with several packets come with what is left of it, however short that is.
+
+#![allow(clippy::unwrap_used)] // a test that cannot be set up has failed
+
+mod common;
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use common::*;
+use quiche::RecvInfo;
+use tacklib::{Connection, EcnCodepoint};
+
+/// An end that tries a short buffer before each full one.
+struct WithLeftovers {
+    connection: Connection,
+    left: usize,
+    written: usize,
+}
+
+impl WithLeftovers {
+    fn new(connection: Connection) -> Self {
+        Self { connection, left: 0, written: 0 }
+    }
+}
+
+impl End for WithLeftovers {
+    fn receive_with_ecn(&mut self, datagram: &mut [u8], info: RecvInfo, ecn: EcnCodepoint) {
+        End::receive_with_ecn(&mut self.connection, datagram, info, ecn);
+    }
+
+    fn transmit(&mut self, out: &mut [u8]) -> Option<(usize, SocketAddr)> {
+        // An error other than Done ends the test.
+        self.left = self.left % 1200 + 1;
+        let short = self.connection.transmit(&mut out[..self.left]);
+        self.written += usize::from(short.is_some());
+        short.or_else(|| self.connection.transmit(out))
+    }
+
+    fn ecn(&self) -> EcnCodepoint {
+        End::ecn(&self.connection)
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.connection.deadline()
+    }
+
+    fn expire(&mut self) {
+        self.connection.expire();
+    }
+
+    fn write(&mut self, stream_id: u64, data: &[u8], fin: bool) -> usize {
+        self.connection.write(stream_id, data, fin)
+    }
+
+    fn read(&mut self, stream_id: u64, out: &mut [u8]) -> quiche::Result<(usize, bool)> {
+        self.connection.read(stream_id, out)
+    }
+
+    fn quic(&self) -> &quiche::Connection {
+        self.connection.quic()
+    }
+}
+
+#[test]
+fn what_does_not_fit_waits_for_the_next_buffer_and_is_no_error() {
+    let (mut client, mut server) = (tack_config(), tack_config());
+    let client = WithLeftovers::new(tack_client(&mut client));
+    let server = WithLeftovers::new(tack_server(&mut server));
+    let mut pair =
+        Pair::new(client, server).with_delay(Duration::from_millis(10)).with_rate(50);
+    pair.run_until(|pair| {
+        pair.client.quic().is_established() && pair.server.quic().is_established()
+    });
+    transfer(&mut pair, 0, 1_000_000, true);
+    transfer(&mut pair, 4, 1_000_000, false);
+    assert!(pair.client.written > 100 && pair.server.written > 100, "some do fit");
+}
