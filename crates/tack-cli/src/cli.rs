@@ -161,8 +161,8 @@ pub struct ServeArgs {
     /// Forgets what connections observe of their paths, and starts each anew (RFC 9959)
     #[arg(long)]
     pub no_careful_resume: bool,
-    /// Answers no request before the client has shown that it is there: without this option, requests that only
-    /// read may come with the first packet (0-RTT), and somebody who has recorded one can have it answered again
+    /// Answers requests after the handshake only: without this option, requests that only read may come with the first
+    /// packet (0-RTT), and an attacker who has recorded one can have it answered again
     #[arg(long)]
     pub no_early_data: bool,
     /// What acknowledges the data

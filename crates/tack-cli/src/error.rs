@@ -23,10 +23,8 @@ pub enum Error {
         /// How long it was tried.
         seconds: u64,
     },
-    /// The host answers, and nobody listens on the port.
-    #[error(
-        "nobody listens on the port of {target}; check that tack serve runs there, and on which port"
-    )]
+    /// The host answers that the port is closed.
+    #[error("{target} is a closed port; check that tack serve runs there, and on which port")]
     Refused {
         /// As given by the user.
         target: String,

@@ -56,9 +56,9 @@ pub struct EndpointConfig {
     /// Whether to measure delays and rates by the times at which datagrams came to the socket, which the kernel
     /// tells (`SO_TIMESTAMPNS`), and not by when this process got to read them. Linux only. Default: true.
     pub arrival_times: bool,
-    /// Whether to count, until the first datagram comes, what hosts answer on whose port nobody listens (ICMP port
-    /// unreachable): [`EndpointStats::refusals`](crate::EndpointStats::refusals). For clients that need not wait for
-    /// the handshake timeout then. Anybody who guesses the port of the socket can forge such an answer. Linux only.
+    /// Whether to count ICMP port unreachable messages until the first datagram comes:
+    /// [`EndpointStats::refusals`](crate::EndpointStats::refusals). A client need not wait for the handshake timeout
+    /// then. An attacker who guesses the port of the socket can forge such a message. Linux only.
     /// Default: false.
     pub count_refusals: bool,
     /// Requested size of the socket's send buffer and of its receive buffer, in bytes; the system

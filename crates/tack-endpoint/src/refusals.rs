@@ -1,14 +1,14 @@
-//! Hearing that nobody listens on the port of a peer.
+//! ICMP port unreachable: the port of a peer is closed.
 //!
 //! Linux tells a socket that has no fixed peer of ICMP errors only if it asks for them (`IP_RECVERR`, ip(7)). Each
 //! then fails one call, whichever comes next, and waits in a queue besides, which is of no interest here.
-//! RFC 9000 has no use for such errors, as anybody can forge them who guesses the port: they count only for as long as
-//! nothing else is heard.
+//! RFC 9000 has no use for such errors, as an attacker who guesses the port can forge them: they count only until the first
+//! datagram comes.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether a socket hears of refusals.
+/// Whether a socket is told of refusals.
 pub(crate) struct Refusals(AtomicBool);
 
 impl Refusals {

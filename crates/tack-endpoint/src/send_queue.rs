@@ -44,7 +44,7 @@ pub(crate) enum SendError {
     TooLarge,
     /// The system refuses segmentation offload (EIO, EINVAL).
     Offload,
-    /// Nobody listens on a port that was sent to before (ECONNREFUSED); this burst did not leave.
+    /// The answer to an earlier datagram, whose port is closed (ECONNREFUSED); this burst did not leave.
     Refused,
     /// Anything else; QUIC treats it as a loss.
     Failed,

@@ -30,7 +30,7 @@ pub trait DatagramSocket: Send {
     fn receive(&mut self, buffers: &mut ReceiveBuffers) -> io::Result<usize>;
 
     /// Whether an error of [`send`](Self::send) or [`receive`](Self::receive) is none of the call's, but the answer to
-    /// an earlier datagram that nobody listens there. By default there are none.
+    /// an earlier datagram whose port is closed. By default there are none.
     fn is_refusal(&self, error: &io::Error) -> bool {
         let _ = error;
         false

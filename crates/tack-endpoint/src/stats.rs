@@ -14,7 +14,7 @@ pub struct EndpointStats {
     pub recv_calls: u64,
     /// Receive system calls that failed. Each was tried again.
     pub recv_calls_failed: u64,
-    /// Answers that nobody listens on a port that was sent to
+    /// ICMP port unreachable messages for datagrams of this endpoint
     /// ([`EndpointConfig::count_refusals`](crate::EndpointConfig::count_refusals)).
     pub refusals: u64,
     /// Datagrams sent.

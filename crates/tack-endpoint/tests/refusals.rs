@@ -1,4 +1,4 @@
-//! What a host answers on whose port nobody listens.
+//! What a host answers whose port is closed.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::disallowed_methods, reason = "tests bound how long they may take")]
@@ -16,14 +16,14 @@ use tack_endpoint::{Endpoint, EndpointStats, Event};
 
 const STEP: Duration = Duration::from_millis(5);
 
-/// A port of this host where nobody listens: others get ports that the system chooses.
+/// A closed port of this host: others get ports that the system chooses.
 fn free_port(ip: IpAddr) -> SocketAddr {
     UdpSocket::bind((ip, 0)).unwrap().local_addr().unwrap()
 }
 
-/// The counters of a client that connects to where nobody listens, once something is counted or after a second
+/// The counters of a client that connects to a closed port, once something is counted or after a second
 /// attempt to send.
-fn connect_to_nobody(local: IpAddr, server: IpAddr, counts: bool) -> EndpointStats {
+fn connect_to_closed_port(local: IpAddr, server: IpAddr, counts: bool) -> EndpointStats {
     let config = endpoint_config(|config| config.count_refusals = counts);
     let mut client = Endpoint::client(SocketAddr::new(local, 0), config).unwrap();
     client.connect(free_port(server), None, &mut client_config()).unwrap();
@@ -44,9 +44,9 @@ fn refusals_are_counted_if_they_are_asked_for_and_are_no_failures() {
     let any = IpAddr::from(Ipv6Addr::UNSPECIFIED);
     let mapped = IpAddr::from(Ipv4Addr::LOCALHOST.to_ipv6_mapped());
     for (local, server) in [(v4, v4), (v6, v6), (any, v6), (any, mapped)] {
-        let stats = connect_to_nobody(local, server, true);
+        let stats = connect_to_closed_port(local, server, true);
         assert_eq!((stats.recv_calls_failed, stats.dropped.send_failed), (0, 0), "{stats:?}");
-        assert_eq!(connect_to_nobody(local, server, false).refusals, 0);
+        assert_eq!(connect_to_closed_port(local, server, false).refusals, 0);
     }
 }
 

@@ -22,8 +22,8 @@ pub enum Error {
         /// How long it was tried.
         seconds: u64,
     },
-    /// The host answers, and nobody listens on the port.
-    #[error("nobody listens on the port of {server}")]
+    /// The host answers that the port is closed.
+    #[error("{server} is a closed port")]
     Refused {
         /// Host and port.
         server: String,

@@ -24,7 +24,7 @@ use crate::tls_sessions::Session;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The same where early data went to one of several addresses: the next attempt tries them all.
 const EARLY_TIMEOUT: Duration = Duration::from_secs(2);
-/// How often the host has to say that nobody listens: the second packet leaves a third of a second after the first,
+/// How often the host has to say that the port is closed: the second packet leaves a third of a second after the first,
 /// and a server that was just being started may be there by then.
 const REFUSALS: u64 = 2;
 
