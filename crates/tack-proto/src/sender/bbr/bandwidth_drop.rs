@@ -6,10 +6,18 @@
 
 use std::time::{Duration, Instant};
 
+use super::{Bbr, Cause, Deviation, Feedback, PathModel, State};
+use crate::bandwidth::Bandwidth;
+use crate::sender::RateSample;
+
 /// Watches for samples that stay low behind a queue.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BandwidthDrop {
     since: Option<Instant>,
+    /// BWmax before the path seemed to become slower, while what that has queued drains.
+    before: Option<Bandwidth>,
+    /// The path has become slower, and nothing has queued for all of a round trip of Cruise since.
+    explains_losses: bool,
 }
 
 impl BandwidthDrop {
@@ -21,6 +29,99 @@ impl BandwidthDrop {
         self.since = (is_low && !has_lasted).then_some(since);
         has_lasted
     }
+
+    /// Samples do not count now.
+    fn interrupt(&mut self) {
+        self.since = None;
+    }
+
+    /// The path has become slower than `before`.
+    fn on_drop(&mut self, before: Bandwidth) {
+        self.before = Some(before);
+        self.explains_losses = true;
+    }
+
+    /// What has queued has drained.
+    fn on_drained(&mut self) {
+        self.before = None;
+    }
+
+    /// At this rate data arrives while it drains. What the rate was before, if that shows that the path was
+    /// held up and is no slower: then all that waited comes at once.
+    fn on_rate_in_drain(&mut self, rate: Bandwidth, below: f64) -> Option<Bandwidth> {
+        let before = self.before.take_if(|before| rate >= before.scaled(below))?;
+        self.explains_losses = false;
+        Some(before)
+    }
+
+    /// Packets have queued for all of a round trip of Cruise: others keep a queue.
+    pub fn on_contested(&mut self) {
+        self.explains_losses = false;
+    }
+
+    /// Whether a path that became slower is what packets were lost for, and not others: those keep a
+    /// queue, and no one has shown since.
+    pub fn explains_losses(&self) -> bool {
+        self.explains_losses
+    }
+}
+
+impl Bbr {
+    /// Follows a path that has become slower before the filter forgets.
+    pub(super) fn follow_bandwidth_drop(
+        &mut self,
+        now: Instant,
+        feedback: &Feedback,
+        path: &PathModel,
+        sample: &RateSample,
+    ) {
+        if !self.has(Deviation::BandwidthDrop) {
+            return;
+        }
+        // The reported rate counts here: a receiver cannot gain by under-reporting, and it does
+        // not contain the pause of a medium once that is over.
+        let rate = feedback.reported.unwrap_or(sample.rate);
+        let below = self.config.bandwidth_drop_below;
+        if matches!(self.state, State::Drain(_)) {
+            let before = feedback
+                .reported
+                .and_then(|rate| self.bandwidth_drop.on_rate_in_drain(rate, below));
+            if let Some(before) = before {
+                self.max_bw.reset(self.units, before);
+            }
+        } else {
+            self.bandwidth_drop.on_drained();
+        }
+        let is_followed = match self.state {
+            State::Startup => is_held_back(sample, rate, below),
+            State::ProbeBw(_) => !sample.app_limited || is_held_back(sample, rate, below),
+            State::Drain(_) | State::ProbeRtt(_) => false,
+        };
+        if !is_followed {
+            self.bandwidth_drop.interrupt();
+            return;
+        }
+        // A medium that holds packets back for a moment is no slower.
+        let queue = path.is_queueing_beyond_jitter(feedback.round_trip);
+        let bandwidth = self.bandwidth();
+        let is_low = queue && rate < bandwidth.scaled(below);
+        let lasting = path.probe_unit() * self.config.bandwidth_drop_units;
+        if self.bandwidth_drop.on_sample(now, is_low, lasting) {
+            let kept = bandwidth.scaled(self.config.bandwidth_drop_keeps);
+            self.max_bw.reset(self.units, rate.max(kept));
+            self.bandwidth_drop.on_drop(bandwidth);
+            self.checks_route = Some(u64::MAX);
+            self.drain(now, feedback, Cause::PathChange, path);
+        }
+    }
+}
+
+/// Whether it is the path that makes an application-limited sample low: what an application sends too slowly
+/// for the path arrives as fast as it left. The receiver's rate spans two TACKs and may miss a burst that
+/// the rate at which data left contains; the sender's own spans both for the same packets.
+fn is_held_back(sample: &RateSample, rate: Bandwidth, below: f64) -> bool {
+    let left = sample.send_rate.map(|left| left.scaled(below));
+    sample.app_limited && left.is_some_and(|least| rate.max(sample.rate) < least)
 }
 
 #[cfg(test)]

@@ -459,7 +459,8 @@ impl Bbr {
         let round_trip = path.smoothed_rtt.unwrap_or(ASSUMED_RTT);
         let in_bdp = self.bdp(path) / path.mss.max(1);
         let rounds = in_bdp.clamp(1, MOST_CRUISE_ROUNDS) as u32;
-        let is_congested = self.short_term.is_congested() || self.was_too_high;
+        let is_congested = (self.short_term.is_congested() || self.was_too_high)
+            && !self.bandwidth_drop.explains_losses();
         let waits = is_congested || !self.has(Deviation::ShortCycle);
         Units {
             probe: path.probe_unit(),
@@ -508,7 +509,7 @@ impl Bbr {
             self.long_term.on_too_high(bound, app_limited);
             self.is_judging = false;
             self.was_too_high = true;
-            if self.has(Deviation::Share) {
+            if self.has(Deviation::Share) && !self.bandwidth_drop.explains_losses() {
                 self.share.on_too_high(self.bandwidth());
             }
             self.safe_from = feedback.delivered;
@@ -602,9 +603,11 @@ impl Bbr {
 
     /// A round trip is over.
     fn on_round(&mut self, path: &PathModel, app_limited: bool) {
+        // What stood still in this round trip, or the one before, has not grown for that.
+        let held_up = self.round <= self.outage_round;
         let grew = self.full_pipe.on_round(
             self.max_bw.get(),
-            app_limited,
+            app_limited || held_up,
             !path.acks_queue() && path.is_queueing(path.forward_rtt),
         );
         let in_startup = matches!(self.state, State::Startup);
@@ -621,6 +624,9 @@ impl Bbr {
         let counts = losses.queued || !is_own;
         self.episode.on_round();
         self.cycle.is_contested = losses.queued;
+        if losses.queued && matches!(self.state, State::ProbeBw(ProbeBwPhase::Cruise)) {
+            self.bandwidth_drop.on_contested();
+        }
         // Where TACKs are two round trips apart, most of what one waits is not a queue.
         let shows_queues = path.ack_interval < 2 * path.data_rtt();
         self.share.on_round(losses.queued && shows_queues);
@@ -681,42 +687,6 @@ impl Bbr {
         let units = (passed.as_nanos() / unit.as_nanos()) as u32;
         self.units += u64::from(units);
         self.unit_began = Some(began + unit * units);
-    }
-
-    /// Follows a path that has become slower before the filter forgets.
-    fn follow_bandwidth_drop(
-        &mut self,
-        now: Instant,
-        feedback: &Feedback,
-        path: &PathModel,
-        sample: &super::RateSample,
-    ) {
-        // The reported rate counts here: a receiver cannot gain by under-reporting, and it does
-        // not contain the pause of a medium once that is over.
-        let rate = feedback.reported.unwrap_or(sample.rate);
-        let is_low = |other: Bandwidth| rate < other.scaled(self.config.bandwidth_drop_below);
-        // What an application sends too slowly for the path arrives as fast as it left.
-        let is_held_back = sample.app_limited && sample.send_rate.is_some_and(is_low);
-        let is_followed = match self.state {
-            State::Startup => is_held_back,
-            State::ProbeBw(_) => is_held_back || !sample.app_limited,
-            State::Drain(_) | State::ProbeRtt(_) => false,
-        };
-        if !is_followed || !self.has(Deviation::BandwidthDrop) {
-            self.bandwidth_drop = BandwidthDrop::default();
-            return;
-        }
-        // A medium that holds packets back for a moment is no slower.
-        let queue = path.is_queueing_beyond_jitter(feedback.round_trip);
-        let bandwidth = self.bandwidth();
-        let is_low = queue && is_low(bandwidth);
-        let lasting = path.probe_unit() * self.config.bandwidth_drop_units;
-        if self.bandwidth_drop.on_sample(now, is_low, lasting) {
-            let kept = bandwidth.scaled(self.config.bandwidth_drop_keeps);
-            self.max_bw.reset(self.units, rate.max(kept));
-            self.checks_route = Some(u64::MAX);
-            self.drain(now, feedback, Cause::PathChange, path);
-        }
     }
 
     fn drain(&mut self, now: Instant, feedback: &Feedback, cause: Cause, path: &PathModel) {

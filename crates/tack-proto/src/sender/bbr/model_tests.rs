@@ -21,6 +21,14 @@ impl Flow {
 
     /// A round trip at 6.25 MB/s with changes.
     fn round(&mut self, change: impl FnOnce(&mut Feedback)) -> Option<MinRttNews> {
+        self.round_over(&PATH, change)
+    }
+
+    fn round_over(
+        &mut self,
+        path: &PathModel,
+        change: impl FnOnce(&mut Feedback),
+    ) -> Option<MinRttNews> {
         self.now += 40 * MS;
         let prior_delivered = self.delivered;
         self.delivered += BDP;
@@ -40,7 +48,17 @@ impl Flow {
             ..NO_NEWS
         };
         change(&mut feedback);
-        self.bbr.on_feedback(self.now, &feedback, &PATH)
+        self.bbr.on_feedback(self.now, &feedback, path)
+    }
+
+    /// The path becomes slower, half as fast as it was.
+    fn becomes_slower(&mut self) {
+        while !matches!(self.bbr.state, State::Drain(_)) {
+            self.round(|feedback| {
+                feedback.round_trip = Some(100 * MS);
+                feedback.reported = Some(rate(3_000_000));
+            });
+        }
     }
 
     fn phase(&self) -> Option<ProbeBwPhase> {
@@ -221,6 +239,26 @@ fn a_startup_that_spurious_losses_ended_begins_again() {
 }
 
 #[test]
+fn a_round_trip_in_which_the_path_stood_still_does_not_end_startup() {
+    let queues = PathModel { forward_rtt: Some(70 * MS), ..PATH };
+    for (stood_still, ends) in [(300 * MS, false), (Duration::ZERO, true)] {
+        let bbr = Bbr::new(BbrConfig::DEFAULT, Ecn::Off, crate::test_clock(), 7);
+        let mut flow = Flow { bbr, now: crate::test_clock(), delivered: 0 };
+        let at = |bytes_per_second| {
+            move |feedback: &mut Feedback| {
+                feedback.sample.as_mut().unwrap().rate = rate(bytes_per_second);
+            }
+        };
+        flow.round_over(&queues, at(1_000_000));
+        flow.round_over(&queues, at(2_000_000));
+        flow.now += stood_still;
+        flow.round_over(&queues, at(2_000_000));
+        flow.round_over(&queues, at(2_000_000));
+        assert_eq!(flow.bbr.phase() != Phase::Startup, ends, "TACK-6.2-1, {stood_still:?}");
+    }
+}
+
+#[test]
 fn idle_time_spares_the_visit_to_probe_rtt() {
     let mut flow = Flow::cruising();
     flow.bbr.on_restart_from_idle();
@@ -234,17 +272,12 @@ fn idle_time_spares_the_visit_to_probe_rtt() {
 fn a_longer_route_is_told_from_a_slower_path_when_nothing_queues() {
     for (round_trip, news) in [(100 * MS, Some(MinRttNews::Outdated)), (41 * MS, None)] {
         let mut flow = Flow::cruising();
-        let slow = |feedback: &mut Feedback| {
-            feedback.round_trip = Some(100 * MS);
-            feedback.reported = Some(rate(3_000_000));
-        };
-        while !matches!(flow.bbr.state, State::Drain(_)) {
-            assert_eq!(flow.round(slow), None);
-        }
+        flow.becomes_slower();
         flow.until(ProbeBwPhase::Cruise);
         // Sent before the queue had drained.
         flow.round(|feedback| {
-            slow(feedback);
+            feedback.round_trip = Some(100 * MS);
+            feedback.reported = Some(rate(3_000_000));
             feedback.sample.as_mut().unwrap().prior_delivered -= 1;
         });
         let seen = flow.round(|feedback| feedback.round_trip = Some(round_trip));
@@ -255,20 +288,30 @@ fn a_longer_route_is_told_from_a_slower_path_when_nothing_queues() {
 #[test]
 fn a_path_that_has_become_slower_than_an_application_sends_is_followed() {
     let mut flow = Flow::cruising();
-    let limited = |sent: u64| {
+    // By the receiver it comes at 3 MB/s, by the sender's own record perhaps faster.
+    let limited = |sent: u64, own: u64| {
         move |feedback: &mut Feedback| {
             feedback.round_trip = Some(60 * MS);
             feedback.reported = Some(rate(3_000_000));
             let sample = feedback.sample.as_mut().unwrap();
-            (sample.app_limited, sample.send_rate) = (true, Some(rate(sent)));
+            (sample.app_limited, sample.rate) = (true, rate(3_000_000.max(own)));
+            sample.send_rate = Some(rate(sent));
         }
     };
     for _ in 0..10 {
-        flow.round(limited(3_100_000));
+        flow.round(limited(3_100_000, 0));
     }
     assert_eq!(flow.bbr.bandwidth(), rate(6_250_000), "it arrives as fast as it leaves");
-    flow.round(limited(5_500_000));
-    flow.round(limited(5_500_000));
+    for _ in 0..10 {
+        flow.round(limited(5_500_000, 5_000_000));
+    }
+    assert_eq!(
+        flow.bbr.bandwidth(),
+        rate(6_250_000),
+        "a burst has left before the last two TACKs"
+    );
+    flow.round(limited(5_500_000, 0));
+    flow.round(limited(5_500_000, 0));
     assert_eq!(flow.bbr.phase(), Phase::Drain, "TACK-6.1-4");
     assert_eq!(flow.bbr.bandwidth(), rate(5_000_000));
 }
@@ -291,6 +334,53 @@ fn startup_of_an_application_ends_where_the_path_becomes_slower_than_that() {
     flow.round(limited(rate(3_000_000), 80 * MS));
     assert_eq!(flow.bbr.phase(), Phase::Drain);
     assert_eq!(flow.bbr.bandwidth(), rate(3_000_000));
+}
+
+#[test]
+fn a_path_that_was_held_up_and_is_no_slower_gets_its_rate_back() {
+    for (reported, left) in [(6_000_000, 6_250_000), (3_500_000, 5_000_000)] {
+        let mut flow = Flow::cruising();
+        flow.becomes_slower();
+        assert_eq!(flow.bbr.bandwidth(), rate(5_000_000));
+        flow.now += MS;
+        let sample = RateSample {
+            rate: rate(3_000_000),
+            send_rate: None,
+            interval: 40 * MS,
+            app_limited: false,
+            prior_delivered: flow.delivered,
+            tx_in_flight: TxInFlight::default(),
+        };
+        let news = Feedback {
+            sample: Some(sample),
+            reported: Some(rate(reported)),
+            delivered: flow.delivered,
+            in_flight: 600_000,
+            round_trip: Some(100 * MS),
+            ..NO_NEWS
+        };
+        flow.bbr.on_feedback(flow.now, &news, &PATH);
+        assert_eq!(flow.bbr.bandwidth(), rate(left), "TACK-6.1-4, {reported}");
+        assert_eq!(flow.bbr.phase(), Phase::Drain, "what waited queues all the same");
+    }
+}
+
+#[test]
+fn losses_of_a_path_that_became_slower_are_not_those_of_others_unless_a_queue_stands() {
+    let mut flow = Flow::cruising();
+    flow.becomes_slower();
+    flow.until(ProbeBwPhase::Cruise);
+    flow.bbr.was_too_high = true;
+    flow.round(|_| ());
+    assert_eq!(flow.bbr.units(&PATH).congested, None, "TACK-6.2-6");
+    flow.until(ProbeBwPhase::Up);
+    let before = flow.bbr.bandwidth();
+    flow.bbr.share.on_refill(before);
+    flow.lose_of_probe(20 * PATH.mss, 400_000);
+    assert_eq!(flow.bbr.bandwidth(), before, "TACK-6.5-9");
+    flow.until(ProbeBwPhase::Cruise);
+    flow.round(queued);
+    assert!(flow.bbr.units(&PATH).congested.is_some(), "others keep a queue");
 }
 
 #[test]
