@@ -16,7 +16,9 @@ impl Bbr {
         let least = path.least_rate();
         match self.state {
             // TACK-6.2-1, TACK-6.2-2, TACK-6.2-3, TACK-6.2-4, TACK-6.2-5
-            State::Startup => bandwidth.max(path.initial_rate()).scaled(startup::GAIN),
+            State::Startup => {
+                self.startup_bandwidth().max(path.initial_rate()).scaled(startup::GAIN)
+            }
             State::Drain(drain) => bandwidth.scaled(drain.gain()).max(least),
             State::ProbeBw(ProbeBwPhase::Up) if self.scalable.is_some() => bandwidth.max(least),
             State::ProbeBw(phase) => bandwidth.scaled(self.cycle.gain(phase)).max(least),
@@ -33,14 +35,20 @@ impl Bbr {
         self.minimum_window.bound_inflight(self.model_cap(path))
     }
 
+    /// What Startup goes by.
+    fn startup_bandwidth(&self) -> Bandwidth {
+        self.bandwidth().max(self.startup_rate)
+    }
+
     fn model_cap(&self, path: &PathModel) -> u64 {
         let least = LEAST_PACKETS * path.mss;
         let Some(min_rtt) = path.min_rtt else { return INITIAL_WINDOW_PACKETS * path.mss };
-        let bdp = self.bandwidth().bytes_in(path.round_trip());
         let held = self.bandwidth().bytes_in(path.ack_interval);
         let late = self.bandwidth().bytes_in(path.ack_late);
         match self.state {
             State::Startup => {
+                let bdp = self.startup_bandwidth().bytes_in(path.round_trip());
+                let held = self.startup_bandwidth().bytes_in(path.ack_interval);
                 let gain = startup::inflight_gain(min_rtt, self.round_trip);
                 let own = self.bandwidth().bytes_in(2 * path.own_late);
                 // Where there is one TACK in a round trip or less, the rate doubles by what it finds.

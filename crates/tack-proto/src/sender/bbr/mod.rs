@@ -140,6 +140,8 @@ pub struct Bbr {
     cycle: Cycle,
     max_bw: MaxFilter<Bandwidth>,
     full_pipe: FullPipe,
+    /// What Startup goes by where it is more than max_bw.
+    startup_rate: Bandwidth,
     bandwidth_drop: BandwidthDrop,
     extra_acked: ExtraAcked,
     loss: LossSignals,
@@ -198,6 +200,7 @@ impl Bbr {
             cycle: Cycle::new(&config, now, random),
             max_bw: MaxFilter::new(config.filter_units),
             full_pipe: FullPipe::default(),
+            startup_rate: Bandwidth::ZERO,
             bandwidth_drop: BandwidthDrop::default(),
             extra_acked: ExtraAcked::new(config.filter_units),
             loss: LossSignals::default(),
@@ -572,6 +575,9 @@ impl Bbr {
             // It says nothing, and the estimate does not age by it: else the
             // first sample after a quiet time would replace it, however low.
             self.max_bw.update(self.units, self.max_bw.get());
+        }
+        if matches!(self.state, State::Startup) && self.has(Deviation::StartupRate) {
+            self.startup_rate = startup::growing_rate(sample, feedback.reported);
         }
         // What was delivered while the newest packet was on its way, and not before it had left.
         let volume = feedback.delivered.saturating_sub(sample.prior_delivered);

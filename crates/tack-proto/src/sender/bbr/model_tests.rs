@@ -40,6 +40,7 @@ impl Flow {
                 app_limited: false,
                 prior_delivered,
                 tx_in_flight: TxInFlight { bytes: BDP, since_ack: Duration::ZERO },
+                recent: None,
             }),
             delivered: self.delivered,
             acked: BDP,
@@ -221,6 +222,26 @@ fn startup_ends_for_losses_only_where_packets_queue_or_the_rate_has_stopped_to_g
 }
 
 #[test]
+fn startup_goes_by_the_growing_rate_and_what_follows_by_a_whole_round_trip() {
+    let bbr = Bbr::new(BbrConfig::DEFAULT, Ecn::Off, crate::test_clock(), 7);
+    let mut flow = Flow { bbr, now: crate::test_clock(), delivered: 0 };
+    let growing = |feedback: &mut Feedback| {
+        let sample = feedback.sample.as_mut().unwrap();
+        (sample.rate, sample.recent) = (rate(4_000_000), Some(rate(6_000_000)));
+    };
+    flow.round(growing);
+    assert_eq!(flow.bbr.pacing_rate(&PATH), rate(6_000_000).scaled(startup::GAIN));
+    let before = flow.bbr.inflight_cap(&PATH);
+    flow.round(|feedback| feedback.sample.as_mut().unwrap().rate = rate(4_000_000));
+    assert!(flow.bbr.inflight_cap(&PATH) < before, "nothing recent shows more");
+    while flow.bbr.phase() == Phase::Startup {
+        flow.round(growing);
+    }
+    assert_eq!(flow.bbr.bandwidth(), rate(4_000_000), "TACK-6.2-14");
+    assert!(flow.bbr.pacing_rate(&PATH) < rate(4_000_000));
+}
+
+#[test]
 fn a_startup_that_spurious_losses_ended_begins_again() {
     let bbr = Bbr::new(BbrConfig::DEFAULT, Ecn::Off, crate::test_clock(), 7);
     let mut flow = Flow { bbr, now: crate::test_clock(), delivered: 0 };
@@ -350,6 +371,7 @@ fn a_path_that_was_held_up_and_is_no_slower_gets_its_rate_back() {
             app_limited: false,
             prior_delivered: flow.delivered,
             tx_in_flight: TxInFlight::default(),
+            recent: None,
         };
         let news = Feedback {
             sample: Some(sample),

@@ -39,6 +39,7 @@ mod tests {
             app_limited: false,
             prior_delivered: 0,
             tx_in_flight: TxInFlight::default(),
+            recent: None,
         };
         bounded(&sample, reported.map(rate), excess, is_lossy)
     }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::bandwidth::Bandwidth;
 use crate::loss_detection::GRANULARITY;
+use crate::sender::RateSample;
 
 /// Gain that doubles the delivery rate each round: 2/ln 2.
 pub const GAIN: f64 = 2.885;
@@ -18,6 +19,17 @@ pub fn inflight_gain(min_rtt: Duration, round_trip: Option<Duration>) -> f64 {
         Some(round_trip) if round_trip > min_rtt + (min_rtt / 20).max(GRANULARITY) => 2.0,
         _ => GAIN,
     }
+}
+
+/// How fast data is delivered while the rate grows (TACK-6.2-14). A sample spans a round trip, and the pause
+/// behind the initial window too: it shows a half or a third of what its end does. Data leaves at
+/// [`GAIN`] times the estimate, so nothing grows by more within a round trip. The receiver's rate, once there
+/// is one, tells packets that arrived together from those that were acknowledged together.
+pub fn growing_rate(sample: &RateSample, reported: Option<Bandwidth>) -> Bandwidth {
+    let Some(recent) = sample.recent.filter(|_| !sample.app_limited) else {
+        return Bandwidth::ZERO;
+    };
+    reported.unwrap_or(recent).min(recent).min(sample.rate.scaled(GAIN))
 }
 
 /// Growth that counts as growth.
@@ -70,6 +82,30 @@ impl FullPipe {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sender::TxInFlight;
+
+    #[test]
+    fn the_growing_rate_is_the_recent_one_within_what_was_reported_and_what_data_left_at() {
+        let rate = Bandwidth::from_bytes_per_second;
+        let sample = RateSample {
+            rate: rate(1000),
+            send_rate: None,
+            interval: Duration::from_millis(40),
+            app_limited: false,
+            prior_delivered: 0,
+            tx_in_flight: TxInFlight::default(),
+            recent: Some(rate(2000)),
+        };
+        let of = |sample, reported| growing_rate(&sample, reported);
+        assert_eq!(of(sample, None), rate(2000));
+        assert_eq!(of(sample, Some(rate(1500))), rate(1500), "they were acknowledged together");
+        assert_eq!(of(sample, Some(rate(9000))), rate(2000), "a receiver cannot raise it");
+        let compressed = RateSample { recent: Some(rate(5000)), ..sample };
+        assert_eq!(of(compressed, None), rate(1000).scaled(GAIN), "TACK-6.2-14");
+        let limited = RateSample { app_limited: true, ..sample };
+        assert_eq!(of(limited, None), Bandwidth::ZERO);
+        assert_eq!(of(RateSample { recent: None, ..sample }, None), Bandwidth::ZERO);
+    }
 
     #[test]
     fn three_rounds_without_growth_end_startup() {

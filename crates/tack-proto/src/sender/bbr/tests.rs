@@ -58,6 +58,7 @@ fn round(
         app_limited: false,
         prior_delivered,
         tx_in_flight: TxInFlight::default(),
+        recent: None,
     };
     let feedback = Feedback {
         sample: Some(sample),
@@ -131,6 +132,7 @@ fn a_receiver_that_lies_upwards_is_not_believed() {
         app_limited: false,
         prior_delivered: delivered,
         tx_in_flight: TxInFlight::default(),
+        recent: None,
     };
     for lie in [u64::MAX / 2, 62_500_000] {
         let feedback = Feedback {
@@ -158,6 +160,7 @@ fn an_application_limited_sample_does_not_lower_the_estimate() {
             app_limited: true,
             prior_delivered: delivered + i * 40,
             tx_in_flight: TxInFlight::default(),
+            recent: None,
         };
         let feedback = Feedback {
             sample: Some(sample),
@@ -184,6 +187,7 @@ fn one_low_sample_after_a_limited_time_does_not_replace_the_estimate() {
             app_limited: true,
             prior_delivered: delivered - 40,
             tx_in_flight: TxInFlight::default(),
+            recent: None,
         };
         let feedback =
             Feedback { sample: Some(sample), delivered, acked: 40, in_flight: 40, ..NO_NEWS };

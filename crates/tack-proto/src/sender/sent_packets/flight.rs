@@ -23,12 +23,24 @@ pub struct RateSample {
     pub prior_delivered: u64,
     /// What was in flight when that packet had left.
     pub tx_in_flight: TxInFlight,
+    /// The rate over the last stretch of a quarter of `interval` or more: what grows shows there sooner.
+    /// `None` until there is one since nothing was in flight.
+    pub recent: Option<Bandwidth>,
 }
 
 /// Tells the paths of a connection apart, and a path that was forgotten from the same path when
 /// data goes over it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlightId(pub u32);
+
+/// Where a stretch of the record begins.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    delivered: u64,
+    /// When the newest packet of that had left, and when it was acknowledged.
+    left: Time,
+    acked: Time,
+}
 
 /// Bytes in flight and delivered on one path.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +50,9 @@ pub(super) struct Flight {
     delivered: u64,
     delivered_time: Time,
     first_sent_time: Time,
+    mark: Mark,
+    /// The rate over the last whole stretch.
+    recent: Option<Bandwidth>,
     /// While `delivered` is at most this, samples are application limited.
     app_limited_until: u64,
     /// The application has had nothing more to send, and nothing of it has had to wait since.
@@ -52,6 +67,8 @@ impl Flight {
             delivered: 0,
             delivered_time: now,
             first_sent_time: now,
+            mark: Mark { delivered: 0, left: now, acked: now },
+            recent: None,
             app_limited_until: 0,
             has_run_dry: false,
         }
@@ -103,6 +120,8 @@ impl Flight {
         if self.bytes == 0 && ack_eliciting {
             self.first_sent_time = now;
             self.delivered_time = now;
+            self.mark = Mark { delivered: self.delivered, left: now, acked: now };
+            self.recent = None;
         }
         let mut sent = self.skipped(now);
         sent.bytes = bytes;
@@ -148,6 +167,7 @@ impl Flight {
         let bytes = self.delivered.saturating_sub(sent.delivered);
         let send = sent.time.since(sent.first_sent_time);
         let ack = now.since(sent.delivered_time);
+        self.measure_stretch(now, sent.time, send.max(ack) / 4);
         Some(RateSample {
             rate: Bandwidth::from_delta(bytes, send.max(ack))?,
             send_rate: Bandwidth::from_delta(bytes, send),
@@ -155,6 +175,17 @@ impl Flight {
             app_limited: sent.app_limited,
             prior_delivered: sent.delivered,
             tx_in_flight: sent.tx_in_flight(),
+            recent: self.recent,
         })
+    }
+
+    /// A packet that left at `left` is the newest acknowledged one. A stretch lasts `at_least` so long.
+    fn measure_stretch(&mut self, now: Time, left: Time, at_least: Duration) {
+        let Mark { delivered, left: left_before, acked } = self.mark;
+        let span = now.since(acked).max(left.since(left_before));
+        if span >= at_least {
+            self.recent = Bandwidth::from_delta(self.delivered.saturating_sub(delivered), span);
+            self.mark = Mark { delivered: self.delivered, left, acked: now };
+        }
     }
 }

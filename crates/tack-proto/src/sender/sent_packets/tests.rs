@@ -147,6 +147,22 @@ fn the_sample_is_the_rate_of_the_slower_of_sending_and_acknowledging() {
 }
 
 #[test]
+fn a_stretch_of_a_quarter_of_a_sample_shows_the_rate_without_the_pause_before_it() {
+    let (mut sent, t0) = ten();
+    let mut recent = |ms: u32, range| {
+        let outcome = ack(&mut sent, t0 + RTT + ms * MS, &[range]).unwrap();
+        let sample = outcome.current.sample.unwrap();
+        (sample.rate, sample.recent.unwrap())
+    };
+    let rate = Bandwidth::from_bytes_per_second;
+    // They come at half the speed at which they left.
+    assert_eq!(recent(0, 0..=0), (rate(25_000), rate(25_000)), "there is nothing before it");
+    assert_eq!(recent(10, 1..=5), (rate(6000 * 1000 / 50), rate(25_000)), "10 ms of 50");
+    assert_eq!(recent(14, 6..=7), (rate(8_000_000 / 54), rate(500_000)), "14 ms of 54");
+    assert_eq!(recent(14, 8..=9).1, rate(500_000), "what comes together is no stretch");
+}
+
+#[test]
 fn what_an_application_writes_behind_a_pause_is_application_limited() {
     let (mut sent, t0) = ten();
     assert!(!sent.restarts_from_idle());
