@@ -31,6 +31,11 @@ fn a_packet_with_a_timestamp_is_as_long_as_its_neighbours() {
     let bulk: Vec<_> = lengths.iter().copied().filter(|len| *len > BULK).collect();
     let longest = bulk.iter().copied().max().unwrap();
     let shorter = bulk.iter().filter(|len| **len < longest).count();
-    // The last packet of what the application wrote at a time may be of any length.
-    assert!(shorter <= 2, "{shorter} of {} packets are shorter than {longest}", bulk.len());
+    // The last packet of what the application wrote at a time may be of any length. A TACK and an ACK_FREQUENCY frame
+    // are given more room than they take.
+    let stats = pair.client.tack_stats();
+    let others = stats.tacks_sent + stats.frequency_updates_sent;
+    assert!(others < 20, "{stats:?}");
+    let most = 2 + others as usize;
+    assert!(shorter <= most, "{shorter} of {} packets are shorter than {longest}", bulk.len());
 }

@@ -610,7 +610,11 @@ impl Sender {
 
     /// The rate at which a train leaves (TACK-6.8-2); `None` while the controller's holds.
     fn train_rate(&self) -> Option<Bandwidth> {
-        let is_measured = matches!(self.path.bbr.phase(), Phase::Startup | Phase::ProbeBw);
+        // Bulk data begins as a train does. Its Startup is the controller's.
+        let is_measured = match self.path.bbr.phase() {
+            Phase::Startup => self.sent.is_app_limited(),
+            phase => phase == Phase::ProbeBw,
+        };
         let (trains, now) = (&self.path.trains, self.path.last_feedback);
         let lasts = trains.has_run_dry() || trains.began_within(now, packet_trains::LONGEST);
         trains.rate().filter(|_| is_measured && lasts)

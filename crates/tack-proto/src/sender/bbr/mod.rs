@@ -422,7 +422,7 @@ impl Bbr {
         match next {
             State::ProbeBw(ProbeBwPhase::Refill) => {
                 self.short_term.reset();
-                self.share.on_refill(self.max_bw.get());
+                self.share.on_refill(self.max_bw.get(), self.cycle.is_accelerated());
             }
             State::Startup => self.short_term.reset(),
             State::ProbeBw(ProbeBwPhase::Up) => {

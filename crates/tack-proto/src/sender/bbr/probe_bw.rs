@@ -91,6 +91,11 @@ impl Cycle {
         }
     }
 
+    /// Whether the probe now or next follows one that has found more.
+    pub fn is_accelerated(&self) -> bool {
+        self.up > PROBE_UP
+    }
+
     /// The last probe has found more: the next one goes higher.
     pub fn accelerate(&mut self) {
         self.up = (self.up * PROBE_UP).min(MOST_UP);

@@ -26,9 +26,11 @@ impl Share {
         self.drained |= !queued;
     }
 
-    /// The path is filled, to be probed.
-    pub fn on_refill(&mut self, max_bw: Bandwidth) {
-        self.queue_stood = !std::mem::take(&mut self.drained);
+    /// The path is filled, to be probed; `in_series` for a probe that follows one which found more. What has queued
+    /// since that one is this flow's own.
+    pub fn on_refill(&mut self, max_bw: Bandwidth, in_series: bool) {
+        let stood = !std::mem::take(&mut self.drained);
+        self.queue_stood = stood && (self.queue_stood || !in_series);
         self.bandwidth = self.bandwidth.filter(|bound| *bound < max_bw);
     }
 
@@ -60,17 +62,17 @@ mod tests {
     fn a_probe_that_loses_in_a_queue_of_others_costs_a_part_of_the_rate_until_probes_win_it_back()
      {
         let mut share = Share::default();
-        share.on_refill(RATE);
+        share.on_refill(RATE, false);
         share.on_too_high(RATE);
         assert_eq!(share.bound_bandwidth(RATE), RATE.scaled(KEEPS));
-        share.on_refill(RATE);
+        share.on_refill(RATE, false);
         share.on_too_high(RATE.scaled(KEEPS));
         assert_eq!(share.bound_bandwidth(RATE), RATE.scaled(KEEPS).scaled(KEEPS));
         for _ in 0..2 {
-            share.on_refill(RATE);
+            share.on_refill(RATE, false);
             share.on_harmless_probe(1.25);
         }
-        share.on_refill(RATE);
+        share.on_refill(RATE, false);
         assert_eq!(
             share.bound_bandwidth(RATE.scaled(2.0)),
             RATE.scaled(2.0),
@@ -79,11 +81,24 @@ mod tests {
     }
 
     #[test]
+    fn the_queue_that_a_series_of_probes_has_made_is_its_own() {
+        for (drained, after) in [(true, 1.0), (false, KEEPS)] {
+            let mut share = Share::default();
+            share.on_round(!drained);
+            share.on_refill(RATE, false);
+            share.on_round(true);
+            share.on_refill(RATE, true);
+            share.on_too_high(RATE);
+            assert_eq!(share.bound_bandwidth(RATE), RATE.scaled(after), "TACK-6.5-9");
+        }
+    }
+
+    #[test]
     fn a_probe_that_loses_in_a_queue_of_its_own_costs_nothing() {
         let mut share = Share::default();
         share.on_round(false);
         share.on_round(true);
-        share.on_refill(RATE);
+        share.on_refill(RATE, false);
         share.on_too_high(RATE);
         assert_eq!(share.bound_bandwidth(RATE), RATE);
     }
