@@ -117,6 +117,21 @@ fn a_wrong_rate_brings_nothing() {
     ]);
 }
 
+/// A path that seems to become slower for a moment: what it loses then is taken for its own (TACK-6.2-6).
+#[test]
+fn a_rate_that_is_too_low_at_times_brings_nothing() {
+    for profile in [Profile::Default, Profile::Video] {
+        assert_no_gain_with(
+            Setup::new(Kind::Tack(profile)),
+            &[("a tenth of the rate at times", |report| {
+                if report.sequence % 64 < 8 {
+                    scale_rate(report, 0.1);
+                }
+            })],
+        );
+    }
+}
+
 #[test]
 fn wrong_losses_and_byte_counts_bring_nothing() {
     assert_no_gain(&[

@@ -59,8 +59,8 @@ impl BandwidthDrop {
         self.explains_losses = false;
     }
 
-    /// Whether a path that became slower is what packets were lost for, and not others: those keep a
-    /// queue, and no one has shown since.
+    /// Whether packets are lost because the path became slower, and not because of others: those keep a
+    /// queue, and none has stood since.
     pub fn explains_losses(&self) -> bool {
         self.explains_losses
     }
@@ -118,7 +118,7 @@ impl Bbr {
 
 /// Whether it is the path that makes an application-limited sample low: what an application sends too slowly
 /// for the path arrives as fast as it left. The receiver's rate spans two TACKs and may miss a burst that
-/// the rate at which data left contains; the sender's own spans both for the same packets.
+/// the rate at which data left contains; the sender's own sample spans the same packets at both ends.
 fn is_held_back(sample: &RateSample, rate: Bandwidth, below: f64) -> bool {
     let left = sample.send_rate.map(|left| left.scaled(below));
     sample.app_limited && left.is_some_and(|least| rate.max(sample.rate) < least)

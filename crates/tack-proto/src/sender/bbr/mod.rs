@@ -609,7 +609,7 @@ impl Bbr {
 
     /// A round trip is over.
     fn on_round(&mut self, path: &PathModel, app_limited: bool) {
-        // What stood still in this round trip, or the one before, has not grown for that.
+        // A path that stood still in this round trip or the last shows no rate that could grow.
         let held_up = self.round <= self.outage_round;
         let grew = self.full_pipe.on_round(
             self.max_bw.get(),

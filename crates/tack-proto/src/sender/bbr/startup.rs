@@ -21,13 +21,14 @@ pub fn inflight_gain(min_rtt: Duration, round_trip: Option<Duration>) -> f64 {
     }
 }
 
-/// Gain on the rate of the last stretch (TACK-6.2-14): what doubles in a round trip. The mean of a quarter of a
-/// round trip is 0.92 of what its end shows, and waits for the next for an eighth of one on average.
+/// Gain on the rate of the last stretch (TACK-6.2-14): with it the rate doubles in a round trip. The mean of a
+/// quarter of a round trip is 0.92 of what its end shows, and is an eighth of one old on average, which is as much
+/// again.
 const GROWING_GAIN: f64 = 2.3;
 
-/// How fast data is delivered while the rate grows, as a rate for [`GAIN`] (TACK-6.2-14). A sample spans a round trip, and the pause
-/// behind the initial window too: it shows a half or a third of what its end does. Data leaves at
-/// [`GAIN`] times the estimate, so nothing grows by more within a round trip. The receiver's rate, once there
+/// How fast data is delivered while the rate grows, as a rate for [`GAIN`] (TACK-6.2-14). A sample spans a round
+/// trip, and the pause behind the initial window too: it shows a half or a third of what its end does. Data leaves
+/// at [`GAIN`] times the estimate, so nothing grows by more within a round trip. The receiver's rate, once there
 /// is one, tells packets that arrived together from those that were acknowledged together.
 pub fn growing_rate(sample: &RateSample, reported: Option<Bandwidth>) -> Bandwidth {
     let Some(recent) = sample.recent.filter(|_| !sample.app_limited) else {

@@ -404,6 +404,10 @@ fn notes(left_out: &[String]) -> Vec<String> {
          then. In `alone` it needs 4.8 s instead of 5.7 s if the application writes whenever a \
          packet fits, and sends twice as many packets. HyStart++ makes no difference there."
             .to_owned(),
+        "quinn's BBR knows no slow start: in `alone_200` 460 kB arrive within 20 ms behind the request, \
+         with a window of ten packets set as without, and of 17,013 packets 3,075 are lost. It has \
+         the shortest time wherever the start counts."
+            .to_owned(),
         "On the satellite path quinn closes its connection: \"too many gaps in stream buffer\", \
          which is its defence against peers that send in pieces. Its runs count as incomplete."
             .to_owned(),
