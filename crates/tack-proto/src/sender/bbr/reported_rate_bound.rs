@@ -22,26 +22,15 @@ pub(super) fn bounded(
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
-    use crate::sender::TxInFlight;
+    use crate::sender::bbr::tests::SAMPLE;
 
     fn rate(bytes_per_second: u64) -> Bandwidth {
         Bandwidth::from_bytes_per_second(bytes_per_second)
     }
 
     fn of(reported: Option<u64>, excess: f64, is_lossy: bool) -> Bandwidth {
-        let sample = RateSample {
-            rate: rate(1000),
-            send_rate: None,
-            interval: Duration::from_millis(40),
-            app_limited: false,
-            prior_delivered: 0,
-            tx_in_flight: TxInFlight::default(),
-            recent: None,
-        };
-        bounded(&sample, reported.map(rate), excess, is_lossy)
+        bounded(&SAMPLE, reported.map(rate), excess, is_lossy)
     }
 
     #[test]

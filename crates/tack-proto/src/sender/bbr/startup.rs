@@ -88,21 +88,13 @@ impl FullPipe {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sender::TxInFlight;
+    use crate::sender::bbr::tests::SAMPLE;
 
     #[test]
     fn the_growing_rate_follows_the_recent_one_within_what_was_reported_and_what_data_left_at()
     {
         let rate = Bandwidth::from_bytes_per_second;
-        let sample = RateSample {
-            rate: rate(1000),
-            send_rate: None,
-            interval: Duration::from_millis(40),
-            app_limited: false,
-            prior_delivered: 0,
-            tx_in_flight: TxInFlight::default(),
-            recent: Some(rate(2000)),
-        };
+        let sample = RateSample { recent: Some(rate(2000)), ..SAMPLE };
         let of = |sample, reported| growing_rate(&sample, reported);
         let scaled = |bytes_per_second| rate(bytes_per_second).scaled(GROWING_GAIN / GAIN);
         assert_eq!(of(sample, None), scaled(2000));

@@ -36,6 +36,17 @@ pub(super) const NO_NEWS: Feedback = Feedback {
     min_rtt_expired: false,
 };
 
+/// A kilobyte per second.
+pub(super) const SAMPLE: RateSample = RateSample {
+    rate: Bandwidth::from_bytes_per_second(1000),
+    send_rate: None,
+    interval: Duration::from_millis(40),
+    app_limited: false,
+    prior_delivered: 0,
+    tx_in_flight: TxInFlight { bytes: 0, since_ack: Duration::ZERO },
+    recent: None,
+};
+
 pub(super) fn rate(bytes_per_second: u64) -> Bandwidth {
     Bandwidth::from_bytes_per_second(bytes_per_second)
 }

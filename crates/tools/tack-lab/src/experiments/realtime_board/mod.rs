@@ -406,7 +406,7 @@ fn notes(left_out: &[String]) -> Vec<String> {
             .to_owned(),
         "quinn's BBR knows no slow start: in `alone_200` 460 kB arrive within 20 ms behind the request, \
          with a window of ten packets set as without, and of 17,013 packets 3,075 are lost. It has \
-         the shortest time wherever the start counts."
+         the shortest time in `alone`, `alone_200`, `low_and_up`, `drop_and_back` and `blackhole`."
             .to_owned(),
         "On the satellite path quinn closes its connection: \"too many gaps in stream buffer\", \
          which is its defence against peers that send in pieces. Its runs count as incomplete."
