@@ -26,6 +26,8 @@ const LOW_MBPS: f64 = 5.0;
 const FALLS: Duration = Duration::from_secs(10);
 /// From here on the fall itself is not in the figures any more.
 const SETTLED: Duration = Duration::from_secs(15);
+/// In the quick form, too: the fall itself takes half a second, which is more than a hundredth of a shorter run.
+const DURATION: Duration = Duration::from_secs(70);
 const RTT: Duration = Duration::from_millis(100);
 /// 500 ms at the lower rate.
 const BUFFER_BYTES: u64 = 312_500;
@@ -56,7 +58,6 @@ const TARGET_UTILISATION_PERCENT: f64 = 95.0;
 
 fn measure(context: &Context) -> Result<Findings, Error> {
     let seeds = context.seeds(5, 1);
-    let duration = Duration::from_secs(context.pick(70, 30));
     let cells: Vec<_> = [FALLS, SETTLED]
         .into_iter()
         .flat_map(|from| {
@@ -70,7 +71,7 @@ fn measure(context: &Context) -> Result<Findings, Error> {
             let scenario = Scenario {
                 link: link()?,
                 flows: vec![flow],
-                duration,
+                duration: DURATION,
                 warm_up: from,
                 bin: BIN,
                 seed,
@@ -80,8 +81,8 @@ fn measure(context: &Context) -> Result<Findings, Error> {
     let flows: Vec<_> = runs.iter().map(|runs| median_flow(runs, 0)).collect();
     let (all, settled) = flows.split_at(STACKS.len());
     let tables = vec![
-        table("From the fall of the rate on", all, duration),
-        table("From 5 s behind the fall on", settled, duration),
+        table("From the fall of the rate on", all),
+        table("From 5 s behind the fall on", settled),
     ];
     let delays = STACKS.iter().zip(all).map(|((stack, label, _), flow)| {
         let points = flow.timeline.iter().filter_map(|bin| Some((bin.at, rtt_ms(bin.owd_ms)?)));
@@ -102,12 +103,12 @@ fn measure(context: &Context) -> Result<Findings, Error> {
             "frame_patience_ms": SOURCE.patience.as_millis() as u64,
             "frame_lifetime_ms": SOURCE.lifetime.as_millis() as u64,
             "frame_playout_ms": SOURCE.playout.as_millis() as u64,
-            "duration_s": duration.as_secs_f64(),
+            "duration_s": DURATION.as_secs_f64(),
         }),
         seeds,
         tables,
         plots,
-        checks: checks(&all[0], &settled[0], duration),
+        checks: checks(&all[0], &settled[0]),
         notes: vec![
             "Every frame has a stream, and the older stream goes first. A frame that has waited \
              for 33 ms, until the next one is there, without a byte of it being taken by the \
@@ -121,7 +122,7 @@ fn measure(context: &Context) -> Result<Findings, Error> {
     })
 }
 
-fn table(title: &str, flows: &[FlowReport], duration: Duration) -> Table {
+fn table(title: &str, flows: &[FlowReport]) -> Table {
     let mut table = Table::new(title)
         .text("stack", "stack")
         .number("rtt_p50_ms", "RTT p50", "ms", 1)
@@ -140,7 +141,7 @@ fn table(title: &str, flows: &[FlowReport], duration: Duration) -> Table {
             (*label).into(),
             rtt_ms(flow.owd_p50_ms).into(),
             rtt_ms(flow.owd_p99_ms).into(),
-            utilisation_percent(flow, duration).into(),
+            utilisation_percent(flow).into(),
             flow.expired_packets.into(),
             flow.expired_bytes.into(),
             frames.made.into(),
@@ -153,11 +154,11 @@ fn table(title: &str, flows: &[FlowReport], duration: Duration) -> Table {
     table
 }
 
-fn checks(all: &FlowReport, settled: &FlowReport, duration: Duration) -> Vec<Check> {
+fn checks(all: &FlowReport, settled: &FlowReport) -> Vec<Check> {
     let mut checks = Vec::new();
     for (when, flow) in [("from the fall on", all), ("settled", settled)] {
         let rtt = rtt_ms(flow.owd_p99_ms).unwrap_or(f64::NAN);
-        let used = utilisation_percent(flow, duration);
+        let used = utilisation_percent(flow);
         let what = |what: &str| format!("{WITH_DEADLINES}, {when}: {what}");
         checks.extend([
             Check::at_most(what("p99 of the RTT"), rtt, "ms", TARGET_RTT_MS),
@@ -179,8 +180,8 @@ fn link() -> Result<LinkSpec, Error> {
 
 /// What arrived, over what the link could carry at its lower rate. A flow's own figure is over the mean
 /// rate of the whole run.
-fn utilisation_percent(flow: &FlowReport, duration: Duration) -> f64 {
-    let (falls, whole) = (FALLS.as_secs_f64(), duration.as_secs_f64());
+fn utilisation_percent(flow: &FlowReport) -> f64 {
+    let (falls, whole) = (FALLS.as_secs_f64(), DURATION.as_secs_f64());
     let mean = (HIGH_MBPS * falls + LOW_MBPS * (whole - falls)) / whole;
     100.0 * flow.utilisation * mean / LOW_MBPS
 }
