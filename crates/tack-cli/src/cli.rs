@@ -77,7 +77,7 @@ pub enum Command {
     Man(ManArgs),
     /// Serves one transfer of tack copy, which runs this
     #[command(hide = true)]
-    ServeOnce,
+    ServeOnce(ServeOnceArgs),
 }
 
 /// What acknowledges the data.
@@ -287,6 +287,13 @@ pub struct ReceiveArgs {
 pub struct CompletionsArgs {
     /// For which shell
     pub shell: clap_complete::Shell,
+}
+
+/// Arguments of `tack serve-once`.
+#[derive(Debug, Args)]
+pub struct ServeOnceArgs {
+    /// What is wanted, as tack copy puts it; without, standard input says so
+    pub request: Option<String>,
 }
 
 /// Arguments of `tack man`.

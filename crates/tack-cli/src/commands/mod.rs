@@ -66,7 +66,7 @@ pub fn run(cli: Cli) -> Exit {
         Command::Receive(args) => receive(&args),
         Command::Completions(args) => completions(&args),
         Command::Man(args) => man(&args),
-        Command::ServeOnce => serve_once(),
+        Command::ServeOnce(args) => serve_once(&args),
         Command::Demo(args) => crate::demo::run(&args),
     };
     match result {

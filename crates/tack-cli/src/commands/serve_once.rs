@@ -9,19 +9,23 @@ use std::time::{Duration, Instant};
 
 use super::one_time_server::{OneTimeOptions, one_time_server};
 use super::print_json;
+use crate::cli::ServeOnceArgs;
 use crate::error::Error;
 use crate::ssh::{Answer, Ready, Refusal, Request, VERSION, read_line};
 use crate::termination::Termination;
 use crate::user_directories;
 use tack_transfer::Server;
 
-/// Answers the request on standard input, and serves what it asks for.
-pub fn serve_once() -> Result<(), Error> {
+/// Answers the request in the command line or on standard input, and serves what it asks for.
+pub fn serve_once(args: &ServeOnceArgs) -> Result<(), Error> {
     // Before there are other threads, which inherit which signals are blocked.
     let stop = Termination::catch().map_err(Error::local("signals"))?;
-    let line =
-        read_line(&mut std::io::stdin().lock()).map_err(Error::local("standard input"))?;
-    let request = line.and_then(|line| serde_json::from_str::<Request>(&line).ok());
+    let request = match &args.request {
+        Some(argument) => Request::from_argument(argument),
+        None => read_line(&mut std::io::stdin().lock())
+            .map_err(Error::local("standard input"))?
+            .and_then(|line| serde_json::from_str(&line).ok()),
+    };
     let Some(request) = request.filter(|request| request.tack_copy == VERSION) else {
         return Err(Error::Usage(
             "this command is run by tack copy of the same version at the other end".to_owned(),

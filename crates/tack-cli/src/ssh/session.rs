@@ -69,7 +69,11 @@ impl Session {
             command.arg(format!("ConnectTimeout={CONNECT_TIMEOUT}"));
         }
         command.args(["--", login.as_str()]);
-        command.arg(format!("{} {COMMAND}", options.remote_tack));
+        let tack = &options.remote_tack;
+        command.arg(match request.to_argument() {
+            Some(request) => format!("{tack} {COMMAND} {request}"),
+            None => format!("{tack} {COMMAND}"),
+        });
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let lookup = HostLookup::start(options, login);
         let mut ssh = command.spawn().map_err(|cause| {
@@ -157,6 +161,7 @@ fn exchange(
         return Err(failed("ssh has no standard input or output".to_owned()));
     };
     let line = serde_json::to_string(request).map_err(|e| failed(e.to_string()))?;
+    // The command line may not have been heard: a key may be allowed to run one command and no other.
     // Fails if ssh has ended, which is told below.
     let _ = writeln!(input, "{line}").and_then(|()| input.flush());
     let mut output = BufReader::new(output);

@@ -5,6 +5,7 @@ use std::io::{self, BufRead, Read};
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
+use data_encoding::BASE64URL_NOPAD;
 use serde::{Deserialize, Serialize};
 
 /// The version of these messages.
@@ -14,6 +15,8 @@ pub const VERSION: u32 = 1;
 const FIRST_BYTES: &str = "{\"tack_copy\":";
 /// Most bytes that are read for one line, those before it included.
 const MAX_BYTES: u64 = 1 << 20;
+/// Longest request in a command line: Linux takes 128 KiB for the whole of one that a shell gets.
+const MAX_ARGUMENT_BYTES: usize = 64 << 10;
 
 /// What the client wants to be served.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +34,20 @@ pub struct Request {
     /// Whether what earlier connections have observed of the path is used, and kept (RFC 9959).
     #[serde(default)]
     pub careful_resume: bool,
+}
+
+impl Request {
+    /// It as an argument that any shell passes on as it is, unless it is longer than arguments should be. sshd lets
+    /// nothing into a command's standard input until the command has been started: that costs a round trip.
+    pub fn to_argument(&self) -> Option<String> {
+        let argument = BASE64URL_NOPAD.encode(&serde_json::to_vec(self).ok()?);
+        (argument.len() <= MAX_ARGUMENT_BYTES).then_some(argument)
+    }
+
+    /// What was made an argument.
+    pub fn from_argument(argument: &str) -> Option<Self> {
+        serde_json::from_slice(&BASE64URL_NOPAD.decode(argument.as_bytes()).ok()?).ok()
+    }
 }
 
 /// What a client is to get at. Paths are relative to the user's home.
@@ -172,6 +189,27 @@ mod tests {
     #[test]
     fn no_more_is_read_than_a_login_may_print() {
         assert_eq!(read_line(&mut io::BufReader::new(io::repeat(b'x'))).unwrap(), None);
+    }
+
+    #[test]
+    fn a_request_is_an_argument_for_any_shell_unless_it_is_long() {
+        let of = |path: String| Request {
+            tack_copy: VERSION,
+            wanted: Wanted::Read(vec![path]),
+            ports: Some(Ports(1, 2)),
+            patience: 3,
+            plain: true,
+            careful_resume: true,
+        };
+        let request = of("-it's a \"path\"; with $all `that` *!\n".to_owned());
+        let argument = request.to_argument().unwrap();
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+        assert!(argument.starts_with('e') && argument.chars().all(is_plain), "{argument}");
+        assert_eq!(Request::from_argument(&argument), Some(request));
+        assert_eq!(of("x".repeat(64 << 10)).to_argument(), None);
+        for wrong in ["", "e", "e30", "{}"] {
+            assert_eq!(Request::from_argument(wrong), None, "{wrong}");
+        }
     }
 
     #[test]

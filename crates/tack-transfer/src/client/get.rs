@@ -3,7 +3,6 @@
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc;
 
 use super::attributes::Ours;
 use super::closing::{Closing, beyond_version_2};
@@ -13,7 +12,7 @@ use super::producer::Producer;
 use crate::error::Error;
 use crate::protocol::{
     Destination, EntryKind, FileEntry, Filter, GroupCommit, Hasher, Incoming, Message, Offer,
-    PassThrough, Policy, Resume, Root, TransferError, Tree, WirePath,
+    PassThrough, Policy, Resume, Root, SMALL_FILE, TransferError, Tree, WirePath,
 };
 use crate::session::{Mailbox, kept, receive_content};
 
@@ -73,8 +72,6 @@ pub(super) fn start(wanted: Get, run: &mut Run<'_>, producer: Producer) -> Resul
         run.require_current(feature)?;
     }
     let remote = wanted.remote.clone();
-    let (tell, first) = mpsc::channel();
-    let (answer, place) = mpsc::channel();
     let listing = Arc::new(Listing {
         remote: remote.clone(),
         write_limit: options.write_limit,
@@ -85,28 +82,16 @@ pub(super) fn start(wanted: Get, run: &mut Run<'_>, producer: Producer) -> Resul
         commit: GroupCommit::start(),
         producer,
     });
-    let mailbox = run.open()?;
-    let name = remote.to_string();
+    let (name, dry_run) = (remote.to_string(), options.dry_run);
     let work = Box::new(move |mailbox: &Mailbox| {
         let kind = listing.ask(mailbox)?;
-        // Where to put things depends on what they are; the listing waits for that.
-        if tell.send(kind).is_err() {
-            return Ok(None);
+        match place_of(wanted, kind, dry_run) {
+            Ok(place) => listing.follow(mailbox, kind, place)?,
+            Err(error) => listing.producer.refuse(error),
         }
-        let Ok(place) = place.recv() else { return Ok(None) };
-        listing.follow(mailbox, kind, place).map(|()| None)
+        Ok(None)
     });
-    run.spawn_inquiry(mailbox, Job { kind: Kind::Inquiry, name, work });
-    // None: the listing failed, which its report tells.
-    if let Some(kind) = run.wait_for(&first)? {
-        // What arrives is decided here, not by whoever answers.
-        if matches!(kind, EntryKind::Directory { .. }) && !wanted.is_recursive {
-            return Err(Error::Directory(remote));
-        }
-        let place = place_of(wanted, kind, options.dry_run)?;
-        // Fails only if the connection has ended, which the next turn tells.
-        let _ = answer.send(place);
-    }
+    run.inquire(Job { kind: Kind::Inquiry, name, work });
     Ok(())
 }
 
@@ -222,7 +207,8 @@ impl Listing {
             closing.add_in_place(remote, Ours::Below(root, local))?;
             Ok(Some(outcome))
         });
-        Job { kind: Kind::Transfer, name, work }
+        let kind = if size <= SMALL_FILE { Kind::Batch } else { Kind::Transfer };
+        Job { kind, name, work }
     }
 }
 
@@ -293,6 +279,10 @@ fn names_of(
 }
 
 fn place_of(wanted: Get, kind: EntryKind, dry_run: bool) -> Result<Place, Error> {
+    // What arrives is decided here, not by whoever answers.
+    if matches!(kind, EntryKind::Directory { .. }) && !wanted.is_recursive {
+        return Err(Error::Directory(wanted.remote));
+    }
     let dest = match (wanted.dest, kind) {
         (Destination::Path(dest), _) => dest,
         (Destination::PassThrough(target), EntryKind::File { .. }) => {
@@ -326,7 +316,9 @@ fn create_destination(directory: &Path, kind: EntryKind) -> std::io::Result<()> 
     {
         std::fs::create_dir_all(parent)?;
         // No wider than the server's, but its owner has to be able to fill it.
-        return std::fs::DirBuilder::new().mode(mode & 0o777 | 0o700).create(directory);
+        let created = std::fs::DirBuilder::new().mode(mode & 0o777 | 0o700).create(directory);
+        // Another thing of the same name may have been quicker.
+        return if directory.is_dir() { Ok(()) } else { created };
     }
     std::fs::create_dir_all(directory)
 }

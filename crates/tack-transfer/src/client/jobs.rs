@@ -12,7 +12,7 @@ use super::producer::{Producer, Report, Reporter};
 use super::summary::Summary;
 use crate::error::{Error, Feature};
 use crate::protocol::{Change, EditKind, Edited, TransferError};
-use crate::quic::CloseCode;
+use crate::quic::{CloseCode, MAX_STREAMS};
 use crate::session::{Link, Mailbox, Outcome, Progress};
 
 /// Jobs that may wait: enough to keep all streams busy, few enough for the largest trees.
@@ -51,7 +51,7 @@ pub(super) struct Job {
 pub(super) enum Kind {
     /// One file.
     Transfer,
-    /// Many small files.
+    /// Small files, one or many.
     Batch,
     Inquiry,
 }
@@ -67,10 +67,14 @@ pub(super) struct Run<'a> {
     report: mpsc::Sender<Report>,
     /// Jobs that wait for others of their kind to end.
     waiting: VecDeque<Job>,
+    /// Inquiries that wait for others to be answered.
+    asking: VecDeque<Job>,
     /// Jobs that wait for all others, and run one after the other.
     last: VecDeque<Job>,
     /// Whether nothing has failed so far.
     is_faultless: Arc<AtomicBool>,
+    /// What an answer ended the operation with.
+    refused: Option<Error>,
     /// It has been told that owners stay as they are.
     owners_stay: bool,
     /// The operation has ended with an error: what fails by that alone has not failed.
@@ -110,8 +114,10 @@ impl<'a> Run<'a> {
             reports,
             report,
             waiting: VecDeque::new(),
+            asking: VecDeque::new(),
             last: VecDeque::new(),
             is_faultless: Arc::new(AtomicBool::new(true)),
+            refused: None,
             owners_stay: false,
             is_over: false,
             transfers: 0,
@@ -153,6 +159,11 @@ impl<'a> Run<'a> {
     /// Makes sure that the server knows `feature`.
     pub(super) fn require_current(&mut self, feature: Feature) -> Result<(), Error> {
         self.link.require_current(feature)
+    }
+
+    /// Has an inquiry run beside the transfers, as soon as it may.
+    pub(super) fn inquire(&mut self, job: Job) {
+        self.asking.push_back(job);
     }
 
     /// Runs a job beside the transfers.
@@ -246,7 +257,12 @@ impl<'a> Run<'a> {
             while let Ok(report) = self.reports.try_recv() {
                 self.take(report);
             }
-            while let Some(job) = self.next_job(more) {
+            if let Some(error) = self.refused.take() {
+                return Err(error);
+            }
+            while self.link.may_open()?
+                && let Some(job) = self.next_job(more)
+            {
                 let mailbox = self.open()?;
                 self.spawn(mailbox, job);
             }
@@ -266,7 +282,8 @@ impl<'a> Run<'a> {
 
     /// Whether something is being done, or can be as soon as something else is.
     fn is_busy(&self) -> bool {
-        !self.waiting.is_empty() || self.transfers + self.batches + self.inquiries > 0
+        !(self.waiting.is_empty() && self.asking.is_empty())
+            || self.transfers + self.batches + self.inquiries > 0
     }
 
     /// The first job that need not wait. `more` says whether others may come up.
@@ -276,6 +293,13 @@ impl<'a> Run<'a> {
         }
         let transfers = self.options.parallel();
         let batches = (BATCHES * transfers).min(MAX_BATCHES);
+        // An inquiry keeps its stream until there is room for what it has found, so it must not take theirs.
+        let inquiries = (MAX_STREAMS as usize).saturating_sub(transfers + batches);
+        if self.inquiries < inquiries
+            && let Some(job) = self.asking.pop_front()
+        {
+            return Some(job);
+        }
         let (may_transfer, may_batch) = (self.transfers < transfers, self.batches < batches);
         let at = self.waiting.iter().position(|job| match job.kind {
             Kind::Transfer => may_transfer,
@@ -289,6 +313,7 @@ impl<'a> Run<'a> {
         match report {
             Report::Job(job) => self.waiting.push_back(job),
             Report::Last(job) => self.last.push_back(job),
+            Report::Refused(error) => self.refused = self.refused.take().or(Some(error)),
             Report::File { name, result } => self.file(name, result),
             Report::Edited { name, edit, result } => self.edited(name, edit, result),
             Report::Planned { name, size, change } => self.planned(name, size, change),

@@ -7,6 +7,7 @@ use std::sync::mpsc::{self, SyncSender};
 
 use super::event::End;
 use super::jobs::{Job, Kind};
+use crate::error::Error;
 use crate::protocol::{
     Change, Edit, EditKind, Edited, Group, Message, RESERVED, TransferError, WalkItem,
     printable,
@@ -27,6 +28,8 @@ pub(super) enum Report {
     Job(Job),
     /// A job for the end, when all others have ended.
     Last(Job),
+    /// An answer that ends the operation.
+    Refused(Error),
     /// A change beside the content of files has been made or has failed.
     Edited { name: String, edit: EditKind, result: Result<Edited, TransferError> },
     /// Something worth knowing.
@@ -91,6 +94,12 @@ impl Reporter {
     /// Whether nothing has failed. Certain only in the last jobs, when all has been told.
     pub(super) fn is_faultless(&self) -> bool {
         self.is_faultless.load(Ordering::Relaxed)
+    }
+
+    /// Ends the operation.
+    pub(super) fn refuse(&self, error: Error) {
+        // Fails only if the operation has ended.
+        let _ = self.reports.send(Report::Refused(error));
     }
 
     /// Queues a job that runs alone, behind all others.

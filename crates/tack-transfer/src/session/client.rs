@@ -154,13 +154,18 @@ impl Link {
         Err(Error::TooOld { server: self.server.to_string(), feature })
     }
 
+    /// Whether the server allows one more stream.
+    pub fn may_open(&mut self) -> Result<bool, Error> {
+        Ok(self.conn()?.peer_streams_left_bidi() > 0)
+    }
+
     /// Opens a stream for one request; `None` while the server allows no more.
     pub fn open(&mut self) -> Result<Option<Mailbox>, Error> {
         let (stream, notify) = (self.next_stream, Arc::clone(&self.notify));
-        let conn = self.conn()?;
-        if conn.peer_streams_left_bidi() == 0 {
+        if !self.may_open()? {
             return Ok(None);
         }
+        let conn = self.conn()?;
         // A stream has a capacity only once it exists.
         conn.stream_send(stream, &[], false)?;
         let (pump, mailbox) = Pump::new(stream, notify);
