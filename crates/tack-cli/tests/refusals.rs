@@ -276,7 +276,7 @@ impl Raw {
         self.endpoint.flush().unwrap();
     }
 
-    /// Sends on a stream what the server's window lets through in a short time.
+    /// Sends on a stream what goes through in a short time.
     fn fill(&mut self, stream: u64) {
         for _ in 0..4 {
             let connection = self.endpoint.connection_mut(self.handle).unwrap();
@@ -284,6 +284,26 @@ impl Raw {
             self.endpoint.flush().unwrap();
             self.endpoint.poll(Some(Duration::from_millis(3))).unwrap();
         }
+    }
+
+    /// Sends zeros on a stream until the server closes the connection; the error code.
+    fn flood(&mut self, stream: u64) -> u64 {
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while Instant::now() < deadline {
+            let connection = self.endpoint.connection_mut(self.handle).unwrap();
+            let _ = connection.stream_send(stream, &vec![0; 64 * 1024], false);
+            self.endpoint.poll(Some(Duration::from_millis(5))).unwrap();
+            let closed = |event| match event {
+                Event::Closed(_, CloseReason::Peer { code, .. }) => Some(code),
+                _ => None,
+            };
+            if let Some(code) =
+                std::iter::from_fn(|| self.endpoint.next_event()).find_map(closed)
+            {
+                return code;
+            }
+        }
+        panic!("the server lets it go on");
     }
 
     fn closed_with(&mut self) -> u64 {
@@ -370,16 +390,12 @@ fn nothing_is_served_before_the_token_or_without_it() {
 }
 
 #[test]
-fn strangers_get_a_small_window_and_do_not_keep_a_client_out() {
+fn strangers_may_say_little_and_do_not_keep_a_client_out() {
     let served = Served::new(&[]);
     served.write("file", b"content");
     let strangers: Vec<Raw> = (0..300)
         .map(|_| {
             let mut raw = Raw::connect(&served);
-            let connection = raw.endpoint.connection_mut(raw.handle).unwrap();
-            let limits = connection.peer_transport_params().unwrap();
-            assert!(limits.initial_max_data <= 64 * 1024);
-            assert!(limits.initial_max_stream_data_bidi_remote <= 64 * 1024);
             raw.fill(4);
             raw
         })
@@ -391,6 +407,16 @@ fn strangers_get_a_small_window_and_do_not_keep_a_client_out() {
     let peak = common::peak_kib(served.child.id()).unwrap();
     println!("peak memory of the server: {peak} KiB");
     assert!(peak < 128 * 1024, "{peak} KiB");
+}
+
+#[test]
+fn a_stranger_that_says_too_much_is_thrown_out_and_a_client_is_not() {
+    let served = Served::new(&[]);
+    let mut stranger = Raw::connect(&served);
+    assert_eq!(stranger.flood(4), CloseCode::Busy as u64);
+    let mut client = Raw::authenticated(&served);
+    // Zeros are no request, which shows that it is read.
+    assert_eq!(client.flood(4), CloseCode::Protocol as u64);
 }
 
 #[test]

@@ -34,6 +34,11 @@ pub struct EndpointConfig {
     /// without load clients save the round trip. An attacker with a false address costs as many handshakes in
     /// `handshake_timeout`. Default: 0, a Retry for everybody.
     pub half_open_without_retry: usize,
+    /// Bytes that a server takes in on a connection until
+    /// [`lift_receive_limit`](crate::Endpoint::lift_receive_limit): what comes beyond is dropped, but for the datagram that
+    /// exceeds it. It bounds what whoever completes a handshake can make a server keep; flow-control windows (RFC 9000
+    /// section 4) do so as well, and open again step by step only. Default: none.
+    pub receive_limit: Option<u64>,
     /// How long a client may take to answer a Retry; later it is refused with INVALID_TOKEN. Within
     /// this time the client can use its token again, from the same address. Default: 10 s.
     pub retry_token_lifetime: Duration,
@@ -98,6 +103,7 @@ impl Default for EndpointConfig {
             max_connections: 1000,
             retry: true,
             half_open_without_retry: 0,
+            receive_limit: None,
             retry_token_lifetime: Duration::from_secs(10),
             handshake_timeout: Duration::from_secs(10),
             reset_key: None,

@@ -27,6 +27,8 @@ pub(crate) struct ConnectionState {
     pub(crate) connected_reported: bool,
     /// A client has opened it, and its handshake is not done.
     pub(crate) is_half_open: bool,
+    /// Bytes after which nothing more is taken in.
+    pub(crate) receive_limit: Option<u64>,
     pub(crate) close_reported: bool,
     /// It is in the list of connections to remove.
     pub(crate) is_finished: bool,
@@ -63,6 +65,7 @@ impl ConnectionState {
             activity_pending: false,
             connected_reported: false,
             is_half_open: false,
+            receive_limit: None,
             close_reported: false,
             is_finished: false,
             handshake: Handshake::Until(now + handshake_timeout),
@@ -71,6 +74,12 @@ impl ConnectionState {
             is_broken: false,
             timer_guard: TimerGuard::default(),
         }
+    }
+
+    /// Whether it takes in no more. Datagrams count that quiche has accepted: forged ones use nothing up.
+    pub(crate) fn is_full(&self) -> bool {
+        let is_beyond = |limit| self.connection.stats().recv_bytes > limit;
+        self.receive_limit.is_some_and(is_beyond) && !self.is_over()
     }
 
     /// Gives a datagram to the connection. An error has closed the connection, and only it.

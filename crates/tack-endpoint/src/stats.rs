@@ -71,6 +71,8 @@ pub struct DropStats {
     pub reset_limited: u64,
     /// Received for another worker, which had no room for it.
     pub forwarding_full: u64,
+    /// Received beyond [`EndpointConfig::receive_limit`](crate::EndpointConfig::receive_limit).
+    pub receive_limit: u64,
     /// To be sent, but larger than the path takes; path MTU discovery tries that on purpose.
     pub too_large: u64,
     /// To be sent, but refused by the operating system.
@@ -86,6 +88,7 @@ pub(crate) enum DropReason {
     NotAccepting,
     ResetLimited,
     ForwardingFull,
+    ReceiveLimit,
 }
 
 impl DropStats {
@@ -97,6 +100,7 @@ impl DropStats {
             DropReason::NotAccepting => &mut self.not_accepting,
             DropReason::ResetLimited => &mut self.reset_limited,
             DropReason::ForwardingFull => &mut self.forwarding_full,
+            DropReason::ReceiveLimit => &mut self.receive_limit,
         } += 1;
     }
 }

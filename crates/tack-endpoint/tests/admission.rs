@@ -58,6 +58,26 @@ fn a_client_proves_its_address_before_anything_is_allocated() {
     assert!(server.endpoint.is_idle());
 }
 
+#[test]
+fn what_comes_beyond_the_limit_is_dropped_until_it_is_lifted() {
+    const LIMIT: u64 = 20_000;
+    let config = common::endpoint_config(|config| config.receive_limit = Some(LIMIT));
+    let mut server = App::server(&Certificate::new(), config, pattern(10, 2));
+    let address = server.local_addr();
+    let mut client = App::client();
+    let upload = pattern(100_000, 1);
+    let handle = client.connect(address, upload.clone());
+    run_until(&mut server, &mut client, |server, _| {
+        server.endpoint.stats().dropped.receive_limit > 20
+    });
+    let accepted = server.only();
+    let received = server.endpoint.connection(accepted).unwrap().stats().recv_bytes;
+    assert!((LIMIT..LIMIT + 1500).contains(&received), "{received}");
+    server.endpoint.lift_receive_limit(accepted);
+    run_until(&mut server, &mut client, |_, client| client.is_done(handle));
+    server.exchanges[&accepted].assert_received(&upload);
+}
+
 // RFC 9000 section 8.1
 #[test]
 fn clients_prove_their_addresses_first_only_while_many_are_in_their_handshake() {

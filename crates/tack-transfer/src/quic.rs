@@ -9,7 +9,6 @@ use tack_endpoint::{EndpointConfig, INITIAL_RTT};
 
 use crate::error::Error;
 pub use crate::pin::Pin;
-use crate::session::STRANGER_WINDOW;
 
 /// The application protocols, the preferred one first.
 ///
@@ -29,6 +28,8 @@ const MAX_UDP_PAYLOAD: usize = 65_527;
 pub const CONNECTION_WINDOW: u64 = 16 << 20;
 /// Most bytes of one stream that may wait to be read.
 pub const STREAM_WINDOW: u64 = 8 << 20;
+/// The least of both where a rate limits them.
+const SMALLEST_WINDOW: u64 = 64 << 10;
 /// Requests that a client may have open at once.
 pub const MAX_STREAMS: u64 = 32;
 
@@ -110,23 +111,18 @@ pub fn server_config(
         ))
     })?;
     config.set_initial_max_streams_bidi(MAX_STREAMS);
-    // All that a stranger can fill. quiche widens the windows as they are read, and nothing but
-    // the opening message is before the token was right.
-    config.set_initial_max_data(STRANGER_WINDOW);
-    config.set_initial_max_stream_data_bidi_remote(STRANGER_WINDOW);
     Ok(config)
 }
 
 /// Lets no more wait to be read than what comes in a second at `rate` bytes per second: a sender that
 /// is held back by flow control alone sends no more at once.
 pub fn limit_windows(config: &mut tacklib::Config, rate: u64) {
-    let within = |window: u64| rate.clamp(STRANGER_WINDOW, window);
+    let within = |window: u64| rate.clamp(SMALLEST_WINDOW, window);
     config.set_max_connection_window(within(CONNECTION_WINDOW));
     config.set_max_stream_window(within(STREAM_WINDOW));
     config.set_initial_max_data(within(CONNECTION_WINDOW));
     config.set_initial_max_stream_data_bidi_local(within(STREAM_WINDOW));
-    // A server starts with less for strangers, a client accepts no streams.
-    config.set_initial_max_stream_data_bidi_remote(STRANGER_WINDOW);
+    config.set_initial_max_stream_data_bidi_remote(within(STREAM_WINDOW));
 }
 
 /// The settings of a socket whose connections write qlog files into `qlog`, which is created.

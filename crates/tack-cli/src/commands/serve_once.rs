@@ -1,6 +1,6 @@
 //! The end of `tack copy` that ssh starts: serves one client, as long as ssh lives.
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -43,6 +43,7 @@ pub fn serve_once(args: &ServeOnceArgs) -> Result<(), Error> {
     // Fails only if the server is gone.
     stop.on_signal(move || drop(waker.wake()));
     print_json(&Answer::new(Ok(ready)))?;
+    push_answer();
     let is_cut = watch_input(&server);
     let patience = Duration::from_secs(request.patience);
     let mut lonely_since = Instant::now();
@@ -54,6 +55,21 @@ pub fn serve_once(args: &ServeOnceArgs) -> Result<(), Error> {
             || is_cut.load(Ordering::Relaxed)
             || lonely_since.elapsed() >= patience
     })?)
+}
+
+/// Writes blanks behind the answer. sshd has just said that the command runs, and leaves Nagle's algorithm on (RFC
+/// 9293 section 3.7.4) where there is no terminal: what is less than a segment waits until the client's TCP has
+/// acknowledged that, for a round trip. With more than a segment behind it the answer leaves at once. It comes in a
+/// packet of sshd's before theirs, which would have to be there whole.
+fn push_answer() {
+    const BLANKS: [u8; 4096] = [b' '; 4096];
+    const SSHD_TAKES_ANSWER: Duration = Duration::from_millis(5);
+    std::thread::spawn(|| {
+        std::thread::sleep(SSHD_TAKES_ANSWER);
+        let mut output = std::io::stdout().lock();
+        // Fails only if the client has had enough.
+        let _ = output.write_all(&BLANKS).and_then(|()| output.flush());
+    });
 }
 
 /// Tells when standard input ends: ssh has, or the client.

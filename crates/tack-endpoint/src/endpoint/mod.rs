@@ -177,6 +177,11 @@ impl Endpoint {
         self.core.connection_mut(handle)
     }
 
+    /// Lets a connection receive without [`EndpointConfig::receive_limit`](crate::EndpointConfig::receive_limit).
+    pub fn lift_receive_limit(&mut self, handle: Handle) {
+        self.core.lift_receive_limit(handle);
+    }
+
     /// What makes [`poll`](Self::poll) return, for other threads.
     pub fn waker(&self) -> Waker {
         self.waiter.waker()

@@ -262,6 +262,13 @@ impl<S: DatagramSocket> EndpointCore<S> {
         self.connections.get_mut(handle).map(|state| &mut state.connection)
     }
 
+    /// Lets a connection receive without [`EndpointConfig::receive_limit`](crate::EndpointConfig::receive_limit).
+    pub fn lift_receive_limit(&mut self, handle: Handle) {
+        if let Some(state) = self.connections.get_mut(handle) {
+            state.receive_limit = None;
+        }
+    }
+
     /// Opens and accepts no more connections; those there are go on.
     pub fn refuse_new(&mut self) {
         self.shut_down = true;

@@ -179,6 +179,10 @@ impl<S: DatagramSocket> EndpointCore<S> {
     ) {
         let RecvInfo { from, to } = info;
         let Some(state) = self.connections.get_mut(handle) else { return };
+        if state.is_full() {
+            self.stats.dropped.count(DropReason::ReceiveLimit);
+            return;
+        }
         // A client's connection was told the socket's address, wildcard or not.
         let to = if state.connection.is_server() { to } else { self.socket.local_addr() };
         let info = RecvInfo { from, to };
@@ -214,6 +218,7 @@ impl<S: DatagramSocket> EndpointCore<S> {
         let timeout = self.config.handshake_timeout;
         let mut state = ConnectionState::new(connection, from, now, timeout);
         state.is_half_open = true;
+        state.receive_limit = self.config.receive_limit;
         self.half_open += 1;
         let handle = self.connections.insert(state);
         self.worker.connection_added();

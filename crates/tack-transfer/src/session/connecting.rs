@@ -11,6 +11,7 @@ use super::client::{ConnectOptions, EarlyData, KeptSession, Link, Observed, Tran
 use super::pumps::Pumps;
 use super::race::{Attempt, race};
 use super::rate_limit::RateLimits;
+use super::strangers::MAX_UNHEARD;
 use super::trust::Trust;
 use crate::cc_parameters::remote_endpoint;
 use crate::error::Error;
@@ -109,7 +110,7 @@ impl Link {
             server: server.clone(),
             // Fails only if the endpoint is gone, which needs no notice.
             notify: Arc::new(move || drop(waker.wake())),
-            pumps: Pumps::new(RateLimits::new(options.rate)),
+            pumps: Pumps::new(RateLimits::new(options.rate).unheard(MAX_UNHEARD)),
             next_stream: 0,
             kept_alive: Instant::now(),
             last_seen: Transport::default(),

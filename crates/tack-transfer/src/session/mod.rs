@@ -33,6 +33,5 @@ pub use content::{Outcome, Progress, receive_content, send_content};
 pub use mailbox::{Mailbox, Notify};
 pub use request::{Action, ServerEvent};
 pub use server::{RunningServer, Server, ServerOptions};
-pub use strangers::STRANGER_WINDOW;
 pub use trust::Trust;
 pub use workers::Workers;

@@ -5,7 +5,7 @@ use std::time::Instant;
 use quiche::Shutdown;
 
 use super::mailbox::{Delivery, Mailbox, Notify, Pickup, StreamEnd};
-use super::rate_limit::{RateLimit, RateLimits};
+use super::rate_limit::RateLimits;
 use crate::protocol::{Decoder, Encoded, Message, WireError};
 use crate::quic::CloseCode;
 
@@ -55,8 +55,8 @@ impl Pump {
         limits: &mut RateLimits,
         now: Instant,
     ) -> Result<(), WireError> {
-        self.read(conn, &mut limits.reading, now)?;
-        self.write(conn, &mut limits.writing, now)
+        self.read(conn, limits, now)?;
+        self.write(conn, limits, now)
     }
 
     /// Has each side said all it had to say?
@@ -67,7 +67,7 @@ impl Pump {
     fn read(
         &mut self,
         conn: &mut tacklib::Connection,
-        limit: &mut RateLimit,
+        limits: &mut RateLimits,
         now: Instant,
     ) -> Result<(), WireError> {
         while !self.reading_done {
@@ -86,7 +86,7 @@ impl Pump {
             }
             if self.fin_seen {
                 self.finish_reading();
-            } else if !self.fill(conn, limit, now) {
+            } else if !self.fill(conn, limits, now) {
                 return Ok(());
             }
         }
@@ -107,10 +107,10 @@ impl Pump {
     fn fill(
         &mut self,
         conn: &mut tacklib::Connection,
-        limit: &mut RateLimit,
+        limits: &mut RateLimits,
         now: Instant,
     ) -> bool {
-        let room = READ_BUFFER.min(limit.allowance(now));
+        let room = READ_BUFFER.min(limits.reading.allowance(now));
         if room == 0 {
             return false;
         }
@@ -120,7 +120,7 @@ impl Pump {
         self.buffer.truncate(result.as_ref().map_or(0, |(length, _)| *length));
         match result {
             Ok((length, fin)) => {
-                limit.spend(length, now);
+                limits.on_read(length, now);
                 self.fin_seen = fin;
             }
             Err(quiche::Error::Done) => return false,
@@ -146,7 +146,7 @@ impl Pump {
     fn write(
         &mut self,
         conn: &mut tacklib::Connection,
-        limit: &mut RateLimit,
+        limits: &mut RateLimits,
         now: Instant,
     ) -> Result<(), WireError> {
         while !self.writing_done {
@@ -167,13 +167,13 @@ impl Pump {
                 Ok(0) => return Ok(()),
                 Ok(capacity) => {
                     let bytes = self.writing.remaining();
-                    let bytes = &bytes[..bytes.len().min(capacity).min(limit.allowance(now))];
+                    let bytes = &bytes[..bytes.len().min(capacity).min(limits.may_write(now))];
                     if bytes.is_empty() {
                         return Ok(());
                     }
                     match conn.stream_send(self.stream, bytes, false) {
                         Ok(sent) => {
-                            limit.spend(sent, now);
+                            limits.on_written(sent, now);
                             self.writing.advance(sent);
                         }
                         Err(quiche::Error::Done) => return Ok(()),

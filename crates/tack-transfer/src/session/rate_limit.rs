@@ -20,6 +20,8 @@ pub(super) struct RateLimits {
     pub(super) writing: RateLimit,
     /// For what this end reads.
     pub(super) reading: RateLimit,
+    /// Bytes that may still be written before the peer has been heard.
+    unheard: Option<usize>,
 }
 
 /// The limit of one direction, or none.
@@ -34,7 +36,30 @@ impl RateLimits {
     /// The same number of bytes per second for each direction.
     pub(super) fn new(bytes_per_second: Option<u64>) -> Self {
         let limit = || RateLimit { bytes_per_second, due: None };
-        Self { writing: limit(), reading: limit() }
+        Self { writing: limit(), reading: limit(), unheard: None }
+    }
+
+    /// Lets no more than `bytes` be written before something was read.
+    #[must_use]
+    pub(super) fn unheard(self, bytes: usize) -> Self {
+        Self { unheard: Some(bytes), ..self }
+    }
+
+    /// Bytes that may be written now.
+    pub(super) fn may_write(&self, now: Instant) -> usize {
+        self.writing.allowance(now).min(self.unheard.unwrap_or(usize::MAX))
+    }
+
+    /// Notes that so many bytes were written.
+    pub(super) fn on_written(&mut self, bytes: usize, now: Instant) {
+        self.writing.spend(bytes, now);
+        self.unheard = self.unheard.map(|left| left.saturating_sub(bytes));
+    }
+
+    /// Notes that so many bytes, or the end of a stream, were read.
+    pub(super) fn on_read(&mut self, bytes: usize, now: Instant) {
+        self.reading.spend(bytes, now);
+        self.unheard = None;
     }
 
     /// When a direction that has to wait now may go on.
@@ -126,6 +151,18 @@ mod tests {
         limits.writing.spend(1 << 40, now);
         assert_eq!(limits.writing.allowance(now), usize::MAX);
         assert_eq!(limits.resumes_at(now), None);
+    }
+
+    #[test]
+    fn little_is_written_before_anything_was_read() {
+        let (mut limits, now) = (RateLimits::default().unheard(1000), Instant::now());
+        limits.on_written(400, now);
+        assert_eq!(limits.may_write(now), 600);
+        limits.on_written(600, now);
+        assert_eq!(limits.may_write(now), 0);
+        assert_eq!(limits.resumes_at(now), None, "time alone changes nothing");
+        limits.on_read(0, now);
+        assert_eq!(limits.may_write(now), usize::MAX);
     }
 
     #[test]

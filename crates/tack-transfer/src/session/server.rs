@@ -18,7 +18,7 @@ use super::pumps::Pumps;
 use super::rate_limit::RateLimits;
 use super::request::{Action, ServerEvent, Service};
 use super::shared::{SharedCcParameters, SharedStrangers};
-use super::strangers::{MAX_HELLO, Network};
+use super::strangers::{MAX_HELLO, MAX_OF_STRANGER, Network};
 use super::workers;
 use crate::cc_parameters::Store;
 use crate::error::Error;
@@ -386,8 +386,14 @@ impl Server {
         client.life.handshake.open();
         client.is_here = true;
         if client.hello.is_none() {
-            self.strangers.remove(handle);
+            self.welcome(handle);
         }
+    }
+
+    /// The client is no stranger any more.
+    fn welcome(&mut self, handle: Handle) {
+        self.strangers.remove(handle);
+        self.endpoint.lift_receive_limit(handle);
     }
 
     /// Keeps what a connection has observed that is over, unless the client has moved.
@@ -418,7 +424,8 @@ impl Server {
             // Fails only if the connection is over.
             let _ = conn.send_ack_eliciting();
         }
-        if client.hello.is_some() {
+        let was_stranger = client.hello.is_some();
+        if was_stranger {
             let network = Network::of(client.address.ip());
             let may_enter = if self.strangers.is_held(network, now) {
                 return;
@@ -426,14 +433,22 @@ impl Server {
                 client.greet(conn, self.parts.token.as_deref())
             };
             match may_enter {
-                Greeting::Incomplete => return,
+                Greeting::Incomplete => {
+                    if conn.stats().recv_bytes > MAX_OF_STRANGER {
+                        self.dismiss(
+                            handle,
+                            CloseCode::Busy,
+                            "too much before the access token",
+                        );
+                    }
+                    return;
+                }
                 Greeting::Refused => {
                     self.strangers.on_failure(network, now);
                     self.strangers.remove(handle);
                     (self.parts.service.report)(failed_login(client.address));
                     return;
                 }
-                Greeting::Welcome if client.is_here => self.strangers.remove(handle),
                 Greeting::Welcome => {}
             }
         }
@@ -443,6 +458,9 @@ impl Server {
             return;
         }
         client.resumes_at = client.pumps.limits.resumes_at(now);
+        if was_stranger && client.is_here {
+            self.welcome(handle);
+        }
     }
 
     fn dismiss(&mut self, handle: Handle, code: CloseCode, reason: &str) {

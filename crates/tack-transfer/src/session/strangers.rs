@@ -1,7 +1,9 @@
 //! Clients that have not said the access token yet, and what they may cost.
 //!
 //! Whoever reaches the port can complete a handshake. Until the token was right a connection may
-//! make the server keep [`STRANGER_WINDOW`] bytes, and all strangers together [`TOTAL`]. Who
+//! make the server keep [`MAX_OF_STRANGER`] bytes, and all strangers together [`TOTAL`]. The endpoint drops what comes
+//! beyond, and the connection is closed. Flow-control windows of that size would do as well, but quiche doubles them
+//! as they are read: an upload over a long path would wait for them for its first ten round trips. Who
 //! comes while there are as many gets in: the stranger that has been silent for longest gives
 //! way, one from the same network if that has its share already. A client says the token in its
 //! first packet after the handshake, so it does not wait among strangers.
@@ -15,13 +17,16 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 /// Bytes that a connection may make us keep before the token, the largest message aside.
-pub const STRANGER_WINDOW: u64 = 64 * 1024;
+pub(super) const MAX_OF_STRANGER: u64 = 64 * 1024;
+/// Bytes of streams that a client sends before it has heard from the server: few enough for what else is in its
+/// packets, for repetitions, and for a probe of the path's MTU.
+pub(super) const MAX_UNHEARD: usize = 24 * 1024;
 /// Largest opening message, in bytes: holds the longest token, however it is escaped.
 pub(super) const MAX_HELLO: usize = 8 * 1024;
 /// Bytes that all strangers together may make us keep.
 const TOTAL: usize = 4 << 20;
 /// Strangers at a time.
-const MAX_STRANGERS: usize = TOTAL / (STRANGER_WINDOW as usize + MAX_HELLO);
+const MAX_STRANGERS: usize = TOTAL / (MAX_OF_STRANGER as usize + MAX_HELLO);
 /// Strangers of one network at a time.
 const MAX_OF_NETWORK: usize = 16;
 /// How long tokens are not looked at after the first wrong one.
@@ -159,7 +164,7 @@ mod tests {
 
     #[test]
     fn all_strangers_together_stay_below_the_limit() {
-        assert!(MAX_STRANGERS * (STRANGER_WINDOW as usize + MAX_HELLO) <= 4 << 20);
+        assert!(MAX_STRANGERS * (MAX_OF_STRANGER as usize + MAX_HELLO) <= 4 << 20);
         let (mut strangers, now) = (Strangers::default(), Instant::now());
         for n in 0..1000 {
             strangers.admit(n, Network(n, false), now + Duration::from_millis(n));

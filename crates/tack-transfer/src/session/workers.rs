@@ -11,6 +11,7 @@ use tack_endpoint::{Endpoint, Waker};
 
 use super::server::{Server, ServerOptions};
 use super::shared::{SharedCcParameters, SharedStrangers, Wake};
+use super::strangers::MAX_OF_STRANGER;
 use crate::error::Error;
 use crate::quic;
 
@@ -97,6 +98,7 @@ pub(super) fn servers(options: ServerOptions, count: usize) -> Result<Vec<Server
     endpoint_config.reset_key = Some(identity.reset_key()?);
     endpoint_config.retry = options.retry;
     endpoint_config.half_open_without_retry = HALF_OPEN_WITHOUT_RETRY;
+    endpoint_config.receive_limit = Some(MAX_OF_STRANGER);
     endpoint_config.quic_lb.clone_from(&options.quic_lb);
     // Of one server alone BoringSSL makes a key, and another one every other day.
     let ticket_key = if count > 1 { Some(random_key()?) } else { None };
