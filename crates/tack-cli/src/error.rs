@@ -91,7 +91,7 @@ pub enum Error {
     },
     /// The peer speaks another protocol.
     #[error(
-        "{0} speaks neither version 4, version 3 nor version 2 of tack's file transfer protocol, as this \
+        "{0} speaks none of versions 2 to 5 of tack's file transfer protocol, as this \
          program does; use the same version of tack at both ends"
     )]
     NotTack(String),

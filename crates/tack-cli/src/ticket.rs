@@ -13,8 +13,6 @@ use serde::{Deserialize, Serialize};
 use tack_transfer::{Fingerprint, WirePath};
 
 const PREFIX: &str = "tack1-";
-/// Longest ticket that is read, in bytes.
-const MAX_LENGTH: usize = 64 << 10;
 
 /// What a ticket says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +25,11 @@ pub struct Ticket {
     pub token: String,
     /// What is shared, as it is called there.
     pub paths: Vec<WirePath>,
+}
+
+impl Ticket {
+    /// Longest ticket that is read, in bytes.
+    pub const MAX_LENGTH: usize = 64 << 10;
 }
 
 /// As it is laid out: one letter for each, since people copy it.
@@ -56,7 +59,8 @@ impl FromStr for Ticket {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let text = text.trim();
-        let Some(encoded) = text.strip_prefix(PREFIX).filter(|_| text.len() <= MAX_LENGTH)
+        let Some(encoded) =
+            text.strip_prefix(PREFIX).filter(|_| text.len() <= Self::MAX_LENGTH)
         else {
             return Err(format!("a ticket begins with {PREFIX}; tack share prints it"));
         };

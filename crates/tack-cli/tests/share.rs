@@ -165,6 +165,16 @@ fn what_cannot_be_shared_is_told_at_once() {
     let missing = Path::new("no-such-file");
     let finished = run(share.arg("share").arg(missing)).expect(6);
     assert!(finished.errors.contains("no-such-file"), "{}", finished.errors);
+    let dir = tempfile::tempdir().unwrap();
+    let mut share = Command::new(TACK);
+    share.arg("share").current_dir(dir.path());
+    for number in 0..1000 {
+        let name = format!("{number}-{}", "name".repeat(20));
+        fs::write(dir.path().join(&name), "").unwrap();
+        share.arg(name);
+    }
+    let finished = run(&mut share).expect(2);
+    assert!(finished.errors.contains("share the directory"), "{}", finished.errors);
     let mut receive = Command::new(TACK);
     let finished = run(receive.args(["receive", "tack1-AAAA"])).expect(2);
     assert!(finished.errors.contains("copy all of it"), "{}", finished.errors);

@@ -99,6 +99,20 @@ fn a_file_goes_where_the_command_line_says() {
         served.send(&source, path).expect(0);
         assert_eq!(fs::read(served.path(expected)).unwrap(), b"content", "{path}");
     }
+    let large = served.outside("large");
+    let content = noise(300_000, 1);
+    fs::write(&large, &content).unwrap();
+    for (path, expected) in [("box", "box/large"), ("dir", "dir/large"), ("as", "as")] {
+        for moved in [300_000, 0] {
+            let sent = served.send(&large, path).expect(0);
+            assert_eq!(sent.number("transferred_bytes"), moved);
+            assert_eq!(
+                sent.summary["digests"][0]["path"].as_str().unwrap_or(expected),
+                expected
+            );
+            assert!(fs::read(served.path(expected)).unwrap() == content, "{path}");
+        }
+    }
 }
 
 #[test]

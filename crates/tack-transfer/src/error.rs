@@ -50,9 +50,7 @@ pub enum Error {
     #[error("interrupted")]
     Interrupted,
     /// The peer speaks another protocol.
-    #[error(
-        "{0} speaks neither version 4, version 3 nor version 2 of tack's file transfer protocol"
-    )]
+    #[error("{0} speaks none of versions 2 to 5 of tack's file transfer protocol")]
     NotTack(String),
     /// The peer speaks an earlier version, in which something can't be asked for.
     #[error(

@@ -14,9 +14,9 @@ pub use crate::pin::Pin;
 ///
 /// The number is the version of the file transfer protocol: two ends that share none refuse each
 /// other in the handshake (RFC 7301 section 3.2). A server of version 2 would pass over what version 3
-/// adds to requests, and one of version 3 close the connection over the messages of version 4: clients ask for
-/// that in these versions only.
-pub const ALPN: [&[u8]; 3] = [b"tack-file/4", b"tack-file/3", b"tack-file/2"];
+/// adds to requests, one of version 3 close the connection over the messages of version 4, and one of version 4 pass over
+/// what version 5 adds: clients ask for that in these versions only.
+pub const ALPN: [&[u8]; 4] = [b"tack-file/5", b"tack-file/4", b"tack-file/3", b"tack-file/2"];
 /// A connection on which nothing arrives for this long is given up, in milliseconds.
 pub const IDLE_TIMEOUT_MS: u64 = 30_000;
 /// Largest UDP payload where the path's MTU is not looked for: fits every path that can carry QUIC inside

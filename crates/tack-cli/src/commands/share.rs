@@ -57,6 +57,11 @@ pub fn share(args: &ShareArgs) -> Result<(), Error> {
     let (fingerprint, token) = (started.fingerprint, started.token);
     let ticket =
         Ticket { addresses, fingerprint, token, paths: started.scope.paths }.to_string();
+    if ticket.len() > Ticket::MAX_LENGTH {
+        return Err(Error::Usage(
+            "the names of so many things make too long a ticket; share the directory that they are in".to_owned(),
+        ));
+    }
     if args.json {
         print_json(&Ready { event: "ready", ticket })
     } else {

@@ -161,6 +161,11 @@ impl<'a> Run<'a> {
         self.link.require_current(feature)
     }
 
+    /// The version of the protocol that the server speaks.
+    pub(super) fn protocol_version(&mut self) -> Result<usize, Error> {
+        self.link.protocol_version()
+    }
+
     /// Has an inquiry run beside the transfers, as soon as it may.
     pub(super) fn inquire(&mut self, job: Job) {
         self.asking.push_back(job);

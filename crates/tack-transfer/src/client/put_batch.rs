@@ -10,8 +10,8 @@ use super::closing::Closing;
 use super::jobs::{Job, Kind};
 use super::producer::Producer;
 use crate::protocol::{
-    Digest, FileSource, Group, Message, Offer, Policy, Root, SMALL_FILE, Sender, SmallFile,
-    TransferError, WirePath,
+    Digest, FileSource, Group, Message, Offer, Policy, Resume, Root, SMALL_FILE, Sender,
+    SmallFile, TransferError, WirePath,
 };
 use crate::session::{Mailbox, Outcome, kept, send_bundles, send_content, unchanged};
 
@@ -32,6 +32,8 @@ pub(super) struct PutBatch {
     pub(super) checksum: bool,
     pub(super) policy: Arc<Policy>,
     pub(super) closing: Closing,
+    /// The name that the only file gets in a directory of its path, should there be one.
+    pub(super) name_within: Option<WirePath>,
 }
 
 impl PutBatch {
@@ -60,19 +62,39 @@ struct Exchange {
     sent: BTreeMap<u32, Outcome>,
 }
 
+/// What a server wants of a batch.
+struct WantedFiles {
+    files: HashSet<u32>,
+    /// What is to be compared first.
+    compare: HashMap<u32, Digest>,
+    /// What it has of the sole file, whose content it takes at once.
+    resume: Option<Resume>,
+}
+
 impl Exchange {
     fn new(batch: PutBatch, producer: Producer) -> Result<Self, TransferError> {
         let root = WirePath::root();
         let files = batch.groups.iter().flat_map(|group| group.paths(&root));
         let files = files.collect::<Result<_, _>>()?;
-        Ok(Self { batch, producer, files, settled: HashSet::new(), sent: BTreeMap::new() })
+        let (settled, sent) = (HashSet::new(), BTreeMap::new());
+        Ok(Self { batch, producer, files, settled, sent })
     }
 
     fn run(&mut self, mailbox: &Mailbox) -> Result<(), TransferError> {
         let (base, groups) = (self.batch.base.clone(), std::mem::take(&mut self.batch.groups));
         let (checksum, policy) = (self.batch.checksum, self.batch.policy.as_ref().clone());
-        mailbox.send(Message::PutMany { base, groups, checksum, policy })?;
-        let (wanted, compare) = self.wanted(mailbox)?;
+        let mut large = self.sole_large_one();
+        let sole = large.is_some();
+        let name_within = self.batch.name_within.clone();
+        mailbox.send(Message::PutMany { base, groups, checksum, policy, sole, name_within })?;
+        let WantedFiles { files: wanted, compare, resume } = self.wanted(mailbox)?;
+        if let (Some(resume), Some(sender)) = (resume, &mut large) {
+            let progress = Arc::clone(&self.producer.progress);
+            progress.expect(sender.offer().size);
+            let outcome = send_content(mailbox, sender, &resume, &progress)?;
+            self.report(0, Ok(outcome));
+            return Ok(());
+        }
         for file in 0..self.files.len() as u32 {
             if wanted.contains(&file) || self.settled.contains(&file) {
                 continue;
@@ -97,27 +119,50 @@ impl Exchange {
         Ok(())
     }
 
-    /// What the server wants, and what is to be compared first.
-    fn wanted(
-        &mut self,
-        mailbox: &Mailbox,
-    ) -> Result<(HashSet<u32>, HashMap<u32, Digest>), TransferError> {
+    /// The only file, if it is large and still what is offered.
+    fn sole_large_one(&self) -> Option<Sender<FileSource>> {
+        let [(path, offer)] = &self.files[..] else { return None };
+        if offer.size <= SMALL_FILE {
+            return None;
+        }
+        let sender = Sender::new(FileSource(self.batch.origin.open(0, path).ok()?)).ok()?;
+        (sender.offer() == *offer).then_some(sender)
+    }
+
+    /// What the server wants.
+    fn wanted(&mut self, mailbox: &Mailbox) -> Result<WantedFiles, TransferError> {
         loop {
             match mailbox.recv()? {
                 Message::Fault { file, fail } => {
                     self.file(file)?;
                     self.report(file, Err(TransferError::Remote(fail)));
                 }
-                Message::Wanted { files, compare, kept: stays } => {
+                Message::Wanted { files, compare, kept: stays, resume, within } => {
+                    if within {
+                        self.move_within()?;
+                    }
                     for file in stays {
                         let (_, offer) = self.file(file)?;
                         self.report(file, Ok(kept(&offer)));
                     }
-                    return Ok((files.into_iter().collect(), compare.into_iter().collect()));
+                    let files = files.into_iter().collect();
+                    let compare = compare.into_iter().collect();
+                    return Ok(WantedFiles { files, compare, resume });
                 }
                 other => return Err(TransferError::unexpected(&other)),
             }
         }
+    }
+
+    /// The only file goes into a directory that has its path.
+    fn move_within(&mut self) -> Result<(), TransferError> {
+        let (Some(name), [(path, _)]) = (self.batch.name_within.take(), &mut self.files[..])
+        else {
+            return Err(TransferError::Protocol("no file goes into a directory".to_owned()));
+        };
+        self.batch.base = self.batch.base.join(path)?;
+        *path = name;
+        Ok(())
     }
 
     /// Leaves large files to jobs of their own; returns the small ones in order.

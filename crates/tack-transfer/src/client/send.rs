@@ -18,6 +18,9 @@ use crate::protocol::{
 };
 use crate::session::Mailbox;
 
+/// The version of the protocol since which a server finds out itself whether a directory is where a file is to go.
+const FINDS_PLACE: usize = 5;
+
 /// Where things go on the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
@@ -41,9 +44,14 @@ pub(super) fn start(
     if let Some(feature) = beyond_version_2(options, true) {
         run.require_current(feature)?;
     }
-    // None: what the server has there can't be found out, which has been reported.
-    let Some(place) = place.find(&sources, run)? else { return Ok(()) };
     let filter = options.filter.clone();
+    let place = if !options.dry_run && run.protocol_version()? >= FINDS_PLACE {
+        place.known(&sources).unwrap_or_else(|| place.clone())
+    } else {
+        // None: what the server has there can't be found out, which has been reported.
+        let Some(place) = place.find(&sources, run)? else { return Ok(()) };
+        place
+    };
     if options.dry_run {
         let sent = planned(&sources, &place, &producer);
         return dry_run::send(run, &producer, sent, &filter, &options.policy, &closing);
@@ -81,16 +89,23 @@ pub struct Source {
 }
 
 impl Place {
-    /// A single file may be given a new name. Whether it is one depends on what the server has.
-    fn find(&self, sources: &[Source], run: &mut Run<'_>) -> Result<Option<Self>, Error> {
+    /// The place if it does not depend on what the server has: a single file may be given a new name.
+    fn known(&self, sources: &[Source]) -> Option<Self> {
         let single_file = matches!(sources, [only] if !only.is_directory);
-        let path = match self {
-            Self::Into(path) => return Ok(Some(Self::Into(path.clone()))),
-            Self::As(path) | Self::IntoOrAs(path) if !single_file => {
-                return Ok(Some(Self::Into(path.clone())));
+        match self {
+            Self::As(path) if single_file => Some(Self::As(path.clone())),
+            Self::IntoOrAs(path) if single_file && !path.is_root() => None,
+            Self::Into(path) | Self::As(path) | Self::IntoOrAs(path) => {
+                Some(Self::Into(path.clone()))
             }
-            Self::As(path) => return Ok(Some(Self::As(path.clone()))),
-            Self::IntoOrAs(path) => path.clone(),
+        }
+    }
+
+    /// Asks the server, if the place depends on what it has.
+    fn find(&self, sources: &[Source], run: &mut Run<'_>) -> Result<Option<Self>, Error> {
+        let path = match self {
+            Self::IntoOrAs(path) if self.known(sources).is_none() => path.clone(),
+            _ => return Ok(self.known(sources)),
         };
         let (tell, answer) = mpsc::channel();
         let mailbox = run.open()?;
@@ -112,13 +127,12 @@ impl Place {
 
     fn of(&self, source: &Source) -> Result<WirePath, NameError> {
         match self {
-            Self::As(path) => Ok(path.clone()),
-            Self::Into(path) | Self::IntoOrAs(path) => {
-                match source.name.as_ref().map_err(Clone::clone)? {
-                    Some(name) => path.join(name),
-                    None => Ok(path.clone()),
-                }
-            }
+            // If a directory is there the server lets it go into that.
+            Self::As(path) | Self::IntoOrAs(path) => Ok(path.clone()),
+            Self::Into(path) => match source.name.as_ref().map_err(Clone::clone)? {
+                Some(name) => path.join(name),
+                None => Ok(path.clone()),
+            },
         }
     }
 }
@@ -169,7 +183,11 @@ struct Sending {
 impl Sending {
     /// Lets everything that was named become jobs.
     fn produce(&self, sources: &[Source], place: &Place) {
-        let mut files = Files::new(self);
+        let name_within = match (place, sources) {
+            (Place::IntoOrAs(_), [only]) => only.name.clone().ok().flatten(),
+            _ => None,
+        };
+        let mut files = Files::new(self, name_within);
         let mut trees = Vec::new();
         for source in sources {
             let shown = source.path.display().to_string();
@@ -242,9 +260,20 @@ impl Sending {
     }
 
     fn submit(&self, base: &WirePath, groups: Vec<Group>, origin: Origin) -> bool {
+        self.submit_named(base, groups, origin, None)
+    }
+
+    /// `name_within` as in [`PutBatch`].
+    fn submit_named(
+        &self,
+        base: &WirePath,
+        groups: Vec<Group>,
+        origin: Origin,
+        name_within: Option<WirePath>,
+    ) -> bool {
         let (base, checksum, policy) = (base.clone(), self.checksum, Arc::clone(&self.policy));
         let closing = self.closing.clone();
-        let batch = PutBatch { base, groups, origin, checksum, policy, closing };
+        let batch = PutBatch { base, groups, origin, checksum, policy, closing, name_within };
         self.producer.submit(batch.into_job(&self.producer))
     }
 }
@@ -255,12 +284,14 @@ struct Files<'a> {
     base: WirePath,
     manifest: Manifest,
     paths: Vec<PathBuf>,
+    /// The name of the only one, if it may turn out to go into a directory.
+    name_within: Option<WirePath>,
 }
 
 impl<'a> Files<'a> {
-    fn new(sending: &'a Sending) -> Self {
+    fn new(sending: &'a Sending, name_within: Option<WirePath>) -> Self {
         let (base, manifest) = (WirePath::root(), Manifest::default());
-        Self { sending, base, manifest, paths: Vec::new() }
+        Self { sending, base, manifest, paths: Vec::new(), name_within }
     }
 
     fn add(&mut self, path: &Path, remote: &WirePath) -> Result<(), TransferError> {
@@ -282,7 +313,8 @@ impl<'a> Files<'a> {
 
     fn submit(&mut self, groups: Vec<Group>) {
         let origin = Origin::Files(std::mem::take(&mut self.paths));
-        self.sending.submit(&self.base, groups, origin);
+        let name_within = self.name_within.take();
+        self.sending.submit_named(&self.base, groups, origin, name_within);
     }
 
     fn end(mut self) {

@@ -96,6 +96,13 @@ pub enum Message {
         /// What to do with what is there.
         #[serde(default, skip_serializing_if = "Policy::is_default")]
         policy: Policy,
+        /// It is one file, and not small: if it is wanted, its content may follow without a `Put`. Peers that do not
+        /// know the field wait for that.
+        #[serde(default, skip_serializing_if = "is_false")]
+        sole: bool,
+        /// If a directory has the path of the only file, this goes into it, under this name.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        name_within: Option<WirePath>,
     },
     /// Asks to change what is there. More of these may follow on the stream, each after the answer to
     /// the one before.
@@ -134,6 +141,12 @@ pub enum Message {
         /// Those that the policy keeps as they are.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         kept: Vec<u32>,
+        /// What the receiver has of the sole file: its content is to follow behind this message.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        resume: Option<Resume>,
+        /// A directory has the path of the only file, which goes into it.
+        #[serde(default, skip_serializing_if = "is_false")]
+        within: bool,
     },
     /// A file of `GetMany` or `PutMany` that its sender can't read or its receiver can't store.
     Fault {
@@ -578,8 +591,21 @@ mod tests {
         let hello = Message::Hello { token: None, rate: None };
         let put = Message::Put { path: path(), offer, policy: policy() };
         let (base, groups) = (path(), vec![group]);
-        let many = Message::PutMany { base, groups, checksum: false, policy: policy() };
-        let wanted = Message::Wanted { files: vec![1], compare: vec![], kept: vec![] };
+        let many = Message::PutMany {
+            base,
+            groups,
+            checksum: false,
+            policy: policy(),
+            sole: false,
+            name_within: None,
+        };
+        let wanted = Message::Wanted {
+            files: vec![1],
+            compare: vec![],
+            kept: vec![],
+            resume: None,
+            within: false,
+        };
         let resume = Message::Resume(Resume::default());
         let group = "{\"directory\":\"a\",\"modes\":[493],\"files\":[]}";
         for (message, expected) in [

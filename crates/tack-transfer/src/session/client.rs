@@ -144,14 +144,18 @@ pub enum EarlyData {
 impl Link {
     /// Makes sure that the server knows `feature`.
     pub fn require_current(&mut self, feature: Feature) -> Result<(), Error> {
-        let spoken = self.conn()?.application_proto();
-        // Version 2 is the last of them.
-        let versions = (2..).zip(quic::ALPN.iter().rev());
-        let known = versions.filter(|(version, _)| *version >= feature.version());
-        if known.into_iter().any(|(_, name)| *name == spoken) {
+        if self.protocol_version()? >= feature.version() {
             return Ok(());
         }
         Err(Error::TooOld { server: self.server.to_string(), feature })
+    }
+
+    /// The version of the protocol that both ends speak; 0 if that is none of ours.
+    pub fn protocol_version(&mut self) -> Result<usize, Error> {
+        let spoken = self.conn()?.application_proto();
+        // Version 2 is the last of them.
+        let mut versions = (2..).zip(quic::ALPN.iter().rev());
+        Ok(versions.find(|(_, name)| **name == spoken).map_or(0, |(version, _)| version))
     }
 
     /// Whether the server allows one more stream.

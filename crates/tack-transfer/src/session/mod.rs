@@ -21,6 +21,8 @@ mod pumps;
 mod race;
 mod rate_limit;
 mod request;
+#[cfg(test)]
+mod request_tests;
 mod server;
 mod shared;
 mod strangers;

@@ -94,7 +94,8 @@ impl Service {
                 (Action::Get, path, result)
             }
             Message::Put { path, offer, policy } => {
-                let result = self.put(mailbox, life, &path, offer, policy).map(Some);
+                let result = self.put(mailbox, life, &path, offer, policy, Message::Resume);
+                let result = result.map(Some);
                 (Action::Put, path, result)
             }
             Message::List { path, depth, links } => {
@@ -107,11 +108,14 @@ impl Service {
                     Err(error) => (Action::Get, base, Err(error)),
                 }
             }
-            Message::PutMany { base, groups, checksum, policy } => {
+            Message::PutMany { mut base, mut groups, checksum, policy, sole, name_within } => {
+                let within = name_within
+                    .is_some_and(|name| self.move_within(&mut base, &mut groups, name));
                 let (root, limit) = (Arc::clone(&self.root), self.write_limit);
                 let tree = Tree::new(root, base.clone(), checksum, limit);
-                let tree = tree.with_policy(Arc::new(policy));
-                match self.put_many(mailbox, tree, &base, &groups, log) {
+                let tree = tree.with_policy(Arc::new(policy.clone()));
+                let sole = sole.then_some((life, policy));
+                match self.put_many(mailbox, tree, &base, (&groups, sole, within), log) {
                     Ok(()) => return,
                     Err(error) => (Action::Put, base, Err(error)),
                 }
@@ -152,13 +156,14 @@ impl Service {
         path: &WirePath,
         offer: Offer,
         policy: Policy,
+        answer: impl FnOnce(Resume) -> Message,
     ) -> Result<Outcome, TransferError> {
         self.check_writable()?;
         // Held longer than the file's own lock, which another process might hold.
         let _claim = self.claims.claim(path, life)?;
         let (limit, policy) = (self.write_limit, Arc::new(policy));
         let incoming = Incoming::open(&self.root, path, offer.size, limit, &policy)?;
-        mailbox.send(Message::Resume(incoming.resume))?;
+        mailbox.send(answer(incoming.resume))?;
         receive_content(mailbox, incoming, Some(offer), &Progress::default())
     }
 
@@ -188,12 +193,27 @@ impl Service {
         })
     }
 
+    /// Lets the only file of a request go into a directory, if one has its path.
+    fn move_within(&self, base: &mut WirePath, groups: &mut [Group], name: WirePath) -> bool {
+        let [group] = groups else { return false };
+        let ([file], true) = (&group.files[..], group.directory.is_root()) else {
+            return false;
+        };
+        let Ok(path) = base.join(file.name()) else { return false };
+        let is_directory = matches!(self.root.kind(&path), Ok(EntryKind::Directory { .. }));
+        if is_directory {
+            group.files = vec![FileEntry::new(name, file.offer())];
+            *base = path;
+        }
+        is_directory
+    }
+
     fn put_many(
         &self,
         mailbox: &Mailbox,
         mut tree: Tree,
         base: &WirePath,
-        groups: &[Group],
+        (groups, sole, within): (&[Group], Option<(&Arc<Life>, Policy)>, bool),
         log: impl Fn(Action, WirePath, Result<Option<Outcome>, TransferError>),
     ) -> Result<(), TransferError> {
         self.check_writable()?;
@@ -201,8 +221,24 @@ impl Service {
         let Offered { paths, files, compare, kept, expected, mut results } =
             Offered::look_at(&mut tree, groups)?;
         send_faults(mailbox, results.iter())?;
+        if let Some((life, policy)) = sole
+            && let ([0], [path], true) = (&files[..], &paths[..], expected.is_empty())
+            && let Some(file) = groups.iter().flat_map(|group| &group.files).next()
+        {
+            let (path, offer) = (base.join(path)?, file.offer());
+            let answer = |resume| {
+                let resume = Some(resume);
+                Message::Wanted { files, compare, kept, resume, within }
+            };
+            let result = self.put(mailbox, life, &path, offer, policy, answer);
+            if let Err(error) = &result {
+                mailbox.fail(error);
+            }
+            log(Action::Put, path, result.map(Some));
+            return Ok(());
+        }
         let known: HashSet<u32> = results.keys().copied().collect();
-        mailbox.send(Message::Wanted { files, compare, kept })?;
+        mailbox.send(Message::Wanted { files, compare, kept, resume: None, within })?;
         let received = receive_bundles(
             mailbox,
             &mut tree,

@@ -1,0 +1,156 @@
+//! Requests as messages in memory.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use super::life::{Claims, Life};
+use super::mailbox::{Delivery, Mailbox, Pickup, StreamEnd};
+use super::request::Service;
+use crate::protocol::{
+    EntryKind, FileEntry, Group, GroupCommit, Hasher, Message, Mtime, Offer, Policy, Root,
+    WirePath,
+};
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+fn path(text: &str) -> WirePath {
+    WirePath::new(text).unwrap()
+}
+
+/// A request that a worker is serving.
+struct Request {
+    stream: StreamEnd,
+    noticed: mpsc::Receiver<()>,
+}
+
+impl Request {
+    fn begin(served: &Path, message: Message) -> Self {
+        let service = Service {
+            root: Arc::new(Root::open(served).unwrap()),
+            read_only: false,
+            links: true,
+            owners: false,
+            write_limit: None,
+            claims: Claims::default(),
+            commit: GroupCommit::start(),
+            report: Box::new(|_| {}),
+        };
+        let (notice, noticed) = mpsc::channel();
+        // Fails only when the test is over.
+        let (mailbox, stream) = Mailbox::new(Arc::new(move || {
+            let _ = notice.send(());
+        }));
+        std::thread::spawn(move || {
+            let life = Life::new(Arc::new(|| {}));
+            life.handshake.open();
+            service.serve(&mailbox, &life, SocketAddr::from(([127, 0, 0, 1], 1)));
+        });
+        let mut request = Self { stream, noticed };
+        request.say(message);
+        request
+    }
+
+    fn say(&mut self, mut message: Message) {
+        loop {
+            message = match self.stream.deliver(message) {
+                Delivery::Taken => return,
+                Delivery::Full(message) => message,
+                Delivery::Gone => panic!("the worker has ended"),
+            };
+            self.noticed.recv_timeout(PATIENCE).unwrap();
+        }
+    }
+
+    fn hear(&mut self) -> Message {
+        loop {
+            match self.stream.pick_up() {
+                Pickup::Message(message) => return message,
+                Pickup::Nothing => self.noticed.recv_timeout(PATIENCE).unwrap(),
+                Pickup::End => panic!("the stream has ended"),
+            }
+        }
+    }
+}
+
+fn offer(content: &[u8]) -> Offer {
+    let modified = Mtime { seconds: 1_000_000_000, nanos: 0 };
+    Offer { size: content.len() as u64, modified, mode: 0o644 }
+}
+
+/// Offers the file `file` of this content.
+fn put_many(content: &[u8], sole: bool, name_within: Option<&str>) -> Message {
+    let files = vec![FileEntry::new(path("file"), offer(content))];
+    Message::PutMany {
+        base: WirePath::root(),
+        groups: vec![Group { files, ..Group::default() }],
+        checksum: false,
+        policy: Policy::default(),
+        sole,
+        name_within: name_within.map(path),
+    }
+}
+
+#[test]
+fn a_sole_large_file_takes_one_answer_and_no_further_request() {
+    let served = tempfile::tempdir().unwrap();
+    let content = vec![7; 300_000];
+    let mut request = Request::begin(served.path(), put_many(&content, true, None));
+    let Message::Wanted { files, resume: Some(resume), within: false, .. } = request.hear()
+    else {
+        panic!("the content is not wanted at once");
+    };
+    assert_eq!((files, resume.part, resume.whole), (vec![0], None, None));
+    request.say(Message::Start { offset: 0 });
+    let mut hasher = Hasher::default();
+    hasher.update(&content);
+    for piece in content.chunks(64 * 1024) {
+        request.say(Message::Data(piece.to_vec()));
+    }
+    request.say(Message::End { digest: hasher.digest() });
+    assert_eq!(request.hear(), Message::Stored);
+    assert_eq!(std::fs::read(served.path().join("file")).unwrap(), content);
+    // What is there already is not wanted.
+    let mut again = Request::begin(served.path(), put_many(&content, true, None));
+    let Message::Wanted { files, resume: None, .. } = again.hear() else {
+        panic!("the content is wanted again");
+    };
+    assert!(files.is_empty(), "{files:?}");
+}
+
+#[test]
+fn earlier_clients_ask_for_a_large_file_once_more() {
+    let served = tempfile::tempdir().unwrap();
+    let mut request = Request::begin(served.path(), put_many(&[7; 300_000], false, None));
+    let Message::Wanted { files, resume: None, .. } = request.hear() else {
+        panic!("the content would follow on a stream that nothing follows on");
+    };
+    assert_eq!(files, [0]);
+}
+
+#[test]
+fn the_only_file_goes_into_a_directory_that_has_its_path() {
+    let served = tempfile::tempdir().unwrap();
+    let root = Root::open(served.path()).unwrap();
+    let within = |name: Option<&str>| {
+        let message = put_many(b"small", true, name);
+        let Message::Wanted { files, within, .. } =
+            Request::begin(served.path(), message).hear()
+        else {
+            panic!("not wanted");
+        };
+        (files, within)
+    };
+    assert_eq!(within(Some("other")), (vec![0], false));
+    std::fs::create_dir(served.path().join("file")).unwrap();
+    assert_eq!(within(Some("other")), (vec![0], true));
+    let taken = served.path().join("file/other");
+    std::fs::write(&taken, "small").unwrap();
+    let Offer { modified, .. } = offer(b"");
+    let times = std::fs::FileTimes::new()
+        .set_modified(std::time::UNIX_EPOCH + Duration::from_secs(modified.seconds as u64));
+    std::fs::File::options().write(true).open(&taken).unwrap().set_times(times).unwrap();
+    assert_eq!(within(Some("other")), (vec![], true), "it is there already");
+    assert!(matches!(root.kind(&path("file")), Ok(EntryKind::Directory { .. })));
+}
