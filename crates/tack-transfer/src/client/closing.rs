@@ -318,7 +318,12 @@ impl Closing {
         mailbox: &Mailbox,
         directory: &WirePath,
     ) -> Result<(), TransferError> {
-        mailbox.send(Message::List { path: directory.clone(), depth: None, links: true })?;
+        mailbox.send(Message::List {
+            path: directory.clone(),
+            depth: None,
+            links: true,
+            content: false,
+        })?;
         match mailbox.recv() {
             Ok(Message::Entry { .. }) => {}
             Ok(other) => return Err(TransferError::unexpected(&other)),

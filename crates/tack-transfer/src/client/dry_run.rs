@@ -149,7 +149,12 @@ impl Remote {
     ) -> Result<Self, TransferError> {
         // Links of the server's are of no interest here, and should not be named as left out.
         let links = closing.needs_time();
-        mailbox.send(Message::List { path: path.clone(), depth: None, links })?;
+        mailbox.send(Message::List {
+            path: path.clone(),
+            depth: None,
+            links,
+            content: false,
+        })?;
         let kind = match mailbox.recv() {
             Ok(Message::Entry { kind }) => kind,
             Ok(other) => return Err(TransferError::unexpected(&other)),

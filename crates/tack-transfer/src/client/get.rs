@@ -12,7 +12,8 @@ use super::producer::Producer;
 use crate::error::Error;
 use crate::protocol::{
     Destination, EntryKind, FileEntry, Filter, GroupCommit, Hasher, Incoming, Message, Offer,
-    PassThrough, Policy, Resume, Root, SMALL_FILE, TransferError, Tree, WirePath,
+    PassThrough, Policy, Resume, Root, SMALL_FILE, Store, TransferError, Tree, WirePath,
+    is_absent,
 };
 use crate::session::{Mailbox, kept, receive_content};
 
@@ -63,7 +64,26 @@ impl Get {
         self.name = name;
         self
     }
+
+    /// Whether there is nothing yet where it would go if it is a file.
+    fn has_nothing(&self) -> bool {
+        match (&self.dest, &self.name) {
+            (Destination::PassThrough(_), _) => true,
+            (Destination::Path(dest), name) if goes_into(dest) => {
+                name.as_ref().is_some_and(|name| is_absent(&dest.join(name)))
+            }
+            (Destination::Path(dest), _) => is_absent(dest),
+        }
+    }
 }
+
+/// Whether a file goes into `dest`, and does not become it.
+fn goes_into(dest: &Path) -> bool {
+    dest.is_dir() || ends_with_slash(dest)
+}
+
+/// The version of the protocol since which a file's content may follow its listing.
+const CONTENT_WITH_LISTING: usize = 5;
 
 /// Asks what there is, and lets the listing become jobs.
 pub(super) fn start(wanted: Get, run: &mut Run<'_>, producer: Producer) -> Result<(), Error> {
@@ -72,8 +92,12 @@ pub(super) fn start(wanted: Get, run: &mut Run<'_>, producer: Producer) -> Resul
         run.require_current(feature)?;
     }
     let remote = wanted.remote.clone();
+    let content = !options.dry_run
+        && run.protocol_version()? >= CONTENT_WITH_LISTING
+        && wanted.has_nothing();
     let listing = Arc::new(Listing {
         remote: remote.clone(),
+        content,
         write_limit: options.write_limit,
         checksum: options.checksum,
         policy: Arc::new(options.policy.clone()),
@@ -98,6 +122,8 @@ pub(super) fn start(wanted: Get, run: &mut Run<'_>, producer: Producer) -> Resul
 /// What the server has, and where it becomes jobs.
 pub(super) struct Listing {
     pub(super) remote: WirePath,
+    /// A file's content comes with the listing.
+    content: bool,
     pub(super) write_limit: Option<u64>,
     checksum: bool,
     pub(super) policy: Arc<Policy>,
@@ -111,7 +137,8 @@ impl Listing {
     fn ask(&self, mailbox: &Mailbox) -> Result<EntryKind, TransferError> {
         // An answer to this has the time of a single file, too.
         let links = self.closing.needs_time();
-        mailbox.send(Message::List { path: self.remote.clone(), depth: None, links })?;
+        let (path, content) = (self.remote.clone(), self.content);
+        mailbox.send(Message::List { path, depth: None, links, content })?;
         match mailbox.recv()? {
             Message::Entry { kind } => Ok(kind),
             other => Err(TransferError::unexpected(&other)),
@@ -125,6 +152,11 @@ impl Listing {
         place: Place,
     ) -> Result<(), TransferError> {
         let root = match place {
+            Place::PassThrough(target) if self.content => {
+                expect_end(mailbox)?;
+                let incoming = incoming_through(target);
+                return self.take_content(mailbox, incoming, size_of(kind));
+            }
             Place::PassThrough(target) => {
                 self.producer.submit(self.fetch_through(target, size_of(kind)));
                 return expect_end(mailbox).map(drop);
@@ -159,6 +191,17 @@ impl Listing {
         size: u64,
     ) -> Result<(), TransferError> {
         let listed = expect_end(mailbox)?;
+        if self.content {
+            let incoming = Incoming::open(root, &name, size, self.write_limit, &self.policy)?;
+            // Otherwise something has come up meanwhile, which is asked for once more.
+            if incoming.resume == Resume::default() {
+                self.take_content(mailbox, incoming, size)?;
+                let ours = Ours::Below(Arc::clone(root), name);
+                self.closing.add_in_place(self.remote.clone(), ours)?;
+                self.finish_attributes();
+                return Ok(());
+            }
+        }
         match (root.offer(&name), listed) {
             (Some(found), listed) if self.policy.keeps(&found, &listed.unwrap_or(found)) => {
                 self.producer.file(self.remote.as_str().to_owned(), Ok(kept(&found)));
@@ -167,9 +210,26 @@ impl Listing {
                 self.producer.submit(self.fetch(root, self.remote.clone(), name, size));
             }
         }
+        self.finish_attributes();
+        Ok(())
+    }
+
+    fn finish_attributes(&self) {
         if self.closing.wanted.anything() {
             self.closing.finish_here(&self.producer, None);
         }
+    }
+
+    /// Takes in a file's content that follows the listing.
+    fn take_content(
+        &self,
+        mailbox: &Mailbox,
+        incoming: Incoming<impl Store>,
+        size: u64,
+    ) -> Result<(), TransferError> {
+        self.producer.progress.expect(size);
+        let outcome = receive_content(mailbox, incoming, None, &self.producer.progress)?;
+        self.producer.file(self.remote.as_str().to_owned(), Ok(outcome));
         Ok(())
     }
 
@@ -178,9 +238,8 @@ impl Listing {
         progress.expect(size);
         let (name, path) = (self.remote.as_str().to_owned(), self.remote.clone());
         let work = Box::new(move |mailbox: &Mailbox| {
-            let (resume, hasher) = (Resume::default(), Hasher::default());
-            mailbox.send(Message::Get { path, resume })?;
-            let incoming = Incoming { store, resume, hasher, basis: None };
+            mailbox.send(Message::Get { path, resume: Resume::default() })?;
+            let incoming = incoming_through(store);
             receive_content(mailbox, incoming, None, &progress).map(Some)
         });
         Job { kind: Kind::Transfer, name, work }
@@ -210,6 +269,11 @@ impl Listing {
         let kind = if size <= SMALL_FILE { Kind::Batch } else { Kind::Transfer };
         Job { kind, name, work }
     }
+}
+
+/// Nothing is known of what a pipe or device has.
+fn incoming_through(store: PassThrough) -> Incoming<PassThrough> {
+    Incoming { store, resume: Resume::default(), hasher: Hasher::default(), basis: None }
 }
 
 /// Takes in the rest of a file's listing: what the file is, if it was asked for.
@@ -258,20 +322,17 @@ fn names_of(
             Some(name) if is_named => (dest.join(name), None),
             _ => (dest, None),
         },
-        EntryKind::File { .. } => {
-            let is_directory = dest.is_dir() || ends_with_slash(&dest);
-            match (is_directory, remote_name, dest.file_name()) {
-                (true, Some(name), _) => (dest, Some(name)),
-                (false, _, Some(name)) => {
-                    let parent = dest.parent().filter(|parent| *parent != Path::new(""));
-                    let directory = parent.unwrap_or(Path::new(".")).to_owned();
-                    (directory, Some(name.to_string_lossy().into_owned()))
-                }
-                _ => {
-                    return Err(Error::Invalid(format!("{}: not a file name", dest.display())));
-                }
+        EntryKind::File { .. } => match (goes_into(&dest), remote_name, dest.file_name()) {
+            (true, Some(name), _) => (dest, Some(name)),
+            (false, _, Some(name)) => {
+                let parent = dest.parent().filter(|parent| *parent != Path::new(""));
+                let directory = parent.unwrap_or(Path::new(".")).to_owned();
+                (directory, Some(name.to_string_lossy().into_owned()))
             }
-        }
+            _ => {
+                return Err(Error::Invalid(format!("{}: not a file name", dest.display())));
+            }
+        },
     };
     let name =
         name.map(WirePath::new).transpose().map_err(|e| Error::Invalid(e.to_string()))?;

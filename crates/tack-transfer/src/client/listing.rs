@@ -108,7 +108,10 @@ struct Listing<F> {
 impl<F: FnMut(&[Listed]) -> io::Result<()>> Listing<F> {
     fn follow(&mut self, mailbox: &Mailbox, path: &WirePath) -> Result<(), ListingError> {
         let depth = if self.recursive { u32::MAX } else { 1 };
-        let request = Message::List { path: path.clone(), depth: Some(depth), links: false };
+        let request = {
+            let (path, depth) = (path.clone(), Some(depth));
+            Message::List { path, depth, links: false, content: false }
+        };
         mailbox.send(request).map_err(Ok)?;
         let Message::Entry { kind } = mailbox.recv().map_err(Ok)? else {
             return Err(Ok(TransferError::Protocol("expected what the path is".to_owned())));

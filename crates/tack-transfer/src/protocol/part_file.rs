@@ -1,8 +1,10 @@
 //! The temporary file that content is kept in until it is verified.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::{
@@ -75,6 +77,17 @@ pub struct Incoming<S> {
     pub hasher: Hasher,
     /// The file that is to be replaced, if chunks of it may be used.
     pub basis: Option<Basis>,
+}
+
+/// Whether there is neither a file at `path` nor a part of one.
+pub fn is_absent(path: &Path) -> bool {
+    let is_missing = |path: &Path| {
+        path.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+    };
+    let name = path.file_name().and_then(OsStr::to_str);
+    name.is_some_and(|name| {
+        is_missing(path) && is_missing(&path.with_file_name(PartName::of(name)))
+    })
 }
 
 impl Incoming<PartFile> {
@@ -518,7 +531,7 @@ mod tests {
         assert!(error.to_string().contains("a directory has this name"));
     }
 
-    fn mode_of(path: &std::path::Path) -> u32 {
+    fn mode_of(path: &Path) -> u32 {
         std::os::unix::fs::MetadataExt::mode(&path.metadata().unwrap()) & 0o7777
     }
 

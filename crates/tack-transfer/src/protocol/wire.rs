@@ -72,6 +72,9 @@ pub enum Message {
         /// Tell symbolic links, which names are of the same file, and times of directories.
         #[serde(default, skip_serializing_if = "is_false")]
         links: bool,
+        /// Of a file, the content is to follow behind the listing, as if a `Get` had asked for it that has nothing yet.
+        #[serde(default, skip_serializing_if = "is_false")]
+        content: bool,
     },
     /// Asks what a path is.
     Stat {
@@ -565,15 +568,20 @@ mod tests {
     #[test]
     fn the_longest_path_fits_into_a_message() {
         let path = format!("{}x", "\u{1}/".repeat(2047));
-        let message =
-            Message::List { path: WirePath::new(path).unwrap(), depth: None, links: false };
+        let message = Message::List {
+            path: WirePath::new(path).unwrap(),
+            depth: None,
+            links: false,
+            content: false,
+        };
         assert!(bytes_of(message).len() < MAX_CONTROL);
     }
 
     #[test]
     fn a_listing_can_be_asked_for_by_and_of_peers_that_know_no_depth() {
         let path = WirePath::new("a").unwrap();
-        let list = |depth| Message::List { path: path.clone(), depth, links: false };
+        let list =
+            |depth| Message::List { path: path.clone(), depth, links: false, content: false };
         let known = "{\"list\":{\"path\":\"a\"}}";
         assert_eq!(serde_json::to_string(&list(None)).unwrap(), known);
         assert_eq!(serde_json::from_str::<Message>(known).unwrap(), list(None));

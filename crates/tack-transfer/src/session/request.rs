@@ -98,9 +98,15 @@ impl Service {
                 let result = result.map(Some);
                 (Action::Put, path, result)
             }
-            Message::List { path, depth, links } => {
-                let result = self.list(mailbox, &path, depth, links).map(|()| None);
-                (Action::List, path, result)
+            Message::List { path, depth, links, content } => {
+                let listed = self.list(mailbox, &path, depth, links);
+                match listed {
+                    Ok(EntryKind::File { .. }) if content => {
+                        let result = self.get(mailbox, &path, &Resume::default()).map(Some);
+                        (Action::Get, path, result)
+                    }
+                    listed => (Action::List, path, listed.map(|_| None)),
+                }
             }
             Message::GetMany { base, groups } => {
                 match self.get_many(mailbox, &base, &groups, log) {
@@ -361,7 +367,7 @@ impl Service {
         path: &WirePath,
         depth: Option<u32>,
         links: bool,
-    ) -> Result<(), TransferError> {
+    ) -> Result<EntryKind, TransferError> {
         let kind = self.root.kind(path)?;
         mailbox.send(Message::Entry { kind })?;
         if matches!(kind, EntryKind::File { .. }) {
@@ -369,7 +375,8 @@ impl Service {
             if depth.is_some() || links {
                 mailbox.send(Message::Manifest(vec![self.entry_of(path)?]))?;
             }
-            return mailbox.send(Message::EndOfList);
+            mailbox.send(Message::EndOfList)?;
+            return Ok(kind);
         }
         let mut manifest = Manifest::default();
         let walk = Walk::new(Arc::clone(&self.root), path.clone()).with_depth(depth);
@@ -400,7 +407,8 @@ impl Service {
             }
         }
         mailbox.send(Message::Manifest(manifest.take()))?;
-        mailbox.send(Message::EndOfList)
+        mailbox.send(Message::EndOfList)?;
+        Ok(kind)
     }
 
     /// A file as the only one of its directory.

@@ -9,8 +9,8 @@ use super::life::{Claims, Life};
 use super::mailbox::{Delivery, Mailbox, Pickup, StreamEnd};
 use super::request::Service;
 use crate::protocol::{
-    EntryKind, FileEntry, Group, GroupCommit, Hasher, Message, Mtime, Offer, Policy, Root,
-    WirePath,
+    Digest, EntryKind, FileEntry, Group, GroupCommit, Hasher, Message, Mtime, Offer, Policy,
+    Root, WirePath,
 };
 
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -72,6 +72,16 @@ impl Request {
             }
         }
     }
+
+    fn has_ended(&mut self) -> bool {
+        loop {
+            match self.stream.pick_up() {
+                Pickup::Message(message) => panic!("{message:?}"),
+                Pickup::Nothing => self.noticed.recv_timeout(PATIENCE).unwrap(),
+                Pickup::End => return true,
+            }
+        }
+    }
 }
 
 fn offer(content: &[u8]) -> Offer {
@@ -117,6 +127,34 @@ fn a_sole_large_file_takes_one_answer_and_no_further_request() {
         panic!("the content is wanted again");
     };
     assert!(files.is_empty(), "{files:?}");
+}
+
+#[test]
+fn a_file_that_is_fetched_for_the_first_time_follows_its_listing() {
+    let served = tempfile::tempdir().unwrap();
+    std::fs::write(served.path().join("file"), "content").unwrap();
+    std::fs::create_dir(served.path().join("directory")).unwrap();
+    let begin = |name: &str| {
+        let path = path(name);
+        Request::begin(
+            served.path(),
+            Message::List { path, depth: None, links: false, content: true },
+        )
+    };
+    let mut request = begin("file");
+    assert_eq!(request.hear(), Message::Entry { kind: EntryKind::File { size: 7 } });
+    assert_eq!(request.hear(), Message::EndOfList);
+    assert!(matches!(request.hear(), Message::Offer(Offer { size: 7, .. })));
+    assert_eq!(request.hear(), Message::Start { offset: 0 });
+    assert_eq!(request.hear(), Message::Data(b"content".to_vec()));
+    assert_eq!(request.hear(), Message::End { digest: Digest::of(b"content") });
+    request.say(Message::Stored);
+    assert!(request.has_ended());
+    let mut request = begin("directory");
+    assert!(matches!(request.hear(), Message::Entry { kind: EntryKind::Directory { .. } }));
+    assert!(matches!(request.hear(), Message::Manifest(_)));
+    assert_eq!(request.hear(), Message::EndOfList);
+    assert!(request.has_ended(), "a directory has no content");
 }
 
 #[test]
