@@ -27,6 +27,9 @@ pub(super) const TURN: Duration = Duration::from_millis(200);
 /// How long to let the server close its streams once everything is done.
 const FAREWELL: Duration = Duration::from_secs(2);
 
+/// The version of the protocol since which a server takes it that files have been stored if the client ends the connection
+/// with everything that it wanted.
+const SATISFIED_IS_STORED: usize = 5;
 /// How long workers of a lost connection may take to end: one may be waiting for a disk.
 const WORKERS_END: Duration = Duration::from_secs(10);
 
@@ -276,6 +279,10 @@ impl<'a> Run<'a> {
         }
         if self.options.leaves_at_once {
             return Ok(());
+        }
+        if self.summary.failed == 0 && self.protocol_version()? >= SATISFIED_IS_STORED {
+            // The last answers of ours, and the end of the connection says the same once more.
+            return self.link.turn(Duration::ZERO);
         }
         // The last answers of ours are on their way until the server has closed its streams.
         let deadline = Instant::now() + FAREWELL;

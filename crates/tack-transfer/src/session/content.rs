@@ -132,7 +132,11 @@ pub fn send_content(
         }
         mailbox.send(message)?;
     }
-    match mailbox.recv()? {
+    let answer = match mailbox.recv() {
+        Err(TransferError::Disconnected) if mailbox.peer_has_all() => Message::Stored,
+        answer => answer?,
+    };
+    match answer {
         Message::Stored => Ok(Outcome {
             size: sender.offer().size,
             moved: share.moved,

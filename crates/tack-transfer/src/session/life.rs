@@ -33,6 +33,8 @@ pub(super) struct Life {
     pub(super) ask: AtomicBool,
     /// There was none: the connection is to be closed.
     pub(super) condemned: AtomicBool,
+    /// The client has ended the connection with everything that it wanted.
+    pub(super) has_all: Arc<AtomicBool>,
     /// What requests that change something wait for.
     pub(super) handshake: HandshakeGate,
     notify: Notify,
@@ -44,6 +46,7 @@ impl Life {
             heard: AtomicUsize::new(0),
             ask: AtomicBool::new(false),
             condemned: AtomicBool::new(false),
+            has_all: Arc::default(),
             handshake: HandshakeGate::default(),
             notify,
         })

@@ -1,6 +1,7 @@
 //! The queues between a stream and its worker thread.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender, TryRecvError, TrySendError};
 
 use crate::protocol::{Message, TransferError};
@@ -17,6 +18,8 @@ pub struct Mailbox {
     inbox: Option<Receiver<Message>>,
     outbox: Option<SyncSender<Message>>,
     notify: Notify,
+    /// See [`Self::peer_has_all`].
+    has_all: Arc<AtomicBool>,
 }
 
 /// The stream's end: never blocks. Dropping a half tells the worker that nothing more comes, or
@@ -47,8 +50,23 @@ impl Mailbox {
     pub(super) fn new(notify: Notify) -> (Self, StreamEnd) {
         let (to_worker, inbox) = mpsc::sync_channel(DEPTH);
         let (outbox, from_worker) = mpsc::sync_channel(DEPTH);
-        let worker = Self { inbox: Some(inbox), outbox: Some(outbox), notify };
+        let has_all = Arc::default();
+        let worker = Self { inbox: Some(inbox), outbox: Some(outbox), notify, has_all };
         (worker, StreamEnd { inbox: Some(to_worker), outbox: Some(from_worker) })
+    }
+
+    /// Has `flag` tell [`Self::peer_has_all`].
+    #[must_use]
+    pub(super) fn with_flag(self, flag: &Arc<AtomicBool>) -> Self {
+        let mut this = self;
+        this.has_all = Arc::clone(flag);
+        this
+    }
+
+    /// Whether the peer has ended the connection because it has everything that it wanted: an answer that did not
+    /// come would have said so of its file.
+    pub fn peer_has_all(&self) -> bool {
+        self.has_all.load(Ordering::Acquire)
     }
 
     /// Waits for the peer's next message. [`Message::Fail`] is an error.

@@ -2,7 +2,8 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::{Arc, mpsc};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use super::life::{Claims, Life};
@@ -10,7 +11,7 @@ use super::mailbox::{Delivery, Mailbox, Pickup, StreamEnd};
 use super::request::Service;
 use crate::protocol::{
     Digest, EntryKind, FileEntry, Group, GroupCommit, Hasher, Message, Mtime, Offer, Policy,
-    Root, WirePath,
+    Resume, Root, WirePath,
 };
 
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -23,10 +24,15 @@ fn path(text: &str) -> WirePath {
 struct Request {
     stream: StreamEnd,
     noticed: mpsc::Receiver<()>,
+    /// Whether it went well.
+    reports: mpsc::Receiver<bool>,
+    client_has_all: Arc<AtomicBool>,
 }
 
 impl Request {
     fn begin(served: &Path, message: Message) -> Self {
+        let (report, reports) = mpsc::channel();
+        let report = Mutex::new(report);
         let service = Service {
             root: Arc::new(Root::open(served).unwrap()),
             read_only: false,
@@ -35,19 +41,24 @@ impl Request {
             write_limit: None,
             claims: Claims::default(),
             commit: GroupCommit::start(),
-            report: Box::new(|_| {}),
+            report: Box::new(move |event| {
+                // Fails only when the test is over.
+                let _ = report.lock().unwrap().send(event.result.is_ok());
+            }),
         };
         let (notice, noticed) = mpsc::channel();
         // Fails only when the test is over.
         let (mailbox, stream) = Mailbox::new(Arc::new(move || {
             let _ = notice.send(());
         }));
+        let client_has_all = Arc::default();
+        let mailbox = mailbox.with_flag(&client_has_all);
         std::thread::spawn(move || {
             let life = Life::new(Arc::new(|| {}));
             life.handshake.open();
             service.serve(&mailbox, &life, SocketAddr::from(([127, 0, 0, 1], 1)));
         });
-        let mut request = Self { stream, noticed };
+        let mut request = Self { stream, noticed, reports, client_has_all };
         request.say(message);
         request
     }
@@ -155,6 +166,20 @@ fn a_file_that_is_fetched_for_the_first_time_follows_its_listing() {
     assert!(matches!(request.hear(), Message::Manifest(_)));
     assert_eq!(request.hear(), Message::EndOfList);
     assert!(request.has_ended(), "a directory has no content");
+}
+
+#[test]
+fn a_file_has_arrived_if_the_client_leaves_with_everything() {
+    for has_all in [true, false] {
+        let served = tempfile::tempdir().unwrap();
+        std::fs::write(served.path().join("file"), "content").unwrap();
+        let get = Message::Get { path: path("file"), resume: Resume::default() };
+        let mut request = Request::begin(served.path(), get);
+        while !matches!(request.hear(), Message::End { .. }) {}
+        request.client_has_all.store(has_all, Ordering::Release);
+        drop(request.stream);
+        assert_eq!(request.reports.recv_timeout(PATIENCE), Ok(has_all));
+    }
 }
 
 #[test]

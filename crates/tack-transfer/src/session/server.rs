@@ -317,7 +317,12 @@ impl Server {
                 }
                 Event::Closed(handle, reason) => {
                     log::debug!("{handle}: {reason}");
-                    self.satisfied += u64::from(self.is_satisfied(handle, &reason));
+                    if self.is_satisfied(handle, &reason) {
+                        self.satisfied += 1;
+                        if let Some(client) = self.clients.get(&handle) {
+                            client.life.has_all.store(true, Ordering::Release);
+                        }
+                    }
                     self.strangers.remove(handle);
                     self.keep_cc_parameters(handle);
                     self.clients.remove(&handle);
@@ -531,6 +536,7 @@ impl Client {
                 continue;
             }
             let (pump, mailbox) = Pump::new(stream, Arc::clone(&self.notify));
+            let mailbox = mailbox.with_flag(&self.life.has_all);
             let (service, life) = (Arc::clone(service), Arc::clone(&self.life));
             let (worker, client) = (Arc::clone(&self.workers), self.address);
             self.pumps.insert(stream, pump);
