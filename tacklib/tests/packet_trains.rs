@@ -20,9 +20,14 @@ fn pair(client: Profile, server: Profile) -> Ends {
 }
 
 fn pair_over(one_way: Duration, client: Profile, server: Profile) -> Ends {
-    let client = tack_client(&mut profile_config(client));
-    let server = tack_server(&mut profile_config(server));
-    let mut pair = Pair::new(client, server).with_delay(one_way).with_rate(MBPS);
+    let config = |profile| {
+        let mut config = profile_config(profile);
+        config.enable_dgram(true, 100, 100);
+        config
+    };
+    let client = tack_client(&mut config(client));
+    let server = tack_server(&mut config(server));
+    let mut pair = Pair::new(client, server).with_delay(one_way).with_rate(MBPS).with_headers();
     pair.handshake();
     pair
 }
@@ -43,7 +48,8 @@ fn send_frames(pair: &mut Ends, first: u64, frames: u64, bytes: usize) {
 /// The client's estimate over what the path carries.
 fn estimate(pair: &Ends) -> f64 {
     let rate = pair.client.media_stats().estimated_send_rate;
-    rate as f64 * 8.0 / (MBPS as f64 * 1e6)
+    // It is the UDP payload of full packets.
+    rate as f64 * 8.0 / (MBPS as f64 * 1e6) * (1472.0 + 28.0) / 1472.0
 }
 
 #[test]
@@ -60,6 +66,34 @@ fn frames_show_what_the_path_carries() {
         let spare = 1.0 - sent / stats.estimated_send_rate as f64;
         let told = stats.spare_rate as f64 / stats.estimated_send_rate as f64;
         assert!((told - spare).abs() < 0.1, "{bytes} bytes: {told} instead of {spare}");
+        let cost = pair.client.tack_stats().train_bytes;
+        assert!(cost > 0 && cost * 50 <= pair.client.stats().sent_bytes as u64, "{cost}");
+    }
+}
+
+/// The client sends so many frames in DATAGRAMs of equal length, and the server reads them.
+fn send_datagrams(pair: &mut Ends, frames: usize, parts: usize, bytes: usize) {
+    for _ in 0..frames {
+        for _ in 0..parts {
+            pair.client.dgram_send(&vec![7; bytes]).unwrap();
+        }
+        pair.run_for(FRAME_INTERVAL);
+        while pair.server.dgram_recv(&mut [0; 1500]).is_ok() {}
+    }
+}
+
+// TACK-6.8-7
+#[test]
+fn datagrams_show_what_the_path_carries_however_long_they_are() {
+    let longest =
+        pair(Profile::Video, Profile::Default).client.dgram_max_writable_len().unwrap();
+    for (parts, bytes) in
+        [(1, 700), (1, longest), (2, longest), (3, 1000), (10, longest), (16, 1000)]
+    {
+        let mut pair = pair(Profile::Video, Profile::Default);
+        send_datagrams(&mut pair, 90, parts, bytes);
+        let found = estimate(&pair);
+        assert!((0.9..1.1).contains(&found), "{parts} of {bytes} bytes: {found}");
         let cost = pair.client.tack_stats().train_bytes;
         assert!(cost > 0 && cost * 50 <= pair.client.stats().sent_bytes as u64, "{cost}");
     }
@@ -82,6 +116,7 @@ fn other_profiles_do_not_measure_so_and_a_source_can_stop_it() {
     assert_eq!(default.client.tack_stats().train_bytes, 0);
     default.client.set_packet_trains(true);
     send_frames(&mut default, 60, 10, 3000);
+    send_datagrams(&mut default, 10, 1, 700);
     assert_eq!(default.client.tack_stats().train_bytes, 0, "the peer was not asked to report");
 
     let mut stopped = pair(Profile::Video, Profile::Default);
@@ -89,5 +124,6 @@ fn other_profiles_do_not_measure_so_and_a_source_can_stop_it() {
     let cost = stopped.client.tack_stats().train_bytes;
     stopped.client.set_packet_trains(false);
     send_frames(&mut stopped, 10, 30, 3000);
+    send_datagrams(&mut stopped, 10, 1, 700);
     assert_eq!(stopped.client.tack_stats().train_bytes, cost);
 }

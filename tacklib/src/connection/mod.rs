@@ -71,6 +71,8 @@ pub struct Connection<F: BufFactory = DefaultBufFactory> {
     paths: Paths,
     /// quiche may have stream data, or something else, that wants to leave.
     data_pending: bool,
+    /// DATAGRAMs were waiting when the last packet with data was written.
+    has_sent_datagrams: bool,
     extension_error: Option<ExtensionError>,
     /// What an earlier connection observed of the path.
     cc_parameters: Option<CcParameters>,
@@ -106,6 +108,7 @@ impl<F: BufFactory> Connection<F> {
             credits: SendCredits::default(),
             paths: Paths::default(),
             data_pending: true,
+            has_sent_datagrams: false,
             extension_error: None,
             cc_parameters: None,
             ecn: Ecn::Off,

@@ -127,9 +127,29 @@ impl<F: BufFactory> Connection<F> {
             result = self.write(layer, now, out, wanted, &plan);
         }
         match result {
+            Err(quiche::Error::Done) if self.owes_train_tail(layer, now, &plan) => {
+                request_carrier(&mut self.inner)?;
+                match self.write(layer, now, out, wanted, &Plan::train_tail()) {
+                    Err(quiche::Error::Done) => {
+                        self.send_carrier(layer, now, out, wanted, plan)
+                    }
+                    result => result,
+                }
+            }
             Err(quiche::Error::Done) => self.send_carrier(layer, now, out, wanted, plan),
             result => result,
         }
+    }
+
+    /// Whether DATAGRAMs have left as a packet train that shows nothing yet: quiche writes each whole, and leaves no
+    /// room in full ones.
+    #[cold]
+    fn owes_train_tail(&self, layer: &Layer, now: Instant, plan: &Plan) -> bool {
+        plan.stream_data
+            && !plan.is_probe
+            && self.data_pending
+            && self.has_sent_datagrams
+            && layer.sender().owes_train_tail(now)
     }
 
     /// Whether quiche may have something to send after all.
@@ -209,6 +229,8 @@ impl<F: BufFactory> Connection<F> {
         let limit = self.buffer_limit(layer, out.len(), plan);
         let (len, mut info) = self.inner.send_on_path(&mut out[..limit], from, to)?;
         info.at = now;
+        self.has_sent_datagrams =
+            plan.leaves_no_room || plan.is_train_tail && self.has_sent_datagrams;
         self.seam.validation.on_sent();
         if plan.is_probe || plan.stream_data && self.credits.has_probe() {
             self.credits.use_probe();

@@ -19,6 +19,12 @@ use crate::quiche_compat::{
     ConnectionIdLengths, FirstFrame, StreamEnds, first_frame, least_path_response_len,
 };
 
+/// Payload of a packet that only ends a packet train: as short as it may be to show a rate.
+const TRAIN_TAIL: usize = 50;
+
+/// IPv4 and UDP headers.
+const HEADERS: u64 = 28;
+
 /// A packet that has left.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sent {
@@ -202,7 +208,9 @@ impl NumberSpace {
         if plan.splits.is_some() && scan.stream_bytes > 0 {
             self.sender.on_split();
         }
-        if composed.ends_train && composed.has_timestamp && !plan.timestamp {
+        if plan.is_train_tail {
+            self.sender.on_train_cost(departed.len as u64 + HEADERS);
+        } else if composed.ends_train && composed.has_timestamp && !plan.timestamp {
             self.sender.on_train_cost(TIMESTAMP_ROOM as u64);
         }
         self.on_composed_sent(now, pn, &composed, ends, frames);
@@ -237,9 +245,10 @@ impl NumberSpace {
         let overhead = opened.header().header_len + TAG_LEN;
         // What the layer may add: what was planned in a packet with stream data, all of the room in
         // others.
-        let ends_train = scan.stream_bytes > 0
-            && plan.is_tail(len, room)
-            && self.sender.wants_tail_timestamp();
+        let ends_train = plan.is_train_tail
+            || scan.stream_bytes > 0
+                && plan.is_tail(len, room)
+                && self.sender.wants_tail_timestamp();
         let limit = if scan.stream_bytes > 0 && !plan.leaves_no_room {
             room.min(len + plan.room() + if ends_train { TIMESTAMP_ROOM } else { 0 })
         } else {
@@ -277,6 +286,9 @@ impl NumberSpace {
         if answers_challenge && job.to.is_proven && !self.sender.is_inflight_limited() {
             // A peer that asks for more than may be in flight gets shorter answers.
             least = least.max(least_path_response_len(room, overhead));
+        }
+        if plan.is_train_tail {
+            least = least.max(TRAIN_TAIL);
         }
         if frames.len() < least {
             frames.resize(least, 0);

@@ -56,6 +56,8 @@ pub struct Plan {
     /// It is to take half of what waits, so that there are two packets to measure the path with; so much
     /// waits, bytes.
     pub splits: Option<u64>,
+    /// It is the end of a packet train, and nothing else.
+    pub is_train_tail: bool,
     /// A DATAGRAM is waiting that may need the whole packet: quiche is to leave no room.
     pub leaves_no_room: bool,
 }
@@ -78,6 +80,11 @@ impl Plan {
         Self { skip: Some(random), is_carrier: true, ..Self::default() }
     }
 
+    /// A packet that ends a packet train (TACK-6.8-7).
+    pub fn train_tail() -> Self {
+        Self { is_train_tail: true, is_carrier: true, ..Self::default() }
+    }
+
     /// Holds the congestion invariant: stream data leaves only if the sender may send, or as a probe.
     #[inline]
     pub fn assert_may_carry(&self, stream_bytes: usize) {
@@ -97,6 +104,7 @@ impl Plan {
             && !self.immediate_ack
             && self.ends_room == 0
             && !self.flushes_path
+            && !self.is_train_tail
     }
 
     /// Bytes that quiche has to leave free.

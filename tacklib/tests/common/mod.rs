@@ -224,6 +224,8 @@ struct Way {
     delay: Duration,
     /// Bytes per second, and when the last byte will have left.
     rate: Option<u64>,
+    /// Bytes of each datagram beside its content, which take their time too.
+    headers: u64,
     busy_until: Option<Instant>,
     /// Bytes that may wait for the rate; more are dropped.
     buffer: u64,
@@ -262,7 +264,8 @@ impl Way {
                         continue;
                     }
                     at = free;
-                    at += Duration::from_nanos(datagram.len() as u64 * 1_000_000_000 / rate);
+                    let bytes = datagram.len() as u64 + self.headers;
+                    at += Duration::from_nanos(bytes * 1_000_000_000 / rate);
                     self.busy_until = Some(at);
                 }
                 self.queue.push_back((at + self.delay, datagram, ecn));
@@ -308,6 +311,7 @@ impl<C: End, S: End> Pair<C, S> {
             to,
             delay: Duration::ZERO,
             rate: None,
+            headers: 0,
             busy_until: None,
             buffer: u64::MAX,
             dropped: 0,
@@ -330,6 +334,13 @@ impl<C: End, S: End> Pair<C, S> {
     pub fn with_delay(mut self, one_way: Duration) -> Self {
         self.up.delay = one_way;
         self.down.delay = one_way;
+        self
+    }
+
+    /// Has IPv4 and UDP headers take their share of the rate.
+    pub fn with_headers(mut self) -> Self {
+        self.up.headers = 28;
+        self.down.headers = 28;
         self
     }
 

@@ -336,6 +336,11 @@ impl Sender {
         self.on_train_cost(SPLIT_COST);
     }
 
+    /// Whether a packet train that has left wants for a last packet with a TIMESTAMP (TACK-6.8-7).
+    pub fn owes_train_tail(&self, now: Instant) -> bool {
+        self.wants_tail_timestamp() && self.path.trains.owes_tail(now, self.sent_bytes)
+    }
+
     /// So many bytes have left for packet trains alone.
     pub fn on_train_cost(&mut self, bytes: u64) {
         self.path.trains.on_cost(bytes);

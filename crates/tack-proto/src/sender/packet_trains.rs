@@ -50,6 +50,9 @@ const LEAST_PART: u64 = 100;
 /// What a second packet costs: header, tag, IP and UDP headers, and a TIMESTAMP.
 pub(super) const SPLIT_COST: u64 = 80;
 
+/// The most that a packet for the end of a train alone costs, with IP and UDP headers.
+const TAIL_COST: u64 = 140;
+
 /// Of what is sent, trains may cost no more than one part in so many.
 const COST_SHARE: u64 = 50;
 
@@ -99,6 +102,9 @@ pub(super) struct PacketTrains {
     began: Option<Instant>,
     /// Nothing more was to be sent, and nothing has been since.
     has_run_dry: bool,
+    /// Packets of the train that have left with a TIMESTAMP, and whether the last has one.
+    stamped_of_train: u32,
+    is_last_stamped: bool,
     /// Stretched trains of late.
     recent: VecDeque<Dispersion>,
     /// The last train was faster than the estimate and not stretched: its rate.
@@ -118,6 +124,8 @@ impl Default for PacketTrains {
             train: 0,
             began: None,
             has_run_dry: true,
+            stamped_of_train: 0,
+            is_last_stamped: false,
             recent: VecDeque::new(),
             faster: None,
             estimate: None,
@@ -156,6 +164,19 @@ impl PacketTrains {
             && (self.cost + SPLIT_COST) * COST_SHARE <= sent
     }
 
+    /// Whether the train that has left shows something only if another packet follows, or two, and may cost that
+    /// (TACK-6.8-7); `sent` are the bytes sent so far.
+    pub fn owes_tail(&self, now: Instant, sent: u64) -> bool {
+        let lacking = match (self.stamped_of_train, self.is_last_stamped) {
+            (0, _) => 2,
+            (1, _) | (_, false) => 1,
+            _ => return false,
+        };
+        !self.has_run_dry
+            && self.began_within(now, LONGEST)
+            && (self.cost + lacking * TAIL_COST) * COST_SHARE <= sent
+    }
+
     /// So many bytes have left for trains alone.
     pub fn on_cost(&mut self, bytes: u64) {
         self.cost += bytes;
@@ -165,14 +186,17 @@ impl PacketTrains {
     pub fn on_head(&mut self, now: Instant) {
         self.train += 1;
         self.began = Some(now);
+        self.stamped_of_train = 0;
     }
 
     /// An ack-eliciting packet has left; `sent` are the bytes of all, its own included.
     pub fn on_sent(&mut self, now: Instant, packet_number: u64, sent: u64, is_stamped: bool) {
         self.has_run_dry = false;
+        self.is_last_stamped = is_stamped;
         if !is_stamped {
             return;
         }
+        self.stamped_of_train += 1;
         if self.stamped.len() == DEPARTURES {
             self.stamped.pop_front();
         }
