@@ -274,13 +274,15 @@ impl<'a> Run<'a> {
                 let mailbox = self.open()?;
                 self.spawn(mailbox, job);
             }
-            self.turn()?;
+            // Behind the last one nothing has to come that would end the waiting.
+            if more || self.is_busy() || !self.last.is_empty() {
+                self.turn()?;
+            }
             (self.observe)(Event::Progress(&self.progress));
         }
-        if self.options.leaves_at_once {
-            return Ok(());
-        }
-        if self.summary.failed == 0 && self.protocol_version()? >= SATISFIED_IS_STORED {
+        let is_told =
+            self.summary.failed == 0 && self.protocol_version()? >= SATISFIED_IS_STORED;
+        if is_told || self.options.leaves_at_once {
             // The last answers of ours, and the end of the connection says the same once more.
             return self.link.turn(Duration::ZERO);
         }

@@ -32,8 +32,9 @@ pub struct TransferOptions {
     pub parallel: usize,
     /// Most bytes per second to write to each file that is fetched.
     pub write_limit: Option<u64>,
-    /// Returns as soon as everything is in place and known to be, though the server may not have heard yet that it
-    /// is: for one that is there for this operation alone.
+    /// Returns as soon as everything is in place and known to be, or has failed, though the server may not have heard yet
+    /// what has: for one that is there for this operation alone. Where nothing has failed, servers of the current
+    /// version of the protocol are not waited for in any case.
     pub leaves_at_once: bool,
     /// Ends the operation with [`Error::Interrupted`](crate::Error::Interrupted) once it is set.
     pub stop: Option<Arc<AtomicBool>>,

@@ -34,6 +34,8 @@ pub(super) struct PutBatch {
     pub(super) closing: Closing,
     /// The name that the only file gets in a directory of its path, should there be one.
     pub(super) name_within: Option<WirePath>,
+    /// Where nothing is wanted nothing more is said.
+    pub(super) is_brief: bool,
 }
 
 impl PutBatch {
@@ -86,7 +88,16 @@ impl Exchange {
         let mut large = self.sole_large_one();
         let sole = large.is_some();
         let name_within = self.batch.name_within.clone();
-        mailbox.send(Message::PutMany { base, groups, checksum, policy, sole, name_within })?;
+        let brief = self.batch.is_brief;
+        mailbox.send(Message::PutMany {
+            base,
+            groups,
+            checksum,
+            policy,
+            sole,
+            name_within,
+            brief,
+        })?;
         let WantedFiles { files: wanted, compare, resume } = self.wanted(mailbox)?;
         if let (Some(resume), Some(sender)) = (resume, &mut large) {
             let progress = Arc::clone(&self.producer.progress);
@@ -101,6 +112,9 @@ impl Exchange {
             }
             let (_, offer) = self.file(file)?;
             self.report(file, Ok(unchanged(&offer)));
+        }
+        if brief && wanted.is_empty() {
+            return Ok(());
         }
         let small = self.without_large_ones(wanted)?;
         self.send(mailbox, &small, &compare)?;

@@ -18,7 +18,8 @@ use crate::protocol::{
 };
 use crate::session::Mailbox;
 
-/// The version of the protocol since which a server finds out itself whether a directory is where a file is to go.
+/// The version of the protocol since which a server finds out itself whether a directory is where a file is to go, and says
+/// no more than what it wants if that is nothing.
 const FINDS_PLACE: usize = 5;
 
 /// Where things go on the server.
@@ -45,7 +46,8 @@ pub(super) fn start(
         run.require_current(feature)?;
     }
     let filter = options.filter.clone();
-    let place = if !options.dry_run && run.protocol_version()? >= FINDS_PLACE {
+    let is_current = run.protocol_version()? >= FINDS_PLACE;
+    let place = if !options.dry_run && is_current {
         place.known(&sources).unwrap_or_else(|| place.clone())
     } else {
         // None: what the server has there can't be found out, which has been reported.
@@ -57,7 +59,7 @@ pub(super) fn start(
         return dry_run::send(run, &producer, sent, &filter, &options.policy, &closing);
     }
     let (checksum, policy) = (options.checksum, Arc::new(options.policy.clone()));
-    let sending = Sending { producer, filter, checksum, policy, closing };
+    let sending = Sending { producer, filter, checksum, policy, closing, is_current };
     std::thread::spawn(move || sending.produce(&sources, &place));
     Ok(())
 }
@@ -178,6 +180,8 @@ struct Sending {
     checksum: bool,
     policy: Arc<Policy>,
     closing: Closing,
+    /// The server knows version 5 of the protocol.
+    is_current: bool,
 }
 
 impl Sending {
@@ -273,7 +277,16 @@ impl Sending {
     ) -> bool {
         let (base, checksum, policy) = (base.clone(), self.checksum, Arc::clone(&self.policy));
         let closing = self.closing.clone();
-        let batch = PutBatch { base, groups, origin, checksum, policy, closing, name_within };
+        let batch = PutBatch {
+            base,
+            groups,
+            origin,
+            checksum,
+            policy,
+            closing,
+            name_within,
+            is_brief: self.is_current,
+        };
         self.producer.submit(batch.into_job(&self.producer))
     }
 }

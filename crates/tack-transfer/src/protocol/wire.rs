@@ -41,6 +41,10 @@ pub enum Message {
         /// send as fast as flow control lets them.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rate: Option<u64>,
+        /// Characters that mean nothing, in early data: a server answers a client whose address is not proven with at
+        /// most three times the bytes that came from there (RFC 9000 section 8.1).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        filler: Option<String>,
     },
     /// The token is right.
     Welcome,
@@ -106,6 +110,10 @@ pub enum Message {
         /// If a directory has the path of the only file, this goes into it, under this name.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         name_within: Option<WirePath>,
+        /// If no file is wanted, nothing follows `Wanted`. Peers that do not know the field say `EndOfBundles` and
+        /// `Stored` then, too.
+        #[serde(default, skip_serializing_if = "is_false")]
+        brief: bool,
     },
     /// Asks to change what is there. More of these may follow on the stream, each after the answer to
     /// the one before.
@@ -503,7 +511,7 @@ mod tests {
     fn messages_survive_any_fragmentation_of_the_stream() {
         let messages = || {
             [
-                Message::Hello { token: Some(Secret("t".into())), rate: Some(1) },
+                Message::Hello { token: Some(Secret("t".into())), rate: Some(1), filler: None },
                 Message::Data(vec![7; 1000]),
                 Message::Data(Vec::new()),
                 Message::Bundle(vec![0; 9]),
@@ -596,7 +604,7 @@ mod tests {
         let json = "{\"size\":1,\"modified\":{\"seconds\":2,\"nanos\":3},\"mode\":4}";
         let group = Group::new(path(), vec![493]);
         let policy = Policy::default;
-        let hello = Message::Hello { token: None, rate: None };
+        let hello = Message::Hello { token: None, rate: None, filler: None };
         let put = Message::Put { path: path(), offer, policy: policy() };
         let (base, groups) = (path(), vec![group]);
         let many = Message::PutMany {
@@ -606,6 +614,7 @@ mod tests {
             policy: policy(),
             sole: false,
             name_within: None,
+            brief: false,
         };
         let wanted = Message::Wanted {
             files: vec![1],
@@ -635,7 +644,8 @@ mod tests {
 
     #[test]
     fn a_token_is_never_shown_by_debug() {
-        let hello = Message::Hello { token: Some(Secret("hunter2".into())), rate: None };
+        let token = Some(Secret("hunter2".into()));
+        let hello = Message::Hello { token, rate: None, filler: None };
         assert!(!format!("{hello:?}").contains("hunter2"));
     }
 }

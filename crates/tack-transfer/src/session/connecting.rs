@@ -29,6 +29,12 @@ const EARLY_TIMEOUT: Duration = Duration::from_secs(2);
 /// and a server that was just being started may be there by then.
 const REFUSALS: u64 = 2;
 
+/// With so many bytes more of early data a server may answer with the ten packets with which every sender begins (RFC 9002
+/// section 7.2), and not with three.
+const EARLY_FILLER: usize = 3 * 1200;
+/// The version of the protocol whose servers take a filler.
+const HELLO_WITH_FILLER: usize = 5;
+
 // TLS alerts as QUIC error codes (RFC 9001 section 4.8).
 const TLS_ALERT_FIRST: u64 = 0x100;
 const TLS_ALERT_LAST: u64 = 0x1ff;
@@ -72,7 +78,10 @@ impl Link {
             return Err(Error::NotTack(link.server.to_string()));
         };
         let (token, rate) = (options.token.map(Secret), options.rate);
-        mailbox.send(Message::Hello { token, rate })?;
+        let is_early = link.unproven.as_ref().is_some_and(|unproven| unproven.is_early);
+        let has_filler = is_early && link.protocol_version()? >= HELLO_WITH_FILLER;
+        let filler = has_filler.then(|| "-".repeat(EARLY_FILLER));
+        mailbox.send(Message::Hello { token, rate, filler })?;
         Ok(link)
     }
 

@@ -99,7 +99,8 @@ impl Served {
         };
         write(&mut connection);
         assert!(connection.is_in_early_data());
-        let hello = Message::Hello { token: Some(Secret(TOKEN.to_owned())), rate: None };
+        let token = Some(Secret(TOKEN.to_owned()));
+        let hello = Message::Hello { token, rate: None, filler: None };
         for (stream, message) in [(0, hello), (4, request)] {
             let encoded = Encoded::new(message).unwrap();
             let bytes = encoded.remaining();

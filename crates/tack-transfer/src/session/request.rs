@@ -28,6 +28,17 @@ pub(super) struct Service {
     pub(super) report: Box<dyn Fn(ServerEvent) + Send + Sync>,
 }
 
+/// What a `PutMany` offers.
+struct PutOffer<'a> {
+    groups: Vec<Group>,
+    /// It is one large file; what it takes to receive its content at once.
+    sole: Option<(&'a Arc<Life>, Policy)>,
+    /// It goes into a directory that has its path.
+    within: bool,
+    /// If nothing of it is wanted, nothing more is said.
+    brief: bool,
+}
+
 /// Something worth logging.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -114,14 +125,23 @@ impl Service {
                     Err(error) => (Action::Get, base, Err(error)),
                 }
             }
-            Message::PutMany { mut base, mut groups, checksum, policy, sole, name_within } => {
+            Message::PutMany {
+                mut base,
+                mut groups,
+                checksum,
+                policy,
+                sole,
+                name_within,
+                brief,
+            } => {
                 let within = name_within
                     .is_some_and(|name| self.move_within(&mut base, &mut groups, name));
                 let (root, limit) = (Arc::clone(&self.root), self.write_limit);
                 let tree = Tree::new(root, base.clone(), checksum, limit);
                 let tree = tree.with_policy(Arc::new(policy.clone()));
                 let sole = sole.then_some((life, policy));
-                match self.put_many(mailbox, tree, &base, (&groups, sole, within), log) {
+                let offered = PutOffer { groups, sole, within, brief };
+                match self.put_many(mailbox, tree, &base, &offered, log) {
                     Ok(()) => return,
                     Err(error) => (Action::Put, base, Err(error)),
                 }
@@ -219,10 +239,11 @@ impl Service {
         mailbox: &Mailbox,
         mut tree: Tree,
         base: &WirePath,
-        (groups, sole, within): (&[Group], Option<(&Arc<Life>, Policy)>, bool),
+        offer: &PutOffer<'_>,
         log: impl Fn(Action, WirePath, Result<Option<Outcome>, TransferError>),
     ) -> Result<(), TransferError> {
         self.check_writable()?;
+        let &PutOffer { ref groups, ref sole, within, brief } = offer;
         limit(groups.iter().map(|group| group.files.len()).sum())?;
         let Offered { paths, files, compare, kept, expected, mut results } =
             Offered::look_at(&mut tree, groups)?;
@@ -236,7 +257,7 @@ impl Service {
                 let resume = Some(resume);
                 Message::Wanted { files, compare, kept, resume, within }
             };
-            let result = self.put(mailbox, life, &path, offer, policy, answer);
+            let result = self.put(mailbox, life, &path, offer, policy.clone(), answer);
             if let Err(error) = &result {
                 mailbox.fail(error);
             }
@@ -244,19 +265,19 @@ impl Service {
             return Ok(());
         }
         let known: HashSet<u32> = results.keys().copied().collect();
+        let is_over = brief && files.is_empty();
         mailbox.send(Message::Wanted { files, compare, kept, resume: None, within })?;
-        let received = receive_bundles(
-            mailbox,
-            &mut tree,
-            &self.commit,
-            expected,
-            &Progress::default(),
-            &mut results,
-        );
-        let answered = received.and_then(|()| {
-            send_faults(mailbox, results.iter().filter(|(file, _)| !known.contains(file)))?;
-            mailbox.send(Message::Stored)
-        });
+        let answered = if is_over {
+            Ok(())
+        } else {
+            let (commit, progress) = (&self.commit, Progress::default());
+            receive_bundles(mailbox, &mut tree, commit, expected, &progress, &mut results)
+                .and_then(|()| {
+                    let new = results.iter().filter(|(file, _)| !known.contains(file));
+                    send_faults(mailbox, new)?;
+                    mailbox.send(Message::Stored)
+                })
+        };
         for (file, result) in results {
             let path = paths.get(file as usize).and_then(|path| base.join(path).ok());
             log(Action::Put, path.unwrap_or_default(), result.map(Some));

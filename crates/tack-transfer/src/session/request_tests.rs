@@ -110,6 +110,7 @@ fn put_many(content: &[u8], sole: bool, name_within: Option<&str>) -> Message {
         policy: Policy::default(),
         sole,
         name_within: name_within.map(path),
+        brief: true,
     }
 }
 
@@ -138,6 +139,7 @@ fn a_sole_large_file_takes_one_answer_and_no_further_request() {
         panic!("the content is wanted again");
     };
     assert!(files.is_empty(), "{files:?}");
+    assert!(again.has_ended(), "nothing has to be said of nothing");
 }
 
 #[test]

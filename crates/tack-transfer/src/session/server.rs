@@ -502,7 +502,7 @@ impl Client {
             };
             match decoder.push(&mut &buffer[..length]) {
                 Ok(None) => {}
-                Ok(Some(Message::Hello { token: given, rate })) => {
+                Ok(Some(Message::Hello { token: given, rate, .. })) => {
                     let given = given.map(|secret| secret.0).unwrap_or_default();
                     if token.is_some_and(|token| !equal_in_constant_time(token, &given)) {
                         close(conn, CloseCode::WrongToken, "wrong access token");

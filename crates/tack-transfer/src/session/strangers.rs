@@ -21,8 +21,8 @@ pub(super) const MAX_OF_STRANGER: u64 = 64 * 1024;
 /// Bytes of streams that a client sends before it has heard from the server: few enough for what else is in its
 /// packets, for repetitions, and for a probe of the path's MTU.
 pub(super) const MAX_UNHEARD: usize = 24 * 1024;
-/// Largest opening message, in bytes: holds the longest token, however it is escaped.
-pub(super) const MAX_HELLO: usize = 8 * 1024;
+/// Largest opening message, in bytes: holds the longest token, however it is escaped, and what fills early data up.
+pub(super) const MAX_HELLO: usize = 12 * 1024;
 /// Bytes that all strangers together may make us keep.
 const TOTAL: usize = 4 << 20;
 /// Strangers at a time.
