@@ -205,14 +205,7 @@ impl NumberSpace {
         };
         let ecn = self.sender.on_packet_sent(now, &sent);
         self.on_content_sent(now, pn, &scan, composed.drops_ack, ends);
-        if plan.splits.is_some() && scan.stream_bytes > 0 {
-            self.sender.on_split();
-        }
-        if plan.is_train_tail {
-            self.sender.on_train_cost(departed.len as u64 + HEADERS);
-        } else if composed.ends_train && composed.has_timestamp && !plan.timestamp {
-            self.sender.on_train_cost(TIMESTAMP_ROOM as u64);
-        }
+        self.count_train_cost(plan, &scan, &composed, departed.len);
         self.on_composed_sent(now, pn, &composed, ends, frames);
         if plan.flushes_path && !scan.needs_repair {
             self.flush_pings.on_sent(pn);
@@ -397,6 +390,24 @@ impl NumberSpace {
         }
         let left = budget.saturating_sub(frames.len());
         composed.marked |= self.receiver.write(now, due, left, frames);
+    }
+
+    /// Counts what has left for a packet train alone.
+    fn count_train_cost(
+        &mut self,
+        plan: &Plan,
+        scan: &OutgoingScan,
+        composed: &Composed,
+        len: usize,
+    ) {
+        if plan.splits.is_some() && scan.stream_bytes > 0 {
+            self.sender.on_split();
+        }
+        if plan.is_train_tail {
+            self.sender.on_train_cost(len as u64 + HEADERS);
+        } else if composed.ends_train && composed.has_timestamp && !plan.timestamp {
+            self.sender.on_train_cost(TIMESTAMP_ROOM as u64);
+        }
     }
 
     /// What quiche has sent is known to be on its way.

@@ -70,7 +70,7 @@ struct WantedFiles {
     /// What is to be compared first.
     compare: HashMap<u32, Digest>,
     /// What it has of the sole file, whose content it takes at once.
-    resume: Option<Resume>,
+    resume: Option<Box<Resume>>,
 }
 
 impl Exchange {
@@ -87,7 +87,7 @@ impl Exchange {
         let (checksum, policy) = (self.batch.checksum, self.batch.policy.as_ref().clone());
         let mut large = self.sole_large_one();
         let sole = large.is_some();
-        let name_within = self.batch.name_within.clone();
+        let name_within = self.batch.name_within.clone().map(Box::new);
         let brief = self.batch.is_brief;
         mailbox.send(Message::PutMany {
             base,

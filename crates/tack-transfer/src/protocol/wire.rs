@@ -109,7 +109,7 @@ pub enum Message {
         sole: bool,
         /// If a directory has the path of the only file, this goes into it, under this name.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        name_within: Option<WirePath>,
+        name_within: Option<Box<WirePath>>,
         /// If no file is wanted, nothing follows `Wanted`. Peers that do not know the field say `EndOfBundles` and
         /// `Stored` then, too.
         #[serde(default, skip_serializing_if = "is_false")]
@@ -154,7 +154,7 @@ pub enum Message {
         kept: Vec<u32>,
         /// What the receiver has of the sole file: its content is to follow behind this message.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        resume: Option<Resume>,
+        resume: Option<Box<Resume>>,
         /// A directory has the path of the only file, which goes into it.
         #[serde(default, skip_serializing_if = "is_false")]
         within: bool,

@@ -28,15 +28,33 @@ pub(super) struct Service {
     pub(super) report: Box<dyn Fn(ServerEvent) + Send + Sync>,
 }
 
-/// What a `PutMany` offers.
-struct PutOffer<'a> {
+/// A `PutMany`.
+struct PutOffer {
+    base: WirePath,
     groups: Vec<Group>,
-    /// It is one large file; what it takes to receive its content at once.
-    sole: Option<(&'a Arc<Life>, Policy)>,
-    /// It goes into a directory that has its path.
-    within: bool,
-    /// If nothing of it is wanted, nothing more is said.
+    checksum: bool,
+    policy: Policy,
+    sole: bool,
+    name_within: Option<Box<WirePath>>,
     brief: bool,
+}
+
+impl PutOffer {
+    /// Lets the only file go into a directory, if one has its path.
+    fn move_within(&mut self, root: &Root) -> bool {
+        let Some(name) = self.name_within.take() else { return false };
+        let [group] = &mut self.groups[..] else { return false };
+        let ([file], true) = (&group.files[..], group.directory.is_root()) else {
+            return false;
+        };
+        let Ok(path) = self.base.join(file.name()) else { return false };
+        let is_directory = matches!(root.kind(&path), Ok(EntryKind::Directory { .. }));
+        if is_directory {
+            group.files = vec![FileEntry::new(*name, file.offer())];
+            self.base = path;
+        }
+        is_directory
+    }
 }
 
 /// Something worth logging.
@@ -110,14 +128,8 @@ impl Service {
                 (Action::Put, path, result)
             }
             Message::List { path, depth, links, content } => {
-                let listed = self.list(mailbox, &path, depth, links);
-                match listed {
-                    Ok(EntryKind::File { .. }) if content => {
-                        let result = self.get(mailbox, &path, &Resume::default()).map(Some);
-                        (Action::Get, path, result)
-                    }
-                    listed => (Action::List, path, listed.map(|_| None)),
-                }
+                let (action, result) = self.list_or_get(mailbox, &path, depth, links, content);
+                (action, path, result)
             }
             Message::GetMany { base, groups } => {
                 match self.get_many(mailbox, &base, &groups, log) {
@@ -125,25 +137,12 @@ impl Service {
                     Err(error) => (Action::Get, base, Err(error)),
                 }
             }
-            Message::PutMany {
-                mut base,
-                mut groups,
-                checksum,
-                policy,
-                sole,
-                name_within,
-                brief,
-            } => {
-                let within = name_within
-                    .is_some_and(|name| self.move_within(&mut base, &mut groups, name));
-                let (root, limit) = (Arc::clone(&self.root), self.write_limit);
-                let tree = Tree::new(root, base.clone(), checksum, limit);
-                let tree = tree.with_policy(Arc::new(policy.clone()));
-                let sole = sole.then_some((life, policy));
-                let offered = PutOffer { groups, sole, within, brief };
-                match self.put_many(mailbox, tree, &base, &offered, log) {
+            Message::PutMany { base, groups, checksum, policy, sole, name_within, brief } => {
+                let mut offer =
+                    PutOffer { base, groups, checksum, policy, sole, name_within, brief };
+                match self.put_many(mailbox, life, &mut offer, log) {
                     Ok(()) => return,
-                    Err(error) => (Action::Put, base, Err(error)),
+                    Err(error) => (Action::Put, offer.base, Err(error)),
                 }
             }
             Message::Edit { edits, policy } => match self.edit(mailbox, edits, policy, log) {
@@ -219,42 +218,29 @@ impl Service {
         })
     }
 
-    /// Lets the only file of a request go into a directory, if one has its path.
-    fn move_within(&self, base: &mut WirePath, groups: &mut [Group], name: WirePath) -> bool {
-        let [group] = groups else { return false };
-        let ([file], true) = (&group.files[..], group.directory.is_root()) else {
-            return false;
-        };
-        let Ok(path) = base.join(file.name()) else { return false };
-        let is_directory = matches!(self.root.kind(&path), Ok(EntryKind::Directory { .. }));
-        if is_directory {
-            group.files = vec![FileEntry::new(name, file.offer())];
-            *base = path;
-        }
-        is_directory
-    }
-
     fn put_many(
         &self,
         mailbox: &Mailbox,
-        mut tree: Tree,
-        base: &WirePath,
-        offer: &PutOffer<'_>,
+        life: &Arc<Life>,
+        offer: &mut PutOffer,
         log: impl Fn(Action, WirePath, Result<Option<Outcome>, TransferError>),
     ) -> Result<(), TransferError> {
         self.check_writable()?;
-        let &PutOffer { ref groups, ref sole, within, brief } = offer;
-        limit(groups.iter().map(|group| group.files.len()).sum())?;
+        limit(offer.groups.iter().map(|group| group.files.len()).sum())?;
+        let within = offer.move_within(&self.root);
+        let PutOffer { base, groups, checksum, policy, sole, brief, .. } = &*offer;
+        let tree = Tree::new(Arc::clone(&self.root), base.clone(), *checksum, self.write_limit);
+        let mut tree = tree.with_policy(Arc::new(policy.clone()));
         let Offered { paths, files, compare, kept, expected, mut results } =
             Offered::look_at(&mut tree, groups)?;
         send_faults(mailbox, results.iter())?;
-        if let Some((life, policy)) = sole
+        if *sole
             && let ([0], [path], true) = (&files[..], &paths[..], expected.is_empty())
             && let Some(file) = groups.iter().flat_map(|group| &group.files).next()
         {
             let (path, offer) = (base.join(path)?, file.offer());
             let answer = |resume| {
-                let resume = Some(resume);
+                let resume = Some(Box::new(resume));
                 Message::Wanted { files, compare, kept, resume, within }
             };
             let result = self.put(mailbox, life, &path, offer, policy.clone(), answer);
@@ -265,7 +251,7 @@ impl Service {
             return Ok(());
         }
         let known: HashSet<u32> = results.keys().copied().collect();
-        let is_over = brief && files.is_empty();
+        let is_over = *brief && files.is_empty();
         mailbox.send(Message::Wanted { files, compare, kept, resume: None, within })?;
         let answered = if is_over {
             Ok(())
@@ -379,6 +365,23 @@ impl Service {
                 Err(TransferError::Disconnected) => return Ok(()),
                 Err(error) => return Err(error),
             };
+        }
+    }
+
+    /// Lists what there is, and sends it if it is a file of which the `content` is wanted.
+    fn list_or_get(
+        &self,
+        mailbox: &Mailbox,
+        path: &WirePath,
+        depth: Option<u32>,
+        links: bool,
+        content: bool,
+    ) -> (Action, Result<Option<Outcome>, TransferError>) {
+        match self.list(mailbox, path, depth, links) {
+            Ok(EntryKind::File { .. }) if content => {
+                (Action::Get, self.get(mailbox, path, &Resume::default()).map(Some))
+            }
+            listed => (Action::List, listed.map(|_| None)),
         }
     }
 

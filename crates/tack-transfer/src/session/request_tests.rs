@@ -109,7 +109,7 @@ fn put_many(content: &[u8], sole: bool, name_within: Option<&str>) -> Message {
         checksum: false,
         policy: Policy::default(),
         sole,
-        name_within: name_within.map(path),
+        name_within: name_within.map(|name| Box::new(path(name))),
         brief: true,
     }
 }
@@ -187,7 +187,7 @@ fn a_file_has_arrived_if_the_client_leaves_with_everything() {
 #[test]
 fn earlier_clients_ask_for_a_large_file_once_more() {
     let served = tempfile::tempdir().unwrap();
-    let mut request = Request::begin(served.path(), put_many(&[7; 300_000], false, None));
+    let mut request = Request::begin(served.path(), put_many(&vec![7; 300_000], false, None));
     let Message::Wanted { files, resume: None, .. } = request.hear() else {
         panic!("the content would follow on a stream that nothing follows on");
     };
