@@ -1,8 +1,8 @@
 //! Transfers that ssh starts: the data goes over UDP, everything that makes it safe over ssh.
 //!
 //! The client runs `tack serve-once` at the other end, with a [`Request`] as its argument and once more on its standard
-//! input, where a long one is alone; what it prints is an [`Answer`] with a port, the fingerprint of a certificate and a token, all made for
-//! this one transfer. The other end serves as long as its standard input stays open.
+//! input, where a long one is alone; what it prints is an [`Answer`] with a port, the fingerprint of a certificate and
+//! a token, all made for this one transfer. The other end serves as long as its standard input stays open.
 
 mod place;
 mod scope;
