@@ -20,7 +20,7 @@ use crate::quiche_compat::{
 };
 
 /// Payload of a packet that only ends a packet train: as short as it may be to show a rate.
-const TRAIN_TAIL: usize = 50;
+const TRAIN_TAIL: usize = 30;
 
 /// IPv4 and UDP headers.
 const HEADERS: u64 = 28;

@@ -51,7 +51,7 @@ const LEAST_PART: u64 = 100;
 pub(super) const SPLIT_COST: u64 = 80;
 
 /// The most that a packet for the end of a train alone costs, with IP and UDP headers.
-const TAIL_COST: u64 = 140;
+const TAIL_COST: u64 = 100;
 
 /// Of what is sent, trains may cost no more than one part in so many.
 const COST_SHARE: u64 = 50;
