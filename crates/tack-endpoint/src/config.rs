@@ -36,7 +36,7 @@ pub struct EndpointConfig {
     pub half_open_without_retry: usize,
     /// Bytes that a server takes in on a connection until
     /// [`lift_receive_limit`](crate::Endpoint::lift_receive_limit): what comes beyond is dropped, but for the datagram that
-    /// exceeds it. It bounds what whoever completes a handshake can make a server keep; flow-control windows (RFC 9000
+    /// exceeds it and for packets of the handshake. It bounds what whoever completes a handshake can make a server keep; flow-control windows (RFC 9000
     /// section 4) do so as well, and open again step by step only. Default: none.
     pub receive_limit: Option<u64>,
     /// How long a client may take to answer a Retry; later it is refused with INVALID_TOKEN. Within

@@ -78,6 +78,20 @@ fn what_comes_beyond_the_limit_is_dropped_until_it_is_lifted() {
     server.exchanges[&accepted].assert_received(&upload);
 }
 
+#[test]
+fn a_handshake_is_completed_whatever_the_limit() {
+    // The first packet alone is beyond it.
+    let config = common::endpoint_config(|config| config.receive_limit = Some(1000));
+    let mut server = App::server(&Certificate::new(), config, pattern(10, 2));
+    let address = server.local_addr();
+    let mut client = App::client();
+    let handle = client.connect(address, pattern(10_000, 1));
+    run_until(&mut server, &mut client, |server, _| !server.connected.is_empty());
+    let accepted = server.only();
+    server.endpoint.lift_receive_limit(accepted);
+    run_until(&mut server, &mut client, |_, client| client.is_done(handle));
+}
+
 // RFC 9000 section 8.1
 #[test]
 fn clients_prove_their_addresses_first_only_while_many_are_in_their_handshake() {

@@ -26,6 +26,15 @@ const RECEIVE_PER_TURN: usize = 128;
 /// wait for what somebody sends to the wrong worker.
 const FORWARDED_PER_TURN: usize = 64;
 
+/// Whether a datagram begins with an Initial or a Handshake packet (RFC 9000 section 17.2), which carry no data and without
+/// which a connection would not get any further.
+fn completes_handshake(datagram: &[u8]) -> bool {
+    const LONG_HEADER: u8 = 0x80;
+    const TYPE: u8 = 0x30;
+    const ZERO_RTT: u8 = 0x10;
+    datagram.first().is_some_and(|first| first & LONG_HEADER != 0 && first & TYPE != ZERO_RTT)
+}
+
 impl<S: DatagramSocket> EndpointCore<S> {
     pub(crate) fn receive(&mut self, now: Instant) -> Result<(), Error> {
         self.receive_forwarded(now);
@@ -179,7 +188,7 @@ impl<S: DatagramSocket> EndpointCore<S> {
     ) {
         let RecvInfo { from, to } = info;
         let Some(state) = self.connections.get_mut(handle) else { return };
-        if state.is_full() {
+        if state.is_full() && !completes_handshake(datagram) {
             self.stats.dropped.count(DropReason::ReceiveLimit);
             return;
         }

@@ -395,10 +395,14 @@ impl Server {
         }
     }
 
-    /// The client is no stranger any more.
+    /// The client is no stranger any more, and hears so: from then on it sends as much as it may.
     fn welcome(&mut self, handle: Handle) {
         self.strangers.remove(handle);
         self.endpoint.lift_receive_limit(handle);
+        if let Some(conn) = self.endpoint.connection_mut(handle) {
+            // Fails only if the client has gone.
+            let _ = conn.stream_send(HELLO_STREAM, &[], true);
+        }
     }
 
     /// Keeps what a connection has observed that is over, unless the client has moved.
@@ -512,8 +516,6 @@ impl Client {
                     if let Some(rate) = rate {
                         self.pumps.limits.writing.lower_to(rate);
                     }
-                    // Fails only if the client has gone.
-                    let _ = conn.stream_send(HELLO_STREAM, &[], true);
                 }
                 Ok(Some(_)) | Err(_) => {
                     close(conn, CloseCode::Protocol, "expected the access token first");
