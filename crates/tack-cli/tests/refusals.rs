@@ -517,7 +517,7 @@ fn a_client_that_never_says_the_token_is_thrown_out() {
     let served = Served::new(&[]);
     let mut raw = Raw::connect(&served);
     raw.say_bytes(0, &[0, 0, 0]);
-    assert_eq!(raw.closed_with(), CloseCode::WrongToken as u64);
+    assert_eq!(raw.closed_with(), CloseCode::Busy as u64);
 }
 
 #[test]

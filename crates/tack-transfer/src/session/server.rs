@@ -339,7 +339,7 @@ impl Server {
             self.dismiss(handle, CloseCode::Busy, "too many connections");
         }
         for handle in self.strangers.late(HELLO_TIMEOUT, now) {
-            self.dismiss(handle, CloseCode::WrongToken, "no access token");
+            self.dismiss(handle, CloseCode::Busy, "no access token in time");
         }
     }
 
