@@ -17,6 +17,11 @@ pub use crate::pin::Pin;
 /// adds to requests, one of version 3 close the connection over the messages of version 4, and one of version 4 pass over
 /// what version 5 adds: clients ask for that in these versions only.
 pub const ALPN: [&[u8]; 4] = [b"tack-file/5", b"tack-file/4", b"tack-file/3", b"tack-file/2"];
+/// The version of the protocol in which both ends wait for fewer answers: a server finds out itself whether a directory is
+/// where a file is to go, takes a large file behind its offer, sends a file behind its listing, says nothing more of files
+/// that it does not want, takes what a client wanted for stored if that says so with the end of the connection, and lets
+/// early data be filled up.
+pub const FEWER_ROUND_TRIPS: usize = 5;
 /// A connection on which nothing arrives for this long is given up, in milliseconds.
 pub const IDLE_TIMEOUT_MS: u64 = 30_000;
 /// Largest UDP payload where the path's MTU is not looked for: fits every path that can carry QUIC inside

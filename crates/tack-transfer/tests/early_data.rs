@@ -3,9 +3,12 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::fs;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use tack_transfer::{
     Client, ConnectOptions, EarlyData, Error, Fingerprint, Get, Identity, Place, Root,
@@ -148,6 +151,33 @@ fn another_server_at_the_address_gets_no_token() {
     }
     other.stop().unwrap();
     assert!(told.lock().unwrap().is_empty(), "{told:?}");
+}
+
+// RFC 9000 section 8.1
+#[test]
+fn early_data_lets_a_server_answer_with_a_whole_initial_window() {
+    const INITIAL_WINDOW: usize = 10 * 1200;
+    let scratch = Scratch::new();
+    let (server, fingerprint) = scratch.serve("identity", any_port(), |_| {});
+    let address = server.local_addr();
+    get(scratch.connect(address, Trust::Pinned(fingerprint)), &scratch.path("here")).unwrap();
+    server.stop().unwrap();
+    let silent = UdpSocket::bind(address).unwrap();
+    silent.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    let ended = Arc::new(AtomicBool::new(false));
+    let mut options = ConnectOptions::new(Trust::Pinned(fingerprint)).with_token(TOKEN);
+    options.sessions = Some(SessionStore::in_directory(scratch.path("state")));
+    options.ended = Some(Arc::clone(&ended));
+    let (to, began) = (scratch.path("here"), Instant::now());
+    let client = thread::spawn(move || get(Client::connect(&address.into(), options), &to));
+    let (mut buffer, mut sent) = ([0; 2000], 0);
+    // Nothing is repeated before the first probe timeout, 300 ms.
+    while 3 * sent < INITIAL_WINDOW && began.elapsed() < Duration::from_millis(250) {
+        sent += silent.recv(&mut buffer).unwrap();
+    }
+    ended.store(true, Ordering::Relaxed);
+    client.join().unwrap().unwrap_err();
+    assert!(3 * sent >= INITIAL_WINDOW, "{sent} bytes");
 }
 
 #[test]

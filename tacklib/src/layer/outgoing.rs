@@ -22,9 +22,6 @@ use crate::quiche_compat::{
 /// Payload of a packet that only ends a packet train: as short as it may be to show a rate.
 const TRAIN_TAIL: usize = 30;
 
-/// IPv4 and UDP headers.
-const HEADERS: u64 = 28;
-
 /// A packet that has left.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sent {
@@ -404,7 +401,7 @@ impl NumberSpace {
             self.sender.on_split();
         }
         if plan.is_train_tail {
-            self.sender.on_train_cost(len as u64 + HEADERS);
+            self.sender.on_train_tail(len as u64);
         } else if composed.ends_train && composed.has_timestamp && !plan.timestamp {
             self.sender.on_train_cost(TIMESTAMP_ROOM as u64);
         }

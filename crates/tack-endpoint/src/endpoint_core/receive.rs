@@ -28,7 +28,7 @@ const FORWARDED_PER_TURN: usize = 64;
 
 /// Whether a datagram begins with an Initial or a Handshake packet (RFC 9000 section 17.2), which carry no data and without
 /// which a connection would not get any further.
-fn completes_handshake(datagram: &[u8]) -> bool {
+fn is_of_handshake(datagram: &[u8]) -> bool {
     const LONG_HEADER: u8 = 0x80;
     const TYPE: u8 = 0x30;
     const ZERO_RTT: u8 = 0x10;
@@ -188,7 +188,8 @@ impl<S: DatagramSocket> EndpointCore<S> {
     ) {
         let RecvInfo { from, to } = info;
         let Some(state) = self.connections.get_mut(handle) else { return };
-        if state.is_full() && !completes_handshake(datagram) {
+        let is_handshake = !state.connection.is_established() && is_of_handshake(datagram);
+        if state.is_full() && !is_handshake {
             self.stats.dropped.count(DropReason::ReceiveLimit);
             return;
         }

@@ -61,7 +61,7 @@ use immediate_ack::ImmediateAcks;
 use min_rtt::MinRtt;
 use optimistic_ack_trap::OptimisticAckTrap;
 use pacer::{BURST, L4S_BURST, Pacer};
-use packet_trains::{PacketTrains, SPLIT_COST};
+use packet_trains::{HEADERS, PacketTrains, SPLIT_COST};
 use paths::{LeftPaths, PathState};
 use sent_packets::{FlightId, Leaving, RateSample, SentPackets, TxInFlight};
 use stream_record::StreamRecord;
@@ -339,6 +339,11 @@ impl Sender {
     /// Whether a packet train that has left wants for a last packet with a TIMESTAMP (TACK-6.8-7).
     pub fn owes_train_tail(&self, now: Instant) -> bool {
         self.wants_tail_timestamp() && self.path.trains.owes_tail(now, self.sent_bytes)
+    }
+
+    /// A packet of so many bytes has left to end a packet train, and for nothing else.
+    pub fn on_train_tail(&mut self, bytes: u64) {
+        self.on_train_cost(bytes + HEADERS);
     }
 
     /// So many bytes have left for packet trains alone.

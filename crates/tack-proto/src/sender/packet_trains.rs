@@ -14,7 +14,7 @@ use crate::bandwidth::Bandwidth;
 use crate::frame::Arrivals;
 
 /// IPv4 and UDP headers, which take their share of the path: small packets are not to show a slow one.
-const HEADERS: u64 = 28;
+pub(super) const HEADERS: u64 = 28;
 
 /// How much faster than the estimate a train leaves: BBR.ProbeBwUpPacingGain.
 const LEAST_GAIN: f64 = 1.25;

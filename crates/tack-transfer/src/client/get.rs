@@ -15,6 +15,7 @@ use crate::protocol::{
     PassThrough, Policy, Resume, Root, SMALL_FILE, Store, TransferError, Tree, WirePath,
     is_absent,
 };
+use crate::quic::FEWER_ROUND_TRIPS;
 use crate::session::{Mailbox, kept, receive_content};
 
 /// A file or directory to fetch, and where to put it.
@@ -82,9 +83,6 @@ fn goes_into(dest: &Path) -> bool {
     dest.is_dir() || ends_with_slash(dest)
 }
 
-/// The version of the protocol since which a file's content may follow its listing.
-const CONTENT_WITH_LISTING: usize = 5;
-
 /// Asks what there is, and lets the listing become jobs.
 pub(super) fn start(wanted: Get, run: &mut Run<'_>, producer: Producer) -> Result<(), Error> {
     let options = run.options;
@@ -93,7 +91,7 @@ pub(super) fn start(wanted: Get, run: &mut Run<'_>, producer: Producer) -> Resul
     }
     let remote = wanted.remote.clone();
     let content = !options.dry_run
-        && run.protocol_version()? >= CONTENT_WITH_LISTING
+        && run.protocol_version()? >= FEWER_ROUND_TRIPS
         && wanted.has_nothing();
     let listing = Arc::new(Listing {
         remote: remote.clone(),

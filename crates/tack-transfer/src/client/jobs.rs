@@ -12,7 +12,7 @@ use super::producer::{Producer, Report, Reporter};
 use super::summary::Summary;
 use crate::error::{Error, Feature};
 use crate::protocol::{Change, EditKind, Edited, TransferError};
-use crate::quic::{CloseCode, MAX_STREAMS};
+use crate::quic::{CloseCode, FEWER_ROUND_TRIPS, MAX_STREAMS};
 use crate::session::{Link, Mailbox, Outcome, Progress};
 
 /// Jobs that may wait: enough to keep all streams busy, few enough for the largest trees.
@@ -27,9 +27,6 @@ pub(super) const TURN: Duration = Duration::from_millis(200);
 /// How long to let the server close its streams once everything is done.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// The version of the protocol since which a server takes it that files have been stored if the client ends the connection
-/// with everything that it wanted.
-const SATISFIED_IS_STORED: usize = 5;
 /// How long workers of a lost connection may take to end: one may be waiting for a disk.
 const WORKERS_END: Duration = Duration::from_secs(10);
 
@@ -280,8 +277,7 @@ impl<'a> Run<'a> {
             }
             (self.observe)(Event::Progress(&self.progress));
         }
-        let is_told =
-            self.summary.failed == 0 && self.protocol_version()? >= SATISFIED_IS_STORED;
+        let is_told = self.summary.failed == 0 && self.protocol_version()? >= FEWER_ROUND_TRIPS;
         if is_told || self.options.leaves_at_once {
             // The last answers of ours, and the end of the connection says the same once more.
             return self.link.turn(Duration::ZERO);

@@ -16,11 +16,8 @@ use crate::protocol::{
     EntryKind, Fail, FailCode, FileEntry, FileSource, Filter, Group, Manifest, Message,
     NameError, Policy, Root, TransferError, Walk, WalkItem, WirePath, printable,
 };
+use crate::quic::FEWER_ROUND_TRIPS;
 use crate::session::Mailbox;
-
-/// The version of the protocol since which a server finds out itself whether a directory is where a file is to go, and says
-/// no more than what it wants if that is nothing.
-const FINDS_PLACE: usize = 5;
 
 /// Where things go on the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +43,7 @@ pub(super) fn start(
         run.require_current(feature)?;
     }
     let filter = options.filter.clone();
-    let is_current = run.protocol_version()? >= FINDS_PLACE;
+    let is_current = run.protocol_version()? >= FEWER_ROUND_TRIPS;
     let place = if !options.dry_run && is_current {
         place.known(&sources).unwrap_or_else(|| place.clone())
     } else {
@@ -180,7 +177,7 @@ struct Sending {
     checksum: bool,
     policy: Arc<Policy>,
     closing: Closing,
-    /// The server knows version 5 of the protocol.
+    /// The server knows [`FEWER_ROUND_TRIPS`].
     is_current: bool,
 }
 

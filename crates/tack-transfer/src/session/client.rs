@@ -150,7 +150,7 @@ impl Link {
         Err(Error::TooOld { server: self.server.to_string(), feature })
     }
 
-    /// The version of the protocol that both ends speak; 0 if that is none of ours.
+    /// The version of the protocol that both ends speak; 0 as long as none is agreed.
     pub fn protocol_version(&mut self) -> Result<usize, Error> {
         let spoken = self.conn()?.application_proto();
         // Version 2 is the last of them.

@@ -17,7 +17,7 @@ use crate::cc_parameters::remote_endpoint;
 use crate::error::Error;
 use crate::pin::Pin;
 use crate::protocol::{Message, Secret};
-use crate::quic::{self, CloseCode, Verify};
+use crate::quic::{self, CloseCode, FEWER_ROUND_TRIPS, Verify};
 use crate::server_address::ServerAddress;
 use crate::tls_sessions::Session;
 
@@ -32,8 +32,6 @@ const REFUSALS: u64 = 2;
 /// With so many bytes more of early data a server may answer with the ten packets with which every sender begins (RFC 9002
 /// section 7.2), and not with three.
 const EARLY_FILLER: usize = 3 * 1200;
-/// The version of the protocol whose servers take a filler.
-const HELLO_WITH_FILLER: usize = 5;
 
 // TLS alerts as QUIC error codes (RFC 9001 section 4.8).
 const TLS_ALERT_FIRST: u64 = 0x100;
@@ -79,7 +77,7 @@ impl Link {
         };
         let (token, rate) = (options.token.map(Secret), options.rate);
         let is_early = link.unproven.as_ref().is_some_and(|unproven| unproven.is_early);
-        let has_filler = is_early && link.protocol_version()? >= HELLO_WITH_FILLER;
+        let has_filler = is_early && link.protocol_version()? >= FEWER_ROUND_TRIPS;
         let filler = has_filler.then(|| "-".repeat(EARLY_FILLER));
         mailbox.send(Message::Hello { token, rate, filler })?;
         Ok(link)

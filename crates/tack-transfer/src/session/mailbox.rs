@@ -57,10 +57,9 @@ impl Mailbox {
 
     /// Has `flag` tell [`Self::peer_has_all`].
     #[must_use]
-    pub(super) fn with_flag(self, flag: &Arc<AtomicBool>) -> Self {
-        let mut this = self;
-        this.has_all = Arc::clone(flag);
-        this
+    pub(super) fn with_flag(mut self, flag: &Arc<AtomicBool>) -> Self {
+        self.has_all = Arc::clone(flag);
+        self
     }
 
     /// Whether the peer has ended the connection because it has everything that it wanted: an answer that did not
