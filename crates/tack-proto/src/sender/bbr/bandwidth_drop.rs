@@ -121,7 +121,8 @@ impl Bbr {
 /// the rate at which data left contains; the sender's own sample spans the same packets at both ends.
 fn is_held_back(sample: &RateSample, rate: Bandwidth, below: f64) -> bool {
     let left = sample.send_rate.map(|left| left.scaled(below));
-    sample.app_limited && left.is_some_and(|least| rate.max(sample.rate) < least)
+    let arrived = rate.max(sample.rate).max(sample.recent.unwrap_or_default());
+    sample.app_limited && left.is_some_and(|least| arrived < least)
 }
 
 #[cfg(test)]

@@ -332,6 +332,17 @@ fn a_path_that_has_become_slower_than_an_application_sends_is_followed() {
         rate(6_250_000),
         "a burst has left before the last two TACKs"
     );
+    for _ in 0..10 {
+        flow.round(|feedback| {
+            limited(5_500_000, 0)(feedback);
+            feedback.sample.as_mut().unwrap().recent = Some(rate(5_000_000));
+        });
+    }
+    assert_eq!(
+        flow.bbr.bandwidth(),
+        rate(6_250_000),
+        "a sample over all of a round trip has the pause in it by which the route became longer"
+    );
     flow.round(limited(5_500_000, 0));
     flow.round(limited(5_500_000, 0));
     assert_eq!(flow.bbr.phase(), Phase::Drain, "TACK-6.1-4");
