@@ -88,8 +88,8 @@ pub struct DatagramLayout {
     pub has_long: bool,
     /// How many packets with long headers could be told apart.
     pub long_packets: usize,
-    /// Whether there is a 0-RTT packet.
-    pub has_zero_rtt: bool,
+    /// Where the first 0-RTT packet begins, if there is one.
+    pub zero_rtt: Option<usize>,
     /// Whether there is a Handshake packet.
     pub has_handshake: bool,
     /// Whether it is a Version Negotiation packet.
@@ -122,7 +122,9 @@ impl DatagramLayout {
         const DCID_OFFSET: usize = 6;
 
         match header.packet_type {
-            LongPacketType::ZeroRtt => self.has_zero_rtt = true,
+            LongPacketType::ZeroRtt => {
+                self.zero_rtt.get_or_insert(at);
+            }
             LongPacketType::Handshake => self.has_handshake = true,
             LongPacketType::VersionNegotiation => self.is_version_negotiation = true,
             LongPacketType::Initial => {

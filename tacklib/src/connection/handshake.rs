@@ -3,20 +3,23 @@
 use std::time::Instant;
 
 use quiche::{BufFactory, ConnectionId, SendInfo};
-use tack_packet::{CipherSuite, DatagramLayout};
+use tack_packet::{CipherSuite, DatagramLayout, LongHeader};
 
 use super::Connection;
 use super::send::Wanted;
 use super::send_credits::CreditReason;
 use crate::boringssl;
 use crate::config::Config;
-use crate::layer::{Layer, Parts, Plan};
+use crate::layer::{EarlyPacket, Layer, Parts, Plan};
 use crate::negotiation::Agreement;
 use crate::quiche_compat::{ServerIds, Template, TrafficSecrets};
 
 /// 1-RTT and 0-RTT data that may leave before the handshake ends, bytes: the initial window of RFC 9002
 /// section 7.2, which quiche's inert controller no longer enforces.
 const EARLY_DATA_WINDOW: usize = 14_720;
+
+/// Packets with early data that are recorded: the window, in packets that are not full, and probes.
+const MOST_EARLY_PACKETS: usize = 64;
 
 /// Transport error code of RFC 9000 section 20.1.
 const INTERNAL_ERROR: u64 = 0x01;
@@ -34,6 +37,7 @@ pub(super) struct Handshake {
     awaited: Option<Awaited>,
     /// Data that has left early, bytes.
     early_bytes: usize,
+    early: EarlyRecord,
     /// A 0-RTT packet has left, or has come.
     saw_zero_rtt: bool,
     /// A 1-RTT packet has left that the layer did not see: a server whose TLS has accepted early data sends
@@ -41,6 +45,50 @@ pub(super) struct Handshake {
     sent_unseen: bool,
     /// The application has replaced quiche's key log, and was warned.
     is_cut_off: bool,
+}
+
+/// Packets with early data: what a client sends with 0-RTT keys, and what a server answers before the handshake is
+/// done.
+#[derive(Default)]
+struct EarlyRecord {
+    /// Packets of every kind that have left: quiche numbers them all in one series.
+    sent: u64,
+    packets: Vec<EarlyPacket>,
+    /// Where they go. Behind a Retry that is another connection id, and what left before is lost (RFC 9000
+    /// section 8.1.2).
+    destination: Vec<u8>,
+    /// More have left than are recorded.
+    is_incomplete: bool,
+}
+
+impl EarlyRecord {
+    fn on_sent(&mut self, now: Instant, datagram: &[u8], layout: &DatagramLayout) {
+        let mut packet_number = self.sent + layout.long_packets as u64;
+        self.sent = packet_number + u64::from(layout.one_rtt.is_some());
+        let Some(at) = layout.one_rtt.or(layout.zero_rtt) else { return };
+        let packet = &datagram[at..];
+        if layout.one_rtt.is_none() {
+            let Some(header) = LongHeader::parse(packet) else { return };
+            // quiche writes it behind all others, and ends the datagram with it.
+            self.is_incomplete |= header.packet_len() != packet.len();
+            packet_number -= 1;
+            if header.dcid != self.destination {
+                self.packets.clear();
+                self.destination = header.dcid.to_vec();
+            }
+        }
+        if self.packets.len() < MOST_EARLY_PACKETS {
+            self.packets.push(EarlyPacket { packet_number, at: now, bytes: packet.len() });
+        } else {
+            self.is_incomplete = true;
+        }
+    }
+
+    /// All of them, or none.
+    fn take(&mut self) -> Vec<EarlyPacket> {
+        let packets = std::mem::take(&mut self.packets);
+        if self.is_incomplete { Vec::new() } else { packets }
+    }
 }
 
 /// A server's parameters wait for the first Initial: it names the connection id
@@ -156,7 +204,7 @@ impl<F: BufFactory> Connection<F> {
             }
         }
         // What quiche keeps for later counts when TLS has accepted early data.
-        self.handshake.saw_zero_rtt |= layout.has_zero_rtt;
+        self.handshake.saw_zero_rtt |= layout.zero_rtt.is_some();
         self.activate();
     }
 
@@ -215,8 +263,14 @@ impl<F: BufFactory> Connection<F> {
         self.seam.path_mtu.follow(&self.inner);
         let rtt =
             self.inner.path_stats().find(|path| path.active).and_then(|path| path.min_rtt);
+        let early = if self.is_early_data_accepted() {
+            self.handshake.early.take()
+        } else {
+            Vec::new()
+        };
         Layer::new(&Parts {
             now: Instant::now(),
+            early: &early,
             agreement,
             suite,
             incoming,
@@ -240,8 +294,11 @@ impl<F: BufFactory> Connection<F> {
     fn used_zero_rtt(&self) -> bool {
         self.handshake.sent_unseen
             || self.handshake.saw_zero_rtt
-                && (!self.inner.is_server()
-                    || self.inner.early_data_reason() == EARLY_DATA_ACCEPTED)
+                && (!self.inner.is_server() || self.is_early_data_accepted())
+    }
+
+    fn is_early_data_accepted(&self) -> bool {
+        self.inner.early_data_reason() == EARLY_DATA_ACCEPTED
     }
 
     pub(super) fn send_in_handshake(
@@ -266,13 +323,14 @@ impl<F: BufFactory> Connection<F> {
         }
         self.seam.anti_amplification.on_sent(len);
         let layout = DatagramLayout::parse(&out[..len]);
-        self.handshake.saw_zero_rtt |= layout.has_zero_rtt;
-        if layout.has_zero_rtt || layout.one_rtt.is_some() {
+        self.handshake.saw_zero_rtt |= layout.zero_rtt.is_some();
+        if layout.zero_rtt.is_some() || layout.one_rtt.is_some() {
             self.handshake.early_bytes += len;
         }
         // The call may have completed the handshake and written a 1-RTT packet.
         self.activate();
         let Some(mut layer) = self.layer.take() else {
+            self.handshake.early.on_sent(now, &out[..len], &layout);
             self.handshake.sent_unseen |= layout.one_rtt.is_some();
             return Ok((len, info));
         };

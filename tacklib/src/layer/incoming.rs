@@ -30,6 +30,7 @@ pub struct IncomingBuffers {
 pub struct IncomingScan<'a> {
     /// The packet itself; `None` if the layer could not open it, or knows it already.
     received: Option<Received>,
+    is_marked: bool,
     acknowledgements: Vec<Acknowledgement<'a>>,
     /// The generation of keys that opened it.
     generation: Option<u64>,
@@ -84,7 +85,8 @@ impl Layer {
     /// Looks at an incoming 1-RTT packet under its protection.
     ///
     /// Between TACK peers the header tells whether it holds stream data or DATAGRAMs and nothing else
-    /// (TACK-2-2); of other peers, the first bytes of the payload tell whether it holds one such frame.
+    /// (TACK-2-2); of other peers, and where the peer may not mark packets yet (TACK-2-5), the first bytes of the
+    /// payload tell whether it holds one such frame.
     /// Then it need not be opened here: it proves to be genuine when quiche accepts it.
     #[inline]
     pub fn look_at(&self, packet: &[u8], dcid_len: usize) -> Look {
@@ -100,7 +102,9 @@ impl Layer {
             return Look::Other(Some(header));
         }
         let (mut stream, follows_streams) = (None, space.follows_streams());
-        if !space.agreement.tack || follows_streams {
+        let tells = space.agreement.tack
+            && space.first_marked.is_some_and(|first| first <= header.packet_number());
+        if !tells || follows_streams {
             match self.only_frame(packet, &header) {
                 Some(OnlyFrame::Stream(frame)) if !frame.fin => {
                     stream = follows_streams.then_some(frame);
@@ -145,9 +149,10 @@ impl Layer {
             return Err(ExtensionError::ReservedBits);
         }
         let payload = &plain[opened.payload.clone()];
-        let (scan, is_rewritten) =
+        let (mut scan, is_rewritten) =
             self.space.scan(now, packet.len(), &opened, payload, frames)?;
         let marked = opened.header.reserved_bits() != 0;
+        scan.is_marked = marked;
         if !is_rewritten && !marked && !self.protection.needs_translation(&opened) {
             return Ok(Scanned { scan, sealed: None });
         }
@@ -238,6 +243,10 @@ impl NumberSpace {
         // TACK-4.6-1: it counts now that the packet is accepted.
         let received = Received { ecn, ..received };
         let mut effects = scan.effects;
+        if scan.is_marked {
+            let pn = received.packet_number;
+            self.first_marked = Some(self.first_marked.map_or(pn, |first| first.min(pn)));
+        }
         self.on_received(now, received);
         for acknowledgement in &scan.acknowledgements {
             let outcome = self.on_acknowledgement(now, acknowledgement);

@@ -53,6 +53,8 @@ struct NumberSpace {
     flush_pings: FlushPings,
     largest_received: Option<u64>,
     first_received: Option<u64>,
+    /// The lowest number of a packet with a mark (TACK-2-5); from 0 on if the peer marks all that it should.
+    first_marked: Option<u64>,
     quiche_owes: Owed,
     /// 0-RTT was used: quiche acknowledges, or waits for acknowledgements of,
     /// packets that the layer never saw.
@@ -84,10 +86,23 @@ pub struct LayerStats {
     pub unsealed: u64,
 }
 
+/// A packet of the number space that left before the layer was there.
+#[derive(Clone, Copy, Debug)]
+pub struct EarlyPacket {
+    /// Packet number.
+    pub packet_number: u64,
+    /// When it left.
+    pub at: Instant,
+    /// Size on the wire, bytes.
+    pub bytes: usize,
+}
+
 /// What a layer is made from.
 pub struct Parts<'a> {
     /// When.
     pub now: Instant,
+    /// What left before.
+    pub early: &'a [EarlyPacket],
     /// What was agreed.
     pub agreement: Agreement,
     /// The cipher suite.
@@ -132,17 +147,24 @@ impl Layer {
         if parts.is_server {
             protection.on_handshake_confirmed();
         }
+        // RFC 9002 section 7.3.1: the window grows by what is acknowledged of it, early data included.
+        let began = parts.early.first().map_or(parts.now, |first| first.at);
+        let mut sender = Sender::new(began, sender_config(parts, own_exponent), parts.rtt);
+        for early in parts.early {
+            sender.on_early_packet_sent(early.at, early.packet_number, early.bytes);
+        }
         let space = NumberSpace {
             agreement: parts.agreement,
             min_ack_delay: negotiation::min_ack_delay(max_ack_delay),
             ack_delay_exponent: own_exponent,
-            sender: Sender::new(parts.now, sender_config(parts, own_exponent), parts.rtt),
+            sender,
             receiver: Receiver::new(parts.now, receiver),
             windows: ReceiveWindows::new(parts.parameters, parts.is_server),
             notes: EventNotes::default(),
             flush_pings: FlushPings::default(),
             largest_received: None,
             first_received: None,
+            first_marked: (!parts.zero_rtt).then_some(0),
             quiche_owes: Owed { ack: true, update: false },
             zero_rtt: parts.zero_rtt,
             sends_data: false,

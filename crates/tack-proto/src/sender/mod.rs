@@ -455,6 +455,25 @@ impl Sender {
         self.stats.immediate_acks += 1;
     }
 
+    /// A packet left before there was anything to record it, with early data or an answer to that. It was not
+    /// marked.
+    pub fn on_early_packet_sent(&mut self, at: Instant, packet_number: u64, bytes: usize) {
+        let leaving = Leaving {
+            packet_number,
+            bytes,
+            ack_eliciting: true,
+            flight: self.path.flight,
+            is_probe: false,
+            probes: false,
+            is_marked: false,
+        };
+        self.sent.on_sent(at, leaving);
+        self.sent_bytes += bytes as u64;
+        self.streams.on_unseen(self.sent_bytes);
+        self.path.careful_resume.on_sent(packet_number, bytes as u64, self.config.mss);
+        self.on_data_sent(at, bytes);
+    }
+
     /// A packet has been written. Returns the ECN codepoint that it is to leave with.
     pub fn on_packet_sent(&mut self, now: Instant, departure: &Departure) -> EcnCodepoint {
         let Departure { packet_number, bytes, ack_eliciting, is_probe, .. } = *departure;

@@ -1,0 +1,122 @@
+//! Early data (RFC 9001 section 4.6), over a round trip of 100 ms.
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::*;
+use tacklib::{Config, Connection};
+
+const ONE_WAY: Duration = Duration::from_millis(50);
+const STREAM: u64 = 0;
+const MEGABYTE: usize = 1 << 20;
+
+/// A resumed connection and its server.
+fn resumed() -> Pair<Connection, Connection> {
+    let (mut client, mut server) = (early_config(), early_config());
+    server.set_ticket_key(&[7; 48]).unwrap();
+    let mut first = Pair::new(tack_client(&mut client), tack_server(&mut server));
+    first.handshake();
+    first.run_until(|pair| pair.client.session().is_some());
+    let mut again = tack_client(&mut client);
+    again.set_session(first.client.session().unwrap()).unwrap();
+    Pair::new(again, tack_server(&mut server)).with_delay(ONE_WAY)
+}
+
+fn early_config() -> Config {
+    let mut config = tack_config();
+    config.enable_early_data();
+    config
+}
+
+/// Lets so many one-way delays pass, and a little more; what `turn` does is repeated meanwhile.
+fn run(
+    pair: &mut Pair<Connection, Connection>,
+    since: Instant,
+    delays: u32,
+    mut turn: impl FnMut(&mut Pair<Connection, Connection>),
+) {
+    let end = since + ONE_WAY * delays + ONE_WAY / 2;
+    pair.run_until(|pair| {
+        turn(pair);
+        Instant::now() >= end
+    });
+}
+
+fn read_all(connection: &mut Connection) -> usize {
+    let (mut buffer, mut all) = (vec![0; 65_536], 0);
+    while let Ok((read, _)) = connection.stream_recv(STREAM, &mut buffer) {
+        all += read;
+    }
+    all
+}
+
+#[test]
+fn an_answer_to_early_data_grows_by_what_is_acknowledged_before_the_handshake_is_done() {
+    let mut pair = resumed();
+    let start = Instant::now();
+    let (answer, mut written, mut received) = (pattern(MEGABYTE), 0, 0);
+    assert_eq!(pair.client.write(STREAM, &[1; 8000], true), 8000, "a request");
+    let mut arrived = Vec::new();
+    // The third window arrives behind 6.
+    for delays in [2, 5] {
+        run(&mut pair, start, delays, |pair| {
+            if read_all(&mut pair.server) > 0 || written > 0 {
+                written += pair.server.write(STREAM, &answer[written..], true);
+            }
+            received += read_all(&mut pair.client);
+        });
+        arrived.push(received);
+    }
+    assert!(pair.client.is_resumed() && pair.server.is_tack());
+    assert!((10_000..16_000).contains(&arrived[0]), "the initial window: {arrived:?}");
+    // RFC 9002 section 7.3.1.
+    let second = arrived[1] - arrived[0];
+    assert!(second * 10 >= arrived[0] * 18, "TACK-7-15, {arrived:?}");
+}
+
+#[test]
+fn early_data_counts_for_what_a_client_sends_after_the_handshake() {
+    let mut pair = resumed();
+    let start = Instant::now();
+    let (data, mut written, mut received) = (pattern(MEGABYTE), 0, 0);
+    let mut arrived = Vec::new();
+    // The third window arrives behind 5.
+    for delays in [1, 4] {
+        run(&mut pair, start, delays, |pair| {
+            if pair.client.is_in_early_data() || pair.client.is_established() {
+                written += pair.client.write(STREAM, &data[written..], true);
+            }
+            received += read_all(&mut pair.server);
+        });
+        arrived.push(received);
+    }
+    assert!(pair.client.is_resumed() && pair.client.is_tack());
+    assert!((10_000..16_000).contains(&arrived[0]), "the initial window: {arrived:?}");
+    let second = arrived[1] - arrived[0];
+    assert!(second * 10 >= arrived[0] * 18, "TACK-2-5, TACK-7-15, {arrived:?}");
+    assert_eq!(pair.client.tack_stats().lost_packets, 0);
+}
+
+#[test]
+fn early_data_that_the_server_refuses_does_not_count() {
+    let (mut client, mut server) = (early_config(), early_config());
+    server.set_ticket_key(&[7; 48]).unwrap();
+    let mut first = Pair::new(tack_client(&mut client), tack_server(&mut server));
+    first.handshake();
+    first.run_until(|pair| pair.client.session().is_some());
+    let mut again = tack_client(&mut client);
+    again.set_session(first.client.session().unwrap()).unwrap();
+    server.set_ticket_key(&[8; 48]).unwrap();
+    let mut pair = Pair::new(again, tack_server(&mut server)).with_delay(ONE_WAY);
+    let (data, mut written, mut received) = (pattern(MEGABYTE), 0, 0);
+    pair.run_until(|pair| {
+        if pair.client.is_in_early_data() || pair.client.is_established() {
+            written += pair.client.write(STREAM, &data[written..], true);
+        }
+        received += read_all(&mut pair.server);
+        received == MEGABYTE
+    });
+    assert!(!pair.client.is_resumed());
+    assert_eq!(pair.client.tack_stats().lost_packets, 0, "nobody waits for what was refused");
+}
