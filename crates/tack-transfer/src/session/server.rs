@@ -436,7 +436,7 @@ impl Server {
         let was_stranger = client.hello.is_some();
         if was_stranger {
             let network = Network::of(client.address.ip());
-            let may_enter = if self.strangers.is_held(network, now) {
+            let may_enter = if self.strangers.is_held(handle, network, now) {
                 return;
             } else {
                 client.greet(conn, self.parts.token.as_deref())
@@ -453,12 +453,12 @@ impl Server {
                     return;
                 }
                 Greeting::Refused => {
-                    self.strangers.on_failure(network, now);
+                    self.strangers.on_failure(handle, network, now);
                     self.strangers.remove(handle);
                     (self.parts.service.report)(failed_login(client.address));
                     return;
                 }
-                Greeting::Welcome => {}
+                Greeting::Welcome => self.strangers.on_success(network),
             }
         }
         client.accept_streams(conn, &self.parts.service);

@@ -109,13 +109,18 @@ impl<H: Copy + Eq + Hash> SharedStrangers<H> {
     }
 
     /// As [`Strangers::is_held`].
-    pub(super) fn is_held(&self, network: Network, now: Instant) -> bool {
-        self.change(|state| state.strangers.is_held(network, now))
+    pub(super) fn is_held(&self, handle: H, network: Network, now: Instant) -> bool {
+        self.change(|state| state.strangers.is_held((self.server, handle), network, now))
     }
 
     /// As [`Strangers::on_failure`].
-    pub(super) fn on_failure(&self, network: Network, now: Instant) {
-        self.change(|state| state.strangers.on_failure(network, now));
+    pub(super) fn on_failure(&self, handle: H, network: Network, now: Instant) {
+        self.change(|state| state.strangers.on_failure((self.server, handle), network, now));
+    }
+
+    /// As [`Strangers::on_success`].
+    pub(super) fn on_success(&self, network: Network) {
+        self.change(|state| state.strangers.on_success(network));
     }
 
     fn own(&self, find: impl FnOnce(&Strangers<(usize, H)>) -> Vec<(usize, H)>) -> Vec<H> {
@@ -217,8 +222,8 @@ mod tests {
         let [first, second] = two();
         let now = Instant::now();
         second.admit(7, network(1), now);
-        first.on_failure(network(1), now);
-        assert!(second.is_held(network(1), now) && !second.is_held(network(2), now));
+        first.on_failure(1, network(1), now);
+        assert!(second.is_held(7, network(1), now) && !second.is_held(7, network(2), now));
         let later = now + Duration::from_secs(1);
         assert_eq!((second.released(later), first.released(later)), (vec![7], vec![]));
     }

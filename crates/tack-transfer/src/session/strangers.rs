@@ -9,7 +9,8 @@
 //! first packet after the handshake, so it does not wait among strangers.
 //!
 //! Guessing tokens is slowed down for each network: after a wrong one, tokens from there are not
-//! looked at for a time that doubles with each.
+//! looked at for a time that doubles with each. What has waited is then looked at together, so that who says the right
+//! one gets in behind one such time, whatever others of the network say. A right one ends it all.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -33,6 +34,8 @@ const MAX_OF_NETWORK: usize = 16;
 const FIRST_HOLD: Duration = Duration::from_millis(500);
 /// The longest such time: shorter than a client may take to say the token.
 const LONGEST_HOLD: Duration = Duration::from_secs(8);
+/// How soon behind such a time what has waited is looked at: several threads look at theirs.
+const TOGETHER: Duration = Duration::from_secs(1);
 /// When the failures of a network are forgotten.
 const FORGET: Duration = Duration::from_secs(600);
 /// Networks whose failures are remembered.
@@ -68,7 +71,9 @@ struct Stranger {
 
 #[derive(Debug)]
 struct Failures {
+    /// Times that began with a wrong token, and when the last but one ended.
     count: u32,
+    released: Option<Instant>,
     hold_until: Instant,
 }
 
@@ -132,13 +137,27 @@ impl<H: Copy + Eq + Hash> Strangers<H> {
         self.present.iter().filter(|(_, s)| released(s)).map(|(handle, _)| *handle).collect()
     }
 
-    /// Whether tokens from `network` are not looked at now.
-    pub(super) fn is_held(&self, network: Network, now: Instant) -> bool {
-        self.failures.get(&network).is_some_and(|failures| now < failures.hold_until)
+    /// Whether the token of a stranger is not looked at now.
+    pub(super) fn is_held(&self, handle: H, network: Network, now: Instant) -> bool {
+        self.failures.get(&network).is_some_and(|failures| {
+            now < failures.hold_until && !self.has_waited(handle, failures, now)
+        })
     }
 
-    /// Notes a wrong token from `network`.
-    pub(super) fn on_failure(&mut self, network: Network, now: Instant) {
+    /// Whether a stranger waited for the end of the last but one time, which has just been.
+    fn has_waited(&self, handle: H, failures: &Failures, now: Instant) -> bool {
+        self.present.get(&handle).zip(failures.released).is_some_and(|(stranger, released)| {
+            stranger.since <= released && now <= released + TOGETHER
+        })
+    }
+
+    /// Notes a right token from `network`.
+    pub(super) fn on_success(&mut self, network: Network) {
+        self.failures.remove(&network);
+    }
+
+    /// Notes a wrong token of a stranger.
+    pub(super) fn on_failure(&mut self, handle: H, network: Network, now: Instant) {
         self.failures.retain(|_, failures| now < failures.hold_until + FORGET);
         if self.failures.len() >= MAX_REMEMBERED && !self.failures.contains_key(&network) {
             let oldest = self.failures.iter().min_by_key(|(_, f)| f.hold_until);
@@ -146,9 +165,16 @@ impl<H: Copy + Eq + Hash> Strangers<H> {
                 self.failures.remove(&oldest);
             }
         }
-        let start = Failures { count: 0, hold_until: now };
+        let failures = self.failures.get(&network);
+        if failures.is_some_and(|failures| {
+            now < failures.hold_until && self.has_waited(handle, failures, now)
+        }) {
+            return;
+        }
+        let start = Failures { count: 0, released: None, hold_until: now };
         let failures = self.failures.entry(network).or_insert(start);
         let hold = FIRST_HOLD * 2u32.saturating_pow(failures.count.min(16));
+        failures.released = (failures.count > 0).then_some(failures.hold_until);
         failures.count += 1;
         failures.hold_until = now + hold.min(LONGEST_HOLD);
     }
@@ -206,25 +232,47 @@ mod tests {
         let (mut strangers, mut now) = (Strangers::<u64>::default(), Instant::now());
         let mut holds = Vec::new();
         for _ in 0..7 {
-            strangers.on_failure(network(1), now);
+            strangers.on_failure(1, network(1), now);
             let start = now;
-            while strangers.is_held(network(1), now) {
+            while strangers.is_held(1, network(1), now) {
                 now += Duration::from_millis(100);
             }
             holds.push((now - start).as_millis());
-            assert!(!strangers.is_held(network(2), start));
+            assert!(!strangers.is_held(1, network(2), start));
         }
         assert_eq!(holds, [500, 1000, 2000, 4000, 8000, 8000, 8000]);
         now += FORGET + LONGEST_HOLD;
-        strangers.on_failure(network(2), now);
+        strangers.on_failure(1, network(2), now);
         assert!(!strangers.failures.contains_key(&network(1)));
+    }
+
+    #[test]
+    fn tokens_that_have_waited_are_looked_at_together_and_a_right_one_ends_the_wait() {
+        let (mut strangers, start) = (Strangers::default(), Instant::now());
+        strangers.on_failure(0, network(1), start);
+        for waits in 1..4 {
+            strangers.admit(waits, network(1), start);
+            assert!(strangers.is_held(waits, network(1), start + FIRST_HOLD / 2));
+        }
+        let later = start + FIRST_HOLD;
+        strangers.on_failure(1, network(1), later);
+        assert!(!strangers.is_held(2, network(1), later), "it has waited");
+        strangers.on_failure(2, network(1), later);
+        assert!(!strangers.is_held(3, network(1), later), "all wrong ones count as one");
+        strangers.admit(4, network(1), later + TOGETHER / 10);
+        assert!(strangers.is_held(4, network(1), later + TOGETHER / 10), "it has not waited");
+        assert!(!strangers.is_held(4, network(1), later + 2 * FIRST_HOLD));
+        strangers.on_failure(5, network(1), later + 2 * FIRST_HOLD);
+        assert!(strangers.is_held(6, network(1), later + 3 * FIRST_HOLD));
+        strangers.on_success(network(1));
+        assert!(!strangers.is_held(6, network(1), later + 3 * FIRST_HOLD));
     }
 
     #[test]
     fn the_networks_that_are_remembered_are_limited() {
         let (mut strangers, now) = (Strangers::<u64>::default(), Instant::now());
         for n in 0..5000 {
-            strangers.on_failure(Network(n, true), now);
+            strangers.on_failure(n, Network(n, true), now);
         }
         assert_eq!(strangers.failures.len(), MAX_REMEMBERED);
     }
