@@ -92,7 +92,7 @@ impl<S: Source> Sender<S> {
         if let Some(theirs) = resume.whole {
             let rest = self.stamp.offer.size.saturating_sub(self.position);
             self.hash(rest)?;
-            if theirs == self.hasher.digest() && self.is_unchanged()? {
+            if theirs == self.hasher.digest() && (self.is_unchanged()? || self.has_grown()?) {
                 self.phase = Phase::Done;
                 return Ok(Message::Equal);
             }
@@ -160,9 +160,9 @@ impl<S: Source> Sender<S> {
         }
     }
 
-    /// The last message, unless the file has changed meanwhile.
+    /// The last message, unless the file has changed meanwhile. One that has grown is sent as it was at the start.
     fn end(&mut self) -> io::Result<Message> {
-        if !self.is_unchanged()? {
+        if !self.is_unchanged()? && !self.has_grown()? {
             return self.restart();
         }
         self.phase = Phase::Done;
@@ -197,6 +197,18 @@ impl<S: Source> Sender<S> {
 
     fn is_unchanged(&mut self) -> io::Result<bool> {
         Ok(self.source.stamp()? == self.stamp)
+    }
+
+    /// Whether the file still begins with all that was read, and has become longer: something is written to its end.
+    fn has_grown(&mut self) -> io::Result<bool> {
+        let size = self.stamp.offer.size;
+        if self.source.stamp()?.offer.size <= size {
+            return Ok(false);
+        }
+        self.source.seek(0)?;
+        let mut again = Hasher::default();
+        let read = again.read(&mut Reader(&mut self.source), size)?;
+        Ok(read == size && again.digest() == self.hasher.digest())
     }
 
     fn restart(&mut self) -> io::Result<Message> {
@@ -387,7 +399,21 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_shrinks_or_grows_is_sent_again_from_the_start() {
+    fn a_file_that_something_is_written_to_the_end_of_is_sent_as_it_was_at_the_start() {
+        let before = content(3 * CHUNK, 0);
+        let mut memory = Memory::new(&before);
+        for n in 1..20 {
+            let longer = [&before[..], &content(n * CHUNK, 1)].concat();
+            memory.changes.push((n * 1000, longer));
+        }
+        let mut sender = Sender::new(memory).unwrap();
+        sender.begin(&Resume::default()).unwrap();
+        let end = Message::End { digest: Digest::of(&before) };
+        assert_eq!(run(&mut sender), (before, 0, end));
+    }
+
+    #[test]
+    fn a_file_that_shrinks_or_is_another_longer_one_is_sent_again_from_the_start() {
         let before = content(3 * CHUNK, 0);
         for length in [0, CHUNK, 5 * CHUNK] {
             let after = content(length, 1);

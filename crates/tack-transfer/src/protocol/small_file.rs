@@ -21,8 +21,8 @@ pub struct SmallFile {
 }
 
 impl SmallFile {
-    /// Reads `source`. A file that changes meanwhile, or that has become large, is an error:
-    /// [`TransferError::SourceChanged`].
+    /// Reads `source`, without what is written to its end meanwhile. A file that changes in another way, or that has
+    /// become large, is an error: [`TransferError::SourceChanged`].
     pub fn read(source: &mut impl Source) -> Result<Self, TransferError> {
         for _ in 0..MAX_ATTEMPTS {
             if let Some(file) = Self::try_read(source).map_err(TransferError::reading)? {
@@ -43,11 +43,21 @@ impl SmallFile {
         source.seek(0)?;
         let mut bytes = vec![0; usize::try_from(size).unwrap_or(0)];
         let read = read_full(source, &mut bytes)?;
-        if read < bytes.len() || source.stamp()? != stamp {
+        let now = source.stamp()?;
+        if read < bytes.len()
+            || now != stamp && (now.offer.size <= size || !begins_with(source, &bytes)?)
+        {
             return Ok(None);
         }
         Ok(Some(Self { offer: stamp.offer, digest: Digest::of(&bytes), bytes }))
     }
+}
+
+/// Whether what was read is still how the file begins.
+fn begins_with(source: &mut impl Source, bytes: &[u8]) -> io::Result<bool> {
+    source.seek(0)?;
+    let mut again = vec![0; bytes.len()];
+    Ok(read_full(source, &mut again)? == bytes.len() && again == bytes)
 }
 
 #[cfg(test)]
@@ -92,6 +102,31 @@ mod tests {
             buffer.fill(self.0);
             Ok(buffer.len())
         }
+    }
+
+    /// A file that is longer with each look.
+    struct Growing(u64);
+
+    impl Source for Growing {
+        fn stamp(&mut self) -> io::Result<Stamp> {
+            self.0 += 1;
+            let modified = Mtime { seconds: self.0.cast_signed(), nanos: 0 };
+            let offer = Offer { size: self.0, modified, mode: 0o600 };
+            Ok(Stamp { offer, changed: modified })
+        }
+        fn seek(&mut self, _: u64) -> io::Result<()> {
+            Ok(())
+        }
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            buffer.fill(b'.');
+            Ok(buffer.len())
+        }
+    }
+
+    #[test]
+    fn a_file_that_grows_is_read_as_it_was_at_the_start() {
+        let read = SmallFile::read(&mut Growing(3)).unwrap();
+        assert_eq!((&read.bytes[..], read.offer.size), (&b"...."[..], 4));
     }
 
     #[test]
