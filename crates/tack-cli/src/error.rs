@@ -78,6 +78,22 @@ pub enum Error {
     /// A signal ended the command.
     #[error("interrupted; run the same command again to resume")]
     Interrupted,
+    /// The connection ended before all had gone through a pipe.
+    #[error(
+        "lost the connection to {target} ({reason}); what goes through a pipe can't be resumed, so begin again with \
+         all of it"
+    )]
+    StreamLost {
+        /// As given by the user.
+        target: String,
+        /// What ended it.
+        reason: String,
+    },
+    /// A signal ended the command before all had gone through a pipe.
+    #[error(
+        "interrupted; what goes through a pipe can't be resumed, so begin again with all of it"
+    )]
+    StreamInterrupted,
     /// A signal ended a listing.
     #[error("interrupted; the listing is not complete")]
     ListingInterrupted,
@@ -151,8 +167,11 @@ pub enum Error {
          --token-file or the variable TACK_TOKEN"
     )]
     WrongToken,
-    /// The server does not take more connections.
-    #[error("the server has too many connections; try again later")]
+    /// The server does not take more connections, or does not look at tokens.
+    #[error(
+        "the server has too many connections, or others from this address have said wrong access tokens; \
+         try again later"
+    )]
     ServerBusy,
     /// A file of this machine can't be used.
     #[error("{}: {cause}", .path.display())]
@@ -166,7 +185,7 @@ pub enum Error {
     #[error(transparent)]
     Transfer(#[from] TransferError),
     /// Some files were not transferred; each has been reported.
-    #[error("not everything was transferred: {count} failed, each is named above")]
+    #[error("not everything was transferred: {count} failed, see above")]
     Incomplete {
         /// How many.
         count: u64,
@@ -174,7 +193,7 @@ pub enum Error {
         exit: Exit,
     },
     /// Some entries could not be listed; each has been reported.
-    #[error("not everything was listed: {count} failed, each is named above")]
+    #[error("not everything was listed: {count} failed, see above")]
     Unlisted {
         /// How many.
         count: u64,
@@ -274,6 +293,16 @@ impl Error {
         }
     }
 
+    /// The same where what was moved can't be resumed.
+    #[must_use]
+    pub fn of_stream(self) -> Self {
+        match self {
+            Self::ConnectionLost { target, reason, .. } => Self::StreamLost { target, reason },
+            Self::Interrupted => Self::StreamInterrupted,
+            other => other,
+        }
+    }
+
     /// What has happened, without advice.
     pub fn reason(&self) -> String {
         match self {
@@ -294,6 +323,7 @@ impl Error {
             | Self::Ssh(_)
             | Self::Resolve { .. }
             | Self::ConnectionLost { .. }
+            | Self::StreamLost { .. }
             | Self::ListingLost { .. }
             | Self::NotTack(_)
             | Self::TooOld { .. }
@@ -304,9 +334,10 @@ impl Error {
             | Self::UnknownHost(_)
             | Self::Untrusted(_)
             | Self::WrongToken => Exit::Refused,
-            Self::Interrupted | Self::ListingInterrupted | Self::Unreceived => {
-                Exit::Interrupted
-            }
+            Self::Interrupted
+            | Self::StreamInterrupted
+            | Self::ListingInterrupted
+            | Self::Unreceived => Exit::Interrupted,
             Self::Local { .. } => Exit::LocalIo,
             Self::Transfer(e) => exit_of(e),
             Self::OtherEnd { exit, .. }

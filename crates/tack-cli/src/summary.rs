@@ -17,7 +17,7 @@ const MAX_ERRORS: usize = 1000;
 pub struct Summary {
     /// `get` or `send`.
     pub command: &'static str,
-    /// Files that are in place and verified, those included that were there already.
+    /// Files that are in place, those included that were there already. All that was transferred is verified.
     pub files: u64,
     /// Files among them that were there already.
     pub equal: u64,
@@ -57,6 +57,9 @@ pub struct Summary {
     /// The exit code of the process.
     pub exit_code: u8,
     /// Whether [`digests`](Self::digests) is wanted: a tree may have millions of files.
+    /// Those of [`equal`](Self::equal) that were told by size and time alone.
+    #[serde(skip)]
+    unread: u64,
     #[serde(skip)]
     lists_files: bool,
     #[serde(skip)]
@@ -122,6 +125,7 @@ impl Summary {
             transport: Transport::default(),
             profile,
             exit_code: 0,
+            unread: 0,
             lists_files,
             first_failure: None,
         }
@@ -135,6 +139,7 @@ impl Summary {
         }
         self.files += 1;
         self.equal += u64::from(outcome.equal);
+        self.unread += u64::from(outcome.equal && outcome.digest.is_none());
         self.bytes += outcome.size;
         self.resumed_bytes += outcome.resumed;
         self.reused_bytes += outcome.reused;
@@ -211,7 +216,8 @@ impl Summary {
         let named = |count| format!("{count} {}", if count == 1 { "file" } else { "files" });
         let mut parts = match &self.plan {
             None => {
-                vec![format!("{}, {} verified", named(self.files), units::bytes(self.bytes))]
+                let state = if self.unread == 0 { "verified" } else { "in place" };
+                vec![format!("{}, {} {state}", named(self.files), units::bytes(self.bytes))]
             }
             Some(plan) => {
                 let (files, bytes) = (named(plan.files), units::bytes(plan.bytes));
@@ -234,7 +240,8 @@ impl Summary {
                 .push(format!("{} taken from older versions", units::bytes(self.reused_bytes)));
         }
         for (count, what) in [
-            (self.equal, "already there"),
+            (self.equal - self.unread, "already there"),
+            (self.unread, "already there by size and time"),
             (self.kept, "kept as they are"),
             (self.linked, "linked"),
             (self.deleted, "deleted"),

@@ -438,3 +438,59 @@ fn the_command_does_not_wait_for_the_end_of_ssh() {
     write(&ends.path("gate"), b"");
     wait_until(|| ends.log().contains("gone"));
 }
+
+#[test]
+fn things_that_would_become_one_are_refused_before_anything_is_done() {
+    let ends = Ends::new();
+    write(&ends.there("1/d/only1"), b"1");
+    write(&ends.there("2/d/only2"), b"2");
+    write(&ends.here("out/d/mine"), b"mine");
+    let refused = ends.copy(&["-r", "--delete", "host:1/d", "host:2/d", "out"]).expect(2);
+    assert!(refused.errors.contains("d: two of what is transferred"), "{}", refused.errors);
+    let beside = ends.copy(&["-r", "--delete", "host:1/.", "host:2/d", "out"]).expect(2);
+    assert!(beside.errors.contains("deleted"), "{}", beside.errors);
+    assert_eq!(fs::read(ends.here("out/d/mine")).unwrap(), b"mine");
+    assert!(!ends.here("out/d/only1").exists());
+    write(&ends.here("1/x"), b"1");
+    write(&ends.here("2/x"), b"2");
+    ends.copy(&["1/x", "2/x", "host:"]).expect(2);
+    assert!(!ends.there("x").exists());
+    // Directories that are sent become one.
+    write(&ends.here("1/d/a"), b"1");
+    write(&ends.here("2/d/b"), b"2");
+    ends.copy(&["-r", "--delete", "1/d", "2/d", "host:in/"]).expect(0);
+    assert!(ends.there("in/d/a").exists() && ends.there("in/d/b").exists());
+}
+
+#[test]
+fn standard_input_is_copied_under_the_name_that_it_is_given() {
+    let ends = Ends::new();
+    let copy = |dest: &str| {
+        let mut command = ends.command(&["-", dest]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut input = child.stdin.take().unwrap();
+        let feed = std::thread::spawn(move || {
+            // Fails where the command has refused.
+            let _ = std::io::Write::write_all(&mut input, b"from a pipe");
+        });
+        let finished = finish(child);
+        feed.join().unwrap();
+        finished
+    };
+    copy("host:piped").expect(0);
+    assert_eq!(fs::read(ends.there("piped")).unwrap(), b"from a pipe");
+    fs::create_dir(ends.there("directory")).unwrap();
+    let refused = copy("host:directory").expect(2);
+    assert!(refused.errors.contains("needs a name"), "{}", refused.errors);
+}
+
+#[test]
+fn of_a_path_that_ends_with_a_dot_the_content_is_copied_in_both_directions() {
+    let ends = Ends::new();
+    write(&ends.here("tree/sub/file"), b"1");
+    write(&ends.there("tree/sub/file"), b"1");
+    ends.copy(&["-r", "tree/sub/.", "host:in"]).expect(0);
+    ends.copy(&["-r", "host:tree/sub/.", "out"]).expect(0);
+    assert!(ends.there("in/file").exists() && ends.here("out/file").exists());
+}

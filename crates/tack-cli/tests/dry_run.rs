@@ -133,3 +133,20 @@ fn a_plan_for_people_has_a_line_for_each_file() {
     let line = String::from_utf8(output.stderr).unwrap();
     assert!(line.contains("1 file, 7 B would be transferred"), "{line}");
 }
+
+#[test]
+fn a_single_file_that_is_there_with_size_and_time_is_unchanged() {
+    let served = Served::new(&[]);
+    served.write("there", b"content");
+    served.get("there", &served.outside("here")).expect(0);
+    for (command, from, to) in [
+        ("get", served.target("there"), "here".to_owned()),
+        ("send", "here".to_owned(), served.target("there")),
+    ] {
+        let planned = run(served.client(command).args(["-n", &from, &to])).expect(0);
+        assert_eq!(planned.summary["plan"]["files"].as_u64(), Some(0), "{command}");
+        assert_eq!(planned.number("equal"), 1, "{command}");
+    }
+    let missing = run(served.client("send").args(["missing", &served.target("x")])).expect(5);
+    assert_eq!(missing.summary["exit_code"].as_u64(), Some(5), "it is summed up all the same");
+}

@@ -256,3 +256,43 @@ fn a_dry_run_shows_links_and_changes_nothing() {
         assert_eq!(planned.summary["plan"]["files"], 1, "{}", planned.summary);
     }
 }
+
+#[test]
+fn other_names_become_files_where_what_the_receiver_has_may_stay() {
+    for (sends, option) in [(false, "--update"), (true, "--ignore-existing")] {
+        let (served, source, dest) = places(sends);
+        write(&source.join("a"), b"of the source");
+        fs::hard_link(source.join("a"), source.join("b")).unwrap();
+        write(&dest.join("b"), b"of the destination, and newer");
+        dress(&dest.join("b"), 0o644, 4_000_000_000);
+        transfer(&served, sends, &[option]).expect(0);
+        assert_eq!(fs::read(dest.join("a")).unwrap(), b"of the source", "{sends}");
+        assert_eq!(fs::read(dest.join("b")).unwrap(), b"of the destination, and newer");
+    }
+}
+
+#[test]
+fn a_name_that_cannot_be_sent_keeps_no_other_name_of_a_file_from_being_made() {
+    for sends in [false, true] {
+        let (served, source, dest) = places(sends);
+        write(&source.join("a"), b"content");
+        fs::hard_link(source.join("a"), source.join("b")).unwrap();
+        write(&source.join("back\\slash"), b"nobody can have this");
+        let ended = transfer(&served, sends, &[]).expect(if sends { 5 } else { 6 });
+        assert_eq!((ended.number("linked"), ended.number("failed")), (1, 1), "{sends}");
+        assert_eq!(inode(&dest.join("a")), inode(&dest.join("b")));
+    }
+}
+
+#[test]
+fn other_names_are_told_that_are_not_made_because_a_file_has_failed() {
+    let (served, source, dest) = places(true);
+    write(&source.join("a"), b"content");
+    fs::hard_link(source.join("a"), source.join("b")).unwrap();
+    // Where a file is to go there is a directory.
+    write(&source.join("taken"), b"content");
+    write(&dest.join("taken/file"), b"in the way");
+    let ended = transfer(&served, true, &[]);
+    assert_eq!((ended.number("linked"), ended.number("failed")), (0, 2), "{}", ended.summary);
+    assert!(ended.errors.contains("another name of a file"), "{}", ended.errors);
+}

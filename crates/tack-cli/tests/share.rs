@@ -163,7 +163,7 @@ fn sharing_that_is_interrupted_says_that_nobody_has_it() {
 fn what_cannot_be_shared_is_told_at_once() {
     let mut share = Command::new(TACK);
     let missing = Path::new("no-such-file");
-    let finished = run(share.arg("share").arg(missing)).expect(6);
+    let finished = run(share.arg("share").arg(missing)).expect(5);
     assert!(finished.errors.contains("no-such-file"), "{}", finished.errors);
     let dir = tempfile::tempdir().unwrap();
     let mut share = Command::new(TACK);
@@ -178,4 +178,16 @@ fn what_cannot_be_shared_is_told_at_once() {
     let mut receive = Command::new(TACK);
     let finished = run(receive.args(["receive", "tack1-AAAA"])).expect(2);
     assert!(finished.errors.contains("copy all of it"), "{}", finished.errors);
+}
+
+#[test]
+fn what_nobody_could_receive_is_not_shared() {
+    let dir = tempfile::tempdir().unwrap();
+    write(&dir.path().join("1/same"), b"1");
+    write(&dir.path().join("2/same"), b"2");
+    let share = |paths: &[&str]| {
+        run(Command::new(TACK).args(["share", "--json"]).args(paths).current_dir(dir.path()))
+    };
+    let twice = share(&["1/same", "2/same"]).expect(2);
+    assert!(twice.errors.contains("same: two of what is shared"), "{}", twice.errors);
 }

@@ -78,6 +78,21 @@ fn a_client_that_is_killed_leaves_no_file_under_the_name() {
 }
 
 #[test]
+fn what_is_cut_short_leaves_nothing_and_is_not_said_to_be_resumed() {
+    let served = Served::new(&[]);
+    let mut child = start(&served, &["-", &served.target("name")]);
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(&noise(300_000, 1)).unwrap();
+    let part = served.path(".name.tack-part");
+    common::wait_until(|| part.exists());
+    common::signal(&child, nix::sys::signal::Signal::SIGTERM);
+    let ended = finish(child).expect(8);
+    assert!(ended.errors.contains("begin again"), "{}", ended.errors);
+    common::wait_until(|| !part.exists());
+    drop(stdin);
+}
+
+#[test]
 fn what_makes_no_sense_with_standard_input_is_refused() {
     let served = Served::new(&[]);
     fs::write(served.outside("file"), "1").unwrap();

@@ -234,3 +234,53 @@ fn the_help_names_the_exit_codes_and_gives_examples() {
     let wrong = std::process::Command::new(common::TACK).arg("get").output().unwrap();
     assert_eq!(wrong.status.code(), Some(2));
 }
+
+#[test]
+fn a_file_that_is_equal_gets_no_wider_than_that_of_the_other_end() {
+    for large in [false, true] {
+        let served = Served::new(&[]);
+        let content = noise(if large { 300_000 } else { 3 }, 1);
+        served.write("file", &content);
+        let here = served.outside("file");
+        write(&here, &content);
+        for (path, mode) in [(served.path("file"), 0o600), (here.clone(), 0o644)] {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        }
+        let same = served.get("file", &here).expect(0);
+        assert_eq!(same.number("transferred_bytes"), 0);
+        assert_eq!(here.metadata().unwrap().permissions().mode() & 0o777, 0o600, "{large}");
+    }
+}
+
+#[test]
+fn a_file_that_is_written_to_meanwhile_arrives_as_it_was_at_the_start() {
+    let served = Served::new(&[]);
+    for (size, sends) in [(3_000_000, true), (3_000_000, false), (50_000, true)] {
+        let start = noise(size, 2);
+        let (source, dest) = if sends {
+            (served.outside("log"), served.path("got"))
+        } else {
+            (served.path("log"), served.outside("got"))
+        };
+        write(&source, &start);
+        let stop = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                use std::io::Write;
+                let mut log = fs::File::options().append(true).open(&source).unwrap();
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    log.write_all(b"one more line\n").unwrap();
+                    std::thread::sleep(std::time::Duration::from_micros(200));
+                }
+            });
+            let ended =
+                if sends { served.send(&source, "got") } else { served.get("log", &dest) };
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+            ended.expect(0);
+        });
+        let got = fs::read(&dest).unwrap();
+        assert!(got.starts_with(&start), "{size} {sends}");
+        assert!(fs::read(&source).unwrap().starts_with(&got), "{size} {sends}");
+        fs::remove_file(&dest).unwrap();
+    }
+}

@@ -4,12 +4,14 @@ use std::cell::RefCell;
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
+use std::time::Duration;
 
 use tack_transfer::{Client, Place as ServerPlace, Source, Trust, WirePath};
 
 use super::connector::{Access, Connector, connect};
 use super::fetch_several::{FetchOptions, Named, fetch_several};
-use super::send::{send_to, sources};
+use super::run::refuse;
+use super::send::{send_to, sources, stream_to};
 use crate::cli::{CopyArgs, Profile};
 use crate::error::Error;
 use crate::ssh::{Login, Place, Request, Session, SshOptions, VERSION, Wanted};
@@ -70,7 +72,22 @@ fn from_one_login(places: Vec<Place>) -> Result<(Login, Vec<String>), Error> {
 }
 
 fn send(args: &CopyArgs, paths: &[PathBuf], login: Login, to: String) -> Result<(), Error> {
-    let sources: Vec<Source> = sources(paths)?;
+    if paths.iter().any(|path| path == Path::new("-")) {
+        let mut server = OverSsh::new(args, login, Wanted::Write(to));
+        let served = Rc::clone(&server.served);
+        let name = || {
+            let served = served.borrow();
+            served.paths.first().filter(|_| !served.is_directory).cloned()
+        };
+        return stream_to("copy", &mut server, paths.len() == 1, name, &args.transfer);
+    }
+    let sources: Vec<Source> = match sources(paths) {
+        Ok(sources) => sources,
+        Err(error) => {
+            let profile = args.transport.profile;
+            return refuse("copy", profile, &args.transfer, (Duration::ZERO, error));
+        }
+    };
     if let Some(directory) = sources.iter().position(Source::is_directory)
         && !args.recursive
     {

@@ -48,14 +48,7 @@ pub(super) fn run(
     let start = Instant::now();
     let mut client = match server.connect(args.bwlimit, None) {
         Ok(client) => client,
-        Err(error) => {
-            let mut summary = new_summary(command, server.profile(), args);
-            let result = summary.conclude(start.elapsed().as_secs_f64(), 0, Err(error));
-            if args.json {
-                print_json(&summary)?;
-            }
-            return result;
-        }
+        Err(error) => return refuse(command, server.profile(), args, (start.elapsed(), error)),
     };
     // Before there are other threads, which inherit which signals are blocked.
     let stop = Termination::catch().map_err(Error::local("signals"))?;
@@ -91,10 +84,26 @@ pub(super) fn run(
                     Err(error) => Err(error),
                 }
             }
+            ended if again == Again::Impossible => ended.map_err(Error::of_stream),
             ended => ended,
         };
         return shown.conclude(start.elapsed(), moved, ended);
     }
+}
+
+/// Sums up what has ended before anything was transferred.
+pub(super) fn refuse(
+    command: &'static str,
+    profile: Profile,
+    args: &TransferArgs,
+    (elapsed, error): (Duration, Error),
+) -> Result<(), Error> {
+    let mut summary = new_summary(command, profile, args);
+    let result = summary.conclude(elapsed.as_secs_f64(), 0, Err(error));
+    if args.json {
+        print_json(&summary)?;
+    }
+    result
 }
 
 fn new_summary(command: &'static str, profile: Profile, args: &TransferArgs) -> Summary {

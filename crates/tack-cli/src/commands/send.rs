@@ -2,8 +2,9 @@
 
 use std::io::stdin;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use tack_transfer::{Place, Source};
+use tack_transfer::{Place, Source, WirePath};
 
 use super::check_tree;
 use super::connector::{Connector, Direct};
@@ -16,7 +17,13 @@ pub fn send(args: &SendArgs) -> Result<(), Error> {
     if args.sources.iter().any(|source| source == Path::new("-")) {
         return send_standard_input(args);
     }
-    let sources = sources(&args.sources)?;
+    let sources = match sources(&args.sources) {
+        Ok(sources) => sources,
+        Err(error) => {
+            let profile = args.connection.transport.profile;
+            return run::refuse("send", profile, &args.transfer, (Duration::ZERO, error));
+        }
+    };
     let path = args.dest.path().clone();
     let place =
         if args.dest.is_directory() { Place::Into(path) } else { Place::IntoOrAs(path) };
@@ -44,11 +51,28 @@ pub(super) fn send_to(
     })
 }
 
-/// Sends standard input as it comes; its length is not known in advance.
+/// Sends standard input as it comes to a server that runs already.
 fn send_standard_input(args: &SendArgs) -> Result<(), Error> {
-    let transfer = &args.transfer;
+    if args.dest.is_directory() {
+        return Err(nameless());
+    }
+    let mut server = Direct { target: &args.dest, args: &args.connection };
+    let is_only = args.sources.len() == 1;
+    let name = || Some(args.dest.path().clone());
+    stream_to("send", &mut server, is_only, name, &args.transfer)
+}
+
+/// Sends standard input as it comes; its length is not known in advance. `name` is asked for the file's name once there
+/// is a connection, and knows none if the destination is a directory.
+pub(super) fn stream_to(
+    command: &'static str,
+    server: &mut dyn Connector,
+    is_only: bool,
+    name: impl Fn() -> Option<WirePath>,
+    transfer: &TransferArgs,
+) -> Result<(), Error> {
     let refused = [
-        (args.sources.len() > 1, "other files"),
+        (!is_only, "other files"),
         (transfer.dry_run, "--dry-run"),
         (transfer.delete, "--delete"),
         (transfer.owner, "--owner"),
@@ -59,17 +83,16 @@ fn send_standard_input(args: &SendArgs) -> Result<(), Error> {
     if let Some((_, what)) = refused.iter().find(|(is_given, _)| *is_given) {
         return Err(Error::Usage(format!("standard input (-) can't be sent with {what}")));
     }
-    if args.dest.is_directory() {
-        return Err(Error::Usage(
-            "standard input (-) needs a name at the server: HOST:PORT/PATH, without a slash at \
-             the end"
-                .to_owned(),
-        ));
-    }
     let options = transfer.options()?;
-    let mut server = Direct { target: &args.dest, args: &args.connection };
     let again = Again::Impossible;
-    run::run("send", &mut server, (transfer, options), again, |client, options, observe| {
-        Ok(client.send_stream(stdin(), args.dest.path(), options, observe)?)
+    run::run(command, server, (transfer, options), again, |client, options, observe| {
+        let name = name().ok_or_else(nameless)?;
+        Ok(client.send_stream(stdin(), &name, options, observe)?)
     })
+}
+
+fn nameless() -> Error {
+    Error::Usage(
+        "standard input (-) needs a name at the other end, and that of no directory".to_owned(),
+    )
 }

@@ -49,7 +49,7 @@ pub fn serve(args: &ServeArgs) -> Result<(), Error> {
         (Some(file), _) => Some(token::read_or_create(file)?),
         (None, _) => Some(tack_transfer::token::generate()?),
     };
-    warn(&identity)?;
+    warn(&identity, token.is_some())?;
     let fingerprint = identity.fingerprint.to_string();
     let root = shared(args, &identity)?;
     let listen = listen_address(args.listen);
@@ -111,12 +111,12 @@ fn shared(args: &ServeArgs, identity: &Identity) -> Result<Root, Error> {
     Ok(root)
 }
 
-fn warn(identity: &Identity) -> Result<(), Error> {
+fn warn(identity: &Identity, has_token: bool) -> Result<(), Error> {
     if rustix::process::geteuid().is_root() {
-        progress::print(
-            "warning: running as root; whoever has the token reads, and with --write replaces, \
-             what only root may",
-        );
+        let who = if has_token { "has the token" } else { "reaches the port" };
+        progress::print(&format!(
+            "warning: running as root; whoever {who} reads, and with --write replaces, what only root may"
+        ));
     }
     if identity.is_exposed()? {
         progress::print(&format!(

@@ -1,5 +1,6 @@
 //! `tack share`
 
+use std::collections::HashSet;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::SystemTime;
@@ -12,12 +13,13 @@ use super::one_time_server::{OneTimeOptions, one_time_server};
 use super::print_json;
 use crate::cli::{Profile, ShareArgs};
 use crate::error::Error;
+use crate::exit::Exit;
 use crate::progress::print;
 use crate::ssh::Wanted;
 use crate::termination::Termination;
 use crate::ticket::Ticket;
 use crate::units;
-use tack_transfer::{Action, ServerEvent};
+use tack_transfer::{Action, ServerEvent, WirePath, printable};
 
 /// What `--json` prints first.
 #[derive(Serialize)]
@@ -47,7 +49,8 @@ pub fn share(args: &ShareArgs) -> Result<(), Error> {
         cc_parameters: None,
         report: reporter(quiet),
     };
-    let started = one_time_server(&Wanted::Read(paths), &here, how)?;
+    let started = one_time_server(&Wanted::Read(paths), &here, how).map_err(at_this_end)?;
+    check_names(&started.scope.paths)?;
     let mut server = started.server;
     let port = server.local_addr().port();
     let addresses = match &args.address[..] {
@@ -74,6 +77,27 @@ pub fn share(args: &ShareArgs) -> Result<(), Error> {
         stop.is_requested() || (!args.keep && server.satisfied() > 0 && !server.has_clients())
     })?;
     if server.satisfied() == 0 { Err(Error::Unreceived) } else { Ok(()) }
+}
+
+/// What can't be read is at this end here.
+fn at_this_end(error: Error) -> Error {
+    match error {
+        Error::OtherEnd { text, .. } => Error::OtherEnd { text, exit: Exit::LocalIo },
+        other => other,
+    }
+}
+
+/// Makes sure that everything can be received under its own name.
+fn check_names(paths: &[WirePath]) -> Result<(), Error> {
+    let mut taken = HashSet::new();
+    let names = paths.iter().filter_map(WirePath::split_last);
+    match names.map(|(_, name)| name).find(|name| !taken.insert(*name)) {
+        Some(name) => Err(Error::Usage(format!(
+            "{}: two of what is shared have this name, and would be in each other's way",
+            printable(name)
+        ))),
+        None => Ok(()),
+    }
 }
 
 fn tell(ticket: &str, quiet: bool) -> Result<(), Error> {

@@ -21,6 +21,13 @@ const MAX_EDITS: usize = 1 << 20;
 /// Bytes of JSON after which the next request begins; the longest edit fits behind it.
 pub(super) const MAX_JSON: usize = 8 * 1024;
 
+/// Why another name of a file is not made.
+const MAY_BE_ANOTHER: &str =
+    "another name of a file, and not made because a file has failed, which may be that one";
+/// Told once, however many names it concerns.
+const SEPARATED: &str =
+    "other names of a file become files of their own, because what the receiver has may stay";
+
 /// What there is to do at the end, as far as it is known.
 #[derive(Clone)]
 pub(super) struct Closing {
@@ -44,6 +51,8 @@ struct Collected {
     in_place: Vec<InPlace>,
     /// The first names of files with several.
     first_names: HashMap<u64, WirePath>,
+    /// There are such files, and each name becomes a file of its own.
+    are_separated: bool,
     /// Links that the server has, for a dry run.
     links_there: HashMap<WirePath, LinkTarget>,
 }
@@ -62,6 +71,11 @@ impl Closing {
             remote,
             collected: Arc::new(Mutex::new(collected)),
         }
+    }
+
+    /// Whether nothing is changed.
+    pub(super) fn is_dry_run(&self) -> bool {
+        self.dry_run
     }
 
     pub(super) fn policy(&self) -> &Policy {
@@ -168,7 +182,8 @@ impl Closing {
         collected.check()
     }
 
-    /// Whether `path` is another name of a file that has been seen, and becomes a link to it.
+    /// Whether `path` is another name of a file that has been seen, and becomes a link to it. None does where what
+    /// the receiver has under the first name may stay: that may be another file.
     pub(super) fn is_another_name(
         &self,
         path: &WirePath,
@@ -178,6 +193,10 @@ impl Closing {
             return Ok(false);
         };
         let mut collected = self.collected();
+        if self.policy.update || self.policy.ignore_existing {
+            collected.are_separated = true;
+            return Ok(false);
+        }
         let Some(first) = collected.first_names.get(&inode).cloned() else {
             collected.first_names.insert(inode, path.clone());
             return collected.check().map(|()| false);
@@ -272,11 +291,16 @@ impl Closing {
         } else if self.deletes {
             told.note("nothing is deleted, because not everything could be transferred");
         }
-        // The file that a link would be to may not be the one that was meant.
-        if told.is_faultless() {
+        if collected.are_separated {
+            told.note(SEPARATED);
+        }
+        if told.has_all_files() {
             edits.append(&mut collected.hard_links);
-        } else if !collected.hard_links.is_empty() {
-            told.note("no hard links are made, because not everything could be transferred");
+        }
+        for edit in collected.hard_links.drain(..) {
+            let failed = TransferError::Skipped(MAY_BE_ANOTHER.to_owned());
+            let name = self.remote.join(edit.path()).unwrap_or_default();
+            told.edited(name.as_str().to_owned(), &edit, Err(failed));
         }
         edits.append(&mut collected.links);
         edits

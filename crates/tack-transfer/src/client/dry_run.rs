@@ -20,6 +20,9 @@ use crate::session::Mailbox;
 /// Most files of a server's directory that are held against this machine's.
 const MAX_LISTED: usize = 1 << 20;
 
+/// The depth of all that there is. Who asks for a depth hears the time of a single file, too.
+pub(super) const WHOLE: u32 = u32::MAX;
+
 /// What of a listing a dry run of `get` goes by.
 pub(super) struct GetPlan {
     pub(super) remote: WirePath,
@@ -56,7 +59,12 @@ impl GetPlan {
                         {
                             Change::Kept
                         }
-                        _ => Change::of_size(size, found.map(|found| found.size)),
+                        (Some(found), Some(listed))
+                            if Change::of(&listed, Some(found)) == Change::Unchanged =>
+                        {
+                            Change::Unchanged
+                        }
+                        (found, _) => Change::of_size(size, found.map(|found| found.size)),
                     };
                     self.producer.planned(self.remote.as_str().to_owned(), size, change);
                 }
@@ -151,7 +159,7 @@ impl Remote {
         let links = closing.needs_time();
         mailbox.send(Message::List {
             path: path.clone(),
-            depth: None,
+            depth: Some(WHOLE),
             links,
             content: false,
         })?;
@@ -197,10 +205,9 @@ impl Sent {
             let offer = FileSource::look_at(&self.path).map_err(TransferError::reading)?;
             let change = match there {
                 Remote::Nothing => Change::New,
-                Remote::File(_, found) if policy.keeps(&found.unwrap_or(offer), &offer) => {
-                    Change::Kept
-                }
-                Remote::File(size, _) => Change::of_size(offer.size, Some(*size)),
+                Remote::File(_, Some(found)) => Change::by(policy, &offer, Some(found)),
+                Remote::File(..) if policy.ignore_existing => Change::Kept,
+                Remote::File(size, None) => Change::of_size(offer.size, Some(*size)),
                 Remote::Directory(_) => Change::Changed,
             };
             producer.planned(self.remote.as_str().to_owned(), offer.size, change);

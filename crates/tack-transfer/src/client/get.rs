@@ -1,19 +1,20 @@
 //! Fetching files and directories.
 
+use std::collections::HashSet;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::attributes::Ours;
 use super::closing::{Closing, beyond_version_2};
-use super::dry_run::{GetPlan, Local};
+use super::dry_run::{GetPlan, Local, WHOLE};
 use super::jobs::{Job, Kind, Run};
 use super::producer::Producer;
 use crate::error::Error;
 use crate::protocol::{
     Destination, EntryKind, FileEntry, Filter, GroupCommit, Hasher, Incoming, Message, Offer,
     PassThrough, Policy, Resume, Root, SMALL_FILE, Store, TransferError, Tree, WirePath,
-    is_absent,
+    is_absent, printable,
 };
 use crate::quic::FEWER_ROUND_TRIPS;
 use crate::session::{Mailbox, kept, receive_content};
@@ -78,6 +79,41 @@ impl Get {
     }
 }
 
+/// Makes sure that nothing gets in the way of another thing that is fetched at the same time.
+pub(super) fn check(wanted: &[Get], deletes: bool) -> Result<(), Error> {
+    let mut taken = HashSet::new();
+    for (at, get) in wanted.iter().enumerate() {
+        let Destination::Path(dest) = &get.dest else { continue };
+        if let Some(name) = &get.name
+            && !taken.insert((dest, name))
+        {
+            return Err(same_name(name));
+        }
+        // Its content may go into `dest` itself.
+        let is_bare = get.is_recursive && (get.name.is_none() || !get.is_named);
+        let is_beside = |(other, get): (usize, &Get)| {
+            other != at && matches!(&get.dest, Destination::Path(other) if other == dest)
+        };
+        if deletes && is_bare && wanted.iter().enumerate().any(is_beside) {
+            return Err(Error::Invalid(format!(
+                "{}: the content of a directory goes there beside something else, and each would have what the \
+                 other one brings deleted; fetch one after the other without deleting",
+                dest.display()
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The error where two things would become one.
+pub(super) fn same_name(name: &str) -> Error {
+    Error::Invalid(format!(
+        "{}: two of what is transferred have this name, and would be in each other's way; transfer them one after the \
+         other, to different places",
+        printable(name)
+    ))
+}
+
 /// Whether a file goes into `dest`, and does not become it.
 fn goes_into(dest: &Path) -> bool {
     dest.is_dir() || ends_with_slash(dest)
@@ -136,7 +172,8 @@ impl Listing {
         // An answer to this has the time of a single file, too.
         let links = self.closing.needs_time();
         let (path, content) = (self.remote.clone(), self.content);
-        mailbox.send(Message::List { path, depth: None, links, content })?;
+        let depth = self.closing.is_dry_run().then_some(WHOLE);
+        mailbox.send(Message::List { path, depth, links, content })?;
         match mailbox.recv()? {
             Message::Entry { kind } => Ok(kind),
             other => Err(TransferError::unexpected(&other)),

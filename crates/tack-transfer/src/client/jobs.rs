@@ -2,13 +2,13 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
 use super::event::{End, Event};
 use super::options::TransferOptions;
-use super::producer::{Producer, Report, Reporter};
+use super::producer::{Faults, Producer, Report, Reporter};
 use super::summary::Summary;
 use crate::error::{Error, Feature};
 use crate::protocol::{Change, EditKind, Edited, TransferError};
@@ -71,8 +71,7 @@ pub(super) struct Run<'a> {
     asking: VecDeque<Job>,
     /// Jobs that wait for all others, and run one after the other.
     last: VecDeque<Job>,
-    /// Whether nothing has failed so far.
-    is_faultless: Arc<AtomicBool>,
+    faults: Arc<Faults>,
     /// What an answer ended the operation with.
     refused: Option<Error>,
     /// It has been told that owners stay as they are.
@@ -116,7 +115,7 @@ impl<'a> Run<'a> {
             waiting: VecDeque::new(),
             asking: VecDeque::new(),
             last: VecDeque::new(),
-            is_faultless: Arc::new(AtomicBool::new(true)),
+            faults: Arc::default(),
             refused: None,
             owners_stay: false,
             is_over: false,
@@ -210,7 +209,7 @@ impl<'a> Run<'a> {
             self.report.clone(),
             self.link.notify(),
             Arc::clone(&self.progress),
-            Arc::clone(&self.is_faultless),
+            Arc::clone(&self.faults),
         );
         let producer = Producer::new(sender, reporter);
         produce(self, producer).and_then(|()| self.work(&jobs))
@@ -327,7 +326,10 @@ impl<'a> Run<'a> {
             Report::File { name, result } => self.file(name, result),
             Report::Edited { name, edit, result } => self.edited(name, edit, result),
             Report::Planned { name, size, change } => self.planned(name, size, change),
-            Report::Batch { name, files, error } => self.problem(name, files.max(1), error),
+            Report::Batch { name, files, error } => {
+                self.faults.of_files.store(true, Ordering::Relaxed);
+                self.problem(name, files.max(1), error);
+            }
             Report::Done { name, kind, result } => {
                 *self.running(kind) -= 1;
                 if let Some(result) = result.transpose() {
@@ -347,7 +349,10 @@ impl<'a> Run<'a> {
     fn file(&mut self, name: String, result: Result<Outcome, TransferError>) {
         match result {
             Ok(outcome) => self.tell(Event::File { path: &name, outcome: &outcome }),
-            Err(error) => self.problem(name, 1, error),
+            Err(error) => {
+                self.faults.of_files.store(true, Ordering::Relaxed);
+                self.problem(name, 1, error);
+            }
         }
     }
 
@@ -379,7 +384,7 @@ impl<'a> Run<'a> {
     fn skipped(&mut self, name: String, reason: String, failed: Option<End>) {
         self.tell(Event::Skipped { path: &name, reason: &reason, failed });
         if failed.is_some() {
-            self.is_faultless.store(false, Ordering::Relaxed);
+            self.faults.any.store(true, Ordering::Relaxed);
             self.summary.fail(name, 1, TransferError::Skipped(reason));
         }
     }
@@ -389,7 +394,7 @@ impl<'a> Run<'a> {
             return;
         }
         self.tell(Event::Failed { path: &name, others: files - 1, error: &error });
-        self.is_faultless.store(false, Ordering::Relaxed);
+        self.faults.any.store(true, Ordering::Relaxed);
         self.summary.fail(name, files, error);
     }
 }

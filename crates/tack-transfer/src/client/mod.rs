@@ -55,7 +55,9 @@ impl Client {
         Ok(Self { link: Link::connect(server, options)?, has_all: None })
     }
 
-    /// Fetches files and directories. What is there already, or in part, is not fetched again.
+    /// Fetches files and directories. What is there already, or in part, is not fetched again. Two things must not
+    /// become one, nor the content of a directory go beside another thing where what is extraneous is deleted: this is
+    /// [`Error::Invalid`], before anything is done.
     ///
     /// `observe` hears what happens to each file. If some have failed, the error is [`Error::Incomplete`], and all
     /// others are in place.
@@ -65,12 +67,13 @@ impl Client {
         options: &TransferOptions,
         observe: &mut dyn FnMut(Event<'_>),
     ) -> Result<Summary, Error> {
+        get::check(&wanted, options.delete)?;
         self.transfer(options, observe, |run, producer| {
             wanted.into_iter().try_for_each(|wanted| get::start(wanted, run, producer.clone()))
         })
     }
 
-    /// Sends files and directories; the result is as that of [`get`](Self::get).
+    /// Sends files and directories; the result is as that of [`get`](Self::get). Directories may become one.
     pub fn send(
         &mut self,
         sources: Vec<Source>,

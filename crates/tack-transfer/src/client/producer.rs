@@ -53,7 +53,16 @@ pub(super) struct Reporter {
     notify: Notify,
     /// Totals to add expected sizes to.
     pub(super) progress: Arc<Progress>,
-    is_faultless: Arc<AtomicBool>,
+    faults: Arc<Faults>,
+}
+
+/// What has failed so far. Certain only in the last jobs, when all has been told.
+#[derive(Debug, Default)]
+pub(super) struct Faults {
+    /// Anything.
+    pub(super) any: AtomicBool,
+    /// Files that were to be transferred.
+    pub(super) of_files: AtomicBool,
 }
 
 impl Producer {
@@ -86,14 +95,19 @@ impl Reporter {
         reports: mpsc::Sender<Report>,
         notify: Notify,
         progress: Arc<Progress>,
-        is_faultless: Arc<AtomicBool>,
+        faults: Arc<Faults>,
     ) -> Self {
-        Self { reports, notify, progress, is_faultless }
+        Self { reports, notify, progress, faults }
     }
 
-    /// Whether nothing has failed. Certain only in the last jobs, when all has been told.
+    /// Whether nothing has failed.
     pub(super) fn is_faultless(&self) -> bool {
-        self.is_faultless.load(Ordering::Relaxed)
+        !self.faults.any.load(Ordering::Relaxed)
+    }
+
+    /// Whether no file has failed that was to be transferred.
+    pub(super) fn has_all_files(&self) -> bool {
+        !self.faults.of_files.load(Ordering::Relaxed)
     }
 
     /// Ends the operation.

@@ -1,5 +1,6 @@
 //! Sending files and directories.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -8,6 +9,7 @@ use super::attributes::Ours;
 use super::closing::{Closing, beyond_version_2};
 use super::dry_run::{self, Sent};
 use super::event::End;
+use super::get::same_name;
 use super::jobs::{Job, Kind, Run};
 use super::producer::Producer;
 use super::put_batch::{Origin, PutBatch};
@@ -42,6 +44,7 @@ pub(super) fn start(
     if let Some(feature) = beyond_version_2(options, true) {
         run.require_current(feature)?;
     }
+    check(&sources)?;
     let filter = options.filter.clone();
     let is_current = run.protocol_version()? >= FEWER_ROUND_TRIPS;
     let place = if !options.dry_run && is_current {
@@ -58,6 +61,19 @@ pub(super) fn start(
     let (checksum, policy) = (options.checksum, Arc::new(options.policy.clone()));
     let sending = Sending { producer, filter, checksum, policy, closing, is_current };
     std::thread::spawn(move || sending.produce(&sources, &place));
+    Ok(())
+}
+
+/// Makes sure that no file gets in the way of another thing that is sent at the same time.
+fn check(sources: &[Source]) -> Result<(), Error> {
+    let mut taken = HashMap::new();
+    for source in sources {
+        let Ok(Some(name)) = &source.name else { continue };
+        let other = taken.insert(name, source.is_directory);
+        if other.is_some_and(|is_directory| !(is_directory && source.is_directory)) {
+            return Err(same_name(name.as_str()));
+        }
+    }
     Ok(())
 }
 
@@ -156,10 +172,12 @@ impl Source {
                 path.display()
             )));
         }
-        let name = path.file_name().map(|name| match name.to_str() {
-            Some(text) => WirePath::new(text),
-            None => Err(NameError::NotUtf8(printable(&name.to_string_lossy()))),
-        });
+        // Of `directory/.` the content is sent, as of `.` alone.
+        let name =
+            path.file_name().filter(|_| !ends_with_dot(path)).map(|name| match name.to_str() {
+                Some(text) => WirePath::new(text),
+                None => Err(NameError::NotUtf8(printable(&name.to_string_lossy()))),
+            });
         let is_directory = metadata.is_dir();
         Ok(Self { path: path.to_owned(), name: name.transpose(), is_directory })
     }
@@ -168,6 +186,13 @@ impl Source {
     pub fn is_directory(&self) -> bool {
         self.is_directory
     }
+}
+
+/// Whether a path is that of what a directory has, and not of the directory.
+fn ends_with_dot(path: &Path) -> bool {
+    let bytes = path.as_os_str().as_encoded_bytes();
+    let end = bytes.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);
+    bytes[..end].ends_with(b"/.")
 }
 
 /// How everything is sent.

@@ -136,9 +136,7 @@ fn is_full(cause: &io::Error) -> bool {
 
 fn advice(cause: &io::Error) -> &'static str {
     match cause.kind() {
-        _ if is_full(cause) => {
-            "; make room there and transfer it again, which resumes where it stopped"
-        }
+        _ if is_full(cause) => "; make room there and transfer it again",
         io::ErrorKind::PermissionDenied => "; check the permissions there",
         _ => "",
     }

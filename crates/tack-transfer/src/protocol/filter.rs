@@ -36,8 +36,12 @@ impl Filter {
 
     /// Whether a file, or a directory, stays, where the directories that it lies in do.
     pub fn keeps(&self, path: &WirePath, is_directory: bool) -> bool {
-        path.is_root()
-            || !self.rules.matched(Path::new(path.as_str()), is_directory).is_ignore()
+        path.is_root() || self.keeps_path(Path::new(path.as_str()), is_directory)
+    }
+
+    /// The same for a path that may have names which can't be transferred.
+    pub fn keeps_path(&self, path: &Path, is_directory: bool) -> bool {
+        !self.rules.matched(path, is_directory).is_ignore()
     }
 
     /// Whether a directory stays, and all that it lies in.

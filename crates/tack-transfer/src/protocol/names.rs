@@ -46,6 +46,8 @@ pub struct Extraneous {
     backup: Option<Suffix>,
     files: Vec<Edit>,
     directories: Vec<Edit>,
+    /// Those of them that keep something which stays.
+    not_empty: HashSet<WirePath>,
 }
 
 impl Extraneous {
@@ -59,17 +61,22 @@ impl Extraneous {
         for group in groups {
             let directory = base.join(&group.directory)?;
             let is_base = group.directory.is_root();
-            if !is_base && self.is_gone(&directory, true) {
+            let goes = !is_base && self.is_gone(&directory, true);
+            if goes {
                 let again = self.directories.last().map(Edit::path) == Some(&directory);
                 if !again {
                     self.directories.push(Edit::RemoveDirectory(directory.clone()));
                 }
+            } else if !is_base {
+                self.keep_parents(&directory);
             }
             let files = group.files.iter().map(super::FileEntry::name);
             for name in files.chain(group.links.iter().map(|(name, ..)| name)) {
                 let path = directory.join(name)?;
                 if self.is_gone(&path, false) {
                     self.files.push(Edit::Remove(path));
+                } else if goes {
+                    self.keep_parents(&path);
                 }
             }
             if self.files.len() + self.directories.len() > MAX_NAMES {
@@ -79,10 +86,25 @@ impl Extraneous {
         Ok(())
     }
 
+    /// Something stays, and so do the directories that it lies in.
+    fn keep_parents(&mut self, path: &WirePath) {
+        let parent = |path: &WirePath| path.split_last().map(|(directory, _)| directory);
+        let mut next = parent(path);
+        while let Some(directory) = next {
+            next = parent(&directory);
+            let goes = !directory.is_root() && self.is_gone(&directory, true);
+            if !goes || !self.not_empty.insert(directory) {
+                return;
+            }
+        }
+    }
+
     /// What is to be removed: files and links, then directories from the deepest up.
     pub fn edits(&mut self) -> Vec<Edit> {
         let mut edits = std::mem::take(&mut self.files);
-        edits.extend(std::mem::take(&mut self.directories).into_iter().rev());
+        let not_empty = std::mem::take(&mut self.not_empty);
+        let directories = std::mem::take(&mut self.directories).into_iter().rev();
+        edits.extend(directories.filter(|edit| !not_empty.contains(edit.path())));
         edits
     }
 
@@ -154,9 +176,16 @@ mod tests {
             group("", &["x.tmp", "old~", "gone"], &[]),
             group("cache", &["deep"], &[]),
             group("sub~", &[], &[]),
+            group("full", &["gone"], &[]),
+            group("full/deep", &["y.tmp"], &[]),
+            group("full/void", &[], &[]),
         ];
         extraneous.take(&path("in"), &listed).unwrap();
-        assert_eq!(removed(&mut extraneous), ["in/gone", "in/sub~"]);
+        assert_eq!(
+            removed(&mut extraneous),
+            ["in/gone", "in/full/gone", "in/full/void", "in/sub~"],
+            "directories with what stays stay"
+        );
     }
 
     #[test]

@@ -295,11 +295,25 @@ impl Store for PartFile {
     }
 
     fn keep_equal(&mut self, offer: &Offer) -> io::Result<()> {
-        if !self.policy.preserve {
-            return Ok(());
-        }
         let file = open_file(&self.directory, &self.final_name).map_err(io::Error::other)?;
-        set_attributes_of(&file, offer.mode & 0o777, offer)
+        keep_equal(&file, &self.policy, offer)
+    }
+}
+
+/// Gives a file that has the content of `offer` the rest of it, or takes away what the sender does not permit.
+pub(super) fn keep_equal(file: &File, policy: &Policy, offer: &Offer) -> io::Result<()> {
+    if policy.preserve {
+        return set_attributes_of(file, offer.mode & 0o777, offer);
+    }
+    let mode = rustix::fs::fstat(file)?.st_mode & 0o7777;
+    let narrower = mode & (offer.mode | !0o777);
+    if narrower == mode {
+        return Ok(());
+    }
+    match rustix::fs::fchmod(file, Mode::from_raw_mode(narrower)) {
+        // Another user's, who may permit more.
+        Err(rustix::io::Errno::PERM) => Ok(()),
+        changed => Ok(changed?),
     }
 }
 

@@ -91,6 +91,19 @@ impl<S: Store> Receiver<S> {
         self.position
     }
 
+    /// Size of what is offered, in bytes; 0 without an offer.
+    pub fn announced(&self) -> u64 {
+        self.offer.map_or(0, |offer| offer.size)
+    }
+
+    /// No more comes. What nobody can continue is not kept: who does not know the size reads from a pipe.
+    pub fn abandon(&mut self) {
+        if self.announced() == UNKNOWN_SIZE {
+            // It stays behind then, and does no harm.
+            let _ = self.store.discard();
+        }
+    }
+
     /// Processes the next message. After an error the receiver must not be used again.
     pub fn on_message(&mut self, message: Message) -> Result<Step, TransferError> {
         match (self.phase, message) {
@@ -152,7 +165,7 @@ impl<S: Store> Receiver<S> {
         }
         self.position = offset;
         self.phase = Phase::Content;
-        Ok(Step::Started(offset, self.offer.map_or(0, |offer| offer.size)))
+        Ok(Step::Started(offset, self.announced()))
     }
 
     fn data(&mut self, data: &[u8]) -> Result<Step, TransferError> {
@@ -184,7 +197,7 @@ impl<S: Store> Receiver<S> {
 
     /// Whether the announced size has room for so many bytes.
     fn check_room(&self, bytes: u64) -> Result<(), TransferError> {
-        let size = self.offer.map_or(0, |offer| offer.size);
+        let size = self.announced();
         if self.position.saturating_add(bytes) <= size {
             return Ok(());
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, FileType, Mode};
 
 use super::disk::offer_of;
-use super::part_file::{PartFile, set_attributes_of};
+use super::part_file::{PartFile, keep_equal};
 use super::policy::Policy;
 use super::root::{Root, open_file};
 use super::wire::{Mtime, Offer};
@@ -125,12 +125,9 @@ impl Tree {
 
     /// Notes that the file at `path` has the content that is offered.
     pub fn keep_equal(&mut self, path: &WirePath, offer: &Offer) -> Result<(), TransferError> {
-        if !self.policy.preserve {
-            return Ok(());
-        }
         let (directory, name, _) = self.place(path)?;
         let file = open_file(&directory, &name)?;
-        set_attributes_of(&file, offer.mode & 0o777, offer).map_err(TransferError::writing)
+        keep_equal(&file, &self.policy, offer).map_err(TransferError::writing)
     }
 
     /// The directory that `path` lies in, its name there, and where it is below the root.

@@ -1,7 +1,10 @@
 //! Everything below a path, one entry at a time.
 
+use std::ffi::OsStr;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::{AtFlags, Dir, FileType, Stat};
@@ -103,8 +106,19 @@ impl Walk {
     }
 
     /// The next entry of `open`; `None` at its end or for an entry that is not shown.
-    fn entry(&mut self, open: &mut Open, name: &[u8]) -> Option<WalkItem> {
+    fn entry(&mut self, open: &Open, name: &[u8]) -> Option<WalkItem> {
         if matches!(name, b"." | b"..") {
+            return None;
+        }
+        let stat = rustix::fs::statat(&open.directory, name, AtFlags::SYMLINK_NOFOLLOW);
+        if matches!(stat, Err(rustix::io::Errno::NOENT)) {
+            // Removed since the directory was read.
+            return None;
+        }
+        let kind = stat.as_ref().ok().map(|stat| FileType::from_raw_mode(stat.st_mode));
+        // Also what could not be transferred may be left out.
+        let path = Path::new(open.path.as_str()).join(OsStr::from_bytes(name));
+        if !self.filter.keeps_path(&path, kind == Some(FileType::Directory)) {
             return None;
         }
         let Ok(name) = std::str::from_utf8(name) else {
@@ -119,37 +133,38 @@ impl Walk {
             return None;
         }
         let checked = WirePath::new(name).and_then(|name| Ok((open.path.join(&name)?, name)));
-        let (path, file) = match checked {
-            Ok(checked) => checked,
-            Err(e) => {
-                return Some(skipped(&open.path, &printable(name), e.to_string(), true));
+        match (checked, stat) {
+            (Ok((path, file)), Ok(stat)) => self.item(open, name, (path, file), &stat),
+            (Err(error), _) => {
+                Some(skipped(&open.path, &printable(name), error.to_string(), true))
             }
-        };
-        let stat = match rustix::fs::statat(&open.directory, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) => stat,
-            // Removed since the directory was read.
-            Err(rustix::io::Errno::NOENT) => return None,
-            Err(e) => {
-                let reason = io::Error::from(e).to_string();
-                return Some(skipped(&open.path, &printable(name), reason, true));
+            (_, Err(error)) => {
+                let reason = io::Error::from(error).to_string();
+                Some(skipped(&open.path, &printable(name), reason, true))
             }
-        };
-        let kind = FileType::from_raw_mode(stat.st_mode);
-        if !self.filter.keeps(&path, kind == FileType::Directory) {
-            return None;
         }
-        match kind {
+    }
+
+    /// What an entry that may be transferred is; `None` for a directory, which is found later.
+    fn item(
+        &mut self,
+        open: &Open,
+        name: &str,
+        (path, file): (WirePath, WirePath),
+        stat: &Stat,
+    ) -> Option<WalkItem> {
+        match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => {
                 let several = self.links && stat.st_nlink > 1;
-                let inode = several.then(|| number_of(&stat));
-                Some(WalkItem::File(FileEntry::new(file, offer_of(&stat)).with_inode(inode)))
+                let inode = several.then(|| number_of(stat));
+                Some(WalkItem::File(FileEntry::new(file, offer_of(stat)).with_inode(inode)))
             }
             FileType::Directory => {
                 self.pending.push((path, open.modes.clone()));
                 None
             }
             FileType::Symlink if self.links => Some(match target_of(open, name) {
-                Ok(target) => WalkItem::Link(file, target, offer_of(&stat).modified),
+                Ok(target) => WalkItem::Link(file, target, offer_of(stat).modified),
                 Err(reason) => skipped(&open.path, &printable(name), reason, true),
             }),
             other => {
@@ -191,7 +206,7 @@ impl Iterator for Walk {
                     return Some(skipped(&open.path, ".", reason, true));
                 }
                 Some(Ok(entry)) => {
-                    let item = self.entry(&mut open, entry.file_name().to_bytes());
+                    let item = self.entry(&open, entry.file_name().to_bytes());
                     self.current = Some(open);
                     if item.is_some() {
                         return item;
@@ -231,10 +246,6 @@ fn reading(error: rustix::io::Errno) -> TransferError {
 
 #[cfg(test)]
 mod tests {
-    use std::ffi::OsStr;
-    use std::os::unix::ffi::OsStrExt;
-    use std::path::Path;
-
     use super::*;
 
     fn walk(dir: &Path) -> Vec<WalkItem> {
@@ -351,5 +362,11 @@ mod tests {
         assert_eq!(skipped("bad\u{fffd}"), Some(true));
         assert_eq!(skipped("back\\slash"), Some(true));
         assert_eq!(skipped("link"), Some(false));
+        let root = Arc::new(Root::open(dir.path()).unwrap());
+        let filter = Filter::new(["bad*", "*slash", "link", ".*.tack-part"], []).unwrap();
+        std::fs::write(dir.path().join(".x.tack-part"), "").unwrap();
+        let items: Vec<_> = Walk::filtered(root, WirePath::root(), filter).collect();
+        assert_eq!(entries(&items), [("./".to_owned(), 1), ("good".to_owned(), 0)]);
+        assert_eq!(items.len(), 2, "{items:?}");
     }
 }

@@ -158,33 +158,17 @@ pub fn receive_content(
     offer: Option<Offer>,
     progress: &Progress,
 ) -> Result<Outcome, TransferError> {
-    let mut share = Share::new(progress);
-    let mut size = offer.map_or(0, |offer| offer.size);
-    let mut resumed = 0;
     let mut receiver = Receiver::new(incoming.store, incoming.resume, incoming.hasher)
         .with_basis(incoming.basis);
     if let Some(offer) = offer {
         receiver = receiver.with_offer(offer);
     }
-    let (equal, digest) = loop {
-        match receiver.on_message(mailbox.recv()?)? {
-            Step::Offered(announced) => size = announced,
-            Step::Started(offset, announced) => {
-                resumed = offset;
-                size = announced;
-                share.restart();
-                share.settle_at(offset);
-            }
-            Step::ChunksWanted => send_chunks(mailbox, &receiver.chunks()?)?,
-            Step::Copied(bytes) => share.reuse(bytes),
-            Step::Stored(bytes) => share.advance(bytes),
-            Step::Equal(digest) => break (true, digest),
-            Step::Complete(digest) => {
-                size = receiver.size();
-                break (false, digest);
-            }
-        }
-    };
+    let mut share = Share::new(progress);
+    let received = receive_all(mailbox, &mut receiver, &mut share);
+    if received.is_err() {
+        receiver.abandon();
+    }
+    let Received { size, resumed, equal, digest } = received?;
     share.settle_at(size);
     // Removes what was only needed on the way, so that none of it is left when the sender
     // hears of the end.
@@ -192,6 +176,41 @@ pub fn receive_content(
     mailbox.send(Message::Stored)?;
     let (moved, reused) = (share.moved, share.reused);
     Ok(Outcome { size, moved, resumed, reused, equal, kept: false, digest: Some(digest) })
+}
+
+/// What has been received of a file.
+struct Received {
+    size: u64,
+    resumed: u64,
+    equal: bool,
+    digest: Digest,
+}
+
+fn receive_all(
+    mailbox: &Mailbox,
+    receiver: &mut Receiver<impl Store>,
+    share: &mut Share<'_>,
+) -> Result<Received, TransferError> {
+    let (mut announced, mut resumed) = (receiver.announced(), 0);
+    loop {
+        match receiver.on_message(mailbox.recv()?)? {
+            Step::Offered(size) => announced = size,
+            Step::Started(offset, size) => {
+                (resumed, announced) = (offset, size);
+                share.restart();
+                share.settle_at(offset);
+            }
+            Step::ChunksWanted => send_chunks(mailbox, &receiver.chunks()?)?,
+            Step::Copied(bytes) => share.reuse(bytes),
+            Step::Stored(bytes) => share.advance(bytes),
+            Step::Equal(digest) => {
+                return Ok(Received { size: announced, resumed, equal: true, digest });
+            }
+            Step::Complete(digest) => {
+                return Ok(Received { size: receiver.size(), resumed, equal: false, digest });
+            }
+        }
+    }
 }
 
 /// Tells the sender of a file the chunks of the one that is there.

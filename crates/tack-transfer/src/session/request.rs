@@ -259,7 +259,12 @@ impl Service {
             let (commit, progress) = (&self.commit, Progress::default());
             receive_bundles(mailbox, &mut tree, commit, expected, &progress, &mut results)
                 .and_then(|()| {
-                    let new = results.iter().filter(|(file, _)| !known.contains(file));
+                    // The client knows what it could not send.
+                    let is_news = |file, result: &Result<_, _>| {
+                        !known.contains(file)
+                            && !matches!(result, Err(TransferError::Remote(_)))
+                    };
+                    let new = results.iter().filter(|(file, result)| is_news(file, result));
                     send_faults(mailbox, new)?;
                     mailbox.send(Message::Stored)
                 })

@@ -10,8 +10,8 @@ use super::life::{Claims, Life};
 use super::mailbox::{Delivery, Mailbox, Pickup, StreamEnd};
 use super::request::Service;
 use crate::protocol::{
-    Digest, EntryKind, FileEntry, Group, GroupCommit, Hasher, Message, Mtime, Offer, Policy,
-    Resume, Root, WirePath,
+    Digest, EntryKind, Fail, FailCode, FileEntry, Group, GroupCommit, Hasher, Message, Mtime,
+    Offer, Policy, Resume, Root, WirePath,
 };
 
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -192,6 +192,19 @@ fn earlier_clients_ask_for_a_large_file_once_more() {
         panic!("the content would follow on a stream that nothing follows on");
     };
     assert_eq!(files, [0]);
+}
+
+#[test]
+fn a_client_is_not_told_what_it_could_not_send() {
+    let served = tempfile::tempdir().unwrap();
+    let mut request = Request::begin(served.path(), put_many(b"content", false, None));
+    assert!(matches!(request.hear(), Message::Wanted { .. }));
+    let fail = Fail { code: FailCode::Io, text: "Permission denied".to_owned() };
+    request.say(Message::Fault { file: 0, fail });
+    request.say(Message::EndOfBundles);
+    assert_eq!(request.hear(), Message::Stored);
+    assert!(request.has_ended());
+    assert!(!served.path().join("file").exists());
 }
 
 #[test]
