@@ -22,6 +22,9 @@ pub const DEFAULT_MAX_JUMP: u64 = 4 << 20;
 /// A window below so many initial windows is not worth a jump (RFC 9959 section 3.1).
 const LEAST_INITIAL_WINDOWS: u64 = 4;
 
+/// Jumps that an application may leave unused: what it says first is often little, and its data follows an answer.
+const MOST_UNUSED_JUMPS: u8 = 3;
+
 /// A round trip of no more than one of so many parts of saved_rtt is another path's (section 3.2).
 const TOO_SHORT: u32 = 2;
 
@@ -224,11 +227,15 @@ pub(super) struct CarefulResume {
     acked: u64,
     initial: Option<(u64, u64)>,
     is_confirmed: bool,
+    /// Jumps for which there was too little to send.
+    unused: u8,
     /// CWND: jump_cwnd, then what validation or the retreat leaves.
     cwnd: u64,
     /// jump_cwnd over the current round trip.
     rate: Bandwidth,
     pipe_size: u64,
+    /// What the controller allowed to be in flight before the jump.
+    normal: u64,
     /// When the Unvalidated Phase ends.
     until: Option<Instant>,
     first_unvalidated: Option<u64>,
@@ -321,7 +328,8 @@ impl CarefulResume {
         // A smoothed round trip is above the minimum where packets queue, and never below it.
         let current_rtt = path.smoothed_rtt.map_or(min_rtt, |rtt| rtt.max(min_rtt));
         let Some(rate) = Bandwidth::from_delta(jump, current_rtt) else { return false };
-        (self.cwnd, self.rate, self.pipe_size) = (jump, rate, in_flight);
+        (self.cwnd, self.rate) = (jump, rate);
+        (self.pipe_size, self.normal) = (in_flight, normal);
         self.until = Some(now + current_rtt);
         self.first_unvalidated = None;
         self.go(CarefulResumePhase::Unvalidated, CarefulResumeTrigger::PathConfirmed);
@@ -414,11 +422,18 @@ impl CarefulResume {
     /// The Unvalidated Phase is over, with so much in flight.
     fn validate(&mut self, trigger: CarefulResumeTrigger, in_flight: u64, mss: u64) {
         self.cwnd = in_flight;
-        if in_flight < INITIAL_WINDOW_PACKETS * mss || in_flight <= self.pipe_size {
-            self.stop(CarefulResumeTrigger::RateLimited);
-        } else {
-            self.go(CarefulResumePhase::Validating, trigger);
+        let is_used = in_flight >= INITIAL_WINDOW_PACKETS * mss
+            && in_flight > self.pipe_size.max(self.normal);
+        if is_used {
+            return self.go(CarefulResumePhase::Validating, trigger);
         }
+        self.unused += 1;
+        let phase = if self.unused < MOST_UNUSED_JUMPS {
+            CarefulResumePhase::Reconnaissance
+        } else {
+            CarefulResumePhase::Normal
+        };
+        self.go(phase, CarefulResumeTrigger::RateLimited);
     }
 
     /// The jump was too far (TACK-6.7-6).

@@ -218,12 +218,14 @@ fn values_that_no_path_has_are_ignored() {
 fn an_application_with_little_to_send_keeps_what_it_has_used() {
     let mut harness = resuming(SAVED);
     confirm(&mut harness);
-    send_for(&mut harness, 3 * MS);
-    assert_eq!(state(&harness).0, Unvalidated);
-    harness.pass(RTT);
-    harness.tack(&[0..=harness.next - 1], None).unwrap();
-    assert_eq!(state(&harness), (Normal, Some(Trigger::RateLimited)));
-    assert!(harness.sender.inflight_cap() < SAVED.saved_cwnd / 4);
+    for after in [Reconnaissance, Reconnaissance, Normal] {
+        send_for(&mut harness, 3 * MS);
+        assert_eq!(state(&harness).0, Unvalidated);
+        harness.pass(RTT);
+        harness.tack(&[0..=harness.next - 1], None).unwrap();
+        assert_eq!(state(&harness), (after, Some(Trigger::RateLimited)));
+        assert!(harness.sender.inflight_cap() < SAVED.saved_cwnd / 2);
+    }
 }
 
 #[test]
