@@ -494,3 +494,19 @@ fn of_a_path_that_ends_with_a_dot_the_content_is_copied_in_both_directions() {
     ends.copy(&["-r", "host:tree/sub/.", "out"]).expect(0);
     assert!(ends.there("in/file").exists() && ends.here("out/file").exists());
 }
+
+#[test]
+fn the_first_request_leaves_with_the_first_packet_unless_it_must_not() {
+    let ends = Ends::new();
+    write(&ends.there("file"), b"content");
+    let early = |finished: &Finished| finished.summary["transport"]["early_data"].clone();
+    for arguments in [["host:file", "fetched"], ["fetched", "host:sent"]] {
+        let finished = ends.copy(&arguments).expect(0);
+        assert_eq!(early(&finished), "accepted", "{arguments:?}");
+    }
+    assert_eq!(fs::read(ends.there("sent")).unwrap(), b"content");
+    let late = ends.copy(&["--no-early-data", "host:file", "late"]).expect(0);
+    assert!(early(&late).is_null());
+    let plain = ends.copy(&["--profile", "off", "host:file", "plain"]).expect(0);
+    assert_eq!(early(&plain), "accepted");
+}

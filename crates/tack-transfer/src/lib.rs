@@ -104,4 +104,4 @@ pub use session::{
 pub use tack_endpoint::certificate::Fingerprint;
 pub use tack_endpoint::{QuicLbConfig, Waker};
 pub use tacklib::Profile;
-pub use tls_sessions::SessionStore;
+pub use tls_sessions::{SessionStore, TlsSession};

@@ -33,7 +33,7 @@ const KIND: Kind = Kind {
 
 /// A session, and where it was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Session {
+pub struct TlsSession {
     /// The server's address then.
     pub address: SocketAddr,
     /// What quiche tells as the session.
@@ -54,7 +54,7 @@ impl SessionStore {
     }
 
     /// Takes the session of a server out, if there is one that is not too old.
-    pub fn take(&self, owner: Owner, now: SystemTime) -> Option<Session> {
+    pub fn take(&self, owner: Owner, now: SystemTime) -> Option<TlsSession> {
         if !self.0.exists() {
             return None;
         }
@@ -69,7 +69,7 @@ impl SessionStore {
     }
 
     /// Puts a session in, in place of the one before.
-    pub fn put(&self, owner: Owner, session: Session, now: SystemTime) {
+    pub fn put(&self, owner: Owner, session: TlsSession, now: SystemTime) {
         if session.bytes.len() > MOST_SESSION {
             return;
         }
@@ -88,7 +88,7 @@ struct Entry {
     owner: Owner,
     /// Seconds since 1970.
     saved_at: u64,
-    session: Session,
+    session: TlsSession,
 }
 
 fn seconds(time: SystemTime) -> u64 {
@@ -121,7 +121,7 @@ fn parse(line: &str) -> Option<Entry> {
     words.next().is_none().then_some(Entry {
         owner,
         saved_at,
-        session: Session { address, bytes },
+        session: TlsSession { address, bytes },
     })
 }
 
@@ -141,9 +141,9 @@ mod tests {
         Digest::of(&n.to_be_bytes())
     }
 
-    fn session(n: u64) -> Session {
+    fn session(n: u64) -> TlsSession {
         let address = SocketAddr::from(([192, 0, 2, 1], 4433));
-        Session { address, bytes: n.to_be_bytes().to_vec() }
+        TlsSession { address, bytes: n.to_be_bytes().to_vec() }
     }
 
     fn store() -> (tempfile::TempDir, SessionStore) {
@@ -183,7 +183,7 @@ mod tests {
         let now = at(NOW + MOST_ENTRIES as u64);
         assert_eq!(store.take(owner(0), now), None);
         assert!((1..=MOST_ENTRIES as u64).all(|n| store.take(owner(n), now).is_some()));
-        let longest = |length| Session { bytes: vec![7; length], ..session(0) };
+        let longest = |length| TlsSession { bytes: vec![7; length], ..session(0) };
         store.put(owner(0), longest(MOST_SESSION + 1), now);
         assert_eq!(store.take(owner(0), now), None);
         for n in 0..MOST_ENTRIES as u64 {

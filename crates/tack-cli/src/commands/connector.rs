@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, IsTerminal, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use tack_transfer::{Client, ConnectOptions, Fingerprint, ServerAddress, Trust};
+use tack_transfer::{Client, ConnectOptions, Fingerprint, ServerAddress, TlsSession, Trust};
 
 use crate::cli::{ConnectionArgs, Profile, TransportArgs};
 use crate::error::Error;
@@ -27,6 +27,11 @@ pub(super) trait Connector {
         rate: Option<u64>,
         stop: Option<&Termination>,
     ) -> Result<Client, Error>;
+
+    /// What the user is told of an error that an operation has ended with.
+    fn explain(&self, error: Error) -> Error {
+        error
+    }
 
     /// What acknowledges the data.
     fn profile(&self) -> Profile;
@@ -53,7 +58,8 @@ impl Connector for Direct<'_> {
         let target = self.args.address.as_ref().unwrap_or(self.target);
         let attempt = |trust| {
             let token = token.clone();
-            let access = Access { trust, token, ended: None, is_one_time: false };
+            let access =
+                Access { trust, token, ended: None, session: None, is_one_time: false };
             connect(target.server(), access, &self.args.transport, rate, stop)
         };
         let trust = self.args.trust();
@@ -144,6 +150,8 @@ pub(super) struct Access {
     pub(super) token: Option<String>,
     /// Set when the server is known to have ended.
     pub(super) ended: Option<Arc<AtomicBool>>,
+    /// The TLS session that it has given.
+    pub(super) session: Option<TlsSession>,
     /// Whether the server is there for the occasion: the next one has another port, and knows no session.
     pub(super) is_one_time: bool,
 }
@@ -165,8 +173,9 @@ pub(super) fn connect(
     options.qlog.clone_from(&args.qlog);
     options.cc_parameters = user_directories::cc_parameters(!args.no_careful_resume);
     // Who connects again has to know first whether there is a server.
-    let resumes = !args.no_early_data && !access.is_one_time && stop.is_none();
-    options.sessions = user_directories::sessions(resumes);
+    let resumes = !args.no_early_data && stop.is_none();
+    options.sessions = user_directories::sessions(resumes && !access.is_one_time);
+    options.session = access.session.filter(|_| resumes);
     options.rate = rate;
     options.stop = stop.map(Termination::flag);
     let mut client = Client::connect(server, options)?;

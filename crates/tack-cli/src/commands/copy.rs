@@ -191,23 +191,28 @@ impl Connector for OverSsh<'_> {
         let session = self.session(stop.is_none())?;
         let ready = session.ready();
         let fingerprint = ready.fingerprint.parse().map_err(Error::Ssh)?;
+        let server = session.server();
         let access = Access {
             trust: Trust::Pinned(fingerprint),
             token: Some(ready.token.clone()),
             ended: Some(session.ended()),
+            session: session.tls_session(&server),
             is_one_time: true,
         };
-        connect(&session.server(), access, &args.transport, rate, stop).map_err(|error| {
-            match error {
-                Error::NoAnswer { target, seconds } => {
-                    Error::NoUdp { target, outcome: format!("no answer within {seconds} s") }
-                }
-                Error::Refused { target } => {
-                    Error::NoUdp { target, outcome: "nothing but a refusal".to_owned() }
-                }
-                other => other,
+        connect(&server, access, &args.transport, rate, stop)
+            .map_err(|error| self.explain(error))
+    }
+
+    fn explain(&self, error: Error) -> Error {
+        match error {
+            Error::NoAnswer { target, seconds } => {
+                Error::NoUdp { target, outcome: format!("no answer within {seconds} s") }
             }
-        })
+            Error::Refused { target } => {
+                Error::NoUdp { target, outcome: "nothing but a refusal".to_owned() }
+            }
+            other => other,
+        }
     }
 
     fn profile(&self) -> Profile {

@@ -30,6 +30,8 @@ pub(super) struct OneTimeOptions {
     pub(super) retry: bool,
     /// Where the parameters of paths are kept, if they are: in memory nothing is left for a next time.
     pub(super) cc_parameters: Option<CcParametersStore>,
+    /// Whether the client is told of a TLS session, so that its requests can leave with the first packet.
+    pub(super) gives_session: bool,
     /// Hears what is done.
     pub(super) report: Box<dyn Fn(ServerEvent) + Send + Sync>,
 }
@@ -58,7 +60,8 @@ pub(super) fn one_time_server(
     options.retry = how.retry;
     options.careful_resume = how.cc_parameters.is_some();
     options.cc_parameters = how.cc_parameters;
-    options.early_data = false;
+    options.early_data = how.gives_session;
+    options.gives_session = how.gives_session;
     options.report = how.report;
     Ok(OneTimeServer { server: Server::new(options)?, fingerprint, token, scope })
 }

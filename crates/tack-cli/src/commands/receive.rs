@@ -51,7 +51,7 @@ impl Connector for WithTicket<'_> {
         let ticket = &self.args.ticket;
         let token = Some(ticket.token.clone());
         let trust = Trust::Pinned(ticket.fingerprint);
-        let access = Access { trust, token, ended: None, is_one_time: true };
+        let access = Access { trust, token, ended: None, session: None, is_one_time: true };
         let Some(first) = ticket.addresses.first() else {
             return Err(Error::Usage("the ticket has no address".to_owned()));
         };

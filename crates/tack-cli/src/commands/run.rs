@@ -65,7 +65,7 @@ pub(super) fn run(
         let ended = match operate(&mut client, &options, &mut |event| shown.observe(event)) {
             // Each failure has been shown.
             Ok(_) | Err(Error::Incomplete { .. }) => Ok(()),
-            Err(error) => Err(error),
+            Err(error) => Err(server.explain(error)),
         };
         shown.summary.transport = client.close();
         moved += shown.moved;

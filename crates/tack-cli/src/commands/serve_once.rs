@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use data_encoding::BASE64_NOPAD;
+
 use super::one_time_server::{OneTimeOptions, one_time_server};
 use super::print_json;
 use crate::cli::ServeOnceArgs;
@@ -96,6 +98,7 @@ fn prepare(request: &Request, home: &Path) -> Result<(Server, Ready), Error> {
         plain: request.plain,
         retry: false,
         cc_parameters: user_directories::cc_parameters(request.careful_resume),
+        gives_session: true,
         report,
     };
     let started = one_time_server(&request.wanted, home, how)?;
@@ -106,6 +109,7 @@ fn prepare(request: &Request, home: &Path) -> Result<(Server, Ready), Error> {
         token: started.token,
         paths: started.scope.paths.into_iter().map(String::from).collect(),
         is_directory: started.scope.is_directory,
+        session: started.server.first_session().map(|session| BASE64_NOPAD.encode(session)),
     };
     Ok((started.server, ready))
 }

@@ -47,6 +47,7 @@ pub fn share(args: &ShareArgs) -> Result<(), Error> {
         plain: args.profile == Profile::Off,
         retry: true,
         cc_parameters: None,
+        gives_session: false,
         report: reporter(quiet),
     };
     let started = one_time_server(&Wanted::Read(paths), &here, how).map_err(at_this_end)?;

@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::COMMAND;
+use data_encoding::BASE64_NOPAD;
 use nix::sys::signal::{SigSet, SigmaskHow};
-use tack_transfer::ServerAddress;
+use tack_transfer::{ServerAddress, TlsSession};
 
 use super::place::Login;
 use super::wire::{Answer, Ready, Request, VERSION, read_line};
@@ -113,6 +114,19 @@ impl Session {
     /// Whether the other end is still served.
     pub fn is_alive(&mut self) -> bool {
         matches!(self.ssh.try_wait(), Ok(None))
+    }
+
+    /// The TLS session that the other end has given, for the address that ssh has come to if that is one of
+    /// [`Self::server`]'s.
+    pub fn tls_session(&self, server: &ServerAddress) -> Option<TlsSession> {
+        let bytes = BASE64_NOPAD.decode(self.ready.session.as_ref()?.as_bytes()).ok()?;
+        let addresses = server.resolve().ok()?;
+        let reached = self.ready.address.as_ref().and_then(|address| address.parse().ok());
+        let address = match &addresses[..] {
+            [only] => *only,
+            several => *several.iter().find(|known| Some(known.ip()) == reached)?,
+        };
+        Some(TlsSession { address, bytes })
     }
 
     /// The server: at the address that ssh would look up, and at the one that it has come to. They differ

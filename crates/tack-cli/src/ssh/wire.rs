@@ -120,9 +120,12 @@ pub struct Ready {
     pub paths: Vec<String>,
     /// Whether the path to write to is a directory.
     pub is_directory: bool,
+    /// A TLS session, in Base64.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
 }
 
-/// Unlike a derived one, it does not show the token.
+/// Unlike a derived one, it shows neither the token nor the session.
 impl fmt::Debug for Ready {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Ready").field("port", &self.port).finish_non_exhaustive()
@@ -176,6 +179,7 @@ mod tests {
             token: "secret".to_owned(),
             paths: vec!["a".to_owned()],
             is_directory: false,
+            session: None,
         };
         let answer = Answer::new(Ok(ready));
         let json = serde_json::to_string(&answer).unwrap();

@@ -19,7 +19,7 @@ use crate::error::{Error, Feature};
 use crate::protocol::TransferError;
 use crate::quic::{self, CloseCode};
 use crate::server_address::ServerAddress;
-use crate::tls_sessions::{Owner, Session, SessionStore};
+use crate::tls_sessions::{Owner, SessionStore, TlsSession};
 
 /// Keeps address translators and the server's idle timer satisfied while a disk is busy.
 const KEEP_ALIVE: Duration = Duration::from_secs(8);
@@ -68,6 +68,9 @@ pub struct ConnectOptions {
     /// Where TLS sessions are kept, if they are. The requests of a connection that resumes one leave with the first
     /// packet.
     pub sessions: Option<SessionStore>,
+    /// The session that the server itself has given ([`Server::first_session`](crate::Server::first_session)), in the
+    /// place of a kept one.
+    pub session: Option<TlsSession>,
     /// Whether a server has another port each time: parameters are then those of its address alone.
     pub port_varies: bool,
     /// Most bytes per second in each direction, if there is a limit.
@@ -89,6 +92,7 @@ impl ConnectOptions {
             qlog: None,
             cc_parameters: None,
             sessions: None,
+            session: None,
             port_varies: false,
             rate: None,
             stop: None,
@@ -302,7 +306,7 @@ impl Link {
         let address =
             connection.path_stats().find(|path| path.active).map(|path| path.peer_addr);
         if let (Some(address), Some(bytes)) = (address, connection.session()) {
-            store.put(owner, Session { address, bytes: bytes.to_vec() }, SystemTime::now());
+            store.put(owner, TlsSession { address, bytes: bytes.to_vec() }, SystemTime::now());
         }
     }
 

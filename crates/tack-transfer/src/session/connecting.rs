@@ -19,7 +19,7 @@ use crate::pin::Pin;
 use crate::protocol::{Message, Secret};
 use crate::quic::{self, CloseCode, FEWER_ROUND_TRIPS, Verify};
 use crate::server_address::ServerAddress;
-use crate::tls_sessions::Session;
+use crate::tls_sessions::TlsSession;
 
 /// How long to wait for an answer.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -60,8 +60,9 @@ impl Link {
         let stop = options.stop.clone();
         let is_over = || stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed));
         let addresses = server.resolve()?;
-        let mut resumable = kept_session(server, &options)
-            .and_then(|kept| kept.store.take(kept.owner, SystemTime::now()));
+        let kept = || kept_session(server, &options);
+        let take = |kept: KeptSession| kept.store.take(kept.owner, SystemTime::now());
+        let mut resumable = options.session.clone().or_else(|| kept().and_then(take));
         let has_others = addresses.len() > 1;
         let begin = |address| {
             let mut link = Self::begin(server, address, &mut options, has_others)?;
@@ -136,7 +137,7 @@ impl Link {
     }
 
     /// Resumes a session, if it is one.
-    fn resume(&mut self, session: &Session) -> bool {
+    fn resume(&mut self, session: &TlsSession) -> bool {
         self.conn().is_ok_and(|connection| connection.set_session(&session.bytes).is_ok())
     }
 

@@ -12,6 +12,7 @@ mod connecting;
 mod content;
 #[cfg(test)]
 mod early_data_tests;
+mod first_session;
 mod handshake_gate;
 mod life;
 mod mailbox;

@@ -74,6 +74,8 @@ pub struct ServerOptions {
     /// Whether requests may come with a client's first packet (0-RTT). Those that change something are served once
     /// the handshake is complete: what a client has sent early, others who have recorded it can send again.
     pub early_data: bool,
+    /// Whether there is a TLS session before anybody has connected ([`Server::first_session`]).
+    pub gives_session: bool,
     /// What a load balancer reads from connection ids, if there is one (draft-ietf-quic-load-balancers).
     pub quic_lb: Option<QuicLbConfig>,
     /// Called, by any thread, when a request is done.
@@ -104,6 +106,7 @@ impl ServerOptions {
             careful_resume: true,
             cc_parameters: None,
             early_data: true,
+            gives_session: false,
             quic_lb: None,
             report: Box::new(|_| {}),
         }
@@ -146,6 +149,7 @@ pub struct Server {
     /// What connections have observed, by the client's address: ports change with each.
     cc_parameters: Option<SharedCcParameters>,
     satisfied: u64,
+    pub(super) first_session: Option<Vec<u8>>,
 }
 
 /// A server on a thread of its own; dropped, it stops.
@@ -223,12 +227,20 @@ impl Server {
             notice,
             cc_parameters,
             satisfied: 0,
+            first_session: None,
         }
     }
 
     /// The address it listens on.
     pub fn local_addr(&self) -> SocketAddr {
         self.endpoint.local_addr()
+    }
+
+    /// A TLS session for a client that is told of it in a way which keeps it as secret as the access token, if the server
+    /// was to give one ([`ServerOptions::gives_session`]): its requests leave with the first packet
+    /// ([`ConnectOptions::session`](crate::ConnectOptions::session)).
+    pub fn first_session(&self) -> Option<&[u8]> {
+        self.first_session.as_deref()
     }
 
     /// Ends [`run`](Self::run)'s waiting, from any thread.

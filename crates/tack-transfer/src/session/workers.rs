@@ -9,6 +9,7 @@ use std::thread;
 use ring::rand::{SecureRandom, SystemRandom};
 use tack_endpoint::{Endpoint, Waker};
 
+use super::first_session::first_session;
 use super::server::{Server, ServerOptions};
 use super::shared::{SharedCcParameters, SharedStrangers, Wake};
 use super::strangers::MAX_OF_STRANGER;
@@ -101,7 +102,8 @@ pub(super) fn servers(options: ServerOptions, count: usize) -> Result<Vec<Server
     endpoint_config.receive_limit = Some(MAX_OF_STRANGER);
     endpoint_config.quic_lb.clone_from(&options.quic_lb);
     // Of one server alone BoringSSL makes a key, and another one every other day.
-    let ticket_key = if count > 1 { Some(random_key()?) } else { None };
+    let is_shared = count > 1 || options.gives_session;
+    let ticket_key = if is_shared { Some(random_key()?) } else { None };
     let config = || {
         let mut config =
             quic::server_config(options.profile, &identity.certificate, &identity.key)?;
@@ -116,6 +118,10 @@ pub(super) fn servers(options: ServerOptions, count: usize) -> Result<Vec<Server
         }
         Ok::<_, Error>(config)
     };
+    let first_session = options
+        .gives_session
+        .then(|| first_session(&mut config()?, options.profile))
+        .transpose()?;
     let configs = (0..count).map(|_| config()).collect::<Result<Vec<_>, _>>()?;
     let listen = options.listen;
     let cc_parameters =
@@ -134,5 +140,9 @@ pub(super) fn servers(options: ServerOptions, count: usize) -> Result<Vec<Server
     let server = |(endpoint, strangers)| {
         Server::of_port(endpoint, &parts, strangers, cc_parameters.clone())
     };
-    Ok(endpoints.into_iter().zip(strangers).map(server).collect())
+    let mut servers: Vec<_> = endpoints.into_iter().zip(strangers).map(server).collect();
+    if let Some(server) = servers.first_mut() {
+        server.first_session = first_session;
+    }
+    Ok(servers)
 }
