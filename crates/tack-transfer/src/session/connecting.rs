@@ -204,7 +204,7 @@ impl Link {
             return Ok(());
         }
         if unproven.is_early && unproven.has_others {
-            let reason = "no answer from where it was last time".to_owned();
+            let reason = "no answer from the first of its addresses".to_owned();
             let server = self.server.to_string();
             return Err(Error::ConnectionLost { server, reason, may_pass: true });
         }

@@ -17,11 +17,11 @@ const DATAGRAM: usize = 1500;
 /// Turns in which both ends say all that they have to say: a handshake takes three.
 const TURNS: usize = 20;
 
-/// The session that a client of `server` has after a handshake.
+/// The session that a client of `server` has after a handshake; `None` if it gives none.
 pub(super) fn first_session(
     server: &mut Config,
     profile: tacklib::Profile,
-) -> Result<Vec<u8>, Error> {
+) -> Result<Option<Vec<u8>>, Error> {
     let (here, there) = (address(1), address(2));
     // The server is this process.
     let mut client = quic::client_config(profile, Verify::Later)?;
@@ -30,12 +30,12 @@ pub(super) fn first_session(
     let mut server = tacklib::accept(&id(2), None, there, here, server)?;
     for _ in 0..TURNS {
         if let Some(session) = client.session() {
-            return Ok(session.to_vec());
+            return Ok(Some(session.to_vec()));
         }
         carry(&mut client, &mut server)?;
         carry(&mut server, &mut client)?;
     }
-    Err(Error::Certificate("no TLS session came of a handshake".to_owned()))
+    Ok(None)
 }
 
 fn address(port: u16) -> SocketAddr {

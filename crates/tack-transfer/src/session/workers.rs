@@ -118,10 +118,11 @@ pub(super) fn servers(options: ServerOptions, count: usize) -> Result<Vec<Server
         }
         Ok::<_, Error>(config)
     };
-    let first_session = options
-        .gives_session
-        .then(|| first_session(&mut config()?, options.profile))
-        .transpose()?;
+    let first_session = if options.gives_session {
+        first_session(&mut config()?, options.profile)?
+    } else {
+        None
+    };
     let configs = (0..count).map(|_| config()).collect::<Result<Vec<_>, _>>()?;
     let listen = options.listen;
     let cc_parameters =
