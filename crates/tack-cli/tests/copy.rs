@@ -448,13 +448,15 @@ fn things_that_would_become_one_are_refused_before_anything_is_done() {
     let refused = ends.copy(&["-r", "--delete", "host:1/d", "host:2/d", "out"]).expect(2);
     assert!(refused.errors.contains("d: two of what is transferred"), "{}", refused.errors);
     let beside = ends.copy(&["-r", "--delete", "host:1/.", "host:2/d", "out"]).expect(2);
-    assert!(beside.errors.contains("deleted"), "{}", beside.errors);
+    assert!(beside.errors.contains("beside something else"), "{}", beside.errors);
     assert_eq!(fs::read(ends.here("out/d/mine")).unwrap(), b"mine");
     assert!(!ends.here("out/d/only1").exists());
     write(&ends.here("1/x"), b"1");
     write(&ends.here("2/x"), b"2");
     ends.copy(&["1/x", "2/x", "host:"]).expect(2);
     assert!(!ends.there("x").exists());
+    // Neither does the content of two directories go into one.
+    ends.copy(&["-r", "host:1/.", "host:2/.", "out"]).expect(2);
     // Directories that are sent become one.
     write(&ends.here("1/d/a"), b"1");
     write(&ends.here("2/d/b"), b"2");
@@ -509,4 +511,35 @@ fn the_first_request_leaves_with_the_first_packet_unless_it_must_not() {
     assert!(early(&late).is_null());
     let plain = ends.copy(&["--profile", "off", "host:file", "plain"]).expect(0);
     assert_eq!(early(&plain), "accepted");
+}
+
+#[test]
+fn of_two_files_that_would_become_one_the_first_is_sent_and_the_other_is_told() {
+    let ends = Ends::new();
+    write(&ends.here("1/one"), b"first");
+    write(&ends.here("2/one"), b"second");
+    write(&ends.here("2/two"), b"2");
+    let finished = ends.copy(&["-r", "1/.", "2/.", "host:in/"]).expect(5);
+    assert_eq!((finished.number("files"), finished.number("failed")), (2, 1));
+    assert!(finished.errors.contains("another source has"), "{}", finished.errors);
+    assert_eq!(fs::read(ends.there("in/one")).unwrap(), b"first");
+    assert!(ends.there("in/two").exists());
+}
+
+#[test]
+fn nothing_is_left_of_a_pipe_when_both_ends_are_ended() {
+    use std::os::unix::process::CommandExt;
+    let ends = Ends::new();
+    let mut command = ends.command(&["-", "host:piped"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+    let mut child = command.spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    std::io::Write::write_all(&mut input, &noise(500_000, 1)).unwrap();
+    let part = ends.there(".piped.tack-part");
+    wait_until(|| part.metadata().is_ok_and(|part| part.len() > 0));
+    let group = Pid::from_raw(i32::try_from(child.id()).unwrap());
+    nix::sys::signal::killpg(group, Signal::SIGINT).unwrap();
+    child.wait().unwrap();
+    drop(input);
+    wait_until(|| !part.exists());
 }

@@ -150,3 +150,18 @@ fn a_single_file_that_is_there_with_size_and_time_is_unchanged() {
     let missing = run(served.client("send").args(["missing", &served.target("x")])).expect(5);
     assert_eq!(missing.summary["exit_code"].as_u64(), Some(5), "it is summed up all the same");
 }
+
+#[test]
+fn what_is_left_alone_at_the_server_is_told_once() {
+    let served = Served::new(&[]);
+    fs::create_dir(served.outside("source")).unwrap();
+    served.write("source/.x.tack-part", b"");
+    served.write("source/gone", b"1");
+    let send = |arguments: &[&str]| {
+        let mut command = served.client("send");
+        command.args(arguments).args(["-p", "--delete", "source"]).arg(served.target(""));
+        run(&mut command).expect(0).number("skipped")
+    };
+    let planned = send(&["-n"]);
+    assert_eq!(planned, send(&[]));
+}

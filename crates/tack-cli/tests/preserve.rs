@@ -296,3 +296,36 @@ fn other_names_are_told_that_are_not_made_because_a_file_has_failed() {
     assert_eq!((ended.number("linked"), ended.number("failed")), (0, 2), "{}", ended.summary);
     assert!(ended.errors.contains("another name of a file"), "{}", ended.errors);
 }
+
+#[test]
+fn no_name_is_made_of_a_file_that_has_taken_the_place_of_the_one_that_was_listed() {
+    for sends in [false, true] {
+        let (served, source, dest) = places(sends);
+        // Files come before what is in directories, so the second is reached when the first has been replaced.
+        write(&source.join("long"), &noise(1_500_000, 1));
+        let original = noise(300_000, 2);
+        write(&source.join("sub/a"), &original);
+        fs::hard_link(source.join("sub/a"), source.join("sub/b")).unwrap();
+        let mut names = fs::read_dir(source.join("sub")).unwrap();
+        let first = names.next().unwrap().unwrap().path();
+        let other = names.next().unwrap().unwrap().path();
+        let finished = std::thread::scope(|scope| {
+            let client = scope
+                .spawn(|| transfer(&served, sends, &["--bwlimit", "1M", "--parallel", "1"]));
+            common::wait_until(|| {
+                let part = dest.join(".long.tack-part");
+                part.metadata().is_ok_and(|part| part.len() > 0)
+            });
+            write(&source.join("new"), &noise(290_000, 3));
+            fs::rename(source.join("new"), &first).unwrap();
+            client.join().unwrap()
+        });
+        let there = |path: &Path| dest.join("sub").join(path.file_name().unwrap());
+        assert!(fs::read(there(&first)).unwrap() == noise(290_000, 3), "{sends}");
+        assert!(!there(&other).exists(), "{sends}: it has other content at the source");
+        assert_eq!(finished.number("failed"), 1);
+        assert!(finished.errors.contains("transfer it again"), "{}", finished.errors);
+        transfer(&served, sends, &[]).expect(0);
+        assert!(fs::read(there(&other)).unwrap() == original);
+    }
+}

@@ -70,7 +70,11 @@ pub(super) fn run(
         shown.summary.transport = client.close();
         moved += shown.moved;
         let is_lost = ended.as_ref().is_err_and(|error| {
-            patience > 0 && matches!(error, Error::ConnectionLost { may_pass: true, .. })
+            patience > 0
+                && matches!(
+                    error,
+                    Error::ConnectionLost { may_pass: true, .. } | Error::ServerBusy
+                )
         });
         let ended = match ended {
             Err(lost) if is_lost => {

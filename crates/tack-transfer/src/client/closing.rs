@@ -1,7 +1,7 @@
 //! What is done at the end of a transfer, when all files are in place: what the source no longer has
 //! is removed, links are made, directories get their attributes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::attributes::{InPlace, Ours};
@@ -11,8 +11,8 @@ use super::producer::Reporter;
 use crate::error::Feature;
 use crate::protocol::{
     Change, Edit, Edited, Editor, Extraneous, Fail, FailCode, Filter, Group, IS_LINK,
-    LinkTarget, MAX_FILES, Message, Mtime, Policy, Root, TransferError, Walk, WalkItem, Wanted,
-    WirePath,
+    LinkTarget, MAX_FILES, Message, Mtime, Offer, Policy, Root, TransferError, Walk, WalkItem,
+    Wanted, WirePath,
 };
 use crate::session::Mailbox;
 
@@ -24,6 +24,9 @@ pub(super) const MAX_JSON: usize = 8 * 1024;
 /// Why another name of a file is not made.
 const MAY_BE_ANOTHER: &str =
     "another name of a file, and not made because a file has failed, which may be that one";
+/// The same where the file that has been transferred is not the one that was listed.
+const HAS_CHANGED: &str =
+    "another name of a file, and not made because that has changed since; transfer it again";
 /// Told once, however many names it concerns.
 const SEPARATED: &str =
     "other names of a file become files of their own, because what the receiver has may stay";
@@ -45,7 +48,10 @@ pub(super) struct Closing {
 struct Collected {
     extraneous: Extraneous,
     links: Vec<Edit>,
-    hard_links: Vec<Edit>,
+    /// With what was listed of the file.
+    hard_links: Vec<(Edit, Offer)>,
+    /// Files that have left in another state than they were listed in.
+    changed: HashSet<WirePath>,
     directories: Vec<Edit>,
     /// What is in place, if attributes are wanted; directories behind what is in them.
     in_place: Vec<InPlace>,
@@ -188,6 +194,7 @@ impl Closing {
         &self,
         path: &WirePath,
         inode: Option<u64>,
+        listed: &Offer,
     ) -> Result<bool, TransferError> {
         let Some(inode) = inode.filter(|_| self.policy.preserve && !self.dry_run) else {
             return Ok(false);
@@ -201,8 +208,15 @@ impl Closing {
             collected.first_names.insert(inode, path.clone());
             return collected.check().map(|()| false);
         };
-        collected.hard_links.push(Edit::HardLink(path.clone(), first));
+        collected.hard_links.push((Edit::HardLink(path.clone(), first), *listed));
         collected.check().map(|()| true)
+    }
+
+    /// Notes that what has left as `path` was `sent`, and not what was `listed`, if that is so.
+    pub(super) fn note_state(&self, path: &WirePath, listed: &Offer, sent: &Offer) {
+        if self.policy.preserve && !is_same(listed, sent) {
+            self.collected().changed.insert(path.clone());
+        }
     }
 
     /// Plans the end of a transfer into a directory of this machine, if there is one already.
@@ -215,8 +229,13 @@ impl Closing {
             if let (Some(root), true) = (&root, closing.may_delete(&told)) {
                 closing.look_here(&told, root)?;
             }
-            let editor = root.map(|root| Editor::new(root, closing.policy.clone()));
-            closing.apply_here(closing.edits(&told), editor.as_ref(), &told)?;
+            let is_as_listed = |first: &WirePath, listed: &Offer| {
+                let found = root.as_ref().and_then(|root| root.offer(first));
+                found.is_some_and(|found| is_same(listed, &found))
+            };
+            let edits = closing.edits(&told, is_as_listed);
+            let editor = root.clone().map(|root| Editor::new(root, closing.policy.clone()));
+            closing.apply_here(edits, editor.as_ref(), &told)?;
             closing.attributes_here(mailbox, &told)?;
             closing.apply_here(closing.directories(), editor.as_ref(), &told)?;
             Ok(None)
@@ -261,7 +280,8 @@ impl Closing {
         }
         let (closing, told) = (self.clone(), reporter.clone());
         let work = Box::new(move |mailbox: &Mailbox| {
-            let edits = closing.edits(&told);
+            let changed = std::mem::take(&mut closing.collected().changed);
+            let edits = closing.edits(&told, |first, _| !changed.contains(first));
             if closing.dry_run {
                 for edit in &edits {
                     let name = edit.path().as_str().to_owned();
@@ -283,7 +303,11 @@ impl Closing {
     }
 
     /// What is to be done before attributes are set, in its order.
-    fn edits(&self, told: &Reporter) -> Vec<Edit> {
+    fn edits(
+        &self,
+        told: &Reporter,
+        is_as_listed: impl Fn(&WirePath, &Offer) -> bool,
+    ) -> Vec<Edit> {
         let mut collected = self.collected();
         let mut edits = Vec::new();
         if self.may_delete(told) {
@@ -294,12 +318,17 @@ impl Closing {
         if collected.are_separated {
             told.note(SEPARATED);
         }
-        if told.has_all_files() {
-            edits.append(&mut collected.hard_links);
-        }
-        for edit in collected.hard_links.drain(..) {
-            let failed = TransferError::Skipped(MAY_BE_ANOTHER.to_owned());
+        let has_all = told.has_all_files();
+        for (edit, listed) in std::mem::take(&mut collected.hard_links) {
+            let is_meant =
+                matches!(&edit, Edit::HardLink(_, first) if is_as_listed(first, &listed));
+            if has_all && is_meant {
+                edits.push(edit);
+                continue;
+            }
+            let reason = if has_all { HAS_CHANGED } else { MAY_BE_ANOTHER };
             let name = self.remote.join(edit.path()).unwrap_or_default();
+            let failed = TransferError::Skipped(reason.to_owned());
             told.edited(name.as_str().to_owned(), &edit, Err(failed));
         }
         edits.append(&mut collected.links);
@@ -397,6 +426,13 @@ impl Collected {
         }
         Err(TransferError::TooManyNames(MAX_EDITS))
     }
+}
+
+/// Whether a file has not been written to, as far as size and time tell. Not all file systems keep nanoseconds.
+fn is_same(listed: &Offer, found: &Offer) -> bool {
+    let state =
+        |offer: &Offer| (offer.size, offer.modified.seconds, offer.modified.nanos / 1000);
+    state(listed) == state(found)
 }
 
 /// What is at the place of a link on this machine.

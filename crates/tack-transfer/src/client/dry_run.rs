@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::closing::Closing;
 use super::get::expect_end;
 use super::jobs::{Job, Kind, Run};
-use super::producer::Producer;
+use super::producer::{Producer, Reporter};
 use crate::error::Error;
 use crate::protocol::{
     Change, EntryKind, Fail, FailCode, FileSource, Filter, Group, Message, Offer, Policy, Root,
@@ -131,7 +131,7 @@ pub(super) fn send(
         let (policy, closing) = (policy.clone(), closing.clone());
         let name = sent.remote.to_string();
         let work = Box::new(move |mailbox: &Mailbox| {
-            let there = Remote::ask(mailbox, &producer, &sent.remote, &closing)?;
+            let there = Remote::ask(mailbox, &sent.remote, &closing)?;
             sent.compare(&there, &producer, filter, &policy, &closing)?;
             Ok(None)
         });
@@ -151,7 +151,6 @@ enum Remote {
 impl Remote {
     fn ask(
         mailbox: &Mailbox,
-        producer: &Producer,
         path: &WirePath,
         closing: &Closing,
     ) -> Result<Self, TransferError> {
@@ -183,7 +182,7 @@ impl Remote {
             Err(TransferError::Protocol(format!("a listing of more than {MAX_LISTED} files")))
         };
         // What the server leaves out of the listing would not be touched.
-        producer.take_listing(mailbox, take, |_| Ok(()))?;
+        Reporter::look_at_listing(mailbox, take)?;
         Ok(match kind {
             EntryKind::File { size } => Self::File(size, files.into_values().next()),
             EntryKind::Directory { .. } => Self::Directory(files),

@@ -92,12 +92,13 @@ pub(super) fn check(wanted: &[Get], deletes: bool) -> Result<(), Error> {
         // Its content may go into `dest` itself.
         let is_bare = get.is_recursive && (get.name.is_none() || !get.is_named);
         let is_beside = |(other, get): (usize, &Get)| {
-            other != at && matches!(&get.dest, Destination::Path(other) if other == dest)
+            let is_there = matches!(&get.dest, Destination::Path(other) if other == dest);
+            other != at && is_there && (deletes || get.name.is_none())
         };
-        if deletes && is_bare && wanted.iter().enumerate().any(is_beside) {
+        if is_bare && wanted.iter().enumerate().any(is_beside) {
             return Err(Error::Invalid(format!(
-                "{}: the content of a directory goes there beside something else, and each would have what the \
-                 other one brings deleted; fetch one after the other without deleting",
+                "{}: the content of a directory goes there beside something else, and one would be in the other's way; \
+                 fetch one after the other, without deleting",
                 dest.display()
             )));
         }

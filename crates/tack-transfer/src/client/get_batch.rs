@@ -46,7 +46,7 @@ impl Listing {
             for (position, (entry, path)) in files.enumerate() {
                 let (path, offer) = path?;
                 if !self.filter.keeps(&path, false)
-                    || self.closing.is_another_name(&path, group.inode(position))?
+                    || self.closing.is_another_name(&path, group.inode(position), &offer)?
                 {
                     continue;
                 }

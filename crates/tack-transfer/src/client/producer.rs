@@ -192,6 +192,21 @@ impl Reporter {
         }
     }
 
+    /// Takes in a listing behind its first message, of something that is not transferred.
+    pub(super) fn look_at_listing(
+        mailbox: &Mailbox,
+        mut take: impl FnMut(&[Group]) -> Result<(), TransferError>,
+    ) -> Result<(), TransferError> {
+        loop {
+            match mailbox.recv()? {
+                Message::EndOfList => return Ok(()),
+                Message::Manifest(groups) => take(&groups)?,
+                Message::Skipped { .. } => {}
+                other => return Err(TransferError::unexpected(&other)),
+            }
+        }
+    }
+
     /// Says something that is worth knowing.
     pub(super) fn note(&self, text: &str) {
         // Fails only once the run is over and no report counts.

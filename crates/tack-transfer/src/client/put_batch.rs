@@ -103,6 +103,8 @@ impl Exchange {
             let progress = Arc::clone(&self.producer.progress);
             progress.expect(sender.offer().size);
             let outcome = send_content(mailbox, sender, &resume, &progress)?;
+            let sent = sender.offer();
+            self.note_state(0, &sent)?;
             self.report(0, Ok(outcome));
             return Ok(());
         }
@@ -205,12 +207,18 @@ impl Exchange {
     ) -> Result<(), TransferError> {
         let mut unreadable = Vec::new();
         let (files, origin, sent) = (&self.files, &self.batch.origin, &mut self.sent);
+        let (base, closing) = (&self.batch.base, &self.batch.closing);
         let contents = small.iter().map(|&file| {
             let opened = match files.get(file as usize) {
                 Some((path, _)) => origin.open(file, path),
                 None => Err(TransferError::Disconnected),
             };
             let content = opened.and_then(|opened| SmallFile::read(&mut FileSource(opened)));
+            if let (Ok(content), Some((path, listed))) = (&content, files.get(file as usize))
+                && let Ok(remote) = base.join(path)
+            {
+                closing.note_state(&remote, listed, &content.offer);
+            }
             (file, content, compare.get(&file).copied())
         });
         let progress = &self.producer.progress;
@@ -229,13 +237,13 @@ impl Exchange {
     }
 
     fn send_alone(&mut self, file: u32) -> Result<(), TransferError> {
-        let (path, offer) = self.file(file)?;
+        let (path, listed) = self.file(file)?;
         let remote = self.batch.base.join(&path)?;
         let origin = self.batch.origin.clone();
         let progress = Arc::clone(&self.producer.progress);
         let (policy, closing) =
             (self.batch.policy.as_ref().clone(), self.batch.closing.clone());
-        progress.expect(offer.size);
+        progress.expect(listed.size);
         let name = remote.as_str().to_owned();
         let work = Box::new(move |mailbox: &Mailbox| {
             let source = FileSource(origin.open(file, &path)?);
@@ -245,6 +253,7 @@ impl Exchange {
             match mailbox.recv()? {
                 Message::Resume(resume) => {
                     let outcome = send_content(mailbox, &mut sender, &resume, &progress)?;
+                    closing.note_state(&remote, &listed, &sender.offer());
                     if let Some(ours) = origin.ours(file, &path) {
                         closing.add_in_place(remote, ours)?;
                     }
@@ -277,6 +286,13 @@ impl Exchange {
             };
             self.producer.file(self.name(file), noted.and(result));
         }
+    }
+
+    /// Notes in which state a file has left.
+    fn note_state(&self, file: u32, sent: &Offer) -> Result<(), TransferError> {
+        let (path, listed) = self.file(file)?;
+        self.batch.closing.note_state(&self.batch.base.join(&path)?, &listed, sent);
+        Ok(())
     }
 
     fn note_in_place(&self, file: u32) -> Result<(), TransferError> {

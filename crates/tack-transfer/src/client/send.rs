@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::attributes::Ours;
 use super::closing::{Closing, beyond_version_2};
@@ -16,7 +16,7 @@ use super::put_batch::{Origin, PutBatch};
 use crate::error::Error;
 use crate::protocol::{
     EntryKind, Fail, FailCode, FileEntry, FileSource, Filter, Group, Manifest, Message,
-    NameError, Policy, Root, TransferError, Walk, WalkItem, WirePath, printable,
+    NameError, Names, Policy, Root, TransferError, Walk, WalkItem, WirePath, printable,
 };
 use crate::quic::FEWER_ROUND_TRIPS;
 use crate::session::Mailbox;
@@ -31,6 +31,9 @@ pub enum Place {
     /// A single file: into the directory of this name if the server has one, else under it. All else: into it.
     IntoOrAs(WirePath),
 }
+
+/// Why the second of two files is not sent.
+const TWICE: &str = "another source has something of this name, which is sent";
 
 /// Starts whatever sends `sources`.
 pub(super) fn start(
@@ -59,7 +62,8 @@ pub(super) fn start(
         return dry_run::send(run, &producer, sent, &filter, &options.policy, &closing);
     }
     let (checksum, policy) = (options.checksum, Arc::new(options.policy.clone()));
-    let sending = Sending { producer, filter, checksum, policy, closing, is_current };
+    let taken = (sources.len() > 1).then(Mutex::default);
+    let sending = Sending { taken, producer, filter, checksum, policy, closing, is_current };
     std::thread::spawn(move || sending.produce(&sources, &place));
     Ok(())
 }
@@ -197,6 +201,8 @@ fn ends_with_dot(path: &Path) -> bool {
 
 /// How everything is sent.
 struct Sending {
+    /// What several sources send, so that of two things of one name the first one counts.
+    taken: Option<Mutex<Names>>,
     producer: Producer,
     filter: Filter,
     checksum: bool,
@@ -207,6 +213,18 @@ struct Sending {
 }
 
 impl Sending {
+    /// Whether no other source has sent something of this name.
+    fn takes(&self, remote: &WirePath) -> Result<bool, TransferError> {
+        let Some(taken) = &self.taken else { return Ok(true) };
+        // It is whole whenever the lock is free.
+        let mut taken = taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_new = taken.insert_new(remote.as_str())?;
+        if !is_new {
+            self.producer.skip(remote.as_str(), TWICE, Some(End::Local));
+        }
+        Ok(is_new)
+    }
+
     /// Lets everything that was named become jobs.
     fn produce(&self, sources: &[Source], place: &Place) {
         let name_within = match (place, sources) {
@@ -255,7 +273,9 @@ impl Sending {
                 WalkItem::File(file) => {
                     let remote = directory.join(file.name())?;
                     self.closing.add_name(remote.as_str())?;
-                    if self.closing.is_another_name(&remote, file.inode())? {
+                    if !self.takes(&remote)?
+                        || self.closing.is_another_name(&remote, file.inode(), &file.offer())?
+                    {
                         continue;
                     }
                     manifest.file(file)
@@ -334,6 +354,9 @@ impl<'a> Files<'a> {
         let (base, name) = remote.split_last().unwrap_or_default();
         let file = FileEntry::new(WirePath::new(name)?, offer);
         self.sending.closing.add_name(remote.as_str())?;
+        if !self.sending.takes(remote)? {
+            return Ok(());
+        }
         if self.paths.is_empty() {
             // The directory that all of them go into.
             self.manifest.directory(Group::default());

@@ -79,7 +79,7 @@ pub use error::TransferError;
 pub use filter::Filter;
 pub use group_commit::GroupCommit;
 pub use manifest::{FileEntry, Group, MAX_FILES, Manifest, SMALL_FILE};
-pub use names::Extraneous;
+pub use names::{Extraneous, Names};
 pub use part_file::{Incoming, RESERVED, is_absent};
 pub use pass_through::{Destination, PassThrough};
 pub use paths::{NameError, WirePath, printable};

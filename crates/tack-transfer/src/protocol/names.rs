@@ -22,6 +22,13 @@ impl Names {
         Ok(())
     }
 
+    /// The same; whether it was not noted before.
+    pub fn insert_new(&mut self, path: &str) -> Result<bool, TransferError> {
+        let before = self.0.len();
+        self.insert(path)?;
+        Ok(self.0.len() > before)
+    }
+
     fn contains(&self, path: &WirePath) -> bool {
         self.0.contains(&digest(path.as_str()))
             || self.0.contains(&digest(&printable(path.as_str())))
@@ -73,9 +80,11 @@ impl Extraneous {
             let files = group.files.iter().map(super::FileEntry::name);
             for name in files.chain(group.links.iter().map(|(name, ..)| name)) {
                 let path = directory.join(name)?;
-                if self.is_gone(&path, false) {
-                    self.files.push(Edit::Remove(path));
-                } else if goes {
+                let is_gone = self.is_gone(&path, false);
+                if is_gone {
+                    self.files.push(Edit::Remove(path.clone()));
+                }
+                if goes && (!is_gone || self.backup.is_some()) {
                     self.keep_parents(&path);
                 }
             }
@@ -186,6 +195,15 @@ mod tests {
             ["in/gone", "in/full/gone", "in/full/void", "in/sub~"],
             "directories with what stays stay"
         );
+    }
+
+    #[test]
+    fn a_directory_in_which_kept_files_take_another_name_stays() {
+        let backup = Some(Suffix::new("~").unwrap());
+        let mut extraneous = Extraneous { backup, ..Extraneous::default() };
+        let listed = [group("gone", &[], &[]), group("gone/deep", &["x"], &[])];
+        extraneous.take(&WirePath::root(), &listed).unwrap();
+        assert_eq!(removed(&mut extraneous), ["gone/deep/x"]);
     }
 
     #[test]

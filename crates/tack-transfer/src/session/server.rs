@@ -32,6 +32,8 @@ const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 const TICK: Duration = Duration::from_secs(1);
 /// How long to wait for the CONNECTION_CLOSEs of all clients to leave.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+/// How often to look whether workers have ended then.
+const WORKERS_LOOK: Duration = Duration::from_millis(5);
 /// The stream that opens a connection.
 const HELLO_STREAM: u64 = 0;
 /// Workers of one connection, those included whose stream has ended.
@@ -288,6 +290,10 @@ impl Server {
         let deadline = Instant::now() + CLOSE_TIMEOUT;
         while !self.clients.is_empty() && Instant::now() < deadline {
             self.turn(CLOSE_TIMEOUT)?;
+        }
+        // Who leaves the process when this returns leaves nothing behind that workers would have removed.
+        while Arc::strong_count(&self.parts.service) > 1 && Instant::now() < deadline {
+            std::thread::sleep(WORKERS_LOOK);
         }
         Ok(())
     }
