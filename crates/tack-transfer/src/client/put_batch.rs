@@ -186,6 +186,9 @@ impl Exchange {
     /// Leaves large files to jobs of their own; returns the small ones in order.
     fn without_large_ones(&mut self, wanted: HashSet<u32>) -> Result<Vec<u32>, TransferError> {
         let mut small = Vec::new();
+        // One after the other, as they were found.
+        let mut wanted: Vec<_> = wanted.into_iter().collect();
+        wanted.sort_unstable();
         for file in wanted {
             let (_, offer) = self.file(file)?;
             if offer.size <= SMALL_FILE {
@@ -195,7 +198,6 @@ impl Exchange {
                 self.send_alone(file)?;
             }
         }
-        small.sort_unstable();
         Ok(small)
     }
 
