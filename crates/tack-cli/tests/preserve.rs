@@ -302,7 +302,7 @@ fn no_name_is_made_of_a_file_that_has_taken_the_place_of_the_one_that_was_listed
     for sends in [false, true] {
         let (served, source, dest) = places(sends);
         // Files come before what is in directories, so the second is reached when the first has been replaced.
-        write(&source.join("long"), &noise(1_500_000, 1));
+        write(&source.join("long"), &noise(2_500_000, 1));
         let original = noise(300_000, 2);
         write(&source.join("sub/a"), &original);
         fs::hard_link(source.join("sub/a"), source.join("sub/b")).unwrap();
