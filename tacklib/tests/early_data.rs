@@ -114,5 +114,9 @@ fn early_data_that_the_server_refuses_does_not_count() {
         received == MEGABYTE
     });
     assert!(!pair.client.is_resumed());
-    assert_eq!(pair.client.tack_stats().lost_packets, 0, "nobody waits for what was refused");
+    assert_eq!(
+        pair.client.tack_stats().lost_packets,
+        0,
+        "refused early data is not in the record"
+    );
 }

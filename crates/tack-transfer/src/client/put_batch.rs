@@ -126,7 +126,7 @@ impl Exchange {
                 Message::Fault { file, fail } if self.sent.remove(&file).is_some() => {
                     self.report(file, Err(TransferError::Remote(fail)));
                 }
-                // Servers up to version 5 repeat what they have been told.
+                // Earlier servers repeat what they have been told.
                 Message::Fault { file, .. } if self.settled.contains(&file) => {}
                 other => return Err(TransferError::unexpected(&other)),
             }

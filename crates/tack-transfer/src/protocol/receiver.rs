@@ -96,7 +96,7 @@ impl<S: Store> Receiver<S> {
         self.offer.map_or(0, |offer| offer.size)
     }
 
-    /// No more comes. What nobody can continue is not kept: who does not know the size reads from a pipe.
+    /// Nothing more is received. A part of unknown size is removed: its sender reads from a pipe, and cannot resume.
     pub fn abandon(&mut self) {
         if self.announced() == UNKNOWN_SIZE {
             // It stays behind then, and does no harm.

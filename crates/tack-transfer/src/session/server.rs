@@ -609,6 +609,23 @@ mod tests {
 
     // TACK-6.7-9
     #[test]
+    fn a_server_that_ends_waits_for_what_its_workers_have_to_remove() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut server = server(directory.path());
+        let (working, ended) =
+            (Arc::clone(&server.parts.service), Arc::new(AtomicBool::new(false)));
+        let tell = Arc::clone(&ended);
+        let worker = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(100));
+            tell.store(true, Ordering::Relaxed);
+            drop(working);
+        });
+        server.run_until(|_| true).unwrap();
+        assert!(ended.load(Ordering::Relaxed));
+        worker.join().unwrap();
+    }
+
+    #[test]
     fn a_connection_takes_what_its_address_has_left_and_gives_back_what_it_has_not_used() {
         let directory = tempfile::tempdir().unwrap();
         let mut server = server(directory.path());

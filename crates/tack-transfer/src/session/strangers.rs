@@ -9,8 +9,8 @@
 //! first packet after the handshake, so it does not wait among strangers.
 //!
 //! Guessing tokens is slowed down for each network: after a wrong one, tokens from there are not
-//! looked at for a time that doubles with each. What has waited is then looked at together, so that who says the right
-//! one gets in behind one such time, whatever others of the network say. A right one ends it all.
+//! looked at for a time that doubles with each. What has waited is then looked at together, so that a wrong one does
+//! not keep a right one waiting again; as many may wait as there may be strangers of a network. A right one ends the wait.
 
 use std::collections::HashMap;
 use std::hash::Hash;
