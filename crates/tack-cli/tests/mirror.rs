@@ -191,6 +191,72 @@ fn two_trees_into_one_place_do_not_remove_each_other() {
     assert_eq!(names(&served.path("all")), ["one", "sub", "two"]);
 }
 
+/// What the source has, the destination has as something else.
+fn of_other_kinds(pair: &Pair) {
+    pair.source("was_directory", b"small");
+    pair.source("was_directory_too", &noise(300_000, 9));
+    pair.source("was_file/deep/file", b"deep");
+    pair.source("was_link/file", b"below");
+    symlink("was_file", pair.source.join("link")).unwrap();
+    pair.dest("was_directory/sub/old", b"old");
+    pair.dest("was_directory_too/.old.tack-part", b"old");
+    pair.dest("was_file", b"old");
+    pair.dest("link/old", b"old");
+    pair.dest("elsewhere/kept", b"kept");
+    symlink(pair.dest.join("elsewhere"), pair.dest.join("was_link")).unwrap();
+}
+
+#[test]
+fn what_is_of_another_kind_makes_way_where_the_rest_is_deleted() {
+    Pair::both(&[], |pair| {
+        of_other_kinds(pair);
+        pair.source("elsewhere/kept", b"kept");
+        pair.transfer(&["--preserve", "--delete"]).expect(0);
+        assert_eq!(tree(&pair.dest), tree(&pair.source));
+        assert_eq!(fs::read_link(pair.dest.join("link")).unwrap(), Path::new("was_file"));
+        assert_eq!(names(&pair.dest.join("elsewhere")), ["kept"], "nothing through the link");
+        let again = pair.transfer(&["--preserve", "--delete"]).expect(0);
+        let numbers = ["linked", "deleted", "transferred_bytes"].map(|name| again.number(name));
+        assert_eq!(numbers, [0, 0, 0], "{}", again.summary);
+    });
+}
+
+#[test]
+fn what_is_of_another_kind_stays_where_nothing_is_deleted_or_something_is_excluded() {
+    Pair::both(&[], |pair| {
+        of_other_kinds(pair);
+        let before = tree(&pair.dest.join("was_directory"));
+        for arguments in [&["-p"][..], &["-p", "--delete", "--exclude", "*.no"]] {
+            let done = pair.transfer(arguments);
+            assert_ne!(done.code, Some(0));
+            assert!(done.errors.contains("a directory has this name"), "{}", done.errors);
+            assert_eq!(tree(&pair.dest.join("was_directory")), before);
+            assert_eq!(fs::read(pair.dest.join("was_file")).unwrap(), b"old");
+            assert!(pair.dest.join("was_link").is_symlink());
+        }
+        let backup = pair.transfer(&["-p", "--delete", "--backup"]);
+        assert!(backup.errors.contains("can't be kept"), "{}", backup.errors);
+        assert_eq!(tree(&pair.dest.join("was_directory")), before);
+        assert_eq!(fs::read(pair.dest.join("was_file~")).unwrap(), b"old");
+        assert_eq!(fs::read(pair.dest.join("was_file/deep/file")).unwrap(), b"deep");
+    });
+}
+
+#[test]
+fn only_what_is_below_a_directory_that_is_transferred_makes_way() {
+    let pair = Pair::new(true, &[]);
+    pair.source("file", b"file");
+    pair.served.write("over", b"a file");
+    pair.served.write("into/file/inside", b"inside");
+    for (source, target) in [("tree", "over/deep"), ("tree/file", "into/")] {
+        let mut send = pair.served.client("send");
+        let done = run(send.args(["--delete", source]).arg(pair.served.target(target)));
+        assert_ne!(done.code, Some(0));
+    }
+    assert_eq!(fs::read(pair.served.path("over")).unwrap(), b"a file");
+    assert_eq!(fs::read(pair.served.path("into/file/inside")).unwrap(), b"inside");
+}
+
 #[test]
 fn removing_takes_a_directory() {
     let served = Served::new(&[]);

@@ -136,6 +136,7 @@ pub(super) fn start(wanted: Get, run: &mut Run<'_>, producer: Producer) -> Resul
         write_limit: options.write_limit,
         checksum: options.checksum,
         policy: Arc::new(options.policy.clone()),
+        policy_within: Arc::new(options.policy_within()),
         closing: Closing::new(options, remote.clone()),
         filter: options.filter.clone(),
         commit: GroupCommit::start(),
@@ -162,6 +163,8 @@ pub(super) struct Listing {
     pub(super) write_limit: Option<u64>,
     checksum: bool,
     pub(super) policy: Arc<Policy>,
+    /// For what is in a directory.
+    pub(super) policy_within: Arc<Policy>,
     pub(super) closing: Closing,
     pub(super) filter: Filter,
     pub(super) commit: GroupCommit,
@@ -209,7 +212,7 @@ impl Listing {
         };
         let (base, limit) = (WirePath::root(), self.write_limit);
         let tree = Tree::new(Arc::clone(&root), base, self.checksum, limit);
-        let mut tree = tree.with_policy(Arc::clone(&self.policy));
+        let mut tree = tree.with_policy(Arc::clone(&self.policy_within));
         self.closing.add_tree(&WirePath::root(), &self.filter);
         let take = |groups: &[_]| self.take_groups(&mut tree, &root, groups);
         let skipped = |name: &str| self.closing.add_name(name);
@@ -243,7 +246,8 @@ impl Listing {
                 self.producer.file(self.remote.as_str().to_owned(), Ok(kept(&found)));
             }
             _ => {
-                self.producer.submit(self.fetch(root, self.remote.clone(), name, size));
+                let (remote, policy) = (self.remote.clone(), &self.policy);
+                self.producer.submit(self.fetch(root, remote, name, size, policy));
             }
         }
         self.finish_attributes();
@@ -288,9 +292,10 @@ impl Listing {
         remote: WirePath,
         local: WirePath,
         size: u64,
+        policy: &Arc<Policy>,
     ) -> Job {
         let (root, limit) = (Arc::clone(root), self.write_limit);
-        let (policy, closing) = (Arc::clone(&self.policy), self.closing.clone());
+        let (policy, closing) = (Arc::clone(policy), self.closing.clone());
         let progress = Arc::clone(&self.producer.progress);
         progress.expect(size);
         let name = remote.as_str().to_owned();

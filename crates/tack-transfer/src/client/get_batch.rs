@@ -67,7 +67,8 @@ impl Listing {
                         Standing::Wanted => None,
                     };
                 if offer.size > SMALL_FILE {
-                    let job = self.fetch(root, self.remote.join(&path)?, path, offer.size);
+                    let (remote, policy) = (self.remote.join(&path)?, &self.policy_within);
+                    let job = self.fetch(root, remote, path, offer.size, policy);
                     self.producer.submit(job);
                     continue;
                 }
@@ -109,7 +110,7 @@ impl Listing {
             let GetBatch { groups, expected } = batch;
             let mut tree =
                 Tree::new(Arc::clone(&root), WirePath::root(), true, listing.write_limit)
-                    .with_policy(Arc::clone(&listing.policy));
+                    .with_policy(Arc::clone(&listing.policy_within));
             let mut results = Results::new();
             let base = listing.remote.clone();
             let ended = mailbox.send(Message::GetMany { base, groups }).and_then(|()| {
@@ -148,7 +149,8 @@ impl Listing {
                     code: FailCode::SourceChanged,
                     ..
                 }))) => {
-                    let job = self.fetch(root, remote, path.clone(), offer.size);
+                    let policy = &self.policy_within;
+                    let job = self.fetch(root, remote, path.clone(), offer.size, policy);
                     self.producer.follow_up(job);
                 }
                 Some(result) => {

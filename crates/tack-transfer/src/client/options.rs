@@ -20,6 +20,7 @@ pub struct TransferOptions {
     /// Compares content where size and time of modification are equal.
     pub checksum: bool,
     /// Removes what the source no longer has below directories, once all the rest is in place and nothing has failed.
+    /// Where the filter leaves nothing out, what is of another kind makes way at once ([`Policy::make_way`]).
     pub delete: bool,
     /// Changes nothing at either end: [`Event::Planned`](crate::Event::Planned) tells what would be done.
     pub dry_run: bool,
@@ -61,6 +62,13 @@ impl Default for TransferOptions {
 impl TransferOptions {
     pub(super) fn attributes(&self) -> Wanted {
         Wanted { owner: self.owner, xattrs: self.xattrs }
+    }
+
+    /// The policy for what is in directories that are transferred.
+    pub(super) fn policy_within(&self) -> Policy {
+        // What a filter leaves out stays, and so does the directory that it may lie in.
+        let make_way = self.delete && self.filter.keeps_all();
+        Policy { make_way, ..self.policy.clone() }
     }
 
     pub(super) fn check(&self) -> Result<(), Error> {

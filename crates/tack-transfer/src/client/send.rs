@@ -62,8 +62,18 @@ pub(super) fn start(
         return dry_run::send(run, &producer, sent, &filter, &options.policy, &closing);
     }
     let (checksum, policy) = (options.checksum, Arc::new(options.policy.clone()));
+    let policy_within = Arc::new(options.policy_within());
     let taken = (sources.len() > 1).then(Mutex::default);
-    let sending = Sending { taken, producer, filter, checksum, policy, closing, is_current };
+    let sending = Sending {
+        taken,
+        producer,
+        filter,
+        checksum,
+        policy,
+        policy_within,
+        closing,
+        is_current,
+    };
     std::thread::spawn(move || sending.produce(&sources, &place));
     Ok(())
 }
@@ -207,6 +217,8 @@ struct Sending {
     filter: Filter,
     checksum: bool,
     policy: Arc<Policy>,
+    /// For what is in directories.
+    policy_within: Arc<Policy>,
     closing: Closing,
     /// The server knows [`FEWER_ROUND_TRIPS`].
     is_current: bool,
@@ -317,7 +329,11 @@ impl Sending {
         origin: Origin,
         name_within: Option<WirePath>,
     ) -> bool {
-        let (base, checksum, policy) = (base.clone(), self.checksum, Arc::clone(&self.policy));
+        let (base, checksum) = (base.clone(), self.checksum);
+        let policy = Arc::clone(match &origin {
+            Origin::Tree(_) => &self.policy_within,
+            Origin::Files(_) => &self.policy,
+        });
         let closing = self.closing.clone();
         let batch = PutBatch {
             base,

@@ -34,6 +34,11 @@ impl Filter {
         Self { rules: Gitignore::empty() }
     }
 
+    /// Whether nothing is left out.
+    pub fn keeps_all(&self) -> bool {
+        self.rules.num_ignores() == 0
+    }
+
     /// Whether a file, or a directory, stays, where the directories that it lies in do.
     pub fn keeps(&self, path: &WirePath, is_directory: bool) -> bool {
         path.is_root() || self.keeps_path(Path::new(path.as_str()), is_directory)

@@ -49,6 +49,7 @@ mod error;
 mod filter;
 mod group_commit;
 mod hidden;
+mod make_way;
 mod manifest;
 mod names;
 mod part_file;

@@ -17,7 +17,7 @@ use super::receiver::Store;
 use super::replace;
 use super::root::{Root, RootError, open_file};
 use super::wire::{Mtime, Offer, Prefix, Resume};
-use super::{Basis, Digest, Hasher, SMALL_FILE, TransferError, WirePath, WriteLimit};
+use super::{Basis, Digest, Hasher, SMALL_FILE, TransferError, WirePath, WriteLimit, make_way};
 
 /// How often to start over when the part is renamed away between opening and locking it.
 const LOCK_ATTEMPTS: usize = 8;
@@ -139,7 +139,7 @@ impl PartFile {
         if root.hides(directory, name) {
             return Err(RootError::Hidden(path.to_string()).into());
         }
-        refuse_what_is_no_file(directory, name, path, policy)?;
+        refuse_what_stays(root, directory, name, path, policy)?;
         let backup = match &policy.backup {
             Some(suffix) => Some(replace::backup_name(root, directory, name, suffix)?),
             None => None,
@@ -212,6 +212,9 @@ impl PartFile {
 impl PartFile {
     /// Renames the temporary file; its content must be on disk.
     pub(super) fn take_final_name(&self) -> io::Result<()> {
+        if self.policy.make_way {
+            make_way::remove_directory(&self.directory, &self.final_name)?;
+        }
         if let Some(kept) = &self.backup {
             replace::keep(&self.directory, &self.final_name, kept)?;
         }
@@ -370,9 +373,11 @@ fn write_sparse(file: &mut File, offset: u64, data: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Only a regular file is ever replaced, and a link where links are preserved; say so before anything
-/// is transferred. A link is not followed either: its target lies where the peer has no business.
-fn refuse_what_is_no_file(
+/// Only a regular file is replaced, a link where links are preserved, and a directory where the policy
+/// says so; others are refused before anything is transferred. A link is not followed either: its
+/// target lies where the peer has no business.
+fn refuse_what_stays(
+    root: &Root,
     directory: &OwnedFd,
     name: &str,
     path: &WirePath,
@@ -386,6 +391,11 @@ fn refuse_what_is_no_file(
         FileType::RegularFile => return Err(RootError::Foreign(path.to_string()).into()),
         FileType::Symlink if policy.preserve => return Ok(()),
         FileType::Symlink => return Err(RootError::Symlink(path.to_string()).into()),
+        FileType::Directory if policy.make_way => {
+            let checked =
+                make_way::check_directory(root, directory, name, path.as_str(), policy);
+            return Ok(checked?);
+        }
         FileType::Directory => "file: a directory has this name",
         _ => "file: a pipe, device or socket has this name",
     };

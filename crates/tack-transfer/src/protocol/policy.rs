@@ -24,6 +24,10 @@ pub struct Policy {
     pub preserve: bool,
     /// Nothing of a file that is there is put into the new one.
     pub whole_file: bool,
+    /// Below a directory that is transferred, what is of another kind makes way: a directory with everything in it for
+    /// a file, and for a directory a file or, with [`preserve`](Self::preserve), a link. A client sets this where what
+    /// is extraneous is deleted and nothing is filtered.
+    pub make_way: bool,
 }
 
 impl Policy {

@@ -15,7 +15,8 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 
 use super::disk::offer_of;
 use super::hidden::Hidden;
-use super::{EntryKind, Offer, WirePath};
+use super::policy::Policy;
+use super::{EntryKind, Offer, WirePath, make_way};
 
 const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
@@ -27,6 +28,16 @@ pub struct Root {
     hidden: Vec<Hidden>,
     /// If there are any, all else is as if it did not exist.
     only: Vec<WirePath>,
+}
+
+/// How missing directories are created.
+#[derive(Clone, Copy)]
+struct Create<'a> {
+    /// Permissions of the last directories of the path, which those that are created do not exceed, but for their
+    /// owner.
+    modes: &'a [u32],
+    /// The first component that something else may have to make way for, and by which policy.
+    way: Option<(usize, &'a Policy)>,
 }
 
 /// A path that can't be used.
@@ -108,17 +119,21 @@ impl Root {
 
     /// Opens a directory below the root; creates what is missing.
     pub fn create_directory(&self, path: &WirePath) -> Result<OwnedFd, RootError> {
-        self.descend(path, Some(&[]))
+        self.descend(path, Some(Create { modes: &[], way: None }))
     }
 
-    /// As [`create_directory`](Self::create_directory). `modes` are the permissions of the last
-    /// directories of `path`, which those that are created do not exceed, but for their owner.
-    pub fn create_directory_with(
+    /// Opens the directory `path` below `base`, both of which are created where they are missing. `modes` are the
+    /// permissions of the last directories, which those that are created do not exceed, but for their owner. What has
+    /// the name of a directory below `base` may make way by the `policy`.
+    pub fn create_directory_below(
         &self,
+        base: &WirePath,
         path: &WirePath,
         modes: &[u32],
+        policy: &Policy,
     ) -> Result<OwnedFd, RootError> {
-        self.descend(path, Some(modes))
+        let way = policy.make_way.then_some((base.components().count(), policy));
+        self.descend(path, Some(Create { modes, way }))
     }
 
     /// Opens a regular file for reading.
@@ -168,30 +183,61 @@ impl Root {
         }
     }
 
-    /// Creates what is missing if there are `create`d modes, of the last directories.
-    fn descend(&self, path: &WirePath, create: Option<&[u32]>) -> Result<OwnedFd, RootError> {
+    fn descend(
+        &self,
+        path: &WirePath,
+        create: Option<Create<'_>>,
+    ) -> Result<OwnedFd, RootError> {
+        use rustix::io::Errno;
         let mut directory = self.directory.try_clone()?;
-        let depth = create.map_or(0, |_| path.components().count());
+        let depth = path.components().count();
         for (at, name) in path.components().enumerate() {
-            directory = match rustix::fs::openat(&directory, name, DIRECTORY, Mode::empty()) {
-                Ok(below) => below,
-                Err(rustix::io::Errno::NOENT) if create.is_some() => {
-                    let modes = create.unwrap_or_default();
-                    let given =
-                        (modes.len() + at).checked_sub(depth).and_then(|at| modes.get(at));
-                    // Whoever creates it has to be able to fill it.
-                    let mode = given.map_or(0o777, |mode| mode & 0o777 | 0o700);
-                    match rustix::fs::mkdirat(&directory, name, Mode::from_raw_mode(mode)) {
-                        Ok(()) | Err(rustix::io::Errno::EXIST) => {}
-                        Err(e) => return Err(RootError::Io(e.into())),
-                    }
-                    rustix::fs::openat(&directory, name, DIRECTORY, Mode::empty())
-                        .map_err(|e| explain(&directory, name, e, "directory"))?
+            let opened = rustix::fs::openat(&directory, name, DIRECTORY, Mode::empty());
+            directory = match (opened, create) {
+                (Ok(below), _) => below,
+                (Err(Errno::NOENT), Some(create)) => {
+                    create.below(&directory, name, depth - at)?
                 }
-                Err(e) => return Err(explain(&directory, name, e, "directory")),
+                (Err(error), Some(create))
+                    if self.makes_way(create, at, &directory, name)? =>
+                {
+                    log::debug!("{name} makes way for a directory: {error}");
+                    create.below(&directory, name, depth - at)?
+                }
+                (Err(error), _) => return Err(explain(&directory, name, error, "directory")),
             };
         }
         Ok(directory)
+    }
+
+    /// Whether the component `name`, at this place of a path, has made way for a directory.
+    fn makes_way(
+        &self,
+        create: Create<'_>,
+        at: usize,
+        directory: &OwnedFd,
+        name: &str,
+    ) -> Result<bool, RootError> {
+        match create.way {
+            Some((first, policy)) if at >= first => {
+                make_way::for_directory(self, directory, name, policy)
+            }
+            _ => Ok(false),
+        }
+    }
+}
+
+impl Create<'_> {
+    /// Creates and opens the directory `name`; it and what follows are the `last` ones of a path.
+    fn below(self, directory: &OwnedFd, name: &str, last: usize) -> Result<OwnedFd, RootError> {
+        let given = self.modes.len().checked_sub(last).and_then(|at| self.modes.get(at));
+        // Whoever creates it has to be able to fill it.
+        let mode = given.map_or(0o777, |mode| mode & 0o777 | 0o700);
+        match rustix::fs::mkdirat(directory, name, Mode::from_raw_mode(mode)) {
+            Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+            Err(e) => return Err(RootError::Io(e.into())),
+        }
+        open_directory(directory, name)
     }
 }
 

@@ -9,7 +9,7 @@ use rustix::fs::{AtFlags, FileType, Mode};
 use super::disk::offer_of;
 use super::part_file::{PartFile, keep_equal};
 use super::policy::Policy;
-use super::root::{Root, open_file};
+use super::root::{Root, RootError, open_file};
 use super::wire::{Mtime, Offer};
 use super::{Digest, Hasher, SMALL_FILE, TransferError, WirePath};
 
@@ -59,7 +59,7 @@ impl Tree {
     /// Creates `directory`; `modes` are its permissions and before them those of its parents.
     pub fn create(&mut self, directory: &WirePath, modes: &[u32]) -> Result<(), TransferError> {
         let path = self.base.join(directory)?;
-        let opened = Arc::new(self.root.create_directory_with(&path, modes)?);
+        let opened = Arc::new(self.create_directory(&path, modes)?);
         if self.policy.preserve {
             make_writable(&opened).map_err(TransferError::writing)?;
         }
@@ -130,6 +130,10 @@ impl Tree {
         keep_equal(&file, &self.policy, offer).map_err(TransferError::writing)
     }
 
+    fn create_directory(&self, path: &WirePath, modes: &[u32]) -> Result<OwnedFd, RootError> {
+        self.root.create_directory_below(&self.base, path, modes, &self.policy)
+    }
+
     /// The directory that `path` lies in, its name there, and where it is below the root.
     fn place(
         &mut self,
@@ -137,14 +141,14 @@ impl Tree {
     ) -> Result<(Arc<OwnedFd>, String, WirePath), TransferError> {
         let path = self.base.join(path)?;
         let Some((parent, name)) = path.split_last() else {
-            let wanted = super::RootError::WrongKind(path.to_string(), "file name");
+            let wanted = RootError::WrongKind(path.to_string(), "file name");
             return Err(wanted.into());
         };
         let name = name.to_owned();
         let directory = match &self.current {
             Some((current, opened)) if *current == parent => Arc::clone(opened),
             _ => {
-                let opened = Arc::new(self.root.create_directory(&parent)?);
+                let opened = Arc::new(self.create_directory(&parent, &[])?);
                 self.current = Some((parent, Arc::clone(&opened)));
                 opened
             }
