@@ -224,8 +224,12 @@ fn links_at_the_destination_lead_nothing_out_of_it() {
         write(&elsewhere.join("gone"), b"old");
         fs::create_dir(&dest).unwrap();
         symlink(&elsewhere, dest.join("sub")).unwrap();
-        let finished = transfer(&served, sends, &["--delete"]);
+        let finished = transfer(&served, sends, &[]);
         assert_ne!(finished.code, Some(0));
+        assert!(dest.join("sub").is_symlink());
+        // Here it makes way, as a link that the source does not have would.
+        transfer(&served, sends, &["--delete"]).expect(0);
+        assert_eq!(fs::read(dest.join("sub/file")).unwrap(), b"new");
         assert_eq!(fs::read(elsewhere.join("file")).unwrap(), b"old");
         assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 2);
     }
