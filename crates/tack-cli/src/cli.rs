@@ -479,13 +479,14 @@ pub struct TransferArgs {
     /// Leaves files alone that are there already
     #[arg(long)]
     pub ignore_existing: bool,
-    /// Keeps what is replaced or deleted under its name with SUFFIX behind it [default: ~]
+    /// Keeps what is replaced or deleted under its name with SUFFIX behind it [default: ~]; files of such names come
+    /// behind all others, so that nothing takes their place
     #[arg(long, value_name = "SUFFIX", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "~", value_parser = parse_suffix)]
     pub backup: Option<Suffix>,
     /// Keeps permissions exactly, times of directories, symbolic links (as they are, wherever they
-    /// lead; none is followed but those that are named themselves), hard links, and holes in files; setuid and
-    /// setgid of files are dropped
+    /// lead; none is followed but those that are named themselves), hard links (not between files that are fetched one
+    /// by one), and holes in files; setuid, setgid and the sticky bit of files and setuid of directories are dropped
     #[arg(long, short)]
     pub preserve: bool,
     /// Keeps owners and groups, too, as numbers: where the receiver runs as root, or where they are its own. Takes

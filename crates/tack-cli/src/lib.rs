@@ -24,6 +24,7 @@ pub mod error;
 pub mod exit;
 pub mod known_hosts;
 pub mod lb_config;
+pub mod limits;
 pub mod progress;
 pub mod ssh;
 pub mod summary;

@@ -234,6 +234,9 @@ fn what_is_of_another_kind_stays_where_nothing_is_deleted_or_something_is_exclud
             assert_eq!(fs::read(pair.dest.join("was_file")).unwrap(), b"old");
             assert!(pair.dest.join("was_link").is_symlink());
         }
+        let files_failed = pair.transfer(&["-p"]).number("failed");
+        // Files of two directories, two files in the place of directories, and a link.
+        assert_eq!(files_failed, 5);
         let backup = pair.transfer(&["-p", "--delete", "--backup"]);
         assert!(backup.errors.contains("can't be kept"), "{}", backup.errors);
         assert_eq!(tree(&pair.dest.join("was_directory")), before);
@@ -255,6 +258,36 @@ fn only_what_is_below_a_directory_that_is_transferred_makes_way() {
     }
     assert_eq!(fs::read(pair.served.path("over")).unwrap(), b"a file");
     assert_eq!(fs::read(pair.served.path("into/file/inside")).unwrap(), b"inside");
+}
+
+#[test]
+fn what_the_source_has_and_does_not_transfer_stays_with_all_that_is_in_it() {
+    Pair::both(&[], |pair| {
+        symlink("anywhere", pair.source.join("current")).unwrap();
+        let fifo = Command::new("mkfifo").arg(pair.source.join("fifo")).status().unwrap();
+        assert!(fifo.success());
+        pair.dest("current/data", b"precious");
+        pair.dest("fifo/sub/data", b"precious");
+        pair.dest("gone/data", b"old");
+        let done = pair.transfer(&["--delete"]).expect(0);
+        assert_eq!(done.number("deleted"), 2, "{}", done.errors);
+        let left = ["current", "current/data", "fifo", "fifo/sub", "fifo/sub/data"];
+        assert_eq!(pair.names(), left);
+    });
+}
+
+#[test]
+fn what_can_not_be_named_at_the_destination_stays_and_is_no_failure() {
+    use std::os::unix::ffi::OsStrExt;
+    Pair::both(&[], |pair| {
+        pair.source("good", b"1");
+        pair.dest("gone", b"x");
+        let odd = pair.dest.join(std::ffi::OsStr::from_bytes(b"odd\xff"));
+        fs::write(&odd, "x").unwrap();
+        let done = pair.transfer(&["--delete"]).expect(0);
+        assert!(done.errors.contains("not deleted"), "{}", done.errors);
+        assert!(odd.exists() && !pair.dest.join("gone").exists());
+    });
 }
 
 #[test]
@@ -368,6 +401,47 @@ fn what_is_replaced_or_deleted_is_kept_under_another_name() {
             assert_eq!(pair.names().len(), 5);
         });
     }
+}
+
+#[test]
+fn what_is_kept_does_not_take_the_place_of_what_is_transferred() {
+    Pair::both(&[], |pair| {
+        pair.source("f", b"new f");
+        pair.source("f~", b"new f~");
+        pair.source("sub/large", &noise(300_000, 1));
+        pair.source("sub/large~", &noise(400_000, 2));
+        pair.source("same", b"new same");
+        pair.source("same~", b"as before");
+        for name in ["f", "sub/large", "same"] {
+            pair.dest(name, format!("old {name}").as_bytes());
+        }
+        pair.dest("same~", b"as before");
+        modify(&pair.source.join("same~"), 1_000_000);
+        modify(&pair.dest.join("same~"), 1_000_000);
+        pair.transfer(&["--backup", "--preserve"]).expect(0);
+        for name in ["f", "f~", "sub/large", "sub/large~", "same", "same~"] {
+            let read = |dir: &Path| fs::read(dir.join(name)).unwrap();
+            assert!(read(&pair.dest) == read(&pair.source), "{name}");
+        }
+        for (kept, content) in
+            [("f~~", "old f"), ("sub/large~~", "old sub/large"), ("same~~", "old same")]
+        {
+            assert_eq!(fs::read_to_string(pair.dest.join(kept)).unwrap(), content);
+        }
+    });
+}
+
+#[test]
+fn what_would_be_kept_under_a_name_that_the_source_has_is_not_deleted() {
+    Pair::both(&[], |pair| {
+        pair.source("f~", b"new f~");
+        pair.dest("f", b"old f");
+        pair.dest("g", b"old g");
+        let done = pair.transfer(&["--backup", "--delete"]).expect(0);
+        assert!(done.errors.contains("would be kept as"), "{}", done.errors);
+        assert_eq!(pair.names(), ["f", "f~", "g~"]);
+        assert_eq!(fs::read(pair.dest.join("f~")).unwrap(), b"new f~");
+    });
 }
 
 #[test]

@@ -236,6 +236,52 @@ fn links_at_the_destination_lead_nothing_out_of_it() {
 }
 
 #[test]
+fn names_that_are_of_one_file_no_longer_become_files_of_their_own() {
+    for sends in [false, true] {
+        let (served, source, dest) = places(sends);
+        for name in ["a", "b", "c", "d"] {
+            let path = source.join(name);
+            if name == "a" {
+                write(&path, b"content")
+            } else {
+                fs::hard_link(source.join("a"), &path).unwrap()
+            }
+        }
+        transfer(&served, sends, &[]).expect(0);
+        // Now a and b are one file, c and d are others, of the same size and time.
+        let modified = source.join("a").metadata().unwrap().modified().unwrap();
+        for (name, mode) in [("c", 0o600), ("d", 0o640)] {
+            fs::remove_file(source.join(name)).unwrap();
+            write(&source.join(name), b"content");
+            File::open(source.join(name)).unwrap().set_modified(modified).unwrap();
+            fs::set_permissions(source.join(name), PermissionsExt::from_mode(mode)).unwrap();
+        }
+        let again = transfer(&served, sends, &[]).expect(0);
+        assert_eq!(again.number("transferred_bytes"), 0);
+        let there = |name: &str| dest.join(name).metadata().unwrap();
+        assert_eq!(there("a").ino(), there("b").ino());
+        for name in ["a", "b", "c", "d"] {
+            let here = source.join(name).metadata().unwrap();
+            let found = (there(name).nlink(), there(name).mode(), there(name).mtime_nsec());
+            assert_eq!(found, (here.nlink(), here.mode(), here.mtime_nsec()), "{name}");
+        }
+    }
+}
+
+#[test]
+fn several_names_of_a_file_that_are_sent_together_stay_names_of_one() {
+    let served = Served::new(&[]);
+    write(&served.outside("a"), b"content");
+    fs::hard_link(served.outside("a"), served.outside("b")).unwrap();
+    fs::create_dir(served.path("dest")).unwrap();
+    let mut send = served.client("send");
+    let done = run(send.args(["-p", "a", "b"]).arg(served.target("dest/"))).expect(0);
+    assert_eq!(done.number("linked"), 1);
+    let inode = |name: &str| served.path("dest").join(name).metadata().unwrap().ino();
+    assert_eq!(inode("a"), inode("b"));
+}
+
+#[test]
 fn files_get_neither_setuid_nor_setgid() {
     for sends in [false, true] {
         let (served, source, dest) = places(sends);

@@ -55,8 +55,7 @@ impl fmt::Display for CloseReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::IdleTimeout => f.write_str(
-                "nothing was received for the idle timeout; check the network, or send keep-alives or \
-                 raise the timeout if the peer has nothing to send",
+                "nothing was received for the idle timeout; check the network and whether the peer still runs",
             ),
             Self::Local { application, code, reason } => {
                 write!(f, "closed by this side with ")?;

@@ -41,6 +41,7 @@ pub use share::share;
 
 /// Runs what the arguments and the configuration files say.
 pub fn main(arguments: &[OsString]) -> Exit {
+    crate::limits::prepare();
     let read = config_file::read(&Cli::command(), arguments)
         .and_then(|matches| Cli::from_arg_matches(&matches).map_err(Failure::CommandLine));
     match read {

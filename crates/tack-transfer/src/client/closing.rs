@@ -10,9 +10,9 @@ use super::options::TransferOptions;
 use super::producer::Reporter;
 use crate::error::Feature;
 use crate::protocol::{
-    Change, Edit, Edited, Editor, Extraneous, Fail, FailCode, Filter, Group, IS_LINK,
-    LinkTarget, MAX_FILES, Message, Mtime, Offer, Policy, Root, TransferError, Walk, WalkItem,
-    Wanted, WirePath,
+    Change, Edit, EditKind, Edited, Editor, Extraneous, Fail, FailCode, Filter, Group, IS_LINK,
+    LinkTarget, MAX_FILES, Message, Mtime, Names, Offer, Policy, Root, TransferError, Walk,
+    WalkItem, Wanted, WirePath,
 };
 use crate::session::Mailbox;
 
@@ -53,12 +53,16 @@ struct Collected {
     /// Files that have left in another state than they were listed in.
     changed: HashSet<WirePath>,
     directories: Vec<Edit>,
+    /// Those of which the receiver could not take a file, and that may not be there.
+    failed: HashSet<WirePath>,
     /// What is in place, if attributes are wanted; directories behind what is in them.
     in_place: Vec<InPlace>,
     /// The first names of files with several.
     first_names: HashMap<u64, WirePath>,
     /// There are such files, and each name becomes a file of its own.
     are_separated: bool,
+    /// What the source has under names of kept files.
+    like_kept: Names,
     /// Links that the server has, for a dry run.
     links_there: HashMap<WirePath, LinkTarget>,
 }
@@ -126,7 +130,19 @@ impl Closing {
 
     /// Notes that the source has `path`, also as it is printed.
     pub(super) fn add_name(&self, path: &str) -> Result<(), TransferError> {
-        if self.deletes { self.collected().extraneous.names.insert(path) } else { Ok(()) }
+        if self.deletes {
+            self.collected().extraneous.names.insert(path)?;
+        }
+        if WirePath::new(path).is_ok_and(|path| self.policy.comes_late(&path)) {
+            self.collected().like_kept.insert(path)?;
+        }
+        Ok(())
+    }
+
+    /// Notes that the source has `path`, as it is printed, and does not transfer it.
+    pub(super) fn add_left_out_name(&self, path: &str) -> Result<(), TransferError> {
+        self.add_name(path)?;
+        if self.deletes { self.collected().extraneous.left_out.insert(path) } else { Ok(()) }
     }
 
     /// Notes what a walk through a source that goes to `base` has found and does not transfer.
@@ -136,15 +152,16 @@ impl Closing {
         item: &WalkItem,
     ) -> Result<(), TransferError> {
         match item {
-            WalkItem::Skipped { name, .. } if base.is_root() => self.add_name(name),
-            WalkItem::Skipped { name, .. } => self.add_name(&format!("{base}/{name}")),
+            WalkItem::Skipped { name, .. } if base.is_root() => self.add_left_out_name(name),
+            WalkItem::Skipped { name, .. } => self.add_left_out_name(&format!("{base}/{name}")),
             _ => Ok(()),
         }
     }
 
     /// Notes all names of a listing.
     pub(super) fn add_names(&self, groups: &[Group]) -> Result<(), TransferError> {
-        for group in groups.iter().filter(|_| self.deletes) {
+        let needs_names = self.deletes || self.policy.backup.is_some();
+        for group in groups.iter().filter(|_| needs_names) {
             self.add_name(group.directory.as_str())?;
             let files = group.files.iter().map(crate::protocol::FileEntry::name);
             for name in files.chain(group.links.iter().map(|(name, ..)| name)) {
@@ -181,7 +198,7 @@ impl Closing {
     ) -> Result<(), TransferError> {
         if !self.policy.preserve {
             told.skip(&path.to_string(), IS_LINK, None);
-            return Ok(());
+            return self.add_left_out_name(path.as_str());
         }
         let mut collected = self.collected();
         collected.links.push(Edit::Symlink(path, target, modified));
@@ -210,6 +227,20 @@ impl Closing {
         };
         collected.hard_links.push((Edit::HardLink(path.clone(), first), *listed));
         collected.check().map(|()| true)
+    }
+
+    /// Notes that the receiver could not make `directory` below `base`, or take a file that lies in it.
+    pub(super) fn note_refused(
+        &self,
+        base: &WirePath,
+        directory: Option<WirePath>,
+    ) -> Result<(), TransferError> {
+        let mut next = directory.filter(|_| self.policy.preserve);
+        while let Some(directory) = next.filter(|directory| !directory.is_root()) {
+            next = directory.split_last().map(|(parent, _)| parent);
+            self.collected().failed.insert(base.join(&directory)?);
+        }
+        Ok(())
     }
 
     /// Notes that what has left as `path` was `sent`, and not what was `listed`, if that is so.
@@ -263,7 +294,10 @@ impl Closing {
 
     /// Plans the end of a transfer into `directories` of the server.
     pub(super) fn finish_there(&self, reporter: &Reporter, directories: Vec<WirePath>) {
-        if !self.needs_links() || (directories.is_empty() && !self.wanted.anything()) {
+        let is_needed = !directories.is_empty()
+            || self.wanted.anything()
+            || !self.collected().hard_links.is_empty();
+        if !self.needs_links() || !is_needed {
             return;
         }
         let looks = self.deletes || self.dry_run;
@@ -332,14 +366,41 @@ impl Closing {
             told.edited(name.as_str().to_owned(), &edit, Err(failed));
         }
         edits.append(&mut collected.links);
+        edits.retain(|edit| self.is_kept_elsewhere(&collected, told, edit));
         edits
+    }
+
+    /// Whether what an edit removes or replaces would be kept under a name that the source does not have.
+    fn is_kept_elsewhere(&self, collected: &Collected, told: &Reporter, edit: &Edit) -> bool {
+        let path = edit.path();
+        let kept = self.policy.backup.as_ref().filter(|_| match edit {
+            Edit::Remove(_) | Edit::Symlink(..) | Edit::HardLink(..) => true,
+            Edit::RemoveDirectory(_) | Edit::Directory(..) | Edit::Attributes(..) => false,
+        });
+        let kept = kept.and_then(|suffix| suffix.name_of(path.as_str()).ok());
+        let kept = kept.and_then(|kept| WirePath::new(kept).ok());
+        let Some(kept) = kept.filter(|kept| collected.like_kept.contains(kept)) else {
+            return true;
+        };
+        let reason = format!(
+            "stays, because it would be kept as {kept}, which the source has; choose another suffix"
+        );
+        if edit.kind() == EditKind::Removal {
+            told.note(&format!("{path}: {reason}"));
+        } else {
+            let name = self.remote.join(path).unwrap_or_default();
+            told.edited(name.as_str().to_owned(), edit, Err(TransferError::Skipped(reason)));
+        }
+        false
     }
 
     /// Attributes of directories, the last of all. The deepest first, because a directory may be closed to its
     /// owner.
     fn directories(&self) -> Vec<Edit> {
-        let directories = std::mem::take(&mut self.collected().directories);
-        directories.into_iter().rev().collect()
+        let mut collected = self.collected();
+        let directories = std::mem::take(&mut collected.directories);
+        let is_left = |edit: &Edit| !collected.failed.contains(edit.path());
+        directories.into_iter().rev().filter(is_left).collect()
     }
 
     /// Looks for what is to be removed below a directory of this machine.
@@ -396,7 +457,7 @@ impl Closing {
             }
             collected.extraneous.take(directory, groups)
         };
-        told.take_listing(mailbox, take, |_| Ok(()))
+        told.take_destination(mailbox, take)
     }
 
     /// Whether the right link is at the place of a link on the server, if any is.

@@ -27,7 +27,7 @@ pub(super) const WHOLE: u32 = u32::MAX;
 pub(super) struct GetPlan {
     pub(super) remote: WirePath,
     pub(super) filter: Filter,
-    pub(super) producer: Producer,
+    pub(super) producer: Reporter,
     pub(super) policy: Arc<Policy>,
     pub(super) closing: Closing,
 }
@@ -100,7 +100,7 @@ impl GetPlan {
             }
             Ok(())
         };
-        let skipped = |name: &str| self.closing.add_name(name);
+        let skipped = |name: &str| self.closing.add_left_out_name(name);
         self.producer.take_listing(mailbox, take, skipped)?;
         self.closing.finish_here(&self.producer, root);
         Ok(())

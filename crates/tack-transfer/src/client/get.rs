@@ -3,17 +3,18 @@
 use std::collections::HashSet;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::attributes::Ours;
 use super::closing::{Closing, beyond_version_2};
 use super::dry_run::{GetPlan, Local, WHOLE};
 use super::jobs::{Job, Kind, Run};
-use super::producer::Producer;
+use super::options::TransferOptions;
+use super::producer::{Producer, Reporter};
 use crate::error::Error;
 use crate::protocol::{
-    Destination, EntryKind, FileEntry, Filter, GroupCommit, Hasher, Incoming, Message, Offer,
-    PassThrough, Policy, Resume, Root, SMALL_FILE, Store, TransferError, Tree, WirePath,
+    Destination, EntryKind, FileEntry, Filter, Group, GroupCommit, Hasher, Incoming, Message,
+    Offer, PassThrough, Policy, Resume, Root, SMALL_FILE, Store, TransferError, Tree, WirePath,
     is_absent, printable,
 };
 use crate::quic::FEWER_ROUND_TRIPS;
@@ -80,7 +81,19 @@ impl Get {
 }
 
 /// Makes sure that nothing gets in the way of another thing that is fetched at the same time.
-pub(super) fn check(wanted: &[Get], deletes: bool) -> Result<(), Error> {
+pub(super) fn check(wanted: &[Get], options: &TransferOptions) -> Result<(), Error> {
+    let deletes = options.delete;
+    if let Some(suffix) = &options.policy.backup {
+        let names: HashSet<_> = wanted.iter().filter_map(|get| get.name.clone()).collect();
+        let kept = names.iter().filter_map(|name| suffix.name_of(name).ok());
+        if let Some(kept) = kept.into_iter().find(|kept| names.contains(kept)) {
+            return Err(Error::Invalid(format!(
+                "{}: what is kept of another file would get this name; fetch them one after the other, or choose \
+                 another suffix",
+                printable(&kept)
+            )));
+        }
+    }
     let mut taken = HashSet::new();
     for (at, get) in wanted.iter().enumerate() {
         let Destination::Path(dest) = &get.dest else { continue };
@@ -140,14 +153,17 @@ pub(super) fn start(wanted: Get, run: &mut Run<'_>, producer: Producer) -> Resul
         closing: Closing::new(options, remote.clone()),
         filter: options.filter.clone(),
         commit: GroupCommit::start(),
-        producer,
+        told: producer.reporter(),
+        producer: Mutex::new(Some(producer)),
+        refused: Mutex::default(),
+        late: Mutex::default(),
     });
     let (name, dry_run) = (remote.to_string(), options.dry_run);
     let work = Box::new(move |mailbox: &Mailbox| {
         let kind = listing.ask(mailbox)?;
         match place_of(wanted, kind, dry_run) {
             Ok(place) => listing.follow(mailbox, kind, place)?,
-            Err(error) => listing.producer.refuse(error),
+            Err(error) => listing.told.refuse(error),
         }
         Ok(None)
     });
@@ -168,7 +184,13 @@ pub(super) struct Listing {
     pub(super) closing: Closing,
     pub(super) filter: Filter,
     pub(super) commit: GroupCommit,
-    pub(super) producer: Producer,
+    pub(super) told: Reporter,
+    /// Until all has been listed.
+    producer: Mutex<Option<Producer>>,
+    /// Directories that could not be made, and how many files lie in them.
+    pub(super) refused: Mutex<Vec<(WirePath, usize, TransferError)>>,
+    /// What of the listing comes behind all others.
+    pub(super) late: Mutex<Vec<Group>>,
 }
 
 impl Listing {
@@ -197,14 +219,14 @@ impl Listing {
                 return self.take_content(mailbox, incoming, size_of(kind));
             }
             Place::PassThrough(target) => {
-                self.producer.submit(self.fetch_through(target, size_of(kind)));
+                self.submit(self.fetch_through(target, size_of(kind)));
                 return expect_end(mailbox).map(drop);
             }
             Place::File(root, name) => return self.file(mailbox, &root, name, size_of(kind)),
             Place::Directory(root) => root,
             Place::Planned(local) => {
                 let (remote, filter) = (self.remote.clone(), self.filter.clone());
-                let (producer, policy) = (self.producer.clone(), Arc::clone(&self.policy));
+                let (producer, policy) = (self.told.clone(), Arc::clone(&self.policy));
                 let closing = self.closing.clone();
                 let plan = GetPlan { remote, filter, producer, policy, closing };
                 return plan.follow(mailbox, kind, &local);
@@ -215,10 +237,56 @@ impl Listing {
         let mut tree = tree.with_policy(Arc::clone(&self.policy_within));
         self.closing.add_tree(&WirePath::root(), &self.filter);
         let take = |groups: &[_]| self.take_groups(&mut tree, &root, groups);
-        let skipped = |name: &str| self.closing.add_name(name);
-        self.producer.take_listing(mailbox, take, skipped)?;
-        self.closing.finish_here(&self.producer, Some(root));
+        let skipped = |name: &str| self.closing.add_left_out_name(name);
+        self.told.take_listing(mailbox, take, skipped)?;
+        self.tell_refused()?;
+        self.take_late(tree, &root);
+        self.closing.finish_here(&self.told, Some(root));
+        // The jobs that are to come wait for those of the producer.
+        locked(&self.producer).take();
         Ok(())
+    }
+
+    /// Tells which directories could not be made. One without files goes without saying if one below it has some.
+    pub(super) fn tell_refused(&self) -> Result<(), TransferError> {
+        let mut refused = std::mem::take(&mut *locked(&self.refused));
+        // Whatever lies in one comes behind it.
+        refused.sort_by(|(one, ..), (other, ..)| one.components().cmp(other.components()));
+        let mut above: Option<WirePath> = None;
+        for (directory, files, error) in refused.into_iter().rev() {
+            let is_above = above.as_ref().is_some_and(|path| path.below(&directory).is_some());
+            if files > 0 || !is_above {
+                let name = self.remote.join(&directory)?.as_str().to_owned();
+                self.told.batch_failed(name, files as u64, error);
+            }
+            above = Some(directory);
+        }
+        Ok(())
+    }
+
+    /// Takes what comes behind all others, once they are in place.
+    fn take_late(self: &Arc<Self>, mut tree: Tree, root: &Arc<Root>) {
+        let groups = std::mem::take(&mut *locked(&self.late));
+        if groups.is_empty() {
+            return;
+        }
+        let (listing, root) = (Arc::clone(self), Arc::clone(root));
+        let work = Box::new(move |_: &Mailbox| {
+            for group in &groups {
+                listing.take_files(&mut tree, &root, std::slice::from_ref(group))?;
+            }
+            Ok(None)
+        });
+        let name = self.remote.to_string();
+        self.told.at_last(Job { kind: Kind::Inquiry, name, work });
+    }
+
+    /// Queues a job, at once if another one does this.
+    pub(super) fn submit(&self, job: Job) {
+        match &*locked(&self.producer) {
+            Some(producer) => drop(producer.submit(job)),
+            None => self.told.follow_up(job),
+        }
     }
 
     /// Fetches the only file, unless what is there stays.
@@ -243,11 +311,11 @@ impl Listing {
         }
         match (root.offer(&name), listed) {
             (Some(found), listed) if self.policy.keeps(&found, &listed.unwrap_or(found)) => {
-                self.producer.file(self.remote.as_str().to_owned(), Ok(kept(&found)));
+                self.told.file(self.remote.as_str().to_owned(), Ok(kept(&found)));
             }
             _ => {
                 let (remote, policy) = (self.remote.clone(), &self.policy);
-                self.producer.submit(self.fetch(root, remote, name, size, policy));
+                self.submit(self.fetch(root, remote, name, size, policy));
             }
         }
         self.finish_attributes();
@@ -256,7 +324,7 @@ impl Listing {
 
     fn finish_attributes(&self) {
         if self.closing.wanted.anything() {
-            self.closing.finish_here(&self.producer, None);
+            self.closing.finish_here(&self.told, None);
         }
     }
 
@@ -267,14 +335,14 @@ impl Listing {
         incoming: Incoming<impl Store>,
         size: u64,
     ) -> Result<(), TransferError> {
-        self.producer.progress.expect(size);
-        let outcome = receive_content(mailbox, incoming, None, &self.producer.progress)?;
-        self.producer.file(self.remote.as_str().to_owned(), Ok(outcome));
+        self.told.progress.expect(size);
+        let outcome = receive_content(mailbox, incoming, None, &self.told.progress)?;
+        self.told.file(self.remote.as_str().to_owned(), Ok(outcome));
         Ok(())
     }
 
     fn fetch_through(&self, store: PassThrough, size: u64) -> Job {
-        let progress = Arc::clone(&self.producer.progress);
+        let progress = Arc::clone(&self.told.progress);
         progress.expect(size);
         let (name, path) = (self.remote.as_str().to_owned(), self.remote.clone());
         let work = Box::new(move |mailbox: &Mailbox| {
@@ -296,7 +364,7 @@ impl Listing {
     ) -> Job {
         let (root, limit) = (Arc::clone(root), self.write_limit);
         let (policy, closing) = (Arc::clone(policy), self.closing.clone());
-        let progress = Arc::clone(&self.producer.progress);
+        let progress = Arc::clone(&self.told.progress);
         progress.expect(size);
         let name = remote.as_str().to_owned();
         let work = Box::new(move |mailbox: &Mailbox| {
@@ -310,6 +378,11 @@ impl Listing {
         let kind = if size <= SMALL_FILE { Kind::Batch } else { Kind::Transfer };
         Job { kind, name, work }
     }
+}
+
+/// What is in it is whole whenever the lock is free.
+pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Nothing is known of what a pipe or device has.

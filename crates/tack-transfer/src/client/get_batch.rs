@@ -3,13 +3,16 @@
 use std::sync::Arc;
 
 use super::attributes::Ours;
-use super::get::Listing;
+use super::get::{Listing, locked};
 use super::jobs::{Job, Kind};
 use crate::protocol::{
     Fail, FailCode, Group, Message, Offer, Root, SMALL_FILE, Standing, TransferError, Tree,
     Want, WantGroup, WirePath,
 };
 use crate::session::{Expected, Mailbox, Results, kept, receive_bundles, unchanged};
+
+/// Directories that can't be made, and are told together.
+const MAX_REFUSED: usize = 1 << 12;
 
 /// Small files that are wanted.
 #[derive(Default)]
@@ -26,62 +29,95 @@ impl Listing {
         root: &Arc<Root>,
         groups: &[Group],
     ) -> Result<(), TransferError> {
-        let mut batch = GetBatch::default();
+        let mut now = Vec::new();
         self.closing.add_names(groups)?;
         for group in groups {
             if !self.filter.keeps_whole(&group.directory) {
                 continue;
             }
             if let Err(error) = tree.create(&group.directory, &group.modes) {
-                let name = self.remote.join(&group.directory)?.as_str().to_owned();
-                self.producer.batch_failed(name, group.files.len() as u64, error);
+                self.refuse(group, error)?;
                 continue;
             }
             self.closing.add_directory(&group.directory, group)?;
             self.add_in_place(root, &group.directory)?;
             self.take_links(root, group)?;
-            let mut wanted = Vec::new();
-            let top = WirePath::root();
-            let files = group.files.iter().zip(group.paths(&top));
-            for (position, (entry, path)) in files.enumerate() {
-                let (path, offer) = path?;
+            let (mut files, mut late) = (Vec::new(), Vec::new());
+            for (position, file) in group.files.iter().enumerate() {
+                let path = group.directory.join(file.name())?;
+                let inode = group.inode(position);
                 if !self.filter.keeps(&path, false)
-                    || self.closing.is_another_name(&path, group.inode(position), &offer)?
+                    || self.closing.is_another_name(&path, inode, &file.offer())?
                 {
                     continue;
                 }
-                let compare =
-                    match tree.standing(&path, &offer).map_err(TransferError::reading)? {
-                        Standing::Unchanged => {
-                            let name = self.remote.join(&path)?.as_str().to_owned();
-                            self.add_in_place(root, &path)?;
-                            self.producer.file(name, Ok(unchanged(&offer)));
-                            continue;
-                        }
-                        Standing::Kept => {
-                            let name = self.remote.join(&path)?.as_str().to_owned();
-                            self.producer.file(name, Ok(kept(&offer)));
-                            continue;
-                        }
-                        Standing::Compare(digest) => Some(digest),
-                        Standing::Wanted => None,
-                    };
+                let list = if self.policy.comes_late(&path) { &mut late } else { &mut files };
+                list.push(file.clone().with_inode(inode));
+            }
+            let with =
+                |files| Group { files, ..Group::new(group.directory.clone(), Vec::new()) };
+            if !late.is_empty() {
+                locked(&self.late).push(with(late));
+            }
+            now.push(with(files));
+        }
+        self.take_files(tree, root, &now)
+    }
+
+    /// Notes that a directory can't be made.
+    fn refuse(&self, group: &Group, error: TransferError) -> Result<(), TransferError> {
+        let mut refused = locked(&self.refused);
+        refused.push((group.directory.clone(), group.files.len(), error));
+        if refused.len() < MAX_REFUSED {
+            return Ok(());
+        }
+        drop(refused);
+        self.tell_refused()
+    }
+
+    /// Asks for what is not there of files whose directories are.
+    pub(super) fn take_files(
+        self: &Arc<Self>,
+        tree: &mut Tree,
+        root: &Arc<Root>,
+        groups: &[Group],
+    ) -> Result<(), TransferError> {
+        let mut batch = GetBatch::default();
+        for group in groups {
+            let mut wanted = Vec::new();
+            for entry in &group.files {
+                let (path, offer) = (group.directory.join(entry.name())?, entry.offer());
+                let found = tree.standing(&path, &offer, entry.inode());
+                let compare = match found.map_err(TransferError::reading)? {
+                    Standing::Unchanged => {
+                        let name = self.remote.join(&path)?.as_str().to_owned();
+                        self.add_in_place(root, &path)?;
+                        self.told.file(name, Ok(unchanged(&offer)));
+                        continue;
+                    }
+                    Standing::Kept => {
+                        let name = self.remote.join(&path)?.as_str().to_owned();
+                        self.told.file(name, Ok(kept(&offer)));
+                        continue;
+                    }
+                    Standing::Compare(digest) => Some(digest),
+                    Standing::Wanted => None,
+                };
                 if offer.size > SMALL_FILE {
                     let (remote, policy) = (self.remote.join(&path)?, &self.policy_within);
-                    let job = self.fetch(root, remote, path, offer.size, policy);
-                    self.producer.submit(job);
+                    self.submit(self.fetch(root, remote, path, offer.size, policy));
                     continue;
                 }
                 wanted.push(Want(entry.name().clone(), compare));
                 batch.expect(path, &offer, compare);
-                self.producer.progress.expect(offer.size);
+                self.told.progress.expect(offer.size);
             }
             if !wanted.is_empty() {
                 batch.groups.push(WantGroup(group.directory.clone(), wanted));
             }
         }
         if !batch.expected.is_empty() {
-            self.producer.submit(self.fetch_batch(root, batch));
+            self.submit(self.fetch_batch(root, batch));
         }
         Ok(())
     }
@@ -91,7 +127,7 @@ impl Listing {
             let path = group.directory.join(name)?;
             if self.filter.keeps(&path, false) {
                 self.add_in_place(root, &path)?;
-                self.closing.add_link(&self.producer, path, target.clone(), *modified)?;
+                self.closing.add_link(&self.told, path, target.clone(), *modified)?;
             }
         }
         Ok(())
@@ -119,7 +155,7 @@ impl Listing {
                     &mut tree,
                     &listing.commit,
                     expected.clone(),
-                    &listing.producer.progress,
+                    &listing.told.progress,
                     &mut results,
                 )
             });
@@ -151,20 +187,20 @@ impl Listing {
                 }))) => {
                     let policy = &self.policy_within;
                     let job = self.fetch(root, remote, path.clone(), offer.size, policy);
-                    self.producer.follow_up(job);
+                    self.told.follow_up(job);
                 }
                 Some(result) => {
                     if result.is_ok() {
                         self.add_in_place(root, path)?;
                     }
-                    self.producer.file(remote.as_str().to_owned(), result);
+                    self.told.file(remote.as_str().to_owned(), result);
                 }
                 None => open.push(remote),
             }
         }
         if let Err(error) = ended {
             let name = open.first().unwrap_or(&self.remote).as_str().to_owned();
-            self.producer.batch_failed(name, open.len() as u64, error);
+            self.told.batch_failed(name, open.len() as u64, error);
         }
         Ok(())
     }

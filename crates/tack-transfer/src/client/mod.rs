@@ -67,7 +67,7 @@ impl Client {
         options: &TransferOptions,
         observe: &mut dyn FnMut(Event<'_>),
     ) -> Result<Summary, Error> {
-        get::check(&wanted, options.delete)?;
+        get::check(&wanted, options)?;
         self.transfer(options, observe, |run, producer| {
             wanted.into_iter().try_for_each(|wanted| get::start(wanted, run, producer.clone()))
         })

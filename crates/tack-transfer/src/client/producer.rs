@@ -14,6 +14,10 @@ use crate::protocol::{
 };
 use crate::session::{Mailbox, Notify, Outcome, Progress};
 
+/// Why something at the destination that the source may not have is not deleted.
+pub(super) const STAYS: &str =
+    "not deleted, because it is no file, directory or link with a name that can be transferred";
+
 /// What workers and producers have to tell.
 pub(super) enum Report {
     /// A job has ended.
@@ -186,6 +190,24 @@ impl Reporter {
                     let (name, reason) = (printable(&name), printable(&reason));
                     skipped(&name)?;
                     self.skip(&name, &reason, error.then_some(End::Remote));
+                }
+                other => return Err(TransferError::unexpected(&other)),
+            }
+        }
+    }
+
+    /// The same for a listing of what may be deleted: what the server leaves out of it stays.
+    pub(super) fn take_destination(
+        &self,
+        mailbox: &Mailbox,
+        mut take: impl FnMut(&[Group]) -> Result<(), TransferError>,
+    ) -> Result<(), TransferError> {
+        loop {
+            match mailbox.recv()? {
+                Message::EndOfList => return Ok(()),
+                Message::Manifest(groups) => take(&groups)?,
+                Message::Skipped { name, .. } => {
+                    self.note(&format!("{}: {STAYS}", printable(&name)));
                 }
                 other => return Err(TransferError::unexpected(&other)),
             }

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use super::attributes::Ours;
 use super::closing::Closing;
 use super::jobs::{Job, Kind};
-use super::producer::Producer;
+use super::producer::Reporter;
 use crate::protocol::{
-    Digest, FileSource, Group, Message, Offer, Policy, Resume, Root, SMALL_FILE, Sender,
+    Digest, Fail, FileSource, Group, Message, Offer, Policy, Resume, Root, SMALL_FILE, Sender,
     SmallFile, TransferError, WirePath,
 };
 use crate::session::{Mailbox, Outcome, kept, send_bundles, send_content, unchanged};
@@ -40,11 +40,11 @@ pub(super) struct PutBatch {
 
 impl PutBatch {
     /// The job that sends it.
-    pub(super) fn into_job(self, producer: &Producer) -> Job {
+    pub(super) fn into_job(self, told: &Reporter) -> Job {
         let name = self.base.to_string();
-        let producer = producer.clone();
+        let told = told.clone();
         let work = Box::new(move |mailbox: &Mailbox| {
-            let mut exchange = Exchange::new(self, producer)?;
+            let mut exchange = Exchange::new(self, told)?;
             let ended = exchange.run(mailbox);
             exchange.conclude(mailbox, ended);
             Ok(None)
@@ -55,11 +55,15 @@ impl PutBatch {
 
 struct Exchange {
     batch: PutBatch,
-    producer: Producer,
+    told: Reporter,
     /// Paths below the base, and what is offered.
     files: Vec<(WirePath, Offer)>,
     /// Files whose fate has been reported, or is another job's.
     settled: HashSet<u32>,
+    /// Files that the server could not take.
+    failed: Vec<WirePath>,
+    /// The directories that are offered.
+    directories: Vec<WirePath>,
     /// Files that have been sent, and count once the server has stored them.
     sent: BTreeMap<u32, Outcome>,
 }
@@ -74,12 +78,13 @@ struct WantedFiles {
 }
 
 impl Exchange {
-    fn new(batch: PutBatch, producer: Producer) -> Result<Self, TransferError> {
+    fn new(batch: PutBatch, told: Reporter) -> Result<Self, TransferError> {
         let root = WirePath::root();
         let files = batch.groups.iter().flat_map(|group| group.paths(&root));
         let files = files.collect::<Result<_, _>>()?;
-        let (settled, sent) = (HashSet::new(), BTreeMap::new());
-        Ok(Self { batch, producer, files, settled, sent })
+        let directories = batch.groups.iter().map(|group| group.directory.clone()).collect();
+        let (settled, failed, sent) = (HashSet::new(), Vec::new(), BTreeMap::new());
+        Ok(Self { batch, told, files, settled, failed, directories, sent })
     }
 
     fn run(&mut self, mailbox: &Mailbox) -> Result<(), TransferError> {
@@ -100,7 +105,7 @@ impl Exchange {
         })?;
         let WantedFiles { files: wanted, compare, resume } = self.wanted(mailbox)?;
         if let (Some(resume), Some(sender)) = (resume, &mut large) {
-            let progress = Arc::clone(&self.producer.progress);
+            let progress = Arc::clone(&self.told.progress);
             progress.expect(sender.offer().size);
             let outcome = send_content(mailbox, sender, &resume, &progress)?;
             let sent = sender.offer();
@@ -155,13 +160,16 @@ impl Exchange {
                     self.file(file)?;
                     self.report(file, Err(TransferError::Remote(fail)));
                 }
-                Message::Wanted { files, compare, kept: stays, resume, within } => {
+                Message::Wanted { files, compare, kept: stays, resume, within, refused } => {
                     if within {
                         self.move_within()?;
                     }
                     for file in stays {
                         let (_, offer) = self.file(file)?;
                         self.report(file, Ok(kept(&offer)));
+                    }
+                    for (group, fail) in refused {
+                        self.refuse(group, fail)?;
                     }
                     let files = files.into_iter().collect();
                     let compare = compare.into_iter().collect();
@@ -170,6 +178,21 @@ impl Exchange {
                 other => return Err(TransferError::unexpected(&other)),
             }
         }
+    }
+
+    /// The server can't make a directory, which is told unless files in it have been.
+    fn refuse(&mut self, group: u32, fail: Fail) -> Result<(), TransferError> {
+        let Some(directory) = self.directories.get(group as usize) else {
+            let what = format!("it names directory {group}, which was not offered");
+            return Err(TransferError::Protocol(what));
+        };
+        let base = &self.batch.base;
+        self.batch.closing.note_refused(base, Some(directory.clone()))?;
+        if !self.failed.iter().any(|file| file.below(directory).is_some()) {
+            let name = base.join(directory)?.as_str().to_owned();
+            self.told.file(name, Err(TransferError::Remote(fail)));
+        }
+        Ok(())
     }
 
     /// The only file goes into a directory that has its path.
@@ -192,7 +215,7 @@ impl Exchange {
         for file in wanted {
             let (_, offer) = self.file(file)?;
             if offer.size <= SMALL_FILE {
-                self.producer.progress.expect(offer.size);
+                self.told.progress.expect(offer.size);
                 small.push(file);
             } else {
                 self.send_alone(file)?;
@@ -223,7 +246,7 @@ impl Exchange {
             }
             (file, content, compare.get(&file).copied())
         });
-        let progress = &self.producer.progress;
+        let progress = &self.told.progress;
         send_bundles(mailbox, contents, progress, |file, result| match result {
             Ok(outcome) => drop(sent.insert(file, outcome)),
             Err(error) => unreadable.push((file, error)),
@@ -242,7 +265,7 @@ impl Exchange {
         let (path, listed) = self.file(file)?;
         let remote = self.batch.base.join(&path)?;
         let origin = self.batch.origin.clone();
-        let progress = Arc::clone(&self.producer.progress);
+        let progress = Arc::clone(&self.told.progress);
         let (policy, closing) =
             (self.batch.policy.as_ref().clone(), self.batch.closing.clone());
         progress.expect(listed.size);
@@ -265,7 +288,7 @@ impl Exchange {
             }
         });
         self.settled.insert(file);
-        self.producer.follow_up(Job { kind: Kind::Transfer, name, work });
+        self.told.follow_up(Job { kind: Kind::Transfer, name, work });
         Ok(())
     }
 
@@ -284,9 +307,14 @@ impl Exchange {
         if self.settled.insert(file) {
             let noted = match &result {
                 Ok(outcome) if !outcome.kept => self.note_in_place(file),
+                Err(TransferError::Remote(_)) => self.file(file).and_then(|(path, _)| {
+                    let directory = path.split_last().map(|(directory, _)| directory);
+                    self.failed.push(path);
+                    self.batch.closing.note_refused(&self.batch.base, directory)
+                }),
                 _ => Ok(()),
             };
-            self.producer.file(self.name(file), noted.and(result));
+            self.told.file(self.name(file), noted.and(result));
         }
     }
 
@@ -312,7 +340,7 @@ impl Exchange {
             Some(first) => self.name(first),
             None => self.batch.base.to_string(),
         };
-        self.producer.batch_failed(name, open.count() as u64, error);
+        self.told.batch_failed(name, open.count() as u64, error);
     }
 }
 

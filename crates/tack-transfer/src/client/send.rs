@@ -16,7 +16,8 @@ use super::put_batch::{Origin, PutBatch};
 use crate::error::Error;
 use crate::protocol::{
     EntryKind, Fail, FailCode, FileEntry, FileSource, Filter, Group, Manifest, Message,
-    NameError, Names, Policy, Root, TransferError, Walk, WalkItem, WirePath, printable,
+    NameError, Names, Policy, Root, TransferError, Walk, WalkItem, WirePath, number_at,
+    printable,
 };
 use crate::quic::FEWER_ROUND_TRIPS;
 use crate::session::Mailbox;
@@ -244,6 +245,7 @@ impl Sending {
             _ => None,
         };
         let mut files = Files::new(self, name_within);
+        let mut late = Files::late(self);
         let mut trees = Vec::new();
         for source in sources {
             let shown = source.path.display().to_string();
@@ -253,6 +255,9 @@ impl Sending {
                     trees.push(remote);
                     produced
                 }
+                Ok(remote) if self.policy.comes_late(&remote) => {
+                    late.add(&source.path, &remote)
+                }
                 Ok(remote) => files.add(&source.path, &remote),
                 Err(error) => Err(error.into()),
             };
@@ -261,6 +266,7 @@ impl Sending {
             }
         }
         files.end();
+        late.end();
         self.closing.finish_there(&self.producer.reporter(), trees);
     }
 
@@ -268,7 +274,7 @@ impl Sending {
     fn produce_tree(&self, path: &Path, base: &WirePath) -> Result<(), TransferError> {
         let root = Root::open(path).map(Arc::new).map_err(TransferError::reading)?;
         self.closing.add_tree(base, &self.filter);
-        let mut manifest = Manifest::default();
+        let (mut manifest, mut late) = (Manifest::default(), Late::default());
         let (mut directory, mut local) = (base.clone(), WirePath::root());
         let walk = Walk::filtered(Arc::clone(&root), WirePath::root(), self.filter.clone());
         for item in walk.with_links(self.policy.preserve) {
@@ -280,6 +286,7 @@ impl Sending {
                     let ours = Ours::Below(Arc::clone(&root), group.directory.clone());
                     self.closing.add_in_place(directory.clone(), ours)?;
                     local.clone_from(&group.directory);
+                    late.directory = Group::new(group.directory.clone(), group.modes.clone());
                     manifest.directory(group)
                 }
                 WalkItem::File(file) => {
@@ -288,6 +295,10 @@ impl Sending {
                     if !self.takes(&remote)?
                         || self.closing.is_another_name(&remote, file.inode(), &file.offer())?
                     {
+                        continue;
+                    }
+                    if self.policy.comes_late(&remote) {
+                        late.file(file);
                         continue;
                     }
                     manifest.file(file)
@@ -313,29 +324,34 @@ impl Sending {
                 return Ok(());
             }
         }
-        self.submit(base, manifest.take(), Origin::Tree(root));
+        self.submit(base, manifest.take(), Origin::Tree(Arc::clone(&root)));
+        for groups in late.take() {
+            let batch = self.batch(base, groups, Origin::Tree(Arc::clone(&root)), None);
+            self.producer.at_last(batch.into_job(&self.producer.reporter()));
+        }
         Ok(())
     }
 
     fn submit(&self, base: &WirePath, groups: Vec<Group>, origin: Origin) -> bool {
-        self.submit_named(base, groups, origin, None)
+        let batch = self.batch(base, groups, origin, None);
+        self.producer.submit(batch.into_job(&self.producer.reporter()))
     }
 
     /// `name_within` as in [`PutBatch`].
-    fn submit_named(
+    fn batch(
         &self,
         base: &WirePath,
         groups: Vec<Group>,
         origin: Origin,
         name_within: Option<WirePath>,
-    ) -> bool {
+    ) -> PutBatch {
         let (base, checksum) = (base.clone(), self.checksum);
         let policy = Arc::clone(match &origin {
             Origin::Tree(_) => &self.policy_within,
             Origin::Files(_) => &self.policy,
         });
         let closing = self.closing.clone();
-        let batch = PutBatch {
+        PutBatch {
             base,
             groups,
             origin,
@@ -344,8 +360,7 @@ impl Sending {
             closing,
             name_within,
             is_brief: self.is_current,
-        };
-        self.producer.submit(batch.into_job(&self.producer))
+        }
     }
 }
 
@@ -357,12 +372,18 @@ struct Files<'a> {
     paths: Vec<PathBuf>,
     /// The name of the only one, if it may turn out to go into a directory.
     name_within: Option<WirePath>,
+    /// They come behind all others.
+    is_late: bool,
 }
 
 impl<'a> Files<'a> {
     fn new(sending: &'a Sending, name_within: Option<WirePath>) -> Self {
         let (base, manifest) = (WirePath::root(), Manifest::default());
-        Self { sending, base, manifest, paths: Vec::new(), name_within }
+        Self { sending, base, manifest, paths: Vec::new(), name_within, is_late: false }
+    }
+
+    fn late(sending: &'a Sending) -> Self {
+        Self { is_late: true, ..Self::new(sending, None) }
     }
 
     fn add(&mut self, path: &Path, remote: &WirePath) -> Result<(), TransferError> {
@@ -370,7 +391,10 @@ impl<'a> Files<'a> {
         let (base, name) = remote.split_last().unwrap_or_default();
         let file = FileEntry::new(WirePath::new(name)?, offer);
         self.sending.closing.add_name(remote.as_str())?;
-        if !self.sending.takes(remote)? {
+        let number = number_at(path).map_err(TransferError::reading)?;
+        if !self.sending.takes(remote)?
+            || self.sending.closing.is_another_name(remote, number, &offer)?
+        {
             return Ok(());
         }
         if self.paths.is_empty() {
@@ -388,7 +412,14 @@ impl<'a> Files<'a> {
     fn submit(&mut self, groups: Vec<Group>) {
         let origin = Origin::Files(std::mem::take(&mut self.paths));
         let name_within = self.name_within.take();
-        self.sending.submit_named(&self.base, groups, origin, name_within);
+        let batch = self.sending.batch(&self.base, groups, origin, name_within);
+        let producer = &self.sending.producer;
+        let job = batch.into_job(&producer.reporter());
+        if self.is_late {
+            producer.at_last(job);
+        } else {
+            producer.submit(job);
+        }
     }
 
     fn end(mut self) {
@@ -396,5 +427,30 @@ impl<'a> Files<'a> {
             let groups = self.manifest.take();
             self.submit(groups);
         }
+    }
+}
+
+/// Files of a tree that come behind all others.
+#[derive(Default)]
+struct Late {
+    /// The directory that the walk is in, and the one that has been begun.
+    directory: Group,
+    begun: Option<WirePath>,
+    manifest: Manifest,
+    full: Vec<Vec<Group>>,
+}
+
+impl Late {
+    fn file(&mut self, file: FileEntry) {
+        if self.begun.as_ref() != Some(&self.directory.directory) {
+            self.begun = Some(self.directory.directory.clone());
+            self.full.extend(self.manifest.directory(self.directory.clone()));
+        }
+        self.full.extend(self.manifest.file(file));
+    }
+
+    fn take(mut self) -> Vec<Vec<Group>> {
+        self.full.extend(self.begun.map(|_| self.manifest.take()));
+        self.full
     }
 }

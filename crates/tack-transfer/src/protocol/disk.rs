@@ -21,6 +21,19 @@ impl FileSource {
     }
 }
 
+/// A number for the file at `path`, the same for all its names, if it has several.
+pub fn number_at(path: &Path) -> io::Result<Option<u64>> {
+    let stat = rustix::fs::stat(path)?;
+    Ok((stat.st_nlink > 1).then(|| number_of(&stat)))
+}
+
+/// A number for a file, which does not show where it lies.
+pub(super) fn number_of(stat: &Stat) -> u64 {
+    let (device, inode) = (stat.st_dev.to_be_bytes(), stat.st_ino.to_be_bytes());
+    let digest = blake3::hash(&[device, inode].concat());
+    digest.as_bytes().iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
 /// What is offered of a file.
 pub(super) fn offer_of(stat: &Stat) -> Offer {
     Offer {

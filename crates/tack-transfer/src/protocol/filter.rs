@@ -21,10 +21,12 @@ impl Filter {
     ) -> Result<Self, String> {
         let mut rules = GitignoreBuilder::new("");
         for line in exclude {
-            rules.add_line(None, line).map_err(|error| error.to_string())?;
+            rules.add_line(None, &plain_braces(line)).map_err(|error| error.to_string())?;
         }
         for pattern in include {
-            rules.add_line(None, &format!("!{pattern}")).map_err(|error| error.to_string())?;
+            rules
+                .add_line(None, &format!("!{}", plain_braces(pattern)))
+                .map_err(|error| error.to_string())?;
         }
         Ok(Self { rules: rules.build().map_err(|error| error.to_string())? })
     }
@@ -62,12 +64,42 @@ impl Filter {
     }
 }
 
+/// The pattern with braces for themselves, as git takes them: the crate would take them for alternatives.
+fn plain_braces(pattern: &str) -> String {
+    let mut plain = String::with_capacity(pattern.len());
+    let (mut is_escaped, mut is_class) = (false, false);
+    for character in pattern.chars() {
+        if matches!(character, '{' | '}') && !is_escaped && !is_class {
+            plain.push('\\');
+        }
+        match character {
+            _ if is_escaped => {}
+            '[' => is_class = true,
+            ']' => is_class = false,
+            _ => {}
+        }
+        is_escaped = character == '\\' && !is_escaped;
+        plain.push(character);
+    }
+    plain
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn path(text: &str) -> WirePath {
         WirePath::new(text).unwrap()
+    }
+
+    #[test]
+    fn braces_stand_for_themselves_as_in_git() {
+        let filter = Filter::new(["{a,b}", "x\\{y", "[{]z"], []).unwrap();
+        for (name, stays) in
+            [("{a,b}", false), ("a", true), ("b", true), ("x{y", false), ("{z", false)]
+        {
+            assert_eq!(filter.keeps(&path(name), false), stays, "{name}");
+        }
     }
 
     #[test]

@@ -16,6 +16,8 @@ use super::wire::Offer;
 
 /// Files that are committed together at most; as many may wait. Each is an open file.
 const MAX_GROUP: usize = 128;
+/// Part of the files that the process may open that is committed together at most.
+const SHARE: u64 = 8;
 /// Files that are synchronised at the same time: a journalling file system commits what all of
 /// them wait for at once.
 const AT_ONCE: usize = 16;
@@ -37,8 +39,11 @@ struct Finished {
 impl GroupCommit {
     /// Starts the thread.
     pub fn start() -> Self {
-        let (queue, finished) = mpsc::sync_channel(MAX_GROUP);
-        std::thread::spawn(move || run(&finished));
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+        let share = limit.map_or(MAX_GROUP, |limit| (limit / SHARE) as usize);
+        let most = share.clamp(1, MAX_GROUP);
+        let (queue, finished) = mpsc::sync_channel(most);
+        std::thread::spawn(move || run(&finished, most));
         Self { queue }
     }
 
@@ -56,10 +61,10 @@ impl GroupCommit {
     }
 }
 
-fn run(finished: &Receiver<Finished>) {
+fn run(finished: &Receiver<Finished>, most: usize) {
     while let Ok(first) = finished.recv() {
         let mut group = vec![first];
-        group.extend(finished.try_iter().take(MAX_GROUP - 1));
+        group.extend(finished.try_iter().take(most - 1));
         commit(group);
     }
 }

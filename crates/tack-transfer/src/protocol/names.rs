@@ -29,7 +29,8 @@ impl Names {
         Ok(self.0.len() > before)
     }
 
-    fn contains(&self, path: &WirePath) -> bool {
+    /// Whether a name is one of them.
+    pub fn contains(&self, path: &WirePath) -> bool {
         self.0.contains(&digest(path.as_str()))
             || self.0.contains(&digest(&printable(path.as_str())))
     }
@@ -47,6 +48,8 @@ fn digest(path: &str) -> [u8; 16] {
 pub struct Extraneous {
     /// What the source has.
     pub names: Names,
+    /// What of that is not transferred: at the destination it may be a directory, which stays.
+    pub left_out: Names,
     /// The directories that are transferred, and what is left out below each.
     pub filters: Vec<(WirePath, Filter)>,
     /// What kept files end with: they stay.
@@ -117,6 +120,18 @@ impl Extraneous {
         edits
     }
 
+    /// Whether something that the source has and does not transfer has the name of a directory on the way to `path`.
+    fn is_left_out(&self, path: &WirePath) -> bool {
+        let mut next = Some(path.clone());
+        while let Some(path) = next {
+            if self.left_out.contains(&path) {
+                return true;
+            }
+            next = path.split_last().map(|(parent, _)| parent);
+        }
+        false
+    }
+
     fn is_gone(&self, path: &WirePath, is_directory: bool) -> bool {
         let is_backup =
             || !is_directory && self.backup.as_ref().is_some_and(|suffix| suffix.ends(path));
@@ -129,7 +144,7 @@ impl Extraneous {
                 })
             })
         };
-        !self.names.contains(path) && !is_backup() && !is_excluded()
+        !self.names.contains(path) && !is_backup() && !is_excluded() && !self.is_left_out(path)
     }
 }
 

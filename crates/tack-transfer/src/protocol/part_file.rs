@@ -348,7 +348,7 @@ pub(super) fn times(modified: Mtime) -> Timestamps {
 
 /// Appends `data` at `offset`, where the file is positioned; leaves out blocks of zeros, which the
 /// file system then need not store.
-fn write_sparse(file: &mut File, offset: u64, data: &[u8]) -> io::Result<()> {
+pub(super) fn write_sparse(file: &mut File, offset: u64, data: &[u8]) -> io::Result<()> {
     let mut done = 0;
     while done < data.len() {
         // Up to the next boundary of blocks in the file, and then block by block.

@@ -36,6 +36,12 @@ impl Policy {
         *self == Self::default()
     }
 
+    /// Whether a file has the name of one that is kept, so that it comes behind all others: the old
+    /// version of another one is to be moved away with its name, and not this.
+    pub fn comes_late(&self, path: &WirePath) -> bool {
+        self.backup.as_ref().is_some_and(|suffix| suffix.ends(path))
+    }
+
     /// Whether a file stays, `found` in the place of one that is offered.
     pub fn keeps(&self, found: &Offer, offer: &Offer) -> bool {
         let later = |offer: &Offer| (offer.modified.seconds, offer.modified.nanos);

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, FileType, Mode};
 
 use super::disk::offer_of;
+use super::inodes::{Inodes, separate};
 use super::part_file::{PartFile, keep_equal};
 use super::policy::Policy;
 use super::root::{Root, RootError, open_file};
@@ -34,6 +35,7 @@ pub struct Tree {
     checksum: bool,
     write_limit: Option<u64>,
     policy: Arc<Policy>,
+    inodes: Arc<Inodes>,
     /// The directory that was used last, opened.
     current: Option<(WirePath, Arc<OwnedFd>)>,
 }
@@ -47,13 +49,20 @@ impl Tree {
         checksum: bool,
         write_limit: Option<u64>,
     ) -> Self {
-        Self { root, base, checksum, write_limit, policy: Arc::default(), current: None }
+        let (policy, inodes) = (Arc::default(), Arc::default());
+        Self { root, base, checksum, write_limit, policy, inodes, current: None }
     }
 
     /// The same by another policy.
     #[must_use]
     pub fn with_policy(self, policy: Arc<Policy>) -> Self {
         Self { policy, ..self }
+    }
+
+    /// The same; `inodes` are remembered for all of the same transfer.
+    #[must_use]
+    pub fn with_inodes(self, inodes: Arc<Inodes>) -> Self {
+        Self { inodes, ..self }
     }
 
     /// Creates `directory`; `modes` are its permissions and before them those of its parents.
@@ -67,8 +76,14 @@ impl Tree {
         Ok(())
     }
 
-    /// Looks at what is there of a file.
-    pub fn standing(&mut self, path: &WirePath, offer: &Offer) -> io::Result<Standing> {
+    /// Looks at what is there of a file, which has this number if it has several names at the source. What is
+    /// another file's there becomes a file of its own.
+    pub fn standing(
+        &mut self,
+        path: &WirePath,
+        offer: &Offer,
+        inode: Option<u64>,
+    ) -> io::Result<Standing> {
         let Ok((directory, name, _)) = self.place(path) else { return Ok(Standing::Wanted) };
         let stat = match rustix::fs::statat(&directory, &name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) if !self.root.hides(&directory, &name) => stat,
@@ -82,6 +97,9 @@ impl Tree {
         }
         if !is_file || stat.st_size as u64 != offer.size {
             return Ok(Standing::Wanted);
+        }
+        if self.policy.preserve && self.inodes.is_anothers(&stat, inode) {
+            separate(&directory, &name)?;
         }
         if self.checksum {
             if offer.size > SMALL_FILE {
@@ -205,7 +223,7 @@ mod tests {
         write(&dir.path().join("file"), "same", 1000);
         let mut tree = tree(dir.path(), false);
         let mut standing =
-            |size, seconds| tree.standing(&path("file"), &offer(size, seconds)).unwrap();
+            |size, seconds| tree.standing(&path("file"), &offer(size, seconds), None).unwrap();
         assert_eq!(standing(4, 1001), Standing::Wanted);
         assert_eq!(standing(5, 1000), Standing::Wanted);
         assert_ne!(mode_of(&dir.path().join("file")), 0o600);
@@ -218,7 +236,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         write(&dir.path().join("file"), "same", 1000);
         let mut tree = tree(dir.path(), true);
-        let found = tree.standing(&path("file"), &offer(4, 1000)).unwrap();
+        let found = tree.standing(&path("file"), &offer(4, 1000), None).unwrap();
         assert_eq!(found, Standing::Compare(Digest::of(b"same")));
     }
 
@@ -228,7 +246,7 @@ mod tests {
         write(&dir.path().join("file"), "same", 1000);
         symlink("file", dir.path().join("link")).unwrap();
         let mut tree = tree(dir.path(), false);
-        let found = tree.standing(&path("link"), &offer(4, 1000)).unwrap();
+        let found = tree.standing(&path("link"), &offer(4, 1000), None).unwrap();
         assert_eq!(found, Standing::Wanted);
         assert!(tree.part(&path("link")).is_err());
     }

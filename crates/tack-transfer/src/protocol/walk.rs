@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use rustix::fs::{AtFlags, Dir, FileType, Stat};
 
-use super::disk::offer_of;
+use super::disk::{number_of, offer_of};
 use super::edit::DIRECTORY_MODE;
 use super::filter::Filter;
 use super::manifest::{FileEntry, Group};
@@ -223,13 +223,6 @@ fn target_of(open: &Open, name: &str) -> Result<LinkTarget, String> {
         .map_err(|error| io::Error::from(error).to_string())?;
     let text = text.into_string().map_err(|_| "its target is not valid UTF-8".to_owned())?;
     LinkTarget::new(text).map_err(str::to_owned)
-}
-
-/// A number for a file, which does not show where it lies.
-fn number_of(stat: &Stat) -> u64 {
-    let (device, inode) = (stat.st_dev.to_be_bytes(), stat.st_ino.to_be_bytes());
-    let digest = blake3::hash(&[device, inode].concat());
-    digest.as_bytes().iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
 fn skipped(directory: &WirePath, name: &str, reason: String, error: bool) -> WalkItem {

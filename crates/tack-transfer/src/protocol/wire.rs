@@ -158,6 +158,9 @@ pub enum Message {
         /// A directory has the path of the only file, which goes into it.
         #[serde(default, skip_serializing_if = "is_false")]
         within: bool,
+        /// Directories without files that the receiver can't make, by their position, and why not.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        refused: Vec<(u32, Fail)>,
     },
     /// A file of `GetMany` or `PutMany` that its sender can't read or its receiver can't store.
     Fault {
@@ -622,6 +625,7 @@ mod tests {
             kept: vec![],
             resume: None,
             within: false,
+            refused: vec![],
         };
         let resume = Message::Resume(Resume::default());
         let group = "{\"directory\":\"a\",\"modes\":[493],\"files\":[]}";

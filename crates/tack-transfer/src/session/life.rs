@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use super::Notify;
 use super::handshake_gate::HandshakeGate;
-use crate::protocol::{TransferError, WirePath};
+use crate::protocol::{Inodes, TransferError, WirePath};
 
 /// How long a connection may take to answer before it is considered dead: several round trips
 /// of any real path.
@@ -35,6 +35,8 @@ pub(super) struct Life {
     pub(super) condemned: AtomicBool,
     /// The client has ended the connection with everything that it wanted.
     pub(super) has_all: Arc<AtomicBool>,
+    /// What has several names here.
+    pub(super) inodes: Arc<Inodes>,
     /// What requests that change something wait for.
     pub(super) handshake: HandshakeGate,
     notify: Notify,
@@ -47,6 +49,7 @@ impl Life {
             ask: AtomicBool::new(false),
             condemned: AtomicBool::new(false),
             has_all: Arc::default(),
+            inodes: Arc::default(),
             handshake: HandshakeGate::default(),
             notify,
         })

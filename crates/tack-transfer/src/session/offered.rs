@@ -1,7 +1,9 @@
 //! Files that a client offers in one request, held against what is there.
 
 use super::batch::{Expected, Results, kept, unchanged};
-use crate::protocol::{Digest, Group, SMALL_FILE, Standing, TransferError, Tree, WirePath};
+use crate::protocol::{
+    Digest, Fail, Group, SMALL_FILE, Standing, TransferError, Tree, WirePath,
+};
 
 /// What is to become of offered files, by their numbers.
 #[derive(Default)]
@@ -16,6 +18,8 @@ pub(super) struct Offered {
     pub(super) kept: Vec<u32>,
     /// The small ones that are wanted.
     pub(super) expected: Vec<Expected>,
+    /// Directories without files that could not be made.
+    pub(super) refused: Vec<(u32, Fail)>,
     /// What is known of the others.
     pub(super) results: Results,
 }
@@ -24,13 +28,13 @@ impl Offered {
     /// Creates the directories of `groups` and looks at what is in them.
     pub(super) fn look_at(tree: &mut Tree, groups: &[Group]) -> Result<Self, TransferError> {
         let mut offered = Self::default();
-        for group in groups {
-            let created = tree.create(&group.directory, &group.modes);
-            if let (Err(_), true) = (&created, group.files.is_empty()) {
-                created?;
-                continue;
+        for (number, group) in (0..).zip(groups) {
+            let fault = tree.create(&group.directory, &group.modes).err();
+            let fault = fault.and_then(|error| error.to_fail());
+            match fault {
+                Some(fail) if group.files.is_empty() => offered.refused.push((number, fail)),
+                fault => offered.group(tree, group, fault)?,
             }
-            offered.group(tree, group, created.err())?;
         }
         Ok(offered)
     }
@@ -39,10 +43,9 @@ impl Offered {
         &mut self,
         tree: &mut Tree,
         group: &Group,
-        failed: Option<TransferError>,
+        fault: Option<Fail>,
     ) -> Result<(), TransferError> {
-        let fault = failed.and_then(|error| error.to_fail());
-        for path in group.paths(&WirePath::root()) {
+        for (position, path) in group.paths(&WirePath::root()).enumerate() {
             let (file, (path, offer)) = (self.paths.len() as u32, path?);
             self.paths.push(path.clone());
             if let Some(fail) = &fault {
@@ -50,7 +53,8 @@ impl Offered {
                 continue;
             }
             let mut digest = None;
-            match tree.standing(&path, &offer).map_err(TransferError::reading)? {
+            let inode = group.inode(position);
+            match tree.standing(&path, &offer, inode).map_err(TransferError::reading)? {
                 Standing::Unchanged => {
                     self.results.insert(file, Ok(unchanged(&offer)));
                     continue;

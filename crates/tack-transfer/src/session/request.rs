@@ -230,8 +230,9 @@ impl Service {
         let within = offer.move_within(&self.root);
         let PutOffer { base, groups, checksum, policy, sole, brief, .. } = &*offer;
         let tree = Tree::new(Arc::clone(&self.root), base.clone(), *checksum, self.write_limit);
+        let tree = tree.with_inodes(Arc::clone(&life.inodes));
         let mut tree = tree.with_policy(Arc::new(policy.clone()));
-        let Offered { paths, files, compare, kept, expected, mut results } =
+        let Offered { paths, files, compare, kept, expected, refused, mut results } =
             Offered::look_at(&mut tree, groups)?;
         send_faults(mailbox, results.iter())?;
         if *sole
@@ -241,7 +242,7 @@ impl Service {
             let (path, offer) = (base.join(path)?, file.offer());
             let answer = |resume| {
                 let resume = Some(Box::new(resume));
-                Message::Wanted { files, compare, kept, resume, within }
+                Message::Wanted { files, compare, kept, resume, within, refused }
             };
             let result = self.put(mailbox, life, &path, offer, policy.clone(), answer);
             if let Err(error) = &result {
@@ -252,7 +253,14 @@ impl Service {
         }
         let known: HashSet<u32> = results.keys().copied().collect();
         let is_over = *brief && files.is_empty();
-        mailbox.send(Message::Wanted { files, compare, kept, resume: None, within })?;
+        mailbox.send(Message::Wanted {
+            files,
+            compare,
+            kept,
+            resume: None,
+            within,
+            refused,
+        })?;
         let answered = if is_over {
             Ok(())
         } else {
