@@ -211,6 +211,7 @@ fn what_is_of_another_kind_makes_way_where_the_rest_is_deleted() {
     Pair::both(&[], |pair| {
         of_other_kinds(pair);
         pair.source("elsewhere/kept", b"kept");
+        pair.transfer(&["--preserve", "--delete", "-n"]).expect(0);
         pair.transfer(&["--preserve", "--delete"]).expect(0);
         assert_eq!(tree(&pair.dest), tree(&pair.source));
         assert_eq!(fs::read_link(pair.dest.join("link")).unwrap(), Path::new("was_file"));
@@ -227,8 +228,11 @@ fn what_is_of_another_kind_stays_where_nothing_is_deleted_or_something_is_exclud
         of_other_kinds(pair);
         let before = tree(&pair.dest.join("was_directory"));
         for arguments in [&["-p"][..], &["-p", "--delete", "--exclude", "*.no"]] {
+            let planned = pair.transfer(&[arguments, &["-n"]].concat());
             let done = pair.transfer(arguments);
             assert_ne!(done.code, Some(0));
+            assert_ne!(planned.code, Some(0));
+            assert_eq!(planned.number("failed") + 1, done.number("failed"), "all but the link");
             assert!(done.errors.contains("a directory has this name"), "{}", done.errors);
             assert_eq!(tree(&pair.dest.join("was_directory")), before);
             assert_eq!(fs::read(pair.dest.join("was_file")).unwrap(), b"old");

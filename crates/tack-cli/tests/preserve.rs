@@ -242,9 +242,9 @@ fn names_that_are_of_one_file_no_longer_become_files_of_their_own() {
         for name in ["a", "b", "c", "d"] {
             let path = source.join(name);
             if name == "a" {
-                write(&path, b"content")
+                write(&path, b"content");
             } else {
-                fs::hard_link(source.join("a"), &path).unwrap()
+                fs::hard_link(source.join("a"), &path).unwrap();
             }
         }
         transfer(&served, sends, &[]).expect(0);

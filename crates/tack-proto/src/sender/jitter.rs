@@ -21,6 +21,8 @@ const OUTLIER: u32 = 16;
 pub(super) struct Jitter {
     last: Option<Duration>,
     mean: Duration,
+    /// The same of differences upwards alone.
+    mean_up: Duration,
 }
 
 impl Jitter {
@@ -31,7 +33,16 @@ impl Jitter {
             let most = self.mean * OUTLIER + (min_rtt / 4).max(GRANULARITY);
             let difference = last.abs_diff(round_trip).min(most);
             self.mean = (self.mean * 15 + difference) / 16;
+            let up = if round_trip > last { difference } else { Duration::ZERO };
+            self.mean_up = (self.mean_up * 15 + up) / 16;
         }
+    }
+
+    /// How much longer a round trip may well be that is followed by shorter ones: a queue that grows with the
+    /// rate makes them longer and longer.
+    pub fn both_ways(&self) -> Duration {
+        let down = self.mean.saturating_sub(self.mean_up);
+        self.mean_up.min(down) * 2 * K
     }
 
     /// How much longer a round trip may well be than the one before, however long the path is.
@@ -70,6 +81,14 @@ mod tests {
     }
 
     #[test]
+    fn a_queue_that_doubles_with_the_rate_is_none_that_goes_both_ways() {
+        let growing = (0..7).flat_map(|round| [1 << round; 4]).map(|queue| 40 + queue);
+        let jitter = of(40 * MS, growing);
+        assert!(jitter.usual() > 10 * MS, "{jitter:?}");
+        assert_eq!(jitter.both_ways(), Duration::ZERO);
+    }
+
+    #[test]
     fn a_path_that_stood_still_once_does_not_jitter() {
         let pause = std::iter::repeat_n(41, 50).chain([290, 41, 40]);
         assert_eq!(of(40 * MS, pause).above(40 * MS, 60 * MS), Duration::ZERO);
@@ -80,6 +99,7 @@ mod tests {
         let held = (0..200).map(|packet| if packet % 4 == 0 { 90 } else { 2 });
         let jitter = of(2 * MS, held);
         assert!(jitter.above(2 * MS, 90 * MS) > 100 * MS);
+        assert!(jitter.both_ways() > 100 * MS);
         assert_eq!(jitter.above(2 * MS, 22 * MS), 40 * MS, "twice what they are longer");
         assert_eq!(jitter.above(200 * MS, 222 * MS), Duration::ZERO);
     }

@@ -183,6 +183,7 @@ impl Sender {
                     ack_path: Duration::ZERO,
                     jitter: Duration::ZERO,
                     usual_jitter: Duration::ZERO,
+                    jitter_both_ways: Duration::ZERO,
                     forward_rtt: rtt,
                     mss: config.mss,
                 },
@@ -755,6 +756,8 @@ impl Sender {
             ack_path: ack_path.longest(),
             jitter: deviations.allow(Deviation::Jitter, self.path.jitter()),
             usual_jitter: deviations.allow(Deviation::Jitter, self.path.rtt_jitter.usual()),
+            jitter_both_ways: deviations
+                .allow(Deviation::Jitter, self.path.rtt_jitter.both_ways()),
             ack_interval,
             ack_late: deviations.allow(Deviation::LateTacks, ack_late),
             own_late: deviations.allow(Deviation::OwnLateness, self.path.pacer.late()),

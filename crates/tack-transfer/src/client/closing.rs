@@ -457,7 +457,10 @@ impl Closing {
             }
             collected.extraneous.take(directory, groups)
         };
-        told.take_destination(mailbox, take)
+        if self.deletes {
+            return told.take_destination(mailbox, take);
+        }
+        Reporter::look_at_listing(mailbox, take)
     }
 
     /// Whether the right link is at the place of a link on the server, if any is.

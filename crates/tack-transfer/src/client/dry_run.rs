@@ -2,7 +2,7 @@
 //!
 //! The server is only asked what there is, so that nothing changes there, whatever its version.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::producer::{Producer, Reporter};
 use crate::error::Error;
 use crate::protocol::{
     Change, EntryKind, Fail, FailCode, FileSource, Filter, Group, Message, Offer, Policy, Root,
-    TransferError, Walk, WalkItem, WirePath,
+    RootError, TransferError, Walk, WalkItem, WirePath, check_place,
 };
 use crate::session::Mailbox;
 
@@ -82,6 +82,13 @@ impl GetPlan {
                     if self.filter.keeps(&path, false) {
                         let found = root.as_ref().and_then(|root| root.offer(&path));
                         let name = self.remote.join(&path)?.as_str().to_owned();
+                        let checked = root.as_ref().filter(|_| !self.policy.ignore_existing);
+                        let checked =
+                            checked.map(|root| check_place(root, &path, &self.policy));
+                        if let Some(Err(error)) = checked {
+                            self.producer.file(name, Err(error));
+                            continue;
+                        }
                         let change = Change::by(&self.policy, &offer, found.as_ref());
                         self.producer.planned(name, offer.size, change);
                     }
@@ -141,11 +148,20 @@ pub(super) fn send(
     Ok(())
 }
 
+/// What is below a directory of the server.
+#[derive(Default)]
+struct Tree {
+    files: HashMap<WirePath, Offer>,
+    directories: HashSet<WirePath>,
+    /// If links are preserved.
+    links: HashSet<WirePath>,
+}
+
 /// What the server has at a path.
 enum Remote {
     Nothing,
     File(u64, Option<Offer>),
-    Directory(HashMap<WirePath, Offer>),
+    Directory(Tree),
 }
 
 impl Remote {
@@ -170,13 +186,19 @@ impl Remote {
             }
             Err(error) => return Err(error),
         };
-        let (mut files, top) = (HashMap::new(), WirePath::root());
+        let (mut tree, top) = (Tree::default(), WirePath::root());
         let take = |groups: &[Group]| {
+            for group in groups {
+                tree.directories.insert(group.directory.clone());
+                for (name, ..) in &group.links {
+                    tree.links.insert(group.directory.join(name)?);
+                }
+            }
             for entry in groups.iter().flat_map(|group| group.paths(&top)) {
                 let (path, offer) = entry?;
-                files.insert(path, offer);
+                tree.files.insert(path, offer);
             }
-            if files.len() <= MAX_LISTED {
+            if tree.files.len() + tree.directories.len() + tree.links.len() <= MAX_LISTED {
                 return Ok(());
             }
             Err(TransferError::Protocol(format!("a listing of more than {MAX_LISTED} files")))
@@ -184,9 +206,30 @@ impl Remote {
         // What the server leaves out of the listing would not be touched.
         Reporter::look_at_listing(mailbox, take)?;
         Ok(match kind {
-            EntryKind::File { size } => Self::File(size, files.into_values().next()),
-            EntryKind::Directory { .. } => Self::Directory(files),
+            EntryKind::File { size } => Self::File(size, tree.files.into_values().next()),
+            EntryKind::Directory { .. } => Self::Directory(tree),
         })
+    }
+
+    /// Why a file could not be received as `path` below this, whatever its content.
+    fn refuses(&self, path: &WirePath, policy: &Policy) -> Option<TransferError> {
+        let Self::Directory(there) = self else { return None };
+        if policy.make_way || policy.ignore_existing {
+            return None;
+        }
+        let parent = |path: &WirePath| path.split_last().map(|(above, _)| above);
+        let mut parents = std::iter::successors(parent(path), parent);
+        let refused = if there.directories.contains(path) {
+            RootError::WrongKind(path.to_string(), "file: a directory has this name")
+        } else {
+            let is_none =
+                |path: &WirePath| there.files.contains_key(path) || there.links.contains(path);
+            match parents.find(is_none)? {
+                link if there.links.contains(&link) => RootError::Symlink(link.to_string()),
+                file => RootError::WrongKind(file.to_string(), "directory"),
+            }
+        };
+        TransferError::from(refused).to_fail().map(TransferError::Remote)
     }
 }
 
@@ -207,7 +250,7 @@ impl Sent {
                 Remote::File(_, Some(found)) => Change::by(policy, &offer, Some(found)),
                 Remote::File(..) if policy.ignore_existing => Change::Kept,
                 Remote::File(size, None) => Change::of_size(offer.size, Some(*size)),
-                Remote::Directory(_) => Change::Changed,
+                Remote::Directory(..) => Change::Changed,
             };
             producer.planned(self.remote.as_str().to_owned(), offer.size, change);
             return Ok(());
@@ -231,10 +274,14 @@ impl Sent {
                     let (path, offer) = (directory.join(file.name())?, file.offer());
                     closing.add_name(self.remote.join(&path)?.as_str())?;
                     let found = match there {
-                        Remote::Directory(files) => files.get(&path),
+                        Remote::Directory(there) => there.files.get(&path),
                         Remote::Nothing | Remote::File(..) => None,
                     };
                     let name = self.remote.join(&path)?.as_str().to_owned();
+                    if let Some(error) = there.refuses(&path, policy) {
+                        producer.file(name, Err(error));
+                        continue;
+                    }
                     producer.planned(name, offer.size, Change::by(policy, &offer, found));
                 }
                 other => {

@@ -60,7 +60,8 @@ pub(super) fn start(
     };
     if options.dry_run {
         let sent = planned(&sources, &place, &producer);
-        return dry_run::send(run, &producer, sent, &filter, &options.policy, &closing);
+        let policy = options.policy_within();
+        return dry_run::send(run, &producer, sent, &filter, &policy, &closing);
     }
     let (checksum, policy) = (options.checksum, Arc::new(options.policy.clone()));
     let policy_within = Arc::new(options.policy_within());

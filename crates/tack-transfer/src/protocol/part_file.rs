@@ -373,6 +373,18 @@ pub(super) fn write_sparse(file: &mut File, offset: u64, data: &[u8]) -> io::Res
     Ok(())
 }
 
+/// Whether a file could be received into `path`, as far as what is there tells.
+pub fn check_place(root: &Root, path: &WirePath, policy: &Policy) -> Result<(), TransferError> {
+    match root.place(path) {
+        Ok(Some((directory, name))) => refuse_what_stays(root, &directory, &name, path, policy),
+        Ok(None) | Err(RootError::NotFound(_)) => Ok(()),
+        // It makes way for a directory.
+        Err(RootError::WrongKind(..)) if policy.make_way => Ok(()),
+        Err(RootError::Symlink(_)) if policy.make_way && policy.preserve => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// Only a regular file is replaced, a link where links are preserved, and a directory where the policy
 /// says so; others are refused before anything is transferred. A link is not followed either: its
 /// target lies where the peer has no business.

@@ -159,8 +159,8 @@ pub enum Message {
         #[serde(default, skip_serializing_if = "is_false")]
         within: bool,
         /// Directories without files that the receiver can't make, by their position, and why not.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        refused: Vec<(u32, Fail)>,
+        #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
+        refused: Box<[(u32, Fail)]>,
     },
     /// A file of `GetMany` or `PutMany` that its sender can't read or its receiver can't store.
     Fault {
@@ -625,7 +625,7 @@ mod tests {
             kept: vec![],
             resume: None,
             within: false,
-            refused: vec![],
+            refused: Box::default(),
         };
         let resume = Message::Resume(Resume::default());
         let group = "{\"directory\":\"a\",\"modes\":[493],\"files\":[]}";

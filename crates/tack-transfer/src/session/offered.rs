@@ -33,7 +33,7 @@ impl Offered {
             let fault = fault.and_then(|error| error.to_fail());
             match fault {
                 Some(fail) if group.files.is_empty() => offered.refused.push((number, fail)),
-                fault => offered.group(tree, group, fault)?,
+                fault => offered.group(tree, group, fault.as_ref())?,
             }
         }
         Ok(offered)
@@ -43,12 +43,12 @@ impl Offered {
         &mut self,
         tree: &mut Tree,
         group: &Group,
-        fault: Option<Fail>,
+        fault: Option<&Fail>,
     ) -> Result<(), TransferError> {
         for (position, path) in group.paths(&WirePath::root()).enumerate() {
             let (file, (path, offer)) = (self.paths.len() as u32, path?);
             self.paths.push(path.clone());
-            if let Some(fail) = &fault {
+            if let Some(fail) = fault {
                 self.results.insert(file, Err(TransferError::Remote(fail.clone())));
                 continue;
             }

@@ -234,6 +234,7 @@ impl Service {
         let mut tree = tree.with_policy(Arc::new(policy.clone()));
         let Offered { paths, files, compare, kept, expected, refused, mut results } =
             Offered::look_at(&mut tree, groups)?;
+        let refused = refused.into_boxed_slice();
         send_faults(mailbox, results.iter())?;
         if *sole
             && let ([0], [path], true) = (&files[..], &paths[..], expected.is_empty())

@@ -47,7 +47,7 @@ impl Bbr {
         let late = self.bandwidth().bytes_in(path.ack_late);
         match self.state {
             State::Startup => {
-                let bdp = self.startup_bandwidth().bytes_in(path.round_trip());
+                let bdp = self.startup_bandwidth().bytes_in(path.startup_rtt());
                 let held = self.startup_bandwidth().bytes_in(path.ack_interval);
                 let gain = startup::inflight_gain(min_rtt, self.round_trip);
                 let own = self.bandwidth().bytes_in(2 * path.own_late);

@@ -172,6 +172,10 @@ pub struct Bbr {
     round_ends_at: u64,
     /// Until this round losses may be those of an outage.
     outage_round: u64,
+    /// Until this round packets have been held up for a moment (TACK-6.2-1).
+    held_up_round: u64,
+    /// What a sample spans, smoothed.
+    sample_span: Duration,
     delivered: u64,
     /// Probe units so far. Time, not round trips: those become longer
     /// just when a queue should make the estimate fall.
@@ -222,6 +226,8 @@ impl Bbr {
             round: 0,
             round_ends_at: 0,
             outage_round: 0,
+            sample_span: Duration::ZERO,
+            held_up_round: 0,
             delivered: 0,
             units: 0,
             unit_began: None,
@@ -331,6 +337,9 @@ impl Bbr {
         if stood_still {
             self.outage_round = self.round + ROUNDS_AFTER_OUTAGE;
         }
+        if self.has(Deviation::Jitter) && path.is_hold_up(silence) {
+            self.held_up_round = self.round + 1;
+        }
         if stood_still || !matches!(self.state, State::ProbeBw(_)) {
             self.extra_acked.interrupt();
         } else {
@@ -417,7 +426,8 @@ impl Bbr {
             self.state
         );
         if let State::ProbeBw(phase) = next {
-            self.cycle.on_enter(now, phase, path.probe_unit(), self.max_bw.get());
+            let spans = path.hides_probes().then_some(self.sample_span);
+            self.cycle.on_enter(now, phase, (path.probe_unit(), spans), self.max_bw.get());
         }
         match next {
             State::ProbeBw(ProbeBwPhase::Refill) => {
@@ -561,6 +571,7 @@ impl Bbr {
             self.round += 1;
             self.round_ends_at = feedback.delivered;
         }
+        self.sample_span = (self.sample_span * 7 + sample.interval) / 8;
         let excess = self.config.reported_rate_excess;
         let rate = bounded(sample, feedback.reported, excess, self.loss.is_lossy());
         // TACK-6.1-2, TACK-6.3-1. A span below the round trip has caught acknowledgements
@@ -614,7 +625,10 @@ impl Bbr {
         let grew = self.full_pipe.on_round(
             self.max_bw.get(),
             app_limited || held_up,
-            !path.acks_queue() && path.is_queueing(path.forward_rtt),
+            // What was held up has taken longer without a queue.
+            !path.acks_queue()
+                && path.is_queueing(path.forward_rtt)
+                && self.round > self.held_up_round,
         );
         let in_startup = matches!(self.state, State::Startup);
         let marks = self.marks.on_round(path.mss);

@@ -262,7 +262,7 @@ fn a_startup_that_spurious_losses_ended_begins_again() {
 
 #[test]
 fn a_round_trip_in_which_the_path_stood_still_does_not_end_startup() {
-    let queues = PathModel { forward_rtt: Some(70 * MS), ..PATH };
+    let queues = PathModel { forward_rtt: Some(70 * MS), ack_interval: 40 * MS, ..PATH };
     for (stood_still, ends) in [(300 * MS, false), (Duration::ZERO, true)] {
         let bbr = Bbr::new(BbrConfig::DEFAULT, Ecn::Off, crate::test_clock(), 7);
         let mut flow = Flow { bbr, now: crate::test_clock(), delivered: 0 };
@@ -277,6 +277,26 @@ fn a_round_trip_in_which_the_path_stood_still_does_not_end_startup() {
         flow.round_over(&queues, at(2_000_000));
         flow.round_over(&queues, at(2_000_000));
         assert_eq!(flow.bbr.phase() != Phase::Startup, ends, "TACK-6.2-1, {stood_still:?}");
+    }
+}
+
+#[test]
+fn round_trips_in_which_packets_were_held_up_end_startup_after_three_without_growth() {
+    let queues = PathModel { forward_rtt: Some(70 * MS), ack_interval: 40 * MS, ..PATH };
+    for (held_up, rounds) in [(20 * MS, 3), (Duration::ZERO, 1)] {
+        let bbr = Bbr::new(BbrConfig::DEFAULT, Ecn::Off, crate::test_clock(), 7);
+        let mut flow = Flow { bbr, now: crate::test_clock(), delivered: 0 };
+        let at = |feedback: &mut Feedback| {
+            feedback.sample.as_mut().unwrap().rate = rate(1_000_000);
+        };
+        flow.round_over(&queues, at);
+        let mut without_growth = 0;
+        while flow.bbr.phase() == Phase::Startup {
+            flow.now += held_up;
+            flow.round_over(&queues, at);
+            without_growth += 1;
+        }
+        assert_eq!(without_growth, rounds, "TACK-6.2-1, {held_up:?}");
     }
 }
 

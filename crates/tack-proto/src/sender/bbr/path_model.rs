@@ -40,6 +40,9 @@ pub struct PathModel {
     /// How much longer a round trip may well be than the one before, because the path jitters
     /// (TACK-6.1-4).
     pub usual_jitter: Duration,
+    /// The same, if it is short again behind that: a queue that grows with the rate does not count
+    /// (TACK-6.2-1, TACK-6.2-15).
+    pub jitter_both_ways: Duration,
     /// The smoothed round trip without that of acknowledgements.
     pub forward_rtt: Option<Duration>,
     /// Largest packet, bytes.
@@ -76,6 +79,14 @@ impl PathModel {
         self.data_rtt() + self.ack_path
     }
 
+    /// The same for Startup, whose window has no part for jitter that is less than RTTmin (TACK-6.2-1).
+    pub(super) fn startup_rtt(&self) -> Duration {
+        let longer =
+            self.min_rtt.zip(self.smoothed_rtt).map(|(min, rtt)| rtt.saturating_sub(min));
+        let jitter = self.jitter_both_ways.min(longer.unwrap_or_default());
+        self.round_trip().max(self.min_rtt.unwrap_or(ASSUMED_RTT) + jitter + self.ack_path)
+    }
+
     /// The same without the queue of acknowledgements.
     pub(super) fn data_rtt(&self) -> Duration {
         self.min_rtt.unwrap_or(ASSUMED_RTT) + self.jitter
@@ -90,6 +101,17 @@ impl PathModel {
     /// an acknowledgement in each alpha (TACK-6.2-7).
     pub(in crate::sender) fn is_outage(&self, silence: Duration) -> bool {
         self.min_rtt.is_some() && silence > self.longest_silence()
+    }
+
+    /// Whether so long a silence means that packets were held up, by what would be a queue otherwise.
+    pub(super) fn is_hold_up(&self, silence: Duration) -> bool {
+        let queue = (self.round_trip() / 4).max(GRANULARITY);
+        self.min_rtt.is_some() && silence > self.ack_interval + self.ack_late + queue
+    }
+
+    /// Whether the path jitters by so much that a short probe does not show (TACK-6.2-15).
+    pub(super) fn hides_probes(&self) -> bool {
+        self.jitter_both_ways > self.data_rtt() / 4
     }
 
     /// The longest silence of a path over which packets flow.
@@ -140,6 +162,19 @@ mod tests {
     use crate::sender::bbr::tests::PATH;
 
     const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn startup_allows_for_jitter_and_not_for_more_than_round_trips_are_longer() {
+        let of = |both_ways: u32, smoothed: u32| {
+            let jitter_both_ways = both_ways * MS;
+            PathModel { jitter_both_ways, smoothed_rtt: Some(smoothed * MS), ..PATH }
+                .startup_rtt()
+        };
+        let expected = [40 * MS, 60 * MS, 50 * MS, 40 * MS];
+        assert_eq!([of(0, 90), of(20, 90), of(20, 50), of(20, 30)], expected);
+        assert!(PathModel { jitter_both_ways: 11 * MS, ..PATH }.hides_probes());
+        assert!(!PathModel { jitter_both_ways: 10 * MS, ..PATH }.hides_probes());
+    }
 
     #[test]
     fn what_jitter_may_do_to_single_packets_is_no_queue_behind_which_a_path_became_slower() {

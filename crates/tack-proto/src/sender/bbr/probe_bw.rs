@@ -23,6 +23,13 @@ const MOST_UP: f64 = 2.0;
 /// the rate of its path, if that has no more after all.
 const MOST_UP_FOR_LONG: f64 = 1.3;
 const LONG: Duration = Duration::from_millis(500);
+/// No probe lasts longer, for the same reason.
+const LONGEST_UP: Duration = Duration::from_millis(700);
+
+/// Part of the growth that counts behind a probe as long as a sample: where the path jitters, samples differ.
+const GROWTH_OF_LONG: f64 = 0.4;
+/// Probes of the usual length behind such a one that has found nothing: its queue is to be an exception.
+const SHORT_ONES: u32 = 3;
 
 /// Probe units of a round trip, which Refill takes and the cycle counts for Down.
 const UNITS_OF_ROUND_TRIP: u32 = 4;
@@ -62,6 +69,12 @@ pub(super) struct Cycle {
     up: f64,
     /// The estimate when the last probe began.
     before: Bandwidth,
+    /// When the last probe began.
+    up_began: Instant,
+    /// It lasts as long as a sample spans (TACK-6.2-15).
+    is_long: bool,
+    /// Probes of the usual length until the next such one.
+    short_ones: u32,
     /// When probing, draining or filling ends.
     ends: Instant,
 }
@@ -78,6 +91,9 @@ impl Cycle {
             random,
             up: PROBE_UP,
             before: Bandwidth::ZERO,
+            up_began: now,
+            is_long: false,
+            short_ones: 0,
             ends: now,
         }
     }
@@ -101,43 +117,64 @@ impl Cycle {
         self.up = (self.up * PROBE_UP).min(MOST_UP);
     }
 
-    /// A phase begins, with that estimate.
+    /// A phase begins, with that estimate. `sample` is what a rate sample spans, where the path jitters so much that
+    /// only a probe of this length shows.
     pub fn on_enter(
         &mut self,
         now: Instant,
         phase: ProbeBwPhase,
-        probe_unit: Duration,
+        (probe_unit, sample): (Duration, Option<Duration>),
         bandwidth: Bandwidth,
     ) {
         match phase {
             ProbeBwPhase::Cruise => {
                 self.since = now;
                 self.up = PROBE_UP;
+                if std::mem::take(&mut self.is_long) {
+                    self.short_ones = SHORT_ONES;
+                }
                 self.bw_probe_wait = self.draw();
             }
             ProbeBwPhase::Refill => self.ends = now + probe_unit * UNITS_OF_ROUND_TRIP,
-            ProbeBwPhase::Up => {
-                self.before = bandwidth;
-                let whole = probe_unit * self.config.probe_up_units;
-                if whole >= LONG {
-                    self.up = self.up.min(MOST_UP_FOR_LONG);
-                }
-                // The first of a series only asks whether there is more. Where others' packets queue, it
-                // also has to hold this flow's share.
-                let asks = self.up <= PROBE_UP
-                    && !self.is_contested
-                    && self.config.deviations.has(Deviation::FirstProbe);
-                let lasts = if asks {
-                    whole.min(self.config.first_probe.max(probe_unit))
-                } else {
-                    whole
-                };
-                self.ends = now + lasts;
-                let share = lasts.as_secs_f64() / whole.as_secs_f64();
-                self.growth = 1.0 + (self.config.probe_up_growth - 1.0) * share;
-            }
+            ProbeBwPhase::Up => self.begin(now, probe_unit, sample, bandwidth),
             ProbeBwPhase::Down => self.ends = now + probe_unit * LONGEST_DOWN,
         }
+    }
+
+    /// A probe begins.
+    fn begin(
+        &mut self,
+        now: Instant,
+        probe_unit: Duration,
+        sample: Option<Duration>,
+        bandwidth: Bandwidth,
+    ) {
+        self.before = bandwidth;
+        self.up_began = now;
+        let units = probe_unit * self.config.probe_up_units;
+        let sample = sample.filter(|_| self.is_accelerated() || self.short_ones == 0);
+        self.is_long = sample.is_some();
+        self.short_ones = self.short_ones.saturating_sub(1);
+        let whole = sample.map_or(units, |sample| units.max(sample));
+        if whole >= LONG {
+            self.up = self.up.min(MOST_UP_FOR_LONG);
+        }
+        // The first of a series only asks whether there is more. Where others' packets queue, it
+        // also has to hold this flow's share.
+        let asks = self.up <= PROBE_UP
+            && !self.is_contested
+            && !self.is_long
+            && self.config.deviations.has(Deviation::FirstProbe);
+        let lasts =
+            if asks { whole.min(self.config.first_probe.max(probe_unit)) } else { whole };
+        let lasts = lasts.min(LONGEST_UP);
+        self.ends = now + lasts;
+        let share = if self.is_long {
+            GROWTH_OF_LONG
+        } else {
+            lasts.as_secs_f64() / whole.as_secs_f64()
+        };
+        self.growth = 1.0 + (self.config.probe_up_growth - 1.0) * share;
     }
 
     /// Nothing is known of a probe before.
@@ -167,6 +204,9 @@ impl Cycle {
 
     /// A probe goes on for another round trip.
     pub fn go_on(&mut self, now: Instant, probe_unit: Duration) {
+        if now.saturating_duration_since(self.up_began) >= LONG {
+            self.up = self.up.min(MOST_UP_FOR_LONG);
+        }
         self.ends = now + probe_unit * UNITS_OF_ROUND_TRIP;
     }
 
@@ -235,14 +275,14 @@ mod tests {
         let mut now = crate::test_clock();
         let mut cycle = Cycle::new(config, now, 7);
         let mut phase = Cruise;
-        cycle.on_enter(now, phase, units.probe, RATE);
+        cycle.on_enter(now, phase, (units.probe, None), RATE);
         let mut lengths = Vec::new();
         while phase != Down {
             let until = cycle.until(phase, units);
             lengths.push(until - now);
             now = until;
             phase = Cycle::next(phase);
-            cycle.on_enter(now, phase, units.probe, RATE);
+            cycle.on_enter(now, phase, (units.probe, None), RATE);
         }
         lengths
     }
@@ -273,7 +313,7 @@ mod tests {
     fn draining_ends_when_the_queue_must_be_gone_and_after_sixteen_units_at_the_latest() {
         let t0 = crate::test_clock();
         let mut cycle = Cycle::new(&BbrConfig::DEFAULT, t0, 7);
-        cycle.on_enter(t0, Down, UNITS.probe, RATE);
+        cycle.on_enter(t0, Down, (UNITS.probe, None), RATE);
         assert_eq!(cycle.until(Down, &UNITS), t0 + 160 * MS);
         // 5,000 bytes at a quarter of 1 MB/s: 20 ms, without another acknowledgement.
         cycle.on_draining(t0, (6000, 1000), RATE);
@@ -285,11 +325,54 @@ mod tests {
         let t0 = crate::test_clock();
         let mut cycle = Cycle::new(&BbrConfig::DEFAULT, t0, 7);
         assert!(!cycle.has_found_more(Cruise, RATE.scaled(2.0)), "there was none");
-        cycle.on_enter(t0, Up, UNITS.probe, RATE);
+        cycle.on_enter(t0, Up, (UNITS.probe, None), RATE);
         assert!(!cycle.has_found_more(Up, RATE.scaled(1.25)));
         assert!(cycle.has_found_more(Down, RATE.scaled(1.25)));
         assert!(!cycle.has_found_more(Down, RATE.scaled(1.1)));
         assert_eq!(Cycle::next(Refill), Up);
+    }
+
+    /// How long the next probe lasts where samples span 300 ms.
+    fn next_probe(cycle: &mut Cycle, now: Instant) -> Duration {
+        cycle.on_enter(now, Up, (UNITS.probe, Some(300 * MS)), RATE);
+        cycle.until(Up, &UNITS) - now
+    }
+
+    // TACK-6.2-15
+    #[test]
+    fn on_a_path_that_jitters_one_probe_in_four_lasts_a_sample_until_one_finds_more() {
+        let now = crate::test_clock();
+        let mut cycle = Cycle::new(&BbrConfig::DEFAULT, now, 7);
+        let lasts: Vec<_> = (0..6)
+            .map(|_| {
+                let lasts = next_probe(&mut cycle, now);
+                cycle.on_enter(now, Down, (UNITS.probe, None), RATE);
+                cycle.on_enter(now, Cruise, (UNITS.probe, None), RATE);
+                lasts
+            })
+            .collect();
+        assert_eq!(lasts, [300 * MS, 40 * MS, 40 * MS, 40 * MS, 300 * MS, 40 * MS]);
+        assert_eq!([(); 3].map(|()| next_probe(&mut cycle, now)), [40 * MS, 40 * MS, 300 * MS]);
+        cycle.on_enter(now, Down, (UNITS.probe, None), RATE);
+        assert!(cycle.has_found_more(Down, RATE.scaled(1.07)), "0.4 of 15 %");
+        cycle.accelerate();
+        assert_eq!(next_probe(&mut cycle, now), 300 * MS);
+    }
+
+    #[test]
+    fn nothing_is_sent_much_faster_than_the_estimate_for_long() {
+        let t0 = crate::test_clock();
+        let mut cycle = Cycle::new(&BbrConfig::DEFAULT, t0, 7);
+        cycle.accelerate();
+        cycle.on_enter(t0, Up, (400 * MS, None), RATE);
+        assert_eq!(cycle.until(Up, &UNITS) - t0, LONGEST_UP);
+        (0..4).for_each(|_| cycle.accelerate());
+        cycle.on_enter(t0, Up, (20 * MS, None), RATE);
+        assert!(cycle.gain(Up) > MOST_UP_FOR_LONG);
+        cycle.go_on(t0 + 80 * MS, 20 * MS);
+        assert!(cycle.gain(Up) > MOST_UP_FOR_LONG);
+        cycle.go_on(t0 + LONG, 20 * MS);
+        assert!(cycle.gain(Up) <= MOST_UP_FOR_LONG);
     }
 
     #[test]
@@ -299,7 +382,7 @@ mod tests {
             .map(|flow| {
                 let random = flow.wrapping_mul(0xD134_2543_DE82_EF95);
                 let mut cycle = Cycle::new(&BbrConfig::DEFAULT, t0, random);
-                cycle.on_enter(t0, Cruise, UNITS.probe, RATE);
+                cycle.on_enter(t0, Cruise, (UNITS.probe, None), RATE);
                 cycle.until(Cruise, &UNITS) - t0
             })
             .collect();

@@ -6,6 +6,7 @@ pub(super) const PATH: PathModel = PathModel {
     ack_path: Duration::ZERO,
     jitter: Duration::ZERO,
     usual_jitter: Duration::ZERO,
+    jitter_both_ways: Duration::ZERO,
     forward_rtt: None,
 
     min_rtt: Some(Duration::from_millis(40)),
