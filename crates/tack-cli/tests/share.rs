@@ -88,7 +88,9 @@ fn a_file_is_received_with_nothing_but_the_ticket_and_sharing_ends() {
     assert_eq!(received.number("files"), 1);
     assert!(fs::read(sharing.yours("file")).unwrap() == noise(200_000, 2));
     assert_eq!(sharing.ended(), Some(0));
-    sharing.receive(&["again"]).expect(3);
+    let late = sharing.receive(&["again"]).expect(3);
+    assert!(late.errors.contains("tack share has ended"), "{}", late.errors);
+    assert!(!late.errors.contains("tack serve"), "{}", late.errors);
 }
 
 #[test]

@@ -60,6 +60,24 @@ impl Connector for WithTicket<'_> {
         connect(&server, access, &self.args.transport, rate, stop)
     }
 
+    /// In the words of somebody who has a ticket, and neither a token nor a server.
+    fn explain(&self, error: Error) -> Error {
+        let text = match &error {
+            Error::WrongToken => {
+                "the other end does not know this ticket; copy it again, whole, or ask for another one".to_owned()
+            }
+            Error::Refused { target } => {
+                format!("{target} is a closed port: tack share has ended there; ask for another ticket")
+            }
+            Error::NoAnswer { target, seconds } => format!(
+                "no answer from {target} within {seconds} s; check that tack share still runs there, and that UDP is \
+                 let through"
+            ),
+            _ => return error,
+        };
+        Error::OtherEnd { text, exit: error.exit() }
+    }
+
     fn profile(&self) -> Profile {
         self.args.transport.profile
     }

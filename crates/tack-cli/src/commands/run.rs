@@ -48,7 +48,10 @@ pub(super) fn run(
     let start = Instant::now();
     let mut client = match server.connect(args.bwlimit, None) {
         Ok(client) => client,
-        Err(error) => return refuse(command, server.profile(), args, (start.elapsed(), error)),
+        Err(error) => {
+            let error = server.explain(error);
+            return refuse(command, server.profile(), args, (start.elapsed(), error));
+        }
     };
     // Before there are other threads, which inherit which signals are blocked.
     let stop = Termination::catch().map_err(Error::local("signals"))?;
