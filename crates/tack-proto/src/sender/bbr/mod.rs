@@ -426,7 +426,7 @@ impl Bbr {
             self.state
         );
         if let State::ProbeBw(phase) = next {
-            let spans = path.hides_probes().then_some(self.sample_span);
+            let spans = path.jitters().then_some(self.sample_span);
             self.cycle.on_enter(now, phase, (path.probe_unit(), spans), self.max_bw.get());
         }
         match next {

@@ -83,7 +83,8 @@ impl PathModel {
     pub(super) fn startup_rtt(&self) -> Duration {
         let longer =
             self.min_rtt.zip(self.smoothed_rtt).map(|(min, rtt)| rtt.saturating_sub(min));
-        let jitter = self.jitter_both_ways.min(longer.unwrap_or_default());
+        let most = if self.jitters() { self.jitter_both_ways } else { Duration::ZERO };
+        let jitter = most.min(longer.unwrap_or_default());
         self.round_trip().max(self.min_rtt.unwrap_or(ASSUMED_RTT) + jitter + self.ack_path)
     }
 
@@ -109,9 +110,10 @@ impl PathModel {
         self.min_rtt.is_some() && silence > self.ack_interval + self.ack_late + queue
     }
 
-    /// Whether the path jitters by so much that a short probe does not show (TACK-6.2-15).
-    pub(super) fn hides_probes(&self) -> bool {
-        self.jitter_both_ways > self.data_rtt() / 4
+    /// Whether the path jitters by so much that Startup's window would hold the rate down and a short probe does not
+    /// show (TACK-6.2-15). By less than half of RTTmin others' queues come and go, too.
+    pub(super) fn jitters(&self) -> bool {
+        self.jitter_both_ways > self.data_rtt() / 2
     }
 
     /// The longest silence of a path over which packets flow.
@@ -170,10 +172,10 @@ mod tests {
             PathModel { jitter_both_ways, smoothed_rtt: Some(smoothed * MS), ..PATH }
                 .startup_rtt()
         };
-        let expected = [40 * MS, 60 * MS, 50 * MS, 40 * MS];
-        assert_eq!([of(0, 90), of(20, 90), of(20, 50), of(20, 30)], expected);
-        assert!(PathModel { jitter_both_ways: 11 * MS, ..PATH }.hides_probes());
-        assert!(!PathModel { jitter_both_ways: 10 * MS, ..PATH }.hides_probes());
+        let expected = [40 * MS, 40 * MS, 65 * MS, 50 * MS, 40 * MS];
+        assert_eq!([of(0, 90), of(20, 90), of(25, 90), of(25, 50), of(25, 30)], expected);
+        assert!(PathModel { jitter_both_ways: 21 * MS, ..PATH }.jitters());
+        assert!(!PathModel { jitter_both_ways: 20 * MS, ..PATH }.jitters(), "TACK-6.2-15");
     }
 
     #[test]
