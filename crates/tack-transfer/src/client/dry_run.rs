@@ -27,7 +27,7 @@ pub(super) const WHOLE: u32 = u32::MAX;
 pub(super) struct GetPlan {
     pub(super) remote: WirePath,
     pub(super) filter: Filter,
-    pub(super) producer: Reporter,
+    pub(super) told: Reporter,
     pub(super) policy: Arc<Policy>,
     pub(super) closing: Closing,
 }
@@ -66,50 +66,47 @@ impl GetPlan {
                         }
                         (found, _) => Change::of_size(size, found.map(|found| found.size)),
                     };
-                    self.producer.planned(self.remote.as_str().to_owned(), size, change);
+                    self.told.planned(self.remote.as_str().to_owned(), size, change);
                 }
                 return Ok(());
             }
             Local::Directory(directory) => Root::open(directory).ok().map(Arc::new),
         };
         self.closing.add_tree(&WirePath::root(), &self.filter);
-        let take = |groups: &[Group]| {
-            self.closing.add_names(groups)?;
-            for group in groups.iter().filter(|group| self.filter.keeps_whole(&group.directory))
-            {
-                for entry in group.paths(&WirePath::root()) {
-                    let (path, offer) = entry?;
-                    if self.filter.keeps(&path, false) {
-                        let found = root.as_ref().and_then(|root| root.offer(&path));
-                        let name = self.remote.join(&path)?.as_str().to_owned();
-                        let checked = root.as_ref().filter(|_| !self.policy.ignore_existing);
-                        let checked =
-                            checked.map(|root| check_place(root, &path, &self.policy));
-                        if let Some(Err(error)) = checked {
-                            self.producer.file(name, Err(error));
-                            continue;
-                        }
-                        let change = Change::by(&self.policy, &offer, found.as_ref());
-                        self.producer.planned(name, offer.size, change);
-                    }
+        let take = |groups: &[Group]| self.compare(groups, root.as_deref());
+        let skipped = |name: &str| self.closing.add_left_out_name(name);
+        self.told.take_listing(mailbox, take, skipped)?;
+        self.closing.finish_here(&self.told, root);
+        Ok(())
+    }
+
+    /// Holds a part of the listing against what is below `root`.
+    fn compare(&self, groups: &[Group], root: Option<&Root>) -> Result<(), TransferError> {
+        self.closing.add_names(groups)?;
+        for group in groups.iter().filter(|group| self.filter.keeps_whole(&group.directory)) {
+            for entry in group.paths(&WirePath::root()) {
+                let (path, offer) = entry?;
+                if !self.filter.keeps(&path, false) {
+                    continue;
                 }
-                for (name, target, modified) in &group.links {
-                    let path = group.directory.join(name)?;
-                    if self.filter.keeps(&path, false) {
-                        self.closing.add_link(
-                            &self.producer,
-                            path,
-                            target.clone(),
-                            *modified,
-                        )?;
-                    }
+                let name = self.remote.join(&path)?.as_str().to_owned();
+                let checked = root.filter(|_| !self.policy.ignore_existing);
+                let checked = checked.map(|root| check_place(root, &path, &self.policy));
+                if let Some(Err(error)) = checked {
+                    self.told.file(name, Err(error));
+                    continue;
+                }
+                let found = root.and_then(|root| root.offer(&path));
+                let change = Change::by(&self.policy, &offer, found.as_ref());
+                self.told.planned(name, offer.size, change);
+            }
+            for (name, target, modified) in &group.links {
+                let path = group.directory.join(name)?;
+                if self.filter.keeps(&path, false) {
+                    self.closing.add_link(&self.told, path, target.clone(), *modified)?;
                 }
             }
-            Ok(())
-        };
-        let skipped = |name: &str| self.closing.add_left_out_name(name);
-        self.producer.take_listing(mailbox, take, skipped)?;
-        self.closing.finish_here(&self.producer, root);
+        }
         Ok(())
     }
 }

@@ -226,9 +226,9 @@ impl Listing {
             Place::Directory(root) => root,
             Place::Planned(local) => {
                 let (remote, filter) = (self.remote.clone(), self.filter.clone());
-                let (producer, policy) = (self.told.clone(), Arc::clone(&self.policy_within));
+                let (told, policy) = (self.told.clone(), Arc::clone(&self.policy_within));
                 let closing = self.closing.clone();
-                let plan = GetPlan { remote, filter, producer, policy, closing };
+                let plan = GetPlan { remote, filter, told, policy, closing };
                 return plan.follow(mailbox, kind, &local);
             }
         };
