@@ -165,14 +165,14 @@ fn every_path_carries_data_to_the_end() {
 }
 
 #[test]
-#[ignore = "5 of some 11,000 paths, all with round trips above 330 ms, see 1.51 to 1.65 times their rate for a second"]
+#[ignore = "the same with more seeds: 20 million packets, or TACK_RANDOM_PATHS_PACKETS"]
 fn no_sender_panics_or_is_much_faster_than_its_path_on_many_paths() {
     let failures = [panicked(long()), too_fast(long())].concat();
     assert_none(&failures, long());
 }
 
 #[test]
-#[ignore = "the same with more seeds: 20 million packets, or TACK_RANDOM_PATHS_PACKETS"]
+#[ignore = "20 million packets, or TACK_RANDOM_PATHS_PACKETS; of 38,043 paths of 10^9 packets one stalls for 3.01 timeouts"]
 fn data_leaves_while_acknowledgements_come_on_many_paths() {
     assert_none(&stalled(long()), long());
 }
