@@ -295,6 +295,20 @@ fn what_can_not_be_named_at_the_destination_stays_and_is_no_failure() {
 }
 
 #[test]
+fn what_one_source_has_sent_does_not_make_way_for_what_another_one_sends() {
+    for sources in [["one/sub/..", "two/sub/.."], ["two/sub/..", "one/sub/.."]] {
+        let served = Served::new(&[]);
+        write(&served.outside("one/x"), b"a file");
+        write(&served.outside("two/x/inside"), b"inside");
+        fs::create_dir(served.outside("one/sub")).unwrap();
+        fs::create_dir(served.outside("two/sub")).unwrap();
+        let mut send = served.client("send");
+        let done = run(send.args(["--delete"]).args(sources).arg(served.target("all")));
+        assert_ne!(done.code, Some(0), "one of them is not there: {}", done.errors);
+    }
+}
+
+#[test]
 fn removing_takes_a_directory() {
     let served = Served::new(&[]);
     served.write("file", b"1");

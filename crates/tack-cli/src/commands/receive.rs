@@ -60,7 +60,7 @@ impl Connector for WithTicket<'_> {
         connect(&server, access, &self.args.transport, rate, stop)
     }
 
-    /// In the words of somebody who has a ticket, and neither a token nor a server.
+    /// Whoever has a ticket knows of no token and of no `tack serve`.
     fn explain(&self, error: Error) -> Error {
         let text = match &error {
             Error::WrongToken => {

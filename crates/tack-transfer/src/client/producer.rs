@@ -179,51 +179,49 @@ impl Reporter {
     pub(super) fn take_listing(
         &self,
         mailbox: &Mailbox,
-        mut take: impl FnMut(&[Group]) -> Result<(), TransferError>,
+        take: impl FnMut(&[Group]) -> Result<(), TransferError>,
         mut skipped: impl FnMut(&str) -> Result<(), TransferError>,
     ) -> Result<(), TransferError> {
-        loop {
-            match mailbox.recv()? {
-                Message::EndOfList => return Ok(()),
-                Message::Manifest(groups) => take(&groups)?,
-                Message::Skipped { name, reason, error } => {
-                    let (name, reason) = (printable(&name), printable(&reason));
-                    skipped(&name)?;
-                    self.skip(&name, &reason, error.then_some(End::Remote));
-                }
-                other => return Err(TransferError::unexpected(&other)),
-            }
-        }
+        Self::read_listing(mailbox, take, |name, reason, is_error| {
+            skipped(name)?;
+            self.skip(name, reason, is_error.then_some(End::Remote));
+            Ok(())
+        })
     }
 
     /// The same for a listing of what may be deleted: what the server leaves out of it stays.
     pub(super) fn take_destination(
         &self,
         mailbox: &Mailbox,
-        mut take: impl FnMut(&[Group]) -> Result<(), TransferError>,
+        take: impl FnMut(&[Group]) -> Result<(), TransferError>,
     ) -> Result<(), TransferError> {
-        loop {
-            match mailbox.recv()? {
-                Message::EndOfList => return Ok(()),
-                Message::Manifest(groups) => take(&groups)?,
-                Message::Skipped { name, .. } => {
-                    self.note(&format!("{}: {STAYS}", printable(&name)));
-                }
-                other => return Err(TransferError::unexpected(&other)),
-            }
-        }
+        Self::read_listing(mailbox, take, |name, _, _| {
+            self.note(&format!("{name}: {STAYS}"));
+            Ok(())
+        })
     }
 
     /// Takes in a listing behind its first message, of something that is not transferred.
     pub(super) fn look_at_listing(
         mailbox: &Mailbox,
+        take: impl FnMut(&[Group]) -> Result<(), TransferError>,
+    ) -> Result<(), TransferError> {
+        Self::read_listing(mailbox, take, |_, _, _| Ok(()))
+    }
+
+    /// `skipped` hears the names of what is left out, why, and whether that is an error.
+    fn read_listing(
+        mailbox: &Mailbox,
         mut take: impl FnMut(&[Group]) -> Result<(), TransferError>,
+        mut skipped: impl FnMut(&str, &str, bool) -> Result<(), TransferError>,
     ) -> Result<(), TransferError> {
         loop {
             match mailbox.recv()? {
                 Message::EndOfList => return Ok(()),
                 Message::Manifest(groups) => take(&groups)?,
-                Message::Skipped { .. } => {}
+                Message::Skipped { name, reason, error } => {
+                    skipped(&printable(&name), &printable(&reason), error)?;
+                }
                 other => return Err(TransferError::unexpected(&other)),
             }
         }

@@ -1,6 +1,6 @@
 //! Sending files and directories.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -58,13 +58,15 @@ pub(super) fn start(
         let Some(place) = place.find(&sources, run)? else { return Ok(()) };
         place
     };
+    let mut policy_within = options.policy_within();
+    policy_within.make_way &= are_apart(&sources);
     if options.dry_run {
         let sent = planned(&sources, &place, &producer);
-        let policy = options.policy_within();
+        let policy = policy_within;
         return dry_run::send(run, &producer, sent, &filter, &policy, &closing);
     }
     let (checksum, policy) = (options.checksum, Arc::new(options.policy.clone()));
-    let policy_within = Arc::new(options.policy_within());
+    let policy_within = Arc::new(policy_within);
     let taken = (sources.len() > 1).then(Mutex::default);
     let sending = Sending {
         taken,
@@ -91,6 +93,14 @@ fn check(sources: &[Source]) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// Whether no source goes into the directory of another one: what one has sent must not make way for what another
+/// one sends.
+fn are_apart(sources: &[Source]) -> bool {
+    let names: HashSet<_> =
+        sources.iter().filter_map(|source| source.name.as_ref().ok()?.as_ref()).collect();
+    sources.len() == 1 || names.len() == sources.len()
 }
 
 /// What would go where.
