@@ -469,8 +469,8 @@ pub struct TransferArgs {
     pub include: Vec<String>,
     /// Removes what the source no longer has below directories that are transferred, once all the
     /// rest is in place; never what --exclude names, and nothing if anything has failed. Without --exclude,
-    /// what is of another kind makes way at once: a directory with all that is in it for a file, a file (or,
-    /// with --preserve, a link) for a directory
+    /// and unless several sources go into one directory, what is of another kind makes way at once: a directory
+    /// with all that is in it for a file, a file (or, with --preserve, a link) for a directory
     #[arg(long)]
     pub delete: bool,
     /// Leaves files alone that were modified later than the source's
