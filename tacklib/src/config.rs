@@ -75,6 +75,10 @@ pub struct TackConfig {
     /// The application error code of RESET_STREAM for streams whose deadline has passed
     /// ([`Connection::set_stream_deadline`](crate::Connection::set_stream_deadline)): 0. At most 2^62 - 1.
     pub deadline_error: u64,
+    /// What may be in flight in the first round trip, in full packets; those behind the tenth are paced. 10
+    /// as RFC 9002 section 7.2 recommends, video 32. Never fewer than two.
+    /// [`Config::set_initial_congestion_window_packets`] sets it too.
+    pub initial_window_packets: u64,
     /// ProbeBW's cycle, in the controller's units (docs/protocol.md). 32, video 16.
     pub probe_bw_units: u32,
     /// Span of the bandwidth filter, in the same units. 40, video 20.
@@ -108,6 +112,7 @@ impl TackConfig {
             send_buffer_time: (profile == Profile::Video).then_some(VIDEO_SEND_BUFFER_TIME),
             datagram_max_age: None,
             deadline_error: 0,
+            initial_window_packets: bbr.initial_window_packets,
             probe_bw_units: bbr.cycle_units,
             bandwidth_filter_units: bbr.filter_units,
             packet_trains: profile == Profile::Video,
@@ -137,9 +142,9 @@ impl Default for TackConfig {
 
 /// A [`quiche::Config`] with the layer's settings beside it.
 ///
-/// Everything of quiche's is reached through `Deref`. Its congestion control
-/// settings have no effect unless the profile is [`Profile::Off`]: the layer has
-/// its own controller. A connection that is made with such a setting logs a warning.
+/// Everything of quiche's is reached through `Deref`. Its congestion control settings, but for the
+/// initial window, have no effect unless the profile is [`Profile::Off`]: the layer has its own
+/// controller. A connection that is made with such a setting logs a warning.
 pub struct Config {
     inner: quiche::Config,
     tack: TackConfig,
@@ -161,9 +166,9 @@ struct Controller {
 }
 
 impl Controller {
-    fn is_set(&self) -> bool {
+    /// Whether something is set that the layer's controller does without.
+    fn is_ignored(&self) -> bool {
         self.algorithm.is_some()
-            || self.initial_window_packets.is_some()
             || self.pacing.is_some()
             || self.max_pacing_rate.is_some()
             || self.hystart.is_some()
@@ -216,9 +221,14 @@ impl Config {
         }
     }
 
-    /// Sets every field of the layer to a profile's default.
+    /// Sets every field of the layer to a profile's default, but for an initial window that
+    /// [`Self::set_initial_congestion_window_packets`] has set.
     pub fn set_profile(&mut self, profile: Profile) {
-        self.set_tack(TackConfig::new(profile));
+        let mut tack = TackConfig::new(profile);
+        if let Some(packets) = self.controller.initial_window_packets {
+            tack.initial_window_packets = packets as u64;
+        }
+        self.set_tack(tack);
     }
 
     /// The layer's settings.
@@ -228,8 +238,6 @@ impl Config {
 
     /// Sets the layer's settings.
     pub fn set_tack(&mut self, tack: TackConfig) {
-        // What is announced depends on it.
-        self.template = None;
         // What is announced depends on it.
         self.template = None;
         self.tack = tack;
@@ -282,10 +290,11 @@ impl Config {
     }
 
     /// Sets the initial congestion window, as
-    /// [`quiche::Config::set_initial_congestion_window_packets`]. It has an effect in
-    /// [`Profile::Off`] alone.
+    /// [`quiche::Config::set_initial_congestion_window_packets`]; for the layer's controller it is
+    /// [`TackConfig::initial_window_packets`].
     pub fn set_initial_congestion_window_packets(&mut self, packets: usize) {
         self.controller.initial_window_packets = Some(packets);
+        self.tack.initial_window_packets = packets as u64;
         self.set_controller();
     }
 
@@ -333,7 +342,7 @@ impl Config {
     pub(crate) fn prepared(&mut self) -> &mut quiche::Config {
         if self.is_enabled() && !self.is_inert && self.template().is_some() {
             self.is_inert = true;
-            if self.controller.is_set() {
+            if self.controller.is_ignored() {
                 log::warn!(
                     "quiche's congestion control settings have no effect: the layer has its own \
                      controller (use Profile::Off to compare with quiche's)"

@@ -751,7 +751,7 @@ int tack_config_set_cc_algorithm_name(struct tack_config *config,
 void tack_config_set_cc_algorithm(struct tack_config *config,
                                   enum tack_cc_algorithm algo);
 
-// Sets the initial window of quiche's congestion control, packets. It has an effect with TACK_PROFILE_OFF alone.
+// Sets the initial congestion window, packets; those behind the tenth are paced.
 void tack_config_set_initial_congestion_window_packets(struct tack_config *config,
                                                        size_t packets);
 

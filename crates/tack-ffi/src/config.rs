@@ -324,7 +324,7 @@ pub extern "C" fn tack_config_set_cc_algorithm(
     set(config, |config| config.set_cc_algorithm(algorithm));
 }
 
-/// Sets the initial window of quiche's congestion control, packets. It has an effect with TACK_PROFILE_OFF alone.
+/// Sets the initial congestion window, packets; those behind the tenth are paced.
 #[unsafe(no_mangle)]
 pub extern "C" fn tack_config_set_initial_congestion_window_packets(
     config: Option<&mut tack_config>,

@@ -354,6 +354,9 @@ impl NumberSpace {
     }
 }
 
+/// kMinimumWindow, in packets (RFC 9002 section 7.2).
+const LEAST_INITIAL_WINDOW: u64 = 2;
+
 fn sender_config(parts: &Parts<'_>, timestamp_exponent: u32) -> SenderConfig {
     let Parts { agreement, config, .. } = *parts;
     let peer = match agreement.min_ack_delay {
@@ -379,6 +382,7 @@ fn sender_config(parts: &Parts<'_>, timestamp_exponent: u32) -> SenderConfig {
             agreement.max_ack_delay
         },
     };
+    sender.bbr.initial_window_packets = config.initial_window_packets.max(LEAST_INITIAL_WINDOW);
     sender.bbr.cycle_units = config.probe_bw_units;
     sender.bbr.filter_units = config.bandwidth_filter_units;
     sender.peer = peer;

@@ -186,6 +186,7 @@ impl Sender {
                     jitter_both_ways: Duration::ZERO,
                     forward_rtt: rtt,
                     mss: config.mss,
+                    initial_window: config.bbr.initial_window_packets * config.mss,
                 },
                 inflight_cap: 0,
                 outage_cap: 0,
@@ -762,6 +763,7 @@ impl Sender {
             ack_late: deviations.allow(Deviation::LateTacks, ack_late),
             own_late: deviations.allow(Deviation::OwnLateness, self.path.pacer.late()),
             mss: self.config.mss,
+            initial_window: self.config.bbr.initial_window_packets * self.config.mss,
         }
     }
 

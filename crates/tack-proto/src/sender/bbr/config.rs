@@ -2,12 +2,17 @@
 
 use std::time::Duration;
 
-use super::Deviations;
+use super::{Deviations, INITIAL_WINDOW_PACKETS};
 
 /// Parameters of the controller.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct BbrConfig {
+    /// What may be in flight in the first round trip, in full packets; those behind the first
+    /// [`INITIAL_WINDOW_PACKETS`](super::INITIAL_WINDOW_PACKETS) are paced: 10 (RFC 9002 section 7.2), or
+    /// 32, which Chromium's QUIC begins with (kInitialCongestionWindow): a picture that has to wait
+    /// for Startup is late.
+    pub initial_window_packets: u64,
     /// Probe units of a ProbeBW cycle: 32, or 16 in the video profile.
     pub cycle_units: u32,
     /// Probe units that ProbeBW sends more for: 4, which is a round trip, or 3.
@@ -52,6 +57,7 @@ pub struct BbrConfig {
 impl BbrConfig {
     /// The default profile.
     pub const DEFAULT: Self = Self {
+        initial_window_packets: INITIAL_WINDOW_PACKETS,
         cycle_units: 32,
         probe_up_units: 4,
         first_probe: Duration::from_millis(70),
@@ -70,6 +76,7 @@ impl BbrConfig {
 
     /// The video profile (section VII-D of the paper).
     pub const VIDEO: Self = Self {
+        initial_window_packets: 32,
         cycle_units: 16,
         probe_up_units: 3,
         first_probe: Duration::from_millis(55),

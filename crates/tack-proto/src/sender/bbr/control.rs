@@ -1,7 +1,7 @@
 //! Control parameters: the pacing rate and what may be in flight (section "Updating Control
 //! Parameters").
 
-use super::path_model::{INITIAL_WINDOW_PACKETS, LEAST_PACKETS, PathModel};
+use super::path_model::{LEAST_PACKETS, PathModel};
 use super::{Bbr, Deviation, ProbeBwPhase, State, startup};
 use crate::bandwidth::Bandwidth;
 
@@ -42,7 +42,7 @@ impl Bbr {
 
     fn model_cap(&self, path: &PathModel) -> u64 {
         let least = LEAST_PACKETS * path.mss;
-        let Some(min_rtt) = path.min_rtt else { return INITIAL_WINDOW_PACKETS * path.mss };
+        let Some(min_rtt) = path.min_rtt else { return path.initial_window };
         let held = self.bandwidth().bytes_in(path.ack_interval);
         let late = self.bandwidth().bytes_in(path.ack_late);
         match self.state {
@@ -59,7 +59,7 @@ impl Bbr {
                         (bdp + held, 0)
                     };
                 let cap = (grows as f64 * gain) as u64 + held + late.min(own);
-                cap.max(INITIAL_WINDOW_PACKETS * path.mss)
+                cap.max(path.initial_window)
             }
             State::Drain(_) => (self.path_inflight(path) + held).max(least),
             State::ProbeBw(_) => {

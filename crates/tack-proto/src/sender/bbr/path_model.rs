@@ -7,7 +7,7 @@ use crate::bandwidth::Bandwidth;
 use crate::loss_detection::GRANULARITY;
 use crate::sender::ack_frequency::SHORTEST_INTERVAL;
 
-/// RFC 9002 section 7.2: what may be in flight before anything is known.
+/// RFC 9002 section 7.2: what may leave at once before anything is known.
 pub const INITIAL_WINDOW_PACKETS: u64 = 10;
 
 /// Packets that may always be in flight: fewer would wait for each other's
@@ -47,6 +47,8 @@ pub struct PathModel {
     pub forward_rtt: Option<Duration>,
     /// Largest packet, bytes.
     pub mss: u64,
+    /// What may be in flight in the first round trip, bytes.
+    pub initial_window: u64,
 }
 
 impl PathModel {
@@ -148,7 +150,7 @@ impl PathModel {
     /// samples are those of single packets and far too low.
     pub(super) fn initial_rate(&self) -> Bandwidth {
         let rtt = self.min_rtt.unwrap_or(ASSUMED_RTT).max(Duration::from_millis(1));
-        Bandwidth::from_delta(INITIAL_WINDOW_PACKETS * self.mss, rtt).unwrap_or_default()
+        Bandwidth::from_delta(self.initial_window, rtt).unwrap_or_default()
     }
 
     /// The least rate in every state behind Startup (TACK-6.2-8).

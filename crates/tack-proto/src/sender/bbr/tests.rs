@@ -15,6 +15,7 @@ pub(super) const PATH: PathModel = PathModel {
     own_late: Duration::ZERO,
     ack_interval: Duration::from_millis(10),
     mss: 1250,
+    initial_window: 12_500,
 };
 
 /// Feedback that says nothing.
