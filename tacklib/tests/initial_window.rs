@@ -23,7 +23,7 @@ fn first_packets(configure: impl FnOnce(&mut Config)) -> (usize, usize) {
     pair.client.stream_send(STREAM, &pattern(200_000), false).unwrap();
     pair.run_for(Duration::from_millis(1));
     let at_once = pair.client.stats().sent - before;
-    pair.run_for(2 * ONE_WAY - Duration::from_millis(5));
+    pair.run_for(ONE_WAY * 9 / 5);
     (at_once, pair.client.stats().sent - before)
 }
 

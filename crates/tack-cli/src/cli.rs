@@ -211,18 +211,17 @@ pub struct GetArgs {
 
 /// Arguments of `tack send`.
 #[derive(Debug, Args)]
+#[command(override_usage = "tack send [OPTIONS] <FILE|DIR>... <HOST[:PORT][/PATH]>")]
 #[command(after_help = "\
 PATH is the directory on the server that everything goes into, under its own name. For a single \
 file without a slash at the end of PATH it is the file's new name, unless the server has a \
 directory of that name. Symbolic links inside directories are left out without --preserve, special \
 files always. --delete looks below the directories that are sent, and nowhere else.")]
 pub struct SendArgs {
-    /// Files and directories to send; - is standard input, which needs a name at the server
-    #[arg(required = true, value_name = "FILE|DIR")]
-    pub sources: Vec<PathBuf>,
-    /// Where to send it
-    #[arg(value_name = "HOST[:PORT][/PATH]")]
-    pub dest: Target,
+    /// Files and directories to send, and last where to; - is standard input, which needs a name at the server
+    // One argument, because options may stand between the places.
+    #[arg(required = true, value_name = "FILE|DIR|HOST[:PORT][/PATH]")]
+    sources_and_dest: Vec<OsString>,
     /// How to connect.
     #[command(flatten)]
     pub connection: ConnectionArgs,
@@ -265,7 +264,8 @@ pub struct ShareArgs {
 /// Arguments of `tack receive`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Everything goes into DEST under its own name; a single file can get another one. Run it again to resume.")]
+Everything goes into DEST under its own name; a single file can get another one. Files that have one of these names \
+are replaced, unless --backup, --update or --ignore-existing says otherwise. Run it again to resume.")]
 pub struct ReceiveArgs {
     /// What tack share has printed
     pub ticket: Ticket,
@@ -305,6 +305,7 @@ pub struct ManArgs {
 
 /// Arguments of `tack copy`.
 #[derive(Debug, Args)]
+#[command(override_usage = "tack copy [OPTIONS] <SRC>... <DST>")]
 #[command(after_help = "\
 One of SRC and DST is at another machine: [USER@]HOST:PATH, relative to the home there. ssh logs in and \
 starts tack at the other end, and tells this end a port, a certificate and a token made for this one \
@@ -312,7 +313,7 @@ transfer; the data goes over UDP. A directory (-r) becomes one of the same name 
 Write ./ before a file of this machine whose name has a colon.")]
 pub struct CopyArgs {
     /// What to copy, and last where to
-    #[arg(value_name = "SRC|DST", num_args = 2.., required = true)]
+    #[arg(value_name = "SRC|DST", required = true)]
     pub places: Vec<OsString>,
     /// Copies directories with everything in them
     #[arg(long, short)]
@@ -443,6 +444,10 @@ pub struct TransportArgs {
     pub qlog: Option<PathBuf>,
 }
 
+/// Said where one place is named alone.
+pub const TOO_FEW: &str =
+    "one place is named, and two are needed: the last is where everything goes";
+
 fn parse_suffix(text: &str) -> Result<Suffix, String> {
     Suffix::new(text)
 }
@@ -468,12 +473,12 @@ pub struct TransferArgs {
     #[arg(long, value_name = "PATTERN")]
     pub include: Vec<String>,
     /// Removes what the source no longer has below directories that are transferred, once all the
-    /// rest is in place; never what --exclude names, and nothing if anything has failed. Without --exclude,
-    /// and unless several sources go into one directory, what is of another kind makes way at once: a directory
-    /// with all that is in it for a file, a file (or, with --preserve, a link) for a directory
+    /// rest is in place; never what --exclude names, and nothing if anything has failed. Without --exclude, --update and
+    /// --ignore-existing, and unless several sources go into one directory, what is of another kind makes way at
+    /// once: a directory with all that is in it for a file, a file (or, with --preserve, a link) for a directory
     #[arg(long)]
     pub delete: bool,
-    /// Leaves files alone that were modified later than the source's
+    /// Leaves files and links alone that were modified later than the source's
     #[arg(long, short)]
     pub update: bool,
     /// Leaves files alone that are there already
@@ -518,6 +523,18 @@ pub struct TransferArgs {
     /// Prints errors only
     #[arg(long, short)]
     pub quiet: bool,
+}
+
+impl SendArgs {
+    /// What to send, and where to.
+    pub fn places(&self) -> Result<(Vec<PathBuf>, Target), Error> {
+        let (dest, sources) = match self.sources_and_dest.split_last() {
+            Some((dest, sources)) if !sources.is_empty() => (dest, sources),
+            _ => return Err(Error::Usage(format!("{TOO_FEW}: HOST[:PORT][/PATH]"))),
+        };
+        let dest = dest.to_string_lossy().parse().map_err(Error::Usage)?;
+        Ok((sources.iter().map(PathBuf::from).collect(), dest))
+    }
 }
 
 impl TransferArgs {

@@ -42,8 +42,9 @@ const COMMANDS: [&str; 5] = ["serve", "get", "send", "copy", "ls"];
 /// The command whose options a server's section can have.
 const CLIENT: &str = "get";
 const HOSTS: &str = "hosts";
-/// Arguments that name a server.
-const TARGETS: [&str; 2] = ["source", "dest"];
+/// The argument that names a server, or whose last value does.
+const TARGET: &str = "source";
+const TARGET_IS_LAST: &str = "sources_and_dest";
 
 /// An option of a section.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -209,12 +210,13 @@ impl ConfigFile {
 
     /// What is set for the server that the command line names.
     fn for_host(&self, typed: &ArgMatches) -> impl Iterator<Item = &Setting> {
-        let target =
-            TARGETS.iter().find_map(|id| typed.try_get_one::<Target>(id).ok().flatten());
-        let section = self
-            .hosts
-            .iter()
-            .find(|(name, _)| target.is_some_and(|target| target.server().host() == name));
+        let only = typed.try_get_one::<Target>(TARGET).ok().flatten().cloned();
+        let last =
+            || typed.try_get_many::<OsString>(TARGET_IS_LAST).ok().flatten()?.next_back();
+        let target = only.or_else(|| last()?.to_str()?.parse().ok());
+        let section = self.hosts.iter().find(|(name, _)| {
+            target.as_ref().is_some_and(|target| target.server().host() == name)
+        });
         section.into_iter().flat_map(|(_, settings)| settings)
     }
 }

@@ -5,7 +5,8 @@
 mod common;
 
 use std::fs::{self, File};
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, UNIX_EPOCH};
@@ -71,6 +72,9 @@ impl Pair {
 fn names(dir: &Path) -> Vec<String> {
     tree(dir).into_iter().map(|(path, _)| path.to_str().unwrap().to_owned()).collect()
 }
+
+/// Nobody, as whom a test of root's can meet a directory that is closed.
+const NOBODY: u32 = 65534;
 
 fn modify(path: &Path, seconds: u64) {
     let time = UNIX_EPOCH + Duration::from_secs(seconds);
@@ -560,4 +564,126 @@ fn people_are_told_of_every_file_on_standard_error() {
     assert!(output.status.success() && output.stdout.is_empty());
     let text = String::from_utf8(output.stderr).unwrap();
     assert!(text.contains("transferred") && text.contains("tree/new\\u{1b}[2J"), "{text}");
+}
+
+#[test]
+fn with_update_nothing_newer_makes_way_for_something_of_another_kind() {
+    Pair::both(&[], |pair| {
+        pair.source("dir/file", b"theirs");
+        pair.source("other", b"theirs");
+        symlink("other", pair.source.join("link")).unwrap();
+        pair.source("file", b"theirs");
+        modify(&pair.source.join("file"), 1000);
+        modify(&pair.source.join("dir/file"), 1000);
+        modify(&pair.source.join("other"), 1000);
+        pair.dest("dir", b"mine");
+        pair.dest("link", b"mine");
+        pair.dest("other/file", b"mine");
+        symlink("mine", pair.dest.join("file")).unwrap();
+        std::thread::sleep(Duration::from_millis(20));
+        let touched = Command::new("touch").arg(pair.dest.join("link")).status().unwrap();
+        assert!(touched.success());
+        let dry = pair.transfer(&["--update", "--preserve", "--delete", "-n", "-v"]);
+        let finished = pair.transfer(&["--update", "--preserve", "--delete"]);
+        assert!(!matches!(finished.code, Some(0)), "it is told: {}", finished.errors);
+        assert_eq!(dry.code, finished.code, "{}", dry.errors);
+        assert_eq!(fs::read(pair.dest.join("dir")).unwrap(), b"mine");
+        assert_eq!(fs::read(pair.dest.join("other/file")).unwrap(), b"mine");
+        assert_eq!(fs::read(pair.dest.join("link")).unwrap(), b"mine");
+        assert!(pair.dest.join("file").is_symlink());
+    });
+}
+
+#[test]
+fn a_directory_that_cannot_be_looked_into_is_a_failure_to_delete() {
+    if fs::metadata("/proc/self").unwrap().uid() != 0 {
+        eprintln!("skipped: only root can start a program as another user");
+        return;
+    }
+    let served = Served::new(&[]);
+    let dest = served.outside("tree");
+    fs::set_permissions(served.outside(""), PermissionsExt::from_mode(0o755)).unwrap();
+    write(&served.path("tree/file"), b"content");
+    write(&dest.join("closed/file"), b"extraneous");
+    for (name, mode) in [("", 0o755), ("closed", 0o700)] {
+        fs::set_permissions(dest.join(name), PermissionsExt::from_mode(mode)).unwrap();
+    }
+    chown(&dest, Some(NOBODY), Some(NOBODY)).unwrap();
+    let mut client = served.client("get");
+    client.uid(NOBODY).gid(NOBODY);
+    client.args(["-r", "--delete"]).arg(served.target("tree")).arg(&dest);
+    let finished = run(&mut client);
+    assert!(!matches!(finished.code, Some(0)), "{}", finished.errors);
+    assert!(
+        finished.errors.contains("closed: skipped, and not deleted"),
+        "{}",
+        finished.errors
+    );
+    assert_eq!(names(&dest).len(), 3, "{:?}", names(&dest));
+}
+
+#[test]
+fn a_directory_with_the_rest_of_a_transfer_stays_as_the_dry_run_says() {
+    Pair::both(&[], |pair| {
+        pair.source("file", b"content");
+        pair.dest("gone/.x.tack-part", b"rest");
+        let dry = pair.transfer(&["--delete", "-n"]).expect(0);
+        assert_eq!(dry.summary["plan"]["deleted"], 0, "{}", dry.summary);
+        pair.transfer(&["--delete"]).expect(0);
+        assert!(pair.dest.join("gone/.x.tack-part").exists());
+    });
+}
+
+#[test]
+fn a_dry_run_knows_what_stays_whatever_kind_it_is_of() {
+    Pair::both(&[], |pair| {
+        for name in ["file", "below/file", "new"] {
+            pair.source(name, b"theirs");
+        }
+        symlink("new", pair.source.join("link")).unwrap();
+        pair.dest("file/mine", b"mine");
+        pair.dest("below", b"mine");
+        pair.dest("link", b"mine");
+        let options = ["--ignore-existing", "--preserve", "--delete"];
+        let dry = pair.transfer(&[&options[..], &["-n"]].concat());
+        let planned: Vec<_> = dry.summary["plan"]["changes"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|change| format!("{} {}", change["path"], change["change"]))
+            .collect();
+        let finished = pair.transfer(&options);
+        assert_eq!(dry.code, finished.code, "{}", dry.errors);
+        assert_eq!(planned, ["\"tree/new\" \"new\""], "{}", dry.summary);
+        assert_eq!(dry.summary["plan"]["deleted"], 0, "something has failed");
+        for name in ["file/mine", "below", "link"] {
+            assert_eq!(fs::read(pair.dest.join(name)).unwrap(), b"mine", "{name}");
+        }
+        assert_eq!(fs::read(pair.dest.join("new")).unwrap(), b"theirs");
+    });
+}
+
+#[test]
+fn a_path_that_becomes_too_long_at_the_server_is_left_out_alone() {
+    let served = Served::new(&[]);
+    let source = served.outside("tree");
+    let long = vec!["n".repeat(250); 16].join("/");
+    for name in ["a/file", "z/file", "m/file"] {
+        write(&source.join(name), b"content");
+    }
+    // Longer than a path may be for the system, so that it is made step by step.
+    let made = Command::new("sh")
+        .args(["-c", "for n in $(echo \"$1\" | tr / ' '); do mkdir $n && cd $n || exit; done; echo x > deep", "-"])
+        .arg(&long)
+        .current_dir(source.join("m"))
+        .status()
+        .unwrap();
+    assert!(made.success());
+    let to = format!("{}/", "p".repeat(100));
+    let mut client = served.client("send");
+    let finished = run(client.arg(&source).arg(served.target(&to)));
+    assert_eq!((finished.code, finished.number("files")), (Some(5), 3), "{}", finished.errors);
+    let mut client = served.client("ls");
+    let listed = client.arg("-r").arg(served.target("")).output().unwrap();
+    assert_eq!(listed.status.code(), Some(0), "{}", String::from_utf8_lossy(&listed.stderr));
 }

@@ -10,7 +10,7 @@ use std::os::unix::fs::{FileTypeExt, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use common::{Served, TACK, finish, noise, run};
+use common::{Served, TACK, finish, noise, run, write};
 
 /// A client without `--json`, whose standard output is free.
 fn plain(served: &Served) -> Command {
@@ -87,4 +87,19 @@ fn a_link_on_the_server_that_is_refused_stays_and_counts_as_one_failure() {
     assert_eq!(finished.number("failed"), 1);
     assert!(served.path("up").symlink_metadata().unwrap().is_symlink());
     assert_eq!(fs::read_dir(served.outside("elsewhere")).unwrap().count(), 0);
+}
+
+#[test]
+fn options_may_stand_between_the_places() {
+    let served = Served::new(&[]);
+    for name in ["one", "two"] {
+        write(&served.outside(name), name.as_bytes());
+    }
+    let mut client = served.client("send");
+    client.arg(served.outside("one")).arg("--verbose").arg(served.outside("two"));
+    run(client.args(["--retry", "1"]).arg(served.target(""))).expect(0);
+    assert_eq!(fs::read(served.path("two")).unwrap(), b"two");
+    let mut alone = served.client("send");
+    let refused = run(alone.arg(served.target("")).arg("--verbose")).expect(2);
+    assert!(refused.errors.contains("two are needed"), "{}", refused.errors);
 }

@@ -12,7 +12,7 @@ use super::connector::{Access, Connector, connect};
 use super::fetch_several::{FetchOptions, Named, fetch_several};
 use super::run::refuse;
 use super::send::{send_to, sources, stream_to};
-use crate::cli::{CopyArgs, Profile};
+use crate::cli::{CopyArgs, Profile, TOO_FEW};
 use crate::error::Error;
 use crate::ssh::{Login, Place, Request, Session, SshOptions, VERSION, Wanted};
 use crate::termination::Termination;
@@ -24,7 +24,7 @@ const PATIENCE: u64 = 30;
 pub fn copy(args: &CopyArgs) -> Result<(), Error> {
     let parse = |argument: &OsString| Place::parse(argument).map_err(Error::Usage);
     let mut places = args.places.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
-    let destination = places.pop();
+    let destination = places.pop().filter(|_| !places.is_empty());
     match destination {
         Some(Place::Here(to)) => fetch(args, &to, from_one_login(places)?),
         Some(Place::There(login, path)) => {
@@ -42,7 +42,7 @@ pub fn copy(args: &CopyArgs) -> Result<(), Error> {
                 path,
             )
         }
-        None => Err(Error::Usage("nothing to copy".to_owned())),
+        None => Err(Error::Usage(format!("{TOO_FEW}, and one of them is [USER@]HOST:PATH"))),
     }
 }
 

@@ -11,23 +11,24 @@ use super::connector::{Connector, Direct};
 use super::run::{self, Again};
 use crate::cli::{SendArgs, TransferArgs};
 use crate::error::Error;
+use crate::target::Target;
 
 /// Sends files and directories.
 pub fn send(args: &SendArgs) -> Result<(), Error> {
-    if args.sources.iter().any(|source| source == Path::new("-")) {
-        return send_standard_input(args);
+    let (paths, dest) = args.places()?;
+    if paths.iter().any(|source| source == Path::new("-")) {
+        return send_standard_input(args, paths.len() == 1, &dest);
     }
-    let sources = match sources(&args.sources) {
+    let sources = match sources(&paths) {
         Ok(sources) => sources,
         Err(error) => {
             let profile = args.connection.transport.profile;
             return run::refuse("send", profile, &args.transfer, (Duration::ZERO, error));
         }
     };
-    let path = args.dest.path().clone();
-    let place =
-        if args.dest.is_directory() { Place::Into(path) } else { Place::IntoOrAs(path) };
-    let mut server = Direct { target: &args.dest, args: &args.connection };
+    let path = dest.path().clone();
+    let place = if dest.is_directory() { Place::Into(path) } else { Place::IntoOrAs(path) };
+    let mut server = Direct { target: &dest, args: &args.connection };
     send_to("send", &mut server, &sources, || place.clone(), &args.transfer)
 }
 
@@ -52,13 +53,12 @@ pub(super) fn send_to(
 }
 
 /// Sends standard input as it comes to a server that runs already.
-fn send_standard_input(args: &SendArgs) -> Result<(), Error> {
-    if args.dest.is_directory() {
+fn send_standard_input(args: &SendArgs, is_only: bool, dest: &Target) -> Result<(), Error> {
+    if dest.is_directory() {
         return Err(nameless());
     }
-    let mut server = Direct { target: &args.dest, args: &args.connection };
-    let is_only = args.sources.len() == 1;
-    let name = || Some(args.dest.path().clone());
+    let mut server = Direct { target: dest, args: &args.connection };
+    let name = || Some(dest.path().clone());
     stream_to("send", &mut server, is_only, name, &args.transfer)
 }
 

@@ -8,6 +8,7 @@ use super::attributes::{InPlace, Ours};
 use super::jobs::{Job, Kind};
 use super::options::TransferOptions;
 use super::producer::Reporter;
+use crate::End;
 use crate::error::Feature;
 use crate::protocol::{
     Change, Edit, EditKind, Edited, Editor, Extraneous, Fail, FailCode, Filter, Group, IS_LINK,
@@ -63,8 +64,8 @@ struct Collected {
     are_separated: bool,
     /// What the source has under names of kept files.
     like_kept: Names,
-    /// Links that the server has, for a dry run.
-    links_there: HashMap<WirePath, LinkTarget>,
+    /// Links that the server has, and files that it has in the place of the source's links, for a dry run.
+    links_there: HashMap<WirePath, (Option<LinkTarget>, Mtime)>,
 }
 
 impl Closing {
@@ -152,8 +153,7 @@ impl Closing {
         item: &WalkItem,
     ) -> Result<(), TransferError> {
         match item {
-            WalkItem::Skipped { name, .. } if base.is_root() => self.add_left_out_name(name),
-            WalkItem::Skipped { name, .. } => self.add_left_out_name(&format!("{base}/{name}")),
+            WalkItem::Skipped { name, .. } => self.add_left_out_name(&name_below(base, name)),
             _ => Ok(()),
         }
     }
@@ -286,7 +286,9 @@ impl Closing {
                 Some(editor) if !self.dry_run => {
                     told.edited(name, &edit, editor.apply(&edit));
                 }
-                editor => plan(told, name, &edit, finds_here(editor, &edit)),
+                editor => {
+                    plan(told, name, &edit, finds_here(editor, &edit), &self.policy);
+                }
             }
         }
         Ok(())
@@ -319,16 +321,32 @@ impl Closing {
             if closing.dry_run {
                 for edit in &edits {
                     let name = edit.path().as_str().to_owned();
-                    plan(&told, name, edit, closing.finds_there(edit));
+                    plan(&told, name, edit, closing.finds_there(edit), &closing.policy);
                 }
-            } else {
-                send_edits(mailbox, edits, &closing.policy, &told)?;
-                closing.attributes_there(mailbox, &told)?;
-                send_edits(mailbox, closing.directories(), &closing.policy, &told)?;
+                return Ok(None);
             }
-            Ok(None)
+            match closing.edit_there(mailbox, edits, &told) {
+                // A server that is read-only has said so of every file.
+                Err(TransferError::Remote(Fail { code: FailCode::Refused, .. }))
+                    if !told.is_faultless() =>
+                {
+                    Ok(None)
+                }
+                edited => edited.map(|()| None),
+            }
         });
         reporter.at_last(Job { kind: Kind::Inquiry, name: ".".to_owned(), work });
+    }
+
+    fn edit_there(
+        &self,
+        mailbox: &Mailbox,
+        edits: Vec<Edit>,
+        told: &Reporter,
+    ) -> Result<(), TransferError> {
+        send_edits(mailbox, edits, &self.policy, told)?;
+        self.attributes_there(mailbox, told)?;
+        send_edits(mailbox, self.directories(), &self.policy, told)
     }
 
     /// Whether it is certain what the source has.
@@ -413,9 +431,10 @@ impl Closing {
                 WalkItem::File(file) => group.files = vec![file],
                 WalkItem::Link(name, target, time) => group.links = vec![(name, target, time)],
                 // Nothing that could be a transfer's, and nothing that can't be named, is removed.
-                WalkItem::Reserved(_) => {}
-                WalkItem::Skipped { name, reason, .. } => {
-                    told.note(&format!("{name}: not deleted, {reason}"));
+                WalkItem::Reserved(name) => collected.extraneous.note_stays(&name),
+                WalkItem::Skipped { name, reason, unread, .. } => {
+                    collected.extraneous.note_stays(&name);
+                    told.not_deleted(&name, &reason, unread, End::Local);
                 }
             }
             collected.extraneous.take(&WirePath::root(), std::slice::from_ref(&group))?;
@@ -444,33 +463,32 @@ impl Closing {
             Err(TransferError::Remote(Fail { code: FailCode::NotFound, .. })) => return Ok(()),
             Err(error) => return Err(error),
         }
+        let links: HashSet<_> =
+            self.collected().links.iter().map(|edit| edit.path().clone()).collect();
         let take = |groups: &[Group]| {
             let mut collected = self.collected();
             if self.dry_run {
                 for group in groups {
-                    let parent = directory.join(&group.directory)?;
-                    for (name, target, _) in &group.links {
-                        collected.links_there.insert(parent.join(name)?, target.clone());
-                    }
+                    collected.look_at(directory, group, &links)?;
                 }
-                collected.check()?;
             }
             collected.extraneous.take(directory, groups)
         };
         if self.deletes {
-            return told.take_destination(mailbox, take);
+            let stays = |name: &str| {
+                self.collected().extraneous.note_stays(&name_below(directory, name));
+            };
+            return told.take_destination(mailbox, take, stays);
         }
         Reporter::look_at_listing(mailbox, take)
     }
 
-    /// Whether the right link is at the place of a link on the server, if any is.
-    fn finds_there(&self, edit: &Edit) -> Option<bool> {
-        match edit {
-            Edit::Symlink(path, target, _) => {
-                Some(self.collected().links_there.get(path)? == target)
-            }
-            _ => None,
-        }
+    /// What is at the place of a link on the server.
+    fn finds_there(&self, edit: &Edit) -> Option<(bool, Mtime)> {
+        let Edit::Symlink(path, target, _) = edit else { return None };
+        let collected = self.collected();
+        let (found, modified) = collected.links_there.get(path)?;
+        Some((found.as_ref() == Some(target), *modified))
     }
 
     fn collected(&self) -> MutexGuard<'_, Collected> {
@@ -480,6 +498,26 @@ impl Closing {
 }
 
 impl Collected {
+    /// Notes what of a listing below `directory` of the server could be in the place of one of these `links`.
+    fn look_at(
+        &mut self,
+        directory: &WirePath,
+        group: &Group,
+        links: &HashSet<WirePath>,
+    ) -> Result<(), TransferError> {
+        let parent = directory.join(&group.directory)?;
+        for (name, target, modified) in &group.links {
+            self.links_there.insert(parent.join(name)?, (Some(target.clone()), *modified));
+        }
+        for file in &group.files {
+            let path = parent.join(file.name())?;
+            if links.contains(&path) {
+                self.links_there.insert(path, (None, file.offer().modified));
+            }
+        }
+        self.check()
+    }
+
     fn check(&self) -> Result<(), TransferError> {
         let edits = self.links.len()
             + self.hard_links.len()
@@ -492,6 +530,11 @@ impl Collected {
     }
 }
 
+/// The name of something below `base`, as it is printed.
+fn name_below(base: &WirePath, name: &str) -> String {
+    if base.is_root() { name.to_owned() } else { format!("{base}/{name}") }
+}
+
 /// Whether a file has not been written to, as far as size and time tell. Not all file systems keep nanoseconds.
 fn is_same(listed: &Offer, found: &Offer) -> bool {
     let state =
@@ -500,19 +543,28 @@ fn is_same(listed: &Offer, found: &Offer) -> bool {
 }
 
 /// What is at the place of a link on this machine.
-fn finds_here(editor: Option<&Editor>, edit: &Edit) -> Option<bool> {
+fn finds_here(editor: Option<&Editor>, edit: &Edit) -> Option<(bool, Mtime)> {
     match edit {
-        Edit::Symlink(path, target, _) => editor?.has_symlink(path, target),
+        Edit::Symlink(path, target, _) => editor?.find_symlink(path, target),
         _ => None,
     }
 }
 
-/// Says what would be done; `found` is whether the right link is there, if anything is.
-fn plan(told: &Reporter, name: String, edit: &Edit, found: Option<bool>) {
+/// Says what would be done; `found` is whether the right link is there, and since when, if anything is.
+fn plan(
+    told: &Reporter,
+    name: String,
+    edit: &Edit,
+    found: Option<(bool, Mtime)>,
+    policy: &Policy,
+) {
     let change = match (edit, found) {
         (Edit::Remove(_) | Edit::RemoveDirectory(_), _) => Change::Deleted,
         (Edit::Symlink(..), None) => Change::New,
-        (Edit::Symlink(..), Some(false)) => Change::Changed,
+        (Edit::Symlink(_, _, modified), Some((false, there))) => {
+            let is_newer = policy.update && there > *modified;
+            if policy.ignore_existing || is_newer { Change::Kept } else { Change::Changed }
+        }
         _ => return,
     };
     told.planned(name, 0, change);

@@ -12,8 +12,8 @@ use super::jobs::{Job, Kind, Run};
 use super::producer::{Producer, Reporter};
 use crate::error::Error;
 use crate::protocol::{
-    Change, EntryKind, Fail, FailCode, FileSource, Filter, Group, Message, Offer, Policy, Root,
-    RootError, TransferError, Walk, WalkItem, WirePath, check_place,
+    Change, EntryKind, Fail, FailCode, FileSource, Filter, Group, Message, Mtime, Offer,
+    Policy, Root, RootError, TransferError, Walk, WalkItem, WirePath, check_place,
 };
 use crate::session::Mailbox;
 
@@ -90,8 +90,12 @@ impl GetPlan {
                     continue;
                 }
                 let name = self.remote.join(&path)?.as_str().to_owned();
-                let checked = root.filter(|_| !self.policy.ignore_existing);
-                let checked = checked.map(|root| check_place(root, &path, &self.policy));
+                let keeps = |root: &Root| root.keeps(&path, &self.policy, &offer);
+                if root.is_some_and(keeps) {
+                    self.told.planned(name, offer.size, Change::Kept);
+                    continue;
+                }
+                let checked = root.map(|root| check_place(root, &path, &self.policy));
                 if let Some(Err(error)) = checked {
                     self.told.file(name, Err(error));
                     continue;
@@ -150,8 +154,8 @@ pub(super) fn send(
 struct Tree {
     files: HashMap<WirePath, Offer>,
     directories: HashSet<WirePath>,
-    /// If links are preserved.
-    links: HashSet<WirePath>,
+    /// If links are preserved, with the time of modification.
+    links: HashMap<WirePath, Mtime>,
 }
 
 /// What the server has at a path.
@@ -187,8 +191,8 @@ impl Remote {
         let take = |groups: &[Group]| {
             for group in groups {
                 tree.directories.insert(group.directory.clone());
-                for (name, ..) in &group.links {
-                    tree.links.insert(group.directory.join(name)?);
+                for (name, _, modified) in &group.links {
+                    tree.links.insert(group.directory.join(name)?, *modified);
                 }
             }
             for entry in groups.iter().flat_map(|group| group.paths(&top)) {
@@ -208,10 +212,19 @@ impl Remote {
         })
     }
 
+    /// Whether something that is no file stays at `path` below this where a file is offered.
+    fn keeps(&self, path: &WirePath, policy: &Policy, offer: &Offer) -> bool {
+        let Self::Directory(there) = self else { return false };
+        let link =
+            there.links.get(path).map(|modified| Offer { modified: *modified, ..*offer });
+        link.is_some_and(|link| policy.keeps(&link, offer))
+            || policy.ignore_existing && there.directories.contains(path)
+    }
+
     /// Why a file could not be received as `path` below this, whatever its content.
     fn refuses(&self, path: &WirePath, policy: &Policy) -> Option<TransferError> {
         let Self::Directory(there) = self else { return None };
-        if policy.make_way || policy.ignore_existing {
+        if policy.make_way {
             return None;
         }
         let parent = |path: &WirePath| path.split_last().map(|(above, _)| above);
@@ -219,10 +232,11 @@ impl Remote {
         let refused = if there.directories.contains(path) {
             RootError::WrongKind(path.to_string(), "file: a directory has this name")
         } else {
-            let is_none =
-                |path: &WirePath| there.files.contains_key(path) || there.links.contains(path);
+            let is_none = |path: &WirePath| {
+                there.files.contains_key(path) || there.links.contains_key(path)
+            };
             match parents.find(is_none)? {
-                link if there.links.contains(&link) => RootError::Symlink(link.to_string()),
+                link if there.links.contains_key(&link) => RootError::Symlink(link.to_string()),
                 file => RootError::WrongKind(file.to_string(), "directory"),
             }
         };
@@ -256,7 +270,7 @@ impl Sent {
         closing.add_tree(&self.remote, &filter);
         let mut directory = WirePath::root();
         let walk = Walk::filtered(root, WirePath::root(), filter);
-        for item in walk.with_links(policy.preserve) {
+        for item in walk.with_links(policy.preserve).with_prefix(self.remote.clone()) {
             match item {
                 WalkItem::Directory(group) => {
                     directory = group.directory;
@@ -275,6 +289,10 @@ impl Sent {
                         Remote::Nothing | Remote::File(..) => None,
                     };
                     let name = self.remote.join(&path)?.as_str().to_owned();
+                    if there.keeps(&path, policy, &offer) {
+                        producer.planned(name, offer.size, Change::Kept);
+                        continue;
+                    }
                     if let Some(error) = there.refuses(&path, policy) {
                         producer.file(name, Err(error));
                         continue;

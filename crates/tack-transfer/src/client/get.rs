@@ -148,7 +148,7 @@ pub(super) fn start(wanted: Get, run: &mut Run<'_>, producer: Producer) -> Resul
         content,
         write_limit: options.write_limit,
         checksum: options.checksum,
-        policy: Arc::new(options.policy.clone()),
+        policy: Arc::new(options.policy()),
         policy_within: Arc::new(options.policy_within()),
         closing: Closing::new(options, remote.clone()),
         filter: options.filter.clone(),

@@ -123,7 +123,7 @@ impl<F: FnMut(&[Listed]) -> io::Result<()>> Listing<F> {
                     is_described = true;
                     self.groups(&groups)?;
                 }
-                Message::Skipped { name, reason, error } => {
+                Message::Skipped { name, reason, error, .. } => {
                     let (name, reason) = (printable(&name), printable(&reason));
                     self.pass_on(&[Listed::Skipped { name, reason, error }])?;
                 }

@@ -20,7 +20,8 @@ pub struct TransferOptions {
     /// Compares content where size and time of modification are equal.
     pub checksum: bool,
     /// Removes what the source no longer has below directories, once all the rest is in place and nothing has failed.
-    /// Where the filter leaves nothing out, what is of another kind makes way at once ([`Policy::make_way`]).
+    /// Where the filter leaves nothing out, and nothing is to stay that is newer or there already, what is of another
+    /// kind makes way at once ([`Policy::make_way`]).
     pub delete: bool,
     /// Changes nothing at either end: [`Event::Planned`](crate::Event::Planned) tells what would be done.
     pub dry_run: bool,
@@ -64,11 +65,18 @@ impl TransferOptions {
         Wanted { owner: self.owner, xattrs: self.xattrs }
     }
 
+    /// The policy for files that are named.
+    pub(super) fn policy(&self) -> Policy {
+        Policy { owner: self.owner, ..self.policy.clone() }
+    }
+
     /// The policy for what is in directories that are transferred.
     pub(super) fn policy_within(&self) -> Policy {
-        // What a filter leaves out stays, and so does the directory that it may lie in.
-        let make_way = self.delete && self.filter.keeps_all();
-        Policy { make_way, ..self.policy.clone() }
+        let Policy { update, ignore_existing, .. } = self.policy;
+        // What a filter leaves out stays, and so does the directory that it may lie in. What a directory holds may be
+        // newer than whatever has its name at the source.
+        let make_way = self.delete && self.filter.keeps_all() && !update && !ignore_existing;
+        Policy { make_way, ..self.policy() }
     }
 
     pub(super) fn check(&self) -> Result<(), Error> {

@@ -14,9 +14,13 @@ use crate::protocol::{
 };
 use crate::session::{Mailbox, Notify, Outcome, Progress};
 
-/// Why something at the destination that the source may not have is not deleted.
-pub(super) const STAYS: &str =
-    "not deleted, because it is no file, directory or link with a name that can be transferred";
+/// What a server leaves out of a listing: its name and why, printable.
+struct LeftOut {
+    name: String,
+    reason: String,
+    error: bool,
+    unread: bool,
+}
 
 /// What workers and producers have to tell.
 pub(super) enum Report {
@@ -168,7 +172,7 @@ impl Reporter {
             WalkItem::Directory(_) | WalkItem::File(_) | WalkItem::Link(..) => {}
             // It may be a file that the user counts on.
             WalkItem::Reserved(name) => self.skip(name, RESERVED, Some(End::Local)),
-            WalkItem::Skipped { name, reason, error } => {
+            WalkItem::Skipped { name, reason, error, .. } => {
                 self.skip(name, reason, error.then_some(End::Local));
             }
         }
@@ -182,23 +186,36 @@ impl Reporter {
         take: impl FnMut(&[Group]) -> Result<(), TransferError>,
         mut skipped: impl FnMut(&str) -> Result<(), TransferError>,
     ) -> Result<(), TransferError> {
-        Self::read_listing(mailbox, take, |name, reason, is_error| {
-            skipped(name)?;
-            self.skip(name, reason, is_error.then_some(End::Remote));
+        Self::read_listing(mailbox, take, |left_out| {
+            skipped(&left_out.name)?;
+            let failed = left_out.error.then_some(End::Remote);
+            self.skip(&left_out.name, &left_out.reason, failed);
             Ok(())
         })
     }
 
-    /// The same for a listing of what may be deleted: what the server leaves out of it stays.
+    /// The same for a listing of what may be deleted: what the server leaves out of it stays. `stays` hears the
+    /// names of that.
     pub(super) fn take_destination(
         &self,
         mailbox: &Mailbox,
         take: impl FnMut(&[Group]) -> Result<(), TransferError>,
+        mut stays: impl FnMut(&str),
     ) -> Result<(), TransferError> {
-        Self::read_listing(mailbox, take, |name, _, _| {
-            self.note(&format!("{name}: {STAYS}"));
+        Self::read_listing(mailbox, take, |left_out| {
+            stays(&left_out.name);
+            self.not_deleted(&left_out.name, &left_out.reason, left_out.unread, End::Remote);
             Ok(())
         })
+    }
+
+    /// Says that something at the destination stays that the source may not have. It is a failure if it could not be
+    /// looked at.
+    pub(super) fn not_deleted(&self, name: &str, reason: &str, is_unread: bool, end: End) {
+        if is_unread {
+            return self.skip(name, &format!("and not deleted: {reason}"), Some(end));
+        }
+        self.note(&format!("{name}: not deleted: {reason}"));
     }
 
     /// Takes in a listing behind its first message, of something that is not transferred.
@@ -206,21 +223,22 @@ impl Reporter {
         mailbox: &Mailbox,
         take: impl FnMut(&[Group]) -> Result<(), TransferError>,
     ) -> Result<(), TransferError> {
-        Self::read_listing(mailbox, take, |_, _, _| Ok(()))
+        Self::read_listing(mailbox, take, |_| Ok(()))
     }
 
-    /// `skipped` hears the names of what is left out, why, and whether that is an error.
+    /// `skipped` hears of what is left out.
     fn read_listing(
         mailbox: &Mailbox,
         mut take: impl FnMut(&[Group]) -> Result<(), TransferError>,
-        mut skipped: impl FnMut(&str, &str, bool) -> Result<(), TransferError>,
+        mut skipped: impl FnMut(LeftOut) -> Result<(), TransferError>,
     ) -> Result<(), TransferError> {
         loop {
             match mailbox.recv()? {
                 Message::EndOfList => return Ok(()),
                 Message::Manifest(groups) => take(&groups)?,
-                Message::Skipped { name, reason, error } => {
-                    skipped(&printable(&name), &printable(&reason), error)?;
+                Message::Skipped { name, reason, error, unread } => {
+                    let (name, reason) = (printable(&name), printable(&reason));
+                    skipped(LeftOut { name, reason, error, unread })?;
                 }
                 other => return Err(TransferError::unexpected(&other)),
             }

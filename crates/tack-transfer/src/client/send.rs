@@ -65,7 +65,7 @@ pub(super) fn start(
         let policy = policy_within;
         return dry_run::send(run, &producer, sent, &filter, &policy, &closing);
     }
-    let (checksum, policy) = (options.checksum, Arc::new(options.policy.clone()));
+    let (checksum, policy) = (options.checksum, Arc::new(options.policy()));
     let policy_within = Arc::new(policy_within);
     let taken = (sources.len() > 1).then(Mutex::default);
     let sending = Sending {
@@ -288,7 +288,7 @@ impl Sending {
         let (mut manifest, mut late) = (Manifest::default(), Late::default());
         let (mut directory, mut local) = (base.clone(), WirePath::root());
         let walk = Walk::filtered(Arc::clone(&root), WirePath::root(), self.filter.clone());
-        for item in walk.with_links(self.policy.preserve) {
+        for item in walk.with_links(self.policy.preserve).with_prefix(base.clone()) {
             let full = match item {
                 WalkItem::Directory(group) => {
                     directory = base.join(&group.directory)?;

@@ -169,10 +169,10 @@ impl Editor {
         }
     }
 
-    /// Whether a link to `target` is at `path`.
-    pub fn has_symlink(&self, path: &WirePath, target: &LinkTarget) -> Option<bool> {
+    /// Whether what is at `path` is a link to `target`, and when it was modified; `None` where there is nothing.
+    pub fn find_symlink(&self, path: &WirePath, target: &LinkTarget) -> Option<(bool, Mtime)> {
         let place = self.place(path).ok()?;
-        place.entry.map(|_| place.leads_to(target))
+        Some((place.leads_to(target), offer_of(place.entry.as_ref()?).modified))
     }
 
     /// Looks at the place of an entry without following anything.
@@ -217,7 +217,9 @@ impl Editor {
         let is_there = place.leads_to(target);
         let (directory, name) = (&place.directory, place.name.as_str());
         if !is_there {
-            if !self.make_way(place)? {
+            let is_newer =
+                |entry: &Stat| self.policy.update && offer_of(entry).modified > modified;
+            if place.entry.as_ref().is_some_and(is_newer) || !self.make_way(place)? {
                 return Ok(Edited::Kept);
             }
             replace(directory, name, |temporary| {
@@ -474,6 +476,19 @@ mod tests {
         let over_file = Edit::Symlink(path("file"), target("x"), TIME);
         assert_eq!(editor.apply(&over_file).unwrap(), Edited::Done);
         assert_eq!(fs::read_dir(&tree).unwrap().count(), 3);
+    }
+
+    #[test]
+    fn with_update_a_link_takes_the_place_of_nothing_that_is_newer() {
+        let (_dir, tree, editor) = editor(Policy { update: true, ..Policy::default() });
+        symlink("mine", tree.join("link")).unwrap();
+        for name in ["file", "link"] {
+            let edit = Edit::Symlink(path(name), target("x"), TIME);
+            assert_eq!(editor.apply(&edit).unwrap(), Edited::Kept, "{name}");
+            let later = Mtime { seconds: i64::MAX, nanos: 0 };
+            let edit = Edit::Symlink(path(name), target("x"), later);
+            assert_eq!(editor.apply(&edit).unwrap(), Edited::Done, "{name}");
+        }
     }
 
     #[test]

@@ -95,8 +95,8 @@ fn commit(group: Vec<Finished>) {
     let directories: Vec<_> = directories.into_values().collect();
     // The names are on disk once the directories are. Should that fail, the files are in place
     // all the same; a crash can at worst bring back what was there before.
-    if let Err(error) = sync_all(&directories) {
-        log::warn!("synchronising directories failed: {error}");
+    for error in sync_each(&directories).into_iter().filter_map(Result::err) {
+        log::warn!("synchronising a directory failed: {error}");
     }
     for finished in named {
         finished.tell(Ok(()));
@@ -107,15 +107,15 @@ fn commit(group: Vec<Finished>) {
 fn only_synced(group: Vec<Finished>) -> Vec<Finished> {
     let files: Vec<_> = group.iter().map(|finished| finished.part.file()).collect();
     begin_writing(&files);
-    if sync_all(&files).is_ok() {
-        return group;
-    }
-    // Which of them it was shows one by one.
+    let results = sync_each(&files);
     let mut synced = Vec::new();
-    for finished in group {
-        match finished.part.file().sync_all() {
+    for (mut finished, result) in group.into_iter().zip(results) {
+        match result {
             Ok(()) => synced.push(finished),
-            Err(error) => finished.tell(Err(error)),
+            Err(error) => {
+                finished.part.throw_away();
+                finished.tell(Err(error));
+            }
         }
     }
     synced
@@ -131,21 +131,26 @@ fn begin_writing(files: &[impl AsFd]) {
     }
 }
 
-/// Waits until `files` are on disk. The whole file system (`syncfs`) would be faster on a machine
-/// that does nothing else, but waits for everything that others write.
-fn sync_all(files: &[impl AsFd + Sync]) -> io::Result<()> {
+/// Waits until `files` are on disk, and says of each whether it is. Each is synchronised once: the system tells an
+/// error of writing only once, and a second attempt would succeed whatever is on disk. The whole file system
+/// (`syncfs`) would be faster on a machine that does nothing else, but waits for everything that others write.
+fn sync_each(files: &[impl AsFd + Sync]) -> Vec<io::Result<()>> {
     let share = files.len().div_ceil(AT_ONCE).max(1);
-    let sync = |files: &[_]| files.iter().try_for_each(rustix::fs::fsync);
+    let sync = |files: &[_]| -> Vec<_> {
+        files.iter().map(|file| Ok(rustix::fs::fsync(file)?)).collect()
+    };
     std::thread::scope(|scope| {
         let (first, others) = files.split_at(share.min(files.len()));
-        let others: Vec<_> =
-            others.chunks(share).map(|share| scope.spawn(move || sync(share))).collect();
-        let mut result = sync(first);
-        for other in others {
-            let other = other.join().unwrap_or(Err(rustix::io::Errno::IO));
-            result = result.and(other);
+        let others: Vec<_> = others
+            .chunks(share)
+            .map(|share| (share.len(), scope.spawn(move || sync(share))))
+            .collect();
+        let mut results = sync(first);
+        for (length, other) in others {
+            let failed = |_| (0..length).map(|_| Err(rustix::io::Errno::IO.into())).collect();
+            results.append(&mut other.join().unwrap_or_else(failed));
         }
-        Ok(result?)
+        results
     })
 }
 
@@ -193,6 +198,27 @@ mod tests {
         }
         let left = std::fs::read_dir(dir.path().join("0")).unwrap().count();
         assert_eq!(left, 300usize.div_ceil(7));
+    }
+
+    #[test]
+    fn a_file_that_could_not_be_written_to_disk_takes_no_name_and_holds_up_no_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root::open(dir.path()).unwrap();
+        let (done, results) = mpsc::channel();
+        let group = ["good", "bad"].iter().zip(0..).map(|(name, file)| {
+            let path = WirePath::new(*name).unwrap();
+            let mut part = PartFile::open(&root, &path, &Arc::default()).unwrap();
+            part.append(b"content").unwrap();
+            if *name == "bad" {
+                part.lose_disk();
+            }
+            let offer = Offer { size: 7, modified: Mtime::default(), mode: 0o600 };
+            Finished { part, offer, file, done: done.clone() }
+        });
+        commit(group.collect());
+        let results: Vec<_> = results.try_iter().map(|(n, r)| (n, r.is_ok())).collect();
+        assert!(results.contains(&(0, true)) && results.contains(&(1, false)), "{results:?}");
+        assert!(dir.path().join("good").exists() && !dir.path().join("bad").exists());
     }
 
     #[test]

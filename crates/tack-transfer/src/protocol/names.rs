@@ -98,12 +98,21 @@ impl Extraneous {
         Ok(())
     }
 
+    /// Notes that the destination has `path`, as it is printed, which stays.
+    pub fn note_stays(&mut self, path: &str) {
+        let Some((directory, _)) = path.rsplit_once('/') else { return };
+        // A directory that is printed otherwise than it is named is not removed either.
+        self.keep(WirePath::new(directory).ok());
+    }
+
     /// Something stays, and so do the directories that it lies in.
     fn keep_parents(&mut self, path: &WirePath) {
-        let parent = |path: &WirePath| path.split_last().map(|(directory, _)| directory);
-        let mut next = parent(path);
+        self.keep(path.split_last().map(|(directory, _)| directory));
+    }
+
+    fn keep(&mut self, mut next: Option<WirePath>) {
         while let Some(directory) = next {
-            next = parent(&directory);
+            next = directory.split_last().map(|(parent, _)| parent);
             let goes = !directory.is_root() && self.is_gone(&directory, true);
             if !goes || !self.not_empty.insert(directory) {
                 return;

@@ -222,6 +222,14 @@ impl PartFile {
         Ok(rustix::fs::renameat(dir, from, dir, to)?)
     }
 
+    /// What has been written may not be on disk: nothing is resumed from it. The system keeps in memory what it
+    /// could not write, so that reading it again would show no fault.
+    pub(super) fn throw_away(&mut self) {
+        // What is still there after this is unlinked.
+        let _ = self.file.set_len(0);
+        self.length = 0;
+    }
+
     /// The open file.
     pub(super) fn file(&self) -> &File {
         &self.file
@@ -237,13 +245,13 @@ impl PartFile {
         self.limit = bytes_per_second.map(WriteLimit::new);
     }
 
-    /// Gives the temporary file the owner of the file that it replaces, and says which mode is
-    /// wider neither than `mode` nor, unless permissions are preserved, than the old file's.
+    /// Gives the temporary file the owner of the file that it replaces, unless it gets the sender's, and says
+    /// which mode is wider neither than `mode` nor, unless permissions are preserved, than the old file's.
     fn take_over(&self, old: &Stat, mode: u32) -> io::Result<u32> {
         let old_mode = if self.policy.preserve { 0o777 } else { old.st_mode };
         let mode = mode & old_mode & 0o777;
         let new = rustix::fs::fstat(&self.file)?;
-        if (old.st_uid, old.st_gid) == (new.st_uid, new.st_gid) {
+        if (old.st_uid, old.st_gid) == (new.st_uid, new.st_gid) || self.policy.owner {
             return Ok(mode);
         }
         let group = Some(Gid::from_raw(old.st_gid));
@@ -283,7 +291,7 @@ impl Store for PartFile {
 
     fn commit(&mut self, offer: &Offer) -> io::Result<()> {
         self.set_attributes(offer)?;
-        self.file.sync_all()?;
+        self.file.sync_all().inspect_err(|_| self.throw_away())?;
         self.take_final_name()?;
         // The rename is on disk once the directory is. Should that fail, the file is in place
         // all the same, and whole.
@@ -426,13 +434,11 @@ fn replaced_by(directory: &OwnedFd, name: &str) -> Option<Stat> {
     (FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile).then_some(stat)
 }
 
-/// Opens and locks `part_name`. `None` if it was renamed or removed before it was locked: the
-/// transfer that held it has just ended.
+/// Opens and locks `part_name`. `None` if it has to be tried again: it was renamed or removed before it was locked,
+/// because the transfer that held it has just ended; or it was not this user's alone, and has been removed. Whoever
+/// owns a file, or has another name for it, could read and change what is received into it.
 fn open_locked(directory: &OwnedFd, part_name: &str) -> Result<Option<File>, TransferError> {
-    let flags =
-        OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = rustix::fs::openat(directory, part_name, flags, Mode::from_raw_mode(0o600))
-        .map_err(|e| TransferError::writing(e.into()))?;
+    let Some((file, is_new)) = open_or_create(directory, part_name)? else { return Ok(None) };
     let stat = rustix::fs::fstat(&file).map_err(|e| TransferError::reading(e.into()))?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return Err(RootError::WrongKind(part_name.to_owned(), "regular file").into());
@@ -442,11 +448,39 @@ fn open_locked(directory: &OwnedFd, part_name: &str) -> Result<Option<File>, Tra
         Err(rustix::io::Errno::WOULDBLOCK) => return Err(TransferError::Busy),
         Err(e) => return Err(TransferError::writing(e.into())),
     }
+    let is_own = stat.st_uid == rustix::process::geteuid().as_raw() && stat.st_nlink <= 1;
+    // Some file systems give what is created to somebody else.
+    if !is_own && !is_new {
+        rustix::fs::unlinkat(directory, part_name, AtFlags::empty())
+            .map_err(|e| TransferError::writing(e.into()))?;
+        return Ok(None);
+    }
     // Only its owner may read it until it has the final mode.
     rustix::fs::fchmod(&file, Mode::from_raw_mode(0o600))
         .map_err(|e| TransferError::writing(e.into()))?;
     let file = File::from(file);
     Ok(still_named(directory, part_name, &file).then_some(file))
+}
+
+/// Opens `part_name`, and says whether it is new. `None` if it has gone, or come up, meanwhile.
+fn open_or_create(
+    directory: &OwnedFd,
+    part_name: &str,
+) -> Result<Option<(OwnedFd, bool)>, TransferError> {
+    use rustix::io::Errno;
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let open =
+        |flags| rustix::fs::openat(directory, part_name, flags, Mode::from_raw_mode(0o600));
+    match open(flags | OFlags::CREATE | OFlags::EXCL) {
+        Ok(file) => return Ok(Some((file, true))),
+        Err(Errno::EXIST) => {}
+        Err(error) => return Err(TransferError::writing(error.into())),
+    }
+    match open(flags) {
+        Ok(file) => Ok(Some((file, false))),
+        Err(Errno::NOENT) => Ok(None),
+        Err(error) => Err(TransferError::writing(error.into())),
+    }
 }
 
 fn still_named(directory: &OwnedFd, name: &str, file: &File) -> bool {
@@ -459,8 +493,84 @@ fn still_named(directory: &OwnedFd, name: &str, file: &File) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::{MetadataExt, chown};
+
     use super::*;
     use crate::protocol::Mtime;
+
+    impl PartFile {
+        /// Puts something in the place of the open file that can't be written to a disk: a pipe.
+        pub(in crate::protocol) fn lose_disk(&mut self) {
+            let (_, pipe) = io::pipe().unwrap();
+            self.file = File::from(OwnedFd::from(pipe));
+        }
+    }
+
+    /// The names in a directory.
+    fn names(dir: &tempfile::TempDir) -> Vec<std::ffi::OsString> {
+        std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect()
+    }
+
+    #[test]
+    fn nothing_is_resumed_from_what_was_thrown_away() {
+        let (dir, root) = root();
+        let mut part = PartFile::open(&root, &path("file"), &Arc::default()).unwrap();
+        part.append(b"content").unwrap();
+        part.throw_away();
+        drop(part);
+        assert_eq!(names(&dir), [""; 0]);
+        let mut part = PartFile::open(&root, &path("file"), &Arc::default()).unwrap();
+        part.append(b"content").unwrap();
+        part.lose_disk();
+        assert!(part.commit(&offer(7)).is_err());
+        assert!(!dir.path().join("file").exists());
+    }
+
+    #[test]
+    fn a_part_that_has_another_name_or_another_owner_is_not_written_to() {
+        let (dir, root) = root();
+        let is_root = rustix::process::geteuid().is_root();
+        for is_anothers in [false, true] {
+            let planted = dir.path().join(".file.tack-part");
+            std::fs::write(&planted, "planted").unwrap();
+            let kept = File::open(&planted).unwrap();
+            if is_anothers && is_root {
+                chown(&planted, Some(12345), None).unwrap();
+            } else {
+                std::fs::hard_link(&planted, dir.path().join(format!("other{is_anothers}")))
+                    .unwrap();
+            }
+            let incoming =
+                Incoming::open(&root, &path("file"), 9, None, &Arc::default()).unwrap();
+            assert_eq!(incoming.resume, Resume::default(), "nothing is resumed");
+            let mut part = incoming.store;
+            part.append(b"secret").unwrap();
+            part.commit(&offer(6)).unwrap();
+            let file = dir.path().join("file").metadata().unwrap();
+            let planted = kept.metadata().unwrap();
+            assert_ne!(file.ino(), planted.ino());
+            assert_eq!((planted.len(), file.uid()), (7, rustix::process::geteuid().as_raw()));
+        }
+    }
+
+    #[test]
+    fn the_old_owner_does_not_get_what_the_senders_owner_will_have() {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: only root may give files away");
+            return;
+        }
+        let (dir, root) = root();
+        let file = dir.path().join("file");
+        for (owner, expected) in [(false, 12345), (true, 0)] {
+            std::fs::write(&file, "old").unwrap();
+            chown(&file, Some(12345), Some(12345)).unwrap();
+            let policy = Policy { preserve: true, owner, ..Policy::default() };
+            let mut part = PartFile::open(&root, &path("file"), &Arc::new(policy)).unwrap();
+            part.append(b"new").unwrap();
+            part.commit(&offer(3)).unwrap();
+            assert_eq!(file.metadata().unwrap().uid(), expected);
+        }
+    }
 
     fn root() -> (tempfile::TempDir, Arc<Root>) {
         let dir = tempfile::tempdir().unwrap();
@@ -568,7 +678,7 @@ mod tests {
     }
 
     fn mode_of(path: &Path) -> u32 {
-        std::os::unix::fs::MetadataExt::mode(&path.metadata().unwrap()) & 0o7777
+        MetadataExt::mode(&path.metadata().unwrap()) & 0o7777
     }
 
     #[test]
@@ -607,7 +717,6 @@ mod tests {
 
     #[test]
     fn a_file_that_is_replaced_keeps_its_owner() {
-        use std::os::unix::fs::{MetadataExt, chown};
         let (dir, root) = root();
         let file = dir.path().join("file");
         std::fs::write(&file, "old").unwrap();

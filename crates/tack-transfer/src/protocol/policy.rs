@@ -22,6 +22,9 @@ pub struct Policy {
     pub backup: Option<Suffix>,
     /// Permissions are the sender's and not merely no wider, and zeros become holes.
     pub preserve: bool,
+    /// Owners follow behind the files: until then what replaces a file is this user's, and not the old owner's, for
+    /// whom it may not be meant.
+    pub owner: bool,
     /// Nothing of a file that is there is put into the new one.
     pub whole_file: bool,
     /// Below a directory that is transferred, what is of another kind makes way: a directory with everything in it for
@@ -44,8 +47,7 @@ impl Policy {
 
     /// Whether a file stays, `found` in the place of one that is offered.
     pub fn keeps(&self, found: &Offer, offer: &Offer) -> bool {
-        let later = |offer: &Offer| (offer.modified.seconds, offer.modified.nanos);
-        self.ignore_existing || (self.update && later(found) > later(offer))
+        self.ignore_existing || (self.update && found.modified > offer.modified)
     }
 }
 

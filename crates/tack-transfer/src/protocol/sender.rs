@@ -56,6 +56,7 @@ impl<S: Source> Sender<S> {
     /// Looks at the file as it is now.
     pub fn new(mut source: S) -> io::Result<Self> {
         let stamp = source.stamp()?;
+        check_empty(&mut source, &stamp)?;
         Ok(Self {
             source,
             stamp,
@@ -235,6 +236,19 @@ impl<S: Source> io::Read for Reader<'_, S> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.0.read(buffer)
     }
+}
+
+/// Refuses what says that it is empty and is not: a file that the system writes while it is read, as in `/proc`.
+pub(super) fn check_empty(source: &mut impl Source, stamp: &Stamp) -> io::Result<()> {
+    if stamp.offer.size > 0 || read_full(source, &mut [0])? == 0 {
+        return Ok(());
+    }
+    // It may have been written to meanwhile, and is sent as it was.
+    if source.stamp()?.offer.size > 0 {
+        return source.seek(0);
+    }
+    let text = "the file says that it is empty, and is not, as those in /proc do; send it through a pipe";
+    Err(io::Error::new(io::ErrorKind::Unsupported, text))
 }
 
 pub(super) fn read_full(source: &mut impl Source, buffer: &mut [u8]) -> io::Result<usize> {

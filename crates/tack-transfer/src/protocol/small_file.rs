@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::sender::{Source, read_full};
+use super::sender::{Source, check_empty, read_full};
 use super::wire::{Fail, FailCode, Offer};
 use super::{Digest, SMALL_FILE, TransferError};
 
@@ -41,6 +41,7 @@ impl SmallFile {
             return Ok(None);
         }
         source.seek(0)?;
+        check_empty(source, &stamp)?;
         let mut bytes = vec![0; usize::try_from(size).unwrap_or(0)];
         let read = read_full(source, &mut bytes)?;
         let now = source.stamp()?;
@@ -75,6 +76,14 @@ mod tests {
         assert_eq!(read.bytes, b"content");
         assert_eq!(read.offer, source.stamp().unwrap().offer);
         assert_eq!(read.digest, Digest::of(b"content"));
+    }
+
+    #[test]
+    fn a_file_that_is_not_as_empty_as_it_says_is_refused() {
+        let open = || FileSource(std::fs::File::open("/proc/self/status").unwrap());
+        assert_eq!(open().stamp().unwrap().offer.size, 0);
+        assert!(SmallFile::read(&mut open()).unwrap_err().to_string().contains("/proc"));
+        assert!(crate::protocol::sender::Sender::new(open()).is_err());
     }
 
     #[test]

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, FileType, Mode};
 
 use super::disk::offer_of;
+use super::edit::DIRECTORY_MODE;
 use super::inodes::{Inodes, separate};
-use super::part_file::{PartFile, keep_equal};
+use super::part_file::{PartFile, keep_equal, may_chown_to};
 use super::policy::Policy;
 use super::root::{Root, RootError, open_file};
 use super::wire::{Mtime, Offer};
@@ -70,7 +71,8 @@ impl Tree {
         let path = self.base.join(directory)?;
         let opened = Arc::new(self.create_directory(&path, modes)?);
         if self.policy.preserve {
-            make_writable(&opened).map_err(TransferError::writing)?;
+            let mode = modes.last().copied().unwrap_or(DIRECTORY_MODE);
+            keep_out_others(&opened, mode).map_err(TransferError::writing)?;
         }
         self.current = Some((path, opened));
         Ok(())
@@ -89,9 +91,11 @@ impl Tree {
             Ok(stat) if !self.root.hides(&directory, &name) => stat,
             _ => return Ok(Standing::Wanted),
         };
-        let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+        let kind = FileType::from_raw_mode(stat.st_mode);
+        let is_file = kind == FileType::RegularFile;
         if self.policy.ignore_existing
-            || (is_file && self.policy.keeps(&offer_of(&stat), offer))
+            || ((is_file || kind == FileType::Symlink)
+                && self.policy.keeps(&offer_of(&stat), offer))
         {
             return Ok(Standing::Kept);
         }
@@ -175,13 +179,16 @@ impl Tree {
     }
 }
 
-/// Lets its owner fill a directory that an earlier transfer has made read-only. Its permissions are
-/// set again behind the last file.
-fn make_writable(directory: &OwnedFd) -> io::Result<()> {
+/// Keeps those out of a directory for whom the sender's is closed, before there is anything in it that they may not
+/// see; and lets its owner fill it, whom an earlier transfer may have closed it to. Its permissions are set again
+/// behind the last file. Another user's directory stays as it is.
+fn keep_out_others(directory: &OwnedFd, sent: u32) -> io::Result<()> {
     const OWNER: u32 = 0o300;
-    let mode = rustix::fs::fstat(directory)?.st_mode & 0o7777;
-    if mode & OWNER != OWNER {
-        rustix::fs::fchmod(directory, Mode::from_raw_mode(mode | OWNER))?;
+    let stat = rustix::fs::fstat(directory)?;
+    let mode = stat.st_mode & 0o7777;
+    let wanted = mode & (sent | !0o077) | OWNER;
+    if wanted != mode && may_chown_to(stat.st_uid) {
+        rustix::fs::fchmod(directory, Mode::from_raw_mode(wanted))?;
     }
     Ok(())
 }
@@ -249,6 +256,20 @@ mod tests {
         let found = tree.standing(&path("link"), &offer(4, 1000), None).unwrap();
         assert_eq!(found, Standing::Wanted);
         assert!(tree.part(&path("link")).is_err());
+    }
+
+    #[test]
+    fn a_directory_that_is_there_is_closed_before_anything_comes_into_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let closed = dir.path().join("closed");
+        for (preserve, mode) in [(false, 0o775), (true, 0o750)] {
+            std::fs::create_dir_all(&closed).unwrap();
+            std::fs::set_permissions(&closed, PermissionsExt::from_mode(0o775)).unwrap();
+            let policy = Policy { preserve, ..Policy::default() };
+            let mut tree = tree(dir.path(), false).with_policy(Arc::new(policy));
+            tree.create(&path("closed"), &[0o700, 0o050]).unwrap();
+            assert_eq!(mode_of(&closed), mode, "and its owner can fill it");
+        }
     }
 
     #[test]

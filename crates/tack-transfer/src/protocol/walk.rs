@@ -25,6 +25,8 @@ pub const IS_LINK: &str = "a symbolic link, which is not followed";
 pub struct Walk {
     root: Arc<Root>,
     base: WirePath,
+    /// Where a peer puts what is found.
+    prefix: WirePath,
     filter: Filter,
     depth: Option<u32>,
     links: bool,
@@ -60,10 +62,18 @@ pub enum WalkItem {
         reason: String,
         /// Is it an error, or merely neither file nor directory?
         error: bool,
+        /// Could it not be looked at?
+        unread: bool,
     },
     /// A file whose name is kept for unfinished transfers, printable. It may be the rest of one,
     /// or a file of the user's.
     Reserved(String),
+}
+
+impl WalkItem {
+    fn unread(name: String, reason: String) -> Self {
+        Self::Skipped { name, reason, error: true, unread: true }
+    }
 }
 
 impl Walk {
@@ -75,7 +85,14 @@ impl Walk {
     /// The same without what `filter` leaves out, which is not mentioned.
     pub fn filtered(root: Arc<Root>, base: WirePath, filter: Filter) -> Self {
         let pending = vec![(WirePath::root(), Vec::new())];
-        Self { root, base, filter, depth: None, links: false, pending, current: None }
+        let (prefix, depth) = (WirePath::root(), None);
+        Self { root, base, prefix, filter, depth, links: false, pending, current: None }
+    }
+
+    /// The same for a peer, below whose `prefix` everything goes: what has too long a path there is left out.
+    #[must_use]
+    pub fn with_prefix(self, prefix: WirePath) -> Self {
+        Self { prefix, ..self }
     }
 
     /// The same, but finds nothing in directories that lie `depth` below the base, or deeper.
@@ -132,7 +149,13 @@ impl Walk {
         if self.root.hides(&open.directory, name) {
             return None;
         }
-        let checked = WirePath::new(name).and_then(|name| Ok((open.path.join(&name)?, name)));
+        let checked = WirePath::new(name).and_then(|name| {
+            let path = open.path.join(&name)?;
+            [&self.base, &self.prefix]
+                .into_iter()
+                .try_for_each(|above| above.join(&path).map(drop))?;
+            Ok((path, name))
+        });
         match (checked, stat) {
             (Ok((path, file)), Ok(stat)) => self.item(open, name, (path, file), &stat),
             (Err(error), _) => {
@@ -140,7 +163,7 @@ impl Walk {
             }
             (_, Err(error)) => {
                 let reason = io::Error::from(error).to_string();
-                Some(skipped(&open.path, &printable(name), reason, true))
+                Some(WalkItem::unread(below(&open.path, &printable(name)), reason))
             }
         }
     }
@@ -195,7 +218,7 @@ impl Iterator for Walk {
                     }
                     Err(e) => {
                         let (name, reason) = (path.to_string(), e.to_string());
-                        return Some(WalkItem::Skipped { name, reason, error: true });
+                        return Some(WalkItem::unread(name, reason));
                     }
                 }
             };
@@ -203,7 +226,7 @@ impl Iterator for Walk {
                 None => {}
                 Some(Err(e)) => {
                     let reason = io::Error::from(e).to_string();
-                    return Some(skipped(&open.path, ".", reason, true));
+                    return Some(WalkItem::unread(below(&open.path, "."), reason));
                 }
                 Some(Ok(entry)) => {
                     let item = self.entry(&open, entry.file_name().to_bytes());
@@ -226,7 +249,7 @@ fn target_of(open: &Open, name: &str) -> Result<LinkTarget, String> {
 }
 
 fn skipped(directory: &WirePath, name: &str, reason: String, error: bool) -> WalkItem {
-    WalkItem::Skipped { name: below(directory, name), reason, error }
+    WalkItem::Skipped { name: below(directory, name), reason, error, unread: false }
 }
 
 fn below(directory: &WirePath, name: &str) -> String {

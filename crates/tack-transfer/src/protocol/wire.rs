@@ -186,6 +186,9 @@ pub enum Message {
         reason: String,
         /// Is this an error (a name that can't be sent), or merely not a regular file?
         error: bool,
+        /// Could it not be looked at, so that nobody knows what is in it?
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        unread: bool,
     },
     /// The listing is complete.
     EndOfList,
@@ -237,6 +240,11 @@ pub enum Message {
 }
 
 impl Message {
+    /// Something that is not transferred, and no error.
+    pub fn not_transferred(name: String, reason: String) -> Self {
+        Self::Skipped { name, reason, error: false, unread: false }
+    }
+
     /// Whether a request may change what the server has. Others can be answered twice.
     pub fn changes_something(&self) -> bool {
         !matches!(
@@ -275,7 +283,9 @@ pub struct Offer {
 }
 
 /// A time of modification.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize,
+)]
 pub struct Mtime {
     /// Seconds since 1970.
     pub seconds: i64,

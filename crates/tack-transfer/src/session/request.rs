@@ -425,18 +425,18 @@ impl Service {
                 WalkItem::Link(name, ..) if !self.links => {
                     let reason = "a symbolic link, which this server does not show".to_owned();
                     let name = manifest.path_of(&name).to_string();
-                    mailbox.send(Message::Skipped { name, reason, error: false })?;
+                    mailbox.send(Message::not_transferred(name, reason))?;
                     None
                 }
                 WalkItem::Link(name, target, modified) => manifest.link(name, target, modified),
-                WalkItem::Skipped { name, reason, error } => {
-                    mailbox.send(Message::Skipped { name, reason, error })?;
+                WalkItem::Skipped { name, reason, error, unread } => {
+                    mailbox.send(Message::Skipped { name, reason, error, unread })?;
                     None
                 }
                 // Most likely what an interrupted transfer to this server has left.
                 WalkItem::Reserved(name) => {
                     let reason = RESERVED.to_owned();
-                    mailbox.send(Message::Skipped { name, reason, error: false })?;
+                    mailbox.send(Message::not_transferred(name, reason))?;
                     None
                 }
             };
