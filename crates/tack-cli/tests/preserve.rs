@@ -12,6 +12,7 @@ use std::process::Command;
 use std::time::{Duration, UNIX_EPOCH};
 
 use common::{Finished, Served, noise, run, write};
+use rustix::fs::XattrFlags;
 
 /// Gives permissions and a time that nothing has by itself.
 fn dress(path: &Path, mode: u32, seconds: u64) {
@@ -377,5 +378,43 @@ fn no_name_is_made_of_a_file_that_has_taken_the_place_of_the_one_that_was_listed
         assert!(finished.errors.contains("transfer it again"), "{}", finished.errors);
         transfer(&served, sends, &[]).expect(0);
         assert!(fs::read(there(&other)).unwrap() == original);
+    }
+}
+
+#[test]
+fn a_group_that_an_access_control_list_keeps_out_stays_out() {
+    let served = Served::new(&[]);
+    let source = served.path("tree");
+    write(&source.join("file"), b"secret");
+    fs::set_permissions(source.join("file"), PermissionsExt::from_mode(0o600)).unwrap();
+    // As acl(5) has it: the owner, another user, the group, the mask, others.
+    let entries = [
+        (1, 6, u32::MAX),
+        (2, 6, 12345),
+        (4, 0, u32::MAX),
+        (16, 6, u32::MAX),
+        (32, 0, u32::MAX),
+    ];
+    let mut list = vec![2, 0, 0, 0];
+    for (tag, permissions, id) in entries {
+        list.extend([tag, 0, permissions, 0]);
+        list.extend(id.to_le_bytes());
+    }
+    let (file, flags) = (File::open(source.join("file")).unwrap(), XattrFlags::empty());
+    if rustix::fs::fsetxattr(&file, "system.posix_acl_access", &list, flags).is_err() {
+        eprintln!("skipped: no access control lists here");
+        return;
+    }
+    let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&source.join("file")), 0o660, "as it seems");
+    for options in [&["-r"][..], &["-r", "--preserve"], &["-r", "--preserve", "--checksum"]] {
+        // Once anew, and once unchanged.
+        for _ in 0..2 {
+            let dest = served.outside("dest");
+            let mut client = served.client("get");
+            run(client.args(options).arg(served.target("tree")).arg(&dest)).expect(0);
+            assert_eq!(mode(&dest.join("file")), 0o600, "{options:?}");
+        }
+        fs::remove_dir_all(served.outside("dest")).unwrap();
     }
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::Stat;
 
+use super::acl;
 use super::sender::{Source, Stamp};
 use super::wire::{Mtime, Offer};
 
@@ -17,7 +18,8 @@ pub struct FileSource(pub File);
 impl FileSource {
     /// What would be offered of the file at `path`.
     pub fn look_at(path: &Path) -> io::Result<Offer> {
-        Ok(offer_of(&rustix::fs::stat(path)?))
+        let offer = offer_of(&rustix::fs::stat(path)?);
+        Ok(Offer { mode: acl::mode_at(path, offer.mode), ..offer })
     }
 }
 
@@ -47,7 +49,9 @@ impl Source for FileSource {
     fn stamp(&mut self) -> io::Result<Stamp> {
         let stat = rustix::fs::fstat(&self.0)?;
         let changed = Mtime { seconds: stat.st_ctime, nanos: stat.st_ctime_nsec as u32 };
-        Ok(Stamp { offer: offer_of(&stat), changed })
+        let offer = offer_of(&stat);
+        let offer = Offer { mode: acl::mode_of(&self.0, offer.mode), ..offer };
+        Ok(Stamp { offer, changed })
     }
 
     fn seek(&mut self, offset: u64) -> io::Result<()> {

@@ -36,6 +36,7 @@
 //! sender continues there if its own file begins with the same bytes, else it starts at zero,
 //! so that a result is never put together from two versions of a file.
 
+mod acl;
 mod attributes;
 mod basis;
 mod bundle;

@@ -11,6 +11,7 @@ use rustix::fs::{
     AtFlags, FileType, FlockOperation, Gid, Mode, OFlags, Stat, Timespec, Timestamps, Uid,
 };
 
+use super::acl;
 use super::creation_mask::creation_mask;
 use super::policy::Policy;
 use super::receiver::Store;
@@ -248,7 +249,7 @@ impl PartFile {
     /// Gives the temporary file the owner of the file that it replaces, unless it gets the sender's, and says
     /// which mode is wider neither than `mode` nor, unless permissions are preserved, than the old file's.
     fn take_over(&self, old: &Stat, mode: u32) -> io::Result<u32> {
-        let old_mode = if self.policy.preserve { 0o777 } else { old.st_mode };
+        let old_mode = if self.policy.preserve { 0o777 } else { self.old_mode(old) };
         let mode = mode & old_mode & 0o777;
         let new = rustix::fs::fstat(&self.file)?;
         if (old.st_uid, old.st_gid) == (new.st_uid, new.st_gid) || self.policy.owner {
@@ -262,6 +263,18 @@ impl PartFile {
             return Ok(mode & (0o707 | ((mode & 0o007) << 3)));
         }
         Ok(mode)
+    }
+}
+
+impl PartFile {
+    /// Permissions of the file that is replaced.
+    fn old_mode(&self, old: &Stat) -> u32 {
+        if !acl::may_matter(old.st_mode) {
+            return old.st_mode;
+        }
+        // Whoever may not read it may not know what its group may do.
+        let file = open_file(&self.directory, &self.final_name);
+        file.map_or(old.st_mode & !0o070, |file| acl::mode_of(&file, old.st_mode))
     }
 }
 

@@ -13,6 +13,7 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 
+use super::acl;
 use super::disk::offer_of;
 use super::hidden::Hidden;
 use super::policy::Policy;
@@ -177,7 +178,8 @@ impl Root {
         self.check_readable(path)?;
         let Some((parent, name)) = path.split_last() else {
             let stat = rustix::fs::fstat(&self.directory).map_err(io::Error::from)?;
-            return Ok(EntryKind::Directory { mode: stat.st_mode & 0o777 });
+            let mode = acl::mode_of(&self.directory, stat.st_mode & 0o777);
+            return Ok(EntryKind::Directory { mode });
         };
         let directory = self.descend(&parent, None)?;
         if self.hides(&directory, name) {
@@ -187,7 +189,13 @@ impl Root {
             .map_err(|e| explain(&directory, name, e, "regular file or directory"))?;
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => Ok(EntryKind::File { size: stat.st_size as u64 }),
-            FileType::Directory => Ok(EntryKind::Directory { mode: stat.st_mode & 0o777 }),
+            FileType::Directory => {
+                let mode = stat.st_mode & 0o777;
+                // One that can't be opened is not transferred.
+                let below = open_directory(&directory, name);
+                let mode = below.map_or(mode, |below| acl::mode_of(&below, mode));
+                Ok(EntryKind::Directory { mode })
+            }
             FileType::Symlink => Err(RootError::Symlink(path.to_string())),
             _ => Err(RootError::WrongKind(path.to_string(), "regular file or directory")),
         }

@@ -9,12 +9,14 @@ use std::sync::Arc;
 
 use rustix::fs::{AtFlags, Dir, FileType, Stat};
 
+use super::acl;
 use super::disk::{number_of, offer_of};
 use super::edit::DIRECTORY_MODE;
 use super::filter::Filter;
 use super::manifest::{FileEntry, Group};
 use super::part_file::PartName;
-use super::wire::Mtime;
+use super::root::open_file;
+use super::wire::{Mtime, Offer};
 use super::{LinkTarget, NameError, Root, TransferError, WirePath, printable};
 
 /// Why a symbolic link is left out.
@@ -117,7 +119,8 @@ impl Walk {
         let directory = self.root.directory(&self.base.join(&path)?)?;
         let entries = Dir::read_from(&directory).map_err(reading)?;
         let stat = rustix::fs::fstat(&directory).map_err(reading)?;
-        modes.push(stat.st_mode & if self.links { DIRECTORY_MODE } else { 0o777 });
+        let mode = acl::mode_of(&directory, stat.st_mode);
+        modes.push(mode & if self.links { DIRECTORY_MODE } else { 0o777 });
         let modified = self.links.then(|| offer_of(&stat).modified);
         Ok(Open { path, modes, modified, directory, entries })
     }
@@ -180,7 +183,8 @@ impl Walk {
             FileType::RegularFile => {
                 let several = self.links && stat.st_nlink > 1;
                 let inode = several.then(|| number_of(stat));
-                Some(WalkItem::File(FileEntry::new(file, offer_of(stat)).with_inode(inode)))
+                let offer = offer_at(&open.directory, name, stat);
+                Some(WalkItem::File(FileEntry::new(file, offer).with_inode(inode)))
             }
             FileType::Directory => {
                 self.pending.push((path, open.modes.clone()));
@@ -238,6 +242,17 @@ impl Iterator for Walk {
             }
         }
     }
+}
+
+/// What is offered of the file `name`.
+fn offer_at(directory: &OwnedFd, name: &str, stat: &Stat) -> Offer {
+    let offer = offer_of(stat);
+    if !acl::may_matter(offer.mode) {
+        return offer;
+    }
+    // What can't be opened is not transferred either.
+    let mode = open_file(directory, name).map(|file| acl::mode_of(&file, offer.mode));
+    Offer { mode: mode.unwrap_or(offer.mode), ..offer }
 }
 
 /// The target of the link `name`.
