@@ -54,3 +54,28 @@ fn the_window_that_the_application_sets_counts_whatever_profile_it_chooses_after
         first_packets(|config| config.set_initial_congestion_window_packets(1));
     assert!((1..=4).contains(&at_once) && in_all <= 4, "{at_once}, {in_all}");
 }
+
+// TACK-6.4-5
+#[test]
+fn no_burst_of_startup_has_more_than_ten_packets_though_the_rate_has_more_in_a_millisecond() {
+    let server = tack_server(&mut tack_config());
+    let mut pair = Pair::new(tack_client(&mut tack_config()), server)
+        .with_delay(Duration::from_millis(5))
+        .with_rate(1000);
+    pair.handshake();
+    let mut longest = 0;
+    // Until the rate has more than twice that many packets in a millisecond.
+    for _ in 0..100_000 {
+        // What does not fit into the send buffer is written later.
+        let _ = pair.client.stream_send(STREAM, &pattern(60_000), false);
+        let before = pair.client.stats().sent;
+        pair.run_for(Duration::from_micros(20));
+        longest = longest.max(pair.client.stats().sent - before);
+        let rate = pair.client.path_stats().next().unwrap().delivery_rate;
+        if rate > 25 * 1200 * 1000 {
+            assert!((5..=13).contains(&longest), "{longest}");
+            return;
+        }
+    }
+    panic!("the rate does not grow; bursts of {longest}");
+}

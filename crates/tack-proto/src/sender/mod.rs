@@ -406,7 +406,10 @@ impl Sender {
         };
         let interval = self.expected_interval(&self.config.frequency);
         let early = self.config.ecn == Ecn::L4s && self.ecn_state() != EcnState::Failed;
-        self.path.pacer.set_burst(if early { L4S_BURST } else { BURST });
+        let knows_no_buffer = self.config.bbr.deviations.has(Deviation::ShortBursts)
+            && self.path.bbr.phase() == Phase::Startup;
+        let most = knows_no_buffer.then_some(INITIAL_WINDOW_PACKETS * self.config.mss);
+        self.path.pacer.set_burst(if early { L4S_BURST } else { BURST }, most);
         self.path.pacer.set_head_spacing(interval / DEPARTURES_PER_TACK);
         self.trap.set_window(self.window());
     }

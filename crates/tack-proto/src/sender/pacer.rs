@@ -38,6 +38,8 @@ pub struct Pacer {
     in_burst: bool,
     /// How much of that leaves at once now.
     burst: Duration,
+    /// No burst is longer now.
+    most: Duration,
     /// Data waits for `next_release`.
     waits: bool,
     /// How late this end has sent what waited.
@@ -60,6 +62,7 @@ impl Pacer {
             head_spacing: BURST / 2,
             in_burst: false,
             burst: BURST,
+            most: BURST,
             waits: false,
             late: Spread::default(),
             made_up_for: BURST,
@@ -87,10 +90,12 @@ impl Pacer {
         }
     }
 
-    /// Sets the length of the longest burst (TACK-6.4-1).
-    pub fn set_burst(&mut self, longest: Duration) {
+    /// Sets the length of the longest burst (TACK-6.4-1), and how many bytes one may have while nothing is known
+    /// of the path's buffers (TACK-6.4-5).
+    pub fn set_burst(&mut self, longest: Duration, most: Option<u64>) {
         self.longest = longest;
         self.burst = self.burst.min(longest);
+        self.most = most.map_or(longest, |bytes| self.rate.time_for(bytes).min(longest));
     }
 
     /// The rate.
@@ -100,11 +105,11 @@ impl Pacer {
 
     /// Whether a packet may leave at `now`; `waits` tells that there is one.
     pub fn may_send(&mut self, now: Instant, waits: bool) -> bool {
-        let until = if self.in_burst { now + self.burst } else { now };
+        let until = if self.in_burst { now + self.burst.min(self.most) } else { now };
         self.in_burst = self.next_release <= until;
         if !self.in_burst {
             self.waits = waits;
-            self.made_up_for = self.longest;
+            self.made_up_for = self.most;
         } else if std::mem::take(&mut self.waits) {
             let late = now.saturating_duration_since(self.next_release);
             self.late.on_sample(late.min(MOST_LATE));
@@ -128,7 +133,7 @@ impl Pacer {
     /// process's lateness.
     pub fn on_held_back(&mut self) {
         self.waits = false;
-        self.made_up_for = self.longest;
+        self.made_up_for = self.most;
     }
 
     /// Nothing is in flight, and so many bytes may leave at once (TACK-6.4-4): a short request would else wait
@@ -238,7 +243,7 @@ mod tests {
     fn bursts_towards_an_l4s_queue_are_shorter_than_its_threshold() {
         let t0 = crate::test_clock() + Duration::from_secs(1);
         let mut pacer = Pacer::new(t0, Bandwidth::from_bytes_per_second(25_000_000));
-        pacer.set_burst(L4S_BURST);
+        pacer.set_burst(L4S_BURST, None);
         let (mut now, mut bytes, mut longest) = (t0, 0, 0);
         while now < t0 + Duration::from_secs(1) {
             let mut burst = 0;
@@ -258,6 +263,27 @@ mod tests {
         let (bytes, longest) = run(Duration::from_secs(1), Duration::from_micros(700));
         assert!(bytes >= 6_240_000, "{bytes}");
         assert!(longest <= 10, "{longest}");
+    }
+
+    #[test]
+    fn a_burst_has_no_more_bytes_than_are_allowed_for_now() {
+        let now = crate::test_clock();
+        // 0.1 ms for each packet.
+        let mut pacer = Pacer::new(now, Bandwidth::from_bytes_per_second(12_500_000));
+        let mut burst = |most| {
+            pacer.set_burst(BURST, most);
+            let at = pacer.release_time() + Duration::from_secs(1);
+            pacer.on_held_back();
+            let mut packets = 0;
+            while pacer.may_send(at, false) {
+                pacer.on_sent(at, 1250);
+                packets += 1;
+            }
+            packets
+        };
+        let [whole, short, again] = [None, Some(5 * 1250), None].map(&mut burst);
+        assert!((5..=8).contains(&short), "{short}");
+        assert!(whole > 2 * short && again == whole, "{whole}, {again}");
     }
 
     #[test]

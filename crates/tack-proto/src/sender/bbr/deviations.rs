@@ -57,7 +57,8 @@ deviations! {
     /// A probe that lost too much in a queue that others keep leaves 0.85 of the rate (TACK-6.5-9). Without:
     /// all of it.
     Share,
-    /// Bursts that overflow a buffer become shorter (TACK-6.4-3). Without: they last a millisecond.
+    /// Bursts that overflow a buffer become shorter (TACK-6.4-3), and have ten packets at most in Startup (TACK-6.4-5).
+    /// Without: they last a millisecond.
     ShortBursts,
     /// The Up behind one that went too high ends before it loses anything (TACK-6.5-4), as in the draft.
     /// Without: each ends by its losses or by the clock.
