@@ -310,6 +310,7 @@ pub struct ManArgs {
 One of SRC and DST is at another machine: [USER@]HOST:PATH, relative to the home there. ssh logs in and \
 starts tack at the other end, and tells this end a port, a certificate and a token made for this one \
 transfer; the data goes over UDP. A directory (-r) becomes one of the same name in DST, each time. \
+Patterns such as *.txt are those of the shell here: none is expanded at the other end. \
 Write ./ before a file of this machine whose name has a colon.")]
 pub struct CopyArgs {
     /// What to copy, and last where to

@@ -38,7 +38,7 @@ pub const VARIABLE: &str = "TACK_CONFIG";
 const SYSTEM: &str = "/etc/tack/config.toml";
 const FILE: &str = "config.toml";
 /// Commands that have sections.
-const COMMANDS: [&str; 5] = ["serve", "get", "send", "copy", "ls"];
+const COMMANDS: [&str; 7] = ["serve", "get", "send", "copy", "ls", "share", "receive"];
 /// The command whose options a server's section can have.
 const CLIENT: &str = "get";
 const HOSTS: &str = "hosts";

@@ -49,3 +49,16 @@ fn a_mistake_in_a_file_ends_the_command_before_it_does_anything() {
     let help = Command::new(TACK).env("TACK_CONFIG", &config).arg("--help").output().unwrap();
     assert!(help.status.success());
 }
+
+#[test]
+fn every_command_that_transfers_or_serves_has_a_section() {
+    let served = Served::new(&[]);
+    served.write("file", b"content");
+    let config = served.outside("my.toml");
+    let sections = ["serve", "get", "send", "copy", "ls", "share", "receive"];
+    let sections = sections.map(|name| format!("[{name}]\nprofile = \"default\"\n"));
+    fs::write(&config, sections.concat()).unwrap();
+    let mut get = served.client("get");
+    get.env("TACK_CONFIG", &config).arg(served.target("file")).arg(served.outside("dest"));
+    run(&mut get).expect(0);
+}

@@ -687,3 +687,48 @@ fn a_path_that_becomes_too_long_at_the_server_is_left_out_alone() {
     let listed = client.arg("-r").arg(served.target("")).output().unwrap();
     assert_eq!(listed.status.code(), Some(0), "{}", String::from_utf8_lossy(&listed.stderr));
 }
+
+#[test]
+fn nothing_is_deleted_if_a_link_cannot_be_made() {
+    Pair::both(&[], |pair| {
+        symlink("anywhere", pair.source.join("l")).unwrap();
+        pair.source("l~", b"of its own");
+        pair.dest("l", b"mine");
+        pair.dest("old", b"extraneous");
+        let finished = pair.transfer(&["--preserve", "--backup", "--delete"]);
+        assert!(!matches!(finished.code, Some(0)), "{}", finished.errors);
+        assert_eq!(fs::read(pair.dest.join("l")).unwrap(), b"mine");
+        assert!(pair.dest.join("old").exists(), "{}", finished.errors);
+    });
+}
+
+#[test]
+fn a_file_whose_permissions_may_not_be_changed_stops_no_other() {
+    if fs::metadata("/proc/self").unwrap().uid() != 0 {
+        eprintln!("skipped: only root can start a program as another user");
+        return;
+    }
+    for options in [&["-r"][..], &["-r", "--preserve"]] {
+        let served = Served::new(&[]);
+        let dest = served.outside("dest");
+        fs::set_permissions(served.outside(""), PermissionsExt::from_mode(0o755)).unwrap();
+        for name in ["tree/a", "tree/b", "tree/c"] {
+            write(&served.path(name), b"content");
+            fs::set_permissions(served.path(name), PermissionsExt::from_mode(0o644)).unwrap();
+            modify(&served.path(name), 1000);
+        }
+        // Root's, with another mode.
+        write(&dest.join("b"), b"content");
+        fs::set_permissions(dest.join("b"), PermissionsExt::from_mode(0o666)).unwrap();
+        modify(&dest.join("b"), 1000);
+        fs::set_permissions(&dest, PermissionsExt::from_mode(0o777)).unwrap();
+        chown(&dest, Some(NOBODY), Some(NOBODY)).unwrap();
+        let mut client = served.client("get");
+        client.uid(NOBODY).gid(NOBODY);
+        let finished = run(client.args(options).arg(served.target("tree")).arg(&dest));
+        assert_eq!(names(&dest), ["a", "b", "c"], "{options:?}: {}", finished.errors);
+        // With --preserve it is a failure of that one.
+        let code = if options.len() == 1 { 0 } else { 5 };
+        assert_eq!(finished.code, Some(code), "{}", finished.errors);
+    }
+}

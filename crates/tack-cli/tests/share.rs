@@ -105,6 +105,17 @@ fn who_only_looks_what_there_is_has_not_received_it() {
 }
 
 #[test]
+fn who_leaves_something_out_has_not_received_it() {
+    let mut sharing = Sharing::new(&[], &["tree"]);
+    sharing.receive(&["-r", "--exclude", "*"]).expect(0);
+    std::thread::sleep(Duration::from_millis(200));
+    assert!(sharing.child.try_wait().unwrap().is_none(), "it goes on");
+    sharing.receive(&["-r"]).expect(0);
+    assert_same_tree(&sharing.mine("tree"), &sharing.yours("tree"));
+    assert_eq!(sharing.ended(), Some(0));
+}
+
+#[test]
 fn several_things_go_into_a_directory_under_their_names() {
     let mut sharing = Sharing::new(&[], &["file", "tree"]);
     sharing.receive(&["-r", "into"]).expect(0);

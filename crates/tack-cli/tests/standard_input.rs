@@ -6,7 +6,7 @@ mod common;
 
 use std::fs;
 use std::io::Write;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use common::{Finished, Served, finish, noise, run};
 
@@ -111,4 +111,28 @@ fn what_makes_no_sense_with_standard_input_is_refused() {
     fs::create_dir(served.path("there")).unwrap();
     send(&served, b"content", &["-", &served.target("there")]).expect(6);
     assert_eq!(fs::read_dir(served.path("")).unwrap().count(), 1);
+}
+
+#[test]
+fn a_closed_standard_input_is_no_empty_file() {
+    let served = Served::new(&[]);
+    served.write("file", b"content");
+    let mut client = served.client("send");
+    client.args(["-", &served.target("file")]);
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-c", "exec \"$@\" <&-", "-"])
+        .arg(client.get_program())
+        .args(client.get_args());
+    for (name, value) in client.get_envs() {
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
+    }
+    let refused = run(&mut shell).expect(2);
+    assert!(refused.errors.contains("closed"), "{}", refused.errors);
+    assert_eq!(fs::read(served.path("file")).unwrap(), b"content");
+    run(client.stdin(Stdio::null())).expect(0);
+    assert_eq!(fs::read(served.path("file")).unwrap(), b"", "that is an empty file");
 }

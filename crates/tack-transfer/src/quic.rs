@@ -53,8 +53,10 @@ pub enum CloseCode {
     Superseded = 4,
     /// The client does not trust the server.
     Untrusted = 5,
-    /// Nothing is left to do, and nothing has failed.
+    /// Nothing is left to do, and nothing has failed or been left out.
     Satisfied = 6,
+    /// Nothing is left to do, and nothing has failed; a filter has left something out, or something older has stayed.
+    SatisfiedInPart = 7,
 }
 
 /// How a client decides whether the server's certificate is good during the handshake.

@@ -108,9 +108,19 @@ pub(super) fn refuse(
     let mut summary = new_summary(command, profile, args);
     let result = summary.conclude(elapsed.as_secs_f64(), 0, Err(error));
     if args.json {
-        print_json(&summary)?;
+        print_summary(&summary)?;
     }
     result
+}
+
+/// Whoever reads it may have seen enough: that is no failure of the transfer.
+fn print_summary(summary: &Summary) -> Result<(), Error> {
+    match print_json(summary) {
+        Err(Error::Local { cause, .. }) if cause.kind() == std::io::ErrorKind::BrokenPipe => {
+            Ok(())
+        }
+        printed => printed,
+    }
 }
 
 fn new_summary(command: &'static str, profile: Profile, args: &TransferArgs) -> Summary {
@@ -214,7 +224,7 @@ impl<'a> Shown<'a> {
             self.display.note(&self.summary.line());
         }
         if self.args.json {
-            print_json(&self.summary)?;
+            print_summary(&self.summary)?;
         }
         result
     }

@@ -1,9 +1,11 @@
 //! `tack send`
 
 use std::io::stdin;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::fs::OFlags;
 use tack_transfer::{Place, Source, WirePath};
 
 use super::check_tree;
@@ -83,12 +85,28 @@ pub(super) fn stream_to(
     if let Some((_, what)) = refused.iter().find(|(is_given, _)| *is_given) {
         return Err(Error::Usage(format!("standard input (-) can't be sent with {what}")));
     }
+    if is_closed(&stdin()) {
+        return Err(Error::Usage("standard input (-) is closed".to_owned()));
+    }
     let options = transfer.options()?;
     let again = Again::Impossible;
     run::run(command, server, (transfer, options), again, |client, options, observe| {
         let name = name().ok_or_else(nameless)?;
         Ok(client.send_stream(stdin(), &name, options, observe)?)
     })
+}
+
+/// Whether a standard stream was closed when this process began. Rust's library puts `/dev/null` in its place, for reading
+/// and writing, so that nothing would be sent without an error.
+fn is_closed(stream: &impl AsFd) -> bool {
+    let (Ok(stat), Ok(null)) = (rustix::fs::fstat(stream), rustix::fs::stat("/dev/null"))
+    else {
+        return true;
+    };
+    let flags = rustix::fs::fcntl_getfl(stream);
+    stat.st_rdev == null.st_rdev
+        && stat.st_ino == null.st_ino
+        && flags.is_ok_and(|flags| flags & OFlags::ACCMODE == OFlags::RDWR)
 }
 
 fn nameless() -> Error {

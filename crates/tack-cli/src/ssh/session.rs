@@ -179,10 +179,18 @@ fn exchange(
     // Fails if ssh has ended, which is told below.
     let _ = writeln!(input, "{line}").and_then(|()| input.flush());
     let mut output = BufReader::new(output);
-    let answer = read_line(&mut output).ok().flatten();
+    let Ok(answer) = read_line(&mut output) else {
+        // It may never end by itself.
+        let _ = ssh.kill();
+        let _ = ssh.wait();
+        return Err(failed(format!(
+            "{login} prints something else than what tack there says; nothing may be printed there by a login \
+             without a terminal"
+        )));
+    };
     let Some(answer) = answer else {
         // Whatever runs there instead may wait for its end.
-        drop(input);
+        drop((input, output));
         return Err(without_answer(ssh, login));
     };
     let answer: Answer = serde_json::from_str(&answer).map_err(|_| too_different(login))?;

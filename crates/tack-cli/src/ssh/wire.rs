@@ -150,13 +150,16 @@ impl Answer {
 }
 
 /// Reads a line that holds a message; passes over others, which a login may print. `None` if there is
-/// none.
+/// none. So much else that there can't be one is an error.
 pub fn read_line(input: &mut impl BufRead) -> io::Result<Option<String>> {
     let mut input = input.take(MAX_BYTES);
     loop {
         let mut line = Vec::new();
         if input.read_until(b'\n', &mut line)? == 0 {
-            return Ok(None);
+            return match input.limit() {
+                0 => Err(io::ErrorKind::InvalidData.into()),
+                _ => Ok(None),
+            };
         }
         if let Ok(text) = String::from_utf8(line)
             && text.starts_with(FIRST_BYTES)
@@ -192,7 +195,9 @@ mod tests {
 
     #[test]
     fn no_more_is_read_than_a_login_may_print() {
-        assert_eq!(read_line(&mut io::BufReader::new(io::repeat(b'x'))).unwrap(), None);
+        for byte in [b'x', b'\n'] {
+            assert!(read_line(&mut io::BufReader::new(io::repeat(byte))).is_err());
+        }
     }
 
     #[test]

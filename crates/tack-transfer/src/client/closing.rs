@@ -361,30 +361,37 @@ impl Closing {
         is_as_listed: impl Fn(&WirePath, &Offer) -> bool,
     ) -> Vec<Edit> {
         let mut collected = self.collected();
-        let mut edits = Vec::new();
-        if self.may_delete(told) {
-            edits.extend(collected.extraneous.edits());
-        } else if self.deletes {
-            told.note("nothing is deleted, because not everything could be transferred");
-        }
         if collected.are_separated {
             told.note(SEPARATED);
         }
         let has_all = told.has_all_files();
+        let (mut links, mut is_whole) = (Vec::new(), true);
         for (edit, listed) in std::mem::take(&mut collected.hard_links) {
             let is_meant =
                 matches!(&edit, Edit::HardLink(_, first) if is_as_listed(first, &listed));
             if has_all && is_meant {
-                edits.push(edit);
+                links.push(edit);
                 continue;
             }
+            is_whole = false;
             let reason = if has_all { HAS_CHANGED } else { MAY_BE_ANOTHER };
             let name = self.remote.join(edit.path()).unwrap_or_default();
             let failed = TransferError::Skipped(reason.to_owned());
             told.edited(name.as_str().to_owned(), &edit, Err(failed));
         }
-        edits.append(&mut collected.links);
-        edits.retain(|edit| self.is_kept_elsewhere(&collected, told, edit));
+        links.append(&mut collected.links);
+        let count = links.len();
+        links.retain(|edit| self.is_kept_elsewhere(&collected, told, edit));
+        is_whole &= links.len() == count;
+        let mut edits = Vec::new();
+        if is_whole && self.may_delete(told) {
+            edits.extend(collected.extraneous.edits());
+            edits.retain(|edit| self.is_kept_elsewhere(&collected, told, edit));
+        } else if self.deletes {
+            told.note("nothing is deleted, because not everything could be transferred");
+        }
+        // Behind what is removed, which may be all that there is in a directory in the place of a link.
+        edits.append(&mut links);
         edits
     }
 
@@ -535,11 +542,13 @@ fn name_below(base: &WirePath, name: &str) -> String {
     if base.is_root() { name.to_owned() } else { format!("{base}/{name}") }
 }
 
-/// Whether a file has not been written to, as far as size and time tell. Not all file systems keep nanoseconds.
+/// Whether a file has not been written to, as far as size and time tell. Not all file systems keep nanoseconds, and some
+/// whole seconds only.
 fn is_same(listed: &Offer, found: &Offer) -> bool {
-    let state =
-        |offer: &Offer| (offer.size, offer.modified.seconds, offer.modified.nanos / 1000);
-    state(listed) == state(found)
+    let seconds = |offer: &Offer| (offer.size, offer.modified.seconds);
+    let micros = |offer: &Offer| offer.modified.nanos / 1000;
+    seconds(listed) == seconds(found)
+        && (found.modified.nanos == 0 || micros(listed) == micros(found))
 }
 
 /// What is at the place of a link on this machine.

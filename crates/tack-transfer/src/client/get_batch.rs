@@ -88,7 +88,7 @@ impl Listing {
             for entry in &group.files {
                 let (path, offer) = (group.directory.join(entry.name())?, entry.offer());
                 let found = tree.standing(&path, &offer, entry.inode());
-                let compare = match found.map_err(TransferError::reading)? {
+                let compare = match found {
                     Standing::Unchanged => {
                         let name = self.remote.join(&path)?.as_str().to_owned();
                         self.add_in_place(root, &path)?;

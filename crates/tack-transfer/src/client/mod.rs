@@ -45,6 +45,8 @@ pub struct Client {
     link: Link,
     /// Something was transferred, and nothing has failed; `None` while nothing was.
     has_all: Option<bool>,
+    /// Something was left out by a filter, or stays.
+    leaves_out: bool,
 }
 
 impl Client {
@@ -52,7 +54,7 @@ impl Client {
     ///
     /// Whether the token was right shows with the first operation.
     pub fn connect(server: &ServerAddress, options: ConnectOptions) -> Result<Self, Error> {
-        Ok(Self { link: Link::connect(server, options)?, has_all: None })
+        Ok(Self { link: Link::connect(server, options)?, has_all: None, leaves_out: false })
     }
 
     /// Fetches files and directories. What is there already, or in part, is not fetched again. Two things must not
@@ -137,8 +139,11 @@ impl Client {
     /// Closes the connection, and tells the server whether everything that was wanted has arrived. Returns what it
     /// has measured.
     pub fn close(mut self) -> Transport {
-        let has_all = self.has_all == Some(true);
-        let code = if has_all { CloseCode::Satisfied } else { CloseCode::Done };
+        let code = match (self.has_all, self.leaves_out) {
+            (Some(true), false) => CloseCode::Satisfied,
+            (Some(true), true) => CloseCode::SatisfiedInPart,
+            _ => CloseCode::Done,
+        };
         self.link.close(code, "done");
         self.link.transport()
     }
@@ -152,6 +157,8 @@ impl Client {
         let result = jobs::run(&mut self.link, options, observe, produce);
         let is_whole = result.is_ok() && !options.dry_run;
         self.has_all = Some(self.has_all.unwrap_or(true) && is_whole);
+        self.leaves_out |= !options.filter.keeps_all()
+            || result.as_ref().is_ok_and(|summary| summary.kept > 0);
         result
     }
 }

@@ -45,6 +45,17 @@ pub(super) fn offer_of(stat: &Stat) -> Offer {
     }
 }
 
+/// Whether a file was modified at this time, as far as its file system tells times apart: some keep whole
+/// seconds or microseconds only. What the system has noted of the last change, which nobody can choose, shows how
+/// many digits it keeps.
+pub(super) fn is_same_time(stat: &Stat, modified: Mtime) -> bool {
+    const GRAINS: [u64; 4] = [1_000_000_000, 1_000_000, 1_000, 100];
+    let (changed, found) = (stat.st_ctime_nsec, stat.st_mtime_nsec);
+    let keeps = |grain: &&u64| changed % **grain == 0 && found % **grain == 0;
+    let grain = GRAINS.iter().find(keeps).copied().unwrap_or(1);
+    stat.st_mtime == modified.seconds && found / grain == u64::from(modified.nanos) / grain
+}
+
 impl Source for FileSource {
     fn stamp(&mut self) -> io::Result<Stamp> {
         let stat = rustix::fs::fstat(&self.0)?;
@@ -119,6 +130,28 @@ mod tests {
         let after = source.stamp().unwrap();
         assert_eq!(after.offer, before.offer);
         assert_ne!(after, before);
+    }
+
+    #[test]
+    fn times_are_compared_by_the_digits_that_the_file_system_keeps() {
+        let file = tempfile::tempfile().unwrap();
+        let stat = |changed, found| {
+            let mut stat = rustix::fs::fstat(&file).unwrap();
+            (stat.st_ctime_nsec, stat.st_mtime, stat.st_mtime_nsec) = (changed, 1000, found);
+            stat
+        };
+        let at = |nanos| Mtime { seconds: 1000, nanos };
+        let fine = stat(123_456_789, 5);
+        assert!(is_same_time(&fine, at(5)) && !is_same_time(&fine, at(6)));
+        let whole = stat(123_456_789, 0);
+        assert!(!is_same_time(&whole, at(5)), "it was written to at the second");
+        let seconds = stat(0, 0);
+        assert!(is_same_time(&seconds, at(999_999_999)));
+        assert!(!is_same_time(&seconds, Mtime { seconds: 1001, nanos: 0 }));
+        let micros = stat(123_456_000, 7_000);
+        assert!(is_same_time(&micros, at(7_999)) && !is_same_time(&micros, at(8_000)));
+        let windows = stat(123_456_700, 200);
+        assert!(is_same_time(&windows, at(299)) && !is_same_time(&windows, at(300)));
     }
 
     #[test]

@@ -162,7 +162,10 @@ impl Editor {
         };
         match edit {
             Edit::Remove(_) => self.remove(&place),
-            Edit::RemoveDirectory(_) => place.remove_directory(),
+            Edit::RemoveDirectory(_) => match &place.entry {
+                Some(entry) if self.is_mounted(entry)? => Ok(Edited::Kept),
+                _ => place.remove_directory(),
+            },
             Edit::Symlink(_, target, modified) => self.symlink(&place, target, *modified),
             Edit::HardLink(_, to) => self.hard_link(&place, to),
             Edit::Directory(..) | Edit::Attributes(..) => Ok(Edited::Unchanged),
@@ -195,6 +198,10 @@ impl Editor {
 
     fn remove(&self, place: &Place) -> Result<Edited, TransferError> {
         let Some(entry) = &place.entry else { return Ok(Edited::Unchanged) };
+        let directory = rustix::fs::fstat(&place.directory).map_err(writing)?;
+        if self.is_mounted(&directory)? {
+            return Ok(Edited::Kept);
+        }
         place.check_replaceable(entry)?;
         let (directory, name) = (&place.directory, place.name.as_str());
         match self.kept_name(place)? {
@@ -263,6 +270,12 @@ impl Editor {
         })
         .map_err(TransferError::writing)?;
         Ok(Edited::Done)
+    }
+
+    /// Whether a directory lies in another file system, which is mounted below the root: nothing is removed from it.
+    fn is_mounted(&self, directory: &Stat) -> Result<bool, TransferError> {
+        let root = self.root.directory(&WirePath::root())?;
+        Ok(rustix::fs::fstat(&root).map_err(writing)?.st_dev != directory.st_dev)
     }
 
     /// Keeps what is in a place that another entry is about to take; false if it is to stay.
@@ -439,6 +452,31 @@ mod tests {
         assert_eq!(apply(Edit::Remove(path("sub/deep"))), Edited::Unchanged);
         assert_eq!(fs::read_dir(&tree).unwrap().count(), 0);
         assert!(dir.path().join("secret").exists());
+    }
+
+    #[test]
+    fn nothing_is_removed_from_a_file_system_that_is_mounted_inside() {
+        let device = |path: &str| fs::metadata(path).map(|stat| stat.dev());
+        let made = tempfile::Builder::new().prefix("tack-test-").tempdir_in("/dev/shm");
+        let (Ok(outer), Ok(inner), Ok(dir)) = (device("/dev"), device("/dev/shm"), made) else {
+            eprintln!("skipped: nothing is mounted at /dev/shm");
+            return;
+        };
+        if outer == inner {
+            eprintln!("skipped: nothing is mounted at /dev/shm");
+            return;
+        }
+        fs::write(dir.path().join("file"), "").unwrap();
+        fs::create_dir(dir.path().join("sub")).unwrap();
+        let root = Arc::new(Root::open(std::path::Path::new("/dev")).unwrap());
+        let editor = Editor::new(root, Policy::default());
+        let below = dir.path().strip_prefix("/dev").unwrap().to_str().unwrap();
+        let remove = Edit::Remove(path(&format!("{below}/file")));
+        let remove_directory = Edit::RemoveDirectory(path(&format!("{below}/sub")));
+        for edit in [remove, remove_directory] {
+            assert_eq!(editor.apply(&edit).unwrap(), Edited::Kept, "{edit:?}");
+        }
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
     }
 
     #[test]

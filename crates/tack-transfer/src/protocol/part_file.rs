@@ -17,8 +17,12 @@ use super::policy::Policy;
 use super::receiver::Store;
 use super::replace;
 use super::root::{Root, RootError, open_file};
+use super::sender::{Source, Stamp};
 use super::wire::{Mtime, Offer, Prefix, Resume};
-use super::{Basis, Digest, Hasher, SMALL_FILE, TransferError, WirePath, WriteLimit, make_way};
+use super::{
+    Basis, Digest, FileSource, Hasher, SMALL_FILE, TransferError, WirePath, WriteLimit,
+    make_way,
+};
 
 /// How often to start over when the part is renamed away between opening and locking it.
 const LOCK_ATTEMPTS: usize = 8;
@@ -65,6 +69,8 @@ pub struct PartFile {
     policy: Arc<Policy>,
     /// Where what it replaces is kept.
     backup: Option<String>,
+    /// The file that has the final name, as it was when the sender was told its digest.
+    compared: Option<Stamp>,
 }
 
 /// Where a file goes and what is already there of it.
@@ -160,21 +166,25 @@ impl PartFile {
                 limit,
                 policy,
                 backup,
+                compared: None,
             });
         }
         Err(TransferError::Busy)
     }
 
     /// Digest of the file that has the final name, if it has `size` bytes.
-    fn whole(&self, size: u64) -> Result<Option<Digest>, TransferError> {
-        let Ok(mut file) = open_file(&self.directory, &self.final_name) else {
+    fn whole(&mut self, size: u64) -> Result<Option<Digest>, TransferError> {
+        let Ok(file) = open_file(&self.directory, &self.final_name) else {
             return Ok(None);
         };
-        if file.metadata().map_err(TransferError::reading)?.len() != size {
+        let mut source = FileSource(file);
+        let stamp = source.stamp().map_err(TransferError::reading)?;
+        if stamp.offer.size != size {
             return Ok(None);
         }
         let mut hasher = Hasher::default();
-        hasher.read(&mut file, size).map_err(TransferError::reading)?;
+        hasher.read(&mut source.0, size).map_err(TransferError::reading)?;
+        self.compared = Some(stamp);
         Ok(Some(hasher.digest()))
     }
 
@@ -318,9 +328,13 @@ impl Store for PartFile {
         self.cut(0)
     }
 
-    fn keep_equal(&mut self, offer: &Offer) -> io::Result<()> {
-        let file = open_file(&self.directory, &self.final_name).map_err(io::Error::other)?;
-        keep_equal(&file, &self.policy, offer)
+    fn keep_equal(&mut self, offer: &Offer) -> Result<(), TransferError> {
+        let mut source = FileSource(open_file(&self.directory, &self.final_name)?);
+        let now = source.stamp().map_err(TransferError::reading)?;
+        if self.compared != Some(now) {
+            return Err(TransferError::BasisChanged);
+        }
+        keep_equal(&source.0, &self.policy, offer).map_err(TransferError::writing)
     }
 }
 
@@ -461,6 +475,11 @@ fn open_locked(directory: &OwnedFd, part_name: &str) -> Result<Option<File>, Tra
         Err(rustix::io::Errno::WOULDBLOCK) => return Err(TransferError::Busy),
         Err(e) => return Err(TransferError::writing(e.into())),
     }
+    // Whoever held the lock until now may have given it its final name: then it is nobody's part.
+    let file = File::from(file);
+    if !still_named(directory, part_name, &file) {
+        return Ok(None);
+    }
     let is_own = stat.st_uid == rustix::process::geteuid().as_raw() && stat.st_nlink <= 1;
     // Some file systems give what is created to somebody else.
     if !is_own && !is_new {
@@ -471,8 +490,7 @@ fn open_locked(directory: &OwnedFd, part_name: &str) -> Result<Option<File>, Tra
     // Only its owner may read it until it has the final mode.
     rustix::fs::fchmod(&file, Mode::from_raw_mode(0o600))
         .map_err(|e| TransferError::writing(e.into()))?;
-    let file = File::from(file);
-    Ok(still_named(directory, part_name, &file).then_some(file))
+    Ok(Some(file))
 }
 
 /// Opens `part_name`, and says whether it is new. `None` if it has gone, or come up, meanwhile.
@@ -564,6 +582,24 @@ mod tests {
             assert_ne!(file.ino(), planted.ino());
             assert_eq!((planted.len(), file.uid()), (7, rustix::process::geteuid().as_raw()));
         }
+    }
+
+    #[test]
+    fn a_file_that_has_changed_since_it_was_compared_is_not_called_equal() {
+        let (dir, root) = root();
+        let file = dir.path().join("file");
+        std::fs::write(&file, "content").unwrap();
+        let open = || Incoming::open(&root, &path("file"), 7, None, &Arc::default()).unwrap();
+        let mut incoming = open();
+        assert_eq!(incoming.resume.whole, Some(Digest::of(b"content")));
+        incoming.store.keep_equal(&offer(7)).unwrap();
+        drop(incoming);
+        let mut incoming = open();
+        // The kernel's clock for file times ticks every few milliseconds.
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        std::fs::write(&file, "another").unwrap();
+        let equal = incoming.store.keep_equal(&offer(7));
+        assert!(matches!(equal, Err(TransferError::BasisChanged)), "{equal:?}");
     }
 
     #[test]

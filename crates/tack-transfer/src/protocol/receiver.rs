@@ -16,7 +16,7 @@ pub trait Store {
     /// Throws the content away.
     fn discard(&mut self) -> io::Result<()>;
     /// Notes that the file that has the final name is what was offered.
-    fn keep_equal(&mut self, _offer: &Offer) -> io::Result<()> {
+    fn keep_equal(&mut self, _offer: &Offer) -> Result<(), TransferError> {
         Ok(())
     }
 }
@@ -147,7 +147,7 @@ impl<S: Store> Receiver<S> {
         };
         self.store.discard().map_err(TransferError::writing)?;
         if let Some(offer) = &self.offer {
-            self.store.keep_equal(offer).map_err(TransferError::writing)?;
+            self.store.keep_equal(offer)?;
         }
         Ok(Step::Equal(digest))
     }

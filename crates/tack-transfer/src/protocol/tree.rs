@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use rustix::fs::{AtFlags, FileType, Mode};
 
-use super::disk::offer_of;
+use super::disk::{is_same_time, offer_of};
 use super::edit::DIRECTORY_MODE;
 use super::inodes::{Inodes, separate};
 use super::part_file::{PartFile, keep_equal, may_chown_to};
 use super::policy::Policy;
 use super::root::{Root, RootError, open_file};
-use super::wire::{Mtime, Offer};
+use super::wire::Offer;
 use super::{Digest, Hasher, SMALL_FILE, TransferError, WirePath};
 
 /// What is there of a file that is offered.
@@ -80,16 +80,11 @@ impl Tree {
 
     /// Looks at what is there of a file, which has this number if it has several names at the source. What is
     /// another file's there becomes a file of its own.
-    pub fn standing(
-        &mut self,
-        path: &WirePath,
-        offer: &Offer,
-        inode: Option<u64>,
-    ) -> io::Result<Standing> {
-        let Ok((directory, name, _)) = self.place(path) else { return Ok(Standing::Wanted) };
+    pub fn standing(&mut self, path: &WirePath, offer: &Offer, inode: Option<u64>) -> Standing {
+        let Ok((directory, name, _)) = self.place(path) else { return Standing::Wanted };
         let stat = match rustix::fs::statat(&directory, &name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) if !self.root.hides(&directory, &name) => stat,
-            _ => return Ok(Standing::Wanted),
+            _ => return Standing::Wanted,
         };
         let kind = FileType::from_raw_mode(stat.st_mode);
         let is_file = kind == FileType::RegularFile;
@@ -97,42 +92,48 @@ impl Tree {
             || ((is_file || kind == FileType::Symlink)
                 && self.policy.keeps(&offer_of(&stat), offer))
         {
-            return Ok(Standing::Kept);
+            return Standing::Kept;
         }
         if !is_file || stat.st_size as u64 != offer.size {
-            return Ok(Standing::Wanted);
+            return Standing::Wanted;
         }
-        if self.policy.preserve && self.inodes.is_anothers(&stat, inode) {
-            separate(&directory, &name)?;
+        if self.policy.preserve
+            && self.inodes.is_anothers(&stat, inode)
+            && separate(&directory, &name).is_err()
+        {
+            // What stands in the way of that shows when the file is transferred.
+            return Standing::Wanted;
         }
         if self.checksum {
             if offer.size > SMALL_FILE {
                 // Compared when it is asked for on its own.
-                return Ok(Standing::Wanted);
+                return Standing::Wanted;
             }
             let Ok(mut file) = open_file(&directory, &name) else {
-                return Ok(Standing::Wanted);
+                return Standing::Wanted;
             };
             let mut hasher = Hasher::default();
-            hasher.read(&mut file, offer.size)?;
-            return Ok(Standing::Compare(hasher.digest()));
+            return match hasher.read(&mut file, offer.size) {
+                Ok(_) => Standing::Compare(hasher.digest()),
+                Err(_) => Standing::Wanted,
+            };
         }
-        let modified = Mtime {
-            seconds: stat.st_mtime,
-            nanos: u32::try_from(stat.st_mtime_nsec).unwrap_or(0),
-        };
-        if modified != offer.modified {
-            return Ok(Standing::Wanted);
+        if !is_same_time(&stat, offer.modified) {
+            return Standing::Wanted;
         }
         // The sender has taken permissions away since.
         let narrower = stat.st_mode & 0o777 & offer.mode;
         let mode = if self.policy.preserve { offer.mode & 0o777 } else { narrower };
         if stat.st_mode & 0o777 != mode
             && let Ok(file) = open_file(&directory, &name)
+            && rustix::fs::fchmod(&file, Mode::from_raw_mode(mode)).is_err()
+            && self.policy.preserve
         {
-            rustix::fs::fchmod(&file, Mode::from_raw_mode(mode))?;
+            // Without that, another user's file may permit more; with it, what is wrong shows when the file is
+            // transferred, and stops no other.
+            return Standing::Wanted;
         }
-        Ok(Standing::Unchanged)
+        Standing::Unchanged
     }
 
     /// An empty temporary file for `path`.
@@ -145,10 +146,20 @@ impl Tree {
         Ok(part)
     }
 
-    /// Notes that the file at `path` has the content that is offered.
-    pub fn keep_equal(&mut self, path: &WirePath, offer: &Offer) -> Result<(), TransferError> {
+    /// Notes that the file at `path` has the content that is offered, whose digest is this, if it still has.
+    pub fn keep_equal(
+        &mut self,
+        path: &WirePath,
+        offer: &Offer,
+        digest: Digest,
+    ) -> Result<(), TransferError> {
         let (directory, name, _) = self.place(path)?;
-        let file = open_file(&directory, &name)?;
+        let mut file = open_file(&directory, &name)?;
+        let mut hasher = Hasher::default();
+        let length = hasher.read(&mut file, offer.size + 1).map_err(TransferError::reading)?;
+        if length != offer.size || hasher.digest() != digest {
+            return Err(TransferError::BasisChanged);
+        }
         keep_equal(&file, &self.policy, offer).map_err(TransferError::writing)
     }
 
@@ -200,6 +211,7 @@ mod tests {
     use std::time::{Duration, UNIX_EPOCH};
 
     use super::*;
+    use crate::protocol::Mtime;
 
     fn path(text: &str) -> WirePath {
         WirePath::new(text).unwrap()
@@ -230,7 +242,7 @@ mod tests {
         write(&dir.path().join("file"), "same", 1000);
         let mut tree = tree(dir.path(), false);
         let mut standing =
-            |size, seconds| tree.standing(&path("file"), &offer(size, seconds), None).unwrap();
+            |size, seconds| tree.standing(&path("file"), &offer(size, seconds), None);
         assert_eq!(standing(4, 1001), Standing::Wanted);
         assert_eq!(standing(5, 1000), Standing::Wanted);
         assert_ne!(mode_of(&dir.path().join("file")), 0o600);
@@ -243,8 +255,15 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         write(&dir.path().join("file"), "same", 1000);
         let mut tree = tree(dir.path(), true);
-        let found = tree.standing(&path("file"), &offer(4, 1000), None).unwrap();
-        assert_eq!(found, Standing::Compare(Digest::of(b"same")));
+        let found = tree.standing(&path("file"), &offer(4, 1000), None);
+        let digest = Digest::of(b"same");
+        assert_eq!(found, Standing::Compare(digest));
+        tree.keep_equal(&path("file"), &offer(4, 1000), digest).unwrap();
+        for changed in ["else", "same and more"] {
+            std::fs::write(dir.path().join("file"), changed).unwrap();
+            let equal = tree.keep_equal(&path("file"), &offer(4, 1000), digest);
+            assert!(matches!(equal, Err(TransferError::BasisChanged)), "{changed}: {equal:?}");
+        }
     }
 
     #[test]
@@ -253,7 +272,7 @@ mod tests {
         write(&dir.path().join("file"), "same", 1000);
         symlink("file", dir.path().join("link")).unwrap();
         let mut tree = tree(dir.path(), false);
-        let found = tree.standing(&path("link"), &offer(4, 1000), None).unwrap();
+        let found = tree.standing(&path("link"), &offer(4, 1000), None);
         assert_eq!(found, Standing::Wanted);
         assert!(tree.part(&path("link")).is_err());
     }

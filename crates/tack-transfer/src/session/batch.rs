@@ -161,7 +161,7 @@ impl Receiving<'_> {
                 let text = "the sender calls equal a file that was not to be compared";
                 return Err(TransferError::Protocol(text.to_owned()));
             };
-            self.tree.keep_equal(&expected.path, &expected.offer)?;
+            self.tree.keep_equal(&expected.path, &expected.offer, digest)?;
             let (size, digest) = (expected.offer.size, Some(digest));
             return Ok(Some(Outcome { size, equal: true, digest, ..Outcome::default() }));
         };

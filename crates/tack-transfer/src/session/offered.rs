@@ -54,7 +54,7 @@ impl Offered {
             }
             let mut digest = None;
             let inode = group.inode(position);
-            match tree.standing(&path, &offer, inode).map_err(TransferError::reading)? {
+            match tree.standing(&path, &offer, inode) {
                 Standing::Unchanged => {
                     self.results.insert(file, Ok(unchanged(&offer)));
                     continue;

@@ -335,8 +335,8 @@ impl Server {
                 }
                 Event::Closed(handle, reason) => {
                     log::debug!("{handle}: {reason}");
-                    if self.is_satisfied(handle, &reason) {
-                        self.satisfied += 1;
+                    if let Some(is_whole) = self.is_satisfied(handle, &reason) {
+                        self.satisfied += u64::from(is_whole);
                         if let Some(client) = self.clients.get(&handle) {
                             client.life.has_all.store(true, Ordering::Release);
                         }
@@ -361,11 +361,17 @@ impl Server {
         }
     }
 
-    /// Whether a connection has ended because its client, who has said the token, has got everything.
-    fn is_satisfied(&self, handle: Handle, reason: &CloseReason) -> bool {
-        let is_done = matches!(reason, CloseReason::Peer { application: true, code, .. }
-            if *code == CloseCode::Satisfied as u64);
-        is_done && self.clients.get(&handle).is_some_and(|client| client.hello.is_none())
+    /// Whether a connection has ended because its client, who has said the token, has got everything that it wanted;
+    /// and if so, whether that is all that there was.
+    fn is_satisfied(&self, handle: Handle, reason: &CloseReason) -> Option<bool> {
+        let CloseReason::Peer { application: true, code, .. } = reason else { return None };
+        let is_whole = match *code {
+            code if code == CloseCode::Satisfied as u64 => true,
+            code if code == CloseCode::SatisfiedInPart as u64 => false,
+            _ => return None,
+        };
+        let client = self.clients.get(&handle)?;
+        client.hello.is_none().then_some(is_whole)
     }
 
     /// Takes a connection in, once.
