@@ -619,6 +619,10 @@ fn a_directory_that_cannot_be_looked_into_is_a_failure_to_delete() {
         "{}",
         finished.errors
     );
+    let mut client = served.client("get");
+    client.uid(NOBODY).gid(NOBODY);
+    client.args(["-r", "--delete", "--exclude", "closed"]);
+    run(client.arg(served.target("tree")).arg(&dest)).expect(0);
     assert_eq!(names(&dest).len(), 3, "{:?}", names(&dest));
 }
 

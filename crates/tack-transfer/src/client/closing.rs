@@ -441,7 +441,8 @@ impl Closing {
                 WalkItem::Reserved(name) => collected.extraneous.note_stays(&name),
                 WalkItem::Skipped { name, reason, unread, .. } => {
                     collected.extraneous.note_stays(&name);
-                    told.not_deleted(&name, &reason, unread, End::Local);
+                    let counts = unread && collected.extraneous.may_go(&name);
+                    told.not_deleted(&name, &reason, counts.then_some(End::Local));
                 }
             }
             collected.extraneous.take(&WirePath::root(), std::slice::from_ref(&group))?;
@@ -483,7 +484,9 @@ impl Closing {
         };
         if self.deletes {
             let stays = |name: &str| {
-                self.collected().extraneous.note_stays(&name_below(directory, name));
+                let (mut collected, name) = (self.collected(), name_below(directory, name));
+                collected.extraneous.note_stays(&name);
+                collected.extraneous.may_go(&name)
             };
             return told.take_destination(mailbox, take, stays);
         }

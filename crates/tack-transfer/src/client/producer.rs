@@ -195,25 +195,25 @@ impl Reporter {
     }
 
     /// The same for a listing of what may be deleted: what the server leaves out of it stays. `stays` hears the
-    /// names of that.
+    /// names of that, and says whether something could have been deleted there.
     pub(super) fn take_destination(
         &self,
         mailbox: &Mailbox,
         take: impl FnMut(&[Group]) -> Result<(), TransferError>,
-        mut stays: impl FnMut(&str),
+        mut stays: impl FnMut(&str) -> bool,
     ) -> Result<(), TransferError> {
         Self::read_listing(mailbox, take, |left_out| {
-            stays(&left_out.name);
-            self.not_deleted(&left_out.name, &left_out.reason, left_out.unread, End::Remote);
+            let counts = stays(&left_out.name) && left_out.unread;
+            self.not_deleted(&left_out.name, &left_out.reason, counts.then_some(End::Remote));
             Ok(())
         })
     }
 
-    /// Says that something at the destination stays that the source may not have. It is a failure if it could not be
-    /// looked at.
-    pub(super) fn not_deleted(&self, name: &str, reason: &str, is_unread: bool, end: End) {
-        if is_unread {
-            return self.skip(name, &format!("and not deleted: {reason}"), Some(end));
+    /// Says that something at the destination stays that the source may not have, which may be a failure of an end: it
+    /// could not be looked into.
+    pub(super) fn not_deleted(&self, name: &str, reason: &str, failed: Option<End>) {
+        if failed.is_some() {
+            return self.skip(name, &format!("and not deleted: {reason}"), failed);
         }
         self.note(&format!("{name}: not deleted: {reason}"));
     }

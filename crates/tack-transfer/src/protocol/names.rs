@@ -144,16 +144,27 @@ impl Extraneous {
     fn is_gone(&self, path: &WirePath, is_directory: bool) -> bool {
         let is_backup =
             || !is_directory && self.backup.as_ref().is_some_and(|suffix| suffix.ends(path));
-        let is_excluded = || {
-            self.filters.iter().any(|(base, filter)| {
-                path.below(base).is_some_and(|below| {
-                    let parent =
-                        below.split_last().map(|(parent, _)| parent).unwrap_or_default();
-                    !filter.keeps_whole(&parent) || !filter.keeps(&below, is_directory)
-                })
+        !self.names.contains(path)
+            && !is_backup()
+            && !self.is_excluded(path, is_directory)
+            && !self.is_left_out(path)
+    }
+
+    fn is_excluded(&self, path: &WirePath, is_directory: bool) -> bool {
+        self.filters.iter().any(|(base, filter)| {
+            path.below(base).is_some_and(|below| {
+                let parent = below.split_last().map(|(parent, _)| parent).unwrap_or_default();
+                !filter.keeps_whole(&parent) || !filter.keeps(&below, is_directory)
             })
-        };
-        !self.names.contains(path) && !is_backup() && !is_excluded() && !self.is_left_out(path)
+        })
+    }
+
+    /// Whether something could have been deleted at `path` of the destination, or in the directory of that name,
+    /// which is as it is printed.
+    pub fn may_go(&self, path: &str) -> bool {
+        let path = path.strip_suffix("/.").unwrap_or(path);
+        WirePath::new(path)
+            .is_ok_and(|path| !self.is_excluded(&path, true) && !self.is_left_out(&path))
     }
 }
 
