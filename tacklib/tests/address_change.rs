@@ -170,7 +170,7 @@ fn wait_for_packet(end: &mut Connection, datagram: &mut [u8]) -> usize {
             Ok((len, _)) => return len,
             Err(error) => assert_eq!(error, quiche::Error::Done),
         }
-        std::thread::sleep(Duration::from_millis(1));
+        advance(Duration::from_millis(1));
     }
     panic!("nothing leaves");
 }

@@ -166,11 +166,15 @@ fn what_is_too_much_for_the_path_is_dropped_with_all_that_depends_on_it() {
     live.run_for(Duration::from_secs(1));
     assert!(live.causes(DropCause::Dependency) > 20, "{:?}", live.dropped);
     assert!(live.come.len() > 20, "{}", live.come.len());
-    for number in live.come.keys() {
+    // What was on its way when it was dropped may come all the same.
+    let dropped = |number: &u64| live.dropped.contains_key(number);
+    let (late, whole): (Vec<u64>, Vec<u64>) =
+        live.come.keys().copied().partition(|number| dropped(number));
+    assert!(late.len() < 10, "{late:?}");
+    for number in whole {
         let first = number - number % GROUP;
-        for before in first..*number {
-            // All that it needs was delivered, or is on its way behind it no more.
-            assert!(!live.dropped.contains_key(&before), "{number} without {before}");
+        for before in first..number {
+            assert!(!dropped(&before), "{number} without {before}");
         }
     }
     let start = live.start;

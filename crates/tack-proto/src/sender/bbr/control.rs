@@ -17,7 +17,7 @@ impl Bbr {
         match self.state {
             // TACK-6.2-1, TACK-6.2-2, TACK-6.2-3, TACK-6.2-4, TACK-6.2-5
             State::Startup => {
-                self.startup_bandwidth().max(path.initial_rate()).scaled(startup::GAIN)
+                self.startup_bandwidth().scaled(startup::GAIN).max(path.initial_rate())
             }
             State::Drain(drain) => bandwidth.scaled(drain.gain()).max(least),
             State::ProbeBw(ProbeBwPhase::Up) if self.scalable.is_some() => bandwidth.max(least),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{BbrConfig, Deviation};
+use super::{BbrConfig, Deviation, startup};
 use crate::bandwidth::Bandwidth;
 use crate::loss_detection::GRANULARITY;
 use crate::sender::ack_frequency::SHORTEST_INTERVAL;
@@ -146,11 +146,13 @@ impl PathModel {
         })
     }
 
-    /// The initial window in a round trip: the rate to begin with, and Startup's least. Its first
-    /// samples are those of single packets and far too low.
+    /// The rate to begin with, and Startup's least, as its first samples are those of single packets and far
+    /// too low: what ten packets in a round trip grow to, or the initial window in one.
     pub(super) fn initial_rate(&self) -> Bandwidth {
         let rtt = self.min_rtt.unwrap_or(ASSUMED_RTT).max(Duration::from_millis(1));
-        Bandwidth::from_delta(self.initial_window, rtt).unwrap_or_default()
+        let rate = |bytes| Bandwidth::from_delta(bytes, rtt).unwrap_or_default();
+        let ten = rate(INITIAL_WINDOW_PACKETS * self.mss).scaled(startup::GAIN);
+        ten.max(rate(self.initial_window))
     }
 
     /// The least rate in every state behind Startup (TACK-6.2-8).
