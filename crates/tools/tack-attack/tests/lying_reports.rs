@@ -125,6 +125,7 @@ fn a_rate_that_is_too_low_at_times_brings_nothing() {
     for profile in [Profile::Default, Profile::Video] {
         assert_no_gain_with(
             Setup::new(Kind::Tack(profile)),
+            SEEDS,
             &[("a tenth of the rate at times", |report| {
                 if report.sequence % 64 < 8 {
                     scale_rate(report, 0.1);
