@@ -8,10 +8,9 @@ use super::{Deviations, INITIAL_WINDOW_PACKETS};
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct BbrConfig {
-    /// What may be in flight in the first round trip, in full packets; those behind the first
-    /// [`INITIAL_WINDOW_PACKETS`](super::INITIAL_WINDOW_PACKETS) are paced: 10 (RFC 9002 section 7.2), or
-    /// 32, which Chromium's QUIC begins with (kInitialCongestionWindow): a picture that has to wait
-    /// for Startup is late.
+    /// What may be in flight in the first round trip, in full packets; those behind the tenth are
+    /// paced: 10 (RFC 9002 section 7.2), or 32, which Chromium's QUIC begins with
+    /// (kInitialCongestionWindow): a picture that has to wait for Startup is late.
     pub initial_window_packets: u64,
     /// Probe units of a ProbeBW cycle: 32, or 16 in the video profile.
     pub cycle_units: u32,
