@@ -13,7 +13,7 @@ use crate::error::Feature;
 use crate::protocol::{
     Change, Edit, EditKind, Edited, Editor, Extraneous, Fail, FailCode, Filter, Group, IS_LINK,
     LinkTarget, MAX_FILES, Message, Mtime, Names, Offer, Policy, Root, TransferError, Walk,
-    WalkItem, Wanted, WirePath,
+    WalkItem, Wanted, WirePath, printed_below,
 };
 use crate::session::Mailbox;
 
@@ -153,7 +153,9 @@ impl Closing {
         item: &WalkItem,
     ) -> Result<(), TransferError> {
         match item {
-            WalkItem::Skipped { name, .. } => self.add_left_out_name(&name_below(base, name)),
+            WalkItem::Skipped { name, .. } => {
+                self.add_left_out_name(&printed_below(base, name))
+            }
             _ => Ok(()),
         }
     }
@@ -484,7 +486,7 @@ impl Closing {
         };
         if self.deletes {
             let stays = |name: &str| {
-                let (mut collected, name) = (self.collected(), name_below(directory, name));
+                let (mut collected, name) = (self.collected(), printed_below(directory, name));
                 collected.extraneous.note_stays(&name);
                 collected.extraneous.may_go(&name)
             };
@@ -538,11 +540,6 @@ impl Collected {
         }
         Err(TransferError::TooManyNames(MAX_EDITS))
     }
-}
-
-/// The name of something below `base`, as it is printed.
-fn name_below(base: &WirePath, name: &str) -> String {
-    if base.is_root() { name.to_owned() } else { format!("{base}/{name}") }
 }
 
 /// Whether a file has not been written to, as far as size and time tell. Not all file systems keep nanoseconds, and some

@@ -43,7 +43,7 @@ fn narrowed(mode: u32, read: impl FnOnce(&mut [u8]) -> Result<usize>) -> u32 {
     let mut list = [0; MAX_LENGTH];
     let own = match read(&mut list) {
         Ok(length) => list.get(..length).and_then(own_group),
-        // There is none, or the file system has none.
+        // The file has no list, or its file system keeps none.
         Err(Errno::NODATA | Errno::NOTSUP) => return mode,
         Err(_) => None,
     };

@@ -46,8 +46,8 @@ pub(super) fn offer_of(stat: &Stat) -> Offer {
 }
 
 /// Whether a file was modified at this time, as far as its file system tells times apart: some keep whole
-/// seconds or microseconds only. What the system has noted of the last change, which nobody can choose, shows how
-/// many digits it keeps.
+/// seconds or microseconds only. The time of the last change, which the system sets and nobody chooses, shows how many
+/// digits that is.
 pub(super) fn is_same_time(stat: &Stat, modified: Mtime) -> bool {
     const GRAINS: [u64; 4] = [1_000_000_000, 1_000_000, 1_000, 100];
     let (changed, found) = (stat.st_ctime_nsec, stat.st_mtime_nsec);

@@ -94,7 +94,7 @@ pub use root::{Root, RootError};
 pub use sender::Sender;
 pub use small_file::SmallFile;
 pub use tree::{Standing, Tree};
-pub use walk::{IS_LINK, Walk, WalkItem};
+pub use walk::{IS_LINK, Walk, WalkItem, printed_below};
 pub use wire::{
     CHUNK, Decoder, Encoded, EntryKind, Fail, FailCode, Message, Mtime, Offer, Resume, Secret,
     UNKNOWN_SIZE, Want, WantGroup, WireError,

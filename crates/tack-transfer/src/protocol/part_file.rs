@@ -475,7 +475,7 @@ fn open_locked(directory: &OwnedFd, part_name: &str) -> Result<Option<File>, Tra
         Err(rustix::io::Errno::WOULDBLOCK) => return Err(TransferError::Busy),
         Err(e) => return Err(TransferError::writing(e.into())),
     }
-    // Whoever held the lock until now may have given it its final name: then it is nobody's part.
+    // The transfer that held the lock may have given the file its final name: then it is no part any more.
     let file = File::from(file);
     if !still_named(directory, part_name, &file) {
         return Ok(None);

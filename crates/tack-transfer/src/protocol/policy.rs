@@ -1,8 +1,11 @@
 //! How a receiver treats what it has, and what it keeps of the sender's files beside their content.
 
+use rustix::fs::{FileType, Stat};
 use serde::{Deserialize, Serialize};
 
+use super::disk::offer_of;
 use super::paths::printable;
+use super::replace::kind_of;
 use super::wire::Offer;
 use super::{NameError, WirePath};
 
@@ -43,6 +46,14 @@ impl Policy {
     /// version of another one is to be moved away with its name, and not this.
     pub fn comes_late(&self, path: &WirePath) -> bool {
         self.backup.as_ref().is_some_and(|suffix| suffix.ends(path))
+    }
+
+    /// Whether what has the name of an offered file stays: a file or link by [`keeps`](Self::keeps), and whatever it is
+    /// where all that is there does.
+    pub(super) fn keeps_entry(&self, found: &Stat, offer: &Offer) -> bool {
+        let is_file_or_link =
+            matches!(kind_of(found), FileType::RegularFile | FileType::Symlink);
+        self.ignore_existing || is_file_or_link && self.keeps(&offer_of(found), offer)
     }
 
     /// Whether a file stays, `found` in the place of one that is offered.

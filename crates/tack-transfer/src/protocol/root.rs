@@ -17,7 +17,7 @@ use super::acl;
 use super::disk::offer_of;
 use super::hidden::Hidden;
 use super::policy::Policy;
-use super::replace::{entry_at, kind_of};
+use super::replace::entry_at;
 use super::{EntryKind, Offer, WirePath, make_way};
 
 const DIRECTORY: OFlags =
@@ -164,13 +164,11 @@ impl Root {
         is_file.then(|| offer_of(&stat))
     }
 
-    /// Whether something at `path` stays by the `policy` where a file is offered: whatever there is, or a file or link.
+    /// Whether something at `path` stays by the `policy` where a file is offered.
     pub fn keeps(&self, path: &WirePath, policy: &Policy, offer: &Offer) -> bool {
         let Ok(Some((directory, name))) = self.place(path) else { return false };
         let Ok(Some(stat)) = entry_at(&directory, &name) else { return false };
-        let is_file_or_link =
-            matches!(kind_of(&stat), FileType::RegularFile | FileType::Symlink);
-        policy.ignore_existing || is_file_or_link && policy.keeps(&offer_of(&stat), offer)
+        policy.keeps_entry(&stat, offer)
     }
 
     /// Says what `path` is.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rustix::fs::{AtFlags, FileType, Mode};
 
-use super::disk::{is_same_time, offer_of};
+use super::disk::is_same_time;
 use super::edit::DIRECTORY_MODE;
 use super::inodes::{Inodes, separate};
 use super::part_file::{PartFile, keep_equal, may_chown_to};
@@ -86,14 +86,10 @@ impl Tree {
             Ok(stat) if !self.root.hides(&directory, &name) => stat,
             _ => return Standing::Wanted,
         };
-        let kind = FileType::from_raw_mode(stat.st_mode);
-        let is_file = kind == FileType::RegularFile;
-        if self.policy.ignore_existing
-            || ((is_file || kind == FileType::Symlink)
-                && self.policy.keeps(&offer_of(&stat), offer))
-        {
+        if self.policy.keeps_entry(&stat, offer) {
             return Standing::Kept;
         }
+        let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
         if !is_file || stat.st_size as u64 != offer.size {
             return Standing::Wanted;
         }

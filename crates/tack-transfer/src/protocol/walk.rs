@@ -147,7 +147,7 @@ impl Walk {
             return Some(skipped(&open.path, &shown, name.to_string(), true));
         };
         if PartName::is_reserved(name) {
-            return Some(WalkItem::Reserved(below(&open.path, &printable(name))));
+            return Some(WalkItem::Reserved(printed_below(&open.path, &printable(name))));
         }
         if self.root.hides(&open.directory, name) {
             return None;
@@ -166,7 +166,7 @@ impl Walk {
             }
             (_, Err(error)) => {
                 let reason = io::Error::from(error).to_string();
-                Some(WalkItem::unread(below(&open.path, &printable(name)), reason))
+                Some(WalkItem::unread(printed_below(&open.path, &printable(name)), reason))
             }
         }
     }
@@ -230,7 +230,7 @@ impl Iterator for Walk {
                 None => {}
                 Some(Err(e)) => {
                     let reason = io::Error::from(e).to_string();
-                    return Some(WalkItem::unread(below(&open.path, "."), reason));
+                    return Some(WalkItem::unread(printed_below(&open.path, "."), reason));
                 }
                 Some(Ok(entry)) => {
                     let item = self.entry(&open, entry.file_name().to_bytes());
@@ -264,10 +264,11 @@ fn target_of(open: &Open, name: &str) -> Result<LinkTarget, String> {
 }
 
 fn skipped(directory: &WirePath, name: &str, reason: String, error: bool) -> WalkItem {
-    WalkItem::Skipped { name: below(directory, name), reason, error, unread: false }
+    WalkItem::Skipped { name: printed_below(directory, name), reason, error, unread: false }
 }
 
-fn below(directory: &WirePath, name: &str) -> String {
+/// The name of something in `directory`, as it is printed.
+pub fn printed_below(directory: &WirePath, name: &str) -> String {
     if directory.is_root() { name.to_owned() } else { format!("{directory}/{name}") }
 }
 

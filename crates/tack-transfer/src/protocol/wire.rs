@@ -186,7 +186,7 @@ pub enum Message {
         reason: String,
         /// Is this an error (a name that can't be sent), or merely not a regular file?
         error: bool,
-        /// Could it not be looked at, so that nobody knows what is in it?
+        /// Has looking at it failed? What is in it is not known then.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         unread: bool,
     },

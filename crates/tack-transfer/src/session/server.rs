@@ -361,8 +361,8 @@ impl Server {
         }
     }
 
-    /// Whether a connection has ended because its client, who has said the token, has got everything that it wanted;
-    /// and if so, whether that is all that there was.
+    /// For a connection whose client has said the token, and has closed it because it has all that it wanted: whether
+    /// that is all that there was.
     fn is_satisfied(&self, handle: Handle, reason: &CloseReason) -> Option<bool> {
         let CloseReason::Peer { application: true, code, .. } = reason else { return None };
         let is_whole = match *code {
