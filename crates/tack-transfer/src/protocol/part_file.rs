@@ -236,8 +236,9 @@ impl PartFile {
     /// What has been written may not be on disk: nothing is resumed from it. The system keeps in memory what it
     /// could not write, so that reading it again would show no fault.
     pub(super) fn throw_away(&mut self) {
-        // What is still there after this is unlinked.
+        // Where it can't be removed, it is empty.
         let _ = self.file.set_len(0);
+        let _ = self.unlink();
         self.length = 0;
     }
 
@@ -554,7 +555,7 @@ mod tests {
         part.append(b"content").unwrap();
         part.lose_disk();
         assert!(part.commit(&offer(7)).is_err());
-        assert!(!dir.path().join("file").exists());
+        assert_eq!(names(&dir), [""; 0], "neither under its name nor to be resumed");
     }
 
     #[test]
