@@ -35,6 +35,8 @@ struct Link {
     buffer: u64,
     loss: f64,
     ack_loss: f64,
+    /// How much longer an acknowledgement takes at most than the round trip says.
+    ack_jitter: Duration,
     /// From when to when it stands still, after the start.
     pause: Option<(Duration, Duration)>,
 }
@@ -43,7 +45,15 @@ impl Link {
     fn new(megabits: f64, round_trip: Duration) -> Self {
         let bdp = (megabits * 125_000.0 * round_trip.as_secs_f64()) as u64;
         let buffer = bdp.max(16 * PACKET);
-        Self { megabits, round_trip, buffer, loss: 0.0, ack_loss: 0.0, pause: None }
+        Self {
+            megabits,
+            round_trip,
+            buffer,
+            loss: 0.0,
+            ack_loss: 0.0,
+            ack_jitter: Duration::ZERO,
+            pause: None,
+        }
     }
 
     fn bytes_in(&self, time: Duration) -> u64 {
@@ -70,6 +80,7 @@ struct Outcome {
     queueing: Vec<Duration>,
     tacks: u64,
     iacks: u64,
+    timestamps: u64,
     dropped: u64,
     min_rtt: Duration,
     /// When packets were sent in the measured time.
@@ -214,6 +225,7 @@ impl Simulation {
         };
         self.sender.on_packet_sent(self.now, &leaving);
         if self.measuring() {
+            self.outcome.timestamps += u64::from(departure.is_some());
             self.outcome.sent.push(self.now - self.start);
             let most = &mut self.outcome.most_in_flight_measured;
             *most = (*most).max(self.sender.in_flight());
@@ -295,7 +307,11 @@ impl Simulation {
             let mut frames = Vec::new();
             assert!(self.receiver.write(self.now, due, 1200, &mut frames));
             if !self.chance(self.link.ack_loss) {
-                self.events.schedule(self.now + self.link.round_trip / 2, Event::Ack(frames));
+                let mut at = self.now + self.link.round_trip / 2;
+                if self.link.ack_jitter > Duration::ZERO {
+                    at += self.link.ack_jitter.mul_f64(self.random.random());
+                }
+                self.events.schedule(at, Event::Ack(frames));
             }
         }
         if let Some(at) = self.receiver.deadline() {
@@ -470,6 +486,23 @@ fn lost_acknowledgements_are_made_up_for_by_the_next() {
                 assert!(spurious < 100, "{loss}, {ack_loss}, seed {seed}: {spurious} spurious");
             }
         }
+    });
+}
+
+#[test]
+fn a_path_that_jitters_gets_more_timestamps_than_an_even_one() {
+    with_every_profile(|profile| {
+        let timestamps_per_tack = |ack_jitter| {
+            let link = Link { ack_jitter, ..Link::new(50.0, 40 * MS) };
+            let outcome =
+                Simulation::new(link, profile, 1).run(Duration::from_secs(12), steady);
+            outcome.timestamps as f64 / outcome.tacks as f64
+        };
+        let (even, jittering) =
+            (timestamps_per_tack(Duration::ZERO), timestamps_per_tack(30 * MS));
+        println!("{even} TIMESTAMPs for each TACK, {jittering} where the path jitters");
+        assert!((2.5..=4.2).contains(&even), "{even}");
+        assert!(jittering > 1.4 * even && jittering <= 8.4, "{jittering}");
     });
 }
 

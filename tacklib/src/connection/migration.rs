@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use quiche::{BufFactory, SendInfo};
+use quiche::{BufFactory, RecvInfo, SendInfo};
 use tack_proto::sender::PathId;
 
 use super::Connection;
@@ -39,8 +39,14 @@ impl Paths {
 
     /// Whether data goes over this path.
     #[inline]
-    pub(super) fn is_active(&self, from: SocketAddr, to: SocketAddr) -> bool {
-        self.active.as_ref().is_some_and(|path| path.0 == from && path.1 == to)
+    pub(super) fn is_active(&self, from: &SocketAddr, to: &SocketAddr) -> bool {
+        self.active.as_ref().is_some_and(|path| path.0 == *from && path.1 == *to)
+    }
+
+    /// Whether the last accepted datagram came over this path, too.
+    #[inline]
+    pub(super) fn is_received(&self, local: &SocketAddr, peer: &SocketAddr) -> bool {
+        self.received.as_ref().is_some_and(|path| path.0 == *local && path.1 == *peer)
     }
 
     /// The path's number, if data does not go over it.
@@ -124,12 +130,12 @@ impl<F: BufFactory> Connection<F> {
             || self.inner.is_path_validated(path.0, path.1) == Ok(true)
     }
 
-    /// A packet that came over `path` has been accepted, with a `response` to a challenge.
+    /// A packet that came so has been accepted, with a `response` to a challenge.
     #[inline]
-    pub(super) fn follow_validation(&mut self, path: AddressPair, response: Option<[u8; 8]>) {
-        let is_same = self.paths.received == Some(path);
+    pub(super) fn follow_validation(&mut self, info: &RecvInfo, response: Option<[u8; 8]>) {
+        let is_same = self.paths.is_received(&info.to, &info.from);
         if !is_same || self.seam.validation.is_running || response.is_some() {
-            self.validate_further(path, response);
+            self.validate_further((info.to, info.from), response);
         }
     }
 

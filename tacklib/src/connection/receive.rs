@@ -10,7 +10,7 @@ use super::arrival::Arrival;
 use super::send_credits::CreditReason;
 use crate::error::ExtensionError;
 use crate::layer::{Applied, Layer, Look, Scanned};
-use crate::quiche_compat::{AddressPair, QuicheDelta, SealedStart};
+use crate::quiche_compat::{QuicheDelta, SealedStart};
 
 impl<F: BufFactory> Connection<F> {
     pub(super) fn receive(
@@ -90,7 +90,7 @@ impl<F: BufFactory> Connection<F> {
         };
         if is_accepted {
             layer.apply_data(arrival.at, &data, arrival.ecn, &self.inner);
-            self.follow_validation((info.to, info.from), None);
+            self.follow_validation(&info, None);
             self.check_answers()?;
         } else {
             layer.on_data_refused();
@@ -124,8 +124,7 @@ impl<F: BufFactory> Connection<F> {
                 } else {
                     match layer.apply(arrival.at, scan, arrival.ecn, &self.inner) {
                         Ok(applied) => {
-                            let path = (info.to, info.from);
-                            self.on_accepted(&mut layer, path, &delta, &applied);
+                            self.on_accepted(&mut layer, &info, &delta, &applied);
                             result.map(|_| ())
                         }
                         Err(error) => self.refuse(error),
@@ -163,7 +162,7 @@ impl<F: BufFactory> Connection<F> {
     fn on_accepted(
         &mut self,
         layer: &mut Layer,
-        path: AddressPair,
+        info: &RecvInfo,
         delta: &QuicheDelta,
         applied: &Applied,
     ) {
@@ -184,7 +183,7 @@ impl<F: BufFactory> Connection<F> {
         }
         self.data_pending |= applied.may_unblock;
         if let Some(data) = applied.path_challenge {
-            self.seam.path_responses.on_challenge(path, data);
+            self.seam.path_responses.on_challenge((info.to, info.from), data);
         }
         if applied.wants_answer {
             self.credits.grant(CreditReason::Answer);
@@ -206,7 +205,7 @@ impl<F: BufFactory> Connection<F> {
         if applied.acknowledged || applied.may_unblock {
             self.settle_stream_ends(layer);
         }
-        self.follow_validation(path, applied.path_response);
+        self.follow_validation(info, applied.path_response);
     }
 
     /// Closes the connection over what the peer sent.

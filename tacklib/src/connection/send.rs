@@ -236,7 +236,7 @@ impl<F: BufFactory> Connection<F> {
             self.credits.use_probe();
         }
         let is_idle = !self.seam.validation.is_running && self.seam.path_responses.is_empty();
-        if is_idle && self.paths.is_active(info.from, info.to) {
+        if is_idle && self.paths.is_active(&info.from, &info.to) {
             let finished = self.finish_settled(layer, now, out, len, plan, &info);
             return Ok(finished.map(|len| (len, info)));
         }

@@ -76,6 +76,12 @@ const STARTUP_ROUNDS: u64 = 16;
 /// packet cost as much as a second one.
 const DEPARTURES_PER_TACK: u32 = 8;
 
+/// The same behind Startup on an even path, where the least delay of four is nearly that of eight.
+const DEPARTURES_PER_TACK_IF_EVEN: u32 = 4;
+
+/// A path is even whose round trips differ from one to the next by less than this part of RTTmin.
+const EVEN: u32 = 8;
+
 /// Full packets on their way that are more than a question or an answer: bulk data, behind which
 /// acknowledgements queue.
 const BULK_PACKETS: u64 = 2;
@@ -410,8 +416,19 @@ impl Sender {
             && self.path.bbr.phase() == Phase::Startup;
         let most = knows_no_buffer.then_some(INITIAL_WINDOW_PACKETS * self.config.mss);
         self.path.pacer.set_burst(if early { L4S_BURST } else { BURST }, most);
-        self.path.pacer.set_head_spacing(interval / DEPARTURES_PER_TACK);
+        self.path.pacer.set_head_spacing(interval / self.departures_per_tack());
         self.trap.set_window(self.window());
+    }
+
+    /// TACK-5.2-1
+    fn departures_per_tack(&self) -> u32 {
+        let differ_by = self.path.rtt_jitter.both_ways();
+        let is_even = self.path.min_rtt.get().is_some_and(|min_rtt| differ_by < min_rtt / EVEN);
+        if is_even && self.path.bbr.phase() != Phase::Startup {
+            DEPARTURES_PER_TACK_IF_EVEN
+        } else {
+            DEPARTURES_PER_TACK
+        }
     }
 
     fn wanted_update(&self) -> Option<AckFrequency> {

@@ -84,7 +84,7 @@ pub use group_commit::GroupCommit;
 pub use inodes::Inodes;
 pub use manifest::{FileEntry, Group, MAX_FILES, Manifest, SMALL_FILE};
 pub use names::{Extraneous, Names};
-pub use part_file::{Incoming, RESERVED, check_place, is_absent};
+pub use part_file::{Incoming, PartFile, RESERVED, check_place, is_absent};
 pub use pass_through::{Destination, PassThrough};
 pub use paths::{NameError, WirePath, printable};
 pub use plan::Change;

@@ -3,13 +3,19 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::sync::mpsc;
+use std::time::Duration;
 
 use super::content::{Outcome, Progress};
 use super::mailbox::Mailbox;
 use crate::protocol::{
-    Bundle, Content, Digest, Fail, GroupCommit, Message, Offer, Record, Records, SmallFile,
-    Store, TransferError, Tree, WirePath,
+    Bundle, Content, Digest, Fail, GroupCommit, Message, Offer, PartFile, Record, Records,
+    SmallFile, Store, TransferError, Tree, WirePath,
 };
+
+/// How long one exchange waits in all for others that write the same files. What a client sent before it was
+/// killed is soon on disk, and the next run of it may come while it is on its way there.
+const PATIENCE: Duration = Duration::from_secs(10);
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// What became of a file, by its number in the request.
 pub type Results = BTreeMap<u32, Result<Outcome, TransferError>>;
@@ -86,7 +92,8 @@ pub fn receive_bundles(
 ) -> Result<(), TransferError> {
     let (done, committed) = mpsc::channel();
     let waiting = expected.into_iter().map(|expected| (expected.file, expected)).collect();
-    let mut receiving = Receiving { tree, commit, waiting, submitted: HashMap::new(), done };
+    let (submitted, patience) = (HashMap::new(), PATIENCE);
+    let mut receiving = Receiving { tree, commit, waiting, submitted, done, patience };
     let ended = receiving.run(mailbox, progress, results);
     let Receiving { submitted, done, .. } = receiving;
     // Ends when all that was handed in has been answered.
@@ -107,6 +114,8 @@ struct Receiving<'a> {
     /// Complete, and on their way to the disk.
     submitted: HashMap<u32, Outcome>,
     done: mpsc::Sender<(u32, io::Result<()>)>,
+    /// How long it still waits for others.
+    patience: Duration,
 }
 
 impl Receiving<'_> {
@@ -149,6 +158,19 @@ impl Receiving<'_> {
         })
     }
 
+    /// An empty temporary file for `path`.
+    fn part(&mut self, path: &WirePath) -> Result<PartFile, TransferError> {
+        loop {
+            match self.tree.part(path) {
+                Err(TransferError::Busy) if !self.patience.is_zero() => {
+                    std::thread::sleep(LOOK_AGAIN);
+                    self.patience = self.patience.saturating_sub(LOOK_AGAIN);
+                }
+                result => return result,
+            }
+        }
+    }
+
     /// Takes a file; the outcome if it is known already.
     fn record(
         &mut self,
@@ -170,7 +192,7 @@ impl Receiving<'_> {
         if Digest::of(bytes) != *digest {
             return Err(TransferError::Verification);
         }
-        let mut part = self.tree.part(&expected.path)?;
+        let mut part = self.part(&expected.path)?;
         part.append(bytes).map_err(TransferError::writing)?;
         let (size, moved) = (offer.size, offer.size);
         let outcome = Outcome { size, moved, digest: Some(*digest), ..Outcome::default() };
@@ -263,6 +285,37 @@ mod tests {
         let (ended, results, _dir) = receive(vec![fault, good, Message::EndOfBundles]);
         ended.unwrap();
         assert!(results[&0].is_ok() && matches!(results[&1], Err(TransferError::Remote(_))));
+    }
+
+    #[test]
+    fn a_file_that_others_are_about_to_finish_is_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Arc::new(Root::open(dir.path()).unwrap());
+        let mut tree = Tree::new(root, WirePath::root(), false, None);
+        let path = WirePath::new("file").unwrap();
+        let others = tree.part(&path).unwrap();
+        let (commit, (done, _committed)) = (GroupCommit::start(), mpsc::channel());
+        let (waiting, submitted, patience) = (HashMap::new(), HashMap::new(), PATIENCE);
+        let mut receiving = Receiving {
+            tree: &mut tree,
+            commit: &commit,
+            waiting,
+            submitted,
+            done,
+            patience,
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(3 * LOOK_AGAIN);
+                drop(others);
+            });
+            receiving.part(&path).unwrap();
+        });
+        assert!(receiving.patience < PATIENCE);
+        // Whoever holds it for long is not waited for without end.
+        let _others = receiving.tree.part(&path).unwrap();
+        receiving.patience = 3 * LOOK_AGAIN;
+        assert!(matches!(receiving.part(&path), Err(TransferError::Busy)));
     }
 
     #[test]

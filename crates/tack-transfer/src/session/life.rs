@@ -4,11 +4,14 @@
 //! and with it the lock on the file that it was sending. When somebody wants to send the same
 //! file, the server asks that connection for a sign of life. If there is none, it closes the
 //! connection, and the new transfer continues where the old one stopped.
+//!
+//! Nor does a directory get its last time, or lose what the source does not have, while files of a dead
+//! client may still come into it.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use super::Notify;
@@ -39,6 +42,10 @@ pub(super) struct Life {
     pub(super) inodes: Arc<Inodes>,
     /// What requests that change something wait for.
     pub(super) handshake: HandshakeGate,
+    /// It has had a claim.
+    has_claimed: AtomicBool,
+    /// Others that have been seen to be alive.
+    others: Mutex<Vec<Weak<Life>>>,
     notify: Notify,
 }
 
@@ -51,8 +58,15 @@ impl Life {
             has_all: Arc::default(),
             inodes: Arc::default(),
             handshake: HandshakeGate::default(),
+            has_claimed: AtomicBool::new(false),
+            others: Mutex::default(),
             notify,
         })
+    }
+
+    /// Whether it has written, or wanted to.
+    pub(super) fn has_claimed(&self) -> bool {
+        self.has_claimed.load(Ordering::Relaxed)
     }
 }
 
@@ -90,16 +104,26 @@ impl Rival {
     }
 }
 
-/// The files that are being written by connections of this process.
+/// What is being written by connections of this process.
 #[derive(Default)]
 pub(super) struct Claims {
+    /// Files, each by one connection.
     holders: Mutex<HashMap<WirePath, Arc<Life>>>,
+    /// Directories below which files are being written, by any number of connections.
+    trees: Mutex<Vec<(WirePath, Arc<Life>)>>,
 }
 
 /// The right to write one file. Ends when dropped.
 pub(super) struct Claim<'a> {
     claims: &'a Claims,
     path: WirePath,
+}
+
+/// Files are being written below a directory until this is dropped.
+pub(super) struct TreeClaim<'a> {
+    claims: &'a Claims,
+    base: WirePath,
+    life: Arc<Life>,
 }
 
 impl Claims {
@@ -110,6 +134,7 @@ impl Claims {
         path: &WirePath,
         life: &Arc<Life>,
     ) -> Result<Claim<'_>, TransferError> {
+        life.has_claimed.store(true, Ordering::Relaxed);
         let start = Instant::now();
         let mut rival: Option<Rival> = None;
         loop {
@@ -131,6 +156,58 @@ impl Claims {
         }
     }
 
+    /// Notes that the connection of `life` writes files below `base`.
+    pub(super) fn claim_tree(&self, base: &WirePath, life: &Arc<Life>) -> TreeClaim<'_> {
+        life.has_claimed.store(true, Ordering::Relaxed);
+        self.trees().push((base.clone(), Arc::clone(life)));
+        TreeClaim { claims: self, base: base.clone(), life: Arc::clone(life) }
+    }
+
+    /// Waits until no connection of a dead client writes at one of these paths, below it or above. Those that it
+    /// finds dead are closed.
+    pub(super) fn wait_for_dead(&self, paths: &[&WirePath], life: &Arc<Life>) {
+        // Held while waiting: whoever comes second knows what the first has found out.
+        let mut alive = life.others.lock().unwrap_or_else(PoisonError::into_inner);
+        let start = Instant::now();
+        let mut rivals: Vec<Rival> = Vec::new();
+        loop {
+            let mut others = self.others_at(paths, life);
+            others.retain(|other| !alive.iter().any(|known| known.as_ptr() == Arc::as_ptr(other)));
+            rivals.retain(|rival| others.iter().any(|other| Arc::ptr_eq(other, &rival.life)));
+            for other in others {
+                if !rivals.iter().any(|rival| Arc::ptr_eq(&rival.life, &other)) {
+                    rivals.push(Rival::new(other));
+                }
+            }
+            rivals.retain_mut(|rival| {
+                let is_alive = rival.is_alive();
+                if is_alive {
+                    alive.push(Arc::downgrade(&rival.life));
+                }
+                !is_alive
+            });
+            if rivals.is_empty() || start.elapsed() > PATIENCE {
+                return;
+            }
+            std::thread::sleep(LOOK_AGAIN);
+        }
+    }
+
+    /// Other connections that write at one of these paths, below it or above.
+    fn others_at(&self, paths: &[&WirePath], life: &Arc<Life>) -> Vec<Arc<Life>> {
+        let (holders, trees) = (self.holders(), self.trees());
+        let claims = holders.iter().chain(trees.iter().map(|(base, holder)| (base, holder)));
+        let is_others = |claim: &(&WirePath, &Arc<Life>)| {
+            !Arc::ptr_eq(claim.1, life) && paths.iter().any(|path| overlap(claim.0, path))
+        };
+        claims.filter(is_others).map(|(_, holder)| Arc::clone(holder)).collect()
+    }
+
+    fn trees(&self) -> MutexGuard<'_, Vec<(WirePath, Arc<Life>)>> {
+        // Whole whenever the lock is free, as below.
+        self.trees.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn holders(&self) -> MutexGuard<'_, HashMap<WirePath, Arc<Life>>> {
         // A map is whole whenever the lock is free, even after a panic elsewhere.
         self.holders.lock().unwrap_or_else(PoisonError::into_inner)
@@ -140,6 +217,23 @@ impl Claims {
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
         self.claims.holders().remove(&self.path);
+    }
+}
+
+/// Whether one is the other, or lies in it.
+fn overlap(a: &WirePath, b: &WirePath) -> bool {
+    a == b || a.below(b).is_some() || b.below(a).is_some()
+}
+
+impl Drop for TreeClaim<'_> {
+    fn drop(&mut self) {
+        let mut trees = self.claims.trees();
+        let is_this = |(base, life): &(WirePath, Arc<Life>)| {
+            *base == self.base && Arc::ptr_eq(life, &self.life)
+        };
+        if let Some(at) = trees.iter().position(is_this) {
+            trees.swap_remove(at);
+        }
     }
 }
 
@@ -176,6 +270,49 @@ mod tests {
             assert!(matches!(rival.join().unwrap(), Err(TransferError::Busy)));
         });
         assert!(!holder.condemned.load(Ordering::Relaxed));
+    }
+
+    #[test]
+    fn what_others_write_elsewhere_is_not_waited_for() {
+        let claims = Claims::default();
+        let (mine, other) = (silent(), silent());
+        let _mine = claims.claim_tree(&WirePath::root(), &mine);
+        let base = WirePath::new("a").unwrap();
+        let _other = claims.claim_tree(&base, &other);
+        let at = |path: &str| WirePath::new(path).unwrap();
+        for (path, is_waited_for) in
+            [("a", true), ("a/b/c", true), ("ab", false), ("b", false), ("", true)]
+        {
+            let path = if path.is_empty() { WirePath::root() } else { at(path) };
+            let others = claims.others_at(&[&path], &mine);
+            assert_eq!(others.len(), usize::from(is_waited_for), "{path}");
+        }
+        assert!(claims.others_at(&[&at("a")], &other).iter().any(|life| Arc::ptr_eq(life, &mine)));
+    }
+
+    #[test]
+    fn a_dead_client_that_writes_below_a_directory_is_waited_for_and_a_live_one_is_not() {
+        let claims = Claims::default();
+        let (dead, live, mine) = (silent(), silent(), silent());
+        let held = claims.claim_tree(&WirePath::root(), &dead);
+        let _live = claims.claim_tree(&WirePath::root(), &live);
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| claims.wait_for_dead(&[&path()], &mine));
+            while !dead.condemned.load(Ordering::Relaxed) {
+                assert!(!waiting.is_finished());
+                if live.ask.load(Ordering::Relaxed) {
+                    live.heard.fetch_add(1, Ordering::Relaxed);
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            drop(held);
+            waiting.join().unwrap();
+        });
+        assert!(!live.condemned.load(Ordering::Relaxed));
+        // Known to be alive, it is not asked again.
+        live.ask.store(false, Ordering::Relaxed);
+        claims.wait_for_dead(&[&path()], &mine);
+        assert!(!live.ask.load(Ordering::Relaxed));
     }
 
     #[test]

@@ -128,6 +128,10 @@ impl Service {
                 (Action::Put, path, result)
             }
             Message::List { path, depth, links, content } => {
+                if links && life.has_claimed() {
+                    // What is there and not in the source may be removed next.
+                    self.claims.wait_for_dead(&[&path], life);
+                }
                 let (action, result) = self.list_or_get(mailbox, &path, depth, links, content);
                 (action, path, result)
             }
@@ -145,7 +149,8 @@ impl Service {
                     Err(error) => (Action::Put, offer.base, Err(error)),
                 }
             }
-            Message::Edit { edits, policy } => match self.edit(mailbox, edits, policy, log) {
+            Message::Edit { edits, policy } => match self.edit(mailbox, life, edits, policy, log)
+            {
                 Ok(()) => return,
                 Err(error) => (Action::Edit, WirePath::root(), Err(error)),
             },
@@ -227,6 +232,7 @@ impl Service {
     ) -> Result<(), TransferError> {
         self.check_writable()?;
         limit(offer.groups.iter().map(|group| group.files.len()).sum())?;
+        let _claim = self.claims.claim_tree(&offer.base, life);
         let within = offer.move_within(&self.root);
         let PutOffer { base, groups, checksum, policy, sole, brief, .. } = &*offer;
         let tree = Tree::new(Arc::clone(&self.root), base.clone(), *checksum, self.write_limit);
@@ -289,6 +295,7 @@ impl Service {
     fn edit(
         &self,
         mailbox: &Mailbox,
+        life: &Arc<Life>,
         mut edits: Vec<Edit>,
         mut policy: Policy,
         log: impl Fn(Action, WirePath, Result<Option<Outcome>, TransferError>),
@@ -296,6 +303,9 @@ impl Service {
         loop {
             self.check_writable()?;
             limit(edits.len())?;
+            // Files that come later would change the times of directories that are set here.
+            let paths: Vec<_> = edits.iter().map(Edit::path).collect();
+            self.claims.wait_for_dead(&paths, life);
             let editor = Editor::of_server(Arc::clone(&self.root), policy);
             let (mut unchanged, mut kept) = (Vec::new(), Vec::new());
             for (number, edit) in (0..).zip(&edits) {
