@@ -6,11 +6,11 @@ mod common;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-use common::{Served, TACK, finish, noise, run, wait_until};
+use common::{Served, TACK, finish, noise, run, tree, wait_until, write};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 use rand::{RngExt, SeedableRng};
@@ -70,6 +70,56 @@ fn a_fetch_that_is_killed_again_and_again_resumes_and_ends_right() {
     assert!(fs::read(&dest).unwrap() == content, "seed {SEED}");
     assert!(finished.number("resumed_bytes") > 0 || finished.number("equal") == 1);
     assert!(!served.outside(".dest.tack-part").exists());
+}
+
+/// What there is below a directory: content of files, times of everything.
+fn with_times(dir: &Path) -> Vec<(PathBuf, Option<Vec<u8>>, SystemTime)> {
+    let entries = tree(dir).into_iter();
+    let timed = entries.map(|(path, content)| {
+        let modified = dir.join(&path).metadata().unwrap().modified().unwrap();
+        (path, content, modified)
+    });
+    timed.collect()
+}
+
+#[test]
+fn a_sender_of_a_tree_that_was_killed_changes_nothing_behind_the_next_run() {
+    const FILES: u32 = 100;
+    let served = Served::new(&[]);
+    let source = served.outside("tree");
+    let mut random = Pcg64Mcg::seed_from_u64(SEED + 9);
+    let path = |number: u32| source.join(format!("d{}/f{number}", number % 10));
+    for number in 0..FILES {
+        write(&path(number), &noise(5000, u64::from(number)));
+    }
+    let command = || {
+        let mut client = served.client("send");
+        client.args(["--preserve", "--delete"]).arg("tree").arg(served.target(""));
+        client
+    };
+    for round in 0..10 {
+        for _ in 0..60 {
+            let size = [0, 100, 20_000, 300_000][random.random_range(0..4)];
+            write(&path(random.random_range(0..FILES)), &noise(size, random.random()));
+        }
+        let mut child = command().stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(random.random_range(20..200)));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        for _ in 0..30 {
+            // It may be gone already.
+            let _ = fs::remove_file(path(random.random_range(0..FILES)));
+        }
+        run(&mut command()).expect(0);
+        let (left, mut right) = (with_times(&source), with_times(&served.path("tree")));
+        // What has come of a large file is kept, for whoever sends it again.
+        right.retain(|(path, ..)| !path.to_string_lossy().ends_with(".tack-part"));
+        let names = |tree: &[(PathBuf, Option<Vec<u8>>, SystemTime)]| {
+            tree.iter().map(|(path, _, modified)| (path.clone(), *modified)).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&left), names(&right), "round {round}");
+        assert!(left == right, "round {round}");
+    }
 }
 
 #[test]
@@ -273,9 +323,9 @@ fn a_client_that_cannot_write_says_so_and_resumes_later() {
 fn a_server_that_cannot_write_says_so_and_goes_on_serving() {
     let served = Served::with_program(limited(), &["--write"]);
     let source = served.outside("source");
-    common::write(&source.join("big"), &noise(SIZE, 1));
+    write(&source.join("big"), &noise(SIZE, 1));
     for n in 0..5 {
-        common::write(&source.join(format!("small{n}")), &noise(100_000, n));
+        write(&source.join(format!("small{n}")), &noise(100_000, n));
     }
     let failed = served.send(&source, "").expect(6);
     assert!(failed.errors.contains("make room"), "{}", failed.errors);

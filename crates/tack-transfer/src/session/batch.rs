@@ -296,14 +296,8 @@ mod tests {
         let others = tree.part(&path).unwrap();
         let (commit, (done, _committed)) = (GroupCommit::start(), mpsc::channel());
         let (waiting, submitted, patience) = (HashMap::new(), HashMap::new(), PATIENCE);
-        let mut receiving = Receiving {
-            tree: &mut tree,
-            commit: &commit,
-            waiting,
-            submitted,
-            done,
-            patience,
-        };
+        let mut receiving =
+            Receiving { tree: &mut tree, commit: &commit, waiting, submitted, done, patience };
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 std::thread::sleep(3 * LOOK_AGAIN);

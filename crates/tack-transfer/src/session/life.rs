@@ -172,7 +172,9 @@ impl Claims {
         let mut rivals: Vec<Rival> = Vec::new();
         loop {
             let mut others = self.others_at(paths, life);
-            others.retain(|other| !alive.iter().any(|known| known.as_ptr() == Arc::as_ptr(other)));
+            others.retain(|other| {
+                !alive.iter().any(|known| known.as_ptr() == Arc::as_ptr(other))
+            });
             rivals.retain(|rival| others.iter().any(|other| Arc::ptr_eq(other, &rival.life)));
             for other in others {
                 if !rivals.iter().any(|rival| Arc::ptr_eq(&rival.life, &other)) {
@@ -287,7 +289,9 @@ mod tests {
             let others = claims.others_at(&[&path], &mine);
             assert_eq!(others.len(), usize::from(is_waited_for), "{path}");
         }
-        assert!(claims.others_at(&[&at("a")], &other).iter().any(|life| Arc::ptr_eq(life, &mine)));
+        assert!(
+            claims.others_at(&[&at("a")], &other).iter().any(|life| Arc::ptr_eq(life, &mine))
+        );
     }
 
     #[test]

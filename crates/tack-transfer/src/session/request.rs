@@ -149,11 +149,12 @@ impl Service {
                     Err(error) => (Action::Put, offer.base, Err(error)),
                 }
             }
-            Message::Edit { edits, policy } => match self.edit(mailbox, life, edits, policy, log)
-            {
-                Ok(()) => return,
-                Err(error) => (Action::Edit, WirePath::root(), Err(error)),
-            },
+            Message::Edit { edits, policy } => {
+                match self.edit(mailbox, life, edits, policy, log) {
+                    Ok(()) => return,
+                    Err(error) => (Action::Edit, WirePath::root(), Err(error)),
+                }
+            }
             Message::GetAttributes { wanted, paths } => {
                 if let Err(error) = self.attributes(mailbox, wanted, paths) {
                     mailbox.fail(&error);
