@@ -461,7 +461,7 @@ pub struct TransferArgs {
     #[arg(long, short)]
     pub checksum: bool,
     /// Says what would be transferred, and changes nothing at either end
-    #[arg(long, short = 'n', conflicts_with = "checksum")]
+    #[arg(long, short = 'n')]
     pub dry_run: bool,
     /// Leaves out what matches inside directories: a pattern as in a .gitignore file, relative to the
     /// directory that is transferred. A directory is left out with everything in it. Can be repeated

@@ -5,8 +5,11 @@
 mod common;
 
 use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, SystemTime};
 
 use common::{Finished, Served, run, tree, write};
 
@@ -164,4 +167,101 @@ fn what_is_left_alone_at_the_server_is_told_once() {
     };
     let planned = send(&["-n"]);
     assert_eq!(planned, send(&[]));
+}
+
+/// Three files of one size: one is the same, one has another time and the same content, one the same time and another
+/// content.
+fn three_alike(dir: &Path, other: &[u8], seconds: u64) {
+    let at = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+    for (name, content, seconds) in [
+        ("deep/same", b"content".as_slice(), 1_000_000_000),
+        ("deep/later", b"content", seconds),
+        ("edited", other, 1_000_000_000),
+    ] {
+        write(&dir.join(name), content);
+        let file = fs::File::options().write(true).open(dir.join(name)).unwrap();
+        file.set_modified(at(seconds)).unwrap();
+    }
+}
+
+#[test]
+fn content_decides_what_a_dry_run_with_checksum_says() {
+    let served = Served::new(&[]);
+    three_alike(&served.path("tree"), b"CONTENT", 1_000_000_000);
+    three_alike(&served.outside("tree"), b"content", 1_000_000_001);
+    let get = |name: &str, dest: &str| {
+        let mut command = served.client("get");
+        command.args(["-r", "--preserve"]).arg(served.target(name)).arg(served.outside(dest));
+        command
+    };
+    let send = |name: &str, dest: &str| {
+        let mut command = served.client("send");
+        command.arg("--preserve").arg(served.outside(name)).arg(served.target(dest));
+        command
+    };
+    let by_content = |mut command: Command| {
+        command.arg("--checksum");
+        let planned = dry(command).expect(0);
+        (changes(&planned), planned.number("equal"))
+    };
+    let before = (state(&served.path("tree")), state(&served.outside("tree")));
+
+    let planned = dry(get("tree", "tree")).expect(0);
+    assert_eq!(changes(&planned), pairs(&[("tree/deep/later", "changed")]));
+    let (planned, equal) = by_content(get("tree", "tree"));
+    assert_eq!((planned, equal), (pairs(&[("tree/edited", "changed")]), 2));
+    let (planned, equal) = by_content(send("tree", ""));
+    assert_eq!((planned, equal), (pairs(&[("tree/edited", "changed")]), 2));
+
+    let (planned, equal) = by_content(get("tree/edited", "tree/edited"));
+    assert_eq!((planned, equal), (pairs(&[("tree/edited", "changed")]), 0));
+    let (planned, equal) = by_content(send("tree/edited", "tree/edited"));
+    assert_eq!((planned, equal), (pairs(&[("tree/edited", "changed")]), 0));
+    let (planned, equal) = by_content(get("tree/deep/later", "tree/deep/later"));
+    assert_eq!((planned, equal), (vec![], 1));
+    let (planned, equal) = by_content(send("tree/deep/later", "tree/deep/later"));
+    assert_eq!((planned, equal), (vec![], 1));
+    assert_eq!((state(&served.path("tree")), state(&served.outside("tree"))), before);
+
+    // And then it is done so.
+    let mut done = send("tree", "");
+    let done = run(done.arg("--checksum")).expect(0);
+    assert_eq!((done.number("equal"), done.number("transferred_bytes")), (2, 7));
+}
+
+#[test]
+fn a_file_that_a_dry_run_cannot_compare_is_a_failure() {
+    /// Nobody, as whom a test of root's can meet a file that is closed.
+    const NOBODY: u32 = 65534;
+    let served = Served::new(&[]);
+    three_alike(&served.path("tree"), b"content", 1_000_000_000);
+    three_alike(&served.outside("tree"), b"content", 1_000_000_000);
+    let compare = || {
+        let mut command = served.client("get");
+        command.args(["-r", "--checksum"]).arg(served.target("tree"));
+        command.arg(served.outside("tree"));
+        command
+    };
+    assert_eq!(dry(compare()).expect(0).number("equal"), 3);
+    if served.path("tree").metadata().unwrap().uid() != 0 {
+        eprintln!("skipped: only root can be somebody else");
+        return;
+    }
+    for (name, mode) in [
+        ("", 0o755),
+        ("tree", 0o755),
+        ("tree/deep", 0o755),
+        ("tree/edited", 0o644),
+        ("tree/deep/later", 0o644),
+        ("tree/deep/same", 0),
+    ] {
+        fs::set_permissions(served.outside(name), fs::Permissions::from_mode(mode)).unwrap();
+        chown(served.outside(name), Some(NOBODY), Some(NOBODY)).unwrap();
+    }
+    let mut command = compare();
+    command.uid(NOBODY).gid(NOBODY);
+    let planned = dry(command);
+    assert_eq!(planned.code, Some(5), "{}", planned.errors);
+    assert_eq!(planned.number("failed"), 1, "{}", planned.errors);
+    assert!(planned.errors.contains("tree/deep/same"), "{}", planned.errors);
 }

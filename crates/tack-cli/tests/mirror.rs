@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, UNIX_EPOCH};
 
-use common::{Finished, Served, noise, run, tree, write};
+use common::{Finished, Served, noise, run, tree, wait_until, write};
 
 /// A source, a destination, and how the one is transferred into the other.
 struct Pair {
@@ -624,6 +624,29 @@ fn a_directory_that_cannot_be_looked_into_is_a_failure_to_delete() {
     client.args(["-r", "--delete", "--exclude", "closed"]);
     run(client.arg(served.target("tree")).arg(&dest)).expect(0);
     assert_eq!(names(&dest).len(), 3, "{:?}", names(&dest));
+}
+
+#[test]
+fn the_server_tells_deletions_links_and_attributes_apart() {
+    let served = Served::new(&[]);
+    let source = served.outside("tree");
+    write(&source.join("file"), b"content");
+    symlink("file", source.join("link")).unwrap();
+    write(&served.path("tree/gone"), b"extraneous");
+    let mut client = served.client("send");
+    client.args(["--preserve", "--delete"]).arg(&source);
+    run(client.arg(served.target(""))).expect(0);
+    let told = || {
+        let events = served.events();
+        let of = |event: &str, path: &str| {
+            events.iter().any(|told| told["event"] == event && told["path"] == path)
+        };
+        of("send", "tree/file")
+            && of("delete", "tree/gone")
+            && of("link", "tree/link")
+            && of("attributes", "tree")
+    };
+    wait_until(told);
 }
 
 #[test]

@@ -134,6 +134,9 @@ pub enum Feature {
     Owner,
     /// Extended attributes are kept ([`TransferOptions::xattrs`](crate::TransferOptions::xattrs)).
     Xattrs,
+    /// A dry run compares the content of files
+    /// ([`TransferOptions::checksum`](crate::TransferOptions::checksum)).
+    Digests,
 }
 
 impl Feature {
@@ -141,6 +144,7 @@ impl Feature {
     pub(crate) fn version(self) -> usize {
         match self {
             Self::Owner | Self::Xattrs => 4,
+            Self::Digests => 6,
             _ => 3,
         }
     }
@@ -157,6 +161,7 @@ impl std::fmt::Display for Feature {
             Self::UnknownSize => "files of unknown size",
             Self::Owner => "owners",
             Self::Xattrs => "extended attributes",
+            Self::Digests => "how to compare content in a dry run",
         })
     }
 }

@@ -16,7 +16,8 @@ pub use crate::pin::Pin;
 /// other in the handshake (RFC 7301 section 3.2). A server of version 2 would pass over what version 3
 /// adds to requests, one of version 3 close the connection over the messages of version 4, and one of version 4 pass over
 /// what version 5 adds: clients ask for that in these versions only.
-pub const ALPN: [&[u8]; 4] = [b"tack-file/5", b"tack-file/4", b"tack-file/3", b"tack-file/2"];
+pub const ALPN: [&[u8]; 5] =
+    [b"tack-file/6", b"tack-file/5", b"tack-file/4", b"tack-file/3", b"tack-file/2"];
 /// The version of the protocol in which both ends wait for fewer answers: a server finds out itself whether a directory is
 /// where a file is to go, takes a large file behind its offer, sends a file behind its listing, says nothing more of files
 /// that it does not want, takes what a client wanted for stored if that says so with the end of the connection, and lets

@@ -7,6 +7,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -36,6 +37,8 @@ pub struct Served {
     pub fingerprint: String,
     pub token: Option<String>,
     pub child: Child,
+    /// What it has printed behind that it is ready.
+    printed: Arc<Mutex<String>>,
 }
 
 impl Served {
@@ -74,8 +77,16 @@ impl Served {
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         stdout.read_line(&mut line).unwrap();
+        let printed: Arc<Mutex<String>> = Arc::default();
+        let taken = Arc::clone(&printed);
         // A server whose events nobody reads would wait.
-        std::thread::spawn(move || std::io::copy(&mut stdout, &mut std::io::sink()));
+        std::thread::spawn(move || {
+            for line in stdout.lines().map_while(Result::ok) {
+                let mut taken = taken.lock().unwrap();
+                taken.push_str(&line);
+                taken.push('\n');
+            }
+        });
         let ready: Value = serde_json::from_str(&line).expect("a line that says ready");
         let text = |name: &str| ready[name].as_str().map(str::to_owned);
         Self {
@@ -84,7 +95,14 @@ impl Served {
             fingerprint: text("fingerprint").unwrap(),
             token: text("token"),
             child,
+            printed,
         }
+    }
+
+    /// Events that it has told so far.
+    pub fn events(&self) -> Vec<Value> {
+        let printed = self.printed.lock().unwrap();
+        printed.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
     /// A path below the served directory.

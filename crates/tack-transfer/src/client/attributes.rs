@@ -7,7 +7,8 @@ use std::sync::Arc;
 use super::closing::{Closing, MAX_JSON, send_edits};
 use super::producer::Reporter;
 use crate::protocol::{
-    Attributes, Edit, Editor, MAX_FILES, Message, Policy, Root, TransferError, Wanted, WirePath,
+    Attributes, Digest, Edit, Editor, Hasher, MAX_FILES, Message, Policy, Root, TransferError,
+    Wanted, WirePath,
 };
 use crate::session::Mailbox;
 
@@ -35,6 +36,18 @@ impl Ours {
                 Attributes::of_open(&file, wanted)
             }
         }
+    }
+
+    /// Digest of a file, which had this size.
+    pub(super) fn digest(&self, size: u64) -> Result<Digest, TransferError> {
+        let mut file = match self {
+            Self::Below(root, path) => root.file(path)?,
+            Self::At(path) => File::open(path).map_err(TransferError::reading)?,
+        };
+        let mut hasher = Hasher::default();
+        // One that has grown has another digest.
+        hasher.read(&mut file, size.saturating_add(1)).map_err(TransferError::reading)?;
+        Ok(hasher.digest())
     }
 }
 

@@ -624,6 +624,7 @@ pub(super) fn beyond_version_2(options: &TransferOptions, sends: bool) -> Option
     let features = [
         (options.owner, Feature::Owner),
         (options.xattrs, Feature::Xattrs),
+        (options.checksum && options.dry_run, Feature::Digests),
         (policy.preserve, Feature::Preserve),
         (options.delete, Feature::Delete),
         (policy.update, Feature::Update),

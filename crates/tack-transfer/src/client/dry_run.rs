@@ -6,7 +6,9 @@ use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::attributes::Ours;
 use super::closing::Closing;
+use super::comparison::{ComparedFile, Comparison, size_of};
 use super::get::expect_end;
 use super::jobs::{Job, Kind, Run};
 use super::producer::{Producer, Reporter};
@@ -30,6 +32,8 @@ pub(super) struct GetPlan {
     pub(super) told: Reporter,
     pub(super) policy: Arc<Policy>,
     pub(super) closing: Closing,
+    /// The content of files decides.
+    pub(super) checksum: bool,
 }
 
 /// Where a dry run of `get` looks.
@@ -48,6 +52,7 @@ impl GetPlan {
         kind: EntryKind,
         local: &Local,
     ) -> Result<(), TransferError> {
+        let mut comparison = Comparison::new(self.checksum);
         let root = match local {
             Local::File(directory, name) => {
                 let found = Root::open(directory).ok().and_then(|root| root.offer(name));
@@ -66,22 +71,31 @@ impl GetPlan {
                         }
                         (found, _) => Change::of_size(size, found.map(|found| found.size)),
                     };
-                    self.told.planned(self.remote.as_str().to_owned(), size, change);
+                    let ours = Ours::At(directory.join(name.as_str()));
+                    let file = ComparedFile { theirs: self.remote.clone(), ours, size };
+                    comparison.plan(&self.told, file, size_of(found.as_ref()), change)?;
+                    comparison.submit(&self.told);
                 }
                 return Ok(());
             }
             Local::Directory(directory) => Root::open(directory).ok().map(Arc::new),
         };
         self.closing.add_tree(&WirePath::root(), &self.filter);
-        let take = |groups: &[Group]| self.compare(groups, root.as_deref());
+        let take = |groups: &[Group]| self.compare(groups, root.as_ref(), &mut comparison);
         let skipped = |name: &str| self.closing.add_left_out_name(name);
         self.told.take_listing(mailbox, take, skipped)?;
+        comparison.submit(&self.told);
         self.closing.finish_here(&self.told, root);
         Ok(())
     }
 
     /// Holds a part of the listing against what is below `root`.
-    fn compare(&self, groups: &[Group], root: Option<&Root>) -> Result<(), TransferError> {
+    fn compare(
+        &self,
+        groups: &[Group],
+        root: Option<&Arc<Root>>,
+        comparison: &mut Comparison,
+    ) -> Result<(), TransferError> {
         self.closing.add_names(groups)?;
         for group in groups.iter().filter(|group| self.filter.keeps_whole(&group.directory)) {
             for entry in group.paths(&WirePath::root()) {
@@ -89,20 +103,24 @@ impl GetPlan {
                 if !self.filter.keeps(&path, false) {
                     continue;
                 }
-                let name = self.remote.join(&path)?.as_str().to_owned();
-                let keeps = |root: &Root| root.keeps(&path, &self.policy, &offer);
-                if root.is_some_and(keeps) {
-                    self.told.planned(name, offer.size, Change::Kept);
+                let theirs = self.remote.join(&path)?;
+                let Some(root) = root else {
+                    self.told.planned(theirs.as_str().to_owned(), offer.size, Change::New);
+                    continue;
+                };
+                if root.keeps(&path, &self.policy, &offer) {
+                    self.told.planned(theirs.as_str().to_owned(), offer.size, Change::Kept);
                     continue;
                 }
-                let checked = root.map(|root| check_place(root, &path, &self.policy));
-                if let Some(Err(error)) = checked {
-                    self.told.file(name, Err(error));
+                if let Err(error) = check_place(root, &path, &self.policy) {
+                    self.told.file(theirs.as_str().to_owned(), Err(error));
                     continue;
                 }
-                let found = root.and_then(|root| root.offer(&path));
+                let found = root.offer(&path);
                 let change = Change::by(&self.policy, &offer, found.as_ref());
-                self.told.planned(name, offer.size, change);
+                let ours = Ours::Below(Arc::clone(root), path);
+                let file = ComparedFile { theirs, ours, size: offer.size };
+                comparison.plan(&self.told, file, size_of(found.as_ref()), change)?;
             }
             for (name, target, modified) in &group.links {
                 let path = group.directory.join(name)?;
@@ -130,6 +148,7 @@ pub(super) fn send(
     filter: &Filter,
     policy: &Policy,
     closing: &Closing,
+    checksum: bool,
 ) -> Result<(), Error> {
     let trees = sent.iter().filter(|sent| sent.is_directory);
     let trees: Vec<WirePath> = trees.map(|sent| sent.remote.clone()).collect();
@@ -140,7 +159,9 @@ pub(super) fn send(
         let name = sent.remote.to_string();
         let work = Box::new(move |mailbox: &Mailbox| {
             let there = Remote::ask(mailbox, &sent.remote, &closing)?;
-            sent.compare(&there, &producer, filter, &policy, &closing)?;
+            let mut comparison = Comparison::new(checksum);
+            sent.compare(&there, &producer, filter, &policy, &closing, &mut comparison)?;
+            comparison.submit(&producer);
             Ok(None)
         });
         run.spawn_inquiry(mailbox, Job { kind: Kind::Inquiry, name, work });
@@ -221,10 +242,27 @@ impl Remote {
             || policy.ignore_existing && there.directories.contains(path)
     }
 
+    /// What would become of a file at `path` below this, and the size of what is there.
+    fn change(&self, path: &WirePath, policy: &Policy, offer: &Offer) -> (Change, Option<u64>) {
+        let found = match self {
+            Self::Directory(there) => there.files.get(path),
+            Self::Nothing | Self::File(..) => None,
+        };
+        if self.keeps(path, policy, offer) {
+            return (Change::Kept, None);
+        }
+        (Change::by(policy, offer, found), size_of(found))
+    }
+
     /// Why a file could not be received as `path` below this, whatever its content.
-    fn refuses(&self, path: &WirePath, policy: &Policy) -> Option<TransferError> {
+    fn refuses(
+        &self,
+        path: &WirePath,
+        policy: &Policy,
+        offer: &Offer,
+    ) -> Option<TransferError> {
         let Self::Directory(there) = self else { return None };
-        if policy.make_way {
+        if policy.make_way || self.keeps(path, policy, offer) {
             return None;
         }
         let parent = |path: &WirePath| path.split_last().map(|(above, _)| above);
@@ -252,24 +290,32 @@ impl Sent {
         filter: Filter,
         policy: &Policy,
         closing: &Closing,
+        comparison: &mut Comparison,
     ) -> Result<(), TransferError> {
         if !self.is_directory {
             closing.add_name(self.remote.as_str())?;
             let offer = FileSource::look_at(&self.path).map_err(TransferError::reading)?;
-            let change = match there {
-                Remote::Nothing => Change::New,
-                Remote::File(_, Some(found)) => Change::by(policy, &offer, Some(found)),
-                Remote::File(..) if policy.ignore_existing => Change::Kept,
-                Remote::File(size, None) => Change::of_size(offer.size, Some(*size)),
-                Remote::Directory(..) => Change::Changed,
+            let (change, found) = match there {
+                Remote::Nothing => (Change::New, None),
+                Remote::File(size, Some(found)) => {
+                    (Change::by(policy, &offer, Some(found)), Some(*size))
+                }
+                Remote::File(size, None) if policy.ignore_existing => {
+                    (Change::Kept, Some(*size))
+                }
+                Remote::File(size, None) => {
+                    (Change::of_size(offer.size, Some(*size)), Some(*size))
+                }
+                Remote::Directory(..) => (Change::Changed, None),
             };
-            producer.planned(self.remote.as_str().to_owned(), offer.size, change);
-            return Ok(());
+            let (theirs, ours) = (self.remote.clone(), Ours::At(self.path.clone()));
+            let file = ComparedFile { theirs, ours, size: offer.size };
+            return comparison.plan(producer, file, found, change);
         }
         let root = Root::open(&self.path).map(Arc::new).map_err(TransferError::reading)?;
         closing.add_tree(&self.remote, &filter);
         let mut directory = WirePath::root();
-        let walk = Walk::filtered(root, WirePath::root(), filter);
+        let walk = Walk::filtered(Arc::clone(&root), WirePath::root(), filter);
         for item in walk.with_links(policy.preserve).with_prefix(self.remote.clone()) {
             match item {
                 WalkItem::Directory(group) => {
@@ -283,21 +329,16 @@ impl Sent {
                 }
                 WalkItem::File(file) => {
                     let (path, offer) = (directory.join(file.name())?, file.offer());
-                    closing.add_name(self.remote.join(&path)?.as_str())?;
-                    let found = match there {
-                        Remote::Directory(there) => there.files.get(&path),
-                        Remote::Nothing | Remote::File(..) => None,
-                    };
-                    let name = self.remote.join(&path)?.as_str().to_owned();
-                    if there.keeps(&path, policy, &offer) {
-                        producer.planned(name, offer.size, Change::Kept);
+                    let theirs = self.remote.join(&path)?;
+                    closing.add_name(theirs.as_str())?;
+                    if let Some(error) = there.refuses(&path, policy, &offer) {
+                        producer.file(theirs.as_str().to_owned(), Err(error));
                         continue;
                     }
-                    if let Some(error) = there.refuses(&path, policy) {
-                        producer.file(name, Err(error));
-                        continue;
-                    }
-                    producer.planned(name, offer.size, Change::by(policy, &offer, found));
+                    let (change, found) = there.change(&path, policy, &offer);
+                    let ours = Ours::Below(Arc::clone(&root), path);
+                    let file = ComparedFile { theirs, ours, size: offer.size };
+                    comparison.plan(producer, file, found, change)?;
                 }
                 other => {
                     closing.add_left_out(&self.remote, &other)?;

@@ -228,7 +228,8 @@ impl Listing {
                 let (remote, filter) = (self.remote.clone(), self.filter.clone());
                 let (told, policy) = (self.told.clone(), Arc::clone(&self.policy_within));
                 let closing = self.closing.clone();
-                let plan = GetPlan { remote, filter, told, policy, closing };
+                let checksum = self.checksum;
+                let plan = GetPlan { remote, filter, told, policy, closing, checksum };
                 return plan.follow(mailbox, kind, &local);
             }
         };

@@ -5,6 +5,7 @@
 
 mod attributes;
 mod closing;
+mod comparison;
 mod dry_run;
 mod event;
 mod get;

@@ -17,7 +17,7 @@ pub struct TransferOptions {
     pub policy: Policy,
     /// What of directories is left out.
     pub filter: Filter,
-    /// Compares content where size and time of modification are equal.
+    /// Compares content where sizes are equal, instead of times of modification. A dry run does so, too.
     pub checksum: bool,
     /// Removes what the source no longer has below directories, once all the rest is in place and nothing has failed.
     /// Where the filter leaves nothing out, and nothing is to stay that is newer or there already, what is of another

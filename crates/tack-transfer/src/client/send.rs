@@ -63,7 +63,8 @@ pub(super) fn start(
     if options.dry_run {
         let sent = planned(&sources, &place, &producer);
         let policy = policy_within;
-        return dry_run::send(run, &producer, sent, &filter, &policy, &closing);
+        let checksum = options.checksum;
+        return dry_run::send(run, &producer, sent, &filter, &policy, &closing, checksum);
     }
     let (checksum, policy) = (options.checksum, Arc::new(options.policy()));
     let policy_within = Arc::new(policy_within);

@@ -143,6 +143,21 @@ pub enum Message {
     Attributes(Vec<(u32, Attributes)>),
     /// All attributes have been told.
     EndOfAttributes,
+    /// Asks for digests of files. More of these may follow on the stream, each after the answer to the one
+    /// before.
+    GetDigests {
+        /// Of what, at most [`MAX_FILES`](super::MAX_FILES).
+        paths: Vec<WirePath>,
+    },
+    /// The digest of a file that `GetDigests` asks for. `Fault`s tell what can't be read.
+    Digest {
+        /// Its position in that.
+        file: u32,
+        /// Of all of its content.
+        digest: Digest,
+    },
+    /// All digests have been told.
+    EndOfDigests,
     /// Answer to `PutMany`: the files to send. The others are there already.
     Wanted {
         /// Small files are sent behind this message, others with a `Put` each.
@@ -254,6 +269,7 @@ impl Message {
                 | Self::Get { .. }
                 | Self::GetMany { .. }
                 | Self::GetAttributes { .. }
+                | Self::GetDigests { .. }
         )
     }
 }

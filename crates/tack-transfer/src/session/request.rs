@@ -10,9 +10,10 @@ use super::life::{Claims, Life};
 use super::mailbox::Mailbox;
 use super::offered::Offered;
 use crate::protocol::{
-    Attributes, Edit, Edited, Editor, EntryKind, FileEntry, FileSource, Group, GroupCommit,
-    Incoming, MAX_FILES, Manifest, Message, Offer, Policy, RESERVED, Resume, Root, SmallFile,
-    TransferError, Tree, Walk, WalkItem, Want, WantGroup, Wanted, WirePath,
+    Attributes, Digest, Edit, EditKind, Edited, Editor, EntryKind, FileEntry, FileSource,
+    Group, GroupCommit, Hasher, Incoming, MAX_FILES, Manifest, Message, Offer, Policy,
+    RESERVED, Resume, Root, SmallFile, TransferError, Tree, Walk, WalkItem, Want, WantGroup,
+    Wanted, WirePath,
 };
 
 /// What all workers of a server share.
@@ -79,8 +80,12 @@ pub enum Action {
     Get,
     /// A file was received from the client.
     Put,
-    /// Something was changed but no content received: removed, linked, given attributes.
-    Edit,
+    /// A file, link or directory was removed.
+    Delete,
+    /// A symbolic or hard link was made.
+    Link,
+    /// Something got its attributes.
+    Attributes,
     /// A directory was listed.
     List,
     /// A client said a token.
@@ -88,12 +93,22 @@ pub enum Action {
 }
 
 impl Action {
+    fn of(edit: EditKind) -> Self {
+        match edit {
+            EditKind::Removal => Self::Delete,
+            EditKind::Link => Self::Link,
+            EditKind::Attributes => Self::Attributes,
+        }
+    }
+
     /// One word for it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Get => "get",
             Self::Put => "send",
-            Self::Edit => "edit",
+            Self::Delete => "delete",
+            Self::Link => "link",
+            Self::Attributes => "attributes",
             Self::List => "list",
             Self::LogIn => "login",
         }
@@ -150,13 +165,20 @@ impl Service {
                 }
             }
             Message::Edit { edits, policy } => {
+                let kind = edits.first().map_or(EditKind::Attributes, Edit::kind);
                 match self.edit(mailbox, life, edits, policy, log) {
                     Ok(()) => return,
-                    Err(error) => (Action::Edit, WirePath::root(), Err(error)),
+                    Err(error) => (Action::of(kind), WirePath::root(), Err(error)),
                 }
             }
             Message::GetAttributes { wanted, paths } => {
                 if let Err(error) = self.attributes(mailbox, wanted, paths) {
+                    mailbox.fail(&error);
+                }
+                return;
+            }
+            Message::GetDigests { paths } => {
+                if let Err(error) = self.digests(mailbox, paths) {
                     mailbox.fail(&error);
                 }
                 return;
@@ -329,7 +351,7 @@ impl Service {
                     }
                 }
                 if !matches!(result, Ok(Edited::Unchanged | Edited::Kept)) {
-                    log(Action::Edit, edit.path().clone(), result.map(|_| None));
+                    log(Action::of(edit.kind()), edit.path().clone(), result.map(|_| None));
                 }
             }
             mailbox.send(Message::Edited { unchanged, kept })?;
@@ -391,6 +413,42 @@ impl Service {
                 Err(error) => return Err(error),
             };
         }
+    }
+
+    /// Tells digests, as long as the client asks for some.
+    fn digests(
+        &self,
+        mailbox: &Mailbox,
+        mut paths: Vec<WirePath>,
+    ) -> Result<(), TransferError> {
+        loop {
+            limit(paths.len())?;
+            for (file, path) in (0..).zip(&paths) {
+                match self.digest(path) {
+                    Ok(digest) => mailbox.send(Message::Digest { file, digest })?,
+                    Err(error) => {
+                        if let Some(fail) = error.to_fail().map(shortened) {
+                            mailbox.send(Message::Fault { file, fail })?;
+                        }
+                    }
+                }
+            }
+            mailbox.send(Message::EndOfDigests)?;
+            paths = match mailbox.recv() {
+                Ok(Message::GetDigests { paths }) => paths,
+                Ok(other) => return Err(TransferError::unexpected(&other)),
+                // The client has no more.
+                Err(TransferError::Disconnected) => return Ok(()),
+                Err(error) => return Err(error),
+            };
+        }
+    }
+
+    fn digest(&self, path: &WirePath) -> Result<Digest, TransferError> {
+        let mut hasher = Hasher::default();
+        let mut file = self.root.file(path)?;
+        hasher.read(&mut file, u64::MAX).map_err(TransferError::reading)?;
+        Ok(hasher.digest())
     }
 
     /// Lists what there is, and sends it if it is a file of which the `content` is wanted.

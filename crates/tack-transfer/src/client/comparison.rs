@@ -1,0 +1,134 @@
+//! Files that are there at both ends, of the same size, and that a dry run compares by their content.
+
+use super::attributes::Ours;
+use super::closing::MAX_JSON;
+use super::jobs::{Job, Kind};
+use super::producer::Reporter;
+use crate::protocol::{Change, Digest, MAX_FILES, Message, Offer, TransferError, WirePath};
+use crate::session::Mailbox;
+
+/// Files that are compared at most; what is listed must not fill the memory.
+const MAX_COMPARED: usize = 1 << 20;
+
+/// A file that is compared.
+pub(super) struct ComparedFile {
+    /// Its path on the server, by which it is told of, too.
+    pub(super) theirs: WirePath,
+    pub(super) ours: Ours,
+    pub(super) size: u64,
+}
+
+/// What is still to be compared, if anything is.
+#[derive(Default)]
+pub(super) struct Comparison {
+    by_content: bool,
+    files: Vec<ComparedFile>,
+}
+
+impl Comparison {
+    /// Compares only if the content is to decide.
+    pub(super) fn new(by_content: bool) -> Self {
+        Self { by_content, files: Vec::new() }
+    }
+
+    /// Tells what would become of a file, or puts that off until its content has been compared. `found` is its size
+    /// at the receiver, if it has it.
+    pub(super) fn plan(
+        &mut self,
+        told: &Reporter,
+        file: ComparedFile,
+        found: Option<u64>,
+        change: Change,
+    ) -> Result<(), TransferError> {
+        let depends = matches!(change, Change::Changed | Change::Compared | Change::Unchanged);
+        if !self.by_content || !depends || found != Some(file.size) {
+            told.planned(file.theirs.as_str().to_owned(), file.size, change);
+            return Ok(());
+        }
+        if self.files.len() == MAX_COMPARED {
+            return Err(TransferError::TooManyNames(MAX_COMPARED));
+        }
+        self.files.push(file);
+        Ok(())
+    }
+
+    /// Queues the comparison.
+    pub(super) fn submit(self, told: &Reporter) {
+        let Some(first) = self.files.first() else { return };
+        let (name, told_by) = (first.theirs.to_string(), told.clone());
+        let work = Box::new(move |mailbox: &Mailbox| {
+            compare(mailbox, &told_by, self.files)?;
+            Ok(None)
+        });
+        told.follow_up(Job { kind: Kind::Inquiry, name, work });
+    }
+}
+
+/// Asks for digests, a request behind the other.
+fn compare(
+    mailbox: &Mailbox,
+    told: &Reporter,
+    files: Vec<ComparedFile>,
+) -> Result<(), TransferError> {
+    let mut files = files.into_iter().peekable();
+    while files.peek().is_some() {
+        let (mut asked, mut json) = (Vec::new(), 0);
+        while json < MAX_JSON
+            && asked.len() < MAX_FILES
+            && let Some(file) = files.next()
+        {
+            json += file.theirs.as_str().len() + 3;
+            asked.push(Some(file));
+        }
+        let paths = asked.iter().flatten().map(|file| file.theirs.clone()).collect();
+        mailbox.send(Message::GetDigests { paths })?;
+        take_digests(mailbox, told, asked)?;
+    }
+    Ok(())
+}
+
+fn take_digests(
+    mailbox: &Mailbox,
+    told: &Reporter,
+    mut asked: Vec<Option<ComparedFile>>,
+) -> Result<(), TransferError> {
+    // Each once, so that the answers come to an end.
+    let mut take = |number: u32| {
+        let file = asked.get_mut(number as usize).and_then(Option::take);
+        file.ok_or_else(|| {
+            let text = format!("it answers {number}, which was not asked, or twice");
+            TransferError::Protocol(text)
+        })
+    };
+    loop {
+        match mailbox.recv()? {
+            Message::EndOfDigests => break,
+            Message::Digest { file, digest } => tell(told, &take(file)?, digest),
+            Message::Fault { file, fail } => {
+                let name = take(file)?.theirs.as_str().to_owned();
+                told.file(name, Err(TransferError::Remote(fail)));
+            }
+            other => return Err(TransferError::unexpected(&other)),
+        }
+    }
+    if asked.iter().any(Option::is_some) {
+        return Err(TransferError::Protocol("it left out digests".to_owned()));
+    }
+    Ok(())
+}
+
+fn tell(told: &Reporter, file: &ComparedFile, theirs: Digest) {
+    let name = file.theirs.as_str().to_owned();
+    match file.ours.digest(file.size) {
+        Ok(ours) => {
+            let change = if ours == theirs { Change::Unchanged } else { Change::Changed };
+            told.planned(name, file.size, change);
+        }
+        Err(error) => told.file(name, Err(error)),
+    }
+}
+
+/// A size, if there is something.
+pub(super) fn size_of(found: Option<&Offer>) -> Option<u64> {
+    found.map(|found| found.size)
+}
