@@ -101,7 +101,7 @@ fn sending_is_planned_and_then_done_as_planned() {
 
 #[test]
 fn a_plan_leaves_out_what_patterns_do_and_tells_of_single_files() {
-    let served = Served::plain(&[]);
+    let served = Served::new(&[]);
     fill(&served.path("tree"));
     let mut command = served.client("get");
     command.args(["-r", "--exclude", "deep"]).arg(served.target("tree")).arg("dest");
@@ -264,4 +264,19 @@ fn a_file_that_a_dry_run_cannot_compare_is_a_failure() {
     assert_eq!(planned.code, Some(5), "{}", planned.errors);
     assert_eq!(planned.number("failed"), 1, "{}", planned.errors);
     assert!(planned.errors.contains("tree/deep/same"), "{}", planned.errors);
+}
+
+#[test]
+fn a_dry_run_finds_out_that_the_server_is_read_only() {
+    let served = Served::plain(&[]);
+    fill(&served.outside("tree"));
+    let send = || {
+        let mut command = served.client("send");
+        command.arg(served.outside("tree")).arg(served.target(""));
+        command
+    };
+    let planned = dry(send());
+    assert_eq!(planned.code, run(&mut send()).code, "{}", planned.errors);
+    assert_eq!(planned.number("failed"), 1);
+    assert!(planned.errors.contains("read-only"), "{}", planned.errors);
 }

@@ -25,6 +25,9 @@ const MAX_LISTED: usize = 1 << 20;
 /// The depth of all that there is. Who asks for a depth hears the time of a single file, too.
 pub(super) const WHOLE: u32 = u32::MAX;
 
+/// The version of the protocol that brought edits.
+const EDITS: usize = 3;
+
 /// What of a listing a dry run of `get` goes by.
 pub(super) struct GetPlan {
     pub(super) remote: WirePath,
@@ -150,6 +153,14 @@ pub(super) fn send(
     closing: &Closing,
     checksum: bool,
 ) -> Result<(), Error> {
+    if let Some(first) = sent.first()
+        && run.protocol_version()? >= EDITS
+    {
+        let mailbox = run.open()?;
+        let work = Box::new(|mailbox: &Mailbox| ask_to_write(mailbox).map(|()| None));
+        let name = first.remote.to_string();
+        run.spawn_inquiry(mailbox, Job { kind: Kind::Inquiry, name, work });
+    }
     let trees = sent.iter().filter(|sent| sent.is_directory);
     let trees: Vec<WirePath> = trees.map(|sent| sent.remote.clone()).collect();
     for sent in sent {
@@ -168,6 +179,15 @@ pub(super) fn send(
     }
     closing.finish_there(producer, trees);
     Ok(())
+}
+
+/// Asks for no edit at all: a server that is read-only refuses that, too.
+fn ask_to_write(mailbox: &Mailbox) -> Result<(), TransferError> {
+    mailbox.send(Message::Edit { edits: Vec::new(), policy: Policy::default() })?;
+    match mailbox.recv()? {
+        Message::Edited { .. } => Ok(()),
+        other => Err(TransferError::unexpected(&other)),
+    }
 }
 
 /// What is below a directory of the server.
