@@ -112,7 +112,6 @@ fn a_plan_leaves_out_what_patterns_do_and_tells_of_single_files() {
     command.arg(served.target("tree/same"));
     assert_eq!(changes(&dry(command).expect(0)), pairs(&[("tree/same", "compared")]));
 
-    // It takes no permission to write: the server only tells what it has.
     let mut command = served.client("send");
     command.arg("same").arg(served.target("elsewhere"));
     assert_eq!(changes(&dry(command).expect(0)), pairs(&[("elsewhere", "new")]));

@@ -1,6 +1,7 @@
 //! What a transfer would do, without doing it.
 //!
-//! The server is only asked what there is, so that nothing changes there, whatever its version.
+//! The server is only asked what there is, and whether it may be changed, so that nothing changes there, whatever its
+//! version.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
