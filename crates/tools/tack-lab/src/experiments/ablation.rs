@@ -158,6 +158,7 @@ fn measure(context: &Context) -> Result<Findings, Error> {
 fn cases(duration: Duration) -> Result<Vec<Case>, Error> {
     let ms = Duration::from_millis;
     let tack = |rtt| Contender::TACK.flow(PathSpec::with_rtt(ms(rtt)));
+    let video = |rtt| Contender::TACK_VIDEO.flow(PathSpec::with_rtt(ms(rtt)));
     let lossy = |rtt, loss_forward, loss_reverse| {
         Contender::TACK.flow(PathSpec { rtt: ms(rtt), loss_forward, loss_reverse })
     };
@@ -172,6 +173,14 @@ fn cases(duration: Duration) -> Result<Vec<Case>, Error> {
     };
     let later = |flow: Flow, share| Flow { start: duration.mul_f64(share), ..flow };
     let steps = format!("[[0, 5.0], [{:?}, 50.0], [{:?}, 5.0]]", at(0.4), at(0.7));
+    let tenfold = || {
+        hop(format!(
+            "kind = \"pipe\"\nbuffer_bytes = 250000\nrate_trace = {{ steps = {steps} }}"
+        ))
+    };
+    let jitter = || {
+        hop("kind = \"pipe\"\nrate_mbps = 20.0\njitter_ms = 7.0\nbuffer_ms = 100.0".to_owned())
+    };
     let pauses =
         format!("[[{:?}, 250.0], [{:?}, 120.0], [{:?}, 60.0]]", at(0.4), at(0.6), at(0.8));
     let reordering = |probability: f64, delay_ms: f64| {
@@ -194,19 +203,11 @@ fn cases(duration: Duration) -> Result<Vec<Case>, Error> {
         one("busy, 1 ms", LinkSpec::resolve("pipe:50")?, tack(1).with_busy_ends(ms(5))),
         one("busy, 40 ms", pipe(50.0, 1.0)?, tack(40).with_busy_ends(ms(5))),
         one("30 % of ACKs lost", pipe(50.0, 1.0)?, lossy(10, 0.0, 0.3)),
-        one(
-            "tenfold up and down",
-            hop(format!(
-                "kind = \"pipe\"\nbuffer_bytes = 250000\nrate_trace = {{ steps = {steps} }}"
-            ))?,
-            tack(40),
-        ),
-        one(
-            "jitter",
-            hop("kind = \"pipe\"\nrate_mbps = 20.0\njitter_ms = 7.0\nbuffer_ms = 100.0"
-                .to_owned())?,
-            tack(4),
-        ),
+        one("tenfold up and down", tenfold()?, tack(40)),
+        one("video, tenfold up and down", tenfold()?, video(40)),
+        one("video, 802.11n", LinkSpec::resolve("n")?, video(20)),
+        one("video, jitter", jitter()?, video(4)),
+        one("jitter", jitter()?, tack(4)),
         one("0.25 BDP", pipe(50.0, 0.25)?, tack(40)),
         one(
             "pauses",
