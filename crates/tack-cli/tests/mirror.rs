@@ -108,7 +108,7 @@ fn what_the_source_no_longer_has_is_removed_and_a_dry_run_shows_it() {
 }
 
 #[test]
-fn what_is_excluded_and_parts_of_other_transfers_are_not_removed() {
+fn what_is_excluded_is_not_removed() {
     Pair::both(&[], |pair| {
         pair.source("top", b"t");
         pair.source("new.tmp", b"excluded");
@@ -116,19 +116,9 @@ fn what_is_excluded_and_parts_of_other_transfers_are_not_removed() {
         pair.dest("old.tmp", b"x");
         pair.dest("sub/old.tmp", b"x");
         pair.dest("sub/gone", b"x");
-        pair.dest("part/.big.tack-part", b"half of it");
         pair.transfer(&["--delete", "--exclude", "*.tmp", "--exclude", "/cache"]).expect(0);
-        let expected = [
-            "cache",
-            "cache/deep",
-            "cache/deep/file",
-            "old.tmp",
-            "part",
-            "part/.big.tack-part",
-            "sub",
-            "sub/old.tmp",
-            "top",
-        ];
+        let expected =
+            ["cache", "cache/deep", "cache/deep/file", "old.tmp", "sub", "sub/old.tmp", "top"];
         assert_eq!(pair.names(), expected);
     });
 }
@@ -650,14 +640,76 @@ fn the_server_tells_deletions_links_and_attributes_apart() {
 }
 
 #[test]
-fn a_directory_with_the_rest_of_a_transfer_stays_as_the_dry_run_says() {
+fn the_rests_of_transfers_go_with_what_the_source_does_not_have_as_the_dry_run_says() {
     Pair::both(&[], |pair| {
         pair.source("file", b"content");
-        pair.dest("gone/.x.tack-part", b"rest");
-        let dry = pair.transfer(&["--delete", "-n"]).expect(0);
-        assert_eq!(dry.summary["plan"]["deleted"], 0, "{}", dry.summary);
+        pair.transfer(&[]).expect(0);
+        for rest in ["gone/.x.tack-part", ".file.tack-part", ".kept.tmp.tack-part"] {
+            pair.dest(rest, b"rest");
+        }
+        let options = ["--delete", "--exclude", "*.tmp"];
+        let planned = pair.transfer(&[&options[..], &["-n"]].concat()).expect(0);
+        assert_eq!(planned.summary["plan"]["deleted"], 3, "{}", planned.summary);
+        let done = pair.transfer(&options).expect(0);
+        assert_eq!(names(&pair.dest), [".kept.tmp.tack-part", "file"]);
+        assert_eq!(done.number("deleted"), 3, "{}", done.errors);
+        assert!(done.errors.contains(".kept.tmp.tack-part: not deleted"), "{}", done.errors);
+    });
+}
+
+#[test]
+fn the_rest_of_a_transfer_that_is_running_stays() {
+    Pair::both(&[], |pair| {
+        pair.source("file", b"content");
+        let rest = pair.dest.join("gone/.x.tack-part");
+        write(&rest, b"rest");
+        let held = File::open(&rest).unwrap();
+        held.lock().unwrap();
         pair.transfer(&["--delete"]).expect(0);
-        assert!(pair.dest.join("gone/.x.tack-part").exists());
+        assert!(rest.exists());
+        held.unlock().unwrap();
+        pair.transfer(&["--delete"]).expect(0);
+        assert_eq!(names(&pair.dest), ["file"]);
+    });
+}
+
+#[test]
+fn a_directory_that_stays_in_the_place_of_a_file_keeps_all_that_is_in_it() {
+    Pair::both(&[], |pair| {
+        pair.source("x", b"file");
+        pair.dest("x/deep/user", b"user's");
+        pair.dest("x/user", b"user's");
+        pair.dest("gone", b"extraneous");
+        let options = ["--delete", "--ignore-existing"];
+        let planned = pair.transfer(&[&options[..], &["-n"]].concat()).expect(0);
+        assert_eq!(planned.summary["plan"]["deleted"], 1, "{}", planned.summary);
+        pair.transfer(&options).expect(0);
+        assert_eq!(names(&pair.dest), ["x", "x/deep", "x/deep/user", "x/user"]);
+    });
+}
+
+#[test]
+fn what_an_interrupted_run_has_replaced_stays_kept_when_it_is_run_again() {
+    Pair::both(&[], |pair| {
+        for name in ["small", "second"] {
+            pair.source(name, b"new content");
+            pair.dest(name, b"old content");
+        }
+        pair.transfer(&["--backup", "--preserve"]).expect(0);
+        // As if both had been listed before they came into place.
+        for name in ["small", "second"] {
+            modify(&pair.dest.join(name), 1);
+        }
+        pair.transfer(&["--backup", "--preserve"]).expect(0);
+        for name in ["small", "second"] {
+            let kept = pair.dest.join(format!("{name}~"));
+            assert_eq!(fs::read(kept).unwrap(), b"old content", "{name}");
+            assert_eq!(fs::read(pair.dest.join(name)).unwrap(), b"new content", "{name}");
+        }
+        // Another content is kept.
+        pair.source("small", b"newest content");
+        pair.transfer(&["--backup", "--preserve"]).expect(0);
+        assert_eq!(fs::read(pair.dest.join("small~")).unwrap(), b"new content");
     });
 }
 

@@ -12,8 +12,8 @@ use crate::End;
 use crate::error::Feature;
 use crate::protocol::{
     Change, Edit, EditKind, Edited, Editor, Extraneous, Fail, FailCode, Filter, Group, IS_LINK,
-    LinkTarget, MAX_FILES, Message, Mtime, Names, Offer, Policy, Root, TransferError, Walk,
-    WalkItem, Wanted, WirePath, printed_below,
+    LinkTarget, MAX_FILES, Message, Mtime, Names, Offer, Policy, RESERVED, Root, TransferError,
+    Walk, WalkItem, Wanted, WirePath, printed_below,
 };
 use crate::session::Mailbox;
 
@@ -39,6 +39,8 @@ pub(super) struct Closing {
     /// What of attributes is transferred.
     pub(super) wanted: Wanted,
     deletes: bool,
+    /// With what the source does not have, the rests of transfers go.
+    removes_parts: bool,
     dry_run: bool,
     /// What is fetched: paths are told as the server's, like those of files.
     remote: WirePath,
@@ -70,7 +72,11 @@ struct Collected {
 
 impl Closing {
     /// Nothing is known yet of what `options` ask for.
-    pub(super) fn new(options: &TransferOptions, remote: WirePath) -> Self {
+    pub(super) fn new(
+        options: &TransferOptions,
+        remote: WirePath,
+        removes_parts: bool,
+    ) -> Self {
         let policy = options.policy.clone();
         let extraneous = Extraneous::keeping(policy.backup.clone());
         let collected = Collected { extraneous, ..Collected::default() };
@@ -78,6 +84,7 @@ impl Closing {
             policy,
             wanted: options.attributes(),
             deletes: options.delete,
+            removes_parts,
             dry_run: options.dry_run,
             remote,
             collected: Arc::new(Mutex::new(collected)),
@@ -140,6 +147,15 @@ impl Closing {
         Ok(())
     }
 
+    /// Notes that the source has a file or link at `path`. What the receiver has there may stay, and is a directory
+    /// perhaps, with all that is in it.
+    pub(super) fn add_file_name(&self, path: &str) -> Result<(), TransferError> {
+        if self.policy.update || self.policy.ignore_existing {
+            return self.add_left_out_name(path);
+        }
+        self.add_name(path)
+    }
+
     /// Notes that the source has `path`, as it is printed, and does not transfer it.
     pub(super) fn add_left_out_name(&self, path: &str) -> Result<(), TransferError> {
         self.add_name(path)?;
@@ -167,7 +183,7 @@ impl Closing {
             self.add_name(group.directory.as_str())?;
             let files = group.files.iter().map(crate::protocol::FileEntry::name);
             for name in files.chain(group.links.iter().map(|(name, ..)| name)) {
-                self.add_name(group.directory.join(name)?.as_str())?;
+                self.add_file_name(group.directory.join(name)?.as_str())?;
             }
         }
         Ok(())
@@ -283,7 +299,7 @@ impl Closing {
         told: &Reporter,
     ) -> Result<(), TransferError> {
         for edit in edits {
-            let name = self.remote.join(edit.path())?.as_str().to_owned();
+            let name = printed_below(&self.remote, &edit.name());
             match editor {
                 Some(editor) if !self.dry_run => {
                     told.edited(name, &edit, editor.apply(&edit));
@@ -322,7 +338,7 @@ impl Closing {
             let edits = closing.edits(&told, |first, _| !changed.contains(first));
             if closing.dry_run {
                 for edit in &edits {
-                    let name = edit.path().as_str().to_owned();
+                    let name = edit.name();
                     plan(&told, name, edit, closing.finds_there(edit), &closing.policy);
                 }
                 return Ok(None);
@@ -402,7 +418,10 @@ impl Closing {
         let path = edit.path();
         let kept = self.policy.backup.as_ref().filter(|_| match edit {
             Edit::Remove(_) | Edit::Symlink(..) | Edit::HardLink(..) => true,
-            Edit::RemoveDirectory(_) | Edit::Directory(..) | Edit::Attributes(..) => false,
+            Edit::RemovePart(_)
+            | Edit::RemoveDirectory(_)
+            | Edit::Directory(..)
+            | Edit::Attributes(..) => false,
         });
         let kept = kept.and_then(|suffix| suffix.name_of(path.as_str()).ok());
         let kept = kept.and_then(|kept| WirePath::new(kept).ok());
@@ -439,8 +458,13 @@ impl Closing {
                 WalkItem::Directory(next) => group = next,
                 WalkItem::File(file) => group.files = vec![file],
                 WalkItem::Link(name, target, time) => group.links = vec![(name, target, time)],
-                // Nothing that could be a transfer's, and nothing that can't be named, is removed.
-                WalkItem::Reserved(name) => collected.extraneous.note_stays(&name),
+                WalkItem::Reserved(name) => {
+                    if !self.removes_parts || !collected.extraneous.take_part(&name) {
+                        collected.extraneous.note_stays(&name);
+                        told.not_deleted(&name, RESERVED, None);
+                    }
+                }
+                // Nothing that can't be named is removed.
                 WalkItem::Skipped { name, reason, unread, .. } => {
                     collected.extraneous.note_stays(&name);
                     let counts = unread && collected.extraneous.may_go(&name);
@@ -487,8 +511,11 @@ impl Closing {
         if self.deletes {
             let stays = |name: &str| {
                 let (mut collected, name) = (self.collected(), printed_below(directory, name));
+                if self.removes_parts && collected.extraneous.take_part(&name) {
+                    return None;
+                }
                 collected.extraneous.note_stays(&name);
-                collected.extraneous.may_go(&name)
+                Some(collected.extraneous.may_go(&name))
             };
             return told.take_destination(mailbox, take, stays);
         }
@@ -568,7 +595,9 @@ fn plan(
     policy: &Policy,
 ) {
     let change = match (edit, found) {
-        (Edit::Remove(_) | Edit::RemoveDirectory(_), _) => Change::Deleted,
+        (Edit::Remove(_) | Edit::RemovePart(_) | Edit::RemoveDirectory(_), _) => {
+            Change::Deleted
+        }
         (Edit::Symlink(..), None) => Change::New,
         (Edit::Symlink(_, _, modified), Some((false, there))) => {
             let is_newer = policy.update && there > *modified;
@@ -612,7 +641,7 @@ pub(super) fn send_edits(
                 None if kept.contains(&number) => Ok(Edited::Kept),
                 None => Ok(Edited::Done),
             };
-            told.edited(edit.path().as_str().to_owned(), &edit, result);
+            told.edited(edit.name(), &edit, result);
         }
     }
     Ok(())

@@ -314,7 +314,7 @@ impl Sent {
         comparison: &mut Comparison,
     ) -> Result<(), TransferError> {
         if !self.is_directory {
-            closing.add_name(self.remote.as_str())?;
+            closing.add_file_name(self.remote.as_str())?;
             let offer = FileSource::look_at(&self.path).map_err(TransferError::reading)?;
             let (change, found) = match there {
                 Remote::Nothing => (Change::New, None),
@@ -345,13 +345,13 @@ impl Sent {
                 }
                 WalkItem::Link(name, target, modified) => {
                     let path = self.remote.join(&directory.join(&name)?)?;
-                    closing.add_name(path.as_str())?;
+                    closing.add_file_name(path.as_str())?;
                     closing.add_link(producer, path, target, modified)?;
                 }
                 WalkItem::File(file) => {
                     let (path, offer) = (directory.join(file.name())?, file.offer());
                     let theirs = self.remote.join(&path)?;
-                    closing.add_name(theirs.as_str())?;
+                    closing.add_file_name(theirs.as_str())?;
                     if let Some(error) = there.refuses(&path, policy, &offer) {
                         producer.file(theirs.as_str().to_owned(), Err(error));
                         continue;

@@ -150,7 +150,7 @@ pub(super) fn start(wanted: Get, run: &mut Run<'_>, producer: Producer) -> Resul
         checksum: options.checksum,
         policy: Arc::new(options.policy()),
         policy_within: Arc::new(options.policy_within()),
-        closing: Closing::new(options, remote.clone()),
+        closing: Closing::new(options, remote.clone(), true),
         filter: options.filter.clone(),
         commit: GroupCommit::start(),
         told: producer.reporter(),

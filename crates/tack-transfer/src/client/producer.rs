@@ -195,16 +195,18 @@ impl Reporter {
     }
 
     /// The same for a listing of what may be deleted: what the server leaves out of it stays. `stays` hears the
-    /// names of that, and says whether something could have been deleted there.
+    /// names of that, and says whether something could have been deleted there; `None` if that goes all the same.
     pub(super) fn take_destination(
         &self,
         mailbox: &Mailbox,
         take: impl FnMut(&[Group]) -> Result<(), TransferError>,
-        mut stays: impl FnMut(&str) -> bool,
+        mut stays: impl FnMut(&str) -> Option<bool>,
     ) -> Result<(), TransferError> {
         Self::read_listing(mailbox, take, |left_out| {
-            let counts = stays(&left_out.name) && left_out.unread;
-            self.not_deleted(&left_out.name, &left_out.reason, counts.then_some(End::Remote));
+            if let Some(may_go) = stays(&left_out.name) {
+                let failed = (may_go && left_out.unread).then_some(End::Remote);
+                self.not_deleted(&left_out.name, &left_out.reason, failed);
+            }
             Ok(())
         })
     }

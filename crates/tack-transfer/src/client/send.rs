@@ -19,7 +19,7 @@ use crate::protocol::{
     NameError, Names, Policy, Root, TransferError, Walk, WalkItem, WirePath, number_at,
     printable,
 };
-use crate::quic::FEWER_ROUND_TRIPS;
+use crate::quic::{FEWER_ROUND_TRIPS, REMOVES_PARTS};
 use crate::session::Mailbox;
 
 /// Where things go on the server.
@@ -44,10 +44,11 @@ pub(super) fn start(
     producer: Producer,
 ) -> Result<(), Error> {
     let options = run.options;
-    let closing = Closing::new(options, WirePath::root());
     if let Some(feature) = beyond_version_2(options, true) {
         run.require_current(feature)?;
     }
+    let removes_parts = options.delete && run.protocol_version()? >= REMOVES_PARTS;
+    let closing = Closing::new(options, WirePath::root(), removes_parts);
     check(&sources)?;
     let filter = options.filter.clone();
     let is_current = run.protocol_version()? >= FEWER_ROUND_TRIPS;
@@ -303,7 +304,7 @@ impl Sending {
                 }
                 WalkItem::File(file) => {
                     let remote = directory.join(file.name())?;
-                    self.closing.add_name(remote.as_str())?;
+                    self.closing.add_file_name(remote.as_str())?;
                     if !self.takes(&remote)?
                         || self.closing.is_another_name(&remote, file.inode(), &file.offer())?
                     {
@@ -317,7 +318,7 @@ impl Sending {
                 }
                 WalkItem::Link(name, target, modified) => {
                     let remote = directory.join(&name)?;
-                    self.closing.add_name(remote.as_str())?;
+                    self.closing.add_file_name(remote.as_str())?;
                     let ours = Ours::Below(Arc::clone(&root), local.join(&name)?);
                     self.closing.add_in_place(remote.clone(), ours)?;
                     self.closing.add_link(&self.producer, remote, target, modified)?;
@@ -402,7 +403,7 @@ impl<'a> Files<'a> {
         let offer = FileSource::look_at(path).map_err(TransferError::reading)?;
         let (base, name) = remote.split_last().unwrap_or_default();
         let file = FileEntry::new(WirePath::new(name)?, offer);
-        self.sending.closing.add_name(remote.as_str())?;
+        self.sending.closing.add_file_name(remote.as_str())?;
         let number = number_at(path).map_err(TransferError::reading)?;
         if !self.sending.takes(remote)?
             || self.sending.closing.is_another_name(remote, number, &offer)?

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -10,6 +11,9 @@ use rustix::fs::Stat;
 use super::acl;
 use super::sender::{Source, Stamp};
 use super::wire::{Mtime, Offer};
+
+/// Bytes of two files that are compared at a time.
+const COMPARED: usize = 64 * 1024;
 
 /// An open file that is sent.
 #[derive(Debug)]
@@ -43,6 +47,26 @@ pub(super) fn offer_of(stat: &Stat) -> Offer {
         modified: Mtime { seconds: stat.st_mtime, nanos: stat.st_mtime_nsec as u32 },
         mode: stat.st_mode & 0o777,
     }
+}
+
+/// Whether two files have the same content.
+pub(super) fn has_same_content(one: &File, other: &File) -> io::Result<bool> {
+    let length = one.metadata()?.len();
+    if other.metadata()?.len() != length {
+        return Ok(false);
+    }
+    let (mut left, mut right) = (vec![0; COMPARED], vec![0; COMPARED]);
+    let mut at = 0;
+    while at < length {
+        let count = COMPARED.min(usize::try_from(length - at).unwrap_or(usize::MAX));
+        one.read_exact_at(&mut left[..count], at)?;
+        other.read_exact_at(&mut right[..count], at)?;
+        if left[..count] != right[..count] {
+            return Ok(false);
+        }
+        at += count as u64;
+    }
+    Ok(true)
 }
 
 /// Whether a file was modified at this time, as far as its file system tells times apart: some keep whole

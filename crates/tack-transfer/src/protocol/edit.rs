@@ -11,8 +11,8 @@ use rustix::fs::{AtFlags, FileType, Mode, Stat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use super::disk::offer_of;
-use super::part_file::{may_chown_to, times};
+use super::disk::{has_same_content, offer_of};
+use super::part_file::{PartName, may_chown_to, remove_part, times};
 use super::policy::Policy;
 use super::replace::{backup_name, entry_at, keep, kind_of, replace};
 use super::root::{Root, RootError, open_directory, open_file};
@@ -31,6 +31,8 @@ pub(super) const DIRECTORY_MODE: u32 = 0o3777;
 pub enum Edit {
     /// Removes a file or a link.
     Remove(WirePath),
+    /// Removes what is left of an unfinished transfer of a file, which has this path.
+    RemovePart(WirePath),
     /// Removes a directory in which nothing is left.
     RemoveDirectory(WirePath),
     /// Makes a symbolic link.
@@ -104,16 +106,31 @@ impl Edit {
     /// What kind of change it is.
     pub fn kind(&self) -> EditKind {
         match self {
-            Self::Remove(_) | Self::RemoveDirectory(_) => EditKind::Removal,
+            Self::Remove(_) | Self::RemovePart(_) | Self::RemoveDirectory(_) => {
+                EditKind::Removal
+            }
             Self::Symlink(..) | Self::HardLink(..) => EditKind::Link,
             Self::Directory(..) | Self::Attributes(..) => EditKind::Attributes,
         }
     }
 
-    /// What it changes.
+    /// What it changes, as users are told.
+    pub fn name(&self) -> String {
+        match self {
+            Self::RemovePart(path) => {
+                let (directory, name) = path.split_last().unwrap_or_default();
+                let slash = if directory.is_root() { "" } else { "/" };
+                format!("{}{slash}{}", directory.as_str(), PartName::of(name))
+            }
+            edit => edit.path().as_str().to_owned(),
+        }
+    }
+
+    /// What it changes; of the rest of a transfer, the file that it was to become.
     pub fn path(&self) -> &WirePath {
         match self {
             Self::Remove(path)
+            | Self::RemovePart(path)
             | Self::RemoveDirectory(path)
             | Self::Symlink(path, ..)
             | Self::HardLink(path, _)
@@ -150,6 +167,7 @@ impl Editor {
                 return self.set_directory(path, *mode, *modified);
             }
             Edit::Attributes(path, attributes) => return self.set_attributes(path, attributes),
+            Edit::RemovePart(path) => return self.remove_part(path),
             _ => {}
         }
         let place = match self.place(edit.path()) {
@@ -168,7 +186,9 @@ impl Editor {
             },
             Edit::Symlink(_, target, modified) => self.symlink(&place, target, *modified),
             Edit::HardLink(_, to) => self.hard_link(&place, to),
-            Edit::Directory(..) | Edit::Attributes(..) => Ok(Edited::Unchanged),
+            Edit::RemovePart(_) | Edit::Directory(..) | Edit::Attributes(..) => {
+                Ok(Edited::Unchanged)
+            }
         }
     }
 
@@ -215,6 +235,18 @@ impl Editor {
         Ok(Edited::Done)
     }
 
+    fn remove_part(&self, path: &WirePath) -> Result<Edited, TransferError> {
+        let (parent, name) = path.split_last().unwrap_or_default();
+        let directory = match self.root.directory(&parent) {
+            Err(RootError::NotFound(_)) => return Ok(Edited::Unchanged),
+            directory => directory?,
+        };
+        if self.is_mounted(&rustix::fs::fstat(&directory).map_err(writing)?)? {
+            return Ok(Edited::Kept);
+        }
+        remove_part(&directory, name).map_err(TransferError::writing)
+    }
+
     fn symlink(
         &self,
         place: &Place,
@@ -258,8 +290,10 @@ impl Editor {
             return Ok(Edited::Unchanged);
         }
         let (there, offer) = (place.entry.as_ref().map(offer_of), offer_of(file));
+        // What has the same content already is not kept, as with files.
+        let is_in_place = self.policy.backup.is_some() && place.has_content_of(&other);
         if there.is_some_and(|there| self.policy.keeps(&there, &offer))
-            || !self.make_way(place)?
+            || !is_in_place && !self.make_way(place)?
         {
             return Ok(Edited::Kept);
         }
@@ -379,6 +413,12 @@ impl Place {
             _ => "file: a pipe, device or socket has this name",
         };
         Err(RootError::WrongKind(self.path.to_string(), wanted).into())
+    }
+
+    fn has_content_of(&self, other: &Self) -> bool {
+        let open = |place: &Self| open_file(&place.directory, &place.name);
+        let (Ok(one), Ok(other)) = (open(self), open(other)) else { return false };
+        has_same_content(&one, &other).unwrap_or(false)
     }
 
     fn remove_directory(&self) -> Result<Edited, TransferError> {

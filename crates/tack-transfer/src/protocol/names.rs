@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use super::manifest::Group;
+use super::part_file::PartName;
 use super::{Edit, Filter, Suffix, TransferError, WirePath, printable};
 
 /// Most names that are kept: some 70 MB.
@@ -54,6 +55,8 @@ pub struct Extraneous {
     pub filters: Vec<(WirePath, Filter)>,
     /// What kept files end with: they stay.
     backup: Option<Suffix>,
+    /// Rests of transfers.
+    parts: Vec<Edit>,
     files: Vec<Edit>,
     directories: Vec<Edit>,
     /// Those of them that keep something which stays.
@@ -98,6 +101,31 @@ impl Extraneous {
         Ok(())
     }
 
+    /// Notes that the destination has the rest of a transfer at `path`, as it is printed, which then goes. False if it
+    /// has to stay, or does not say of which file it is.
+    pub fn take_part(&mut self, path: &str) -> bool {
+        let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let Some(file) = PartName::file_of(name).and_then(|name| WirePath::new(name).ok())
+        else {
+            return false;
+        };
+        let directory = if directory.is_empty() {
+            WirePath::root()
+        } else if let Ok(directory) = WirePath::new(directory) {
+            directory
+        } else {
+            return false;
+        };
+        let Ok(file) = directory.join(&file) else { return false };
+        let goes = !self.is_excluded(&file, false)
+            && !self.is_left_out(&directory)
+            && self.parts.len() < MAX_NAMES;
+        if goes {
+            self.parts.push(Edit::RemovePart(file));
+        }
+        goes
+    }
+
     /// Notes that the destination has `path`, as it is printed, which stays.
     pub fn note_stays(&mut self, path: &str) {
         let Some((directory, _)) = path.rsplit_once('/') else { return };
@@ -120,9 +148,10 @@ impl Extraneous {
         }
     }
 
-    /// What is to be removed: files and links, then directories from the deepest up.
+    /// What is to be removed: rests, files and links, then directories from the deepest up.
     pub fn edits(&mut self) -> Vec<Edit> {
-        let mut edits = std::mem::take(&mut self.files);
+        let mut edits = std::mem::take(&mut self.parts);
+        edits.append(&mut self.files);
         let not_empty = std::mem::take(&mut self.not_empty);
         let directories = std::mem::take(&mut self.directories).into_iter().rev();
         edits.extend(directories.filter(|edit| !not_empty.contains(edit.path())));
@@ -239,6 +268,29 @@ mod tests {
         let listed = [group("gone", &[], &[]), group("gone/deep", &["x"], &[])];
         extraneous.take(&WirePath::root(), &listed).unwrap();
         assert_eq!(removed(&mut extraneous), ["gone/deep/x"]);
+    }
+
+    #[test]
+    fn rests_of_transfers_go_unless_they_are_of_what_is_excluded_or_do_not_say_of_what() {
+        let filter = Filter::new(["*.tmp", "/cache"], []).unwrap();
+        let filters = vec![(path("in"), filter)];
+        let mut extraneous = Extraneous { filters, ..Extraneous::default() };
+        extraneous.names.insert("in/there").unwrap();
+        extraneous.left_out.insert("in/socket").unwrap();
+        let long = PartName::of(&"x".repeat(255));
+        for (name, goes) in [
+            ("in/.gone.tack-part", true),
+            ("in/.there.tack-part", true),
+            ("in/.x.tmp.tack-part", false),
+            ("in/cache/.x.tack-part", false),
+            ("in/socket/.x.tack-part", false),
+            ("in/.x\\.tack-part", false),
+            ("in/.tack-part", false),
+            (&format!("in/{long}"), false),
+        ] {
+            assert_eq!(extraneous.take_part(name), goes, "{name}");
+        }
+        assert_eq!(removed(&mut extraneous), ["in/gone", "in/there"]);
     }
 
     #[test]

@@ -13,6 +13,8 @@ use rustix::fs::{
 
 use super::acl;
 use super::creation_mask::creation_mask;
+use super::disk::has_same_content;
+use super::edit::Edited;
 use super::policy::Policy;
 use super::receiver::Store;
 use super::replace;
@@ -48,6 +50,14 @@ impl PartName {
         }
         let short = Digest::of(name.as_bytes()).to_string();
         format!("{}{short}{}", Self::PREFIX, Self::SUFFIX)
+    }
+
+    /// The name of the file that the temporary name `part` is for, if that says it.
+    pub fn file_of(part: &str) -> Option<&str> {
+        let name = part.strip_prefix(Self::PREFIX)?.strip_suffix(Self::SUFFIX)?;
+        // Otherwise it may be the digest of a long one.
+        let is_digest = name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+        (!name.is_empty() && !is_digest).then_some(name)
     }
 
     /// Is `name` such a temporary name?
@@ -226,11 +236,20 @@ impl PartFile {
         if self.policy.make_way {
             make_way::remove_directory(&self.directory, &self.final_name)?;
         }
-        if let Some(kept) = &self.backup {
+        if let Some(kept) = &self.backup
+            && !self.is_in_place()
+        {
             replace::keep(&self.directory, &self.final_name, kept)?;
         }
         let (dir, from, to) = (&self.directory, &self.part_name, &self.final_name);
         Ok(rustix::fs::renameat(dir, from, dir, to)?)
+    }
+
+    /// Whether the file that has the final name has this content already: an earlier run of the same transfer may
+    /// have brought it. To keep that would take the place of what was there before.
+    fn is_in_place(&self) -> bool {
+        open_file(&self.directory, &self.final_name)
+            .is_ok_and(|there| has_same_content(&there, &self.file).unwrap_or(false))
     }
 
     /// What has been written may not be on disk: nothing is resumed from it. The system keeps in memory what it
@@ -339,11 +358,14 @@ impl Store for PartFile {
     }
 }
 
-/// Gives a file that has the content of `offer` the rest of it, or takes away what the sender does not permit.
+/// Gives a file that has the content of `offer` the rest of it, or its time, and takes away what the sender does not
+/// permit.
 pub(super) fn keep_equal(file: &File, policy: &Policy, offer: &Offer) -> io::Result<()> {
     if policy.preserve {
         return set_attributes_of(file, offer.mode & 0o777, offer);
     }
+    // Another user's keeps its time, and is compared again.
+    let _ = rustix::fs::futimens(file, &times(offer.modified));
     let mode = rustix::fs::fstat(file)?.st_mode & 0o7777;
     let narrower = mode & (offer.mode | !0o777);
     if narrower == mode {
@@ -354,6 +376,31 @@ pub(super) fn keep_equal(file: &File, policy: &Policy, offer: &Offer) -> io::Res
         Err(rustix::io::Errno::PERM) => Ok(()),
         changed => Ok(changed?),
     }
+}
+
+/// Removes what is left of an unfinished transfer of `name`, unless one is running. Kept is also what is not this user's,
+/// and no file.
+pub(super) fn remove_part(directory: &OwnedFd, name: &str) -> io::Result<Edited> {
+    let part_name = PartName::of(name);
+    let file = match open_file(directory, &part_name) {
+        Ok(file) => file,
+        Err(RootError::NotFound(_)) => return Ok(Edited::Unchanged),
+        Err(_) => return Ok(Edited::Kept),
+    };
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(rustix::io::Errno::WOULDBLOCK) => return Ok(Edited::Kept),
+        Err(error) => return Err(error.into()),
+    }
+    if !may_chown_to(rustix::fs::fstat(&file)?.st_uid) {
+        return Ok(Edited::Kept);
+    }
+    // A transfer that has just ended has given it its final name.
+    if !still_named(directory, &part_name, &file) {
+        return Ok(Edited::Unchanged);
+    }
+    rustix::fs::unlinkat(directory, &part_name, AtFlags::empty())?;
+    Ok(Edited::Done)
 }
 
 impl Drop for PartFile {

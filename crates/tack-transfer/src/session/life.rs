@@ -64,6 +64,20 @@ impl Life {
         })
     }
 
+    /// Waits for a sign of life of the client, which it is asked for.
+    fn shows_life(&self) -> bool {
+        let (before, start) = (self.heard.load(Ordering::Relaxed), Instant::now());
+        self.ask.store(true, Ordering::Relaxed);
+        (self.notify)();
+        while start.elapsed() < GRACE && !self.condemned.load(Ordering::Relaxed) {
+            if self.heard.load(Ordering::Relaxed) != before {
+                return true;
+            }
+            std::thread::sleep(LOOK_AGAIN);
+        }
+        false
+    }
+
     /// Whether it has written, or wanted to.
     pub(super) fn has_claimed(&self) -> bool {
         self.has_claimed.load(Ordering::Relaxed)
@@ -128,7 +142,8 @@ pub(super) struct TreeClaim<'a> {
 
 impl Claims {
     /// Claims `path` for the connection of `life`. Waits for a sign of life of a connection
-    /// that holds it, and takes over from one that is dead.
+    /// that holds it, and takes over from one that is dead. Whoever has waited has to show life, too: a client that
+    /// was killed meanwhile would begin its transfer behind one that came after it.
     pub(super) fn claim(
         &self,
         path: &WirePath,
@@ -141,9 +156,14 @@ impl Claims {
             let holder = match self.holders().entry(path.clone()) {
                 Entry::Vacant(vacant) => {
                     vacant.insert(Arc::clone(life));
-                    return Ok(Claim { claims: self, path: path.clone() });
+                    None
                 }
-                Entry::Occupied(occupied) => Arc::clone(occupied.get()),
+                Entry::Occupied(occupied) => Some(Arc::clone(occupied.get())),
+            };
+            let Some(holder) = holder else {
+                let claim = Claim { claims: self, path: path.clone() };
+                let is_alive = rival.is_none() || life.shows_life();
+                return if is_alive { Ok(claim) } else { Err(TransferError::Disconnected) };
             };
             let known = rival.take().filter(|rival| Arc::ptr_eq(&rival.life, &holder));
             let mut watched = known.unwrap_or_else(|| Rival::new(holder));
@@ -325,12 +345,23 @@ mod tests {
         let holder = silent();
         let held = claims.claim(&path(), &holder).unwrap();
         std::thread::scope(|scope| {
-            let rival = scope.spawn(|| claims.claim(&path(), &silent()).map(drop));
+            let (alive, dead) = (silent(), silent());
+            let [first, second] = [&alive, &dead].map(|life| {
+                let (claims, life) = (&claims, Arc::clone(life));
+                scope.spawn(move || claims.claim(&path(), &life).map(drop))
+            });
             while !holder.condemned.load(Ordering::Relaxed) {
                 std::thread::sleep(Duration::from_millis(1));
             }
             drop(held);
-            assert!(rival.join().unwrap().is_ok());
+            while !first.is_finished() {
+                alive.heard.fetch_add(1, Ordering::Relaxed);
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            assert!(first.join().unwrap().is_ok());
+            let gave_up = second.join().unwrap();
+            assert!(matches!(gave_up, Err(TransferError::Disconnected)), "{gave_up:?}");
+            assert!(claims.holders().is_empty());
         });
     }
 }

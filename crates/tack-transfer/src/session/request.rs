@@ -212,6 +212,7 @@ impl Service {
         answer: impl FnOnce(Resume) -> Message,
     ) -> Result<Outcome, TransferError> {
         self.check_writable()?;
+        let _tree = self.claims.claim_tree(path, life);
         // Held longer than the file's own lock, which another process might hold.
         let _claim = self.claims.claim(path, life)?;
         let (limit, policy) = (self.write_limit, Arc::new(policy));
@@ -328,6 +329,8 @@ impl Service {
             limit(edits.len())?;
             // Files that come later would change the times of directories that are set here.
             let paths: Vec<_> = edits.iter().map(Edit::path).collect();
+            let _claims: Vec<_> =
+                paths.iter().map(|path| self.claims.claim_tree(path, life)).collect();
             self.claims.wait_for_dead(&paths, life);
             let editor = Editor::of_server(Arc::clone(&self.root), policy);
             let (mut unchanged, mut kept) = (Vec::new(), Vec::new());
@@ -350,7 +353,9 @@ impl Service {
                         }
                     }
                 }
-                if !matches!(result, Ok(Edited::Unchanged | Edited::Kept)) {
+                let is_news = !matches!(result, Ok(Edited::Unchanged | Edited::Kept))
+                    && !matches!(edit, Edit::RemovePart(_));
+                if is_news {
                     log(Action::of(edit.kind()), edit.path().clone(), result.map(|_| None));
                 }
             }
