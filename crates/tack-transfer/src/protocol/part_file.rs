@@ -439,10 +439,8 @@ pub(super) fn write_sparse(file: &mut File, offset: u64, data: &[u8]) -> io::Res
             let in_block = ((offset + at as u64) % HOLE as u64) as usize;
             (HOLE - in_block).min(data.len() - at)
         };
-        let is_hole = |at: usize| {
-            let block = &data[at..at + length_of(at)];
-            block.len() == HOLE && block.iter().all(|byte| *byte == 0)
-        };
+        // A part of a block, too: the rest of it may be in the data before or behind.
+        let is_hole = |at: usize| data[at..at + length_of(at)].iter().all(|byte| *byte == 0);
         let (start, hole) = (done, is_hole(done));
         while done < data.len() && is_hole(done) == hole {
             done += length_of(done);
@@ -827,6 +825,27 @@ mod tests {
         let found = file.metadata().unwrap();
         assert_eq!((found.uid(), found.gid()), (12_345, 12_345));
         assert_eq!(std::fs::read(file).unwrap(), b"new");
+    }
+
+    #[test]
+    fn zeros_become_a_hole_wherever_the_pieces_of_a_file_begin() {
+        let (dir, root) = root();
+        let policy = Arc::new(Policy { preserve: true, ..Policy::default() });
+        let mut content = vec![0; 8_000_000];
+        content[..10].fill(1);
+        content[4_000_000..4_000_100].fill(1);
+        let mut part = PartFile::open(&root, &path("file"), &policy).unwrap();
+        part.append(&content[..33]).unwrap();
+        // None of them begins or ends where a block does.
+        for piece in content[33..].chunks(20_000) {
+            part.append(piece).unwrap();
+        }
+        part.commit(&offer(content.len() as u64)).unwrap();
+        let file = dir.path().join("file");
+        assert!(std::fs::read(&file).unwrap() == content);
+        let stored = file.metadata().unwrap().blocks() * 512;
+        // A file system may store more than a block at a time.
+        assert!(stored < 1_000_000, "{stored} bytes are stored of 110");
     }
 
     #[test]
