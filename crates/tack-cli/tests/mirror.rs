@@ -693,7 +693,7 @@ fn what_an_interrupted_run_has_replaced_stays_kept_when_it_is_run_again() {
     Pair::both(&[], |pair| {
         for name in ["small", "second"] {
             pair.source(name, b"new content");
-            pair.dest(name, b"old content");
+            pair.dest(name, b"what was there");
         }
         pair.transfer(&["--backup", "--preserve"]).expect(0);
         // As if both had been listed before they came into place.
@@ -703,7 +703,7 @@ fn what_an_interrupted_run_has_replaced_stays_kept_when_it_is_run_again() {
         pair.transfer(&["--backup", "--preserve"]).expect(0);
         for name in ["small", "second"] {
             let kept = pair.dest.join(format!("{name}~"));
-            assert_eq!(fs::read(kept).unwrap(), b"old content", "{name}");
+            assert_eq!(fs::read(kept).unwrap(), b"what was there", "{name}");
             assert_eq!(fs::read(pair.dest.join(name)).unwrap(), b"new content", "{name}");
         }
         // Another content is kept.
