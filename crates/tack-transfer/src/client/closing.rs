@@ -284,20 +284,15 @@ impl Closing {
             };
             let edits = closing.edits(&told, is_as_listed);
             let editor = root.clone().map(|root| Editor::new(root, closing.policy.clone()));
-            closing.apply_here(edits, editor.as_ref(), &told)?;
+            closing.apply_here(edits, editor.as_ref(), &told);
             closing.attributes_here(mailbox, &told)?;
-            closing.apply_here(closing.directories(), editor.as_ref(), &told)?;
+            closing.apply_here(closing.directories(), editor.as_ref(), &told);
             Ok(None)
         });
         reporter.at_last(Job { kind: Kind::Inquiry, name: ".".to_owned(), work });
     }
 
-    fn apply_here(
-        &self,
-        edits: Vec<Edit>,
-        editor: Option<&Editor>,
-        told: &Reporter,
-    ) -> Result<(), TransferError> {
+    fn apply_here(&self, edits: Vec<Edit>, editor: Option<&Editor>, told: &Reporter) {
         for edit in edits {
             let name = printed_below(&self.remote, &edit.name());
             match editor {
@@ -309,7 +304,6 @@ impl Closing {
                 }
             }
         }
-        Ok(())
     }
 
     /// Plans the end of a transfer into `directories` of the server.

@@ -126,13 +126,6 @@ impl Service {
             (self.report)(ServerEvent { client, action, path, result });
         };
         let (action, path, result) = match request {
-            // That there is nothing yet is an ordinary answer, not worth reporting.
-            Message::Stat { path } => {
-                if let Err(error) = self.stat(mailbox, &path) {
-                    mailbox.fail(&error);
-                }
-                return;
-            }
             Message::Get { path, resume } => {
                 let result = self.get(mailbox, &path, &resume).map(Some);
                 (Action::Get, path, result)
@@ -171,24 +164,27 @@ impl Service {
                     Err(error) => (Action::of(kind), WirePath::root(), Err(error)),
                 }
             }
-            Message::GetAttributes { wanted, paths } => {
-                if let Err(error) = self.attributes(mailbox, wanted, paths) {
+            question => {
+                if let Err(error) = self.answer(mailbox, question) {
                     mailbox.fail(&error);
                 }
                 return;
             }
-            Message::GetDigests { paths } => {
-                if let Err(error) = self.digests(mailbox, paths) {
-                    mailbox.fail(&error);
-                }
-                return;
-            }
-            other => return mailbox.fail(&TransferError::unexpected(&other)),
         };
         if let Err(error) = &result {
             mailbox.fail(error);
         }
         (self.report)(ServerEvent { client, action, path, result });
+    }
+
+    /// Answers a question that is not worth reporting: that there is nothing, say, is an ordinary answer.
+    fn answer(&self, mailbox: &Mailbox, question: Message) -> Result<(), TransferError> {
+        match question {
+            Message::Stat { path } => self.stat(mailbox, &path),
+            Message::GetAttributes { wanted, paths } => self.attributes(mailbox, wanted, paths),
+            Message::GetDigests { paths } => self.digests(mailbox, paths),
+            other => Err(TransferError::unexpected(&other)),
+        }
     }
 
     fn get(
