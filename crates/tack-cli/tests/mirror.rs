@@ -640,7 +640,7 @@ fn the_server_tells_deletions_links_and_attributes_apart() {
 }
 
 #[test]
-fn the_rests_of_transfers_go_with_what_the_source_does_not_have_as_the_dry_run_says() {
+fn parts_of_unfinished_transfers_go_with_what_the_source_does_not_have_as_the_dry_run_says() {
     Pair::both(&[], |pair| {
         pair.source("file", b"content");
         pair.transfer(&[]).expect(0);
@@ -658,7 +658,7 @@ fn the_rests_of_transfers_go_with_what_the_source_does_not_have_as_the_dry_run_s
 }
 
 #[test]
-fn the_rest_of_a_transfer_that_is_running_stays() {
+fn the_part_of_a_transfer_that_is_running_stays() {
     Pair::both(&[], |pair| {
         pair.source("file", b"content");
         let rest = pair.dest.join("gone/.x.tack-part");

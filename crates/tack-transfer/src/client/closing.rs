@@ -39,7 +39,7 @@ pub(super) struct Closing {
     /// What of attributes is transferred.
     pub(super) wanted: Wanted,
     deletes: bool,
-    /// With what the source does not have, the rests of transfers go.
+    /// Parts of unfinished transfers are removed with what the source does not have.
     removes_parts: bool,
     dry_run: bool,
     /// What is fetched: paths are told as the server's, like those of files.

@@ -55,7 +55,7 @@ pub struct Extraneous {
     pub filters: Vec<(WirePath, Filter)>,
     /// What kept files end with: they stay.
     backup: Option<Suffix>,
-    /// Rests of transfers.
+    /// Parts of unfinished transfers.
     parts: Vec<Edit>,
     files: Vec<Edit>,
     directories: Vec<Edit>,
@@ -148,7 +148,7 @@ impl Extraneous {
         }
     }
 
-    /// What is to be removed: rests, files and links, then directories from the deepest up.
+    /// What is to be removed: parts, files and links, then directories from the deepest up.
     pub fn edits(&mut self) -> Vec<Edit> {
         let mut edits = std::mem::take(&mut self.parts);
         edits.append(&mut self.files);
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn rests_of_transfers_go_unless_they_are_of_what_is_excluded_or_do_not_say_of_what() {
+    fn parts_go_unless_they_are_of_what_is_excluded_or_do_not_say_of_what() {
         let filter = Filter::new(["*.tmp", "/cache"], []).unwrap();
         let filters = vec![(path("in"), filter)];
         let mut extraneous = Extraneous { filters, ..Extraneous::default() };
