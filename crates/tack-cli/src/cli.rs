@@ -473,8 +473,8 @@ pub struct TransferArgs {
     /// Keeps what matches, whatever else excludes it. Can be repeated
     #[arg(long, value_name = "PATTERN")]
     pub include: Vec<String>,
-    /// Removes what the source no longer has below directories that are transferred, but not in file systems mounted
-    /// there, once all the rest is in place; never what --exclude names, and nothing if anything has failed. Without
+    /// Removes what the source no longer has below directories that are transferred, and parts of unfinished transfers
+    /// that no running one holds, but not in file systems mounted there, once all the rest is in place; never what --exclude names, and nothing if anything has failed. Without
     /// --exclude, --update and --ignore-existing, and unless several sources go into one directory, what is of another
     /// kind makes way at once: a directory with all that is in it for a file, a file (or, with --preserve, a link) for
     /// a directory
