@@ -674,6 +674,53 @@ fn the_part_of_a_transfer_that_is_running_stays() {
 }
 
 #[test]
+fn what_the_source_has_too_and_what_is_excluded_is_no_part_that_goes() {
+    Pair::both(&[], |pair| {
+        pair.source("file", b"content");
+        for name in [".mine.tack-part", "below/.mine.tack-part"] {
+            pair.dest(name, b"user's");
+        }
+        pair.transfer(&["--delete", "--exclude", ".mine.*"]).expect(0);
+        assert_eq!(
+            names(&pair.dest),
+            [".mine.tack-part", "below", "below/.mine.tack-part", "file"]
+        );
+        pair.source(".mine.tack-part", b"user's");
+        let done = pair.transfer(&["--delete"]);
+        assert!(done.errors.contains(".mine.tack-part: skipped"), "{}", done.errors);
+        assert!(pair.dest.join(".mine.tack-part").exists(), "{}", done.errors);
+    });
+}
+
+#[test]
+fn a_directory_that_has_the_name_of_a_part_is_a_failure() {
+    Pair::both(&[], |pair| {
+        pair.source("file", b"content");
+        pair.source(".d.tack-part/x", b"content");
+        let done = pair.transfer(&["--delete"]);
+        assert_eq!(done.number("failed"), 1, "{}", done.errors);
+        assert!(done.errors.contains(".d.tack-part: skipped"), "{}", done.errors);
+    });
+}
+
+#[test]
+fn a_directory_with_the_part_of_a_transfer_that_is_running_does_not_make_way() {
+    Pair::both(&[], |pair| {
+        pair.source("a", b"content");
+        let part = pair.dest.join("a/deep/.x.tack-part");
+        write(&part, b"rest");
+        let held = File::open(&part).unwrap();
+        held.lock().unwrap();
+        let done = pair.transfer(&["--delete"]);
+        assert!(done.errors.contains("is running"), "{}", done.errors);
+        assert!(done.number("failed") == 1 && part.exists(), "{}", done.errors);
+        held.unlock().unwrap();
+        pair.transfer(&["--delete"]).expect(0);
+        assert_eq!(names(&pair.dest), ["a"]);
+    });
+}
+
+#[test]
 fn a_directory_that_stays_in_the_place_of_a_file_keeps_all_that_is_in_it() {
     Pair::both(&[], |pair| {
         pair.source("x", b"file");

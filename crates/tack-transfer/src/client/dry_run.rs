@@ -170,7 +170,7 @@ pub(super) fn send(
         let (policy, closing) = (policy.clone(), closing.clone());
         let name = sent.remote.to_string();
         let work = Box::new(move |mailbox: &Mailbox| {
-            let there = Remote::ask(mailbox, &sent.remote, &closing)?;
+            let there = Remote::ask(mailbox, &sent.remote)?;
             let mut comparison = Comparison::new(checksum);
             sent.compare(&there, &producer, filter, &policy, &closing, &mut comparison)?;
             comparison.submit(&producer);
@@ -196,7 +196,7 @@ fn ask_to_write(mailbox: &Mailbox) -> Result<(), TransferError> {
 struct Tree {
     files: HashMap<WirePath, Offer>,
     directories: HashSet<WirePath>,
-    /// If links are preserved, with the time of modification.
+    /// With the time of modification.
     links: HashMap<WirePath, Mtime>,
 }
 
@@ -208,17 +208,12 @@ enum Remote {
 }
 
 impl Remote {
-    fn ask(
-        mailbox: &Mailbox,
-        path: &WirePath,
-        closing: &Closing,
-    ) -> Result<Self, TransferError> {
-        // Links of the server's are of no interest here, and should not be named as left out.
-        let links = closing.needs_time();
+    fn ask(mailbox: &Mailbox, path: &WirePath) -> Result<Self, TransferError> {
         mailbox.send(Message::List {
             path: path.clone(),
             depth: Some(WHOLE),
-            links,
+            // A link may be in the place of a file.
+            links: true,
             content: false,
         })?;
         let kind = match mailbox.recv() {

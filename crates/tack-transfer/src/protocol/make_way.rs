@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 
 use rustix::fs::{AtFlags, Dir, FileType};
 
-use super::part_file::may_chown_to;
+use super::part_file::{is_held, may_chown_to};
 use super::policy::Policy;
 use super::printable;
 use super::replace::{backup_name, entry_at, keep, kind_of};
@@ -41,6 +41,9 @@ pub(super) fn check_directory(
         if root.hides(&directory, &entry) {
             return Err(RootError::Hidden(path));
         }
+        if is_held(&directory, &entry) {
+            return stays(&path, "file of this user alone: a transfer into it is running");
+        }
         match entry_at(&directory, &entry)?.map(|stat| kind_of(&stat)) {
             Some(FileType::Directory) => {
                 check_directory(root, &directory, &entry, &path, policy)?;
@@ -62,7 +65,11 @@ pub(super) fn remove_directory(parent: &OwnedFd, name: &str) -> io::Result<()> {
         return Ok(());
     }
     let directory = open_directory(parent, name).map_err(io::Error::other)?;
-    for entry in names_in(&directory)? {
+    let entries = names_in(&directory)?;
+    if entries.iter().any(|entry| is_held(&directory, entry)) {
+        return Err(io::Error::other("a transfer into the directory is running"));
+    }
+    for entry in entries {
         if is_directory(&directory, &entry)? {
             remove_directory(&directory, &entry)?;
         } else {

@@ -1,6 +1,7 @@
 //! What a source has, and what of a destination it therefore does not (`--delete`).
 
 use std::collections::HashSet;
+use std::path::Path;
 
 use super::manifest::Group;
 use super::part_file::PartName;
@@ -32,8 +33,12 @@ impl Names {
 
     /// Whether a name is one of them.
     pub fn contains(&self, path: &WirePath) -> bool {
-        self.0.contains(&digest(path.as_str()))
-            || self.0.contains(&digest(&printable(path.as_str())))
+        self.has(path.as_str()) || self.has(&printable(path.as_str()))
+    }
+
+    /// The same for a name as it is printed.
+    fn has(&self, path: &str) -> bool {
+        self.0.contains(&digest(path))
     }
 }
 
@@ -101,8 +106,9 @@ impl Extraneous {
         Ok(())
     }
 
-    /// Notes that the destination has the rest of a transfer at `path`, as it is printed, which then goes. False if it
-    /// has to stay, or does not say of which file it is.
+    /// Notes that the destination has a part of an unfinished transfer at `path`, as it is printed, which then goes.
+    /// False if it has to stay, or does not say of which file it is. It may be a file of the user's, after all: neither
+    /// what the source has, too, nor what is excluded goes.
     pub fn take_part(&mut self, path: &str) -> bool {
         let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
         let Some(file) = PartName::file_of(name).and_then(|name| WirePath::new(name).ok())
@@ -117,7 +123,17 @@ impl Extraneous {
             return false;
         };
         let Ok(file) = directory.join(&file) else { return false };
-        let goes = !self.is_excluded(&file, false)
+        let is_excluded_as_named = self.filters.iter().any(|(base, filter)| {
+            let below = if base.is_root() {
+                Some(path)
+            } else {
+                path.strip_prefix(base.as_str()).and_then(|rest| rest.strip_prefix('/'))
+            };
+            below.is_some_and(|below| !filter.keeps_path(Path::new(below), false))
+        });
+        let goes = !self.names.has(path)
+            && !is_excluded_as_named
+            && !self.is_excluded(&file, false)
             && !self.is_left_out(&directory)
             && self.parts.len() < MAX_NAMES;
         if goes {
@@ -272,9 +288,11 @@ mod tests {
 
     #[test]
     fn parts_go_unless_they_are_of_what_is_excluded_or_do_not_say_of_what() {
-        let filter = Filter::new(["*.tmp", "/cache"], []).unwrap();
+        let filter =
+            Filter::new(["*.tmp", "/cache", ".mine.*", "/.top.tack-part"], []).unwrap();
         let filters = vec![(path("in"), filter)];
         let mut extraneous = Extraneous { filters, ..Extraneous::default() };
+        extraneous.names.insert("in/.report.tack-part").unwrap();
         extraneous.names.insert("in/there").unwrap();
         extraneous.left_out.insert("in/socket").unwrap();
         let long = PartName::of(&"x".repeat(255));
@@ -282,6 +300,9 @@ mod tests {
             ("in/.gone.tack-part", true),
             ("in/.there.tack-part", true),
             ("in/.x.tmp.tack-part", false),
+            ("in/sub/.mine.tack-part", false),
+            ("in/.top.tack-part", false),
+            ("in/.report.tack-part", false),
             ("in/cache/.x.tack-part", false),
             ("in/socket/.x.tack-part", false),
             ("in/.x\\.tack-part", false),

@@ -403,6 +403,16 @@ pub(super) fn remove_part(directory: &OwnedFd, name: &str) -> io::Result<Edited>
     Ok(Edited::Done)
 }
 
+/// Whether `name` is a temporary file of a transfer that is running.
+pub(super) fn is_held(directory: &OwnedFd, name: &str) -> bool {
+    if !PartName::is_reserved(name) {
+        return false;
+    }
+    let Ok(file) = open_file(directory, name) else { return false };
+    let locked = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
+    matches!(locked, Err(rustix::io::Errno::WOULDBLOCK))
+}
+
 impl Drop for PartFile {
     fn drop(&mut self) {
         if self.length == 0 && still_named(&self.directory, &self.part_name, &self.file) {

@@ -14,7 +14,7 @@ use super::disk::{number_of, offer_of};
 use super::edit::DIRECTORY_MODE;
 use super::filter::Filter;
 use super::manifest::{FileEntry, Group};
-use super::part_file::PartName;
+use super::part_file::{PartName, RESERVED};
 use super::root::open_file;
 use super::wire::{Mtime, Offer};
 use super::{LinkTarget, NameError, Root, TransferError, WirePath, printable};
@@ -147,7 +147,12 @@ impl Walk {
             return Some(skipped(&open.path, &shown, name.to_string(), true));
         };
         if PartName::is_reserved(name) {
-            return Some(WalkItem::Reserved(printed_below(&open.path, &printable(name))));
+            let shown = printed_below(&open.path, &printable(name));
+            return Some(match kind {
+                Some(FileType::RegularFile) => WalkItem::Reserved(shown),
+                // No part of a transfer, whatever it is called.
+                _ => skipped(&open.path, &printable(name), RESERVED.to_owned(), true),
+            });
         }
         if self.root.hides(&open.directory, name) {
             return None;

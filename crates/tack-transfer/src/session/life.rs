@@ -64,18 +64,8 @@ impl Life {
         })
     }
 
-    /// Waits for a sign of life of the client, which it is asked for.
-    fn shows_life(&self) -> bool {
-        let (before, start) = (self.heard.load(Ordering::Relaxed), Instant::now());
-        self.ask.store(true, Ordering::Relaxed);
-        (self.notify)();
-        while start.elapsed() < GRACE && !self.condemned.load(Ordering::Relaxed) {
-            if self.heard.load(Ordering::Relaxed) != before {
-                return true;
-            }
-            std::thread::sleep(LOOK_AGAIN);
-        }
-        false
+    fn is_condemned(&self) -> bool {
+        self.condemned.load(Ordering::Relaxed)
     }
 
     /// Whether it has written, or wanted to.
@@ -84,7 +74,7 @@ impl Life {
     }
 }
 
-/// A connection that holds what somebody else wants.
+/// A connection that is asked for a sign of life: one that holds what somebody else wants, or that has waited for it.
 struct Rival {
     life: Arc<Life>,
     since: Instant,
@@ -107,7 +97,7 @@ impl Rival {
                 (self.life.notify)();
                 false
             }
-            Some(before) if before != heard => !self.life.condemned.load(Ordering::Relaxed),
+            Some(before) if before != heard => !self.life.is_condemned(),
             Some(_) if self.since.elapsed() > IN_FLIGHT + GRACE => {
                 self.life.condemned.store(true, Ordering::Relaxed);
                 (self.life.notify)();
@@ -115,6 +105,17 @@ impl Rival {
             }
             _ => false,
         }
+    }
+
+    /// Waits until it is certain.
+    fn shows_life(&mut self) -> bool {
+        while !self.life.is_condemned() {
+            if self.is_alive() {
+                return true;
+            }
+            std::thread::sleep(LOOK_AGAIN);
+        }
+        false
     }
 }
 
@@ -152,6 +153,7 @@ impl Claims {
         life.has_claimed.store(true, Ordering::Relaxed);
         let start = Instant::now();
         let mut rival: Option<Rival> = None;
+        let mut own: Option<Rival> = None;
         loop {
             let holder = match self.holders().entry(path.clone()) {
                 Entry::Vacant(vacant) => {
@@ -162,9 +164,14 @@ impl Claims {
             };
             let Some(holder) = holder else {
                 let claim = Claim { claims: self, path: path.clone() };
-                let is_alive = rival.is_none() || life.shows_life();
+                let is_alive = own.is_none_or(|mut own| own.shows_life());
                 return if is_alive { Ok(claim) } else { Err(TransferError::Disconnected) };
             };
+            // All that wait are asked at once, and the dead among them end together.
+            own.get_or_insert_with(|| Rival::new(Arc::clone(life))).is_alive();
+            if life.is_condemned() {
+                return Err(TransferError::Disconnected);
+            }
             let known = rival.take().filter(|rival| Arc::ptr_eq(&rival.life, &holder));
             let mut watched = known.unwrap_or_else(|| Rival::new(holder));
             let mine = Arc::ptr_eq(&watched.life, life);
@@ -350,7 +357,8 @@ mod tests {
                 let (claims, life) = (&claims, Arc::clone(life));
                 scope.spawn(move || claims.claim(&path(), &life).map(drop))
             });
-            while !holder.condemned.load(Ordering::Relaxed) {
+            while !holder.is_condemned() {
+                alive.heard.fetch_add(1, Ordering::Relaxed);
                 std::thread::sleep(Duration::from_millis(1));
             }
             drop(held);
