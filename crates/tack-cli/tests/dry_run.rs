@@ -222,6 +222,14 @@ fn content_decides_what_a_dry_run_with_checksum_says() {
     assert_eq!((planned, equal), (vec![], 1));
     assert_eq!((state(&served.path("tree")), state(&served.outside("tree"))), before);
 
+    let mut plain = send("tree", "");
+    plain.args(["--checksum", "--dry-run"]);
+    let words = run(&mut plain).expect(0).summary["digests"].as_array().unwrap().clone();
+    assert!(
+        words.len() == 2 && words.iter().all(|file| file["blake3"].is_string()),
+        "{words:?}"
+    );
+
     // And then it is done so.
     let mut done = send("tree", "");
     let done = run(done.arg("--checksum")).expect(0);

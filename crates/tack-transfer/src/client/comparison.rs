@@ -5,7 +5,7 @@ use super::closing::MAX_JSON;
 use super::jobs::{Job, Kind};
 use super::producer::Reporter;
 use crate::protocol::{Change, Digest, MAX_FILES, Message, Offer, TransferError, WirePath};
-use crate::session::Mailbox;
+use crate::session::{Mailbox, Outcome};
 
 /// Files that are compared at most; what is listed must not fill the memory.
 const MAX_COMPARED: usize = 1 << 20;
@@ -120,10 +120,11 @@ fn take_digests(
 fn tell(told: &Reporter, file: &ComparedFile, theirs: Digest) {
     let name = file.theirs.as_str().to_owned();
     match file.ours.digest(file.size) {
-        Ok(ours) => {
-            let change = if ours == theirs { Change::Unchanged } else { Change::Changed };
-            told.planned(name, file.size, change);
+        Ok(ours) if ours == theirs => {
+            let (size, digest) = (file.size, Some(ours));
+            told.file(name, Ok(Outcome { size, equal: true, digest, ..Outcome::default() }));
         }
+        Ok(_) => told.planned(name, file.size, Change::Changed),
         Err(error) => told.file(name, Err(error)),
     }
 }

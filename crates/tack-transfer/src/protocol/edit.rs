@@ -126,7 +126,7 @@ impl Edit {
         }
     }
 
-    /// What it changes; of the rest of a transfer, the file that it was to become.
+    /// What it changes; of a part of a transfer, the file that it was to become.
     pub fn path(&self) -> &WirePath {
         match self {
             Self::Remove(path)
@@ -241,6 +241,9 @@ impl Editor {
             Err(RootError::NotFound(_)) => return Ok(Edited::Unchanged),
             directory => directory?,
         };
+        if self.root.hides(&directory, name) {
+            return Err(RootError::Hidden(path.to_string()).into());
+        }
         if self.is_mounted(&rustix::fs::fstat(&directory).map_err(writing)?)? {
             return Ok(Edited::Kept);
         }

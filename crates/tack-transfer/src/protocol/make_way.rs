@@ -42,7 +42,7 @@ pub(super) fn check_directory(
             return Err(RootError::Hidden(path));
         }
         if is_held(&directory, &entry) {
-            return stays(&path, "file of this user alone: a transfer into it is running");
+            return stays(&path, "file that may go: a transfer into it is running");
         }
         match entry_at(&directory, &entry)?.map(|stat| kind_of(&stat)) {
             Some(FileType::Directory) => {
