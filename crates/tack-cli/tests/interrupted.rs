@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
-use common::{Served, TACK, finish, noise, run, tree, wait_until, write};
+use common::{Served, TACK, finish, noise, run, signal, tree, wait_until, write};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 use rand::{RngExt, SeedableRng};
@@ -120,6 +120,27 @@ fn a_sender_of_a_tree_that_was_killed_changes_nothing_behind_the_next_run() {
         assert_eq!(names(&left), names(&right), "round {round}");
         assert!(left == right, "round {round}");
     }
+}
+
+#[test]
+fn a_sender_that_stood_still_while_another_one_finished_the_directory_goes_on() {
+    let served = Served::new(&[]);
+    let content = noise(SIZE, SEED + 2);
+    write(&served.outside("first/big"), &content);
+    write(&served.outside("second/small"), b"small");
+    let mut slow = served.client("send");
+    slow.args(["--bwlimit", RATE]).arg("first/").arg(served.target("tree/"));
+    let slow = slow.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let part = served.path("tree/first/.big.tack-part");
+    wait_until(|| part.metadata().is_ok_and(|part| part.len() > 1_000_000));
+    signal(&slow, Signal::SIGSTOP);
+    let mut other = served.client("send");
+    other.arg("--preserve").arg("second/").arg(served.target("tree/first/"));
+    run(&mut other).expect(0);
+    signal(&slow, Signal::SIGCONT);
+    let finished = finish(slow).expect(0);
+    assert!(finished.number("resumed_bytes") > 0, "{}", finished.errors);
+    assert!(fs::read(served.path("tree/first/big")).unwrap() == content);
 }
 
 #[test]

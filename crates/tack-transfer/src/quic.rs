@@ -52,7 +52,7 @@ pub enum CloseCode {
     Protocol = 2,
     /// Too many connections.
     Busy = 3,
-    /// The connection was silent while another one wanted to send the same file.
+    /// The connection was silent while another one wanted to send the same file, or to finish the same directory.
     Superseded = 4,
     /// The client does not trust the server.
     Untrusted = 5,

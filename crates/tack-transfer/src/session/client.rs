@@ -331,8 +331,11 @@ impl Link {
             Error::ConnectionLost {
                 server: self.server.to_string(),
                 reason: reason.to_string(),
-                // Another transfer has taken over, or the two ends do not understand each other.
-                may_pass: known == CloseCode::Done as u64,
+                // Otherwise the two ends do not understand each other. Whoever was silent for long may go on, unless
+                // another transfer now writes the same file.
+                may_pass: [CloseCode::Done, CloseCode::Superseded]
+                    .iter()
+                    .any(|code| known == *code as u64),
             }
         }
     }
