@@ -23,6 +23,8 @@ pub const ALPN: [&[u8]; 5] =
 /// that it does not want, takes what a client wanted for stored if that says so with the end of the connection, and lets
 /// early data be filled up.
 pub const FEWER_ROUND_TRIPS: usize = 5;
+/// The version of the protocol that brought edits.
+pub const EDITS: usize = 3;
 /// The version of the protocol from which on a server removes parts of unfinished transfers.
 pub const REMOVES_PARTS: usize = 6;
 /// A connection on which nothing arrives for this long is given up, in milliseconds.

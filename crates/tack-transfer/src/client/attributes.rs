@@ -4,8 +4,9 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::closing::{Closing, MAX_JSON, send_edits};
+use super::closing::{Closing, send_edits};
 use super::producer::Reporter;
+use super::requests::{Asked, next_request};
 use crate::protocol::{
     Attributes, Digest, Edit, Editor, Hasher, MAX_FILES, Message, Policy, Root, TransferError,
     Wanted, WirePath,
@@ -60,14 +61,7 @@ impl Closing {
     ) -> Result<(), TransferError> {
         let mut left = self.in_place().into_iter().peekable();
         while left.peek().is_some() {
-            let (mut asked, mut json) = (Vec::new(), 0);
-            while json < MAX_JSON
-                && asked.len() < MAX_FILES
-                && let Some(next) = left.next()
-            {
-                json += next.theirs.as_str().len() + 3;
-                asked.push(next);
-            }
+            let asked = next_request(&mut left, |next| next.theirs.as_str().len() + 3);
             let paths = asked.iter().map(|next| next.theirs.clone()).collect();
             mailbox.send(Message::GetAttributes { wanted: self.wanted, paths })?;
             self.take_attributes(mailbox, asked, told)?;
@@ -81,21 +75,13 @@ impl Closing {
         asked: Vec<InPlace>,
         told: &Reporter,
     ) -> Result<(), TransferError> {
-        let mut asked: Vec<_> = asked.into_iter().map(Some).collect();
-        // Each once, so that the answers come to an end.
-        let mut place = |number: u32| {
-            let asked = asked.get_mut(number as usize).and_then(Option::take);
-            asked.ok_or_else(|| {
-                let text = format!("it answers {number}, which was not asked, or twice");
-                TransferError::Protocol(text)
-            })
-        };
+        let mut asked = Asked::new(asked);
         loop {
             match mailbox.recv()? {
                 Message::EndOfAttributes => return Ok(()),
                 Message::Attributes(answers) if !answers.is_empty() => {
                     for (number, attributes) in answers {
-                        let InPlace { theirs, ours } = place(number)?;
+                        let InPlace { theirs, ours } = asked.take(number)?;
                         let Ours::Below(root, path) = ours else { continue };
                         // What was not asked for is not set, whatever the server says.
                         let edit = Edit::Attributes(path, attributes.only(self.wanted));
@@ -105,7 +91,7 @@ impl Closing {
                     }
                 }
                 Message::Fault { file, fail } => {
-                    let name = place(file)?.theirs.as_str().to_owned();
+                    let name = asked.take(file)?.theirs.as_str().to_owned();
                     told.file(name, Err(TransferError::Remote(fail)));
                 }
                 other => return Err(TransferError::unexpected(&other)),

@@ -8,19 +8,18 @@ use super::attributes::{InPlace, Ours};
 use super::jobs::{Job, Kind};
 use super::options::TransferOptions;
 use super::producer::Reporter;
+use super::requests::next_request;
 use crate::End;
 use crate::error::Feature;
 use crate::protocol::{
     Change, Edit, EditKind, Edited, Editor, Extraneous, Fail, FailCode, Filter, Group, IS_LINK,
-    LinkTarget, MAX_FILES, Message, Mtime, Names, Offer, Policy, RESERVED, Root, TransferError,
-    Walk, WalkItem, Wanted, WirePath, printed_below,
+    LinkTarget, Message, Mtime, Names, Offer, Policy, RESERVED, Root, TransferError, Walk,
+    WalkItem, Wanted, WirePath, printed_below,
 };
 use crate::session::Mailbox;
 
 /// Edits that are remembered at most; a peer must not fill the memory.
 const MAX_EDITS: usize = 1 << 20;
-/// Bytes of JSON after which the next request begins; the longest edit fits behind it.
-pub(super) const MAX_JSON: usize = 8 * 1024;
 
 /// Why another name of a file is not made.
 const MAY_BE_ANOTHER: &str =
@@ -611,14 +610,8 @@ pub(super) fn send_edits(
 ) -> Result<(), TransferError> {
     let mut edits = edits.into_iter().peekable();
     while edits.peek().is_some() {
-        let (mut request, mut json) = (Vec::new(), 0);
-        while json < MAX_JSON
-            && request.len() < MAX_FILES
-            && let Some(edit) = edits.next()
-        {
-            json += serde_json::to_vec(&edit).map_or(0, |text| text.len());
-            request.push(edit);
-        }
+        let json_len = |edit: &Edit| serde_json::to_vec(edit).map_or(0, |text| text.len());
+        let request = next_request(&mut edits, json_len);
         mailbox.send(Message::Edit { edits: request.clone(), policy: policy.clone() })?;
         let mut failed = HashMap::new();
         let (unchanged, kept) = loop {

@@ -1,10 +1,10 @@
 //! Files that are there at both ends, of the same size, and that a dry run compares by their content.
 
 use super::attributes::Ours;
-use super::closing::MAX_JSON;
 use super::jobs::{Job, Kind};
 use super::producer::Reporter;
-use crate::protocol::{Change, Digest, MAX_FILES, Message, Offer, TransferError, WirePath};
+use super::requests::{Asked, next_request};
+use crate::protocol::{Change, Digest, Message, TransferError, WirePath};
 use crate::session::{Mailbox, Outcome};
 
 /// Files that are compared at most; what is listed must not fill the memory.
@@ -19,7 +19,6 @@ pub(super) struct ComparedFile {
 }
 
 /// What is still to be compared, if anything is.
-#[derive(Default)]
 pub(super) struct Comparison {
     by_content: bool,
     files: Vec<ComparedFile>,
@@ -72,17 +71,10 @@ fn compare(
 ) -> Result<(), TransferError> {
     let mut files = files.into_iter().peekable();
     while files.peek().is_some() {
-        let (mut asked, mut json) = (Vec::new(), 0);
-        while json < MAX_JSON
-            && asked.len() < MAX_FILES
-            && let Some(file) = files.next()
-        {
-            json += file.theirs.as_str().len() + 3;
-            asked.push(Some(file));
-        }
-        let paths = asked.iter().flatten().map(|file| file.theirs.clone()).collect();
+        let asked = next_request(&mut files, |file| file.theirs.as_str().len() + 3);
+        let paths = asked.iter().map(|file| file.theirs.clone()).collect();
         mailbox.send(Message::GetDigests { paths })?;
-        take_digests(mailbox, told, asked)?;
+        take_digests(mailbox, told, Asked::new(asked))?;
     }
     Ok(())
 }
@@ -90,28 +82,20 @@ fn compare(
 fn take_digests(
     mailbox: &Mailbox,
     told: &Reporter,
-    mut asked: Vec<Option<ComparedFile>>,
+    mut asked: Asked<ComparedFile>,
 ) -> Result<(), TransferError> {
-    // Each once, so that the answers come to an end.
-    let mut take = |number: u32| {
-        let file = asked.get_mut(number as usize).and_then(Option::take);
-        file.ok_or_else(|| {
-            let text = format!("it answers {number}, which was not asked, or twice");
-            TransferError::Protocol(text)
-        })
-    };
     loop {
         match mailbox.recv()? {
             Message::EndOfDigests => break,
-            Message::Digest { file, digest } => tell(told, &take(file)?, digest),
+            Message::Digest { file, digest } => tell(told, &asked.take(file)?, digest),
             Message::Fault { file, fail } => {
-                let name = take(file)?.theirs.as_str().to_owned();
+                let name = asked.take(file)?.theirs.as_str().to_owned();
                 told.file(name, Err(TransferError::Remote(fail)));
             }
             other => return Err(TransferError::unexpected(&other)),
         }
     }
-    if asked.iter().any(Option::is_some) {
+    if !asked.is_answered() {
         return Err(TransferError::Protocol("it left out digests".to_owned()));
     }
     Ok(())
@@ -127,9 +111,4 @@ fn tell(told: &Reporter, file: &ComparedFile, theirs: Digest) {
         Ok(_) => told.planned(name, file.size, Change::Changed),
         Err(error) => told.file(name, Err(error)),
     }
-}
-
-/// A size, if there is something.
-pub(super) fn size_of(found: Option<&Offer>) -> Option<u64> {
-    found.map(|found| found.size)
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::attributes::Ours;
 use super::closing::Closing;
-use super::comparison::{ComparedFile, Comparison, size_of};
+use super::comparison::{ComparedFile, Comparison};
 use super::get::expect_end;
 use super::jobs::{Job, Kind, Run};
 use super::producer::{Producer, Reporter};
@@ -18,6 +18,7 @@ use crate::protocol::{
     Change, EntryKind, Fail, FailCode, FileSource, Filter, Group, Message, Mtime, Offer,
     Policy, Root, RootError, TransferError, Walk, WalkItem, WirePath, check_place,
 };
+use crate::quic::EDITS;
 use crate::session::Mailbox;
 
 /// Most files of a server's directory that are held against this machine's.
@@ -25,9 +26,6 @@ const MAX_LISTED: usize = 1 << 20;
 
 /// The depth of all that there is. Who asks for a depth hears the time of a single file, too.
 pub(super) const WHOLE: u32 = u32::MAX;
-
-/// The version of the protocol that brought edits.
-const EDITS: usize = 3;
 
 /// What of a listing a dry run of `get` goes by.
 pub(super) struct GetPlan {
@@ -77,7 +75,7 @@ impl GetPlan {
                     };
                     let ours = Ours::At(directory.join(name.as_str()));
                     let file = ComparedFile { theirs: self.remote.clone(), ours, size };
-                    comparison.plan(&self.told, file, size_of(found.as_ref()), change)?;
+                    comparison.plan(&self.told, file, found.map(|found| found.size), change)?;
                     comparison.submit(&self.told);
                 }
                 return Ok(());
@@ -124,7 +122,7 @@ impl GetPlan {
                 let change = Change::by(&self.policy, &offer, found.as_ref());
                 let ours = Ours::Below(Arc::clone(root), path);
                 let file = ComparedFile { theirs, ours, size: offer.size };
-                comparison.plan(&self.told, file, size_of(found.as_ref()), change)?;
+                comparison.plan(&self.told, file, found.map(|found| found.size), change)?;
             }
             for (name, target, modified) in &group.links {
                 let path = group.directory.join(name)?;
@@ -267,7 +265,7 @@ impl Remote {
         if self.keeps(path, policy, offer) {
             return (Change::Kept, None);
         }
-        (Change::by(policy, offer, found), size_of(found))
+        (Change::by(policy, offer, found), found.map(|found| found.size))
     }
 
     /// Why a file could not be received as `path` below this, whatever its content.

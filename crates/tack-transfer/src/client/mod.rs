@@ -15,6 +15,7 @@ mod listing;
 mod options;
 mod producer;
 mod put_batch;
+mod requests;
 mod send;
 mod send_stream;
 mod summary;

@@ -70,7 +70,7 @@ pub(super) fn has_same_content(one: &File, other: &File) -> io::Result<bool> {
 }
 
 /// Whether a file was modified at this time, as far as its file system tells times apart: some keep whole
-/// seconds or microseconds only. The time of the last change, which the system sets and nobody chooses, shows how many
+/// seconds or microseconds only. The time of the last change, which only the system sets, shows how many
 /// digits that is.
 pub(super) fn is_same_time(stat: &Stat, modified: Mtime) -> bool {
     const GRAINS: [u64; 4] = [1_000_000_000, 1_000_000, 1_000, 100];

@@ -75,14 +75,14 @@ impl Life {
 }
 
 /// A connection that is asked for a sign of life: one that holds what somebody else wants, or that has waited for it.
-struct Rival {
+struct LivenessCheck {
     life: Arc<Life>,
     since: Instant,
     /// What was heard of it when it was asked for a sign of life.
     heard: Option<usize>,
 }
 
-impl Rival {
+impl LivenessCheck {
     fn new(life: Arc<Life>) -> Self {
         Self { life, since: Instant::now(), heard: None }
     }
@@ -152,8 +152,8 @@ impl Claims {
     ) -> Result<Claim<'_>, TransferError> {
         life.has_claimed.store(true, Ordering::Relaxed);
         let start = Instant::now();
-        let mut rival: Option<Rival> = None;
-        let mut own: Option<Rival> = None;
+        let mut rival: Option<LivenessCheck> = None;
+        let mut own: Option<LivenessCheck> = None;
         loop {
             let holder = match self.holders().entry(path.clone()) {
                 Entry::Vacant(vacant) => {
@@ -168,12 +168,12 @@ impl Claims {
                 return if is_alive { Ok(claim) } else { Err(TransferError::Disconnected) };
             };
             // All that wait are asked at once, and the dead among them end together.
-            own.get_or_insert_with(|| Rival::new(Arc::clone(life))).is_alive();
+            own.get_or_insert_with(|| LivenessCheck::new(Arc::clone(life))).is_alive();
             if life.is_condemned() {
                 return Err(TransferError::Disconnected);
             }
             let known = rival.take().filter(|rival| Arc::ptr_eq(&rival.life, &holder));
-            let mut watched = known.unwrap_or_else(|| Rival::new(holder));
+            let mut watched = known.unwrap_or_else(|| LivenessCheck::new(holder));
             let mine = Arc::ptr_eq(&watched.life, life);
             if mine || watched.is_alive() || start.elapsed() > PATIENCE {
                 return Err(TransferError::Busy);
@@ -196,7 +196,7 @@ impl Claims {
         // Held while waiting: whoever comes second knows what the first has found out.
         let mut alive = life.others.lock().unwrap_or_else(PoisonError::into_inner);
         let start = Instant::now();
-        let mut rivals: Vec<Rival> = Vec::new();
+        let mut rivals: Vec<LivenessCheck> = Vec::new();
         loop {
             let mut others = self.others_at(paths, life);
             others.retain(|other| {
@@ -205,7 +205,7 @@ impl Claims {
             rivals.retain(|rival| others.iter().any(|other| Arc::ptr_eq(other, &rival.life)));
             for other in others {
                 if !rivals.iter().any(|rival| Arc::ptr_eq(&rival.life, &other)) {
-                    rivals.push(Rival::new(other));
+                    rivals.push(LivenessCheck::new(other));
                 }
             }
             rivals.retain_mut(|rival| {
