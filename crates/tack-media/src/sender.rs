@@ -90,6 +90,8 @@ struct Waiting {
     depends_on: Option<u64>,
     urgency: u8,
     deadline: Instant,
+    /// How old it may become.
+    lifetime: Duration,
     /// Header and payload.
     bytes: Vec<u8>,
     /// Its stream and how much of it is written there, once it has one.
@@ -120,6 +122,8 @@ pub struct FrameSender {
     waiting_bytes: usize,
     /// Frames that were taken, by their streams.
     taken: BTreeMap<u64, Taken>,
+    /// When the stack last took something, or still had some of it.
+    last_busy: Option<Instant>,
     gone: Gone,
     events: VecDeque<SenderEvent>,
 }
@@ -140,6 +144,7 @@ impl FrameSender {
             waiting: Vec::new(),
             waiting_bytes: 0,
             taken: BTreeMap::new(),
+            last_busy: None,
             gone: Gone::default(),
             events: VecDeque::new(),
         }
@@ -195,6 +200,7 @@ impl FrameSender {
                 depends_on: frame.depends_on,
                 urgency: frame.kind.urgency(frame.layer),
                 deadline: frame.deadline,
+                lifetime: header.lifetime,
                 bytes,
                 begun: None,
             });
@@ -329,7 +335,7 @@ impl FrameSender {
         frame: &mut Waiting,
     ) -> quiche::Result<Written> {
         if frame.begun.is_none() {
-            match prospect(connection, now, frame) {
+            match self.prospect(connection, now, frame) {
                 Prospect::InTime => {}
                 Prospect::NotYet => return Ok(Written::Part),
                 Prospect::TooLate => return Ok(Written::Never(DropCause::Late)),
@@ -359,12 +365,46 @@ impl FrameSender {
             self.next_stream += 1;
             connection.set_stream_deadline(stream_id, Some(frame.deadline))?;
         }
+        if taken > 0 {
+            self.last_busy = Some(now);
+        }
         frame.begun = Some((stream_id, written + taken));
         Ok(if written + taken == frame.bytes.len() {
             Written::All(stream_id)
         } else {
             Written::Part
         })
+    }
+
+    fn prospect<F: BufFactory>(
+        &mut self,
+        connection: &Connection<F>,
+        now: Instant,
+        frame: &Waiting,
+    ) -> Prospect {
+        let stats = connection.media_stats();
+        if stats.time_to_leave > READY {
+            self.last_busy = Some(now);
+            return Prospect::NotYet;
+        }
+        // Before the path has been measured nothing is known to be late.
+        let (Some(arrival), Some(_)) = (stats.time_to_arrive_p50, stats.rate_age) else {
+            return Prospect::InTime;
+        };
+        let quiet = self.last_busy.map(|at| now.saturating_duration_since(at));
+        if quiet.is_none_or(|quiet| quiet >= frame.lifetime) {
+            // What is known is older than the frame may become, and only a frame shows what the path is now.
+            return Prospect::InTime;
+        }
+        // A round trip in which nothing left empties the queue that this end has made.
+        let is_empty = quiet.is_some_and(|quiet| quiet >= 2 * arrival);
+        let arrival = match stats.min_rtt {
+            Some(min_rtt) if is_empty => min_rtt / 2,
+            _ => arrival,
+        };
+        let rate = stats.estimated_send_rate.max(1) as f64;
+        let own = Duration::from_secs_f64((frame.bytes.len() as f64 / rate).min(3600.0));
+        if now + arrival + own > frame.deadline { Prospect::TooLate } else { Prospect::InTime }
     }
 }
 
@@ -373,24 +413,6 @@ enum Prospect {
     InTime,
     NotYet,
     TooLate,
-}
-
-fn prospect<F: BufFactory>(
-    connection: &Connection<F>,
-    now: Instant,
-    frame: &Waiting,
-) -> Prospect {
-    let stats = connection.media_stats();
-    if stats.time_to_leave > READY {
-        return Prospect::NotYet;
-    }
-    // Before the path has been measured nothing is known to be late.
-    let (Some(arrival), Some(_)) = (stats.time_to_arrive_p50, stats.rate_age) else {
-        return Prospect::InTime;
-    };
-    let rate = stats.estimated_send_rate.max(1) as f64;
-    let own = Duration::from_secs_f64((frame.bytes.len() as f64 / rate).min(3600.0));
-    if now + arrival + own > frame.deadline { Prospect::TooLate } else { Prospect::InTime }
 }
 
 /// How much of a frame is with the stack.

@@ -194,6 +194,22 @@ fn what_is_too_much_for_the_path_is_dropped_with_all_that_depends_on_it() {
 }
 
 #[test]
+fn a_path_that_was_too_narrow_for_every_frame_is_tried_again() {
+    let mut live = Live::over(20);
+    live.frames(60, 40_000);
+    assert!(live.dropped.is_empty(), "{:?}", live.dropped);
+    // 320 ms for each, which may take 200.
+    live.pair = std::mem::replace(&mut live.pair, Live::over(1).pair).with_rate(1);
+    live.frames(150, 40_000);
+    assert!(live.causes(DropCause::Late) > 0, "{:?}", live.dropped);
+    live.pair = std::mem::replace(&mut live.pair, Live::over(1).pair).with_rate(20);
+    let back = live.last.unwrap();
+    live.frames(150, 40_000);
+    let come = live.come.keys().filter(|number| **number > back).count();
+    assert!(come > 75, "{come} of 150");
+}
+
+#[test]
 fn a_viewer_that_stops_reading_blocks_nothing_for_good() {
     let mut live = Live::over(8);
     live.frames(10, 10_000);

@@ -195,6 +195,7 @@ impl Sender {
         self.sent.set_persistent_duration(self.path.sampled, duration);
         let mut outcome = self.sent.on_ack(now, ranges.iter(), delivered, round_trip);
         self.path.black_hole.on_outcome(&outcome.current);
+        self.path.restart.on_acknowledgement(|pn| self.sent.was_delivered(pn));
         let (all, current) = (outcome.marked, outcome.current.marked);
         let validation = &mut self.path.ecn;
         outcome.current.ce =

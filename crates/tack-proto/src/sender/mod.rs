@@ -23,6 +23,7 @@ mod paths;
 #[cfg(test)]
 mod pause_tests;
 mod persistent_congestion;
+mod restart;
 #[cfg(test)]
 mod rtt_tests;
 mod sent_packets;
@@ -520,8 +521,11 @@ impl Sender {
         };
         if ack_eliciting && self.sent.restarts_from_idle() {
             self.path.bbr.on_restart_from_idle();
-            let window = INITIAL_WINDOW_PACKETS * self.config.mss;
+            let window = self.path.restart.packets() * self.config.mss;
             self.path.pacer.on_restart_from_idle(now, window);
+            if self.config.bbr.deviations.has(Deviation::ShortBursts) {
+                self.path.restart.begin(now, packet_number);
+            }
         }
         self.sent.on_sent(now, leaving);
         self.trap.on_first_sent(packet_number, self.window());
@@ -536,6 +540,7 @@ impl Sender {
                     self.path.trains.on_head(now);
                 }
                 self.on_data_sent(now, bytes);
+                self.path.restart.on_sent(now, packet_number);
                 if self.config.packet_trains {
                     let stamped = departure.has_timestamp;
                     self.path.trains.on_sent(now, packet_number, self.sent_bytes, stamped);

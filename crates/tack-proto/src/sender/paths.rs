@@ -12,6 +12,7 @@ use super::careful_resume::CarefulResume;
 use super::ecn_validation::EcnValidation;
 use super::jitter::Jitter;
 use super::packet_trains::PacketTrains;
+use super::restart::Restart;
 use super::sent_packets::FlightId;
 use super::spread::Spread;
 use super::{Bbr, Deviation, MinRtt, Pacer, PathModel, SenderConfig};
@@ -53,6 +54,7 @@ pub(super) struct PathState {
     pub last_tack: Option<Instant>,
     pub bbr: Bbr,
     pub pacer: Pacer,
+    pub restart: Restart,
     pub careful_resume: CarefulResume,
     pub ecn: EcnValidation,
     pub trains: PacketTrains,
@@ -94,6 +96,7 @@ impl PathState {
             bbr: Bbr::new(config.bbr, config.ecn, now, config.random),
             pacer: Pacer::new(now, Bandwidth::ZERO)
                 .catching_up(config.bbr.deviations.has(Deviation::CatchUp)),
+            restart: Restart::default(),
             careful_resume: CarefulResume::default(),
             ecn: EcnValidation::new(config.ecn),
             trains: PacketTrains::default(),

@@ -68,3 +68,24 @@ fn what_leaves_behind_a_pause_is_application_limited_until_data_waits() {
     harness.pass(RTT);
     harness.tack(&[numbers], None).unwrap();
 }
+
+#[test]
+fn a_burst_behind_a_pause_is_shorter_once_a_shallow_buffer_has_cut_one() {
+    const HOLDS: u64 = 6;
+    let mut harness = paused();
+    let mut sent = Vec::new();
+    for _ in 0..2 {
+        let first = harness.next;
+        sent.push(burst(&mut harness));
+        harness.pass(RTT);
+        harness.tack(&[first..=first + HOLDS.min(sent[sent.len() - 1]) - 1], None).unwrap();
+        // What the buffer dropped comes again.
+        let numbers = harness.send(10);
+        harness.pass(RTT);
+        harness.tack(&[numbers], None).unwrap();
+        harness.sender.on_app_limited();
+        harness.pass(PAUSE);
+    }
+    assert!(sent[0] >= 10, "{sent:?}");
+    assert!(sent[1] <= HOLDS, "{sent:?}");
+}

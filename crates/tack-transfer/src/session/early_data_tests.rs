@@ -165,8 +165,12 @@ fn strangers_who_repeat_what_they_have_recorded_give_way_as_others_do() {
         thieves.push(replay(&flight, address));
         served.turn_for(Duration::from_millis(10));
     }
-    // A busy machine closes those that give way later.
-    served.turn_for(Duration::from_millis(500));
+    // A busy machine closes those that give way later, but long before they are idle for too long.
+    for _ in 0..50 {
+        if served.server.clients() > 20 {
+            served.turn_for(Duration::from_millis(100));
+        }
+    }
     assert!(served.server.clients() <= 20, "{}", served.server.clients());
     assert!(served.session().len() > 100, "an honest client is let in");
 }
