@@ -444,6 +444,37 @@ fn what_is_kept_does_not_take_the_place_of_what_is_transferred() {
 }
 
 #[test]
+fn files_that_are_kept_under_the_name_of_the_next_are_all_right_in_the_end() {
+    for suffix in ["~", "0"] {
+        let backup = format!("--backup={suffix}");
+        Pair::both(&[], |pair| {
+            let names: Vec<_> =
+                (0..5).map(|times| format!("f{}", suffix.repeat(times))).collect();
+            for (name, at) in names.iter().zip(1_000_000..) {
+                for large in ["", "large-"] {
+                    let len = if large.is_empty() { 10 } else { 300_000 };
+                    let content = noise(len, at);
+                    pair.source(&format!("{large}{name}"), &content);
+                    pair.dest(&format!("{large}{name}"), &content);
+                    modify(&pair.source.join(format!("{large}{name}")), at);
+                    modify(&pair.dest.join(format!("{large}{name}")), at);
+                }
+            }
+            // The others would not be transferred.
+            pair.source(&names[1], b"has changed");
+            pair.source(&format!("large-{}", names[2]), &noise(299_999, 1));
+            pair.transfer(&["--preserve", &backup]).expect(0);
+            for name in names.iter().flat_map(|name| [name.clone(), format!("large-{name}")]) {
+                let read = |dir: &Path| fs::read(dir.join(&name)).unwrap();
+                assert!(read(&pair.dest) == read(&pair.source), "{name}");
+            }
+            let last = pair.dest.join(format!("f{}", suffix.repeat(5)));
+            assert!(last.exists(), "what was replaced last is kept");
+        });
+    }
+}
+
+#[test]
 fn what_would_be_kept_under_a_name_that_the_source_has_is_not_deleted() {
     Pair::both(&[], |pair| {
         pair.source("f~", b"new f~");

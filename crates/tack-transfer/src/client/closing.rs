@@ -140,7 +140,7 @@ impl Closing {
         if self.deletes {
             self.collected().extraneous.names.insert(path)?;
         }
-        if WirePath::new(path).is_ok_and(|path| self.policy.comes_late(&path)) {
+        if WirePath::new(path).is_ok_and(|path| self.policy.lateness(&path) > 0) {
             self.collected().like_kept.insert(path)?;
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! Fetching files and directories.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -190,7 +190,7 @@ pub(super) struct Listing {
     /// Directories that could not be made, and how many files lie in them.
     pub(super) refused: Mutex<Vec<(WirePath, usize, TransferError)>>,
     /// What of the listing comes behind all others.
-    pub(super) late: Mutex<Vec<Group>>,
+    pub(super) late: Mutex<BTreeMap<usize, Vec<Group>>>,
 }
 
 impl Listing {
@@ -266,20 +266,20 @@ impl Listing {
     }
 
     /// Takes what comes behind all others, once they are in place.
-    fn take_late(self: &Arc<Self>, mut tree: Tree, root: &Arc<Root>) {
-        let groups = std::mem::take(&mut *locked(&self.late));
-        if groups.is_empty() {
-            return;
+    fn take_late(self: &Arc<Self>, tree: Tree, root: &Arc<Root>) {
+        let tree = Arc::new(Mutex::new(tree));
+        for groups in std::mem::take(&mut *locked(&self.late)).into_values() {
+            let (listing, root, tree) = (Arc::clone(self), Arc::clone(root), Arc::clone(&tree));
+            let work = Box::new(move |_: &Mailbox| {
+                for group in &groups {
+                    let group = std::slice::from_ref(group);
+                    listing.take_files(&mut locked(&tree), &root, group)?;
+                }
+                Ok(None)
+            });
+            let name = self.remote.to_string();
+            self.told.at_last(Job { kind: Kind::Inquiry, name, work });
         }
-        let (listing, root) = (Arc::clone(self), Arc::clone(root));
-        let work = Box::new(move |_: &Mailbox| {
-            for group in &groups {
-                listing.take_files(&mut tree, &root, std::slice::from_ref(group))?;
-            }
-            Ok(None)
-        });
-        let name = self.remote.to_string();
-        self.told.at_last(Job { kind: Kind::Inquiry, name, work });
     }
 
     /// Queues a job, at once if another one does this.

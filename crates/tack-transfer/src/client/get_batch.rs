@@ -1,5 +1,6 @@
 //! Many small files that are asked for with one request.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::attributes::Ours;
@@ -42,7 +43,7 @@ impl Listing {
             self.closing.add_directory(&group.directory, group)?;
             self.add_in_place(root, &group.directory)?;
             self.take_links(root, group)?;
-            let (mut files, mut late) = (Vec::new(), Vec::new());
+            let mut files: BTreeMap<usize, Vec<_>> = BTreeMap::new();
             for (position, file) in group.files.iter().enumerate() {
                 let path = group.directory.join(file.name())?;
                 let inode = group.inode(position);
@@ -51,15 +52,15 @@ impl Listing {
                 {
                     continue;
                 }
-                let list = if self.policy.comes_late(&path) { &mut late } else { &mut files };
-                list.push(file.clone().with_inode(inode));
+                let lateness = self.policy.lateness(&path);
+                files.entry(lateness).or_default().push(file.clone().with_inode(inode));
             }
             let with =
                 |files| Group { files, ..Group::new(group.directory.clone(), Vec::new()) };
-            if !late.is_empty() {
-                locked(&self.late).push(with(late));
+            now.push(with(files.remove(&0).unwrap_or_default()));
+            for (lateness, files) in files {
+                locked(&self.late).entry(lateness).or_default().push(with(files));
             }
-            now.push(with(files));
         }
         self.take_files(tree, root, &now)
     }

@@ -1,6 +1,6 @@
 //! Sending files and directories.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -258,37 +258,51 @@ impl Sending {
             _ => None,
         };
         let mut files = Files::new(self, name_within);
-        let mut late = Files::late(self);
+        let mut late_files: BTreeMap<usize, Files<'_>> = BTreeMap::new();
+        let mut late = LateJobs::default();
         let mut trees = Vec::new();
         for source in sources {
             let shown = source.path.display().to_string();
             let added = match place.of(source) {
                 Ok(remote) if source.is_directory => {
-                    let produced = self.produce_tree(&source.path, &remote);
+                    let produced = self.produce_tree(&source.path, &remote, &mut late);
                     trees.push(remote);
                     produced
                 }
-                Ok(remote) if self.policy.comes_late(&remote) => {
-                    late.add(&source.path, &remote)
-                }
-                Ok(remote) => files.add(&source.path, &remote),
+                Ok(remote) => match self.policy.lateness(&remote) {
+                    0 => files.add(&source.path, &remote, &mut late),
+                    lateness => late_files
+                        .entry(lateness)
+                        .or_insert_with(|| Files::late(self, lateness))
+                        .add(&source.path, &remote, &mut late),
+                },
                 Err(error) => Err(error.into()),
             };
             if let Err(error) = added {
                 self.producer.skip(&shown, &error.to_string(), Some(End::Local));
             }
         }
-        files.end();
-        late.end();
+        files.end(&mut late);
+        late_files.into_values().for_each(|files| files.end(&mut late));
+        // Each runs alone, behind those before it.
+        for job in late.into_values().flatten() {
+            self.producer.at_last(job);
+        }
         self.closing.finish_there(&self.producer.reporter(), trees);
     }
 
     /// Lets everything below a directory become jobs.
-    fn produce_tree(&self, path: &Path, base: &WirePath) -> Result<(), TransferError> {
+    fn produce_tree(
+        &self,
+        path: &Path,
+        base: &WirePath,
+        late_jobs: &mut LateJobs,
+    ) -> Result<(), TransferError> {
         let root = Root::open(path).map(Arc::new).map_err(TransferError::reading)?;
         self.closing.add_tree(base, &self.filter);
-        let (mut manifest, mut late) = (Manifest::default(), Late::default());
+        let (mut manifest, mut late) = (Manifest::default(), BTreeMap::<_, Late>::new());
         let (mut directory, mut local) = (base.clone(), WirePath::root());
+        let mut walked = Group::default();
         let walk = Walk::filtered(Arc::clone(&root), WirePath::root(), self.filter.clone());
         for item in walk.with_links(self.policy.preserve).with_prefix(base.clone()) {
             let full = match item {
@@ -299,7 +313,7 @@ impl Sending {
                     let ours = Ours::Below(Arc::clone(&root), group.directory.clone());
                     self.closing.add_in_place(directory.clone(), ours)?;
                     local.clone_from(&group.directory);
-                    late.directory = Group::new(group.directory.clone(), group.modes.clone());
+                    walked = Group::new(group.directory.clone(), group.modes.clone());
                     manifest.directory(group)
                 }
                 WalkItem::File(file) => {
@@ -310,11 +324,13 @@ impl Sending {
                     {
                         continue;
                     }
-                    if self.policy.comes_late(&remote) {
-                        late.file(file);
-                        continue;
+                    match self.policy.lateness(&remote) {
+                        0 => manifest.file(file),
+                        lateness => {
+                            late.entry(lateness).or_default().file(&walked, file);
+                            continue;
+                        }
                     }
-                    manifest.file(file)
                 }
                 WalkItem::Link(name, target, modified) => {
                     let remote = directory.join(&name)?;
@@ -338,9 +354,12 @@ impl Sending {
             }
         }
         self.submit(base, manifest.take(), Origin::Tree(Arc::clone(&root)));
-        for groups in late.take() {
-            let batch = self.batch(base, groups, Origin::Tree(Arc::clone(&root)), None);
-            self.producer.at_last(batch.into_job(&self.producer.reporter()));
+        for (lateness, late) in late {
+            for groups in late.take() {
+                let batch = self.batch(base, groups, Origin::Tree(Arc::clone(&root)), None);
+                let job = batch.into_job(&self.producer.reporter());
+                late_jobs.entry(lateness).or_default().push(job);
+            }
         }
         Ok(())
     }
@@ -385,21 +404,26 @@ struct Files<'a> {
     paths: Vec<PathBuf>,
     /// The name of the only one, if it may turn out to go into a directory.
     name_within: Option<WirePath>,
-    /// They come behind all others.
-    is_late: bool,
+    /// How many others they come behind.
+    lateness: usize,
 }
 
 impl<'a> Files<'a> {
     fn new(sending: &'a Sending, name_within: Option<WirePath>) -> Self {
         let (base, manifest) = (WirePath::root(), Manifest::default());
-        Self { sending, base, manifest, paths: Vec::new(), name_within, is_late: false }
+        Self { sending, base, manifest, paths: Vec::new(), name_within, lateness: 0 }
     }
 
-    fn late(sending: &'a Sending) -> Self {
-        Self { is_late: true, ..Self::new(sending, None) }
+    fn late(sending: &'a Sending, lateness: usize) -> Self {
+        Self { lateness, ..Self::new(sending, None) }
     }
 
-    fn add(&mut self, path: &Path, remote: &WirePath) -> Result<(), TransferError> {
+    fn add(
+        &mut self,
+        path: &Path,
+        remote: &WirePath,
+        late: &mut LateJobs,
+    ) -> Result<(), TransferError> {
         let offer = FileSource::look_at(path).map_err(TransferError::reading)?;
         let (base, name) = remote.split_last().unwrap_or_default();
         let file = FileEntry::new(WirePath::new(name)?, offer);
@@ -416,48 +440,51 @@ impl<'a> Files<'a> {
             self.base = base;
         }
         if let Some(full) = self.manifest.file(file) {
-            self.submit(full);
+            self.submit(full, late);
         }
         self.paths.push(path.to_owned());
         Ok(())
     }
 
-    fn submit(&mut self, groups: Vec<Group>) {
+    fn submit(&mut self, groups: Vec<Group>, late: &mut LateJobs) {
         let origin = Origin::Files(std::mem::take(&mut self.paths));
         let name_within = self.name_within.take();
         let batch = self.sending.batch(&self.base, groups, origin, name_within);
         let producer = &self.sending.producer;
         let job = batch.into_job(&producer.reporter());
-        if self.is_late {
-            producer.at_last(job);
+        if self.lateness > 0 {
+            late.entry(self.lateness).or_default().push(job);
         } else {
             producer.submit(job);
         }
     }
 
-    fn end(mut self) {
+    fn end(mut self, late: &mut LateJobs) {
         if !self.paths.is_empty() {
             let groups = self.manifest.take();
-            self.submit(groups);
+            self.submit(groups, late);
         }
     }
 }
 
+/// Jobs that come behind all others, by [`Policy::lateness`](crate::Policy::lateness) of their files.
+type LateJobs = BTreeMap<usize, Vec<Job>>;
+
 /// Files of a tree that come behind all others.
 #[derive(Default)]
 struct Late {
-    /// The directory that the walk is in, and the one that has been begun.
-    directory: Group,
+    /// The directory that has been begun.
     begun: Option<WirePath>,
     manifest: Manifest,
     full: Vec<Vec<Group>>,
 }
 
 impl Late {
-    fn file(&mut self, file: FileEntry) {
-        if self.begun.as_ref() != Some(&self.directory.directory) {
-            self.begun = Some(self.directory.directory.clone());
-            self.full.extend(self.manifest.directory(self.directory.clone()));
+    /// A file of the directory that the walk is in.
+    fn file(&mut self, directory: &Group, file: FileEntry) {
+        if self.begun.as_ref() != Some(&directory.directory) {
+            self.begun = Some(directory.directory.clone());
+            self.full.extend(self.manifest.directory(directory.clone()));
         }
         self.full.extend(self.manifest.file(file));
     }

@@ -42,10 +42,10 @@ impl Policy {
         *self == Self::default()
     }
 
-    /// Whether a file has the name of one that is kept, so that it comes behind all others: the old
-    /// version of another one is to be moved away with its name, and not this.
-    pub fn comes_late(&self, path: &WirePath) -> bool {
-        self.backup.as_ref().is_some_and(|suffix| suffix.ends(path))
+    /// How many files have to be in place before this one, each kept under the name of the next: the old version
+    /// of another one is to be moved away with its name, and not this. Zero for most.
+    pub fn lateness(&self, path: &WirePath) -> usize {
+        self.backup.as_ref().map_or(0, |suffix| suffix.times_at_end(path))
     }
 
     /// Whether what has the name of an offered file stays: a file or link by [`keeps`](Self::keeps), and whatever it is
@@ -83,6 +83,15 @@ impl Suffix {
     /// The name that `name` is kept under.
     pub fn name_of(&self, name: &str) -> Result<String, NameError> {
         WirePath::new(format!("{name}{}", self.0)).map(Into::into)
+    }
+
+    /// How often `path` ends with it.
+    fn times_at_end(&self, path: &WirePath) -> usize {
+        let (mut name, mut times) = (path.as_str(), 0);
+        while let Some(shorter) = name.strip_suffix(&self.0) {
+            (name, times) = (shorter, times + 1);
+        }
+        times
     }
 
     /// Whether `path` is the name of a kept file.
