@@ -105,7 +105,7 @@ impl Bbr {
         let queue = path.is_queueing_beyond_jitter(feedback.round_trip);
         let bandwidth = self.bandwidth();
         let is_low = queue && rate < bandwidth.scaled(below);
-        let lasting = path.probe_unit() * self.config.bandwidth_drop_units;
+        let lasting = path.lasts_beyond_jitter(self.config.bandwidth_drop_units);
         if self.bandwidth_drop.on_sample(now, is_low, lasting) {
             let kept = bandwidth.scaled(self.config.bandwidth_drop_keeps);
             self.max_bw.reset(self.units, rate.max(kept));

@@ -137,6 +137,12 @@ impl PathModel {
         self.is_queueing(round_trip) && self.min_rtt.zip(round_trip).is_some_and(beyond)
     }
 
+    /// For how long rates have to be low before the path has become slower: so many probe units, and what a medium that
+    /// jitters may hold packets up for on the way there and again behind it (TACK-6.1-4).
+    pub(super) fn lasts_beyond_jitter(&self, probe_units: u32) -> Duration {
+        self.probe_unit() * probe_units + 2 * self.jitter_both_ways
+    }
+
     /// Whether packets have queued that took `round_trip`: an eighth of RTTmin, but no more than CoDel
     /// lets stand (5 ms, RFC 8289 section 4.4), nor less than timers can tell.
     pub(super) fn holds_queue(&self, round_trip: Duration) -> bool {
@@ -180,6 +186,13 @@ mod tests {
         assert_eq!([of(0, 90), of(20, 90), of(25, 90), of(25, 50), of(25, 30)], expected);
         assert!(PathModel { jitter_both_ways: 21 * MS, ..PATH }.jitters());
         assert!(!PathModel { jitter_both_ways: 20 * MS, ..PATH }.jitters(), "TACK-6.2-15");
+    }
+
+    #[test]
+    fn rates_are_low_for_longer_on_a_path_that_jitters_before_it_counts_as_slower() {
+        let jittery = PathModel { jitter_both_ways: 30 * MS, ..PATH };
+        assert_eq!(PATH.lasts_beyond_jitter(1), PATH.probe_unit());
+        assert_eq!(jittery.lasts_beyond_jitter(4), 4 * PATH.probe_unit() + 60 * MS);
     }
 
     #[test]
