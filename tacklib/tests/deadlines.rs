@@ -90,16 +90,40 @@ fn what_is_unsent_at_the_deadline_is_dropped_and_its_room_is_free_at_once() {
 
 #[test]
 fn what_is_sent_and_lost_is_not_sent_again_behind_the_deadline() {
+    // One packet, and all of them.
+    for lost in [1, usize::MAX] {
+        let mut pair = pair();
+        let mut left = lost;
+        pair.tamper_up(Box::new(move |datagram| {
+            let is_lost = left > 0;
+            left = left.saturating_sub(1);
+            (!is_lost).then_some(datagram)
+        }));
+        assert_eq!(pair.client.write(FIRST, &pattern(3000), true), 3000);
+        let deadline = Instant::now() + 40 * MS;
+        pair.client.set_stream_deadline(FIRST, Some(deadline)).unwrap();
+        pair.client.write(SECOND, &pattern(3000), true);
+        pair.run_for(41 * MS);
+        pair.tamper_up(Box::new(Some));
+        pair.run_for(2000 * MS);
+        assert_eq!(expired(&mut pair.client), [FIRST], "{lost}");
+        let end = Err(quiche::Error::StreamReset(LATE));
+        assert_eq!(read_all(&mut pair, FIRST), (0, end), "{lost}");
+        assert_eq!(read_all(&mut pair, SECOND), (3000, Ok(true)), "{lost}");
+    }
+}
+
+#[test]
+fn what_arrives_in_time_does_not_expire_while_its_acknowledgement_is_on_its_way() {
     let mut pair = pair();
-    pair.tamper_up(Box::new(|_| None));
+    // 3000 bytes take 24 ms, and 20 there and 20 back.
     assert_eq!(pair.client.write(FIRST, &pattern(3000), true), 3000);
-    let deadline = Instant::now() + 40 * MS;
+    let deadline = Instant::now() + 50 * MS;
     pair.client.set_stream_deadline(FIRST, Some(deadline)).unwrap();
-    pair.run_for(41 * MS);
-    assert_eq!(expired(&mut pair.client), [FIRST]);
-    pair.tamper_up(Box::new(Some));
-    pair.run_for(2000 * MS);
-    assert_eq!(read_all(&mut pair, FIRST), (0, Err(quiche::Error::StreamReset(LATE))));
+    pair.run_for(1000 * MS);
+    assert!(expired(&mut pair.client).is_empty());
+    assert_eq!(read_all(&mut pair, FIRST), (3000, Ok(true)));
+    assert!(pair.client.timeout_instant().is_none_or(|at| at > Instant::now()));
 }
 
 #[test]

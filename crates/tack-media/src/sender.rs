@@ -23,8 +23,9 @@ const READY: Duration = Duration::from_millis(10);
 /// The application error code of RESET_STREAM for a frame without what it depends on.
 const DROPPED: u64 = 2;
 
-/// How long behind its deadline a stream is remembered: it is reset at its deadline, or never.
-const REMEMBERED: Duration = Duration::from_secs(1);
+/// How long behind its deadline a stream is remembered: some round trips. It is reset at its deadline, or when it turns
+/// out that something of it was lost.
+const REMEMBERED: Duration = Duration::from_secs(3);
 
 /// Why a frame is not delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -210,6 +210,23 @@ fn a_path_that_was_too_narrow_for_every_frame_is_tried_again() {
 }
 
 #[test]
+fn a_path_that_loses_frames_for_long_does_not_run_out_of_streams() {
+    let mut live = Live::over(8);
+    // What is lost can't be repeated in time.
+    live.pair = std::mem::replace(&mut live.pair, Live::over(1).pair).with_delay(90 * MS);
+    live.pair.tamper_up(lossy(3, 3));
+    live.frames(4000, 6000);
+    assert!(live.lost > 100, "{} were reset", live.lost);
+    let come = live.come.len();
+    live.frames(300, 6000);
+    assert!(live.come.len() > come + 30, "{} of the last 300", live.come.len() - come);
+    // They may all be open again once they are read.
+    live.run_for(Duration::from_secs(1));
+    let left = live.pair.client.peer_streams_left_uni();
+    assert!(left >= 50, "{left} of 100 are left");
+}
+
+#[test]
 fn a_viewer_that_stops_reading_blocks_nothing_for_good() {
     let mut live = Live::over(8);
     live.frames(10, 10_000);

@@ -11,6 +11,7 @@ use std::time::Instant;
 use quiche::{BufFactory, Shutdown};
 
 use super::Connection;
+use super::overdue::Overdue;
 
 /// Streams kept for an application that does not ask which have expired.
 const REMEMBERED: usize = 4096;
@@ -27,12 +28,14 @@ pub(super) struct Deadlines {
     /// Streams that were reset, and of which the application has not heard yet.
     expired: VecDeque<u64>,
     datagrams: DatagramDeadlines,
+    pub(super) overdue: Overdue,
     expired_streams: u64,
     expired_datagrams: u64,
 }
 
 impl Deadlines {
     fn set(&mut self, stream_id: u64, deadline: Option<Instant>) {
+        self.overdue.on_deadline(stream_id, deadline.is_some());
         if let Some(old) = self.of_stream.remove(&stream_id) {
             self.in_time.remove(&(old, stream_id));
         }
@@ -126,17 +129,19 @@ impl DatagramDeadlines {
 impl<F: BufFactory> Connection<F> {
     /// Sets when the data of a stream is worth nothing any more, or takes that back (`None`).
     ///
-    /// When the deadline passes before all data is acknowledged, the stream is reset with
-    /// [`TackConfig::deadline_error`](crate::TackConfig::deadline_error): no byte of it is sent or sent
-    /// again, what waits in the send buffer is dropped and its room is free at once, and
+    /// When the deadline passes before all data has left, or while some of it is to be sent again, the stream is reset
+    /// with [`TackConfig::deadline_error`](crate::TackConfig::deadline_error), and one that is wholly on its way as soon
+    /// as something of it is lost: no byte of it is sent or sent again, what waits in the send buffer is dropped and its room is free at once, and
     /// [`stream_expired_next`](Self::stream_expired_next) reports the stream. Writing to it then fails
     /// as after [`stream_shutdown`](Self::stream_shutdown). [`timeout`](Self::timeout) counts the
     /// deadline; it takes effect in [`on_timeout`](Self::on_timeout) and before
     /// [`send`](Self::send) writes a packet. A later call replaces the deadline, and one in the past
     /// takes effect at the next of these calls.
     ///
-    /// That all data is acknowledged, quiche (0.30) tells of unidirectional streams whose end was
-    /// written. Any other stream is reset unless nothing at all is unsent or in flight.
+    /// Which packets a stream has left in is known if its deadline is set before the first one leaves, and not with
+    /// [`Profile::Off`](crate::Profile::Off). Any other stream is reset at its deadline unless all of it is
+    /// acknowledged, as quiche (0.30) tells of unidirectional ones whose end was written, or nothing at all is unsent or
+    /// in flight.
     ///
     /// Fails with [`quiche::Error::InvalidStreamState`] on a stream that only the peer can write to.
     pub fn set_stream_deadline(
@@ -192,7 +197,9 @@ impl<F: BufFactory> Connection<F> {
     /// Drops all that is too late. To be called before quiche is asked for a packet.
     #[inline]
     pub(super) fn expire(&mut self, now: Instant) {
-        if self.deadlines.next().is_some_and(|next| next <= now) {
+        if self.deadlines.overdue.is_due()
+            || self.deadlines.next().is_some_and(|next| next <= now)
+        {
             self.drop_expired(now);
         }
     }
@@ -201,14 +208,15 @@ impl<F: BufFactory> Connection<F> {
     fn drop_expired(&mut self, now: Instant) {
         let is_idle = self.has_all_acknowledged();
         while let Some(stream_id) = self.deadlines.take_due(now) {
-            if is_idle && !self.seam.send_buffer.has_unsent(stream_id) {
+            let has_left = !self.seam.send_buffer.has_unsent(stream_id);
+            if has_left && (is_idle || self.waits_for_packets(stream_id)) {
                 continue;
             }
-            let error = self.config.deadline_error.min(MAX_ERROR_CODE);
-            // It fails for streams that are gone or were reset: nothing of them is to be dropped.
-            if self.stream_shutdown(stream_id, Shutdown::Write, error).is_ok() {
-                self.deadlines.on_stream_expired(stream_id);
-            }
+            self.reset_expired(stream_id);
+        }
+        if let Some(layer) = &self.layer {
+            let lost = self.deadlines.overdue.take_lost(|pn| layer.was_delivered(pn));
+            lost.into_iter().for_each(|stream_id| self.reset_expired(stream_id));
         }
         let len = self.inner.dgram_send_queue_len();
         let Some(due) = self.deadlines.datagrams.take_due(len, now) else { return };
@@ -217,6 +225,29 @@ impl<F: BufFactory> Connection<F> {
             due.get(at.replace(at.get() + 1)).copied().unwrap_or_default()
         });
         self.deadlines.expired_datagrams += due.iter().filter(|is_due| **is_due).count() as u64;
+    }
+
+    /// Whether what becomes of the packets of a stream decides, and not its deadline.
+    fn waits_for_packets(&mut self, stream_id: u64) -> bool {
+        let Some(layer) = &self.layer else { return false };
+        let (repeats, lost) = (self.may_repeat, layer.sender().stats().lost_packets);
+        self.deadlines.overdue.wait(stream_id, repeats, lost, |pn| layer.was_delivered(pn))
+    }
+
+    /// Resets what has wholly left and is too late. To be called before quiche sends something again whose packets
+    /// are not known to be lost.
+    pub(super) fn expire_overdue(&mut self) {
+        for stream_id in self.deadlines.overdue.take_all() {
+            self.reset_expired(stream_id);
+        }
+    }
+
+    fn reset_expired(&mut self, stream_id: u64) {
+        let error = self.config.deadline_error.min(MAX_ERROR_CODE);
+        // It fails for streams that are gone or were reset: nothing of them is to be dropped.
+        if self.stream_shutdown(stream_id, Shutdown::Write, error).is_ok() {
+            self.deadlines.on_stream_expired(stream_id);
+        }
     }
 
     /// Whether quiche has nothing to send and nothing is on its way.

@@ -12,6 +12,7 @@ mod getters;
 mod handshake;
 mod in_handshake;
 mod migration;
+mod overdue;
 mod receive;
 mod send;
 mod send_credits;
@@ -71,6 +72,8 @@ pub struct Connection<F: BufFactory = DefaultBufFactory> {
     paths: Paths,
     /// quiche may have stream data, or something else, that wants to leave.
     data_pending: bool,
+    /// Losses were found since quiche had nothing to send: it may be about to send something again.
+    may_repeat: bool,
     /// DATAGRAMs were waiting when the last packet with data was written.
     has_sent_datagrams: bool,
     extension_error: Option<ExtensionError>,
@@ -108,6 +111,7 @@ impl<F: BufFactory> Connection<F> {
             credits: SendCredits::default(),
             paths: Paths::default(),
             data_pending: true,
+            may_repeat: false,
             has_sent_datagrams: false,
             extension_error: None,
             cc_parameters: None,
@@ -187,10 +191,14 @@ impl<F: BufFactory> Connection<F> {
             return;
         }
         let expired = self.inner.timeout_instant().is_some_and(|at| at <= now);
+        if expired {
+            self.expire_overdue();
+        }
         self.inner.on_timeout();
         if !expired || !self.is_enabled() {
             return;
         }
+        self.may_repeat = true;
         let delta = self.seam.counters.follow(&self.inner);
         self.data_pending = true;
         self.seam.validation.on_timeout();

@@ -10,7 +10,7 @@ use super::arrival::Arrival;
 use super::send_credits::CreditReason;
 use crate::error::ExtensionError;
 use crate::layer::{Applied, Layer, Look, Scanned};
-use crate::quiche_compat::{QuicheDelta, SealedStart};
+use crate::quiche_compat::{QuicheDelta, SealedStart, is_forgotten};
 
 impl<F: BufFactory> Connection<F> {
     pub(super) fn receive(
@@ -84,6 +84,7 @@ impl<F: BufFactory> Connection<F> {
             let delta = counters.follow(&self.inner);
             if delta.losses {
                 self.data_pending = true;
+                self.may_repeat = true;
                 self.seam.stale_streams.on_lost();
             }
             delta.accepted > 0
@@ -169,6 +170,7 @@ impl<F: BufFactory> Connection<F> {
         if delta.losses {
             // quiche has something to send again.
             self.data_pending = true;
+            self.may_repeat = true;
             self.seam.stale_streams.on_lost();
         }
         self.seam.external_access.on_stopped(&applied.stopped);
@@ -177,6 +179,11 @@ impl<F: BufFactory> Connection<F> {
             // quiche answers with a reset, at what has left.
             self.seam.stream_ends.on_reset(stream_id);
             self.on_stopped(stream_id);
+        }
+        for &reset in &applied.late_resets {
+            if !is_forgotten(&mut self.inner, reset.stream_id) {
+                self.seam.late_resets.on_filled(reset);
+            }
         }
         for &len in &applied.issued_id_lens {
             self.seam.connection_id_lengths.on_issued(len);
@@ -192,6 +199,8 @@ impl<F: BufFactory> Connection<F> {
             self.repeat_lost_challenge(layer);
         }
         if applied.acknowledged {
+            let lost = || layer.sender().stats().lost_packets;
+            self.deadlines.overdue.on_acknowledged(delta.losses, lost);
             self.media.on_acknowledged(Instant::now(), layer);
             // It may have been a probe of the path's MTU.
             let is_black_hole = layer.take_black_hole();

@@ -341,6 +341,8 @@ impl<F: BufFactory> Connection<F> {
     fn on_finished(&mut self, sent: &Sent, path: AddressPair) {
         self.sent_ecn = sent.ecn;
         self.seam.send_buffer.on_sent(sent.stream_id, sent.stream_bytes);
+        let Sent { packet_number, stream_id, stream_bytes, .. } = *sent;
+        self.deadlines.overdue.on_sent(packet_number, stream_id, stream_bytes);
         if let Some((pn, data)) = sent.challenge {
             self.seam.validation.on_challenge_sent(path, pn, data);
         }
@@ -365,6 +367,7 @@ impl<F: BufFactory> Connection<F> {
         let app_limited = self.data_pending && layer.may_send(now, true);
         layer.on_nothing_to_send(app_limited);
         self.data_pending = false;
+        self.may_repeat = false;
     }
 
     /// Lets the send buffer hold what leaves in the configured time.

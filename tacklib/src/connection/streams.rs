@@ -91,6 +91,9 @@ impl<F: BufFactory> Connection<F> {
         stream_id: u64,
         out: &mut [u8],
     ) -> quiche::Result<(usize, bool)> {
+        if let Some(reset) = self.take_late_reset(stream_id) {
+            return Err(reset);
+        }
         let read = self.inner.stream_recv(stream_id, out);
         self.on_read_result(stream_id, read)
     }
@@ -101,6 +104,9 @@ impl<F: BufFactory> Connection<F> {
         stream_id: u64,
         out: B,
     ) -> quiche::Result<(usize, bool)> {
+        if let Some(reset) = self.take_late_reset(stream_id) {
+            return Err(reset);
+        }
         let read = self.inner.stream_recv_buf(stream_id, out);
         self.on_read_result(stream_id, read)
     }
@@ -111,6 +117,9 @@ impl<F: BufFactory> Connection<F> {
         stream_id: u64,
         len: usize,
     ) -> quiche::Result<(usize, bool)> {
+        if let Some(reset) = self.take_late_reset(stream_id) {
+            return Err(reset);
+        }
         let read = self.inner.stream_discard(stream_id, len);
         self.on_read_result(stream_id, read)
     }
@@ -223,7 +232,10 @@ impl<F: BufFactory> Connection<F> {
         let room = self.seam.send_buffer.room(&self.inner);
         let capacity = match self.inner.stream_capacity(stream_id) {
             // Not opened yet: quiche opens it.
-            Err(quiche::Error::InvalidStreamState(_)) => room,
+            Err(quiche::Error::InvalidStreamState(_)) => {
+                self.deadlines.overdue.on_opening(stream_id);
+                room
+            }
             result => result?.min(room),
         };
         if capacity == 0 {
@@ -244,6 +256,13 @@ impl<F: BufFactory> Connection<F> {
         }
         self.seam.stream_ends.on_written(stream_id, bytes, fin);
         self.has_ended_streams |= fin;
+    }
+
+    /// What the application is told of a stream that was reset behind its end.
+    fn take_late_reset(&mut self, stream_id: u64) -> Option<quiche::Error> {
+        let (error, len) = self.seam.late_resets.take(&mut self.inner, stream_id)?;
+        self.on_read(stream_id, (len, true));
+        Some(error)
     }
 
     fn on_read_result(

@@ -15,7 +15,7 @@ use tack_proto::sender::AckOutcome;
 use super::{Layer, NumberSpace, SHORTEST_PAYLOAD};
 use crate::error::ExtensionError;
 use crate::qlog::Direction;
-use crate::quiche_compat;
+use crate::quiche_compat::{self, LateReset, fill_late_reset};
 
 /// Buffers of the incoming pipeline, taken out of the layer while a packet passes through it.
 #[derive(Debug, Default)]
@@ -63,6 +63,8 @@ pub struct Applied {
     pub acknowledged: bool,
     /// Streams that the peer asked not to send on.
     pub stopped: Vec<u64>,
+    /// Streams that the peer has reset and that quiche takes for whole.
+    pub late_resets: Vec<LateReset>,
     /// The data of a PATH_CHALLENGE in it.
     pub path_challenge: Option<[u8; 8]>,
     /// The data of a PATH_CHALLENGE that it answers.
@@ -271,6 +273,9 @@ impl NumberSpace {
         for stream in &scan.streams {
             self.on_stream(now, received.packet_number, stream, connection);
         }
+        for reset in &effects.late_resets {
+            self.receiver.on_reset_stream(reset.stream_id);
+        }
         for &(stream_id, final_size) in &scan.reset_streams {
             self.windows.on_reset(stream_id, final_size);
             self.receiver.on_reset_stream(stream_id);
@@ -413,6 +418,13 @@ impl NumberSpace {
                 scan.updates.push(update);
             }
             Frame::ImmediateAck => scan.immediate_ack = true,
+            Frame::ResetStream { stream_id, error_code, final_size }
+                if self.fills(stream_id, final_size, &mut reader.filled, rest) =>
+            {
+                reader.left_eliciting = true;
+                reader.has_extension = true;
+                scan.effects.late_resets.push(LateReset { stream_id, error: error_code });
+            }
             standard => {
                 reader.left_eliciting |= standard.is_ack_eliciting();
                 rest.extend_from_slice(encoded);
@@ -420,6 +432,19 @@ impl NumberSpace {
             }
         }
         Ok(())
+    }
+
+    /// Whether quiche gets the rest of a stream in place of its reset.
+    fn fills(
+        &self,
+        stream_id: u64,
+        final_size: u64,
+        filled: &mut u64,
+        rest: &mut Vec<u8>,
+    ) -> bool {
+        self.windows.read_of_ended(stream_id).is_some_and(|read| {
+            fill_late_reset(stream_id, read, final_size, filled, rest).is_some()
+        })
     }
 
     fn scan_standard<'a>(
@@ -593,6 +618,8 @@ struct FrameReader<'a> {
     left_eliciting: bool,
     has_extension: bool,
     ends_stream: bool,
+    /// Zeros that take the place of what reset streams lack.
+    filled: u64,
 }
 
 impl FrameReader<'_> {
@@ -606,6 +633,7 @@ impl FrameReader<'_> {
             left_eliciting: false,
             has_extension: false,
             ends_stream: false,
+            filled: 0,
         }
     }
 }

@@ -25,6 +25,8 @@ const TRAIN_TAIL: usize = 30;
 /// A packet that has left.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sent {
+    /// Its number.
+    pub packet_number: u64,
     /// Its length on the wire.
     pub len: usize,
     /// Stream data in it, bytes.
@@ -146,9 +148,10 @@ impl NumberSpace {
         {
             self.sender.on_payload(packet.header().packet_number, &plain[payload]);
         }
+        let packet_number = packet.header().packet_number;
         let departed = packet.pass().map_err(|_| Lost)?;
         let ecn = self.sender.on_packet_sent(now, &departure(&departed, true, job.to));
-        Ok(Sent { len: departed.len, ecn, ..content })
+        Ok(Sent { packet_number, len: departed.len, ecn, ..content })
     }
 
     /// Opens the packet, and seals it with the layer's frames in it.
@@ -208,6 +211,7 @@ impl NumberSpace {
             self.flush_pings.on_sent(pn);
         }
         Ok(Sent {
+            packet_number: pn,
             len: departed.len,
             stream_bytes: scan.stream_bytes,
             stream_id: scan.stream_id,

@@ -15,6 +15,7 @@ mod duplicate_window;
 mod external_access;
 mod frame_order;
 mod inert_controller;
+mod late_resets;
 mod max_streams;
 mod no_usable_path;
 mod path_flush_ping;
@@ -37,6 +38,7 @@ pub use decrypted_in_place::SealedStart;
 pub use duplicate_window::is_duplicate_to_quiche;
 pub use frame_order::{FirstFrame, first_frame};
 pub use inert_controller::{MAX_IN_FLIGHT_PACKETS, make_inert, restore_controller};
+pub use late_resets::{LateReset, fill as fill_late_reset};
 pub use no_usable_path::is_without_path;
 pub use path_flush_ping::{FlushPings, PING_PACKET};
 pub use path_response_padding::least_len as least_path_response_len;
@@ -49,6 +51,7 @@ pub use transport_parameters::{ServerIds, Template};
 
 use anti_amplification::AntiAmplification;
 use external_access::ExternalAccess;
+use late_resets::LateResets;
 use path_mtu::PathMtu;
 use path_responses::PathResponses;
 use path_validation::PathValidation;
@@ -68,6 +71,8 @@ pub struct Seam {
     pub stale_streams: StaleStreams,
     /// Ends of streams that quiche may forget.
     pub stream_ends: StreamEnds,
+    /// Streams that were reset behind their end.
+    pub late_resets: LateResets,
     /// Challenges that have yet to be answered.
     pub path_responses: PathResponses,
     /// Paths that have yet to be validated.
@@ -89,6 +94,7 @@ impl Seam {
             send_buffer: SendBuffer::new(send_buffer),
             stale_streams: StaleStreams::default(),
             stream_ends: StreamEnds::default(),
+            late_resets: LateResets::default(),
             path_responses: PathResponses::default(),
             validation: PathValidation::default(),
             anti_amplification: AntiAmplification::unlimited(),

@@ -49,6 +49,8 @@ struct Stream {
     ahead: u64,
     /// The peer has finished the stream: quiche updates its window no more.
     finished: bool,
+    /// Its end has come.
+    ended: bool,
 }
 
 /// The receive windows of a connection and its streams.
@@ -107,6 +109,15 @@ impl ReceiveWindows {
         let Some(stream) = self.stream(stream_id) else { return };
         stream.received = stream.received.max(end);
         stream.finished |= fin;
+        stream.ended |= fin;
+    }
+
+    /// How much the application has read of a stream whose end has come, if that is known for sure.
+    pub fn read_of_ended(&self, stream_id: u64) -> Option<u64> {
+        let stream = self.streams.get(&stream_id)?;
+        let is_known =
+            stream.ended && stream.ahead == 0 && !self.unseen_reads && !self.needs_offsets;
+        is_known.then_some(stream.window.consumed)
     }
 
     /// The application has read a stream to its end, or was told that it was reset, or wants no more of it:
@@ -232,6 +243,7 @@ impl ReceiveWindows {
             received: 0,
             ahead: 0,
             finished: false,
+            ended: false,
         }))
     }
 

@@ -25,6 +25,7 @@ mod frame_order;
 mod handshake_reserved_bits;
 mod inert_controller;
 mod late_packets;
+mod late_resets;
 mod missing_hooks;
 mod no_usable_path;
 mod packet_outcome;

@@ -1,0 +1,260 @@
+//! Streams whose deadline passes while all of them is on its way.
+//!
+//! That they have arrived in time is told half a round trip later, or more. So a stream that has
+//! nothing left to send is not reset at its deadline but when something of it is lost: quiche would
+//! send that again. Which packets a stream has left in says whether it is.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
+
+/// Streams without a packet that are remembered; of more none is known to be whole.
+const MAX_UNTOUCHED: usize = 4096;
+
+/// Ranges of packet numbers of a stream. What is beyond belongs to the last one with all between.
+const MAX_RANGES: usize = 64;
+
+/// The packets of streams with a deadline.
+#[derive(Debug, Default)]
+pub(super) struct Overdue {
+    /// Streams that were opened and of which no packet has left.
+    untouched: BTreeSet<u64>,
+    /// Packets of streams with a deadline that had been set before the first one left.
+    packets: BTreeMap<u64, Packets>,
+    /// Streams behind their deadline, and how many of their packets had been lost by then.
+    waiting: BTreeMap<u64, usize>,
+    /// Packets were acknowledged or lost since these were looked at.
+    is_due: bool,
+    /// Packets that had been lost then, by the layer's record.
+    lost: u64,
+    /// quiche has found losses that are not in that record.
+    is_in_doubt: bool,
+}
+
+impl Overdue {
+    /// A stream is about to be opened.
+    pub fn on_opening(&mut self, stream_id: u64) {
+        if self.untouched.len() >= MAX_UNTOUCHED {
+            self.untouched.clear();
+        }
+        self.untouched.insert(stream_id);
+    }
+
+    /// A stream gets a deadline, another one, or none.
+    pub fn on_deadline(&mut self, stream_id: u64, has_one: bool) {
+        self.waiting.remove(&stream_id);
+        if !has_one {
+            self.packets.remove(&stream_id);
+        } else if self.untouched.contains(&stream_id) {
+            self.packets.entry(stream_id).or_default();
+        }
+    }
+
+    /// A packet has left with data of this stream, or of one that is not known.
+    #[inline]
+    pub fn on_sent(&mut self, packet_number: u64, stream_id: Option<u64>, bytes: usize) {
+        if !self.untouched.is_empty() || !self.packets.is_empty() {
+            self.record(packet_number, stream_id, bytes);
+        }
+    }
+
+    fn record(&mut self, packet_number: u64, stream_id: Option<u64>, bytes: usize) {
+        match stream_id {
+            Some(stream_id) => {
+                self.untouched.remove(&stream_id);
+                if let Some(packets) = self.packets.get_mut(&stream_id) {
+                    packets.add(packet_number);
+                }
+            }
+            None if bytes > 0 => {
+                self.untouched.clear();
+                self.packets.values_mut().for_each(|packets| packets.add(packet_number));
+            }
+            None => {}
+        }
+    }
+
+    /// The deadline of a stream that has nothing left to send has passed. Whether its packets tell what becomes of
+    /// it; `repeats` is set if quiche may have something to send again. `lost` packets have been lost in all.
+    pub fn wait(
+        &mut self,
+        stream_id: u64,
+        repeats: bool,
+        lost: u64,
+        was_delivered: impl Fn(u64) -> Option<bool>,
+    ) -> bool {
+        let Some(packets) = self.packets.get(&stream_id) else { return false };
+        let lost_of_it = packets.lost(&was_delivered);
+        if packets.is_empty() || repeats && lost_of_it > 0 {
+            self.packets.remove(&stream_id);
+            return false;
+        }
+        if self.waiting.is_empty() {
+            self.lost = lost;
+        }
+        self.waiting.insert(stream_id, lost_of_it);
+        self.is_due = true;
+        true
+    }
+
+    /// Packets were acknowledged. `lost` tells how many have been lost in all by the layer's record; quiche has just
+    /// found some if `repeats` is set.
+    pub fn on_acknowledged(&mut self, repeats: bool, lost: impl Fn() -> u64) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        let lost = lost();
+        self.is_in_doubt |= repeats && lost == self.lost;
+        self.lost = lost;
+        self.is_due = true;
+    }
+
+    /// Whether [`take_lost`](Self::take_lost) has something to look at.
+    pub fn is_due(&self) -> bool {
+        self.is_due
+    }
+
+    /// Streams behind their deadline of which something is lost since. Those that have arrived wait no longer.
+    pub fn take_lost(&mut self, was_delivered: impl Fn(u64) -> Option<bool>) -> Vec<u64> {
+        self.is_due = false;
+        if std::mem::take(&mut self.is_in_doubt) {
+            return self.take_all();
+        }
+        let mut expired = Vec::new();
+        let packets = &mut self.packets;
+        self.waiting.retain(|stream_id, lost_before| {
+            let Some(of_stream) = packets.get(stream_id) else { return false };
+            let is_lost = of_stream.lost(&was_delivered) > *lost_before;
+            if is_lost {
+                expired.push(*stream_id);
+            }
+            let stays = !is_lost && !of_stream.are_settled(&was_delivered);
+            if !stays {
+                packets.remove(stream_id);
+            }
+            stays
+        });
+        expired
+    }
+
+    /// All streams behind their deadline: quiche is about to send something again.
+    pub fn take_all(&mut self) -> Vec<u64> {
+        self.is_due = false;
+        let waiting = std::mem::take(&mut self.waiting);
+        waiting.keys().for_each(|stream_id| drop(self.packets.remove(stream_id)));
+        waiting.into_keys().collect()
+    }
+}
+
+/// Packet numbers in ascending ranges.
+#[derive(Debug, Default)]
+struct Packets(Vec<RangeInclusive<u64>>);
+
+impl Packets {
+    fn add(&mut self, number: u64) {
+        let is_full = self.0.len() >= MAX_RANGES;
+        match self.0.last_mut() {
+            Some(last) if is_full || last.end() + 1 == number => *last = *last.start()..=number,
+            _ => self.0.push(number..=number),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn lost(&self, was_delivered: impl Fn(u64) -> Option<bool>) -> usize {
+        self.numbers().filter(|number| was_delivered(*number) == Some(false)).count()
+    }
+
+    fn are_settled(&self, was_delivered: impl Fn(u64) -> Option<bool>) -> bool {
+        self.numbers().all(|number| was_delivered(number).is_some())
+    }
+
+    fn numbers(&self) -> impl Iterator<Item = u64> + '_ {
+        self.0.iter().cloned().flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A stream that has left in packets 5, 6 and 9.
+    fn left() -> Overdue {
+        let mut overdue = Overdue::default();
+        overdue.on_opening(2);
+        overdue.on_deadline(2, true);
+        for number in [5, 6, 9] {
+            overdue.on_sent(number, Some(2), 1000);
+        }
+        overdue.on_sent(7, Some(6), 1000);
+        overdue
+    }
+
+    #[test]
+    fn a_stream_waits_for_its_packets_and_for_no_others() {
+        let mut overdue = left();
+        assert!(overdue.wait(2, false, 0, |_| None));
+        assert!(overdue.take_lost(|number| (number == 7).then_some(false)).is_empty());
+        assert!(overdue.take_lost(|number| (number < 9).then_some(true)).is_empty());
+        assert_eq!(overdue.waiting.len(), 1);
+        assert!(overdue.take_lost(|_| Some(true)).is_empty());
+        assert!(overdue.waiting.is_empty() && overdue.packets.is_empty());
+    }
+
+    #[test]
+    fn a_stream_of_which_a_packet_is_lost_expires() {
+        let mut overdue = left();
+        assert!(overdue.wait(2, false, 0, |_| None));
+        assert_eq!(overdue.take_lost(|number| Some(number != 6)), [2]);
+        assert!(overdue.waiting.is_empty() && overdue.packets.is_empty());
+    }
+
+    #[test]
+    fn what_was_lost_before_and_sent_again_counts_no_more() {
+        let mut overdue = left();
+        let lost_once = |number| (number == 5).then_some(false);
+        assert!(!left().wait(2, true, 1, lost_once), "it may be about to be sent again");
+        assert!(overdue.wait(2, false, 1, lost_once));
+        assert!(overdue.take_lost(lost_once).is_empty());
+        assert_eq!(overdue.take_lost(|number| (number != 9).then_some(false)), [2]);
+    }
+
+    #[test]
+    fn a_stream_that_had_left_in_part_before_it_got_a_deadline_is_not_known() {
+        let mut overdue = Overdue::default();
+        overdue.on_opening(2);
+        overdue.on_sent(1, Some(2), 1000);
+        overdue.on_deadline(2, true);
+        overdue.on_sent(2, Some(2), 1000);
+        assert!(!overdue.wait(2, false, 0, |_| None));
+        // Nor is one if a packet may have been its.
+        overdue.on_opening(6);
+        overdue.on_sent(3, None, 1000);
+        overdue.on_deadline(6, true);
+        assert!(!overdue.wait(6, false, 0, |_| None));
+    }
+
+    #[test]
+    fn losses_of_unknown_packets_are_everybodys() {
+        let mut overdue = left();
+        assert!(overdue.wait(2, false, 0, |_| None));
+        overdue.on_acknowledged(true, || 1);
+        assert!(overdue.is_due() && overdue.take_lost(|_| None).is_empty());
+        overdue.on_acknowledged(true, || 1);
+        assert_eq!(overdue.take_lost(|_| None), [2]);
+    }
+
+    #[test]
+    fn many_ranges_and_streams_cost_bounded_memory() {
+        let mut overdue = left();
+        (10..10_000).filter(|number| number % 2 == 0).for_each(|number| {
+            overdue.on_sent(number, Some(2), 1000);
+            overdue.on_opening(number);
+        });
+        assert_eq!(overdue.packets[&2].0.len(), MAX_RANGES);
+        assert!(overdue.untouched.len() <= MAX_UNTOUCHED);
+        assert!(overdue.wait(2, false, 0, |_| None));
+        assert_eq!(overdue.take_lost(|number| Some(number != 9998)), [2]);
+    }
+}
