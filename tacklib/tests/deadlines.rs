@@ -116,7 +116,8 @@ fn what_is_sent_and_lost_is_not_sent_again_behind_the_deadline() {
 #[test]
 fn what_arrives_in_time_does_not_expire_while_its_acknowledgement_is_on_its_way() {
     let mut pair = pair();
-    // 3000 bytes take 24 ms, and 20 there and 20 back.
+    // 3000 bytes take 24 ms, and 20 there and 20 back. A priority opens the stream.
+    pair.client.stream_priority(FIRST, 0, false).unwrap();
     assert_eq!(pair.client.write(FIRST, &pattern(3000), true), 3000);
     let deadline = Instant::now() + 50 * MS;
     pair.client.set_stream_deadline(FIRST, Some(deadline)).unwrap();

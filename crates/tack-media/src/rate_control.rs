@@ -1,5 +1,6 @@
 //! The bit rate of an encoder, from what the connection knows of the path.
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -7,6 +8,9 @@ use tacklib::MediaStats;
 
 /// Bits in a byte.
 const BITS: f64 = 8.0;
+
+/// Backlogs that are remembered: those of a quarter of a second, at 240 updates a second.
+const MOST_BACKLOGS: usize = 64;
 
 /// How an [`EncoderRateControl`] follows the path.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -19,7 +23,8 @@ pub struct RateControlConfig {
     pub deadband: f64,
     /// How much the rate rises in a second at most, as a share of itself: 0.25. Falls are followed at once.
     pub recovery: f64,
-    /// Within what time a backlog is to leave, beside what is captured in it: 250 ms.
+    /// Within what time a backlog is to leave, beside what is captured in it: 250 ms. What leaves sooner is none: a key
+    /// frame is as long as many others.
     pub drain: Duration,
     /// The lowest rate, bits per second: 100,000.
     pub lowest: u64,
@@ -44,20 +49,25 @@ impl Default for RateControlConfig {
 }
 
 /// Follows [`MediaStats::estimated_send_rate`]: at once where it falls, in steps of some per cent where it
-/// rises, and below it while data waits.
+/// rises, and below it while data waits for long.
 #[derive(Clone, Debug)]
 pub struct EncoderRateControl {
     config: RateControlConfig,
-    /// What the encoder may have, bits per second.
+    /// What the encoder may have where nothing waits, bits per second.
     rate: f64,
     told: u64,
     updated: Option<Instant>,
+    begun: Option<Instant>,
+    /// What waited within [`RateControlConfig::drain`], bytes: since when it was that or more. Ascending in both.
+    backlogs: VecDeque<(Instant, u64)>,
 }
 
 impl EncoderRateControl {
     /// Begins with [`RateControlConfig::first`].
     pub fn new(config: RateControlConfig) -> Self {
-        let mut control = Self { config, rate: 0.0, told: 0, updated: None };
+        let backlogs = VecDeque::new();
+        let mut control =
+            Self { config, rate: 0.0, told: 0, updated: None, begun: None, backlogs };
         control.rate = control.bounded(config.first as f64);
         control.told = control.rate as u64;
         control
@@ -73,16 +83,37 @@ impl EncoderRateControl {
             return self.told;
         }
         let path = stats.estimated_send_rate as f64 * BITS;
-        let backlog = stats.backlog as f64 * BITS / self.config.drain.as_secs_f64().max(1e-3);
-        // Frames that leave within an interval are no backlog: the path has room for a tenth beside them.
-        let spare = path * (1.0 - self.config.headroom);
-        let wanted = path * self.config.headroom - (backlog - spare).max(0.0);
         let most = self.rate * (1.0 + self.config.recovery * passed.as_secs_f64());
-        self.rate = self.bounded(wanted.min(most));
-        if (self.rate - self.told as f64).abs() >= self.config.deadband * self.told as f64 {
-            self.told = self.rate as u64;
+        self.rate = self.bounded((path * self.config.headroom).min(most));
+        let backlog = self.lasting_backlog(now, stats.backlog) as f64 * BITS;
+        let backlog = backlog / self.config.drain.as_secs_f64().max(1e-3);
+        // The path has room for a tenth beside the frames.
+        let spare = path * (1.0 - self.config.headroom);
+        // Not remembered: what has left says nothing of the path.
+        let rate = self.bounded(self.rate - (backlog - spare).max(0.0));
+        if (rate - self.told as f64).abs() >= self.config.deadband * self.told as f64 {
+            self.told = rate as u64;
         }
         self.told
+    }
+
+    /// What has waited all the time that a backlog may take to leave, bytes.
+    fn lasting_backlog(&mut self, now: Instant, backlog: u64) -> u64 {
+        while self.backlogs.back().is_some_and(|(_, least)| *least > backlog) {
+            self.backlogs.pop_back();
+        }
+        if self.backlogs.back().is_none_or(|(_, least)| *least < backlog) {
+            self.backlogs.push_back((now, backlog));
+        }
+        let is_old =
+            |(at, _): &(Instant, u64)| now.saturating_duration_since(*at) > self.config.drain;
+        while self.backlogs.len() > MOST_BACKLOGS || self.backlogs.get(1).is_some_and(is_old) {
+            self.backlogs.pop_front();
+        }
+        let begun = *self.begun.get_or_insert(now);
+        let is_known = now.saturating_duration_since(begun) >= self.config.drain;
+        let least = self.backlogs.front().filter(|_| is_known);
+        least.map_or(0, |(_, least)| *least)
     }
 
     /// The rate that was last told, bits per second.
@@ -147,15 +178,32 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_let_out_before_more_is_encoded() {
-        let now = Instant::now();
-        let mut control = EncoderRateControl::new(RateControlConfig {
-            first: 5_000_000,
-            ..RateControlConfig::default()
-        });
+    fn what_waits_for_long_is_let_out_before_more_is_encoded_and_then_forgotten() {
+        let mut now = Instant::now();
+        let config = RateControlConfig { first: 4_500_000, ..RateControlConfig::default() };
+        let mut control = EncoderRateControl::new(config);
         // 62,500 bytes within 250 ms are 2 Mbit/s, of which 0.5 are spare.
-        assert_eq!(control.update(now, &stats(5_000_000, 62_500)), 3_000_000);
-        assert_eq!(control.update(now, &stats(5_000_000, 10 << 20)), 100_000);
+        follow(&mut control, &mut now, &stats(5_000_000, 62_500), 231);
+        assert_eq!(control.rate(), 4_500_000);
+        follow(&mut control, &mut now, &stats(5_000_000, 62_500), 66);
+        assert_eq!(control.rate(), 3_000_000);
+        follow(&mut control, &mut now, &stats(5_000_000, 10 << 20), 330);
+        assert_eq!(control.rate(), 100_000);
+        follow(&mut control, &mut now, &stats(5_000_000, 0), 33);
+        assert_eq!(control.rate(), 4_500_000);
+    }
+
+    #[test]
+    fn a_key_frame_that_leaves_soon_is_no_backlog() {
+        let mut now = Instant::now();
+        let config = RateControlConfig { first: 4_500_000, ..RateControlConfig::default() };
+        let mut control = EncoderRateControl::new(config);
+        for _ in 0..20 {
+            for backlog in [100_000, 80_000, 60_000, 40_000, 20_000, 0] {
+                follow(&mut control, &mut now, &stats(5_000_000, backlog), 33);
+                assert_eq!(control.rate(), 4_500_000);
+            }
+        }
     }
 
     #[test]

@@ -210,6 +210,16 @@ fn a_path_that_was_too_narrow_for_every_frame_is_tried_again() {
 }
 
 #[test]
+fn frames_that_arrive_in_time_are_delivered_where_the_round_trip_is_longer_than_they_live() {
+    let mut live = Live::over(8);
+    live.pair = std::mem::replace(&mut live.pair, Live::over(1).pair).with_delay(130 * MS);
+    live.frames(150, 4000);
+    live.run_for(Duration::from_secs(1));
+    assert!(live.dropped.is_empty(), "{:?}", live.dropped);
+    assert_eq!(live.come.len(), 150);
+}
+
+#[test]
 fn a_path_that_loses_frames_for_long_does_not_run_out_of_streams() {
     let mut live = Live::over(8);
     // What is lost can't be repeated in time.

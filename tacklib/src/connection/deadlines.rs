@@ -216,7 +216,9 @@ impl<F: BufFactory> Connection<F> {
         }
         if let Some(layer) = &self.layer {
             let lost = self.deadlines.overdue.take_lost(|pn| layer.was_delivered(pn));
-            lost.into_iter().for_each(|stream_id| self.reset_expired(stream_id));
+            for stream_id in lost {
+                self.reset_expired(stream_id);
+            }
         }
         let len = self.inner.dgram_send_queue_len();
         let Some(due) = self.deadlines.datagrams.take_due(len, now) else { return };

@@ -24,6 +24,13 @@ impl<F: BufFactory> Connection<F> {
         urgency: u8,
         incremental: bool,
     ) -> quiche::Result<()> {
+        if matches!(
+            self.inner.stream_capacity(stream_id),
+            Err(quiche::Error::InvalidStreamState(_))
+        ) {
+            // quiche opens it.
+            self.deadlines.overdue.on_opening(stream_id);
+        }
         let priority = (urgency, incremental);
         self.seam.stale_streams.set_priority(&mut self.inner, stream_id, priority)
     }

@@ -140,7 +140,9 @@ impl Overdue {
     pub fn take_all(&mut self) -> Vec<u64> {
         self.is_due = false;
         let waiting = std::mem::take(&mut self.waiting);
-        waiting.keys().for_each(|stream_id| drop(self.packets.remove(stream_id)));
+        for stream_id in waiting.keys() {
+            self.packets.remove(stream_id);
+        }
         waiting.into_keys().collect()
     }
 }

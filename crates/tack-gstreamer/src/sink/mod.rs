@@ -5,6 +5,7 @@ use gst::prelude::*;
 
 mod capture_time;
 mod imp;
+mod key_frames;
 mod outgoing;
 mod session;
 mod shared;

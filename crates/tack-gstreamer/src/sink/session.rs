@@ -10,6 +10,7 @@ use tack_media::{
 };
 use tacklib::Connection;
 
+use super::key_frames::KeyFrames;
 use super::outgoing::OutgoingBuffer;
 use crate::messages::{End, KEY_FRAME_REQUEST, end_stream, request_stream};
 use crate::payload;
@@ -80,10 +81,11 @@ pub(super) struct SendSession {
     frames: FrameSender,
     control: EncoderRateControl,
     lifetime: Duration,
+    /// The lowest bit rate.
+    lowest: u64,
     /// The last frame that others need.
     reference: Option<u64>,
-    /// Frames are worth nothing until the next key frame, which the encoder should make.
-    wants_key_frame: bool,
+    key_frames: KeyFrames,
     /// The caps that were sent last, and when.
     caps: Option<(u64, Instant)>,
     dropped: u64,
@@ -107,8 +109,9 @@ impl SendSession {
             frames: FrameSender::new(epoch),
             control: EncoderRateControl::new(control),
             lifetime,
+            lowest: control.lowest,
             reference: None,
-            wants_key_frame: true,
+            key_frames: KeyFrames::new(now, lifetime),
             caps: None,
             dropped: 0,
             untaken: BTreeSet::new(),
@@ -144,9 +147,6 @@ impl SendSession {
             deadline: buffer.captured_at + self.lifetime,
             depends_on: self.reference.filter(|_| is_delta),
         };
-        if !is_delta {
-            self.wants_key_frame = false;
-        }
         let payload = payload::encode(
             &buffer.meta,
             with_caps.then_some(&*buffer.caps),
@@ -158,11 +158,14 @@ impl SendSession {
                 self.counters.refused += 1;
                 // What follows needs it.
                 self.reference = None;
-                self.wants_key_frame = true;
+                self.key_frames.on_wanted();
                 return Err(error);
             }
         };
         self.untaken.insert(number);
+        if !is_delta {
+            self.key_frames.on_sent(now, number);
+        }
         if buffer.is_needed() {
             self.reference = Some(number);
         }
@@ -175,8 +178,11 @@ impl SendSession {
         connection: &mut Connection<F>,
         now: Instant,
     ) -> Result<(), SendError> {
-        self.control.update(now, &path_stats(connection));
-        self.read_requests(connection);
+        if self.has_begun() {
+            self.control.update(now, &path_stats(connection));
+        }
+        self.key_frames.update(now);
+        self.read_requests(connection, now);
         self.frames.flush(connection, now)?;
         self.follow_events(now);
         if now.saturating_duration_since(self.active) > KEEPS_ALIVE {
@@ -199,14 +205,21 @@ impl SendSession {
         self.end == EndState::Told
     }
 
-    /// Whether the peer can do nothing with what comes until the next key frame.
-    pub fn wants_key_frame(&self) -> bool {
-        self.wants_key_frame
+    /// Whether the encoder is to make a key frame: the peer can do nothing with what comes until then.
+    pub fn wants_key_frame(&self, now: Instant) -> bool {
+        self.key_frames.asks(now)
     }
 
-    /// What the encoder may produce for this peer, bits per second.
-    pub fn rate(&self) -> u64 {
-        self.control.rate()
+    /// What the encoder may produce for this peer, bits per second. `None` before something was sent: nothing is
+    /// known of its path.
+    pub fn rate(&self) -> Option<u64> {
+        let rate = self.control.rate() as f64 * self.key_frames.share();
+        self.has_begun().then_some((rate as u64).max(self.lowest))
+    }
+
+    /// Whether the peer has got a key frame, or is getting it.
+    fn has_begun(&self) -> bool {
+        self.reference.is_some()
     }
 
     /// What has been counted.
@@ -229,19 +242,23 @@ impl SendSession {
                         // It had been taken, and was reset on its way.
                         self.counters.taken = self.counters.taken.saturating_sub(1);
                     }
-                    self.wants_key_frame = true;
+                    self.key_frames.on_dropped(now, number);
+                    // They may have been with it.
+                    self.caps = None;
                 }
                 _ => {}
             }
         }
     }
 
-    fn read_requests<F: BufFactory>(&mut self, connection: &mut Connection<F>) {
+    fn read_requests<F: BufFactory>(&mut self, connection: &mut Connection<F>, now: Instant) {
         let stream_id = request_stream(!connection.is_server());
         let mut requests = [0; 64];
         // Fails as long as there is nothing. A peer cannot send more than a window in between.
         while let Ok((len, is_end)) = connection.stream_recv(stream_id, &mut requests) {
-            self.wants_key_frame |= requests[..len].contains(&KEY_FRAME_REQUEST);
+            if requests[..len].contains(&KEY_FRAME_REQUEST) {
+                self.key_frames.on_request(now);
+            }
             if is_end || len == 0 {
                 return;
             }

@@ -104,8 +104,8 @@ impl Worker {
             let now = Instant::now();
             let is_last = self.take_buffers(now);
             self.run_sessions(now);
-            if is_last {
-                self.follow_end(now);
+            if is_last && let Some(error) = self.follow_end(now) {
+                break Some(error);
             }
             if now >= self.stats_at {
                 self.stats_at = now + STATS_EVERY;
@@ -143,8 +143,10 @@ impl Worker {
 
     fn on_connected(&mut self, handle: Handle) {
         let (now, address) = (Instant::now(), self.link.peer(handle));
-        let session =
-            SendSession::new(now, self.epoch, self.settings.deadline, self.settings.control);
+        let mut control = self.settings.control;
+        // One encoder is for all: it need not slow down before the new path is known to be slower.
+        control.first = self.rate().unwrap_or(control.first);
+        let session = SendSession::new(now, self.epoch, self.settings.deadline, control);
         gst::info!(CAT, "{address}: a receiver is there");
         self.peers.insert(handle, Peer { session, address, ended: None });
         self.had_peer = true;
@@ -213,8 +215,9 @@ impl Worker {
         }
     }
 
-    /// Tells each peer the end, and the pipeline when all have what they will get.
-    fn follow_end(&mut self, now: Instant) {
+    /// Tells each peer the end, and the pipeline when all have what they will get. An error if the peer that was
+    /// called has never answered: nothing has got anywhere.
+    fn follow_end(&mut self, now: Instant) -> Option<Error> {
         let ends_at = *self.ends_at.get_or_insert(now + self.settings.deadline + PATIENCE);
         for peer in self.peers.values_mut() {
             peer.session.end();
@@ -227,7 +230,13 @@ impl Worker {
         if self.peers.is_empty() && !may_come || now >= ends_at {
             self.publish();
             self.shared.update(|state| state.is_drained = true);
+            let link = &self.settings.link;
+            return may_come.then(|| Error::Unreachable {
+                peer: format!("{}:{}", link.host, link.port),
+                why: "no answer before the end of the stream".to_owned(),
+            });
         }
+        None
     }
 
     /// Takes the statistics.
@@ -237,15 +246,14 @@ impl Worker {
             Some(PeerStats {
                 address: peer.address.clone(),
                 is_tack: connection.is_tack(),
-                rate: peer.session.rate(),
+                rate: peer.session.rate().unwrap_or(self.settings.control.first),
                 media: connection.media_stats(),
                 tack: connection.tack_stats(),
                 counters: *peer.session.counters(),
             })
         });
         let peers: Vec<_> = peers.collect();
-        // One encoder is for all: the slowest peer counts.
-        let rate = self.peers.values().map(|peer| peer.session.rate()).min();
+        let rate = self.rate();
         let mut has_changed = false;
         self.shared.update(|state| {
             state.peers = peers;
@@ -261,9 +269,14 @@ impl Worker {
         }
     }
 
+    /// One encoder is for all: the slowest peer counts, of those whose paths are known.
+    fn rate(&self) -> Option<u64> {
+        self.peers.values().filter_map(|peer| peer.session.rate()).min()
+    }
+
     /// Asks the encoder for a key frame, if a peer can do nothing with other frames.
     fn request_key_frame(&mut self, now: Instant) {
-        let is_wanted = self.peers.values().any(|peer| peer.session.wants_key_frame());
+        let is_wanted = self.peers.values().any(|peer| peer.session.wants_key_frame(now));
         let is_soon = self.requested.is_some_and(|at| now < at + REQUESTS_EVERY);
         if !is_wanted || is_soon {
             return;

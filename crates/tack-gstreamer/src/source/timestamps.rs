@@ -13,13 +13,53 @@ const TOLERANCE: i64 = 10_000_000;
 /// By so much they come down with each buffer, nanoseconds: two clocks do not differ by more.
 const SLEW: i64 = 100_000;
 
+/// For so long all buffers have to be early before times catch up: a late one had moved them.
+const WATCHED: i64 = 1_000_000_000;
+/// What they are early by, at least.
+const EARLY: i64 = 50_000_000;
+/// Times catch up by this part of what passes between two buffers.
+const CATCH_UP: i64 = 10;
+
 /// Adds to the sender's running times what makes them running times of this pipeline.
 ///
 /// Both clocks tick on their own, and the path's delay changes. What has to be added goes up at once, since
-/// buffers would come too late otherwise, and comes down slowly.
+/// buffers would come too late otherwise, and comes down slowly; a little faster while all buffers are early by much the
+/// same, as they are behind one that was late.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Timestamps {
     last: Option<Last>,
+    watch: Watch,
+}
+
+/// How early buffers are.
+#[derive(Clone, Copy, Debug, Default)]
+struct Watch {
+    begun: i64,
+    /// The least and the most.
+    early: Option<(i64, i64)>,
+    /// By how much all of the last second's buffers were early, less what has been caught up since.
+    ahead: i64,
+}
+
+impl Watch {
+    /// A buffer is early by so much, or late. How far its times catch up, `passed` behind the last one.
+    fn on_buffer(&mut self, local: i64, early: i64, passed: i64) -> i64 {
+        let (least, most) = self
+            .early
+            .map_or((early, early), |(least, most)| (least.min(early), most.max(early)));
+        self.early = Some((least, most));
+        if !(0..WATCHED).contains(&local.saturating_sub(self.begun)) {
+            // A sender that is ahead of its times is earlier and earlier.
+            let is_steady = least > EARLY && most.saturating_sub(least) < least / 2;
+            *self =
+                Self { begun: local, early: None, ahead: if is_steady { least } else { 0 } };
+        }
+        let by = (passed / CATCH_UP).clamp(0, self.ahead.min(early.max(0)));
+        self.ahead -= by;
+        // What is caught up makes those that follow less early.
+        self.early = self.early.map(|(least, most)| (least - by, most));
+        by
+    }
 }
 
 /// The last buffer.
@@ -27,6 +67,7 @@ pub(super) struct Timestamps {
 struct Last {
     wanted: i64,
     offset: i64,
+    carried: i64,
     /// Where it was put.
     time: i64,
 }
@@ -48,6 +89,12 @@ impl Timestamps {
             None => (wanted, None),
             Some(last) => next(last, wanted),
         };
+        if let Some(last) = self.last.filter(|_| jumped.is_none()) {
+            let early = offset.saturating_sub(wanted);
+            offset -= self.watch.on_buffer(local, early, carried.saturating_sub(last.carried));
+        } else {
+            self.watch = Watch { begun: local, ..Watch::default() };
+        }
         let mut time = carried.saturating_add(offset);
         if let Some(last) = self.last
             && jumped.is_some()
@@ -57,7 +104,7 @@ impl Timestamps {
             time = last.time.saturating_add(1);
             offset = time.saturating_sub(carried);
         }
-        self.last = Some(Last { wanted, offset, time });
+        self.last = Some(Last { wanted, offset, carried, time });
         Placed { offset, jumped }
     }
 }
@@ -107,6 +154,31 @@ mod tests {
         }
         let last = timestamps.place(0, 0).offset;
         assert!(last > 9 * MS && last <= TOLERANCE, "{last}");
+    }
+
+    #[test]
+    fn times_catch_up_within_seconds_behind_a_buffer_that_was_late() {
+        for late in [200, 2000] {
+            let mut timestamps = Timestamps::default();
+            timestamps.place(0, late * MS);
+            let (mut time, mut caught_up) = (late * MS, None);
+            for number in 1..2000 {
+                let carried = number * 33 * MS;
+                // What was held up comes at once.
+                let local = (carried + number % 3 * MS).max(late * MS);
+                let placed = timestamps.place(carried, local);
+                assert!(placed.jumped.is_none());
+                let next = carried + placed.offset;
+                assert!(next - time >= 29 * MS, "{} behind the last", next - time);
+                time = next;
+                if placed.offset < 60 * MS {
+                    caught_up.get_or_insert(carried);
+                }
+                assert!(placed.offset >= number % 3 * MS - TOLERANCE);
+            }
+            let within = if late == 200 { 5000 } else { 26_000 };
+            assert!(caught_up.is_some_and(|at| at < within * MS), "{late}: {caught_up:?}");
+        }
     }
 
     #[test]

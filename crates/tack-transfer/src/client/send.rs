@@ -283,7 +283,9 @@ impl Sending {
             }
         }
         files.end(&mut late);
-        late_files.into_values().for_each(|files| files.end(&mut late));
+        for files in late_files.into_values() {
+            files.end(&mut late);
+        }
         // Each runs alone, behind those before it.
         for job in late.into_values().flatten() {
             self.producer.at_last(job);
@@ -354,14 +356,25 @@ impl Sending {
             }
         }
         self.submit(base, manifest.take(), Origin::Tree(Arc::clone(&root)));
+        self.take_late(base, &root, late, late_jobs);
+        Ok(())
+    }
+
+    /// Makes jobs of what comes behind all others.
+    fn take_late(
+        &self,
+        base: &WirePath,
+        root: &Arc<Root>,
+        late: BTreeMap<usize, Late>,
+        jobs: &mut LateJobs,
+    ) {
         for (lateness, late) in late {
             for groups in late.take() {
-                let batch = self.batch(base, groups, Origin::Tree(Arc::clone(&root)), None);
+                let batch = self.batch(base, groups, Origin::Tree(Arc::clone(root)), None);
                 let job = batch.into_job(&self.producer.reporter());
-                late_jobs.entry(lateness).or_default().push(job);
+                jobs.entry(lateness).or_default().push(job);
             }
         }
-        Ok(())
     }
 
     fn submit(&self, base: &WirePath, groups: Vec<Group>, origin: Origin) -> bool {
