@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::disk::{has_same_content, offer_of};
+use super::owner_writes;
 use super::part_file::{PartName, may_chown_to, remove_part, times};
 use super::policy::Policy;
 use super::replace::{backup_name, entry_at, keep, kind_of, replace};
@@ -224,14 +225,12 @@ impl Editor {
         }
         place.check_replaceable(entry)?;
         let (directory, name) = (&place.directory, place.name.as_str());
-        match self.kept_name(place)? {
-            Some(kept) => {
-                rustix::fs::renameat(directory, name, directory, &kept).map_err(writing)?;
-            }
-            None => {
-                rustix::fs::unlinkat(directory, name, AtFlags::empty()).map_err(writing)?;
-            }
-        }
+        let kept = self.kept_name(place)?;
+        let remove = || match &kept {
+            Some(kept) => rustix::fs::renameat(directory, name, directory, kept),
+            None => rustix::fs::unlinkat(directory, name, AtFlags::empty()),
+        };
+        owner_writes::change(directory, remove).map_err(writing)?;
         Ok(Edited::Done)
     }
 
@@ -432,7 +431,8 @@ impl Place {
                 return Err(RootError::WrongKind(self.path.to_string(), "directory").into());
             }
         }
-        match rustix::fs::unlinkat(&self.directory, &self.name, AtFlags::REMOVEDIR) {
+        let remove = || rustix::fs::unlinkat(&self.directory, &self.name, AtFlags::REMOVEDIR);
+        match owner_writes::change(&self.directory, remove) {
             Ok(()) => Ok(Edited::Done),
             Err(Errno::NOTEMPTY | Errno::EXIST) => Ok(Edited::Kept),
             Err(error) => Err(writing(error)),

@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 
 use rustix::fs::{AtFlags, Dir, FileType};
 
+use super::owner_writes;
 use super::part_file::{is_held, may_chown_to};
 use super::policy::Policy;
 use super::printable;
@@ -73,10 +74,12 @@ pub(super) fn remove_directory(parent: &OwnedFd, name: &str) -> io::Result<()> {
         if is_directory(&directory, &entry)? {
             remove_directory(&directory, &entry)?;
         } else {
-            rustix::fs::unlinkat(&directory, entry.as_str(), AtFlags::empty())?;
+            let remove = || rustix::fs::unlinkat(&directory, entry.as_str(), AtFlags::empty());
+            owner_writes::change(&directory, remove)?;
         }
     }
-    Ok(rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR)?)
+    let remove = || rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR);
+    Ok(owner_writes::change(parent, remove)?)
 }
 
 /// Removes the file, or where links are preserved the link, that has the name of a directory, or

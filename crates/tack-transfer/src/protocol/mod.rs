@@ -54,6 +54,7 @@ mod inodes;
 mod make_way;
 mod manifest;
 mod names;
+mod owner_writes;
 mod part_file;
 mod pass_through;
 mod paths;

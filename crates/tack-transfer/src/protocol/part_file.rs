@@ -80,7 +80,7 @@ pub struct PartFile {
     /// Where what it replaces is kept.
     backup: Option<String>,
     /// The file that has the final name, as it was when the sender was told its digest.
-    compared: Option<Stamp>,
+    compared: Option<(Stamp, Digest)>,
 }
 
 /// Where a file goes and what is already there of it.
@@ -194,8 +194,9 @@ impl PartFile {
         }
         let mut hasher = Hasher::default();
         hasher.read(&mut source.0, size).map_err(TransferError::reading)?;
-        self.compared = Some(stamp);
-        Ok(Some(hasher.digest()))
+        let digest = hasher.digest();
+        self.compared = Some((stamp, digest));
+        Ok(Some(digest))
     }
 
     /// The file that has the final name, if chunks of it are worth telling.
@@ -351,8 +352,17 @@ impl Store for PartFile {
     fn keep_equal(&mut self, offer: &Offer) -> Result<(), TransferError> {
         let mut source = FileSource(open_file(&self.directory, &self.final_name)?);
         let now = source.stamp().map_err(TransferError::reading)?;
-        if self.compared != Some(now) {
+        let Some((stamp, digest)) = self.compared else {
             return Err(TransferError::BasisChanged);
+        };
+        if stamp != now {
+            // Its content, or its attributes alone: perhaps by another of its names.
+            let mut hasher = Hasher::default();
+            let length =
+                hasher.read(&mut source.0, offer.size + 1).map_err(TransferError::reading)?;
+            if length != offer.size || hasher.digest() != digest {
+                return Err(TransferError::BasisChanged);
+            }
         }
         keep_equal(&source.0, &self.policy, offer).map_err(TransferError::writing)
     }
@@ -656,6 +666,13 @@ mod tests {
         std::fs::write(&file, "another").unwrap();
         let equal = incoming.store.keep_equal(&offer(7));
         assert!(matches!(equal, Err(TransferError::BasisChanged)), "{equal:?}");
+        drop(incoming);
+        // Attributes are no content: another name of the file may have been given others.
+        let mut incoming = open();
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o640);
+        std::fs::set_permissions(&file, mode).unwrap();
+        incoming.store.keep_equal(&offer(7)).unwrap();
     }
 
     #[test]
