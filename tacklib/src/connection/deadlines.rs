@@ -129,19 +129,20 @@ impl DatagramDeadlines {
 impl<F: BufFactory> Connection<F> {
     /// Sets when the data of a stream is worth nothing any more, or takes that back (`None`).
     ///
-    /// When the deadline passes before all data has left, or while some of it is to be sent again, the stream is reset
-    /// with [`TackConfig::deadline_error`](crate::TackConfig::deadline_error), and one that is wholly on its way as soon
-    /// as something of it is lost: no byte of it is sent or sent again, what waits in the send buffer is dropped and its room is free at once, and
+    /// When the deadline passes before all data has left, or while some of it is to be sent again, the stream is
+    /// reset with [`TackConfig::deadline_error`](crate::TackConfig::deadline_error); one that is wholly on its way is
+    /// as soon as something of it is lost. No byte of it is sent or sent again, what waits in the send buffer is
+    /// dropped and its room is free at once, and
     /// [`stream_expired_next`](Self::stream_expired_next) reports the stream. Writing to it then fails
     /// as after [`stream_shutdown`](Self::stream_shutdown). [`timeout`](Self::timeout) counts the
     /// deadline; it takes effect in [`on_timeout`](Self::on_timeout) and before
     /// [`send`](Self::send) writes a packet. A later call replaces the deadline, and one in the past
     /// takes effect at the next of these calls.
     ///
-    /// Which packets a stream has left in is known if its deadline is set before the first one leaves, and not with
-    /// [`Profile::Off`](crate::Profile::Off). Any other stream is reset at its deadline unless all of it is
-    /// acknowledged, as quiche (0.30) tells of unidirectional ones whose end was written, or nothing at all is unsent or
-    /// in flight.
+    /// Which packets a stream has left in is known if its deadline is set before the first one leaves, and not
+    /// with [`Profile::Off`](crate::Profile::Off). Any other stream is reset at its deadline unless all of it is
+    /// acknowledged, as quiche (0.30) tells of unidirectional ones whose end was written, or nothing at all is
+    /// unsent or in flight.
     ///
     /// Fails with [`quiche::Error::InvalidStreamState`] on a stream that only the peer can write to.
     pub fn set_stream_deadline(
@@ -209,10 +210,11 @@ impl<F: BufFactory> Connection<F> {
         let is_idle = self.has_all_acknowledged();
         while let Some(stream_id) = self.deadlines.take_due(now) {
             let has_left = !self.seam.send_buffer.has_unsent(stream_id);
-            if has_left && (is_idle || self.waits_for_packets(stream_id)) {
-                continue;
+            if has_left && is_idle {
+                self.deadlines.overdue.forget(stream_id);
+            } else if !(has_left && self.waits_for_packets(stream_id)) {
+                self.reset_expired(stream_id);
             }
-            self.reset_expired(stream_id);
         }
         if let Some(layer) = &self.layer {
             let lost = self.deadlines.overdue.take_lost(|pn| layer.was_delivered(pn));
@@ -220,6 +222,10 @@ impl<F: BufFactory> Connection<F> {
                 self.reset_expired(stream_id);
             }
         }
+        debug_assert!(
+            self.deadlines.overdue.is_bounded_by(self.deadlines.of_stream.len()),
+            "a stream is never forgotten"
+        );
         let len = self.inner.dgram_send_queue_len();
         let Some(due) = self.deadlines.datagrams.take_due(len, now) else { return };
         let at = Cell::new(0);
@@ -245,6 +251,7 @@ impl<F: BufFactory> Connection<F> {
     }
 
     fn reset_expired(&mut self, stream_id: u64) {
+        self.deadlines.overdue.forget(stream_id);
         let error = self.config.deadline_error.min(MAX_ERROR_CODE);
         // It fails for streams that are gone or were reset: nothing of them is to be dropped.
         if self.stream_shutdown(stream_id, Shutdown::Write, error).is_ok() {

@@ -96,6 +96,17 @@ impl Overdue {
         true
     }
 
+    /// The deadline of a stream that needs none has passed, or it was reset.
+    pub fn forget(&mut self, stream_id: u64) {
+        self.packets.remove(&stream_id);
+    }
+
+    /// Whether nothing is remembered of streams that neither have a deadline, which `with_deadline` do, nor are behind
+    /// it.
+    pub fn is_bounded_by(&self, with_deadline: usize) -> bool {
+        self.packets.len() <= with_deadline + self.waiting.len()
+    }
+
     /// Packets were acknowledged. `lost` tells how many have been lost in all by the layer's record; quiche has just
     /// found some if `repeats` is set.
     pub fn on_acknowledged(&mut self, repeats: bool, lost: impl Fn() -> u64) {
