@@ -226,7 +226,10 @@ impl<F: BufFactory> Connection<F> {
         (from, to): Wanted,
         plan: &Plan,
     ) -> quiche::Result<Option<(usize, SendInfo)>> {
-        let limit = self.buffer_limit(layer, out.len(), plan);
+        let limit = self.buffer_limit(layer, out.len(), plan).min(self.room_before_flush());
+        if limit == 0 {
+            return Err(quiche::Error::Done);
+        }
         let (len, mut info) = self.inner.send_on_path(&mut out[..limit], from, to)?;
         info.at = now;
         self.has_sent_datagrams =

@@ -9,7 +9,7 @@ use std::time::Instant;
 use super::INITIAL_WINDOW_PACKETS;
 use super::pacer::BURST;
 
-/// A packet, and the answer to what it asks for.
+/// The minimum window (RFC 9002 section 7.2).
 const LEAST: u64 = 2;
 
 /// Bursts without a loss behind which one more packet is tried. A path that loses one packet in a hundred by
