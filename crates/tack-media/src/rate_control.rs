@@ -23,8 +23,8 @@ pub struct RateControlConfig {
     pub deadband: f64,
     /// How much the rate rises in a second at most, as a share of itself: 0.25. Falls are followed at once.
     pub recovery: f64,
-    /// Within what time a backlog is to leave, beside what is captured in it: 250 ms. What leaves sooner is none: a key
-    /// frame is as long as many others.
+    /// Within what time a backlog is to leave, beside what is captured in it: 250 ms. What leaves sooner does
+    /// not count: a key frame is as long as many others.
     pub drain: Duration,
     /// The lowest rate, bits per second: 100,000.
     pub lowest: u64,
