@@ -37,8 +37,8 @@ pub(crate) struct ConnectionState {
     close_packet: Option<ClosePacket>,
     /// A stateless reset ends a connection inside `recv`, a dead path inside `on_timeout`.
     closed_by_datagram: bool,
-    /// quiche cannot even write a CONNECTION_CLOSE.
-    is_broken: bool,
+    /// quiche cannot even write a CONNECTION_CLOSE, or may not send it.
+    is_unable_to_close: bool,
     timer_guard: TimerGuard,
 }
 
@@ -71,7 +71,7 @@ impl ConnectionState {
             handshake: Handshake::Until(now + handshake_timeout),
             close_packet: None,
             closed_by_datagram: false,
-            is_broken: false,
+            is_unable_to_close: false,
             timer_guard: TimerGuard::default(),
         }
     }
@@ -152,13 +152,16 @@ impl ConnectionState {
                     self.is_active = true;
                     self.timer_guard.on_progress();
                 }
-                Err(quiche::Error::Done) => return false,
+                Err(quiche::Error::Done) => {
+                    self.is_unable_to_close |= self.may_not_send_close();
+                    return false;
+                }
                 Err(error) => {
                     log::debug!("quiche cannot send and closes the connection: {error}");
                     // INTERNAL_ERROR (RFC 9000 section 20.1).
                     if self.connection.close(false, 0x1, b"").is_err() {
                         // It was closing already, and failed again.
-                        self.is_broken = true;
+                        self.is_unable_to_close = true;
                         return false;
                     }
                 }
@@ -204,13 +207,20 @@ impl ConnectionState {
     /// Whether nothing is left to wait for.
     pub(crate) fn is_gone(&self) -> bool {
         self.connection.is_closed()
-            || self.is_broken
+            || self.is_unable_to_close
             || matches!(self.handshake, Handshake::TimedOut) && self.queue.is_empty()
     }
 
     /// Whether the application or quiche has closed the connection and the peer has not been told.
     pub(crate) fn owes_close(&self) -> bool {
         self.connection.local_error().is_some() && !self.is_closed()
+    }
+
+    /// Whether quiche, which has nothing to send, still owes its CONNECTION_CLOSE to an address that is not validated
+    /// and has used up what it may be sent (RFC 9000 section 8.1). quiche would keep the connection until it is idle
+    /// for too long; if the peer comes again, it gets a stateless reset or a new connection.
+    fn may_not_send_close(&self) -> bool {
+        self.connection.is_server() && !self.connection.is_established() && self.owes_close()
     }
 
     pub(crate) fn close_reason(&self) -> CloseReason {
