@@ -10,16 +10,22 @@ use super::Connection;
 use super::send::Wanted;
 use super::send_credits::CreditReason;
 use crate::layer::{Layer, Plan};
-use crate::quiche_compat::{AddressPair, PING_PACKET, is_without_path};
+use crate::quiche_compat::{AddressPair, PING_PACKET, is_without_path, path_beside_blocked_challenge};
 
 /// Pairs of hosts that are told apart; the oldest is forgotten first.
 const MAX_PATHS: usize = 8;
+
+/// How much must be left to send to an address that is not proven for some of it to be kept from a challenge and the
+/// acknowledgement that goes before it.
+const LEAST_WITH_RESERVE: usize = 4 * PING_PACKET;
 
 /// The paths of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Paths {
     /// Where the last accepted datagram came from: local and remote address.
     received: Option<AddressPair>,
+    /// Not all came from there.
+    has_several: bool,
     /// Where data goes to.
     active: Option<AddressPair>,
     /// Where data went before, until a flush PING has left there.
@@ -140,8 +146,28 @@ impl<F: BufFactory> Connection<F> {
         let is_proven = |path: &PathStats| self.is_proven((path.local_addr, path.peer_addr));
         active.filter(|path| !is_proven(path)).map_or(usize::MAX, |path| {
             let left = (3 * path.recv_bytes).saturating_sub(path.sent_bytes);
-            usize::try_from(left).unwrap_or(usize::MAX).saturating_sub(PING_PACKET)
+            let left = usize::try_from(left).unwrap_or(usize::MAX);
+            // The answer to a challenge brings more.
+            let is_needed = self.seam.validation.expects_challenge && left < LEAST_WITH_RESERVE;
+            if is_needed { left } else { left.saturating_sub(PING_PACKET) }
         })
+    }
+
+    /// Has quiche write a packet, for the path that the application wants.
+    pub(super) fn send_inner(
+        &mut self,
+        out: &mut [u8],
+        (from, to): Wanted,
+    ) -> quiche::Result<(usize, SendInfo)> {
+        let result = self.inner.send_on_path(out, from, to);
+        let may_be_blocked = self.paths.has_several && self.inner.is_server();
+        if !may_be_blocked || result != Err(quiche::Error::Done) || from.is_some() || to.is_some() {
+            return result;
+        }
+        match path_beside_blocked_challenge(&self.inner) {
+            Some((local, peer)) => self.inner.send_on_path(out, Some(local), Some(peer)),
+            None => result,
+        }
     }
 
     /// Whether any amount may be sent over a path. If not, quiche knows how much may, and what it
@@ -164,7 +190,9 @@ impl<F: BufFactory> Connection<F> {
 
     fn validate_further(&mut self, path: AddressPair, response: Option<[u8; 8]>) {
         let validation = &mut self.seam.validation;
-        if self.paths.received.replace(path) != Some(path) {
+        let before = self.paths.received.replace(path);
+        if before != Some(path) {
+            self.paths.has_several |= before.is_some();
             validation.on_path_change();
         }
         let is_answer = response.is_some_and(|data| validation.on_answer(Some(path), data));

@@ -223,14 +223,14 @@ impl<F: BufFactory> Connection<F> {
         layer: &mut Layer,
         now: Instant,
         out: &mut [u8],
-        (from, to): Wanted,
+        wanted: Wanted,
         plan: &Plan,
     ) -> quiche::Result<Option<(usize, SendInfo)>> {
         let limit = self.buffer_limit(layer, out.len(), plan).min(self.room_before_flush());
         if limit == 0 {
             return Err(quiche::Error::Done);
         }
-        let (len, mut info) = self.inner.send_on_path(&mut out[..limit], from, to)?;
+        let (len, mut info) = self.send_inner(&mut out[..limit], wanted)?;
         info.at = now;
         self.has_sent_datagrams =
             plan.leaves_no_room || plan.is_train_tail && self.has_sent_datagrams;

@@ -8,6 +8,7 @@
 
 mod ack_carrier;
 mod anti_amplification;
+mod blocked_challenge;
 mod buffer_limit;
 mod connection_id_lengths;
 mod decrypted_in_place;
@@ -32,6 +33,7 @@ mod traffic_secrets;
 mod transport_parameters;
 
 pub use ack_carrier::request_carrier;
+pub use blocked_challenge::path_beside_blocked_challenge;
 pub use buffer_limit::without_stream_data;
 pub use connection_id_lengths::ConnectionIdLengths;
 pub use decrypted_in_place::SealedStart;

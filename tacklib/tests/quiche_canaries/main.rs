@@ -16,6 +16,7 @@ mod quiche_source;
 
 mod ack_ranges;
 mod anti_amplification;
+mod blocked_challenge;
 mod connection_id_conflict;
 mod decrypted_in_place;
 mod delayed_acks;
