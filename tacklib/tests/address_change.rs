@@ -181,21 +181,6 @@ fn a_challenge_that_was_lost_on_a_path_since_left_does_not_hold_up_the_next_one(
     assert_eq!(destination(&exchange.pair.server), third);
 }
 
-#[test]
-fn a_short_datagram_from_a_new_address_leaves_room_for_the_challenge() {
-    let mut config = config();
-    let mut pair = Pair::new(tack_client(&mut config), tack_server(&mut config)).with_delay(ONE_WAY);
-    pair.handshake();
-    let id = quiche::ConnectionId::from_vec(vec![0xc2; 16]);
-    pair.client.new_scid(&id, 1, false).unwrap();
-    transfer(&mut pair, 3, 100_000, true);
-    pair.rebind(new_address());
-    pair.client.send_ack_eliciting().unwrap();
-    let end = Instant::now() + Duration::from_secs(1);
-    pair.run_until(|_| Instant::now() >= end);
-    assert!(is_validated(&pair.server));
-}
-
 /// Writes the next datagram once the pacer lets it leave; its length.
 fn wait_for_packet(end: &mut Connection, datagram: &mut [u8]) -> usize {
     for _ in 0..1000 {
