@@ -10,14 +10,14 @@ use super::Connection;
 use super::send::Wanted;
 use super::send_credits::CreditReason;
 use crate::layer::{Layer, Plan};
-use crate::quiche_compat::{AddressPair, PING_PACKET, is_without_path, path_beside_blocked_challenge};
+use crate::quiche_compat::{AddressPair, is_without_path, may_be_blocked, ping_packet_len};
 
 /// Pairs of hosts that are told apart; the oldest is forgotten first.
 const MAX_PATHS: usize = 8;
 
-/// How much must be left to send to an address that is not proven for some of it to be kept from a challenge and the
-/// acknowledgement that goes before it.
-const LEAST_WITH_RESERVE: usize = 4 * PING_PACKET;
+/// Room for what goes first to an address that is not proven: a challenge, and an acknowledgement of a few ranges
+/// before it.
+const FIRST_FRAMES: usize = 9 + 16;
 
 /// The paths of a connection.
 #[derive(Debug, Default)]
@@ -132,7 +132,9 @@ impl<F: BufFactory> Connection<F> {
     /// 8.1), and quiche would never learn what of that was lost.
     #[inline]
     pub(super) fn room_before_flush(&self) -> usize {
-        if self.seam.validation.is_running && self.inner.is_server() {
+        let validation = &self.seam.validation;
+        // A connection without a path is asked for a packet whatever there is room for.
+        if validation.is_running && !validation.has_no_path && self.inner.is_server() {
             self.room_of_unproven()
         } else {
             usize::MAX
@@ -145,11 +147,13 @@ impl<F: BufFactory> Connection<F> {
         let active = self.inner.path_stats().find(|path| path.active);
         let is_proven = |path: &PathStats| self.is_proven((path.local_addr, path.peer_addr));
         active.filter(|path| !is_proven(path)).map_or(usize::MAX, |path| {
-            let left = (3 * path.recv_bytes).saturating_sub(path.sent_bytes);
-            let left = usize::try_from(left).unwrap_or(usize::MAX);
-            // The answer to a challenge brings more.
-            let is_needed = self.seam.validation.expects_challenge && left < LEAST_WITH_RESERVE;
-            if is_needed { left } else { left.saturating_sub(PING_PACKET) }
+            // If more has left, it was proven once.
+            let left = (3 * path.recv_bytes).checked_sub(path.sent_bytes);
+            let left = left.and_then(|left| usize::try_from(left).ok()).unwrap_or(usize::MAX);
+            let ping = ping_packet_len(self.inner.destination_id().len());
+            let rest = left.saturating_sub(ping);
+            // The answer to the challenge brings more.
+            if path.sent == 0 && rest < ping + FIRST_FRAMES { left } else { rest }
         })
     }
 
@@ -160,13 +164,16 @@ impl<F: BufFactory> Connection<F> {
         (from, to): Wanted,
     ) -> quiche::Result<(usize, SendInfo)> {
         let result = self.inner.send_on_path(out, from, to);
-        let may_be_blocked = self.paths.has_several && self.inner.is_server();
-        if !may_be_blocked || result != Err(quiche::Error::Done) || from.is_some() || to.is_some() {
+        let is_any = from.is_none() && to.is_none();
+        let has_others = self.paths.has_several && self.inner.is_server();
+        if !has_others || !is_any || result != Err(quiche::Error::Done) {
             return result;
         }
-        match path_beside_blocked_challenge(&self.inner) {
-            Some((local, peer)) => self.inner.send_on_path(out, Some(local), Some(peer)),
-            None => result,
+        match self.paths.received {
+            Some(path) if may_be_blocked(&self.inner, path) => {
+                self.inner.send_on_path(out, Some(path.0), Some(path.1))
+            }
+            _ => result,
         }
     }
 
@@ -261,7 +268,7 @@ impl<F: BufFactory> Connection<F> {
             from.is_none_or(|from| from == path.0) && to.is_none_or(|to| to == path.1)
         };
         let (local, peer) = self.paths.previous.take_if(wanted)?;
-        let room = out.len().min(PING_PACKET);
+        let room = out.len().min(ping_packet_len(self.inner.destination_id().len()));
         let written = self
             .inner
             .send_ack_eliciting_on_path(local, peer)

@@ -33,7 +33,7 @@ mod traffic_secrets;
 mod transport_parameters;
 
 pub use ack_carrier::request_carrier;
-pub use blocked_challenge::path_beside_blocked_challenge;
+pub use blocked_challenge::may_be_blocked;
 pub use buffer_limit::without_stream_data;
 pub use connection_id_lengths::ConnectionIdLengths;
 pub use decrypted_in_place::SealedStart;
@@ -42,7 +42,7 @@ pub use frame_order::{FirstFrame, first_frame};
 pub use inert_controller::{MAX_IN_FLIGHT_PACKETS, make_inert, restore_controller};
 pub use late_resets::{LateReset, fill as fill_late_reset};
 pub use no_usable_path::is_without_path;
-pub use path_flush_ping::{FlushPings, PING_PACKET};
+pub use path_flush_ping::{FlushPings, ping_packet_len};
 pub use path_response_padding::least_len as least_path_response_len;
 pub use path_validation::AddressPair;
 pub use quiche_counters::{QuicheCounters, QuicheDelta};

@@ -8,11 +8,14 @@
 //! new path tells as much. The PING need not have arrived: a PING is not sent again if it is lost.
 //! Upstream: not reported. To delete: when quiche declares losses over all paths of a number space.
 
+use tack_packet::TAG_LEN;
 use tack_proto::loss_detection::PACKET_THRESHOLD;
 
-/// Room for a packet with a PING and no other frame that it would matter to lose: the header, the tag
-/// and less than a NEW_CONNECTION_ID needs.
-pub const PING_PACKET: usize = 1 + quiche::MAX_CONN_ID_LEN + 4 + 16 + 8;
+/// Room for a packet with a PING and no other frame that it would matter to lose: the header, the tag, and the
+/// four bytes that quiche fills packets up to at least.
+pub const fn ping_packet_len(dcid_len: usize) -> usize {
+    1 + dcid_len + 4 + TAG_LEN + 4
+}
 
 /// The PINGs that have left last on paths since left, until quiche was told of them.
 #[derive(Debug, Default)]
