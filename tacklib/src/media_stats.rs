@@ -40,7 +40,9 @@ pub struct MediaStats {
     /// What the latest round trip lies above RTTmin: the queue on the path, and the wait for an
     /// acknowledgement if it was late.
     pub queueing_delay: Option<Duration>,
-    /// Share of lost packets that the receiver last reported (rho): 0 to 1.
+    /// Share of the bytes taken for lost of those sent in the last half second to second: 0 to 1. Counted here: the
+    /// receiver's own count ([`TackStats::loss_rate`](crate::TackStats::loss_rate)) takes packet numbers that are
+    /// skipped for losses, and a peer without TACK reports none.
     pub loss_rate: f64,
     /// Stream bytes that are written and have not left.
     pub backlog: u64,
@@ -67,9 +69,17 @@ pub(crate) struct MediaRecord {
     /// When the rate was last measured with data waiting.
     measured: Option<Instant>,
     /// What had been sent half a second ago or more, and a second or more.
-    sent: [Option<(Instant, u64)>; 2],
+    sent: [Option<Sent>; 2],
     /// The estimate that the application was last told.
     told: Option<u64>,
+}
+
+/// Bytes that had been sent by some time, and bytes lost of them.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    at: Instant,
+    bytes: u64,
+    lost: u64,
 }
 
 impl Default for MediaRecord {
@@ -86,6 +96,13 @@ impl Default for MediaRecord {
     }
 }
 
+impl Sent {
+    fn now(at: Instant, layer: &Layer) -> Self {
+        let sender = layer.sender();
+        Self { at, bytes: sender.sent_bytes(), lost: sender.stats().lost_bytes }
+    }
+}
+
 impl MediaRecord {
     /// Something was acknowledged.
     pub(crate) fn on_acknowledged(&mut self, now: Instant, layer: &Layer) {
@@ -95,17 +112,22 @@ impl MediaRecord {
         if !layer.sender().is_app_limited() {
             self.measured = Some(now);
         }
-        let sent = layer.sender().sent_bytes();
-        if self.sent[0].is_none_or(|(at, _)| now.saturating_duration_since(at) >= SENT_SPAN) {
-            self.sent = [Some((now, sent)), self.sent[0]];
+        let sent = Sent::now(now, layer);
+        if self.sent[0].is_none_or(|last| now.saturating_duration_since(last.at) >= SENT_SPAN) {
+            self.sent = [Some(sent), self.sent[0]];
         }
     }
 
-    /// Bytes per second that have left, when `sent` have in all.
-    fn sent_rate(&self, now: Instant, sent: u64) -> u64 {
-        let Some((at, before)) = self.sent[1].or(self.sent[0]) else { return 0 };
-        let time = now.saturating_duration_since(at).as_secs_f64();
-        if time > 0.0 { ((sent - before) as f64 / time) as u64 } else { 0 }
+    /// Bytes per second that have left of late, and the share of these that were lost.
+    fn sent_and_lost(&self, sent: Sent) -> (u64, f64) {
+        let Some(before) = self.sent[1].or(self.sent[0]) else { return (0, 0.0) };
+        let time = sent.at.saturating_duration_since(before.at).as_secs_f64();
+        let bytes = (sent.bytes - before.bytes) as f64;
+        let lost = (sent.lost - before.lost) as f64;
+        let rate = if time > 0.0 { (bytes / time) as u64 } else { 0 };
+        // Losses are found after what was sent before: of less that was sent since there may be more.
+        let share = if lost > 0.0 { (lost / bytes.max(lost)).min(1.0) } else { 0.0 };
+        (rate, share)
     }
 
     /// The estimate, if it has changed by more than [`CHANGE`] since it was last returned.
@@ -149,7 +171,9 @@ impl MediaRecord {
     ) -> MediaStats {
         let counts =
             MediaStats { backlog, expired_streams, expired_datagrams, ..MediaStats::default() };
-        let Some(sender) = layer.map(Layer::sender) else { return counts };
+        let Some(layer) = layer else { return counts };
+        let sender = layer.sender();
+        let (sent_rate, loss_rate) = self.sent_and_lost(Sent::now(now, layer));
         let rate = sender.pacing_rate().bytes_per_second().max(1);
         let time_to_leave = Duration::from_secs_f64(backlog as f64 / rate as f64);
         let estimate = sender.estimated_send_rate(now).bytes_per_second();
@@ -157,7 +181,7 @@ impl MediaRecord {
         let percentiles = self.percentiles();
         MediaStats {
             estimated_send_rate: estimate,
-            spare_rate: estimate.saturating_sub(self.sent_rate(now, sender.sent_bytes())),
+            spare_rate: estimate.saturating_sub(sent_rate),
             rate_age: self
                 .measured
                 .max(sender.trains_measured())
@@ -171,7 +195,7 @@ impl MediaRecord {
                 .latest_rtt()
                 .zip(sender.min_rtt())
                 .map(|(latest, min)| latest.saturating_sub(min)),
-            loss_rate: sender.loss_rate(),
+            loss_rate,
             time_to_leave,
             time_to_arrive_p50: percentiles.map(|(p50, _)| arrival(p50)),
             time_to_arrive_p95: percentiles.map(|(_, p95)| arrival(p95)),
@@ -206,6 +230,22 @@ mod tests {
         assert_eq!(record.take_rate_change(1060), Some(1060));
         assert_eq!(record.take_rate_change(1060), None);
         assert_eq!(record.take_rate_change(1000), Some(1000));
+    }
+
+    #[test]
+    fn the_loss_rate_is_of_the_bytes_sent_since_half_a_second_to_a_second_ago() {
+        let start = Instant::now();
+        let sent = |ms: u32, bytes, lost| Sent { at: start + ms * MS, bytes, lost };
+        let mut record = MediaRecord::default();
+        assert_eq!(record.sent_and_lost(sent(0, 1000, 10)), (0, 0.0), "nothing is known");
+        record.sent = [Some(sent(600, 5000, 50)), Some(sent(0, 1000, 10))];
+        assert_eq!(record.sent_and_lost(sent(1000, 9000, 410)), (8000, 0.05));
+        assert_eq!(record.sent_and_lost(sent(1000, 9000, 10)), (8000, 0.0));
+        assert_eq!(
+            record.sent_and_lost(sent(1000, 1000, 410)),
+            (0, 1.0),
+            "of what was sent before"
+        );
     }
 
     #[test]

@@ -554,7 +554,7 @@ struct tack_media_stats {
     uint64_t jitter;
     // What the latest round trip lies above the smallest, nanoseconds, or TACK_UNKNOWN.
     uint64_t queueing_delay;
-    // Share of lost packets that the receiver last reported: 0 to 1.
+    // Share of the bytes taken for lost of those sent in the last half second to second: 0 to 1.
     double loss_rate;
     // Bytes of streams that are written and have not left.
     uint64_t backlog;

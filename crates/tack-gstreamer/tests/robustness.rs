@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use common::nat::Nat;
 use common::{
     FRAME, Pipeline, frame, is_delta, is_discont, live_pair, number_of, pair, samples,
 };
@@ -263,6 +264,53 @@ fn a_sender_that_is_stopped_is_an_end() {
     assert!(receiver.sink().try_pull_sample(common::LONG).is_some());
     drop(sender);
     receiver.wait_for_eos();
+}
+
+#[test]
+fn a_receiver_whose_port_changes_while_it_has_nothing_to_say_goes_on() {
+    let sender = Pipeline::new(&format!(
+        "appsrc name=in format=time is-live=true caps={} ! tacksink name=sink mode=listener port=0 sync=false",
+        common::CAPS
+    ));
+    sender.play();
+    let sink = sender.element("sink");
+    let port = u16::try_from(sink.property::<u32>("current-port")).unwrap();
+    let nat = Nat::before(([127, 0, 0, 1], port).into());
+    let receiver = Pipeline::new(&format!(
+        "tacksrc name=src port={} fingerprint={} ! appsink name=out sync=false",
+        nat.address().port(),
+        sink.property::<String>("current-fingerprint")
+    ));
+    receiver.play();
+    let comes = |number: u64| {
+        sender.source().push_buffer(frame(number, true, 1000)).unwrap();
+        receiver.sink().try_pull_sample(gst::ClockTime::from_mseconds(500)).is_some()
+    };
+    assert!((0..100).any(comes), "the receiver is there");
+    // All is acknowledged.
+    std::thread::sleep(Duration::from_millis(300));
+    nat.forget();
+    std::thread::sleep(Duration::from_millis(100));
+    // Half a minute: more than the connection survives without a word.
+    assert!((100..160).any(comes), "nothing comes any more");
+}
+
+#[test]
+fn what_is_not_measured_is_missing_in_the_statistics() {
+    let (sender, receiver) = pair("deadline=20000 sync=false profile=off", "sync=false");
+    receiver.play();
+    sender.play();
+    sender.source().push_buffer(frame(0, true, 1000)).unwrap();
+    assert!(receiver.sink().try_pull_sample(common::LONG).is_some());
+    sender
+        .wait_until("the frame is counted", |sender| sender.stat("sink", "frames-taken") == 1);
+    let stats = sender.element("sink").property::<gst::Structure>("stats");
+    let peers = stats.get::<gst::Array>("peers").unwrap();
+    let peer = peers.first().unwrap().get::<gst::Structure>().unwrap();
+    assert!(peer.has_field("backlog"));
+    for unknown in ["estimated-send-rate", "smoothed-rtt", "loss-rate", "tacks-received"] {
+        assert!(!peer.has_field(unknown), "{unknown} in {peer}");
+    }
 }
 
 #[test]

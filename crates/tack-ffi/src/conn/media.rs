@@ -30,7 +30,7 @@ pub struct tack_media_stats {
     pub jitter: u64,
     /// What the latest round trip lies above the smallest, nanoseconds, or TACK_UNKNOWN.
     pub queueing_delay: u64,
-    /// Share of lost packets that the receiver last reported: 0 to 1.
+    /// Share of the bytes taken for lost of those sent in the last half second to second: 0 to 1.
     pub loss_rate: f64,
     /// Bytes of streams that are written and have not left.
     pub backlog: u64,

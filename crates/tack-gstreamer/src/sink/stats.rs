@@ -36,23 +36,30 @@ fn counters(counters: &Counters) -> [(&'static str, u64); 8] {
     ]
 }
 
+/// What is not known is not told: with `profile=off`, or before the first round trip, hardly anything is.
 fn peer(peer: &PeerStats) -> gst::Structure {
     let micros = |time: Option<Duration>| {
-        time.map_or(0, |time| u64::try_from(time.as_micros()).unwrap_or(u64::MAX))
+        time.map(|time| u64::try_from(time.as_micros()).unwrap_or(u64::MAX))
     };
+    let is_measured = peer.media.smoothed_rtt.is_some();
+    let measured = |value: u64| is_measured.then_some(value);
+    let send_rate = Some(peer.media.estimated_send_rate.saturating_mul(8));
     let mut builder = gst::Structure::builder("peer")
         .field("address", &peer.address)
         .field("tack", peer.is_tack)
-        .field("estimated-send-rate", peer.media.estimated_send_rate.saturating_mul(8))
+        .field_if_some("estimated-send-rate", send_rate.filter(|rate| *rate > 0))
         .field("estimated-bitrate", peer.rate)
-        .field("smoothed-rtt", micros(peer.media.smoothed_rtt))
-        .field("min-rtt", micros(peer.media.min_rtt))
-        .field("queueing-delay", micros(peer.media.queueing_delay))
-        .field("loss-rate", peer.media.loss_rate)
+        .field_if_some("smoothed-rtt", micros(peer.media.smoothed_rtt))
+        .field_if_some("min-rtt", micros(peer.media.min_rtt))
+        .field_if_some("queueing-delay", micros(peer.media.queueing_delay))
+        .field_if_some("loss-rate", is_measured.then_some(peer.media.loss_rate))
         .field("backlog", peer.media.backlog)
-        .field("tacks-sent", peer.tack.tacks_sent)
-        .field("tacks-received", peer.tack.tacks_received)
-        .field("lost-packets", peer.tack.lost_packets);
+        .field_if_some("lost-packets", measured(peer.tack.lost_packets));
+    if peer.is_tack {
+        builder = builder
+            .field("tacks-sent", peer.tack.tacks_sent)
+            .field("tacks-received", peer.tack.tacks_received);
+    }
     for (name, value) in counters(&peer.counters) {
         builder = builder.field(name, value);
     }

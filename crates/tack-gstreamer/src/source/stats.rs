@@ -17,19 +17,22 @@ pub(super) fn structure(state: &State) -> gst::Structure {
         .field("frames-lost", counters.lost)
         .field("malformed", counters.malformed);
     if let Some(sender) = &state.sender {
+        // What is not known is not told.
         let micros = |time: Option<Duration>| {
-            time.map_or(0, |time| u64::try_from(time.as_micros()).unwrap_or(u64::MAX))
+            time.map(|time| u64::try_from(time.as_micros()).unwrap_or(u64::MAX))
         };
         builder = builder
             .field("address", &sender.address)
             .field("tack", sender.is_tack)
-            .field("smoothed-rtt", micros(sender.media.smoothed_rtt))
-            .field("min-rtt", micros(sender.media.min_rtt))
+            .field_if_some("smoothed-rtt", micros(sender.media.smoothed_rtt))
+            .field_if_some("min-rtt", micros(sender.media.min_rtt))
             // Of the way here, where the media come.
-            .field("queueing-delay", micros(sender.tack.queueing_delay))
-            .field("loss-rate", sender.tack.incoming_loss_rate)
-            .field("tacks-sent", sender.tack.tacks_sent)
-            .field("tacks-received", sender.tack.tacks_received);
+            .field_if_some("queueing-delay", micros(sender.tack.queueing_delay));
+        if sender.is_tack {
+            builder = builder
+                .field("tacks-sent", sender.tack.tacks_sent)
+                .field("tacks-received", sender.tack.tacks_received);
+        }
     }
     builder.build()
 }

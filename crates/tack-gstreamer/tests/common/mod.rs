@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test file uses a part")]
 
+pub mod nat;
+
 use std::sync::Once;
 use std::time::Duration;
 
