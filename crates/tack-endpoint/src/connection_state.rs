@@ -1,13 +1,15 @@
 //! One connection, with what the endpoint keeps beside it.
 
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use quiche::RecvInfo;
 use tacklib::EcnCodepoint;
 
 use crate::close_packet::ClosePacket;
+use crate::config::EndpointConfig;
 use crate::event::{CloseReason, handshake_error};
+use crate::keep_alive::KeepAlive;
 use crate::send_queue::{BufferPool, Meta, SendQueue};
 use crate::timer_guard::{Expiry, TimerGuard};
 
@@ -40,6 +42,7 @@ pub(crate) struct ConnectionState {
     /// quiche cannot even write a CONNECTION_CLOSE, or may not send it.
     is_unable_to_close: bool,
     timer_guard: TimerGuard,
+    keep_alive: KeepAlive,
 }
 
 enum Handshake {
@@ -53,7 +56,7 @@ impl ConnectionState {
         connection: tacklib::Connection,
         remote: SocketAddr,
         now: Instant,
-        handshake_timeout: Duration,
+        config: &EndpointConfig,
     ) -> Self {
         Self {
             is_announced: !connection.is_server(),
@@ -68,11 +71,12 @@ impl ConnectionState {
             receive_limit: None,
             close_reported: false,
             is_finished: false,
-            handshake: Handshake::Until(now + handshake_timeout),
+            handshake: Handshake::Until(now + config.handshake_timeout),
             close_packet: None,
             closed_by_datagram: false,
             is_unable_to_close: false,
             timer_guard: TimerGuard::default(),
+            keep_alive: KeepAlive::new(now, config.keep_alive),
         }
     }
 
@@ -126,6 +130,12 @@ impl ConnectionState {
             // `Done` only says that it was closed already.
             let _ = self.connection.close(false, 0, b"handshake timed out");
         }
+        if self.keep_alive.is_silent(now, self.connection.stats().recv)
+            && self.connection.is_established()
+        {
+            // Fails only if the connection is over.
+            let _ = self.connection.send_ack_eliciting();
+        }
     }
 
     /// Fills the send queue for as long as the connection has packets, the queue has room, and
@@ -178,7 +188,8 @@ impl ConnectionState {
             Handshake::Done | Handshake::TimedOut => None,
         };
         let release = self.queue.next_release().filter(|_| !blocked);
-        let own = handshake.into_iter().chain(release).min();
+        let keep_alive = self.keep_alive.deadline().filter(|_| !self.is_over());
+        let own = handshake.into_iter().chain(release).chain(keep_alive).min();
         let expiry = self
             .connection
             .timeout_instant()

@@ -9,8 +9,11 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use common::{App, Certificate, Direction, Relay, client_config, pattern, run_with};
-use tack_endpoint::EndpointConfig;
+use common::{
+    App, Certificate, Direction, LOCALHOST, Relay, client_config, endpoint_config, pattern,
+    run_with,
+};
+use tack_endpoint::{Endpoint, EndpointConfig};
 use tacklib::Profile;
 
 const MEBIBYTE: usize = 1 << 20;
@@ -99,4 +102,35 @@ fn what_was_lost_on_the_way_to_the_old_host_is_sent_again() {
 #[test]
 fn a_client_whose_port_changes_three_times_goes_on() {
     exchange(Profile::Default, MEBIBYTE / 4, LOST, |relay| relay.move_to([127, 0, 0, 1]));
+}
+
+/// A client that has nothing to say does not tell the server of its new port.
+#[test]
+fn a_silent_client_whose_port_changes_is_reached_again() {
+    const QUIET: Duration = Duration::from_millis(100);
+    const NEWS: u64 = 1;
+    let mut server = App::server(&Certificate::new(), EndpointConfig::default(), b"!".to_vec());
+    let config = endpoint_config(|config| config.keep_alive = Some(QUIET));
+    let mut client = App::new(Endpoint::client(LOCALHOST.into(), config).unwrap(), None);
+    let mut relay = Relay::new(server.local_addr());
+    let handle = client.connect(relay.address(), b"?".to_vec());
+    let mut run_until =
+        |relay: &mut Relay, done: &mut dyn FnMut(&mut App, &mut App) -> bool| {
+            run_with(&mut server, &mut client, || relay.turn(|_, _, _| true), done);
+        };
+    run_until(&mut relay, &mut |_, client| client.is_done(handle));
+    // All is acknowledged.
+    let end = Instant::now() + QUIET / 2;
+    run_until(&mut relay, &mut |_, _| Instant::now() >= end);
+    relay.move_to([127, 0, 0, 1]);
+    let mut is_told = false;
+    run_until(&mut relay, &mut |server, client| {
+        if !std::mem::replace(&mut is_told, true) {
+            let connection = server.only();
+            let connection = server.endpoint.connection_mut(connection).unwrap();
+            assert_eq!(connection.stream_send(NEWS, b"news", true), Ok(4));
+        }
+        let connection = client.endpoint.connection_mut(handle).unwrap();
+        connection.stream_recv(NEWS, &mut [0; 10]) == Ok((4, true))
+    });
 }

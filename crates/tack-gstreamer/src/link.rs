@@ -18,6 +18,8 @@ use crate::trust::Trust;
 const MOST_PEERS: usize = 64;
 /// How long an address may take to answer while there are others of the host's.
 const ONE_OF_SEVERAL: Duration = Duration::from_secs(2);
+/// After so long without anything from the sender, a receiver asks for a sign of life.
+const SILENCE: Duration = Duration::from_millis(500);
 /// Addresses of a host that are tried.
 const MOST_ADDRESSES: usize = 8;
 
@@ -61,6 +63,7 @@ pub(crate) struct Link {
 
 struct Caller {
     config: Config,
+    options: EndpointConfig,
     trust: Trust,
     name: Option<String>,
     /// The host, if it is an address.
@@ -85,7 +88,7 @@ impl Link {
             why: "it has none".to_owned(),
         })?;
         if settings.mode == Mode::Listener {
-            let mut config = EndpointConfig::default();
+            let mut config = endpoint_config(direction);
             config.max_connections = MOST_PEERS;
             let endpoint = Endpoint::server(first, quic.config, config)?;
             waker.set(endpoint.waker());
@@ -99,10 +102,19 @@ impl Link {
         let address = address.filter(|_| name.is_none());
         let trust = Trust::from_settings(settings).map_err(Error::Settings)?;
         let mut config = quic.config;
+        let options = endpoint_config(direction);
         let (endpoint, handle) =
-            call(first, name.as_deref(), &mut config, !addresses.is_empty())?;
-        let caller =
-            Caller { config, trust, name, address, current: first, handle, others: addresses };
+            call(first, name.as_deref(), &mut config, options.clone(), !addresses.is_empty())?;
+        let caller = Caller {
+            config,
+            options,
+            trust,
+            name,
+            address,
+            current: first,
+            handle,
+            others: addresses,
+        };
         waker.set(endpoint.waker());
         Ok(Self { endpoint, waker, caller: Some(caller), fingerprint: None, given_up: None })
     }
@@ -197,9 +209,13 @@ impl Link {
         while let Some(next) = caller.others.pop_front() {
             let more = !caller.others.is_empty();
             gst::info!(crate::CAT, "{}: {why}; trying {next}", caller.current);
-            if let Ok((endpoint, handle)) =
-                call(next, caller.name.as_deref(), &mut caller.config, more)
-            {
+            if let Ok((endpoint, handle)) = call(
+                next,
+                caller.name.as_deref(),
+                &mut caller.config,
+                caller.options.clone(),
+                more,
+            ) {
                 (caller.current, caller.handle) = (next, handle);
                 self.waker.set(endpoint.waker());
                 self.endpoint = endpoint;
@@ -220,6 +236,12 @@ impl Link {
     }
 }
 
+fn endpoint_config(direction: Direction) -> EndpointConfig {
+    let mut config = EndpointConfig::default();
+    config.keep_alive = (direction == Direction::Receive).then_some(SILENCE);
+    config
+}
+
 fn resolve(settings: &Settings) -> Result<VecDeque<SocketAddr>, Error> {
     let host = settings.host.as_str();
     let port = u16::try_from(settings.port)
@@ -234,6 +256,7 @@ fn call(
     to: SocketAddr,
     name: Option<&str>,
     config: &mut Config,
+    mut options: EndpointConfig,
     has_others: bool,
 ) -> Result<(Endpoint, Handle), Error> {
     let local: SocketAddr = if to.is_ipv4() {
@@ -241,7 +264,6 @@ fn call(
     } else {
         (Ipv6Addr::UNSPECIFIED, 0).into()
     };
-    let mut options = EndpointConfig::default();
     if has_others {
         options.handshake_timeout = ONE_OF_SEVERAL;
     }

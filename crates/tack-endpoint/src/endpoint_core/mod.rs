@@ -165,8 +165,7 @@ impl<S: DatagramSocket> EndpointCore<S> {
             tacklib::connect(name, &id, local, server, config).map_err(Error::Connect)?;
         start_logs(&self.config, &mut connection);
         connection.set_ecn(self.config.ecn);
-        let timeout = self.config.handshake_timeout;
-        let state = ConnectionState::new(connection, server, now, timeout);
+        let state = ConnectionState::new(connection, server, now, &self.config);
         let handle = self.connections.insert(state);
         self.worker.connection_added();
         self.router.ids.insert(scid, handle);

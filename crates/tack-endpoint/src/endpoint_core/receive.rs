@@ -225,8 +225,7 @@ impl<S: DatagramSocket> EndpointCore<S> {
         start_logs(&self.config, &mut connection);
         connection.set_ecn(self.config.ecn);
         self.stats.accepted += 1;
-        let timeout = self.config.handshake_timeout;
-        let mut state = ConnectionState::new(connection, from, now, timeout);
+        let mut state = ConnectionState::new(connection, from, now, &self.config);
         state.is_half_open = true;
         state.receive_limit = self.config.receive_limit;
         self.half_open += 1;

@@ -22,9 +22,6 @@ const LONGEST_WAIT: Duration = Duration::from_millis(20);
 const STATS_EVERY: Duration = Duration::from_millis(100);
 /// The shortest time between two requests for a key frame.
 const REQUESTS_EVERY: Duration = Duration::from_millis(500);
-/// After so long without anything from the sender it is asked for a sign of life, again and again: a pause is then no
-/// end, NATs on the way keep their state, and a sender that has restarted is noticed.
-const SILENCE: Duration = Duration::from_secs(1);
 /// For so long the sender is told that the connection ends, if it does not answer.
 const SHUT_DOWN: Duration = Duration::from_millis(200);
 
@@ -44,14 +41,6 @@ pub(super) struct Worker {
     sender: Option<(Handle, ReceiveSession)>,
     stats_at: Instant,
     requested: Option<Instant>,
-    heard: Heard,
-}
-
-/// What had come from the sender when it was looked at, and when that last changed or was asked for.
-#[derive(Clone, Copy, Debug)]
-struct Heard {
-    packets: usize,
-    at: Instant,
 }
 
 /// How the thread ends, if the element does not stop.
@@ -73,17 +62,9 @@ impl Worker {
             state.current_port = link.listening_port();
             state.fingerprint = link.fingerprint().map(|fingerprint| fingerprint.to_string());
         });
-        let now = Instant::now();
-        Ok(Self {
-            link,
-            settings,
-            shared,
-            element,
-            sender: None,
-            stats_at: now,
-            requested: None,
-            heard: Heard { packets: 0, at: now },
-        })
+        let stats_at = Instant::now();
+        let (sender, requested) = (None, None);
+        Ok(Self { link, settings, shared, element, sender, stats_at, requested })
     }
 
     /// Receives until the sender ends or the element stops; tells the sender then.
@@ -103,7 +84,6 @@ impl Worker {
             if outcome.is_some() {
                 break outcome;
             }
-            self.break_silence(now);
             if let Some((handle, session)) = &self.sender
                 && session.is_over(now)
             {
@@ -178,20 +158,6 @@ impl Worker {
         match result {
             Err(error) if !has_end => Some(Outcome::Failed(error)),
             _ => Some(Outcome::End),
-        }
-    }
-
-    /// Asks a sender that says nothing for an acknowledgement.
-    fn break_silence(&mut self, now: Instant) {
-        let Some((handle, _)) = &self.sender else { return };
-        let Some(connection) = self.link.connection_mut(*handle) else { return };
-        let packets = connection.stats().recv;
-        if packets != self.heard.packets {
-            self.heard = Heard { packets, at: now };
-        } else if now >= self.heard.at + SILENCE {
-            self.heard.at = now;
-            // Fails if the connection is over, which is an event of its own.
-            let _ = connection.send_ack_eliciting();
         }
     }
 

@@ -21,8 +21,6 @@ use crate::quic::{self, CloseCode};
 use crate::server_address::ServerAddress;
 use crate::tls_sessions::{Owner, SessionStore, TlsSession};
 
-/// Keeps address translators and the server's idle timer satisfied while a disk is busy.
-const KEEP_ALIVE: Duration = Duration::from_secs(8);
 /// How long to wait for the CONNECTION_CLOSE to leave.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 /// Distance between the ids of streams that a client opens.
@@ -36,7 +34,6 @@ pub struct Link {
     pub(super) notify: Notify,
     pub(super) pumps: Pumps,
     pub(super) next_stream: u64,
-    pub(super) kept_alive: Instant,
     pub(super) last_seen: Transport,
     /// Where to keep what the connection observes.
     pub(super) observed: Option<Observed>,
@@ -200,10 +197,6 @@ impl Link {
         }
         self.check_answer()?;
         self.drive_pumps()?;
-        if self.kept_alive.elapsed() > KEEP_ALIVE {
-            self.kept_alive = Instant::now();
-            self.conn()?.send_ack_eliciting()?;
-        }
         Ok(self.endpoint.flush()?)
     }
 

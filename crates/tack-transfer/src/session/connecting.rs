@@ -21,6 +21,9 @@ use crate::quic::{self, CloseCode, FEWER_ROUND_TRIPS, Verify};
 use crate::server_address::ServerAddress;
 use crate::tls_sessions::TlsSession;
 
+/// After so long without a word from the server it is asked for one: a download goes on when this end's address or its
+/// NAT's port has changed, and while a disk is busy the server's idle timer does not end the connection.
+const KEEP_ALIVE: Duration = Duration::from_secs(1);
 /// How long to wait for an answer.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The same where early data went to one of several addresses: the next attempt tries them all.
@@ -106,6 +109,7 @@ impl Link {
         };
         let mut settings = quic::endpoint_config(options.qlog.as_deref())?;
         settings.count_refusals = true;
+        settings.keep_alive = Some(KEEP_ALIVE);
         let mut endpoint = Endpoint::client(SocketAddr::new(local, 0), settings)?;
         // RFC 6066 section 3: an address is no server name.
         let name = server.ip().is_none().then_some(server.host());
@@ -120,7 +124,6 @@ impl Link {
             notify: Arc::new(move || drop(waker.wake())),
             pumps: Pumps::new(RateLimits::new(options.rate).unheard(MAX_UNHEARD)),
             next_stream: 0,
-            kept_alive: Instant::now(),
             last_seen: Transport::default(),
             observed,
             session: kept_session(server, options),

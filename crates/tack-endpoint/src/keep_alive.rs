@@ -1,0 +1,65 @@
+//! When to ask a peer that says nothing for a sign of life.
+//!
+//! A connection is over when nothing has come for its idle timeout (RFC 9000 section 10.1), and a NAT forgets its port
+//! earlier. An end that only receives says nothing while nothing comes: it does not notice that its address or port
+//! has changed, and the peer goes on sending to the old one. A PING brings both back (section 10.1.2).
+
+use std::time::{Duration, Instant};
+
+/// Watches one connection. What comes is looked at once in each period, so that it costs nothing for each datagram.
+pub(crate) struct KeepAlive {
+    period: Option<Duration>,
+    looks_at: Instant,
+    /// Packets that had come then.
+    packets: usize,
+}
+
+impl KeepAlive {
+    /// Nothing is asked without a `period`.
+    pub(crate) fn new(now: Instant, period: Option<Duration>) -> Self {
+        Self { period, looks_at: now + period.unwrap_or_default(), packets: 0 }
+    }
+
+    /// When the connection is to be looked at.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.period.map(|_| self.looks_at)
+    }
+
+    /// Whether nothing has come since the connection was last looked at, when so many `packets` have in all.
+    pub(crate) fn is_silent(&mut self, now: Instant, packets: usize) -> bool {
+        let Some(period) = self.period.filter(|_| self.looks_at <= now) else { return false };
+        self.looks_at = now + period;
+        std::mem::replace(&mut self.packets, packets) == packets
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "a test needs some instant to start from")]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn a_period_without_a_packet_is_silent_and_each_one_after_it() {
+        let start = Instant::now();
+        let mut keep_alive = KeepAlive::new(start, Some(SECOND));
+        let mut is_silent =
+            |seconds, packets| keep_alive.is_silent(start + seconds * SECOND, packets);
+        assert!(!is_silent(1, 5));
+        assert!(!is_silent(2, 6));
+        assert!(is_silent(3, 6));
+        assert!(!is_silent(3, 6), "it was asked just now");
+        assert!(is_silent(4, 6));
+        assert!(!is_silent(5, 7));
+        assert_eq!(keep_alive.deadline(), Some(start + 6 * SECOND));
+    }
+
+    #[test]
+    fn without_a_period_nothing_is_asked() {
+        let start = Instant::now();
+        let mut keep_alive = KeepAlive::new(start, None);
+        assert_eq!(keep_alive.deadline(), None);
+        assert!(!keep_alive.is_silent(start + SECOND, 0));
+    }
+}
