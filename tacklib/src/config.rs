@@ -193,19 +193,30 @@ impl Controller {
     }
 }
 
+/// Addresses and ports that a client may have one after the other.
+const ADDRESSES: u64 = 8;
+
+fn with_more_addresses(mut config: quiche::Config) -> quiche::Config {
+    config.set_active_connection_id_limit(ADDRESSES);
+    config
+}
+
 impl Config {
-    /// Creates a configuration for a QUIC version, as [`quiche::Config::new`].
+    /// Creates a configuration for a QUIC version, as [`quiche::Config::new`], but for
+    /// [`set_active_connection_id_limit`](quiche::Config::set_active_connection_id_limit): 8. quiche keeps a path
+    /// for each address that a client was seen at, as many as that, and its own limit of 2 lets a connection survive one change.
     pub fn new(version: u32) -> quiche::Result<Self> {
-        Ok(Self::from_quiche(quiche::Config::new(version)?))
+        Ok(Self::from_quiche(with_more_addresses(quiche::Config::new(version)?)))
     }
 
     /// Creates a configuration with a TLS context of the application's, as
-    /// [`quiche::Config::with_boring_ssl_ctx_builder`].
+    /// [`quiche::Config::with_boring_ssl_ctx_builder`] and [`Config::new`].
     pub fn with_boring_ssl_ctx_builder(
         version: u32,
         builder: boring::ssl::SslContextBuilder,
     ) -> quiche::Result<Self> {
-        quiche::Config::with_boring_ssl_ctx_builder(version, builder).map(Self::from_quiche)
+        let config = quiche::Config::with_boring_ssl_ctx_builder(version, builder)?;
+        Ok(Self::from_quiche(with_more_addresses(config)))
     }
 
     /// Takes over a configuration.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use common::{
     App, Certificate, Direction, LOCALHOST, Relay, client_config, endpoint_config, pattern,
-    run_with,
+    run_with, server_config,
 };
 use tack_endpoint::{Endpoint, EndpointConfig};
 use tacklib::Profile;
@@ -22,6 +22,9 @@ const MEBIBYTE: usize = 1 << 20;
 /// in [`GAP`].
 const LOST: usize = 20;
 
+/// Connection ids that each end takes.
+const IDS: u64 = 4;
+
 /// How long a client that moves is away at most.
 const GAP: Duration = Duration::from_millis(50);
 
@@ -29,17 +32,20 @@ const GAP: Duration = Duration::from_millis(50);
 /// server, `lost` datagrams to the client are lost, then `change` gives it another address.
 fn exchange(
     client_profile: Profile,
+    ids: u64,
     every: usize,
     lost: usize,
     mut change: impl FnMut(&mut Relay),
 ) {
     let (upload, download) = (pattern(MEBIBYTE, 1), pattern(MEBIBYTE, 2));
-    let mut server =
-        App::server(&Certificate::new(), EndpointConfig::default(), download.clone());
+    let mut config = server_config(&Certificate::new());
+    config.set_active_connection_id_limit(ids);
+    let mut server = App::server_with(config, EndpointConfig::default(), download.clone());
     let mut client = App::client();
     let mut relay = Relay::new(server.local_addr());
     let mut config = client_config();
     config.set_profile(client_profile);
+    config.set_active_connection_id_limit(ids);
     let handle = client.connect_with(relay.address(), upload.clone(), &mut config);
 
     let (mut to_server, mut next_change) = (0, every);
@@ -78,30 +84,43 @@ fn exchange(
 
 #[test]
 fn a_client_whose_address_changes_goes_on() {
-    exchange(Profile::Default, MEBIBYTE / 2, 0, Relay::rebind);
+    exchange(Profile::Default, IDS, MEBIBYTE / 2, 0, Relay::rebind);
 }
 
 #[test]
 fn what_was_lost_on_the_way_to_the_old_port_is_sent_again() {
-    exchange(Profile::Default, MEBIBYTE / 2, LOST, |relay| relay.move_to([127, 0, 0, 1]));
+    exchange(Profile::Default, IDS, MEBIBYTE / 2, LOST, |relay| relay.move_to([127, 0, 0, 1]));
 }
 
 #[test]
 fn what_was_lost_on_the_way_to_the_old_port_of_a_stock_client_is_sent_again() {
-    exchange(Profile::Off, MEBIBYTE / 2, LOST, |relay| relay.move_to([127, 0, 0, 1]));
+    exchange(Profile::Off, IDS, MEBIBYTE / 2, LOST, |relay| relay.move_to([127, 0, 0, 1]));
 }
 
 #[test]
 #[cfg(target_os = "linux")] // which has all of 127.0.0.0/8
 fn what_was_lost_on_the_way_to_the_old_host_is_sent_again() {
-    exchange(Profile::Default, MEBIBYTE / 2, LOST, |relay| relay.move_to([127, 0, 0, 2]));
+    exchange(Profile::Default, IDS, MEBIBYTE / 2, LOST, |relay| relay.move_to([127, 0, 0, 2]));
 }
 
 /// quiche keeps a path for every address it has seen, as many as there may be connection ids: four
 /// in these tests.
 #[test]
 fn a_client_whose_port_changes_three_times_goes_on() {
-    exchange(Profile::Default, MEBIBYTE / 4, LOST, |relay| relay.move_to([127, 0, 0, 1]));
+    exchange(Profile::Default, IDS, MEBIBYTE / 4, LOST, |relay| relay.move_to([127, 0, 0, 1]));
+}
+
+/// When no id is left for a path of its own, it shares that of the path before.
+#[test]
+fn a_client_whose_port_changes_more_often_than_there_are_ids_goes_on() {
+    const CHANGES: usize = 24;
+    const PATHS: u64 = 32;
+    let mut changes = 0;
+    exchange(Profile::Default, PATHS, MEBIBYTE / CHANGES, LOST, |relay| {
+        changes += 1;
+        relay.move_to([127, 0, 0, 1]);
+    });
+    assert!(changes > 16, "{changes}");
 }
 
 /// A client that has nothing to say does not tell the server of its new port.

@@ -28,6 +28,9 @@ const CALLER_RECEIVES: &[u8] = b"tack-gst-play/1";
 
 /// A connection on which nothing arrives for this long is given up, milliseconds.
 const IDLE_TIMEOUT_MS: u64 = 10_000;
+/// Addresses and ports that a peer may have one after the other: quiche keeps a path for each, as many as it takes
+/// connection ids.
+const MAX_ADDRESSES: u64 = 32;
 /// What a receiver takes that it has not read, in bytes and in frames: some seconds.
 const WINDOW: u64 = 16 << 20;
 const FRAMES: u64 = 512;
@@ -57,6 +60,7 @@ pub(crate) fn configure(settings: &Settings, direction: Direction) -> Result<Qui
     config.set_application_protos(&[protocol])?;
     config.set_max_idle_timeout(IDLE_TIMEOUT_MS);
     config.set_initial_rtt(tack_endpoint::INITIAL_RTT);
+    config.set_active_connection_id_limit(MAX_ADDRESSES);
     config.set_profile(settings.profile.into());
     match direction {
         Direction::Receive => {

@@ -40,6 +40,9 @@ pub const CONNECTION_WINDOW: u64 = 16 << 20;
 pub const STREAM_WINDOW: u64 = 8 << 20;
 /// The least of both where a rate limits them.
 const SMALLEST_WINDOW: u64 = 64 << 10;
+/// Addresses and ports that a client may have one after the other: quiche keeps a path for each, as many as it takes
+/// connection ids.
+const MAX_ADDRESSES: u64 = 32;
 /// Requests that a client may have open at once.
 pub const MAX_STREAMS: u64 = 32;
 
@@ -156,8 +159,7 @@ fn set_both(config: &mut tacklib::Config, profile: tacklib::Profile) -> Result<(
     config.set_initial_rtt(INITIAL_RTT);
     config.set_max_recv_udp_payload_size(MAX_UDP_PAYLOAD);
     config.set_max_send_udp_payload_size(UDP_PAYLOAD);
-    // quiche keeps a path for each address that the peer was seen at, and needs an id for each.
-    config.set_active_connection_id_limit(8);
+    config.set_active_connection_id_limit(MAX_ADDRESSES);
     config.set_initial_max_data(CONNECTION_WINDOW);
     config.set_max_connection_window(CONNECTION_WINDOW);
     config.set_initial_max_stream_data_bidi_local(STREAM_WINDOW);
