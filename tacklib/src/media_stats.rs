@@ -12,6 +12,10 @@ const SAMPLES: usize = 64;
 /// What was sent is noted so often.
 const SENT_SPAN: Duration = Duration::from_millis(500);
 
+/// Bytes of which nothing may be in flight any more before the controller's bandwidth counts as measured: an initial
+/// window (RFC 9002 section 7.2). The few packets that end a handshake show the rate of the handshake.
+const LEAST_MEASURED: u64 = 12_000;
+
 /// A change of the estimate that an encoder should hear of.
 const CHANGE: f64 = 0.05;
 
@@ -109,7 +113,9 @@ impl MediaRecord {
         if let Some(round_trip) = layer.sender().latest_rtt() {
             self.on_round_trip(round_trip);
         }
-        if !layer.sender().is_app_limited() {
+        let sender = layer.sender();
+        let settled = sender.sent_bytes().saturating_sub(sender.total_in_flight());
+        if !sender.is_app_limited() && settled >= LEAST_MEASURED {
             self.measured = Some(now);
         }
         let sent = Sent::now(now, layer);

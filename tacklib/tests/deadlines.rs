@@ -332,3 +332,21 @@ fn media_statistics_tell_what_a_source_adapts_to() {
     assert!(idle.rate_age.is_some_and(|age| age >= 2000 * MS), "{idle:?}");
     assert!(idle.estimated_send_rate > 100_000, "{idle:?}");
 }
+
+#[test]
+fn what_a_handshake_carries_is_no_measurement_of_the_rate() {
+    let mut pair = pair_of(|_| {});
+    let end = Instant::now() + 2000 * MS;
+    let mut next = Instant::now();
+    pair.run_until(|pair| {
+        if next <= Instant::now() {
+            next += 200 * MS;
+            // Less than the path takes at once.
+            pair.client.write(FIRST, &pattern(1000), false);
+        }
+        let _ = read_all(pair, FIRST);
+        let stats = pair.client.media_stats();
+        assert_eq!(stats.rate_age, None, "{stats:?}");
+        Instant::now() >= end
+    });
+}
