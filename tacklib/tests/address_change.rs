@@ -214,3 +214,62 @@ fn a_client_that_owes_a_tack_challenges_another_path_with_a_packet_of_full_lengt
     assert_eq!(info.from, new_address());
     assert!(len >= 1200, "{len} bytes");
 }
+
+/// Passes all but `lost_percent` of the datagrams while it `is_lossy`, and counts them.
+fn lossy(
+    is_lossy: &Rc<Cell<bool>>,
+    seed: u64,
+    lost_percent: u64,
+) -> (Rc<Cell<usize>>, impl FnMut(Vec<u8>) -> Option<Vec<u8>> + use<>) {
+    let (is_lossy, count) = (Rc::clone(is_lossy), Rc::<Cell<usize>>::default());
+    let (counter, mut state) = (Rc::clone(&count), seed);
+    let tamper = move |datagram| {
+        counter.set(counter.get() + 1);
+        // xorshift64
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        let is_lost = is_lossy.get() && state % 100 < lost_percent;
+        (!is_lost).then_some(datagram)
+    };
+    (count, tamper)
+}
+
+/// The answer to a challenge may be lost though the challenge has arrived: nobody sends it again.
+#[test]
+fn an_address_whose_answer_was_lost_is_asked_again_and_not_answered_packet_by_packet() {
+    for seed in 1..=8 {
+        let mut config = config();
+        config.set_active_connection_id_limit(16);
+        let (client, server) = (tack_client(&mut config), tack_server(&mut config));
+        let mut pair = Pair::new(client, server).with_delay(2 * ONE_WAY).with_rate(50);
+        let is_lossy = Rc::<Cell<bool>>::default();
+        let (up, tamper_up) = lossy(&is_lossy, 104_729 * seed, 30);
+        let (down, tamper_down) = lossy(&is_lossy, 7919 * seed, 30);
+        pair.tamper_up(Box::new(tamper_up));
+        pair.tamper_down(Box::new(tamper_down));
+        pair.handshake();
+        let (data, mut buffer) = (pattern(1 << 16), vec![0; 1 << 16]);
+        let mut upload = |pair: &mut Pair<Connection, Connection>, ms| {
+            let end = Instant::now() + Duration::from_millis(ms);
+            pair.run_until(|pair| {
+                while pair.client.write(2, &data, false) > 0 {}
+                while pair.server.read(2, &mut buffer).is_ok() {}
+                Instant::now() >= end
+            });
+        };
+        upload(&mut pair, 1000);
+        is_lossy.set(true);
+        for port in 5000..5008 {
+            pair.rebind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+            upload(&mut pair, 40);
+        }
+        upload(&mut pair, 400);
+        is_lossy.set(false);
+        upload(&mut pair, 1000);
+        let (up_before, down_before) = (up.get(), down.get());
+        upload(&mut pair, 1000);
+        let (up, down) = (up.get() - up_before, down.get() - down_before);
+        assert!(up > 3000 && down < up / 20, "{down} datagrams for {up}, seed {seed}");
+    }
+}

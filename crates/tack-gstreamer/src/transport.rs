@@ -30,7 +30,7 @@ const CALLER_RECEIVES: &[u8] = b"tack-gst-play/1";
 const IDLE_TIMEOUT_MS: u64 = 10_000;
 /// Addresses and ports that a peer may have one after the other: quiche keeps a path for each, as many as it takes
 /// connection ids.
-const MAX_ADDRESSES: u64 = 32;
+const MAX_ADDRESSES: u64 = 64;
 /// What a receiver takes that it has not read, in bytes and in frames: some seconds.
 const WINDOW: u64 = 16 << 20;
 const FRAMES: u64 = 512;

@@ -42,7 +42,7 @@ pub const STREAM_WINDOW: u64 = 8 << 20;
 const SMALLEST_WINDOW: u64 = 64 << 10;
 /// Addresses and ports that a client may have one after the other: quiche keeps a path for each, as many as it takes
 /// connection ids.
-const MAX_ADDRESSES: u64 = 32;
+const MAX_ADDRESSES: u64 = 64;
 /// Requests that a client may have open at once.
 pub const MAX_STREAMS: u64 = 32;
 

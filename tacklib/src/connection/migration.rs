@@ -1,7 +1,7 @@
 //! Paths: which one data goes over, which are being validated (RFC 9000 sections 8.2 and 9).
 
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use quiche::{BufFactory, PathStats, RecvInfo, SendInfo};
 use tack_proto::sender::PathId;
@@ -18,6 +18,13 @@ const MAX_PATHS: usize = 8;
 /// Room for what goes first to an address that is not proven: a challenge, and an acknowledgement of a few ranges
 /// before it.
 const FIRST_FRAMES: usize = 9 + 16;
+
+/// Room for so many full packets had an address that is not proven before its last datagram, too.
+const FULL_PACKETS_IN_ROOM: usize = 8;
+
+/// Round trips within which a challenge is answered, and how long they count as at least.
+const ROUND_TRIPS_IN_TIME: u32 = 3;
+const LEAST_IN_TIME: Duration = Duration::from_millis(300);
 
 /// The paths of a connection.
 #[derive(Debug, Default)]
@@ -108,10 +115,19 @@ impl<F: BufFactory> Connection<F> {
         Ok(sequence)
     }
 
-    /// Asks for a lost challenge again, where its path is still to be validated.
-    pub(super) fn repeat_lost_challenge(&mut self, layer: &Layer) {
+    /// Asks for a challenge again that was lost, or whose answer was, where its path is still to be validated.
+    pub(super) fn repeat_lost_challenge(&mut self, layer: &Layer, now: Instant) {
         let was_delivered = |pn| layer.was_delivered(pn);
-        let Some((local, peer)) = self.seam.validation.take_lost(was_delivered) else { return };
+        let in_time = layer.sender().smoothed_rtt().map_or(LEAST_IN_TIME, |round_trip| {
+            (ROUND_TRIPS_IN_TIME * round_trip).max(LEAST_IN_TIME)
+        });
+        let validation = &mut self.seam.validation;
+        let lost = validation.take_lost(now.checked_sub(in_time), was_delivered);
+        let Some((local, peer)) = lost else { return };
+        // A server need not know more of an address that its client has left.
+        if self.inner.is_server() && self.paths.active != Some((local, peer)) {
+            return;
+        }
         // The path may be gone: then there is nothing to find out about it.
         if self.inner.is_path_validated(local, peer) == Ok(false)
             && self.inner.probe_path(local, peer).is_ok()
@@ -218,8 +234,10 @@ impl<F: BufFactory> Connection<F> {
         if is_new && is_open(Some(path)) || has_no_path {
             self.expect_challenge();
         }
-        // Each datagram lets more leave, the answer to the challenge all (RFC 9000 section 8.1).
-        self.data_pending = true;
+        // Each datagram lets more leave, the answer to the challenge all (RFC 9000 section 8.1). What could leave before
+        // has left: quiche, which is asked, has an acknowledgement each time.
+        let few = FULL_PACKETS_IN_ROOM * self.seam.path_mtu.get();
+        self.data_pending |= is_new || has_no_path || self.room_before_flush() < few;
     }
 
     /// Notices when data goes another way: the peer's address has changed, or

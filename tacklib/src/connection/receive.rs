@@ -196,7 +196,7 @@ impl<F: BufFactory> Connection<F> {
             self.credits.grant(CreditReason::Answer);
         }
         if applied.acknowledged && self.seam.validation.is_running {
-            self.repeat_lost_challenge(layer);
+            self.repeat_lost_challenge(layer, Instant::now());
         }
         if applied.acknowledged {
             let lost = || layer.sender().stats().lost_packets;

@@ -347,7 +347,7 @@ impl<F: BufFactory> Connection<F> {
         let Sent { packet_number, stream_id, stream_bytes, .. } = *sent;
         self.deadlines.overdue.on_sent(packet_number, stream_id, stream_bytes);
         if let Some((pn, data)) = sent.challenge {
-            self.seam.validation.on_challenge_sent(path, pn, data);
+            self.seam.validation.on_challenge_sent(path, pn, data, Instant::now());
         }
         if sent.is_ack_only {
             // quiche has no control frame, or none that fits behind its acknowledgement. That it repeats

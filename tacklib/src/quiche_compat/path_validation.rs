@@ -8,6 +8,7 @@
 //! quiche tells that a challenge is due, or pads it itself.
 
 use std::collections::VecDeque;
+use std::time::Instant;
 
 /// Local and remote address.
 pub type AddressPair = (std::net::SocketAddr, std::net::SocketAddr);
@@ -37,6 +38,7 @@ pub struct PathValidation {
 struct Challenge {
     path: AddressPair,
     packet_number: u64,
+    sent: Instant,
     data: [u8; 8],
 }
 
@@ -68,11 +70,17 @@ impl PathValidation {
     }
 
     /// A challenge has left.
-    pub fn on_challenge_sent(&mut self, path: AddressPair, packet_number: u64, data: [u8; 8]) {
+    pub fn on_challenge_sent(
+        &mut self,
+        path: AddressPair,
+        packet_number: u64,
+        data: [u8; 8],
+        sent: Instant,
+    ) {
         if self.challenged.len() == MAX_CHALLENGED {
             self.challenged.pop_front();
         }
-        self.challenged.push_back(Challenge { path, packet_number, data });
+        self.challenged.push_back(Challenge { path, packet_number, sent, data });
     }
 
     /// The answer to a challenge has come over a path. Returns whether it was asked there.
@@ -85,14 +93,18 @@ impl PathValidation {
         true
     }
 
-    /// The path of a challenge that was lost, by what became of packets. quiche (0.30) sends a challenge
-    /// again when its timer expires, and while other packets are acknowledged that does not happen.
+    /// The path of a challenge that was lost, or whose answer was, by what became of packets and by the time. Nobody sends
+    /// an answer again (RFC 9000 section 13.3), and quiche (0.30) sends a challenge again when its timer expires: while
+    /// other packets are acknowledged that does not happen.
     pub fn take_lost(
         &mut self,
+        unanswered_since: Option<Instant>,
         was_delivered: impl Fn(u64) -> Option<bool>,
     ) -> Option<AddressPair> {
-        let is_lost =
-            |challenge: &Challenge| was_delivered(challenge.packet_number) == Some(false);
+        let is_lost = |challenge: &Challenge| {
+            was_delivered(challenge.packet_number) == Some(false)
+                || unanswered_since.is_some_and(|since| challenge.sent <= since)
+        };
         let at = self.challenged.iter().position(is_lost)?;
         self.challenged.remove(at).map(|challenge| challenge.path)
     }
@@ -124,10 +136,15 @@ mod tests {
         (address(443), address(port))
     }
 
+    fn challenge(validation: &mut PathValidation, port: u16, packet_number: u64, data: u8) {
+        let sent = Instant::now();
+        validation.on_challenge_sent(path(port), packet_number, [data; 8], sent);
+    }
+
     #[test]
     fn only_the_answer_to_a_challenge_that_was_sent_there_proves_an_address() {
         let mut validation = PathValidation::default();
-        validation.on_challenge_sent(path(1), 9, [1; 8]);
+        challenge(&mut validation, 1, 9, 1);
         assert!(!validation.on_answer(Some(path(1)), [2; 8]));
         assert!(!validation.on_answer(Some(path(2)), [1; 8]));
         assert!(!validation.on_answer(None, [1; 8]));
@@ -140,20 +157,31 @@ mod tests {
     #[test]
     fn a_challenge_that_was_lost_is_told_once_and_its_late_answer_counts_no_more() {
         let mut validation = PathValidation::default();
-        validation.on_challenge_sent(path(1), 7, [1; 8]);
-        validation.on_challenge_sent(path(2), 8, [2; 8]);
-        assert_eq!(validation.take_lost(|_| None), None);
-        assert_eq!(validation.take_lost(|pn| Some(pn == 7)), Some(path(2)));
-        assert_eq!(validation.take_lost(|pn| Some(pn == 7)), None);
+        challenge(&mut validation, 1, 7, 1);
+        challenge(&mut validation, 2, 8, 2);
+        assert_eq!(validation.take_lost(None, |_| None), None);
+        assert_eq!(validation.take_lost(None, |pn| Some(pn == 7)), Some(path(2)));
+        assert_eq!(validation.take_lost(None, |pn| Some(pn == 7)), None);
         assert!(!validation.on_answer(Some(path(2)), [2; 8]));
         assert!(validation.on_answer(Some(path(1)), [1; 8]));
+    }
+
+    #[test]
+    fn a_challenge_that_arrived_and_got_no_answer_in_time_is_told_once() {
+        let mut validation = PathValidation::default();
+        challenge(&mut validation, 1, 7, 1);
+        let now = Instant::now();
+        let before = now.checked_sub(std::time::Duration::from_secs(1));
+        assert_eq!(validation.take_lost(before, |_| Some(true)), None);
+        assert_eq!(validation.take_lost(Some(now), |_| Some(true)), Some(path(1)));
+        assert_eq!(validation.take_lost(Some(now), |_| Some(true)), None);
     }
 
     #[test]
     fn old_challenges_are_forgotten() {
         let mut validation = PathValidation::default();
         for data in 0..100 {
-            validation.on_challenge_sent(path(1), data.into(), [data; 8]);
+            challenge(&mut validation, 1, data.into(), data);
         }
         assert_eq!(validation.challenged.len(), MAX_CHALLENGED);
         assert!(!validation.on_answer(Some(path(1)), [0; 8]));
