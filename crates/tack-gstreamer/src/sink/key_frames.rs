@@ -60,24 +60,40 @@ impl KeyFrames {
         self.asks_from = now;
     }
 
+    /// The path carries something again: the next one need not wait.
+    pub fn on_alive(&mut self, now: Instant) {
+        self.lost = 0;
+        self.asks_from = now;
+    }
+
     /// One is sent.
     pub fn on_sent(&mut self, now: Instant, number: u64) {
         self.is_wanted = false;
         self.last = Some((number, now + 2 * self.lifetime));
     }
 
-    /// A frame is not delivered.
-    pub fn on_dropped(&mut self, now: Instant, number: u64) {
+    /// A frame is not delivered, where the path carried nothing until `quiet_until`. Whether it was a key frame.
+    pub fn on_dropped(
+        &mut self,
+        now: Instant,
+        number: u64,
+        quiet_until: Option<Instant>,
+    ) -> bool {
         self.is_wanted = true;
-        if self.last.take_if(|(last, _)| *last == number).is_none() {
-            return;
+        let Some((_, received)) = self.last.take_if(|(last, _)| *last == number) else {
+            return false;
+        };
+        // An outage says nothing of what the path carries before it and behind it.
+        let is_outage = quiet_until.is_some_and(|until| received <= until + 2 * self.lifetime);
+        if !is_outage {
+            self.share = (self.share * KEPT).max(LEAST);
         }
-        self.share = (self.share * KEPT).max(LEAST);
         self.asks_from = match self.lost {
             0 => now,
             lost => now + (FIRST_WAIT * (1 << (lost - 1).min(8))).min(LONGEST_WAIT),
         };
         self.lost += 1;
+        true
     }
 
     /// Time passes.
@@ -112,7 +128,7 @@ mod tests {
             if key_frames.asks(now) {
                 key_frames.on_sent(now, asked);
                 asked += 1;
-                key_frames.on_dropped(now + 200 * MS, asked - 1);
+                key_frames.on_dropped(now + 200 * MS, asked - 1, None);
             }
             now += 10 * MS;
         }
@@ -128,7 +144,7 @@ mod tests {
         let mut key_frames = KeyFrames::new(start, 200 * MS);
         for number in 0..4 {
             key_frames.on_sent(now, number);
-            key_frames.on_dropped(now + 100 * MS, number);
+            key_frames.on_dropped(now + 100 * MS, number, None);
             assert!(key_frames.asks(now + 100 * MS));
             key_frames.on_sent(now + 100 * MS, 100 + number);
             now += Duration::from_secs(10);
@@ -138,11 +154,28 @@ mod tests {
     }
 
     #[test]
+    fn a_key_frame_that_is_lost_in_an_outage_makes_no_other_one_shorter() {
+        let now = Instant::now();
+        let mut key_frames = KeyFrames::new(now, 200 * MS);
+        key_frames.on_sent(now, 0);
+        assert!(key_frames.on_dropped(now + 300 * MS, 0, Some(now + 250 * MS)));
+        assert!(key_frames.share() >= 1.0);
+        key_frames.on_sent(now + 300 * MS, 1);
+        assert!(key_frames.on_dropped(now + 500 * MS, 1, Some(now + 250 * MS)));
+        assert!(key_frames.share() < 1.0);
+        key_frames.on_sent(now + 500 * MS, 2);
+        key_frames.on_dropped(now + 700 * MS, 2, Some(now + 250 * MS));
+        assert!(!key_frames.asks(now + 800 * MS));
+        key_frames.on_alive(now + 800 * MS);
+        assert!(key_frames.asks(now + 800 * MS), "at once");
+    }
+
+    #[test]
     fn what_needs_a_lost_frame_makes_no_key_frame_shorter() {
         let now = Instant::now();
         let mut key_frames = KeyFrames::new(now, 200 * MS);
         key_frames.on_sent(now, 0);
-        (1..10).for_each(|number| key_frames.on_dropped(now, number));
+        (1..10).for_each(|number| assert!(!key_frames.on_dropped(now, number, None)));
         assert!(key_frames.asks(now) && key_frames.share() >= 1.0);
     }
 }

@@ -11,7 +11,9 @@ use tack_media::{
 use tacklib::Connection;
 
 use super::key_frames::KeyFrames;
+use super::late_frames::LateFrames;
 use super::outgoing::OutgoingBuffer;
+use super::quiet::Quiet;
 use crate::messages::{End, KEY_FRAME_REQUEST, end_stream, request_stream};
 use crate::payload;
 
@@ -86,6 +88,8 @@ pub(super) struct SendSession {
     /// The last frame that others need.
     reference: Option<u64>,
     key_frames: KeyFrames,
+    late_frames: LateFrames,
+    quiet: Quiet,
     /// The caps that were sent last, and when.
     caps: Option<(u64, Instant)>,
     dropped: u64,
@@ -112,6 +116,8 @@ impl SendSession {
             lowest: control.lowest,
             reference: None,
             key_frames: KeyFrames::new(now, lifetime),
+            late_frames: LateFrames::new(now),
+            quiet: Quiet::new(now),
             caps: None,
             dropped: 0,
             untaken: BTreeSet::new(),
@@ -182,9 +188,15 @@ impl SendSession {
             self.control.update(now, &path_stats(connection));
         }
         self.key_frames.update(now);
+        self.late_frames.update(now);
         self.read_requests(connection, now);
         self.frames.flush(connection, now)?;
-        self.follow_events(now);
+        let media = connection.media_stats();
+        let round_trip = media.smoothed_rtt.unwrap_or_default();
+        if self.quiet.update(now, connection.stats().recv, round_trip) {
+            self.key_frames.on_alive(now);
+        }
+        self.follow_events(now, media.min_rtt.unwrap_or_default() / 2);
         if now.saturating_duration_since(self.active) > KEEPS_ALIVE {
             self.active = now;
             // Fails only if the connection is about to be closed.
@@ -213,7 +225,8 @@ impl SendSession {
     /// What the encoder may produce for this peer, bits per second. `None` before something was sent: nothing is
     /// known of its path.
     pub fn rate(&self) -> Option<u64> {
-        let rate = self.control.rate() as f64 * self.key_frames.share();
+        let share = self.key_frames.share() * self.late_frames.share();
+        let rate = self.control.rate() as f64 * share;
         self.has_begun().then_some((rate as u64).max(self.lowest))
     }
 
@@ -227,7 +240,7 @@ impl SendSession {
         &self.counters
     }
 
-    fn follow_events(&mut self, now: Instant) {
+    fn follow_events(&mut self, now: Instant, one_way: Duration) {
         while let Some(event) = self.frames.poll_event() {
             match event {
                 SenderEvent::Taken { number } => {
@@ -242,7 +255,12 @@ impl SendSession {
                         // It had been taken, and was reset on its way.
                         self.counters.taken = self.counters.taken.saturating_sub(1);
                     }
-                    self.key_frames.on_dropped(now, number);
+                    if !self.key_frames.on_dropped(now, number, self.quiet.until())
+                        && cause == DropCause::Late
+                        && !self.quiet.is_quiet()
+                    {
+                        self.late_frames.on_late(now, self.lifetime, one_way);
+                    }
                     // They may have been with it.
                     self.caps = None;
                 }

@@ -1,0 +1,124 @@
+//! What an encoder is told while frames are dropped because they would come too late: less than the path carries.
+//!
+//! The rate control counts on an encoder that keeps to its rate. One that makes more, or a muxer and sound behind it,
+//! fills what the control leaves free, and what is late then is dropped again and again.
+
+use std::time::{Duration, Instant};
+
+/// What a late frame leaves of the bit rate.
+const KEPT: f64 = 0.93;
+/// What is left at least.
+const LEAST: f64 = 0.5;
+/// Within that time several late frames are of one cause.
+const TOGETHER: Duration = Duration::from_millis(500);
+/// For so long the share stays behind a late frame, at first.
+const FIRST_HOLD: Duration = Duration::from_secs(3);
+/// The longest such time: it doubles each time a frame is late as soon as the share rises again.
+const LONGEST_HOLD: Duration = Duration::from_secs(60);
+/// By how much of itself the share rises in a second.
+const RISE: f64 = 0.02;
+/// A one-way delay of so much of a frame's lifetime makes frames late at any bit rate.
+const LONG_WAY: f64 = 0.8;
+
+/// The late frames of one peer.
+#[derive(Debug)]
+pub(super) struct LateFrames {
+    /// What an encoder may have of the path's rate.
+    share: f64,
+    holds_until: Option<Instant>,
+    hold: Duration,
+    last: Option<Instant>,
+    updated: Instant,
+}
+
+impl LateFrames {
+    /// None has been late.
+    pub fn new(now: Instant) -> Self {
+        Self { share: 1.0, holds_until: None, hold: FIRST_HOLD, last: None, updated: now }
+    }
+
+    /// A frame that lives for `lifetime` was late, where the way to the peer takes `one_way` at least.
+    pub fn on_late(&mut self, now: Instant, lifetime: Duration, one_way: Duration) {
+        let is_long_way = one_way > lifetime.mul_f64(LONG_WAY);
+        let is_same = self.last.is_some_and(|last| now < last + TOGETHER);
+        if is_long_way || is_same {
+            return;
+        }
+        self.last = Some(now);
+        self.share = (self.share * KEPT).max(LEAST);
+        if self.holds_until.is_some_and(|until| now >= until) {
+            self.hold = (2 * self.hold).min(LONGEST_HOLD);
+        }
+        self.holds_until = Some(now + self.hold);
+    }
+
+    /// Time passes.
+    pub fn update(&mut self, now: Instant) {
+        let passed = now.saturating_duration_since(self.updated).as_secs_f64();
+        self.updated = now;
+        if self.holds_until.is_some_and(|until| now >= until) {
+            self.share = (self.share * (1.0 + RISE * passed)).min(1.0);
+        }
+        // The path or the encoder has changed since.
+        if self.last.is_some_and(|last| now >= last + 2 * LONGEST_HOLD) {
+            (self.hold, self.holds_until) = (FIRST_HOLD, None);
+        }
+    }
+
+    /// What an encoder may have of the path's rate, 0.5 to 1.
+    pub fn share(&self) -> f64 {
+        self.share
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// How often a frame is late in a minute where the encoder makes `over` times what fits, and is not told otherwise.
+    fn late_in_a_minute(late: &mut LateFrames, start: Instant, over: f64) -> usize {
+        let mut count = 0;
+        for tick in 0..6000 {
+            let now = start + tick * 10 * MS;
+            late.update(now);
+            if late.share() * over > 1.0 && tick % 100 == 0 {
+                late.on_late(now, 200 * MS, 20 * MS);
+                count += 1;
+            }
+        }
+        count
+    }
+
+    #[test]
+    fn an_encoder_that_makes_too_much_has_frames_late_more_and_more_rarely() {
+        let start = Instant::now();
+        let mut late = LateFrames::new(start);
+        let counts =
+            [0, 60, 120].map(|at| late_in_a_minute(&mut late, start + at * 1000 * MS, 1.05));
+        assert!(counts[0] <= 6 && counts[1] <= 2 && counts[2] <= 2, "{counts:?}");
+        assert!(late.share() > 0.85, "{}", late.share());
+    }
+
+    #[test]
+    fn the_share_comes_back_when_nothing_is_late_any_more() {
+        let start = Instant::now();
+        let mut late = LateFrames::new(start);
+        late_in_a_minute(&mut late, start, 1.3);
+        assert!(late.share() < 0.8);
+        assert_eq!(late_in_a_minute(&mut late, start + 61_000 * MS, 0.5), 0);
+        assert_eq!(late_in_a_minute(&mut late, start + 122_000 * MS, 0.5), 0);
+        assert!(late.share() >= 1.0, "{}", late.share());
+    }
+
+    #[test]
+    fn several_late_frames_at_once_count_as_one_and_a_long_way_as_none() {
+        let start = Instant::now();
+        let mut late = LateFrames::new(start);
+        (0..10).for_each(|_| late.on_late(start, 200 * MS, 20 * MS));
+        assert_eq!(late.share(), KEPT);
+        late.on_late(start + 1000 * MS, 200 * MS, 250 * MS);
+        assert_eq!(late.share(), KEPT);
+    }
+}
