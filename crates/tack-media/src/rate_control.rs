@@ -12,6 +12,16 @@ const BITS: f64 = 8.0;
 /// Backlogs that are remembered: those of a quarter of a second, at 240 updates a second.
 const MOST_BACKLOGS: usize = 64;
 
+/// Round trips differ by so much where only the source's own frames queue.
+const NO_JITTER: Duration = Duration::from_millis(2);
+
+/// Estimates count for so many times the mean difference of round trips, and for no longer than that.
+const JITTERS: u32 = 30;
+const LONGEST_SPAN: Duration = Duration::from_millis(640);
+
+/// Estimates that are remembered.
+const MOST_ESTIMATES: usize = 64;
+
 /// How an [`EncoderRateControl`] follows the path.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -60,14 +70,50 @@ pub struct EncoderRateControl {
     begun: Option<Instant>,
     /// What waited within [`RateControlConfig::drain`], bytes: since when it was that or more. Ascending in both.
     backlogs: VecDeque<(Instant, u64)>,
+    estimates: Estimates,
+}
+
+/// Estimates of late: on a path that jitters each one may be far off, and a fall that is none costs seconds.
+#[derive(Clone, Debug, Default)]
+struct Estimates(VecDeque<(Instant, u64)>);
+
+impl Estimates {
+    /// What seven eighths of the estimates exceed, and what five eighths do, for as long as jitter may last: a fall is
+    /// followed that lasts for three eighths of that, a rise for seven.
+    fn low_and_middle(&mut self, now: Instant, stats: &MediaStats) -> (u64, u64) {
+        let jitter = stats.jitter.unwrap_or_default().saturating_sub(NO_JITTER);
+        let span = (JITTERS * jitter).min(LONGEST_SPAN);
+        let rate = stats.estimated_send_rate;
+        let is_old = |(at, _): &(Instant, u64)| now.saturating_duration_since(*at) > span;
+        while self.0.front().is_some_and(is_old) {
+            self.0.pop_front();
+        }
+        let between = LONGEST_SPAN / MOST_ESTIMATES as u32;
+        if self.0.back().is_none_or(|(at, _)| now.saturating_duration_since(*at) >= between) {
+            self.0.push_back((now, rate));
+        }
+        if span.is_zero() {
+            return (rate, rate);
+        }
+        let mut rates: Vec<u64> = self.0.iter().map(|(_, rate)| *rate).collect();
+        rates.sort_unstable();
+        let of = |at: usize| rates.get(at).copied().unwrap_or(rate);
+        (of(rates.len() / 8), of(3 * rates.len() / 8))
+    }
 }
 
 impl EncoderRateControl {
     /// Begins with [`RateControlConfig::first`].
     pub fn new(config: RateControlConfig) -> Self {
-        let backlogs = VecDeque::new();
-        let mut control =
-            Self { config, rate: 0.0, told: 0, updated: None, begun: None, backlogs };
+        let mut control = Self {
+            config,
+            rate: 0.0,
+            told: 0,
+            updated: None,
+            begun: None,
+            backlogs: VecDeque::new(),
+            estimates: Estimates::default(),
+        };
         control.rate = control.bounded(config.first as f64);
         control.told = control.rate as u64;
         control
@@ -82,7 +128,10 @@ impl EncoderRateControl {
         if stats.rate_age.is_none() {
             return self.told;
         }
-        let path = stats.estimated_send_rate as f64 * BITS;
+        let (low, middle) = self.estimates.low_and_middle(now, stats);
+        // What holds for now is let be between them.
+        let path = (self.rate / self.config.headroom.max(1e-3))
+            .clamp(low as f64 * BITS, middle as f64 * BITS);
         let most = self.rate * (1.0 + self.config.recovery * passed.as_secs_f64());
         self.rate = self.bounded((path * self.config.headroom).min(most));
         let backlog = self.lasting_backlog(now, stats.backlog) as f64 * BITS;
@@ -165,6 +214,28 @@ mod tests {
         assert!((5_300_000..=5_800_000).contains(&after_a_second), "{after_a_second}");
         follow(&mut control, &mut now, &stats(10_000_000, 0), 5000);
         assert!((8_550_000..=9_000_000).contains(&control.rate()), "{}", control.rate());
+    }
+
+    #[test]
+    fn on_a_path_that_jitters_a_fall_is_followed_if_it_lasts() {
+        let mut now = Instant::now();
+        let config = RateControlConfig { first: 9_000_000, ..RateControlConfig::default() };
+        let mut control = EncoderRateControl::new(config);
+        let jittering = |rate, jitter_ms| {
+            let mut stats = stats(rate, 0);
+            stats.jitter = Some(Duration::from_millis(jitter_ms));
+            stats
+        };
+        follow(&mut control, &mut now, &jittering(10_000_000, 12), 990);
+        for _ in 0..5 {
+            follow(&mut control, &mut now, &jittering(500_000, 12), 99);
+            assert_eq!(control.rate(), 9_000_000);
+            follow(&mut control, &mut now, &jittering(10_000_000, 12), 330);
+        }
+        follow(&mut control, &mut now, &jittering(5_000_000, 12), 330);
+        assert_eq!(control.rate(), 4_500_000);
+        follow(&mut control, &mut now, &jittering(1_000_000, 2), 33);
+        assert_eq!(control.rate(), 900_000, "at once without jitter");
     }
 
     #[test]
