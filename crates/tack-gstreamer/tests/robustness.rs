@@ -5,6 +5,7 @@
 
 mod common;
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -313,6 +314,37 @@ fn what_is_not_measured_is_missing_in_the_statistics() {
     for unknown in ["estimated-send-rate", "smoothed-rtt", "loss-rate", "tacks-received"] {
         assert!(!peer.has_field(unknown), "{unknown} in {peer}");
     }
+}
+
+#[test]
+fn the_statistics_can_be_read_when_all_is_over() {
+    let (sender, receiver) = pair("deadline=20000 sync=false", "sync=false");
+    receiver.play();
+    sender.play();
+    sender.source().push_buffer(frame(0, true, 1000)).unwrap();
+    sender.source().end_of_stream().unwrap();
+    assert_eq!(samples(&receiver.sink()).len(), 1);
+    sender.wait_for_eos();
+    for pipeline in [&sender, &receiver] {
+        pipeline.0.set_state(gst::State::Null).unwrap();
+    }
+    assert_eq!(sender.stat("sink", "frames-taken"), 1);
+    assert_eq!(receiver.stat("src", "frames-handed-on"), 1);
+}
+
+#[test]
+fn a_way_that_is_longer_than_the_deadline_is_a_warning() {
+    let (sender, receiver) = live_pair("deadline=50 sync=false", "sync=false");
+    let server = sender.element("sink").property::<u32>("current-port");
+    let server = (Ipv4Addr::LOCALHOST, u16::try_from(server).unwrap()).into();
+    let relay = Relay::start(server, 10_000_000, Duration::from_millis(200)).unwrap();
+    receiver.element("src").set_property("port", u32::from(relay.address().port()));
+    receiver.play();
+    sender.play();
+    let types = [gst::MessageType::Warning];
+    let warning = sender.0.bus().unwrap().timed_pop_filtered(common::LONG, &types).unwrap();
+    let gst::MessageView::Warning(warning) = warning.view() else { panic!("{warning:?}") };
+    assert!(warning.error().to_string().contains("deadline"), "{warning:?}");
 }
 
 #[test]

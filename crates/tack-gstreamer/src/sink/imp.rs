@@ -71,6 +71,8 @@ struct Stream {
 pub struct TackSink {
     settings: Mutex<SinkSettings>,
     running: Mutex<Option<Running>>,
+    /// The statistics when it was stopped last.
+    last_stats: Mutex<Option<gst::Structure>>,
     stream: Mutex<Stream>,
 }
 
@@ -177,6 +179,7 @@ impl TackSink {
             // It has told of what went wrong.
             let _ = thread.join();
         }
+        *lock(&self.last_stats) = Some(stats::structure(&shared.lock()));
     }
 
     fn outgoing(&self, buffer: &gst::Buffer) -> Result<OutgoingBuffer, gst::FlowError> {
@@ -273,7 +276,10 @@ impl ObjectImpl for TackSink {
             "current-fingerprint" => {
                 state.and_then(|state| state.fingerprint.clone()).to_value()
             }
-            "stats" => state.map(stats::structure).to_value(),
+            "stats" => {
+                let last = || lock(&self.last_stats).clone();
+                state.map(stats::structure).or_else(last).to_value()
+            }
             name => settings.link.get(name).unwrap_or_else(|| pspec.default_value().clone()),
         }
     }

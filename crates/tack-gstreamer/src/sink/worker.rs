@@ -45,6 +45,8 @@ struct Peer {
     address: String,
     /// When it had all there is, the end included.
     ended: Option<Instant>,
+    /// The pipeline was told that the way is longer than the deadline.
+    is_far: bool,
 }
 
 /// A thread's share of the element.
@@ -110,6 +112,7 @@ impl Worker {
             if now >= self.stats_at {
                 self.stats_at = now + STATS_EVERY;
                 self.publish();
+                self.warn_of_long_ways();
             }
             self.request_key_frame(now);
         };
@@ -148,7 +151,7 @@ impl Worker {
         control.first = self.rate().unwrap_or(control.first);
         let session = SendSession::new(now, self.epoch, self.settings.deadline, control);
         gst::info!(CAT, "{address}: a receiver is there");
-        self.peers.insert(handle, Peer { session, address, ended: None });
+        self.peers.insert(handle, Peer { session, address, ended: None, is_far: false });
         self.had_peer = true;
         self.shared.update(|state| state.peers_seen += 1);
         self.publish();
@@ -266,6 +269,30 @@ impl Worker {
                 element.notify("estimated-bitrate");
                 element.notify("estimated-bitrate-kbit");
             });
+        }
+    }
+
+    /// Warns once of each peer that hardly any frame gets to in time.
+    fn warn_of_long_ways(&mut self) {
+        for (handle, peer) in &mut self.peers {
+            let connection = self.link.connection(*handle);
+            let min_rtt = connection.and_then(|connection| connection.media_stats().min_rtt);
+            let one_way = min_rtt.unwrap_or_default() / 2;
+            if peer.is_far || one_way < self.settings.deadline {
+                continue;
+            }
+            peer.is_far = true;
+            let Some(element) = self.element.upgrade() else { return };
+            gst::element_warning!(
+                element,
+                gst::ResourceError::Settings,
+                [
+                    "{}: frames take {} ms at least and are worth nothing after {} ms: set a longer `deadline`",
+                    peer.address,
+                    one_way.as_millis(),
+                    self.settings.deadline.as_millis()
+                ]
+            );
         }
     }
 

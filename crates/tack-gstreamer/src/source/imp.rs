@@ -50,6 +50,8 @@ struct Running {
 pub struct TackSrc {
     settings: Mutex<SrcSettings>,
     running: Mutex<Option<Running>>,
+    /// The statistics when it was stopped last.
+    last_stats: Mutex<Option<gst::Structure>>,
     timestamps: Mutex<Timestamps>,
     /// It has played and is paused: what waits then is old.
     has_paused: Mutex<bool>,
@@ -181,7 +183,10 @@ impl ObjectImpl for TackSrc {
             "current-fingerprint" => {
                 state.and_then(|state| state.fingerprint.clone()).to_value()
             }
-            "stats" => state.map(stats::structure).to_value(),
+            "stats" => {
+                let last = || lock(&self.last_stats).clone();
+                state.map(stats::structure).or_else(last).to_value()
+            }
             name => settings.link.get(name).unwrap_or_else(|| pspec.default_value().clone()),
         }
     }
@@ -293,6 +298,7 @@ impl BaseSrcImpl for TackSrc {
             // It has told of what went wrong.
             let _ = thread.join();
         }
+        *lock(&self.last_stats) = Some(stats::structure(&shared.lock()));
         Ok(())
     }
 
