@@ -286,12 +286,12 @@ impl Worker {
             gst::element_warning!(
                 element,
                 gst::ResourceError::Settings,
-                [
+                (
                     "{}: frames take {} ms at least and are worth nothing after {} ms: set a longer `deadline`",
                     peer.address,
                     one_way.as_millis(),
                     self.settings.deadline.as_millis()
-                ]
+                )
             );
         }
     }
