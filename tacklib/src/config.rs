@@ -194,7 +194,7 @@ impl Controller {
 }
 
 /// Addresses and ports that a client may have one after the other.
-const ADDRESSES: u64 = 64;
+const ADDRESSES: u64 = 8;
 
 fn with_more_addresses(mut config: quiche::Config) -> quiche::Config {
     config.set_active_connection_id_limit(ADDRESSES);
@@ -203,8 +203,9 @@ fn with_more_addresses(mut config: quiche::Config) -> quiche::Config {
 
 impl Config {
     /// Creates a configuration for a QUIC version, as [`quiche::Config::new`], but for
-    /// [`set_active_connection_id_limit`](quiche::Config::set_active_connection_id_limit): 64. quiche keeps a path
-    /// for each address that a client was seen at, as many as that, and its own limit of 2 lets a connection survive one change.
+    /// [`set_active_connection_id_limit`](quiche::Config::set_active_connection_id_limit): 8. quiche keeps a path for
+    /// each address of a client, and no more paths than that: a connection survives seven changes of the address, and
+    /// one with quiche's own limit of 2.
     pub fn new(version: u32) -> quiche::Result<Self> {
         Ok(Self::from_quiche(with_more_addresses(quiche::Config::new(version)?)))
     }

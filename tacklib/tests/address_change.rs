@@ -235,7 +235,7 @@ fn lossy(
     (count, tamper)
 }
 
-/// The answer to a challenge may be lost though the challenge has arrived: nobody sends it again.
+/// A PATH_RESPONSE may be lost though its challenge has arrived, and is not sent again (RFC 9000 section 13.3).
 #[test]
 fn an_address_whose_answer_was_lost_is_asked_again_and_not_answered_packet_by_packet() {
     for seed in 1..=8 {

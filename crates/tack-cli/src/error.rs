@@ -15,7 +15,7 @@ pub enum Error {
     /// Nobody answers.
     #[error(
         "no answer from {target} within {seconds} s; check the address, that tack serve runs \
-         there, and that UDP is let through"
+         there, and that UDP is let through, in packets of 1,228 bytes"
     )]
     NoAnswer {
         /// As given by the user.

@@ -44,10 +44,10 @@ pub struct EndpointConfig {
     pub retry_token_lifetime: Duration,
     /// How long a handshake may take, on either side. Default: 10 s.
     pub handshake_timeout: Duration,
-    /// How long a connection may hear nothing before its peer is asked for a sign of life, and again after each such
-    /// time; within twice that at the latest (RFC 9000 section 10.1.2). One end is enough, best the one that only
-    /// receives: it does not notice otherwise that its address or its NAT's port has changed. Shorter than the idle timeout it keeps
-    /// the connection for as long as both ends run. Default: none.
+    /// Period after which a connection sends a PING if no packet has arrived in it (RFC 9000 section 10.1.2). Set it
+    /// at the end that only receives: that end does not notice otherwise that its address or the port of its NAT has
+    /// changed, and the peer goes on sending to the old one. A period below half of the idle timeout keeps the
+    /// connection open while both ends run. Default: none.
     pub keep_alive: Option<Duration>,
     /// Key of the stateless reset tokens. A server that keeps it over a restart resets the
     /// connections from before; otherwise their clients wait for the idle timeout. Must stay

@@ -66,8 +66,8 @@ impl fmt::Display for CloseReason {
                 code_and_reason(f, *application, *code, reason)
             }
             Self::Reset => f.write_str(
-                "the peer no longer knows this connection, it was probably restarted; connect \
-                 again",
+                "the peer no longer knows this connection: it was restarted, or received nothing \
+                 for too long; connect again",
             ),
             Self::PathLost => f.write_str(
                 "no network path to the peer works any more; check the network and connect again",

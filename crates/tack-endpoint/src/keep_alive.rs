@@ -1,21 +1,21 @@
-//! When to ask a peer that says nothing for a sign of life.
+//! When a connection on which no packets arrive sends a PING.
 //!
-//! A connection is over when nothing has come for its idle timeout (RFC 9000 section 10.1), and a NAT forgets its port
-//! earlier. An end that only receives says nothing while nothing comes: it does not notice that its address or port
-//! has changed, and the peer goes on sending to the old one. A PING brings both back (section 10.1.2).
+//! A connection ends when no packet has arrived for its idle timeout (RFC 9000 section 10.1), and a NAT may drop the
+//! mapping of its port earlier. An end that only receives sends nothing while nothing arrives: the peer does not
+//! learn of its new address or port, and goes on sending to the old one. A PING tells the peer (section 10.1.2).
 
 use std::time::{Duration, Instant};
 
-/// Watches one connection. What comes is looked at once in each period, so that it costs nothing for each datagram.
+/// Watches one connection. It compares the count of packets once in each period, and so costs nothing for a datagram.
 pub(crate) struct KeepAlive {
     period: Option<Duration>,
     looks_at: Instant,
-    /// Packets that had come then.
+    /// Packets that had arrived at the last look.
     packets: usize,
 }
 
 impl KeepAlive {
-    /// Nothing is asked without a `period`.
+    /// Never silent without a `period`.
     pub(crate) fn new(now: Instant, period: Option<Duration>) -> Self {
         Self { period, looks_at: now + period.unwrap_or_default(), packets: 0 }
     }
@@ -25,7 +25,7 @@ impl KeepAlive {
         self.period.map(|_| self.looks_at)
     }
 
-    /// Whether nothing has come since the connection was last looked at, when so many `packets` have in all.
+    /// Whether a period has passed without a packet; `packets` have arrived in all.
     pub(crate) fn is_silent(&mut self, now: Instant, packets: usize) -> bool {
         let Some(period) = self.period.filter(|_| self.looks_at <= now) else { return false };
         self.looks_at = now + period;
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_period_nothing_is_asked() {
+    fn without_a_period_a_connection_is_never_silent() {
         let start = Instant::now();
         let mut keep_alive = KeepAlive::new(start, None);
         assert_eq!(keep_alive.deadline(), None);

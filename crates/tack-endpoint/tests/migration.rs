@@ -116,14 +116,15 @@ fn a_client_whose_port_changes_more_often_than_there_are_ids_goes_on() {
     const CHANGES: usize = 24;
     const PATHS: u64 = 32;
     let mut changes = 0;
-    exchange(Profile::Default, PATHS, MEBIBYTE / CHANGES, LOST, |relay| {
+    exchange(Profile::Default, PATHS, MEBIBYTE / CHANGES, 0, |relay| {
         changes += 1;
         relay.move_to([127, 0, 0, 1]);
     });
-    assert!(changes > 16, "{changes}");
+    // An endpoint issues eight.
+    assert!(changes > 8, "{changes}");
 }
 
-/// A client that has nothing to say does not tell the server of its new port.
+/// A client that sends nothing does not tell the server of its new port.
 #[test]
 fn a_silent_client_whose_port_changes_is_reached_again() {
     const QUIET: Duration = Duration::from_millis(100);

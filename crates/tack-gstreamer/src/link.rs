@@ -18,7 +18,7 @@ use crate::trust::Trust;
 const MOST_PEERS: usize = 64;
 /// How long an address may take to answer while there are others of the host's.
 const ONE_OF_SEVERAL: Duration = Duration::from_secs(2);
-/// After so long without anything from the sender, a receiver asks for a sign of life.
+/// A receiver sends a PING after so long without a packet from the sender.
 const SILENCE: Duration = Duration::from_millis(500);
 /// Addresses of a host that are tried.
 const MOST_ADDRESSES: usize = 8;

@@ -1,18 +1,17 @@
-//! Challenges for which there is no room.
+//! Path challenges for which there is no room.
 //!
-//! What: tells when quiche is to write for the path in use, because a challenge to another one may hold it up. Why: quiche (0.30)
-//! sends a challenge before all else, and over no path anything while a server may not send the address that
-//! it is for as much as it needs (RFC 9000 section 8.1). Whoever sends on one of the client's datagrams from another
-//! address can bring that about, and it lasts until the connection is idle for too long. quiche does not look
-//! for challenges when it is told which path to write for. Upstream: not reported. To delete: when quiche passes over
-//! paths that may not be sent what it has for them.
+//! What: tells when to name the active path to quiche, because a challenge to another one may block it. Why: quiche
+//! (0.30) sends a challenge before anything else. While the anti-amplification limit of that challenge's address
+//! (RFC 9000 section 8.1) leaves no room for it, a server sends nothing over any path, until the idle timeout. An
+//! attacker who forwards one of the client's datagrams from another address can cause that. quiche does not look for
+//! challenges if the caller names the path. Upstream: not reported. To delete: when quiche skips paths whose limit
+//! leaves no room.
 
 use quiche::{BufFactory, PathStats};
 
 use super::AddressPair;
 
-/// Whether quiche, which has written nothing for any path, may have a challenge for another than the one in use, where
-/// the peer is.
+/// Whether a challenge to another path may be why quiche writes nothing, where the peer sends over the active path.
 #[cold]
 pub fn may_be_blocked<F: BufFactory>(
     connection: &quiche::Connection<F>,
@@ -20,8 +19,8 @@ pub fn may_be_blocked<F: BufFactory>(
 ) -> bool {
     let is_in_use =
         |path: &PathStats| path.active && path.local_addr == local && path.peer_addr == peer;
-    // What is sent where the peer is not would only be lost. And if quiche takes two paths to be in use, it panics in
-    // debug builds where one has something in flight (`no_usable_path.rs`).
+    // Packets for a path that the peer has left would be lost. And with two active paths quiche panics in debug
+    // builds if one has packets in flight (`no_usable_path.rs`).
     let (in_use, others): (Vec<_>, Vec<_>) = connection.path_stats().partition(is_in_use);
     let is_unproven = |path: &PathStats| {
         connection.is_path_validated(path.local_addr, path.peer_addr) == Ok(false)

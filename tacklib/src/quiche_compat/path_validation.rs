@@ -93,9 +93,9 @@ impl PathValidation {
         true
     }
 
-    /// The path of a challenge that was lost, or whose answer was, by what became of packets and by the time. Nobody sends
-    /// an answer again (RFC 9000 section 13.3), and quiche (0.30) sends a challenge again when its timer expires: while
-    /// other packets are acknowledged that does not happen.
+    /// Takes a challenge whose packet was lost, or that was sent before `unanswered_since` and not answered; its path. A
+    /// PATH_RESPONSE is not sent again (RFC 9000 section 13.3), and quiche (0.30) repeats a challenge when its timer
+    /// expires: while the peer acknowledges other packets, it does not.
     pub fn take_lost(
         &mut self,
         unanswered_since: Option<Instant>,

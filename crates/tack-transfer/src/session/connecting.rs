@@ -21,8 +21,8 @@ use crate::quic::{self, CloseCode, FEWER_ROUND_TRIPS, Verify};
 use crate::server_address::ServerAddress;
 use crate::tls_sessions::TlsSession;
 
-/// After so long without a word from the server it is asked for one: a download goes on when this end's address or its
-/// NAT's port has changed, and while a disk is busy the server's idle timer does not end the connection.
+/// A client sends a PING after so long without a packet from the server: a download goes on when the client's address
+/// or its NAT's port has changed, and the connection survives a disk that is busy for longer than the idle timeout.
 const KEEP_ALIVE: Duration = Duration::from_secs(1);
 /// How long to wait for an answer.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);

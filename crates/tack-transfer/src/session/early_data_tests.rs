@@ -163,8 +163,8 @@ fn strangers_who_repeat_what_they_have_recorded_give_way_as_others_do() {
     for _ in 0..40 {
         let flight = served.first_flight(&session, reading());
         thieves.push(replay(&flight, address));
-        // Long enough that answers are repeated until a thief has got all that an address that is not validated may
-        // be sent: to most of them not even the CONNECTION_CLOSE can go.
+        // The server repeats its answers up to the limit of an address that is not validated: for most of them no
+        // room is left for the CONNECTION_CLOSE.
         served.turn_for(Duration::from_millis(150));
     }
     assert!(served.server.clients() <= 20, "{}", served.server.clients());

@@ -51,6 +51,7 @@ static inline tack_config *config(void) {
     CHECK(config != NULL);
     CHECK(tack_config_set_application_protos(config, (const uint8_t *)"\x04test", 5) == 0);
     tack_config_set_max_idle_timeout(config, 5000);
+    tack_config_set_active_connection_id_limit(config, 2);
     tack_config_set_initial_max_data(config, 1 << 20);
     tack_config_set_initial_max_stream_data_bidi_local(config, 1 << 18);
     tack_config_set_initial_max_stream_data_bidi_remote(config, 1 << 18);
