@@ -137,7 +137,7 @@ impl<F: BufFactory> Connection<F> {
     }
 
     /// quiche has a challenge to send, most likely: it is to be asked, and to have the room.
-    fn expect_challenge(&mut self) {
+    pub(super) fn expect_challenge(&mut self) {
         self.seam.validation.expect_challenge();
         self.credits.grant_path_probe();
         self.data_pending = true;

@@ -348,6 +348,11 @@ impl<F: BufFactory> Connection<F> {
         self.deadlines.overdue.on_sent(packet_number, stream_id, stream_bytes);
         if let Some((pn, data)) = sent.challenge {
             self.seam.validation.on_challenge_sent(path, pn, data, Instant::now());
+            let is_other = self.inner.is_server() && !self.paths.is_received(&path.0, &path.1);
+            if is_other && self.seam.validation.is_running {
+                // quiche has challenges for other paths first. The path that the peer sends over is still to be challenged.
+                self.expect_challenge();
+            }
         }
         if sent.is_ack_only {
             // quiche has no control frame, or none that fits behind its acknowledgement. That it repeats

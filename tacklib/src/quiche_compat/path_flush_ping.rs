@@ -22,7 +22,7 @@ pub const fn ping_packet_len(dcid_len: usize) -> usize {
 pub struct FlushPings(Vec<u64>);
 
 /// Paths that a connection leaves between two acknowledgements; older ones are forgotten.
-const MAX_PINGS: usize = 8;
+const MAX_PINGS: usize = 64;
 
 impl FlushPings {
     /// A PING has left last on a path.
