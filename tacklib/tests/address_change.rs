@@ -215,24 +215,22 @@ fn a_client_that_owes_a_tack_challenges_another_path_with_a_packet_of_full_lengt
     assert!(len >= 1200, "{len} bytes");
 }
 
-/// Passes all but `lost_percent` of the datagrams while it `is_lossy`, and counts them.
+/// Passes all but thirty per cent of the datagrams while it `is_lossy`, and counts them.
 fn lossy(
     is_lossy: &Rc<Cell<bool>>,
+    count: &Rc<Cell<usize>>,
     seed: u64,
-    lost_percent: u64,
-) -> (Rc<Cell<usize>>, impl FnMut(Vec<u8>) -> Option<Vec<u8>> + use<>) {
-    let (is_lossy, count) = (Rc::clone(is_lossy), Rc::<Cell<usize>>::default());
-    let (counter, mut state) = (Rc::clone(&count), seed);
-    let tamper = move |datagram| {
-        counter.set(counter.get() + 1);
+) -> impl FnMut(Vec<u8>) -> Option<Vec<u8>> + use<> {
+    let (is_lossy, count, mut state) = (Rc::clone(is_lossy), Rc::clone(count), seed);
+    move |datagram| {
+        count.set(count.get() + 1);
         // xorshift64
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
-        let is_lost = is_lossy.get() && state % 100 < lost_percent;
+        let is_lost = is_lossy.get() && state % 100 < 30;
         (!is_lost).then_some(datagram)
-    };
-    (count, tamper)
+    }
 }
 
 /// A PATH_RESPONSE may be lost though its challenge has arrived, and is not sent again (RFC 9000 section 13.3).
@@ -243,11 +241,10 @@ fn an_address_whose_answer_was_lost_is_asked_again_and_not_answered_packet_by_pa
         config.set_active_connection_id_limit(16);
         let (client, server) = (tack_client(&mut config), tack_server(&mut config));
         let mut pair = Pair::new(client, server).with_delay(2 * ONE_WAY).with_rate(50);
-        let is_lossy = Rc::<Cell<bool>>::default();
-        let (up, tamper_up) = lossy(&is_lossy, 104_729 * seed, 30);
-        let (down, tamper_down) = lossy(&is_lossy, 7919 * seed, 30);
-        pair.tamper_up(Box::new(tamper_up));
-        pair.tamper_down(Box::new(tamper_down));
+        let (is_lossy, up, down) =
+            (Rc::<Cell<bool>>::default(), Rc::<Cell<usize>>::default(), Rc::default());
+        pair.tamper_up(Box::new(lossy(&is_lossy, &up, 104_729 * seed)));
+        pair.tamper_down(Box::new(lossy(&is_lossy, &down, 7919 * seed)));
         pair.handshake();
         let (data, mut buffer) = (pattern(1 << 16), vec![0; 1 << 16]);
         let mut upload = |pair: &mut Pair<Connection, Connection>, ms| {

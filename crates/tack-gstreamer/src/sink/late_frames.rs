@@ -117,8 +117,9 @@ mod tests {
         let start = Instant::now();
         let mut late = LateFrames::new(start);
         (0..10).for_each(|_| late.on_late(start, 200 * MS, 20 * MS));
-        assert_eq!(late.share(), KEPT);
+        let is_one = |late: &LateFrames| (late.share() - KEPT).abs() < 1e-9;
+        assert!(is_one(&late), "{late:?}");
         late.on_late(start + 1000 * MS, 200 * MS, 250 * MS);
-        assert_eq!(late.share(), KEPT);
+        assert!(is_one(&late), "{late:?}");
     }
 }

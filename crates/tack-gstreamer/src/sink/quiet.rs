@@ -10,32 +10,32 @@ const HELD: Duration = Duration::from_millis(100);
 pub(super) struct Quiet {
     packets: usize,
     heard: Instant,
-    is_quiet: bool,
+    lasts: bool,
     until: Option<Instant>,
 }
 
 impl Quiet {
     /// Something has just come.
     pub fn new(now: Instant) -> Self {
-        Self { packets: 0, heard: now, is_quiet: false, until: None }
+        Self { packets: 0, heard: now, lasts: false, until: None }
     }
 
     /// So many packets have come in all, on a path with that round trip. Whether it was quiet and is no more. To be
     /// called often.
     pub fn update(&mut self, now: Instant, packets: usize, round_trip: Duration) -> bool {
-        let was_quiet = self.is_quiet;
+        let was_quiet = self.lasts;
         if packets != self.packets {
-            (self.packets, self.heard, self.is_quiet) = (packets, now, false);
+            (self.packets, self.heard, self.lasts) = (packets, now, false);
         } else if now >= self.heard + round_trip + HELD {
-            self.is_quiet = true;
+            self.lasts = true;
             self.until = Some(now);
         }
-        was_quiet && !self.is_quiet
+        was_quiet && !self.lasts
     }
 
     /// Whether nothing has come for longer than an acknowledgement takes.
     pub fn is_quiet(&self) -> bool {
-        self.is_quiet
+        self.lasts
     }
 
     /// When that was so last.
