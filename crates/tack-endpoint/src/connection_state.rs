@@ -130,7 +130,7 @@ impl ConnectionState {
             // `Done` only says that it was closed already.
             let _ = self.connection.close(false, 0, b"handshake timed out");
         }
-        if self.keep_alive.is_silent(now, self.connection.stats().recv)
+        if self.keep_alive.is_silent(now, || self.connection.stats().recv)
             && self.connection.is_established()
         {
             // Fails only if the connection is over.

@@ -25,10 +25,12 @@ impl KeepAlive {
         self.period.map(|_| self.looks_at)
     }
 
-    /// Whether a period has passed without a packet; `packets` have arrived in all.
-    pub(crate) fn is_silent(&mut self, now: Instant, packets: usize) -> bool {
+    /// Whether a period has passed without a packet, of which so many have arrived in all: `packets`, asked once in a
+    /// period.
+    pub(crate) fn is_silent(&mut self, now: Instant, packets: impl FnOnce() -> usize) -> bool {
         let Some(period) = self.period.filter(|_| self.looks_at <= now) else { return false };
         self.looks_at = now + period;
+        let packets = packets();
         std::mem::replace(&mut self.packets, packets) == packets
     }
 }
@@ -45,7 +47,7 @@ mod tests {
         let start = Instant::now();
         let mut keep_alive = KeepAlive::new(start, Some(SECOND));
         let mut is_silent =
-            |seconds, packets| keep_alive.is_silent(start + seconds * SECOND, packets);
+            |seconds, packets| keep_alive.is_silent(start + seconds * SECOND, || packets);
         assert!(!is_silent(1, 5));
         assert!(!is_silent(2, 6));
         assert!(is_silent(3, 6));
@@ -60,6 +62,6 @@ mod tests {
         let start = Instant::now();
         let mut keep_alive = KeepAlive::new(start, None);
         assert_eq!(keep_alive.deadline(), None);
-        assert!(!keep_alive.is_silent(start + SECOND, 0));
+        assert!(!keep_alive.is_silent(start + SECOND, || 0));
     }
 }
