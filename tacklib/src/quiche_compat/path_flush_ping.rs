@@ -57,4 +57,13 @@ mod tests {
         pings.forget_overtaken(13);
         assert_eq!(pings.overtaken_by(100).count(), 0);
     }
+
+    #[test]
+    fn paths_that_are_left_within_a_round_trip_are_remembered_and_not_without_bound() {
+        let mut pings = FlushPings::default();
+        (0..40).for_each(|pn| pings.on_sent(pn));
+        assert_eq!(pings.overtaken_by(100).count(), 40);
+        (40..1000).for_each(|pn| pings.on_sent(pn));
+        assert_eq!(pings.overtaken_by(10_000).count(), MAX_PINGS);
+    }
 }
