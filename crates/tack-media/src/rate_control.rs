@@ -73,13 +73,13 @@ pub struct EncoderRateControl {
     estimates: Estimates,
 }
 
-/// Estimates of late: on a path that jitters each one may be far off, and a fall that is none costs seconds.
+/// Recent estimates. On a path that jitters a single one may be far off, and following a false fall costs seconds.
 #[derive(Clone, Debug, Default)]
 struct Estimates(VecDeque<(Instant, u64)>);
 
 impl Estimates {
-    /// What seven eighths of the estimates exceed, and what five eighths do, for as long as jitter may last: a fall is
-    /// followed that lasts for three eighths of that, a rise for seven.
+    /// The first and the third octile of the estimates within the span that jitter may last: the control follows a
+    /// fall that lasts for three eighths of the span, and a rise that lasts for seven.
     fn low_and_middle(&mut self, now: Instant, stats: &MediaStats) -> (u64, u64) {
         let jitter = stats.jitter.unwrap_or_default().saturating_sub(NO_JITTER);
         let span = (JITTERS * jitter).min(LONGEST_SPAN);

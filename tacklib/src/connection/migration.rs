@@ -15,11 +15,10 @@ use crate::quiche_compat::{AddressPair, is_without_path, may_be_blocked, ping_pa
 /// Pairs of hosts that are told apart; the oldest is forgotten first.
 const MAX_PATHS: usize = 8;
 
-/// Room for what goes first to an address that is not proven: a challenge, and an acknowledgement of a few ranges
-/// before it.
+/// Room for the first frames to an address that is not proven: an acknowledgement of a few ranges, and a challenge.
 const FIRST_FRAMES: usize = 9 + 16;
 
-/// Room for so many full packets had an address that is not proven before its last datagram, too.
+/// An address that is not proven and has room for so many full packets had room before its last datagram, too.
 const FULL_PACKETS_IN_ROOM: usize = 8;
 
 /// Round trips within which a challenge is answered, and how long they count as at least.
@@ -31,7 +30,7 @@ const LEAST_IN_TIME: Duration = Duration::from_millis(300);
 pub(super) struct Paths {
     /// Where the last accepted datagram came from: local and remote address.
     received: Option<AddressPair>,
-    /// Not all came from there.
+    /// Whether datagrams have arrived from more than one address.
     has_several: bool,
     /// Where data goes to.
     active: Option<AddressPair>,

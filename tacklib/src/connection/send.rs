@@ -350,7 +350,7 @@ impl<F: BufFactory> Connection<F> {
             self.seam.validation.on_challenge_sent(path, pn, data, Instant::now());
             let is_other = self.inner.is_server() && !self.paths.is_received(&path.0, &path.1);
             if is_other && self.seam.validation.is_running {
-                // quiche has challenges for other paths first. The path that the peer sends over is still to be challenged.
+                // quiche sent a challenge for another path first. The path of the peer still needs one.
                 self.expect_challenge();
             }
         }

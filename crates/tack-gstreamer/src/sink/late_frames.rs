@@ -1,7 +1,7 @@
-//! What an encoder is told while frames are dropped because they would come too late: less than the path carries.
+//! Lowers the encoder's rate while frames are dropped because they would arrive too late.
 //!
-//! The rate control counts on an encoder that keeps to its rate. One that makes more, or a muxer and sound behind it,
-//! fills what the control leaves free, and what is late then is dropped again and again.
+//! The rate control relies on an encoder that keeps to its rate. An encoder that exceeds it, or a muxer and sound behind
+//! it, fills the headroom that the control leaves, and frames are late repeatedly.
 
 use std::time::{Duration, Instant};
 

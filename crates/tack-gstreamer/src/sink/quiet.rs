@@ -1,4 +1,4 @@
-//! When nothing comes from a peer that is sent something: the path carries nothing.
+//! When no packet arrives from a peer for longer than an acknowledgement takes: an outage of the path.
 
 use std::time::{Duration, Instant};
 
