@@ -1,8 +1,8 @@
 //! Live media over tacklib, in frames instead of bytes.
 //!
 //! A sender gives frames to a [`FrameSender`]: each leaves on a stream of its own, older ones first, and one
-//! that is too late is neither sent nor repeated, nor is what depends on it. An [`EncoderRateControl`] turns
-//! [`MediaStats`](tacklib::MediaStats) into the bit rate of an encoder. At the other end a [`FrameReceiver`]
+//! that is too late is neither sent nor repeated, nor is what depends on it. An [`EncoderControl`] tells the encoder its
+//! bit rate and when a key frame is due; the rate alone comes from an [`EncoderRateControl`]. At the other end a [`FrameReceiver`]
 //! puts frames together, a [`JitterBuffer`] says when each is to be shown, and a [`Playback`] counts what the
 //! viewer sees: start, stalls, frames that were late, broken or lost.
 //!
@@ -10,26 +10,35 @@
 //!
 //! ```no_run
 //! use std::time::{Duration, Instant};
-//! use tack_media::{EncoderRateControl, Frame, FrameKind, FrameSender, RateControlConfig};
+//! use tack_media::{EncoderControl, Frame, FrameKind, FrameSender, RateControlConfig};
 //!
-//! # fn encode(_: u64) -> Vec<u8> { Vec::new() }
+//! # fn encode(_: u64, _: FrameKind) -> Vec<u8> { Vec::new() }
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let mut connection: tacklib::Connection = todo!();
-//! let mut sender = FrameSender::new(Instant::now());
-//! let mut control = EncoderRateControl::new(RateControlConfig::default());
+//! const LIFETIME: Duration = Duration::from_millis(200);
+//! let start = Instant::now();
+//! let mut sender = FrameSender::new(start);
+//! let mut control = EncoderControl::new(start, RateControlConfig::default(), LIFETIME);
 //! let mut last = None;
 //! loop {
 //!     let now = Instant::now();
-//!     let bits_per_second = control.update(now, &connection.media_stats());
-//!     let payload = encode(bits_per_second);
+//!     while let Some(event) = sender.poll_event() {
+//!         control.on_event(now, &event);
+//!     }
+//!     control.update(now, &connection);
+//!     let kind =
+//!         if control.wants_key_frame(now) { FrameKind::Key } else { FrameKind::Delta };
+//!     let payload = encode(control.rate(), kind);
 //!     let frame = Frame {
-//!         kind: if last.is_none() { FrameKind::Key } else { FrameKind::Delta },
+//!         kind,
 //!         layer: 0,
 //!         captured_at: now,
-//!         deadline: now + Duration::from_millis(200),
-//!         depends_on: last,
+//!         deadline: now + LIFETIME,
+//!         depends_on: last.filter(|_| kind == FrameKind::Delta),
 //!     };
-//!     last = Some(sender.send_frame(&mut connection, now, frame, payload)?);
+//!     let number = sender.send_frame(&mut connection, now, frame, payload)?;
+//!     control.on_sent(now, number, kind, true);
+//!     last = Some(number);
 //!     // Send datagrams, and call `sender.flush` whenever the connection has received some.
 //! #   break;
 //! }
@@ -39,16 +48,21 @@
 
 #![forbid(unsafe_code)]
 
+mod encoder_control;
 mod frame;
 mod gone;
 mod jitter_buffer;
+mod key_frames;
 mod late_frames;
+mod overshoot;
 mod path_rate;
 mod playback;
+mod quiet;
 mod rate_control;
 mod receiver;
 mod sender;
 
+pub use encoder_control::EncoderControl;
 pub use frame::{Frame, FrameHeader, FrameKind, HeaderError, MAX_PAYLOAD};
 pub use jitter_buffer::{Due, JitterBuffer, JitterBufferConfig, Missing};
 pub use path_rate::path_stats;

@@ -5,10 +5,7 @@ use gst::prelude::*;
 
 mod capture_time;
 mod imp;
-mod key_frames;
-mod late_frames;
 mod outgoing;
-mod quiet;
 mod session;
 mod shared;
 mod stats;

@@ -5,15 +5,12 @@ use std::time::{Duration, Instant};
 
 use quiche::BufFactory;
 use tack_media::{
-    DropCause, EncoderRateControl, Frame, FrameKind, FrameSender, RateControlConfig, SendError,
-    SenderEvent, path_stats,
+    DropCause, EncoderControl, Frame, FrameKind, FrameSender, RateControlConfig, SendError,
+    SenderEvent,
 };
 use tacklib::Connection;
 
-use super::key_frames::KeyFrames;
-use super::late_frames::LateFrames;
 use super::outgoing::OutgoingBuffer;
-use super::quiet::Quiet;
 use crate::messages::{End, KEY_FRAME_REQUEST, end_stream, request_stream};
 use crate::payload;
 
@@ -81,15 +78,12 @@ enum EndState {
 #[derive(Debug)]
 pub(super) struct SendSession {
     frames: FrameSender,
-    control: EncoderRateControl,
+    control: EncoderControl,
     lifetime: Duration,
-    /// The lowest bit rate.
-    lowest: u64,
     /// The last frame that others need.
     reference: Option<u64>,
-    key_frames: KeyFrames,
-    late_frames: LateFrames,
-    quiet: Quiet,
+    /// Only sound is sent.
+    is_sound: bool,
     /// The caps that were sent last, and when.
     caps: Option<(u64, Instant)>,
     dropped: u64,
@@ -111,13 +105,10 @@ impl SendSession {
     ) -> Self {
         Self {
             frames: FrameSender::new(epoch),
-            control: EncoderRateControl::new(control),
+            control: EncoderControl::new(now, control, lifetime),
             lifetime,
-            lowest: control.lowest,
             reference: None,
-            key_frames: KeyFrames::new(now, lifetime),
-            late_frames: LateFrames::new(now),
-            quiet: Quiet::new(now),
+            is_sound: false,
             caps: None,
             dropped: 0,
             untaken: BTreeSet::new(),
@@ -135,6 +126,7 @@ impl SendSession {
         buffer: &OutgoingBuffer,
     ) -> Result<(), SendError> {
         self.counters.frames += 1;
+        self.is_sound = buffer.kind == FrameKind::Audio;
         let is_delta = buffer.kind == FrameKind::Delta;
         if is_delta && self.reference.is_none() {
             self.counters.no_key_frame += 1;
@@ -164,14 +156,12 @@ impl SendSession {
                 self.counters.refused += 1;
                 // What follows needs it.
                 self.reference = None;
-                self.key_frames.on_wanted();
+                self.control.on_skipped();
                 return Err(error);
             }
         };
         self.untaken.insert(number);
-        if !is_delta {
-            self.key_frames.on_sent(now, number);
-        }
+        self.control.on_sent(now, number, buffer.kind, buffer.is_needed());
         if buffer.is_needed() {
             self.reference = Some(number);
         }
@@ -184,19 +174,10 @@ impl SendSession {
         connection: &mut Connection<F>,
         now: Instant,
     ) -> Result<(), SendError> {
-        if self.has_begun() {
-            self.control.update(now, &path_stats(connection));
-        }
-        self.key_frames.update(now);
-        self.late_frames.update(now);
         self.read_requests(connection, now);
         self.frames.flush(connection, now)?;
-        let media = connection.media_stats();
-        let round_trip = media.smoothed_rtt.unwrap_or_default();
-        if self.quiet.update(now, connection.stats().recv, round_trip) {
-            self.key_frames.on_alive(now);
-        }
-        self.follow_events(now, media.min_rtt.unwrap_or_default() / 2);
+        self.control.update(now, connection);
+        self.follow_events(now);
         if now.saturating_duration_since(self.active) > KEEPS_ALIVE {
             self.active = now;
             // Fails only if the connection is about to be closed.
@@ -219,15 +200,13 @@ impl SendSession {
 
     /// Whether the encoder is to make a key frame: the peer can do nothing with what comes until then.
     pub fn wants_key_frame(&self, now: Instant) -> bool {
-        self.key_frames.asks(now)
+        !self.is_sound && self.control.wants_key_frame(now)
     }
 
     /// What the encoder may produce for this peer, bits per second. `None` before something was sent: nothing is
     /// known of its path.
     pub fn rate(&self) -> Option<u64> {
-        let share = self.key_frames.share() * self.late_frames.share();
-        let rate = self.control.rate() as f64 * share;
-        self.has_begun().then_some((rate as u64).max(self.lowest))
+        self.has_begun().then_some(self.control.rate())
     }
 
     /// Whether the peer has got a key frame, or is getting it.
@@ -240,8 +219,9 @@ impl SendSession {
         &self.counters
     }
 
-    fn follow_events(&mut self, now: Instant, one_way: Duration) {
+    fn follow_events(&mut self, now: Instant) {
         while let Some(event) = self.frames.poll_event() {
+            self.control.on_event(now, &event);
             match event {
                 SenderEvent::Taken { number } => {
                     self.untaken.remove(&number);
@@ -254,12 +234,6 @@ impl SendSession {
                     if !self.untaken.remove(&number) {
                         // It had been taken, and was reset on its way.
                         self.counters.taken = self.counters.taken.saturating_sub(1);
-                    }
-                    if !self.key_frames.on_dropped(now, number, self.quiet.until())
-                        && cause == DropCause::Late
-                        && !self.quiet.is_quiet()
-                    {
-                        self.late_frames.on_late(now, self.lifetime, one_way);
                     }
                     // They may have been with it.
                     self.caps = None;
@@ -275,7 +249,7 @@ impl SendSession {
         // Fails as long as there is nothing. A peer cannot send more than a window in between.
         while let Ok((len, is_end)) = connection.stream_recv(stream_id, &mut requests) {
             if requests[..len].contains(&KEY_FRAME_REQUEST) {
-                self.key_frames.on_request(now);
+                self.control.on_key_frame_request(now);
             }
             if is_end || len == 0 {
                 return;

@@ -17,7 +17,7 @@ const RISE: f64 = 0.1;
 
 /// The key frames of one peer.
 #[derive(Debug)]
-pub(super) struct KeyFrames {
+pub(crate) struct KeyFrames {
     lifetime: Duration,
     is_wanted: bool,
     /// The last one, and when it counts as received.
@@ -113,6 +113,7 @@ impl KeyFrames {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods)] // a test counts from some instant
 mod tests {
     use super::*;
 

@@ -7,7 +7,7 @@ const HELD: Duration = Duration::from_millis(100);
 
 /// What was heard of one peer.
 #[derive(Debug)]
-pub(super) struct Quiet {
+pub(crate) struct Quiet {
     packets: usize,
     heard: Instant,
     lasts: bool,
@@ -45,6 +45,7 @@ impl Quiet {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods)] // a test counts from some instant
 mod tests {
     use super::*;
 

@@ -22,7 +22,7 @@ const LONG_WAY: f64 = 0.8;
 
 /// The late frames of one peer.
 #[derive(Debug)]
-pub(super) struct LateFrames {
+pub(crate) struct Overshoot {
     /// What an encoder may have of the path's rate.
     share: f64,
     holds_until: Option<Instant>,
@@ -31,7 +31,7 @@ pub(super) struct LateFrames {
     updated: Instant,
 }
 
-impl LateFrames {
+impl Overshoot {
     /// None has been late.
     pub fn new(now: Instant) -> Self {
         Self { share: 1.0, holds_until: None, hold: FIRST_HOLD, last: None, updated: now }
@@ -72,19 +72,20 @@ impl LateFrames {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods)] // a test counts from some instant
 mod tests {
     use super::*;
 
     const MS: Duration = Duration::from_millis(1);
 
     /// How often a frame is late in a minute where the encoder makes `over` times what fits, and is not told otherwise.
-    fn late_in_a_minute(late: &mut LateFrames, start: Instant, over: f64) -> usize {
+    fn late_in_a_minute(overshoot: &mut Overshoot, start: Instant, over: f64) -> usize {
         let mut count = 0;
         for tick in 0..6000 {
             let now = start + tick * 10 * MS;
-            late.update(now);
-            if late.share() * over > 1.0 && tick % 100 == 0 {
-                late.on_late(now, 200 * MS, 20 * MS);
+            overshoot.update(now);
+            if overshoot.share() * over > 1.0 && tick % 100 == 0 {
+                overshoot.on_late(now, 200 * MS, 20 * MS);
                 count += 1;
             }
         }
@@ -94,32 +95,32 @@ mod tests {
     #[test]
     fn an_encoder_that_makes_too_much_has_frames_late_more_and_more_rarely() {
         let start = Instant::now();
-        let mut late = LateFrames::new(start);
-        let counts =
-            [0, 60, 120].map(|at| late_in_a_minute(&mut late, start + at * 1000 * MS, 1.05));
+        let mut overshoot = Overshoot::new(start);
+        let counts = [0, 60, 120]
+            .map(|at| late_in_a_minute(&mut overshoot, start + at * 1000 * MS, 1.05));
         assert!(counts[0] <= 6 && counts[1] <= 2 && counts[2] <= 2, "{counts:?}");
-        assert!(late.share() > 0.85, "{}", late.share());
+        assert!(overshoot.share() > 0.85, "{}", overshoot.share());
     }
 
     #[test]
     fn the_share_comes_back_when_nothing_is_late_any_more() {
         let start = Instant::now();
-        let mut late = LateFrames::new(start);
-        late_in_a_minute(&mut late, start, 1.3);
-        assert!(late.share() < 0.8);
-        assert_eq!(late_in_a_minute(&mut late, start + 61_000 * MS, 0.5), 0);
-        assert_eq!(late_in_a_minute(&mut late, start + 122_000 * MS, 0.5), 0);
-        assert!(late.share() >= 1.0, "{}", late.share());
+        let mut overshoot = Overshoot::new(start);
+        late_in_a_minute(&mut overshoot, start, 1.3);
+        assert!(overshoot.share() < 0.8);
+        assert_eq!(late_in_a_minute(&mut overshoot, start + 61_000 * MS, 0.5), 0);
+        assert_eq!(late_in_a_minute(&mut overshoot, start + 122_000 * MS, 0.5), 0);
+        assert!(overshoot.share() >= 1.0, "{}", overshoot.share());
     }
 
     #[test]
     fn several_late_frames_at_once_count_as_one_and_a_long_way_as_none() {
         let start = Instant::now();
-        let mut late = LateFrames::new(start);
-        (0..10).for_each(|_| late.on_late(start, 200 * MS, 20 * MS));
-        let is_one = |late: &LateFrames| (late.share() - KEPT).abs() < 1e-9;
-        assert!(is_one(&late), "{late:?}");
-        late.on_late(start + 1000 * MS, 200 * MS, 250 * MS);
-        assert!(is_one(&late), "{late:?}");
+        let mut overshoot = Overshoot::new(start);
+        (0..10).for_each(|_| overshoot.on_late(start, 200 * MS, 20 * MS));
+        let is_one = |overshoot: &Overshoot| (overshoot.share() - KEPT).abs() < 1e-9;
+        assert!(is_one(&overshoot), "{overshoot:?}");
+        overshoot.on_late(start + 1000 * MS, 200 * MS, 250 * MS);
+        assert!(is_one(&overshoot), "{overshoot:?}");
     }
 }
