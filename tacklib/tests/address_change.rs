@@ -270,3 +270,36 @@ fn an_address_whose_answer_was_lost_is_asked_again_and_not_answered_packet_by_pa
         assert!(up > 3000 && down < up / 20, "{down} datagrams for {up}, seed {seed}");
     }
 }
+
+#[test]
+fn another_port_is_answered_where_connection_ids_differ_in_length() {
+    for cid_len in [1, 8, 20] {
+        let mut config = config();
+        let mut pair = Pair::new(tack_client(&mut config), tack_server(&mut config));
+        pair.handshake();
+        assert_ne!(cid_len, pair.server.destination_id().len());
+        let id = vec![0xc2; cid_len];
+        pair.client.new_scid(&quiche::ConnectionId::from_ref(&id), 1, false).unwrap();
+        let of_server = quiche::ConnectionId::from_vec(vec![0x5f; 16]);
+        pair.server.new_scid(&of_server, 1, false).unwrap();
+        transfer(&mut pair, 3, 100_000, true);
+        // All is acknowledged, and the client's next packet does nothing but probe.
+        let settled = Instant::now() + Duration::from_millis(200);
+        pair.run_until(|_| Instant::now() >= settled);
+        let mut other_port = client_address();
+        other_port.set_port(other_port.port() + 1);
+        pair.client.probe_path(other_port, server_address()).unwrap();
+        let mut datagram = vec![0; PACKET];
+        let (len, info) = pair.client.send(&mut datagram).unwrap();
+        assert_eq!(info.from, other_port);
+        let info = quiche::RecvInfo { from: other_port, to: server_address() };
+        pair.server.recv(&mut datagram[..len], info).unwrap();
+        assert_eq!(destination(&pair.server), client_address(), "it has not moved");
+        let mut answers = 0;
+        while let Ok((len, info)) = pair.server.send(&mut datagram) {
+            assert!(len > 1 + cid_len);
+            answers += u32::from(info.to == other_port && datagram[1..=cid_len] == id);
+        }
+        assert!(answers > 0, "ids of {cid_len} bytes: no packet leaves");
+    }
+}

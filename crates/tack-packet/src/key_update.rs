@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::{
     CipherSuite, Error, FirstBytes, IncomingKeys, Opened, OutgoingKeys, ProtectedHeader,
-    ShortHeader, WrittenPacket, incoming::PTOS_AFTER_UPDATE,
+    WrittenPacket, incoming::PTOS_AFTER_UPDATE,
 };
 
 /// The keys of a connection between a stack and the wire, and the key updates of either.
@@ -132,14 +132,15 @@ impl PacketProtection {
         self.incoming.discard_previous(now, pto);
     }
 
-    /// Reads the header of an outgoing packet under its protection, as [`OutgoingKeys::read_header`].
-    pub fn peek_outgoing(
+    /// See [`OutgoingKeys::authenticates`].
+    pub fn authenticates(
         &self,
         packet: &[u8],
         dcid_len: usize,
         expected_pn: u64,
-    ) -> Result<ShortHeader, Error> {
-        self.outgoing.read_header(packet, dcid_len, expected_pn)
+        scratch: &mut Vec<u8>,
+    ) -> bool {
+        self.outgoing.authenticates(packet, dcid_len, expected_pn, scratch)
     }
 
     /// See [`OutgoingKeys::take`].

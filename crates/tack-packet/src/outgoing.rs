@@ -73,16 +73,28 @@ impl OutgoingKeys {
         Ok(WrittenPacket { keys: self, buffer, header, mask })
     }
 
-    /// Reads the header of a packet under its protection, and leaves the packet as it is.
-    ///
-    /// Fails as [`take`](Self::take) does.
-    pub fn read_header(
+    /// Whether a packet of the stack's has a connection id of that length: with any other it does not authenticate. It
+    /// is decrypted into `scratch`, and stays as it is.
+    pub fn authenticates(
         &self,
         packet: &[u8],
         dcid_len: usize,
         expected_pn: u64,
-    ) -> Result<ShortHeader, Error> {
-        self.generations.header().read(packet, dcid_len, expected_pn).map(|(header, _)| header)
+        scratch: &mut Vec<u8>,
+    ) -> bool {
+        let opened = self.generations.header().read(packet, dcid_len, expected_pn).and_then(
+            |(header, mask)| {
+                let plain = PlainHeader::of(packet, &header, mask)?;
+                let ciphertext = packet.get(header.header_len..).unwrap_or_default();
+                let keys = if header.key_phase() == key_phase(self.generations.generation()) {
+                    self.generations.current()
+                } else {
+                    self.generations.next()
+                };
+                keys.open_copy(header.packet_number, plain.as_bytes(), ciphertext, scratch)
+            },
+        );
+        opened.is_ok()
     }
 
     /// The stack writes the next generation.

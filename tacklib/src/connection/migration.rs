@@ -96,6 +96,7 @@ impl<F: BufFactory> Connection<F> {
     /// Validates a path, as [`quiche::Connection::probe_path`].
     pub fn probe_path(&mut self, local: SocketAddr, peer: SocketAddr) -> quiche::Result<u64> {
         let sequence = self.inner.probe_path(local, peer)?;
+        self.seam.counters.on_path_opened(&self.inner);
         self.expect_challenge();
         Ok(sequence)
     }
@@ -103,6 +104,7 @@ impl<F: BufFactory> Connection<F> {
     /// Goes on from another address, as [`quiche::Connection::migrate_source`].
     pub fn migrate_source(&mut self, local: SocketAddr) -> quiche::Result<u64> {
         let sequence = self.inner.migrate_source(local)?;
+        self.seam.counters.on_path_opened(&self.inner);
         self.expect_challenge();
         Ok(sequence)
     }
@@ -110,6 +112,7 @@ impl<F: BufFactory> Connection<F> {
     /// Goes on over another path, as [`quiche::Connection::migrate`].
     pub fn migrate(&mut self, local: SocketAddr, peer: SocketAddr) -> quiche::Result<u64> {
         let sequence = self.inner.migrate(local, peer)?;
+        self.seam.counters.on_path_opened(&self.inner);
         self.expect_challenge();
         Ok(sequence)
     }
@@ -255,6 +258,8 @@ impl<F: BufFactory> Connection<F> {
         let Some(left) = self.paths.active.replace(active) else {
             // The first path, which the sender has begun on.
             self.paths.id_of(active);
+            let dcid_len = self.inner.destination_id().len();
+            self.seam.connection_id_lengths.on_issued(dcid_len);
             return;
         };
         if left == active {

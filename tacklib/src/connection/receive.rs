@@ -74,8 +74,11 @@ impl<F: BufFactory> Connection<F> {
         let start = SealedStart::of(packet, data.payload_at);
         let result = self.inner.recv(packet, info);
         let counters = &mut self.seam.counters;
-        // Duplicates are decrypted, too, before quiche drops them.
-        let is_certain = data.is_newest && start.was_decrypted(packet, data.payload_at);
+        // Duplicates are decrypted, too, before quiche drops them, and so is what comes from an address that it has no
+        // path left for.
+        let is_certain = data.is_newest
+            && self.paths.is_received(&info.to, &info.from)
+            && start.was_decrypted(packet, data.payload_at);
         let is_accepted = if result.is_ok() && is_certain {
             // Data acknowledges nothing, and so tells of no losses either.
             counters.on_accepted();

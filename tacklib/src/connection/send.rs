@@ -286,7 +286,7 @@ impl<F: BufFactory> Connection<F> {
         }
         let to = Destination {
             dcid_len: self.inner.destination_id().len(),
-            other_dcid_lens: &self.seam.connection_id_lengths,
+            dcid_lens: self.seam.connection_id_lengths,
             mtu: self.seam.path_mtu.get(),
             path: None,
             is_proven: true,
@@ -313,7 +313,7 @@ impl<F: BufFactory> Connection<F> {
         let Some(at) = DatagramLayout::parse(&out[..len]).one_rtt else { return Some(len) };
         let to = Destination {
             dcid_len: self.inner.destination_id().len(),
-            other_dcid_lens: &self.seam.connection_id_lengths,
+            dcid_lens: self.seam.connection_id_lengths,
             mtu: self.seam.path_mtu.get(),
             path: self.paths.other_than_active(path),
             is_proven: self.is_proven(path),

@@ -19,6 +19,9 @@ use crate::quiche_compat::{
     ConnectionIdLengths, FirstFrame, StreamEnds, first_frame, least_path_response_len,
 };
 
+/// The most packet numbers in a row that the layer does not see: quiche gives them to packets of all number spaces.
+const MAX_SKIPPED: u64 = 1 << 12;
+
 /// Payload of a packet that only ends a packet train: as short as it may be to show a rate.
 const TRAIN_TAIL: usize = 30;
 
@@ -50,11 +53,11 @@ pub struct Lost;
 
 /// Where a packet goes.
 #[derive(Clone, Copy, Debug)]
-pub struct Destination<'a> {
+pub struct Destination {
     /// Length of the active path's connection id.
     pub dcid_len: usize,
-    /// Lengths of the peer's other connection ids.
-    pub other_dcid_lens: &'a ConnectionIdLengths,
+    /// Lengths of all connection ids of the peer.
+    pub dcid_lens: ConnectionIdLengths,
     /// The longest packet that the path is known to take, bytes: what is longer is a probe of its MTU.
     pub mtu: usize,
     /// The path, if it is not the one that data goes over.
@@ -71,15 +74,24 @@ impl Layer {
         &mut self,
         now: Instant,
         (out, len): (&mut [u8], usize),
-        to: &Destination<'_>,
+        to: &Destination,
         plan: &Plan,
         ends: &mut StreamEnds,
     ) -> Result<Sent, Lost> {
         let Self { protection, space, plain, frames, .. } = self;
         let job = Job { now, room: out.len(), to, plan };
         let expected = space.sender.next_packet_number();
-        let dcid_len = dcid_len(protection, &out[..len], to, expected);
+        let dcid_len = if to.dcid_lens.are_all(to.dcid_len) {
+            to.dcid_len
+        } else {
+            dcid_len(protection, &out[..len], to, expected, plain)
+        };
         let result = match protection.take(out, len, dcid_len, expected) {
+            Ok(packet)
+                if packet.header().packet_number.saturating_sub(expected) > MAX_SKIPPED =>
+            {
+                Err(Lost)
+            }
             Ok(packet) => space.finish(packet, &job, ends, plain, frames),
             Err(_) => Err(Lost),
         };
@@ -90,25 +102,18 @@ impl Layer {
     }
 }
 
-/// Which connection id a packet carries: the first length that makes its number the next one.
-#[inline]
+/// How long the packet's connection id is, where the peer has issued ids of several lengths: the length with which the
+/// packet authenticates. The peer chooses the bytes of its ids, and so what the header seems to be with a wrong one.
+#[cold]
 fn dcid_len(
     protection: &PacketProtection,
     packet: &[u8],
-    to: &Destination<'_>,
+    to: &Destination,
     expected: u64,
+    scratch: &mut Vec<u8>,
 ) -> usize {
-    if to.path.is_none() {
-        return to.dcid_len;
-    }
-    // quiche may have skipped a number.
-    let next = expected..=expected + 1;
-    let fits = |len: &usize| {
-        protection
-            .peek_outgoing(packet, *len, expected)
-            .is_ok_and(|header| next.contains(&header.packet_number))
-    };
-    to.other_dcid_lens.candidates(to.dcid_len).find(fits).unwrap_or(to.dcid_len)
+    let fits = |len: &usize| protection.authenticates(packet, *len, expected, scratch);
+    to.dcid_lens.candidates(to.dcid_len).find(fits).unwrap_or(to.dcid_len)
 }
 
 /// One outgoing packet on its way through the layer.
@@ -116,7 +121,7 @@ struct Job<'a> {
     now: Instant,
     /// Bytes that the packet may have on the wire.
     room: usize,
-    to: &'a Destination<'a>,
+    to: &'a Destination,
     plan: &'a Plan,
 }
 

@@ -135,7 +135,7 @@ impl Plan {
 
 /// The record of a packet that has left.
 #[inline]
-pub fn departure(departed: &Departed, ack_eliciting: bool, to: &Destination<'_>) -> Departure {
+pub fn departure(departed: &Departed, ack_eliciting: bool, to: &Destination) -> Departure {
     Departure {
         packet_number: departed.packet_number,
         bytes: departed.len,

@@ -5,29 +5,35 @@
 //! carry an id of another length (RFC 9000 section 5.1). Upstream: `SendInfo` names the addresses and
 //! not the id. To delete: when quiche tells the id, or the packet number, of what it has written.
 
-/// Lengths that one peer is known to use at most.
-const MAX_LENGTHS: usize = 4;
+/// The longest connection id (RFC 9000 section 17.2).
+const MAX_CID_LEN: usize = 20;
 
 /// The lengths of a peer's connection ids.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ConnectionIdLengths {
-    lengths: [usize; MAX_LENGTHS],
-    known: usize,
+    /// A bit for each length that an id was issued with.
+    issued: u32,
 }
 
 impl ConnectionIdLengths {
-    /// NEW_CONNECTION_ID has brought an id of this length.
+    /// The peer has issued an id of this length: in its handshake, or by NEW_CONNECTION_ID.
+    #[inline]
     pub fn on_issued(&mut self, len: usize) {
-        if self.known < MAX_LENGTHS && !self.lengths[..self.known].contains(&len) {
-            self.lengths[self.known] = len;
-            self.known += 1;
+        if len <= MAX_CID_LEN {
+            self.issued |= 1 << len;
         }
+    }
+
+    /// Whether all ids are as long as that of the active path.
+    #[inline]
+    pub fn are_all(self, active: usize) -> bool {
+        self.issued & !(1 << active) == 0
     }
 
     /// The lengths to try for a packet: that of the active path first.
     pub fn candidates(self, active: usize) -> impl Iterator<Item = usize> {
-        let others = self.lengths.into_iter().take(self.known);
-        std::iter::once(active).chain(others.filter(move |len| *len != active))
+        let is_other = move |len: &usize| *len != active && self.issued & 1 << len != 0;
+        std::iter::once(active).chain((0..=MAX_CID_LEN).filter(is_other))
     }
 }
 
@@ -46,11 +52,19 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_cannot_make_the_list_long() {
+    fn ids_of_one_length_need_no_search() {
         let mut lengths = ConnectionIdLengths::default();
-        for len in 0..20 {
-            lengths.on_issued(len);
-        }
-        assert_eq!(lengths.candidates(100).count(), 1 + MAX_LENGTHS);
+        assert!(lengths.are_all(0));
+        lengths.on_issued(8);
+        assert!(lengths.are_all(8) && !lengths.are_all(20));
+        lengths.on_issued(20);
+        assert!(!lengths.are_all(8) && !lengths.are_all(20));
+    }
+
+    #[test]
+    fn lengths_that_no_connection_id_has_are_ignored() {
+        let mut lengths = ConnectionIdLengths::default();
+        lengths.on_issued(100);
+        assert!(lengths.are_all(8));
     }
 }

@@ -5,7 +5,8 @@
 //! (see `quiche_counters`). quiche (0.30, `decrypt_pkt`) decrypts in the caller's buffer. What it drops
 //! before that stays as it was, and what does not authenticate BoringSSL overwrites with zeros, with
 //! which no packet of data begins. Anything else is plaintext; in doubt the counters are asked, and so
-//! they are of numbers that may be duplicates, which quiche decrypts before it drops them.
+//! they are of numbers that may be duplicates, and of packets from another address than the last one, which
+//! quiche decrypts before it drops them.
 //! Upstream: no hook. To delete: with `quiche_counters`.
 
 use tack_packet::TAG_LEN;

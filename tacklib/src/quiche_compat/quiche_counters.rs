@@ -5,12 +5,16 @@
 //! counters tell. The counters of the paths are read and not `Connection::stats`, which walks all
 //! streams. Upstream: no hook. To delete: when `recv` reports the packets that it has accepted.
 
+use std::net::{IpAddr, SocketAddr};
+
 use quiche::BufFactory;
 
 /// quiche's counters when last looked at.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct QuicheCounters {
     received: usize,
+    /// Which paths these are the counters of, in short.
+    paths: u64,
     /// Packets accepted since then that need not be looked for.
     known: usize,
     lost: usize,
@@ -32,6 +36,7 @@ impl QuicheCounters {
     fn of<F: BufFactory>(connection: &quiche::Connection<F>) -> Self {
         connection.path_stats().fold(Self::default(), |sum, path| Self {
             received: sum.received + path.recv,
+            paths: sum.paths.wrapping_add(in_short(path.local_addr, path.peer_addr)),
             known: 0,
             lost: sum.lost + path.lost,
             probe_timeouts: sum.probe_timeouts + path.total_pto_count,
@@ -44,14 +49,20 @@ impl QuicheCounters {
         self.known += 1;
     }
 
+    /// The application has opened a path.
+    pub fn on_path_opened<F: BufFactory>(&mut self, connection: &quiche::Connection<F>) {
+        self.paths = Self::of(connection).paths;
+    }
+
     /// Looks again and tells what is new since the last look.
     pub fn follow<F: BufFactory>(&mut self, connection: &quiche::Connection<F>) -> QuicheDelta {
         let now = Self::of(connection);
         let before = std::mem::replace(self, now);
+        let accepted = now.received.saturating_sub(before.received + before.known);
+        // A path that quiche gives up takes its counts along, and only a packet that it has accepted makes it do so.
+        let has_accepted = now.paths != before.paths;
         QuicheDelta {
-            // A path that quiche gives up takes its counts along, and only a packet that it has accepted
-            // makes it do so.
-            accepted: now.received.checked_sub(before.received + before.known).unwrap_or(1),
+            accepted: accepted.max(usize::from(has_accepted)),
             losses: now.lost > before.lost,
             probe_timeout: now.probe_timeouts != before.probe_timeouts,
         }
@@ -61,4 +72,18 @@ impl QuicheCounters {
     pub fn repeated_stream_bytes<F: BufFactory>(connection: &quiche::Connection<F>) -> u64 {
         connection.path_stats().map(|path| path.stream_retrans_bytes).sum()
     }
+}
+
+/// A number that tells a path from others. A peer that finds two paths of one number has its own packets ignored.
+fn in_short(local: SocketAddr, peer: SocketAddr) -> u64 {
+    let half = |address: SocketAddr| {
+        let ip = match address.ip() {
+            IpAddr::V4(ip) => u64::from(ip.to_bits()),
+            IpAddr::V6(ip) => {
+                (ip.to_bits() >> 64) as u64 ^ (ip.to_bits() as u64).rotate_left(31)
+            }
+        };
+        (ip ^ u64::from(address.port()) << 48).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+    };
+    half(local).rotate_left(17).wrapping_add(half(peer))
 }
