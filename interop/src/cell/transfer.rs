@@ -148,7 +148,7 @@ impl<'a> Stage<'a> {
         let program = if role == self.our_role { self.ours } else { self.peer };
         let task = Task {
             role,
-            test_case: self.cell.case.told(),
+            test_case: self.cell.case.told(self.our_role),
             protocol: self.protocol,
             address,
             requests: requests_in_environment(requests),
