@@ -433,8 +433,7 @@ fn acknowledgements_keep_to_equation_four() {
 #[test]
 fn random_loss_costs_what_it_takes_and_no_more() {
     with_every_profile(|profile| {
-        // At a tenth, `Video` reaches 0.797 to 0.809 over ten seeds, the others 0.81 and more.
-        for (loss, least) in [(0.01, 0.93), (0.05, 0.88), (0.10, 0.79)] {
+        for (loss, least) in [(0.01, 0.97), (0.05, 0.92), (0.10, 0.86)] {
             let link = Link { loss, ..Link::new(50.0, 40 * MS) };
             let outcome =
                 Simulation::new(link, profile, 7).run(Duration::from_secs(20), steady);
@@ -446,20 +445,38 @@ fn random_loss_costs_what_it_takes_and_no_more() {
 }
 
 #[test]
-fn more_loss_than_a_probe_makes_up_for_slows_the_sender_but_does_not_stop_it() {
+fn more_loss_than_a_probe_makes_up_for_does_not_slow_the_sender() {
     with_every_profile(|profile| {
         for loss in [0.2, 0.3] {
             let link = Link { loss, ack_loss: loss, ..Link::new(50.0, 40 * MS) };
             let outcome =
                 Simulation::new(link, profile, 7).run(Duration::from_secs(30), steady);
             println!("loss both ways {loss}: {:.3}", outcome.utilisation);
-            // Four packets in 40 ms are 1 Mbit/s.
-            let least = 0.02 * (1.0 - loss);
+            let most = 1.0 - loss;
             assert!(
-                outcome.utilisation > 0.9 * least,
+                outcome.utilisation > 0.9 * most,
                 "loss {loss}: {:.3}",
                 outcome.utilisation
             );
+        }
+    });
+}
+
+// TACK-6.2-16
+#[test]
+fn what_a_buffer_of_two_packets_drops_is_not_taken_for_the_paths_own_losses() {
+    with_every_profile(|profile| {
+        for (round_trip, loss) in [10, 40].into_iter().flat_map(|rtt| [(rtt, 0.0), (rtt, 0.1)])
+        {
+            let link = Link { buffer: 2 * PACKET, loss, ..Link::new(50.0, round_trip * MS) };
+            let outcome =
+                Simulation::new(link, profile, 7).run(Duration::from_secs(20), steady);
+            let sent = outcome.sent.len() as f64;
+            let dropped = outcome.dropped as f64 / sent;
+            println!("{round_trip} ms, {loss}: {:.3}, {dropped:.4}", outcome.utilisation);
+            let most = if loss > 0.0 { 0.06 } else { 0.02 };
+            assert!(dropped < most, "{round_trip} ms, {loss}: {dropped:.4}");
+            assert!(outcome.utilisation > 0.8 * (1.0 - loss), "{:.3}", outcome.utilisation);
         }
     });
 }

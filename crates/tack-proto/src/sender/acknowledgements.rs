@@ -90,7 +90,7 @@ impl Sender {
     /// next TACK (TACK-5.4-4): a QUIC sender would take all of those for lost. A reply to
     /// IMMEDIATE_ACK reports what a TACK would, and after the last packet no other may
     /// come.
-    fn is_left_to_tack(&self, iack: &Iack<'_>) -> bool {
+    pub fn is_left_to_tack(&self, iack: &Iack<'_>) -> bool {
         iack.event != IackEvent::Reply && self.sent.leaves_unknown_below(iack.ranges.smallest())
     }
 
@@ -153,10 +153,11 @@ impl Sender {
 
     /// An IACK has arrived.
     pub fn on_iack(&mut self, now: Instant, iack: &Iack<'_>) -> AckOutcome {
-        self.stats.iacks += 1;
         if self.is_left_to_tack(iack) {
+            self.on_left_iack();
             return AckOutcome::default();
         }
+        self.stats.iacks += 1;
         let mut outcome = self.apply(now, &iack.ranges, &[], (iack.ecn, true));
         self.sample_held(now, &outcome, iack.ack_delay_us);
         // TACK-6.1-2: the receiver's rate comes with TACKs. An IACK leaves when a loss shows,
@@ -164,6 +165,11 @@ impl Sender {
         outcome.current.sample = None;
         self.feed(now, &iack.ranges, &outcome, None, outcome.current.largest_rtt);
         outcome
+    }
+
+    /// An IACK has arrived that was left to the next TACK before anything of its packet was applied.
+    pub fn on_left_iack(&mut self) {
+        self.stats.iacks += 1;
     }
 
     /// A standard ACK frame has arrived; `ack_delay` is already scaled.
@@ -301,6 +307,8 @@ impl Sender {
             lost: outcome.current.lost_bytes,
             probe_acked: outcome.current.probe_acked_bytes,
             probe_lost: outcome.current.probe_lost_bytes,
+            slow_acked: outcome.current.slow_acked_bytes,
+            slow_lost: outcome.current.slow_lost_bytes,
             probe_lost_at: outcome.current.probe_lost_at,
             lost_packets: outcome.current.lost_packets,
             spurious: outcome.current.spurious,

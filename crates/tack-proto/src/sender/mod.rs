@@ -64,7 +64,7 @@ use optimistic_ack_trap::OptimisticAckTrap;
 use pacer::{BURST, L4S_BURST, Pacer};
 use packet_trains::{HEADERS, PacketTrains, SPLIT_COST};
 use paths::{LeftPaths, PathState};
-use sent_packets::{FlightId, Leaving, RateSample, SentPackets, TxInFlight};
+use sent_packets::{FlightId, Leaving, Pace, RateSample, SentPackets, TxInFlight};
 use stream_record::StreamRecord;
 
 /// Round trips for which Startup asks for more acknowledgements than later. That
@@ -487,7 +487,7 @@ impl Sender {
             ack_eliciting: true,
             flight: self.path.flight,
             is_probe: false,
-            probes: false,
+            pace: Pace::default(),
             is_marked: false,
         };
         self.sent.on_sent(at, leaving);
@@ -503,22 +503,15 @@ impl Sender {
         // TACK-6.5-11
         let flight =
             if departure.is_mtu_probe { NO_FLIGHT } else { self.flight_of(departure.path) };
-        let probes = self.path.bbr.probes();
+        let pace = self.path.bbr.pace(now);
         let ecn = if self.config.ecn == Ecn::Off || flight != self.path.flight {
             EcnCodepoint::NotEct
         } else {
             self.mark(now, ack_eliciting)
         };
         let is_marked = ecn != EcnCodepoint::NotEct;
-        let leaving = Leaving {
-            packet_number,
-            bytes,
-            ack_eliciting,
-            flight,
-            is_probe,
-            probes,
-            is_marked,
-        };
+        let leaving =
+            Leaving { packet_number, bytes, ack_eliciting, flight, is_probe, pace, is_marked };
         if ack_eliciting && self.sent.restarts_from_idle() {
             self.path.bbr.on_restart_from_idle();
             let window = self.path.restart.packets() * self.config.mss;

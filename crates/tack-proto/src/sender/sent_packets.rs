@@ -70,8 +70,7 @@ enum State {
 struct Sent {
     state: State,
     app_limited: bool,
-    /// Sent to probe for bandwidth.
-    probes: bool,
+    pace: Pace,
     /// Whether it left with an ECT codepoint.
     is_marked: bool,
     bytes: u32,
@@ -97,6 +96,18 @@ impl Time {
     }
 }
 
+/// How fast a packet was sent, compared with what the path was known to carry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Pace {
+    /// As fast.
+    #[default]
+    Level,
+    /// Faster: ProbeBW Up.
+    Above,
+    /// Slower, by what was delivered: ProbeBW Down.
+    Below,
+}
+
 /// A packet that leaves.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Leaving {
@@ -105,8 +116,7 @@ pub(super) struct Leaving {
     pub ack_eliciting: bool,
     pub flight: FlightId,
     pub is_probe: bool,
-    /// Whether the controller probes for bandwidth with it.
-    pub probes: bool,
+    pub pace: Pace,
     pub is_marked: bool,
 }
 
@@ -221,7 +231,7 @@ impl SentPackets {
             ack_eliciting,
             flight,
             is_probe,
-            probes,
+            pace,
             is_marked,
         } = leaving;
         let now = self.time(now);
@@ -235,7 +245,7 @@ impl SentPackets {
             None => Flight::new(now, flight).on_sent(now, bytes, ack_eliciting),
         };
         sent.app_limited |= is_probe;
-        sent.probes = probes;
+        sent.pace = pace;
         sent.is_marked = is_marked;
         if ack_eliciting {
             self.total_in_flight += u64::from(bytes);
@@ -465,11 +475,7 @@ impl SentPackets {
             if before.flight != current {
                 continue;
             }
-            outcome.current.acked_bytes += u64::from(before.bytes);
-            outcome.current.has_long_acked |= before.bytes > BASE_PLPMTU;
-            if before.probes {
-                outcome.current.probe_acked_bytes += u64::from(before.bytes);
-            }
+            outcome.current.on_acked(&before);
             newest.earliest = Some(before.time);
             if newest.packet.is_none() {
                 newest.packet = Some(before);
@@ -521,7 +527,7 @@ impl SentPackets {
     }
 
     /// Makes `pn` the next number; those before it that are not in the record were skipped.
-    /// False for a number that is in the record already.
+    /// False for a number that is in the record already, or too far beyond it.
     fn skip_to(&mut self, now: Time, pn: u64) -> bool {
         if !self.has_begun {
             // The first number seen: those below it left before 1-RTT (0-RTT).
@@ -536,6 +542,10 @@ impl SentPackets {
         // packet can be asked for between the two.
         self.forget_landed();
         if pn > next {
+            if pn - next > MAX_RECORDED as u64 {
+                // No stack skips as many; each would take an entry.
+                return false;
+            }
             self.skipped.insert_range(next..=pn - 1);
             let gap = self.flights[0].skipped(now);
             self.packets.extend(std::iter::repeat_n(gap, (pn - next) as usize));

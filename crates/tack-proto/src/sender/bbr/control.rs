@@ -21,6 +21,15 @@ impl Bbr {
             }
             State::Drain(drain) => bandwidth.scaled(drain.gain()).max(least),
             State::ProbeBw(ProbeBwPhase::Up) if self.scalable.is_some() => bandwidth.max(least),
+            // TACK-6.2-16: what arrives is to be the path's rate. What Down loses tells how much more that takes.
+            State::ProbeBw(phase) if phase != ProbeBwPhase::Down => {
+                let lost = if self.has(Deviation::PathLosses) {
+                    self.path_losses.share()
+                } else {
+                    0.0
+                };
+                bandwidth.scaled(self.cycle.gain(phase) / (1.0 - lost)).max(least)
+            }
             State::ProbeBw(phase) => bandwidth.scaled(self.cycle.gain(phase)).max(least),
             State::ProbeRtt(_) => bandwidth.scaled(self.config.probe_rtt_gain).max(least),
         }

@@ -51,6 +51,8 @@ deviations! {
     /// Losses count where packets queue, beyond what the path loses by itself (TACK-6.5-1). Without: all
     /// losses do, beyond 2 % for probes and Startup.
     OwnLosses,
+    /// What a path loses of less than it carries is sent in addition (TACK-6.2-16). Without: max_bw alone is the rate.
+    PathLosses,
     /// A probe that lost too much leaves 0.7 of the flight (TACK-6.5-2). Without: all of it
     /// (HandleInflightTooHigh).
     Decrease,

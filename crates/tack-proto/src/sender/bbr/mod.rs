@@ -15,6 +15,7 @@ mod long_term;
 mod loss;
 mod marks;
 mod minimum_window;
+mod path_losses;
 mod path_model;
 mod probe_bw;
 mod probe_rtt;
@@ -37,6 +38,7 @@ pub use windowed_filter::MaxFilter;
 
 use crate::bandwidth::Bandwidth;
 use crate::ecn::Ecn;
+use crate::sender::sent_packets::Pace;
 use bandwidth_drop::BandwidthDrop;
 use drain::Drain;
 use extra_acked::ExtraAcked;
@@ -44,6 +46,7 @@ use long_term::LongTerm;
 use loss::LossSignals;
 use marks::{BETA_ECN, Marks};
 use minimum_window::MinimumWindow;
+use path_losses::PathLosses;
 use path_model::ASSUMED_RTT;
 use probe_bw::{Cycle, Units};
 use probe_rtt::ProbeRtt;
@@ -85,6 +88,9 @@ pub struct Feedback {
     pub probe_acked: u64,
     pub probe_lost: u64,
     pub probe_lost_at: Option<super::TxInFlight>,
+    /// Those of both that Down has sent, at less than the path carries.
+    pub slow_acked: u64,
+    pub slow_lost: u64,
     /// Packets that it has shown to be lost, and packets taken for lost that have arrived.
     pub lost_packets: u64,
     pub spurious: u64,
@@ -145,6 +151,7 @@ pub struct Bbr {
     bandwidth_drop: BandwidthDrop,
     extra_acked: ExtraAcked,
     loss: LossSignals,
+    path_losses: PathLosses,
     marks: Marks,
     ecn: Ecn,
     /// The rate by marks, while the path marks early.
@@ -208,6 +215,7 @@ impl Bbr {
             bandwidth_drop: BandwidthDrop::default(),
             extra_acked: ExtraAcked::new(config.filter_units),
             loss: LossSignals::default(),
+            path_losses: PathLosses::default(),
             marks: Marks::default(),
             ecn,
             scalable: None,
@@ -284,6 +292,17 @@ impl Bbr {
     /// Whether what is sent now probes for bandwidth.
     pub fn probes(&self) -> bool {
         matches!(self.state, State::ProbeBw(ProbeBwPhase::Up))
+    }
+
+    /// How fast what is sent now is sent.
+    pub(in crate::sender) fn pace(&self, now: Instant) -> Pace {
+        match self.state {
+            State::ProbeBw(ProbeBwPhase::Up) => Pace::Above,
+            State::ProbeBw(ProbeBwPhase::Down) if self.cycle.has_slowed_down(now) => {
+                Pace::Below
+            }
+            _ => Pace::Level,
+        }
     }
 
     /// Data goes over the path again: what it was silent for says nothing of it, and what was
@@ -428,6 +447,9 @@ impl Bbr {
         if let State::ProbeBw(phase) = next {
             let spans = path.jitters().then_some(self.sample_span);
             self.cycle.on_enter(now, phase, (path.probe_unit(), spans), self.max_bw.get());
+            if phase == ProbeBwPhase::Down && self.path_losses.are_many() {
+                self.cycle.looks_for_losses(now, path.probe_unit());
+            }
         }
         match next {
             State::ProbeBw(ProbeBwPhase::Refill) => {
@@ -491,6 +513,13 @@ impl Bbr {
     fn follow_losses(&mut self, now: Instant, feedback: &Feedback, path: &PathModel) {
         let probe = (feedback.probe_acked, feedback.probe_lost);
         self.loss.on_acked((feedback.acked, feedback.lost), probe, feedback.round_trip);
+        let level = |all: u64, probe: u64, slow: u64| all.saturating_sub(probe + slow);
+        let acked = level(feedback.acked, feedback.probe_acked, feedback.slow_acked);
+        let lost = level(feedback.lost, feedback.probe_lost, feedback.slow_lost);
+        self.path_losses.on_level((acked, lost), path.mss);
+        if feedback.round_trip.is_none_or(|round_trip| !path.holds_queue(round_trip)) {
+            self.path_losses.on_slow((feedback.slow_acked, feedback.slow_lost), path.mss);
+        }
         if !self.marks_own_burst(feedback, path) {
             self.marks.on_acked(feedback.ce, feedback.acked);
         }

@@ -37,6 +37,9 @@ const UNITS_OF_ROUND_TRIP: u32 = 4;
 /// Probe units after which draining ends even if other traffic keeps the queue full: four round trips.
 const LONGEST_DOWN: u32 = 4 * UNITS_OF_ROUND_TRIP;
 
+/// Probe units that draining lasts at least where packets get lost.
+const UNITS_OF_LOOK: u32 = 3;
+
 /// Where congestion has been, time scales of the draft (PickProbeWait, IsRenoCoexistenceProbeTime):
 /// a CUBIC flow needs that long to grow back to its share.
 const WAIT_AFTER_CONGESTION: Duration = Duration::from_secs(2);
@@ -77,6 +80,8 @@ pub(super) struct Cycle {
     short_ones: u32,
     /// When probing, draining or filling ends.
     ends: Instant,
+    /// Draining lasts until then, and what it loses counts from then on.
+    looks: Option<(Instant, Instant)>,
 }
 
 impl Cycle {
@@ -95,6 +100,7 @@ impl Cycle {
             is_long: false,
             short_ones: 0,
             ends: now,
+            looks: None,
         }
     }
 
@@ -137,7 +143,10 @@ impl Cycle {
             }
             ProbeBwPhase::Refill => self.ends = now + probe_unit * UNITS_OF_ROUND_TRIP,
             ProbeBwPhase::Up => self.begin(now, probe_unit, sample, bandwidth),
-            ProbeBwPhase::Down => self.ends = now + probe_unit * LONGEST_DOWN,
+            ProbeBwPhase::Down => {
+                self.ends = now + probe_unit * LONGEST_DOWN;
+                self.looks = None;
+            }
         }
     }
 
@@ -200,6 +209,20 @@ impl Cycle {
         bandwidth: Bandwidth,
     ) {
         self.ends = self.ends.min(now + drain::lasts(PROBE_DOWN, in_flight, bdp, bandwidth));
+        if let Some((until, _)) = self.looks {
+            self.ends = self.ends.max(until);
+        }
+    }
+
+    /// Draining is to show what the path loses of less than it carries: of what leaves a unit after it has begun, when
+    /// what was sent before is not in its way any more.
+    pub fn looks_for_losses(&mut self, now: Instant, probe_unit: Duration) {
+        self.looks = Some((now + probe_unit * UNITS_OF_LOOK, now + probe_unit));
+    }
+
+    /// Whether what leaves now shows that.
+    pub fn has_slowed_down(&self, now: Instant) -> bool {
+        self.looks.is_some_and(|(_, from)| now >= from)
     }
 
     /// A probe goes on for another round trip.

@@ -26,6 +26,8 @@ pub(super) const NO_NEWS: Feedback = Feedback {
     acked: 0,
     lost: 0,
     probe_acked: 0,
+    slow_acked: 0,
+    slow_lost: 0,
     probe_lost: 0,
     probe_lost_at: None,
     lost_packets: 0,

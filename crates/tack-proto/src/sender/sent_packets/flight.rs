@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{Sent, State, Time, TxInFlight};
+use super::{Pace, Sent, State, Time, TxInFlight};
 use crate::bandwidth::Bandwidth;
 
 /// A delivery-rate sample computed from the sender's own record.
@@ -139,7 +139,7 @@ impl Flight {
         Sent {
             state: State::Skipped,
             app_limited: self.delivered < self.app_limited_until,
-            probes: false,
+            pace: Pace::default(),
             is_marked: false,
             bytes: 0,
             flight: self.id,

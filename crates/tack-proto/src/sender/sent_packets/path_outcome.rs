@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{RateSample, Sent, TxInFlight};
+use super::{Pace, RateSample, Sent, TxInFlight};
 use crate::sender::black_hole::BASE_PLPMTU;
 use crate::sender::ecn_validation::MarkedPackets;
 
@@ -21,6 +21,9 @@ pub(in crate::sender) struct PathOutcome {
     /// Those bytes that were sent to probe for bandwidth.
     pub probe_acked_bytes: u64,
     pub probe_lost_bytes: u64,
+    /// Those that Down has sent.
+    pub slow_acked_bytes: u64,
+    pub slow_lost_bytes: u64,
     /// What was in flight when the last of the lost ones left.
     pub probe_lost_at: Option<TxInFlight>,
     pub marked: MarkedPackets,
@@ -40,13 +43,28 @@ pub(in crate::sender) struct PathOutcome {
 }
 
 impl PathOutcome {
+    pub(super) fn on_acked(&mut self, sent: &Sent) {
+        let bytes = u64::from(sent.bytes);
+        self.acked_bytes += bytes;
+        self.has_long_acked |= sent.bytes > BASE_PLPMTU;
+        match sent.pace {
+            Pace::Level => {}
+            Pace::Above => self.probe_acked_bytes += bytes,
+            Pace::Below => self.slow_acked_bytes += bytes,
+        }
+    }
+
     pub(super) fn on_lost(&mut self, sent: &Sent) {
         self.lost_bytes += u64::from(sent.bytes);
         self.lost_packets += 1;
         self.long_lost += u64::from(sent.bytes > BASE_PLPMTU);
-        if sent.probes {
-            self.probe_lost_bytes += u64::from(sent.bytes);
-            self.probe_lost_at = Some(sent.tx_in_flight());
+        match sent.pace {
+            Pace::Level => {}
+            Pace::Above => {
+                self.probe_lost_bytes += u64::from(sent.bytes);
+                self.probe_lost_at = Some(sent.tx_in_flight());
+            }
+            Pace::Below => self.slow_lost_bytes += u64::from(sent.bytes),
         }
     }
 }

@@ -16,7 +16,7 @@ fn send_on(sent: &mut SentPackets, now: Instant, packet_number: u64, flight: Fli
         ack_eliciting: true,
         flight,
         is_probe: false,
-        probes: false,
+        pace: Pace::default(),
         is_marked: false,
     };
     sent.on_sent(now, packet);
@@ -54,6 +54,15 @@ fn an_acknowledgement_is_counted_once() {
     assert_eq!((outcome.acked, outcome.acked_bytes), (vec![5..=6], 2000));
     assert_eq!(sent.in_flight(), 3000);
     assert_eq!(sent.delivered(), 7000);
+}
+
+#[test]
+fn a_number_that_no_stack_skips_to_is_not_recorded() {
+    let (mut sent, t0) = ten();
+    send(&mut sent, t0 + RTT, 1 << 32);
+    assert_eq!((sent.next_packet_number(), sent.in_flight()), (10, 10_000));
+    send(&mut sent, t0 + RTT, 20);
+    assert_eq!((sent.next_packet_number(), sent.packets.len()), (21, 21));
 }
 
 #[test]
@@ -303,7 +312,7 @@ fn answers_to_a_peer_that_never_acknowledges_are_not_kept_for_ever() {
                 ack_eliciting,
                 flight: FLIGHT,
                 is_probe: false,
-                probes: false,
+                pace: Pace::default(),
                 is_marked: false,
             },
         );

@@ -194,6 +194,7 @@ fn cases(duration: Duration) -> Result<Vec<Case>, Error> {
         one("50 Mbit/s, 40 ms", pipe(50.0, 1.0)?, tack(40)),
         one("long", pipe(20.0, 1.0)?, tack(400)),
         one("long, 1 % lost", pipe(20.0, 1.0)?, lossy(200, 0.01, 0.0)),
+        one("20 % lost", pipe(50.0, 1.0)?, lossy(40, 0.2, 0.0)),
         one(
             "two-way",
             LinkSpec::resolve("pipe:20/5")?,
