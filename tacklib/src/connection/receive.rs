@@ -176,7 +176,9 @@ impl<F: BufFactory> Connection<F> {
             self.may_repeat = true;
             self.seam.stale_streams.on_lost();
         }
-        self.seam.external_access.on_stopped(&applied.stopped);
+        if !applied.stopped.is_empty() {
+            self.seam.external_access.on_stopped(&self.inner, &applied.stopped);
+        }
         for &stream_id in &applied.stopped {
             self.seam.send_buffer.on_dropped(stream_id);
             // quiche answers with a reset, at what has left.

@@ -76,6 +76,7 @@ impl<F: BufFactory> Connection<F> {
             self.seam.send_buffer.on_dropped(stream_id);
             self.seam.stream_ends.on_reset(stream_id);
         } else if let Some(layer) = &mut self.layer {
+            self.seam.late_resets.forget(stream_id);
             // What was readable counts as read: a window may have to be announced.
             layer.windows().on_read(stream_id, unread);
             layer.windows().on_finished(stream_id);

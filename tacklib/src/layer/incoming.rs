@@ -49,6 +49,8 @@ pub struct IncomingScan<'a> {
 enum Acknowledgement<'a> {
     Tack(Tack<'a>),
     Iack(Iack<'a>),
+    /// An IACK that is left to the next TACK (TACK-5.4-4).
+    LeftIack,
     Ack(Ack<'a>, Duration),
 }
 
@@ -275,6 +277,7 @@ impl NumberSpace {
         }
         for reset in &effects.late_resets {
             self.receiver.on_reset_stream(reset.stream_id);
+            self.windows.on_filled(reset.stream_id);
         }
         for &(stream_id, final_size) in &scan.reset_streams {
             self.windows.on_reset(stream_id, final_size);
@@ -342,6 +345,10 @@ impl NumberSpace {
         match acknowledgement {
             Acknowledgement::Tack(tack) => self.sender.on_tack(now, tack),
             Acknowledgement::Iack(iack) => self.sender.on_iack(now, iack),
+            Acknowledgement::LeftIack => {
+                self.sender.on_left_iack();
+                AckOutcome::default()
+            }
             Acknowledgement::Ack(ack, delay) => self.sender.on_ack(now, ack, *delay),
         }
     }
@@ -395,8 +402,12 @@ impl NumberSpace {
                 return Err(ExtensionError::NotNegotiated);
             }
             Frame::Timestamp(_) if !self.agreement.tack => {}
-            Frame::Tack(tack) => {
+            Frame::Tack(mut tack) => {
                 self.sender.check_tack(now, &tack)?;
+                // TACK-3-3
+                if tack.bubbles.is_some() && std::mem::replace(&mut reader.has_bubbles, true) {
+                    tack.bubbles = None;
+                }
                 let newly = self.sender.newly_acknowledged(&tack);
                 scan.see_largest(newly.last());
                 self.pass_ack(newly, tack.ranges.iter(), tack.ack_delay_us, rest);
@@ -404,6 +415,11 @@ impl NumberSpace {
             }
             Frame::Iack(iack) => {
                 self.sender.check_iack(now, &iack)?;
+                // What quiche is not told must not count here either, whatever comes before it in the packet (TACK-3-3).
+                if self.sender.is_left_to_tack(&iack) {
+                    scan.acknowledgements.push(Acknowledgement::LeftIack);
+                    return Ok(());
+                }
                 let newly = self.sender.newly_acknowledged_by_iack(&iack);
                 scan.see_largest(newly.last());
                 self.pass_ack(newly, iack.ranges.iter(), iack.ack_delay_us, rest);
@@ -418,6 +434,10 @@ impl NumberSpace {
                 scan.updates.push(update);
             }
             Frame::ImmediateAck => scan.immediate_ack = true,
+            // It was filled before.
+            Frame::ResetStream { stream_id, .. } if self.windows.is_filled(stream_id) => {
+                reader.has_extension = true;
+            }
             Frame::ResetStream { stream_id, error_code, final_size }
                 if self.fills(stream_id, final_size, &mut reader.filled, rest) =>
             {
@@ -620,6 +640,8 @@ struct FrameReader<'a> {
     ends_stream: bool,
     /// Zeros that take the place of what reset streams lack.
     filled: u64,
+    /// A TACK has bubbles.
+    has_bubbles: bool,
 }
 
 impl FrameReader<'_> {
@@ -634,6 +656,7 @@ impl FrameReader<'_> {
             has_extension: false,
             ends_stream: false,
             filled: 0,
+            has_bubbles: false,
         }
     }
 }

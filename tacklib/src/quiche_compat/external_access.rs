@@ -14,6 +14,9 @@ use quiche::BufFactory;
 /// Writable streams looked at; a connection with more is taken to have changed.
 const MAX_STREAMS: usize = 64;
 
+/// So many streams that the peer has stopped are remembered before it is asked which of them are over.
+const MOST_STOPPED: usize = 64;
+
 /// How the connection looked when the application last had it.
 #[derive(Debug, Default)]
 pub struct ExternalAccess {
@@ -22,6 +25,8 @@ pub struct ExternalAccess {
     /// Streams that are not looked at: asking quiche for the capacity of one that
     /// the peer has stopped would take the news from the application.
     stopped: BTreeSet<u64>,
+    /// At so many of them those are forgotten that are over.
+    tidies_at: usize,
 }
 
 impl ExternalAccess {
@@ -31,8 +36,16 @@ impl ExternalAccess {
     }
 
     /// The peer has asked not to be sent on these streams.
-    pub fn on_stopped(&mut self, stream_ids: &[u64]) {
+    pub fn on_stopped<F: BufFactory>(
+        &mut self,
+        connection: &quiche::Connection<F>,
+        stream_ids: &[u64],
+    ) {
         self.stopped.extend(stream_ids);
+        if self.stopped.len() > self.tidies_at.max(MOST_STOPPED) {
+            self.stopped.retain(|id| !connection.stream_closed(*id));
+            self.tidies_at = 2 * self.stopped.len();
+        }
     }
 
     /// Whether it was since the last [`take`](Self::take).

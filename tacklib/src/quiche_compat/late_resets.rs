@@ -59,6 +59,11 @@ impl LateResets {
         self.0.insert(reset.stream_id, reset.error);
     }
 
+    /// The application wants no more of a stream.
+    pub fn forget(&mut self, stream_id: u64) {
+        self.0.remove(&stream_id);
+    }
+
     /// The application reads a stream. What it is told instead, and how many bytes quiche had of the stream.
     pub fn take<F: BufFactory>(
         &mut self,

@@ -51,6 +51,8 @@ struct Stream {
     finished: bool,
     /// Its end has come.
     ended: bool,
+    /// It was reset behind that, and quiche has the rest of it (`late_resets.rs`).
+    filled: bool,
 }
 
 /// The receive windows of a connection and its streams.
@@ -120,6 +122,18 @@ impl ReceiveWindows {
         is_known.then_some(stream.window.consumed)
     }
 
+    /// quiche has been given the rest of a stream in place of its reset.
+    pub fn on_filled(&mut self, stream_id: u64) {
+        if let Some(stream) = self.streams.get_mut(&stream_id) {
+            stream.filled = true;
+        }
+    }
+
+    /// Whether it has.
+    pub fn is_filled(&self, stream_id: u64) -> bool {
+        self.streams.get(&stream_id).is_some_and(|stream| stream.filled)
+    }
+
     /// The application has read a stream to its end, or was told that it was reset, or wants no more of it:
     /// quiche may have forgotten it.
     pub fn on_finished(&mut self, stream_id: u64) {
@@ -134,7 +148,8 @@ impl ReceiveWindows {
         stream.received = final_size;
         stream.window.consumed = read + unread;
         stream.finished = true;
-        self.connection.consumed += unread;
+        // quiche takes no notice of a stream that it has forgotten, however large that is said to be.
+        self.connection.consumed = self.connection.consumed.saturating_add(unread);
         self.due |= self.connection.is_due();
     }
 
@@ -152,12 +167,12 @@ impl ReceiveWindows {
             let counted = read.min(stream.ahead);
             stream.ahead -= counted;
             read -= counted;
-            stream.window.consumed += read;
+            stream.window.consumed = stream.window.consumed.saturating_add(read);
             stream.received = stream.received.max(stream.window.consumed);
             let due = !stream.finished && stream.window.is_due();
             self.due |= due;
         }
-        self.connection.consumed += read;
+        self.connection.consumed = self.connection.consumed.saturating_add(read);
         self.due |= self.connection.is_due();
     }
 
@@ -222,7 +237,7 @@ impl ReceiveWindows {
             let read = unread_at_most - unread.min(unread_at_most);
             stream.window.consumed += read;
             stream.ahead += read;
-            self.connection.consumed += read;
+            self.connection.consumed = self.connection.consumed.saturating_add(read);
             due |= !stream.finished && stream.window.is_due();
         }
         self.due |= due || self.connection.is_due();
@@ -244,6 +259,7 @@ impl ReceiveWindows {
             ahead: 0,
             finished: false,
             ended: false,
+            filled: false,
         }))
     }
 
@@ -323,6 +339,16 @@ mod tests {
         assert!(!windows.due, "400 of 1,000");
         windows.on_reset(4, 101);
         assert!(windows.due, "501 of 1,000");
+    }
+
+    #[test]
+    fn resets_of_streams_that_quiche_has_forgotten_may_say_anything() {
+        let mut windows = windows();
+        for id in 0..10 {
+            windows.on_reset(4 * id, (1 << 62) - 1);
+        }
+        windows.on_read(0, 100);
+        assert!(windows.due);
     }
 
     #[test]

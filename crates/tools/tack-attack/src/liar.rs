@@ -1,6 +1,6 @@
 //! What a peer with keys says: the only place that knows tack-proto.
 
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 
 use tack_proto::frame::{
     AckFrequency, Arrivals, Frame, Frames, IackEvent, IackFields, Rate, StampedArrival, Tack,
@@ -28,6 +28,8 @@ pub struct Report {
     pub rate: Option<(u64, u16)>,
     /// Packets with a TIMESTAMP: number, how long behind the one before in µs, and bytes in between.
     pub arrivals: Vec<(u64, u64, u64)>,
+    /// What is missing of streams: stream, and offsets.
+    pub bubbles: Vec<(u64, Range<u64>)>,
 }
 
 impl Report {
@@ -45,7 +47,8 @@ impl Report {
             grease: false,
         };
         let ranges = self.ranges.iter().cloned();
-        encode_tack(&mut out, &fields, ranges, std::iter::empty(), BUDGET).unwrap();
+        let bubbles = self.bubbles.iter().cloned();
+        encode_tack(&mut out, &fields, ranges, bubbles, BUDGET).unwrap();
         out
     }
 
@@ -98,6 +101,7 @@ pub fn rewrite(payload: &[u8], mut lie: impl FnMut(&mut Report)) -> Option<Vec<u
                     timing: tack.timing.map(|timing| (timing.departure, timing.hold_us)),
                     rate: tack.rate.map(|rate| (rate.delivery_rate, rate.loss_rate)),
                     arrivals: arrivals(tack),
+                    bubbles: tack.bubbles.iter().flat_map(|bubbles| bubbles.iter()).collect(),
                 };
                 lie(&mut report);
                 Some(report.tack())
@@ -209,6 +213,24 @@ pub fn stream(id: u64, offset: u64, data: &[u8]) -> Vec<u8> {
         varint::put(&mut out, value);
     }
     out.extend_from_slice(data);
+    out
+}
+
+/// The end of a stream, without data.
+pub fn stream_end(id: u64, offset: u64) -> Vec<u8> {
+    let mut out = vec![0x0f]; // with offset and length, and the end
+    for value in [id, offset, 0] {
+        varint::put(&mut out, value);
+    }
+    out
+}
+
+/// A RESET_STREAM.
+pub fn reset_stream(id: u64, final_size: u64) -> Vec<u8> {
+    let mut out = vec![0x04];
+    for value in [id, 7, final_size] {
+        varint::put(&mut out, value);
+    }
     out
 }
 

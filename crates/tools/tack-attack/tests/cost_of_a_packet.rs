@@ -1,68 +1,19 @@
-//! What a packet costs in CPU time and memory does not grow with what is open or in flight.
+//! What a packet costs in CPU time does not grow with what is open or in flight.
 //!
 //! CPU time is that of the thread, and what is held against a bound is a ratio of medians of the
 //! same build: neither the machine nor other load on it counts.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)] // a test that cannot be set up has failed
 
+mod common;
+
 use std::time::Duration;
 
-use quiche::RecvInfo;
-use rustix::time::{ClockId, clock_gettime};
-use tack_attack::{
-    Conduct, ConnectionIndex, Kind, Network, PipeConfig, Setup, Side, client_address, liar,
-    pipe, server_address,
-};
-use tacklib::Profile;
+use common::*;
+use tack_attack::{Conduct, ConnectionIndex, Network, Side, liar};
 
 /// A cost may grow by this factor where the state grows by a multiple of it.
 const GROWTH: f64 = 3.0;
-
-/// What this thread has cost so far.
-fn cpu_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
-}
-
-fn median(mut costs: Vec<Duration>) -> Duration {
-    costs.sort_unstable();
-    costs[costs.len() / 2]
-}
-
-/// A server, and a puppet as its client, on a fast link of this round trip.
-fn connect(network: &mut Network, mbps: f64, rtt: Duration, window: u64) -> ConnectionIndex {
-    let way = PipeConfig { buffer_bytes: u64::MAX, ..pipe(mbps, rtt / 2, 0) };
-    let link = network.link(&way, &way);
-    let setup = |kind| Setup {
-        window,
-        configure: Some(|config| config.set_initial_max_streams_uni(100_000)),
-        ..Setup::new(kind)
-    };
-    let server = setup(Kind::Tack(Profile::Default));
-    let connection = network.connect(link, setup(Kind::Puppet(Profile::Default)), server);
-    network.handshake();
-    connection
-}
-
-/// Gives the server a datagram and takes what it answers: the CPU time of both.
-fn cost_of(network: &mut Network, connection: ConnectionIndex, datagram: Vec<u8>) -> Duration {
-    try_cost_of(network, connection, datagram).unwrap()
-}
-
-/// The same, if the server takes the datagram.
-fn try_cost_of(
-    network: &mut Network,
-    connection: ConnectionIndex,
-    mut datagram: Vec<u8>,
-) -> quiche::Result<Duration> {
-    let server = network.end_mut(connection, Side::Server).tack();
-    let info = RecvInfo { from: client_address(0), to: server_address() };
-    let mut buffer = [0; 1500];
-    let start = cpu_time();
-    server.recv(&mut datagram, info)?;
-    while server.send(&mut buffer).is_ok() {}
-    Ok(cpu_time().saturating_sub(start))
-}
 
 /// A server with so many open streams, all of whose data has been acknowledged.
 fn with_streams(network: &mut Network, streams: u64) -> ConnectionIndex {
@@ -173,6 +124,68 @@ fn packets_in_flight_do_not_make_acknowledgements_dearer() {
     assert_no_dearer(few, many);
 }
 
+/// The cost of a packet with so many TACKs of which so many have bubbles, where more packets are in flight than one TACK
+/// is held against.
+fn full_of_bubbles(tacks: usize, with_bubbles: usize) -> Duration {
+    let costs = (0..5).map(|seed| {
+        let mut network = Network::new(79 + seed);
+        let rtt = Duration::from_millis(400);
+        let connection = connect(&mut network, 100.0, rtt, 256 << 20);
+        network.run_for(2 * rtt);
+        let puppet = network.end_mut(connection, Side::Client).puppet();
+        puppet.let_loose(Conduct::Honest(Duration::from_millis(10)));
+        network.end_mut(connection, Side::Server).to_write = 20 << 20;
+        network.run_while(Duration::from_secs(20), |network| {
+            network.end(connection, Side::Server).in_flight() / 1350 < 2500
+        });
+        network.end_mut(connection, Side::Client).puppet().set_conduct(Conduct::Silent);
+        network.run_for(rtt / 2);
+        let now = network.instant();
+        let puppet = network.end_mut(connection, Side::Client).puppet();
+        let mut report = puppet.report(now);
+        report.ranges.truncate(1);
+        let newest = *report.ranges[0].end();
+        report.ranges = vec![newest..=newest];
+        let frames = (0..tacks).flat_map(|at| {
+            report.sequence = 1_000_000 + at as u64;
+            // The server's bulk data is on its first unidirectional stream.
+            report.bubbles = if at < with_bubbles { vec![(3, 0..1)] } else { Vec::new() };
+            report.tack()
+        });
+        let datagram = puppet.datagram(&frames.collect::<Vec<_>>());
+        cost_of(&mut network, connection, datagram)
+    });
+    let cost = median(costs.collect());
+    println!("{with_bubbles} of {tacks} TACKs with bubbles: {cost:?}");
+    cost
+}
+
+#[test]
+fn packets_are_held_against_the_bubbles_of_one_tack_and_no_more() {
+    assert_no_dearer(full_of_bubbles(40, 1), full_of_bubbles(40, 40));
+}
+
+#[test]
+fn a_stream_that_is_reset_behind_its_end_again_and_again_is_filled_once() {
+    const END: u64 = 250_000;
+    let mut network = Network::new(83);
+    let connection = connect(&mut network, 100.0, Duration::from_millis(2), 1 << 20);
+    network.run_for(Duration::from_millis(100));
+    let puppet = network.end_mut(connection, Side::Client).puppet();
+    puppet.let_loose(Conduct::Silent);
+    let mut cost = |frames: &[u8]| {
+        let datagram = network.end_mut(connection, Side::Client).puppet().datagram(frames);
+        cost_of(&mut network, connection, datagram)
+    };
+    // Nothing of it has come but the end.
+    cost(&liar::stream_end(6, END));
+    let first = cost(&liar::reset_stream(6, END));
+    let again = median((0..21).map(|_| cost(&liar::reset_stream(6, END))).collect());
+    let ping = median((0..21).map(|_| cost(&liar::ping())).collect());
+    println!("{first:?}, then {again:?}; a PING costs {ping:?}");
+    assert_no_dearer(ping, again);
+}
+
 /// No packet may cost more: for a release build on an idle machine.
 const MOST: Duration = Duration::from_micros(100);
 
@@ -185,81 +198,4 @@ fn no_packet_costs_more_than_100_microseconds() {
     for cost in [ping, write, iacks] {
         assert!(cost <= MOST, "{cost:?}");
     }
-}
-
-/// Resident memory of this process in bytes.
-fn resident() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
-    let kib: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
-    kib << 10
-}
-
-/// How much memory a server takes for so many packets of a hostile peer, or until it refuses one; the
-/// number of that.
-fn memory_after(packets: u64) -> (u64, Option<u64>) {
-    let mut network = Network::new(73);
-    // What flow control lets a peer store is not the layer's affair.
-    let connection = connect(&mut network, 100.0, Duration::from_millis(2), 1 << 20);
-    network.end_mut(connection, Side::Server).to_write = 30_000;
-    network.run_for(Duration::from_millis(200));
-    let now = network.instant();
-    let puppet = network.end_mut(connection, Side::Client).puppet();
-    puppet.let_loose(Conduct::Silent);
-    let mut report = puppet.report(now);
-    let mut refused = None;
-    let before = resident();
-    for number in 0..packets {
-        let puppet = network.end_mut(connection, Side::Client).puppet();
-        // Each leaves a range of its own.
-        puppet.skip(1);
-        report.sequence = number + 1000;
-        let scattered = number.wrapping_mul(7919) % (60 << 10);
-        let frames = match number % 8 {
-            0 => liar::ping(),
-            1 => liar::stream(6, scattered, b"!"),
-            // Streams up to the limit, with a hole in front.
-            2 => liar::stream(10 + 4 * (number / 8 % 100), 1, b"!"),
-            3 => liar::path_challenge(number),
-            4 => report.tack(),
-            5 => liar::ack_frequency(number),
-            6 => report.iack(),
-            _ => liar::max_data(number),
-        };
-        let datagram = puppet.datagram(&frames);
-        if let Err(error) = try_cost_of(&mut network, connection, datagram) {
-            println!("refused packet {number}: {error}");
-            let server = network.end(connection, Side::Server);
-            assert_eq!(server.closed_with(), Some(PROTOCOL_VIOLATION));
-            refused = Some(number);
-            break;
-        }
-        if number % 100 == 0 {
-            network.run_for(Duration::from_millis(1));
-        }
-    }
-    let grown = resident().saturating_sub(before);
-    println!("{packets} packets: {} KiB more", grown >> 10);
-    (grown, refused)
-}
-
-/// What a peer that acknowledges nothing is told (TACK-7-16).
-const PROTOCOL_VIOLATION: u64 = 0x0a;
-
-/// Of one connection, whatever its peer does. quiche keeps each packet that it sent, one that only
-/// acknowledges too, until the peer acknowledges that or a later one.
-const MOST_MEMORY: u64 = 64 << 20;
-
-#[test]
-fn memory_of_a_connection_is_bounded_whatever_its_peer_sends() {
-    let (grown, refused) = memory_after(110_000);
-    assert!(grown <= MOST_MEMORY, "{} MiB", grown >> 20);
-    assert!(refused.is_some(), "it has acknowledged nothing (TACK-7-16)");
-}
-
-#[test]
-#[ignore = "ten million packets"]
-fn memory_of_a_connection_is_bounded_after_ten_million_hostile_packets() {
-    let (grown, _) = memory_after(10_000_000);
-    assert!(grown <= MOST_MEMORY, "{} MiB", grown >> 20);
 }
