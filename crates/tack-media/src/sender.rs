@@ -121,6 +121,7 @@ pub struct FrameSender {
     gone: Gone,
     /// Frames were dropped since the taken ones were searched for those that depend on them.
     has_dropped: bool,
+    never_begun: u64,
     events: VecDeque<SenderEvent>,
 }
 
@@ -144,6 +145,7 @@ impl FrameSender {
             last_busy: None,
             gone: Gone::default(),
             has_dropped: false,
+            never_begun: 0,
             events: VecDeque::new(),
         }
     }
@@ -185,6 +187,7 @@ impl FrameSender {
         let is_full = self.waiting.len() >= MOST_WAITING
             || self.waiting_bytes + payload.len() > MOST_WAITING_BYTES;
         if is_full {
+            self.never_begun += 1;
             self.drop_frame(number, DropCause::Backlog);
         } else {
             let len = self.preamble.len() + MAX_HEADER + payload.len();
@@ -246,6 +249,7 @@ impl FrameSender {
                 }
                 Ok(Written::Never(cause)) => {
                     self.waiting_bytes -= frame.bytes.len();
+                    self.never_begun += u64::from(frame.begun.is_none());
                     self.drop_frame(frame.number, cause);
                 }
                 Err(error) => {
@@ -268,6 +272,12 @@ impl FrameSender {
     /// Frames of which the stack has not taken all, and their bytes.
     pub fn backlog(&self) -> (usize, usize) {
         (self.waiting.len(), self.waiting_bytes)
+    }
+
+    /// Frames that were dropped before the stack had taken any of them: they have no stream, and the receiver hears of
+    /// none. Of each other frame it gets all, or the reset.
+    pub fn never_begun(&self) -> u64 {
+        self.never_begun
     }
 
     /// Streams that were reset at their deadlines.
@@ -330,6 +340,7 @@ impl FrameSender {
                 _ => return true,
             };
             reset.extend(frame.begun.map(|(stream_id, _)| stream_id));
+            self.never_begun += u64::from(frame.begun.is_none());
             self.waiting_bytes -= frame.bytes.len();
             self.drop_frame(frame.number, cause);
             false
