@@ -1,7 +1,7 @@
 //! An endpoint that has connected, or waits for who connects.
 
 use std::collections::VecDeque;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -246,10 +246,10 @@ fn resolve(settings: &Settings) -> Result<VecDeque<SocketAddr>, Error> {
     let host = settings.host.as_str();
     let port = u16::try_from(settings.port)
         .map_err(|_| Error::Settings(format!("{} is no port", settings.port)))?;
-    let addresses = (host, port).to_socket_addrs();
+    let addresses = (settings.resolve)(host, port);
     let addresses =
         addresses.map_err(|e| Error::Resolve { host: host.to_owned(), why: e.to_string() })?;
-    Ok(addresses.take(MOST_ADDRESSES).collect())
+    Ok(addresses.into_iter().take(MOST_ADDRESSES).collect())
 }
 
 fn call(
