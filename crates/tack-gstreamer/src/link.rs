@@ -158,6 +158,22 @@ impl Link {
         Ok(events)
     }
 
+    /// Connects a caller to its listener once more; a listener goes on. The connection before is closed, which is no
+    /// event, and the close is repeated for so long to a peer that misses it.
+    pub fn reconnect(&mut self, reason: &[u8], longest: Duration) -> Result<(), Error> {
+        if self.caller.is_some() {
+            self.shut_down(reason, longest);
+        }
+        let Some(caller) = &mut self.caller else { return Ok(()) };
+        let (name, options) = (caller.name.as_deref(), caller.options.clone());
+        let (endpoint, handle) =
+            call(caller.current, name, &mut caller.config, options, false)?;
+        caller.handle = handle;
+        self.waker.set(endpoint.waker());
+        self.endpoint = endpoint;
+        Ok(())
+    }
+
     /// Closes one connection. What happens to it then is no event any more.
     pub fn close(&mut self, handle: Handle, code: u64, reason: &[u8]) {
         if let Some(connection) = self.endpoint.connection_mut(handle) {

@@ -62,7 +62,7 @@ struct Stream {
     caps: Option<Arc<str>>,
     caps_number: u64,
     is_audio: bool,
-    /// A buffer has been let through since the start.
+    /// A buffer has been let through since the start, or since the stream began anew.
     has_begun: bool,
 }
 
@@ -124,6 +124,20 @@ impl TackSink {
         if !shared.wait(Some(longest), |state| state.is_drained) {
             gst::warning!(CAT, imp = self, "the end was not delivered to each receiver");
         }
+    }
+
+    /// The pipeline was flushed: times begin anew, and behind an end so does the stream.
+    fn restart(&self) {
+        let shared = self.shared();
+        let begins = shared.is_some_and(|shared| {
+            let begins = shared.update(State::restart);
+            shared.waker.wake();
+            begins
+        });
+        let mut stream = lock(&self.stream);
+        stream.capture = CaptureTime::default();
+        // A receiver is waited for as at the start.
+        stream.has_begun &= !begins;
     }
 
     /// Opens the endpoint in a thread of its own.
@@ -408,7 +422,7 @@ impl BaseSinkImpl for TackSink {
         }
         let Some(shared) = self.shared() else { return Err(gst::FlowError::Flushing) };
         gst::info!(CAT, imp = self, "waiting for a receiver");
-        if shared.wait(None, |state| state.peers_seen > 0) {
+        if shared.wait(None, |state| state.has_peer) {
             return Ok(gst::FlowSuccess::Ok);
         }
         lock(&self.stream).has_begun = false;
@@ -434,7 +448,7 @@ impl BaseSinkImpl for TackSink {
     fn event(&self, event: gst::Event) -> bool {
         match event.type_() {
             gst::EventType::Eos => self.drain(),
-            gst::EventType::FlushStop => lock(&self.stream).capture = CaptureTime::default(),
+            gst::EventType::FlushStop => self.restart(),
             _ => {}
         }
         self.parent_event(event)

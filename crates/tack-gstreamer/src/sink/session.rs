@@ -191,6 +191,14 @@ impl SendSession {
         }
     }
 
+    /// More buffers come all the same. False if the peer was told the end already, and gets nothing more.
+    pub fn resume(&mut self) -> bool {
+        if self.end == EndState::Wanted {
+            self.end = EndState::NotYet;
+        }
+        self.end == EndState::NotYet
+    }
+
     /// Whether the stack has all there is, the end included.
     pub fn has_told_end(&self) -> bool {
         self.end == EndState::Told
