@@ -1,7 +1,7 @@
 //! An endpoint that has connected, or waits for who connects.
 
 use std::collections::VecDeque;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -158,6 +158,22 @@ impl Link {
         Ok(events)
     }
 
+    /// Connects a caller to its listener once more; a listener goes on. The connection before is closed, which is no
+    /// event, and the close is repeated for so long to a peer that misses it.
+    pub fn reconnect(&mut self, reason: &[u8], longest: Duration) -> Result<(), Error> {
+        if self.caller.is_some() {
+            self.shut_down(reason, longest);
+        }
+        let Some(caller) = &mut self.caller else { return Ok(()) };
+        let (name, options) = (caller.name.as_deref(), caller.options.clone());
+        let (endpoint, handle) =
+            call(caller.current, name, &mut caller.config, options, false)?;
+        caller.handle = handle;
+        self.waker.set(endpoint.waker());
+        self.endpoint = endpoint;
+        Ok(())
+    }
+
     /// Closes one connection. What happens to it then is no event any more.
     pub fn close(&mut self, handle: Handle, code: u64, reason: &[u8]) {
         if let Some(connection) = self.endpoint.connection_mut(handle) {
@@ -246,10 +262,10 @@ fn resolve(settings: &Settings) -> Result<VecDeque<SocketAddr>, Error> {
     let host = settings.host.as_str();
     let port = u16::try_from(settings.port)
         .map_err(|_| Error::Settings(format!("{} is no port", settings.port)))?;
-    let addresses = (host, port).to_socket_addrs();
+    let addresses = (settings.resolve)(host, port);
     let addresses =
         addresses.map_err(|e| Error::Resolve { host: host.to_owned(), why: e.to_string() })?;
-    Ok(addresses.take(MOST_ADDRESSES).collect())
+    Ok(addresses.into_iter().take(MOST_ADDRESSES).collect())
 }
 
 fn call(

@@ -3,7 +3,7 @@
 //! ```text
 //! End {                       first bidirectional stream of the sender, ended behind it
 //!   Frames (i),               numbered from 0 on
-//!   Dropped (i),              that were given up before the end was told
+//!   Never Begun (i),          of these, that were dropped before any of them left
 //! }
 //! Key Frame Requests {        first unidirectional stream of the receiver
 //!   Request (8) = 1 ...       each asks for a key frame
@@ -20,8 +20,8 @@ pub(crate) const KEY_FRAME_REQUEST: u8 = 1;
 pub(crate) struct End {
     /// Frames that had a number.
     pub frames: u64,
-    /// Of these, frames that were given up before they had all left.
-    pub dropped: u64,
+    /// Of these, frames that were dropped before any of them left: they have no stream.
+    pub never_begun: u64,
 }
 
 /// The longest message: two varints.
@@ -31,21 +31,23 @@ impl End {
     pub fn encode(self) -> Vec<u8> {
         let mut out = Vec::with_capacity(MAX_END);
         varint::put(&mut out, self.frames.min(varint::MAX));
-        varint::put(&mut out, self.dropped.min(varint::MAX));
+        varint::put(&mut out, self.never_begun.min(varint::MAX));
         out
     }
 
     /// `None` if it is no such message.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader::new(bytes);
-        let end =
-            Self { frames: reader.read_varint().ok()?, dropped: reader.read_varint().ok()? };
+        let end = Self {
+            frames: reader.read_varint().ok()?,
+            never_begun: reader.read_varint().ok()?,
+        };
         (reader.position() == bytes.len()).then_some(end)
     }
 
-    /// Frames that are still to come, or have come.
-    pub fn delivered(self) -> u64 {
-        self.frames.saturating_sub(self.dropped)
+    /// Frames that have a stream: each comes, or its stream is reset.
+    pub fn begun(self) -> u64 {
+        self.frames.saturating_sub(self.never_begun)
     }
 }
 
@@ -65,12 +67,12 @@ mod tests {
 
     #[test]
     fn an_end_says_what_was_written_and_nothing_else_is_one() {
-        let end = End { frames: 70_000, dropped: 3 };
+        let end = End { frames: 70_000, never_begun: 3 };
         let bytes = end.encode();
         assert!(bytes.len() <= MAX_END);
         assert_eq!(End::decode(&bytes), Some(end));
         assert_eq!(End::decode(&bytes[..bytes.len() - 1]), None);
         assert_eq!(End::decode(&[&bytes[..], &[0]].concat()), None);
-        assert_eq!(End { frames: 1, dropped: 9 }.delivered(), 0);
+        assert_eq!(End { frames: 1, never_begun: 9 }.begun(), 0);
     }
 }

@@ -1,5 +1,7 @@
 //! The properties that both elements have.
 
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
 use gst::glib;
@@ -48,8 +50,11 @@ impl From<Profile> for tacklib::Profile {
 const DEFAULT_PORT: u32 = 7002;
 const DEFAULT_HOST: &str = "127.0.0.1";
 
+/// Finds the addresses of a host, which may take some seconds.
+pub(crate) type Resolve = fn(&str, u16) -> io::Result<Vec<SocketAddr>>;
+
 /// The values of these properties.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub mode: Mode,
     pub host: String,
@@ -61,6 +66,8 @@ pub(crate) struct Settings {
     pub server_name: Option<String>,
     pub insecure: bool,
     pub profile: Profile,
+    /// How addresses are found. Not a property.
+    pub resolve: Resolve,
 }
 
 impl Default for Settings {
@@ -76,8 +83,13 @@ impl Default for Settings {
             server_name: None,
             insecure: false,
             profile: Profile::default(),
+            resolve: resolve_by_system,
         }
     }
+}
+
+fn resolve_by_system(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    (host, port).to_socket_addrs().map(Iterator::collect)
 }
 
 /// The properties, which `set` and `get` know by their names; each class has its own.

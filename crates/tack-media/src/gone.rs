@@ -11,13 +11,20 @@ const REMEMBERED: u64 = 8192;
 #[derive(Debug, Default)]
 pub(crate) struct Gone {
     numbers: BTreeSet<u64>,
+    /// The largest number that was ever inserted.
+    newest: u64,
 }
 
 impl Gone {
-    /// That frame is gone.
+    /// That frame is gone. One that is too old to be remembered is ignored.
     pub fn insert(&mut self, number: u64) {
+        self.newest = self.newest.max(number);
+        // The peer chooses the numbers, and may choose them in any order.
+        let from = self.newest.saturating_sub(REMEMBERED);
+        if number < from {
+            return;
+        }
         self.numbers.insert(number);
-        let from = number.saturating_sub(REMEMBERED);
         if self.numbers.first().is_some_and(|first| *first < from) {
             self.numbers = self.numbers.split_off(&from);
         }
@@ -61,5 +68,15 @@ mod tests {
         gone.insert_all(1 << 40..1 << 61);
         assert!(gone.numbers.len() as u64 <= REMEMBERED + 1);
         assert!(gone.contains_all((1 << 61) - 100..1 << 61) && !gone.contains_all(0..1 << 61));
+    }
+    #[test]
+    fn memory_is_bounded_when_the_numbers_go_down() {
+        let mut gone = Gone::default();
+        (0..100_000).rev().for_each(|number| gone.insert(number));
+        assert!(gone.numbers.len() as u64 <= REMEMBERED + 1, "{}", gone.numbers.len());
+        assert!(gone.contains(99_999) && gone.contains(99_999 - REMEMBERED));
+        gone.remove(99_999);
+        gone.insert(5);
+        assert!(!gone.contains(5), "older than what is remembered");
     }
 }

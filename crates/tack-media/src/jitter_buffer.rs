@@ -29,7 +29,11 @@ pub enum Missing {
     /// Go on with those that are there: a frame that comes later is not shown.
     #[default]
     Skip,
-    /// Stand still until it comes, or is known to be lost.
+    /// Stand still until it comes, or is known to be lost, or its deadline has passed by
+    /// [`JitterBufferConfig::longest`]: a frame that the sender drops before any of it has left is not told of.
+    ///
+    /// Its deadline is as far behind its capture as those of the frames next to it. A sender that gives its frames a
+    /// day is waited for however late they come.
     Wait,
 }
 
@@ -40,7 +44,7 @@ pub enum Missing {
 pub struct JitterBufferConfig {
     /// The shortest delay behind the fastest frame: 10 ms.
     pub shortest: Duration,
-    /// The longest: 1 s.
+    /// The longest: 1 s. A missing frame that is waited for may come so long behind its deadline.
     pub longest: Duration,
     /// The share of frames that should be there in time: 0.98.
     pub in_time: f64,
@@ -95,6 +99,8 @@ pub struct JitterBuffer {
     stands_since: Option<Instant>,
     /// The next number to be shown.
     next: Option<u64>,
+    /// How long the frame that was shown last was worth something.
+    lifetime: Duration,
     gone: Gone,
     late_frames: LateFrames,
     late: u64,
@@ -114,6 +120,7 @@ impl JitterBuffer {
             pushed_back: Duration::ZERO,
             stands_since: None,
             next: None,
+            lifetime: Duration::ZERO,
             gone: Gone::default(),
             late_frames: LateFrames::default(),
             late: 0,
@@ -173,8 +180,7 @@ impl JitterBuffer {
             return None;
         }
         let at = self.shown_at(frame);
-        let missing = self.missing_before(number);
-        if missing && self.config.missing == Missing::Wait {
+        if self.waits_before(number) && self.gives_up_at(frame).is_none_or(|at| now < at) {
             if at <= now {
                 self.stands_since.get_or_insert(at);
             }
@@ -193,6 +199,7 @@ impl JitterBuffer {
         let (number, frame) = self.take_first()?;
         self.gone.insert_all(self.next.unwrap_or(number)..number);
         self.next = Some(number + 1);
+        self.lifetime = frame.header.lifetime;
         let is_whole = frame.header.depends_on.is_none_or(|on| !self.gone.contains(on));
         if is_whole {
             self.late_frames.on_whole(number, frame.header.kind);
@@ -220,8 +227,10 @@ impl JitterBuffer {
             return Some(self.shown_at(frame));
         }
         let (number, frame) = self.waiting.first_key_value()?;
-        let waits = self.missing_before(*number) && self.config.missing == Missing::Wait;
-        (!waits || self.stands_since.is_none()).then(|| self.shown_at(frame))
+        if self.waits_before(*number) && self.stands_since.is_some() {
+            return self.gives_up_at(frame);
+        }
+        Some(self.shown_at(frame))
     }
 
     /// How long a frame is held behind the fastest of late.
@@ -252,17 +261,34 @@ impl JitterBuffer {
         !self.gone.contains_all(next..number)
     }
 
+    /// Whether playback stands still for a frame before this one, as long as it may still come.
+    fn waits_before(&self, number: u64) -> bool {
+        self.config.missing == Missing::Wait && self.missing_before(number)
+    }
+
+    /// When nothing more is expected of what is missing before this frame. `None`: never.
+    fn gives_up_at(&self, frame: &ReceivedFrame) -> Option<Instant> {
+        // It was captured before this frame.
+        let lifetime = frame.header.lifetime.max(self.lifetime);
+        self.fastest_at(frame).checked_add(lifetime)?.checked_add(self.config.longest)
+    }
+
     fn shown_at(&self, frame: &ReceivedFrame) -> Instant {
         self.unstopped_at(frame) + self.pushed_back
     }
 
     /// When it would be shown if playback had never stood still.
     fn unstopped_at(&self, frame: &ReceivedFrame) -> Instant {
+        self.fastest_at(frame) + self.delay
+    }
+
+    /// When it would have come if it had been as fast as the fastest.
+    fn fastest_at(&self, frame: &ReceivedFrame) -> Instant {
         let Some(epoch) = self.epoch else { return frame.arrived };
         let base = self.transits.iter().min().copied().unwrap_or(0);
         let captured = i128::try_from(frame.header.captured.as_nanos()).unwrap_or(i128::MAX);
         let nanos = u64::try_from((captured + base).max(0)).unwrap_or(u64::MAX / 4);
-        epoch + Duration::from_nanos(nanos) + self.delay
+        epoch + Duration::from_nanos(nanos)
     }
 
     /// The delay grows at once and comes down slowly: a jump back would show frames too fast.
@@ -458,6 +484,48 @@ mod tests {
         let later = start + Duration::from_secs(2);
         assert_eq!(show(&mut buffer, later).len(), 1, "frame 3 is due a frame later");
         assert_eq!(show(&mut buffer, later + Duration::from_secs(2)), [(3, true)]);
+    }
+
+    #[test]
+    fn a_frame_that_never_began_is_waited_for_until_its_deadline_has_long_passed() {
+        let start = Instant::now();
+        let mut buffer = buffer(Missing::Wait);
+        for number in [0, 1, 3, 4, 6] {
+            buffer.push(frame(start, number, 20 * MS));
+        }
+        let mut key = frame(start, 7, 20 * MS);
+        (key.header.kind, key.header.depends_on) = (FrameKind::Key, None);
+        buffer.push(key);
+        // Frame 3 lives for 200 ms, and `longest` is a second.
+        let before = start + (3 * 33 + 20 + 200 + 999) * MS;
+        let gives_up = before + MS;
+        assert_eq!(show(&mut buffer, before), [(0, true), (1, true)]);
+        assert_eq!(buffer.next_at(), Some(gives_up));
+        assert_eq!(show(&mut buffer, gives_up), [(3, false)]);
+        // Playback is that far behind now, and the next gap costs no time.
+        let stood = buffer.stood(gives_up);
+        let rest = show(&mut buffer, gives_up + 4 * 33 * MS);
+        assert_eq!(rest, [(4, false), (6, false), (7, true)]);
+        assert_eq!(buffer.stood(gives_up + 4 * 33 * MS), stood);
+    }
+
+    #[test]
+    fn a_frame_of_a_reliable_sender_is_waited_for_however_late_it_comes() {
+        let start = Instant::now();
+        let hour = Duration::from_secs(3600);
+        let mut buffer = buffer(Missing::Wait);
+        let reliable = |number, took| {
+            let mut frame = frame(start, number, took);
+            frame.header.lifetime = 24 * hour;
+            frame
+        };
+        for number in [0, 2] {
+            buffer.push(reliable(number, 20 * MS));
+        }
+        assert_eq!(show(&mut buffer, start + hour), [(0, true)]);
+        buffer.push(reliable(1, hour));
+        assert_eq!(show(&mut buffer, start + hour + 100 * MS), [(1, true)]);
+        assert_eq!(show(&mut buffer, start + hour + 200 * MS), [(2, true)]);
     }
 
     #[test]

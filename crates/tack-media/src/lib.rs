@@ -61,6 +61,7 @@ mod quiet;
 mod rate_control;
 mod receiver;
 mod sender;
+mod taken_frames;
 
 pub use encoder_control::EncoderControl;
 pub use frame::{Frame, FrameHeader, FrameKind, HeaderError, MAX_PAYLOAD};

@@ -1,6 +1,6 @@
 //! Frames on their way: each on a stream, none that is too late.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use quiche::{BufFactory, Shutdown};
@@ -9,6 +9,7 @@ use thiserror::Error;
 
 use crate::frame::{Frame, FrameHeader, MAX_HEADER, MAX_PAYLOAD};
 use crate::gone::Gone;
+use crate::taken_frames::{TakenFrame, TakenFrames};
 
 /// Frames that wait for the stack at most: five seconds of thirty a second, with sound.
 const MOST_WAITING: usize = 512;
@@ -23,8 +24,8 @@ const READY: Duration = Duration::from_millis(10);
 /// The application error code of RESET_STREAM for a frame without what it depends on.
 const DROPPED: u64 = 2;
 
-/// How long behind its deadline a stream is remembered: some round trips. It is reset at its deadline, or when it turns
-/// out that something of it was lost.
+/// How long behind its deadline a stream is remembered that is not delivered: some round trips. It is reset at its
+/// deadline, or when it turns out that something of it was lost.
 const REMEMBERED: Duration = Duration::from_secs(3);
 
 /// Why a frame is not delivered.
@@ -99,15 +100,6 @@ struct Waiting {
     begun: Option<(u64, usize)>,
 }
 
-/// A frame that the stack has taken.
-#[derive(Clone, Copy, Debug)]
-struct Taken {
-    number: u64,
-    depends_on: Option<u64>,
-    /// Until when its stream may expire.
-    until: Instant,
-}
-
 /// Sends frames over a connection.
 ///
 /// It opens the unidirectional streams of its end; an application that opens some itself says where the
@@ -121,11 +113,15 @@ pub struct FrameSender {
     next_stream: u64,
     waiting: Vec<Waiting>,
     waiting_bytes: usize,
-    /// Frames that were taken, by their streams.
-    taken: BTreeMap<u64, Taken>,
+    taken: TakenFrames,
+    /// Frames that wait or were taken, and are neither dropped nor known to be delivered.
+    open: BTreeSet<u64>,
     /// When the stack last took something, or still had some of it.
     last_busy: Option<Instant>,
     gone: Gone,
+    /// Frames were dropped since the taken ones were searched for those that depend on them.
+    has_dropped: bool,
+    never_begun: u64,
     events: VecDeque<SenderEvent>,
 }
 
@@ -144,9 +140,12 @@ impl FrameSender {
             next_stream: first,
             waiting: Vec::new(),
             waiting_bytes: 0,
-            taken: BTreeMap::new(),
+            taken: TakenFrames::default(),
+            open: BTreeSet::new(),
             last_busy: None,
             gone: Gone::default(),
+            has_dropped: false,
+            never_begun: 0,
             events: VecDeque::new(),
         }
     }
@@ -188,6 +187,7 @@ impl FrameSender {
         let is_full = self.waiting.len() >= MOST_WAITING
             || self.waiting_bytes + payload.len() > MOST_WAITING_BYTES;
         if is_full {
+            self.never_begun += 1;
             self.drop_frame(number, DropCause::Backlog);
         } else {
             let len = self.preamble.len() + MAX_HEADER + payload.len();
@@ -196,6 +196,7 @@ impl FrameSender {
             header.encode(&mut bytes);
             bytes.extend_from_slice(payload);
             self.waiting_bytes += bytes.len();
+            self.open.insert(number);
             self.waiting.push(Waiting {
                 number,
                 depends_on: frame.depends_on,
@@ -220,7 +221,7 @@ impl FrameSender {
         if connection.is_closed() || connection.is_draining() {
             return Err(SendError::Closed);
         }
-        self.follow_expired(connection, now);
+        self.follow_expired(connection);
         self.drop_late(connection, now);
         // The most urgent first, and of these the oldest: numbers ascend.
         self.waiting.sort_by_key(|waiting| (waiting.urgency, waiting.number));
@@ -239,7 +240,7 @@ impl FrameSender {
                     self.waiting_bytes -= frame.bytes.len();
                     let (number, depends_on) = (frame.number, frame.depends_on);
                     let until = frame.deadline + REMEMBERED;
-                    self.taken.insert(stream_id, Taken { number, depends_on, until });
+                    self.taken.insert(stream_id, TakenFrame { number, depends_on, until });
                     self.events.push_back(SenderEvent::Taken { number: frame.number });
                 }
                 Ok(Written::Part) => {
@@ -248,6 +249,7 @@ impl FrameSender {
                 }
                 Ok(Written::Never(cause)) => {
                     self.waiting_bytes -= frame.bytes.len();
+                    self.never_begun += u64::from(frame.begun.is_none());
                     self.drop_frame(frame.number, cause);
                 }
                 Err(error) => {
@@ -258,6 +260,7 @@ impl FrameSender {
         }
         self.waiting = kept;
         self.drop_late(connection, now);
+        self.forget_delivered(connection, now);
         result
     }
 
@@ -271,12 +274,18 @@ impl FrameSender {
         (self.waiting.len(), self.waiting_bytes)
     }
 
+    /// Frames that were dropped before the stack had taken any of them: they have no stream, and the receiver hears of
+    /// none. Of each other frame it gets all, or the reset.
+    pub fn never_begun(&self) -> u64 {
+        self.never_begun
+    }
+
     /// Streams that were reset at their deadlines.
-    fn follow_expired<F: BufFactory>(&mut self, connection: &mut Connection<F>, now: Instant) {
+    fn follow_expired<F: BufFactory>(&mut self, connection: &mut Connection<F>) {
         while let Some(stream_id) = connection.stream_expired_next() {
             let of_waiting =
                 |frame: &Waiting| frame.begun.is_some_and(|(id, _)| id == stream_id);
-            if let Some(taken) = self.taken.remove(&stream_id) {
+            if let Some(taken) = self.taken.remove(stream_id) {
                 self.drop_frame(taken.number, DropCause::Expired);
             } else if let Some(at) = self.waiting.iter().position(of_waiting) {
                 let frame = self.waiting.remove(at);
@@ -286,20 +295,39 @@ impl FrameSender {
                 self.events.push_back(SenderEvent::OtherExpired { stream_id });
             }
         }
-        self.taken.retain(|_, taken| taken.until > now);
+    }
+
+    /// Forgets frames that have arrived, and their deadlines, and those that are long too late.
+    fn forget_delivered<F: BufFactory>(
+        &mut self,
+        connection: &mut Connection<F>,
+        now: Instant,
+    ) {
+        let Self { taken, open, .. } = self;
+        taken.forget_settled(|stream_id, frame| {
+            // Should what it depends on be dropped, it is worth nothing either, nor is what depends on it.
+            let may_be_dropped = frame.depends_on.is_some_and(|on| open.contains(&on));
+            let is_delivered = !may_be_dropped && connection.stream_delivered(stream_id);
+            if is_delivered {
+                // It fails for streams of the peer's only.
+                let _ = connection.set_stream_deadline(stream_id, None);
+            }
+            let is_settled = is_delivered || frame.until <= now;
+            if is_settled {
+                open.remove(&frame.number);
+            }
+            is_settled
+        });
     }
 
     /// Drops frames that have not begun and are too late, and all without what they depend on; those that
     /// are on their way are reset. A frame that has begun is reset by the connection at its deadline.
     fn drop_late<F: BufFactory>(&mut self, connection: &mut Connection<F>, now: Instant) {
         let mut reset = Vec::new();
-        // Frames depend on earlier ones, and these have begun before: one look in that order is enough.
-        let taken: Vec<_> = self.taken.iter().map(|(id, taken)| (*id, *taken)).collect();
-        for (stream_id, frame) in taken {
-            if frame.depends_on.is_some_and(|on| self.gone.contains(on)) {
-                self.taken.remove(&stream_id);
+        if std::mem::take(&mut self.has_dropped) {
+            for (stream_id, number) in self.taken.take_dependent(&mut self.gone) {
                 reset.push(stream_id);
-                self.drop_frame(frame.number, DropCause::Dependency);
+                self.drop_frame(number, DropCause::Dependency);
             }
         }
         self.waiting.sort_by_key(|waiting| waiting.number);
@@ -312,6 +340,7 @@ impl FrameSender {
                 _ => return true,
             };
             reset.extend(frame.begun.map(|(stream_id, _)| stream_id));
+            self.never_begun += u64::from(frame.begun.is_none());
             self.waiting_bytes -= frame.bytes.len();
             self.drop_frame(frame.number, cause);
             false
@@ -326,6 +355,8 @@ impl FrameSender {
 
     fn drop_frame(&mut self, number: u64, cause: DropCause) {
         self.gone.insert(number);
+        self.open.remove(&number);
+        self.has_dropped = true;
         self.events.push_back(SenderEvent::Dropped { number, cause });
     }
 
@@ -422,3 +453,6 @@ enum Written {
     Part,
     Never(DropCause),
 }
+
+#[cfg(test)]
+mod tests;

@@ -194,6 +194,17 @@ fn what_is_too_much_for_the_path_is_dropped_with_all_that_depends_on_it() {
 }
 
 #[test]
+fn the_receiver_hears_of_each_frame_but_of_those_that_never_began() {
+    let mut live = Live::over(2);
+    live.pair.tamper_up(lossy(3, 5));
+    live.frames(240, 20_000);
+    live.run_for(Duration::from_secs(1));
+    let (come, never_begun) = (live.come.len() as u64, live.sender.never_begun());
+    assert!(never_begun > 20 && live.lost > 5, "{never_begun}, {} reset", live.lost);
+    assert_eq!(come + live.lost + never_begun, 240);
+}
+
+#[test]
 fn a_path_that_was_too_narrow_for_every_frame_is_tried_again() {
     let mut live = Live::over(20);
     live.frames(60, 40_000);

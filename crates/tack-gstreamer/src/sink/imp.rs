@@ -62,7 +62,7 @@ struct Stream {
     caps: Option<Arc<str>>,
     caps_number: u64,
     is_audio: bool,
-    /// A buffer has been let through since the start.
+    /// A buffer has been let through since the start, or since the stream began anew.
     has_begun: bool,
 }
 
@@ -126,6 +126,20 @@ impl TackSink {
         }
     }
 
+    /// The pipeline was flushed: times begin anew, and behind an end so does the stream.
+    fn restart(&self) {
+        let shared = self.shared();
+        let begins = shared.is_some_and(|shared| {
+            let begins = shared.update(State::restart);
+            shared.waker.wake();
+            begins
+        });
+        let mut stream = lock(&self.stream);
+        stream.capture = CaptureTime::default();
+        // A receiver is waited for as at the start.
+        stream.has_begun &= !begins;
+    }
+
     /// Opens the endpoint in a thread of its own.
     fn open(&self) -> Result<(), gst::ErrorMessage> {
         let settings = self.send_settings();
@@ -136,19 +150,26 @@ impl TackSink {
         let (opened, is_open) = std::sync::mpsc::sync_channel::<Result<(), Error>>(1);
         let run = {
             let (shared, element) = (Arc::clone(&shared), element);
-            move || match Worker::open(settings, Arc::clone(&shared), element.clone()) {
-                Ok(worker) => {
-                    // Nobody listens if this is a caller.
-                    let _ = opened.try_send(Ok(()));
-                    worker.run();
+            move || {
+                let worker = Worker::open(settings, Arc::clone(&shared), element.clone());
+                // It is stopped, or has been started again with a thread of its own.
+                if shared.lock().stops {
+                    return;
                 }
-                Err(error) => {
-                    let is_told =
-                        mode == Mode::Listener && opened.try_send(Err(error.clone())).is_ok();
-                    if !is_told && let Some(element) = element.upgrade() {
-                        crate::error::post(element.imp(), &error, Direction::Send);
+                match worker {
+                    Ok(worker) => {
+                        // Nobody listens if this is a caller.
+                        let _ = opened.try_send(Ok(()));
+                        worker.run();
                     }
-                    shared.update(|state| state.has_failed = true);
+                    Err(error) => {
+                        let is_told = mode == Mode::Listener
+                            && opened.try_send(Err(error.clone())).is_ok();
+                        if !is_told && let Some(element) = element.upgrade() {
+                            crate::error::post(element.imp(), &error, Direction::Send);
+                        }
+                        shared.update(|state| state.has_failed = true);
+                    }
                 }
             }
         };
@@ -401,7 +422,7 @@ impl BaseSinkImpl for TackSink {
         }
         let Some(shared) = self.shared() else { return Err(gst::FlowError::Flushing) };
         gst::info!(CAT, imp = self, "waiting for a receiver");
-        if shared.wait(None, |state| state.peers_seen > 0) {
+        if shared.wait(None, |state| state.has_peer) {
             return Ok(gst::FlowSuccess::Ok);
         }
         lock(&self.stream).has_begun = false;
@@ -427,7 +448,7 @@ impl BaseSinkImpl for TackSink {
     fn event(&self, event: gst::Event) -> bool {
         match event.type_() {
             gst::EventType::Eos => self.drain(),
-            gst::EventType::FlushStop => lock(&self.stream).capture = CaptureTime::default(),
+            gst::EventType::FlushStop => self.restart(),
             _ => {}
         }
         self.parent_event(event)
@@ -445,5 +466,41 @@ impl BaseSinkImpl for TackSink {
             shared.update(|state| state.is_unlocked = false);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::net::SocketAddr;
+
+    use super::*;
+
+    /// Says after half a second that there is no such host.
+    fn resolve_slowly(_: &str, _: u16) -> io::Result<Vec<SocketAddr>> {
+        thread::sleep(Duration::from_millis(500));
+        Err(io::Error::other("no such host"))
+    }
+
+    #[test]
+    fn a_host_that_is_not_found_is_no_error_of_an_element_that_was_started_again() {
+        gst::init().unwrap();
+        let pipeline = gst::Pipeline::new();
+        let element: crate::TackSink = glib::Object::new();
+        let source = gst::ElementFactory::make("appsrc").build().unwrap();
+        pipeline.add(&source).unwrap();
+        pipeline.add(&element).unwrap();
+        source.link(&element).unwrap();
+        lock(&element.imp().settings).link.resolve = resolve_slowly;
+        pipeline.set_state(gst::State::Paused).unwrap();
+        pipeline.set_state(gst::State::Null).unwrap();
+        lock(&element.imp().settings).link = Settings::default();
+        element.set_property("mode", Mode::Listener);
+        element.set_property("port", 0_u32);
+        pipeline.set_state(gst::State::Paused).unwrap();
+        thread::sleep(Duration::from_secs(1));
+        let error = pipeline.bus().unwrap().pop_filtered(&[gst::MessageType::Error]);
+        pipeline.set_state(gst::State::Null).unwrap();
+        assert!(error.is_none(), "{error:?}");
     }
 }

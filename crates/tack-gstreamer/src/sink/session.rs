@@ -86,7 +86,6 @@ pub(super) struct SendSession {
     is_sound: bool,
     /// The caps that were sent last, and when.
     caps: Option<(u64, Instant)>,
-    dropped: u64,
     /// Frames of which the stack has not taken all; the frame sender bounds them.
     untaken: BTreeSet<u64>,
     counters: Counters,
@@ -110,7 +109,6 @@ impl SendSession {
             reference: None,
             is_sound: false,
             caps: None,
-            dropped: 0,
             untaken: BTreeSet::new(),
             counters: Counters::default(),
             active: now,
@@ -193,6 +191,14 @@ impl SendSession {
         }
     }
 
+    /// More buffers come all the same. False if the peer was told the end already, and gets nothing more.
+    pub fn resume(&mut self) -> bool {
+        if self.end == EndState::Wanted {
+            self.end = EndState::NotYet;
+        }
+        self.end == EndState::NotYet
+    }
+
     /// Whether the stack has all there is, the end included.
     pub fn has_told_end(&self) -> bool {
         self.end == EndState::Told
@@ -230,7 +236,6 @@ impl SendSession {
                 }
                 SenderEvent::Dropped { number, cause } => {
                     self.counters.count(cause);
-                    self.dropped += 1;
                     if !self.untaken.remove(&number) {
                         // It had been taken, and was reset on its way.
                         self.counters.taken = self.counters.taken.saturating_sub(1);
@@ -263,7 +268,7 @@ impl SendSession {
         connection: &mut Connection<F>,
     ) -> Result<(), SendError> {
         if self.end == EndState::Wanted && self.frames.backlog().0 == 0 {
-            let end = End { frames: self.numbered(), dropped: self.dropped };
+            let end = End { frames: self.numbered(), never_begun: self.frames.never_begun() };
             self.end = EndState::Telling { message: end.encode(), written: 0 };
         }
         let EndState::Telling { message, written } = &mut self.end else { return Ok(()) };
@@ -281,5 +286,121 @@ impl SendSession {
 
     fn numbered(&self) -> u64 {
         self.counters.frames - self.counters.no_key_frame
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, SocketAddr};
+
+    use quiche::{ConnectionId, RecvInfo};
+
+    use super::*;
+    use crate::payload::BufferMeta;
+    use crate::settings::{Mode, Settings};
+    use crate::transport::{Direction, configure};
+
+    const LIFETIME: Duration = Duration::from_millis(200);
+
+    fn addresses() -> (SocketAddr, SocketAddr) {
+        ((Ipv4Addr::LOCALHOST, 4001).into(), (Ipv4Addr::LOCALHOST, 4002).into())
+    }
+
+    /// A sink that calls, and a source.
+    struct Pair {
+        sink: Connection,
+        source: Connection,
+    }
+
+    impl Pair {
+        fn connected() -> Self {
+            gst::init().unwrap();
+            let (here, there) = addresses();
+            let caller = Settings { insecure: true, ..Settings::default() };
+            let listener = Settings { mode: Mode::Listener, ..Settings::default() };
+            let mut config = configure(&caller, Direction::Send).unwrap().config;
+            let id = ConnectionId::from_ref(&[1; 16]);
+            let sink = tacklib::connect(None, &id, here, there, &mut config).unwrap();
+            let mut config = configure(&listener, Direction::Receive).unwrap().config;
+            let id = ConnectionId::from_ref(&[2; 16]);
+            let source = tacklib::accept(&id, None, there, here, &mut config).unwrap();
+            let mut pair = Self { sink, source };
+            pair.run_until(true, |pair| {
+                pair.sink.is_established() && pair.source.is_established()
+            });
+            pair
+        }
+
+        /// Carries datagrams both ways, or those of the source alone.
+        fn run_until(&mut self, has_way: bool, mut done: impl FnMut(&mut Self) -> bool) {
+            let (here, there) = addresses();
+            for _ in 0..5000 {
+                if done(self) {
+                    return;
+                }
+                carry(&mut self.sink, &mut self.source, has_way, (here, there));
+                carry(&mut self.source, &mut self.sink, true, (there, here));
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            panic!("not within five seconds");
+        }
+    }
+
+    fn carry(
+        from: &mut Connection,
+        to: &mut Connection,
+        has_way: bool,
+        (source, destination): (SocketAddr, SocketAddr),
+    ) {
+        let mut datagram = [0; 2000];
+        if from.timeout().is_some_and(|timeout| timeout.is_zero()) {
+            from.on_timeout();
+        }
+        while let Ok((len, _)) = from.send(&mut datagram) {
+            if has_way {
+                let info = RecvInfo { from: source, to: destination };
+                to.recv(&mut datagram[..len], info).unwrap();
+            }
+        }
+    }
+
+    fn key_frame(captured_at: Instant) -> OutgoingBuffer {
+        let flags = gst::BufferFlags::empty();
+        let data = gst::Buffer::from_slice([0; 500]).into_mapped_buffer_readable().unwrap();
+        let meta = BufferMeta { pts: None, dts: None, duration: None, flags, caps_number: 1 };
+        let caps = "video/x-test".into();
+        OutgoingBuffer { kind: FrameKind::Key, captured_at, meta, caps, data }
+    }
+
+    #[test]
+    fn the_end_counts_no_frame_as_dropped_whose_reset_the_receiver_gets() {
+        let mut pair = Pair::connected();
+        let now = Instant::now();
+        let mut session = SendSession::new(now, now, LIFETIME, RateControlConfig::default());
+        let push = |session: &mut SendSession, pair: &mut Pair, age: Duration| {
+            let now = Instant::now();
+            let buffer = key_frame(now.checked_sub(age).unwrap());
+            session.push(&mut pair.sink, now, &buffer).unwrap();
+        };
+        push(&mut session, &mut pair, Duration::ZERO);
+        // It is on its way until its deadline, and comes to nothing.
+        pair.run_until(false, |pair| {
+            session.run(&mut pair.sink, Instant::now()).unwrap();
+            session.counters().expired == 1
+        });
+        // Too late before it begins.
+        push(&mut session, &mut pair, 2 * LIFETIME);
+        session.run(&mut pair.sink, Instant::now()).unwrap();
+        assert_eq!(session.counters().late, 1);
+        session.end();
+        let mut message = [0; 32];
+        let mut end = None;
+        pair.run_until(true, |pair| {
+            session.run(&mut pair.sink, Instant::now()).unwrap();
+            let read = pair.source.stream_recv(end_stream(false), &mut message);
+            end = read.ok().and_then(|(len, _)| End::decode(&message[..len]));
+            end.is_some()
+        });
+        assert_eq!(end, Some(End { frames: 2, never_begun: 1 }));
     }
 }

@@ -39,6 +39,10 @@ pub(super) struct State {
     pub has_failed: bool,
     /// Each peer has all it will get.
     pub is_drained: bool,
+    /// How often the stream has begun anew behind its end.
+    pub restarts: u64,
+    /// A peer has come for what is sent now.
+    pub has_peer: bool,
     pub current_port: Option<u16>,
     pub fingerprint: Option<String>,
     /// Connected at present.
@@ -70,9 +74,10 @@ impl Shared {
     }
 
     /// Changes the state, and wakes whoever waits in [`Shared::wait`].
-    pub fn update(&self, change: impl FnOnce(&mut State)) {
-        change(&mut self.lock());
+    pub fn update<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        let result = change(&mut self.lock());
         self.changed.notify_all();
+        result
     }
 
     /// Waits until it is so, for so long at most. False if it was not, or the wait was unlocked.
@@ -121,6 +126,18 @@ impl State {
     /// No more buffers come.
     pub fn end(&mut self) {
         self.is_ended = true;
+    }
+
+    /// More buffers come all the same: the pipeline was flushed. False if it had not ended.
+    pub fn restart(&mut self) -> bool {
+        if !self.is_ended {
+            return false;
+        }
+        self.is_ended = false;
+        self.is_drained = false;
+        self.has_peer = false;
+        self.restarts += 1;
+        true
     }
 
     /// All buffers that wait, and whether they are the last. Both are told at once: a thread that looked

@@ -16,7 +16,7 @@ use super::shared::{PeerStats, Shared};
 use crate::error::{self, Error};
 use crate::link::{Link, LinkEvent};
 use crate::settings::{Mode, Settings};
-use crate::transport::{Direction, FAILED};
+use crate::transport::{DONE, Direction, FAILED};
 use crate::{CAT, payload};
 
 /// The longest wait: what no event tells is looked at so often.
@@ -29,6 +29,8 @@ const REQUESTS_EVERY: Duration = Duration::from_millis(500);
 const SHUT_DOWN: Duration = Duration::from_millis(200);
 /// Captures count from an instant that lies before all of them by so much.
 const BEFORE: Duration = Duration::from_secs(60);
+/// What a peer is told that has had its end when the stream begins anew.
+const RESTARTED: &[u8] = b"the stream begins anew";
 /// How long behind the last deadline a peer may take to say that it has all.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -58,8 +60,11 @@ pub(super) struct Worker {
     peers: BTreeMap<Handle, Peer>,
     epoch: Instant,
     ends_at: Option<Instant>,
+    /// How often the stream has begun anew.
+    restarts: u64,
     stats_at: Instant,
     requested: Option<Instant>,
+    /// A peer has come since the start, or since the stream began anew.
     had_peer: bool,
 }
 
@@ -84,6 +89,7 @@ impl Worker {
             peers: BTreeMap::new(),
             epoch: now.checked_sub(BEFORE).unwrap_or(now),
             ends_at: None,
+            restarts: 0,
             stats_at: now,
             requested: None,
             had_peer: false,
@@ -104,6 +110,9 @@ impl Worker {
                 break Some(error);
             }
             let now = Instant::now();
+            if let Err(error) = self.follow_restart() {
+                break Some(error);
+            }
             let is_last = self.take_buffers(now);
             self.run_sessions(now);
             if is_last && let Some(error) = self.follow_end(now) {
@@ -153,27 +162,16 @@ impl Worker {
         gst::info!(CAT, "{address}: a receiver is there");
         self.peers.insert(handle, Peer { session, address, ended: None, is_far: false });
         self.had_peer = true;
-        self.shared.update(|state| state.peers_seen += 1);
+        self.shared.update(|state| {
+            state.peers_seen += 1;
+            state.has_peer = true;
+        });
         self.publish();
     }
 
     fn on_closed(&mut self, handle: Handle, result: Result<(), Error>) -> Option<Error> {
-        let peer = self.peers.remove(&handle);
-        let has_all = peer.as_ref().is_some_and(|peer| peer.ended.is_some());
-        if let Some(peer) = peer {
-            gst::info!(
-                CAT,
-                "{}: the receiver is gone: {:?}",
-                peer.address,
-                peer.session.counters()
-            );
-            self.shared.update(|state| {
-                state.gone.add(peer.session.counters());
-                // It is counted once.
-                state.peers.retain(|other| other.address != peer.address);
-            });
-            self.publish();
-        }
+        let has_all = self.peers.get(&handle).is_some_and(|peer| peer.ended.is_some());
+        self.remove_peer(handle);
         let is_caller = self.settings.link.mode == Mode::Caller;
         match result {
             Ok(()) if is_caller && !has_all => Some(Error::Lost {
@@ -187,6 +185,47 @@ impl Worker {
             }
             Ok(()) => None,
         }
+    }
+
+    fn remove_peer(&mut self, handle: Handle) {
+        let Some(peer) = self.peers.remove(&handle) else { return };
+        gst::info!(
+            CAT,
+            "{}: the receiver is gone: {:?}",
+            peer.address,
+            peer.session.counters()
+        );
+        self.shared.update(|state| {
+            state.gone.add(peer.session.counters());
+            // It is counted once.
+            state.peers.retain(|other| other.address != peer.address);
+        });
+        self.publish();
+    }
+
+    /// Follows a stream that begins anew behind its end. Peers that were told the end get nothing more, so a caller
+    /// connects again.
+    fn follow_restart(&mut self) -> Result<(), Error> {
+        let restarts = self.shared.lock().restarts;
+        if restarts == self.restarts {
+            return Ok(());
+        }
+        self.restarts = restarts;
+        self.ends_at = None;
+        let ended = self.peers.iter_mut().filter_map(|(handle, peer)| {
+            let goes_on = peer.session.resume();
+            (!goes_on).then_some(*handle)
+        });
+        for handle in ended.collect::<Vec<_>>() {
+            self.link.close(handle, DONE, RESTARTED);
+            self.remove_peer(handle);
+        }
+        let has_peer = !self.peers.is_empty();
+        self.shared.update(|state| state.has_peer = has_peer);
+        if !has_peer && std::mem::take(&mut self.had_peer) {
+            self.link.reconnect(RESTARTED, SHUT_DOWN)?;
+        }
+        Ok(())
     }
 
     /// Gives the buffers that wait to each peer. True if no more come.
@@ -232,7 +271,7 @@ impl Worker {
         let may_come = self.settings.link.mode == Mode::Caller && !self.had_peer;
         if self.peers.is_empty() && !may_come || now >= ends_at {
             self.publish();
-            self.shared.update(|state| state.is_drained = true);
+            self.shared.update(|state| state.is_drained = state.restarts == self.restarts);
             let link = &self.settings.link;
             return may_come.then(|| Error::Unreachable {
                 peer: format!("{}:{}", link.host, link.port),

@@ -255,19 +255,26 @@ impl BaseSrcImpl for TackSrc {
         let (opened, is_open) = std::sync::mpsc::sync_channel::<Result<(), Error>>(1);
         let run = {
             let shared = Arc::clone(&shared);
-            move || match Worker::open(settings, Arc::clone(&shared), element.clone()) {
-                Ok(worker) => {
-                    // Nobody listens if this is a caller.
-                    let _ = opened.try_send(Ok(()));
-                    worker.run();
+            move || {
+                let worker = Worker::open(settings, Arc::clone(&shared), element.clone());
+                // It is stopped, or has been started again with a thread of its own.
+                if shared.lock().stops {
+                    return;
                 }
-                Err(error) => {
-                    let is_told =
-                        mode == Mode::Listener && opened.try_send(Err(error.clone())).is_ok();
-                    if !is_told && let Some(element) = element.upgrade() {
-                        crate::error::post(element.imp(), &error, Direction::Receive);
+                match worker {
+                    Ok(worker) => {
+                        // Nobody listens if this is a caller.
+                        let _ = opened.try_send(Ok(()));
+                        worker.run();
                     }
-                    shared.update(|state| state.has_failed = true);
+                    Err(error) => {
+                        let is_told = mode == Mode::Listener
+                            && opened.try_send(Err(error.clone())).is_ok();
+                        if !is_told && let Some(element) = element.upgrade() {
+                            crate::error::post(element.imp(), &error, Direction::Receive);
+                        }
+                        shared.update(|state| state.has_failed = true);
+                    }
                 }
             }
         };
@@ -365,5 +372,41 @@ impl PushSrcImpl for TackSrc {
             Next::Failed => Err(gst::FlowError::Error),
             Next::Unlocked => Err(gst::FlowError::Flushing),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::net::SocketAddr;
+
+    use super::*;
+
+    /// Says after half a second that there is no such host.
+    fn resolve_slowly(_: &str, _: u16) -> io::Result<Vec<SocketAddr>> {
+        thread::sleep(Duration::from_millis(500));
+        Err(io::Error::other("no such host"))
+    }
+
+    #[test]
+    fn a_host_that_is_not_found_is_no_error_of_an_element_that_was_started_again() {
+        gst::init().unwrap();
+        let pipeline = gst::Pipeline::new();
+        let element: crate::TackSrc = glib::Object::new();
+        let sink = gst::ElementFactory::make("fakesink").build().unwrap();
+        pipeline.add(&element).unwrap();
+        pipeline.add(&sink).unwrap();
+        element.link(&sink).unwrap();
+        lock(&element.imp().settings).link.resolve = resolve_slowly;
+        pipeline.set_state(gst::State::Paused).unwrap();
+        pipeline.set_state(gst::State::Null).unwrap();
+        lock(&element.imp().settings).link = Settings::default();
+        element.set_property("mode", Mode::Listener);
+        element.set_property("port", 0_u32);
+        pipeline.set_state(gst::State::Paused).unwrap();
+        thread::sleep(Duration::from_secs(1));
+        let error = pipeline.bus().unwrap().pop_filtered(&[gst::MessageType::Error]);
+        pipeline.set_state(gst::State::Null).unwrap();
+        assert!(error.is_none(), "{error:?}");
     }
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use quiche::BufFactory;
 use tack_media::{
-    FrameKind, FrameReceiver, JitterBuffer, JitterBufferConfig, Missing, ReceiverEvent,
+    Due, FrameKind, FrameReceiver, JitterBuffer, JitterBufferConfig, Missing, ReceiverEvent,
 };
 use tacklib::Connection;
 
@@ -63,6 +63,10 @@ pub(super) struct ReceiveSession {
     /// The number of the frame that was handed on last.
     last: Option<u64>,
     counters: Counters,
+    /// Streams of frames that have come to an end, whatever was on them.
+    ended_streams: u64,
+    /// The connection is over: nothing that is missing will come.
+    is_closed: bool,
     end: Option<(Instant, Option<End>)>,
     end_bytes: Vec<u8>,
     requests: usize,
@@ -84,6 +88,8 @@ impl ReceiveSession {
             is_discontinuous: false,
             last: None,
             counters: Counters::default(),
+            ended_streams: 0,
+            is_closed: false,
             end: None,
             end_bytes: Vec::new(),
             requests: 0,
@@ -104,7 +110,7 @@ impl ReceiveSession {
     /// The next buffer that can be handed on.
     pub fn pop(&mut self, now: Instant) -> Option<Received> {
         // Each turn takes a frame from the buffer.
-        while let Some(due) = self.buffer.pop_early(now) {
+        while let Some(due) = self.next_due(now) {
             if !due.is_whole {
                 // A decoder would make a grey picture of it.
                 self.counters.broken += 1;
@@ -139,6 +145,24 @@ impl ReceiveSession {
         None
     }
 
+    fn next_due(&mut self, now: Instant) -> Option<Due> {
+        if !self.is_closed {
+            return self.buffer.pop_early(now);
+        }
+        // Each turn takes a frame from the buffer, if only one that is of no use.
+        while let Some(at) = self.buffer.next_at() {
+            if let Some(due) = self.buffer.pop(at.max(now)) {
+                return Some(due);
+            }
+        }
+        None
+    }
+
+    /// The connection is over: what waits behind a gap can be handed on.
+    pub fn close(&mut self) {
+        self.is_closed = true;
+    }
+
     /// When there may be something to hand on, if nothing comes before.
     pub fn next_at(&self) -> Option<Instant> {
         self.buffer.next_at()
@@ -148,8 +172,7 @@ impl ReceiveSession {
     pub fn is_over(&self, now: Instant) -> bool {
         let Some((told, end)) = self.end else { return false };
         let behind = now.saturating_duration_since(told);
-        let come = self.counters.received + self.counters.lost;
-        let has_all = end.is_some_and(|end| come >= end.delivered());
+        let has_all = end.is_some_and(|end| self.ended_streams >= end.begun());
         let is_late = behind > self.lifetime.min(GIVES_UP) + STRAGGLES;
         self.buffer.next_at().is_none() && (has_all || is_late) || behind > 2 * GIVES_UP
     }
@@ -175,6 +198,7 @@ impl ReceiveSession {
     }
 
     fn on_event(&mut self, event: ReceiverEvent) {
+        self.ended_streams += 1;
         match event {
             ReceiverEvent::Frame(frame) => {
                 self.counters.received += 1;
@@ -245,5 +269,94 @@ impl ReceiveSession {
         if connection.stream_send(stream_id, &[KEY_FRAME_REQUEST], false).is_ok_and(|n| n > 0) {
             self.requests -= 1;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tack_media::{FrameHeader, HeaderError, ReceivedFrame};
+
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+    const LIFETIME: Duration = Duration::from_millis(300);
+
+    fn event(start: Instant, number: u64) -> ReceiverEvent {
+        let flags = gst::BufferFlags::empty();
+        let meta = BufferMeta { pts: None, dts: None, duration: None, flags, caps_number: 1 };
+        let payload = payload::encode(&meta, Some("video/x-test"), &[1; 8]);
+        let captured = u32::try_from(number).unwrap() * 33 * MS;
+        let header = FrameHeader {
+            kind: FrameKind::Key,
+            layer: 0,
+            number,
+            depends_on: None,
+            captured,
+            lifetime: LIFETIME,
+            len: payload.len(),
+        };
+        ReceiverEvent::Frame(ReceivedFrame { header, payload, arrived: start + captured })
+    }
+
+    fn session() -> ReceiveSession {
+        ReceiveSession::new(200 * MS)
+    }
+
+    /// How many buffers there are to hand on.
+    fn hand_on(session: &mut ReceiveSession, now: Instant) -> usize {
+        std::iter::from_fn(|| session.pop(now)).count()
+    }
+
+    #[test]
+    fn the_end_waits_for_frames_that_are_still_repaired() {
+        let start = Instant::now();
+        let mut session = session();
+        // Frame 1 has never begun, and 2 was reset.
+        session.end = Some((start, Some(End { frames: 4, never_begun: 1 })));
+        session.on_event(event(start, 0));
+        assert_eq!(hand_on(&mut session, start), 1);
+        session.on_event(ReceiverEvent::Lost { header: None });
+        assert!(!session.is_over(start + 100 * MS), "frame 3 has not come");
+        session.on_event(event(start, 3));
+        assert!(!session.is_over(start + 100 * MS), "it waits for those before it");
+        assert_eq!(hand_on(&mut session, start + 400 * MS), 1);
+        assert!(session.is_over(start + 400 * MS));
+    }
+
+    #[test]
+    fn the_end_waits_no_longer_than_the_last_frame_lives() {
+        let start = Instant::now();
+        let mut session = session();
+        session.end = Some((start, Some(End { frames: 2, never_begun: 0 })));
+        session.on_event(event(start, 0));
+        assert_eq!(hand_on(&mut session, start), 1);
+        assert!(!session.is_over(start + LIFETIME + STRAGGLES));
+        assert!(session.is_over(start + LIFETIME + STRAGGLES + MS));
+    }
+
+    #[test]
+    fn a_stream_that_holds_no_frame_is_not_waited_for() {
+        let start = Instant::now();
+        let mut session = session();
+        session.end = Some((start, Some(End { frames: 1, never_begun: 0 })));
+        let error = HeaderError::Version(9);
+        session.on_event(ReceiverEvent::Malformed { stream_id: 2, error });
+        assert!(session.is_over(start));
+    }
+
+    #[test]
+    fn what_waits_behind_a_gap_is_handed_on_when_the_connection_is_over() {
+        let start = Instant::now();
+        let mut session = session();
+        for number in [0, 2, 3, 5] {
+            session.on_event(event(start, number));
+        }
+        assert_eq!(hand_on(&mut session, start), 1);
+        session.close();
+        let rest: Vec<_> = std::iter::from_fn(|| session.pop(start)).collect();
+        let gaps: Vec<_> = rest.iter().map(|buffer| buffer.is_discontinuous).collect();
+        assert_eq!(gaps, [true, false, true]);
+        assert_eq!(rest[0].captured_at, start + 2 * 33 * MS);
+        assert!(session.next_at().is_none());
     }
 }

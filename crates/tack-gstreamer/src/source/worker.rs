@@ -154,7 +154,12 @@ impl Worker {
             return result.err().filter(|_| is_caller).map(Outcome::Failed);
         }
         self.receive(now);
-        let has_end = self.sender.as_ref().is_some_and(|(_, session)| session.has_end());
+        let mut has_end = false;
+        if let Some((_, session)) = &mut self.sender {
+            has_end = session.has_end();
+            // What waits behind a gap is handed on with the next call of `receive`.
+            session.close();
+        }
         match result {
             Err(error) if !has_end => Some(Outcome::Failed(error)),
             _ => Some(Outcome::End),

@@ -1,0 +1,125 @@
+#![allow(clippy::disallowed_methods)] // its clock is virtual
+
+#[path = "../../../../tacklib/tests/common/mod.rs"]
+mod common;
+
+use common::*;
+use tacklib::Profile;
+
+use super::*;
+use crate::frame::FrameKind;
+use crate::receiver::{FrameReceiver, ReceiverEvent};
+
+const MS: Duration = Duration::from_millis(1);
+const INTERVAL: Duration = Duration::from_millis(10);
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// A sender at the client, and a receiver at the server.
+struct Live {
+    pair: Pair<Connection, Connection>,
+    sender: FrameSender,
+    receiver: FrameReceiver,
+    received: u64,
+    last: Option<u64>,
+    /// Bytes of each frame.
+    len: usize,
+}
+
+impl Live {
+    fn new(server: Profile) -> Self {
+        let client = tack_client(&mut profile_config(Profile::Video));
+        let server = tack_server(&mut profile_config(server));
+        let mut pair = Pair::new(client, server).with_delay(20 * MS).with_rate(20);
+        pair.handshake();
+        let sender = FrameSender::new(Instant::now());
+        Self {
+            pair,
+            sender,
+            receiver: FrameReceiver::new(),
+            received: 0,
+            last: None,
+            len: 2000,
+        }
+    }
+
+    /// A frame that depends on the one before, and the time until the next.
+    fn frame(&mut self, lifetime: Duration) {
+        let now = Instant::now();
+        let frame = Frame {
+            kind: if self.last.is_none() { FrameKind::Key } else { FrameKind::Delta },
+            layer: 0,
+            captured_at: now,
+            deadline: now + lifetime,
+            depends_on: self.last,
+        };
+        let payload = vec![7; self.len];
+        let number = self.sender.send_frame(&mut self.pair.client, now, frame, payload);
+        self.last = Some(number.unwrap());
+        self.run_for(INTERVAL);
+    }
+
+    fn run_for(&mut self, time: Duration) {
+        let end = Instant::now() + time;
+        while Instant::now() < end {
+            self.pair.run_for(MS);
+            let now = Instant::now();
+            self.sender.flush(&mut self.pair.client, now).unwrap();
+            self.receiver.read(now, &mut self.pair.server);
+            while let Some(event) = self.receiver.poll_event() {
+                self.received += u64::from(matches!(event, ReceiverEvent::Frame(_)));
+            }
+        }
+    }
+}
+
+#[test]
+fn frames_that_are_delivered_are_forgotten_long_before_their_deadline() {
+    // A peer without TACK, too.
+    for server in [Profile::Default, Profile::Off] {
+        let mut live = Live::new(server);
+        live.pair.tamper_up(lossy(2, 7));
+        let mut most = 0;
+        for _ in 0..1000 {
+            live.frame(DAY);
+            most = most.max(live.sender.taken.len());
+        }
+        assert!(most < 60, "{most} frames with {server:?}");
+        live.run_for(Duration::from_secs(1));
+        assert_eq!((live.received, live.sender.taken.len()), (1000, 0), "{server:?}");
+        assert_eq!(live.sender.open.len(), 0);
+    }
+}
+
+#[test]
+fn the_deadline_of_a_frame_that_is_delivered_wakes_nobody() {
+    let lifetime = Duration::from_secs(5);
+    let mut live = Live::new(Profile::Default);
+    (0..20).for_each(|_| live.frame(lifetime));
+    live.run_for(500 * MS);
+    assert_eq!(live.received, 20);
+    let next = live.pair.client.timeout_instant().unwrap();
+    let left = next.saturating_duration_since(Instant::now());
+    assert!(left > lifetime, "in {left:?}; the idle timeout is ten seconds");
+}
+
+#[test]
+fn what_depends_on_a_lost_frame_is_dropped_though_frames_in_between_are_delivered() {
+    let lifetime = 200 * MS;
+    let mut live = Live::new(Profile::Default);
+    live.len = 300;
+    (0..10).for_each(|_| live.frame(lifetime));
+    // A long frame never comes, however often it is sent.
+    live.pair.tamper_up(Box::new(|datagram| (datagram.len() < 900).then_some(datagram)));
+    live.len = 1000;
+    live.frame(lifetime);
+    live.len = 300;
+    (0..30).for_each(|_| live.frame(lifetime));
+    let dropped: Vec<_> = std::iter::from_fn(|| live.sender.poll_event())
+        .filter_map(|event| match event {
+            SenderEvent::Dropped { number, .. } => Some(number),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(dropped, (10..=40).collect::<Vec<_>>());
+    assert!(live.received > 20, "{} have come all the same", live.received);
+}
