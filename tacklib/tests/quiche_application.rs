@@ -247,3 +247,62 @@ fn closing_is_not_held_back() {
     assert_eq!((error.is_app, error.error_code, &error.reason[..]), (true, 42, &b"enough"[..]));
     pair.run_until(|pair| pair.client.is_closed() && pair.server.is_closed());
 }
+
+#[test]
+fn a_close_is_told_however_long_its_reason_is_and_whatever_its_code() {
+    let (mut client, mut server) = (tack_config(), tack_config());
+    let mut pair = Pair::new(tack_client(&mut client), tack_server(&mut server));
+    pair.handshake();
+    pair.client.close(true, u64::MAX, &[b'x'; 5000]).unwrap();
+    pair.run_until(|pair| pair.server.is_draining());
+    let error = pair.server.peer_error().unwrap();
+    assert_eq!((error.error_code, error.reason.len()), ((1 << 62) - 1, 1000));
+    pair.run_until(|pair| pair.client.is_closed() && pair.server.is_closed());
+}
+
+#[test]
+fn streams_are_stopped_and_reset_with_any_code() {
+    let (mut client, mut server) = (tack_config(), tack_config());
+    let mut pair = Pair::new(tack_client(&mut client), tack_server(&mut server));
+    pair.handshake();
+    pair.client.stream_send(0, b"?", false).unwrap();
+    pair.run_until(|pair| pair.server.stream_readable(0));
+    for direction in [quiche::Shutdown::Read, quiche::Shutdown::Write] {
+        pair.client.stream_shutdown(0, direction, u64::MAX).unwrap();
+    }
+    let mut buffer = [0; 10];
+    let mut told = quiche::Error::Done;
+    pair.run_until(|pair| {
+        let read = pair.server.stream_recv(0, &mut buffer);
+        told = read.err().unwrap_or(told);
+        told != quiche::Error::Done
+    });
+    assert_eq!(told, quiche::Error::StreamReset((1 << 62) - 1));
+}
+
+#[test]
+fn streams_that_wait_for_room_are_reported_in_turn() {
+    let mut pair = with_send_buffer(20_000);
+    let data = pattern(1 << 20);
+    let fill = |client: &mut tacklib::Connection, id| {
+        while client.stream_send(id, &data, false).is_ok_and(|sent| sent > 0) {}
+    };
+    for id in [2, 6, 10] {
+        fill(&mut pair.client, id);
+    }
+    let (mut reported, mut buffer) = (Vec::new(), vec![0; 1 << 16]);
+    pair.run_until(|pair| {
+        while let Some(id) = pair.client.stream_unblocked_next() {
+            reported.push(id);
+            fill(&mut pair.client, id);
+        }
+        for id in [2, 6, 10] {
+            while pair.server.stream_recv(id, &mut buffer).is_ok() {}
+        }
+        reported.len() >= 30
+    });
+    for id in [2, 6, 10] {
+        let turns = reported.iter().filter(|reported| **reported == id).count();
+        assert!(turns >= 9, "{reported:?}");
+    }
+}

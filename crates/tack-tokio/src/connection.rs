@@ -61,6 +61,11 @@ impl Access<'_> {
         self.has_written = true;
         self.state.touch(self.core, self.handle)
     }
+
+    /// The end of a stream was read, or its reset.
+    pub(crate) fn on_read_to_end(&mut self, id: StreamId) {
+        self.state.on_read_to_end(self.core, self.handle, id, self.effects);
+    }
 }
 
 impl ConnectionRef {

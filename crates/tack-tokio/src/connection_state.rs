@@ -11,6 +11,7 @@ use crate::ConnectionError;
 use crate::effects::{Effects, Signals};
 use crate::stream_id::{Direction, StreamId};
 use crate::stream_state::{SendEnd, StreamState, end_stream, is_at_end, stop_stream};
+use crate::write_turns::WriteTurns;
 
 /// A connection with what tasks wait for.
 pub(crate) struct ConnectionState {
@@ -31,8 +32,7 @@ pub(crate) struct ConnectionState {
     /// How many the peer has, and how many of these were accepted.
     incoming: [u64; 2],
     accepted: [u64; 2],
-    /// Streams that somebody waits to write to, or for the delivery of.
-    waiting: BTreeSet<u64>,
+    turns: WriteTurns,
     /// Streams that somebody waits for the end of without reading.
     watching: BTreeSet<u64>,
     /// How many streams the peer has stopped, and with which code those that were not accepted yet.
@@ -68,7 +68,7 @@ impl ConnectionState {
             opened: [0; 2],
             incoming: [0; 2],
             accepted: [0; 2],
-            waiting: BTreeSet::new(),
+            turns: WriteTurns::default(),
             watching: BTreeSet::new(),
             stops: 0,
             early_stops: BTreeMap::new(),
@@ -170,10 +170,13 @@ impl ConnectionState {
             stream => stream.is_some(),
         });
         self.note_stops(connection, effects);
-        self.waiting.retain(|id| match self.streams.get_mut(id) {
-            Some(stream) => stream.on_activity(connection, *id, effects),
-            None => false,
-        });
+        let urgency = |id| self.streams.get(&id).map_or(DEFAULT_URGENCY, StreamState::urgency);
+        for id in self.turns.in_turn(urgency) {
+            let stream = self.streams.get_mut(&id);
+            if !stream.is_some_and(|stream| stream.on_activity(connection, id, effects)) {
+                self.turns.remove(id);
+            }
+        }
         // The capacity has told, and quiche has to keep its own list.
         while connection.stream_unblocked_next().is_some() {}
         while let Some(id) = connection.stream_expired_next() {
@@ -284,10 +287,35 @@ impl ConnectionState {
         handle: Handle,
         id: StreamId,
         code: u64,
+        effects: &mut Effects,
     ) {
         let Some(connection) = self.touch(core, handle) else { return };
         if !stop_stream(connection, id.0, code) {
             self.early_recv_stops.insert(id.0, code);
+        }
+        self.on_read_to_end(core, handle, id, effects);
+    }
+
+    /// Something was written to a stream.
+    pub(crate) fn on_written(&mut self, id: StreamId) {
+        self.turns.on_written(id.0);
+    }
+
+    /// The end of a stream was read, or its reset. quiche may forget it with that, and only then is it known that the
+    /// other half is delivered.
+    pub(crate) fn on_read_to_end<S: DatagramSocket>(
+        &mut self,
+        core: &mut EndpointCore<S>,
+        handle: Handle,
+        id: StreamId,
+        effects: &mut Effects,
+    ) {
+        let Some(stream) = self.streams.get_mut(&id.0) else { return };
+        if stream.watcher.is_some()
+            && let Some(connection) = core.inspect(handle)
+            && connection.stream_delivered(id.0)
+        {
+            effects.wake(stream.watcher.take());
         }
     }
 
@@ -343,7 +371,7 @@ impl ConnectionState {
     /// Has the writer of a stream woken when there is room, or it is stopped, and
     /// [`StreamState::watcher`] when it is stopped or delivered.
     pub(crate) fn wait_for(&mut self, id: StreamId) {
-        self.waiting.insert(id.0);
+        self.turns.insert(id.0);
     }
 
     /// Has [`StreamState::end_watcher`] woken when the stream has ended or was reset.
@@ -358,7 +386,7 @@ impl ConnectionState {
             stream.has_writer = false;
             effects.drop_later(stream.writer.take());
             effects.drop_later(stream.watcher.take());
-            self.waiting.remove(&id.0);
+            self.turns.remove(id.0);
         } else {
             stream.has_reader = false;
             effects.drop_later(stream.reader.take());
@@ -392,4 +420,4 @@ impl ConnectionState {
 }
 
 /// What quiche gives to a new stream.
-const DEFAULT_URGENCY: u8 = 127;
+pub(crate) const DEFAULT_URGENCY: u8 = 127;

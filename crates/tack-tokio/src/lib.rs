@@ -40,6 +40,7 @@ mod socket;
 mod stream_id;
 mod stream_state;
 mod timer;
+mod write_turns;
 
 pub use connection::Connection;
 pub use endpoint::{Connecting, Endpoint};

@@ -89,6 +89,9 @@ impl RecvStream {
     /// Cancellation safe: what a future that is dropped had read is read again.
     pub async fn read_to_end(&mut self, limit: usize) -> Result<Vec<u8>, ReadToEndError> {
         let mut all = ReadToEnd { data: std::mem::take(&mut self.kept), stream: self };
+        if all.data.len() > limit {
+            return Err(ReadToEndError::TooLong(limit));
+        }
         loop {
             // One byte more tells whether there are more.
             let wanted = limit.saturating_sub(all.data.len()).saturating_add(1);
@@ -125,7 +128,7 @@ impl RecvStream {
             access.state.check()?;
             // The driver has to send afterwards.
             access.touch();
-            access.state.stop(access.core, access.handle, id, code);
+            access.state.stop(access.core, access.handle, id, code, access.effects);
             Ok::<_, ConnectionError>(())
         })??;
         self.kept.clear();
@@ -206,6 +209,7 @@ impl RecvStream {
             let ended = self.connection.with(|access| {
                 if access.look().is_some_and(|open| is_at_end(open, id.value())) {
                     let end = access.touch().map(|open| open.stream_recv(id.value(), &mut []));
+                    access.on_read_to_end(id);
                     return Poll::Ready(Ok(end));
                 }
                 if let Some(stream) = access.state.stream(id) {
@@ -245,7 +249,12 @@ impl RecvStream {
                 match read(connection) {
                     // Nothing, and not the end either.
                     Ok((0, false, _)) | Err(quiche::Error::Done) => {}
-                    result => return Poll::Ready(Ok(result)),
+                    result => {
+                        if !matches!(result, Ok((_, false, _))) {
+                            access.on_read_to_end(id);
+                        }
+                        return Poll::Ready(Ok(result));
+                    }
                 }
             }
             wait_to_read(access, cx, id)

@@ -144,7 +144,14 @@ impl SendStream {
     /// without this call); of the same urgency those that are incremental in turns, the others one after the
     /// other (RFC 9218).
     pub fn set_priority(&mut self, urgency: u8, incremental: bool) -> Result<(), WriteError> {
-        self.call(|connection, id| connection.stream_priority(id, urgency, incremental))
+        self.call(|connection, id| connection.stream_priority(id, urgency, incremental))?;
+        let id = self.id;
+        self.connection.with(|access| {
+            if let Some(stream) = access.state.stream(id) {
+                stream.set_urgency = Some(urgency);
+            }
+        })?;
+        Ok(())
     }
 
     fn call(
@@ -259,7 +266,10 @@ fn write(
         return Poll::Ready(Err(WriteError::Expired));
     }
     match sent {
-        Ok(len) if len > 0 => Poll::Ready(Ok(len)),
+        Ok(len) if len > 0 => {
+            access.state.on_written(id);
+            Poll::Ready(Ok(len))
+        }
         Err(_) if is_gone => Poll::Ready(Err(WriteError::ClosedStream)),
         // No room; or the peer has opened the stream by a later one, and nothing of it has come.
         Ok(_) | Err(quiche::Error::Done | quiche::Error::InvalidStreamState(_)) => {

@@ -4,6 +4,7 @@ use std::task::Waker;
 
 use tacklib::quiche::{self, Shutdown};
 
+use crate::connection_state::DEFAULT_URGENCY;
 use crate::effects::Effects;
 
 /// A stream that the application has a handle of.
@@ -21,6 +22,8 @@ pub(crate) struct StreamState {
     pub(crate) stopped: Option<u64>,
     /// The deadline has passed.
     pub(crate) expired: bool,
+    /// What the application has set.
+    pub(crate) set_urgency: Option<u8>,
 }
 
 /// How an application ends its half of a stream.
@@ -31,6 +34,11 @@ pub(crate) enum SendEnd {
 }
 
 impl StreamState {
+    /// How urgent the stream is; 0 is the most.
+    pub(crate) fn urgency(&self) -> u8 {
+        self.set_urgency.unwrap_or(DEFAULT_URGENCY)
+    }
+
     /// Wakes those who wait for something that has happened; whether there are others.
     pub(crate) fn on_activity(
         &mut self,

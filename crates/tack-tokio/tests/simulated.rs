@@ -227,21 +227,51 @@ fn a_reader_that_does_not_read_bounds_what_is_written_and_what_is_kept() {
     });
 }
 
+/// A pair of connections on which a client may write so many bytes ahead.
+async fn pair_with_send_buffer(network: &Network, bytes: usize) -> Pair {
+    let endpoint = EndpointConfig::default();
+    let mut config = client_config();
+    let mut tack = *config.tack();
+    tack.send_buffer = bytes;
+    config.set_tack(tack);
+    let mut server = server_config();
+    // Flow control is not what they wait for.
+    server.set_initial_max_data(64 << 20);
+    server.set_initial_max_stream_data_uni(64 << 20);
+    let server =
+        Endpoint::with_socket(network.socket(4433), Some(server), endpoint.clone()).unwrap();
+    let client = Endpoint::with_socket(network.socket(1000), None, endpoint).unwrap();
+    Pair::connect(client, server, config).await
+}
+
+#[test]
+fn a_stream_that_takes_all_the_room_does_not_keep_others_from_writing() {
+    simulate(1, async {
+        let network = Network::new(1, CLEAN);
+        let pair = pair_with_send_buffer(&network, 64 << 10).await;
+        let (mut long, mut short) =
+            (pair.client.open_uni().await.unwrap(), pair.client.open_uni().await.unwrap());
+        let server = pair.server.clone();
+        tokio::spawn(async move {
+            while let Ok(mut receive) = server.accept_uni().await {
+                tokio::spawn(async move {
+                    while let Ok(Some(_)) = receive.read_chunk(1 << 20).await {}
+                });
+            }
+        });
+        let long = tokio::spawn(async move { long.write_all(&vec![1; 5_000_000]).await });
+        let short = tokio::spawn(async move { short.write_all(&vec![2; 500_000]).await });
+        short.await.unwrap().unwrap();
+        assert!(!long.is_finished(), "all of the other was written before");
+    });
+}
+
 #[test]
 fn writers_wait_for_the_send_buffer() {
     const BUFFER: usize = 64 << 10;
     simulate(1, async {
         let network = Network::new(1, CLEAN);
-        let endpoint = EndpointConfig::default();
-        let mut config = client_config();
-        let mut tack = *config.tack();
-        tack.send_buffer = BUFFER;
-        config.set_tack(tack);
-        let server = Some(server_config());
-        let server =
-            Endpoint::with_socket(network.socket(4433), server, endpoint.clone()).unwrap();
-        let client = Endpoint::with_socket(network.socket(1000), None, endpoint).unwrap();
-        let pair = Pair::connect(client, server, config).await;
+        let pair = pair_with_send_buffer(&network, BUFFER).await;
         let mut send = pair.client.open_uni().await.unwrap();
         // Before the driver runs, only the buffer takes something.
         let data = vec![7; 4 * BUFFER];

@@ -14,7 +14,8 @@ mod common;
 use std::time::Duration;
 
 use common::{Pair, STREAMS, client_config, patiently, pattern, server_config};
-use tack_tokio::{CloseReason, ConnectionError, ReadError, WriteError};
+use tack_tokio::{CloseReason, ConnectionError, ReadError, ReadToEndError, WriteError};
+use tacklib::Profile;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 #[tokio::test]
@@ -187,7 +188,7 @@ async fn a_reset_reaches_the_reader_and_a_stop_the_writer() {
 /// quiche forgets a stream, and the code, when the reset that answers a stop is acknowledged.
 #[tokio::test]
 async fn a_stop_that_comes_while_nobody_waits_is_told_later() {
-    for profile in [tacklib::Profile::Default, tacklib::Profile::Off] {
+    for profile in [Profile::Default, Profile::Off] {
         patiently(async {
             let (mut client, mut server) = (client_config(), server_config());
             client.set_profile(profile);
@@ -379,6 +380,48 @@ async fn what_was_delivered_before_a_close_can_be_accepted_and_read_after_it() {
         assert_eq!(received.read_to_end(10).await.unwrap(), b"end");
         let error = pair.server.accept_uni().await.err().unwrap();
         assert!(error.to_string().contains("closed by the peer"), "{error}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_second_reading_to_the_end_keeps_to_its_limit() {
+    patiently(async {
+        let pair = Pair::new().await;
+        let mut send = pair.client.open_uni().await.unwrap();
+        send.write_all(&pattern(5000, 1)).await.unwrap();
+        send.finish().unwrap();
+        let mut receive = pair.server.accept_uni().await.unwrap();
+        for limit in [4999, 4999, 10] {
+            let read = receive.read_to_end(limit).await;
+            assert!(matches!(read, Err(ReadToEndError::TooLong(l)) if l == limit), "{read:?}");
+        }
+        assert_eq!(receive.read_to_end(5000).await.unwrap(), pattern(5000, 1));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn delivery_is_told_when_the_answer_has_been_read() {
+    patiently(async {
+        let plain = |mut config: tacklib::Config| {
+            config.set_profile(Profile::Off);
+            config
+        };
+        let pair = Pair::with(plain(client_config()), plain(server_config())).await;
+        let (mut send, mut receive) = pair.client.open_bi().await.unwrap();
+        send.write_all(b"?").await.unwrap();
+        send.finish().unwrap();
+        let (mut answer, mut question) = pair.server.accept_bi().await.unwrap();
+        assert_eq!(question.read_to_end(10).await.unwrap(), b"?");
+        answer.write_all(b"!").await.unwrap();
+        answer.finish().unwrap();
+        // All has arrived, and nothing more comes.
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let both = async move { tokio::join!(send.stopped(), receive.read_to_end(10)) };
+        let both = tokio::time::timeout(Duration::from_secs(2), tokio::spawn(both)).await;
+        let (stopped, read) = both.expect("delivery is not told").unwrap();
+        assert_eq!((stopped.unwrap(), read.unwrap()), (None, b"!".to_vec()));
     })
     .await;
 }

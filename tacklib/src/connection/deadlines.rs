@@ -12,12 +12,10 @@ use quiche::{BufFactory, Shutdown};
 
 use super::Connection;
 use super::overdue::Overdue;
+use crate::quiche_compat::error_code;
 
 /// Streams kept for an application that does not ask which have expired.
 const REMEMBERED: usize = 4096;
-
-/// Largest error code that a frame holds (RFC 9000 section 16).
-const MAX_ERROR_CODE: u64 = (1 << 62) - 1;
 
 /// Deadlines that the application has set.
 #[derive(Debug, Default)]
@@ -252,7 +250,7 @@ impl<F: BufFactory> Connection<F> {
 
     fn reset_expired(&mut self, stream_id: u64) {
         self.deadlines.overdue.forget(stream_id);
-        let error = self.config.deadline_error.min(MAX_ERROR_CODE);
+        let error = error_code(self.config.deadline_error);
         // It fails for streams that are gone or were reset: nothing of them is to be dropped.
         if self.stream_shutdown(stream_id, Shutdown::Write, error).is_ok() {
             self.deadlines.on_stream_expired(stream_id);

@@ -10,6 +10,7 @@ use quiche::{BufFactory, ConnectionId, PathEvent};
 
 use super::Connection;
 use super::send_credits::CreditReason;
+use crate::quiche_compat::{error_code, shortened};
 
 impl<F: BufFactory> Connection<F> {
     /// The next stream that can be read from, as [`quiche::Connection::stream_readable_next`].
@@ -89,9 +90,10 @@ impl<F: BufFactory> Connection<F> {
         self.data_pending = true;
     }
 
-    /// Closes the connection, as [`quiche::Connection::close`].
+    /// Closes the connection, as [`quiche::Connection::close`]. Of a reason that is longer, the first 1,000 bytes are
+    /// told, and a code above 2^62 - 1 as that.
     pub fn close(&mut self, app: bool, error: u64, reason: &[u8]) -> quiche::Result<()> {
-        self.inner.close(app, error, reason)
+        self.inner.close(app, error_code(error), shortened(reason))
     }
 
     /// The next event of a path, as [`quiche::Connection::path_event_next`].

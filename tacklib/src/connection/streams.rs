@@ -5,7 +5,7 @@ use quiche::{BufFactory, BufSplit, Shutdown, StreamIter};
 
 use super::Connection;
 use super::send_credits::CreditReason;
-use crate::quiche_compat::is_forgotten;
+use crate::quiche_compat::{error_code, is_forgotten};
 
 /// Streams kept for an application that does not ask which were stopped.
 const REMEMBERED: usize = 4096;
@@ -62,13 +62,14 @@ impl<F: BufFactory> Connection<F> {
     }
 
     /// Resets a stream, or stops reading from it, as [`quiche::Connection::stream_shutdown`]. What a
-    /// reset stream has not sent leaves the send buffer at once.
+    /// reset stream has not sent leaves the send buffer at once. An error code above 2^62 - 1 is told as that.
     pub fn stream_shutdown(
         &mut self,
         stream_id: u64,
         direction: Shutdown,
         error: u64,
     ) -> quiche::Result<()> {
+        let error = error_code(error);
         let unread = self.inner.stream_readable_len(stream_id, usize::MAX);
         let is_reset = direction == Shutdown::Write;
         self.inner.stream_shutdown(stream_id, direction, error)?;

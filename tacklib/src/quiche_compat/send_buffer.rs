@@ -6,6 +6,7 @@
 //! private. To delete: when quiche's controller is replaceable, or the buffered amount can be read.
 
 use std::collections::BTreeMap;
+use std::ops::Bound::{Excluded, Included, Unbounded};
 
 use quiche::BufFactory;
 
@@ -30,6 +31,8 @@ pub struct SendBuffer {
     has_dropped: bool,
     /// Streams refused for lack of room, and how much each has to get before it is reported.
     blocked: BTreeMap<u64, usize>,
+    /// The one of them that was reported last: the next has its turn, or the first would have all the room.
+    reported: Option<u64>,
 }
 
 impl SendBuffer {
@@ -45,6 +48,7 @@ impl SendBuffer {
             all_unsent: 0,
             has_dropped: false,
             blocked: BTreeMap::new(),
+            reported: None,
         }
     }
 
@@ -129,7 +133,11 @@ impl SendBuffer {
         connection: &mut quiche::Connection<F>,
     ) -> Option<u64> {
         let room = self.room(connection);
-        let mut blocked = self.blocked.iter();
+        let (later, earlier) = match self.reported {
+            Some(last) => ((Excluded(last), Unbounded), (Unbounded, Included(last))),
+            None => ((Unbounded, Unbounded), (Unbounded, Excluded(0))),
+        };
+        let mut blocked = self.blocked.range(later).chain(self.blocked.range(earlier));
         // There is never more room than the limit.
         let (&ready, _) = blocked.find(|&(&id, &needed)| {
             let needed = needed.clamp(1, self.limit.max(1));
@@ -139,6 +147,7 @@ impl SendBuffer {
             }
         })?;
         self.blocked.remove(&ready);
+        self.reported = Some(ready);
         Some(ready)
     }
 }

@@ -20,6 +20,7 @@ mod blocked_challenge;
 mod connection_id_conflict;
 mod decrypted_in_place;
 mod delayed_acks;
+mod error_codes;
 mod extension_frames;
 mod flow_control;
 mod frame_order;
