@@ -10,7 +10,9 @@ use crate::protocol::{
     Fail, FailCode, Group, Message, Offer, Root, SMALL_FILE, Standing, TransferError, Tree,
     Want, WantGroup, WirePath,
 };
-use crate::session::{Expected, Mailbox, Results, kept, receive_bundles, unchanged};
+use crate::session::{
+    Expected, Mailbox, Results, kept, receive_bundles, unchanged, uncommitted,
+};
 
 /// Directories that can't be made, and are told together.
 const MAX_REFUSED: usize = 1 << 12;
@@ -199,7 +201,8 @@ impl Listing {
                 None => open.push(remote),
             }
         }
-        if let Err(error) = ended {
+        let unknown = if open.is_empty() { Ok(()) } else { Err(uncommitted()) };
+        if let Err(error) = ended.and(unknown) {
             let name = open.first().unwrap_or(&self.remote).as_str().to_owned();
             self.told.batch_failed(name, open.len() as u64, error);
         }
