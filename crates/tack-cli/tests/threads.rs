@@ -9,13 +9,13 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use common::{Served, TACK, assert_same_tree, noise, write};
+use common::{Served, TACK, assert_same_tree, finish, noise, run, write};
 use rustix::process::geteuid;
 
 /// Users without any other process, one for each test: the system counts threads by user.
-const USERS: [u32; 1] = [54321];
+const USERS: [u32; 3] = [54321, 54322, 54323];
 
 /// Sets how many threads `user`, who runs the process `id`, may have when that starts one.
 fn allow_threads(user: u32, id: u32, threads: &str) {
@@ -67,4 +67,42 @@ fn small_files_arrive_where_no_thread_is_left_to_write_several_at_once() {
     allow_threads(USERS[0], server, &(threads(server) + 1).to_string());
     served.send(&source, "").expect(0);
     assert_same_tree(&source, &served.path("source"));
+}
+
+#[test]
+fn a_server_without_threads_serves_as_soon_as_it_gets_some() {
+    let Some(mut served) = served_by(USERS[1]) else { return };
+    served.write("file", b"content");
+    let server = served.child.id();
+    allow_threads(USERS[1], server, &threads(server).to_string());
+    let mut client = served.client("get");
+    client.arg(served.target("file")).arg("dest");
+    let client = client.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // Long enough for the request to arrive.
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    assert!(served.child.try_wait().unwrap().is_none(), "the server has ended");
+    allow_threads(USERS[1], server, "1000");
+    finish(client).expect(0);
+    assert_eq!(fs::read(served.outside("dest")).unwrap(), b"content");
+}
+
+#[test]
+fn a_client_with_few_threads_does_one_thing_after_the_other() {
+    let Some(served) = served(USERS[2], Command::new(TACK)) else { return };
+    make_small_files(&served.path("tree"));
+    served.write("tree/large", &noise(300_000, 99));
+    let mut client = served.client("get");
+    client.arg("-r").arg(served.target("tree")).arg("dest");
+    let mut limited = Command::new("prlimit");
+    // Two of them for requests.
+    limited.arg("--nproc=5").arg(client.get_program());
+    limited.args(client.get_args()).current_dir(served.dir.path());
+    for (name, value) in client.get_envs() {
+        match value {
+            Some(value) => limited.env(name, value),
+            None => limited.env_remove(name),
+        };
+    }
+    run(limited.uid(USERS[2]).gid(USERS[2])).expect(0);
+    assert_same_tree(&served.path("tree"), &served.outside("dest"));
 }

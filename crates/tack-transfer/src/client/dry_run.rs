@@ -158,7 +158,7 @@ pub(super) fn send(
         let mailbox = run.open()?;
         let work = Box::new(|mailbox: &Mailbox| ask_to_write(mailbox).map(|()| None));
         let name = first.remote.to_string();
-        run.spawn_inquiry(mailbox, Job { kind: Kind::Inquiry, name, work });
+        run.spawn_inquiry(mailbox, Job { kind: Kind::Inquiry, name, work })?;
     }
     let trees = sent.iter().filter(|sent| sent.is_directory);
     let trees: Vec<WirePath> = trees.map(|sent| sent.remote.clone()).collect();
@@ -174,7 +174,7 @@ pub(super) fn send(
             comparison.submit(&producer);
             Ok(None)
         });
-        run.spawn_inquiry(mailbox, Job { kind: Kind::Inquiry, name, work });
+        run.spawn_inquiry(mailbox, Job { kind: Kind::Inquiry, name, work })?;
     }
     closing.finish_there(producer, trees);
     Ok(())

@@ -80,8 +80,8 @@ pub(super) fn start(
         closing,
         is_current,
     };
-    std::thread::spawn(move || sending.produce(&sources, &place));
-    Ok(())
+    let produce = move || sending.produce(&sources, &place);
+    std::thread::Builder::new().spawn(produce).map(drop).map_err(Error::Thread)
 }
 
 /// Makes sure that no file gets in the way of another thing that is sent at the same time.
@@ -160,7 +160,7 @@ impl Place {
             let _ = tell.send(found);
             Ok(None)
         });
-        run.spawn_inquiry(mailbox, Job { kind: Kind::Inquiry, name, work });
+        run.spawn_inquiry(mailbox, Job { kind: Kind::Inquiry, name, work })?;
         Ok(match run.wait_for(&answer)? {
             Some(Some(EntryKind::Directory { .. })) => Some(Self::Into(path)),
             Some(_) => Some(Self::As(path)),
