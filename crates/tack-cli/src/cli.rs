@@ -510,7 +510,7 @@ pub struct TransferArgs {
     #[arg(long, short, conflicts_with = "quiet")]
     pub verbose: bool,
     /// How long to try to connect again when the connection is lost, in seconds; what was on its way
-    /// is resumed
+    /// is resumed, and what the source had before and has no more is a failure, so that nothing is deleted
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     pub retry: u32,
     /// Files to transfer at the same time; small ones, hundreds together, count less

@@ -61,6 +61,7 @@ pub(super) fn run(
     let current = Arc::clone(&notify);
     stop.on_signal(move || (current.lock().unwrap_or_else(PoisonError::into_inner))());
     let patience = if again == Again::Possible { args.retry } else { 0 };
+    options.attempts = (patience > 0).then(Arc::default);
     let mut retry = Retry::new(Duration::from_secs(patience.into()));
     let mut moved = 0;
     loop {

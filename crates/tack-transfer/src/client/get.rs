@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::attributes::Ours;
 use super::closing::{Closing, beyond_version_2};
 use super::dry_run::{GetPlan, Local, WHOLE};
+use super::event::End;
 use super::jobs::{Job, Kind, Run};
 use super::options::TransferOptions;
 use super::producer::{Producer, Reporter};
@@ -150,7 +151,7 @@ pub(super) fn start(wanted: Get, run: &mut Run<'_>, producer: Producer) -> Resul
         checksum: options.checksum,
         policy: Arc::new(options.policy()),
         policy_within: Arc::new(options.policy_within()),
-        closing: Closing::new(options, remote.clone(), true),
+        closing: Closing::new(options, remote.clone(), true, run.attempt.as_ref()),
         filter: options.filter.clone(),
         commit: GroupCommit::start(),
         told: producer.reporter(),
@@ -240,6 +241,7 @@ impl Listing {
         let take = |groups: &[_]| self.take_groups(&mut tree, &root, groups);
         let skipped = |name: &str| self.closing.add_left_out_name(name);
         self.told.take_listing(mailbox, take, skipped)?;
+        self.closing.tell_missing(&self.told, End::Remote);
         self.tell_refused()?;
         self.take_late(tree, &root);
         self.closing.finish_here(&self.told, Some(root));

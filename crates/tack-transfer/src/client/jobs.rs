@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
+use super::attempts::Attempt;
 use super::event::{End, Event};
 use super::options::TransferOptions;
 use super::producer::{Faults, Producer, Report, Reporter};
@@ -75,6 +76,8 @@ pub(super) struct Run<'a> {
     /// Jobs that wait for all others, and run one after the other.
     last: VecDeque<Job>,
     faults: Arc<Faults>,
+    /// Which attempt at the operation this is, if there may be others.
+    pub(super) attempt: Option<Arc<Attempt>>,
     /// What an answer ended the operation with.
     refused: Option<Error>,
     /// It has been told that owners stay as they are.
@@ -124,6 +127,7 @@ impl<'a> Run<'a> {
             asking: VecDeque::new(),
             last: VecDeque::new(),
             faults: Arc::default(),
+            attempt: options.attempts.as_ref().map(|attempts| attempts.begin()),
             refused: None,
             owners_stay: false,
             is_over: false,
