@@ -5,6 +5,7 @@
 mod common;
 
 use std::fs;
+use std::os::unix::fs::{MetadataExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -15,6 +16,8 @@ use nix::sys::signal::Signal;
 const SIZE: usize = 4_000_000;
 /// Slow enough for the server to be ended in the middle.
 const RATE: &str = "2M";
+/// Another user, who need not exist.
+const OWNER: u32 = 12345;
 
 fn start(command: &mut Command) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
@@ -121,6 +124,41 @@ fn nothing_is_deleted_that_was_there_before_the_connection_was_lost() {
         assert!(finished.errors.contains("before the connection was lost"));
         assert_eq!(finished.number("deleted"), 0, "{}", finished.summary);
         assert!(last.exists() && part.exists());
+    }
+}
+
+#[test]
+fn what_the_command_has_placed_is_not_taken_for_what_was_there() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: takes root");
+        return;
+    }
+    for sends in [false, true] {
+        let mut served = Served::new(&[]);
+        let (mut source, mut dest) = (served.path("tree"), served.outside("tree"));
+        if sends {
+            std::mem::swap(&mut source, &mut dest);
+        }
+        fill(&source);
+        for n in 0..20 {
+            chown(source.join(format!("small/{n}")), Some(OWNER), Some(OWNER)).unwrap();
+        }
+        write(&dest.join("small/0"), b"was there");
+        let options = ["-p", "--owner", "--ignore-existing"];
+        let (child, _, _) = start_between(&served, sends, &options);
+        let part = dest.join(".file.tack-part");
+        let last = dest.join("small/19");
+        wait_until(|| last.exists() && part.metadata().is_ok_and(|part| part.len() > 300_000));
+        restart(&mut served, Signal::SIGKILL);
+        let finished = finish(child).expect(0);
+        assert!(finished.errors.contains("trying to connect again"), "{}", finished.errors);
+        for n in 1..20 {
+            let owner = dest.join(format!("small/{n}")).metadata().unwrap().uid();
+            assert_eq!(owner, OWNER, "{n}, sends: {sends}");
+        }
+        assert_eq!((finished.number("kept"), finished.number("files")), (1, 20));
+        assert_eq!(fs::read(dest.join("small/0")).unwrap(), b"was there");
+        assert_ne!(dest.join("small/0").metadata().unwrap().uid(), OWNER);
     }
 }
 

@@ -1,4 +1,4 @@
-//! What attempts at one operation have found at its source, over one connection after the other.
+//! What attempts at one operation have found at its source and have placed, over one connection after the other.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -32,6 +32,8 @@ struct Seen {
     listed: HashMap<WirePath, Names>,
     /// There were more names than can be kept.
     is_cut_short: bool,
+    /// Files in whose place was nothing, and which were transferred at least in part.
+    begun: Names,
 }
 
 impl Attempts {
@@ -70,6 +72,17 @@ impl Attempt {
         let now = own.listed.get(place).unwrap_or(&none);
         earlier.listed.get(place).map_or(0, |before| before.missing_in(now))
     }
+
+    /// Notes that a file is about to be transferred to `path` of the server, or from there, where nothing is.
+    pub(super) fn note_begun(&self, path: &WirePath) {
+        // A file beyond the limit counts as one that was there.
+        let _ = locked(&self.own).begun.insert(path.as_str());
+    }
+
+    /// Whether an earlier attempt has noted that.
+    pub(super) fn has_begun(&self, path: &WirePath) -> bool {
+        locked(&self.earlier).begun.contains(path)
+    }
 }
 
 impl Seen {
@@ -77,6 +90,7 @@ impl Seen {
         for (place, names) in other.listed {
             self.listed.entry(place).or_default().add(names);
         }
+        self.begun.add(other.begun);
     }
 }
 
@@ -107,5 +121,15 @@ mod tests {
         third.note_listed(&place, "a");
         third.note_listed(&place, "b");
         assert_eq!(third.missing(&place), 0);
+    }
+
+    #[test]
+    fn files_count_as_begun_from_the_next_attempt_on() {
+        let (attempts, path) = (Attempts::default(), WirePath::new("file").unwrap());
+        let first = attempts.begin();
+        first.note_begun(&path);
+        assert!(!first.has_begun(&path));
+        attempts.begin();
+        assert!(attempts.begin().has_begun(&path));
     }
 }

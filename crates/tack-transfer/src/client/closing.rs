@@ -211,6 +211,31 @@ impl Closing {
         }
     }
 
+    /// Notes that a file is about to be transferred, `theirs` at the server.
+    pub(super) fn note_begun(&self, theirs: &WirePath) {
+        if let Some(attempt) = self.attempt.as_ref().filter(|_| self.policy.ignore_existing) {
+            attempt.note_begun(theirs);
+        }
+    }
+
+    /// Whether an earlier attempt placed the file that the receiver keeps, `theirs` at the server.
+    ///
+    /// Nothing was there when that attempt began to transfer it.
+    pub(super) fn has_placed(&self, theirs: &WirePath) -> bool {
+        self.policy.ignore_existing
+            && self.attempt.as_ref().is_some_and(|attempt| attempt.has_begun(theirs))
+    }
+
+    /// The same where the receiver is at this end: what is `found` has to have size and time of what was `listed`.
+    pub(super) fn has_placed_here(
+        &self,
+        theirs: &WirePath,
+        listed: &Offer,
+        found: Option<&Offer>,
+    ) -> bool {
+        self.has_placed(theirs) && found.is_some_and(|found| is_same(listed, found))
+    }
+
     /// Notes a directory, whose attributes are set behind everything else.
     pub(super) fn add_directory(
         &self,

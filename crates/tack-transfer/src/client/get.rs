@@ -19,7 +19,7 @@ use crate::protocol::{
     is_absent, printable,
 };
 use crate::quic::FEWER_ROUND_TRIPS;
-use crate::session::{Mailbox, kept, receive_content};
+use crate::session::{Mailbox, kept, receive_content, unchanged};
 
 /// A file or directory to fetch, and where to put it.
 #[derive(Debug)]
@@ -302,6 +302,7 @@ impl Listing {
     ) -> Result<(), TransferError> {
         let listed = expect_end(mailbox)?;
         if self.content {
+            self.closing.note_begun(&self.remote);
             let incoming = Incoming::open(root, &name, size, self.write_limit, &self.policy)?;
             // Otherwise something has come up meanwhile, which is asked for once more.
             if incoming.resume == Resume::default() {
@@ -313,10 +314,22 @@ impl Listing {
             }
         }
         match (root.offer(&name), listed) {
+            (Some(found), listed)
+                if self.closing.has_placed_here(
+                    &self.remote,
+                    &listed.unwrap_or(found),
+                    Some(&found),
+                ) =>
+            {
+                self.told.file(self.remote.as_str().to_owned(), Ok(unchanged(&found)));
+                let ours = Ours::Below(Arc::clone(root), name);
+                self.closing.add_in_place(self.remote.clone(), ours)?;
+            }
             (Some(found), listed) if self.policy.keeps(&found, &listed.unwrap_or(found)) => {
                 self.told.file(self.remote.as_str().to_owned(), Ok(kept(&found)));
             }
             _ => {
+                self.closing.note_begun(&self.remote);
                 let (remote, policy) = (self.remote.clone(), &self.policy);
                 self.submit(self.fetch(root, remote, name, size, policy));
             }

@@ -90,24 +90,29 @@ impl Listing {
             let mut wanted = Vec::new();
             for entry in &group.files {
                 let (path, offer) = (group.directory.join(entry.name())?, entry.offer());
+                let remote = self.remote.join(&path)?;
                 let found = tree.standing(&path, &offer, entry.inode());
                 let compare = match found {
-                    Standing::Unchanged => {
-                        let name = self.remote.join(&path)?.as_str().to_owned();
+                    Standing::Kept if self.has_placed(root, &remote, &path, &offer) => {
                         self.add_in_place(root, &path)?;
-                        self.told.file(name, Ok(unchanged(&offer)));
+                        self.told.file(remote.as_str().to_owned(), Ok(unchanged(&offer)));
+                        continue;
+                    }
+                    Standing::Unchanged => {
+                        self.add_in_place(root, &path)?;
+                        self.told.file(remote.as_str().to_owned(), Ok(unchanged(&offer)));
                         continue;
                     }
                     Standing::Kept => {
-                        let name = self.remote.join(&path)?.as_str().to_owned();
-                        self.told.file(name, Ok(kept(&offer)));
+                        self.told.file(remote.as_str().to_owned(), Ok(kept(&offer)));
                         continue;
                     }
                     Standing::Compare(digest) => Some(digest),
                     Standing::Wanted => None,
                 };
+                self.closing.note_begun(&remote);
                 if offer.size > SMALL_FILE {
-                    let (remote, policy) = (self.remote.join(&path)?, &self.policy_within);
+                    let policy = &self.policy_within;
                     self.submit(self.fetch(root, remote, path, offer.size, policy));
                     continue;
                 }
@@ -134,6 +139,17 @@ impl Listing {
             }
         }
         Ok(())
+    }
+
+    /// Whether an earlier attempt has placed what stays.
+    fn has_placed(
+        &self,
+        root: &Arc<Root>,
+        remote: &WirePath,
+        path: &WirePath,
+        listed: &Offer,
+    ) -> bool {
+        self.closing.has_placed_here(remote, listed, root.offer(path).as_ref())
     }
 
     /// Notes that something of the server's is in place here.
