@@ -15,7 +15,9 @@ use crate::target::Target;
 use crate::ticket::Ticket;
 use crate::token;
 use crate::units::{parse_rate, parse_workers};
-use tack_transfer::{Filter, Fingerprint, Policy, Suffix, TransferOptions, Trust};
+use tack_transfer::{
+    Filter, Fingerprint, NameError, Policy, Suffix, TransferOptions, Trust, printable,
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -534,7 +536,11 @@ impl SendArgs {
             Some((dest, sources)) if !sources.is_empty() => (dest, sources),
             _ => return Err(Error::Usage(format!("{TOO_FEW}: HOST[:PORT][/PATH]"))),
         };
-        let dest = dest.to_string_lossy().parse().map_err(Error::Usage)?;
+        let Some(dest) = dest.to_str() else {
+            let name = NameError::NotUtf8(printable(&dest.to_string_lossy()));
+            return Err(Error::Usage(name.to_string()));
+        };
+        let dest = dest.parse().map_err(Error::Usage)?;
         Ok((sources.iter().map(PathBuf::from).collect(), dest))
     }
 }

@@ -4,8 +4,10 @@
 
 mod common;
 
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -102,4 +104,22 @@ fn options_may_stand_between_the_places() {
     let mut alone = served.client("send");
     let refused = run(alone.arg(served.target("")).arg("--verbose")).expect(2);
     assert!(refused.errors.contains("two are needed"), "{}", refused.errors);
+}
+
+#[test]
+fn a_name_that_is_not_utf8_is_refused_and_no_other_one_is_made_up() {
+    let served = Served::new(&[]);
+    served.write("file", b"content");
+    let odd = OsStr::from_bytes(b"odd\xff");
+    let mut get = served.client("get");
+    let refused = run(get.arg(served.target("file")).arg(served.outside("to/").join(odd)));
+    assert!(refused.expect(2).errors.contains("UTF-8"));
+    assert!(!served.outside("to").exists());
+    let mut send = served.client("send");
+    write(&served.outside("file"), b"content");
+    let mut target = OsString::from(served.target("to/"));
+    target.push(odd);
+    let refused = run(send.arg("file").arg(&target)).expect(2);
+    assert!(refused.errors.contains("UTF-8"), "{}", refused.errors);
+    assert!(!served.path("to").exists());
 }

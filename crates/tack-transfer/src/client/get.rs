@@ -1,6 +1,7 @@
 //! Fetching files and directories.
 
 use std::collections::{BTreeMap, HashSet};
+use std::ffi::OsStr;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,8 +16,8 @@ use super::producer::{Producer, Reporter};
 use crate::error::Error;
 use crate::protocol::{
     Destination, EntryKind, FileEntry, Filter, Group, GroupCommit, Hasher, Incoming, Message,
-    Offer, PassThrough, Policy, Resume, Root, SMALL_FILE, Store, TransferError, Tree, WirePath,
-    is_absent, printable,
+    NameError, Offer, PassThrough, Policy, Resume, Root, SMALL_FILE, Store, TransferError,
+    Tree, WirePath, is_absent, printable,
 };
 use crate::quic::FEWER_ROUND_TRIPS;
 use crate::session::{Mailbox, kept, receive_content, unchanged};
@@ -457,7 +458,7 @@ fn names_of(
             (false, _, Some(name)) => {
                 let parent = dest.parent().filter(|parent| *parent != Path::new(""));
                 let directory = parent.unwrap_or(Path::new(".")).to_owned();
-                (directory, Some(name.to_string_lossy().into_owned()))
+                (directory, Some(utf8(name)?.to_owned()))
             }
             _ => {
                 return Err(Error::Invalid(format!("{}: not a file name", dest.display())));
@@ -467,6 +468,12 @@ fn names_of(
     let name =
         name.map(WirePath::new).transpose().map_err(|e| Error::Invalid(e.to_string()))?;
     Ok((directory, name))
+}
+
+/// A name that can be told; others would have to be changed.
+fn utf8(name: &OsStr) -> Result<&str, Error> {
+    let shown = || NameError::NotUtf8(printable(&name.to_string_lossy()));
+    name.to_str().ok_or_else(|| Error::Invalid(shown().to_string()))
 }
 
 fn place_of(wanted: Get, kind: EntryKind, dry_run: bool) -> Result<Place, Error> {
