@@ -418,3 +418,29 @@ fn a_group_that_an_access_control_list_keeps_out_stays_out() {
         fs::remove_dir_all(served.outside("dest")).unwrap();
     }
 }
+
+#[test]
+fn of_two_things_of_one_name_the_first_is_sent_and_the_other_is_told() {
+    // What each source has: a link that leads to this, or a file.
+    let (file, one, two) = (None, Some("one"), Some("two"));
+    for (first, second) in [(file, two), (one, two), (one, file)] {
+        let served = Served::new(&[]);
+        for (name, leads_to) in [("first", first), ("second", second)] {
+            let directory = served.outside(name);
+            fs::create_dir(&directory).unwrap();
+            match leads_to {
+                Some(to) => symlink(to, directory.join("x")).unwrap(),
+                None => fs::write(directory.join("x"), name).unwrap(),
+            }
+        }
+        let mut send = served.client("send");
+        send.args(["--preserve", "first/.", "second/."]);
+        let finished = run(send.arg(served.target("all"))).expect(5);
+        assert!(finished.errors.contains("another source has"), "{}", finished.errors);
+        let sent = served.path("all/x");
+        match first {
+            Some(to) => assert_eq!(fs::read_link(sent).unwrap(), Path::new(to)),
+            None => assert_eq!(fs::read_to_string(sent).unwrap(), "first"),
+        }
+    }
+}

@@ -341,6 +341,9 @@ impl Sending {
                 WalkItem::Link(name, target, modified) => {
                     let remote = directory.join(&name)?;
                     self.closing.add_file_name(remote.as_str())?;
+                    if !self.takes(&remote)? {
+                        continue;
+                    }
                     let ours = Ours::Below(Arc::clone(&root), local.join(&name)?);
                     self.closing.add_in_place(remote.clone(), ours)?;
                     self.closing.add_link(&self.producer, remote, target, modified)?;
