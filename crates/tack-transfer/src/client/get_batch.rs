@@ -92,24 +92,24 @@ impl Listing {
                 let (path, offer) = (group.directory.join(entry.name())?, entry.offer());
                 let remote = self.remote.join(&path)?;
                 let found = tree.standing(&path, &offer, entry.inode());
-                let compare = match found {
-                    Standing::Kept if self.has_placed(root, &remote, &path, &offer) => {
-                        self.add_in_place(root, &path)?;
-                        self.told.file(remote.as_str().to_owned(), Ok(unchanged(&offer)));
-                        continue;
-                    }
-                    Standing::Unchanged => {
-                        self.add_in_place(root, &path)?;
-                        self.told.file(remote.as_str().to_owned(), Ok(unchanged(&offer)));
-                        continue;
-                    }
-                    Standing::Kept => {
-                        self.told.file(remote.as_str().to_owned(), Ok(kept(&offer)));
-                        continue;
-                    }
-                    Standing::Compare(digest) => Some(digest),
-                    Standing::Wanted => None,
-                };
+                let compare =
+                    match found.map(|found| self.or_placed(found, root, &path, &offer)) {
+                        Err(error) => {
+                            self.told.file(remote.as_str().to_owned(), Err(error));
+                            continue;
+                        }
+                        Ok(Standing::Unchanged) => {
+                            self.add_in_place(root, &path)?;
+                            self.told.file(remote.as_str().to_owned(), Ok(unchanged(&offer)));
+                            continue;
+                        }
+                        Ok(Standing::Kept) => {
+                            self.told.file(remote.as_str().to_owned(), Ok(kept(&offer)));
+                            continue;
+                        }
+                        Ok(Standing::Compare(digest)) => Some(digest),
+                        Ok(Standing::Wanted) => None,
+                    };
                 self.closing.note_begun(&remote);
                 if offer.size > SMALL_FILE {
                     let policy = &self.policy_within;
@@ -141,15 +141,19 @@ impl Listing {
         Ok(())
     }
 
-    /// Whether an earlier attempt has placed what stays.
-    fn has_placed(
+    /// What is found of a file, which is unchanged if it stays and an earlier attempt has placed it.
+    fn or_placed(
         &self,
+        found: Standing,
         root: &Arc<Root>,
-        remote: &WirePath,
         path: &WirePath,
         listed: &Offer,
-    ) -> bool {
-        self.closing.has_placed_here(remote, listed, root.offer(path).as_ref())
+    ) -> Standing {
+        let is_placed = || {
+            let remote = self.remote.join(path).unwrap_or_default();
+            self.closing.has_placed_here(&remote, listed, root.offer(path).as_ref())
+        };
+        if found == Standing::Kept && is_placed() { Standing::Unchanged } else { found }
     }
 
     /// Notes that something of the server's is in place here.
