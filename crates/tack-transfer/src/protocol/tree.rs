@@ -123,11 +123,13 @@ impl Tree {
         // The sender has taken permissions away since.
         let narrower = stat.st_mode & 0o777 & offer.mode;
         let mode = if self.policy.preserve { offer.mode & 0o777 } else { narrower };
-        if stat.st_mode & 0o777 != mode
-            && let Ok(file) = open_file(directory, name)
-            && rustix::fs::fchmod(&file, Mode::from_raw_mode(mode)).is_err()
-            && self.policy.preserve
-        {
+        if stat.st_mode & 0o777 == mode {
+            return Standing::Unchanged;
+        }
+        // Its owner may not be allowed to open it.
+        let has_mode = open_file(directory, name)
+            .is_ok_and(|file| rustix::fs::fchmod(&file, Mode::from_raw_mode(mode)).is_ok());
+        if self.policy.preserve && !has_mode {
             // Without that, another user's file may permit more; with it, what is wrong shows when the file is
             // transferred, and stops no other.
             return Standing::Wanted;
