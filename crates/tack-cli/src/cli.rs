@@ -466,7 +466,8 @@ pub struct TransferArgs {
     #[arg(long, short = 'n')]
     pub dry_run: bool,
     /// Leaves out what matches inside directories: a pattern as in a .gitignore file, relative to the
-    /// directory that is transferred. A directory is left out with everything in it. Can be repeated
+    /// directory that is transferred, but # begins no comment, and blanks at the end count. A directory is left out with
+    /// everything in it. Can be repeated
     #[arg(long, value_name = "PATTERN")]
     pub exclude: Vec<String>,
     /// Leaves out what the patterns in FILE match, one a line
@@ -576,8 +577,10 @@ impl TransferArgs {
         for file in &self.exclude_from {
             exclude.push(std::fs::read_to_string(file).map_err(Error::local(file))?);
         }
+        let patterns: Vec<_> =
+            self.exclude.iter().map(|pattern| Filter::line_of(pattern)).collect();
         let lines = exclude.iter().flat_map(|text| text.lines());
-        let exclude = lines.chain(self.exclude.iter().map(String::as_str));
+        let exclude = lines.chain(patterns.iter().map(String::as_str));
         Filter::new(exclude, self.include.iter().map(String::as_str)).map_err(Error::Usage)
     }
 }

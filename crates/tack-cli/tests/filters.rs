@@ -63,3 +63,30 @@ fn a_pattern_that_makes_no_sense_is_refused_before_anything_is_moved() {
     assert!(finished.errors.contains("x[z-a]"), "{}", finished.errors);
     assert!(!dest.exists());
 }
+
+#[test]
+fn a_pattern_on_the_command_line_is_no_comment_and_keeps_its_blanks() {
+    for sends in [false, true] {
+        let served = Served::new(&[]);
+        let (mut source, mut dest) = (served.path("tree"), served.outside("tree"));
+        if sends {
+            std::mem::swap(&mut source, &mut dest);
+        }
+        for name in ["stays", "also ", "not"] {
+            write(&source.join(name), b"content");
+        }
+        for name in ["#x", "b ", "gone"] {
+            write(&dest.join(name), b"content");
+        }
+        let mut client = served.client(if sends { "send" } else { "get" });
+        client.args(["--delete", "--exclude", "#x", "--exclude", "b ", "--exclude", "*o*"]);
+        client.args(["--include", "also ", "--include", "gone"]);
+        if sends {
+            client.arg("tree").arg(served.target(""));
+        } else {
+            client.arg("-r").arg(served.target("tree")).arg("tree");
+        }
+        run(&mut client).expect(0);
+        assert_eq!(files(&dest), ["#x", "also ", "b ", "stays"]);
+    }
+}
