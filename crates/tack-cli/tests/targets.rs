@@ -123,3 +123,20 @@ fn a_name_that_is_not_utf8_is_refused_and_no_other_one_is_made_up() {
     assert!(refused.errors.contains("UTF-8"), "{}", refused.errors);
     assert!(!served.path("to").exists());
 }
+
+#[test]
+fn a_closed_standard_output_is_no_place_for_a_file() {
+    let served = Served::new(&[]);
+    served.write("file", b"content");
+    let client = plain(&served);
+    let run_with = |output: &str| {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("exec \"$@\" - {output}"), "-"]);
+        shell.arg(client.get_program()).args(client.get_args());
+        shell.env("TACK_TOKEN", served.token.as_ref().unwrap());
+        run(shell.env("XDG_STATE_HOME", served.outside("state")))
+    };
+    let refused = run_with(">&-").expect(5);
+    assert!(refused.errors.contains("closed"), "{}", refused.errors);
+    run_with(">/dev/null").expect(0);
+}
