@@ -84,7 +84,10 @@ impl GetPlan {
         };
         self.closing.add_tree(&WirePath::root(), &self.filter);
         let take = |groups: &[Group]| self.compare(groups, root.as_ref(), &mut comparison);
-        let skipped = |name: &str| self.closing.add_left_out_name(name);
+        let skipped = |name: &str| {
+            self.closing.add_left_out_name(name)?;
+            Ok(self.filter.keeps_printed(name))
+        };
         self.told.take_listing(mailbox, take, skipped)?;
         comparison.submit(&self.told);
         self.closing.finish_here(&self.told, root);

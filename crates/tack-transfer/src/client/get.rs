@@ -240,7 +240,10 @@ impl Listing {
         let mut tree = tree.with_policy(Arc::clone(&self.policy_within));
         self.closing.add_tree(&WirePath::root(), &self.filter);
         let take = |groups: &[_]| self.take_groups(&mut tree, &root, groups);
-        let skipped = |name: &str| self.closing.add_left_out_name(name);
+        let skipped = |name: &str| {
+            self.closing.add_left_out_name(name)?;
+            Ok(self.filter.keeps_printed(name))
+        };
         self.told.take_listing(mailbox, take, skipped)?;
         self.closing.tell_missing(&self.told, End::Remote);
         self.tell_refused()?;

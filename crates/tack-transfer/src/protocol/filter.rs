@@ -57,6 +57,15 @@ impl Filter {
         !self.rules.matched(path, is_directory).is_ignore()
     }
 
+    /// Whether something of this printed name stays, and all directories that it lies in. Its kind is not known.
+    pub fn keeps_printed(&self, name: &str) -> bool {
+        // What is in a directory could not be listed.
+        let path = Path::new(name.strip_suffix("/.").unwrap_or(name));
+        let is_named = |path: &&Path| !matches!(path.to_str(), Some("" | "."));
+        path.ancestors().filter(is_named).all(|above| self.keeps_path(above, true))
+            && (name == "." || self.keeps_path(path, false))
+    }
+
     /// Whether a directory stays, and all that it lies in.
     pub fn keeps_whole(&self, directory: &WirePath) -> bool {
         let mut below = Some(directory.clone());
@@ -179,6 +188,23 @@ mod tests {
             Filter::new(["*"], []).unwrap().keeps_whole(&WirePath::root()),
             "it was asked for"
         );
+    }
+
+    #[test]
+    fn what_is_only_known_as_it_is_printed_is_left_out_by_its_name_and_those_above() {
+        assert!(Filter::new(["*"], []).unwrap().keeps_printed("."), "it was asked for");
+        let filter = Filter::new(["secret/", "odd*", "/top/sub"], []).unwrap();
+        for (name, stays) in [
+            ("secret", false),
+            ("deep/secret/.", false),
+            ("odd\u{fffd}", false),
+            ("top/sub/deep/x", false),
+            ("top/x", true),
+            ("secrets", true),
+            (".", true),
+        ] {
+            assert_eq!(filter.keeps_printed(name), stays, "{name}");
+        }
     }
 
     #[test]
