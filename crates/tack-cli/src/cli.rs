@@ -15,7 +15,9 @@ use crate::target::Target;
 use crate::ticket::Ticket;
 use crate::token;
 use crate::units::{parse_rate, parse_workers};
-use tack_transfer::{Filter, Fingerprint, Policy, Suffix, TransferOptions, Trust};
+use tack_transfer::{
+    Filter, Fingerprint, NameError, Policy, Suffix, TransferOptions, Trust, printable,
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -464,7 +466,8 @@ pub struct TransferArgs {
     #[arg(long, short = 'n')]
     pub dry_run: bool,
     /// Leaves out what matches inside directories: a pattern as in a .gitignore file, relative to the
-    /// directory that is transferred. A directory is left out with everything in it. Can be repeated
+    /// directory that is transferred, but # begins no comment, and blanks at the end count. A directory is left out with
+    /// everything in it. Can be repeated
     #[arg(long, value_name = "PATTERN")]
     pub exclude: Vec<String>,
     /// Leaves out what the patterns in FILE match, one a line
@@ -510,7 +513,7 @@ pub struct TransferArgs {
     #[arg(long, short, conflicts_with = "quiet")]
     pub verbose: bool,
     /// How long to try to connect again when the connection is lost, in seconds; what was on its way
-    /// is resumed
+    /// is resumed, and what the source had before and has no more is a failure, so that nothing is deleted
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     pub retry: u32,
     /// Files to transfer at the same time; small ones, hundreds together, count less
@@ -534,7 +537,11 @@ impl SendArgs {
             Some((dest, sources)) if !sources.is_empty() => (dest, sources),
             _ => return Err(Error::Usage(format!("{TOO_FEW}: HOST[:PORT][/PATH]"))),
         };
-        let dest = dest.to_string_lossy().parse().map_err(Error::Usage)?;
+        let Some(dest) = dest.to_str() else {
+            let name = NameError::NotUtf8(printable(&dest.to_string_lossy()));
+            return Err(Error::Usage(name.to_string()));
+        };
+        let dest = dest.parse().map_err(Error::Usage)?;
         Ok((sources.iter().map(PathBuf::from).collect(), dest))
     }
 }
@@ -570,8 +577,10 @@ impl TransferArgs {
         for file in &self.exclude_from {
             exclude.push(std::fs::read_to_string(file).map_err(Error::local(file))?);
         }
+        let patterns: Vec<_> =
+            self.exclude.iter().map(|pattern| Filter::line_of(pattern)).collect();
         let lines = exclude.iter().flat_map(|text| text.lines());
-        let exclude = lines.chain(self.exclude.iter().map(String::as_str));
+        let exclude = lines.chain(patterns.iter().map(String::as_str));
         Filter::new(exclude, self.include.iter().map(String::as_str)).map_err(Error::Usage)
     }
 }

@@ -181,6 +181,11 @@ pub enum Error {
         /// What the system says.
         cause: std::io::Error,
     },
+    /// The system has no thread to spare.
+    #[error(
+        "starting a thread failed: {0}; raise the limit of processes of this user (ulimit -u)"
+    )]
+    Thread(std::io::Error),
     /// A transfer failed.
     #[error(transparent)]
     Transfer(#[from] TransferError),
@@ -240,6 +245,7 @@ impl From<tack_transfer::Error> for Error {
             Cause::WrongToken => Self::WrongToken,
             Cause::ServerBusy => Self::ServerBusy,
             Cause::Local { path, cause } => Self::Local { path, cause },
+            Cause::Thread(cause) => Self::Thread(cause),
             Cause::Output(cause) => Self::local("standard output")(cause),
             Cause::Directory(path) => Self::Directory(printable(path.as_str())),
             Cause::Transfer(error) => Self::Transfer(error),
@@ -338,7 +344,7 @@ impl Error {
             | Self::StreamInterrupted
             | Self::ListingInterrupted
             | Self::Unreceived => Exit::Interrupted,
-            Self::Local { .. } => Exit::LocalIo,
+            Self::Local { .. } | Self::Thread(_) => Exit::LocalIo,
             Self::Transfer(e) => exit_of(e),
             Self::OtherEnd { exit, .. }
             | Self::Incomplete { exit, .. }

@@ -3,7 +3,7 @@
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
@@ -75,12 +75,20 @@ impl KnownHosts {
             made.map_err(Error::local(directory))?;
         }
         let add = || -> io::Result<()> {
-            let mut file =
-                OpenOptions::new().append(true).create(true).mode(0o600).open(&self.path)?;
-            let is_new = file.metadata()?.len() == 0;
+            let mut options = OpenOptions::new();
+            options.read(true).append(true).create(true).mode(0o600);
+            let mut file = options.open(&self.path)?;
+            let mut last = [0];
+            let before = match file.metadata()?.len().checked_sub(1) {
+                None => HEADING,
+                Some(at) => {
+                    file.read_exact_at(&mut last, at)?;
+                    // An editor may have left the last line without its end.
+                    if last == *b"\n" { "" } else { "\n" }
+                }
+            };
             // In one piece: another process may add a line at the same time.
-            let heading = if is_new { HEADING } else { "" };
-            file.write_all(format!("{heading}{host} {fingerprint}\n").as_bytes())?;
+            file.write_all(format!("{before}{host} {fingerprint}\n").as_bytes())?;
             file.sync_all()
         };
         add().map_err(Error::local(&self.path))
@@ -117,6 +125,19 @@ mod tests {
         assert_eq!(hosts.find("host:1").unwrap().unwrap().fingerprint, one);
         assert_eq!(hosts.find("host:2").unwrap(), None);
         assert_eq!(hosts.path().metadata().unwrap().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_last_line_without_an_end_stays_a_line() {
+        let (_dir, hosts) = in_directory();
+        let (one, two) = (Fingerprint::of(b"1"), Fingerprint::of(b"2"));
+        hosts.add("host:1", one).unwrap();
+        let text = fs::read_to_string(hosts.path()).unwrap();
+        fs::write(hosts.path(), text.trim_end()).unwrap();
+        hosts.add("host:2", two).unwrap();
+        for (host, fingerprint) in [("host:1", one), ("host:2", two)] {
+            assert_eq!(hosts.find(host).unwrap().unwrap().fingerprint, fingerprint);
+        }
     }
 
     #[test]

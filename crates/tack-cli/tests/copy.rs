@@ -543,3 +543,17 @@ fn nothing_is_left_of_a_pipe_when_both_ends_are_ended() {
     drop(input);
     wait_until(|| !part.exists());
 }
+
+#[test]
+fn an_other_end_that_leaves_something_out_is_told() {
+    let ends = Ends::new();
+    for name in ["one", "two"] {
+        write(&ends.there(name), name.as_bytes());
+    }
+    fs::remove_file(ends.path("bin/tack")).unwrap();
+    let script = format!("#!/bin/sh\n'{TACK}' \"$@\" | sed -u 's/,\"two\"//'\n");
+    ends.script("bin/tack", &script);
+    let finished = ends.copy(&["host:one", "host:two", "."]).expect(6);
+    assert!(finished.errors.contains("1 of 2 things"), "{}", finished.errors);
+    assert!(!ends.here("one").exists());
+}

@@ -287,3 +287,22 @@ fn a_dry_run_finds_out_that_the_server_is_read_only() {
     assert_eq!(planned.number("failed"), 1);
     assert!(planned.errors.contains("read-only"), "{}", planned.errors);
 }
+
+#[test]
+fn a_plan_that_cannot_be_printed_is_a_failure() {
+    let served = Served::new(&[]);
+    served.write("tree/file", b"content");
+    let dry_run_into = |output: &str| {
+        let mut client = Command::new(common::TACK);
+        client.args(["get", "-n", "-r", "--fingerprint", &served.fingerprint]);
+        client.env("TACK_TOKEN", served.token.as_ref().unwrap()).env("TACK_CONFIG", "");
+        client.env("XDG_STATE_HOME", served.outside("state"));
+        client.arg(served.target("tree")).arg(served.outside("dest"));
+        let output = fs::File::options().write(true).open(output).unwrap();
+        client.stdout(output).stderr(std::process::Stdio::piped());
+        common::finish(client.spawn().unwrap())
+    };
+    let failed = dry_run_into("/dev/full").expect(5);
+    assert!(failed.errors.contains("standard output"), "{}", failed.errors);
+    dry_run_into("/dev/null").expect(0);
+}

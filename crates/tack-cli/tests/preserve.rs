@@ -6,13 +6,17 @@ mod common;
 
 use std::fs::{self, File};
 use std::io::{Seek, SeekFrom, Write};
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, UNIX_EPOCH};
 
 use common::{Finished, Served, noise, run, write};
 use rustix::fs::XattrFlags;
+
+/// Nobody, as whom a test of root's can meet a file that is closed.
+const NOBODY: u32 = 65534;
 
 /// Gives permissions and a time that nothing has by itself.
 fn dress(path: &Path, mode: u32, seconds: u64) {
@@ -416,5 +420,57 @@ fn a_group_that_an_access_control_list_keeps_out_stays_out() {
             assert_eq!(mode(&dest.join("file")), 0o600, "{options:?}");
         }
         fs::remove_dir_all(served.outside("dest")).unwrap();
+    }
+}
+
+#[test]
+fn of_two_things_of_one_name_the_first_is_sent_and_the_other_is_told() {
+    // What each source has: a link that leads to this, or a file.
+    let (file, one, two) = (None, Some("one"), Some("two"));
+    for (first, second) in [(file, two), (one, two), (one, file)] {
+        let served = Served::new(&[]);
+        for (name, leads_to) in [("first", first), ("second", second)] {
+            let directory = served.outside(name);
+            fs::create_dir(&directory).unwrap();
+            match leads_to {
+                Some(to) => symlink(to, directory.join("x")).unwrap(),
+                None => fs::write(directory.join("x"), name).unwrap(),
+            }
+        }
+        let mut send = served.client("send");
+        send.args(["--preserve", "first/.", "second/."]);
+        let finished = run(send.arg(served.target("all"))).expect(5);
+        assert!(finished.errors.contains("another source has"), "{}", finished.errors);
+        let sent = served.path("all/x");
+        match first {
+            Some(to) => assert_eq!(fs::read_link(sent).unwrap(), Path::new(to)),
+            None => assert_eq!(fs::read_to_string(sent).unwrap(), "first"),
+        }
+    }
+}
+
+#[test]
+fn permissions_are_set_of_a_file_that_its_owner_cannot_open() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: takes root");
+        return;
+    }
+    for mode in [0o200, 0] {
+        let served = Served::new(&[]);
+        let dest = served.outside("tree");
+        fs::set_permissions(served.outside(""), PermissionsExt::from_mode(0o777)).unwrap();
+        for file in [served.path("tree/file"), dest.join("file")] {
+            write(&file, b"content");
+            dress(&file, 0o640, 1000);
+        }
+        dress(&dest.join("file"), mode, 1000);
+        for path in [dest.join("file"), dest.clone()] {
+            chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+        }
+        let mut client = served.client("get");
+        client.uid(NOBODY).gid(NOBODY);
+        run(client.args(["-r", "-p"]).arg(served.target("tree")).arg(&dest)).expect(0);
+        let found = dest.join("file").metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!(found, 0o640, "it was {mode:o}");
     }
 }

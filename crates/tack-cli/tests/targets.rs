@@ -4,8 +4,10 @@
 
 mod common;
 
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -102,4 +104,39 @@ fn options_may_stand_between_the_places() {
     let mut alone = served.client("send");
     let refused = run(alone.arg(served.target("")).arg("--verbose")).expect(2);
     assert!(refused.errors.contains("two are needed"), "{}", refused.errors);
+}
+
+#[test]
+fn a_name_that_is_not_utf8_is_refused_and_no_other_one_is_made_up() {
+    let served = Served::new(&[]);
+    served.write("file", b"content");
+    let odd = OsStr::from_bytes(b"odd\xff");
+    let mut get = served.client("get");
+    let refused = run(get.arg(served.target("file")).arg(served.outside("to/").join(odd)));
+    assert!(refused.expect(2).errors.contains("UTF-8"));
+    assert!(!served.outside("to").exists());
+    let mut send = served.client("send");
+    write(&served.outside("file"), b"content");
+    let mut target = OsString::from(served.target("to/"));
+    target.push(odd);
+    let refused = run(send.arg("file").arg(&target)).expect(2);
+    assert!(refused.errors.contains("UTF-8"), "{}", refused.errors);
+    assert!(!served.path("to").exists());
+}
+
+#[test]
+fn a_closed_standard_output_is_no_place_for_a_file() {
+    let served = Served::new(&[]);
+    served.write("file", b"content");
+    let client = plain(&served);
+    let run_with = |output: &str| {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("exec \"$@\" - {output}"), "-"]);
+        shell.arg(client.get_program()).args(client.get_args());
+        shell.env("TACK_TOKEN", served.token.as_ref().unwrap());
+        run(shell.env("XDG_STATE_HOME", served.outside("state")))
+    };
+    let refused = run_with(">&-").expect(5);
+    assert!(refused.errors.contains("closed"), "{}", refused.errors);
+    run_with(">/dev/null").expect(0);
 }

@@ -91,6 +91,11 @@ pub enum Error {
         /// What the system says.
         cause: std::io::Error,
     },
+    /// The system has no thread to spare.
+    #[error(
+        "starting a thread failed: {0}; raise the limit of processes of this user (ulimit -u)"
+    )]
+    Thread(std::io::Error),
     /// Whoever takes a listing has failed.
     #[error("passing on the listing failed: {0}")]
     Output(std::io::Error),

@@ -61,6 +61,8 @@
 //!
 //! An operation that loses its connection ends with an error of which [`Error::may_pass`] is true. To go on,
 //! connect again and run the same operation: what is in place is found equal, and what was on its way is resumed.
+//! With the same [`TransferOptions::attempts`] it is noticed if something of the source is gone meanwhile, as where
+//! a disk is not mounted yet: this is a failure, and nothing is deleted.
 //!
 //! # For programs that speak the protocol themselves
 //!
@@ -86,15 +88,15 @@ pub mod token;
 
 pub use cc_parameters::Store as CcParametersStore;
 pub use client::{
-    Client, End, Event, Failure, Get, Listed, ListedKind, MAX_FAILURES, Place, Source, Summary,
-    TransferOptions,
+    Attempts, Client, End, Event, Failure, Get, Listed, ListedKind, MAX_FAILURES, Place,
+    Source, Summary, TransferOptions,
 };
 pub use error::{Error, Feature};
 pub use identity::Identity;
 pub use protocol::{
     Change, Destination, Digest, EditKind, Edited, Fail, FailCode, Filter, Hasher, Mtime,
     NameError, PassThrough, Policy, Root, RootError, Suffix, TransferError, WireError,
-    WirePath, printable,
+    WirePath, is_closed, printable,
 };
 pub use server_address::{DEFAULT_PORT, ServerAddress};
 pub use session::{

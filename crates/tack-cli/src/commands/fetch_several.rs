@@ -10,6 +10,7 @@ use super::run;
 use super::{check_tree, directory_as};
 use crate::cli::TransferArgs;
 use crate::error::Error;
+use crate::exit::Exit;
 
 /// Something to fetch.
 pub(super) struct Named {
@@ -44,6 +45,16 @@ pub(super) fn fetch_several(
     let mut dest = Reopened::new(dest);
     run::run(command, server, (transfer, options), again, |client, options, observe| {
         let paths = paths();
+        if paths.len() != things.len() {
+            return Err(Error::OtherEnd {
+                text: format!(
+                    "the other end serves {} of {} things",
+                    paths.len(),
+                    things.len()
+                ),
+                exit: Exit::Remote,
+            });
+        }
         let mut wanted = Vec::new();
         for (thing, remote) in things.iter().zip(&paths) {
             let get = Get::to(remote.clone(), dest.take()?).called(thing.name.clone());

@@ -1,6 +1,7 @@
 //! Runs what a command transfers: connects, connects again when the connection is lost, shows what happens,
 //! and sums up.
 
+use std::io::ErrorKind;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -61,6 +62,7 @@ pub(super) fn run(
     let current = Arc::clone(&notify);
     stop.on_signal(move || (current.lock().unwrap_or_else(PoisonError::into_inner))());
     let patience = if again == Again::Possible { args.retry } else { 0 };
+    options.attempts = (patience > 0).then(Arc::default);
     let mut retry = Retry::new(Duration::from_secs(patience.into()));
     let mut moved = 0;
     loop {
@@ -116,9 +118,7 @@ pub(super) fn refuse(
 /// Whoever reads it may have seen enough: that is no failure of the transfer.
 fn print_summary(summary: &Summary) -> Result<(), Error> {
     match print_json(summary) {
-        Err(Error::Local { cause, .. }) if cause.kind() == std::io::ErrorKind::BrokenPipe => {
-            Ok(())
-        }
+        Err(Error::Local { cause, .. }) if cause.kind() == ErrorKind::BrokenPipe => Ok(()),
         printed => printed,
     }
 }
@@ -138,11 +138,13 @@ struct Shown<'a> {
     summary: Summary,
     /// Bytes of content that have crossed the network.
     moved: u64,
+    /// Why what would be transferred could not be printed.
+    unprinted: Option<std::io::Error>,
 }
 
 impl<'a> Shown<'a> {
     fn new(args: &'a TransferArgs, summary: Summary) -> Self {
-        Self { args, display: Display::new(args.quiet), summary, moved: 0 }
+        Self { args, display: Display::new(args.quiet), summary, moved: 0, unprinted: None }
     }
 
     fn observe(&mut self, event: Event<'_>) {
@@ -163,8 +165,8 @@ impl<'a> Shown<'a> {
                 self.summary.add_edit(edit, edited);
             }
             Event::Planned { path, size, change } => {
-                if !self.args.json {
-                    print_planned(path, size, change);
+                if !self.args.json && self.unprinted.is_none() {
+                    self.unprinted = print_planned(path, size, change).err();
                 }
                 self.summary.add_planned(path.to_owned(), size, change);
             }
@@ -219,6 +221,11 @@ impl<'a> Shown<'a> {
         ended: Result<(), Error>,
     ) -> Result<(), Error> {
         self.display.finish();
+        // Whoever reads it may have seen enough.
+        let unprinted = self.unprinted.filter(|cause| cause.kind() != ErrorKind::BrokenPipe);
+        let printed =
+            unprinted.map_or(Ok(()), |cause| Err(Error::local("standard output")(cause)));
+        let ended = ended.and(printed);
         let result = self.summary.conclude(elapsed.as_secs_f64(), moved, ended);
         if self.summary.has_something() {
             self.display.note(&self.summary.line());
@@ -230,9 +237,9 @@ impl<'a> Shown<'a> {
     }
 }
 
-/// A line on standard output. Whoever reads it may have seen enough.
-fn print_planned(name: &str, size: u64, change: Change) {
+/// A line on standard output.
+fn print_planned(name: &str, size: u64, change: Change) -> std::io::Result<()> {
     use std::io::Write;
     let (change, size, name) = (change.name(), units::bytes(size), printable(name));
-    let _ = writeln!(std::io::stdout(), "{change:9} {size:>9}  {name}");
+    writeln!(std::io::stdout(), "{change:9} {size:>9}  {name}")
 }

@@ -1,12 +1,10 @@
 //! `tack send`
 
 use std::io::stdin;
-use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::OFlags;
-use tack_transfer::{Place, Source, WirePath};
+use tack_transfer::{Place, Source, WirePath, is_closed};
 
 use super::check_tree;
 use super::connector::{Connector, Direct};
@@ -94,19 +92,6 @@ pub(super) fn stream_to(
         let name = name().ok_or_else(nameless)?;
         Ok(client.send_stream(stdin(), &name, options, observe)?)
     })
-}
-
-/// Whether a standard stream was closed when this process began. Rust's library puts `/dev/null` in its place, for reading
-/// and writing, so that nothing would be sent without an error.
-fn is_closed(stream: &impl AsFd) -> bool {
-    let (Ok(stat), Ok(null)) = (rustix::fs::fstat(stream), rustix::fs::stat("/dev/null"))
-    else {
-        return true;
-    };
-    let flags = rustix::fs::fcntl_getfl(stream);
-    stat.st_rdev == null.st_rdev
-        && stat.st_ino == null.st_ino
-        && flags.is_ok_and(|flags| flags & OFlags::ACCMODE == OFlags::RDWR)
 }
 
 fn nameless() -> Error {

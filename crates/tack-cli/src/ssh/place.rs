@@ -4,6 +4,8 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::PathBuf;
 
+use tack_transfer::printable;
+
 /// Something to copy, or where to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
@@ -42,7 +44,7 @@ impl Place {
         let here = || Ok(Self::Here(PathBuf::from(argument)));
         let Some((before, path)) = split(argument) else { return here() };
         let Some(path) = path.to_str() else {
-            let shown = argument.to_string_lossy();
+            let shown = printable(&argument.to_string_lossy());
             return Err(format!("\"{shown}\": a path of another machine has to be UTF-8"));
         };
         let (user, host) =

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::COMMAND;
 use data_encoding::BASE64_NOPAD;
 use nix::sys::signal::{SigSet, SigmaskHow};
-use tack_transfer::{ServerAddress, TlsSession};
+use tack_transfer::{ServerAddress, TlsSession, printable};
 
 use super::place::Login;
 use super::wire::{Answer, Ready, Request, VERSION, read_line};
@@ -200,7 +200,7 @@ fn exchange(
     match answer.result {
         Ok(ready) => Ok((input, output, ready)),
         Err(refusal) => Err(Error::OtherEnd {
-            text: format!("{login}: {}", refusal.text),
+            text: format!("{login}: {}", printable(&refusal.text)),
             exit: Exit::of_other_end(refusal.exit),
         }),
     }

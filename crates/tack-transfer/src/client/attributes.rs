@@ -78,7 +78,10 @@ impl Closing {
         let mut asked = Asked::new(asked);
         loop {
             match mailbox.recv()? {
-                Message::EndOfAttributes => return Ok(()),
+                Message::EndOfAttributes if asked.is_answered() => return Ok(()),
+                Message::EndOfAttributes => {
+                    return Err(TransferError::Protocol("it left out attributes".to_owned()));
+                }
                 Message::Attributes(answers) if !answers.is_empty() => {
                     for (number, attributes) in answers {
                         let InPlace { theirs, ours } = asked.take(number)?;
@@ -118,5 +121,34 @@ impl Closing {
             send_edits(mailbox, edits, self.policy(), told)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::super::options::TransferOptions;
+    use super::*;
+
+    #[test]
+    fn each_path_has_to_be_answered() {
+        let closing = Closing::new(&TransferOptions::default(), WirePath::root(), false, None);
+        let (reports, _heard) = mpsc::channel();
+        let told = Reporter::new(reports, Arc::new(|| {}), Arc::default(), Arc::default());
+        let asked = |name: &str| {
+            let theirs = WirePath::new(name).unwrap();
+            InPlace { theirs, ours: Ours::At(PathBuf::from(name)) }
+        };
+        for (answered, is_whole) in [(2, true), (1, false), (0, false)] {
+            let mut answers: Vec<_> = (0..answered)
+                .map(|n| Message::Attributes(vec![(n, Attributes::default())]))
+                .collect();
+            answers.push(Message::EndOfAttributes);
+            let mailbox = Mailbox::hearing(answers);
+            let taken =
+                closing.take_attributes(&mailbox, vec![asked("one"), asked("two")], &told);
+            assert_eq!(taken.is_ok(), is_whole, "{answered} answers: {taken:?}");
+        }
     }
 }

@@ -4,6 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::attempts::Attempt;
 use super::attributes::{InPlace, Ours};
 use super::jobs::{Job, Kind};
 use super::options::TransferOptions;
@@ -43,6 +44,8 @@ pub(super) struct Closing {
     dry_run: bool,
     /// What is fetched: paths are told as the server's, like those of files.
     remote: WirePath,
+    /// Which attempt this is, if there may be others.
+    attempt: Option<Arc<Attempt>>,
     collected: Arc<Mutex<Collected>>,
 }
 
@@ -75,6 +78,7 @@ impl Closing {
         options: &TransferOptions,
         remote: WirePath,
         removes_parts: bool,
+        attempt: Option<&Arc<Attempt>>,
     ) -> Self {
         let policy = options.policy.clone();
         let extraneous = Extraneous::keeping(policy.backup.clone());
@@ -86,6 +90,7 @@ impl Closing {
             removes_parts,
             dry_run: options.dry_run,
             remote,
+            attempt: attempt.filter(|_| !options.dry_run).cloned(),
             collected: Arc::new(Mutex::new(collected)),
         }
     }
@@ -137,6 +142,9 @@ impl Closing {
 
     /// Notes that the source has `path`, also as it is printed.
     pub(super) fn add_name(&self, path: &str) -> Result<(), TransferError> {
+        if let Some(attempt) = &self.attempt {
+            attempt.note_listed(&self.remote, path);
+        }
         if self.deletes {
             self.collected().extraneous.names.insert(path)?;
         }
@@ -177,7 +185,8 @@ impl Closing {
 
     /// Notes all names of a listing.
     pub(super) fn add_names(&self, groups: &[Group]) -> Result<(), TransferError> {
-        let needs_names = self.deletes || self.policy.backup.is_some();
+        let needs_names =
+            self.deletes || self.policy.backup.is_some() || self.attempt.is_some();
         for group in groups.iter().filter(|_| needs_names) {
             self.add_name(group.directory.as_str())?;
             let files = group.files.iter().map(crate::protocol::FileEntry::name);
@@ -186,6 +195,45 @@ impl Closing {
             }
         }
         Ok(())
+    }
+
+    /// Reports what the source had before a connection was lost and has no more, once all its names are noted.
+    ///
+    /// This is a failure of `end`, after which nothing is deleted: a disk may not be mounted.
+    pub(super) fn tell_missing(&self, told: &Reporter, end: End) {
+        let missing = self.attempt.as_ref().map_or(0, |attempt| attempt.missing(&self.remote));
+        if missing > 0 {
+            let reason = format!(
+                "{missing} files and directories that were there before the connection was lost are gone; make sure \
+                 that everything is there, and run the command again"
+            );
+            told.skip(&self.remote.to_string(), &reason, Some(end));
+        }
+    }
+
+    /// Notes that a file is about to be transferred, `theirs` at the server.
+    pub(super) fn note_begun(&self, theirs: &WirePath) {
+        if let Some(attempt) = self.attempt.as_ref().filter(|_| self.policy.ignore_existing) {
+            attempt.note_begun(theirs);
+        }
+    }
+
+    /// Whether an earlier attempt placed the file that the receiver keeps, `theirs` at the server.
+    ///
+    /// Nothing was there when that attempt began to transfer it.
+    pub(super) fn has_placed(&self, theirs: &WirePath) -> bool {
+        self.policy.ignore_existing
+            && self.attempt.as_ref().is_some_and(|attempt| attempt.has_begun(theirs))
+    }
+
+    /// The same where the receiver is at this end: what is `found` has to have size and time of what was `listed`.
+    pub(super) fn has_placed_here(
+        &self,
+        theirs: &WirePath,
+        listed: &Offer,
+        found: Option<&Offer>,
+    ) -> bool {
+        self.has_placed(theirs) && found.is_some_and(|found| is_same(listed, found))
     }
 
     /// Notes a directory, whose attributes are set behind everything else.

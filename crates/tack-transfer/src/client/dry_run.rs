@@ -84,7 +84,10 @@ impl GetPlan {
         };
         self.closing.add_tree(&WirePath::root(), &self.filter);
         let take = |groups: &[Group]| self.compare(groups, root.as_ref(), &mut comparison);
-        let skipped = |name: &str| self.closing.add_left_out_name(name);
+        let skipped = |name: &str| {
+            self.closing.add_left_out_name(name)?;
+            Ok(self.filter.keeps_printed(name))
+        };
         self.told.take_listing(mailbox, take, skipped)?;
         comparison.submit(&self.told);
         self.closing.finish_here(&self.told, root);
@@ -158,7 +161,7 @@ pub(super) fn send(
         let mailbox = run.open()?;
         let work = Box::new(|mailbox: &Mailbox| ask_to_write(mailbox).map(|()| None));
         let name = first.remote.to_string();
-        run.spawn_inquiry(mailbox, Job { kind: Kind::Inquiry, name, work });
+        run.spawn_inquiry(mailbox, Job { kind: Kind::Inquiry, name, work })?;
     }
     let trees = sent.iter().filter(|sent| sent.is_directory);
     let trees: Vec<WirePath> = trees.map(|sent| sent.remote.clone()).collect();
@@ -174,7 +177,7 @@ pub(super) fn send(
             comparison.submit(&producer);
             Ok(None)
         });
-        run.spawn_inquiry(mailbox, Job { kind: Kind::Inquiry, name, work });
+        run.spawn_inquiry(mailbox, Job { kind: Kind::Inquiry, name, work })?;
     }
     closing.finish_there(producer, trees);
     Ok(())

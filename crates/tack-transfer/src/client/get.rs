@@ -1,6 +1,7 @@
 //! Fetching files and directories.
 
 use std::collections::{BTreeMap, HashSet};
+use std::ffi::OsStr;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,17 +9,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::attributes::Ours;
 use super::closing::{Closing, beyond_version_2};
 use super::dry_run::{GetPlan, Local, WHOLE};
+use super::event::End;
 use super::jobs::{Job, Kind, Run};
 use super::options::TransferOptions;
 use super::producer::{Producer, Reporter};
 use crate::error::Error;
 use crate::protocol::{
     Destination, EntryKind, FileEntry, Filter, Group, GroupCommit, Hasher, Incoming, Message,
-    Offer, PassThrough, Policy, Resume, Root, SMALL_FILE, Store, TransferError, Tree, WirePath,
-    is_absent, printable,
+    NameError, Offer, PassThrough, Policy, Resume, Root, SMALL_FILE, Store, TransferError,
+    Tree, WirePath, is_absent, printable,
 };
 use crate::quic::FEWER_ROUND_TRIPS;
-use crate::session::{Mailbox, kept, receive_content};
+use crate::session::{Mailbox, kept, receive_content, unchanged};
 
 /// A file or directory to fetch, and where to put it.
 #[derive(Debug)]
@@ -150,7 +152,7 @@ pub(super) fn start(wanted: Get, run: &mut Run<'_>, producer: Producer) -> Resul
         checksum: options.checksum,
         policy: Arc::new(options.policy()),
         policy_within: Arc::new(options.policy_within()),
-        closing: Closing::new(options, remote.clone(), true),
+        closing: Closing::new(options, remote.clone(), true, run.attempt.as_ref()),
         filter: options.filter.clone(),
         commit: GroupCommit::start(),
         told: producer.reporter(),
@@ -238,8 +240,12 @@ impl Listing {
         let mut tree = tree.with_policy(Arc::clone(&self.policy_within));
         self.closing.add_tree(&WirePath::root(), &self.filter);
         let take = |groups: &[_]| self.take_groups(&mut tree, &root, groups);
-        let skipped = |name: &str| self.closing.add_left_out_name(name);
+        let skipped = |name: &str| {
+            self.closing.add_left_out_name(name)?;
+            Ok(self.filter.keeps_printed(name))
+        };
         self.told.take_listing(mailbox, take, skipped)?;
+        self.closing.tell_missing(&self.told, End::Remote);
         self.tell_refused()?;
         self.take_late(tree, &root);
         self.closing.finish_here(&self.told, Some(root));
@@ -300,6 +306,7 @@ impl Listing {
     ) -> Result<(), TransferError> {
         let listed = expect_end(mailbox)?;
         if self.content {
+            self.closing.note_begun(&self.remote);
             let incoming = Incoming::open(root, &name, size, self.write_limit, &self.policy)?;
             // Otherwise something has come up meanwhile, which is asked for once more.
             if incoming.resume == Resume::default() {
@@ -311,10 +318,22 @@ impl Listing {
             }
         }
         match (root.offer(&name), listed) {
+            (Some(found), listed)
+                if self.closing.has_placed_here(
+                    &self.remote,
+                    &listed.unwrap_or(found),
+                    Some(&found),
+                ) =>
+            {
+                self.told.file(self.remote.as_str().to_owned(), Ok(unchanged(&found)));
+                let ours = Ours::Below(Arc::clone(root), name);
+                self.closing.add_in_place(self.remote.clone(), ours)?;
+            }
             (Some(found), listed) if self.policy.keeps(&found, &listed.unwrap_or(found)) => {
                 self.told.file(self.remote.as_str().to_owned(), Ok(kept(&found)));
             }
             _ => {
+                self.closing.note_begun(&self.remote);
                 let (remote, policy) = (self.remote.clone(), &self.policy);
                 self.submit(self.fetch(root, remote, name, size, policy));
             }
@@ -442,7 +461,7 @@ fn names_of(
             (false, _, Some(name)) => {
                 let parent = dest.parent().filter(|parent| *parent != Path::new(""));
                 let directory = parent.unwrap_or(Path::new(".")).to_owned();
-                (directory, Some(name.to_string_lossy().into_owned()))
+                (directory, Some(utf8(name)?.to_owned()))
             }
             _ => {
                 return Err(Error::Invalid(format!("{}: not a file name", dest.display())));
@@ -452,6 +471,12 @@ fn names_of(
     let name =
         name.map(WirePath::new).transpose().map_err(|e| Error::Invalid(e.to_string()))?;
     Ok((directory, name))
+}
+
+/// A name that can be told; others would have to be changed.
+fn utf8(name: &OsStr) -> Result<&str, Error> {
+    let shown = || NameError::NotUtf8(printable(&name.to_string_lossy()));
+    name.to_str().ok_or_else(|| Error::Invalid(shown().to_string()))
 }
 
 fn place_of(wanted: Get, kind: EntryKind, dry_run: bool) -> Result<Place, Error> {

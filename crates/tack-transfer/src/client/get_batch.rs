@@ -10,7 +10,9 @@ use crate::protocol::{
     Fail, FailCode, Group, Message, Offer, Root, SMALL_FILE, Standing, TransferError, Tree,
     Want, WantGroup, WirePath,
 };
-use crate::session::{Expected, Mailbox, Results, kept, receive_bundles, unchanged};
+use crate::session::{
+    Expected, Mailbox, Results, kept, receive_bundles, unchanged, uncommitted,
+};
 
 /// Directories that can't be made, and are told together.
 const MAX_REFUSED: usize = 1 << 12;
@@ -88,24 +90,29 @@ impl Listing {
             let mut wanted = Vec::new();
             for entry in &group.files {
                 let (path, offer) = (group.directory.join(entry.name())?, entry.offer());
+                let remote = self.remote.join(&path)?;
                 let found = tree.standing(&path, &offer, entry.inode());
-                let compare = match found {
-                    Standing::Unchanged => {
-                        let name = self.remote.join(&path)?.as_str().to_owned();
-                        self.add_in_place(root, &path)?;
-                        self.told.file(name, Ok(unchanged(&offer)));
-                        continue;
-                    }
-                    Standing::Kept => {
-                        let name = self.remote.join(&path)?.as_str().to_owned();
-                        self.told.file(name, Ok(kept(&offer)));
-                        continue;
-                    }
-                    Standing::Compare(digest) => Some(digest),
-                    Standing::Wanted => None,
-                };
+                let compare =
+                    match found.map(|found| self.or_placed(found, root, &path, &offer)) {
+                        Err(error) => {
+                            self.told.file(remote.as_str().to_owned(), Err(error));
+                            continue;
+                        }
+                        Ok(Standing::Unchanged) => {
+                            self.add_in_place(root, &path)?;
+                            self.told.file(remote.as_str().to_owned(), Ok(unchanged(&offer)));
+                            continue;
+                        }
+                        Ok(Standing::Kept) => {
+                            self.told.file(remote.as_str().to_owned(), Ok(kept(&offer)));
+                            continue;
+                        }
+                        Ok(Standing::Compare(digest)) => Some(digest),
+                        Ok(Standing::Wanted) => None,
+                    };
+                self.closing.note_begun(&remote);
                 if offer.size > SMALL_FILE {
-                    let (remote, policy) = (self.remote.join(&path)?, &self.policy_within);
+                    let policy = &self.policy_within;
                     self.submit(self.fetch(root, remote, path, offer.size, policy));
                     continue;
                 }
@@ -132,6 +139,21 @@ impl Listing {
             }
         }
         Ok(())
+    }
+
+    /// What is found of a file, which is unchanged if it stays and an earlier attempt has placed it.
+    fn or_placed(
+        &self,
+        found: Standing,
+        root: &Arc<Root>,
+        path: &WirePath,
+        listed: &Offer,
+    ) -> Standing {
+        let is_placed = || {
+            let remote = self.remote.join(path).unwrap_or_default();
+            self.closing.has_placed_here(&remote, listed, root.offer(path).as_ref())
+        };
+        if found == Standing::Kept && is_placed() { Standing::Unchanged } else { found }
     }
 
     /// Notes that something of the server's is in place here.
@@ -199,7 +221,8 @@ impl Listing {
                 None => open.push(remote),
             }
         }
-        if let Err(error) = ended {
+        let unknown = if open.is_empty() { Ok(()) } else { Err(uncommitted()) };
+        if let Err(error) = ended.and(unknown) {
             let name = open.first().unwrap_or(&self.remote).as_str().to_owned();
             self.told.batch_failed(name, open.len() as u64, error);
         }

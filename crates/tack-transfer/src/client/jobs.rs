@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
+use super::attempts::Attempt;
 use super::event::{End, Event};
 use super::options::TransferOptions;
 use super::producer::{Faults, Producer, Report, Reporter};
@@ -26,6 +27,9 @@ const MAX_BATCHES: usize = 12;
 pub(super) const TURN: Duration = Duration::from_millis(200);
 /// How long to let the server close its streams once everything is done.
 const FAREWELL: Duration = Duration::from_secs(2);
+
+/// How long to wait for a thread while nothing of the operation runs that would leave one.
+const THREAD_PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long workers of a lost connection may take to end: one may be waiting for a disk.
 const WORKERS_END: Duration = Duration::from_secs(10);
@@ -72,16 +76,23 @@ pub(super) struct Run<'a> {
     /// Jobs that wait for all others, and run one after the other.
     last: VecDeque<Job>,
     faults: Arc<Faults>,
+    /// Which attempt at the operation this is, if there may be others.
+    pub(super) attempt: Option<Arc<Attempt>>,
     /// What an answer ended the operation with.
     refused: Option<Error>,
     /// It has been told that owners stay as they are.
     owners_stay: bool,
     /// The operation has ended with an error: what fails by that alone has not failed.
     is_over: bool,
+    /// Since when the system has had no thread to spare, and nothing runs that would leave one.
+    without_thread: Option<Instant>,
     transfers: usize,
     batches: usize,
     inquiries: usize,
 }
+
+/// A thread that waits for a job.
+struct Worker(mpsc::SyncSender<(Mailbox, Job)>);
 
 /// Runs an operation. `produce` starts whatever queues the jobs. On an error other than
 /// [`Error::Incomplete`] the connection is closed.
@@ -116,9 +127,11 @@ impl<'a> Run<'a> {
             asking: VecDeque::new(),
             last: VecDeque::new(),
             faults: Arc::default(),
+            attempt: options.attempts.as_ref().map(|attempts| attempts.begin()),
             refused: None,
             owners_stay: false,
             is_over: false,
+            without_thread: None,
             transfers: 0,
             batches: 0,
             inquiries: 0,
@@ -171,24 +184,50 @@ impl<'a> Run<'a> {
     }
 
     /// Runs a job beside the transfers.
-    pub(super) fn spawn_inquiry(&mut self, mailbox: Mailbox, job: Job) {
-        self.spawn(mailbox, job);
+    pub(super) fn spawn_inquiry(&mut self, mailbox: Mailbox, job: Job) -> Result<(), Error> {
+        loop {
+            if let Some(worker) = self.start_worker()? {
+                self.hand_over(&worker, mailbox, job);
+                return Ok(());
+            }
+            self.turn()?;
+        }
     }
 
-    fn spawn(&mut self, mailbox: Mailbox, job: Job) {
-        let kind = job.kind;
+    /// Starts a thread for a job; `None` while the system has none to spare.
+    fn start_worker(&mut self) -> Result<Option<Worker>, Error> {
         let (report, notify) = (self.report.clone(), self.link.notify());
-        *self.running(kind) += 1;
-        std::thread::spawn(move || {
+        let (give, taken) = mpsc::sync_channel::<(Mailbox, Job)>(1);
+        let started = std::thread::Builder::new().spawn(move || {
+            let Ok((mailbox, job)) = taken.recv() else { return };
             let result = (job.work)(&mailbox);
             if let Err(error) = &result {
                 mailbox.fail(error);
             }
             drop(mailbox);
             // Fails only if the operation has ended.
-            let _ = report.send(Report::Done { name: job.name, kind, result });
+            let _ = report.send(Report::Done { name: job.name, kind: job.kind, result });
             notify();
         });
+        let Err(error) = started else {
+            self.without_thread = None;
+            return Ok(Some(Worker(give)));
+        };
+        let is_idle = self.transfers + self.batches + self.inquiries == 0;
+        let now = Instant::now();
+        let since = self.without_thread.filter(|_| is_idle).unwrap_or(now);
+        self.without_thread = Some(since);
+        if now.duration_since(since) < THREAD_PATIENCE {
+            return Ok(None);
+        }
+        Err(Error::Thread(error))
+    }
+
+    /// Has a worker do a job.
+    fn hand_over(&mut self, worker: &Worker, mailbox: Mailbox, job: Job) {
+        *self.running(job.kind) += 1;
+        // The thread waits for it.
+        let _ = worker.0.send((mailbox, job));
     }
 
     fn running(&mut self, kind: Kind) -> &mut usize {
@@ -264,12 +303,7 @@ impl<'a> Run<'a> {
             if let Some(error) = self.refused.take() {
                 return Err(error);
             }
-            while self.link.may_open()?
-                && let Some(job) = self.next_job(more)
-            {
-                let mailbox = self.open()?;
-                self.spawn(mailbox, job);
-            }
+            self.start_jobs(more)?;
             // Behind the last one nothing has to come that would end the waiting.
             if more || self.is_busy() || !self.last.is_empty() {
                 self.turn()?;
@@ -285,6 +319,21 @@ impl<'a> Run<'a> {
         let deadline = Instant::now() + FAREWELL;
         while !self.link.is_quiet() && Instant::now() < deadline {
             self.turn()?;
+        }
+        Ok(())
+    }
+
+    /// Starts what need not wait.
+    fn start_jobs(&mut self, more: bool) -> Result<(), Error> {
+        while self.link.may_open()?
+            && let Some(job) = self.next_job(more)
+        {
+            let Some(worker) = self.start_worker()? else {
+                self.waiting.push_front(job);
+                return Ok(());
+            };
+            let mailbox = self.open()?;
+            self.hand_over(&worker, mailbox, job);
         }
         Ok(())
     }

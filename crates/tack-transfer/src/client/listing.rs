@@ -72,13 +72,14 @@ pub(super) fn list(
     let (tell, result) = mpsc::channel();
     let mut listing = Listing { take, recursive, directory: WirePath::root() };
     // A worker of its own, because whoever takes the entries may be slow.
-    std::thread::spawn(move || {
+    let follow = move || {
         let listed = listing.follow(&mailbox, &path);
         // The mailbox goes first, so that the stream has ended when the result is there.
         drop(mailbox);
         // Fails only if the operation has ended.
         let _ = tell.send(listed);
-    });
+    };
+    std::thread::Builder::new().spawn(follow).map_err(Error::Thread)?;
     let result = loop {
         match result.try_recv() {
             Ok(result) => break result,

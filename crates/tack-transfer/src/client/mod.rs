@@ -3,6 +3,7 @@
 //! Each operation becomes jobs, each with a stream and a worker thread of its own; the calling thread drives the
 //! connection. What becomes of files is told as [`Event`]s while it happens, and summed up as a [`Summary`].
 
+mod attempts;
 mod attributes;
 mod closing;
 mod comparison;
@@ -31,6 +32,7 @@ use crate::quic::CloseCode;
 use crate::server_address::ServerAddress;
 use crate::session::{ConnectOptions, Link, Notify, Transport};
 
+pub use attempts::Attempts;
 pub use event::{End, Event};
 pub use get::Get;
 pub use listing::{Listed, ListedKind};

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use super::attempts::Attempts;
 use crate::error::Error;
 use crate::protocol::{Filter, Policy, Wanted};
 
@@ -38,6 +39,8 @@ pub struct TransferOptions {
     /// what has: for one that is there for this operation alone. Where nothing has failed, servers of the current
     /// version of the protocol are not waited for in any case.
     pub leaves_at_once: bool,
+    /// What earlier attempts at this operation have seen, if it may be tried again over another connection.
+    pub attempts: Option<Arc<Attempts>>,
     /// Ends the operation with [`Error::Interrupted`](crate::Error::Interrupted) once it is set.
     pub stop: Option<Arc<AtomicBool>>,
 }
@@ -55,6 +58,7 @@ impl Default for TransferOptions {
             parallel: 4,
             write_limit: None,
             leaves_at_once: false,
+            attempts: None,
             stop: None,
         }
     }

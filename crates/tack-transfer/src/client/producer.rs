@@ -179,17 +179,18 @@ impl Reporter {
     }
 
     /// Takes in a listing behind its first message, and says what the server leaves out of it.
-    /// `skipped` hears the names of that.
+    /// `skipped` hears the names of that, and returns false for what the user has excluded.
     pub(super) fn take_listing(
         &self,
         mailbox: &Mailbox,
         take: impl FnMut(&[Group]) -> Result<(), TransferError>,
-        mut skipped: impl FnMut(&str) -> Result<(), TransferError>,
+        mut skipped: impl FnMut(&str) -> Result<bool, TransferError>,
     ) -> Result<(), TransferError> {
         Self::read_listing(mailbox, take, |left_out| {
-            skipped(&left_out.name)?;
-            let failed = left_out.error.then_some(End::Remote);
-            self.skip(&left_out.name, &left_out.reason, failed);
+            if skipped(&left_out.name)? {
+                let failed = left_out.error.then_some(End::Remote);
+                self.skip(&left_out.name, &left_out.reason, failed);
+            }
             Ok(())
         })
     }

@@ -104,6 +104,10 @@ impl Exchange {
             brief,
         })?;
         let WantedFiles { files: wanted, compare, resume } = self.wanted(mailbox)?;
+        for file in &wanted {
+            let (path, _) = self.file(*file)?;
+            self.batch.closing.note_begun(&self.batch.base.join(&path)?);
+        }
         if let (Some(resume), Some(sender)) = (resume, &mut large) {
             let progress = Arc::clone(&self.told.progress);
             progress.expect(sender.offer().size);
@@ -165,8 +169,11 @@ impl Exchange {
                         self.move_within()?;
                     }
                     for file in stays {
-                        let (_, offer) = self.file(file)?;
-                        self.report(file, Ok(kept(&offer)));
+                        let (path, offer) = self.file(file)?;
+                        let placed =
+                            self.batch.closing.has_placed(&self.batch.base.join(&path)?);
+                        let outcome = if placed { unchanged(&offer) } else { kept(&offer) };
+                        self.report(file, Ok(outcome));
                     }
                     for (group, fail) in refused {
                         self.refuse(group, fail)?;

@@ -48,7 +48,8 @@ pub(super) fn start(
         run.require_current(feature)?;
     }
     let removes_parts = options.delete && run.protocol_version()? >= REMOVES_PARTS;
-    let closing = Closing::new(options, WirePath::root(), removes_parts);
+    let attempt = run.attempt.as_ref();
+    let closing = Closing::new(options, WirePath::root(), removes_parts, attempt);
     check(&sources)?;
     let filter = options.filter.clone();
     let is_current = run.protocol_version()? >= FEWER_ROUND_TRIPS;
@@ -80,8 +81,8 @@ pub(super) fn start(
         closing,
         is_current,
     };
-    std::thread::spawn(move || sending.produce(&sources, &place));
-    Ok(())
+    let produce = move || sending.produce(&sources, &place);
+    std::thread::Builder::new().spawn(produce).map(drop).map_err(Error::Thread)
 }
 
 /// Makes sure that no file gets in the way of another thing that is sent at the same time.
@@ -160,7 +161,7 @@ impl Place {
             let _ = tell.send(found);
             Ok(None)
         });
-        run.spawn_inquiry(mailbox, Job { kind: Kind::Inquiry, name, work });
+        run.spawn_inquiry(mailbox, Job { kind: Kind::Inquiry, name, work })?;
         Ok(match run.wait_for(&answer)? {
             Some(Some(EntryKind::Directory { .. })) => Some(Self::Into(path)),
             Some(_) => Some(Self::As(path)),
@@ -260,14 +261,14 @@ impl Sending {
         let mut files = Files::new(self, name_within);
         let mut late_files: BTreeMap<usize, Files<'_>> = BTreeMap::new();
         let mut late = LateJobs::default();
-        let mut trees = Vec::new();
+        let (mut trees, mut is_over) = (Vec::new(), false);
         for source in sources {
             let shown = source.path.display().to_string();
             let added = match place.of(source) {
                 Ok(remote) if source.is_directory => {
                     let produced = self.produce_tree(&source.path, &remote, &mut late);
                     trees.push(remote);
-                    produced
+                    produced.map(|is_whole| is_over |= !is_whole)
                 }
                 Ok(remote) => match self.policy.lateness(&remote) {
                     0 => files.add(&source.path, &remote, &mut late),
@@ -290,16 +291,19 @@ impl Sending {
         for job in late.into_values().flatten() {
             self.producer.at_last(job);
         }
+        if !is_over {
+            self.closing.tell_missing(&self.producer, End::Local);
+        }
         self.closing.finish_there(&self.producer.reporter(), trees);
     }
 
-    /// Lets everything below a directory become jobs.
+    /// Lets everything below a directory become jobs; false if nobody works any more.
     fn produce_tree(
         &self,
         path: &Path,
         base: &WirePath,
         late_jobs: &mut LateJobs,
-    ) -> Result<(), TransferError> {
+    ) -> Result<bool, TransferError> {
         let root = Root::open(path).map(Arc::new).map_err(TransferError::reading)?;
         self.closing.add_tree(base, &self.filter);
         let (mut manifest, mut late) = (Manifest::default(), BTreeMap::<_, Late>::new());
@@ -337,6 +341,9 @@ impl Sending {
                 WalkItem::Link(name, target, modified) => {
                     let remote = directory.join(&name)?;
                     self.closing.add_file_name(remote.as_str())?;
+                    if !self.takes(&remote)? {
+                        continue;
+                    }
                     let ours = Ours::Below(Arc::clone(&root), local.join(&name)?);
                     self.closing.add_in_place(remote.clone(), ours)?;
                     self.closing.add_link(&self.producer, remote, target, modified)?;
@@ -351,13 +358,12 @@ impl Sending {
             if let Some(groups) = full
                 && !self.submit(base, groups, Origin::Tree(Arc::clone(&root)))
             {
-                // Nobody works any more.
-                return Ok(());
+                return Ok(false);
             }
         }
-        self.submit(base, manifest.take(), Origin::Tree(Arc::clone(&root)));
+        let is_taken = self.submit(base, manifest.take(), Origin::Tree(Arc::clone(&root)));
         self.take_late(base, &root, late, late_jobs);
-        Ok(())
+        Ok(is_taken)
     }
 
     /// Makes jobs of what comes behind all others.
@@ -437,10 +443,10 @@ impl<'a> Files<'a> {
         remote: &WirePath,
         late: &mut LateJobs,
     ) -> Result<(), TransferError> {
+        self.sending.closing.add_file_name(remote.as_str())?;
         let offer = FileSource::look_at(path).map_err(TransferError::reading)?;
         let (base, name) = remote.split_last().unwrap_or_default();
         let file = FileEntry::new(WirePath::new(name)?, offer);
-        self.sending.closing.add_file_name(remote.as_str())?;
         let number = number_at(path).map_err(TransferError::reading)?;
         if !self.sending.takes(remote)?
             || self.sending.closing.is_another_name(remote, number, &offer)?

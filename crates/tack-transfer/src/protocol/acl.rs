@@ -62,7 +62,8 @@ fn own_group(list: &[u8]) -> Option<u32> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
+    use std::fs::File;
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
@@ -81,6 +82,12 @@ mod tests {
             entry(32, 0, none),
         ];
         [&VERSION[..], &entries.concat()].concat()
+    }
+
+    /// Gives a file a list that lets its group do this; false where the file system keeps none.
+    pub(in crate::protocol) fn give_list(file: &File, own: u8) -> bool {
+        let flags = rustix::fs::XattrFlags::empty();
+        rustix::fs::fsetxattr(file, NAME, &list(own), flags).is_ok()
     }
 
     #[test]
@@ -106,8 +113,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new_in(".").unwrap();
         std::fs::set_permissions(file.path(), PermissionsExt::from_mode(0o640)).unwrap();
         assert_eq!(mode_of(file.as_file(), 0o640), 0o640);
-        let flags = rustix::fs::XattrFlags::empty();
-        if rustix::fs::fsetxattr(file.as_file(), NAME, &list(0), flags).is_err() {
+        if !give_list(file.as_file(), 0) {
             eprintln!("skipped: no access control lists here");
             return;
         }

@@ -13,7 +13,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Leaves out what the lines of `exclude` name, but not what those of `include` do. A directory that
+    /// Leaves out what the lines of `exclude` name, but not what the patterns of `include` do. A directory that
     /// is left out is so with everything in it. Says what is wrong with a pattern.
     pub fn new<'a>(
         exclude: impl IntoIterator<Item = &'a str>,
@@ -25,10 +25,16 @@ impl Filter {
         }
         for pattern in include {
             rules
-                .add_line(None, &format!("!{}", plain_braces(pattern)))
+                .add_line(None, &format!("!{}", plain_braces(&with_blanks(pattern))))
                 .map_err(|error| error.to_string())?;
         }
         Ok(Self { rules: rules.build().map_err(|error| error.to_string())? })
+    }
+
+    /// Returns the line for a pattern of a command line, where # begins no comment and blanks at the end count.
+    pub fn line_of(pattern: &str) -> String {
+        let escape = if pattern.starts_with('#') { "\\" } else { "" };
+        format!("{escape}{}", with_blanks(pattern))
     }
 
     /// One that leaves nothing out.
@@ -51,6 +57,15 @@ impl Filter {
         !self.rules.matched(path, is_directory).is_ignore()
     }
 
+    /// Whether something of this printed name stays, and all directories that it lies in. Its kind is not known.
+    pub fn keeps_printed(&self, name: &str) -> bool {
+        // What is in a directory could not be listed.
+        let path = Path::new(name.strip_suffix("/.").unwrap_or(name));
+        let is_named = |path: &&Path| !matches!(path.to_str(), Some("" | "."));
+        path.ancestors().filter(is_named).all(|above| self.keeps_path(above, true))
+            && (name == "." || self.keeps_path(path, false))
+    }
+
     /// Whether a directory stays, and all that it lies in.
     pub fn keeps_whole(&self, directory: &WirePath) -> bool {
         let mut below = Some(directory.clone());
@@ -62,6 +77,20 @@ impl Filter {
         }
         true
     }
+}
+
+/// Writes each blank at the end of a pattern as a class of characters: as a blank it would be cut off.
+fn with_blanks(pattern: &str) -> String {
+    let start = pattern.trim_end();
+    let blanks = pattern.strip_prefix(start).unwrap_or_default();
+    let backslashes = start.len() - start.trim_end_matches('\\').len();
+    let start = match start.strip_suffix('\\') {
+        // The first blank is escaped already.
+        Some(shorter) if backslashes % 2 == 1 && !blanks.is_empty() => shorter,
+        _ => start,
+    };
+    let classes: String = blanks.chars().flat_map(|blank| ['[', blank, ']']).collect();
+    format!("{start}{classes}")
 }
 
 /// The pattern with braces for themselves, as git takes them: the crate would take them for alternatives.
@@ -121,6 +150,27 @@ mod tests {
     }
 
     #[test]
+    fn a_pattern_that_is_no_line_of_a_file_is_taken_as_it_is() {
+        let names = ["#x", "b ", "b", " c", "d\\ ", "d ", "e \t", "f"];
+        let left_out = |pattern: &str| -> Vec<_> {
+            let line = Filter::line_of(pattern);
+            let filter = Filter::new([line.as_str()], []).unwrap();
+            let is_out = |name: &&str| !filter.keeps_path(Path::new(*name), false);
+            names.iter().copied().filter(is_out).collect()
+        };
+        for name in ["#x", "b ", "b", " c", "e \t"] {
+            assert_eq!(left_out(name), [name]);
+        }
+        assert_eq!(left_out("d\\ "), ["d "], "it is escaped");
+        assert_eq!(left_out("d\\\\ "), ["d\\ "]);
+        assert_eq!(left_out(""), [""; 0]);
+        let filter = Filter::new(["*"], ["b ", "#x"]).unwrap();
+        let stays: Vec<_> =
+            names.iter().filter(|name| filter.keeps_path(Path::new(name), false)).collect();
+        assert_eq!(stays, [&"#x", &"b "]);
+    }
+
+    #[test]
     fn what_is_included_stays_whatever_excludes_it() {
         let filter = Filter::new(["*"], ["*/", "*.jpg"]).unwrap();
         assert!(filter.keeps(&path("photos"), true));
@@ -138,6 +188,23 @@ mod tests {
             Filter::new(["*"], []).unwrap().keeps_whole(&WirePath::root()),
             "it was asked for"
         );
+    }
+
+    #[test]
+    fn what_is_only_known_as_it_is_printed_is_left_out_by_its_name_and_those_above() {
+        assert!(Filter::new(["*"], []).unwrap().keeps_printed("."), "it was asked for");
+        let filter = Filter::new(["secret/", "odd*", "/top/sub"], []).unwrap();
+        for (name, stays) in [
+            ("secret", false),
+            ("deep/secret/.", false),
+            ("odd\u{fffd}", false),
+            ("top/sub/deep/x", false),
+            ("top/x", true),
+            ("secrets", true),
+            (".", true),
+        ] {
+            assert_eq!(filter.keeps_printed(name), stays, "{name}");
+        }
     }
 
     #[test]

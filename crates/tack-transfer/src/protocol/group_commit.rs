@@ -9,7 +9,8 @@ use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
+use std::sync::mpsc::{self, Receiver, SendError, Sender, SyncSender};
+use std::thread;
 
 use super::part_file::PartFile;
 use super::wire::Offer;
@@ -37,18 +38,37 @@ struct Finished {
 }
 
 impl GroupCommit {
-    /// Starts the thread.
+    /// Starts the thread. Where the system has none to spare, whoever hands in a file commits it.
     pub fn start() -> Self {
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
         let share = limit.map_or(MAX_GROUP, |limit| (limit / SHARE) as usize);
         let most = share.clamp(1, MAX_GROUP);
         let (queue, finished) = mpsc::sync_channel(most);
-        std::thread::spawn(move || run(&finished, most));
+        let started = thread::Builder::new().spawn(move || run(&finished, most));
+        if let Err(error) = started {
+            log::warn!(
+                "files are committed one by one, because no thread can be started: {error}"
+            );
+        }
         Self { queue }
     }
 
+    /// Takes files and drops them, as a thread does that panics.
+    #[cfg(test)]
+    pub(crate) fn failing() -> Self {
+        let (queue, finished) = mpsc::sync_channel(MAX_GROUP);
+        thread::spawn(move || finished.iter().for_each(drop));
+        Self { queue }
+    }
+
+    /// Has no thread, as where the system has none to spare.
+    #[cfg(test)]
+    pub(crate) fn without_thread() -> Self {
+        Self { queue: mpsc::sync_channel(MAX_GROUP).0 }
+    }
+
     /// Hands in a file whose content is complete and verified; waits while too many are waiting.
-    /// `done` hears its number and whether it is in place.
+    /// `done` hears its number and whether it is in place; it hears nothing if the thread panics.
     pub fn submit(
         &self,
         part: PartFile,
@@ -56,8 +76,10 @@ impl GroupCommit {
         file: u32,
         done: &Sender<(u32, io::Result<()>)>,
     ) {
-        // The thread lives as long as this.
-        let _ = self.queue.send(Finished { part, offer, file, done: done.clone() });
+        let finished = Finished { part, offer, file, done: done.clone() };
+        if let Err(SendError(finished)) = self.queue.send(finished) {
+            commit(vec![finished]);
+        }
     }
 }
 
@@ -139,16 +161,19 @@ fn sync_each(files: &[impl AsFd + Sync]) -> Vec<io::Result<()>> {
     let sync = |files: &[_]| -> Vec<_> {
         files.iter().map(|file| Ok(rustix::fs::fsync(file)?)).collect()
     };
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         let (first, others) = files.split_at(share.min(files.len()));
-        let others: Vec<_> = others
-            .chunks(share)
-            .map(|share| (share.len(), scope.spawn(move || sync(share))))
-            .collect();
+        let spawn = |share| thread::Builder::new().spawn_scoped(scope, move || sync(share));
+        let others: Vec<_> =
+            others.chunks(share).map(|share| (share, spawn(share).ok())).collect();
         let mut results = sync(first);
-        for (length, other) in others {
-            let failed = |_| (0..length).map(|_| Err(rustix::io::Errno::IO.into())).collect();
-            results.append(&mut other.join().unwrap_or_else(failed));
+        for (share, other) in others {
+            let failed = |_| share.iter().map(|_| Err(rustix::io::Errno::IO.into())).collect();
+            results.append(&mut match other {
+                Some(other) => other.join().unwrap_or_else(failed),
+                // The system has no thread to spare.
+                None => sync(share),
+            });
         }
         results
     })

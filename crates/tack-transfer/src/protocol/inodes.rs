@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{Gid, Mode, OFlags, Stat, Uid};
 
+use super::acl;
 use super::part_file::{times, write_sparse};
 use super::replace::replace;
 use super::root::open_file;
@@ -70,7 +71,9 @@ fn copy(directory: &OwnedFd, name: &str, temporary: &str) -> io::Result<()> {
         let owner = (Some(Uid::from_raw(old.st_uid)), Some(Gid::from_raw(old.st_gid)));
         rustix::fs::fchown(&to, owner.0, owner.1)?;
     }
-    rustix::fs::fchmod(&to, Mode::from_raw_mode(old.st_mode & 0o777))?;
+    // The list is not copied: what its mask lets others do is not for the group.
+    let mode = acl::mode_of(&from, old.st_mode) & 0o777;
+    rustix::fs::fchmod(&to, Mode::from_raw_mode(mode))?;
     let nanos = u32::try_from(old.st_mtime_nsec).unwrap_or(0);
     rustix::fs::futimens(&to, &times(Mtime { seconds: old.st_mtime, nanos }))?;
     to.sync_all()
@@ -113,5 +116,20 @@ mod tests {
         assert_eq!((one.mode(), one.mtime_nsec()), (other.mode(), other.mtime_nsec()));
         assert_eq!(std::fs::read(&two).unwrap(), content);
         assert!(other.blocks() < 100, "holes stay holes");
+    }
+
+    #[test]
+    fn a_group_that_a_list_keeps_out_stays_out() {
+        let dir = tempfile::tempdir_in(".").unwrap();
+        let (one, two) = (dir.path().join("one"), dir.path().join("two"));
+        std::fs::write(&one, "content").unwrap();
+        if !acl::tests::give_list(&File::open(&one).unwrap(), 0) {
+            eprintln!("skipped: no access control lists here");
+            return;
+        }
+        std::fs::hard_link(&one, &two).unwrap();
+        separate(&File::open(dir.path()).unwrap().into(), "two").unwrap();
+        assert_eq!(one.metadata().unwrap().mode() & 0o777, 0o660, "that is the mask");
+        assert_eq!(two.metadata().unwrap().mode() & 0o777, 0o600);
     }
 }

@@ -86,7 +86,7 @@ pub use inodes::Inodes;
 pub use manifest::{FileEntry, Group, MAX_FILES, Manifest, SMALL_FILE};
 pub use names::{Extraneous, Names};
 pub use part_file::{Incoming, PartFile, RESERVED, check_place, is_absent};
-pub use pass_through::{Destination, PassThrough};
+pub use pass_through::{Destination, PassThrough, is_closed};
 pub use paths::{NameError, WirePath, printable};
 pub use plan::Change;
 pub use policy::{Policy, Suffix};

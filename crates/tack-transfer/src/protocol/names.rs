@@ -31,6 +31,17 @@ impl Names {
         Ok(self.0.len() > before)
     }
 
+    /// Notes all `others` as well, as far as there is room.
+    pub fn add(&mut self, others: Self) {
+        let room = MAX_NAMES.saturating_sub(self.0.len());
+        self.0.extend(others.0.into_iter().take(room));
+    }
+
+    /// How many of them `others` do not have.
+    pub fn missing_in(&self, others: &Self) -> usize {
+        self.0.difference(&others.0).count()
+    }
+
     /// Whether a name is one of them.
     pub fn contains(&self, path: &WirePath) -> bool {
         self.has(path.as_str()) || self.has(&printable(path.as_str()))

@@ -9,6 +9,8 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::OFlags;
+
 use super::receiver::Store;
 use super::wire::Offer;
 
@@ -38,6 +40,9 @@ impl Destination {
         let mut path = path.to_owned();
         for _ in 0..MAX_LINKS {
             if is_standard_output(&path) {
+                if is_closed(&io::stdout()) {
+                    return Err(refused("standard output is closed"));
+                }
                 let file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
                 return Ok(Self::PassThrough(PassThrough { file, written: 0 }));
             }
@@ -63,6 +68,19 @@ impl Destination {
         }
         Err(refused("too many symbolic links"))
     }
+}
+
+/// Whether a standard stream was closed when this process began. Rust's library puts `/dev/null` in its place, for reading
+/// and writing, so that what goes there is lost, and nothing comes from there, without an error.
+pub fn is_closed(stream: &impl AsFd) -> bool {
+    let (Ok(stat), Ok(null)) = (rustix::fs::fstat(stream), rustix::fs::stat("/dev/null"))
+    else {
+        return true;
+    };
+    let flags = rustix::fs::fcntl_getfl(stream);
+    stat.st_rdev == null.st_rdev
+        && stat.st_ino == null.st_ino
+        && flags.is_ok_and(|flags| flags & OFlags::ACCMODE == OFlags::RDWR)
 }
 
 fn is_standard_output(path: &Path) -> bool {

@@ -71,7 +71,14 @@ pub(super) fn replace(
         rustix::fs::unlinkat(directory, &temporary, AtFlags::empty())?;
         created = create(&temporary);
     }
-    created?;
+    if let Err(error) = created {
+        // It may have been made in part. An entry that is in the way (EXIST) is another process's.
+        if error != Errno::EXIST {
+            // Fails where nothing has been made.
+            let _ = rustix::fs::unlinkat(directory, &temporary, AtFlags::empty());
+        }
+        return Err(error.into());
+    }
     let renamed = rustix::fs::renameat(directory, &temporary, directory, name);
     // Still there if it could not be renamed, or if both are names of the same file (rename(2)).
     match rustix::fs::unlinkat(directory, &temporary, AtFlags::empty()) {
@@ -120,6 +127,18 @@ mod tests {
         std::fs::write(dir.path().join(PartName::of("link\\")), "").unwrap();
         replace(&fd, "link", |temporary| rustix::fs::symlinkat("to", &fd, temporary)).unwrap();
         assert_eq!(names(&dir), ["link"]);
+    }
+
+    #[test]
+    fn what_could_be_made_in_part_only_is_removed() {
+        let (dir, fd) = directory();
+        let create = |temporary: &str| {
+            std::fs::write(dir.path().join(temporary), "a part").unwrap();
+            Err(Errno::NOSPC)
+        };
+        let error = replace(&fd, "name", create).unwrap_err();
+        assert_eq!(Errno::from_io_error(&error), Some(Errno::NOSPC));
+        assert_eq!(names(&dir), [""; 0]);
     }
 
     #[test]

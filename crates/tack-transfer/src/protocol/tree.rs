@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, FileType, Mode};
+use rustix::fs::{AtFlags, FileType, Mode, Stat};
 
 use super::disk::is_same_time;
 use super::edit::DIRECTORY_MODE;
@@ -79,52 +79,57 @@ impl Tree {
     }
 
     /// Looks at what is there of a file, which has this number if it has several names at the source. What is
-    /// another file's there becomes a file of its own.
-    pub fn standing(&mut self, path: &WirePath, offer: &Offer, inode: Option<u64>) -> Standing {
-        let Ok((directory, name, _)) = self.place(path) else { return Standing::Wanted };
+    /// another file's there becomes a file of its own. Where that is impossible, the file fails: its permissions and
+    /// time would become the other one's, too.
+    pub fn standing(
+        &mut self,
+        path: &WirePath,
+        offer: &Offer,
+        inode: Option<u64>,
+    ) -> Result<Standing, TransferError> {
+        // What stands in the way shows when the file is transferred.
+        let Ok((directory, name, _)) = self.place(path) else { return Ok(Standing::Wanted) };
         let stat = match rustix::fs::statat(&directory, &name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) if !self.root.hides(&directory, &name) => stat,
-            _ => return Standing::Wanted,
+            _ => return Ok(Standing::Wanted),
         };
         if self.policy.keeps_entry(&stat, offer) {
-            return Standing::Kept;
+            return Ok(Standing::Kept);
         }
         let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
         if !is_file || stat.st_size as u64 != offer.size {
-            return Standing::Wanted;
+            return Ok(Standing::Wanted);
         }
-        if self.policy.preserve
-            && self.inodes.is_anothers(&stat, inode)
-            && separate(&directory, &name).is_err()
-        {
-            // What stands in the way of that shows when the file is transferred.
-            return Standing::Wanted;
+        if self.policy.preserve && self.inodes.is_anothers(&stat, inode) {
+            separate(&directory, &name).map_err(TransferError::writing)?;
         }
         if self.checksum {
-            if offer.size > SMALL_FILE {
-                // Compared when it is asked for on its own.
-                return Standing::Wanted;
-            }
-            let Ok(mut file) = open_file(&directory, &name) else {
-                return Standing::Wanted;
-            };
-            let mut hasher = Hasher::default();
-            return match hasher.read(&mut file, offer.size) {
-                Ok(_) => Standing::Compare(hasher.digest()),
-                Err(_) => Standing::Wanted,
-            };
+            return Ok(compared(&directory, &name, offer));
         }
         if !is_same_time(&stat, offer.modified) {
-            return Standing::Wanted;
+            return Ok(Standing::Wanted);
         }
+        Ok(self.with_mode(&directory, &name, &stat, offer))
+    }
+
+    /// Gives a file of the same size and time the offered permissions.
+    fn with_mode(
+        &self,
+        directory: &OwnedFd,
+        name: &str,
+        stat: &Stat,
+        offer: &Offer,
+    ) -> Standing {
         // The sender has taken permissions away since.
         let narrower = stat.st_mode & 0o777 & offer.mode;
         let mode = if self.policy.preserve { offer.mode & 0o777 } else { narrower };
-        if stat.st_mode & 0o777 != mode
-            && let Ok(file) = open_file(&directory, &name)
-            && rustix::fs::fchmod(&file, Mode::from_raw_mode(mode)).is_err()
-            && self.policy.preserve
-        {
+        if stat.st_mode & 0o777 == mode {
+            return Standing::Unchanged;
+        }
+        // Its owner may not be allowed to open it.
+        let has_mode = open_file(directory, name)
+            .is_ok_and(|file| rustix::fs::fchmod(&file, Mode::from_raw_mode(mode)).is_ok());
+        if self.policy.preserve && !has_mode {
             // Without that, another user's file may permit more; with it, what is wrong shows when the file is
             // transferred, and stops no other.
             return Standing::Wanted;
@@ -186,6 +191,20 @@ impl Tree {
     }
 }
 
+/// What is there of a file of the offered size, where content decides.
+fn compared(directory: &OwnedFd, name: &str, offer: &Offer) -> Standing {
+    if offer.size > SMALL_FILE {
+        // Compared when it is asked for on its own.
+        return Standing::Wanted;
+    }
+    let Ok(mut file) = open_file(directory, name) else { return Standing::Wanted };
+    let mut hasher = Hasher::default();
+    match hasher.read(&mut file, offer.size) {
+        Ok(_) => Standing::Compare(hasher.digest()),
+        Err(_) => Standing::Wanted,
+    }
+}
+
 /// Keeps those out of a directory for whom the sender's is closed, before there is anything in it that they may not
 /// see; and lets its owner fill it, whom an earlier transfer may have closed it to. Its permissions are set again
 /// behind the last file. Another user's directory stays as it is.
@@ -208,6 +227,7 @@ mod tests {
 
     use super::*;
     use crate::protocol::Mtime;
+    use crate::protocol::part_file::PartName;
 
     fn path(text: &str) -> WirePath {
         WirePath::new(text).unwrap()
@@ -238,7 +258,7 @@ mod tests {
         write(&dir.path().join("file"), "same", 1000);
         let mut tree = tree(dir.path(), false);
         let mut standing =
-            |size, seconds| tree.standing(&path("file"), &offer(size, seconds), None);
+            |size, seconds| tree.standing(&path("file"), &offer(size, seconds), None).unwrap();
         assert_eq!(standing(4, 1001), Standing::Wanted);
         assert_eq!(standing(5, 1000), Standing::Wanted);
         assert_ne!(mode_of(&dir.path().join("file")), 0o600);
@@ -251,7 +271,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         write(&dir.path().join("file"), "same", 1000);
         let mut tree = tree(dir.path(), true);
-        let found = tree.standing(&path("file"), &offer(4, 1000), None);
+        let found = tree.standing(&path("file"), &offer(4, 1000), None).unwrap();
         let digest = Digest::of(b"same");
         assert_eq!(found, Standing::Compare(digest));
         tree.keep_equal(&path("file"), &offer(4, 1000), digest).unwrap();
@@ -263,12 +283,27 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_cannot_be_separated_from_another_one_fails() {
+        let dir = tempfile::tempdir().unwrap();
+        write(&dir.path().join("one"), "same", 1000);
+        std::fs::hard_link(dir.path().join("one"), dir.path().join("two")).unwrap();
+        let policy = Policy { preserve: true, ..Policy::default() };
+        let mut tree = tree(dir.path(), false).with_policy(Arc::new(policy));
+        let offer = offer(4, 1000);
+        assert_eq!(tree.standing(&path("one"), &offer, None).unwrap(), Standing::Unchanged);
+        // In the way of the copy.
+        std::fs::create_dir(dir.path().join(PartName::of("two\\"))).unwrap();
+        let failed = tree.standing(&path("two"), &offer, None);
+        assert!(matches!(failed, Err(TransferError::Local { .. })), "{failed:?}");
+    }
+
+    #[test]
     fn a_link_is_never_unchanged_and_never_replaced() {
         let dir = tempfile::tempdir().unwrap();
         write(&dir.path().join("file"), "same", 1000);
         symlink("file", dir.path().join("link")).unwrap();
         let mut tree = tree(dir.path(), false);
-        let found = tree.standing(&path("link"), &offer(4, 1000), None);
+        let found = tree.standing(&path("link"), &offer(4, 1000), None).unwrap();
         assert_eq!(found, Standing::Wanted);
         assert!(tree.part(&path("link")).is_err());
     }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::manifest::Group;
 use super::policy::Policy;
-use super::{Attributes, ChunkSize, Digest, Edit, Wanted, WirePath};
+use super::{Attributes, ChunkSize, Digest, Edit, Wanted, WirePath, printable};
 
 /// Most bytes of JSON in one frame.
 pub const MAX_CONTROL: usize = 60 * 1024;
@@ -348,11 +348,11 @@ pub enum EntryKind {
 
 /// A failed request, as told to the peer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
-#[error("{text}")]
+#[error("{}", printable(.text))]
 pub struct Fail {
     /// For programs.
     pub code: FailCode,
-    /// For people.
+    /// For people, as the peer says it. Shown as an error, it is [`printable`].
     pub text: String,
 }
 
@@ -409,7 +409,7 @@ pub enum WireError {
     #[error("unreadable bundle of files")]
     Bundle,
     /// The JSON is not a message.
-    #[error("unreadable message: {0}")]
+    #[error("unreadable message: {}", printable(&.0.to_string()))]
     Json(#[from] serde_json::Error),
 }
 
@@ -524,6 +524,7 @@ fn limit_of(kind: u8) -> Result<usize, WireError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::TransferError;
 
     fn bytes_of(message: Message) -> Vec<u8> {
         let mut encoded = Encoded::new(message).unwrap();
@@ -534,6 +535,19 @@ mod tests {
             encoded.advance(n);
         }
         bytes
+    }
+
+    #[test]
+    fn what_a_peer_says_of_a_failure_cannot_drive_the_terminal() {
+        let text = "no\u{1b}[2J\n2026-01-01T00:00:00Z 192.0.2.1 send file: 1 kB verified";
+        let shown = "no\\u{1b}[2J\\n2026-01-01T00:00:00Z 192.0.2.1 send file: 1 kB verified";
+        let fail = Fail { code: FailCode::Io, text: text.to_owned() };
+        assert_eq!(fail.to_string(), shown);
+        let error = TransferError::Remote(fail).to_string();
+        assert_eq!(error, format!("the other side reports: {shown}"));
+        let json = serde_json::from_str::<Message>(r#""\u001b[2J""#).unwrap_err();
+        let shown = WireError::from(json).to_string();
+        assert!(shown.contains("[2J") && !shown.contains('\u{1b}'), "{shown}");
     }
 
     #[test]

@@ -103,7 +103,16 @@ pub fn receive_bundles(
             results.insert(file, result.map(|()| *outcome).map_err(TransferError::writing));
         }
     }
+    for file in submitted.into_keys() {
+        results.entry(file).or_insert_with(|| Err(uncommitted()));
+    }
     ended
+}
+
+/// The error of a file of which it is not known whether it is in place.
+pub fn uncommitted() -> TransferError {
+    let text = "the thread that puts files in place has failed; transfer it again";
+    TransferError::writing(io::Error::other(text))
 }
 
 struct Receiving<'a> {
@@ -232,6 +241,13 @@ mod tests {
     fn receive(
         messages: Vec<Message>,
     ) -> (Result<(), TransferError>, Results, tempfile::TempDir) {
+        receive_with(&GroupCommit::start(), messages)
+    }
+
+    fn receive_with(
+        commit: &GroupCommit,
+        messages: Vec<Message>,
+    ) -> (Result<(), TransferError>, Results, tempfile::TempDir) {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("file1"), b"same").unwrap();
         let root = Arc::new(Root::open(dir.path()).unwrap());
@@ -247,11 +263,10 @@ mod tests {
             stream.deliver(message);
         }
         stream.inbox = None;
-        let (commit, progress) = (GroupCommit::start(), Progress::default());
-        let mut results = Results::new();
+        let (progress, mut results) = (Progress::default(), Results::new());
         let expected = expected.collect();
         let ended =
-            receive_bundles(&mailbox, &mut tree, &commit, expected, &progress, &mut results);
+            receive_bundles(&mailbox, &mut tree, commit, expected, &progress, &mut results);
         (ended, results, dir)
     }
 
@@ -285,6 +300,28 @@ mod tests {
         let (ended, results, _dir) = receive(vec![fault, good, Message::EndOfBundles]);
         ended.unwrap();
         assert!(results[&0].is_ok() && matches!(results[&1], Err(TransferError::Remote(_))));
+    }
+
+    #[test]
+    fn a_file_that_nobody_has_committed_is_an_error() {
+        let good = content(0, b"good", Digest::of(b"good"));
+        let equal = record(&Record { file: 1, content: None });
+        let messages = vec![good, equal, Message::EndOfBundles];
+        let (ended, results, dir) = receive_with(&GroupCommit::failing(), messages);
+        ended.unwrap();
+        assert!(matches!(results.get(&0), Some(Err(TransferError::Local { .. }))));
+        assert!(results[&1].is_ok() && !dir.path().join("file0").exists());
+    }
+
+    #[test]
+    fn without_a_thread_that_commits_files_are_committed_all_the_same() {
+        let good = content(0, b"good", Digest::of(b"good"));
+        let equal = record(&Record { file: 1, content: None });
+        let messages = vec![good, equal, Message::EndOfBundles];
+        let (ended, results, dir) = receive_with(&GroupCommit::without_thread(), messages);
+        ended.unwrap();
+        assert!(matches!(results.get(&0), Some(Ok(_))));
+        assert_eq!(std::fs::read(dir.path().join("file0")).unwrap(), b"good");
     }
 
     #[test]

@@ -55,6 +55,16 @@ impl Mailbox {
         (worker, StreamEnd { inbox: Some(to_worker), outbox: Some(from_worker) })
     }
 
+    /// One whose peer says this, no more than [`DEPTH`] messages, and ends.
+    #[cfg(test)]
+    pub(crate) fn hearing(messages: Vec<Message>) -> Self {
+        let (mailbox, mut stream) = Self::new(Arc::new(|| {}));
+        for message in messages {
+            assert!(matches!(stream.deliver(message), Delivery::Taken));
+        }
+        mailbox
+    }
+
     /// Has `flag` tell [`Self::peer_has_all`].
     #[must_use]
     pub(super) fn with_flag(mut self, flag: &Arc<AtomicBool>) -> Self {

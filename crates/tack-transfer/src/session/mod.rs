@@ -30,7 +30,9 @@ mod strangers;
 mod trust;
 mod workers;
 
-pub use batch::{Expected, Results, kept, receive_bundles, send_bundles, unchanged};
+pub use batch::{
+    Expected, Results, kept, receive_bundles, send_bundles, unchanged, uncommitted,
+};
 pub use client::{ConnectOptions, EarlyData, Link, Transport};
 pub use content::{Outcome, Progress, receive_content, send_content};
 pub use mailbox::{Mailbox, Notify};

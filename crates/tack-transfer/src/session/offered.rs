@@ -55,20 +55,24 @@ impl Offered {
             let mut digest = None;
             let inode = group.inode(position);
             match tree.standing(&path, &offer, inode) {
-                Standing::Unchanged => {
+                Err(error) => {
+                    self.results.insert(file, Err(error));
+                    continue;
+                }
+                Ok(Standing::Unchanged) => {
                     self.results.insert(file, Ok(unchanged(&offer)));
                     continue;
                 }
-                Standing::Kept => {
+                Ok(Standing::Kept) => {
                     self.results.insert(file, Ok(kept(&offer)));
                     self.kept.push(file);
                     continue;
                 }
-                Standing::Compare(found) => {
+                Ok(Standing::Compare(found)) => {
                     self.compare.push((file, found));
                     digest = Some(found);
                 }
-                Standing::Wanted => {}
+                Ok(Standing::Wanted) => {}
             }
             self.files.push(file);
             if offer.size <= SMALL_FILE {

@@ -26,6 +26,8 @@ pub(super) struct Service {
     pub(super) write_limit: Option<u64>,
     pub(super) claims: Claims,
     pub(super) commit: GroupCommit,
+    /// One reference for each worker of all connections, and this one.
+    pub(super) workers: Arc<()>,
     pub(super) report: Box<dyn Fn(ServerEvent) + Send + Sync>,
 }
 

@@ -41,6 +41,7 @@ impl Request {
             write_limit: None,
             claims: Claims::default(),
             commit: GroupCommit::start(),
+            workers: Arc::default(),
             report: Box::new(move |event| {
                 // Fails only when the test is over.
                 let _ = report.lock().unwrap().send(event.result.is_ok());

@@ -12,7 +12,7 @@ use subtle::ConstantTimeEq;
 use tack_endpoint::{CloseReason, Endpoint, Event, Handle, QuicLbConfig, Waker};
 
 use super::life::{Claims, Life};
-use super::mailbox::Notify;
+use super::mailbox::{Mailbox, Notify};
 use super::pump::Pump;
 use super::pumps::Pumps;
 use super::rate_limit::RateLimits;
@@ -40,6 +40,12 @@ const HELLO_STREAM: u64 = 0;
 const MAX_WORKERS: usize = 2 * MAX_STREAMS as usize;
 /// The same before the handshake is complete: early data may be somebody's who has recorded it.
 const MAX_EARLY_WORKERS: usize = 4;
+/// Workers of all connections at which a connection gets none beyond [`LEAST_WORKERS`].
+const MAX_WORKERS_OF_ALL: usize = 256;
+/// Workers that a connection may have in any case: a listing waits until what it has found is fetched.
+const LEAST_WORKERS: usize = 2;
+/// How soon to look again for a worker that other connections, or the system, leave no room for.
+const WORKERS_RETRY: Duration = Duration::from_millis(100);
 
 /// What a server serves, and to whom.
 #[non_exhaustive]
@@ -124,6 +130,7 @@ impl ServerOptions {
             write_limit: self.write_limit,
             claims: Claims::default(),
             commit: GroupCommit::start(),
+            workers: Arc::default(),
             report: self.report,
         };
         Parts { token: self.token, rate: self.rate, service: Arc::new(service) }
@@ -197,7 +204,7 @@ struct Client {
     /// The handshake is complete. Until then it counts as a stranger, whatever token it has said.
     is_here: bool,
     pumps: Pumps,
-    /// When its rate limit lets something move again, if it holds it up.
+    /// When its rate limit lets something move again, or a request may get a worker, if that holds it up.
     resumes_at: Option<Instant>,
     life: Arc<Life>,
     notify: Notify,
@@ -485,12 +492,16 @@ impl Server {
                 Greeting::Welcome => self.strangers.on_success(network),
             }
         }
-        client.accept_streams(conn, &self.parts.service);
+        let has_all_workers = client.accept_streams(conn, &self.parts.service);
         if let Err(error) = client.pumps.drive(conn, now) {
             close(conn, CloseCode::Protocol, &error.to_string());
             return;
         }
         client.resumes_at = client.pumps.limits.resumes_at(now);
+        if !has_all_workers {
+            let retry = now + WORKERS_RETRY;
+            client.resumes_at = Some(client.resumes_at.map_or(retry, |at| at.min(retry)));
+        }
         if was_stranger && client.is_here {
             self.welcome(handle);
         }
@@ -549,7 +560,13 @@ impl Client {
         }
     }
 
-    fn accept_streams(&mut self, conn: &mut tacklib::Connection, service: &Arc<Service>) {
+    /// Gives each request a worker. Returns false if one waits for workers of other connections, or for the system:
+    /// nothing tells this connection when to look again.
+    fn accept_streams(
+        &mut self,
+        conn: &mut tacklib::Connection,
+        service: &Arc<Service>,
+    ) -> bool {
         for stream in conn.readable() {
             if stream == HELLO_STREAM {
                 // Nothing follows the opening message but its end.
@@ -558,21 +575,42 @@ impl Client {
             }
             // Beyond the limit, requests wait in their streams.
             let limit = if self.is_here { MAX_WORKERS } else { MAX_EARLY_WORKERS };
-            if self.pumps.contains(stream) || Arc::strong_count(&self.workers) > limit {
+            let running = Arc::strong_count(&self.workers) - 1;
+            if self.pumps.contains(stream) || running >= limit {
                 continue;
             }
-            let (pump, mailbox) = Pump::new(stream, Arc::clone(&self.notify));
-            let mailbox = mailbox.with_flag(&self.life.has_all);
-            let (service, life) = (Arc::clone(service), Arc::clone(&self.life));
-            let (worker, client) = (Arc::clone(&self.workers), self.address);
-            self.pumps.insert(stream, pump);
-            std::thread::spawn(move || {
-                service.serve(&mailbox, &life, client);
-                // Counted out before the mailbox closes, whose notice makes room for the next.
-                drop(worker);
-                drop(mailbox);
-            });
+            let of_all = Arc::strong_count(&service.workers) - 1;
+            if running >= LEAST_WORKERS && of_all >= MAX_WORKERS_OF_ALL {
+                return false;
+            }
+            if let Err(error) = self.start_worker(stream, service) {
+                log::debug!("a request waits, because no thread can be started: {error}");
+                return false;
+            }
         }
+        true
+    }
+
+    /// Starts the worker of a request.
+    fn start_worker(&mut self, stream: u64, service: &Arc<Service>) -> std::io::Result<()> {
+        let (service, life) = (Arc::clone(service), Arc::clone(&self.life));
+        let (worker, client) = (Arc::clone(&self.workers), self.address);
+        let worker = (worker, Arc::clone(&service.workers));
+        // Only a thread that runs gets the mailbox: dropping it would give notice, and the next attempt would follow at
+        // once.
+        let (give, taken) = mpsc::sync_channel::<Mailbox>(1);
+        std::thread::Builder::new().spawn(move || {
+            let Ok(mailbox) = taken.recv() else { return };
+            service.serve(&mailbox, &life, client);
+            // Counted out before the mailbox closes, whose notice makes room for the next.
+            drop(worker);
+            drop(mailbox);
+        })?;
+        let (pump, mailbox) = Pump::new(stream, Arc::clone(&self.notify));
+        self.pumps.insert(stream, pump);
+        // The thread waits for it.
+        let _ = give.send(mailbox.with_flag(&self.life.has_all));
+        Ok(())
     }
 }
 
@@ -667,6 +705,45 @@ mod tests {
         client.join().unwrap();
         let shared = server.cc_parameters.as_ref().unwrap();
         assert_eq!(shared.take(address, SystemTime::now()), Some(saved));
+    }
+
+    /// A request whose worker stays, on a thread of its own; `answered` hears when it is served.
+    fn lasting_request(link: &mut Link, answered: &mpsc::Sender<()>) -> mpsc::Sender<()> {
+        let mailbox = link.open().unwrap().unwrap();
+        let (answered, (end, ended)) = (answered.clone(), mpsc::channel());
+        thread::spawn(move || {
+            mailbox.send(Message::GetDigests { paths: Vec::new() }).unwrap();
+            assert_eq!(mailbox.recv().unwrap(), Message::EndOfDigests);
+            answered.send(()).unwrap();
+            let _ = ended.recv();
+        });
+        end
+    }
+
+    #[test]
+    fn where_others_have_all_workers_a_connection_has_two() {
+        let directory = tempfile::tempdir().unwrap();
+        let server = server(directory.path());
+        let of_others = vec![Arc::clone(&server.parts.service.workers); MAX_WORKERS_OF_ALL];
+        let target = ServerAddress::from(server.local_addr());
+        let server = server.start();
+        let mut link = Link::connect(&target, ConnectOptions::new(Trust::Anything)).unwrap();
+        let (answered, answers) = mpsc::channel();
+        let requests: Vec<_> = (0..3).map(|_| lasting_request(&mut link, &answered)).collect();
+        let mut turn_until = |wanted, longest| {
+            let (end, mut heard) = (Instant::now() + longest, 0);
+            while heard < wanted && Instant::now() < end {
+                link.turn(Duration::from_millis(10)).unwrap();
+                heard += answers.try_iter().count();
+            }
+            heard
+        };
+        assert_eq!(turn_until(2, Duration::from_secs(8)), 2);
+        assert_eq!(turn_until(1, 3 * WORKERS_RETRY), 0);
+        drop(of_others);
+        assert_eq!(turn_until(1, Duration::from_secs(8)), 1);
+        drop(requests);
+        server.stop().unwrap();
     }
 
     #[test]
