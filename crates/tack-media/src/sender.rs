@@ -104,6 +104,10 @@ struct Waiting {
 ///
 /// It opens the unidirectional streams of its end; an application that opens some itself says where the
 /// sender's begin ([`FrameSender::with_first_stream`]).
+///
+/// Other streams share the send buffer of the connection, and a frame begins when no more waits there than leaves in
+/// 10 ms. An application that sends other data beside frames writes it at a lower urgency than theirs, and only while
+/// [`MediaStats::backlog`](tacklib::MediaStats::backlog) is less than that: else frames wait behind it until they are late.
 #[derive(Debug)]
 pub struct FrameSender {
     epoch: Instant,
