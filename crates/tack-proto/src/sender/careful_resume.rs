@@ -196,6 +196,8 @@ pub(super) struct Acknowledged {
     pub bytes: u64,
     /// Packets that it has shown to be lost.
     pub lost: u64,
+    /// Packets taken for lost before that it has shown to have arrived.
+    pub spurious: u64,
     /// Packets that it newly reports as CE.
     pub ce: u64,
     /// flight_size, bytes.
@@ -220,6 +222,8 @@ pub(super) struct CarefulResume {
     phase: CarefulResumePhase,
     trigger: Option<CarefulResumeTrigger>,
     saved: Option<CcParameters>,
+    /// What a loss has deleted before the jump, and how many lost packets have not turned out to have arrived.
+    deleted: Option<(CcParameters, u64)>,
     max_jump: u64,
     /// Bytes sent and acknowledged in the Reconnaissance Phase, and the last packet of the initial
     /// window with all bytes up to it.
@@ -362,6 +366,7 @@ impl CarefulResume {
         match self.phase {
             CarefulResumePhase::Normal => {
                 self.acked += news.bytes;
+                self.follow_deleted(news);
                 if self.initial.is_none() {
                     // Nothing may begin behind a loss.
                     self.trigger = self.trigger.or(congestion);
@@ -371,7 +376,9 @@ impl CarefulResume {
             CarefulResumePhase::Reconnaissance => {
                 self.acked += news.bytes;
                 if let Some(congestion) = congestion {
-                    self.saved = None;
+                    let saved = self.saved.take().filter(|_| news.ce == 0);
+                    self.deleted = saved.map(|saved| (saved, 0));
+                    self.follow_deleted(news);
                     self.stop(congestion);
                 } else if let Some((last, bytes)) = self.initial {
                     self.is_confirmed |= news.largest >= last && self.acked >= bytes;
@@ -392,6 +399,18 @@ impl CarefulResume {
                     Order::Return((self.pipe_size as f64 * BETA) as u64)
                 })
             }
+        }
+    }
+
+    /// Gives the parameters back to the next connection when no loss has contradicted them after all (TACK-6.7-2).
+    fn follow_deleted(&mut self, news: &Acknowledged) {
+        let Some((saved, lost)) = &mut self.deleted else { return };
+        *lost = (*lost + news.lost).saturating_sub(news.spurious);
+        if news.ce > 0 {
+            self.deleted = None;
+        } else if *lost == 0 {
+            self.saved = Some(*saved);
+            self.deleted = None;
         }
     }
 
@@ -447,7 +466,7 @@ impl CarefulResume {
 
     /// Data goes over another path, or this one is taken up again: what was saved says nothing of it.
     pub fn on_path_change(&mut self) {
-        self.saved = None;
+        (self.saved, self.deleted) = (None, None);
         if self.phase != CarefulResumePhase::Normal {
             self.stop(CarefulResumeTrigger::PathChanged);
         }
@@ -509,7 +528,7 @@ impl Sender {
             CarefulResumePhase::Reconnaissance => return kept,
             _ => return None,
         }
-        let saved_rtt = self.path.min_rtt.get()?;
+        let Some(saved_rtt) = self.path.min_rtt.get() else { return kept };
         let saved_cwnd = self.path.bbr.bandwidth().bytes_in(saved_rtt);
         let observed = CcParameters { saved_cwnd, saved_rtt, saved_at: now };
         let is_filled = self.path.bbr.phase() != Phase::Startup;
@@ -586,6 +605,7 @@ impl Sender {
             largest,
             bytes: feedback.acked,
             lost: feedback.lost_packets,
+            spurious: feedback.spurious,
             ce: feedback.ce,
             in_flight: self.sent.in_flight(),
             min_rtt: path.min_rtt,

@@ -160,6 +160,22 @@ fn a_loss_in_the_initial_window_ends_it() {
     assert_eq!(harness.sender.cc_parameters(7), None, "they are deleted");
 }
 
+// TACK-6.7-2
+#[test]
+fn a_loss_before_the_jump_that_was_none_deletes_nothing() {
+    let mut harness = resuming(SAVED);
+    let sent = harness.send(INITIAL_WINDOW_PACKETS);
+    harness.pass(RTT);
+    let (first, last) = (*sent.start(), *sent.end());
+    harness.tack(&[first + 2..=last], None).unwrap();
+    assert_eq!(state(&harness), (Normal, Some(Trigger::PacketLoss)));
+    harness.tack(&[first + 2..=last, first..=first], None).unwrap();
+    assert_eq!(harness.sender.cc_parameters(7), None, "another one is still lost");
+    harness.tack(&[first..=last], None).unwrap();
+    assert_eq!(harness.sender.cc_parameters(7), Some(SAVED));
+    assert_eq!(state(&harness).0, Normal, "this connection does not jump any more");
+}
+
 // TACK-6.7-3
 #[test]
 fn a_round_trip_of_half_or_of_more_than_ten_times_the_saved_one_is_another_paths() {
@@ -302,6 +318,7 @@ fn a_path_that_turns_out_shorter_while_the_jump_is_sent_is_another() {
         largest: 20,
         bytes: MSS,
         lost: 0,
+        spurious: 0,
         ce: 0,
         in_flight: 3 * IW,
         min_rtt: Some(RTT / 2),
@@ -317,6 +334,7 @@ fn a_mark_counts_as_a_loss_in_each_phase() {
         largest: 20,
         bytes: MSS,
         lost: 0,
+        spurious: 0,
         ce: 1,
         in_flight: 3 * IW,
         min_rtt: Some(RTT),
