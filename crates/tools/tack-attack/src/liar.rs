@@ -3,8 +3,8 @@
 use std::ops::{Range, RangeInclusive};
 
 use tack_proto::frame::{
-    AckFrequency, Arrivals, Frame, Frames, IackEvent, IackFields, Rate, StampedArrival, Tack,
-    TackFields, Timestamp, Timing, encode_ack, encode_iack, encode_tack,
+    AckFrequency, Arrivals, Bubbles, Frame, Frames, IackEvent, IackFields, Rate,
+    StampedArrival, Tack, TackFields, Timestamp, Timing, encode_ack, encode_iack, encode_tack,
 };
 use tack_proto::varint;
 
@@ -101,7 +101,7 @@ pub fn rewrite(payload: &[u8], mut lie: impl FnMut(&mut Report)) -> Option<Vec<u
                     timing: tack.timing.map(|timing| (timing.departure, timing.hold_us)),
                     rate: tack.rate.map(|rate| (rate.delivery_rate, rate.loss_rate)),
                     arrivals: arrivals(tack),
-                    bubbles: tack.bubbles.iter().flat_map(|bubbles| bubbles.iter()).collect(),
+                    bubbles: tack.bubbles.iter().flat_map(Bubbles::iter).collect(),
                 };
                 lie(&mut report);
                 Some(report.tack())
