@@ -204,11 +204,16 @@ impl<F: BufFactory> Connection<F> {
             || self.inner.is_path_validated(path.0, path.1) == Ok(true)
     }
 
-    /// A packet that came so has been accepted, with a `response` to a challenge.
+    /// A packet that came so has been accepted, with a `response` to a challenge. `is_same_path`: over the path of the
+    /// last one.
     #[inline]
-    pub(super) fn follow_validation(&mut self, info: &RecvInfo, response: Option<[u8; 8]>) {
-        let is_same = self.paths.is_received(&info.to, &info.from);
-        if !is_same || self.seam.validation.is_running || response.is_some() {
+    pub(super) fn follow_validation(
+        &mut self,
+        info: &RecvInfo,
+        is_same_path: bool,
+        response: Option<[u8; 8]>,
+    ) {
+        if !is_same_path || self.seam.validation.is_running || response.is_some() {
             self.validate_further((info.to, info.from), response);
         }
     }

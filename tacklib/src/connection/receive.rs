@@ -72,13 +72,13 @@ impl<F: BufFactory> Connection<F> {
             Look::Other(header) => return self.receive_other(packet, header, info, arrival),
         };
         let start = SealedStart::of(packet, data.payload_at);
+        let is_same_path = self.paths.is_received(&info.to, &info.from);
         let result = self.inner.recv(packet, info);
         let counters = &mut self.seam.counters;
         // Duplicates are decrypted, too, before quiche drops them, and so is what comes from an address that it has no
         // path left for.
-        let is_certain = data.is_newest
-            && self.paths.is_received(&info.to, &info.from)
-            && start.was_decrypted(packet, data.payload_at);
+        let is_certain =
+            data.is_newest && is_same_path && start.was_decrypted(packet, data.payload_at);
         let is_accepted = if result.is_ok() && is_certain {
             // Data acknowledges nothing, and so tells of no losses either.
             counters.on_accepted();
@@ -94,7 +94,7 @@ impl<F: BufFactory> Connection<F> {
         };
         if is_accepted {
             layer.apply_data(arrival.at, &data, arrival.ecn, &self.inner);
-            self.follow_validation(&info, None);
+            self.follow_validation(&info, is_same_path, None);
             self.check_answers()?;
         } else {
             layer.on_data_refused();
@@ -219,7 +219,8 @@ impl<F: BufFactory> Connection<F> {
         if applied.acknowledged || applied.may_unblock {
             self.settle_stream_ends(layer);
         }
-        self.follow_validation(info, applied.path_response);
+        let is_same_path = self.paths.is_received(&info.to, &info.from);
+        self.follow_validation(info, is_same_path, applied.path_response);
     }
 
     /// Closes the connection over what the peer sent.

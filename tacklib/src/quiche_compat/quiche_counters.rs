@@ -13,7 +13,7 @@ use quiche::BufFactory;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct QuicheCounters {
     received: usize,
-    /// Which paths these are the counters of, in short.
+    /// Which paths these are the counters of, in short, if there are several.
     paths: u64,
     /// Packets accepted since then that need not be looked for.
     known: usize,
@@ -34,13 +34,22 @@ pub struct QuicheDelta {
 
 impl QuicheCounters {
     fn of<F: BufFactory>(connection: &quiche::Connection<F>) -> Self {
-        connection.path_stats().fold(Self::default(), |sum, path| Self {
-            received: sum.received + path.recv,
-            paths: sum.paths.wrapping_add(in_short(path.local_addr, path.peer_addr)),
-            known: 0,
-            lost: sum.lost + path.lost,
-            probe_timeouts: sum.probe_timeouts + path.total_pto_count,
-        })
+        let mut sum = Self::default();
+        let mut only = None;
+        for path in connection.path_stats() {
+            sum.received += path.recv;
+            sum.lost += path.lost;
+            sum.probe_timeouts += path.total_pto_count;
+            let addresses = (path.local_addr, path.peer_addr);
+            if sum.paths == 0 && only.is_none() {
+                only = Some(addresses);
+                continue;
+            }
+            // There is always room for a second path: one alone has not taken the place of another.
+            sum.paths = sum.paths.wrapping_add(only.take().map_or(0, in_short));
+            sum.paths = sum.paths.wrapping_add(in_short(addresses));
+        }
+        sum
     }
 
     /// A packet has been accepted, as is known without a look.
@@ -75,7 +84,7 @@ impl QuicheCounters {
 }
 
 /// A number that tells a path from others. A peer that finds two paths of one number has its own packets ignored.
-fn in_short(local: SocketAddr, peer: SocketAddr) -> u64 {
+fn in_short((local, peer): (SocketAddr, SocketAddr)) -> u64 {
     let half = |address: SocketAddr| {
         let ip = match address.ip() {
             IpAddr::V4(ip) => u64::from(ip.to_bits()),
