@@ -16,7 +16,7 @@ struct Defect {
 }
 
 /// `docs/interop.md` lists them too.
-const KNOWN: [Defect; 5] = [
+const KNOWN: [Defect; 6] = [
     Defect {
         peer: "kwik",
         role: Role::Server,
@@ -38,6 +38,14 @@ const KNOWN: [Defect; 5] = [
         what: "kwik falls silent in the middle of a file, with nothing lost and all that it sent \
                acknowledged",
         shows: falls_silent,
+    },
+    Defect {
+        peer: "quinn",
+        role: Role::Server,
+        what: "quinn repeats Handshake packets alone once its ServerHello was lost four times, and \
+               answers no Initial of the client any more (RFC 9000 section 13.2.1: it acknowledges \
+               them at once)",
+        shows: ignores_initials,
     },
     Defect {
         peer: "quiche",
@@ -68,6 +76,13 @@ fn acknowledges_late(evidence: &Evidence) -> bool {
     const LATE_S: f64 = 0.9;
     let mut connections = evidence.seen.connections.iter();
     connections.any(|seen| seen.answered_seconds.is_some_and(|seconds| seconds > LATE_S))
+}
+
+/// A client repeats what nothing acknowledges, and few of its Initials only acknowledge.
+fn ignores_initials(evidence: &Evidence) -> bool {
+    const MANY: u64 = 6;
+    let mut connections = evidence.seen.connections.iter();
+    connections.any(|seen| seen.unanswered_initials >= MANY && seen.closes.is_empty())
 }
 
 /// Nothing was lost, neither end has closed the connection, and it is the server's turn. Of several
@@ -184,6 +199,21 @@ mod tests {
         assert!(matches!(explain("kwik", failed(), &evidence), Verdict::Defect { .. }));
         evidence.seen.connections[0].answered_seconds = Some(0.03);
         assert_eq!(explain("kwik", failed(), &evidence), failed());
+    }
+
+    #[test]
+    fn a_server_that_leaves_initials_unanswered_is_at_fault() {
+        let mut evidence = Evidence { ours: Role::Client, lost: 30, ..good(TACK) };
+        evidence.seen.connections = vec![ConnectionSeen {
+            unanswered_initials: 6,
+            client: Some(TACK),
+            ..ConnectionSeen::default()
+        }];
+        let is_defect = |evidence: &Evidence| explain("quinn", failed(), evidence) != failed();
+        assert!(is_defect(&evidence));
+        assert!(explain("quic-go", failed(), &evidence) == failed(), "not known of that peer");
+        evidence.seen.connections[0].unanswered_initials = 5;
+        assert!(!is_defect(&evidence));
     }
 
     #[test]

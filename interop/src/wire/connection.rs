@@ -96,6 +96,7 @@ impl Connection {
                     let is_retry = long.header.packet_type == LongPacketType::Retry;
                     let cid = long.header.scid.to_vec();
                     self.long_packet(direction, &long, at, key_log);
+                    self.follow_initials(passage, long.header.packet_type);
                     self.name(
                         Named { direction: opposite(direction), cid },
                         is_retry,
@@ -173,6 +174,19 @@ impl Connection {
             (Direction::ToClient, _) => {
                 self.seen.server_ids.insert(packet.header.scid.to_vec());
             }
+            _ => {}
+        }
+    }
+
+    /// Counts the Initials that the server leaves unanswered.
+    fn follow_initials(&mut self, passage: &Passage, packet_type: LongPacketType) {
+        let is_in_handshake = self.seen.handshake_seconds.is_none();
+        match (passage.direction, packet_type) {
+            (Direction::ToClient, LongPacketType::Initial) => self.seen.unanswered_initials = 0,
+            (Direction::ToServer, LongPacketType::Initial) if is_in_handshake => {
+                self.seen.unanswered_initials += u64::from(passage.arrived);
+            }
+            _ if !is_in_handshake => self.seen.unanswered_initials = 0,
             _ => {}
         }
     }

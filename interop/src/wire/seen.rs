@@ -33,6 +33,10 @@ pub struct Seen {
     pub client_initials: u64,
     /// Those among them with a token.
     pub initials_with_token: u64,
+    /// Initials that have reached the server since it last sent one; none are counted once the client sends under other
+    /// keys.
+    #[serde(skip)]
+    pub unanswered_initials: u64,
     /// Retry packets that the server sent.
     pub retries: u64,
     /// TLS messages of the server under handshake keys, in bytes.
