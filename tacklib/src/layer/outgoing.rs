@@ -87,11 +87,7 @@ impl Layer {
             dcid_len(protection, &out[..len], to, expected, plain)
         };
         let result = match protection.take(out, len, dcid_len, expected) {
-            Ok(packet)
-                if packet.header().packet_number.saturating_sub(expected) > MAX_SKIPPED =>
-            {
-                Err(Lost)
-            }
+            Ok(packet) if skips_too_many(packet.header().packet_number, expected) => Err(Lost),
             Ok(packet) => space.finish(packet, &job, ends, plain, frames),
             Err(_) => Err(Lost),
         };
@@ -100,6 +96,11 @@ impl Layer {
         }
         result
     }
+}
+
+/// Whether no stack goes on with that number. Before the first packet any may have been used (0-RTT).
+const fn skips_too_many(packet_number: u64, expected: u64) -> bool {
+    expected > 0 && packet_number.saturating_sub(expected) > MAX_SKIPPED
 }
 
 /// How long the packet's connection id is, where the peer has issued ids of several lengths: the length with which the
