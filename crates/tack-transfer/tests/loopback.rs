@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::io::Cursor;
+use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -226,6 +227,64 @@ fn a_lost_server_is_an_error_that_may_pass() {
     served.server.stop().unwrap();
     let error = get(&mut client, wanted).unwrap_err();
     assert!(error.may_pass(), "{error}");
+}
+
+/// Passes datagrams between one client and a server; the address for the client, and what ends it.
+fn relay_to(server: SocketAddr) -> (SocketAddr, Arc<AtomicBool>) {
+    let (front, back) =
+        (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
+    back.connect(server).unwrap();
+    let (address, ends) = (front.local_addr().unwrap(), Arc::<AtomicBool>::default());
+    let is_over = Arc::clone(&ends);
+    std::thread::spawn(move || {
+        let (mut client, mut datagram) = (None, [0; 2048]);
+        for socket in [&front, &back] {
+            socket.set_nonblocking(true).unwrap();
+        }
+        while !is_over.load(Ordering::Relaxed) {
+            while let Ok((len, from)) = front.recv_from(&mut datagram) {
+                client = Some(from);
+                let _ = back.send(&datagram[..len]);
+            }
+            while let Ok(len) = back.recv(&mut datagram) {
+                client.map(|client| front.send_to(&datagram[..len], client));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // Nothing answers there, and nothing refuses.
+        std::thread::sleep(Duration::from_secs(30));
+    });
+    (address, ends)
+}
+
+#[test]
+fn a_server_that_falls_silent_at_one_of_its_addresses_is_tried_at_the_others() {
+    let served = Served::new(|_| {});
+    let content = noise(10_000_000, 1);
+    fs::write(served.shared("file"), &content).unwrap();
+    let relays = [relay_to(served.server.local_addr()), relay_to(served.server.local_addr())];
+    let addresses = relays.iter().map(|(address, _)| *address).collect();
+    let server = ServerAddress::new("both", 1).at(addresses);
+    let connect = || {
+        let mut options =
+            ConnectOptions::new(Trust::Pinned(served.fingerprint)).with_token(TOKEN);
+        options.rate = Some(5_000_000);
+        Client::connect(&server, options).unwrap()
+    };
+    let mut options = TransferOptions::default();
+    options.attempts = Some(Arc::default());
+    let fetch = |client: &mut Client| {
+        let wanted = Get::new(path("file"), served.here("copy"));
+        client.get(vec![wanted], &options, &mut |event| {
+            if matches!(event, Event::Progress { .. }) {
+                relays[0].1.store(true, Ordering::Relaxed);
+            }
+        })
+    };
+    let lost = fetch(&mut connect()).unwrap_err();
+    assert!(lost.may_pass() && lost.to_string().contains("other addresses"), "{lost}");
+    fetch(&mut connect()).unwrap();
+    assert!(fs::read(served.here("copy")).unwrap() == content);
 }
 
 #[test]

@@ -154,7 +154,8 @@ impl<'a> Run<'a> {
         if stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
             return Err(Error::Interrupted);
         }
-        self.link.turn(TURN)
+        self.link.turn(TURN)?;
+        if self.attempt.is_some() { self.link.check_silence() } else { Ok(()) }
     }
 
     /// Runs the connection until `wanted` arrives.

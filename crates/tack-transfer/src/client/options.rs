@@ -39,7 +39,8 @@ pub struct TransferOptions {
     /// what has: for one that is there for this operation alone. Where nothing has failed, servers of the current
     /// version of the protocol are not waited for in any case.
     pub leaves_at_once: bool,
-    /// What earlier attempts at this operation have seen, if it may be tried again over another connection.
+    /// What earlier attempts at this operation have seen, if it may be tried again over another connection. Such an
+    /// operation also gives up a connection over which nothing has come for 6 s, if the server has other addresses.
     pub attempts: Option<Arc<Attempts>>,
     /// Ends the operation with [`Error::Interrupted`](crate::Error::Interrupted) once it is set.
     pub stop: Option<Arc<AtomicBool>>,

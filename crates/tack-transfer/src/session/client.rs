@@ -13,6 +13,7 @@ use super::connecting::Unproven;
 use super::mailbox::{Mailbox, Notify};
 use super::pump::Pump;
 use super::pumps::Pumps;
+use super::silence::Silence;
 use super::trust::Trust;
 use crate::cc_parameters::{RemoteEndpoint, Store, remote_endpoint};
 use crate::error::{Error, Feature};
@@ -41,6 +42,8 @@ pub struct Link {
     pub(super) session: Option<KeptSession>,
     /// Until the handshake is complete.
     pub(super) unproven: Option<Unproven>,
+    /// How long nothing has come, if the host has other addresses.
+    pub(super) silence: Option<Silence>,
     /// The endpoint has reported that the connection is closed.
     pub(super) is_closed: bool,
     /// Set when the server is known to have ended.
@@ -198,6 +201,21 @@ impl Link {
         self.check_answer()?;
         self.drive_pumps()?;
         Ok(self.endpoint.flush()?)
+    }
+
+    /// Fails if the server has been silent for so long that it may well answer at another of its addresses; for an
+    /// operation that is tried again. A network may be left for one without IPv6, or IPv6 may break.
+    pub fn check_silence(&mut self) -> Result<(), Error> {
+        let Some(silence) = self.silence.as_mut().filter(|_| self.unproven.is_none()) else {
+            return Ok(());
+        };
+        let Some(connection) = self.endpoint.connection(self.handle) else { return Ok(()) };
+        let packets = connection.path_stats().map(|path| path.recv).sum();
+        if !silence.is_too_long(Instant::now(), packets) {
+            return Ok(());
+        }
+        let reason = "nothing has come for 6 s, and the server has other addresses".to_owned();
+        Err(Error::ConnectionLost { server: self.server.to_string(), reason, may_pass: true })
     }
 
     /// Gives up all requests: their workers hear that nothing more comes.

@@ -11,6 +11,7 @@ use super::client::{ConnectOptions, EarlyData, KeptSession, Link, Observed, Tran
 use super::pumps::Pumps;
 use super::race::{Attempt, race};
 use super::rate_limit::RateLimits;
+use super::silence::Silence;
 use super::strangers::MAX_UNHEARD;
 use super::trust::Trust;
 use crate::cc_parameters::remote_endpoint;
@@ -134,6 +135,7 @@ impl Link {
                 is_early: false,
                 has_others,
             }),
+            silence: has_others.then(Silence::default),
             is_closed: false,
             ended: options.ended.clone(),
         })

@@ -26,6 +26,7 @@ mod request;
 mod request_tests;
 mod server;
 mod shared;
+mod silence;
 mod strangers;
 mod trust;
 mod workers;
