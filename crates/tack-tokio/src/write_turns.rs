@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-/// The streams that somebody waits to write to, or for the delivery of.
+/// The streams that tasks wait to write to, or for the delivery of.
 #[derive(Debug, Default)]
 pub(crate) struct WriteTurns {
     waiting: BTreeSet<u64>,
@@ -12,12 +12,12 @@ pub(crate) struct WriteTurns {
 }
 
 impl WriteTurns {
-    /// Somebody waits.
+    /// A task waits for the stream.
     pub(crate) fn insert(&mut self, id: u64) {
         self.waiting.insert(id);
     }
 
-    /// Nobody does.
+    /// No task waits for it any more.
     pub(crate) fn remove(&mut self, id: u64) {
         self.waiting.remove(&id);
     }
