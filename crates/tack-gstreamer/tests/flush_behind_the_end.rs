@@ -76,7 +76,7 @@ fn a_sink_that_calls_connects_again() {
 }
 
 #[test]
-fn a_sink_that_calls_nobody_again_posts_an_error() {
+fn a_sink_that_connects_again_without_an_answer_posts_an_error() {
     let first = receiver("mode=listener port=0");
     first.play();
     let port: u32 = first.element("src").property("current-port");

@@ -91,7 +91,7 @@ fn frames_that_are_delivered_are_forgotten_long_before_their_deadline() {
 }
 
 #[test]
-fn the_deadline_of_a_frame_that_is_delivered_wakes_nobody() {
+fn the_deadline_of_a_frame_that_is_delivered_sets_no_timer() {
     let lifetime = Duration::from_secs(5);
     let mut live = Live::new(Profile::Default);
     (0..20).for_each(|_| live.frame(lifetime));

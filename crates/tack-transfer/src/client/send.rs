@@ -297,7 +297,7 @@ impl Sending {
         self.closing.finish_there(&self.producer.reporter(), trees);
     }
 
-    /// Lets everything below a directory become jobs; false if nobody works any more.
+    /// Lets everything below a directory become jobs; false if all workers have ended.
     fn produce_tree(
         &self,
         path: &Path,

@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_nobody_has_committed_is_an_error() {
+    fn a_file_that_was_not_committed_is_an_error() {
         let good = content(0, b"good", Digest::of(b"good"));
         let equal = record(&Record { file: 1, content: None });
         let messages = vec![good, equal, Message::EndOfBundles];
