@@ -19,12 +19,12 @@ const MOST_EXPENDABLE: usize = 4096;
 
 /// Tells an encoder its bit rate and when to make a key frame, from the path and from what becomes of its frames.
 ///
-/// The rate is that of an [`EncoderRateControl`], less while key frames are too long for their deadline or frames come
-/// too late although the encoder was told what the path carries: it, or a muxer behind it, makes more. A key frame is
-/// due at first, behind a frame that is lost and that others need, and when the peer asks for one; a peer that gets none
-/// causes them more and more rarely. An outage of the path changes neither.
+/// The rate is that of an [`EncoderRateControl`]. It is lower while key frames are too long for their deadline, and while
+/// frames come too late because the encoder, or a muxer behind it, makes more than it was told. A key frame is due at the
+/// start, after the loss of a frame that others need, and when the peer asks for one; while the peer receives no key
+/// frame, they become due less and less often. An outage of the path changes neither rate nor key frames.
 ///
-/// Of the frames of a [`FrameSender`](crate::FrameSender): tell it what was sent, all events, and the time.
+/// The application tells it each frame that a [`FrameSender`](crate::FrameSender) has taken, and each event of that.
 #[derive(Debug)]
 pub struct EncoderControl {
     rate: EncoderRateControl,
