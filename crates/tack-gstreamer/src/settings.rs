@@ -92,6 +92,13 @@ fn resolve_by_system(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     (host, port).to_socket_addrs().map(Iterator::collect)
 }
 
+/// Says after half a second that there is no such host.
+#[cfg(test)]
+pub(crate) fn resolve_slowly(_: &str, _: u16) -> io::Result<Vec<SocketAddr>> {
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    Err(io::Error::other("no such host"))
+}
+
 /// The properties, which `set` and `get` know by their names; each class has its own.
 pub(crate) fn properties() -> Vec<glib::ParamSpec> {
     let mut properties = vec![

@@ -1,5 +1,5 @@
-//! Whose turn it is to write: the room for it is one for all streams of a connection, and the first that is woken may take
-//! all of it.
+//! The order in which tasks that wait to write are woken. All streams of a connection share the room of the send buffer,
+//! and the first task may fill it.
 
 use std::collections::BTreeSet;
 

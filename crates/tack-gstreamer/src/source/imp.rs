@@ -377,16 +377,8 @@ impl PushSrcImpl for TackSrc {
 
 #[cfg(test)]
 mod tests {
-    use std::io;
-    use std::net::SocketAddr;
-
     use super::*;
-
-    /// Says after half a second that there is no such host.
-    fn resolve_slowly(_: &str, _: u16) -> io::Result<Vec<SocketAddr>> {
-        thread::sleep(Duration::from_millis(500));
-        Err(io::Error::other("no such host"))
-    }
+    use crate::settings::resolve_slowly;
 
     #[test]
     fn a_host_that_is_not_found_is_no_error_of_an_element_that_was_started_again() {
