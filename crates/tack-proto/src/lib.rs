@@ -22,6 +22,7 @@ pub mod loss_detection;
 pub mod profiles;
 pub mod range_set;
 pub mod receiver;
+mod repetition;
 pub mod sender;
 pub mod transport_parameters;
 pub mod varint;

@@ -48,6 +48,8 @@ pub struct IncomingScan<'a> {
 #[derive(Debug)]
 enum Acknowledgement<'a> {
     Tack(Tack<'a>),
+    /// A TACK of this sequence that is left to the next long one (TACK-5.4-7).
+    LeftTack(u64),
     Iack(Iack<'a>),
     /// An IACK that is left to the next TACK (TACK-5.4-4).
     LeftIack,
@@ -344,6 +346,10 @@ impl NumberSpace {
     ) -> AckOutcome {
         match acknowledgement {
             Acknowledgement::Tack(tack) => self.sender.on_tack(now, tack),
+            Acknowledgement::LeftTack(sequence) => {
+                self.sender.on_left_tack(*sequence);
+                AckOutcome::default()
+            }
             Acknowledgement::Iack(iack) => self.sender.on_iack(now, iack),
             Acknowledgement::LeftIack => {
                 self.sender.on_left_iack();
@@ -408,6 +414,11 @@ impl NumberSpace {
                 if tack.bubbles.is_some() && std::mem::replace(&mut reader.has_bubbles, true) {
                     tack.bubbles = None;
                 }
+                // What quiche is not told must not count here either, whatever comes before it in the packet (TACK-3-3).
+                if self.sender.is_left_to_long_tack(&tack) {
+                    scan.acknowledgements.push(Acknowledgement::LeftTack(tack.sequence));
+                    return Ok(());
+                }
                 let newly = self.sender.newly_acknowledged(&tack);
                 scan.see_largest(newly.last());
                 self.pass_ack(newly, tack.ranges.iter(), tack.ack_delay_us, rest);
@@ -415,7 +426,6 @@ impl NumberSpace {
             }
             Frame::Iack(iack) => {
                 self.sender.check_iack(now, &iack)?;
-                // What quiche is not told must not count here either, whatever comes before it in the packet (TACK-3-3).
                 if self.sender.is_left_to_tack(&iack) {
                     scan.acknowledgements.push(Acknowledgement::LeftIack);
                     return Ok(());

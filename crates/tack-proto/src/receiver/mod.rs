@@ -41,12 +41,9 @@ use crate::frame::{
     AckFrequency, EcnCounts, IackEvent, IackFields, Rate, Stream, TackFields, encode_ack,
     encode_iack, encode_tack,
 };
+use crate::repetition::{REPETITIONS, is_long};
 
-/// TACKs in which a range is repeated (TACK-4.1-1). With 30 % loss on the ACK path all of
-/// them get lost once in 15,000 times.
-const REPETITIONS: usize = 8;
-
-/// Ranges that a TACK repeats at least, however old they are (TACK-4.1-2).
+/// Ranges that a long TACK repeats at least, however old they are (TACK-4.1-2).
 const LEAST_RANGES: usize = 32;
 
 /// Ranges in an IACK. It must reach down to what the last TACKs reported; 64
@@ -161,6 +158,8 @@ pub struct Receiver {
     /// Largest numbers at the last TACKs: ranges below the oldest of them have
     /// been reported in all of these.
     reported: [u64; REPETITIONS],
+    /// A packet has come that the next TACK would name only if it is a long one.
+    has_late: bool,
     stats: ReceiverStats,
 }
 
@@ -188,6 +187,7 @@ impl Receiver {
             largest_arrival: None,
             sequence: 0,
             reported: [0; REPETITIONS],
+            has_late: false,
             stats: ReceiverStats::default(),
         }
     }
@@ -202,7 +202,10 @@ impl Receiver {
             Arrival::Duplicate => return None,
             Arrival::InOrder => self.losses.on_in_order(pn),
             Arrival::Ahead { missing } => self.losses.on_ahead(now, pn, missing),
-            Arrival::Late => self.losses.on_late(now, pn),
+            Arrival::Late => {
+                self.has_late |= pn <= self.reported[0];
+                self.losses.on_late(now, pn);
+            }
         }
         if arrival != Arrival::Late {
             self.largest_arrival = Some(now);
@@ -471,11 +474,12 @@ impl Receiver {
             grease: self.sequence % GREASED_ONE_IN == GREASED_ONE_IN - 1,
         };
         let floor = self.reported[0];
+        let least = if self.is_long_due() { LEAST_RANGES } else { 1 };
         let ranges = self
             .received
             .newest_first()
             .enumerate()
-            .take_while(|(i, range)| *i < LEAST_RANGES || *range.end() > floor)
+            .take_while(|(i, range)| *i < least || *range.end() > floor)
             .filter(|(_, range)| *range.start() <= newest.number)
             .map(|(_, range)| *range.start()..=newest.number.min(*range.end()));
         // Those that a hole with no IACK yet may explain are left to a later TACK.
@@ -493,6 +497,7 @@ impl Receiver {
         self.stats.tacks += 1;
         self.reported.rotate_left(1);
         self.reported[REPETITIONS - 1] = largest;
+        self.has_late = false;
         self.delivery_rate.on_tack_sent(largest);
         if let Some(stamped) = &mut self.stamped {
             stamped.on_reported();
@@ -545,6 +550,15 @@ impl Receiver {
     /// the newest range reports in any case.
     fn wants_bubbles(&self) -> bool {
         self.loss_rate() * self.unreported as f64 >= 1.0
+    }
+
+    /// Whether the next TACK repeats what eight have reported before it (TACK-4.1-2). The ranges of
+    /// old losses are most of such a TACK, and tell nothing new as long as not all of eight get lost.
+    fn is_long_due(&self) -> bool {
+        is_long(self.sequence)
+            || self.has_late
+            || self.unreported > 0
+            || self.policy.is_immediate()
     }
 
     fn most_gaps(&self) -> usize {

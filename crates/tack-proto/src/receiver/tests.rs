@@ -1,5 +1,5 @@
 use super::*;
-use crate::frame::{Frame, Frames};
+use crate::frame::{Frame, Frames, Tack};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -170,6 +170,82 @@ fn ranges_are_repeated_in_several_tacks_and_then_dropped() {
     }
     assert_eq!(counts[1], 100);
     assert_eq!(counts[19], 50 * REPETITIONS, "as often as promised, no longer");
+}
+
+/// Loses every fourth packet for `tacks` intervals; the ranges of the last TACK of each of the four phases.
+fn lossy(receiver: &mut Receiver, t0: Instant, tacks: u64) -> [usize; 4] {
+    let mut counts = [0; 4];
+    let mut pn = 1;
+    for tack in 1..=tacks {
+        let now = t0 + tack as u32 * 10 * MS;
+        for _ in 0..3 {
+            receiver.on_packet(now, data(pn));
+            pn += 1;
+        }
+        pn += 1;
+        counts[(tack % 4) as usize] = read_tack(receiver, now, |tack| tack.ranges.len());
+    }
+    counts
+}
+
+fn read_tack<T>(receiver: &mut Receiver, now: Instant, of: impl Fn(&Tack<'_>) -> T) -> T {
+    let mut out = Vec::new();
+    assert!(receiver.write(now, Due::Tack, 4000, &mut out));
+    let located = Frames::new(&out).next().unwrap().unwrap();
+    let Frame::Tack(tack) = located.frame else { panic!("{:?}", located.frame) };
+    of(&tack)
+}
+
+#[test]
+fn one_tack_in_four_repeats_what_eight_have_reported() {
+    let (mut receiver, t0) = steady();
+    receiver.on_frequency_update(&AckFrequency {
+        reordering_threshold: 0,
+        ..update(1, 1, 10 * MS)
+    });
+    // TACK-4.1-2, TACK-4.1-5: the one of `steady` was the first.
+    assert_eq!(
+        lossy(&mut receiver, t0, 79),
+        [LEAST_RANGES, REPETITIONS, REPETITIONS, REPETITIONS]
+    );
+}
+
+#[test]
+fn a_sender_that_misses_tacks_gets_long_ones_alone() {
+    let (mut receiver, t0) = steady();
+    assert_eq!(receiver.unreported, 1);
+    assert_eq!(lossy(&mut receiver, t0, 79), [LEAST_RANGES; 4]);
+}
+
+#[test]
+fn a_packet_that_is_older_than_eight_tacks_makes_the_next_one_long() {
+    let (mut receiver, t0) = steady();
+    receiver.on_frequency_update(&AckFrequency {
+        reordering_threshold: 0,
+        ..update(1, 1, 10 * MS)
+    });
+    lossy(&mut receiver, t0, 80);
+    let now = t0 + 810 * MS;
+    receiver.on_packet(now, data(4 * 70));
+    receiver.on_packet(now, data(4 * 81));
+    assert!(!is_long(receiver.sequence));
+    let names_it = |tack: &Tack<'_>| tack.ranges.iter().any(|range| range.contains(&280));
+    assert!(read_tack(&mut receiver, now, names_it));
+    receiver.on_packet(now, data(4 * 81 + 1));
+    assert!(!read_tack(&mut receiver, now, names_it), "once, while nothing else is lost");
+}
+
+#[test]
+fn the_tack_of_the_end_of_a_stream_is_long() {
+    let (mut receiver, t0) = steady();
+    receiver.on_frequency_update(&AckFrequency {
+        reordering_threshold: 0,
+        ..update(1, 1, 10 * MS)
+    });
+    lossy(&mut receiver, t0, 80);
+    receiver.on_packet(t0 + 801 * MS, Received { ends_stream: true, ..data(4 * 80 + 1) });
+    let ranges = read_tack(&mut receiver, t0 + 801 * MS, |tack| tack.ranges.len());
+    assert_eq!(ranges, LEAST_RANGES);
 }
 
 #[test]

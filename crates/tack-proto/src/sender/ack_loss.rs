@@ -1,6 +1,8 @@
 //! rho', the loss rate of the ACK path, from the gaps in the sequence of TACKs
 //! (section VI-C of the paper).
 
+use crate::repetition::{REPETITIONS, is_long};
+
 /// TACKs that the estimate looks back on: at four in a round trip, 16 of those.
 const WEIGHT: f64 = 1.0 / 64.0;
 
@@ -11,6 +13,8 @@ pub struct AckLoss {
     expected: u64,
     lost: u64,
     recent: f64,
+    /// So many TACKs in a row were lost that what they reported is in long ones alone, and none has come since.
+    awaits_long: bool,
 }
 
 impl AckLoss {
@@ -22,12 +26,19 @@ impl AckLoss {
             self.recent = (self.recent - WEIGHT).max(0.0);
             return;
         };
+        self.awaits_long = self.may_leave_out(sequence);
         self.next = sequence.saturating_add(1);
         self.expected = self.expected.saturating_add(missing).saturating_add(1);
         self.lost = self.lost.saturating_add(missing);
         // Each that is missing moves the estimate towards 1, the one that came towards 0.
         let kept = (1.0 - WEIGHT).powi(missing.min(1 << 16) as i32);
         self.recent = (1.0 - (1.0 - self.recent) * kept) * (1.0 - WEIGHT);
+    }
+
+    /// Whether the TACK of this sequence may leave out what TACKs reported that were all lost (TACK-5.4-7).
+    pub fn may_leave_out(&self, sequence: u64) -> bool {
+        let missing = sequence.saturating_sub(self.next);
+        !is_long(sequence) && (self.awaits_long || missing >= REPETITIONS as u64)
     }
 
     /// TACKs that did not arrive.

@@ -59,6 +59,9 @@ impl Sender {
     /// The numbers that [`Self::on_tack`] would report as acknowledged, in
     /// ascending ranges.
     pub fn newly_acknowledged(&self, tack: &Tack<'_>) -> Vec<RangeInclusive<u64>> {
+        if self.is_left_to_long_tack(tack) {
+            return Vec::new();
+        }
         let mut numbers = self.sent.unacknowledged(tack.ranges.iter());
         if tack.bubbles.is_some() {
             numbers.extend(self.delivered(tack).into_iter().map(|pn| pn..=pn));
@@ -94,6 +97,14 @@ impl Sender {
         iack.event != IackEvent::Reply && self.sent.leaves_unknown_below(iack.ranges.smallest())
     }
 
+    /// A short TACK that leaves out numbers which nothing has reported either is left to the next long one
+    /// (TACK-5.4-7): eight TACKs or more before it were lost.
+    pub fn is_left_to_long_tack(&self, tack: &Tack<'_>) -> bool {
+        tack.bubbles.is_none()
+            && self.ack_loss.may_leave_out(tack.sequence)
+            && self.sent.leaves_unknown_below(tack.ranges.smallest())
+    }
+
     fn check_received(&self, reported: u64) -> Result<(), Violation> {
         // TACK-7-7, TACK-7-15
         if self.config.sees_all && reported > self.sent_bytes {
@@ -120,6 +131,10 @@ impl Sender {
 impl Sender {
     /// A TACK has arrived.
     pub fn on_tack(&mut self, now: Instant, tack: &Tack<'_>) -> AckOutcome {
+        if self.is_left_to_long_tack(tack) {
+            self.on_left_tack(tack.sequence);
+            return AckOutcome::default();
+        }
         let delivered = self.delivered(tack);
         let round_trip = tack
             .timing
@@ -127,11 +142,8 @@ impl Sender {
             .and_then(|timing| self.round_trip(now, timing));
         let outcome = self.apply(now, &tack.ranges, &delivered, (tack.ecn, true));
         self.sample_held(now, &outcome, tack.ack_delay_us);
-        self.stats.tacks += 1;
-        let lost_before = self.ack_loss.lost();
-        self.ack_loss.on_tack(tack.sequence);
-        self.stats.tacks_lost = self.ack_loss.lost();
-        self.sample_gap(now, self.ack_loss.lost() > lost_before);
+        let some_lost = self.count_tack(tack.sequence);
+        self.sample_gap(now, some_lost);
         if let Some(rtt) = round_trip {
             let forward = self.without_ack_path(now, rtt);
             self.path.min_rtt.on_sample(now, forward);
@@ -149,6 +161,21 @@ impl Sender {
         let round_trip = round_trip.or(outcome.current.largest_rtt);
         self.feed(now, &tack.ranges, &outcome, reported, round_trip);
         outcome
+    }
+
+    /// The TACK of this sequence has arrived and was left to the next long one before anything of its packet was
+    /// applied.
+    pub fn on_left_tack(&mut self, sequence: u64) {
+        self.count_tack(sequence);
+    }
+
+    /// Counts a TACK; true if others were lost before it.
+    fn count_tack(&mut self, sequence: u64) -> bool {
+        self.stats.tacks += 1;
+        let lost_before = self.ack_loss.lost();
+        self.ack_loss.on_tack(sequence);
+        self.stats.tacks_lost = self.ack_loss.lost();
+        self.stats.tacks_lost > lost_before
     }
 
     /// An IACK has arrived.

@@ -13,6 +13,8 @@ mod immediate_ack;
 mod jitter;
 #[cfg(test)]
 mod late_tests;
+#[cfg(test)]
+mod left_tests;
 mod min_rtt;
 mod optimistic_ack_trap;
 mod pacer;
