@@ -4,8 +4,8 @@
 /// them get lost once in 15,000 times.
 pub const REPETITIONS: usize = 8;
 
-/// One TACK in so many is a long one. A sender asks for four TACKs in the smallest round trip (beta, section IV-B
-/// of the paper): so it waits for a long one no longer than that.
+/// One TACK in so many is a long one in any case. Senders ask for two to four TACKs in a round trip (beta, section IV-B
+/// of the paper), so that they wait for a long one no longer than two round trips.
 const LONG_ONE_IN: u64 = 4;
 
 /// Whether the TACK of this sequence is a long one in any case: one that repeats older ranges too (TACK-4.1-5).
