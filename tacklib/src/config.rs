@@ -151,8 +151,12 @@ pub struct Config {
     lab: LabSwitches,
     stateless_reset_token: Option<u128>,
     template: Option<Template>,
+    /// quiche's controller is out of the way.
     is_inert: bool,
+    /// quiche's configuration has changed since, which may have brought it back.
+    is_changed: bool,
     controller: Controller,
+    logs_keys: bool,
 }
 
 /// What was asked of quiche's controller: it is put off while the layer has its own.
@@ -229,7 +233,9 @@ impl Config {
             stateless_reset_token: None,
             template: None,
             is_inert: false,
+            is_changed: false,
             controller: Controller::default(),
+            logs_keys: false,
         }
     }
 
@@ -253,11 +259,16 @@ impl Config {
         // What is announced depends on it.
         self.template = None;
         self.tack = tack;
-        if tack.profile == Profile::Off && self.is_inert {
-            self.is_inert = false;
-            restore_controller(&mut self.inner);
-            self.controller.apply(&mut self.inner);
+        if tack.profile == Profile::Off {
+            self.restore_controller();
         }
+    }
+
+    /// Has the secrets of connections logged where [`Connection::set_keylog`](crate::Connection::set_keylog) says,
+    /// as [`quiche::Config::log_keys`].
+    pub fn log_keys(&mut self) {
+        self.logs_keys = true;
+        self.inner.log_keys();
     }
 
     /// Sets the longest datagram to send, UDP payload in bytes, as
@@ -341,6 +352,11 @@ impl Config {
         self.tack.profile != Profile::Off
     }
 
+    /// Whether the application wants to have secrets logged: the layer has quiche log them in any case.
+    pub(crate) fn logs_keys(&self) -> bool {
+        self.logs_keys
+    }
+
     pub(crate) fn lab(&self) -> LabSwitches {
         self.lab
     }
@@ -352,8 +368,11 @@ impl Config {
     /// quiche's configuration, ready for a connection: with its controller out of
     /// the way if the layer is going to take its place.
     pub(crate) fn prepared(&mut self) -> &mut quiche::Config {
-        if self.is_enabled() && !self.is_inert && self.template().is_some() {
+        if !self.is_enabled() || self.template().is_none() {
+            self.restore_controller();
+        } else if !self.is_inert || self.is_changed {
             self.is_inert = true;
+            self.is_changed = false;
             if self.controller.is_ignored() {
                 log::warn!(
                     "quiche's congestion control settings have no effect: the layer has its own \
@@ -363,6 +382,14 @@ impl Config {
             make_inert(&mut self.inner);
         }
         &mut self.inner
+    }
+
+    /// Gives quiche its controller back, with what was asked of it.
+    fn restore_controller(&mut self) {
+        if std::mem::take(&mut self.is_inert) {
+            restore_controller(&mut self.inner);
+            self.controller.apply(&mut self.inner);
+        }
     }
 
     /// The transport parameters that quiche would send with this configuration,
@@ -388,7 +415,7 @@ impl DerefMut for Config {
         // What is changed may be a transport parameter, or what made quiche's
         // controller inert.
         self.template = None;
-        self.is_inert = false;
+        self.is_changed = true;
         &mut self.inner
     }
 }

@@ -21,6 +21,7 @@ const DCID_LEN: usize = 16;
 fn pair() -> (Pair<Connection, Connection>, ProtectionKeys, ProtectionKeys) {
     let (mut client, mut server) = (tack_config(), tack_config());
     let secrets = Log::default();
+    client.log_keys();
     let mut connection = tack_client(&mut client);
     connection.set_keylog(Box::new(secrets.clone()));
     let mut pair = Pair::new(connection, tack_server(&mut server));

@@ -2,9 +2,10 @@
 
 mod common;
 
+use common::log::Log;
 use common::*;
 use quiche::ConnectionId;
-use tacklib::Profile;
+use tacklib::{Config, Profile};
 
 const MEGABYTE: usize = 1 << 20;
 
@@ -44,6 +45,47 @@ fn a_stock_client_gets_plain_quic() {
     transfer(&mut pair, 0, MEGABYTE, false);
     transfer(&mut pair, 4, MEGABYTE, true);
     assert!(pair.client.local_error().is_none() && pair.server.local_error().is_none());
+}
+
+#[test]
+fn a_configuration_that_is_switched_off_has_quiches_controller_again() {
+    let window = |config: &mut Config| tack_client(config).path_stats().next().unwrap().cwnd;
+    let mut config = tack_config();
+    let of_the_layer = window(&mut config);
+    // After a setter of quiche's the layer can't tell whose controller it has.
+    config.set_max_idle_timeout(7_000);
+    config.set_profile(Profile::Off);
+    let of_quiche = window(&mut config);
+    assert!(of_quiche < of_the_layer);
+    assert_eq!(of_quiche, window(&mut profile_config(Profile::Off)));
+}
+
+#[test]
+fn secrets_are_logged_for_those_who_asked_alone() {
+    let logged = |log_keys: bool| {
+        let (mut client, mut server) = (tack_config(), tack_config());
+        if log_keys {
+            client.log_keys();
+        }
+        let log = Log::default();
+        let mut connection = tack_client(&mut client);
+        connection.set_keylog(Box::new(log.clone()));
+        let mut pair = Pair::new(connection, tack_server(&mut server));
+        pair.handshake();
+        assert!(pair.client.is_tack());
+        log.take()
+    };
+    assert!(logged(true).contains("CLIENT_TRAFFIC_SECRET_0"));
+    assert_eq!(logged(false), "");
+    // The layer has had quiche log them for connections before.
+    let mut config = tack_config();
+    tack_client(&mut config);
+    config.set_profile(Profile::Off);
+    let (log, mut server) = (Log::default(), tack_config());
+    let mut connection = tack_client(&mut config);
+    connection.set_keylog(Box::new(log.clone()));
+    Pair::new(connection, tack_server(&mut server)).handshake();
+    assert_eq!(log.take(), "");
 }
 
 #[test]

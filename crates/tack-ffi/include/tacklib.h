@@ -1005,6 +1005,7 @@ ssize_t tack_conn_recv_with_ecn(struct tack_conn *conn,
 
 // The same of a datagram that came `age_nanos` ago, as the timestamps of a socket tell (SO_TIMESTAMPNS: the
 // system's clock now, less the timestamp). What it has waited for the program is no delay of the path then.
+// More than an hour counts as 0: so does a difference below zero, where the clock was set back meanwhile.
 ssize_t tack_conn_recv_at(struct tack_conn *conn,
                           uint8_t *buf,
                           size_t buf_len,

@@ -12,10 +12,15 @@ pub(crate) fn from_now(nanos: u64) -> Option<Instant> {
     Instant::now().checked_add(Duration::from_nanos(nanos))
 }
 
-/// The time so many nanoseconds ago; now, if that was before the clock began.
+/// What has waited longer for the program was not read from a socket's clock.
+const LONGEST_AGE: Duration = Duration::from_secs(3600);
+
+/// The time so many nanoseconds ago; now, if that was more than an hour. A C program subtracts two readings of a clock
+/// that can be set back in between: what is below zero is a large number there.
 pub(crate) fn ago(nanos: u64) -> Instant {
     let now = Instant::now();
-    now.checked_sub(Duration::from_nanos(nanos)).unwrap_or(now)
+    let age = Duration::from_nanos(nanos);
+    if age > LONGEST_AGE { now } else { now.checked_sub(age).unwrap_or(now) }
 }
 
 /// The same time of the system's monotonic clock.
@@ -67,7 +72,11 @@ mod tests {
 
     #[test]
     fn times_beyond_the_clock_are_none_or_now() {
-        assert!(ago(u64::MAX) <= Instant::now());
+        for below_zero in [0u64.wrapping_sub(1), 0u64.wrapping_sub(1_000_000)] {
+            let before = Instant::now();
+            assert!(ago(below_zero) >= before);
+        }
+        assert!(ago(10_000_000_000) <= Instant::now() - Duration::from_secs(10));
         assert_eq!(known_nanos(None), u64::MAX);
         assert_eq!(known_nanos(Some(Duration::from_micros(3))), 3_000);
     }

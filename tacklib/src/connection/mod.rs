@@ -63,6 +63,7 @@ pub struct Connection<F: BufFactory = DefaultBufFactory> {
     inner: quiche::Connection<F>,
     config: TackConfig,
     lab: LabSwitches,
+    logs_keys: bool,
     handshake: Handshake,
     /// From the end of the handshake on.
     layer: Option<Box<Layer>>,
@@ -105,6 +106,7 @@ impl<F: BufFactory> Connection<F> {
             inner,
             config: *config.tack(),
             lab: config.lab(),
+            logs_keys: config.logs_keys(),
             handshake,
             layer: None,
             seam: Seam::new(config.tack().send_buffer),
@@ -232,8 +234,12 @@ impl<F: BufFactory> Connection<F> {
         Ok(())
     }
 
-    /// Sets the key log, as [`quiche::Connection::set_keylog`].
+    /// Sets the key log, as [`quiche::Connection::set_keylog`]. Nothing is written to it unless
+    /// [`Config::log_keys`] was called.
     pub fn set_keylog(&mut self, writer: Box<dyn std::io::Write + Send + Sync>) {
+        if !self.logs_keys {
+            return;
+        }
         if self.is_enabled() {
             self.handshake.secrets.set_sink(writer);
         } else {

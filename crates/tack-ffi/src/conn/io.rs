@@ -88,6 +88,7 @@ pub extern "C" fn tack_conn_recv_with_ecn(
 
 /// The same of a datagram that came `age_nanos` ago, as the timestamps of a socket tell (SO_TIMESTAMPNS: the
 /// system's clock now, less the timestamp). What it has waited for the program is no delay of the path then.
+/// More than an hour counts as 0: so does a difference below zero, where the clock was set back meanwhile.
 #[unsafe(no_mangle)]
 pub extern "C" fn tack_conn_recv_at(
     conn: Option<&mut tack_conn>,
