@@ -211,7 +211,7 @@ impl Config {
     /// each address of a client, and no more paths than that: a connection survives seven changes of the address, and
     /// one with quiche's own limit of 2.
     pub fn new(version: u32) -> quiche::Result<Self> {
-        Ok(Self::from_quiche(with_more_addresses(quiche::Config::new(version)?)))
+        Ok(Self::of_own(quiche::Config::new(version)?))
     }
 
     /// Creates a configuration with a TLS context of the application's, as
@@ -221,10 +221,15 @@ impl Config {
         builder: boring::ssl::SslContextBuilder,
     ) -> quiche::Result<Self> {
         let config = quiche::Config::with_boring_ssl_ctx_builder(version, builder)?;
-        Ok(Self::from_quiche(with_more_addresses(config)))
+        Ok(Self::of_own(config))
     }
 
-    /// Takes over a configuration.
+    /// One that has gone through nobody else's hands.
+    fn of_own(inner: quiche::Config) -> Self {
+        Self { logs_keys: false, ..Self::from_quiche(with_more_addresses(inner)) }
+    }
+
+    /// Takes over a configuration. Whether [`log_keys`](Self::log_keys) was called on it can't be told, and is assumed.
     pub fn from_quiche(inner: quiche::Config) -> Self {
         Self {
             inner,
@@ -235,7 +240,7 @@ impl Config {
             is_inert: false,
             is_changed: false,
             controller: Controller::default(),
-            logs_keys: false,
+            logs_keys: true,
         }
     }
 

@@ -4,6 +4,9 @@
 /// them get lost once in 15,000 times.
 pub const REPETITIONS: usize = 8;
 
+/// Ranges that a long TACK repeats at least, however old they are (TACK-4.1-2).
+pub const LEAST_RANGES: usize = 32;
+
 /// One TACK in so many is a long one in any case. Senders ask for two to four TACKs in a round trip (beta, section IV-B
 /// of the paper), so that they wait for a long one no longer than two round trips.
 const LONG_ONE_IN: u64 = 4;

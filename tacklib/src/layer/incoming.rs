@@ -25,6 +25,24 @@ pub struct IncomingBuffers {
     sealed: Vec<u8>,
 }
 
+/// What a buffer may keep from one packet to the next: more than the largest datagram takes. quiche is told by ranges what
+/// one TACK acknowledges, which takes more space once in a while.
+const KEPT_BUFFER: usize = 1 << 17;
+
+impl IncomingBuffers {
+    fn shrink(&mut self) {
+        for buffer in [&mut self.plain, &mut self.frames, &mut self.sealed] {
+            if buffer.capacity() > KEPT_BUFFER {
+                *buffer = Vec::new();
+            }
+        }
+    }
+}
+
+/// Acknowledgements in one packet behind which TACKs and IACKs acknowledge nothing (TACK-3-3). An honest peer sends two;
+/// what each newly covers is found while none is applied.
+const MOST_ACKNOWLEDGEMENTS: usize = 4;
+
 /// What an incoming packet says. A value: nothing of it has taken effect.
 #[derive(Debug, Default)]
 pub struct IncomingScan<'a> {
@@ -86,6 +104,7 @@ impl Layer {
     /// Takes the buffers back, so that the next packet need not allocate.
     pub fn return_buffers(&mut self, buffers: IncomingBuffers) {
         self.buffers = buffers;
+        self.buffers.shrink();
     }
 
     /// Looks at an incoming 1-RTT packet under its protection.
@@ -415,7 +434,8 @@ impl NumberSpace {
                     tack.bubbles = None;
                 }
                 // What quiche is not told must not count here either, whatever comes before it in the packet (TACK-3-3).
-                if self.sender.is_left_to_long_tack(&tack) {
+                let too_many = scan.acknowledgements.len() >= MOST_ACKNOWLEDGEMENTS;
+                if too_many || self.sender.is_left_to_long_tack(&tack) {
                     scan.acknowledgements.push(Acknowledgement::LeftTack(tack.sequence));
                     return Ok(());
                 }
@@ -426,7 +446,8 @@ impl NumberSpace {
             }
             Frame::Iack(iack) => {
                 self.sender.check_iack(now, &iack)?;
-                if self.sender.is_left_to_tack(&iack) {
+                let too_many = scan.acknowledgements.len() >= MOST_ACKNOWLEDGEMENTS;
+                if too_many || self.sender.is_left_to_tack(&iack) {
                     scan.acknowledgements.push(Acknowledgement::LeftIack);
                     return Ok(());
                 }

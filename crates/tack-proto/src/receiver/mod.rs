@@ -41,10 +41,7 @@ use crate::frame::{
     AckFrequency, EcnCounts, IackEvent, IackFields, Rate, Stream, TackFields, encode_ack,
     encode_iack, encode_tack,
 };
-use crate::repetition::{REPETITIONS, is_long};
-
-/// Ranges that a long TACK repeats at least, however old they are (TACK-4.1-2).
-const LEAST_RANGES: usize = 32;
+use crate::repetition::{LEAST_RANGES, REPETITIONS, is_long};
 
 /// Ranges in an IACK. It must reach down to what the last TACKs reported; 64
 /// losses between two TACKs are beyond what a usable path shows.
@@ -559,6 +556,8 @@ impl Receiver {
             || self.has_late
             || self.unreported > 0
             || self.policy.is_immediate()
+            // Eight TACKs are eight packets then: a short burst of losses.
+            || matches!(self.policy.rule(), Rule::EveryPacket)
     }
 
     fn most_gaps(&self) -> usize {

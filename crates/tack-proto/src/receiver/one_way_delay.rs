@@ -74,8 +74,10 @@ impl OneWayDelay {
         if ack_eliciting && is_smallest {
             self.smallest = Some(sample);
         }
-        if now.saturating_duration_since(self.span_began) >= LOWEST_SPAN {
-            self.lowest_us = [self.lowest_us[1], None];
+        let since = now.saturating_duration_since(self.span_began);
+        if since >= LOWEST_SPAN {
+            let is_of_late = since < 2 * LOWEST_SPAN;
+            self.lowest_us = [self.lowest_us[1].filter(|_| is_of_late), None];
             self.span_began = now;
         }
         let lowest = &mut self.lowest_us[1];
@@ -165,6 +167,18 @@ mod tests {
         assert_eq!(timing.departure, 0, "of those that elicit acknowledgements");
         owd.forget_lowest();
         assert_eq!(owd.on_timestamp(t0 + 99 * MS, 4000, true), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_delay_from_before_a_long_silence_is_not_the_lowest_of_late() {
+        let t0 = crate::test_clock();
+        let mut owd = OneWayDelay::new(t0, 0);
+        owd.on_timestamp(t0 + 20 * MS, 0, true);
+        // TACK-5.3-6: the clocks may have drifted apart for ten minutes.
+        let silence = Duration::from_secs(600);
+        let departure = silence.as_micros() as u64;
+        let above = owd.on_timestamp(t0 + silence + 50 * MS, departure, true);
+        assert_eq!(above, Duration::ZERO);
     }
 
     #[test]

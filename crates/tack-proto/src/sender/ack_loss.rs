@@ -15,6 +15,8 @@ pub struct AckLoss {
     recent: f64,
     /// So many TACKs in a row were lost that what they reported is in long ones alone, and none has come since.
     awaits_long: bool,
+    /// Some were lost since [`Self::take_missing`] was asked.
+    has_missing: bool,
 }
 
 impl AckLoss {
@@ -27,6 +29,7 @@ impl AckLoss {
             return;
         };
         self.awaits_long = self.may_leave_out(sequence);
+        self.has_missing |= missing > 0;
         self.next = sequence.saturating_add(1);
         self.expected = self.expected.saturating_add(missing).saturating_add(1);
         self.lost = self.lost.saturating_add(missing);
@@ -39,6 +42,16 @@ impl AckLoss {
     pub fn may_leave_out(&self, sequence: u64) -> bool {
         let missing = sequence.saturating_sub(self.next);
         !is_long(sequence) && (self.awaits_long || missing >= REPETITIONS as u64)
+    }
+
+    /// Nothing is waited for any longer: the next TACK counts, whatever it leaves out.
+    pub fn on_probe_timeout(&mut self) {
+        self.awaits_long = false;
+    }
+
+    /// Whether TACKs were lost since this was asked.
+    pub fn take_missing(&mut self) -> bool {
+        std::mem::take(&mut self.has_missing)
     }
 
     /// TACKs that did not arrive.

@@ -10,6 +10,7 @@ use super::{
 use crate::bandwidth::Bandwidth;
 use crate::frame::{Ack, AckRanges, EcnCounts, Iack, IackEvent, Tack, Timing};
 use crate::range_set::normalise;
+use crate::repetition::LEAST_RANGES;
 
 /// Packets that one TACK leaves out of its ranges and that are held against its bubbles
 /// (TACK-5.4-5): they are fewer on a path of 50 Mbit/s and 200 ms that loses three in four
@@ -101,6 +102,7 @@ impl Sender {
     /// (TACK-5.4-7): eight TACKs or more before it were lost.
     pub fn is_left_to_long_tack(&self, tack: &Tack<'_>) -> bool {
         tack.bubbles.is_none()
+            && tack.ranges.len() < LEAST_RANGES
             && self.ack_loss.may_leave_out(tack.sequence)
             && self.sent.leaves_unknown_below(tack.ranges.smallest())
     }
@@ -129,12 +131,8 @@ impl Sender {
 /// What acknowledgements change, frame by frame (TACK-3-3). Claims that do not check have no
 /// effect.
 impl Sender {
-    /// A TACK has arrived.
+    /// A TACK has arrived, which is not [left to a long one](Self::is_left_to_long_tack).
     pub fn on_tack(&mut self, now: Instant, tack: &Tack<'_>) -> AckOutcome {
-        if self.is_left_to_long_tack(tack) {
-            self.on_left_tack(tack.sequence);
-            return AckOutcome::default();
-        }
         let delivered = self.delivered(tack);
         let round_trip = tack
             .timing
@@ -142,7 +140,8 @@ impl Sender {
             .and_then(|timing| self.round_trip(now, timing));
         let outcome = self.apply(now, &tack.ranges, &delivered, (tack.ecn, true));
         self.sample_held(now, &outcome, tack.ack_delay_us);
-        let some_lost = self.count_tack(tack.sequence);
+        self.count_tack(tack.sequence);
+        let some_lost = self.ack_loss.take_missing();
         self.sample_gap(now, some_lost);
         if let Some(rtt) = round_trip {
             let forward = self.without_ack_path(now, rtt);
@@ -169,13 +168,10 @@ impl Sender {
         self.count_tack(sequence);
     }
 
-    /// Counts a TACK; true if others were lost before it.
-    fn count_tack(&mut self, sequence: u64) -> bool {
+    fn count_tack(&mut self, sequence: u64) {
         self.stats.tacks += 1;
-        let lost_before = self.ack_loss.lost();
         self.ack_loss.on_tack(sequence);
         self.stats.tacks_lost = self.ack_loss.lost();
-        self.stats.tacks_lost > lost_before
     }
 
     /// An IACK has arrived.

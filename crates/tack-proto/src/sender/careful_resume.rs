@@ -209,9 +209,9 @@ pub(super) struct Acknowledged {
 /// What the controller has to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
-    /// Forget what it has measured, believe in no more than that many bytes for each round trip, and
-    /// drain.
-    Retreat(u64),
+    /// Forget what it has measured, believe in no more than that many bytes for each round trip, which was so long
+    /// when the jump began, and drain.
+    Retreat(u64, Duration),
     /// Measure again, and grow to no more than that many bytes.
     Return(u64),
 }
@@ -235,8 +235,9 @@ pub(super) struct CarefulResume {
     unused: u8,
     /// CWND: jump_cwnd, then what validation or the retreat leaves.
     cwnd: u64,
-    /// jump_cwnd over the current round trip.
+    /// jump_cwnd over the current round trip, and that.
     rate: Bandwidth,
+    round_trip: Duration,
     pipe_size: u64,
     /// What the controller allowed to be in flight before the jump.
     normal: u64,
@@ -332,7 +333,7 @@ impl CarefulResume {
         // A smoothed round trip is above the minimum where packets queue, and never below it.
         let current_rtt = path.smoothed_rtt.map_or(min_rtt, |rtt| rtt.max(min_rtt));
         let Some(rate) = Bandwidth::from_delta(jump, current_rtt) else { return false };
-        (self.cwnd, self.rate) = (jump, rate);
+        (self.cwnd, self.rate, self.round_trip) = (jump, rate, current_rtt);
         (self.pipe_size, self.normal) = (in_flight, normal);
         self.until = Some(now + current_rtt);
         self.first_unvalidated = None;
@@ -461,7 +462,7 @@ impl CarefulResume {
         // RFC 9002 section 7.2: kMinimumWindow.
         self.cwnd = (self.pipe_size / 2).max(2 * mss);
         self.go(CarefulResumePhase::SafeRetreat, trigger);
-        Order::Retreat(self.cwnd)
+        Order::Retreat(self.cwnd, self.round_trip)
     }
 
     /// Data goes over another path, or this one is taken up again: what was saved says nothing of it.
@@ -611,8 +612,9 @@ impl Sender {
             min_rtt: path.min_rtt,
         };
         let order = self.path.careful_resume.on_acknowledged(&news, self.config.mss);
-        if let Some(Order::Retreat(most)) = order {
-            self.path.bbr.on_safe_retreat(now, (feedback.in_flight, most), path);
+        if let Some(Order::Retreat(most, round_trip)) = order {
+            let most = (most, round_trip);
+            self.path.bbr.on_safe_retreat(now, feedback.in_flight, most, path);
         }
         order
     }

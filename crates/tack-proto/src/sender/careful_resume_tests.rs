@@ -313,7 +313,7 @@ fn a_loss_makes_the_sender_retreat_to_half_of_what_has_arrived() {
 #[test]
 fn a_path_that_turns_out_shorter_while_the_jump_is_sent_is_another() {
     let mut resume = CarefulResume::new(Some(SAVED), DEFAULT_MAX_JUMP);
-    (resume.phase, resume.pipe_size) = (Unvalidated, 2 * IW);
+    (resume.phase, resume.pipe_size, resume.round_trip) = (Unvalidated, 2 * IW, RTT);
     let news = Acknowledged {
         largest: 20,
         bytes: MSS,
@@ -323,7 +323,7 @@ fn a_path_that_turns_out_shorter_while_the_jump_is_sent_is_another() {
         in_flight: 3 * IW,
         min_rtt: Some(RTT / 2),
     };
-    assert_eq!(resume.on_acknowledged(&news, MSS), Some(Order::Retreat(IW + MSS / 2)));
+    assert_eq!(resume.on_acknowledged(&news, MSS), Some(Order::Retreat(IW + MSS / 2, RTT)));
     assert_eq!(resume.state(), (SafeRetreat, Some(Trigger::PathChanged)));
 }
 
@@ -438,4 +438,47 @@ fn a_receiver_that_overstates_its_rate_gets_no_more_than_was_sent() {
 fn the_default_bounds_the_jump() {
     let config = SenderConfig::new(crate::profiles::Profile::DEFAULT, MSS, 1);
     assert_eq!((config.max_jump, config.saved), (DEFAULT_MAX_JUMP, None));
+}
+
+// TACK-6.7-6
+#[test]
+fn a_round_trip_that_the_peer_says_is_short_makes_no_retreat_fast() {
+    let mut harness = resuming(SAVED);
+    confirm(&mut harness);
+    let first = harness.next;
+    send_for(&mut harness, RTT / 2);
+    let left = harness.now - MS / 10;
+    harness.tack(&[first..=first + 100], Some(left)).unwrap();
+    assert_eq!(state(&harness), (SafeRetreat, Some(Trigger::PathChanged)));
+    let cap = 140 * MSS / 2;
+    assert!(harness.sender.bandwidth().bytes_in(RTT) <= cap);
+    harness.pass(RTT / 2);
+    let last = harness.next - 1;
+    harness.tack(&[first + 101..=last], None).unwrap();
+    assert_eq!(state(&harness).0, Normal);
+    assert!(harness.sender.bandwidth().bytes_in(RTT) <= cap, "nor what follows");
+}
+
+// TACK-6.7-8
+#[test]
+fn a_path_that_was_left_in_a_retreat_is_measured_when_it_is_taken_up_again() {
+    let (mut harness, first, _) = jumped(SAVED);
+    harness.pass(RTT / 4);
+    harness.tack(&[first + 1..=first + 100], None).unwrap();
+    assert_eq!(state(&harness).0, SafeRetreat);
+    let retreated = harness.sender.bandwidth();
+    harness.sender.set_path(harness.now, crate::sender::PathId(1));
+    harness.send(1);
+    harness.pass(RTT);
+    harness.sender.set_path(harness.now, crate::sender::PathId(0));
+    // The rest of the jump got lost with the path.
+    let probes = harness.send(4);
+    harness.pass(RTT);
+    harness.tack(&[probes], None).unwrap();
+    exchange(&mut harness, Duration::from_secs(4));
+    let measured = harness.sender.bandwidth();
+    assert!(
+        2 * measured.bytes_per_second() > 3 * retreated.bytes_per_second(),
+        "{retreated:?}, {measured:?}"
+    );
 }

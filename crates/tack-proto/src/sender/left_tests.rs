@@ -37,6 +37,28 @@ fn a_short_tack_behind_eight_lost_ones_is_left_to_the_long_one() {
 }
 
 #[test]
+fn a_sender_whose_probe_timer_expires_waits_for_no_long_tack() {
+    let mut harness = Harness::new();
+    let (_, hole) = after_lost(&mut harness, 8);
+    let newest = harness.next - 1;
+    let outcome = harness.tack(&[hole + 1..=newest], None).unwrap();
+    assert_eq!(outcome.acked_bytes, 0);
+    harness.sender.on_probe_timeout();
+    let outcome = harness.tack(&[hole + 1..=newest], None).unwrap();
+    assert_eq!(outcome.acked_bytes, (newest - hole) * PACKET as u64);
+}
+
+#[test]
+fn a_tack_with_as_many_ranges_as_a_long_one_counts() {
+    let mut harness = Harness::new();
+    let (first, _) = after_lost(&mut harness, 8);
+    let ranges: Vec<_> = (0..32).rev().map(|i| first + 2 * i + 1..=first + 2 * i + 1).collect();
+    assert_ne!(harness.sequence % 4, 0);
+    let outcome = harness.tack(&ranges, None).unwrap();
+    assert_eq!(outcome.acked_bytes, 32 * PACKET as u64);
+}
+
+#[test]
 fn a_short_tack_behind_seven_lost_ones_is_complete() {
     let mut harness = Harness::new();
     let (first, hole) = after_lost(&mut harness, 7);

@@ -463,6 +463,7 @@ impl Sender {
     /// The probe timer (RFC 9002 section 6.2) has expired.
     pub fn on_probe_timeout(&mut self) {
         self.immediate_acks.on_probe_timeout();
+        self.ack_loss.on_probe_timeout();
         self.path.ecn.on_probe_timeout();
     }
 

@@ -4,7 +4,8 @@ use super::PathId;
 use super::paths::PathState;
 use super::sent_packets::FlightId;
 use super::testing::{Harness, MS, PACKET, RTT};
-use crate::frame::IackEvent;
+use crate::ecn::{Ecn, EcnState};
+use crate::frame::{EcnCounts, IackEvent};
 
 const OLD: PathId = PathId(0);
 const NEW: PathId = PathId(1);
@@ -137,6 +138,27 @@ fn after_thirty_seconds_it_begins_anew() {
     // What was sent over it then is another flight's.
     harness.tack(&[numbers], None).unwrap();
     assert_eq!((harness.sender.min_rtt(), harness.sender.total_in_flight()), (None, 0));
+}
+
+#[test]
+fn a_test_of_ecn_that_was_interrupted_does_not_end_the_one_that_repeats_it() {
+    // TACK-5.8-4
+    let mut harness = Harness::with(|config| config.ecn = Ecn::Classic);
+    harness.send(10);
+    harness.sender.set_path(harness.now, NEW);
+    let other = harness.send(5);
+    harness.pass(RTT);
+    harness.sender.set_path(harness.now, OLD);
+    let marked = harness.send(10);
+    assert_eq!(harness.sender.ecn_state(), EcnState::Unknown, "all of the test is on its way");
+    // The first ten got lost with the path.
+    harness.pass(RTT);
+    harness.tack(&[other.clone()], None).unwrap();
+    assert_eq!(harness.sender.ecn_state(), EcnState::Unknown, "and still is");
+    harness.pass(RTT);
+    harness.ecn = Some(EcnCounts { ect0: 15, ect1: 0, ce: 0 });
+    harness.tack(&[*other.start()..=*marked.end()], None).unwrap();
+    assert_eq!(harness.sender.ecn_state(), EcnState::Capable);
 }
 
 #[test]

@@ -143,6 +143,8 @@ pub struct SentPackets {
     none_in_flight_below: u64,
     /// The current path's first, then those of paths that were left.
     flights: Vec<Flight>,
+    /// The first number that left since data goes over the current path.
+    current_from: u64,
     total_in_flight: u64,
     /// Whether every packet of the number space is recorded.
     sees_all: bool,
@@ -172,6 +174,7 @@ impl SentPackets {
             first_unknown: None,
             none_in_flight_below: 0,
             flights: vec![Flight::new(Time::default(), flight)],
+            current_from: 0,
             total_in_flight: 0,
             sees_all,
             packet_threshold: PACKET_THRESHOLD,
@@ -200,6 +203,7 @@ impl SentPackets {
         let at = self.flights.iter().position(|flight| flight.id() == id);
         let flight = at.map_or_else(|| Flight::new(now, id), |at| self.flights.remove(at));
         (self.lost_run, self.persistent) = Default::default();
+        self.current_from = self.next_packet_number();
         self.flights.insert(0, flight);
         self.flights.truncate(MAX_FLIGHTS);
     }
@@ -449,7 +453,7 @@ impl SentPackets {
             let before = *sent;
             if before.is_marked {
                 outcome.on_marked_landed(
-                    before.flight == current,
+                    self.is_of_this_stay(pn, &before),
                     true,
                     state == State::InFlight,
                 );
@@ -500,12 +504,18 @@ impl SentPackets {
             let sent = *sent;
             self.unacknowledged.remove_range(pn..=pn);
             if sent.is_marked {
-                outcome.on_marked_landed(sent.flight == self.current().id(), true, true);
+                outcome.on_marked_landed(self.is_of_this_stay(pn, &sent), true, true);
             }
             self.land(&sent, false);
             outcome.by_bubbles += 1;
             outcome.acked.push(pn..=pn);
         }
+    }
+
+    /// Whether a packet left over the current path since data goes over it: a test of ECN that was interrupted has
+    /// nothing to do with the one that repeats it (TACK-5.8-4).
+    fn is_of_this_stay(&self, pn: u64, sent: &Sent) -> bool {
+        sent.flight == self.current().id() && pn >= self.current_from
     }
 
     /// Takes a packet out of flight.

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use super::{AckOutcome, Departure, PathId, Peer, Sender, SenderConfig, Violation};
 use crate::frame::{
-    Frame, Frames, IackEvent, IackFields, Rate, TackFields, Timing, encode_ack, encode_iack,
-    encode_tack,
+    EcnCounts, Frame, Frames, IackEvent, IackFields, Rate, TackFields, Timing, encode_ack,
+    encode_iack, encode_tack,
 };
 use crate::profiles::Profile;
 
@@ -23,6 +23,8 @@ pub struct Harness {
     /// What TACKs say of the rate.
     pub rate: Option<u64>,
     pub bubbles: Vec<(u64, Range<u64>)>,
+    /// What TACKs say of ECN.
+    pub ecn: Option<EcnCounts>,
 }
 
 impl Harness {
@@ -46,6 +48,7 @@ impl Harness {
             sequence: 0,
             rate: None,
             bubbles: Vec::new(),
+            ecn: None,
         }
     }
 
@@ -118,8 +121,8 @@ impl Harness {
     ) -> Vec<u8> {
         let timing = left.map(|at| Timing { departure: self.departure(at), hold_us: 0 });
         let rate = self.rate.map(|delivery_rate| Rate { delivery_rate, loss_rate: 0 });
-        let fields =
-            TackFields { sequence: self.sequence, timing, rate, ..TackFields::default() };
+        let (sequence, ecn) = (self.sequence, self.ecn);
+        let fields = TackFields { sequence, timing, rate, ecn, ..TackFields::default() };
         self.sequence += 1;
         let mut out = Vec::new();
         let bubbles = self.bubbles.iter().cloned();
@@ -137,6 +140,11 @@ impl Harness {
         let Frame::Tack(tack) = read(&frame) else { panic!("not a TACK") };
         self.sender.check_tack(self.now, &tack)?;
         let expected = self.sender.newly_acknowledged(&tack);
+        if self.sender.is_left_to_long_tack(&tack) {
+            self.sender.on_left_tack(tack.sequence);
+            assert!(expected.is_empty());
+            return Ok(AckOutcome::default());
+        }
         let outcome = self.sender.on_tack(self.now, &tack);
         assert_eq!(outcome.acked, expected, "what was said before it was applied");
         Ok(outcome)

@@ -312,6 +312,10 @@ impl Bbr {
         self.unit_began = None;
         self.bandwidth_drop = BandwidthDrop::default();
         self.extra_acked.interrupt();
+        if std::mem::take(&mut self.is_retreating) {
+            // TACK-6.7-8: the packets that its end waited for are another path's business now.
+            self.measure_again();
+        }
         if !matches!(self.state, State::Startup) {
             self.cycle.forget_probe();
             self.enter(now, State::ProbeBw(ProbeBwPhase::Cruise), Cause::Resumed, path);

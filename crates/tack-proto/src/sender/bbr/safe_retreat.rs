@@ -1,7 +1,7 @@
 //! What Careful Resume's Safe Retreat Phase does to the models (RFC 9959, appendix "Safe Retreat for
 //! BBR", TACK-6.7-6).
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::{Bbr, Cause, Drain, Latest, PathModel, State};
 use crate::bandwidth::Bandwidth;
@@ -9,14 +9,17 @@ use crate::bandwidth::Bandwidth;
 impl Bbr {
     /// What was sent without being validated has met congestion. Rates that were measured since are
     /// what others were pushed aside for: `most` bytes in a round trip take their place until
-    /// [`Self::on_retreated`].
+    /// [`Self::on_retreated`]. The round trip is that of the jump, `round_trip`, if it is shorter now: a peer
+    /// can report one that is shorter than the path's, and a rate above what it has acknowledged would follow.
     pub fn on_safe_retreat(
         &mut self,
         now: Instant,
-        (in_flight, most): (u64, u64),
+        in_flight: u64,
+        (most, round_trip): (u64, Duration),
         path: &PathModel,
     ) {
-        let rate = Bandwidth::from_delta(most, path.data_rtt()).unwrap_or_default();
+        let round_trip = round_trip.max(path.data_rtt());
+        let rate = Bandwidth::from_delta(most, round_trip).unwrap_or_default();
         self.max_bw.reset(self.units, rate);
         self.latest = Latest::default();
         self.full_pipe.on_overflow();
@@ -34,8 +37,12 @@ impl Bbr {
     pub fn on_retreated(&mut self, most: u64) {
         self.is_retreating = false;
         self.long_term.on_startup_loss(0, most);
+        self.measure_again();
+    }
+
+    /// Packets that left before have had more in flight than is safe.
+    pub(super) fn measure_again(&mut self) {
         self.latest = Latest::default();
-        // Packets that left before have had more in flight than is safe.
         self.safe_from = self.delivered;
     }
 }

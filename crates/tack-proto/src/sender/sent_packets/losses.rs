@@ -39,7 +39,7 @@ impl SentPackets {
             outcome.lost_bytes += u64::from(sent.bytes);
             outcome.lost_packets += 1;
             if sent.is_marked {
-                outcome.on_marked_landed(sent.flight == current, false, true);
+                outcome.on_marked_landed(self.is_of_this_stay(pn, &sent), false, true);
             }
             if sent.flight == current {
                 outcome.current.on_lost(&sent);
