@@ -11,6 +11,7 @@ pub(super) const ID_ERROR: u64 = 0x108;
 pub(super) const SETTINGS_ERROR: u64 = 0x109;
 pub(super) const MISSING_SETTINGS: u64 = 0x10a;
 pub(super) const REQUEST_REJECTED: u64 = 0x10b;
+pub(super) const REQUEST_INCOMPLETE: u64 = 0x10d;
 pub(super) const MESSAGE_ERROR: u64 = 0x10e;
 
 // draft-ietf-webtrans-http3 section 9.5.

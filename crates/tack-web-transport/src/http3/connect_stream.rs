@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use tack_tokio::{Connection, ReadError, RecvStream, SendStream};
-use web_transport_proto::{Capsule, Frame, Http3CapsuleReader, VarInt};
+use web_transport_proto::{Capsule, Frame, VarInt};
 
+use super::capsules::Capsules;
 use super::incoming::{discard, end_of_stream};
 use super::state::{SessionState, end_of_connection};
 use super::{LINGER, codes};
@@ -96,9 +97,9 @@ fn close_frame(code: u32, reason: &str) -> Vec<u8> {
 
 /// Reads the peer's half until it ends the session.
 async fn read_end(connection: &Connection, receive: &mut RecvStream) -> Error {
-    let mut capsules = Http3CapsuleReader::new(&mut *receive);
+    let mut capsules = Capsules::new(&mut *receive);
     loop {
-        match capsules.read().await {
+        match capsules.next().await {
             Ok(Some(Capsule::CloseWebTransportSession { code, reason })) => {
                 return Error::SessionClosed { code, reason: cut_reason(&reason) };
             }
@@ -112,7 +113,6 @@ async fn read_end(connection: &Connection, receive: &mut RecvStream) -> Error {
             }
         }
     }
-    drop(capsules);
     match end_of_stream(receive).await {
         Some(Ok(None)) => Error::SessionClosed { code: 0, reason: String::new() },
         Some(Err(ReadError::Reset(code))) => Error::Http3Stream(code),

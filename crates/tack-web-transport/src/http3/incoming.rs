@@ -11,7 +11,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 use web_transport_proto::{Frame, Settings, SettingsError, StreamUni, VarInt};
 
-use super::queue::{Permit, Queue, QueueSender, queue};
+use super::queue::{GiveUp, Permit, Queue, QueueSender, queue};
 use super::state::{end_of_connection, write_error};
 use super::{LINGER, MAX_HANDSHAKE_BYTES, codes};
 use crate::Error;
@@ -20,6 +20,23 @@ use crate::Error;
 pub(super) type Uni = (u64, RecvStream);
 /// The same, of both directions.
 pub(super) type Bi = (u64, SendStream, RecvStream);
+
+impl GiveUp for Uni {
+    fn give_up(self, code: u64) {
+        let (_, mut receive) = self;
+        // It fails when the stream has been stopped, or the connection is over.
+        let _ = receive.stop(code);
+    }
+}
+
+impl GiveUp for Bi {
+    fn give_up(self, code: u64) {
+        let (id, mut send, receive) = self;
+        // As above.
+        let _ = send.reset(code);
+        (id, receive).give_up(code);
+    }
+}
 
 /// The stream of a request, of which the type of the first frame was read.
 pub(super) struct RequestStream {
@@ -122,10 +139,15 @@ impl Dispatcher {
 
     /// Reads the first frame's type of a bidirectional stream (RFC 9114 section 6.1).
     async fn on_bi(&self, mut send: SendStream, mut receive: RecvStream, permit: Permit<Bi>) {
-        let Ok(first_frame) = VarInt::read(&mut receive).await else { return };
+        let Ok(first_frame) = VarInt::read(&mut receive).await else {
+            let _ = send.reset(codes::REQUEST_INCOMPLETE);
+            return;
+        };
         if Frame(first_frame) == Frame::WEBTRANSPORT {
             if let Some(session) = self.read_session_id(&mut receive).await {
                 permit.send((session, send, receive));
+            } else {
+                let _ = send.reset(codes::REQUEST_INCOMPLETE);
             }
             return;
         }

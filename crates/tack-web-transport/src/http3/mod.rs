@@ -18,12 +18,14 @@
 //! | `incoming` | the peer's streams, sorted by what they belong to |
 //! | `queue` | those of them that wait to be accepted |
 //! | `connect_stream` | the stream of the request, which carries the end of the session |
+//! | `capsules` | what that end is carried in |
 //! | `state` | how the session has ended |
 //! | `session`, `streams` | the handles of the application |
 //! | `codes` | error codes |
 
 use std::time::Duration;
 
+mod capsules;
 mod codes;
 mod connect_stream;
 mod handshake;

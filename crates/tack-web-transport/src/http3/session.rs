@@ -10,7 +10,7 @@ use web_transport_proto::{ConnectRequest, Frame, StreamUni, VarInt};
 use super::codes;
 use super::connect_stream::cut_reason;
 use super::incoming::{Bi, Uni};
-use super::queue::Queue;
+use super::queue::{GiveUp, Queue};
 use super::state::{SessionState, end_of_connection};
 use super::streams::{RecvStream, SendStream};
 use crate::poll::Ops;
@@ -93,7 +93,7 @@ impl SessionRef {
     }
 
     /// Takes a stream of the session that has come; the end of the session counts when there is none.
-    async fn next<T>(&self, streams: &Queue<T>) -> Result<T, Error> {
+    async fn next<T: GiveUp>(&self, streams: &Queue<T>) -> Result<T, Error> {
         tokio::select! {
             biased;
             stream = streams.next() => Ok(stream),
@@ -161,22 +161,21 @@ impl web_transport_trait::Session for Session {
 
     async fn accept_uni(&self) -> Result<RecvStream, Error> {
         loop {
-            let (id, mut receive) = self.0.next(&self.0.uni).await?;
+            let (id, receive) = self.0.next(&self.0.uni).await?;
             if id == self.0.session_id {
                 return Ok(self.recv_stream(receive));
             }
-            let _ = receive.stop(codes::BUFFERED_STREAM_REJECTED);
+            (id, receive).give_up(codes::BUFFERED_STREAM_REJECTED);
         }
     }
 
     async fn accept_bi(&self) -> Result<(SendStream, RecvStream), Error> {
         loop {
-            let (id, mut send, mut receive) = self.0.next(&self.0.bi).await?;
+            let (id, send, receive) = self.0.next(&self.0.bi).await?;
             if id == self.0.session_id {
                 return Ok((self.send_stream(send), self.recv_stream(receive)));
             }
-            let _ = send.reset(codes::BUFFERED_STREAM_REJECTED);
-            let _ = receive.stop(codes::BUFFERED_STREAM_REJECTED);
+            (id, send, receive).give_up(codes::BUFFERED_STREAM_REJECTED);
         }
     }
 

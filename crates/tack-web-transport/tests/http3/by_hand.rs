@@ -16,6 +16,8 @@ use super::{dial, http3_server, request};
 /// A reserved type of streams, frames and settings (RFC 9114 section 7.2.8).
 pub const GREASE: u64 = 0x1f * 1000 + 0x21;
 const GREASE_CAPSULE: u64 = 0x29 * 1000 + 0x17;
+/// draft-ietf-webtrans-http3 section 9.5.
+const SESSION_GONE: u64 = 0x170d_7b68;
 
 fn varint(value: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -374,6 +376,58 @@ async fn the_end_of_the_request_without_a_capsule_is_a_close_with_code_zero() {
         assert_eq!(opened.session.closed().await.session_error(), None);
         let closed = client.connection.closed().await;
         assert!(closed.to_string().contains("0x10e"), "{closed}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_capsule_with_a_short_close_ends_the_connection() {
+    patiently(async {
+        let short = frame(0, &[varint(0x2843), varint(3), vec![0; 3]].concat());
+        // Whatever follows does not make it whole.
+        for more in [0, 3] {
+            let mut client = Client::new().await;
+            let mut opened = client.open(&settings(), &headers()).await;
+            let bytes = [short.clone(), frame(0, &[0; 1000]).repeat(more)].concat();
+            opened.connect.0.write_all(&bytes).await.unwrap();
+            assert_eq!(opened.session.closed().await.session_error(), None);
+            assert_eq!(client.closed().await, 0x10e);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn streams_that_nobody_has_accepted_go_with_the_session() {
+    patiently(async {
+        let mut client = Client::new().await;
+        let Opened { session, connect: _connect, _control } =
+            client.open(&settings(), &headers()).await;
+        let (mut send, mut receive) = client.bi(&[0x40, 0x41, 0, b'?']).await;
+        // One that comes later and is accepted: the first one waits then.
+        let _accepted = client.uni(&[0x40, 0x54, 0]).await;
+        let mut uni = client.uni(&[0x40, 0x54, 0, b'?']).await;
+        drop(session.accept_uni().await.unwrap());
+        drop(session);
+        let error = receive.read_chunk(1).await.unwrap_err();
+        assert!(matches!(error, ReadError::Reset(SESSION_GONE)), "{error}");
+        assert_eq!(send.stopped().await.unwrap(), Some(SESSION_GONE));
+        assert_eq!(uni.stopped().await.unwrap(), Some(SESSION_GONE));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_stream_that_ends_within_its_header_gets_no_empty_answer() {
+    patiently(async {
+        let mut client = Client::new().await;
+        let _opened = client.open(&settings(), &headers()).await;
+        for header in [&[][..], &[0x40], &[0x40, 0x41], &[0x40, 0x41, 0x40]] {
+            let (mut send, mut receive) = client.bi(header).await;
+            send.finish().unwrap();
+            let error = receive.read_chunk(1).await.unwrap_err();
+            assert!(matches!(error, ReadError::Reset(0x10d)), "{error}");
+        }
     })
     .await;
 }

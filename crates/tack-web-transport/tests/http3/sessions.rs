@@ -149,6 +149,26 @@ async fn dropping_the_last_handle_closes_with_code_zero_and_a_stream_holds_the_s
 }
 
 #[tokio::test]
+async fn a_request_that_nobody_has_accepted_gets_no_empty_answer() {
+    patiently(async {
+        let (client, accepted, endpoint, _server) = pair().await;
+        let (mut send, mut receive) = client.open_bi().await.unwrap();
+        send.write_all(b"request").await.unwrap();
+        send.finish().unwrap();
+        // A stream that comes later: the request waits when it is there.
+        let mut later = client.open_uni().await.unwrap();
+        later.write_all(b"x").await.unwrap();
+        drop(accepted.accept_uni().await.unwrap());
+        drop(accepted);
+        let answer = receive.read_all().await;
+        assert!(answer.is_err(), "{answer:?}");
+        drop((send, receive, later, client));
+        endpoint.wait_idle().await;
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_close_wakes_what_waits_at_its_own_end() {
     patiently(async {
         let (client, accepted, _endpoint, _server) = pair().await;

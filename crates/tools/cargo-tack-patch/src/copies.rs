@@ -1,7 +1,7 @@
 //! The folder with the patched copies.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -56,19 +56,57 @@ pub fn state(folder: &Path, patch: &Patch<'_>) -> Result<State, Error> {
     }
 }
 
+/// Copies that were written, with those of another build that they replace, which lie beside them until the new
+/// ones have proved to be of use.
+#[derive(Debug)]
+pub struct Written {
+    folder: PathBuf,
+    old: Option<PathBuf>,
+}
+
 /// Writes the copies; those of another build are replaced, and stay if this fails.
-pub fn write(folder: &Path, patch: &Patch<'_>, quiche: &Files) -> Result<(), Error> {
-    let (new, old) = (beside(folder, ".new"), beside(folder, ".old"));
+pub fn write(folder: &Path, patch: &Patch<'_>, quiche: &Files) -> Result<Written, Error> {
+    let new = beside(folder, ".new");
     remove(&new)?;
-    fill(&new, patch, quiche)?;
-    remove(&old)?;
-    match fs::rename(folder, &old) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            return Err(Error::at(folder)(error));
-        }
-        _ => fs::rename(&new, folder).map_err(Error::at(folder))?,
+    let written = fill(&new, patch, quiche).and_then(|()| Written::swap(folder, &new));
+    if written.is_err() {
+        // Why the copies cannot be written says more than why a part of them cannot be deleted.
+        let _ = remove(&new);
     }
-    remove(&old)
+    written
+}
+
+impl Written {
+    /// Moves a new folder to where another one is, or none.
+    fn swap(folder: &Path, new: &Path) -> Result<Self, Error> {
+        let old = beside(folder, ".old");
+        remove(&old)?;
+        let old = match fs::rename(folder, &old) {
+            Ok(()) => Some(old),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            Err(error) => return Err(Error::at(folder)(error)),
+        };
+        let written = Self { folder: folder.to_owned(), old };
+        match fs::rename(new, folder) {
+            Ok(()) => Ok(written),
+            Err(error) => {
+                written.take_back()?;
+                Err(Error::at(folder)(error))
+            }
+        }
+    }
+
+    /// Deletes what was replaced.
+    pub fn keep(self) -> Result<(), Error> {
+        self.old.map_or(Ok(()), |old| remove(&old))
+    }
+
+    /// Puts what was replaced back.
+    pub fn take_back(self) -> Result<(), Error> {
+        remove(&self.folder)?;
+        let Some(old) = self.old else { return Ok(()) };
+        fs::rename(&old, &self.folder).map_err(Error::at(&old))
+    }
 }
 
 /// Removes a folder, if it is there.
@@ -132,7 +170,7 @@ mod tests {
         let folder = parent.path().join("copies");
         let patch = Patch::embedded();
         assert_eq!(state(&folder, &patch).unwrap(), State::Missing);
-        write(&folder, &patch, &quiche()).unwrap();
+        write(&folder, &patch, &quiche()).unwrap().keep().unwrap();
         assert_eq!(state(&folder, &patch).unwrap(), State::Current);
         let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
         assert_eq!(read("quiche-unpatched/src/lib.rs"), "// quiche");
@@ -146,18 +184,50 @@ mod tests {
         );
     }
 
-    #[test]
-    fn copies_of_another_build_are_replaced() {
+    /// Copies of another build, in a folder of their own.
+    fn outdated() -> (tempfile::TempDir, PathBuf) {
         let parent = tempfile::tempdir().unwrap();
         let folder = parent.path().join("copies");
-        let (old, new) =
-            (Patch { quiche_checksum: "old", ..Patch::embedded() }, Patch::embedded());
-        write(&folder, &old, &quiche()).unwrap();
+        let old = Patch { quiche_checksum: "old", ..Patch::embedded() };
+        write(&folder, &old, &quiche()).unwrap().keep().unwrap();
         fs::write(folder.join("quiche/gone.rs"), "").unwrap();
-        assert_eq!(state(&folder, &new).unwrap(), State::Outdated);
-        write(&folder, &new, &quiche()).unwrap();
+        assert_eq!(state(&folder, &Patch::embedded()).unwrap(), State::Outdated);
+        (parent, folder)
+    }
+
+    /// The copies of another build are where they were, and nothing else is.
+    fn assert_outdated_alone(parent: &Path, folder: &Path) {
+        assert!(folder.join("quiche/gone.rs").exists());
+        assert_eq!(fs::read_dir(parent).unwrap().count(), 1, "nothing is left beside it");
+    }
+
+    #[test]
+    fn copies_of_another_build_are_replaced() {
+        let (parent, folder) = outdated();
+        let new = Patch::embedded();
+        write(&folder, &new, &quiche()).unwrap().keep().unwrap();
         assert_eq!(state(&folder, &new).unwrap(), State::Current);
         assert!(!folder.join("quiche/gone.rs").exists());
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn copies_of_another_build_come_back() {
+        let (parent, folder) = outdated();
+        write(&folder, &Patch::embedded(), &quiche()).unwrap().take_back().unwrap();
+        assert_outdated_alone(parent.path(), &folder);
+    }
+
+    #[test]
+    fn copies_of_another_build_stay_if_the_new_ones_cannot_be_moved_or_written() {
+        let (parent, folder) = outdated();
+        let error = Written::swap(&folder, &parent.path().join("nowhere")).unwrap_err();
+        assert!(matches!(error, Error::File { .. }), "{error}");
+        assert_outdated_alone(parent.path(), &folder);
+
+        let broken = vec![("Cargo.toml".into(), b"[package\n".to_vec())];
+        write(&folder, &Patch::embedded(), &broken).unwrap_err();
+        assert_outdated_alone(parent.path(), &folder);
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! Writing without ever leaving half of a file or folder.
 
-use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -13,11 +12,11 @@ pub fn replace(path: &Path, text: &str) -> Result<(), Error> {
     fs::rename(&new, path).map_err(Error::at(path))
 }
 
-/// The same path with a longer last component.
+/// The same path with a longer last component; a separator at its end is none.
 pub fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name: OsString = path.as_os_str().to_owned();
+    let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(suffix);
-    name.into()
+    path.with_file_name(name)
 }
 
 /// Writes a file below a folder, and the folders between.
@@ -26,4 +25,17 @@ pub fn write_below(folder: &Path, name: &Path, content: &[u8]) -> Result<(), Err
     let parent = path.parent().unwrap_or(folder);
     fs::create_dir_all(parent).map_err(Error::at(parent))?;
     fs::write(&path, content).map_err(Error::at(&path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_beside_a_folder_is_not_in_it() {
+        for folder in ["/a/copies", "/a/copies/", "/a/copies//", "/a/copies/."] {
+            let beside = beside(Path::new(folder), ".new");
+            assert_eq!(beside, Path::new("/a/copies.new"), "{folder}");
+        }
+    }
 }

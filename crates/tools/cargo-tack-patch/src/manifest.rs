@@ -88,17 +88,24 @@ impl Manifest {
         Ok(())
     }
 
-    /// Takes the entry out, and the tables that it leaves empty.
+    /// Takes the entry out if it leads to a folder, in whichever form it is written there, and the tables that it
+    /// leaves empty.
     pub fn remove(&mut self) {
-        let Some(patch) = self.document.get_mut("patch").and_then(Item::as_table_mut) else {
+        let Entry::Folder(folder) = self.entry() else { return };
+        let Some(patch) = self.document.get_mut("patch").and_then(Item::as_table_like_mut)
+        else {
             return;
         };
-        let Some(registry) = patch.get_mut("crates-io").and_then(Item::as_table_mut) else {
-            return;
-        };
-        registry.remove("quiche");
-        if registry.is_empty() {
-            patch.remove("crates-io");
+        for name in REGISTRIES {
+            let Some(registry) = patch.get_mut(name).and_then(Item::as_table_like_mut) else {
+                continue;
+            };
+            if registry.get("quiche").is_some_and(|item| is_folder(item, &folder)) {
+                registry.remove("quiche");
+                if registry.is_empty() {
+                    patch.remove(name);
+                }
+            }
         }
         if patch.is_empty() {
             self.document.remove("patch");
@@ -130,6 +137,11 @@ fn implicit_table<'a>(parent: &'a mut Table, name: &str) -> Option<&'a mut Table
         Item::Table(table)
     });
     item.as_table_mut()
+}
+
+/// Whether an entry of the name quiche replaces it by this folder.
+fn is_folder(item: &Item, folder: &str) -> bool {
+    text(item, "package").unwrap_or("quiche") == "quiche" && text(item, "path") == Some(folder)
 }
 
 fn text<'a>(item: &'a Item, key: &str) -> Option<&'a str> {
@@ -193,6 +205,47 @@ mod tests {
         ] {
             let (_folder, manifest) = manifest(entry);
             assert!(matches!(manifest.entry(), Entry::Other(_)), "{entry}");
+        }
+    }
+
+    #[test]
+    fn an_entry_is_taken_out_in_each_of_its_forms_and_the_rest_stays() {
+        const PATH: &str = "path = \"x/quiche\"";
+        for name in REGISTRIES {
+            for (before, after) in [
+                (format!("[patch.\"{name}\"]\nquiche = {{ PATH }}\n"), String::new()),
+                (format!("[patch.\"{name}\".quiche]\nPATH\n"), String::new()),
+                (format!("[patch]\n\"{name}\" = {{ quiche = {{ PATH }} }}\n"), String::new()),
+                (format!("patch = {{ \"{name}\" = {{ quiche.PATH }} }}\n"), String::new()),
+                (format!("patch.\"{name}\".quiche.PATH\n"), String::new()),
+                (
+                    format!(
+                        "[patch]\n\"{name}\" = {{ quiche = {{ PATH }}, a.path = \"b\" }}\n"
+                    ),
+                    format!("[patch]\n\"{name}\" = {{ a.path = \"b\" }}\n"),
+                ),
+            ] {
+                let before = before.replace("PATH", PATH);
+                let (_folder, mut manifest) = manifest(&before);
+                assert_eq!(manifest.entry(), Entry::Folder("x/quiche".into()), "{before}");
+                manifest.remove();
+                assert_eq!(manifest.entry(), Entry::None, "{before}");
+                let text = manifest.document.to_string();
+                assert_eq!(text.replace(' ', ""), after.replace(' ', ""), "{before}");
+            }
+        }
+    }
+
+    #[test]
+    fn entries_of_others_are_not_taken_out() {
+        for other in [
+            "[patch.crates-io]\nquiche = { package = \"fork\", path = \"x/quiche\" }\n",
+            "[patch.crates-io]\nquiche = { git = \"https://example.org/quiche\" }\n",
+            "[patch.crates-io]\n",
+        ] {
+            let (_folder, mut manifest) = manifest(other);
+            manifest.remove();
+            assert_eq!(manifest.document.to_string(), other);
         }
     }
 

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::copies::{self, State};
+use crate::copies::{self, State, Written};
 use crate::error::Error;
 use crate::lock;
 use crate::manifest::{Entry, Manifest};
@@ -75,15 +75,14 @@ impl Tool<'_> {
         if !has_entry {
             self.require_published_quiche(&workspace)?;
         }
-        let before = Before::of(&workspace);
-        if let Err(error) = self.set_up(&workspace, &mut manifest, &folder, (has_entry, state))
+        let mut before = Before::of(&workspace);
+        let found = (has_entry, state);
+        if let Err(error) = self.set_up(&workspace, &mut manifest, &folder, found, &mut before)
         {
             before.restore(&workspace, &manifest)?;
-            if state == State::Missing {
-                copies::remove(&folder)?;
-            }
             return Err(error);
         }
+        before.forget();
         let was_in_force = has_entry && state == State::Current;
         Ok(Applied { manifest: workspace.manifest().to_owned(), folder, was_in_force })
     }
@@ -95,6 +94,7 @@ impl Tool<'_> {
         manifest: &mut Manifest,
         folder: &Path,
         (mut has_entry, state): (bool, State),
+        before: &mut Before,
     ) -> Result<(), Error> {
         let Patch { quiche_version: version, quiche_checksum: checksum, .. } = self.patch;
         if state != State::Current {
@@ -107,7 +107,7 @@ impl Tool<'_> {
                 has_entry = false;
                 self.downloaded(workspace)?
             };
-            copies::write(folder, &self.patch, &quiche)?;
+            before.copies = Some(copies::write(folder, &self.patch, &quiche)?);
         }
         if !has_entry {
             manifest.insert(&written_path(workspace, folder))?;
@@ -127,10 +127,11 @@ impl Tool<'_> {
             Entry::Other(entry) => return Err(other_patch(&manifest, entry)),
         };
         let before = Before::of(&workspace);
-        let taken_out = self.take_out(&workspace, &mut manifest);
-        if let Err(error) =
-            taken_out.and_then(|()| workspace.resolve(self.patch.quiche_version))
-        {
+        let taken_out = self
+            .take_out(&workspace, &mut manifest)
+            .and_then(|()| unpatched(&manifest))
+            .and_then(|()| workspace.resolve(self.patch.quiche_version));
+        if let Err(error) = taken_out {
             before.restore(&workspace, &manifest)?;
             return Err(error);
         }
@@ -251,19 +252,40 @@ impl Tool<'_> {
     }
 }
 
-/// The lock file before a change.
-struct Before(Option<Vec<u8>>);
+/// What there was before a change.
+struct Before {
+    lock: Option<Vec<u8>>,
+    /// The copies that were written, which know what they have replaced.
+    copies: Option<Written>,
+}
 
 impl Before {
     fn of(workspace: &Workspace) -> Self {
-        Self(fs::read(workspace.lock()).ok())
+        Self { lock: fs::read(workspace.lock()).ok(), copies: None }
     }
 
-    /// Takes a change back that has failed.
+    /// Takes a change back that has failed: all of it that can be.
     fn restore(self, workspace: &Workspace, manifest: &Manifest) -> Result<(), Error> {
-        manifest.restore()?;
+        let copies = self.copies.map_or(Ok(()), Written::take_back);
+        let manifest = manifest.restore();
         let lock = workspace.lock();
-        self.0.map_or(Ok(()), |text| fs::write(&lock, text).map_err(Error::at(&lock)))
+        let lock =
+            self.lock.map_or(Ok(()), |text| fs::write(&lock, text).map_err(Error::at(&lock)));
+        copies.and(manifest).and(lock)
+    }
+
+    /// The change has succeeded.
+    fn forget(self) {
+        // The patch is in force, whatever cannot be deleted; the next renewal names that.
+        let _ = self.copies.map(Written::keep);
+    }
+}
+
+/// Fails if a manifest still replaces quiche.
+fn unpatched(manifest: &Manifest) -> Result<(), Error> {
+    match manifest.entry() {
+        Entry::None => Ok(()),
+        Entry::Folder(entry) | Entry::Other(entry) => Err(other_patch(manifest, entry)),
     }
 }
 

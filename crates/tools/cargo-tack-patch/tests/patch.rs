@@ -104,14 +104,67 @@ fn a_patch_stays_if_cargo_cannot_do_without_it() {
 #[test]
 fn the_copies_can_be_elsewhere() {
     let world = World::new();
-    let tool = Tool { folder: Some(world.path("copies")), ..world.tool() };
-    tool.apply().unwrap();
-    assert_eq!(world.run(), AFTER);
-    // Where they are is in the manifest.
-    let folder = world.path("copies");
-    assert_eq!(world.tool().check().unwrap(), Check::InForce { folder: folder.clone() });
-    assert_eq!(world.tool().remove().unwrap(), Some(folder.clone()));
-    assert!(is_gone(&folder));
+    for named in ["copies", "copies/"] {
+        let tool = Tool { folder: Some(world.path(named)), ..world.tool() };
+        tool.apply().unwrap();
+        assert!(tool.apply().unwrap().was_in_force);
+        assert_eq!(world.run(), AFTER);
+        // Where they are is in the manifest.
+        let folder = world.path("copies");
+        assert_eq!(world.tool().check().unwrap(), Check::InForce { folder: folder.clone() });
+        assert_eq!(world.tool().remove().unwrap(), Some(folder.clone()));
+        assert!(is_gone(&folder));
+    }
+}
+
+/// What the tool has written into the manifest, in another form.
+fn rewrite_entry(world: &World, entry: &str) {
+    let manifest = world.read("program/Cargo.toml");
+    let (rest, _) = manifest.split_once("[patch.crates-io]").unwrap();
+    world.write("program/Cargo.toml", &format!("{rest}{entry}"));
+}
+
+#[test]
+fn a_patch_that_is_written_in_another_form_is_removed_with_its_copies() {
+    for entry in [
+        "[patch]\ncrates-io = { quiche = { path = \".tack-patch/quiche\" } }\n",
+        "[patch.\"https://github.com/rust-lang/crates.io-index\"]\n\
+         quiche = { path = \".tack-patch/quiche\" }\n",
+    ] {
+        let world = World::new();
+        world.run();
+        let before = world.program();
+        world.tool().apply().unwrap();
+        rewrite_entry(&world, entry);
+        assert_eq!(world.run(), AFTER, "{entry}");
+        assert_eq!(world.tool().remove().unwrap(), Some(world.path("program/.tack-patch")));
+        assert!(world.program() == before, "{}", world.read("program/Cargo.toml"));
+        assert_eq!(world.run(), BEFORE, "{entry}");
+    }
+}
+
+#[test]
+fn the_copies_stay_while_the_manifest_replaces_quiche_elsewhere_too() {
+    let world = World::new();
+    world.tool().apply().unwrap();
+    rewrite_entry(
+        &world,
+        "[patch.crates-io]\nquiche = { path = \".tack-patch/quiche\" }\n\
+         [patch.\"https://github.com/rust-lang/crates.io-index\"]\n\
+         quiche = { path = \"../ours/quiche\" }\n",
+    );
+    world.write(
+        "ours/quiche/Cargo.toml",
+        "[package]\nname = \"quiche\"\nversion = \"0.30.0\"\n",
+    );
+    world.write("ours/quiche/src/lib.rs", "");
+    let before = world.program();
+    let error = world.tool().remove().unwrap_err();
+    assert!(
+        matches!(&error, Error::OtherPatch { entry, .. } if entry == "../ours/quiche"),
+        "{error}"
+    );
+    assert!(world.program() == before);
 }
 
 #[test]
@@ -132,19 +185,37 @@ fn copies_that_are_gone_are_told() {
     assert!(reason(&world.tool()).contains("has no copies: run `cargo tack-patch`"));
 }
 
-#[test]
-fn a_patch_that_cargo_cannot_resolve_is_taken_back() {
-    let world = World::new();
-    world.run();
-    let before = world.program();
+/// Applies a patch that Cargo cannot resolve.
+fn apply_unresolvable(world: &World) -> Error {
     let mut files = PATCH.files.to_vec();
     let manifest = files[2].1.replace("[lints]", "nowhere.workspace = true\n[lints]");
     files[2].1 = &manifest;
     let tool = Tool { patch: Patch { files: &files, ..PATCH }, ..world.tool() };
     let error = tool.apply().unwrap_err();
-    assert!(matches!(error, Error::Cargo { .. }), "{error}");
     assert!(error.to_string().contains("nowhere"), "{error}");
+    error
+}
+
+#[test]
+fn a_patch_that_cargo_cannot_resolve_is_taken_back() {
+    let world = World::new();
+    world.run();
+    let before = world.program();
+    let error = apply_unresolvable(&world);
+    assert!(matches!(error, Error::Cargo { .. }), "{error}");
     assert!(world.program() == before);
+}
+
+#[test]
+fn copies_of_another_build_stay_if_cargo_cannot_resolve_the_new_ones() {
+    let world = World::new();
+    world.tool().apply().unwrap();
+    assert_eq!(world.run(), AFTER);
+    let before = world.program();
+    let error = apply_unresolvable(&world);
+    assert!(matches!(error, Error::Cargo { .. }), "{error}");
+    assert!(world.program() == before);
+    assert_eq!(world.run(), AFTER);
 }
 
 #[test]
