@@ -4,7 +4,7 @@
 //!
 //! A section has the name of a command, and its long options without the dashes. A section `hosts.NAME` has
 //! what it takes to reach a server that is called by that name: its `address`, and options such as
-//! `fingerprint` and `token-file`.
+//! `fingerprint` and `token-file`. They are those of `get`; a command that has not all of them goes without the others.
 //!
 //! ```toml
 //! [send]
@@ -98,7 +98,10 @@ fn read_with(
         let Some(file) = ConfigFile::read(path, command).map_err(Failure::File)? else {
             continue;
         };
-        for setting in file.for_command(name).chain(file.for_host(typed)) {
+        // What is set for a server is set for all commands, of which some have fewer options.
+        let known = |setting: &&Setting| find(subcommand, &setting.option).is_some();
+        let of_host = file.for_host(typed).filter(known);
+        for setting in file.for_command(name).chain(of_host) {
             // The later file wins, and what is said of one server.
             settings.retain(|other| other.option != setting.option);
             settings.push(setting.clone());
@@ -382,6 +385,34 @@ mod tests {
         assert!(args.connection.fingerprint.is_some());
         assert_eq!(args.transfer.retry, 4);
         assert!(files.get("tack get other:x").connection.address.is_none());
+    }
+
+    #[test]
+    fn a_command_goes_without_what_it_has_not_of_a_servers_section() {
+        let files = files(&["[hosts.nas]\naddress = \"192.0.2.7:5\"\nbwlimit = \"10M\"\n\
+                             recursive = true\nwrite-limit = \"1M\"\nretry = 5\n"]);
+        let args = files.get("tack get nas:x");
+        assert_eq!((args.transfer.bwlimit, args.transfer.retry), (Some(10_000_000), 5));
+        assert!(args.recursive && args.write_limit.is_some());
+        let cli::Command::Send(args) = files.read("tack send file nas:").unwrap() else {
+            panic!("another command")
+        };
+        assert_eq!((args.transfer.bwlimit, args.transfer.retry), (Some(10_000_000), 5));
+        assert_eq!(args.connection.address.unwrap().to_string(), "192.0.2.7:5");
+        let cli::Command::Ls(args) = files.read("tack ls nas:").unwrap() else {
+            panic!("another command")
+        };
+        assert!(args.recursive);
+        assert_eq!(args.connection.address.unwrap().to_string(), "192.0.2.7:5");
+    }
+
+    #[test]
+    fn what_no_command_has_is_a_mistake_in_a_servers_section_for_all() {
+        let files = files(&["[hosts.nas]\nbwlimt = \"10M\"\n"]);
+        for typed in ["tack get nas:x", "tack send file nas:", "tack ls nas:"] {
+            let error = files.read(typed).unwrap_err();
+            assert!(error.contains("0.toml:2") && error.contains("--bwlimt"), "{error}");
+        }
     }
 
     #[test]

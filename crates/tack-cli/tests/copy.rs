@@ -6,10 +6,14 @@
 mod common;
 
 use std::fs;
+use std::net::UdpSocket;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use common::{Finished, TACK, assert_same_tree, finish, noise, run, signal, wait_until, write};
 use data_encoding::BASE64URL_NOPAD;
@@ -266,6 +270,8 @@ fn what_is_wrong_at_the_other_end_is_told_with_what_to_do() {
         (&["--remote-tack", "exit 255;", "file", "host:"], 3, "could not log in"),
         (&["--ssh", "/no/such/ssh", "file", "host:"], 3, "install OpenSSH"),
         (&["file", "host:directory/../nowhere/x"], 6, "nowhere"),
+        (&["file", "host:~bob/x"], 2, "host: ~bob/x: only ~ alone"),
+        (&["host:~bob/x", "here"], 2, "./~bob/x"),
     ] {
         let finished = ends.copy(arguments).expect(code);
         assert!(finished.errors.contains(expected), "{arguments:?}: {}", finished.errors);
@@ -281,7 +287,7 @@ fn a_firewall_that_drops_udp_is_named_with_the_address_and_the_way_round() {
     let ends = Ends::new();
     fs::write(ends.here("file"), "x").unwrap();
     // A port that is bound and never answers.
-    let deaf = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let deaf = UdpSocket::bind("127.0.0.1:0").unwrap();
     let port = deaf.local_addr().unwrap().port();
     let ready = format!(
         r#"{{"port":{port},"address":null,"fingerprint":"{}","token":"t","paths":[""],"is_directory":true}}"#,
@@ -300,7 +306,7 @@ fn a_firewall_that_drops_udp_is_named_with_the_address_and_the_way_round() {
 fn a_port_of_the_range_is_used_and_a_full_range_is_told() {
     let ends = Ends::new();
     fs::write(ends.here("file"), "x").unwrap();
-    let taken = std::net::UdpSocket::bind("[::]:0").unwrap();
+    let taken = UdpSocket::bind("[::]:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
     let finished = ends.copy(&["--udp-port", &port, "file", "host:"]).expect(2);
     assert!(finished.errors.contains(&format!("no UDP port of {port}")), "{}", finished.errors);
@@ -318,8 +324,13 @@ fn processes_with(text: &str) -> usize {
 
 /// A client in the middle of a transfer.
 fn in_the_middle(ends: &Ends) -> Child {
+    start_in_the_middle(ends, &[])
+}
+
+fn start_in_the_middle(ends: &Ends, arguments: &[&str]) -> Child {
     fs::write(ends.here("file"), noise(4_000_000, 1)).unwrap();
-    let mut command = ends.command(&["--bwlimit", "2M", "file", "host:"]);
+    let mut command = ends.command(arguments);
+    command.args(["--bwlimit", "2M", "file", "host:"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let part = ends.there(".file.tack-part");
     wait_until(|| part.metadata().is_ok_and(|part| part.len() > 300_000));
@@ -345,26 +356,162 @@ fn nothing_remains_at_the_other_end_however_the_client_ends() {
     }
 }
 
-#[test]
-fn the_other_end_is_started_again_when_it_is_lost_without_asking_anything() {
-    let ends = Ends::new();
-    let child = in_the_middle(&ends);
+/// Ends the other end at once, and nothing that has started it.
+fn kill_other_end(ends: &Ends) {
     let mark = format!("STAND_IN={}", ends.dir.path().display());
     for entry in fs::read_dir("/proc").unwrap() {
         let path = entry.unwrap().path();
-        let is_one = |name: &str, text: &str| {
-            fs::read(path.join(name))
-                .is_ok_and(|bytes| String::from_utf8_lossy(&bytes).contains(text))
+        let text = |name: &str| {
+            String::from_utf8_lossy(&fs::read(path.join(name)).unwrap_or_default()).into_owned()
         };
-        if is_one("environ", &mark) && is_one("cmdline", "serve-once") {
+        if text("environ").contains(&mark) && text("cmdline").starts_with("tack\0serve-once") {
             let pid = path.file_name().unwrap().to_str().unwrap().parse().unwrap();
             kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap();
         }
     }
+}
+
+#[test]
+fn the_other_end_is_started_again_when_it_is_lost_without_asking_anything() {
+    let ends = Ends::new();
+    let child = in_the_middle(&ends);
+    kill_other_end(&ends);
     let finished = finish(child).expect(0);
     assert!(finished.number("resumed_bytes") > 100_000, "{}", finished.summary);
     assert!(fs::read(ends.there("file")).unwrap() == noise(4_000_000, 1));
     assert!(ends.log().contains("BatchMode=yes"), "{}", ends.log());
+    assert!(!ends.log().contains("-S none"), "{}", ends.log());
+}
+
+#[test]
+fn an_ssh_that_lives_on_without_its_other_end_is_replaced() {
+    let ends = Ends::new();
+    // Its error output would be waited for.
+    let ssh = SSH.replace("eval", "exec 2>/dev/null\neval");
+    // As if the host had crashed, so that nothing ends the connection.
+    let waits = "\nwhile [ -d \"$STAND_IN/home\" ] && ! [ -e \"$STAND_IN/gate\" ]; do sleep 0.05; done\n";
+    ends.script("ssh", &format!("{ssh}{waits}"));
+    let child = in_the_middle(&ends);
+    kill_other_end(&ends);
+    let finished = finish(child).expect(0);
+    assert!(finished.number("resumed_bytes") > 100_000, "{}", finished.summary);
+    assert!(fs::read(ends.there("file")).unwrap() == noise(4_000_000, 1));
+    let log = ends.log();
+    assert_eq!(log.matches("serve-once").count(), 2, "{log}");
+    // Another one's connection may have died with that of the first.
+    let second = log.lines().rfind(|line| line.contains("serve-once")).unwrap();
+    assert!(second.contains("-S none"), "{log}");
+    write(&ends.path("gate"), b"");
+    let mark = format!("STAND_IN={}", ends.dir.path().display());
+    wait_until(|| processes_with(&mark) == 0);
+}
+
+/// Passes datagrams on between a client and a server until it is dropped, which closes the port.
+struct Relay {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Relay {
+    fn new(port: u16, server: u16) -> Self {
+        let front = Arc::new(UdpSocket::bind(("127.0.0.1", port)).unwrap());
+        let back = Arc::new(UdpSocket::bind("127.0.0.1:0").unwrap());
+        back.connect(("127.0.0.1", server)).unwrap();
+        let client = Arc::new(Mutex::new(None));
+        let stop = Arc::new(AtomicBool::new(false));
+        let pass = |from: &Arc<UdpSocket>, to: &Arc<UdpSocket>, is_up: bool| {
+            let (from, to) = (Arc::clone(from), Arc::clone(to));
+            let (stop, client) = (Arc::clone(&stop), Arc::clone(&client));
+            from.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+            std::thread::spawn(move || {
+                let mut buffer = [0; 2048];
+                while !stop.load(Ordering::Relaxed) {
+                    let Ok((length, sender)) = from.recv_from(&mut buffer) else { continue };
+                    // What does not arrive is sent again.
+                    if is_up {
+                        *client.lock().unwrap() = Some(sender);
+                        let _ = to.send(&buffer[..length]);
+                    } else if let Some(client) = *client.lock().unwrap() {
+                        let _ = to.send_to(&buffer[..length], client);
+                    }
+                }
+            })
+        };
+        let threads = vec![pass(&front, &back, true), pass(&back, &front, false)];
+        Self { stop, threads }
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A UDP port that nobody listens on.
+fn free_port() -> u16 {
+    UdpSocket::bind("[::]:0").unwrap().local_addr().unwrap().port()
+}
+
+#[test]
+fn a_session_that_cannot_be_replaced_is_used_once_its_server_answers_again() {
+    let ends = Ends::new();
+    // Nobody is there for a second password.
+    let refuses = "case \"$*\" in *BatchMode*) exit 255 ;; esac\necho \"Welcome";
+    ends.script("ssh", &SSH.replace("echo \"Welcome", refuses));
+    let (outside, inside) = (free_port(), free_port());
+    fs::remove_file(ends.path("bin/tack")).unwrap();
+    let replace = format!("s/\"port\":{inside}/\"port\":{outside}/");
+    let script = format!("#!/bin/sh\n'{TACK}' \"$@\" | sed -u '{replace}'\n");
+    ends.script("bin/tack", &script);
+    let relay = Relay::new(outside, inside);
+    let child = start_in_the_middle(&ends, &["--udp-port", &inside.to_string()]);
+    drop(relay);
+    wait_until(|| ends.log().contains("BatchMode"));
+    let _relay = Relay::new(outside, inside);
+    let finished = finish(child).expect(0);
+    assert!(finished.number("resumed_bytes") > 100_000, "{}", finished.summary);
+    assert!(fs::read(ends.there("file")).unwrap() == noise(4_000_000, 1));
+}
+
+/// A client that has lost its other end; ssh brings no answer of another one, and does not end.
+fn left_without_answer(ends: &Ends, arguments: &[&str]) -> Child {
+    let hangs =
+        "case \"$*\" in *BatchMode*) exec sleep 1000 2>/dev/null ;; esac\necho \"Welcome";
+    ends.script("ssh", &SSH.replace("echo \"Welcome", hangs));
+    let child = start_in_the_middle(ends, arguments);
+    kill_other_end(ends);
+    wait_until(|| ends.log().contains("BatchMode"));
+    child
+}
+
+#[test]
+fn an_ssh_that_brings_no_answer_is_waited_for_no_longer_than_it_makes_sense() {
+    let ends = Ends::new();
+    let child = left_without_answer(&ends, &["--retry", "2"]);
+    let finished = finish(child).expect(3);
+    assert!(finished.errors.contains("again to resume"), "{}", finished.errors);
+    assert_eq!(ends.log().matches("BatchMode").count(), 1, "{}", ends.log());
+    let mark = format!("STAND_IN={}", ends.dir.path().display());
+    wait_until(|| processes_with(&mark) == 0);
+}
+
+#[test]
+fn waiting_for_an_answer_over_ssh_can_be_interrupted() {
+    for by in [Signal::SIGTERM, Signal::SIGINT] {
+        let ends = Ends::new();
+        let child = left_without_answer(&ends, &["--retry", "1000"]);
+        let start = Instant::now();
+        signal(&child, by);
+        finish(child).expect(8);
+        // Before the attempt is given up.
+        assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+        let mark = format!("STAND_IN={}", ends.dir.path().display());
+        wait_until(|| processes_with(&mark) == 0);
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, IsTerminal, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use tack_transfer::{Client, ConnectOptions, Fingerprint, ServerAddress, TlsSession, Trust};
 
@@ -18,14 +19,23 @@ use crate::user_directories;
 /// Most bytes of answers to one question.
 const MOST_ANSWERS: u64 = 4096;
 
+/// An attempt to connect once more, after signals have been taken over.
+#[derive(Clone, Copy)]
+pub(super) struct Attempt<'a> {
+    /// Ends waiting.
+    pub(super) stop: &'a Termination,
+    /// How much longer there can be another one.
+    pub(super) left: Duration,
+}
+
 /// Connects a command to its server.
 pub(super) trait Connector {
-    /// Connects. `rate` is the most bytes per second in each direction, if there is a limit; `stop` ends
-    /// waiting, where signals have been taken over.
+    /// Connects. `rate` is the most bytes per second in each direction, if there is a limit; the first time is not
+    /// `again`.
     fn connect(
         &mut self,
         rate: Option<u64>,
-        stop: Option<&Termination>,
+        again: Option<Attempt<'_>>,
     ) -> Result<Client, Error>;
 
     /// What the user is told of an error that an operation has ended with.
@@ -52,8 +62,9 @@ impl Connector for Direct<'_> {
     fn connect(
         &mut self,
         rate: Option<u64>,
-        stop: Option<&Termination>,
+        again: Option<Attempt<'_>>,
     ) -> Result<Client, Error> {
+        let stop = again.map(|again| again.stop);
         let token = self.args.token()?;
         let target = self.args.address.as_ref().unwrap_or(self.target);
         let attempt = |trust| {

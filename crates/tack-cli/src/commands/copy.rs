@@ -4,21 +4,23 @@ use std::cell::RefCell;
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tack_transfer::{Client, Place as ServerPlace, Source, Trust, WirePath};
 
-use super::connector::{Access, Connector, connect};
+use super::connector::{Access, Attempt, Connector, connect};
 use super::fetch_several::{FetchOptions, Named, fetch_several};
 use super::run::refuse;
 use super::send::{send_to, sources, stream_to};
 use crate::cli::{CopyArgs, Profile, TOO_FEW};
 use crate::error::Error;
-use crate::ssh::{Login, Place, Request, Session, SshOptions, VERSION, Wanted};
-use crate::termination::Termination;
+use crate::ssh::{Login, Place, Request, Session, SshOptions, Unattended, VERSION, Wanted};
 
 /// How long the other end waits for a client beyond the time that the client tries for, in seconds.
 const PATIENCE: u64 = 30;
+/// How long an attempt to connect again waits for ssh: as long as there may be another one, but no shorter and no longer
+/// than this. An answer that is late by so much was lost with its connection, and ssh would not notice.
+const ANSWER_WITHIN: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(30));
 
 /// Copies files from or to another machine that ssh can log in to.
 pub fn copy(args: &CopyArgs) -> Result<(), Error> {
@@ -120,7 +122,10 @@ fn fetch(args: &CopyArgs, to: &Path, (login, from): (Login, Vec<String>)) -> Res
 /// The name that something has here; none for `.` and the like, whose content is copied.
 fn name_of(typed: &str) -> Option<String> {
     match Path::new(typed).components().next_back() {
-        Some(Component::Normal(name)) if !typed.ends_with("/.") && typed != "~" => {
+        // However many slashes and dots are behind it, `~` is the home.
+        Some(Component::Normal(name))
+            if !typed.ends_with("/.") && Path::new(typed) != Path::new("~") =>
+        {
             name.to_str().map(str::to_owned)
         }
         _ => None,
@@ -134,6 +139,8 @@ struct OverSsh<'a> {
     options: SshOptions,
     request: Request,
     session: Option<Session>,
+    /// Whether nobody has answered at the other end of the session.
+    is_doubted: bool,
     served: Rc<RefCell<Served>>,
 }
 
@@ -157,38 +164,52 @@ impl<'a> OverSsh<'a> {
             careful_resume: !args.transport.no_careful_resume,
         };
         let options = args.ssh_options();
-        Self { args, login, options, request, session: None, served: Rc::default() }
+        Self {
+            args,
+            login,
+            options,
+            request,
+            session: None,
+            is_doubted: false,
+            served: Rc::default(),
+        }
     }
 
-    /// The other end, which is started unless it is there.
-    fn session(&mut self, may_ask: bool) -> Result<&Session, Error> {
-        let mut session = self.session.take();
-        if !session.as_mut().is_some_and(Session::is_alive) {
-            session = None;
+    /// Makes sure that there is another end: starts it unless it is there. Returns whether it was.
+    fn have_session(&mut self, again: Option<Attempt<'_>>) -> Result<bool, Error> {
+        let is_doubted = std::mem::take(&mut self.is_doubted);
+        let is_there = self.session.as_mut().is_some_and(Session::is_alive);
+        if !is_there {
+            self.session = None;
+        } else if !is_doubted {
+            return Ok(true);
         }
-        let session = match session {
-            Some(session) => session,
-            None => Session::start(&self.options, &self.login, &self.request, may_ask)?,
-        };
+        // Later, nobody may be there to answer.
+        let unattended = again.map(|Attempt { stop, left }| Unattended {
+            stop,
+            until: Instant::now() + left.clamp(ANSWER_WITHIN.0, ANSWER_WITHIN.1),
+            // The connection that the session goes over is doubted as well.
+            shares: !is_doubted,
+        });
+        // A session that is doubted may be the only one that the user is there to log in for: if there is no other, the
+        // next attempt is over it.
+        let session = Session::start(&self.options, &self.login, &self.request, unattended)?;
         let paths = session.ready().paths.iter().map(|path| WirePath::new(path.as_str()));
         let paths = paths
             .collect::<Result<_, _>>()
             .map_err(|error| Error::Ssh(format!("{}: {error}", self.login)))?;
         let is_directory = session.ready().is_directory;
         *self.served.borrow_mut() = Served { paths, is_directory };
-        Ok(self.session.insert(session))
+        self.session = Some(session);
+        Ok(false)
     }
-}
 
-impl Connector for OverSsh<'_> {
-    fn connect(
-        &mut self,
+    fn connect_to(
+        &self,
+        session: &Session,
         rate: Option<u64>,
-        stop: Option<&Termination>,
+        again: Option<Attempt<'_>>,
     ) -> Result<Client, Error> {
-        let args = self.args;
-        // Later, nobody may be there to answer.
-        let session = self.session(stop.is_none())?;
         let ready = session.ready();
         let fingerprint = ready.fingerprint.parse().map_err(Error::Ssh)?;
         let server = session.server();
@@ -199,8 +220,35 @@ impl Connector for OverSsh<'_> {
             session: session.tls_session(&server),
             is_one_time: true,
         };
-        connect(&server, access, &args.transport, rate, stop)
-            .map_err(|error| self.explain(error))
+        let stop = again.map(|again| again.stop);
+        connect(&server, access, &self.args.transport, rate, stop)
+    }
+}
+
+/// Whether nobody has answered, so that the other end may be gone without ssh's knowledge.
+fn is_unanswered(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::NoAnswer { .. }
+            | Error::Refused { .. }
+            | Error::ConnectionLost { may_pass: true, .. }
+    )
+}
+
+impl Connector for OverSsh<'_> {
+    fn connect(
+        &mut self,
+        rate: Option<u64>,
+        again: Option<Attempt<'_>>,
+    ) -> Result<Client, Error> {
+        let was_there = self.have_session(again)?;
+        let Some(session) = &self.session else {
+            return Err(Error::Ssh(format!("there is no session with {}", self.login)));
+        };
+        let connected = self.connect_to(session, rate, again);
+        // What has just been started is there: UDP does not get through, for now or at all.
+        self.is_doubted = was_there && connected.as_ref().is_err_and(is_unanswered);
+        connected.map_err(|error| self.explain(error))
     }
 
     fn explain(&self, error: Error) -> Error {
@@ -235,6 +283,12 @@ mod tests {
             ("a/b/", Some("b")),
             ("~/a", Some("a")),
             ("~", None),
+            ("~/", None),
+            ("~//", None),
+            ("~/.", None),
+            ("~/./", None),
+            ("~/~", Some("~")),
+            ("./~", Some("~")),
             ("", None),
             (".", None),
             ("a/.", None),

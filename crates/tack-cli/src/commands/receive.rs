@@ -2,11 +2,10 @@
 
 use tack_transfer::{Client, ServerAddress, Trust, printable};
 
-use super::connector::{Access, Connector, connect};
+use super::connector::{Access, Attempt, Connector, connect};
 use super::fetch_several::{FetchOptions, Named, fetch_several};
 use crate::cli::{Profile, ReceiveArgs};
 use crate::error::Error;
-use crate::termination::Termination;
 
 /// Receives what somebody shares.
 pub fn receive(args: &ReceiveArgs) -> Result<(), Error> {
@@ -46,7 +45,7 @@ impl Connector for WithTicket<'_> {
     fn connect(
         &mut self,
         rate: Option<u64>,
-        stop: Option<&Termination>,
+        again: Option<Attempt<'_>>,
     ) -> Result<Client, Error> {
         let ticket = &self.args.ticket;
         let token = Some(ticket.token.clone());
@@ -57,7 +56,7 @@ impl Connector for WithTicket<'_> {
         };
         let (host, port) = (first.ip().to_string(), first.port());
         let server = ServerAddress::new(host, port).at(ticket.addresses.clone());
-        connect(&server, access, &self.args.transport, rate, stop)
+        connect(&server, access, &self.args.transport, rate, again.map(|again| again.stop))
     }
 
     /// Whoever has a ticket knows of no token and of no `tack serve`.

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::connector::Connector;
+use super::connector::{Attempt, Connector};
 use crate::cli::TransferArgs;
 use crate::error::Error;
 use crate::progress::print;
@@ -34,21 +34,23 @@ impl Retry {
     /// How long to wait before the next attempt, when `moved` bytes have been moved in all; `None` if
     /// there is to be no further one.
     fn next(&mut self, moved: u64, now: Instant) -> Option<Duration> {
-        let since = match self.stuck {
-            Some((since, before)) if before == moved => since,
-            _ => {
-                self.stuck = Some((now, moved));
-                self.pause = PAUSES.0;
-                now
-            }
-        };
-        let left = self.patience.checked_sub(now.saturating_duration_since(since))?;
+        if self.stuck.is_none_or(|(_, before)| before != moved) {
+            self.stuck = Some((now, moved));
+            self.pause = PAUSES.0;
+        }
+        let left = self.left(now);
         if left.is_zero() {
             return None;
         }
         let pause = self.pause.min(left);
         self.pause = (2 * self.pause).min(PAUSES.1);
         Some(pause)
+    }
+
+    /// How much longer a further attempt may begin.
+    fn left(&self, now: Instant) -> Duration {
+        let since = self.stuck.map_or(now, |(since, _)| since);
+        self.patience.saturating_sub(now.saturating_duration_since(since))
     }
 
     /// Connects again after `lost`, which is the error if that does not help.
@@ -75,7 +77,8 @@ impl Retry {
                 }
                 std::thread::sleep(left.min(SLICE));
             }
-            match server.connect(args.bwlimit, Some(stop)) {
+            let attempt = Attempt { stop, left: self.left(Instant::now()) };
+            match server.connect(args.bwlimit, Some(attempt)) {
                 Ok(client) => return Ok(client),
                 Err(error) if error.may_pass() => log::debug!("connecting again: {error}"),
                 Err(error) => return Err(error),

@@ -32,7 +32,7 @@ impl Scope {
     fn to_read(paths: &[String], home: &Path) -> Result<Self, Error> {
         let mut found = Vec::new();
         for path in paths {
-            found.push(home.join(tilde(path)).canonicalize().map_err(failed(path))?);
+            found.push(home.join(tilde(path)?).canonicalize().map_err(failed(path))?);
         }
         let parent = |path: &PathBuf| path.parent().unwrap_or(Path::new("/")).to_owned();
         let root = found.iter().map(parent).reduce(|left, right| common(&left, &right));
@@ -42,7 +42,7 @@ impl Scope {
     }
 
     fn to_write(path: &str, home: &Path) -> Result<Self, Error> {
-        let full = home.join(tilde(path));
+        let full = home.join(tilde(path)?);
         let is_directory = path.is_empty() || path.ends_with('/');
         match full.canonicalize() {
             Ok(found) if found.is_dir() => {
@@ -78,13 +78,21 @@ impl Scope {
     }
 }
 
-/// A path below the home of whoever logs in, which is written as `~` where a shell would read it.
-fn tilde(path: &str) -> &str {
-    match path.strip_prefix('~') {
-        Some("") => "",
-        Some(rest) => rest.strip_prefix('/').map_or(path, |rest| rest.trim_start_matches('/')),
-        None => path,
+/// A path below the home of whoever logs in, which is written as `~` where a shell would read it. What a shell would
+/// take for the home of somebody else is refused: it was hardly meant to be a name.
+fn tilde(path: &str) -> Result<&str, Error> {
+    let Some(rest) = path.strip_prefix('~') else { return Ok(path) };
+    if rest.is_empty() || rest.starts_with('/') {
+        return Ok(rest.trim_start_matches('/'));
     }
+    let text = printable(path);
+    Err(Error::OtherEnd {
+        text: format!(
+            "{text}: only ~ alone stands for a home, that of whoever logs in; write the whole path of another one, \
+             or ./{text} for what is called so"
+        ),
+        exit: Exit::Usage,
+    })
 }
 
 fn common(left: &Path, right: &Path) -> PathBuf {
@@ -179,6 +187,32 @@ mod tests {
             let scope = find(path);
             assert_eq!((scope.root.clone(), paths(&scope)), (root, vec![expected]), "{path}");
             assert_eq!(scope.is_directory, is_directory, "{path}");
+        }
+    }
+
+    #[test]
+    fn the_home_of_another_user_is_refused_and_a_name_that_looks_like_one_has_its_directory_before_it()
+     {
+        let (_dir, home) = home();
+        fs::write(home.join("~bob"), "x").unwrap();
+        for wanted in [
+            Wanted::Write("~bob/x".to_owned()),
+            Wanted::Write("~bob".to_owned()),
+            Wanted::Read(vec!["a/file".to_owned(), "~bob".to_owned()]),
+        ] {
+            let error = Scope::find(&wanted, &home).unwrap_err();
+            assert!(error.to_string().starts_with("~bob"), "{wanted:?}: {error}");
+            assert!(error.to_string().contains("./~bob"), "{wanted:?}: {error}");
+            assert_eq!(error.exit(), Exit::Usage, "{wanted:?}");
+        }
+        assert!(!home.join("~bob/x").exists());
+        let read = Scope::find(&Wanted::Read(vec!["./~bob".to_owned()]), &home).unwrap();
+        assert_eq!(paths(&read), ["~bob"]);
+        let written = Scope::find(&Wanted::Write("./~eve/x".to_owned()), &home).unwrap();
+        assert_eq!(paths(&written), ["~eve/x"]);
+        for own in ["~", "~/", "~//", "~/./"] {
+            let scope = Scope::find(&Wanted::Write(own.to_owned()), &home).unwrap();
+            assert_eq!((scope.root, scope.is_directory), (home.clone(), true), "{own}");
         }
     }
 

@@ -1,18 +1,19 @@
 //! The client's end of ssh.
 
 use std::ffi::OsString;
-use std::io::{BufReader, Read, Write};
+use std::io::{self, BufReader, Read, Write};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Receiver;
 
 use super::COMMAND;
 use data_encoding::BASE64_NOPAD;
-use nix::sys::signal::{SigSet, SigmaskHow};
 use tack_transfer::{ServerAddress, TlsSession, printable};
 
 use super::place::Login;
+use super::unattended::{Unattended, aside, wait_for, wait_for_end};
 use super::wire::{Answer, Ready, Request, VERSION, read_line};
 use crate::error::Error;
 use crate::exit::Exit;
@@ -37,8 +38,6 @@ pub struct SshOptions {
     pub remote_tack: String,
 }
 
-type Output = BufReader<ChildStdout>;
-
 /// The other end, served as long as this lives.
 #[derive(Debug)]
 pub struct Session {
@@ -56,39 +55,26 @@ pub struct Session {
 }
 
 impl Session {
-    /// Has ssh start the other end. It may ask the user for what it needs if `may_ask`.
+    /// Has ssh start the other end. It may ask the user for what it needs, and take its time, unless it is
+    /// `unattended`.
     pub fn start(
         options: &SshOptions,
         login: &Login,
         request: &Request,
-        may_ask: bool,
+        unattended: Option<Unattended<'_>>,
     ) -> Result<Self, Error> {
-        let mut command = Command::new(&options.program);
-        command.args(&options.arguments).args(["-T", "-x", "-o", "ClearAllForwardings=yes"]);
-        if !may_ask {
-            command.args(["-o", "BatchMode=yes", "-o"]);
-            command.arg(format!("ConnectTimeout={CONNECT_TIMEOUT}"));
-        }
-        command.args(["--", login.as_str()]);
-        let tack = &options.remote_tack;
-        command.arg(match request.to_argument() {
-            Some(request) => format!("{tack} {COMMAND} {request}"),
-            None => format!("{tack} {COMMAND}"),
-        });
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let lookup = HostLookup::start(options, login);
-        let mut ssh = command.spawn().map_err(|cause| {
+        let lookup = HostLookup::start(options, login)?;
+        let mut ssh = command(options, login, request, unattended).spawn().map_err(|cause| {
             let program = options.program.to_string_lossy();
             failed(format!(
                 "{program} cannot be run ({cause}); install OpenSSH's client, or name another \
                  program with --ssh"
             ))
         })?;
-        let answer = exchange(&mut ssh, login, request);
-        let host = lookup.finish();
+        let answer = exchange(&mut ssh, login, request, unattended)
+            .and_then(|answer| Ok((answer, lookup.finish(unattended)?)));
         match answer {
-            Ok((lifeline, output, ready)) => {
-                let ended = watch(output);
+            Ok((Exchanged { lifeline, ready, ended }, host)) => {
                 let login = login.clone();
                 Ok(Self { ssh, _lifeline: lifeline, login, host, ready, ended })
             }
@@ -111,9 +97,9 @@ impl Session {
         Arc::clone(&self.ended)
     }
 
-    /// Whether the other end is still served.
+    /// Whether the other end may still be served: ssh does not know if its connection has died in silence.
     pub fn is_alive(&mut self) -> bool {
-        matches!(self.ssh.try_wait(), Ok(None))
+        !self.ended.load(Ordering::Relaxed) && matches!(self.ssh.try_wait(), Ok(None))
     }
 
     /// The TLS session that the other end has given, for the address that ssh has come to if that is one of
@@ -147,22 +133,68 @@ impl Session {
     }
 }
 
-/// Tells when the other end's output ends.
-fn watch(mut output: Output) -> Arc<AtomicBool> {
+/// How ssh starts the other end.
+fn command(
+    options: &SshOptions,
+    login: &Login,
+    request: &Request,
+    unattended: Option<Unattended<'_>>,
+) -> Command {
+    let mut command = Command::new(&options.program);
+    command.args(&options.arguments).args(["-T", "-x", "-o", "ClearAllForwardings=yes"]);
+    if let Some(unattended) = unattended {
+        command.args(["-o", "BatchMode=yes", "-o"]);
+        command.arg(format!("ConnectTimeout={CONNECT_TIMEOUT}"));
+        if !unattended.shares {
+            command.args(["-S", "none"]);
+        }
+    }
+    command.args(["--", login.as_str()]);
+    let tack = &options.remote_tack;
+    command.arg(match request.to_argument() {
+        Some(request) => format!("{tack} {COMMAND} {request}"),
+        None => format!("{tack} {COMMAND}"),
+    });
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    command
+}
+
+/// What the other end's output has begun with, and what it is kept there by.
+type Heard = (ChildStdin, io::Result<Option<String>>);
+
+/// Says `line` and hears the answer; sets a flag when the other end's output ends behind that. A connection that has
+/// died in silence brings none of it.
+fn talk(
+    mut input: ChildStdin,
+    output: ChildStdout,
+    line: String,
+) -> Result<(Receiver<Heard>, Arc<AtomicBool>), Error> {
     let ended = Arc::new(AtomicBool::new(false));
     let tell = Arc::clone(&ended);
-    // Signals are for the thread that takes them over later; this one inherits that it gets none.
-    let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK);
-    std::thread::spawn(move || {
+    let heard = aside(move |heard| {
+        // The command line may not have been heard: a key may be allowed to run one command and no other.
+        // Fails if ssh has ended, which is told below.
+        let _ = writeln!(input, "{line}").and_then(|()| input.flush());
+        let mut output = BufReader::new(output);
+        let answer = read_line(&mut output);
+        let is_answered = matches!(answer, Ok(Some(_)));
+        // Without an answer, whatever runs there instead may wait for the end of the output; without anybody who waits
+        // for one, nobody wants to know more.
+        if heard.send((input, answer)).is_err() || !is_answered {
+            return;
+        }
         let mut buffer = [0; 1024];
         while matches!(output.read(&mut buffer), Ok(1..)) {}
         tell.store(true, Ordering::Relaxed);
-    });
-    if let Ok(before) = before {
-        // Fails only for a set of signals that was not one.
-        let _ = before.thread_set_mask();
-    }
-    ended
+    })?;
+    Ok((heard, ended))
+}
+
+/// What has come of an exchange.
+struct Exchanged {
+    lifeline: ChildStdin,
+    ready: Ready,
+    ended: Arc<AtomicBool>,
 }
 
 /// Says what is wanted, and waits for the answer.
@@ -170,19 +202,15 @@ fn exchange(
     ssh: &mut Child,
     login: &Login,
     request: &Request,
-) -> Result<(ChildStdin, Output, Ready), Error> {
-    let (Some(mut input), Some(output)) = (ssh.stdin.take(), ssh.stdout.take()) else {
+    unattended: Option<Unattended<'_>>,
+) -> Result<Exchanged, Error> {
+    let (Some(input), Some(output)) = (ssh.stdin.take(), ssh.stdout.take()) else {
         return Err(failed("ssh has no standard input or output".to_owned()));
     };
     let line = serde_json::to_string(request).map_err(|e| failed(e.to_string()))?;
-    // The command line may not have been heard: a key may be allowed to run one command and no other.
-    // Fails if ssh has ended, which is told below.
-    let _ = writeln!(input, "{line}").and_then(|()| input.flush());
-    let mut output = BufReader::new(output);
-    let Ok(answer) = read_line(&mut output) else {
-        // It may never end by itself.
-        let _ = ssh.kill();
-        let _ = ssh.wait();
+    let (heard, ended) = talk(input, output, line)?;
+    let (lifeline, answer) = wait_for(&heard, unattended)?;
+    let Ok(answer) = answer else {
         return Err(failed(format!(
             "{login} prints something else than what tack there says; nothing may be printed there by a login \
              without a terminal"
@@ -190,15 +218,18 @@ fn exchange(
     };
     let Some(answer) = answer else {
         // Whatever runs there instead may wait for its end.
-        drop((input, output));
-        return Err(without_answer(ssh, login));
+        drop(lifeline);
+        return Err(match wait_for_end(ssh, unattended) {
+            Ok(status) => without_answer(status, login),
+            Err(error) => error,
+        });
     };
     let answer: Answer = serde_json::from_str(&answer).map_err(|_| too_different(login))?;
     if answer.tack_copy != VERSION {
         return Err(too_different(login));
     }
     match answer.result {
-        Ok(ready) => Ok((input, output, ready)),
+        Ok(ready) => Ok(Exchanged { lifeline, ready, ended }),
         Err(refusal) => Err(Error::OtherEnd {
             text: format!("{login}: {}", printable(&refusal.text)),
             exit: Exit::of_other_end(refusal.exit),
@@ -207,9 +238,8 @@ fn exchange(
 }
 
 /// Why there was no answer.
-fn without_answer(ssh: &mut Child, login: &Login) -> Error {
-    let code = ssh.wait().ok().and_then(|status| status.code());
-    failed(match code {
+fn without_answer(status: Option<ExitStatus>, login: &Login) -> Error {
+    failed(match status.and_then(|status| status.code()) {
         Some(SSH_FAILED) => format!("ssh could not log in to {login}; it says why above"),
         Some(NOT_FOUND | NOT_EXECUTABLE) => format!(
             "{login} has no tack that can be run; install it there, or say where it is with \
@@ -233,25 +263,33 @@ fn failed(text: String) -> Error {
 
 /// The name or address of the host behind what the user calls it, by ssh's configuration: looked up while ssh logs in.
 struct HostLookup {
-    /// `None` if ssh cannot be run.
-    lookup: Option<Child>,
+    /// `None` comes of it if ssh does not say.
+    told: Receiver<Option<String>>,
     otherwise: String,
 }
 
 impl HostLookup {
-    fn start(options: &SshOptions, login: &Login) -> Self {
+    fn start(options: &SshOptions, login: &Login) -> Result<Self, Error> {
         let mut command = Command::new(&options.program);
         command.args(&options.arguments).args(["-G", "--", login.as_str()]);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-        Self { lookup: command.spawn().ok(), otherwise: login.host().to_owned() }
+        // Not over there, where it would inherit that it gets no signals.
+        let lookup = command.spawn().ok();
+        let told = aside(move |told| {
+            // Fails if nobody waits any more.
+            let _ = told.send(lookup.and_then(host_told_by));
+        })?;
+        Ok(Self { told, otherwise: login.host().to_owned() })
     }
 
-    fn finish(self) -> String {
-        let output = self.lookup.and_then(|lookup| lookup.wait_with_output().ok());
-        let told = output.filter(|output| output.status.success()).and_then(|output| {
-            let text = String::from_utf8(output.stdout).ok()?;
-            text.lines().find_map(|line| line.strip_prefix("hostname ")).map(str::to_owned)
-        });
-        told.unwrap_or(self.otherwise)
+    /// The configuration may have it ask name servers, or run programs.
+    fn finish(self, unattended: Option<Unattended<'_>>) -> Result<String, Error> {
+        Ok(wait_for(&self.told, unattended)?.unwrap_or(self.otherwise))
     }
+}
+
+fn host_told_by(lookup: Child) -> Option<String> {
+    let output = lookup.wait_with_output().ok().filter(|output| output.status.success())?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("hostname ")).map(str::to_owned)
 }

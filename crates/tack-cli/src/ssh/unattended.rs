@@ -1,0 +1,85 @@
+//! Waiting for ssh where nobody is there to end it.
+
+use std::process::{Child, ExitStatus};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{SigSet, SigmaskHow};
+
+use crate::error::Error;
+use crate::termination::Termination;
+
+/// How often to look whether the user has had enough.
+const SLICE: Duration = Duration::from_millis(100);
+
+/// How ssh is run when nobody may be there to answer it, nor to give up waiting for it.
+#[derive(Clone, Copy)]
+pub struct Unattended<'a> {
+    /// Ends the wait; signals do not end the process any more.
+    pub stop: &'a Termination,
+    /// When the wait ends by itself.
+    pub until: Instant,
+    /// Whether ssh may go over a connection that another ssh has opened, if its configuration says so.
+    pub shares: bool,
+}
+
+impl Unattended<'_> {
+    /// Whether it makes sense to wait longer.
+    fn check(self) -> Result<(), Error> {
+        if self.stop.is_requested() {
+            return Err(Error::Interrupted);
+        }
+        if Instant::now() >= self.until {
+            return Err(Error::Ssh("ssh has not brought an answer in time".to_owned()));
+        }
+        Ok(())
+    }
+}
+
+/// Does `work` on a thread of its own, where it may take for ever. What it sends is for [`wait_for`].
+pub(super) fn aside<T: Send + 'static>(
+    work: impl FnOnce(&Sender<T>) + Send + 'static,
+) -> Result<Receiver<T>, Error> {
+    let (sender, receiver) = channel();
+    // Signals are for the thread that takes them over later; this one inherits that it gets none.
+    let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK);
+    let started = thread::Builder::new().spawn(move || work(&sender));
+    if let Ok(before) = before {
+        // Fails only for a set of signals that was not one.
+        let _ = before.thread_set_mask();
+    }
+    started.map_err(Error::Thread)?;
+    Ok(receiver)
+}
+
+/// Waits for what another thread finds out: as long as it takes where the user is there.
+pub(super) fn wait_for<T>(
+    told: &Receiver<T>,
+    unattended: Option<Unattended<'_>>,
+) -> Result<T, Error> {
+    loop {
+        match told.recv_timeout(SLICE) {
+            Ok(value) => return Ok(value),
+            Err(RecvTimeoutError::Timeout) => unattended.map_or(Ok(()), Unattended::check)?,
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(Error::Ssh("nothing more is heard of ssh".to_owned()));
+            }
+        }
+    }
+}
+
+/// Waits for the end of a process in the same way; `None` if it cannot be told how that was.
+pub(super) fn wait_for_end(
+    child: &mut Child,
+    unattended: Option<Unattended<'_>>,
+) -> Result<Option<ExitStatus>, Error> {
+    let Some(unattended) = unattended else { return Ok(child.wait().ok()) };
+    loop {
+        match child.try_wait() {
+            Ok(None) => unattended.check()?,
+            ended => return Ok(ended.ok().flatten()),
+        }
+        thread::sleep(SLICE);
+    }
+}
