@@ -39,6 +39,13 @@ pub(crate) struct CidGenerator {
     mask: hmac::Key,
 }
 
+/// What an ID is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    Connection,
+    Retry,
+}
+
 enum Format {
     Random,
     /// What a load balancer can route; the nonces are counted if there is a key.
@@ -92,13 +99,24 @@ impl CidGenerator {
         }
     }
 
-    /// A new ID, which is unlike all before it.
+    /// A new ID of a connection, which is unlike all before it.
     pub(crate) fn generate(&mut self) -> Result<Cid, Error> {
+        self.generate_for(Purpose::Connection)
+    }
+
+    /// A new source ID of a Retry, which sends the client's next Initial to this server and worker.
+    ///
+    /// It takes no nonce that a connection could have, as anybody gets as many Retries as it asks for.
+    pub(crate) fn generate_for_retry(&mut self) -> Result<Cid, Error> {
+        self.generate_for(Purpose::Retry)
+    }
+
+    fn generate_for(&mut self, purpose: Purpose) -> Result<Cid, Error> {
         let mut bytes = [0; MAX_CID_LEN];
         self.random.fill(&mut bytes).map_err(|_| Error::Random)?;
         let cid_len = self.cid_len();
-        let is_exhausted =
-            matches!(&self.format, Format::QuicLb(_, Some(nonces)) if nonces.left == 0);
+        let is_exhausted = purpose == Purpose::Connection
+            && matches!(&self.format, Format::QuicLb(_, Some(nonces)) if nonces.left == 0);
         if is_exhausted {
             // Section 9.6: a nonce must not be used again.
             bytes[0] = unroutable_first_octet(cid_len);
@@ -116,7 +134,7 @@ impl CidGenerator {
         let nonce_len = lb.config().nonce_len;
         let nonce = &mut rest[..nonce_len];
         if let Some(nonces) = nonces {
-            nonces.next(&mut nonce[usize::from(is_worker)..]);
+            nonces.next(purpose, &mut nonce[usize::from(is_worker)..]);
             if is_worker {
                 nonce[0] = self.worker.index;
             }
@@ -124,6 +142,15 @@ impl CidGenerator {
             nonce[0] = self.worker.index ^ mask_of(&self.mask, &nonce[1..]);
         }
         cid(&lb.encode(nonce, random).ok_or(Error::Random)?)
+    }
+
+    /// How many IDs of connections it can still count.
+    #[cfg(test)]
+    pub(crate) fn nonces_left(&self) -> Option<u64> {
+        match &self.format {
+            Format::QuicLb(_, Some(nonces)) => Some(nonces.left),
+            _ => None,
+        }
     }
 
     /// The worker that issued an ID, if it is another one of this server.
@@ -179,28 +206,46 @@ fn cid(bytes: &[u8]) -> Result<Cid, Error> {
 }
 
 /// Nonces that are counted from a random one, so that none comes twice (section 9.6).
+///
+/// Their first bit says what an ID is for. Connections never take a nonce of a Retry then, nor run out of theirs because
+/// of Retries, whose own come again at last: that links no connections, and no reset token is announced for them.
 struct Nonces {
     next: u64,
-    /// How many there still are.
+    /// How many there still are for connections.
     left: u64,
+    next_of_retry: u64,
 }
+
+/// Set in the first counted octet of a nonce that is for a Retry.
+const OF_RETRY: u8 = 0x80;
 
 impl Nonces {
     fn new(random: &SystemRandom, octets: usize) -> Result<Self, Error> {
-        let mut start = [0; 8];
-        random.fill(&mut start).map_err(|_| Error::Random)?;
-        let left = if octets < 8 { 1 << (8 * octets) } else { u64::MAX };
-        Ok(Self { next: u64::from_be_bytes(start), left })
+        let mut starts = [0; 16];
+        random.fill(&mut starts).map_err(|_| Error::Random)?;
+        let start = u128::from_be_bytes(starts);
+        let left = 1 << (8 * octets.min(8) - 1);
+        Ok(Self { next: start as u64, left, next_of_retry: (start >> 64) as u64 })
     }
 
     /// Writes the count to the last octets of `nonce`, eight at most, whose others are random.
-    fn next(&mut self, nonce: &mut [u8]) {
-        let counted = self.next.to_be_bytes();
+    fn next(&mut self, purpose: Purpose, nonce: &mut [u8]) {
+        let next = match purpose {
+            Purpose::Connection => &mut self.next,
+            Purpose::Retry => &mut self.next_of_retry,
+        };
+        let counted = next.to_be_bytes();
+        *next = next.wrapping_add(1);
         let octets = nonce.len().min(counted.len());
         let at = nonce.len() - octets;
         nonce[at..].copy_from_slice(&counted[counted.len() - octets..]);
-        self.next = self.next.wrapping_add(1);
-        self.left = self.left.saturating_sub(1);
+        match purpose {
+            Purpose::Connection => {
+                nonce[at] &= !OF_RETRY;
+                self.left = self.left.saturating_sub(1);
+            }
+            Purpose::Retry => nonce[at] |= OF_RETRY,
+        }
     }
 }
 

@@ -112,7 +112,7 @@ fn a_worker_without_nonces_issues_ids_that_are_not_routed_but_forwarded() {
     let config = quic_lb(5, Some([9; 16]));
     let mut all = workers(Some(&config), 2);
     let Format::QuicLb(_, Some(nonces)) = &mut all[1].format else { panic!("no nonces") };
-    assert_eq!(nonces.left, 1 << 32);
+    assert_eq!(nonces.left, 1 << 31);
     nonces.left = 2;
     let routed = [all[1].generate().unwrap(), all[1].generate().unwrap()];
     assert!(!all[1].has_spare_ids());
@@ -126,20 +126,69 @@ fn a_worker_without_nonces_issues_ids_that_are_not_routed_but_forwarded() {
         assert_eq!(all[0].other_worker(&cid), Some(1));
         assert!(seen.insert(cid));
     }
+    // The next Initial after a Retry comes to this server all the same.
+    for _ in 0..100 {
+        let cid = all[1].generate_for_retry().unwrap();
+        assert_eq!(lb.decode(&cid).unwrap().server_id(), [0xab, 0xcd]);
+        assert_eq!(all[0].other_worker(&cid), Some(1));
+        assert!(seen.insert(cid));
+    }
+}
+
+#[test]
+fn the_id_of_a_retry_names_server_and_worker_as_those_of_connections_do() {
+    for config in formats() {
+        let mut all = workers(config.as_ref(), 3);
+        for issuer in 0..3 {
+            let cid = all[issuer].generate_for_retry().unwrap();
+            assert_eq!(cid.len(), all[issuer].cid_len());
+            for (reader, generator) in all.iter().enumerate() {
+                let expected = (reader != issuer).then_some(issuer);
+                assert_eq!(generator.other_worker(&cid), expected, "{config:?}");
+            }
+            if let Some(config) = &config {
+                let lb = QuicLb::new(config.clone()).unwrap();
+                assert_eq!(lb.decode(&cid).unwrap().server_id(), config.server_id);
+            }
+        }
+    }
+}
+
+/// Section 9.6.
+#[test]
+fn no_id_of_a_retry_is_ever_that_of_a_connection_where_nonces_are_counted() {
+    let is_of_retry = |nonces: &mut Nonces, purpose, len: usize| {
+        let mut nonce = [5; 10];
+        let nonce = &mut nonce[..len];
+        nonces.next(purpose, nonce);
+        nonce[len - len.min(8)] & OF_RETRY != 0
+    };
+    for len in [4, 8, 10] {
+        let mut nonces = Nonces::new(&SystemRandom::new(), len).unwrap();
+        let left = nonces.left;
+        for _ in 0..1000 {
+            assert!(is_of_retry(&mut nonces, Purpose::Retry, len));
+            assert!(!is_of_retry(&mut nonces, Purpose::Connection, len));
+        }
+        assert_eq!(left - nonces.left, 1000, "{len} octets");
+    }
 }
 
 #[test]
 fn nonces_that_are_counted_come_once() {
-    let mut nonces = Nonces { next: u64::MAX - 100, left: 1000 };
+    let start = u64::MAX - 100;
+    let mut nonces = Nonces { next: start, left: 1000, next_of_retry: start };
     let mut seen = HashSet::new();
     for _ in 0..256 {
-        let mut nonce = [0; 4];
-        nonces.next(&mut nonce);
-        assert!(seen.insert(nonce));
+        for purpose in [Purpose::Connection, Purpose::Retry] {
+            let mut nonce = [0; 4];
+            nonces.next(purpose, &mut nonce);
+            assert!(seen.insert(nonce));
+        }
     }
     assert_eq!(nonces.left, 744);
     let mut long = [5; 10];
-    nonces.next(&mut long);
+    nonces.next(Purpose::Connection, &mut long);
     assert_eq!(
         (long[..2].to_vec(), long[2..].to_vec()),
         (vec![5, 5], 155u64.to_be_bytes().to_vec())

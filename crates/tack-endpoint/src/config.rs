@@ -31,8 +31,9 @@ pub struct EndpointConfig {
     /// repeats 0-RTT packets only when it takes them for lost. Default: true.
     pub retry: bool,
     /// Connections that a server, or each of its workers, lets be in their handshake at once before `retry` holds:
-    /// without load clients save the round trip. An attacker with a false address costs as many handshakes in
-    /// `handshake_timeout`. Default: 0, a Retry for everybody.
+    /// without load clients save the round trip. One whose handshake fails counts on until `handshake_timeout` has
+    /// passed, or ten seconds where that is more than the clock can tell, so that an attacker with a false address
+    /// costs as many handshakes in that time and no more. Default: 0, a Retry for everybody.
     pub half_open_without_retry: usize,
     /// Bytes that a server takes in on a connection until
     /// [`lift_receive_limit`](crate::Endpoint::lift_receive_limit): what comes beyond is dropped, but for the datagram that
@@ -42,7 +43,7 @@ pub struct EndpointConfig {
     /// How long a client may take to answer a Retry; later it is refused with INVALID_TOKEN. Within
     /// this time the client can use its token again, from the same address. Default: 10 s.
     pub retry_token_lifetime: Duration,
-    /// How long a handshake may take, on either side. Default: 10 s.
+    /// How long a handshake may take, on either side; [`Duration::MAX`] sets no limit. Default: 10 s.
     pub handshake_timeout: Duration,
     /// Period after which a connection sends a PING if no packet has arrived in it (RFC 9000 section 10.1.2). Set it
     /// at the end that only receives: that end does not notice otherwise that its address or the port of its NAT has

@@ -71,8 +71,8 @@ impl fmt::Debug for Cid {
 #[derive(Default)]
 pub(crate) struct ConnectionIds {
     chosen: HashMap<Cid, Handle>,
-    /// Destination IDs that clients chose for their first Initial. Two clients may choose the same
-    /// one, so their address is part of the key.
+    /// Destination IDs of the Initials that opened connections: what clients chose, or the source IDs of Retries. Two
+    /// clients may choose the same one, so their address is part of the key.
     initial: HashMap<Initial, Handle>,
     /// The stateless reset tokens that servers have announced.
     resets: HashMap<ResetTokenHash, Handle>,
@@ -115,7 +115,8 @@ impl ConnectionIds {
         self.of.entry(handle).or_default().chosen.push(cid);
     }
 
-    /// Adds the ID that a client chose for us in its first Initial.
+    /// Adds the destination ID of the Initial that opened a connection: what the client chose, or the source ID of the
+    /// Retry.
     ///
     /// It is kept as long as the connection: a late duplicate of that Initial must not open a
     /// second connection.

@@ -29,6 +29,8 @@ pub(crate) struct ConnectionState {
     pub(crate) connected_reported: bool,
     /// A client has opened it, and its handshake is not done.
     pub(crate) is_half_open: bool,
+    /// Until when it counts as half-open if it ends before; none if the client has proven its address.
+    pub(crate) counts_until: Option<Instant>,
     /// Bytes after which nothing more is taken in.
     pub(crate) receive_limit: Option<u64>,
     pub(crate) close_reported: bool,
@@ -46,7 +48,8 @@ pub(crate) struct ConnectionState {
 }
 
 enum Handshake {
-    Until(Instant),
+    /// For ever where the time is more than the clock can tell.
+    Until(Option<Instant>),
     Done,
     TimedOut,
 }
@@ -68,10 +71,11 @@ impl ConnectionState {
             activity_pending: false,
             connected_reported: false,
             is_half_open: false,
+            counts_until: None,
             receive_limit: None,
             close_reported: false,
             is_finished: false,
-            handshake: Handshake::Until(now + config.handshake_timeout),
+            handshake: Handshake::Until(now.checked_add(config.handshake_timeout)),
             close_packet: None,
             closed_by_datagram: false,
             is_unable_to_close: false,
@@ -122,7 +126,7 @@ impl ConnectionState {
             self.is_active = true;
             self.timer_guard.on_expired();
         }
-        if let Handshake::Until(deadline) = self.handshake
+        if let Handshake::Until(Some(deadline)) = self.handshake
             && deadline <= now
             && !self.connection.is_established()
         {
@@ -184,7 +188,7 @@ impl ConnectionState {
     /// socket is `blocked`, what is queued waits for that, not for its release time.
     pub(crate) fn next_expiry(&mut self, now: Instant, blocked: bool) -> Option<Expiry> {
         let handshake = match self.handshake {
-            Handshake::Until(deadline) => Some(deadline),
+            Handshake::Until(deadline) => deadline,
             Handshake::Done | Handshake::TimedOut => None,
         };
         let release = self.queue.next_release().filter(|_| !blocked);
@@ -229,9 +233,11 @@ impl ConnectionState {
 
     /// Whether quiche, which has nothing to send, still owes its CONNECTION_CLOSE to an address that is not validated
     /// and has used up what it may be sent (RFC 9000 section 8.1). quiche would keep the connection until it is idle
-    /// for too long; if the peer comes again, it gets a stateless reset or a new connection.
+    /// for too long; if the peer comes again, it gets a stateless reset or a new connection. A connection that drains
+    /// has written its close, which may be queued still.
     fn may_not_send_close(&self) -> bool {
-        self.connection.is_server() && !self.connection.is_established() && self.owes_close()
+        let is_opening = self.connection.is_server() && !self.connection.is_established();
+        is_opening && !self.connection.is_draining() && self.owes_close()
     }
 
     pub(crate) fn close_reason(&self) -> CloseReason {

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 /// Watches one connection. It compares the count of packets once in each period, and so costs nothing for a datagram.
 pub(crate) struct KeepAlive {
     period: Option<Duration>,
-    looks_at: Instant,
+    /// None too where the period leads beyond all times that the clock can tell.
+    looks_at: Option<Instant>,
     /// Packets that had arrived at the last look.
     packets: usize,
 }
@@ -17,19 +18,21 @@ pub(crate) struct KeepAlive {
 impl KeepAlive {
     /// Never silent without a `period`.
     pub(crate) fn new(now: Instant, period: Option<Duration>) -> Self {
-        Self { period, looks_at: now + period.unwrap_or_default(), packets: 0 }
+        let looks_at = period.and_then(|period| now.checked_add(period));
+        Self { period, looks_at, packets: 0 }
     }
 
     /// When the connection is to be looked at.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.period.map(|_| self.looks_at)
+        self.looks_at
     }
 
     /// Whether a period has passed without a packet, of which so many have arrived in all: `packets`, asked once in a
     /// period.
     pub(crate) fn is_silent(&mut self, now: Instant, packets: impl FnOnce() -> usize) -> bool {
-        let Some(period) = self.period.filter(|_| self.looks_at <= now) else { return false };
-        self.looks_at = now + period;
+        let is_due = self.looks_at.is_some_and(|at| at <= now);
+        let Some(period) = self.period.filter(|_| is_due) else { return false };
+        self.looks_at = now.checked_add(period);
         let packets = packets();
         std::mem::replace(&mut self.packets, packets) == packets
     }
@@ -61,6 +64,14 @@ mod tests {
     fn without_a_period_a_connection_is_never_silent() {
         let start = Instant::now();
         let mut keep_alive = KeepAlive::new(start, None);
+        assert_eq!(keep_alive.deadline(), None);
+        assert!(!keep_alive.is_silent(start + SECOND, || 0));
+    }
+
+    #[test]
+    fn a_connection_is_never_silent_for_a_period_longer_than_the_clock_goes_on() {
+        let start = Instant::now();
+        let mut keep_alive = KeepAlive::new(start, Some(Duration::MAX));
         assert_eq!(keep_alive.deadline(), None);
         assert!(!keep_alive.is_silent(start + SECOND, || 0));
     }

@@ -58,14 +58,14 @@ pub(crate) enum Opening {
 /// How to accept a connection.
 #[derive(Debug)]
 pub(crate) struct Admission {
-    /// Our connection ID; after a Retry, the one that the Retry named, which quiche announces as
-    /// `retry_source_connection_id` too.
+    /// Our connection ID, which nobody has seen before. It is not that of a Retry: whoever saw the Retry could have had
+    /// the reset token of that ID before there was a connection (RFC 9000 section 21.11).
     pub(crate) scid: Cid,
+    /// The destination ID of this Initial, which the client uses until it has an answer: what it has made up, or
+    /// after a Retry the source ID of that.
+    pub(crate) initial_dcid: Vec<u8>,
     /// After a Retry: the destination ID of the client's first Initial.
     pub(crate) odcid: Option<ConnectionId<'static>>,
-    /// Without a Retry: the destination ID of the client's first Initial, which the client uses
-    /// until it has an answer.
-    pub(crate) initial_dcid: Option<Vec<u8>>,
 }
 
 /// The kinds of answers that need no connection.
@@ -191,11 +191,20 @@ impl Router {
 
     /// A new connection ID and the token that resets it.
     pub(crate) fn new_id(&mut self) -> Result<(Cid, u128), Error> {
+        let cid = self.draw(CidGenerator::generate)?;
+        Ok((cid, self.reset_key.token(&cid)))
+    }
+
+    /// An ID that no connection has at present.
+    fn draw(
+        &mut self,
+        generate: fn(&mut CidGenerator) -> Result<Cid, Error>,
+    ) -> Result<Cid, Error> {
         // Short nonces may come twice while one is in use.
         for _ in 0..MAX_DRAWS {
-            let cid = self.generator.generate()?;
+            let cid = generate(&mut self.generator)?;
             if !self.ids.is_taken(&cid) {
-                return Ok((cid, self.reset_key.token(&cid)));
+                return Ok(cid);
             }
         }
         Err(Error::Random)
@@ -245,35 +254,35 @@ impl Router {
         if opening == Opening::Refused {
             return Route::Drop(DropReason::NotAccepting);
         }
-        let Some(retry) = &self.retry else { return self.accept_at_once(&header) };
-        let scid = Cid::try_from(header.dcid);
-        let scid = scid.ok().filter(|scid| scid.len() == self.generator.cid_len());
-        let verified = scid.map(|scid| (scid, retry.verify(now, from, header.token, &scid)));
+        let Some(retry) = &self.retry else { return self.accept(&header, None) };
+        let retry_scid = Some(header.dcid).filter(|id| id.len() == self.generator.cid_len());
+        let verified = retry_scid.map(|scid| retry.verify(now, from, header.token, scid));
         match verified {
-            Some((scid, Ok(odcid))) => {
-                Route::Accept(Admission { scid, odcid: Some(odcid), initial_dcid: None })
-            }
+            Some(Ok(odcid)) => self.accept(&header, Some(odcid)),
             // RFC 9000 section 8.1.2: the client has had its Retry and ignores another.
-            Some((_, Err(TokenError::Expired))) => refuse_token(&header),
+            Some(Err(TokenError::Expired)) => refuse_token(&header),
             // RFC 9000 section 8.1.3: a token that does not validate is as good as none. It may be
             // another server's, from a NEW_TOKEN frame.
-            _ if opening == Opening::Direct => self.accept_at_once(&header),
+            _ if opening == Opening::Direct => self.accept(&header, None),
             _ => self.retry(now, from, &header),
         }
     }
 
-    /// Accepts a client whose address the handshake has to validate (RFC 9000 section 8.1).
-    fn accept_at_once(&mut self, header: &LongHeader<'_>) -> Route {
+    /// Accepts a client. Without an `odcid` the handshake has to validate its address (RFC 9000 section 8.1).
+    fn accept(
+        &mut self,
+        header: &LongHeader<'_>,
+        odcid: Option<ConnectionId<'static>>,
+    ) -> Route {
         let Ok((scid, _)) = self.new_id() else {
             return Route::Drop(DropReason::NotAccepting);
         };
-        let initial_dcid = Some(header.dcid.to_vec());
-        Route::Accept(Admission { scid, odcid: None, initial_dcid })
+        Route::Accept(Admission { scid, initial_dcid: header.dcid.to_vec(), odcid })
     }
 
     fn retry(&mut self, now: Instant, from: SocketAddr, header: &LongHeader<'_>) -> Route {
-        let retry_scid = self.new_id();
-        let (Some(tokens), Ok((retry_scid, _))) = (&self.retry, retry_scid) else {
+        let retry_scid = self.draw(CidGenerator::generate_for_retry);
+        let (Some(tokens), Ok(retry_scid)) = (&self.retry, retry_scid) else {
             return Route::Drop(DropReason::NotAccepting);
         };
         let token = tokens.mint(now, from, header.dcid, &retry_scid);

@@ -60,18 +60,40 @@ fn dropped(route: &Route) -> DropReason {
 }
 
 #[test]
-fn the_token_of_a_retry_opens_a_connection_with_both_ids() {
+fn the_token_of_a_retry_opens_a_connection_with_both_ids_of_the_client_and_one_of_its_own() {
     let now = Instant::now();
     let mut router = server(now, true);
-    let (scid, token) = get_retry(&mut router, now);
-    let second = initial(VERSION_1, &scid, &token, 1200);
+    let (retry_scid, token) = get_retry(&mut router, now);
+    let second = initial(VERSION_1, &retry_scid, &token, 1200);
     let Route::Accept(admission) = router.route(now, client(), &second, Opening::WithRetry)
     else {
         panic!("not accepted");
     };
-    assert_eq!(admission.scid, scid);
     assert_eq!(admission.odcid.as_deref(), Some(&MADE_UP_DCID[..]));
-    assert_eq!(admission.initial_dcid, None);
+    assert_eq!(admission.initial_dcid, *retry_scid);
+    assert_ne!(admission.scid, retry_scid);
+    assert_eq!(admission.scid.len(), CID_LEN);
+}
+
+// RFC 9000 section 21.11
+#[test]
+fn no_connection_announces_the_token_that_a_packet_to_the_id_of_its_retry_gets() {
+    let now = Instant::now();
+    let mut router = server(now, true);
+    let (retry_scid, token) = get_retry(&mut router, now);
+    let elsewhere = "192.0.2.2:50000".parse().unwrap();
+    let probe = short(&retry_scid);
+    let Route::Reply(Reply::Reset, reset) =
+        router.route(now, elsewhere, &probe, Opening::WithRetry)
+    else {
+        panic!("no reset");
+    };
+    let second = initial(VERSION_1, &retry_scid, &token, 1200);
+    let Route::Accept(admission) = router.route(now, client(), &second, Opening::WithRetry)
+    else {
+        panic!("not accepted");
+    };
+    assert!(!reset.ends_with(&router.reset_token(&admission.scid).to_be_bytes()));
 }
 
 #[test]
@@ -148,7 +170,7 @@ fn without_retry_the_first_initial_opens_a_connection_and_its_duplicate_finds_it
     };
     let handle = Handle::for_test(7);
     router.ids.insert(admission.scid, handle);
-    router.ids.insert_initial(client(), &admission.initial_dcid.unwrap(), handle);
+    router.ids.insert_initial(client(), &admission.initial_dcid, handle);
 
     let route = router.route(now, client(), &first, Opening::WithRetry);
     assert!(matches!(route, Route::Connection(found) if found == handle), "{route:?}");
@@ -376,7 +398,7 @@ fn an_id_that_a_client_made_up_opens_one_connection_though_it_passes_for_another
     };
     let handle = Handle::for_test(7);
     second.ids.insert(admission.scid, handle);
-    second.ids.insert_initial(client(), &admission.initial_dcid.unwrap(), handle);
+    second.ids.insert_initial(client(), &admission.initial_dcid, handle);
     let route = second.route_here(now, client(), &opening, Opening::WithRetry);
     assert!(matches!(route, Route::Connection(found) if found == handle), "{route:?}");
 }
@@ -401,7 +423,7 @@ fn every_id_of_a_router_has_the_configured_length() {
         panic!("not accepted");
     };
     router.ids.insert(admission.scid, Handle::for_test(1));
-    let route = router.route(now, client(), &short(&scid), Opening::WithRetry);
+    let route = router.route(now, client(), &short(&admission.scid), Opening::WithRetry);
     assert!(matches!(route, Route::Connection(_)), "{route:?}");
     let route = router.route(now, client(), &short(&scid[..10])[..15], Opening::WithRetry);
     assert_eq!(dropped(&route), DropReason::Malformed);
@@ -417,12 +439,34 @@ fn without_load_a_client_needs_no_retry_and_one_that_had_one_before_keeps_its_id
     let Route::Accept(admission) = router.route(now, client(), &first, Opening::Direct) else {
         panic!("not accepted");
     };
-    assert_eq!((admission.odcid, admission.initial_dcid), (None, Some(vec![7; 8])));
+    assert_eq!((admission.odcid, admission.initial_dcid), (None, vec![7; 8]));
     // The load has gone between its two Initials.
     let second = initial(VERSION_1, &scid, &token, 1200);
     let Route::Accept(admission) = router.route(now, client(), &second, Opening::Direct) else {
         panic!("not accepted");
     };
-    assert_eq!(admission.scid, scid);
-    assert!(admission.odcid.is_some() && admission.initial_dcid.is_none());
+    assert_eq!((admission.odcid.is_some(), admission.initial_dcid), (true, scid.to_vec()));
+}
+
+#[test]
+fn clients_that_are_sent_a_retry_use_up_no_nonce_of_connections() {
+    let now = Instant::now();
+    let lb = tack_packet::QuicLbConfig {
+        config_id: 1,
+        server_id: vec![1, 2],
+        nonce_len: 5,
+        key: Some([3; 16]),
+        first_octet_encodes_cid_length: true,
+    };
+    for mut router in two_workers(now, Some(lb.clone())) {
+        let left = router.generator.nonces_left();
+        assert_eq!(left, Some(1 << 31));
+        for n in 0..1000_u64 {
+            let dcid = n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
+            let first = initial(VERSION_1, &dcid, b"", 1200);
+            let route = router.route_here(now, client(), &first, Opening::WithRetry);
+            assert!(matches!(route, Route::Reply(Reply::Retry, _)), "{route:?}");
+        }
+        assert_eq!(router.generator.nonces_left(), left);
+    }
 }

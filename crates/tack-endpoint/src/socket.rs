@@ -563,6 +563,35 @@ mod tests {
         }
     }
 
+    /// Why no datagram may be answered that names such an address, which anybody can forge.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn one_datagram_to_port_0_or_from_a_multicast_address_ends_segmentation_offload_for_good() {
+        let localhost = SocketAddr::from(([127, 0, 0, 1], 0));
+        let multicast = SocketAddr::from(([224, 0, 0, 251], 5353));
+        let broadcast = SocketAddr::from(([255, 255, 255, 255], 4433));
+        let good = bind(localhost, &EndpointConfig::default()).unwrap();
+        for (from, to) in [
+            (localhost, localhost),
+            (multicast, good.local_addr()),
+            (broadcast, good.local_addr()),
+        ] {
+            let any = SocketAddr::from(([0, 0, 0, 0], 0));
+            let mut socket = bind(any, &EndpointConfig::default()).unwrap();
+            if socket.max_segments() == 1 {
+                return; // No segmentation offload here: there is nothing to lose.
+            }
+            let ecn = EcnCodepoint::NotEct;
+            let burst = Burst { contents: &[1], segment: 1, count: 1, from, to, ecn };
+            let error = socket.try_send(&burst).unwrap_err();
+            assert_eq!(error.raw_os_error(), Some(libc::EINVAL), "from {from} to {to}");
+            assert_eq!(socket.max_segments(), 1, "from {from} to {to}");
+            let from = SocketAddr::from(([127, 0, 0, 1], 0));
+            socket.send(&Burst { from, to: good.local_addr(), ..burst }).unwrap();
+            assert_eq!(socket.max_segments(), 1, "after one that leaves");
+        }
+    }
+
     #[test]
     fn system_errors_get_their_meaning() {
         let classify = |code| classify(&io::Error::from_raw_os_error(code));

@@ -69,6 +69,8 @@ pub struct DropStats {
     /// Received for a connection that does not exist, and not answered with a stateless reset,
     /// since their rate is limited.
     pub reset_limited: u64,
+    /// Received where no answer can go: from port 0, or from or to an address of several hosts.
+    pub unanswerable: u64,
     /// Received for another worker, which had no room for it.
     pub forwarding_full: u64,
     /// Received beyond [`EndpointConfig::receive_limit`](crate::EndpointConfig::receive_limit).
@@ -87,6 +89,7 @@ pub(crate) enum DropReason {
     UnknownConnection,
     NotAccepting,
     ResetLimited,
+    Unanswerable,
     ForwardingFull,
     ReceiveLimit,
 }
@@ -99,6 +102,7 @@ impl DropStats {
             DropReason::UnknownConnection => &mut self.unknown_connection,
             DropReason::NotAccepting => &mut self.not_accepting,
             DropReason::ResetLimited => &mut self.reset_limited,
+            DropReason::Unanswerable => &mut self.unanswerable,
             DropReason::ForwardingFull => &mut self.forwarding_full,
             DropReason::ReceiveLimit => &mut self.receive_limit,
         } += 1;

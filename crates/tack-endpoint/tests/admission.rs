@@ -9,7 +9,9 @@ mod common;
 
 use std::net::{SocketAddr, UdpSocket};
 
-use common::{App, Certificate, PATIENCE, pattern, run_alone, run_until};
+use common::{
+    App, Certificate, Direction, PATIENCE, Relay, pattern, run_alone, run_until, run_with,
+};
 use tack_endpoint::{CloseReason, Endpoint, EndpointConfig};
 
 /// Sends a datagram to the server and returns its answer, if there is any once the server has
@@ -117,6 +119,106 @@ fn clients_prove_their_addresses_first_only_while_many_are_in_their_handshake() 
     let handle = client.connect(address, pattern(1000, 3));
     run_until(&mut server, &mut client, |_, client| client.is_done(handle));
     assert!(server.endpoint.stats().retries_sent > 2);
+}
+
+#[test]
+fn handshakes_that_fail_at_once_take_the_places_without_retry_as_those_that_go_on_do() {
+    let config = common::endpoint_config(|config| {
+        config.half_open_without_retry = 2;
+        config.handshake_timeout = std::time::Duration::from_secs(3600);
+    });
+    let mut server = server(config);
+    let mut initial = first_initial(server.local_addr());
+    let len = initial.len();
+    initial[len - 1] ^= 1;
+    for _ in 0..100 {
+        ask(&mut server, &stranger(), &initial);
+        server.turn(std::time::Duration::ZERO);
+    }
+    let stats = server.endpoint.stats();
+    assert_eq!((stats.accepted, stats.handshakes_failed), (2, 2), "{stats:?}");
+    assert_eq!(stats.retries_sent, 98);
+    assert!(server.endpoint.is_idle());
+}
+
+#[test]
+fn a_handshake_that_failed_makes_room_for_another_without_retry_after_its_timeout() {
+    let timeout = std::time::Duration::from_millis(200);
+    let mut server = server(common::endpoint_config(|config| {
+        config.half_open_without_retry = 1;
+        config.handshake_timeout = timeout;
+    }));
+    let mut initial = first_initial(server.local_addr());
+    let len = initial.len();
+    initial[len - 1] ^= 1;
+    for accepted in 1..=2 {
+        ask(&mut server, &stranger(), &initial);
+        assert_eq!(server.endpoint.stats().accepted, accepted);
+        std::thread::sleep(timeout);
+    }
+    assert_eq!(server.endpoint.stats().retries_sent, 0);
+}
+
+/// A packet with a short header to this id, as a stranger can make one.
+fn short_packet(id: &[u8]) -> Vec<u8> {
+    [&[0x41], id, &[0; 30]].concat()
+}
+
+// RFC 9000 section 21.11
+#[test]
+fn the_reset_that_a_stranger_gets_for_the_id_of_a_retry_ends_no_connection() {
+    const TOKEN_LEN: usize = 16;
+    let mut server = server(EndpointConfig::default());
+    let mut client = App::client();
+    let mut relay = Relay::new(server.local_addr());
+    let handle = client.connect(relay.address(), pattern(1000, 1));
+    let (prober, address) = (stranger(), server.local_addr());
+    let mut is_probed = false;
+    let mut probe_if_retry = |datagram: &[u8]| {
+        let header = quiche::Header::from_slice(&mut datagram.to_vec(), 8).unwrap();
+        // The client heeds the first one (RFC 9000 section 17.2.5.2).
+        if header.ty == quiche::Type::Retry && !std::mem::replace(&mut is_probed, true) {
+            // The server reads it before the client's next Initial.
+            prober.send_to(&short_packet(&header.scid), address).unwrap();
+        }
+    };
+    run_with(
+        &mut server,
+        &mut client,
+        || {
+            relay.turn(|_, datagram, _| {
+                probe_if_retry(datagram);
+                true
+            });
+        },
+        |_, client| client.is_done(handle),
+    );
+    assert_eq!(server.endpoint.stats().resets_sent, 1);
+    let mut reset = [0; 100];
+    prober.set_read_timeout(Some(PATIENCE)).unwrap();
+    let len = prober.recv(&mut reset).unwrap();
+    let forged = [&[0x40; 26], &reset[len - TOKEN_LEN..len]].concat();
+
+    // The client gets it from the address of its server, behind a packet of that.
+    let accepted = server.only();
+    server.endpoint.connection_mut(accepted).unwrap().send_ack_eliciting().unwrap();
+    run_with(
+        &mut server,
+        &mut client,
+        || {
+            relay.turn(|direction, _, more| {
+                if direction == Direction::ToClient {
+                    more.push(forged.clone());
+                }
+                true
+            });
+        },
+        |_, client| {
+            let is_dropped = client.endpoint.stats().dropped.unknown_connection > 0;
+            is_dropped || client.closed.contains_key(&handle)
+        },
+    );
+    assert_eq!(client.closed.get(&handle), None);
 }
 
 #[test]

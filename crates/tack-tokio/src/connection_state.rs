@@ -161,6 +161,13 @@ impl ConnectionState {
                 effects.wake(stream.reader.take());
             }
         }
+        // Before a stream may seem to be delivered that is given up.
+        while let Some(id) = connection.stream_expired_next() {
+            if let Some(stream) = self.streams.get_mut(&id) {
+                stream.expired = true;
+                stream.wake_writers(effects);
+            }
+        }
         // quiche does not tell of the reset of a stream of which something is to be read.
         self.watching.retain(|id| match self.streams.get_mut(id) {
             Some(stream) if is_at_end(connection, *id) => {
@@ -179,12 +186,6 @@ impl ConnectionState {
         }
         // The capacity has told, and quiche has to keep its own list.
         while connection.stream_unblocked_next().is_some() {}
-        while let Some(id) = connection.stream_expired_next() {
-            if let Some(stream) = self.streams.get_mut(&id) {
-                stream.expired = true;
-                stream.wake_writers(effects);
-            }
-        }
         self.settle(connection, effects);
         let has_ended = self.end_early(connection);
         if has_stopped || has_ended {
@@ -259,7 +260,13 @@ impl ConnectionState {
     /// Ends streams that quiche did not have when the application ended them.
     fn end_early(&mut self, connection: &mut tacklib::Connection) -> bool {
         let before = self.early_ends.len();
-        self.early_ends.retain(|id, end| !end_stream(connection, *id, *end));
+        self.early_ends.retain(|id, end| {
+            let has_ended = end_stream(connection, *id, *end);
+            if has_ended && let Some(stream) = self.streams.get_mut(id) {
+                stream.is_finished = *end == SendEnd::Finished;
+            }
+            !has_ended
+        });
         self.early_ends.len() < before
     }
 
@@ -277,6 +284,20 @@ impl ConnectionState {
         let Some(connection) = self.touch(core, handle) else { return };
         if !end_stream(connection, id.0, end) {
             self.early_ends.insert(id.0, end);
+        } else if let Some(stream) = self.streams.get_mut(&id.0) {
+            stream.is_finished = end == SendEnd::Finished;
+        }
+    }
+
+    /// Notes which streams are delivered of a connection that is over.
+    pub(crate) fn note_deliveries<S: DatagramSocket>(
+        &mut self,
+        core: &mut EndpointCore<S>,
+        handle: Handle,
+    ) {
+        let Some(connection) = core.inspect(handle) else { return };
+        for (id, stream) in &mut self.streams {
+            stream.note_delivery(connection, *id);
         }
     }
 
@@ -310,13 +331,23 @@ impl ConnectionState {
         id: StreamId,
         effects: &mut Effects,
     ) {
-        let Some(stream) = self.streams.get_mut(&id.0) else { return };
-        if stream.watcher.is_some()
-            && let Some(connection) = core.inspect(handle)
-            && connection.stream_delivered(id.0)
+        if self.is_delivered(core, handle, id)
+            && let Some(stream) = self.streams.get_mut(&id.0)
         {
             effects.wake(stream.watcher.take());
         }
+    }
+
+    /// Whether the peer has all of a stream that has ended.
+    pub(crate) fn is_delivered<S: DatagramSocket>(
+        &mut self,
+        core: &mut EndpointCore<S>,
+        handle: Handle,
+        id: StreamId,
+    ) -> bool {
+        let Some(stream) = self.streams.get_mut(&id.0) else { return false };
+        let connection = self.retired.as_deref_mut().or_else(|| core.inspect(handle));
+        connection.is_some_and(|connection| stream.note_delivery(connection, id.0))
     }
 
     /// Opens a stream of this end; `None` until the peer lets it. Limits of the peer count, and

@@ -197,8 +197,8 @@ impl SendStream {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<u64>, WriteError>> {
-        let (id, is_finished) = (self.id, self.end == Some(SendEnd::Finished));
-        if self.end.is_some() && !is_finished {
+        let id = self.id;
+        if matches!(self.end, Some(SendEnd::Reset(_))) {
             return Poll::Ready(Err(WriteError::ClosedStream));
         }
         self.connection.with(|access| {
@@ -207,6 +207,9 @@ impl SendStream {
             let Some(stream) = access.state.stream(id) else {
                 return Poll::Ready(Err(ConnectionError::EndpointStopped.into()));
             };
+            if stream.is_delivered {
+                return Poll::Ready(Ok(None));
+            }
             if let Some(Err(quiche::Error::StreamStopped(code))) = capacity {
                 stream.on_stopped(code, access.effects);
             }
@@ -216,14 +219,13 @@ impl SendStream {
             if stream.expired {
                 return Poll::Ready(Err(WriteError::Expired));
             }
-            if is_finished
-                && let Some(connection) = access.core.inspect(access.handle)
-                && connection.stream_delivered(id.value())
-            {
+            if access.state.is_delivered(access.core, access.handle, id) {
                 return Poll::Ready(Ok(None));
             }
-            let old = stream.watcher.replace(cx.waker().clone());
-            access.effects.drop_later(old);
+            if let Some(stream) = access.state.stream(id) {
+                let old = stream.watcher.replace(cx.waker().clone());
+                access.effects.drop_later(old);
+            }
             access.state.wait_for(id);
             pending_unless_over(access)
         })?

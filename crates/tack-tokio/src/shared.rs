@@ -189,8 +189,9 @@ impl State {
 
     fn on_closed(&mut self, handle: Handle, reason: CloseReason, effects: &mut Effects) {
         let Some(state) = self.connections.get_mut(&handle) else { return };
-        // What has come with the close can still be accepted and read.
+        // What has come with the close can still be accepted and read, and what was acknowledged is delivered.
         state.on_activity(&mut self.core, handle, effects);
+        state.note_deliveries(&mut self.core, handle);
         state.is_reported = true;
         state.on_over(&ConnectionError::Closed(reason), effects);
         if state.is_abandoned {

@@ -22,6 +22,11 @@ pub(crate) struct StreamState {
     pub(crate) stopped: Option<u64>,
     /// The deadline has passed.
     pub(crate) expired: bool,
+    /// quiche has the end of the stream, so that it can be delivered.
+    pub(crate) is_finished: bool,
+    /// The peer has all of it. That stays so, whatever becomes of the connection, whose end may come with the
+    /// acknowledgement.
+    pub(crate) is_delivered: bool,
     /// What the application has set.
     pub(crate) set_urgency: Option<u8>,
 }
@@ -50,10 +55,22 @@ impl StreamState {
             Ok(0) => {}
             _ => effects.wake(self.writer.take()),
         }
-        if self.watcher.is_some() && connection.stream_delivered(id) {
+        if self.watcher.is_some() && self.note_delivery(connection, id) {
             effects.wake(self.watcher.take());
         }
         self.writer.is_some() || self.watcher.is_some()
+    }
+
+    /// Whether the peer has all of the stream, which stays so. quiche forgets streams that were stopped or have expired
+    /// as it does those that are delivered.
+    pub(crate) fn note_delivery(
+        &mut self,
+        connection: &mut tacklib::Connection,
+        id: u64,
+    ) -> bool {
+        let may_be = self.is_finished && self.stopped.is_none() && !self.expired;
+        self.is_delivered |= may_be && connection.stream_delivered(id);
+        self.is_delivered
     }
 
     /// The peer has stopped the stream.

@@ -11,6 +11,7 @@
 
 mod common;
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use common::network::{Network, Shape, simulate};
@@ -352,4 +353,92 @@ fn finished_streams_are_delivered_before_a_close_that_waits_for_them() {
             assert!(received.unwrap() == data, "seed {seed}");
         });
     }
+}
+
+/// A pair on this network, whose server shares its key of stateless resets with another one, and the address of that.
+async fn pair_with_twin(network: &Network) -> (Pair, Endpoint) {
+    let mut endpoint = EndpointConfig::default();
+    endpoint.reset_key = Some([7; 32]);
+    let twin = network.socket(4434);
+    let twin = Endpoint::with_socket(twin, Some(server_config()), endpoint.clone()).unwrap();
+    let server = network.socket(4433);
+    let server = Endpoint::with_socket(server, Some(server_config()), endpoint).unwrap();
+    let client = network.socket(1000);
+    let client = Endpoint::with_socket(client, None, EndpointConfig::default()).unwrap();
+    (Pair::connect(client, server, client_config()).await, twin)
+}
+
+/// The stateless reset that ends a client's connection (RFC 9000 section 10.3).
+async fn reset_of(network: &Network, client: SocketAddr, twin: &Endpoint) -> Vec<u8> {
+    let stranger = SocketAddr::from(([10, 0, 0, 2], 2000));
+    network.hold(stranger);
+    // A packet of the client, which the twin knows nothing of.
+    network.forge(stranger, twin.local_addr(), network.last_sent(client));
+    tokio::time::sleep(100 * MS).await;
+    network.held(stranger).remove(0).1
+}
+
+#[test]
+fn a_stream_that_was_acknowledged_right_before_the_end_of_its_connection_is_delivered() {
+    simulate(1, async {
+        let network = Network::new(1, CLEAN);
+        let (pair, twin) = pair_with_twin(&network).await;
+        let (client, server) =
+            (pair.client_endpoint.local_addr(), pair.server_endpoint.local_addr());
+        let mut waited_for = pair.client.open_uni().await.unwrap();
+        let mut asked_later = pair.client.open_uni().await.unwrap();
+        let mut two_way = pair.client.open_bi().await.unwrap();
+        let mut late = pair.client.open_uni().await.unwrap();
+        let mut unfinished = pair.client.open_uni().await.unwrap();
+        // Nothing is on its way any more.
+        tokio::time::sleep(1000 * MS).await;
+        network.hold(client);
+        for send in [&mut waited_for, &mut asked_later, &mut two_way.0] {
+            send.write_all(b"hello").await.unwrap();
+            send.finish().unwrap();
+        }
+        unfinished.write_all(b"hello").await.unwrap();
+        let (mut answer, mut question) = pair.server.accept_bi().await.unwrap();
+        assert_eq!(question.read_to_end(10).await.unwrap(), b"hello");
+        answer.finish().unwrap();
+        let stopped = tokio::spawn(async move { waited_for.stopped().await });
+        tokio::time::sleep(200 * MS).await;
+        // This one will never be acknowledged.
+        network.hold(server);
+        late.write_all(b"hello").await.unwrap();
+        late.finish().unwrap();
+        tokio::time::sleep(10 * MS).await;
+        assert!(!stopped.is_finished(), "the acknowledgement is held up");
+
+        let reset = reset_of(&network, client, &twin).await;
+        network.forge(server, client, reset);
+        network.release(client);
+        let reason = pair.client.closed().await;
+        assert!(matches!(reason, ConnectionError::Closed(CloseReason::Reset)), "{reason}");
+        assert_eq!(stopped.await.unwrap().unwrap(), None);
+        assert_eq!(asked_later.stopped().await.unwrap(), None);
+        // That the peer has all of it is known only once the other half was read.
+        assert!(two_way.1.read_to_end(10).await.unwrap().is_empty());
+        assert_eq!(two_way.0.stopped().await.unwrap(), None);
+        for send in [&mut late, &mut unfinished] {
+            assert!(matches!(send.stopped().await, Err(WriteError::ConnectionLost(_))));
+        }
+    });
+}
+
+#[test]
+fn a_stream_is_not_delivered_because_all_was_acknowledged_before_it_was_finished() {
+    simulate(1, async {
+        let network = Network::new(1, CLEAN);
+        let pair = pair(&network).await;
+        let mut send = pair.client.open_uni().await.unwrap();
+        send.write_all(b"hello").await.unwrap();
+        assert!(tokio::time::timeout(1000 * MS, send.stopped()).await.is_err());
+        send.write_all(b" world").await.unwrap();
+        send.finish().unwrap();
+        assert!(tokio::time::timeout(30 * MS, send.stopped()).await.is_err());
+        let mut receive = pair.server.accept_uni().await.unwrap();
+        assert_eq!(receive.read_to_end(20).await.unwrap(), b"hello world");
+        assert_eq!(send.stopped().await.unwrap(), None);
+    });
 }

@@ -1,16 +1,20 @@
-//! The endpoint on sockets whose system calls fail.
+//! The endpoint on sockets whose system calls fail, or that deliver what was forged.
 
 #![allow(clippy::disallowed_methods, reason = "tests bound how long they may take")]
 #![allow(clippy::large_stack_arrays, reason = "buffers of the largest datagram")]
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+
+use tacklib::EcnCodepoint;
 
 use super::{Endpoint, PolledSocket};
 use crate::send_queue::Burst;
 use crate::socket::{DatagramSocket, ReceiveBuffers, UdpSocket};
-use crate::{EndpointConfig, Error};
+use crate::{EndpointConfig, EndpointStats, Error};
 
 #[path = "../../tests/common/mod.rs"]
 mod common;
@@ -20,15 +24,20 @@ use common::{App, Certificate, XorShift, pattern, run_until, server_config};
 /// The largest error number of Linux.
 const MAX_ERRNO: u64 = 133;
 
-/// A socket of the system, some of whose calls fail before they reach it.
+/// A socket of the system, some of whose calls fail or are answered before they reach it.
 struct FailingSocket {
     socket: UdpSocket<mio::net::UdpSocket>,
+    /// Received before anything that has really come.
+    forged: Forged,
     random: XorShift,
     receive_calls: u64,
     on_receive: Fault,
     send_calls: u64,
     on_send: Fault,
 }
+
+/// Datagrams with the addresses that they came from and to.
+type Forged = Arc<Mutex<VecDeque<(Vec<u8>, SocketAddr, SocketAddr)>>>;
 
 /// The error number of each call that is to fail, by how many calls of its kind came before it.
 type Fault = fn(u64, &mut XorShift) -> Option<i32>;
@@ -56,6 +65,16 @@ impl DatagramSocket for FailingSocket {
     }
 
     fn receive(&mut self, buffers: &mut ReceiveBuffers) -> io::Result<usize> {
+        let mut forged = 0;
+        while forged < buffers.len()
+            && let Some((datagram, from, to)) = self.forged.lock().unwrap().pop_front()
+        {
+            assert!(buffers.put(forged, &datagram, (from, to), EcnCodepoint::NotEct));
+            forged += 1;
+        }
+        if forged > 0 {
+            return Ok(forged);
+        }
         let call = self.receive_calls;
         self.receive_calls += 1;
         match (self.on_receive)(call, &mut self.random) {
@@ -77,15 +96,29 @@ fn endpoint(
     on_send: Fault,
     tack: Option<tacklib::Config>,
 ) -> Endpoint {
-    let config = EndpointConfig::default();
-    let socket = UdpSocket::bind(common::LOCALHOST.into(), &config, |socket| {
+    let socket = failing_socket(common::LOCALHOST.into(), seed, on_receive, on_send);
+    Endpoint::with_socket(Box::new(socket), tack, EndpointConfig::default()).unwrap()
+}
+
+fn failing_socket(
+    address: SocketAddr,
+    seed: u64,
+    on_receive: Fault,
+    on_send: Fault,
+) -> FailingSocket {
+    let socket = UdpSocket::bind(address, &EndpointConfig::default(), |socket| {
         Ok(mio::net::UdpSocket::from_std(socket))
     })
     .unwrap();
-    let random = XorShift(seed);
-    let socket =
-        FailingSocket { socket, random, receive_calls: 0, on_receive, send_calls: 0, on_send };
-    Endpoint::with_socket(Box::new(socket), tack, config).unwrap()
+    FailingSocket {
+        socket,
+        forged: Forged::default(),
+        random: XorShift(seed),
+        receive_calls: 0,
+        on_receive,
+        send_calls: 0,
+        on_send,
+    }
 }
 
 /// Exchanges `len` bytes in each direction between endpoints whose calls fail.
@@ -184,4 +217,130 @@ fn receiving_that_fails_is_not_tried_more_than_a_hundred_times_in_a_second() {
     }
     let calls = endpoint.stats().recv_calls;
     assert!((10..100).contains(&calls), "{calls} calls");
+}
+
+/// What a server on all addresses has counted that has got these datagrams.
+fn stats_after(
+    forged: impl Iterator<Item = (Vec<u8>, SocketAddr, SocketAddr)>,
+    config: EndpointConfig,
+) -> EndpointStats {
+    let any = SocketAddr::from(([0, 0, 0, 0], 0));
+    let socket = failing_socket(any, 1, never, never);
+    socket.forged.lock().unwrap().extend(forged);
+    let tack = server_config(&Certificate::new());
+    let mut endpoint = Endpoint::with_socket(Box::new(socket), Some(tack), config).unwrap();
+    let now = Instant::now();
+    endpoint.core.receive(now).unwrap();
+    endpoint.core.transmit(now);
+    endpoint.stats()
+}
+
+/// What begins like a client's first Initial, in a datagram of 1,200 bytes, and what begins like a packet of a
+/// connection, in one of 40.
+fn answered_packets() -> [Vec<u8>; 2] {
+    const LEN_OF_IDS: u8 = 8;
+    let mut initial = vec![0xc0, 0, 0, 0, 1, LEN_OF_IDS];
+    initial.extend([0xd1; LEN_OF_IDS as usize]);
+    initial.push(LEN_OF_IDS);
+    initial.extend([0xc1; LEN_OF_IDS as usize]);
+    initial.resize(1200, 0);
+    [initial, vec![0x41; 40]]
+}
+
+#[test]
+fn what_comes_from_port_0_or_from_or_to_several_hosts_is_dropped_and_never_answered() {
+    let parse = |address: &str| address.parse::<SocketAddr>().unwrap();
+    let (client, server) = ("127.0.0.1:50000", "127.0.0.1:4433");
+    for (from, to) in [
+        ("127.0.0.1:0", server),
+        ("[::1]:0", "[::1]:4433"),
+        ("224.0.0.251:5353", server),
+        ("255.255.255.255:50000", server),
+        ("[ff02::1]:50000", "[::1]:4433"),
+        ("[::ffff:224.0.0.1]:50000", "[::1]:4433"),
+        (client, "224.0.0.251:4433"),
+        (client, "255.255.255.255:4433"),
+        ("[::1]:50000", "[ff02::1]:4433"),
+    ] {
+        for retry in [true, false] {
+            let config = common::endpoint_config(|config| config.retry = retry);
+            let packets = answered_packets().into_iter();
+            let forged = packets.map(|packet| (packet, parse(from), parse(to)));
+            let stats = stats_after(forged, config);
+            assert_eq!(stats.send_calls, 0, "from {from} to {to}: {stats:?}");
+            assert_eq!((stats.datagrams_in, stats.dropped.unanswerable), (2, 2), "{stats:?}");
+            assert_eq!(stats.accepted, 0, "from {from} to {to}");
+        }
+    }
+    // The same from where an answer can go.
+    let packets = answered_packets().into_iter();
+    let forged = packets.map(|packet| (packet, parse(client), parse(server)));
+    let stats = stats_after(forged, EndpointConfig::default());
+    assert_eq!((stats.retries_sent, stats.resets_sent, stats.dropped.unanswerable), (1, 1, 0));
+}
+
+#[test]
+fn a_packet_of_an_established_connection_from_port_0_does_not_move_it_there() {
+    let socket = failing_socket(common::LOCALHOST.into(), 1, never, never);
+    let forged = Arc::clone(&socket.forged);
+    let tack = server_config(&Certificate::new());
+    let config = EndpointConfig::default();
+    let server = Endpoint::with_socket(Box::new(socket), Some(tack), config).unwrap();
+    let mut server = App::new(server, Some(pattern(1000, 2)));
+    let mut client = App::client();
+    let handle = client.connect(server.local_addr(), pattern(1000, 1));
+    run_until(&mut server, &mut client, |_, client| client.is_done(handle));
+    // The client's next packet comes to the server from port 0 and not from its own.
+    let mut buffer = [0; 2048];
+    let connection = client.endpoint.connection_mut(handle).unwrap();
+    connection.send_ack_eliciting().unwrap();
+    let (len, info) = connection.send(&mut buffer).unwrap();
+    let from = SocketAddr::new(info.from.ip(), 0);
+    forged.lock().unwrap().push_back((buffer[..len].to_vec(), from, info.to));
+    let now = Instant::now();
+    let before = server.endpoint.stats();
+    server.endpoint.core.on_readable();
+    server.endpoint.core.receive(now).unwrap();
+    server.endpoint.core.transmit(now);
+    let stats = server.endpoint.stats();
+    assert_eq!(stats.dropped.unanswerable, before.dropped.unanswerable + 1);
+    assert_eq!(stats.send_calls, before.send_calls);
+}
+
+// RFC 9000 section 10.2
+#[test]
+fn the_close_of_a_handshake_that_failed_waits_for_room_in_the_socket() {
+    let certificate = Certificate::new();
+    let full_at_first: Fault = |call, _| (call == 0).then_some(libc::EAGAIN);
+    let socket = failing_socket(common::LOCALHOST.into(), 1, never, full_at_first);
+    let config = common::endpoint_config(|config| config.retry = false);
+    let server =
+        Endpoint::with_socket(Box::new(socket), Some(server_config(&certificate)), config);
+    let mut server = App::new(server.unwrap(), None);
+    let mut client = App::client();
+    let mut other = common::client_config();
+    other.set_application_protos(&[b"something else"]).unwrap();
+    let handle = client.connect_with(server.local_addr(), vec![], &mut other);
+    run_until(&mut server, &mut client, |_, client| client.closed.contains_key(&handle));
+    let reason = client.closed[&handle].to_string();
+    assert!(reason.contains("ALPN"), "{reason}");
+    let stats = server.endpoint.stats();
+    assert_eq!((stats.send_blocked, stats.handshakes_failed), (1, 1), "{stats:?}");
+    // The client has not had to ask for it by beginning anew.
+    assert_eq!(stats.accepted, 1, "{stats:?}");
+}
+
+#[test]
+fn a_handshake_that_may_last_for_ever_and_pings_that_are_never_due_are_no_limit() {
+    let endless = common::endpoint_config(|config| {
+        config.handshake_timeout = Duration::MAX;
+        config.keep_alive = Some(Duration::MAX);
+    });
+    let tack = server_config(&Certificate::new());
+    let localhost = SocketAddr::from(common::LOCALHOST);
+    let server = Endpoint::server(localhost, tack, endless.clone()).unwrap();
+    let client = Endpoint::client(localhost, endless).unwrap();
+    let (mut server, mut client) = (App::new(server, Some(vec![1])), App::new(client, None));
+    let handle = client.connect(server.local_addr(), vec![2]);
+    run_until(&mut server, &mut client, |_, client| client.is_done(handle));
 }

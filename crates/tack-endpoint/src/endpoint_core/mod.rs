@@ -12,6 +12,7 @@ use quiche::ConnectionId;
 use crate::arrival_clock::{ArrivalClock, Reading};
 use crate::connection_state::ConnectionState;
 use crate::event::Event;
+use crate::half_open::HalfOpen;
 use crate::handle::Handle;
 use crate::receive_schedule::ReceiveSchedule;
 use crate::router::Router;
@@ -53,7 +54,7 @@ pub struct EndpointCore<S: DatagramSocket> {
     has_forwarded: bool,
     connections: Slab<ConnectionState>,
     /// Those of clients that are still in their handshake.
-    half_open: usize,
+    half_open: HalfOpen,
     timers: Timers,
     /// Connections to drive: something arrived, expired or was written.
     ready: VecDeque<Handle>,
@@ -113,6 +114,7 @@ impl<S: DatagramSocket> EndpointCore<S> {
             server.set_disable_active_migration(true);
         }
         Ok(Self {
+            half_open: HalfOpen::new(config.half_open_without_retry),
             config,
             server,
             socket,
@@ -124,7 +126,6 @@ impl<S: DatagramSocket> EndpointCore<S> {
             worker,
             has_forwarded: false,
             connections: Slab::new(),
-            half_open: 0,
             timers: Timers::default(),
             ready: VecDeque::new(),
             events: VecDeque::new(),

@@ -1,17 +1,18 @@
 //! Datagrams on their way in: to a connection, to a new one, or to an answer that needs none.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
-use quiche::{ConnectionId, RecvInfo};
-use quinn_udp::BATCH_SIZE;
+use quiche::{ConnectionId, RecvInfo, RetryConnectionIds};
+use quinn_udp::{BATCH_SIZE, RecvMeta};
 use tacklib::EcnCodepoint;
 
 use super::{EndpointCore, clock, start_logs};
 use crate::Error;
 use crate::arrival_clock::Reading;
 use crate::connection_state::ConnectionState;
+use crate::half_open::HalfOpen;
 use crate::handle::Handle;
 use crate::inbox::Forwarded;
 use crate::router::{Admission, Opening, Reply, Route};
@@ -35,8 +36,47 @@ fn is_of_handshake(datagram: &[u8]) -> bool {
     datagram.first().is_some_and(|first| first & LONG_HEADER != 0 && first & TYPE != ZERO_RTT)
 }
 
+/// Whether an answer can go to where a datagram came from, from where it came to.
+///
+/// Anybody can forge what cannot be answered, an established connection's packets among it, and one attempt would cost
+/// all connections: where Linux refuses to send (EINVAL), quinn-udp (0.6.3) takes that for a lack of segmentation
+/// offload and of ECN, and does without them on this socket from then on. Port 0 says that there is no answer (RFC 768);
+/// an address of several hosts is nobody's to send from (RFC 1122 section 3.2.1.3).
+fn is_answerable(info: &RecvInfo) -> bool {
+    let RecvInfo { from, to } = info;
+    from.port() != 0 && !is_of_several_hosts(from.ip()) && !is_of_several_hosts(to.ip())
+}
+
+fn is_of_several_hosts(ip: IpAddr) -> bool {
+    // A socket for both IP versions names IPv4 addresses by those of IPv6.
+    match ip.to_canonical() {
+        IpAddr::V4(ip) => ip.is_multicast() || ip.is_broadcast(),
+        IpAddr::V6(ip) => ip.is_multicast(),
+    }
+}
+
+/// Creates the connection of a client. After a Retry it announces the ID that the Retry named beside its own
+/// (RFC 9000 section 7.3).
+fn accept_as(
+    admission: &Admission,
+    from: SocketAddr,
+    to: SocketAddr,
+    config: &mut tacklib::Config,
+) -> quiche::Result<tacklib::Connection> {
+    let scid = ConnectionId::from_ref(&admission.scid);
+    let Some(odcid) = &admission.odcid else {
+        return tacklib::accept(&scid, None, to, from, config);
+    };
+    let retry_cids = RetryConnectionIds {
+        original_destination_cid: odcid,
+        retry_source_cid: &ConnectionId::from_ref(&admission.initial_dcid),
+    };
+    tacklib::accept_with_retry(&scid, retry_cids, to, from, config)
+}
+
 impl<S: DatagramSocket> EndpointCore<S> {
     pub(crate) fn receive(&mut self, now: Instant) -> Result<(), Error> {
+        self.half_open.on_time(now);
         self.receive_forwarded(now);
         // Buffers and connections are borrowed at the same time.
         let mut buffers = std::mem::replace(&mut self.receive_buffers, ReceiveBuffers::empty());
@@ -81,27 +121,39 @@ impl<S: DatagramSocket> EndpointCore<S> {
             self.receive_schedule.on_received(now, more);
             self.arrival_clock.on_batch(asked, Reading::take(clock()), !more);
             for (meta, buffer) in buffers.filled(count) {
-                let to = destination(self.socket.local_addr(), &meta);
-                let ecn = codepoint(&meta);
-                let at = self.arrival_clock.arrival(meta.timestamp);
-                let is_marked = ecn == EcnCodepoint::Ce;
-                if buffer.is_empty() {
-                    // An empty datagram is one too, or a flood of them would not let go.
-                    datagrams += 1;
-                    self.stats.datagrams_in += 1;
-                    self.stats.dropped.count(DropReason::Malformed);
-                }
-                for datagram in buffer.chunks_mut(meta.stride.max(1)) {
-                    datagrams += 1;
-                    self.stats.datagrams_in += 1;
-                    self.stats.bytes_in += datagram.len() as u64;
-                    self.stats.ecn_ce_in += u64::from(is_marked);
-                    let info = RecvInfo { from: meta.addr, to };
-                    self.dispatch(now, info, (ecn, at), datagram);
-                }
+                datagrams += self.take_in(now, &meta, buffer);
             }
         }
         Ok(())
+    }
+
+    /// Takes what the system has put into one buffer, and returns how many datagrams that are.
+    fn take_in(&mut self, now: Instant, meta: &RecvMeta, buffer: &mut [u8]) -> usize {
+        let to = destination(self.socket.local_addr(), meta);
+        let info = RecvInfo { from: meta.addr, to };
+        let is_answerable = is_answerable(&info);
+        let ecn = codepoint(meta);
+        let at = self.arrival_clock.arrival(meta.timestamp);
+        let is_marked = ecn == EcnCodepoint::Ce;
+        let mut datagrams = 0;
+        if buffer.is_empty() {
+            // An empty datagram is one too, or a flood of them would not let go.
+            datagrams += 1;
+            self.stats.datagrams_in += 1;
+            self.stats.dropped.count(DropReason::Malformed);
+        }
+        for datagram in buffer.chunks_mut(meta.stride.max(1)) {
+            datagrams += 1;
+            self.stats.datagrams_in += 1;
+            self.stats.bytes_in += datagram.len() as u64;
+            self.stats.ecn_ce_in += u64::from(is_marked);
+            if is_answerable {
+                self.dispatch(now, info, (ecn, at), datagram);
+            } else {
+                self.stats.dropped.count(DropReason::Unanswerable);
+            }
+        }
+        datagrams
     }
 
     /// Takes what other workers have got that is for this one. It is not handed on again, whosever it is.
@@ -138,7 +190,7 @@ impl<S: DatagramSocket> EndpointCore<S> {
     fn opening(&self) -> Opening {
         if self.shut_down || self.worker.connections() >= self.config.max_connections {
             Opening::Refused
-        } else if self.half_open < self.config.half_open_without_retry {
+        } else if self.half_open.has_room() {
             Opening::Direct
         } else {
             Opening::WithRetry
@@ -217,8 +269,7 @@ impl<S: DatagramSocket> EndpointCore<S> {
             config.set_disable_active_migration(true);
         }
         self.config.prepare_path_mtu(config, to, from);
-        let scid = ConnectionId::from_ref(&admission.scid);
-        let accepted = tacklib::accept(&scid, admission.odcid.as_ref(), to, from, config);
+        let accepted = accept_as(admission, from, to, config);
         let mut connection = accepted
             .inspect_err(|error| log::warn!("cannot accept a connection: {error}"))
             .ok()?;
@@ -226,15 +277,17 @@ impl<S: DatagramSocket> EndpointCore<S> {
         connection.set_ecn(self.config.ecn);
         self.stats.accepted += 1;
         let mut state = ConnectionState::new(connection, from, now, &self.config);
-        state.is_half_open = true;
         state.receive_limit = self.config.receive_limit;
-        self.half_open += 1;
+        state.is_half_open = true;
+        if admission.odcid.is_none() {
+            let timeout = self.config.handshake_timeout;
+            state.counts_until = HalfOpen::counts_until(now, timeout);
+        }
+        self.half_open.on_opened();
         let handle = self.connections.insert(state);
         self.worker.connection_added();
         self.router.ids.insert(admission.scid, handle);
-        if let Some(dcid) = &admission.initial_dcid {
-            self.router.ids.insert_initial(from, dcid, handle);
-        }
+        self.router.ids.insert_initial(from, &admission.initial_dcid, handle);
         Some(handle)
     }
 

@@ -104,7 +104,9 @@ impl<S: DatagramSocket> EndpointCore<S> {
         if !state.connected_reported && state.connection.is_established() {
             state.handshake_done();
             state.connected_reported = true;
-            self.half_open -= usize::from(std::mem::take(&mut state.is_half_open));
+            if std::mem::take(&mut state.is_half_open) {
+                self.half_open.on_established();
+            }
             state.is_announced = true;
             let announced = state.connection.peer_transport_params();
             if let Some(token) = announced.and_then(|params| params.stateless_reset_token) {
@@ -148,7 +150,9 @@ impl<S: DatagramSocket> EndpointCore<S> {
         self.timers.set(handle, None);
         let state = self.connections.remove(handle)?;
         self.worker.connections_removed(1);
-        self.half_open -= usize::from(state.is_half_open);
+        if state.is_half_open {
+            self.half_open.on_failed(state.counts_until);
+        }
         Some((handle, state.connection))
     }
 }

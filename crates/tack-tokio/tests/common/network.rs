@@ -67,6 +67,9 @@ struct Port {
     /// In the order of their arrival.
     arriving: BTreeMap<(Instant, u64), (SocketAddr, Vec<u8>)>,
     waker: Option<Waker>,
+    /// What was to arrive waits here, once it is held up.
+    held: Option<Vec<(SocketAddr, Vec<u8>)>>,
+    last_sent: Vec<u8>,
 }
 
 impl Network {
@@ -85,9 +88,53 @@ impl Network {
         Box::new(Socket { network: self.clone(), local, sleep })
     }
 
+    /// Holds up what is sent to an address, until [`release`](Self::release).
+    pub fn hold(&self, to: SocketAddr) {
+        self.0.lock().unwrap().ports.entry(to).or_default().held = Some(Vec::new());
+    }
+
+    /// Has all that was held up arrive at once.
+    pub fn release(&self, to: SocketAddr) {
+        let mut state = self.0.lock().unwrap();
+        for (from, datagram) in state.ports.entry(to).or_default().held.take().unwrap() {
+            state.arrive(from, to, datagram, Duration::ZERO);
+        }
+    }
+
+    /// What is held up.
+    pub fn held(&self, to: SocketAddr) -> Vec<(SocketAddr, Vec<u8>)> {
+        self.0.lock().unwrap().ports.entry(to).or_default().held.clone().unwrap()
+    }
+
+    /// Sends a datagram that may name any address as its source.
+    pub fn forge(&self, from: SocketAddr, to: SocketAddr, datagram: Vec<u8>) {
+        self.0.lock().unwrap().arrive(from, to, datagram, Duration::ZERO);
+    }
+
+    /// The last datagram that was sent from an address.
+    pub fn last_sent(&self, from: SocketAddr) -> Vec<u8> {
+        self.0.lock().unwrap().ports.entry(from).or_default().last_sent.clone()
+    }
+
     /// Loses everything from now on.
     pub fn cut(&self) {
         self.0.lock().unwrap().is_cut = true;
+    }
+}
+
+impl State {
+    fn arrive(&mut self, from: SocketAddr, to: SocketAddr, datagram: Vec<u8>, delay: Duration) {
+        self.sequence += 1;
+        let key = (Instant::now() + delay, self.sequence);
+        let Some(port) = self.ports.get_mut(&to) else { return };
+        if let Some(held) = &mut port.held {
+            held.push((from, datagram));
+            return;
+        }
+        port.arriving.insert(key, (from, datagram));
+        if let Some(waker) = port.waker.take() {
+            waker.wake();
+        }
     }
 }
 
@@ -110,14 +157,11 @@ impl DatagramSocket for Socket {
     fn send(&mut self, burst: &Burst<'_>) -> io::Result<()> {
         let mut state = self.network.0.lock().unwrap();
         let is_lost = state.random.below(100) < state.shape.loss_percent || state.is_cut;
-        let at = Instant::now() + state.shape.delay;
-        state.sequence += 1;
-        let key = (at, state.sequence);
-        if let Some(port) = state.ports.get_mut(&burst.to).filter(|_| !is_lost) {
-            port.arriving.insert(key, (self.local, burst.contents.to_vec()));
-            if let Some(waker) = port.waker.take() {
-                waker.wake();
-            }
+        let datagram = burst.contents.to_vec();
+        state.ports.entry(self.local).or_default().last_sent.clone_from(&datagram);
+        if !is_lost {
+            let delay = state.shape.delay;
+            state.arrive(self.local, burst.to, datagram, delay);
         }
         Ok(())
     }
