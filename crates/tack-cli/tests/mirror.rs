@@ -8,10 +8,10 @@ use std::fs::{self, File};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, UNIX_EPOCH};
 
-use common::{Finished, Served, noise, run, tree, wait_until, write};
+use common::{Finished, Served, finish, noise, run, tree, wait_until, write};
 
 /// A source, a destination, and how the one is transferred into the other.
 struct Pair {
@@ -158,6 +158,46 @@ fn names_that_the_source_has_and_does_not_transfer_are_not_removed() {
         assert_eq!(finished.number("skipped"), 1);
         assert_eq!(pair.names(), ["good", "link"]);
     });
+}
+
+#[test]
+fn nothing_is_removed_where_what_was_transferred_has_another_name() {
+    Pair::both(&[], |pair| {
+        pair.source("R.E.M./a", b"song");
+        pair.source("large", &noise(4_000_000, 1));
+        pair.dest("gone", b"x");
+        let mut client = pair.served.client(if pair.sends { "send" } else { "get" });
+        client.args(["--delete", "--bwlimit", "1M"]);
+        pair.add_places(&mut client);
+        let child = client.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        wait_until(|| pair.dest.join("R.E.M./a").exists());
+        // As a file system does that leaves out dots at the end.
+        fs::rename(pair.dest.join("R.E.M."), pair.dest.join("R.E.M")).unwrap();
+        let finished = finish(child);
+        assert!(matches!(finished.code, Some(5 | 6)), "{}", finished.errors);
+        assert!(finished.errors.contains("2 names"), "{}", finished.errors);
+        assert_eq!(finished.number("failed"), 1, "{}", finished.errors);
+        assert_eq!(pair.names(), ["R.E.M", "R.E.M/a", "gone", "large"]);
+        fs::rename(pair.dest.join("R.E.M"), pair.dest.join("R.E.M.")).unwrap();
+        pair.transfer(&["--delete"]).expect(0);
+        assert_eq!(pair.names(), ["R.E.M.", "R.E.M./a", "large"]);
+    });
+}
+
+#[test]
+fn directories_that_go_to_different_places_are_each_rid_of_what_they_do_not_have() {
+    let served = Served::new(&[]);
+    for name in ["one", "two"] {
+        write(&served.outside(name).join("file"), name.as_bytes());
+        served.write(&format!("all/{name}/gone/x"), b"x");
+    }
+    served.write("all/three/stays", b"x");
+    fs::write(served.outside("file"), "beside them").unwrap();
+    let mut send = served.client("send");
+    send.args(["--delete", "one", "two", "file"]).arg(served.target("all"));
+    assert_eq!(run(&mut send).expect(0).number("deleted"), 4);
+    let left = ["file", "one", "one/file", "three", "three/stays", "two", "two/file"];
+    assert_eq!(names(&served.path("all")), left);
 }
 
 #[test]
@@ -384,6 +424,49 @@ fn the_same_holds_for_a_single_file() {
     assert_eq!(send("--update").expect(0).number("kept"), 1);
     assert_eq!(fs::read(served.path("file")).unwrap(), b"served");
     assert_eq!(get("--update").expect(0).number("kept"), 0);
+    assert_eq!(fs::read(served.outside("file")).unwrap(), b"served");
+}
+
+/// A fetch of the file `file`, in the place of which is a link that was modified later.
+fn fetch_over_link(served: &Served, arguments: &[&str]) -> Finished {
+    let link = served.outside("file");
+    let _ = fs::remove_file(&link);
+    symlink("elsewhere", &link).unwrap();
+    let done = run(served.client("get").args(arguments).arg(served.target("file")));
+    let stays = arguments
+        .iter()
+        .any(|argument| matches!(*argument, "-n" | "--update" | "--ignore-existing"));
+    assert_eq!(link.is_symlink(), stays, "{arguments:?}: {}", done.errors);
+    done
+}
+
+#[test]
+fn a_link_in_the_place_of_a_single_file_stays_as_a_file_does() {
+    let served = Served::new(&[]);
+    served.write("file", b"served");
+    modify(&served.path("file"), 1000);
+    fs::write(served.outside("elsewhere"), "local").unwrap();
+    for option in ["--update", "--ignore-existing"] {
+        for others in [&[][..], &["-p"], &["-n"], &["-p", "-n"], &["-p", "--checksum"]] {
+            let done = fetch_over_link(&served, &[&[option], others].concat()).expect(0);
+            assert_eq!(
+                (done.number("kept"), done.number("files")),
+                (1, 0),
+                "{option} {others:?}"
+            );
+        }
+    }
+    assert_eq!(fs::read(served.outside("elsewhere")).unwrap(), b"local");
+    // One that is not newer does not, nor does any without these options.
+    let planned = fetch_over_link(&served, &["-p", "-n"]).expect(0);
+    assert_eq!((planned.number("kept"), &planned.summary["plan"]["files"]), (0, &1.into()));
+    assert_eq!(fetch_over_link(&served, &["-p"]).expect(0).number("files"), 1);
+    assert_eq!(fs::read(served.outside("elsewhere")).unwrap(), b"local");
+    modify(&served.path("file"), 9_000_000_000);
+    symlink("elsewhere", served.outside("link")).unwrap();
+    fs::rename(served.outside("link"), served.outside("file")).unwrap();
+    let done = run(served.client("get").args(["-p", "--update", &served.target("file")]));
+    assert_eq!(done.expect(0).number("files"), 1);
     assert_eq!(fs::read(served.outside("file")).unwrap(), b"served");
 }
 

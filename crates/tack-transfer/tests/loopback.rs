@@ -389,3 +389,31 @@ fn attributes_are_asked_for_together_with_preserve_alone() {
     let ended = served.client().get(wanted, &options, &mut |_| {});
     assert!(matches!(ended, Err(Error::Invalid(_))), "{ended:?}");
 }
+
+#[test]
+fn directories_that_lead_to_the_same_place_do_not_lose_what_the_other_one_has() {
+    let served = Served::new(|_| {});
+    for name in ["one", "two"] {
+        fs::create_dir(served.shared(name)).unwrap();
+        fs::write(served.shared(name).join(name), "content").unwrap();
+        fs::create_dir(served.here(name)).unwrap();
+        fs::write(served.here(name).join("gone"), "extraneous").unwrap();
+    }
+    let mut options = TransferOptions::default();
+    options.delete = true;
+    let wanted = || {
+        let wanted = |name| Get::new(path(name), served.here("")).recursive().under_own_name();
+        ["one", "two"].map(wanted).into()
+    };
+    let done = served.client().get(wanted(), &options, &mut |_| {}).unwrap();
+    assert_eq!((done.files, done.deleted), (2, 2));
+    // As where upper and lower case are the same.
+    fs::remove_dir_all(served.here("two")).unwrap();
+    std::os::unix::fs::symlink("one", served.here("two")).unwrap();
+    let ended = served.client().get(wanted(), &options, &mut |_| {});
+    assert!(matches!(ended, Err(Error::Invalid(_))), "{ended:?}");
+    assert!(served.here("one/one").exists());
+    options.delete = false;
+    assert_eq!(served.client().get(wanted(), &options, &mut |_| {}).unwrap().failed, 0);
+    assert!(served.here("one/one").exists() && served.here("one/two").exists());
+}

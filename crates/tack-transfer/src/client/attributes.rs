@@ -8,8 +8,8 @@ use super::closing::{Closing, send_edits};
 use super::producer::Reporter;
 use super::requests::{Asked, next_request};
 use crate::protocol::{
-    Attributes, Digest, Edit, Editor, Hasher, MAX_FILES, Message, Policy, Root, TransferError,
-    Wanted, WirePath,
+    Attributes, Digest, Edit, Editor, Hasher, Message, Policy, Root, TransferError, Wanted,
+    WirePath, json_len,
 };
 use crate::session::Mailbox;
 
@@ -61,7 +61,7 @@ impl Closing {
     ) -> Result<(), TransferError> {
         let mut left = self.in_place().into_iter().peekable();
         while left.peek().is_some() {
-            let asked = next_request(&mut left, |next| next.theirs.as_str().len() + 3);
+            let asked = next_request(&mut left, |next| json_len(&next.theirs));
             let paths = asked.iter().map(|next| next.theirs.clone()).collect();
             mailbox.send(Message::GetAttributes { wanted: self.wanted, paths })?;
             self.take_attributes(mailbox, asked, told)?;
@@ -108,24 +108,21 @@ impl Closing {
         mailbox: &Mailbox,
         told: &Reporter,
     ) -> Result<(), TransferError> {
-        let mut left = self.in_place().into_iter().peekable();
-        while left.peek().is_some() {
-            // No more than one request's worth is kept at a time.
-            let mut edits = Vec::new();
-            for InPlace { theirs, ours } in left.by_ref().take(MAX_FILES) {
-                match ours.read(self.wanted) {
-                    Ok(attributes) => edits.push(Edit::Attributes(theirs, attributes)),
-                    Err(error) => told.file(theirs.as_str().to_owned(), Err(error)),
-                }
+        // Read as they are sent: no more than one request's worth is kept at a time.
+        let read = |InPlace { theirs, ours }| match ours.read(self.wanted) {
+            Ok(attributes) => Some(Edit::Attributes(theirs, attributes)),
+            Err(error) => {
+                told.file(theirs.as_str().to_owned(), Err(error));
+                None
             }
-            send_edits(mailbox, edits, self.policy(), told)?;
-        }
-        Ok(())
+        };
+        send_edits(mailbox, self.in_place().into_iter().filter_map(read), self.policy(), told)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::mpsc;
 
     use super::super::options::TransferOptions;
@@ -150,5 +147,47 @@ mod tests {
                 closing.take_attributes(&mailbox, vec![asked("one"), asked("two")], &told);
             assert_eq!(taken.is_ok(), is_whole, "{answered} answers: {taken:?}");
         }
+    }
+
+    /// 2,000 things that are in place, all of them at one path here.
+    fn in_place(closing: &Closing, here: &std::path::Path) {
+        for n in 0..2000 {
+            let theirs = WirePath::new(format!("tree/{n:014}")).unwrap();
+            closing.add_in_place(theirs, Ours::At(here.to_owned())).unwrap();
+        }
+    }
+
+    #[test]
+    fn attributes_travel_in_no_more_requests_than_their_number_needs() {
+        let here = tempfile::NamedTempFile::new().unwrap();
+        let options = TransferOptions { owner: true, ..TransferOptions::default() };
+        let closing = Closing::new(&options, WirePath::root(), false, None);
+        let (reports, heard) = mpsc::channel();
+        let told = Reporter::new(reports, Arc::new(|| {}), Arc::default(), Arc::default());
+        let requests = Arc::new(AtomicUsize::new(0));
+        let mailbox = || {
+            let requests = Arc::clone(&requests);
+            Mailbox::answered_by(move |message| {
+                requests.fetch_add(1, Ordering::Relaxed);
+                let answer = |n| Message::Attributes(vec![(n, Attributes::default())]);
+                match message {
+                    Message::Edit { .. } => {
+                        vec![Message::Edited { unchanged: Vec::new(), kept: Vec::new() }]
+                    }
+                    Message::GetAttributes { paths, .. } => (0..paths.len() as u32)
+                        .map(answer)
+                        .chain([Message::EndOfAttributes])
+                        .collect(),
+                    other => panic!("{other:?}"),
+                }
+            })
+        };
+        in_place(&closing, here.path());
+        closing.attributes_there(&mailbox(), &told).unwrap();
+        assert_eq!(requests.swap(0, Ordering::Relaxed), 2000usize.div_ceil(256));
+        assert_eq!(heard.try_iter().count(), 2000);
+        in_place(&closing, here.path());
+        closing.attributes_here(&mailbox(), &told).unwrap();
+        assert_eq!(requests.load(Ordering::Relaxed), 2000usize.div_ceil(256));
     }
 }

@@ -15,7 +15,7 @@ use crate::error::Feature;
 use crate::protocol::{
     Change, Edit, EditKind, Edited, Editor, Extraneous, Fail, FailCode, Filter, Group, IS_LINK,
     LinkTarget, Message, Mtime, Names, Offer, Policy, RESERVED, Root, TransferError, Walk,
-    WalkItem, Wanted, WirePath, printed_below,
+    WalkItem, Wanted, WirePath, json_len, printed_below,
 };
 use crate::session::Mailbox;
 
@@ -68,6 +68,8 @@ struct Collected {
     are_separated: bool,
     /// What the source has under names of kept files.
     like_kept: Names,
+    /// Files that are named one by one.
+    named: Vec<WirePath>,
     /// Links that the server has, and files that it has in the place of the source's links, for a dry run.
     links_there: HashMap<WirePath, (Option<LinkTarget>, Mtime)>,
 }
@@ -93,6 +95,11 @@ impl Closing {
             attempt: attempt.filter(|_| !options.dry_run).cloned(),
             collected: Arc::new(Mutex::new(collected)),
         }
+    }
+
+    /// Whether what the source does not have is removed, or would be.
+    pub(super) fn deletes(&self) -> bool {
+        self.deletes
     }
 
     /// Whether nothing is changed.
@@ -146,7 +153,7 @@ impl Closing {
             attempt.note_listed(&self.remote, path);
         }
         if self.deletes {
-            self.collected().extraneous.names.insert(path)?;
+            self.collected().extraneous.insert(path)?;
         }
         if WirePath::new(path).is_ok_and(|path| self.policy.lateness(&path) > 0) {
             self.collected().like_kept.insert(path)?;
@@ -167,6 +174,20 @@ impl Closing {
     pub(super) fn add_left_out_name(&self, path: &str) -> Result<(), TransferError> {
         self.add_name(path)?;
         if self.deletes { self.collected().extraneous.left_out.insert(path) } else { Ok(()) }
+    }
+
+    /// Notes that a file or directory, whose name is noted, is at the receiver in the end, or has failed.
+    pub(super) fn add_expected(&self, path: &WirePath) {
+        if self.deletes {
+            self.collected().extraneous.expect(path);
+        }
+    }
+
+    /// The same for a file that is named, and may go below a directory that is transferred as well.
+    pub(super) fn add_named(&self, path: &WirePath) {
+        if self.deletes {
+            self.collected().named.push(path.clone());
+        }
     }
 
     /// Notes what a walk through a source that goes to `base` has found and does not transfer.
@@ -236,12 +257,13 @@ impl Closing {
         self.has_placed(theirs) && found.is_some_and(|found| is_same(listed, found))
     }
 
-    /// Notes a directory, whose attributes are set behind everything else.
+    /// Notes a directory that is made if it is missing, and whose attributes are set behind everything else.
     pub(super) fn add_directory(
         &self,
         path: &WirePath,
         group: &Group,
     ) -> Result<(), TransferError> {
+        self.add_expected(path);
         let (Some(mode), Some(modified)) = (group.modes.last(), group.modified) else {
             return Ok(());
         };
@@ -329,7 +351,7 @@ impl Closing {
                 let found = root.as_ref().and_then(|root| root.offer(first));
                 found.is_some_and(|found| is_same(listed, &found))
             };
-            let edits = closing.edits(&told, is_as_listed);
+            let edits = closing.edits(&told, End::Local, is_as_listed);
             let editor = root.clone().map(|root| Editor::new(root, closing.policy.clone()));
             closing.apply_here(edits, editor.as_ref(), &told);
             closing.attributes_here(mailbox, &told)?;
@@ -361,6 +383,7 @@ impl Closing {
         if !self.needs_links() || !is_needed {
             return;
         }
+        self.look_around(reporter, &directories);
         let looks = self.deletes || self.dry_run;
         for directory in directories.into_iter().filter(|_| looks) {
             let (closing, told) = (self.clone(), reporter.clone());
@@ -376,7 +399,7 @@ impl Closing {
         let (closing, told) = (self.clone(), reporter.clone());
         let work = Box::new(move |mailbox: &Mailbox| {
             let changed = std::mem::take(&mut closing.collected().changed);
-            let edits = closing.edits(&told, |first, _| !changed.contains(first));
+            let edits = closing.edits(&told, End::Remote, |first, _| !changed.contains(first));
             if closing.dry_run {
                 for edit in &edits {
                     let name = edit.name();
@@ -395,6 +418,48 @@ impl Closing {
             }
         });
         reporter.at_last(Job { kind: Kind::Inquiry, name: ".".to_owned(), work });
+    }
+
+    /// Expects the named files that go below one of these `directories` of the server. If there are several, plans to
+    /// find out how they are spelled.
+    fn look_around(&self, reporter: &Reporter, directories: &[WirePath]) {
+        let mut collected = self.collected();
+        for path in std::mem::take(&mut collected.named) {
+            if directories.iter().any(|directory| path.below(directory).is_some()) {
+                collected.extraneous.expect(&path);
+            }
+        }
+        if !self.deletes || self.dry_run || !collected.extraneous.has_several() {
+            return;
+        }
+        let parents = directories.iter().filter_map(WirePath::split_last);
+        let parents: HashSet<_> = parents.map(|(parent, _)| parent).collect();
+        for parent in parents {
+            let closing = self.clone();
+            let name = parent.to_string();
+            let work = Box::new(move |mailbox: &Mailbox| {
+                closing.see_directories(mailbox, &parent).map(|()| None)
+            });
+            reporter.at_last(Job { kind: Kind::Inquiry, name, work });
+        }
+    }
+
+    /// Sees which directories a directory of the server has.
+    fn see_directories(
+        &self,
+        mailbox: &Mailbox,
+        parent: &WirePath,
+    ) -> Result<(), TransferError> {
+        if !ask_for_listing(mailbox, parent, Some(1), false)? {
+            return Ok(());
+        }
+        Reporter::look_at_listing(mailbox, |groups| {
+            for group in groups.iter().filter(|group| !group.directory.is_root()) {
+                let path = parent.join(&group.directory)?;
+                self.collected().extraneous.see(path.as_str());
+            }
+            Ok(())
+        })
     }
 
     fn edit_there(
@@ -417,6 +482,7 @@ impl Closing {
     fn edits(
         &self,
         told: &Reporter,
+        receiver: End,
         is_as_listed: impl Fn(&WirePath, &Offer) -> bool,
     ) -> Vec<Edit> {
         let mut collected = self.collected();
@@ -445,6 +511,11 @@ impl Closing {
         let mut edits = Vec::new();
         if is_whole && self.may_delete(told) {
             edits.extend(collected.extraneous.edits());
+            let unseen = collected.extraneous.unseen();
+            if unseen > 0 {
+                self.tell_unseen(told, receiver, unseen, edits.first());
+                edits.clear();
+            }
             edits.retain(|edit| self.is_kept_elsewhere(&collected, told, edit));
         } else if self.deletes {
             told.note("nothing is deleted, because not everything could be transferred");
@@ -452,6 +523,23 @@ impl Closing {
         // Behind what is removed, which may be all that there is in a directory in the place of a link.
         edits.append(&mut links);
         edits
+    }
+
+    /// Reports that the receiver does not list names of what is in place there, so that nothing is deleted. `first` is
+    /// what would be deleted before all else, if anything would.
+    fn tell_unseen(&self, told: &Reporter, receiver: End, unseen: usize, first: Option<&Edit>) {
+        let reason = format!(
+            "{unseen} names of what is transferred are spelled otherwise at the destination, or gone from there (a \
+             file system may leave out dots at the end of a name, or take upper and lower case for the same); \
+             nothing is deleted, because it may be what has just been transferred"
+        );
+        match first {
+            Some(edit) => {
+                let name = printed_below(&self.remote, &edit.name());
+                told.not_deleted(&name, &reason, Some(receiver));
+            }
+            None => told.skip(&self.remote.to_string(), &reason, Some(receiver)),
+        }
     }
 
     /// Whether what an edit removes or replaces would be kept under a name that the source does not have.
@@ -526,17 +614,8 @@ impl Closing {
         mailbox: &Mailbox,
         directory: &WirePath,
     ) -> Result<(), TransferError> {
-        mailbox.send(Message::List {
-            path: directory.clone(),
-            depth: None,
-            links: true,
-            content: false,
-        })?;
-        match mailbox.recv() {
-            Ok(Message::Entry { .. }) => {}
-            Ok(other) => return Err(TransferError::unexpected(&other)),
-            Err(TransferError::Remote(Fail { code: FailCode::NotFound, .. })) => return Ok(()),
-            Err(error) => return Err(error),
+        if !ask_for_listing(mailbox, directory, None, true)? {
+            return Ok(());
         }
         let links: HashSet<_> =
             self.collected().links.iter().map(|edit| edit.path().clone()).collect();
@@ -610,6 +689,23 @@ impl Collected {
     }
 }
 
+/// Asks for what a directory of the server has; false if it is not there.
+fn ask_for_listing(
+    mailbox: &Mailbox,
+    directory: &WirePath,
+    depth: Option<u32>,
+    links: bool,
+) -> Result<bool, TransferError> {
+    let path = directory.clone();
+    mailbox.send(Message::List { path, depth, links, content: false })?;
+    match mailbox.recv() {
+        Ok(Message::Entry { .. }) => Ok(true),
+        Ok(other) => Err(TransferError::unexpected(&other)),
+        Err(TransferError::Remote(Fail { code: FailCode::NotFound, .. })) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 /// Whether a file has not been written to, as far as size and time tell. Not all file systems keep nanoseconds, and some
 /// whole seconds only.
 fn is_same(listed: &Offer, found: &Offer) -> bool {
@@ -652,13 +748,12 @@ fn plan(
 /// Sends edits, a request behind the other.
 pub(super) fn send_edits(
     mailbox: &Mailbox,
-    edits: Vec<Edit>,
+    edits: impl IntoIterator<Item = Edit>,
     policy: &Policy,
     told: &Reporter,
 ) -> Result<(), TransferError> {
     let mut edits = edits.into_iter().peekable();
     while edits.peek().is_some() {
-        let json_len = |edit: &Edit| serde_json::to_vec(edit).map_or(0, |text| text.len());
         let request = next_request(&mut edits, json_len);
         mailbox.send(Message::Edit { edits: request.clone(), policy: policy.clone() })?;
         let mut failed = HashMap::new();
@@ -696,4 +791,110 @@ pub(super) fn beyond_version_2(options: &TransferOptions, sends: bool) -> Option
         (policy.backup.is_some() && sends, Feature::Backup),
     ];
     features.into_iter().find(|(is_given, _)| *is_given).map(|(_, feature)| feature)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::mpsc;
+
+    use super::*;
+    use crate::client::producer::Report;
+    use crate::protocol::{Encoded, FileEntry, MAX_FILES, Suffix};
+
+    fn path(text: &str) -> WirePath {
+        WirePath::new(text).unwrap()
+    }
+
+    fn reporter() -> (Reporter, mpsc::Receiver<Report>) {
+        let (reports, heard) = mpsc::channel();
+        (Reporter::new(reports, Arc::new(|| {}), Arc::default(), Arc::default()), heard)
+    }
+
+    /// What would be deleted below `tree`, where the source has `R.E.M./a` and the destination this.
+    fn deleted(directory: &str) -> (Vec<Edit>, Vec<Report>) {
+        let options = TransferOptions { delete: true, ..TransferOptions::default() };
+        let closing = Closing::new(&options, WirePath::root(), true, None);
+        closing.add_tree(&path("tree"), &Filter::all());
+        for name in ["tree", "tree/R.E.M.", "tree/R.E.M./a"] {
+            closing.add_name(name).unwrap();
+            closing.add_expected(&path(name));
+        }
+        let offer = Offer { size: 1, modified: Mtime::default(), mode: 0o600 };
+        let file = |name: &str| vec![FileEntry::new(path(name), offer)];
+        let listed = [
+            Group { files: file("gone"), ..Group::default() },
+            Group { directory: path(directory), files: file("a"), ..Group::default() },
+        ];
+        closing.collected().extraneous.take(&path("tree"), &listed).unwrap();
+        let (told, heard) = reporter();
+        let edits = closing.edits(&told, End::Remote, |_, _| true);
+        (edits, heard.try_iter().collect())
+    }
+
+    #[test]
+    fn nothing_is_deleted_where_the_destination_spells_names_otherwise() {
+        let (edits, told) = deleted("R.E.M");
+        assert_eq!(edits, []);
+        let [Report::Skipped { name, reason, failed }] = &told[..] else { panic!() };
+        assert_eq!((name.as_str(), *failed), ("tree/gone", Some(End::Remote)));
+        assert!(reason.contains("2 names"), "{reason}");
+        let (edits, told) = deleted("R.E.M.");
+        assert_eq!((edits, told.len()), (vec![Edit::Remove(path("tree/gone"))], 0));
+    }
+
+    #[test]
+    fn edits_travel_in_no_more_requests_than_their_number_needs() {
+        let target = || LinkTarget::new("../elsewhere/of/a/usual/length").unwrap();
+        let modified = Mtime { seconds: 1_700_000_000, nanos: 123_456_789 };
+        let link = |path| Edit::Symlink(path, target(), modified);
+        for edit in [&Edit::Remove as &dyn Fn(WirePath) -> Edit, &link] {
+            let edits = (0..2000).map(|n| edit(path(&format!("tree/{n:014}"))));
+            let (told, heard) = reporter();
+            let requests = Arc::new(AtomicUsize::new(0));
+            let counted = Arc::clone(&requests);
+            let mailbox = Mailbox::answered_by(move |message| {
+                assert!(matches!(&message, Message::Edit { .. }));
+                assert!(Encoded::new(message).is_ok());
+                counted.fetch_add(1, Ordering::Relaxed);
+                vec![Message::Edited { unchanged: Vec::new(), kept: Vec::new() }]
+            });
+            send_edits(&mailbox, edits, &Policy::default(), &told).unwrap();
+            assert_eq!(requests.load(Ordering::Relaxed), 2000usize.div_ceil(MAX_FILES));
+            assert_eq!(heard.try_iter().count(), 2000);
+        }
+    }
+
+    #[test]
+    fn the_longest_edits_fit_into_their_requests() {
+        let long =
+            |n: usize| path(&vec![format!("{n:03}{}", "\u{1}".repeat(252)); 16].join("/"));
+        let modified = Mtime { seconds: i64::MIN, nanos: u32::MAX };
+        let target = LinkTarget::new("\u{1}".repeat(4095)).unwrap();
+        let edits = (0..100).flat_map(|n| {
+            [
+                Edit::Symlink(long(n), target.clone(), modified),
+                Edit::HardLink(long(n), long(n + 1)),
+                Edit::RemovePart(path(&format!("\"{n}"))),
+                Edit::Directory(long(n), u32::MAX, modified),
+            ]
+        });
+        let backup = Some(Suffix::new("\u{1}".repeat(64)).unwrap());
+        let policy = Policy {
+            update: true,
+            ignore_existing: true,
+            backup,
+            preserve: true,
+            owner: true,
+            whole_file: true,
+            make_way: true,
+        };
+        let (told, _heard) = reporter();
+        let mailbox = Mailbox::answered_by(|message| {
+            let encoded = Encoded::new(message);
+            assert!(encoded.is_ok(), "{encoded:?}");
+            vec![Message::Edited { unchanged: Vec::new(), kept: Vec::new() }]
+        });
+        send_edits(&mailbox, edits, &policy, &told).unwrap();
+    }
 }

@@ -4,7 +4,7 @@ use super::attributes::Ours;
 use super::jobs::{Job, Kind};
 use super::producer::Reporter;
 use super::requests::{Asked, next_request};
-use crate::protocol::{Change, Digest, Message, TransferError, WirePath};
+use crate::protocol::{Change, Digest, Message, TransferError, WirePath, json_len};
 use crate::session::{Mailbox, Outcome};
 
 /// Files that are compared at most; what is listed must not fill the memory.
@@ -71,7 +71,7 @@ fn compare(
 ) -> Result<(), TransferError> {
     let mut files = files.into_iter().peekable();
     while files.peek().is_some() {
-        let asked = next_request(&mut files, |file| file.theirs.as_str().len() + 3);
+        let asked = next_request(&mut files, |file| json_len(&file.theirs));
         let paths = asked.iter().map(|file| file.theirs.clone()).collect();
         mailbox.send(Message::GetDigests { paths })?;
         take_digests(mailbox, told, Asked::new(asked))?;
@@ -110,5 +110,37 @@ fn tell(told: &Reporter, file: &ComparedFile, theirs: Digest) {
         }
         Ok(_) => told.planned(name, file.size, Change::Changed),
         Err(error) => told.file(name, Err(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Arc, mpsc};
+
+    use super::*;
+
+    #[test]
+    fn digests_are_asked_for_in_no_more_requests_than_their_number_needs() {
+        let here = tempfile::NamedTempFile::new().unwrap();
+        let files = (0..2000).map(|n| ComparedFile {
+            theirs: WirePath::new(format!("tree/{n:0200}")).unwrap(),
+            ours: Ours::At(here.path().to_owned()),
+            size: 0,
+        });
+        let (reports, heard) = mpsc::channel();
+        let told = Reporter::new(reports, Arc::new(|| {}), Arc::default(), Arc::default());
+        let requests = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&requests);
+        let mailbox = Mailbox::answered_by(move |message| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            let Message::GetDigests { paths } = message else { panic!("{message:?}") };
+            let digest = |file| Message::Digest { file, digest: Digest::of(b"") };
+            let digests = (0..paths.len() as u32).map(digest);
+            digests.chain([Message::EndOfDigests]).collect()
+        });
+        compare(&mailbox, &told, files.collect()).unwrap();
+        assert_eq!(requests.load(Ordering::Relaxed), 2000usize.div_ceil(256));
+        assert_eq!(heard.try_iter().count(), 2000);
     }
 }

@@ -4,19 +4,19 @@
 //! version.
 
 use std::collections::{HashMap, HashSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::attributes::Ours;
 use super::closing::Closing;
 use super::comparison::{ComparedFile, Comparison};
-use super::get::expect_end;
+use super::get::{expect_end, or_latest};
 use super::jobs::{Job, Kind, Run};
 use super::producer::{Producer, Reporter};
 use crate::error::Error;
 use crate::protocol::{
-    Change, EntryKind, Fail, FailCode, FileSource, Filter, Group, Message, Mtime, Offer,
-    Policy, Root, RootError, TransferError, Walk, WalkItem, WirePath, check_place,
+    Change, EntryKind, Fail, FailCode, FileSource, Filter, Found, Grain, Group, Message, Mtime,
+    Offer, Policy, Root, RootError, TransferError, Walk, WalkItem, WirePath, check_place,
 };
 use crate::quic::EDITS;
 use crate::session::Mailbox;
@@ -57,25 +57,12 @@ impl GetPlan {
         let mut comparison = Comparison::new(self.checksum);
         let root = match local {
             Local::File(directory, name) => {
-                let found = Root::open(directory).ok().and_then(|root| root.offer(name));
                 let listed = expect_end(mailbox)?;
                 if let EntryKind::File { size } = kind {
-                    let change = match (&found, listed) {
-                        (Some(found), listed)
-                            if self.policy.keeps(found, &listed.unwrap_or(*found)) =>
-                        {
-                            Change::Kept
-                        }
-                        (Some(found), Some(listed))
-                            if Change::of(&listed, Some(found)) == Change::Unchanged =>
-                        {
-                            Change::Unchanged
-                        }
-                        (found, _) => Change::of_size(size, found.map(|found| found.size)),
-                    };
+                    let (change, found) = self.change_of_file(directory, name, size, listed);
                     let ours = Ours::At(directory.join(name.as_str()));
                     let file = ComparedFile { theirs: self.remote.clone(), ours, size };
-                    comparison.plan(&self.told, file, found.map(|found| found.size), change)?;
+                    comparison.plan(&self.told, file, found, change)?;
                     comparison.submit(&self.told);
                 }
                 return Ok(());
@@ -94,6 +81,27 @@ impl GetPlan {
         Ok(())
     }
 
+    /// What would become of the only file, and the size of what is there.
+    fn change_of_file(
+        &self,
+        directory: &Path,
+        name: &WirePath,
+        size: u64,
+        listed: Option<Offer>,
+    ) -> (Change, Option<u64>) {
+        let Ok(root) = Root::open(directory) else { return (Change::New, None) };
+        let found = root.found(name);
+        let there = found.map(|found| found.offer.size);
+        let change = match listed {
+            _ if root.keeps(name, &self.policy, &or_latest(listed, size)) => Change::Kept,
+            Some(listed) if Change::of(&listed, found.as_ref()) == Change::Unchanged => {
+                Change::Unchanged
+            }
+            _ => Change::of_size(size, there),
+        };
+        (change, there)
+    }
+
     /// Holds a part of the listing against what is below `root`.
     fn compare(
         &self,
@@ -103,6 +111,9 @@ impl GetPlan {
     ) -> Result<(), TransferError> {
         self.closing.add_names(groups)?;
         for group in groups.iter().filter(|group| self.filter.keeps_whole(&group.directory)) {
+            if root.is_some_and(|root| root.directory(&group.directory).is_ok()) {
+                self.closing.add_expected(&group.directory);
+            }
             for entry in group.paths(&WirePath::root()) {
                 let (path, offer) = entry?;
                 if !self.filter.keeps(&path, false) {
@@ -114,6 +125,7 @@ impl GetPlan {
                     continue;
                 };
                 if root.keeps(&path, &self.policy, &offer) {
+                    self.closing.add_expected(&path);
                     self.told.planned(theirs.as_str().to_owned(), offer.size, Change::Kept);
                     continue;
                 }
@@ -121,11 +133,15 @@ impl GetPlan {
                     self.told.file(theirs.as_str().to_owned(), Err(error));
                     continue;
                 }
-                let found = root.offer(&path);
+                let found = root.found(&path);
+                if found.is_some() {
+                    self.closing.add_expected(&path);
+                }
                 let change = Change::by(&self.policy, &offer, found.as_ref());
                 let ours = Ours::Below(Arc::clone(root), path);
                 let file = ComparedFile { theirs, ours, size: offer.size };
-                comparison.plan(&self.told, file, found.map(|found| found.size), change)?;
+                let found = found.map(|found| found.offer.size);
+                comparison.plan(&self.told, file, found, change)?;
             }
             for (name, target, modified) in &group.links {
                 let path = group.directory.join(name)?;
@@ -195,7 +211,7 @@ fn ask_to_write(mailbox: &Mailbox) -> Result<(), TransferError> {
 /// What is below a directory of the server.
 #[derive(Default)]
 struct Tree {
-    files: HashMap<WirePath, Offer>,
+    files: HashMap<WirePath, Found>,
     directories: HashSet<WirePath>,
     /// With the time of modification.
     links: HashMap<WirePath, Mtime>,
@@ -204,7 +220,7 @@ struct Tree {
 /// What the server has at a path.
 enum Remote {
     Nothing,
-    File(u64, Option<Offer>),
+    File(u64, Option<Found>),
     Directory(Tree),
 }
 
@@ -232,10 +248,11 @@ impl Remote {
                 for (name, _, modified) in &group.links {
                     tree.links.insert(group.directory.join(name)?, *modified);
                 }
-            }
-            for entry in groups.iter().flat_map(|group| group.paths(&top)) {
-                let (path, offer) = entry?;
-                tree.files.insert(path, offer);
+                let grain = group.grain.unwrap_or(Grain::FINEST);
+                for entry in group.paths(&top) {
+                    let (path, offer) = entry?;
+                    tree.files.insert(path, Found { offer, grain });
+                }
             }
             if tree.files.len() + tree.directories.len() + tree.links.len() <= MAX_LISTED {
                 return Ok(());
@@ -268,7 +285,7 @@ impl Remote {
         if self.keeps(path, policy, offer) {
             return (Change::Kept, None);
         }
-        (Change::by(policy, offer, found), found.map(|found| found.size))
+        (Change::by(policy, offer, found), found.map(|found| found.offer.size))
     }
 
     /// Why a file could not be received as `path` below this, whatever its content.
@@ -364,5 +381,39 @@ impl Sent {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::FileEntry;
+
+    fn path(text: &str) -> WirePath {
+        WirePath::new(text).unwrap()
+    }
+
+    #[test]
+    fn a_server_that_keeps_whole_seconds_has_what_was_modified_within_one_of_them() {
+        let offer =
+            |nanos| Offer { size: 7, modified: Mtime { seconds: 1000, nanos }, mode: 0o644 };
+        for (grain, change) in
+            [(Some("1000000000"), Change::Unchanged), (None, Change::Changed)]
+        {
+            let grain = grain.map(|text| serde_json::from_str(text).unwrap());
+            let mailbox = Mailbox::answered_by(move |_| {
+                let files = vec![FileEntry::new(path("file"), offer(0))];
+                let group = Group { files, grain, ..Group::default() };
+                let kind = EntryKind::Directory { mode: 0o755 };
+                vec![
+                    Message::Entry { kind },
+                    Message::Manifest(vec![group]),
+                    Message::EndOfList,
+                ]
+            });
+            let there = Remote::ask(&mailbox, &WirePath::root()).unwrap();
+            let told = there.change(&path("file"), &Policy::default(), &offer(123));
+            assert_eq!(told, (change, Some(7)));
+        }
     }
 }

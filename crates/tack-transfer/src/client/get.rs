@@ -16,8 +16,8 @@ use super::producer::{Producer, Reporter};
 use crate::error::Error;
 use crate::protocol::{
     Destination, EntryKind, FileEntry, Filter, Group, GroupCommit, Hasher, Incoming, Message,
-    NameError, Offer, PassThrough, Policy, Resume, Root, SMALL_FILE, Store, TransferError,
-    Tree, WirePath, is_absent, printable,
+    Mtime, NameError, Offer, PassThrough, Policy, Resume, Root, SMALL_FILE, Store,
+    TransferError, Tree, WirePath, is_absent, printable,
 };
 use crate::quic::FEWER_ROUND_TRIPS;
 use crate::session::{Mailbox, kept, receive_content, unchanged};
@@ -130,6 +130,14 @@ pub(super) fn same_name(name: &str) -> Error {
     ))
 }
 
+/// The error where the content of two directories would go into one, and be deleted there as the other's.
+fn same_place(remote: &WirePath) -> Error {
+    Error::Invalid(format!(
+        "{remote}: another directory that is fetched goes to the same place, though its name is another one there; fetch \
+         one after the other, to different places"
+    ))
+}
+
 /// Whether a file goes into `dest`, and does not become it.
 fn goes_into(dest: &Path) -> bool {
     dest.is_dir() || ends_with_slash(dest)
@@ -157,6 +165,7 @@ pub(super) fn start(wanted: Get, run: &mut Run<'_>, producer: Producer) -> Resul
         commit: GroupCommit::start(),
         told: producer.reporter(),
         producer: Mutex::new(Some(producer)),
+        places: Arc::clone(&run.places),
         refused: Mutex::default(),
         late: Mutex::default(),
     });
@@ -189,6 +198,8 @@ pub(super) struct Listing {
     pub(super) told: Reporter,
     /// Until all has been listed.
     producer: Mutex<Option<Producer>>,
+    /// Where directories of the same operation go.
+    places: Arc<Mutex<HashSet<(u64, u64)>>>,
     /// Directories that could not be made, and how many files lie in them.
     pub(super) refused: Mutex<Vec<(WirePath, usize, TransferError)>>,
     /// What of the listing comes behind all others.
@@ -225,6 +236,10 @@ impl Listing {
                 return expect_end(mailbox).map(drop);
             }
             Place::File(root, name) => return self.file(mailbox, &root, name, size_of(kind)),
+            Place::Directory(root) if self.is_shared(&root)? => {
+                self.told.refuse(same_place(&self.remote));
+                return Ok(());
+            }
             Place::Directory(root) => root,
             Place::Planned(local) => {
                 let (remote, filter) = (self.remote.clone(), self.filter.clone());
@@ -252,6 +267,13 @@ impl Listing {
         // The jobs that are to come wait for those of the producer.
         locked(&self.producer).take();
         Ok(())
+    }
+
+    /// Whether another directory goes to the same place, under another name, and what one of them does not have is to be
+    /// deleted: a file system may take two names for the same, and links may lead there.
+    fn is_shared(&self, root: &Root) -> Result<bool, TransferError> {
+        let place = root.number().map_err(TransferError::reading)?;
+        Ok(!locked(&self.places).insert(place) && self.closing.deletes())
     }
 
     /// Tells which directories could not be made. One without files goes without saying if one below it has some.
@@ -305,7 +327,9 @@ impl Listing {
         size: u64,
     ) -> Result<(), TransferError> {
         let listed = expect_end(mailbox)?;
-        if self.content {
+        let offer = or_latest(listed, size);
+        let stays = root.keeps(&name, &self.policy, &offer);
+        if self.content && !stays {
             self.closing.note_begun(&self.remote);
             let incoming = Incoming::open(root, &name, size, self.write_limit, &self.policy)?;
             // Otherwise something has come up meanwhile, which is asked for once more.
@@ -317,26 +341,20 @@ impl Listing {
                 return Ok(());
             }
         }
-        match (root.offer(&name), listed) {
-            (Some(found), listed)
-                if self.closing.has_placed_here(
-                    &self.remote,
-                    &listed.unwrap_or(found),
-                    Some(&found),
-                ) =>
-            {
-                self.told.file(self.remote.as_str().to_owned(), Ok(unchanged(&found)));
-                let ours = Ours::Below(Arc::clone(root), name);
-                self.closing.add_in_place(self.remote.clone(), ours)?;
-            }
-            (Some(found), listed) if self.policy.keeps(&found, &listed.unwrap_or(found)) => {
-                self.told.file(self.remote.as_str().to_owned(), Ok(kept(&found)));
-            }
-            _ => {
-                self.closing.note_begun(&self.remote);
-                let (remote, policy) = (self.remote.clone(), &self.policy);
-                self.submit(self.fetch(root, remote, name, size, policy));
-            }
+        let found = root.offer(&name);
+        let is_placed = found.is_some_and(|found| {
+            self.closing.has_placed_here(&self.remote, &listed.unwrap_or(found), Some(&found))
+        });
+        if is_placed {
+            self.told.file(self.remote.as_str().to_owned(), Ok(unchanged(&offer)));
+            let ours = Ours::Below(Arc::clone(root), name);
+            self.closing.add_in_place(self.remote.clone(), ours)?;
+        } else if stays {
+            self.told.file(self.remote.as_str().to_owned(), Ok(kept(&offer)));
+        } else {
+            self.closing.note_begun(&self.remote);
+            let (remote, policy) = (self.remote.clone(), &self.policy);
+            self.submit(self.fetch(root, remote, name, size, policy));
         }
         self.finish_attributes();
         Ok(())
@@ -423,6 +441,13 @@ pub(super) fn expect_end(mailbox: &Mailbox) -> Result<Option<Offer>, TransferErr
             other => return Err(TransferError::unexpected(&other)),
         }
     }
+}
+
+/// What is offered of a single file. One of which the server has not said when it was modified counts as the latest:
+/// nothing stays because it is newer.
+pub(super) fn or_latest(listed: Option<Offer>, size: u64) -> Offer {
+    let latest = Mtime { seconds: i64::MAX, nanos: 0 };
+    listed.unwrap_or(Offer { size, modified: latest, mode: 0 })
 }
 
 /// Where the answer goes.

@@ -54,6 +54,7 @@ impl Listing {
                 {
                     continue;
                 }
+                self.closing.add_expected(&path);
                 let lateness = self.policy.lateness(&path);
                 files.entry(lateness).or_default().push(file.clone().with_inode(inode));
             }

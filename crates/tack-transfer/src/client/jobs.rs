@@ -1,9 +1,9 @@
 //! Runs the transfers of one operation, a few at a time.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
+use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver, TryRecvError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::attempts::Attempt;
@@ -21,7 +21,8 @@ const QUEUE: usize = 64;
 /// Batches that run at the same time for each file that may: a batch waits for answers most of
 /// the time, and the next ones fill it.
 const BATCHES: usize = 3;
-/// Most batches at the same time: with a few files beside them, what a server allows.
+/// Most batches at the same time: with a few files beside them, what a server allows. Some 3,000 files; more would save a
+/// round trip for larger trees, and take memory for the content of each, at the server for each client.
 const MAX_BATCHES: usize = 12;
 /// How often to look at the progress.
 pub(super) const TURN: Duration = Duration::from_millis(200);
@@ -78,6 +79,8 @@ pub(super) struct Run<'a> {
     faults: Arc<Faults>,
     /// Which attempt at the operation this is, if there may be others.
     pub(super) attempt: Option<Arc<Attempt>>,
+    /// Directories of this machine that others are fetched into, by device and number.
+    pub(super) places: Arc<Mutex<HashSet<(u64, u64)>>>,
     /// What an answer ended the operation with.
     refused: Option<Error>,
     /// It has been told that owners stay as they are.
@@ -128,6 +131,7 @@ impl<'a> Run<'a> {
             last: VecDeque::new(),
             faults: Arc::default(),
             attempt: options.attempts.as_ref().map(|attempts| attempts.begin()),
+            places: Arc::default(),
             refused: None,
             owners_stay: false,
             is_over: false,

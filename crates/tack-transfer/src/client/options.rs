@@ -21,6 +21,8 @@ pub struct TransferOptions {
     /// Compares content where sizes are equal, instead of times of modification. A dry run does so, too.
     pub checksum: bool,
     /// Removes what the source no longer has below directories, once all the rest is in place and nothing has failed.
+    /// Where the destination spells names otherwise than the source, as file systems do that take upper and lower case
+    /// for the same, nothing is removed, and this is a failure.
     /// Where the filter leaves nothing out, and nothing is to stay that is newer or there already, what is of another
     /// kind makes way at once ([`Policy::make_way`]).
     pub delete: bool,

@@ -1,21 +1,27 @@
 //! Requests about many things, some at a time, and answers to them by number.
 
-use crate::protocol::{MAX_FILES, TransferError};
+use std::iter::Peekable;
 
-/// Bytes of JSON after which the next request begins; the longest edit fits behind it.
-const MAX_JSON: usize = 8 * 1024;
+use crate::protocol::{MAX_CONTROL, MAX_FILES, TransferError};
 
-/// What the next request is about. `json_len` is about how much of it each takes.
+/// Most bytes of JSON that what a request is about takes, unless a single one takes more; beside it, a policy and the
+/// names of fields fit into a message.
+const MAX_JSON: usize = MAX_CONTROL - 1024;
+
+/// What the next request is about: as much as fits. `json_len` is what each takes as JSON.
 pub(super) fn next_request<T>(
-    left: &mut impl Iterator<Item = T>,
+    left: &mut Peekable<impl Iterator<Item = T>>,
     json_len: impl Fn(&T) -> usize,
 ) -> Vec<T> {
     let (mut request, mut json) = (Vec::new(), 0);
-    while json < MAX_JSON
-        && request.len() < MAX_FILES
-        && let Some(next) = left.next()
-    {
-        json += json_len(&next);
+    while request.len() < MAX_FILES {
+        let is_first = request.is_empty();
+        let fits = |next: &T| {
+            // With a comma.
+            json += json_len(next) + 1;
+            is_first || json <= MAX_JSON
+        };
+        let Some(next) = left.next_if(fits) else { break };
         request.push(next);
     }
     request
@@ -49,13 +55,24 @@ impl<T> Asked<T> {
 mod tests {
     use super::*;
 
+    /// How many each request is about, if each of `count` things takes so many bytes.
+    fn requests(count: usize, json: usize) -> Vec<usize> {
+        let mut left = (0..count).peekable();
+        let mut requests = Vec::new();
+        while left.peek().is_some() {
+            requests.push(next_request(&mut left, |_| json).len());
+        }
+        requests
+    }
+
     #[test]
-    fn a_request_ends_where_its_json_or_its_number_of_files_does() {
-        let mut left = 0..2 * MAX_FILES;
-        assert_eq!(next_request(&mut left, |_| 0).len(), MAX_FILES);
-        assert_eq!(next_request(&mut left, |_| MAX_JSON / 2).len(), 2);
-        assert_eq!(next_request(&mut left, |_| 3 * MAX_JSON).len(), 1);
-        assert_eq!(next_request(&mut (0..0), |_| 0), Vec::<usize>::new());
+    fn a_request_takes_as_much_as_fits_and_at_least_one_thing() {
+        assert_eq!(requests(2 * MAX_FILES, 0), [MAX_FILES; 2]);
+        assert_eq!(requests(2000, 230).len(), 2000usize.div_ceil(MAX_FILES));
+        assert_eq!(requests(5, MAX_JSON / 2), [1; 5], "with commas, two are too much");
+        assert_eq!(requests(5, MAX_JSON / 2 - 1), [2, 2, 1]);
+        assert_eq!(requests(2, 3 * MAX_JSON), [1, 1]);
+        assert_eq!(requests(0, 0), [0; 0]);
     }
 
     #[test]

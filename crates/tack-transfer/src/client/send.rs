@@ -252,6 +252,18 @@ impl Sending {
         Ok(is_new)
     }
 
+    /// Notes a file of a tree; whether its content is sent, because no other source has sent something of this name and
+    /// it does not become a link to another file.
+    fn takes_file(&self, remote: &WirePath, file: &FileEntry) -> Result<bool, TransferError> {
+        self.closing.add_file_name(remote.as_str())?;
+        let is_sent = self.takes(remote)?
+            && !self.closing.is_another_name(remote, file.inode(), &file.offer())?;
+        if is_sent {
+            self.closing.add_expected(remote);
+        }
+        Ok(is_sent)
+    }
+
     /// Lets everything that was named become jobs.
     fn produce(&self, sources: &[Source], place: &Place) {
         let name_within = match (place, sources) {
@@ -324,10 +336,7 @@ impl Sending {
                 }
                 WalkItem::File(file) => {
                     let remote = directory.join(file.name())?;
-                    self.closing.add_file_name(remote.as_str())?;
-                    if !self.takes(&remote)?
-                        || self.closing.is_another_name(&remote, file.inode(), &file.offer())?
-                    {
+                    if !self.takes_file(&remote, &file)? {
                         continue;
                     }
                     match self.policy.lateness(&remote) {
@@ -453,6 +462,7 @@ impl<'a> Files<'a> {
         {
             return Ok(());
         }
+        self.sending.closing.add_named(remote);
         if self.paths.is_empty() {
             // The directory that all of them go into.
             self.manifest.directory(Group::default());

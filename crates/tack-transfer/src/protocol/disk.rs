@@ -2,11 +2,13 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
+use std::num::NonZeroU32;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::fs::Stat;
+use serde::{Deserialize, Serialize};
 
 use super::acl;
 use super::sender::{Source, Stamp};
@@ -69,15 +71,53 @@ pub(super) fn has_same_content(one: &File, other: &File) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Whether a file was modified at this time, as far as its file system tells times apart: some keep whole
-/// seconds or microseconds only. The time of the last change, which only the system sets, shows how many
-/// digits that is.
+/// How many nanoseconds the times are multiples of that a file system keeps: some keep whole seconds or
+/// microseconds only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Grain(NonZeroU32);
+
+impl Grain {
+    /// That of a file system that keeps all digits.
+    pub const FINEST: Self = Self(NonZeroU32::MIN);
+
+    /// That of a file's file system. The time of the last change, which only the system sets, shows how many digits
+    /// are kept.
+    pub fn of(stat: &Stat) -> Self {
+        const GRAINS: [u32; 4] = [1_000_000_000, 1_000_000, 1_000, 100];
+        let (changed, modified) = (stat.st_ctime_nsec, stat.st_mtime_nsec);
+        let keeps = |grain: &u32| {
+            let grain = u64::from(*grain);
+            changed.is_multiple_of(grain) && modified.is_multiple_of(grain)
+        };
+        let grain = GRAINS.into_iter().find(keeps).and_then(NonZeroU32::new);
+        grain.map_or(Self::FINEST, Self)
+    }
+
+    /// Whether a file that is `found` with this time was modified at the other one, as far as they can be told apart.
+    pub fn is_same(self, found: Mtime, modified: Mtime) -> bool {
+        found.seconds == modified.seconds && found.nanos / self.0 == modified.nanos / self.0
+    }
+}
+
+/// A file that is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// What would be offered of it.
+    pub offer: Offer,
+    /// How exactly its time is kept.
+    pub grain: Grain,
+}
+
+impl Found {
+    pub(super) fn of(stat: &Stat) -> Self {
+        Self { offer: offer_of(stat), grain: Grain::of(stat) }
+    }
+}
+
+/// Whether a file was modified at this time, as far as its file system tells times apart.
 pub(super) fn is_same_time(stat: &Stat, modified: Mtime) -> bool {
-    const GRAINS: [u64; 4] = [1_000_000_000, 1_000_000, 1_000, 100];
-    let (changed, found) = (stat.st_ctime_nsec, stat.st_mtime_nsec);
-    let keeps = |grain: &&u64| changed % **grain == 0 && found % **grain == 0;
-    let grain = GRAINS.iter().find(keeps).copied().unwrap_or(1);
-    stat.st_mtime == modified.seconds && found / grain == u64::from(modified.nanos) / grain
+    Grain::of(stat).is_same(offer_of(stat).modified, modified)
 }
 
 impl Source for FileSource {

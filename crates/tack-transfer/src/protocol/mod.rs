@@ -77,7 +77,7 @@ pub use bundle::{Bundle, Content, Record, Records};
 pub use chunking::ChunkSize;
 pub use delta::KnownChunks;
 pub use digest::{Digest, Hasher};
-pub use disk::{FileSource, WriteLimit, number_at};
+pub use disk::{FileSource, Found, Grain, WriteLimit, number_at};
 pub use edit::{Edit, EditKind, Edited, Editor, LinkTarget};
 pub use error::TransferError;
 pub use filter::Filter;
@@ -97,6 +97,6 @@ pub use small_file::SmallFile;
 pub use tree::{Standing, Tree};
 pub use walk::{IS_LINK, Walk, WalkItem, printed_below};
 pub use wire::{
-    CHUNK, Decoder, Encoded, EntryKind, Fail, FailCode, Message, Mtime, Offer, Resume, Secret,
-    UNKNOWN_SIZE, Want, WantGroup, WireError,
+    CHUNK, Decoder, Encoded, EntryKind, Fail, FailCode, MAX_CONTROL, Message, Mtime, Offer,
+    Resume, Secret, UNKNOWN_SIZE, Want, WantGroup, WireError, json_len,
 };

@@ -42,6 +42,11 @@ impl Names {
         self.0.difference(&others.0).count()
     }
 
+    /// Takes a name away; whether it was one of them.
+    fn remove(&mut self, path: &str) -> bool {
+        self.0.remove(&digest(path))
+    }
+
     /// Whether a name is one of them.
     pub fn contains(&self, path: &WirePath) -> bool {
         self.has(path.as_str()) || self.has(&printable(path.as_str()))
@@ -63,8 +68,10 @@ fn digest(path: &str) -> [u8; 16] {
 /// Tells which entries of a destination the source does not have.
 #[derive(Debug, Default)]
 pub struct Extraneous {
-    /// What the source has.
-    pub names: Names,
+    /// What the source has, but for what is still `unseen`.
+    names: Names,
+    /// What of it has to be at the destination, and has not been found there under exactly its name.
+    unseen: Names,
     /// What of that is not transferred: at the destination it may be a directory, which stays.
     pub left_out: Names,
     /// The directories that are transferred, and what is left out below each.
@@ -85,11 +92,58 @@ impl Extraneous {
         Self { backup, ..Self::default() }
     }
 
+    /// Notes that the source has `path`, also as it is printed.
+    pub fn insert(&mut self, path: &str) -> Result<(), TransferError> {
+        if self.names.0.len() + self.unseen.0.len() >= MAX_NAMES {
+            return Err(TransferError::TooManyNames(MAX_NAMES));
+        }
+        self.names.insert(path)
+    }
+
+    /// Notes that `path`, which the source has, has to be at the destination unless something fails.
+    ///
+    /// A file system may store a name otherwise than it is spelled: without dots at its end, in the upper or lower case of
+    /// what was there before, with accents put together or taken apart. What has just been placed would then look as if
+    /// the source did not have it.
+    pub fn expect(&mut self, path: &WirePath) {
+        if self.names.remove(path.as_str()) {
+            self.unseen.0.insert(digest(path.as_str()));
+        }
+    }
+
+    /// How many names have to be at the destination and have not been found there. Nothing may be removed if there are
+    /// any.
+    pub fn unseen(&self) -> usize {
+        self.unseen.0.len()
+    }
+
+    /// Notes that the destination has something that is listed as `path`, or so printed.
+    pub fn see(&mut self, path: &str) {
+        if self.unseen.remove(path) {
+            self.names.0.insert(digest(path));
+        }
+    }
+
+    /// Whether there are directories at different places of the destination: each may be found under its own name and
+    /// another one's, so that only what its parent lists tells how it is spelled.
+    pub fn has_several(&self) -> bool {
+        let first = self.filters.first().map(|(base, _)| base);
+        self.filters.iter().any(|(base, _)| Some(base) != first)
+    }
+
+    /// Whether the source has `path`, also as it is printed.
+    fn has(&self, path: &str) -> bool {
+        self.names.has(path) || self.unseen.has(path)
+    }
+
     /// Takes in a part of what the destination has below `base`.
     pub fn take(&mut self, base: &WirePath, groups: &[Group]) -> Result<(), TransferError> {
         for group in groups {
             let directory = base.join(&group.directory)?;
             let is_base = group.directory.is_root();
+            if !is_base || base.is_root() || !self.has_several() {
+                self.see(directory.as_str());
+            }
             let goes = !is_base && self.is_gone(&directory, true);
             if goes {
                 let again = self.directories.last().map(Edit::path) == Some(&directory);
@@ -102,6 +156,7 @@ impl Extraneous {
             let files = group.files.iter().map(super::FileEntry::name);
             for name in files.chain(group.links.iter().map(|(name, ..)| name)) {
                 let path = directory.join(name)?;
+                self.see(path.as_str());
                 let is_gone = self.is_gone(&path, false);
                 if is_gone {
                     self.files.push(Edit::Remove(path.clone()));
@@ -142,7 +197,7 @@ impl Extraneous {
             };
             below.is_some_and(|below| !filter.keeps_path(Path::new(below), false))
         });
-        let goes = !self.names.has(path)
+        let goes = !self.has(path)
             && !is_excluded_as_named
             && !self.is_excluded(&file, false)
             && !self.is_left_out(&directory)
@@ -155,6 +210,7 @@ impl Extraneous {
 
     /// Notes that the destination has `path`, as it is printed, which stays.
     pub fn note_stays(&mut self, path: &str) {
+        self.see(path);
         let Some((directory, _)) = path.rsplit_once('/') else { return };
         // A directory that is printed otherwise than it is named is not removed either.
         self.keep(WirePath::new(directory).ok());
@@ -201,6 +257,7 @@ impl Extraneous {
         let is_backup =
             || !is_directory && self.backup.as_ref().is_some_and(|suffix| suffix.ends(path));
         !self.names.contains(path)
+            && !self.unseen.contains(path)
             && !is_backup()
             && !self.is_excluded(path, is_directory)
             && !self.is_left_out(path)
@@ -249,7 +306,7 @@ mod tests {
     fn what_the_source_does_not_have_goes_from_the_deepest_up() {
         let mut extraneous = Extraneous::default();
         for name in ["in/a", "in/a/x", "in/link"] {
-            extraneous.names.insert(name).unwrap();
+            extraneous.insert(name).unwrap();
         }
         let listed = [
             group("", &["gone"], &["link", "gone-link"]),
@@ -303,8 +360,8 @@ mod tests {
             Filter::new(["*.tmp", "/cache", ".mine.*", "/.top.tack-part"], []).unwrap();
         let filters = vec![(path("in"), filter)];
         let mut extraneous = Extraneous { filters, ..Extraneous::default() };
-        extraneous.names.insert("in/.report.tack-part").unwrap();
-        extraneous.names.insert("in/there").unwrap();
+        extraneous.insert("in/.report.tack-part").unwrap();
+        extraneous.insert("in/there").unwrap();
         extraneous.left_out.insert("in/socket").unwrap();
         let long = PartName::of(&"x".repeat(255));
         for (name, goes) in [
@@ -328,8 +385,74 @@ mod tests {
     #[test]
     fn a_name_that_is_only_known_as_it_is_printed_stays() {
         let mut extraneous = Extraneous::default();
-        extraneous.names.insert(&printable("a\u{1b}b")).unwrap();
+        extraneous.insert(&printable("a\u{1b}b")).unwrap();
         extraneous.take(&WirePath::root(), &[group("", &["a\u{1b}b"], &[])]).unwrap();
         assert_eq!(removed(&mut extraneous), [""; 0]);
+    }
+
+    /// What a source has that has just been transferred.
+    fn transferred(names: &[&str]) -> Extraneous {
+        let mut extraneous = Extraneous::default();
+        for name in names {
+            extraneous.insert(name).unwrap();
+            extraneous.expect(&path(name));
+        }
+        extraneous
+    }
+
+    #[test]
+    fn names_that_the_destination_spells_otherwise_are_missed() {
+        for (source, there) in [("R.E.M.", "R.E.M"), ("Foo", "foo"), ("\u{e9}", "e\u{301}")] {
+            let file = format!("{source}/a");
+            let mut extraneous = transferred(&["", source, &file]);
+            let listed = [group("", &[], &[]), group(there, &["a"], &[])];
+            extraneous.take(&WirePath::root(), &listed).unwrap();
+            assert_eq!(extraneous.unseen(), 2, "{source} and what is in it");
+            let as_spelled = [group(source, &["a"], &[])];
+            extraneous.take(&WirePath::root(), &as_spelled).unwrap();
+            assert_eq!(extraneous.unseen(), 0);
+        }
+    }
+
+    #[test]
+    fn a_link_a_directory_or_what_is_not_listed_in_the_place_of_a_file_is_seen() {
+        let mut extraneous = transferred(&["", "link", "directory", "a\nb", "file"]);
+        // These need not be there: they have been left out, or are made later.
+        for name in ["left out", "made later"] {
+            extraneous.insert(name).unwrap();
+        }
+        extraneous.left_out.insert("left out").unwrap();
+        extraneous.note_stays("a\\nb");
+        let listed = [group("", &["file"], &["link"]), group("directory", &[], &[])];
+        extraneous.take(&WirePath::root(), &listed).unwrap();
+        assert_eq!(extraneous.unseen(), 1, "a name that is told as it is printed");
+        let mut extraneous = transferred(&["", "socket"]);
+        extraneous.take(&WirePath::root(), &[group("", &[], &[])]).unwrap();
+        extraneous.note_stays("socket");
+        assert_eq!(extraneous.unseen(), 0);
+    }
+
+    #[test]
+    fn what_has_not_been_found_yet_is_no_less_the_sources() {
+        let mut extraneous = transferred(&["a", "a/file"]);
+        assert!(extraneous.has("a/file"));
+        extraneous.take(&WirePath::root(), &[group("a", &["file", "other"], &[])]).unwrap();
+        assert_eq!(removed(&mut extraneous), ["a/other"]);
+        assert_eq!(extraneous.unseen(), 0);
+    }
+
+    #[test]
+    fn of_two_directories_only_their_parent_tells_how_they_are_spelled() {
+        let mut extraneous = transferred(&["Foo", "Foo/x", "foo", "foo/y"]);
+        extraneous.filters = ["Foo", "foo"].map(|name| (path(name), Filter::all())).into();
+        // One and the same directory.
+        for base in ["Foo", "foo"] {
+            extraneous.take(&path(base), &[group("", &["x", "y"], &[])]).unwrap();
+        }
+        assert_eq!(extraneous.unseen(), 2);
+        extraneous.see("foo");
+        assert_eq!(extraneous.unseen(), 1);
+        extraneous.see("Foo");
+        assert_eq!(extraneous.unseen(), 0);
     }
 }

@@ -7,7 +7,7 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::part_file::PartName;
 
@@ -17,9 +17,16 @@ const MAX_PATH: usize = 4096;
 const MAX_COMPONENT: usize = 255;
 
 /// A checked relative path. The empty path is the directory that is served.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(try_from = "String")]
 pub struct WirePath(String);
+
+/// As its text, which is not copied for that.
+impl Serialize for WirePath {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
 
 /// Why a name can't be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

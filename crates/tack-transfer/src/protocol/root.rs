@@ -14,7 +14,7 @@ use std::path::Path;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 
 use super::acl;
-use super::disk::offer_of;
+use super::disk::Found;
 use super::hidden::Hidden;
 use super::policy::Policy;
 use super::replace::entry_at;
@@ -71,6 +71,12 @@ impl Root {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = rustix::fs::open(path, flags, Mode::empty())?;
         Ok(Self { directory, hidden: Vec::new(), only: Vec::new() })
+    }
+
+    /// Device and number of the directory, the same by whatever path it was opened.
+    pub fn number(&self) -> io::Result<(u64, u64)> {
+        let stat = rustix::fs::fstat(&self.directory)?;
+        Ok((stat.st_dev, stat.st_ino))
     }
 
     /// Keeps the file at `path` from being read, listed or replaced, should it be in the tree.
@@ -153,6 +159,11 @@ impl Root {
 
     /// Size, time and permissions of a regular file; `None` where there is none, or a hidden one.
     pub fn offer(&self, path: &WirePath) -> Option<Offer> {
+        self.found(path).map(|found| found.offer)
+    }
+
+    /// The same with how exactly the time is kept.
+    pub fn found(&self, path: &WirePath) -> Option<Found> {
         self.check_readable(path).ok()?;
         let (parent, name) = path.split_last()?;
         let directory = self.descend(&parent, None).ok()?;
@@ -161,7 +172,7 @@ impl Root {
         }
         let stat = rustix::fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
-        is_file.then(|| offer_of(&stat))
+        is_file.then(|| Found::of(&stat))
     }
 
     /// Whether something at `path` stays by the `policy` where a file is offered.

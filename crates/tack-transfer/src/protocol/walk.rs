@@ -10,7 +10,7 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, Dir, FileType, Stat};
 
 use super::acl;
-use super::disk::{number_of, offer_of};
+use super::disk::{Grain, number_of, offer_of};
 use super::edit::DIRECTORY_MODE;
 use super::filter::Filter;
 use super::manifest::{FileEntry, Group};
@@ -32,6 +32,7 @@ pub struct Walk {
     filter: Filter,
     depth: Option<u32>,
     links: bool,
+    grains: bool,
     /// Directories still to be read, relative to `base`, and the permissions of their parents.
     pending: Vec<(WirePath, Vec<u32>)>,
     current: Option<Open>,
@@ -87,8 +88,9 @@ impl Walk {
     /// The same without what `filter` leaves out, which is not mentioned.
     pub fn filtered(root: Arc<Root>, base: WirePath, filter: Filter) -> Self {
         let pending = vec![(WirePath::root(), Vec::new())];
-        let (prefix, depth) = (WirePath::root(), None);
-        Self { root, base, prefix, filter, depth, links: false, pending, current: None }
+        let (prefix, depth, current) = (WirePath::root(), None, None);
+        let (links, grains) = (false, false);
+        Self { root, base, prefix, filter, depth, links, grains, pending, current }
     }
 
     /// The same for a peer, below whose `prefix` everything goes: what has too long a path there is left out.
@@ -108,6 +110,12 @@ impl Walk {
     #[must_use]
     pub fn with_links(self, links: bool) -> Self {
         Self { links, ..self }
+    }
+
+    /// The same, and notes how exactly times of files are kept, if that is of interest.
+    #[must_use]
+    pub fn with_grains(self, grains: bool) -> Self {
+        Self { grains, ..self }
     }
 
     /// Whether the content of a directory is of interest.
@@ -189,7 +197,12 @@ impl Walk {
                 let several = self.links && stat.st_nlink > 1;
                 let inode = several.then(|| number_of(stat));
                 let offer = offer_at(&open.directory, name, stat);
-                Some(WalkItem::File(FileEntry::new(file, offer).with_inode(inode)))
+                let file = FileEntry::new(file, offer).with_inode(inode);
+                Some(WalkItem::File(if self.grains {
+                    file.with_grain(Grain::of(stat))
+                } else {
+                    file
+                }))
             }
             FileType::Directory => {
                 self.pending.push((path, open.modes.clone()));

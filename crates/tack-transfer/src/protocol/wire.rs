@@ -5,7 +5,7 @@
 //! [bundle](super::Bundle) of whole files, kind 3 digests of chunks, each at most [`MAX_DATA`] bytes. The
 //! limits are checked before anything is allocated.
 
-use std::fmt;
+use std::{fmt, io};
 
 use serde::{Deserialize, Serialize};
 
@@ -411,6 +411,27 @@ pub enum WireError {
     /// The JSON is not a message.
     #[error("unreadable message: {}", printable(&.0.to_string()))]
     Json(#[from] serde_json::Error),
+}
+
+/// Bytes that a value takes as JSON. It is laid out for that, and kept nowhere.
+pub fn json_len(value: &impl Serialize) -> usize {
+    let mut length = Length(0);
+    // What can't be laid out fails where it is sent.
+    serde_json::to_writer(&mut length, value).map_or(MAX_CONTROL, |()| length.0)
+}
+
+/// Counts what is written to it.
+struct Length(usize);
+
+impl io::Write for Length {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// A message as bytes: a header (with the JSON, if it is not content) and the content.

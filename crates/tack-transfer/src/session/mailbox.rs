@@ -65,6 +65,23 @@ impl Mailbox {
         mailbox
     }
 
+    /// One whose peer says to each message what `answer` makes of it.
+    #[cfg(test)]
+    pub(crate) fn answered_by(
+        mut answer: impl FnMut(Message) -> Vec<Message> + Send + 'static,
+    ) -> Self {
+        let (mailbox, stream) = Self::new(Arc::new(|| {}));
+        std::thread::spawn(move || {
+            let StreamEnd { inbox: Some(inbox), outbox: Some(outbox) } = stream else { return };
+            for message in outbox {
+                for answer in answer(message) {
+                    inbox.send(answer).unwrap();
+                }
+            }
+        });
+        mailbox
+    }
+
     /// Has `flag` tell [`Self::peer_has_all`].
     #[must_use]
     pub(super) fn with_flag(mut self, flag: &Arc<AtomicBool>) -> Self {

@@ -2,8 +2,12 @@
 
 use super::batch::{Expected, Results, kept, unchanged};
 use crate::protocol::{
-    Digest, Fail, Group, SMALL_FILE, Standing, TransferError, Tree, WirePath,
+    Digest, Fail, Group, SMALL_FILE, Standing, TransferError, Tree, WirePath, json_len,
 };
+
+/// Bytes of JSON of what is told of directories that can't be made; of further ones less is. All have to fit into a
+/// message, beside digests of files.
+const MAX_REFUSED: usize = 12 * 1024;
 
 /// What is to become of offered files, by their numbers.
 #[derive(Default)]
@@ -20,6 +24,8 @@ pub(super) struct Offered {
     pub(super) expected: Vec<Expected>,
     /// Directories without files that could not be made.
     pub(super) refused: Vec<(u32, Fail)>,
+    /// What that takes.
+    refused_json: usize,
     /// What is known of the others.
     pub(super) results: Results,
 }
@@ -32,11 +38,19 @@ impl Offered {
             let fault = tree.create(&group.directory, &group.modes).err();
             let fault = fault.and_then(|error| error.to_fail());
             match fault {
-                Some(fail) if group.files.is_empty() => offered.refused.push((number, fail)),
+                Some(fail) if group.files.is_empty() => offered.refuse(number, fail),
                 fault => offered.group(tree, group, fault.as_ref())?,
             }
         }
         Ok(offered)
+    }
+
+    fn refuse(&mut self, number: u32, mut fail: Fail) {
+        self.refused_json += json_len(&fail);
+        if self.refused_json > MAX_REFUSED {
+            "it can't be made".clone_into(&mut fail.text);
+        }
+        self.refused.push((number, fail));
     }
 
     fn group(
@@ -80,5 +94,50 @@ impl Offered {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::protocol::{Encoded, Manifest, Message, Root};
+
+    #[test]
+    fn what_is_told_of_directories_that_cannot_be_made_fits_into_a_message() {
+        // As many as one offer has. Their names are longer as they are printed.
+        let (mut manifest, mut full) = (Manifest::default(), None);
+        for n in 0.. {
+            let name = WirePath::new(format!("{n}{}", "\u{7f}".repeat(40))).unwrap();
+            full = manifest.directory(Group::new(name, vec![0o755]));
+            if full.is_some() {
+                break;
+            }
+        }
+        let groups = full.unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        for group in &groups {
+            std::fs::write(dir.path().join(group.directory.as_str()), "in the way").unwrap();
+        }
+        let root = Arc::new(Root::open(dir.path()).unwrap());
+        let mut tree = Tree::new(root, WirePath::root(), false, None);
+        let offered = Offered::look_at(&mut tree, &groups).unwrap();
+        // Beside it, the largest answer to an offer of files.
+        let digest = Digest::of(b"");
+        let message = Message::Wanted {
+            files: (0..256).collect(),
+            compare: (0..256).map(|file| (file, digest)).collect(),
+            kept: Vec::new(),
+            resume: None,
+            within: true,
+            refused: offered.refused.clone().into_boxed_slice(),
+        };
+        let encoded = Encoded::new(message);
+        assert!(encoded.is_ok(), "{:?}", encoded.err());
+        let texts: Vec<_> = offered.refused.iter().map(|(_, fail)| &fail.text).collect();
+        assert_eq!(texts.len(), groups.len());
+        assert!(texts[0].contains("not a directory"), "{texts:?}");
+        assert_eq!(texts[texts.len() - 1], "it can't be made");
     }
 }

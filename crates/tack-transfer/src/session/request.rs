@@ -260,7 +260,7 @@ impl Service {
         let tree = Tree::new(Arc::clone(&self.root), base.clone(), *checksum, self.write_limit);
         let tree = tree.with_inodes(Arc::clone(&life.inodes));
         let mut tree = tree.with_policy(Arc::new(policy.clone()));
-        let Offered { paths, files, compare, kept, expected, refused, mut results } =
+        let Offered { paths, files, compare, kept, expected, refused, mut results, .. } =
             Offered::look_at(&mut tree, groups)?;
         let refused = refused.into_boxed_slice();
         send_faults(mailbox, results.iter())?;
@@ -490,7 +490,7 @@ impl Service {
         }
         let mut manifest = Manifest::default();
         let walk = Walk::new(Arc::clone(&self.root), path.clone()).with_depth(depth);
-        for item in walk.with_links(links) {
+        for item in walk.with_links(links).with_grains(links) {
             let full = match item {
                 WalkItem::Directory(group) => manifest.directory(group),
                 WalkItem::File(file) => manifest.file(file),
@@ -525,8 +525,13 @@ impl Service {
     fn entry_of(&self, path: &WirePath) -> Result<Group, TransferError> {
         let offer = sender_of(self.root.file(path)?)?.offer();
         let (_, name) = path.split_last().unwrap_or_default();
-        let files = vec![FileEntry::new(WirePath::new(name)?, offer)];
-        Ok(Group { files, ..Group::default() })
+        let file = FileEntry::new(WirePath::new(name)?, offer);
+        let mut group = Group::default();
+        group.add(match self.root.found(path) {
+            Some(found) => file.with_grain(found.grain),
+            None => file,
+        });
+        Ok(group)
     }
 
     fn stat(&self, mailbox: &Mailbox, path: &WirePath) -> Result<(), TransferError> {
