@@ -224,7 +224,7 @@ impl Config {
         Ok(Self::of_own(config))
     }
 
-    /// One that has gone through nobody else's hands.
+    /// One that the application has not had in its hands yet.
     fn of_own(inner: quiche::Config) -> Self {
         Self { logs_keys: false, ..Self::from_quiche(with_more_addresses(inner)) }
     }

@@ -1,6 +1,6 @@
 //! How many clients a server lets begin a handshake without a Retry.
 //!
-//! Nobody need own the address that such a handshake is begun from (RFC 9000 section 8.1), and one packet may end it: a
+//! The address that such a handshake is begun from may be forged (RFC 9000 section 8.1), and one packet may end it: a
 //! limit on those that go on would bound nothing. So each takes its place for as long as a handshake may last,
 //! whatever becomes of the connection, unless it completes.
 

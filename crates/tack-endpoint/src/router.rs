@@ -58,7 +58,7 @@ pub(crate) enum Opening {
 /// How to accept a connection.
 #[derive(Debug)]
 pub(crate) struct Admission {
-    /// Our connection ID, which nobody has seen before. It is not that of a Retry: whoever saw the Retry could have had
+    /// Our connection ID, which has not been on the wire before. It is not that of a Retry: whoever saw the Retry could have had
     /// the reset token of that ID before there was a connection (RFC 9000 section 21.11).
     pub(crate) scid: Cid,
     /// The destination ID of this Initial, which the client uses until it has an answer: what it has made up, or

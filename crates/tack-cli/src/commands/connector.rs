@@ -85,7 +85,7 @@ impl Connector for Direct<'_> {
         if let Some(known) = hosts.find(&host)? {
             return attempt(Trust::Pinned(known.fingerprint)).map_err(changed_since(known));
         }
-        // Later, nobody may be there to answer.
+        // Later, the user may be away.
         match attempt(trust) {
             Err(Error::Untrusted(reason)) if stop.is_none() => {
                 let Some(mut terminal) = Terminal::open() else {

@@ -139,7 +139,7 @@ struct OverSsh<'a> {
     options: SshOptions,
     request: Request,
     session: Option<Session>,
-    /// Whether nobody has answered at the other end of the session.
+    /// Whether the other end of the session has not answered.
     is_doubted: bool,
     served: Rc<RefCell<Served>>,
 }
@@ -184,7 +184,7 @@ impl<'a> OverSsh<'a> {
         } else if !is_doubted {
             return Ok(true);
         }
-        // Later, nobody may be there to answer.
+        // Later, the user may be away.
         let unattended = again.map(|Attempt { stop, left }| Unattended {
             stop,
             until: Instant::now() + left.clamp(ANSWER_WITHIN.0, ANSWER_WITHIN.1),
@@ -225,7 +225,7 @@ impl<'a> OverSsh<'a> {
     }
 }
 
-/// Whether nobody has answered, so that the other end may be gone without ssh's knowledge.
+/// Whether no answer came, so that the other end may be gone without ssh's knowledge.
 fn is_unanswered(error: &Error) -> bool {
     matches!(
         error,

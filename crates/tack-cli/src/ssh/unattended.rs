@@ -1,4 +1,4 @@
-//! Waiting for ssh where nobody is there to end it.
+//! Waiting for ssh while the user may be away.
 
 use std::process::{Child, ExitStatus};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -13,7 +13,7 @@ use crate::termination::Termination;
 /// How often to look whether the user has had enough.
 const SLICE: Duration = Duration::from_millis(100);
 
-/// How ssh is run when nobody may be there to answer it, nor to give up waiting for it.
+/// How ssh is run while the user may be away, who would answer it or give up waiting for it.
 #[derive(Clone, Copy)]
 pub struct Unattended<'a> {
     /// Ends the wait; signals do not end the process any more.

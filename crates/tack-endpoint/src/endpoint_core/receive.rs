@@ -41,7 +41,7 @@ fn is_of_handshake(datagram: &[u8]) -> bool {
 /// Anybody can forge what cannot be answered, an established connection's packets among it, and one attempt would cost
 /// all connections: where Linux refuses to send (EINVAL), quinn-udp (0.6.3) takes that for a lack of segmentation
 /// offload and of ECN, and does without them on this socket from then on. Port 0 says that there is no answer (RFC 768);
-/// an address of several hosts is nobody's to send from (RFC 1122 section 3.2.1.3).
+/// an address of several hosts is no source (RFC 1122 section 3.2.1.3).
 fn is_answerable(info: &RecvInfo) -> bool {
     let RecvInfo { from, to } = info;
     from.port() != 0 && !is_of_several_hosts(from.ip()) && !is_of_several_hosts(to.ip())
