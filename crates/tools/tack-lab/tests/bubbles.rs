@@ -68,6 +68,7 @@ fn transfer(seed: u64, strip: bool) -> Outcome {
     let start = Instant::now();
     let secrets = Secrets::default();
     let (mut client_config, mut server_config) = (config(&files), config(&files));
+    client_config.log_keys();
     let mut client = tacklib::connect(
         Some("localhost"),
         &ConnectionId::from_ref(&CLIENT_ID),
