@@ -135,7 +135,7 @@ fn tack_survives_a_retry() {
 
 #[test]
 fn tack_survives_version_negotiation() {
-    let mut client = tacklib::Config::new(0xbaba_baba).unwrap();
+    let mut client = Config::new(0xbaba_baba).unwrap();
     configure(&mut client);
     let mut server = tack_config();
     let mut connection = tack_client(&mut client);
