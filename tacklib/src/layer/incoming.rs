@@ -421,6 +421,7 @@ impl NumberSpace {
         scan.effects.wants_answer |= wants_answer(&frame);
         scan.effects.may_unblock |= frame.may_unblock();
         reader.has_extension |= frame.is_extension();
+        let too_many = scan.acknowledgements.len() >= MOST_ACKNOWLEDGEMENTS;
         match frame {
             Frame::Tack(_) | Frame::Iack(_) if !self.agreement.tack => {
                 // TACK-7-5
@@ -434,7 +435,6 @@ impl NumberSpace {
                     tack.bubbles = None;
                 }
                 // What quiche is not told must not count here either, whatever comes before it in the packet (TACK-3-3).
-                let too_many = scan.acknowledgements.len() >= MOST_ACKNOWLEDGEMENTS;
                 if too_many || self.sender.is_left_to_long_tack(&tack) {
                     scan.acknowledgements.push(Acknowledgement::LeftTack(tack.sequence));
                     return Ok(());
@@ -446,7 +446,6 @@ impl NumberSpace {
             }
             Frame::Iack(iack) => {
                 self.sender.check_iack(now, &iack)?;
-                let too_many = scan.acknowledgements.len() >= MOST_ACKNOWLEDGEMENTS;
                 if too_many || self.sender.is_left_to_tack(&iack) {
                     scan.acknowledgements.push(Acknowledgement::LeftIack);
                     return Ok(());
