@@ -447,7 +447,8 @@ fn a_round_trip_that_the_peer_says_is_short_makes_no_retreat_fast() {
     confirm(&mut harness);
     let first = harness.next;
     send_for(&mut harness, RTT / 2);
-    let left = harness.now - MS / 10;
+    let left = harness.now;
+    harness.pass(MS / 10);
     harness.tack(&[first..=first + 100], Some(left)).unwrap();
     assert_eq!(state(&harness), (SafeRetreat, Some(Trigger::PathChanged)));
     let cap = 140 * MSS / 2;

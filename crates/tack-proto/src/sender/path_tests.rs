@@ -153,7 +153,7 @@ fn a_test_of_ecn_that_was_interrupted_does_not_end_the_one_that_repeats_it() {
     assert_eq!(harness.sender.ecn_state(), EcnState::Unknown, "all of the test is on its way");
     // The first ten got lost with the path.
     harness.pass(RTT);
-    harness.tack(&[other.clone()], None).unwrap();
+    harness.tack(std::slice::from_ref(&other), None).unwrap();
     assert_eq!(harness.sender.ecn_state(), EcnState::Unknown, "and still is");
     harness.pass(RTT);
     harness.ecn = Some(EcnCounts { ect0: 15, ect1: 0, ce: 0 });
