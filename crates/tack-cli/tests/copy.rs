@@ -451,7 +451,7 @@ impl Drop for Relay {
     }
 }
 
-/// A UDP port that nobody listens on.
+/// A UDP port on which nothing listens.
 fn free_port() -> u16 {
     UdpSocket::bind("[::]:0").unwrap().local_addr().unwrap().port()
 }
@@ -459,7 +459,7 @@ fn free_port() -> u16 {
 #[test]
 fn a_session_that_cannot_be_replaced_is_used_once_its_server_answers_again() {
     let ends = Ends::new();
-    // Nobody is there for a second password.
+    // The user is away and types no second password.
     let refuses = "case \"$*\" in *BatchMode*) exit 255 ;; esac\necho \"Welcome";
     ends.script("ssh", &SSH.replace("echo \"Welcome", refuses));
     let (outside, inside) = (free_port(), free_port());

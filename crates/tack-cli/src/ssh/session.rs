@@ -178,8 +178,8 @@ fn talk(
         let mut output = BufReader::new(output);
         let answer = read_line(&mut output);
         let is_answered = matches!(answer, Ok(Some(_)));
-        // Without an answer, whatever runs there instead may wait for the end of the output; without anybody who waits
-        // for one, nobody wants to know more.
+        // Without an answer, whatever runs there instead may wait for the end of the output; where the wait for one is
+        // over, so is the session.
         if heard.send((input, answer)).is_err() || !is_answered {
             return;
         }
@@ -276,7 +276,7 @@ impl HostLookup {
         // Not over there, where it would inherit that it gets no signals.
         let lookup = command.spawn().ok();
         let told = aside(move |told| {
-            // Fails if nobody waits any more.
+            // Fails if the wait is over.
             let _ = told.send(lookup.and_then(host_told_by));
         })?;
         Ok(Self { told, otherwise: login.host().to_owned() })

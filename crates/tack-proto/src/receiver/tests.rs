@@ -162,17 +162,21 @@ fn ranges_are_repeated_in_several_tacks_and_then_dropped() {
             pn += 2;
         }
         now += 10 * MS;
-        let mut out = Vec::new();
-        assert!(receiver.write(now, Due::Tack, 4000, &mut out));
-        let located = Frames::new(&out).next().unwrap().unwrap();
-        let Frame::Tack(tack) = located.frame else { panic!("{:?}", located.frame) };
-        counts.push(tack.ranges.len());
+        counts.push(read_tack(&mut receiver, now, |tack| tack.ranges.len()));
     }
     assert_eq!(counts[1], 100);
     assert_eq!(counts[19], 50 * REPETITIONS, "as often as promised, no longer");
 }
 
-/// Loses every fourth packet for `tacks` intervals; the ranges of the last TACK of each of the four phases.
+/// The same, whose sender misses no TACK.
+fn steady_where_all_tacks_arrive() -> (Receiver, Instant) {
+    let (mut receiver, t0) = steady();
+    let update = AckFrequency { reordering_threshold: 0, ..update(1, 1, 10 * MS) };
+    receiver.on_frequency_update(&update);
+    (receiver, t0)
+}
+
+/// Loses every fourth packet for `tacks` intervals; how many ranges the last four TACKs list, by their number modulo four.
 fn lossy(receiver: &mut Receiver, t0: Instant, tacks: u64) -> [usize; 4] {
     let mut counts = [0; 4];
     let mut pn = 1;
@@ -198,11 +202,7 @@ fn read_tack<T>(receiver: &mut Receiver, now: Instant, of: impl Fn(&Tack<'_>) ->
 
 #[test]
 fn one_tack_in_four_repeats_what_eight_have_reported() {
-    let (mut receiver, t0) = steady();
-    receiver.on_frequency_update(&AckFrequency {
-        reordering_threshold: 0,
-        ..update(1, 1, 10 * MS)
-    });
+    let (mut receiver, t0) = steady_where_all_tacks_arrive();
     // TACK-4.1-2, TACK-4.1-5: the one of `steady` was the first.
     assert_eq!(
         lossy(&mut receiver, t0, 79),
@@ -219,11 +219,7 @@ fn a_sender_that_misses_tacks_gets_long_ones_alone() {
 
 #[test]
 fn a_packet_that_is_older_than_eight_tacks_makes_the_next_one_long() {
-    let (mut receiver, t0) = steady();
-    receiver.on_frequency_update(&AckFrequency {
-        reordering_threshold: 0,
-        ..update(1, 1, 10 * MS)
-    });
+    let (mut receiver, t0) = steady_where_all_tacks_arrive();
     lossy(&mut receiver, t0, 80);
     let now = t0 + 810 * MS;
     receiver.on_packet(now, data(4 * 70));
@@ -237,11 +233,7 @@ fn a_packet_that_is_older_than_eight_tacks_makes_the_next_one_long() {
 
 #[test]
 fn the_tack_of_the_end_of_a_stream_is_long() {
-    let (mut receiver, t0) = steady();
-    receiver.on_frequency_update(&AckFrequency {
-        reordering_threshold: 0,
-        ..update(1, 1, 10 * MS)
-    });
+    let (mut receiver, t0) = steady_where_all_tacks_arrive();
     lossy(&mut receiver, t0, 80);
     receiver.on_packet(t0 + 801 * MS, Received { ends_stream: true, ..data(4 * 80 + 1) });
     let ranges = read_tack(&mut receiver, t0 + 801 * MS, |tack| tack.ranges.len());

@@ -309,7 +309,7 @@ mod tests {
             name_within: Some(Box::new(worst(255))),
             brief: true,
         };
-        // Links are listed, and offered by nobody.
+        // Links are listed, and no end offers them.
         let is_offered = groups.iter().all(|group| group.links.is_empty());
         let listed = Message::Manifest(groups.to_vec());
         for message in [listed, Message::GetMany { base, groups: wanted }]

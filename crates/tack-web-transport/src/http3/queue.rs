@@ -75,7 +75,7 @@ pub(super) struct Permit<T> {
 }
 
 impl<T> QueueSender<T> {
-    /// Waits for room; `None` when nobody accepts any more.
+    /// Waits for room; `None` when the queue is gone.
     pub(super) async fn reserve(&self) -> Option<Permit<T>> {
         let room = self.streams.clone().reserve_owned().await.ok()?;
         Some(Permit { room, shared: Arc::clone(&self.shared) })
@@ -83,7 +83,7 @@ impl<T> QueueSender<T> {
 }
 
 impl<T: GiveUp> Permit<T> {
-    /// Has a stream wait, or gives it up if nobody accepts any more.
+    /// Has a stream wait, or gives it up if the queue is gone.
     pub(super) fn send(self, stream: T) {
         // Looks after it has sent: a stream that comes while the queue is dropped is seen by one of the two.
         if self.room.send(stream).is_closed() {

@@ -12,7 +12,7 @@ pub fn replace(path: &Path, text: &str) -> Result<(), Error> {
     fs::rename(&new, path).map_err(Error::at(path))
 }
 
-/// The same path with a longer last component; a separator at its end is none.
+/// The same path with a longer last component, without a separator at its end.
 pub fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(suffix);
