@@ -34,6 +34,17 @@ pub enum Peer {
     },
 }
 
+impl Peer {
+    /// Its `min_ack_delay`: it can be asked for no shorter delay (TACK-8-1).
+    pub fn min_ack_delay(self) -> Duration {
+        match self {
+            Self::Tack { min_ack_delay, .. } | Self::Stock { min_ack_delay, .. } => {
+                min_ack_delay
+            }
+        }
+    }
+}
+
 /// beta in Startup, where the rate doubles within a round trip: an acknowledgement held for a
 /// sixteenth of it delays that by a thirty-second.
 const STARTUP_PER_ROUND_TRIP: f64 = 16.0;

@@ -8,6 +8,8 @@ mod bbr;
 mod black_hole;
 mod careful_resume;
 mod config;
+#[cfg(test)]
+mod ecn_tests;
 mod ecn_validation;
 mod immediate_ack;
 mod jitter;
@@ -68,6 +70,10 @@ use packet_trains::{HEADERS, PacketTrains, SPLIT_COST};
 use paths::{LeftPaths, PathState};
 use sent_packets::{FlightId, Leaving, Pace, RateSample, SentPackets, TxInFlight};
 use stream_record::StreamRecord;
+
+/// What of a peer's `min_ack_delay` lets more be in flight: RFC 9000 section 18.2 has it as the default of
+/// `max_ack_delay`. A peer may announce 16 s.
+const MOST_MIN_ACK_DELAY: Duration = Duration::from_millis(25);
 
 /// Round trips for which Startup asks for more acknowledgements than later. That
 /// doubles ten packets to what any path carries; a flow that is still in Startup
@@ -221,7 +227,6 @@ impl Sender {
             return;
         }
         let known = self.left.take(now, id);
-        let is_new = known.is_none();
         let mut path = known
             .unwrap_or_else(|| PathState::new(now, id, self.left.new_flight(), &self.config));
         path.enter(now, self.sent.next_packet_number(), &self.limits.path);
@@ -230,9 +235,8 @@ impl Sender {
         for forgotten in self.left.keep(now, before) {
             self.sent.forget_flight(forgotten);
         }
-        if is_new {
-            self.restart_pacer(now);
-        }
+        // TACK-5.7-2: a path that was left in a probe or in Drain goes on in Cruise.
+        self.restart_pacer(now);
         self.recompute();
     }
 
@@ -517,6 +521,8 @@ impl Sender {
             Leaving { packet_number, bytes, ack_eliciting, flight, is_probe, pace, is_marked };
         if ack_eliciting && self.sent.restarts_from_idle() {
             self.path.bbr.on_restart_from_idle();
+            // TACK-6.4-4: the silence before was the application's.
+            self.path.last_feedback = now;
             let window = self.path.restart.packets() * self.config.mss;
             self.path.pacer.on_restart_from_idle(now, window);
             if self.config.bbr.deviations.has(Deviation::ShortBursts) {
@@ -800,7 +806,10 @@ impl Sender {
         let min_rtt = self.frequency_rtt().unwrap_or_default();
         let Self { config, path, .. } = self;
         let bandwidth = path.bbr.bandwidth();
-        frequency.expected_interval(bandwidth, min_rtt, config.mss, config.max_ack_delay)
+        let least = config.peer.map_or(Duration::ZERO, Peer::min_ack_delay);
+        frequency
+            .expected_interval(bandwidth, min_rtt, config.mss, config.max_ack_delay)
+            .max(least.min(MOST_MIN_ACK_DELAY))
     }
 
     /// The sender's part of equation (5), TACK-5.5-1: how many packets of a round trip go

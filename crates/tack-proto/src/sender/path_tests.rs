@@ -126,6 +126,19 @@ fn a_path_that_is_taken_up_again_goes_on_where_it_was() {
 }
 
 #[test]
+fn a_path_that_is_taken_up_again_in_a_probe_goes_on_at_its_rate() {
+    let mut harness = Harness::new();
+    while !harness.sender.path.bbr.probes() {
+        exchange(&mut harness, 1);
+    }
+    assert!(harness.sender.pacing_rate() > harness.sender.bandwidth());
+    harness.sender.set_path(harness.now, NEW);
+    harness.pass(MS);
+    harness.sender.set_path(harness.now, OLD);
+    assert_eq!(harness.sender.pacing_rate(), harness.sender.bandwidth(), "TACK-5.7-2");
+}
+
+#[test]
 fn after_thirty_seconds_it_begins_anew() {
     let mut harness = Harness::new();
     exchange(&mut harness, 5);

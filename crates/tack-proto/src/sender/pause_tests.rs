@@ -3,15 +3,20 @@
 use std::time::Duration;
 
 use super::Phase;
-use super::testing::{Harness, MS, RTT};
+use super::testing::{Harness, MS, PACKET, RTT};
 
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// A sender in ProbeBW whose application has nothing more to send, and nothing on its way.
 fn paused() -> Harness {
+    paused_at(10)
+}
+
+/// The same on a path that carries so many packets in a round trip.
+fn paused_at(packets: u64) -> Harness {
     let mut harness = Harness::new();
     while harness.sender.phase() != Phase::ProbeBw {
-        let numbers = harness.send(10);
+        let numbers = harness.send(packets);
         harness.pass(RTT);
         harness.tack(&[numbers], None).unwrap();
     }
@@ -38,6 +43,15 @@ fn a_pause_of_the_application_is_no_outage_of_the_path() {
     harness.pass(RTT);
     harness.tack(&[numbers], None).unwrap();
     assert_eq!(harness.sender.phase(), Phase::ProbeBw);
+}
+
+#[test]
+fn a_pause_of_the_application_does_not_count_as_silence_of_a_slow_path() {
+    let mut harness = paused_at(4);
+    let sent = burst(&mut harness);
+    assert!(!harness.sender.path.stands_still, "TACK-6.4-4");
+    let allowed = harness.sender.inflight_cap() / PACKET as u64;
+    assert!(sent >= allowed.min(10), "{sent} of {allowed}");
 }
 
 #[test]

@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
-use super::PathModel;
 use super::testing::{Harness, MS, PACKET, RTT};
+use super::{PathModel, Peer, Phase, Sender};
+use crate::bandwidth::Bandwidth;
 
 /// A round trip of `time`, of which the peer says that it held the acknowledgement for `delay`.
 fn round_trip(harness: &mut Harness, time: u32, delay: u32) {
@@ -45,6 +46,25 @@ fn the_latest_round_trip_makes_a_loss_wait_if_it_is_longer_than_the_smoothed_one
     let newer = harness.send(1);
     harness.pass(5 * MS);
     assert_eq!(harness.ack(&[newer], Duration::ZERO).unwrap().lost_packets, 0);
+}
+
+#[test]
+fn what_waits_for_an_ack_includes_the_time_that_a_peer_cannot_but_wait() {
+    let mut harness = Harness::with(|config| {
+        let (min_ack_delay, max_ack_delay) = (20 * MS, 25 * MS);
+        config.peer = Some(Peer::Stock { min_ack_delay, max_ack_delay });
+    });
+    harness.sender = Sender::new(harness.now, harness.sender.config, Some(2 * MS));
+    for _ in 0..2 {
+        let numbers = harness.send(12);
+        harness.pass(2 * MS);
+        harness.ack(&[numbers], Duration::ZERO).unwrap();
+    }
+    let sender = &harness.sender;
+    assert_eq!((sender.phase(), sender.min_rtt()), (Phase::Startup, Some(2 * MS)));
+    assert!(sender.bandwidth() >= Bandwidth::from_bytes_per_second(7_000_000));
+    assert_eq!(sender.limits.path.ack_interval, 20 * MS, "TACK-8-1");
+    assert!(sender.inflight_cap() >= sender.bandwidth().bytes_in(22 * MS));
 }
 
 #[test]

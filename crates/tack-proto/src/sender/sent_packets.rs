@@ -494,7 +494,9 @@ impl SentPackets {
     /// Takes packets out of flight whose data has arrived (TACK-5.4-6). They yield no sample
     /// and do not count as delivered: bubbles name no packet numbers, so the trap of skipped
     /// ones (RFC 9000 section 21.4) would not catch a receiver that lies. In this way a lie
-    /// gains no more than reporting the packets as lost would.
+    /// gains no more than reporting the packets as lost would. Nor are they acknowledged for ECN: the data may
+    /// have come in another packet, and RFC 9000 section 13.4.2.1 counts those that an ACK names
+    /// (TACK-5.8-3).
     fn deliver(&mut self, packets: &[u64], outcome: &mut AckOutcome) {
         for &pn in packets {
             let Some(sent) = self.entry(pn).filter(|sent| sent.state == State::InFlight) else {
@@ -504,7 +506,7 @@ impl SentPackets {
             let sent = *sent;
             self.unacknowledged.remove_range(pn..=pn);
             if sent.is_marked {
-                outcome.on_marked_landed(self.is_of_this_stay(pn, &sent), true, true);
+                outcome.on_marked_landed(self.is_of_this_stay(pn, &sent), false, true);
             }
             self.land(&sent, false);
             outcome.by_bubbles += 1;

@@ -8,11 +8,11 @@ use crate::bandwidth::Bandwidth;
 /// Inverse of Startup's gain: the queue is gone in about a round.
 pub const GAIN: f64 = 1.0 / startup::GAIN;
 
-/// How long it takes at `gain` until no more is in flight than the path itself holds.
+/// How long it takes at `gain` until no more is in flight than `left`, which the path itself holds.
 /// Acknowledgements are too rare to wait for the one that says so: with the next the path
 /// would have run dry.
-pub fn lasts(gain: f64, in_flight: u64, bdp: u64, bandwidth: Bandwidth) -> Duration {
-    bandwidth.scaled(1.0 - gain).time_for(in_flight.saturating_sub(bdp))
+pub fn lasts(gain: f64, in_flight: u64, left: u64, bandwidth: Bandwidth) -> Duration {
+    bandwidth.scaled(1.0 - gain).time_for(in_flight.saturating_sub(left))
 }
 
 /// One stay in the state (TACK-6.2-2, TACK-6.2-3). No more may be in flight meanwhile than the
@@ -24,9 +24,9 @@ pub struct Drain {
 }
 
 impl Drain {
-    /// Begins with so much in flight, or goes on.
-    pub fn new(now: Instant, in_flight: u64, bdp: u64, bandwidth: Bandwidth) -> Self {
-        Self { until: now + lasts(GAIN, in_flight, bdp, bandwidth), after_outage: false }
+    /// Begins with so much in flight, or goes on, until no more than `left` is.
+    pub fn new(now: Instant, in_flight: u64, left: u64, bandwidth: Bandwidth) -> Self {
+        Self { until: now + lasts(GAIN, in_flight, left, bandwidth), after_outage: false }
     }
 
     /// Begins when a path that stood still until now has to be filled with what queues in front
@@ -40,12 +40,17 @@ impl Drain {
         &mut self,
         now: Instant,
         in_flight: u64,
-        bdp: u64,
+        left: u64,
         bandwidth: Bandwidth,
     ) {
         if !self.after_outage {
-            *self = Self::new(now, in_flight, bdp, bandwidth);
+            *self = Self::new(now, in_flight, left, bandwidth);
         }
+    }
+
+    /// Whether the path stood still before.
+    pub fn is_after_outage(&self) -> bool {
+        self.after_outage
     }
 
     /// The gain in force.

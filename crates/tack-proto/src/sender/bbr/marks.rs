@@ -70,6 +70,17 @@ impl Bbr {
         self.scalable.is_some() || self.marks_early
     }
 
+    /// Packets wait as in front of no L4S queue. A Cruise begins: the cycle stood still for as long as marks
+    /// set the rate, and a Refill that is due since then would lift at once what this congestion takes
+    /// (TACK-6.5-5, TACK-6.5-10). Nor did the last Up find what marks have let the rate grow to.
+    pub(super) fn end_rate_by_marks(&mut self, now: Instant, path: &PathModel) {
+        let followed_marks = self.scalable.take().is_some();
+        if followed_marks && matches!(self.state, State::ProbeBw(ProbeBwPhase::Cruise)) {
+            self.begin_phase(now, ProbeBwPhase::Cruise, path);
+            self.cycle.forget_probe();
+        }
+    }
+
     /// What an acknowledgement says of an L4S queue (TACK-6.5-10).
     pub(super) fn follow_marks(&mut self, now: Instant, feedback: &Feedback, path: &PathModel) {
         if self.ecn != Ecn::L4s {
@@ -93,7 +104,7 @@ impl Bbr {
                     mss: path.mss,
                 };
                 if !scalable.on_acked(now, &signals) {
-                    self.scalable = None;
+                    self.end_rate_by_marks(now, path);
                 }
             }
             (_, None) => {

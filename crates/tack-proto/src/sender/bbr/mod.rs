@@ -47,7 +47,7 @@ use loss::LossSignals;
 use marks::{BETA_ECN, Marks};
 use minimum_window::MinimumWindow;
 use path_losses::PathLosses;
-use path_model::ASSUMED_RTT;
+use path_model::{ASSUMED_RTT, LEAST_PACKETS};
 use probe_bw::{Cycle, Units};
 use probe_rtt::ProbeRtt;
 use reported_rate_bound::bounded;
@@ -382,6 +382,10 @@ impl Bbr {
             self.loss.forget_round();
             self.latest = Latest::default();
             self.round_ends_at = self.delivered;
+            if matches!(self.state, State::ProbeBw(ProbeBwPhase::Down)) {
+                // The probe has been made: the Cruise behind it begins.
+                self.begin_phase(now, ProbeBwPhase::Cruise, path);
+            }
             // What was sent meanwhile waits in a queue that nothing else would take back.
             let round_trip = path.data_rtt() + path.ack_interval;
             let drain = Drain::after_outage(now, round_trip);
@@ -448,12 +452,15 @@ impl Bbr {
             next,
             self.state
         );
-        if let State::ProbeBw(phase) = next {
-            let spans = path.jitters().then_some(self.sample_span);
-            self.cycle.on_enter(now, phase, (path.probe_unit(), spans), self.max_bw.get());
-            if phase == ProbeBwPhase::Down && self.path_losses.are_many() {
-                self.cycle.looks_for_losses(now, path.probe_unit());
+        match (self.state, next) {
+            // TACK-6.2-3: a path that stands still more often than it is probed would never be probed.
+            (State::Drain(drain), State::ProbeBw(ProbeBwPhase::Cruise))
+                if drain.is_after_outage() =>
+            {
+                self.cycle.resume_cruise();
             }
+            (_, State::ProbeBw(phase)) => self.begin_phase(now, phase, path),
+            _ => {}
         }
         match next {
             State::ProbeBw(ProbeBwPhase::Refill) => {
@@ -481,6 +488,15 @@ impl Bbr {
             _ => {}
         }
         self.state = next;
+    }
+
+    /// A phase of ProbeBW's cycle begins.
+    fn begin_phase(&mut self, now: Instant, phase: ProbeBwPhase, path: &PathModel) {
+        let spans = path.jitters().then_some(self.sample_span);
+        self.cycle.on_enter(now, phase, (path.probe_unit(), spans), self.max_bw.get());
+        if phase == ProbeBwPhase::Down && self.path_losses.are_many() {
+            self.cycle.looks_for_losses(now, path.probe_unit());
+        }
     }
 
     /// Whether losses in this state bound the short-term model: what was sent to probe, or waited for
@@ -511,6 +527,12 @@ impl Bbr {
     /// What the path holds.
     fn bdp(&self, path: &PathModel) -> u64 {
         path.min_rtt.map_or(0, |_| self.bandwidth().bytes_in(path.data_rtt()))
+    }
+
+    /// What may be in flight when a queue has drained: what the path holds, but as many packets as may always be
+    /// in flight. On a slow short path these are more, and the least rate keeps them there (TACK-6.2-8).
+    fn drained_flight(&self, path: &PathModel) -> u64 {
+        self.bdp(path).max(LEAST_PACKETS * path.mss)
     }
 
     /// Takes in what was lost, and what was not after all.
@@ -636,7 +658,7 @@ impl Bbr {
             }
         }
         if round_ended {
-            self.on_round(path, sample.app_limited);
+            self.on_round(now, path, sample.app_limited);
         }
         if self.stopping.is_some_and(|stopped| sample.prior_delivered >= stopped) {
             self.on_probe_judged(now, path);
@@ -652,7 +674,7 @@ impl Bbr {
     }
 
     /// A round trip is over.
-    fn on_round(&mut self, path: &PathModel, app_limited: bool) {
+    fn on_round(&mut self, now: Instant, path: &PathModel, app_limited: bool) {
         // A path that stood still in this round trip or the last shows no rate that could grow.
         let held_up = self.round <= self.outage_round;
         let grew = self.full_pipe.on_round(
@@ -668,8 +690,8 @@ impl Bbr {
         if in_startup && marks.ends_startup {
             self.full_pipe.on_overflow();
         } else if !in_startup && marks.marked && !self.follows_early_marks() {
-            let now = (self.bandwidth(), self.path_inflight(path));
-            self.short_term.on_marks(BETA_ECN, now);
+            let before = (self.bandwidth(), self.path_inflight(path));
+            self.short_term.on_marks(BETA_ECN, before);
         }
         let is_own = self.has(Deviation::OwnLosses);
         let losses =
@@ -695,10 +717,10 @@ impl Bbr {
                 self.long_term.on_startup_loss(self.bdp(path), volume);
             }
         } else if counts && losses.excess && !app_limited && self.yields() {
-            let now = (self.bandwidth(), self.path_inflight(path));
-            self.short_term.on_congestion((bandwidth, volume), now);
+            let before = (self.bandwidth(), self.path_inflight(path));
+            self.short_term.on_congestion((bandwidth, volume), before);
             // RFC 9331 section 4.3: what is lost is answered as Classic traffic does.
-            self.scalable = None;
+            self.end_rate_by_marks(now, path);
         }
     }
 
@@ -743,7 +765,8 @@ impl Bbr {
     }
 
     fn drain(&mut self, now: Instant, feedback: &Feedback, cause: Cause, path: &PathModel) {
-        let drain = Drain::new(now, feedback.in_flight, self.bdp(path), self.bandwidth());
+        let left = self.drained_flight(path);
+        let drain = Drain::new(now, feedback.in_flight, left, self.bandwidth());
         self.enter(now, State::Drain(drain), cause, path);
     }
 
@@ -755,14 +778,14 @@ impl Bbr {
         path: &PathModel,
     ) {
         let bandwidth = self.bandwidth();
-        let bdp = self.bdp(path);
+        let drained = self.drained_flight(path);
         let probe_rtt_window = self.probe_rtt_window(path);
         match &mut self.state {
             State::Startup if self.full_pipe.is_full() => {
                 self.drain(now, feedback, Cause::Diagram, path);
             }
             State::Drain(drain) => {
-                drain.on_feedback(now, feedback.in_flight, bdp, bandwidth);
+                drain.on_feedback(now, feedback.in_flight, drained, bandwidth);
             }
             // TACK-6.6-5: behind an outage much of what is in flight is lost, and ProbeRTT would wait
             // for it to drain.
@@ -805,7 +828,7 @@ impl Bbr {
             self.enter(now, State::ProbeBw(ProbeBwPhase::Refill), Cause::Diagram, path);
             self.enter(now, State::ProbeBw(ProbeBwPhase::Up), Cause::Diagram, path);
         } else if phase == ProbeBwPhase::Down {
-            let flight = (feedback.in_flight, self.bdp(path));
+            let flight = (feedback.in_flight, self.drained_flight(path));
             self.cycle.on_draining(now, flight, self.bandwidth());
         } else if phase == ProbeBwPhase::Up
             && self.has(Deviation::Precaution)

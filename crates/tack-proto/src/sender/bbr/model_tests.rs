@@ -513,6 +513,115 @@ fn a_loss_behind_a_queue_ends_the_rate_by_marks() {
     flow.until(ProbeBwPhase::Refill);
 }
 
+/// A flow that has followed marks for four seconds, in which the cycle stood still.
+fn marked_for_long() -> Flow {
+    let mut flow = marked_early();
+    for _ in 0..100 {
+        flow.round(|feedback| feedback.ce = 2);
+    }
+    flow
+}
+
+#[test]
+fn the_answer_to_a_loss_that_ends_the_rate_by_marks_lasts_until_a_cruise_is_over() {
+    for found in [6_250_000, 7_500_000] {
+        let mut flow = Flow::cruising();
+        flow.bbr.ecn = Ecn::L4s;
+        flow.until(ProbeBwPhase::Down);
+        // Behind a probe, and rates have grown since without one.
+        flow.round(|feedback| feedback.ce = 1);
+        for _ in 0..100 {
+            flow.round(|feedback| {
+                feedback.ce = 2;
+                feedback.sample.as_mut().unwrap().rate = rate(found);
+            });
+        }
+        assert!(flow.bbr.scalable.is_some());
+        assert_eq!(flow.phase(), Some(ProbeBwPhase::Cruise));
+        for _ in 0..2 {
+            flow.round(|feedback| {
+                queued(feedback);
+                feedback.ce = 1;
+                feedback.lost = 10 * PATH.mss;
+                feedback.sample.as_mut().unwrap().rate = rate(5_000_000);
+            });
+        }
+        assert_eq!(flow.phase(), Some(ProbeBwPhase::Cruise), "TACK-6.5-10, {found}");
+        assert!(flow.bbr.short_term.is_congested(), "TACK-6.5-5, {found}");
+        assert!(flow.bbr.bandwidth() <= rate(5_300_000), "{found}: {}", flow.bbr.bandwidth());
+        flow.until(ProbeBwPhase::Refill);
+    }
+}
+
+#[test]
+fn the_answer_to_a_mark_of_a_queue_that_stands_lasts_until_a_cruise_is_over() {
+    let mut flow = marked_for_long();
+    let marked = |feedback: &mut Feedback| {
+        queued(feedback);
+        feedback.ce = 1;
+    };
+    while flow.bbr.scalable.is_some() {
+        flow.round(marked);
+    }
+    assert_eq!(flow.phase(), Some(ProbeBwPhase::Cruise), "TACK-6.5-10");
+    assert!(flow.bbr.short_term.is_congested(), "TACK-6.5-8");
+    flow.until(ProbeBwPhase::Refill);
+}
+
+#[test]
+fn a_path_that_stands_still_again_and_again_is_probed_all_the_same() {
+    let mut flow = Flow::cruising();
+    let began = flow.now;
+    while flow.phase() != Some(ProbeBwPhase::Up) {
+        let since = (flow.now - began).as_millis();
+        assert!(since < 5000, "TACK-6.2-3");
+        flow.now += if since % 300 == 170 { 130 * MS } else { 10 * MS };
+        let quiet = Feedback { delivered: flow.delivered, in_flight: 100_000, ..NO_NEWS };
+        flow.bbr.on_feedback(flow.now, &quiet, &PATH);
+    }
+    assert!(began + 200 * MS < flow.now, "no sooner than where it does not");
+}
+
+#[test]
+fn an_outage_behind_a_probe_puts_the_next_one_off_by_a_whole_cruise() {
+    let mut flow = Flow::cruising();
+    flow.until(ProbeBwPhase::Up);
+    flow.until(ProbeBwPhase::Down);
+    flow.now += 130 * MS;
+    let quiet = Feedback { delivered: flow.delivered, in_flight: 400_000, ..NO_NEWS };
+    flow.bbr.on_feedback(flow.now, &quiet, &PATH);
+    assert_eq!(flow.bbr.phase(), Phase::Drain);
+    flow.until(ProbeBwPhase::Cruise);
+    let began = flow.now;
+    flow.until(ProbeBwPhase::Refill);
+    assert!(flow.now >= began + 100 * MS, "TACK-6.2-3: {:?}", flow.now - began);
+}
+
+#[test]
+fn a_slow_short_path_leaves_drain_and_down_with_the_least_flight() {
+    // 256 kbit/s and 20 ms: 640 bytes, and the least rate keeps four packets in flight.
+    let slow = PathModel {
+        min_rtt: Some(20 * MS),
+        smoothed_rtt: Some(37 * MS),
+        ack_interval: 25 * MS,
+        mss: 1200,
+        ..PATH
+    };
+    for drains in [true, false] {
+        let mut bbr = Bbr::new(BbrConfig::DEFAULT, Ecn::Off, crate::test_clock(), 7);
+        bbr.max_bw.update(0, rate(32_000));
+        let mut now = crate::test_clock();
+        let full = Feedback { in_flight: 3 * slow.mss, ..NO_NEWS };
+        bbr.drain(now, &full, Cause::Diagram, &slow);
+        if !drains {
+            bbr.enter(now, State::ProbeBw(ProbeBwPhase::Down), Cause::Diagram, &slow);
+        }
+        now += 37 * MS;
+        bbr.on_feedback(now, &full, &slow);
+        assert!(matches!(bbr.state, State::ProbeBw(ProbeBwPhase::Cruise)), "TACK-6.2-2");
+    }
+}
+
 #[test]
 fn a_queue_in_front_of_a_link_that_does_not_mark_ends_the_rate_by_marks() {
     let mut flow = marked_early();

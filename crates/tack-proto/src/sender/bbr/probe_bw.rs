@@ -135,11 +135,8 @@ impl Cycle {
         match phase {
             ProbeBwPhase::Cruise => {
                 self.since = now;
-                self.up = PROBE_UP;
-                if std::mem::take(&mut self.is_long) {
-                    self.short_ones = SHORT_ONES;
-                }
                 self.bw_probe_wait = self.draw();
+                self.resume_cruise();
             }
             ProbeBwPhase::Refill => self.ends = now + probe_unit * UNITS_OF_ROUND_TRIP,
             ProbeBwPhase::Up => self.begin(now, probe_unit, sample, bandwidth),
@@ -147,6 +144,14 @@ impl Cycle {
                 self.ends = now + probe_unit * LONGEST_DOWN;
                 self.looks = None;
             }
+        }
+    }
+
+    /// Cruising goes on towards the same end as before an outage.
+    pub fn resume_cruise(&mut self) {
+        self.up = PROBE_UP;
+        if std::mem::take(&mut self.is_long) {
+            self.short_ones = SHORT_ONES;
         }
     }
 
@@ -205,10 +210,10 @@ impl Cycle {
     pub fn on_draining(
         &mut self,
         now: Instant,
-        (in_flight, bdp): (u64, u64),
+        (in_flight, left): (u64, u64),
         bandwidth: Bandwidth,
     ) {
-        self.ends = self.ends.min(now + drain::lasts(PROBE_DOWN, in_flight, bdp, bandwidth));
+        self.ends = self.ends.min(now + drain::lasts(PROBE_DOWN, in_flight, left, bandwidth));
         if let Some((until, _)) = self.looks {
             self.ends = self.ends.max(until);
         }
