@@ -12,7 +12,6 @@ use crate::exit;
 use crate::lb_config::Octets;
 use crate::ssh::{Ports, SshOptions};
 use crate::target::Target;
-use crate::ticket::Ticket;
 use crate::token;
 use crate::units::{parse_rate, parse_workers};
 use tack_transfer::{
@@ -235,7 +234,8 @@ pub struct SendArgs {
 /// Arguments of `tack share`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Prints a ticket, one line to send to somebody by other means, who runs tack receive with it. It has the \
+Prints a line with a ticket to send to somebody by other means, who receives with it. The variable TACK_TICKET keeps \
+the ticket from other users of that machine, and so does tack receive - with the ticket on standard input. It has the \
 addresses of this machine, the fingerprint of a certificate and a token that are made for this one time: \
 whoever has it can receive. This machine has to be reachable over UDP; behind an address translator, let a \
 port through to it and name the address outside (--udp-port 60000 --address 203.0.113.9).")]
@@ -265,12 +265,16 @@ pub struct ShareArgs {
 
 /// Arguments of `tack receive`.
 #[derive(Debug, Args)]
+#[command(override_usage = "tack receive [OPTIONS] <TICKET|-> [DEST]")]
 #[command(after_help = "\
-Everything goes into DEST under its own name; a single file can get another one. Files that have one of these names \
+With the variable TACK_TICKET, DEST is all that is named. Everything goes into DEST under its own name; a single file can get another one. Files that have one of these names \
 are replaced, unless --backup, --update or --ignore-existing says otherwise. Run it again to resume.")]
 pub struct ReceiveArgs {
-    /// What tack share has printed
-    pub ticket: Ticket,
+    /// What tack share has printed, or - to read it from standard input, one line; other users of this machine can see
+    /// an argument, unlike what comes from there or from the variable TACK_TICKET
+    // Where the variable has the ticket, this is DEST.
+    #[arg(value_name = "TICKET|-")]
+    pub ticket: Option<OsString>,
     /// Where to put it [default: the current directory]
     pub dest: Option<PathBuf>,
     /// Receives directories with everything in them
@@ -477,7 +481,9 @@ pub struct TransferArgs {
     #[arg(long, value_name = "PATTERN")]
     pub include: Vec<String>,
     /// Removes what the source no longer has below directories that are transferred, and parts of unfinished transfers
-    /// that no running one holds, but not in file systems mounted there, once all the rest is in place; never what --exclude names, and nothing if anything has failed. Without
+    /// that no running one holds, but not in file systems mounted there, once all the rest is in place; never what --exclude names, and nothing if anything has failed. Nothing
+    /// is removed either, and the command fails, where the destination's file system spells names otherwise than the
+    /// source, as those do that take upper and lower case for the same or leave out dots at the end. Without
     /// --exclude, --update and --ignore-existing, and unless several sources go into one directory, what is of another
     /// kind makes way at once: a directory with all that is in it for a file, a file (or, with --preserve, a link) for
     /// a directory

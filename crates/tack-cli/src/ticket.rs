@@ -3,14 +3,23 @@
 //! A ticket is `tack1-` and base64url (RFC 4648 section 5) of JSON. Whoever has it gets what is shared, and
 //! knows the right server by its certificate.
 
+use std::ffi::OsStr;
 use std::fmt;
+use std::io::{IsTerminal, Read};
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use data_encoding::BASE64URL_NOPAD;
 use serde::{Deserialize, Serialize};
 
 use tack_transfer::{Fingerprint, WirePath};
+
+use crate::error::Error;
+use crate::progress::print;
+
+/// Name of the environment variable that holds a ticket. Unlike arguments, it is its user's alone to see.
+pub const VARIABLE: &str = "TACK_TICKET";
 
 const PREFIX: &str = "tack1-";
 
@@ -30,6 +39,54 @@ pub struct Ticket {
 impl Ticket {
     /// Longest ticket that is read, in bytes.
     pub const MAX_LENGTH: usize = 64 << 10;
+
+    /// Finds the ticket in the arguments of `tack receive`, or where they leave it out, in [`VARIABLE`]. Returns it and
+    /// where to put what it stands for, if that is named.
+    pub fn find(
+        ticket: Option<&OsStr>,
+        dest: Option<&Path>,
+    ) -> Result<(Self, Option<PathBuf>), Error> {
+        let variable = std::env::var_os(VARIABLE);
+        let is_ticket = |text: &OsStr| {
+            text == "-" || text.to_str().is_some_and(|text| text.trim().starts_with(PREFIX))
+        };
+        let (text, dest) = match (ticket, variable, dest) {
+            (Some(typed), None, dest) => (typed.to_owned(), dest),
+            (Some(typed), Some(_), dest) if is_ticket(typed) => (typed.to_owned(), dest),
+            (typed, Some(variable), None) => (variable, typed.map(Path::new)),
+            (Some(_), Some(_), Some(_)) => {
+                return Err(Error::Usage(format!(
+                    "{VARIABLE} has the ticket, and two places are named; one is where everything goes"
+                )));
+            }
+            (None, ..) => {
+                return Err(Error::Usage(format!(
+                    "there is no ticket; set {VARIABLE} to what tack share has printed, or pass - to read it from \
+                     standard input"
+                )));
+            }
+        };
+        let ticket = if text == "-" { Self::read()? } else { Self::parse(&text)? };
+        Ok((ticket, dest.map(Path::to_owned)))
+    }
+
+    /// Reads the line that is a ticket from standard input.
+    fn read() -> Result<Self, Error> {
+        let mut input = std::io::stdin().lock();
+        if input.is_terminal() {
+            print("paste the ticket, and end the line");
+        }
+        // No more is kept than the longest ticket.
+        let bytes = input.by_ref().bytes().take(Self::MAX_LENGTH + 2);
+        let line = bytes.take_while(|byte| !matches!(byte, Ok(b'\n')));
+        let line: Vec<u8> =
+            line.collect::<Result<_, _>>().map_err(Error::local("standard input"))?;
+        Self::parse(OsStr::new(&*String::from_utf8_lossy(&line)))
+    }
+
+    fn parse(text: &OsStr) -> Result<Self, Error> {
+        text.to_string_lossy().parse().map_err(Error::Usage)
+    }
 }
 
 /// As it is laid out: one letter for each, since people copy it.

@@ -7,8 +7,12 @@ mod common;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
 
-use common::{Served, run, tree, write};
+use common::{Finished, Served, finish, run, tree, write};
+use tack_endpoint::{Endpoint, EndpointConfig, Event};
+use tack_transfer::{Digest, quic};
 
 /// Nobody, as whom a test of root's can meet a directory that is closed.
 const NOBODY: u32 = 65534;
@@ -127,4 +131,86 @@ fn what_the_server_cannot_list_is_no_failure_if_it_is_excluded() {
     }
     let opened = PermissionsExt::from_mode(0o700);
     std::fs::set_permissions(served.path("tree/deep/secret"), opened).unwrap();
+}
+
+/// The content of every file of [`with_listing_of`].
+const CONTENT: &[u8] = b"content";
+
+/// What `tack get -r` makes of a server that lists `group` and has [`CONTENT`] under each name that is asked for.
+fn with_listing_of(served: &Served, group: &str, arguments: &[&str]) -> Finished {
+    let identity = served.outside("identity/identity.pem");
+    let config = quic::server_config(tacklib::Profile::Off, &identity, &identity).unwrap();
+    let local = "127.0.0.1:0".parse().unwrap();
+    let mut server = Endpoint::server(local, config, EndpointConfig::default()).unwrap();
+    let mut client = served.client("get");
+    client.arg("-r").args(arguments).arg(format!("{}/tree", server.local_addr())).arg("dest");
+    let mut child = client.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    while child.try_wait().unwrap().is_none() {
+        server.poll(Some(Duration::from_millis(20))).unwrap();
+        while let Some(event) = server.next_event() {
+            if let Event::Connected(handle) | Event::Activity(handle) = event
+                && let Some(connection) = server.connection_mut(handle)
+            {
+                answer(connection, group);
+            }
+        }
+        server.flush().unwrap();
+    }
+    finish(child)
+}
+
+/// Answers requests, each of which fits into a packet.
+fn answer(connection: &mut tacklib::Connection, group: &str) {
+    for stream in connection.readable() {
+        let mut buffer = [0; 4096];
+        let Ok((length, _)) = connection.stream_recv(stream, &mut buffer) else { continue };
+        if length == 0 {
+            // The end of what is answered already.
+            continue;
+        }
+        let asked = String::from_utf8_lossy(&buffer[..length]);
+        let control = |json: &str| frame(0, json.as_bytes());
+        let answers = if asked.contains("\"list\"") {
+            let kind = control("{\"entry\":{\"kind\":{\"directory\":{\"mode\":493}}}}");
+            let listed = control(&format!("{{\"manifest\":[{group}]}}"));
+            [kind, listed, control("\"end-of-list\"")].concat()
+        } else if asked.contains("\"get-many\"") {
+            let size = (CONTENT.len() as u32).to_be_bytes();
+            let (number, kind, time, mode) = ([0; 4], [0], [0; 12], 0o644_u32.to_be_bytes());
+            let digest = Digest::of(CONTENT);
+            let head = [&number[..], &kind, &size, &time, &mode, digest.as_bytes()].concat();
+            [frame(2, &[&head, CONTENT].concat()), control("\"end-of-bundles\"")].concat()
+        } else {
+            Vec::new()
+        };
+        let sent = connection.stream_send(stream, &answers, true).unwrap();
+        assert_eq!(sent, answers.len());
+    }
+}
+
+fn frame(kind: u8, content: &[u8]) -> Vec<u8> {
+    [&[kind][..], &(content.len() as u32).to_be_bytes(), content].concat()
+}
+
+#[test]
+fn a_server_cannot_name_anything_into_a_directory_that_is_excluded() {
+    let served = Served::new(&[]);
+    let dest = served.outside("dest");
+    let file = |name| {
+        format!("{{\"directory\":\"\",\"modes\":[493],\"files\":[[\"{name}\",7,0,0,420]]}}")
+    };
+    let exclude = ["--preserve", "--exclude", "secret/"];
+    with_listing_of(&served, &file("x"), &exclude).expect(0);
+    assert_eq!(std::fs::read(dest.join("x")).unwrap(), CONTENT);
+    let link = "{\"directory\":\"\",\"modes\":[493],\"files\":[],\
+                \"links\":[[\"secret/x\",\"target\",{\"seconds\":0,\"nanos\":0}]]}";
+    std::fs::create_dir(dest.join("secret")).unwrap();
+    for group in [&file("secret/x"), link] {
+        for dry_run in [&["-n"][..], &[]] {
+            let finished = with_listing_of(&served, group, &[&exclude[..], dry_run].concat());
+            assert_ne!(finished.code, Some(0), "{group}: {}", finished.errors);
+            assert!(finished.errors.contains("broke the protocol"), "{}", finished.errors);
+            assert!(dest.join("secret/x").symlink_metadata().is_err(), "{group}");
+        }
+    }
 }

@@ -6,6 +6,8 @@ mod common;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
@@ -389,4 +391,100 @@ fn a_full_file_system_is_survived() {
 
 fn spawn(command: &mut Command) -> std::process::Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// Nobody, whom permissions hold back where root runs the tests.
+const NOBODY: u32 = 65534;
+
+/// Makes `command` run as somebody whom permissions hold back.
+fn without_privileges(command: &mut Command) {
+    if rustix::process::geteuid().is_root() {
+        command.uid(NOBODY).gid(NOBODY);
+    }
+}
+
+/// Gives `path` these permissions, and to the user of [`without_privileges`].
+fn give_away(path: &Path, mode: u32) {
+    fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+    if rustix::process::geteuid().is_root() {
+        chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+    }
+}
+
+/// A server and a client without privileges, and a directory beside the served one.
+fn unprivileged() -> Served {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["served", "here"] {
+        fs::create_dir(dir.path().join(name)).unwrap();
+        give_away(&dir.path().join(name), 0o755);
+    }
+    give_away(dir.path(), 0o755);
+    let mut program = Command::new(TACK);
+    without_privileges(&mut program);
+    Served::in_dir(dir, program, "127.0.0.1:0", &["--write"])
+}
+
+/// Transfers `content` where a transfer of it was killed when the part had its final permissions, and no final name
+/// yet. Returns how many bytes were resumed.
+fn end_what_was_killed(sends: bool, content: &[u8], part: &[u8], mode: u32) -> u64 {
+    let served = unprivileged();
+    let (mut from, mut to) = (served.path("file"), served.outside("here/file"));
+    if sends {
+        std::mem::swap(&mut from, &mut to);
+    }
+    write(&from, content);
+    give_away(&from, 0o444);
+    let left = to.with_file_name(".file.tack-part");
+    write(&left, part);
+    give_away(&left, mode);
+    let mut client = served.client(if sends { "send" } else { "get" });
+    without_privileges(&mut client);
+    if sends {
+        client.arg(&from).arg(served.target(""));
+    } else {
+        client.arg(served.target("file")).arg(&to);
+    }
+    let finished = run(&mut client).expect(0);
+    assert!(fs::read(&to).unwrap() == content, "{sends}, {mode:o}");
+    assert_eq!(to.metadata().unwrap().permissions().mode() & 0o777, 0o444);
+    assert!(!left.exists(), "{sends}, {mode:o}");
+    finished.number("resumed_bytes")
+}
+
+#[test]
+fn a_closed_part_that_is_held_or_has_another_name_stays_as_it_is() {
+    let served = unprivileged();
+    served.write("file", b"content");
+    give_away(&served.path("file"), 0o444);
+    let part = served.outside("here/.file.tack-part");
+    write(&part, b"cont");
+    give_away(&part, 0o444);
+    let get = || {
+        let mut client = served.client("get");
+        without_privileges(&mut client);
+        run(client.arg(served.target("file")).arg("here/")).expect(5)
+    };
+    let held = fs::File::open(&part).unwrap();
+    held.lock().unwrap();
+    let busy = get();
+    assert!(busy.errors.contains("is running"), "{}", busy.errors);
+    held.unlock().unwrap();
+    fs::hard_link(&part, served.outside("here/other")).unwrap();
+    get();
+    assert_eq!(part.metadata().unwrap().permissions().mode() & 0o777, 0o444);
+    assert_eq!(fs::read(&part).unwrap(), b"cont");
+}
+
+#[test]
+fn a_part_that_its_own_permissions_close_is_resumed() {
+    let content = noise(400_000, SEED + 11);
+    for sends in [false, true] {
+        for mode in [0o444, 0o200, 0o000] {
+            for length in [250_000, content.len()] {
+                let resumed = end_what_was_killed(sends, &content, &content[..length], mode);
+                assert_eq!(resumed, length as u64, "{sends}, {mode:o}");
+            }
+            end_what_was_killed(sends, b"small", b"small", mode);
+        }
+    }
 }

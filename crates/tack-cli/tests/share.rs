@@ -5,12 +5,12 @@
 mod common;
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{Finished, TACK, assert_same_tree, noise, run, write};
+use common::{Finished, TACK, assert_same_tree, finish, noise, run, wait_until, write};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
@@ -203,4 +203,71 @@ fn what_nobody_could_receive_is_not_shared() {
     };
     let twice = share(&["1/same", "2/same"]).expect(2);
     assert!(twice.errors.contains("same: two of what is shared"), "{}", twice.errors);
+}
+
+#[test]
+fn a_ticket_on_standard_input_shows_in_no_list_of_processes() {
+    let mut sharing = Sharing::new(&["--keep"], &["file"]);
+    let mut client = sharing.client("receive");
+    client.args(["-", "dest"]).stdin(Stdio::piped());
+    let mut child = client.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let arguments = || fs::read_to_string(format!("/proc/{}/cmdline", child.id())).unwrap();
+    wait_until(|| arguments().contains("receive"));
+    assert!(!arguments().contains("tack1-"), "{}", arguments());
+    let mut stdin = child.stdin.take().unwrap();
+    // What follows the line is not read.
+    write!(stdin, "{}\nmore\n", sharing.ticket).unwrap();
+    finish(child).expect(0);
+    assert!(fs::read(sharing.yours("dest")).unwrap() == noise(200_000, 2));
+    for said in ["", "\n", "host:4433\n", "tack1-AAAA\n"] {
+        let mut client = sharing.client("receive");
+        client.args(["-", "never"]).stdin(Stdio::piped());
+        let mut child = client.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(said.as_bytes()).unwrap();
+        let refused = finish(child).expect(2);
+        assert!(refused.errors.contains("ticket"), "{said:?}: {}", refused.errors);
+    }
+    assert!(sharing.child.try_wait().unwrap().is_none(), "it goes on");
+}
+
+#[test]
+fn a_ticket_in_a_variable_leaves_the_place_to_receive_into() {
+    let sharing = Sharing::new(&["--keep"], &["file"]);
+    let receive = |arguments: &[&str]| {
+        run(sharing.client("receive").env("TACK_TICKET", &sharing.ticket).args(arguments))
+    };
+    receive(&[]).expect(0);
+    receive(&["dest"]).expect(0);
+    for name in ["file", "dest"] {
+        assert!(fs::read(sharing.yours(name)).unwrap() == noise(200_000, 2), "{name}");
+    }
+    // What is typed wins.
+    receive(&["tack1-AAAA", "dest"]).expect(2);
+    receive(&["one", "two"]).expect(2);
+    for arguments in [&[][..], &["dest"]] {
+        let mut client = sharing.client("receive");
+        let refused = run(client.env_remove("TACK_TICKET").args(arguments)).expect(2);
+        assert!(refused.errors.contains("ticket"), "{}", refused.errors);
+    }
+}
+
+#[test]
+fn what_is_printed_to_be_typed_keeps_the_ticket_out_of_the_arguments() {
+    let dir = tempfile::tempdir().unwrap();
+    write(&dir.path().join("file"), b"content");
+    let mut share = Command::new(TACK);
+    share.args(["share", "--address", "127.0.0.1", "file"]).current_dir(dir.path());
+    let mut child = share.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let line = lines.into_iter().find(|line| line.contains("tack1-")).unwrap();
+    let typed = format!("PATH=\"$1:$PATH\"; {}", line.trim());
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &typed, "-"]).arg(Path::new(TACK).parent().unwrap());
+    shell.env("TACK_CONFIG", "").env("XDG_STATE_HOME", dir.path().join("state"));
+    fs::create_dir(dir.path().join("yours")).unwrap();
+    run(shell.current_dir(dir.path().join("yours"))).expect(0);
+    assert_eq!(fs::read(dir.path().join("yours/file")).unwrap(), b"content");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    let (before, _) = line.split_once("tack1-").unwrap();
+    assert!(before.ends_with("TACK_TICKET="), "{line}");
 }

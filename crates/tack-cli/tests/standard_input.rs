@@ -6,9 +6,10 @@ mod common;
 
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 
-use common::{Finished, Served, finish, noise, run};
+use common::{Finished, Served, TACK, finish, noise, run};
 
 fn start(served: &Served, arguments: &[&str]) -> Child {
     let mut client = served.client("send");
@@ -135,4 +136,27 @@ fn a_closed_standard_input_is_no_empty_file() {
     assert_eq!(fs::read(served.path("file")).unwrap(), b"content");
     run(client.stdin(Stdio::null())).expect(0);
     assert_eq!(fs::read(served.path("file")).unwrap(), b"", "that is an empty file");
+}
+
+#[test]
+fn standard_input_has_no_permissions_that_could_be_preserved() {
+    let mut server = Command::new("sh");
+    server.args(["-c", "umask 027 && exec \"$@\"", "-", TACK]);
+    let served = Served::with_program(server, &["--write"]);
+    let file = served.path("name");
+    let mode = || fs::metadata(&file).unwrap().permissions().mode() & 0o777;
+    let target = served.target("name");
+    send(&served, b"new", &["-p", "-", &target]).expect(0);
+    assert_eq!(mode(), 0o640);
+    fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).unwrap();
+    send(&served, b"newer", &["-p", "-", &target]).expect(0);
+    assert_eq!((mode(), fs::read(&file).unwrap()), (0o600, b"newer".to_vec()));
+    // As the configuration file says it for every transfer.
+    let config = served.outside("config.toml");
+    fs::write(&config, "[send]\npreserve = true\n").unwrap();
+    let mut client = served.client("send");
+    client.env("TACK_CONFIG", &config).args(["-", &served.target("other")]);
+    run(client.stdin(Stdio::null())).expect(0);
+    let other = fs::metadata(served.path("other")).unwrap().permissions().mode();
+    assert_eq!(other & 0o777, 0o640);
 }

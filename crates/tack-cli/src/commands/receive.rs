@@ -1,15 +1,18 @@
 //! `tack receive`
 
+use std::path::Path;
+
 use tack_transfer::{Client, ServerAddress, Trust, printable};
 
 use super::connector::{Access, Attempt, Connector, connect};
 use super::fetch_several::{FetchOptions, Named, fetch_several};
 use crate::cli::{Profile, ReceiveArgs};
 use crate::error::Error;
+use crate::ticket::Ticket;
 
 /// Receives what somebody shares.
 pub fn receive(args: &ReceiveArgs) -> Result<(), Error> {
-    let ticket = &args.ticket;
+    let (ticket, dest) = Ticket::find(args.ticket.as_deref(), args.dest.as_deref())?;
     let things: Vec<Named> = ticket
         .paths
         .iter()
@@ -19,7 +22,7 @@ pub fn receive(args: &ReceiveArgs) -> Result<(), Error> {
         })
         .collect();
     // Somebody else has chosen the names.
-    if args.dest.is_none()
+    if dest.is_none()
         && let Some(hidden) = things
             .iter()
             .find(|thing| thing.name.as_ref().is_none_or(|name| name.starts_with('.')))
@@ -30,14 +33,21 @@ pub fn receive(args: &ReceiveArgs) -> Result<(), Error> {
             hidden.shown
         )));
     }
-    let to = args.dest.as_deref().unwrap_or(std::path::Path::new("."));
+    let to = dest.as_deref().unwrap_or(Path::new("."));
     let paths = || ticket.paths.clone();
     let options = FetchOptions { to, recursive: args.recursive, transfer: &args.transfer };
-    fetch_several("receive", &mut WithTicket { args }, &things, paths, &options)
+    fetch_several(
+        "receive",
+        &mut WithTicket { ticket: &ticket, args },
+        &things,
+        paths,
+        &options,
+    )
 }
 
 /// Connects to the server of a ticket.
 struct WithTicket<'a> {
+    ticket: &'a Ticket,
     args: &'a ReceiveArgs,
 }
 
@@ -47,7 +57,7 @@ impl Connector for WithTicket<'_> {
         rate: Option<u64>,
         again: Option<Attempt<'_>>,
     ) -> Result<Client, Error> {
-        let ticket = &self.args.ticket;
+        let ticket = self.ticket;
         let token = Some(ticket.token.clone());
         let trust = Trust::Pinned(ticket.fingerprint);
         let access = Access { trust, token, ended: None, session: None, is_one_time: true };

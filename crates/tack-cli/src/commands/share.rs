@@ -17,7 +17,7 @@ use crate::exit::Exit;
 use crate::progress::print;
 use crate::ssh::Wanted;
 use crate::termination::Termination;
-use crate::ticket::Ticket;
+use crate::ticket::{self, Ticket};
 use crate::units;
 use tack_transfer::{Action, ServerEvent, WirePath, printable};
 
@@ -106,9 +106,11 @@ fn tell(ticket: &str, quiet: bool) -> Result<(), Error> {
     let text = if quiet {
         format!("{ticket}\n")
     } else {
+        // A variable, as other users see the arguments of a command.
         format!(
             "Whoever has this line can receive it, as long as this command runs:\n\n  \
-             tack receive {ticket}\n\n"
+             {}={ticket} tack receive\n\n",
+            ticket::VARIABLE
         )
     };
     out.write_all(text.as_bytes())

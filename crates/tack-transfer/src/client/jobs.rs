@@ -14,7 +14,7 @@ use super::summary::Summary;
 use crate::error::{Error, Feature};
 use crate::protocol::{Change, EditKind, Edited, TransferError};
 use crate::quic::{CloseCode, FEWER_ROUND_TRIPS, MAX_STREAMS};
-use crate::session::{Link, Mailbox, Outcome, Progress};
+use crate::session::{Link, Mailbox, Notify, Outcome, Progress};
 
 /// Jobs that may wait: enough to keep all streams busy, few enough for the largest trees.
 const QUEUE: usize = 64;
@@ -96,6 +96,27 @@ pub(super) struct Run<'a> {
 
 /// A thread that waits for a job.
 struct Worker(mpsc::SyncSender<(Mailbox, Job)>);
+
+/// Reports when it is dropped what has come of a job: a worker that panics does so, too, and the operation waits for
+/// every report.
+struct Ending {
+    name: String,
+    kind: Kind,
+    /// `None` if the worker has panicked.
+    result: Option<Result<Option<Outcome>, TransferError>>,
+    report: mpsc::Sender<Report>,
+    notify: Notify,
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let (name, kind) = (std::mem::take(&mut self.name), self.kind);
+        let result = self.result.take().unwrap_or_else(|| Err(TransferError::panicked()));
+        // Fails only if the operation has ended.
+        let _ = self.report.send(Report::Done { name, kind, result });
+        (self.notify)();
+    }
+}
 
 /// Runs an operation. `produce` starts whatever queues the jobs. On an error other than
 /// [`Error::Incomplete`] the connection is closed.
@@ -204,15 +225,15 @@ impl<'a> Run<'a> {
         let (report, notify) = (self.report.clone(), self.link.notify());
         let (give, taken) = mpsc::sync_channel::<(Mailbox, Job)>(1);
         let started = std::thread::Builder::new().spawn(move || {
-            let Ok((mailbox, job)) = taken.recv() else { return };
-            let result = (job.work)(&mailbox);
+            let Ok((opened, Job { kind, name, work })) = taken.recv() else { return };
+            let mut ending = Ending { name, kind, result: None, report, notify };
+            // Declared behind it, and so dropped before it: the stream has ended when the report is there.
+            let mailbox = opened;
+            let result = work(&mailbox);
             if let Err(error) = &result {
                 mailbox.fail(error);
             }
-            drop(mailbox);
-            // Fails only if the operation has ended.
-            let _ = report.send(Report::Done { name: job.name, kind: job.kind, result });
-            notify();
+            ending.result = Some(result);
         });
         let Err(error) = started else {
             self.without_thread = None;
@@ -450,5 +471,46 @@ impl<'a> Run<'a> {
         self.tell(Event::Failed { path: &name, others: files - 1, error: &error });
         self.faults.any.store(true, Ordering::Relaxed);
         self.summary.fail(name, files, error);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+    use crate::identity::Identity;
+    use crate::protocol::Root;
+    use crate::session::{ConnectOptions, Server, ServerOptions, Trust};
+
+    #[test]
+    fn a_job_that_panics_has_failed_and_nothing_waits_for_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let identity = Identity::in_directory(&dir.path().join("identity")).unwrap();
+        let trust = Trust::Pinned(identity.fingerprint);
+        let listen = "127.0.0.1:0".parse().unwrap();
+        let root = Root::open(dir.path()).unwrap();
+        let server = Server::new(ServerOptions::new(listen, root, identity, None)).unwrap();
+        let address = server.local_addr().into();
+        let server = server.start();
+        let mut link = Link::connect(&address, ConnectOptions::new(trust)).unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let options =
+            TransferOptions { stop: Some(Arc::clone(&stop)), ..TransferOptions::default() };
+        let _watchdog = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_secs(20));
+            stop.store(true, Ordering::Relaxed);
+        });
+        let ended = run(&mut link, &options, &mut |_| {}, |_, producer| {
+            for kind in [Kind::Transfer, Kind::Batch, Kind::Inquiry] {
+                let work = Box::new(|_: &Mailbox| panic!("as the test wants it"));
+                assert!(producer.submit(Job { kind, name: format!("{kind:?}"), work }));
+            }
+            Ok(())
+        });
+        let Err(Error::Incomplete(summary)) = ended else { panic!("{ended:?}") };
+        assert_eq!(summary.failed, 3);
+        assert!(summary.failures[0].error.to_string().contains("panic"), "{summary:?}");
+        server.stop().unwrap();
     }
 }

@@ -15,7 +15,7 @@ use super::disk::{has_same_content, offer_of};
 use super::owner_writes;
 use super::part_file::{PartName, may_chown_to, remove_part, times};
 use super::policy::Policy;
-use super::replace::{backup_name, entry_at, keep, kind_of, replace};
+use super::replace::{backup_name, entry_at, keep, kind_of, move_to, replace};
 use super::root::{Root, RootError, open_directory, open_file};
 use super::wire::Mtime;
 use super::{Attributes, TransferError, WirePath};
@@ -227,7 +227,7 @@ impl Editor {
         let (directory, name) = (&place.directory, place.name.as_str());
         let kept = self.kept_name(place)?;
         let remove = || match &kept {
-            Some(kept) => rustix::fs::renameat(directory, name, directory, kept),
+            Some(kept) => move_to(directory, name, kept),
             None => rustix::fs::unlinkat(directory, name, AtFlags::empty()),
         };
         owner_writes::change(directory, remove).map_err(writing)?;
@@ -596,6 +596,16 @@ mod tests {
         assert_eq!(fs::read(tree.join("file~")).unwrap(), b"file");
         assert_eq!(fs::read(tree.join("sub/deep~")).unwrap(), b"deep");
         assert!(!tree.join("file").exists());
+    }
+
+    #[test]
+    fn what_has_the_kept_name_already_as_another_link_is_removed() {
+        let backup = Some(Suffix::new("~").unwrap());
+        let (_dir, tree, editor) = editor(Policy { backup, ..Policy::default() });
+        fs::hard_link(tree.join("file"), tree.join("file~")).unwrap();
+        assert_eq!(editor.apply(&Edit::Remove(path("file"))).unwrap(), Edited::Done);
+        assert!(!tree.join("file").exists());
+        assert_eq!(fs::read(tree.join("file~")).unwrap(), b"file");
     }
 
     #[test]

@@ -83,6 +83,12 @@ impl TransferError {
         Self::Local { action: "writing", cause }
     }
 
+    /// The thread that did the work has panicked.
+    pub(crate) fn panicked() -> Self {
+        let cause = io::Error::other("its thread has panicked, which is a fault of tack");
+        Self::Local { action: "the transfer", cause }
+    }
+
     /// A message that does not fit the state.
     pub(crate) fn unexpected(message: &Message) -> Self {
         let mut text = format!("{message:?}");

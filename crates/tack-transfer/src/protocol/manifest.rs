@@ -1,6 +1,7 @@
 //! What a tree holds, as it crosses the wire: directories with the files in them, many in one
 //! message.
 
+use serde::de::{Deserializer, Error};
 use serde::{Deserialize, Serialize};
 
 use super::wire::{Mtime, Offer, json_len};
@@ -32,7 +33,7 @@ pub struct Group {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub modified: Option<Mtime>,
     /// Symbolic links in it, their targets and times; in listings that ask for links.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "links_in_it")]
     pub links: Vec<(WirePath, LinkTarget, Mtime)>,
     /// Positions of files that have several names, and numbers: the same for names of the same file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -52,11 +53,11 @@ fn is_finest(grain: &Option<Grain>) -> bool {
     grain.is_none_or(|grain| grain == Grain::FINEST)
 }
 
-/// A file in a directory: name, size in bytes, seconds and nanoseconds of the time of
+/// A file in a directory: name (one component), size in bytes, seconds and nanoseconds of the time of
 /// modification, permissions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileEntry(
-    WirePath,
+    #[serde(deserialize_with = "name_in_it")] WirePath,
     u64,
     i64,
     u32,
@@ -64,6 +65,29 @@ pub struct FileEntry(
     #[serde(skip)] Option<u64>,
     #[serde(skip)] Option<Grain>,
 );
+
+/// Reads the name of a file in a directory.
+fn name_in_it<'de, D: Deserializer<'de>>(deserializer: D) -> Result<WirePath, D::Error> {
+    let name = WirePath::deserialize(deserializer)?;
+    check_name(&name).map(|()| name)
+}
+
+/// Reads the links in a directory.
+fn links_in_it<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<(WirePath, LinkTarget, Mtime)>, D::Error> {
+    let links = <Vec<(WirePath, LinkTarget, Mtime)>>::deserialize(deserializer)?;
+    links.iter().try_for_each(|(name, ..)| check_name(name)).map(|()| links)
+}
+
+/// Refuses a name that is not one component: receivers ask their filter about the directory of a group, and not about
+/// those that a name could lead through.
+fn check_name<E: Error>(name: &WirePath) -> Result<(), E> {
+    match name.components().count() {
+        1 => Ok(()),
+        _ => Err(E::custom(format!("\"{name}\" is not the name of an entry of a directory"))),
+    }
+}
 
 impl FileEntry {
     /// The file `name` that is offered.
@@ -535,10 +559,18 @@ mod tests {
     }
 
     #[test]
-    fn a_name_in_a_directory_cannot_lead_out_of_it() {
-        for name in ["../x", "/x", ".."] {
-            let json = format!("[\"{name}\",1,0,0,420]");
-            assert!(serde_json::from_str::<FileEntry>(&json).is_err(), "{name}");
+    fn a_name_in_a_directory_leads_neither_out_of_it_nor_further_in() {
+        let parse = |name: &str| {
+            let file = format!("[\"{name}\",1,0,0,420]");
+            let links = format!("[[\"{name}\",\"target\",{{\"seconds\":0,\"nanos\":0}}]]");
+            let group =
+                format!("{{\"directory\":\"\",\"modes\":[],\"files\":[],\"links\":{links}}}");
+            let group = serde_json::from_str::<Group>(&group);
+            (serde_json::from_str::<FileEntry>(&file).is_ok(), group.is_ok())
+        };
+        assert_eq!(parse("a"), (true, true));
+        for name in ["../x", "/x", "..", "a/b", ".git/hooks/post-checkout", ""] {
+            assert_eq!(parse(name), (false, false), "{name}");
         }
     }
 }

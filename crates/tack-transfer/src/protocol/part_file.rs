@@ -20,7 +20,7 @@ use super::receiver::Store;
 use super::replace;
 use super::root::{Root, RootError, open_file};
 use super::sender::{Source, Stamp};
-use super::wire::{Mtime, Offer, Prefix, Resume};
+use super::wire::{Mtime, Offer, Prefix, Resume, UNKNOWN_SIZE};
 use super::{
     Basis, Digest, FileSource, Hasher, SMALL_FILE, TransferError, WirePath, WriteLimit,
     make_way,
@@ -223,8 +223,8 @@ impl PartFile {
             self.file.set_len(self.length)?;
         }
         let mode = match replaced_by(&self.directory, &self.final_name) {
-            Some(old) => self.take_over(&old, offer.mode)?,
-            None if self.policy.preserve => offer.mode & 0o777,
+            Some(old) => self.take_over(&old, offer)?,
+            None if self.takes_mode(offer) => offer.mode & 0o777,
             None => offer.mode & 0o777 & !creation_mask(),
         };
         set_attributes_of(&self.file, mode, offer)
@@ -277,11 +277,17 @@ impl PartFile {
         self.limit = bytes_per_second.map(WriteLimit::new);
     }
 
+    /// Whether the file gets the permissions of `offer` as they are. What is sent from a pipe has none that could be
+    /// preserved: those of its offer are the widest that a new file may have.
+    fn takes_mode(&self, offer: &Offer) -> bool {
+        self.policy.preserve && offer.size != UNKNOWN_SIZE
+    }
+
     /// Gives the temporary file the owner of the file that it replaces, unless it gets the sender's, and says
-    /// which mode is wider neither than `mode` nor, unless permissions are preserved, than the old file's.
-    fn take_over(&self, old: &Stat, mode: u32) -> io::Result<u32> {
-        let old_mode = if self.policy.preserve { 0o777 } else { self.old_mode(old) };
-        let mode = mode & old_mode & 0o777;
+    /// which mode is wider neither than that of `offer` nor, unless permissions are preserved, than the old file's.
+    fn take_over(&self, old: &Stat, offer: &Offer) -> io::Result<u32> {
+        let old_mode = if self.takes_mode(offer) { 0o777 } else { self.old_mode(old) };
+        let mode = offer.mode & old_mode & 0o777;
         let new = rustix::fs::fstat(&self.file)?;
         if (old.st_uid, old.st_gid) == (new.st_uid, new.st_gid) || self.policy.owner {
             return Ok(mode);
@@ -546,9 +552,8 @@ fn open_locked(directory: &OwnedFd, part_name: &str) -> Result<Option<File>, Tra
     if !still_named(directory, part_name, &file) {
         return Ok(None);
     }
-    let is_own = stat.st_uid == rustix::process::geteuid().as_raw() && stat.st_nlink <= 1;
     // Some file systems give what is created to somebody else.
-    if !is_own && !is_new {
+    if !is_own(&stat) && !is_new {
         rustix::fs::unlinkat(directory, part_name, AtFlags::empty())
             .map_err(|e| TransferError::writing(e.into()))?;
         return Ok(None);
@@ -573,11 +578,75 @@ fn open_or_create(
         Err(Errno::EXIST) => {}
         Err(error) => return Err(TransferError::writing(error.into())),
     }
-    match open(flags) {
+    let opened = match open(flags) {
+        Err(Errno::ACCESS) => match open_to_owner(directory, part_name)? {
+            // Another one may have its name by now.
+            Some(number) => open(flags).and_then(|file| {
+                let is_same = number_of(&rustix::fs::fstat(&file)?) == number;
+                if is_same { Ok(file) } else { Err(Errno::NOENT) }
+            }),
+            None => return Ok(None),
+        },
+        opened => opened,
+    };
+    match opened {
         Ok(file) => Ok(Some((file, false))),
         Err(Errno::NOENT) => Ok(None),
         Err(error) => Err(TransferError::writing(error.into())),
     }
+}
+
+/// Gives a part back to its owner that its permissions close, and says which it is: a transfer was killed after it had
+/// given the part the permissions of the file, and before the final name. `None` if the part has gone meanwhile.
+fn open_to_owner(
+    directory: &OwnedFd,
+    part_name: &str,
+) -> Result<Option<(u64, u64)>, TransferError> {
+    use rustix::io::Errno;
+    let failed = |error: Errno| TransferError::writing(error.into());
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    // Its lock is taken before it is changed, so that a transfer that is running commits what it has made. Where not
+    // even its owner may read it, only its name is left to change it by.
+    let readable = match rustix::fs::openat(directory, part_name, flags, Mode::empty()) {
+        Ok(file) => Some(File::from(file)),
+        Err(Errno::ACCESS) => None,
+        Err(Errno::NOENT) => return Ok(None),
+        Err(error) => return Err(failed(error)),
+    };
+    if let Some(file) = &readable {
+        match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) if still_named(directory, part_name, file) => {}
+            Ok(()) => return Ok(None),
+            Err(Errno::WOULDBLOCK) => return Err(TransferError::Busy),
+            Err(error) => return Err(failed(error)),
+        }
+    }
+    let stat = match &readable {
+        Some(file) => rustix::fs::fstat(file),
+        None => rustix::fs::statat(directory, part_name, AtFlags::SYMLINK_NOFOLLOW),
+    };
+    let stat = stat.map_err(failed)?;
+    let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+    if !is_file || !is_own(&stat) {
+        return Err(failed(Errno::ACCESS));
+    }
+    let mode = Mode::from_raw_mode(0o600);
+    let changed = match &readable {
+        Some(file) => rustix::fs::fchmod(file, mode),
+        // Follows a link that somebody has put there since: the file behind it then permits its owner alone.
+        None => rustix::fs::chmodat(directory, part_name, mode, AtFlags::empty()),
+    };
+    changed.map_err(failed)?;
+    Ok(Some(number_of(&stat)))
+}
+
+/// Whether a part is this user's, and has no other name.
+fn is_own(stat: &Stat) -> bool {
+    stat.st_uid == rustix::process::geteuid().as_raw() && stat.st_nlink <= 1
+}
+
+fn number_of(stat: &Stat) -> (u64, u64) {
+    (stat.st_dev, stat.st_ino)
 }
 
 fn still_named(directory: &OwnedFd, name: &str, file: &File) -> bool {

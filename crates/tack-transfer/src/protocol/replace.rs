@@ -57,6 +57,23 @@ pub(super) fn keep(directory: &OwnedFd, name: &str, kept: &str) -> io::Result<()
     }
 }
 
+/// Gives what has the name `name` the name `kept` in its place, instead of what had that.
+pub(super) fn move_to(directory: &OwnedFd, name: &str, kept: &str) -> rustix::io::Result<()> {
+    let stat = |name| rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW);
+    rustix::fs::renameat(directory, name, directory, kept)?;
+    match (stat(name), stat(kept)) {
+        // They are two links to one file: then rename(2) leaves both. Where there is but one link, the file system takes
+        // both names for the same, and the file would be lost.
+        (Ok(left), Ok(moved))
+            if left.st_nlink > 1
+                && (left.st_dev, left.st_ino) == (moved.st_dev, moved.st_ino) =>
+        {
+            rustix::fs::unlinkat(directory, name, AtFlags::empty())
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Makes an entry under a temporary name with `create`, and gives it the name `name` in one step.
 pub(super) fn replace(
     directory: &OwnedFd,
