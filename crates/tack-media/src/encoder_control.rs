@@ -150,6 +150,19 @@ mod tests {
     }
 
     #[test]
+    fn a_loss_before_a_key_frame_that_has_left_asks_for_no_other() {
+        let now = Instant::now();
+        let mut control = control(now);
+        control.on_sent(now, 0, FrameKind::Key, true);
+        control.on_sent(now, 1, FrameKind::Delta, true);
+        control.on_sent(now, 2, FrameKind::Key, true);
+        control.on_event(now, &dropped(1, DropCause::Expired));
+        assert!(!control.wants_key_frame(now));
+        control.on_event(now, &dropped(2, DropCause::Expired));
+        assert!(control.wants_key_frame(now));
+    }
+
+    #[test]
     fn sound_and_pictures_that_no_other_needs_are_lost_without_a_key_frame() {
         let now = Instant::now();
         let mut control = control(now);

@@ -19,6 +19,10 @@ const MOST_WAITING: usize = 2048;
 /// Bytes of them, at most: ten seconds of 50 Mbit/s.
 const MOST_WAITING_BYTES: usize = 64 << 20;
 
+/// A sender's frames begin at number 0, but a receiver that joins late may never see these. It has joined late if the
+/// first number that comes is this or more: eight seconds of thirty a second.
+const JOINED_LATE: u64 = 256;
+
 /// The delay comes down by this share of what it is too long, with each frame: in a second or two.
 const SHRINKS_BY: u32 = 64;
 
@@ -99,6 +103,8 @@ pub struct JitterBuffer {
     stands_since: Option<Instant>,
     /// The next number to be shown.
     next: Option<u64>,
+    /// The number that the sender's frames begin with, as far as playback waits for them.
+    first: Option<u64>,
     /// How long the frame that was shown last was worth something.
     lifetime: Duration,
     gone: Gone,
@@ -120,6 +126,7 @@ impl JitterBuffer {
             pushed_back: Duration::ZERO,
             stands_since: None,
             next: None,
+            first: None,
             lifetime: Duration::ZERO,
             gone: Gone::default(),
             late_frames: LateFrames::default(),
@@ -131,6 +138,9 @@ impl JitterBuffer {
     /// late, [`JitterBuffer::pop`] hands it over all the same.
     pub fn push(&mut self, frame: ReceivedFrame) -> bool {
         let number = frame.header.number;
+        self.first.get_or_insert(if number < JOINED_LATE { 0 } else { number });
+        // The frame itself may make the delay longer.
+        let was_due = self.shown_at(&frame);
         let epoch = *self.epoch.get_or_insert(frame.arrived);
         let arrived = frame.arrived.saturating_duration_since(epoch).as_nanos();
         let transit = i128::try_from(arrived).unwrap_or(i128::MAX)
@@ -146,6 +156,11 @@ impl JitterBuffer {
                 self.late_frames.on_late(frame, &mut self.gone);
             }
             return false;
+        }
+        let has_run_dry = self.next.is_some() && self.waiting.is_empty();
+        if self.config.missing == Missing::Wait && has_run_dry && was_due < frame.arrived {
+            // Nothing has come behind the gap either, so `pop` has seen no frame to stand still for.
+            self.stands_since.get_or_insert(was_due);
         }
         self.waiting_bytes += frame.payload.len();
         self.waiting.insert(number, frame);
@@ -169,16 +184,6 @@ impl JitterBuffer {
             return Some(Due { frame, at, is_whole: true, is_late: true });
         }
         let (&number, frame) = self.waiting.first_key_value()?;
-        if self.next.is_none() && frame.header.kind == FrameKind::Delta {
-            // Nothing can be shown before the first frame that stands for itself.
-            let is_due = self.shown_at(frame) <= now;
-            if is_due {
-                self.take_first();
-                self.gone.insert(number);
-                return self.pop(now);
-            }
-            return None;
-        }
         let at = self.shown_at(frame);
         if self.waits_before(number) && self.gives_up_at(frame).is_none_or(|at| now < at) {
             if at <= now {
@@ -186,8 +191,17 @@ impl JitterBuffer {
             }
             return None;
         }
-        if let Some(since) = self.stands_since.take() {
-            self.stood += now.saturating_duration_since(since);
+        if self.next.is_none() && frame.header.kind == FrameKind::Delta {
+            // Nothing can be shown before the first frame that stands for itself.
+            if at <= now {
+                self.take_first();
+                self.gone.insert(number);
+                return self.pop(now);
+            }
+            return None;
+        }
+        self.stood = self.stood(now);
+        if self.stands_since.take().is_some() {
             // A delay that has grown meanwhile is a part of it.
             let at = self.unstopped_at(frame);
             self.pushed_back = now.saturating_duration_since(at);
@@ -197,7 +211,8 @@ impl JitterBuffer {
             return None;
         }
         let (number, frame) = self.take_first()?;
-        self.gone.insert_all(self.next.unwrap_or(number)..number);
+        // What needs a frame before the first that is shown is not whole, and that one may still come.
+        self.gone.insert_all(self.next.unwrap_or(0)..number);
         self.next = Some(number + 1);
         self.lifetime = frame.header.lifetime;
         let is_whole = frame.header.depends_on.is_none_or(|on| !self.gone.contains(on));
@@ -240,7 +255,9 @@ impl JitterBuffer {
 
     /// For how long playback has stood still.
     pub fn stood(&self, now: Instant) -> Duration {
-        let stands = self.stands_since.map(|since| now.saturating_duration_since(since));
+        // Playback that has not begun does not stand still.
+        let since = self.stands_since.filter(|_| self.next.is_some());
+        let stands = since.map(|since| now.saturating_duration_since(since));
         self.stood + stands.unwrap_or_default()
     }
 
@@ -257,13 +274,16 @@ impl JitterBuffer {
 
     /// Whether a frame before this one may still come.
     fn missing_before(&self, number: u64) -> bool {
-        let next = self.next.unwrap_or(number);
+        let next = self.next.or(self.first).unwrap_or(0);
         !self.gone.contains_all(next..number)
     }
 
     /// Whether playback stands still for a frame before this one, as long as it may still come.
     fn waits_before(&self, number: u64) -> bool {
-        self.config.missing == Missing::Wait && self.missing_before(number)
+        // Playback begins with a key frame that has come, whatever the sender had before it.
+        let may_wait = self.next.is_some()
+            || self.waiting.values().all(|frame| frame.header.kind != FrameKind::Key);
+        self.config.missing == Missing::Wait && may_wait && self.missing_before(number)
     }
 
     /// When nothing more is expected of what is missing before this frame. `None`: never.
@@ -468,6 +488,125 @@ mod tests {
         assert!(frames > 100 && frames <= 256 && bytes <= 16 << 20, "{frames}, {bytes} bytes");
         buffer.push(frame(start, 1, 900 * MS));
         assert!(show(&mut buffer, start + Duration::from_secs(600)).len() <= 256);
+    }
+
+    /// Sound, which needs no picture.
+    fn sound(start: Instant, number: u64, took: Duration) -> ReceivedFrame {
+        let mut sound = frame(start, number, took);
+        (sound.header.kind, sound.header.depends_on) = (FrameKind::Audio, None);
+        sound
+    }
+
+    #[test]
+    fn what_needs_a_key_frame_that_comes_behind_the_first_sound_is_whole_only_with_it() {
+        let start = Instant::now();
+        let mut buffer = buffer(Missing::Skip);
+        buffer.push(sound(start, 1, 20 * MS));
+        let now = start + 200 * MS;
+        assert_eq!(show(&mut buffer, now), [(1, true)]);
+        let mut delta = frame(start, 2, 20 * MS);
+        delta.header.depends_on = Some(0);
+        buffer.push(delta);
+        assert_eq!(show(&mut buffer, now), [(2, false)]);
+        assert!(!buffer.push(frame(start, 0, 150 * MS)), "its time has passed");
+        for number in [0, 2] {
+            let due = buffer.pop(now).unwrap();
+            assert_eq!(
+                (due.frame.header.number, due.is_whole, due.is_late),
+                (number, true, true)
+            );
+        }
+        assert_eq!(buffer.pop(now), None);
+    }
+
+    #[test]
+    fn what_comes_before_the_first_key_frame_waits_for_it() {
+        let start = Instant::now();
+        for first in [sound(start, 1, 20 * MS), frame(start, 1, 20 * MS)] {
+            let mut buffer = buffer(Missing::Wait);
+            buffer.push(first);
+            let now = start + 200 * MS;
+            assert_eq!(show(&mut buffer, now), []);
+            assert!(buffer.next_at().unwrap() > now);
+            buffer.push(frame(start, 0, 250 * MS));
+            assert_eq!(show(&mut buffer, start + 300 * MS), [(0, true), (1, true)]);
+            // Playback has not stood still: it had not begun.
+            assert_eq!(buffer.stood(start + 300 * MS), Duration::ZERO);
+        }
+    }
+
+    #[test]
+    fn playback_begins_without_frames_that_the_sender_never_began() {
+        let start = Instant::now();
+        let mut buffer = buffer(Missing::Wait);
+        let mut key = frame(start, 11, 20 * MS);
+        (key.header.kind, key.header.depends_on) = (FrameKind::Key, None);
+        for frame in [sound(start, 10, 20 * MS), key, frame(start, 12, 20 * MS)] {
+            buffer.push(frame);
+        }
+        let now = start + (12 * 33 + 30) * MS;
+        assert_eq!(show(&mut buffer, now), [(10, true), (11, true), (12, true)]);
+    }
+
+    #[test]
+    fn a_receiver_that_joins_late_waits_for_nothing_before_its_first_frame() {
+        let start = Instant::now();
+        for missing in [Missing::Skip, Missing::Wait] {
+            let mut buffer = buffer(missing);
+            for number in 5000..5003 {
+                let mut sound = sound(start, number, 20 * MS);
+                sound.header.lifetime = Duration::from_secs(24 * 3600);
+                buffer.push(sound);
+            }
+            let now = start + (5002 * 33 + 30) * MS;
+            assert_eq!(show(&mut buffer, now), [(5000, true), (5001, true), (5002, true)]);
+            assert_eq!(buffer.stood(now), Duration::ZERO);
+        }
+    }
+
+    #[test]
+    fn playback_stands_still_in_an_outage_and_goes_on_from_there() {
+        let start = Instant::now();
+        let mut buffer = buffer(Missing::Wait);
+        for number in 0..10 {
+            buffer.push(frame(start, number, 20 * MS));
+        }
+        let before = start + 400 * MS;
+        assert_eq!(show(&mut buffer, before).len(), 10);
+        assert_eq!(buffer.stood(before), Duration::ZERO);
+        let back = start + Duration::from_secs(3);
+        for number in 10..=40 {
+            let mut frame = frame(start, number, 20 * MS);
+            frame.arrived = back;
+            buffer.push(frame);
+        }
+        assert_eq!(show(&mut buffer, back), [(10, true)]);
+        // Frame 10 was due at 360 ms.
+        assert_eq!(buffer.stood(back), 2640 * MS);
+        assert_eq!(show(&mut buffer, back + 32 * MS), []);
+        assert_eq!(show(&mut buffer, back + 33 * MS), [(11, true)]);
+        assert_eq!(show(&mut buffer, back + 30 * 33 * MS).len(), 29);
+        assert_eq!(buffer.stood(back + 30 * 33 * MS), 2640 * MS);
+    }
+
+    #[test]
+    fn frames_that_come_unevenly_hold_playback_back_by_no_more_than_the_latest_of_them() {
+        let start = Instant::now();
+        let mut buffer = buffer(Missing::Wait);
+        let took = [20, 60, 25, 45, 20, 70, 30, 20, 65, 25].map(|ms| ms * MS);
+        let mut shown = 0;
+        for (number, took) in (0..3000).zip(took.into_iter().cycle()) {
+            let frame = frame(start, number, took);
+            let now = frame.arrived;
+            buffer.push(frame);
+            while let Some(due) = buffer.pop(now) {
+                shown += 1;
+                let behind =
+                    due.at.saturating_duration_since(start + due.frame.header.captured);
+                assert!(behind <= 80 * MS, "{behind:?}");
+            }
+        }
+        assert!(shown > 2990 && buffer.stood(start) < 60 * MS, "{:?}", buffer.stood(start));
     }
 
     #[test]

@@ -79,6 +79,10 @@ impl KeyFrames {
         number: u64,
         quiet_until: Option<Instant>,
     ) -> bool {
+        if self.last.is_some_and(|(last, _)| last > number) {
+            // Nothing from that key frame on needs it.
+            return false;
+        }
         self.is_wanted = true;
         let Some((_, received)) = self.last.take_if(|(last, _)| *last == number) else {
             return false;

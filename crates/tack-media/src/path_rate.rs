@@ -12,7 +12,7 @@ pub fn path_stats<F: BufFactory>(connection: &Connection<F>) -> MediaStats {
     if connection.is_tack() {
         return stats;
     }
-    if let Some(path) = connection.path_stats().next() {
+    if let Some(path) = connection.path_stats().find(|path| path.active) {
         let rtt = path.rtt.as_secs_f64().max(1e-6);
         stats.estimated_send_rate = (path.cwnd as f64 / rtt) as u64;
         stats.rate_age = Some(Duration::ZERO);

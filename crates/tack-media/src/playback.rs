@@ -26,7 +26,7 @@ pub struct Playback {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct PlaybackReport {
-    /// From the beginning to the first frame that was shown.
+    /// From the beginning to the first frame that was shown as it was meant to be.
     pub startup: Option<Duration>,
     /// For how long playback stood still.
     pub stood: Duration,
@@ -88,8 +88,8 @@ impl Playback {
         if due.is_late {
             return;
         }
-        self.first.get_or_insert(due.at.max(due.frame.arrived));
         if due.is_whole {
+            self.first.get_or_insert(due.at.max(due.frame.arrived));
             self.shown += 1;
         } else {
             self.broken += 1;
@@ -136,5 +136,38 @@ impl Playback {
             delays.saturating_record(u64::try_from(transit - fastest).unwrap_or(u64::MAX / 4));
         }
         delays
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods)] // a test counts from some instant
+mod tests {
+    use super::*;
+    use crate::frame::{FrameHeader, FrameKind};
+    use crate::jitter_buffer::JitterBufferConfig;
+
+    #[test]
+    fn playback_starts_with_a_frame_that_lacks_nothing() {
+        const MS: Duration = Duration::from_millis(1);
+        let start = Instant::now();
+        let mut playback = Playback::new(start);
+        for (at, is_whole) in [(100, false), (300, true)] {
+            let header = FrameHeader {
+                kind: FrameKind::Delta,
+                layer: 0,
+                number: 5,
+                depends_on: Some(4),
+                captured: Duration::ZERO,
+                lifetime: 200 * MS,
+                len: 0,
+            };
+            let at = start + at * MS;
+            let frame = ReceivedFrame { header, payload: Vec::new(), arrived: at };
+            playback.on_shown(&Due { frame, at, is_whole, is_late: false });
+        }
+        let buffer = JitterBuffer::new(JitterBufferConfig::default());
+        let report = playback.report(start + 400 * MS, &buffer);
+        assert_eq!(report.startup, Some(300 * MS));
+        assert_eq!((report.broken, report.shown), (1, 1));
     }
 }

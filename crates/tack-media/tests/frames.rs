@@ -7,13 +7,14 @@
 mod common;
 
 use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use common::*;
 use tack_media::{
     DropCause, EncoderRateControl, Frame, FrameHeader, FrameKind, FrameReceiver, FrameSender,
     JitterBuffer, JitterBufferConfig, Missing, Playback, RateControlConfig, ReceiverEvent,
-    SendError, SenderEvent,
+    SendError, SenderEvent, path_stats,
 };
 use tacklib::{Connection, Profile};
 
@@ -386,4 +387,43 @@ fn a_viewer_sees_even_times_and_counts_what_it_missed() {
     assert!(report.startup.unwrap() < 100 * MS, "{report:?}");
     assert_eq!(report.stood, Duration::ZERO);
     assert!(report.frame_delay_p99 < 50 * MS, "{report:?}");
+}
+
+#[test]
+fn the_rate_towards_plain_quic_is_that_of_the_path_in_use() {
+    let config = || {
+        let mut config = profile_config(Profile::Off);
+        config.set_active_connection_id_limit(4);
+        config
+    };
+    let client = tack_client(&mut config());
+    let server = tack_server(&mut config());
+    let mut pair = Pair::new(client, server).with_delay(20 * MS).with_rate(20);
+    pair.handshake();
+    for id in 1..3_u8 {
+        let id = quiche::ConnectionId::from_vec(vec![0xc1 + id; 16]);
+        pair.client.new_scid(&id, 1, false).unwrap();
+    }
+    let exchange = |pair: &mut Pair<Connection, Connection>, time: Duration| {
+        let end = Instant::now() + time;
+        let (data, mut buffer) = (pattern(1 << 16), vec![0; 1 << 16]);
+        pair.run_until(|pair| {
+            while pair.server.write(3, &data, false) > 0 {}
+            while pair.client.read(3, &mut buffer).is_ok() {}
+            Instant::now() >= end
+        });
+    };
+    exchange(&mut pair, Duration::from_secs(1));
+    let address = SocketAddr::from((Ipv4Addr::new(127, 0, 0, 2), 4011));
+    pair.rebind(address);
+    let mut pair = pair.with_rate(1).with_buffer(20_000);
+    exchange(&mut pair, Duration::from_secs(3));
+    assert!(pair.server.path_stats().count() > 1);
+    let active = pair.server.path_stats().find(|path| path.active).unwrap();
+    assert_eq!(active.peer_addr, address);
+    let stats = path_stats(&pair.server);
+    assert_eq!(
+        stats.estimated_send_rate,
+        (active.cwnd as f64 / active.rtt.as_secs_f64()) as u64
+    );
 }

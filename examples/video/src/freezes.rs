@@ -25,6 +25,11 @@ impl Freezes {
         self.last = Some((now, lasts));
     }
 
+    /// When the first picture was shown.
+    pub fn first(&self) -> Option<Instant> {
+        self.first
+    }
+
     /// How often a picture has stood still, for how long, and the share of the time since the first.
     pub fn at(&self, now: Instant, is_over: bool) -> (u64, Duration, f64) {
         let standing = self.standing(now).filter(|_| !is_over);

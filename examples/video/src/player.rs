@@ -49,6 +49,7 @@ pub struct PlayOptions {
 /// Plays what a [`Session`](crate::session::Session) sends. It takes the time as an argument.
 #[derive(Debug)]
 pub struct Player {
+    began: Instant,
     streams: FrameReceiver,
     datagrams: DatagramReceiver,
     buffer: JitterBuffer,
@@ -80,6 +81,7 @@ impl Player {
         config.longest = config.longest.max(options.delay);
         config.in_time = IN_TIME;
         Self {
+            began: now,
             streams: FrameReceiver::new(),
             datagrams: DatagramReceiver::default(),
             buffer: JitterBuffer::new(config),
@@ -157,13 +159,15 @@ impl Player {
     /// What was played until now.
     pub fn report(&self, now: Instant) -> PlayerReport {
         let playback = self.playback.report(now, &self.buffer);
+        // The sound may have begun before it.
+        let startup = self.freezes.first().map(|at| at.saturating_duration_since(self.began));
         let ended = self.end.told.is_some();
         let (freezes, stood, ratio) = self.freezes.at(self.end.told.unwrap_or(now), ended);
         let ms = |time: Duration| time.as_secs_f64() * 1e3;
         let (written, not_written) = self.output.as_ref().map_or((0, 0), Output::counts);
         let all = self.end.sender.as_ref().map(|sender| sender.frames);
         PlayerReport {
-            startup_ms: playback.startup.map(ms),
+            startup_ms: startup.map(ms),
             rebuffering_ms: ms(stood),
             rebuffering_ratio: ratio,
             freezes,
@@ -278,5 +282,59 @@ impl Player {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods)] // a test counts from some instant
+mod tests {
+    use tack_media::{FrameHeader, FrameKind, ReceivedFrame};
+
+    use super::*;
+    use crate::sample::Sample;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// A frame that has come so long behind the start.
+    fn frame(start: Instant, at: u32, number: u64, kind: FrameKind) -> ReceivedFrame {
+        let sample = Sample {
+            track: 1,
+            kind: if kind == FrameKind::Audio { TrackKind::Audio } else { TrackKind::Video },
+            timescale: 1000,
+            decode_time: 0,
+            duration: 33,
+            composition_offset: 0,
+            is_sync: kind == FrameKind::Key,
+            is_reference: true,
+            data: vec![1; 10],
+        };
+        let payload =
+            Payload { rendition: 0, bits_per_second: 1_000_000, init: Vec::new(), sample };
+        let payload = payload.encode();
+        let header = FrameHeader {
+            kind,
+            layer: 0,
+            number,
+            depends_on: None,
+            captured: at * MS,
+            lifetime: 500 * MS,
+            len: payload.len(),
+        };
+        ReceivedFrame { header, payload, arrived: start + at * MS }
+    }
+
+    #[test]
+    fn the_start_is_the_first_picture_and_not_the_sound_before_it() {
+        let start = Instant::now();
+        let options = PlayOptions { waits: false, delay: 100 * MS };
+        let mut player = Player::new(start, options, None);
+        player.on_event(ReceiverEvent::Frame(frame(start, 100, 0, FrameKind::Audio)));
+        player.show(start + 300 * MS);
+        assert_eq!(player.report(start + 300 * MS).shown, 1);
+        assert_eq!(player.report(start + 300 * MS).startup_ms, None);
+        player.on_event(ReceiverEvent::Frame(frame(start, 1100, 1, FrameKind::Key)));
+        player.show(start + 1200 * MS);
+        let startup = player.report(start + 1300 * MS).startup_ms.unwrap();
+        assert!((startup - 1200.0).abs() < 1.0, "{startup}");
     }
 }

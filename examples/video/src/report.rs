@@ -79,7 +79,7 @@ pub struct SenderReport {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PlayerReport {
-    /// From the request for the connection to the first picture, milliseconds.
+    /// From the request for the connection to the first picture, milliseconds; nothing before that is shown.
     pub startup_ms: Option<f64>,
     /// For how long a picture stood still, milliseconds.
     pub rebuffering_ms: f64,

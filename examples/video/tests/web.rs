@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
+use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
@@ -207,4 +208,18 @@ fn the_page_names_the_server_and_the_certificate() {
     let bytes: Vec<u8> = hash.split(',').map(|byte| byte.parse().unwrap()).collect();
     assert_eq!(bytes.len(), 32);
     assert!(!page.contains("__"), "nothing is left to fill in");
+}
+
+#[test]
+fn the_page_decodes_what_can_be_decoded() {
+    let directory = tempfile::tempdir().unwrap();
+    let page = directory.path().join("live.html");
+    let certificate = PageCertificate::new().unwrap();
+    certificate.write_page(&page, LOCAL, Duration::from_millis(250)).unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/page.js");
+    let Ok(run) = Command::new("node").arg(script).arg(&page).output() else {
+        eprintln!("skipped: node is not installed");
+        return;
+    };
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
 }

@@ -207,7 +207,7 @@ impl Viewer {
         };
         let last = self.told.replace((now, counts));
         let (Some((_, last)), Some(passed)) = (last, passed) else { return };
-        let path = connection.path_stats().next();
+        let path = connection.path_stats().find(|path| path.active);
         let ms = |time: Option<Duration>| time.map_or(0.0, |time| time.as_secs_f64() * 1e3);
         let report = session.report(connection);
         let told = Told {
