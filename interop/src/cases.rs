@@ -32,6 +32,8 @@ pub struct Case {
 /// What a test case is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
+    /// The handshake, without a Retry.
+    Handshake,
     /// Nothing.
     Transfer,
     /// The server asks for a proof of address.
@@ -309,8 +311,10 @@ mod tests {
             ALL.iter().flat_map(|case| [Role::Client, Role::Server].map(|role| (case, role)))
         {
             let told = by_name(case.told(ours)).unwrap();
-            let asks_nothing =
-                matches!(told.kind, Kind::Transfer | Kind::Retry | Kind::NoAnnounce);
+            let asks_nothing = matches!(
+                told.kind,
+                Kind::Handshake | Kind::Transfer | Kind::Retry | Kind::NoAnnounce
+            );
             assert!(told.name == case.name || asks_nothing, "{}", case.name);
         }
     }

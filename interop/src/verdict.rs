@@ -5,6 +5,7 @@ mod ack_frequency;
 mod both_ways;
 mod conditions;
 mod connection_ids;
+mod connections;
 mod datagrams;
 pub mod defects;
 mod ecn;
@@ -270,7 +271,8 @@ pub fn judge(kind: Kind, evidence: &Evidence) -> Verdict {
     }
     let went_well = ended_well(evidence)
         .and_then(|()| files_arrived(evidence))
-        .and_then(|()| wire_was_read(evidence));
+        .and_then(|()| wire_was_read(evidence))
+        .and_then(|()| connections::as_expected(kind, evidence));
     if let Err(reason) = went_well {
         return Verdict::Fail { reason };
     }
@@ -310,7 +312,7 @@ fn has_the_feature(kind: Kind, evidence: &Evidence) -> Result<(), String> {
         Kind::LongIds => connection_ids::have_length(evidence, 20),
         Kind::Http3 => http3::was_spoken(seen),
         Kind::ChaCha20 => features::only_chacha20(seen),
-        Kind::Multiplexing => features::on_one_connection(seen),
+        Kind::Multiplexing => features::stream_limit_had_to_rise(evidence),
         Kind::Resumption => features::resumed(seen),
         Kind::ZeroRtt => features::asked_early(seen, evidence.files.len()),
         _ => Ok(()),

@@ -25,8 +25,8 @@ const FAR: Conditions = Conditions { delay_ms: 100, ..DEFAULT };
 pub static ALL: [Case; 42] = [
     Case {
         name: "handshake",
-        about: "the handshake, and a file of 1 KiB",
-        kind: Kind::Transfer,
+        about: "the handshake, without a Retry, and a file of 1 KiB",
+        kind: Kind::Handshake,
         files: &[KIB],
         path: Path::Wire(DEFAULT),
     },
@@ -46,9 +46,9 @@ pub static ALL: [Case; 42] = [
     },
     Case {
         name: "multiplexing",
-        about: "1000 files of 32 bytes on one connection",
+        about: "1999 files of 32 bytes on one connection, more than the server allows at first",
         kind: Kind::Multiplexing,
-        files: &[32; 1000],
+        files: &[32; 1999],
         path: Path::Wire(DEFAULT),
     },
     Case {
@@ -208,7 +208,7 @@ pub static ALL: [Case; 42] = [
     },
     Case {
         name: "longrtt",
-        about: "a handshake over a way of 750 ms, each way",
+        about: "a handshake over a way of 750 ms, each way: the client repeats its ClientHello",
         kind: Kind::LongRtt,
         files: &[KIB],
         path: Path::Wire(Conditions { delay_ms: 750, ..DEFAULT }),

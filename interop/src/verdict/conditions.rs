@@ -21,7 +21,9 @@ pub fn were_met(kind: Kind, evidence: &Evidence) -> Result<Option<String>, Strin
     match kind {
         Kind::Loss => lost(evidence).map(|()| None),
         Kind::Corruption => corrupted(evidence).map(Some),
-        Kind::LongRtt => took_round_trips(evidence, 1).map(Some),
+        Kind::LongRtt => took_round_trips(evidence, 1)
+            .and_then(|note| repeated_hello(evidence, &note))
+            .map(Some),
         // One for the Retry.
         Kind::RetryLongRtt => took_round_trips(evidence, 2).map(Some),
         Kind::Disorder => lost(evidence).and_then(|()| disordered(evidence)).map(Some),
@@ -30,11 +32,9 @@ pub fn were_met(kind: Kind, evidence: &Evidence) -> Result<Option<String>, Strin
         Kind::Blackhole => went_on(evidence).map(Some),
         Kind::AmplificationLimit => kept_to_the_limit(evidence).map(Some),
         Kind::HandshakeLoss | Kind::RetryLoss => {
-            lost(evidence).and_then(|()| handshakes(evidence)).map(Some)
+            lost(evidence).map(|()| Some(handshakes(evidence)))
         }
-        Kind::HandshakeCorruption => {
-            corrupted(evidence).and_then(|_| handshakes(evidence)).map(Some)
-        }
+        Kind::HandshakeCorruption => corrupted(evidence).map(|_| Some(handshakes(evidence))),
         Kind::Ipv6 => ipv6(evidence).map(|()| None),
         Kind::Rebinding => followed(evidence).map(Some),
         _ => Ok(None),
@@ -88,6 +88,19 @@ fn took_round_trips(evidence: &Evidence, trips: u32) -> Result<String, String> {
         (seen.client_initials, seen.handshake_seconds.unwrap_or_default())
     });
     Ok(format!("answered after {seconds:.2} s, {initials} Initials of the client"))
+}
+
+/// No answer can be there before the timeout of RFC 9002 section 6.2.2, which is shorter than the
+/// round trip.
+fn repeated_hello(evidence: &Evidence, note: &str) -> Result<String, String> {
+    let counts = evidence.seen.connections.iter().map(|seen| seen.client_hellos);
+    match counts.min().unwrap_or_default() {
+        0 | 1 => Err(format!(
+            "{}, the client, sent its ClientHello once",
+            evidence.side(Role::Client)
+        )),
+        times => Ok(format!("{note}, {times} ClientHellos")),
+    }
 }
 
 fn went_on(evidence: &Evidence) -> Result<String, String> {
@@ -151,14 +164,11 @@ fn exceeded(evidence: &Evidence, worst: f64) -> String {
     )
 }
 
-fn handshakes(evidence: &Evidence) -> Result<String, String> {
-    let (found, wanted) = (evidence.seen.connections.len(), evidence.clients);
-    if found != wanted {
-        return Err(format!("{found} connections were made instead of {wanted}"));
-    }
+fn handshakes(evidence: &Evidence) -> String {
+    let found = evidence.seen.connections.len();
     let seconds = evidence.seen.connections.iter().filter_map(|seen| seen.handshake_seconds);
     let slowest = seconds.fold(0.0, f64::max);
-    Ok(format!("{found} handshakes, the slowest took {slowest:.2} s"))
+    format!("{found} handshakes, the slowest took {slowest:.2} s")
 }
 
 fn ipv6(evidence: &Evidence) -> Result<(), String> {
@@ -255,17 +265,6 @@ mod tests {
     }
 
     #[test]
-    fn as_many_handshakes_as_clients_have_to_be_seen() {
-        let mut evidence = good(PLAIN);
-        (evidence.lost, evidence.clients) = (1, 2);
-        let few = were_met(Kind::HandshakeLoss, &evidence).unwrap_err();
-        assert_eq!(few, "1 connections were made instead of 2");
-        let first = seen(&mut evidence).clone();
-        evidence.seen.connections.push(first);
-        assert!(were_met(Kind::HandshakeLoss, &evidence).is_ok());
-    }
-
-    #[test]
     fn a_handshake_over_a_long_way_takes_the_round_trip() {
         let mut evidence = good(PLAIN);
         evidence.round_trip = Duration::from_millis(1500);
@@ -273,7 +272,8 @@ mod tests {
         seen(&mut evidence).handshake_seconds = Some(1.49);
         let fast = were_met(Kind::LongRtt, &evidence).unwrap_err();
         assert_eq!(fast, "the client answered the server after 1.49 s, which takes 1.50 s");
-        seen(&mut evidence).handshake_seconds = Some(1.51);
+        (seen(&mut evidence).handshake_seconds, seen(&mut evidence).client_hellos) =
+            (Some(1.51), 2);
         assert!(were_met(Kind::LongRtt, &evidence).is_ok());
         let fast = were_met(Kind::RetryLongRtt, &evidence).unwrap_err();
         assert!(fast.ends_with("which takes 3.00 s"), "{fast}");

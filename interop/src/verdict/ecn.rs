@@ -21,14 +21,18 @@ pub fn judge(evidence: &Evidence) -> Verdict {
     if let Err(reason) = reports(peers, ours) {
         return Verdict::Fail { reason: format!("our end {reason}: {note}") };
     }
-    if let Err(reason) = reports(ours, peers)
-        && peers.ecn_acks > 0
-    {
-        return Verdict::Fail { reason: format!("the peer {reason}: {note}") };
+    if peers.ecn_acks == 0 {
+        // An end without access to the marks that reach it may stay silent, and may mark all the
+        // same (RFC 9000 section 13.4.1): the wire does not tell whether it has that access.
+        let lacks = if peers.marked == 0 {
+            "it neither marks packets nor reports marks"
+        } else {
+            "it marks packets but reports no marks"
+        };
+        return Verdict::Unsupported { by: Side::Peer, reason: format!("{lacks}: {note}") };
     }
-    if peers.marked == 0 && peers.ecn_acks == 0 {
-        let reason = format!("it neither marks packets nor reports marks: {note}");
-        return Verdict::Unsupported { by: Side::Peer, reason };
+    if let Err(reason) = reports(ours, peers) {
+        return Verdict::Fail { reason: format!("the peer {reason}: {note}") };
     }
     Verdict::Pass { note: Some(note) }
 }
@@ -81,15 +85,22 @@ mod tests {
             matches!(judged(9, 0, 0), Verdict::Pass { .. }),
             "a peer may count and not mark"
         );
-        assert!(matches!(judged(0, 5, 5), Verdict::Pass { .. }), "or mark and not count");
         assert!(reason(judged(9, 5, 0)).starts_with("our end reports none"));
         assert!(reason(judged(9, 5, 6)).starts_with("our end reports more"));
         assert!(reason(judged(10, 5, 5)).starts_with("the peer reports more"));
     }
 
     #[test]
-    fn a_peer_that_neither_marks_nor_counts_lacks_it() {
-        let verdict = judged(0, 0, 0);
-        assert!(matches!(verdict, Verdict::Unsupported { by: Side::Peer, .. }), "{verdict:?}");
+    fn a_peer_that_reports_nothing_lacks_it_whether_or_not_it_marks() {
+        for (marked, what) in [(0, "it neither marks"), (5, "it marks packets but reports no")]
+        {
+            match judged(0, marked, marked) {
+                Verdict::Unsupported { by: Side::Peer, reason } => {
+                    assert!(reason.starts_with(what), "{reason}");
+                }
+                verdict => panic!("{verdict:?}"),
+            }
+        }
+        assert!(reason(judged(0, 5, 0)).starts_with("our end reports none"));
     }
 }

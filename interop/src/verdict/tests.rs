@@ -147,6 +147,9 @@ fn a_wire_that_was_not_read_is_no_evidence() {
 fn every_kind_of_retry_takes_a_retry_and_a_token() {
     for kind in [Kind::Retry, Kind::RetryLongRtt, Kind::RetryLoss, Kind::RetryResumption] {
         let mut evidence = good(PLAIN);
+        if kind == Kind::RetryResumption {
+            evidence.seen.connections.push(evidence.seen.connections[0].clone());
+        }
         assert_eq!(reason(judge(kind, &evidence)), "the server sent no Retry");
         evidence.seen.connections[0].retries = 1;
         assert!(reason(judge(kind, &evidence)).contains("token"), "{kind:?}");
@@ -166,4 +169,89 @@ fn extension_frames_do_not_belong_into_our_0_rtt_packets() {
     assert!(reason(judge(Kind::Transfer, &evidence)).contains("0-RTT"));
     evidence.ours = Role::Server;
     assert_eq!(judge(Kind::Transfer, &evidence), Verdict::Pass { note: None });
+}
+
+#[test]
+fn a_second_connection_fails_where_one_is_wanted() {
+    for kind in [
+        Kind::Handshake,
+        Kind::Transfer,
+        Kind::Multiplexing,
+        Kind::Http3,
+        Kind::Loss,
+        Kind::Corruption,
+        Kind::Blackhole,
+        Kind::Ipv6,
+        Kind::KeyUpdate,
+        Kind::Rebinding,
+        Kind::Ecn,
+        Kind::Goodput,
+    ] {
+        let mut evidence = good(PLAIN);
+        evidence.seen.connections.push(evidence.seen.connections[0].clone());
+        let failed = reason(judge(kind, &evidence));
+        assert_eq!(failed, "2 connections were made instead of 1", "{kind:?}");
+    }
+}
+
+#[test]
+fn one_connection_fails_where_two_are_wanted() {
+    for kind in [Kind::Resumption, Kind::ZeroRtt, Kind::RetryResumption] {
+        let failed = reason(judge(kind, &good(PLAIN)));
+        assert_eq!(failed, "1 connections were made instead of 2", "{kind:?}");
+    }
+}
+
+#[test]
+fn every_client_makes_a_connection() {
+    let mut evidence = good(PLAIN);
+    (evidence.lost, evidence.clients) = (1, 2);
+    let few = reason(judge(Kind::HandshakeLoss, &evidence));
+    assert_eq!(few, "1 connections were made instead of 2");
+    evidence.seen.connections.push(evidence.seen.connections[0].clone());
+    let passed = judge(Kind::HandshakeLoss, &evidence);
+    assert!(matches!(passed, Verdict::Pass { .. }), "{passed:?}");
+}
+
+#[test]
+fn a_retry_fails_a_handshake_and_no_transfer() {
+    let mut evidence = good(PLAIN);
+    assert_eq!(judge(Kind::Handshake, &evidence), Verdict::Pass { note: None });
+    evidence.seen.connections[0].retries = 1;
+    for kind in [Kind::Handshake, Kind::Ecn] {
+        assert_eq!(reason(judge(kind, &evidence)), "our end, the server, sent a Retry");
+    }
+    assert_eq!(judge(Kind::Transfer, &evidence), Verdict::Pass { note: None });
+}
+
+#[test]
+fn a_server_with_a_high_stream_limit_fails_multiplexing() {
+    let mut evidence = Evidence { ours: Role::Client, ..good(TACK) };
+    for (limit, passes) in [(None, true), (Some(1000), true), (Some(10_000), false)] {
+        evidence.seen.greetings =
+            vec![Greeting { server_initial_max_streams_bidi: limit, ..Greeting::default() }];
+        match judge(Kind::Multiplexing, &evidence) {
+            Verdict::Pass { .. } => assert!(passes, "{limit:?}"),
+            verdict => {
+                assert!(!passes, "{verdict:?}");
+                let expected = "the peer, the server, lets the client open 10000 streams at first, more than 1000";
+                assert_eq!(reason(verdict), expected);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_client_that_never_repeats_its_hello_fails_longrtt() {
+    let mut evidence = good(PLAIN);
+    evidence.round_trip = Duration::from_millis(1500);
+    evidence.seen.connections[0].handshake_seconds = Some(1.51);
+    evidence.seen.connections[0].client_hellos = 1;
+    let once = reason(judge(Kind::LongRtt, &evidence));
+    assert_eq!(once, "the peer, the client, sent its ClientHello once");
+    evidence.seen.connections[0].client_hellos = 2;
+    let Verdict::Pass { note: Some(note) } = judge(Kind::LongRtt, &evidence) else {
+        panic!("{evidence:?}");
+    };
+    assert!(note.ends_with(", 2 ClientHellos"), "{note}");
 }

@@ -149,6 +149,7 @@ impl Connection {
             to_client: *self.tap.counters(Direction::ToClient),
             client: self.handshake.client().map(Announced::from),
             server: self.handshake.server().map(Announced::from),
+            client_hellos: self.handshake.client_hellos(),
             server_flight_bytes: self.handshake.server_flight_bytes(),
             ..self.seen
         };

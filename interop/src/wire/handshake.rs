@@ -7,12 +7,16 @@ use serde::Serialize;
 use tack_packet::{LongPacket, LongPacketType};
 use tack_proto::frame::{Frame, Frames, Located};
 use tack_proto::transport_parameters::{self, Announced as Announcement, Parameters};
+use tack_proto::varint::Reader;
 use tack_tap::Direction;
 
 use super::crypto_stream::CryptoStream;
 use super::handshake_keys::HandshakeKeys;
 use super::secrets::secret_of;
 use super::tls;
+
+/// The transport parameter `initial_max_streams_bidi` (RFC 9000 section 18.2).
+const INITIAL_MAX_STREAMS_BIDI: u64 = 0x08;
 
 /// What the TLS messages of a handshake say.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -31,6 +35,9 @@ pub struct Greeting {
     pub client_parameters: Vec<u64>,
     /// The ids of the server's transport parameters.
     pub server_parameters: Vec<u64>,
+    /// How many bidirectional streams the server lets the client open at first; `None` if its
+    /// transport parameters do not say.
+    pub server_initial_max_streams_bidi: Option<u64>,
     /// What the client sent as 0-RTT data.
     pub early: EarlyData,
 }
@@ -57,6 +64,7 @@ pub struct Handshake {
     /// The source connection ids of the server's Retry packets.
     retry_ids: Vec<Vec<u8>>,
     early: EarlyData,
+    client_hellos: u64,
 }
 
 /// The part of a handshake that a Retry has the client repeat. Where the cipher suite is not known
@@ -110,6 +118,12 @@ impl Handshake {
         self.attempt.client_random
     }
 
+    /// The client's Initials that carry the beginning of a ClientHello: one for each time that it
+    /// was sent, however many packets it takes.
+    pub const fn client_hellos(&self) -> u64 {
+        self.client_hellos
+    }
+
     /// What the client announced; `None` if its ClientHello was not seen.
     pub fn client(&self) -> Option<Announcement> {
         let hello = tls::client_hello(&self.attempt.client_hello.contiguous())?;
@@ -153,6 +167,10 @@ impl Handshake {
                 .transport_parameters
                 .as_deref()
                 .map_or_else(Vec::new, parameter_ids),
+            server_initial_max_streams_bidi: flight
+                .transport_parameters
+                .as_deref()
+                .and_then(initial_max_streams_bidi),
             early: EarlyData { accepted: flight.accepts_early_data, ..self.early.clone() },
         }
     }
@@ -168,6 +186,7 @@ impl Handshake {
             self.attempt = attempt;
         }
         if let Some(payload) = open(&mut self.attempt.client_initial, packet) {
+            self.client_hellos += u64::from(begins_crypto_stream(&payload));
             self.attempt.hear_client(&payload, key_log);
         }
     }
@@ -214,6 +233,20 @@ fn announcement(parameters: &[u8]) -> Option<Announcement> {
 
 fn parameter_ids(parameters: &[u8]) -> Vec<u64> {
     Parameters::new(parameters).map_while(Result::ok).map(|(id, _)| id).collect()
+}
+
+fn initial_max_streams_bidi(parameters: &[u8]) -> Option<u64> {
+    let mut parameters = Parameters::new(parameters).map_while(Result::ok);
+    let (_, value) = parameters.find(|(id, _)| *id == INITIAL_MAX_STREAMS_BIDI)?;
+    Reader::new(value).read_varint().ok()
+}
+
+/// Whether a packet carries the first byte of the TLS messages.
+fn begins_crypto_stream(payload: &[u8]) -> bool {
+    let mut frames = Frames::new(payload).map_while(Result::ok);
+    frames.any(|located| {
+        matches!(located.frame, Frame::Crypto { offset: 0, data_len } if data_len > 0)
+    })
 }
 
 impl EarlyData {
@@ -291,6 +324,35 @@ mod tests {
         let greeting = handshake.greeting();
         assert_eq!(greeting.offered, [0x1301, 0x1303]);
         assert_eq!(greeting.client_parameters, [1, 0x1b]);
+    }
+
+    #[test]
+    fn a_client_hello_counts_as_often_as_its_beginning_is_sent() {
+        let mut handshake = Handshake::default();
+        let seal = |number, payload: &[u8]| {
+            HandshakeKeys::initial(&FIRST_ID, Direction::ToServer)
+                .unwrap()
+                .seal_initial(&FIRST_ID, number, payload)
+        };
+        let padded = |frame: &[u8]| [frame, &[0; 60]].concat();
+        see(&mut handshake, Direction::ToServer, &initial(&FIRST_ID, 0, OLD));
+        assert_eq!(handshake.client_hellos(), 1);
+        let ack = padded(&[0x02, 0, 0, 0, 0]);
+        see(&mut handshake, Direction::ToServer, &seal(1, &ack));
+        let end_alone = padded(&[0x06, 3, 1, 7]);
+        see(&mut handshake, Direction::ToServer, &seal(2, &end_alone));
+        assert_eq!(handshake.client_hellos(), 1, "neither begins it");
+        let beginning_last = padded(&[0x06, 3, 1, 7, 0x06, 0, 3, 1, 0, 0]);
+        see(&mut handshake, Direction::ToServer, &seal(3, &beginning_last));
+        assert_eq!(handshake.client_hellos(), 2);
+    }
+
+    #[test]
+    fn the_number_of_streams_is_read_from_its_parameter() {
+        let limit = [0x01, 1, 9, 0x08, 2, 0x43, 0xe8, 0x09, 1, 3];
+        assert_eq!(initial_max_streams_bidi(&limit), Some(1000));
+        assert_eq!(initial_max_streams_bidi(&limit[..3]), None);
+        assert_eq!(initial_max_streams_bidi(&[0x08, 0]), None);
     }
 
     #[test]

@@ -31,6 +31,8 @@ pub struct Seen {
     pub answered_seconds: Option<f64>,
     /// Initials that the client sent.
     pub client_initials: u64,
+    /// How often the client sent its ClientHello.
+    pub client_hellos: u64,
     /// Those among them with a token.
     pub initials_with_token: u64,
     /// Initials that have reached the server since it last sent one; none are counted once the client sends under other
