@@ -101,6 +101,19 @@ fn a_short_path_that_loses_acknowledgements_is_filled() {
 }
 
 #[test]
+fn most_packets_of_plain_quiche_are_full_where_each_contends_for_the_channel() {
+    for congestion in [Congestion::Bbr, Congestion::Cubic] {
+        let flow = Flow::new(Stack::Plain, Stack::Plain.own_acks(), congestion, path(80, 0.0));
+        let warm_up = Duration::from_secs(2);
+        let report = single(&Scenario { warm_up, ..scenario("g", vec![flow], 8.0) });
+        let bytes = report.goodput_mbps * 1e6 / 8.0 * 6.0;
+        let payload = bytes / report.data_packets as f64;
+        // A full one has some 1,430 bytes.
+        assert!((1200.0..1440.0).contains(&payload), "{congestion:?}: {payload}");
+    }
+}
+
+#[test]
 fn what_is_lost_is_sent_again_and_waits_at_the_receiver() {
     for stack in STACKS {
         let clean = single(&scenario("pipe:20", vec![own(stack, path(20, 0.0))], 1.0));

@@ -399,10 +399,9 @@ fn notes(left_out: &[String]) -> Vec<String> {
          uses ECN: DualPI2 has nothing to mark in the rows named ecn, and drops. C4 is not among \
          the flows beside; `same` is a flow of the kind that is measured."
             .to_owned(),
-        "quiche's CUBIC grows slowly at the start: the lab's application writes when 16 KiB fit, or a \
-         quarter of the window, and quiche takes itself to be limited by the application until \
-         then. In `alone` it needs 4.8 s instead of 5.7 s if the application writes whenever a \
-         packet fits, and sends twice as many packets. HyStart++ makes no difference there."
+        "quiche's CUBIC grows the less, the longer its application waits for data: the lab's writes when \
+         3,000 bytes fit, or a 64th of the window, until slow start is over, and 16 KiB or a quarter of it \
+         later. Behind each write quiche sends a packet that is not full."
             .to_owned(),
         "quinn's BBR knows no slow start: in `alone_200` 460 kB arrive within 20 ms behind the request, \
          with a window of ten packets set as without, and of 17,013 packets 3,075 are lost. It has \
