@@ -227,6 +227,48 @@ fn a_receiver_that_was_paused_shows_nothing_old() {
 }
 
 #[test]
+fn a_receiver_that_is_held_before_it_plays_is_not_behind_afterwards() {
+    let (sender, receiver) = live_pair("deadline=20000 sync=false", "sync=false");
+    receiver.0.set_state(gst::State::Paused).unwrap();
+    sender.play();
+    sender.wait_until("the receiver is there", |sender| sender.stat("sink", "peers-seen") == 1);
+    let push = |number: u64, is_key: bool| {
+        sender.source().push_buffer(frame(number, is_key, 1000)).unwrap();
+        std::thread::sleep(Duration::from_millis(FRAME.mseconds()));
+    };
+    (0..90).for_each(|number| push(number, number == 0));
+    receiver
+        .wait_until("they have come", |receiver| receiver.stat("src", "frames-received") == 90);
+    receiver.play();
+    (90..95).for_each(|number| push(number, number == 90));
+    let first = receiver.sink().try_pull_sample(common::LONG).unwrap();
+    let first = first.buffer().unwrap();
+    assert_eq!(number_of(first), 90);
+    let now = receiver.0.current_running_time().unwrap();
+    let ahead = first.pts().unwrap().saturating_sub(now);
+    assert!(ahead < gst::ClockTime::from_mseconds(500), "{ahead}");
+}
+
+#[test]
+fn a_sender_that_was_paused_for_a_moment_goes_on_sending() {
+    let (sender, receiver) = live_pair("deadline=300 sync=false", "sync=false");
+    receiver.play();
+    sender.play();
+    sender.wait_until("the receiver is there", |sender| sender.stat("sink", "peers-seen") == 1);
+    let push = |number: u64| {
+        sender.source().push_buffer(frame(number, number == 0, 1000)).unwrap();
+        std::thread::sleep(Duration::from_millis(FRAME.mseconds()));
+    };
+    (0..15).for_each(push);
+    sender.0.set_state(gst::State::Paused).unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    sender.play();
+    (15..45).for_each(push);
+    sender.wait_until("all are counted", |sender| sender.stat("sink", "buffers") == 45);
+    assert_eq!(sender.stat("sink", "dropped-late"), 0);
+}
+
+#[test]
 fn times_that_jump_and_a_flush_keep_nothing_from_coming() {
     let (sender, receiver) = pair("deadline=20000 sync=false", "sync=false");
     receiver.play();

@@ -205,6 +205,7 @@ impl TackSink {
 
     fn outgoing(&self, buffer: &gst::Buffer) -> Result<OutgoingBuffer, gst::FlowError> {
         let now = Instant::now();
+        let deadline = Duration::from_millis(u64::from(lock(&self.settings).deadline_ms));
         let (pts, dts) = self.running_times(buffer);
         let mut stream = lock(&self.stream);
         let Some(caps) = stream.caps.clone() else { return Err(gst::FlowError::NotNegotiated) };
@@ -216,7 +217,7 @@ impl TackSink {
             caps_number: stream.caps_number,
         };
         let captured_at = meta.decode_time().map_or(now, |time| {
-            let captured = stream.capture.of(now, time);
+            let captured = stream.capture.of(now, time, deadline);
             if let Some(by) = captured.jumped {
                 gst::warning!(
                     CAT,
@@ -388,6 +389,10 @@ impl ElementImpl for TackSink {
                 self.post_error_message(message);
                 gst::StateChangeError
             })?;
+        }
+        if transition == gst::StateChange::PausedToPlaying {
+            // Running times stand still in a pause, and instants do not.
+            lock(&self.stream).capture = CaptureTime::default();
         }
         let result = self.parent_change_state(transition);
         let has_failed = result.is_err() && transition == gst::StateChange::ReadyToPaused;

@@ -25,6 +25,9 @@ use crate::transport::Direction;
 
 const DEFAULT_LATENCY_MS: u32 = 200;
 const MAX_LATENCY_MS: u32 = 10_000;
+/// How much older than the latency buffers may be when the element begins to play. A receiver whose start takes longer
+/// would stay behind by that time for good.
+const LONGEST_START: Duration = Duration::from_millis(500);
 
 /// The values of the properties.
 #[derive(Clone, Debug)]
@@ -231,9 +234,15 @@ impl ElementImpl for TackSrc {
             gst::StateChange::PlayingToPaused => *lock(&self.has_paused) = true,
             gst::StateChange::PausedToPlaying => {
                 let has_paused = std::mem::take(&mut *lock(&self.has_paused));
-                if let Some(shared) = self.shared().filter(|_| has_paused) {
-                    // What has come meanwhile was not shown, and is too late now.
-                    shared.update(super::output::State::drop_queued);
+                let oldest = self.latency() + LONGEST_START;
+                if let Some(shared) = self.shared() {
+                    shared.update(|state| {
+                        let first = state.first_captured();
+                        // What has come in a pause, or in a long wait for the first PLAYING, is too late now.
+                        if has_paused || first.is_some_and(|at| at.elapsed() > oldest) {
+                            state.drop_queued();
+                        }
+                    });
                     shared.waker.wake();
                 }
             }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use tack_media::FrameKind;
 
@@ -129,6 +130,11 @@ impl State {
         is_full
     }
 
+    /// When the first buffer that waits was captured.
+    pub fn first_captured(&self) -> Option<Instant> {
+        self.queue.front().map(|buffer| buffer.captured_at)
+    }
+
     /// Drops all that waits; what comes is worth nothing until a key frame.
     pub fn drop_queued(&mut self) {
         self.overflow += self.queue.len() as u64;
@@ -152,8 +158,6 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
     use super::*;
     use crate::payload::BufferMeta;
 
