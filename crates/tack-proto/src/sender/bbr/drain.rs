@@ -48,11 +48,6 @@ impl Drain {
         }
     }
 
-    /// Whether the path stood still before.
-    pub fn is_after_outage(&self) -> bool {
-        self.after_outage
-    }
-
     /// The gain in force.
     pub fn gain(&self) -> f64 {
         if self.after_outage { 1.0 } else { GAIN }

@@ -382,10 +382,6 @@ impl Bbr {
             self.loss.forget_round();
             self.latest = Latest::default();
             self.round_ends_at = self.delivered;
-            if matches!(self.state, State::ProbeBw(ProbeBwPhase::Down)) {
-                // The probe has been made: the Cruise behind it begins.
-                self.begin_phase(now, ProbeBwPhase::Cruise, path);
-            }
             // What was sent meanwhile waits in a queue that nothing else would take back.
             let round_trip = path.data_rtt() + path.ack_interval;
             let drain = Drain::after_outage(now, round_trip);
@@ -452,15 +448,8 @@ impl Bbr {
             next,
             self.state
         );
-        match (self.state, next) {
-            // TACK-6.2-3: a path that stands still more often than it is probed would never be probed.
-            (State::Drain(drain), State::ProbeBw(ProbeBwPhase::Cruise))
-                if drain.is_after_outage() =>
-            {
-                self.cycle.resume_cruise();
-            }
-            (_, State::ProbeBw(phase)) => self.begin_phase(now, phase, path),
-            _ => {}
+        if let State::ProbeBw(phase) = next {
+            self.begin_phase(now, phase, path);
         }
         match next {
             State::ProbeBw(ProbeBwPhase::Refill) => {

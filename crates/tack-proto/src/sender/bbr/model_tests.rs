@@ -569,35 +569,6 @@ fn the_answer_to_a_mark_of_a_queue_that_stands_lasts_until_a_cruise_is_over() {
 }
 
 #[test]
-fn a_path_that_stands_still_again_and_again_is_probed_all_the_same() {
-    let mut flow = Flow::cruising();
-    let began = flow.now;
-    while flow.phase() != Some(ProbeBwPhase::Up) {
-        let since = (flow.now - began).as_millis();
-        assert!(since < 5000, "TACK-6.2-3");
-        flow.now += if since % 300 == 170 { 130 * MS } else { 10 * MS };
-        let quiet = Feedback { delivered: flow.delivered, in_flight: 100_000, ..NO_NEWS };
-        flow.bbr.on_feedback(flow.now, &quiet, &PATH);
-    }
-    assert!(began + 200 * MS < flow.now, "no sooner than where it does not");
-}
-
-#[test]
-fn an_outage_behind_a_probe_puts_the_next_one_off_by_a_whole_cruise() {
-    let mut flow = Flow::cruising();
-    flow.until(ProbeBwPhase::Up);
-    flow.until(ProbeBwPhase::Down);
-    flow.now += 130 * MS;
-    let quiet = Feedback { delivered: flow.delivered, in_flight: 400_000, ..NO_NEWS };
-    flow.bbr.on_feedback(flow.now, &quiet, &PATH);
-    assert_eq!(flow.bbr.phase(), Phase::Drain);
-    flow.until(ProbeBwPhase::Cruise);
-    let began = flow.now;
-    flow.until(ProbeBwPhase::Refill);
-    assert!(flow.now >= began + 100 * MS, "TACK-6.2-3: {:?}", flow.now - began);
-}
-
-#[test]
 fn a_slow_short_path_leaves_drain_and_down_with_the_least_flight() {
     // 256 kbit/s and 20 ms: 640 bytes, and the least rate keeps four packets in flight.
     let slow = PathModel {

@@ -135,8 +135,11 @@ impl Cycle {
         match phase {
             ProbeBwPhase::Cruise => {
                 self.since = now;
+                self.up = PROBE_UP;
+                if std::mem::take(&mut self.is_long) {
+                    self.short_ones = SHORT_ONES;
+                }
                 self.bw_probe_wait = self.draw();
-                self.resume_cruise();
             }
             ProbeBwPhase::Refill => self.ends = now + probe_unit * UNITS_OF_ROUND_TRIP,
             ProbeBwPhase::Up => self.begin(now, probe_unit, sample, bandwidth),
@@ -144,14 +147,6 @@ impl Cycle {
                 self.ends = now + probe_unit * LONGEST_DOWN;
                 self.looks = None;
             }
-        }
-    }
-
-    /// Cruising goes on towards the same end as before an outage.
-    pub fn resume_cruise(&mut self) {
-        self.up = PROBE_UP;
-        if std::mem::take(&mut self.is_long) {
-            self.short_ones = SHORT_ONES;
         }
     }
 
