@@ -78,10 +78,11 @@ pub fn serve(args: &ServeArgs) -> Result<(), Error> {
         token: token.filter(|_| args.token_file.is_none()),
         read_only: !args.write,
     };
-    if args.json { print_json(&ready) } else { print_ready(args, &ready) }?;
     let wakers = server.wakers();
-    // Fails only where a thread has ended already.
+    // A server that says that it is ready stops at a signal, and needs no thread any more. Waking fails only where one
+    // has ended already.
     stop.on_signal(move || wakers.iter().for_each(|waker| drop(waker.wake())));
+    if args.json { print_json(&ready) } else { print_ready(args, &ready) }?;
     Ok(server.run(&stop.flag())?)
 }
 
