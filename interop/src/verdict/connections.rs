@@ -13,7 +13,7 @@ pub fn as_expected(kind: Kind, evidence: &Evidence) -> Result<(), String> {
     };
     let (found, wanted) = (evidence.seen.connections.len(), evidence.clients * of_each_client);
     if found != wanted {
-        return Err(format!("{found} connections were made instead of {wanted}"));
+        return Err(format!("connections made: {found} instead of {wanted}"));
     }
     if matches!(kind, Kind::Handshake | Kind::Ecn) && evidence.seen.retries() > 0 {
         return Err(format!("{}, the server, sent a Retry", evidence.side(Role::Server)));

@@ -190,7 +190,7 @@ fn a_second_connection_fails_where_one_is_wanted() {
         let mut evidence = good(PLAIN);
         evidence.seen.connections.push(evidence.seen.connections[0].clone());
         let failed = reason(judge(kind, &evidence));
-        assert_eq!(failed, "2 connections were made instead of 1", "{kind:?}");
+        assert_eq!(failed, "connections made: 2 instead of 1", "{kind:?}");
     }
 }
 
@@ -198,7 +198,7 @@ fn a_second_connection_fails_where_one_is_wanted() {
 fn one_connection_fails_where_two_are_wanted() {
     for kind in [Kind::Resumption, Kind::ZeroRtt, Kind::RetryResumption] {
         let failed = reason(judge(kind, &good(PLAIN)));
-        assert_eq!(failed, "1 connections were made instead of 2", "{kind:?}");
+        assert_eq!(failed, "connections made: 1 instead of 2", "{kind:?}");
     }
 }
 
@@ -207,7 +207,7 @@ fn every_client_makes_a_connection() {
     let mut evidence = good(PLAIN);
     (evidence.lost, evidence.clients) = (1, 2);
     let few = reason(judge(Kind::HandshakeLoss, &evidence));
-    assert_eq!(few, "1 connections were made instead of 2");
+    assert_eq!(few, "connections made: 1 instead of 2");
     evidence.seen.connections.push(evidence.seen.connections[0].clone());
     let passed = judge(Kind::HandshakeLoss, &evidence);
     assert!(matches!(passed, Verdict::Pass { .. }), "{passed:?}");

@@ -56,6 +56,7 @@ mod manifest;
 mod names;
 mod owner_writes;
 mod part_file;
+mod part_opening;
 mod pass_through;
 mod paths;
 mod plan;

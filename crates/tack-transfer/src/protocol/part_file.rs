@@ -8,13 +8,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::{
-    AtFlags, FileType, FlockOperation, Gid, Mode, OFlags, Stat, Timespec, Timestamps, Uid,
+    AtFlags, FileType, FlockOperation, Gid, Mode, Stat, Timespec, Timestamps, Uid,
 };
 
 use super::acl;
 use super::creation_mask::creation_mask;
 use super::disk::has_same_content;
 use super::edit::Edited;
+use super::part_opening::{open_locked, still_named};
 use super::policy::Policy;
 use super::receiver::Store;
 use super::replace;
@@ -531,130 +532,6 @@ pub(super) fn may_chown_to(owner: u32) -> bool {
 fn replaced_by(directory: &OwnedFd, name: &str) -> Option<Stat> {
     let stat = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
     (FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile).then_some(stat)
-}
-
-/// Opens and locks `part_name`. `None` if it has to be tried again: it was renamed or removed before it was locked,
-/// because the transfer that held it has just ended; or it was not this user's alone, and has been removed. Whoever
-/// owns a file, or has another name for it, could read and change what is received into it.
-fn open_locked(directory: &OwnedFd, part_name: &str) -> Result<Option<File>, TransferError> {
-    let Some((file, is_new)) = open_or_create(directory, part_name)? else { return Ok(None) };
-    let stat = rustix::fs::fstat(&file).map_err(|e| TransferError::reading(e.into()))?;
-    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-        return Err(RootError::WrongKind(part_name.to_owned(), "regular file").into());
-    }
-    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => {}
-        Err(rustix::io::Errno::WOULDBLOCK) => return Err(TransferError::Busy),
-        Err(e) => return Err(TransferError::writing(e.into())),
-    }
-    // The transfer that held the lock may have given the file its final name: then it is no part any more.
-    let file = File::from(file);
-    if !still_named(directory, part_name, &file) {
-        return Ok(None);
-    }
-    // Some file systems give what is created to somebody else.
-    if !is_own(&stat) && !is_new {
-        rustix::fs::unlinkat(directory, part_name, AtFlags::empty())
-            .map_err(|e| TransferError::writing(e.into()))?;
-        return Ok(None);
-    }
-    // Only its owner may read it until it has the final mode.
-    rustix::fs::fchmod(&file, Mode::from_raw_mode(0o600))
-        .map_err(|e| TransferError::writing(e.into()))?;
-    Ok(Some(file))
-}
-
-/// Opens `part_name`, and says whether it is new. `None` if it has gone, or come up, meanwhile.
-fn open_or_create(
-    directory: &OwnedFd,
-    part_name: &str,
-) -> Result<Option<(OwnedFd, bool)>, TransferError> {
-    use rustix::io::Errno;
-    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let open =
-        |flags| rustix::fs::openat(directory, part_name, flags, Mode::from_raw_mode(0o600));
-    match open(flags | OFlags::CREATE | OFlags::EXCL) {
-        Ok(file) => return Ok(Some((file, true))),
-        Err(Errno::EXIST) => {}
-        Err(error) => return Err(TransferError::writing(error.into())),
-    }
-    let opened = match open(flags) {
-        Err(Errno::ACCESS) => match open_to_owner(directory, part_name)? {
-            // Another one may have its name by now.
-            Some(number) => open(flags).and_then(|file| {
-                let is_same = number_of(&rustix::fs::fstat(&file)?) == number;
-                if is_same { Ok(file) } else { Err(Errno::NOENT) }
-            }),
-            None => return Ok(None),
-        },
-        opened => opened,
-    };
-    match opened {
-        Ok(file) => Ok(Some((file, false))),
-        Err(Errno::NOENT) => Ok(None),
-        Err(error) => Err(TransferError::writing(error.into())),
-    }
-}
-
-/// Gives a part back to its owner that its permissions close, and says which it is: a transfer was killed after it had
-/// given the part the permissions of the file, and before the final name. `None` if the part has gone meanwhile.
-fn open_to_owner(
-    directory: &OwnedFd,
-    part_name: &str,
-) -> Result<Option<(u64, u64)>, TransferError> {
-    use rustix::io::Errno;
-    let failed = |error: Errno| TransferError::writing(error.into());
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    // Its lock is taken before it is changed, so that a transfer that is running commits what it has made. Where not
-    // even its owner may read it, only its name is left to change it by.
-    let readable = match rustix::fs::openat(directory, part_name, flags, Mode::empty()) {
-        Ok(file) => Some(File::from(file)),
-        Err(Errno::ACCESS) => None,
-        Err(Errno::NOENT) => return Ok(None),
-        Err(error) => return Err(failed(error)),
-    };
-    if let Some(file) = &readable {
-        match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) if still_named(directory, part_name, file) => {}
-            Ok(()) => return Ok(None),
-            Err(Errno::WOULDBLOCK) => return Err(TransferError::Busy),
-            Err(error) => return Err(failed(error)),
-        }
-    }
-    let stat = match &readable {
-        Some(file) => rustix::fs::fstat(file),
-        None => rustix::fs::statat(directory, part_name, AtFlags::SYMLINK_NOFOLLOW),
-    };
-    let stat = stat.map_err(failed)?;
-    let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
-    if !is_file || !is_own(&stat) {
-        return Err(failed(Errno::ACCESS));
-    }
-    let mode = Mode::from_raw_mode(0o600);
-    let changed = match &readable {
-        Some(file) => rustix::fs::fchmod(file, mode),
-        // Follows a link that somebody has put there since: the file behind it then permits its owner alone.
-        None => rustix::fs::chmodat(directory, part_name, mode, AtFlags::empty()),
-    };
-    changed.map_err(failed)?;
-    Ok(Some(number_of(&stat)))
-}
-
-/// Whether a part is this user's, and has no other name.
-fn is_own(stat: &Stat) -> bool {
-    stat.st_uid == rustix::process::geteuid().as_raw() && stat.st_nlink <= 1
-}
-
-fn number_of(stat: &Stat) -> (u64, u64) {
-    (stat.st_dev, stat.st_ino)
-}
-
-fn still_named(directory: &OwnedFd, name: &str, file: &File) -> bool {
-    let named = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW);
-    match (named, rustix::fs::fstat(file)) {
-        (Ok(named), Ok(open)) => (named.st_dev, named.st_ino) == (open.st_dev, open.st_ino),
-        _ => false,
-    }
 }
 
 #[cfg(test)]

@@ -553,16 +553,23 @@ fn the_answer_to_a_loss_that_ends_the_rate_by_marks_lasts_until_a_cruise_is_over
     }
 }
 
+/// A mark behind a queue.
+fn queued_and_marked(feedback: &mut Feedback) {
+    queued(feedback);
+    feedback.ce = 1;
+}
+
+/// Marks of a queue that stands, as long as the rate goes by marks.
+fn mark_until_it_ends(flow: &mut Flow) {
+    while flow.bbr.scalable.is_some() {
+        flow.round(queued_and_marked);
+    }
+}
+
 #[test]
 fn the_answer_to_a_mark_of_a_queue_that_stands_lasts_until_a_cruise_is_over() {
     let mut flow = marked_for_long();
-    let marked = |feedback: &mut Feedback| {
-        queued(feedback);
-        feedback.ce = 1;
-    };
-    while flow.bbr.scalable.is_some() {
-        flow.round(marked);
-    }
+    mark_until_it_ends(&mut flow);
     assert_eq!(flow.phase(), Some(ProbeBwPhase::Cruise), "TACK-6.5-10");
     assert!(flow.bbr.short_term.is_congested(), "TACK-6.5-8");
     flow.until(ProbeBwPhase::Refill);
@@ -605,15 +612,9 @@ fn a_queue_in_front_of_a_link_that_does_not_mark_ends_the_rate_by_marks() {
 #[test]
 fn marks_of_a_queue_that_stands_are_answered_as_classic_ones() {
     let mut flow = marked_early();
-    let marked = |feedback: &mut Feedback| {
-        queued(feedback);
-        feedback.ce = 1;
-    };
-    while flow.bbr.scalable.is_some() {
-        flow.round(marked);
-    }
+    mark_until_it_ends(&mut flow);
     let before = flow.bbr.bandwidth();
-    flow.round(marked);
+    flow.round(queued_and_marked);
     assert_eq!(flow.bbr.bandwidth(), before.scaled(0.85), "TACK-6.5-10");
     assert!(flow.bbr.scalable.is_none());
     flow.round(|feedback| feedback.ce = 1);
