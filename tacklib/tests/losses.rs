@@ -2,10 +2,10 @@
 
 mod common;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::*;
-use tacklib::Connection;
+use tacklib::{Connection, Profile};
 
 fn pair() -> Pair<Connection, Connection> {
     let (mut client, mut server) = (tack_config(), tack_config());
@@ -70,4 +70,38 @@ fn an_urgent_stream_that_was_acknowledged_late_does_not_hold_up_the_others() {
     pair.server.stream_send(idle, &[1; 4000], false).unwrap();
     pair.run_until(|pair| pair.client.stream_readable_len(idle, usize::MAX) == 8000);
     assert!(pair.client.stream_readable_len(other, usize::MAX) < 100_000);
+}
+
+#[test]
+fn where_much_is_lost_four_iacks_leave_for_each_tack_at_most() {
+    let (mut client, mut server) = (tack_config(), tack_config());
+    let mut pair = Pair::new(tack_client(&mut client), tack_server(&mut server))
+        .with_delay(Duration::from_millis(20))
+        .with_rate(200);
+    pair.handshake();
+    transfer(&mut pair, 0, 4 << 20, false);
+    let before = pair.server.tack_stats();
+    pair.tamper_up(lossy(20, 1));
+    transfer(&mut pair, 4, 8 << 20, false);
+    let after = pair.server.tack_stats();
+    let (tacks, iacks) =
+        (after.tacks_sent - before.tacks_sent, after.iacks_sent - before.iacks_sent);
+    assert!((tacks..=4 * tacks).contains(&iacks), "{iacks} IACKs beside {tacks} TACKs");
+}
+
+#[test]
+fn acknowledgements_that_fill_a_narrow_uplink_come_less_often() {
+    let (mut client, mut server) =
+        (profile_config(Profile::Video), profile_config(Profile::Video));
+    // A TACK of 140 bytes takes it for 25 ms, longer than the profile's alpha.
+    let mut pair = Pair::new(tack_client(&mut client), tack_server(&mut server))
+        .with_delay(Duration::from_millis(20))
+        .with_rate(10)
+        .with_headers()
+        .with_uplink(50);
+    pair.handshake();
+    let begin = Instant::now();
+    transfer(&mut pair, 3, 10_000_000, true);
+    let took = begin.elapsed();
+    assert!(took < Duration::from_secs(20), "10 MB took {took:?}");
 }

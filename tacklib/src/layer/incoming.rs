@@ -339,7 +339,7 @@ impl NumberSpace {
         self.first_received.get_or_insert(pn);
         self.quiche_owes.ack |= received.ack_eliciting;
         let above_lowest = self.receiver.on_packet(now, received);
-        self.sender.on_ack_path_delay(above_lowest);
+        self.sender.on_ack_path_delay(now, above_lowest);
         if received.ack_eliciting {
             self.sender.on_peer_data(received.bytes);
         }

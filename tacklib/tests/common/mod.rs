@@ -350,6 +350,12 @@ impl<C: End, S: End> Pair<C, S> {
         self
     }
 
+    /// Has what the client sends leave at so many kilobits a second.
+    pub fn with_uplink(mut self, kilobits: u64) -> Self {
+        self.up.rate = Some(kilobits * 125);
+        self
+    }
+
     /// Drop-tail buffers in front of the rate.
     pub fn with_buffer(mut self, bytes: u64) -> Self {
         self.up.buffer = bytes;

@@ -33,6 +33,8 @@ pub struct LossEvents {
     reported: VecDeque<Hole>,
     largest: u64,
     tolerance: Tolerance,
+    /// An IACK has left since the last TACK: the next waits until then.
+    next_iack: Option<Instant>,
 }
 
 impl LossEvents {
@@ -72,8 +74,7 @@ impl LossEvents {
 
     /// Whether a hole is a loss now and is to be reported.
     pub fn is_due(&self, now: Instant) -> bool {
-        self.holes.iter().any(|hole| self.is_overtaken(hole))
-            || self.deadline().is_some_and(|deadline| deadline <= now)
+        self.deadline().is_some_and(|deadline| deadline <= now)
     }
 
     /// The lowest number that is missing without having been reported as lost.
@@ -81,14 +82,23 @@ impl LossEvents {
         self.holes.front().map(|hole| hole.first)
     }
 
-    /// When the oldest hole becomes a loss by its age; a past instant if newer packets have
-    /// made one a loss already.
+    /// When an IACK is due: when the oldest hole becomes a loss by its age; a past instant if newer packets have
+    /// made one a loss already. Behind another IACK it waits (TACK-4.3-5).
     pub fn deadline(&self) -> Option<Instant> {
         let oldest = self.holes.iter().map(|hole| hole.since).min()?;
-        if self.holes.iter().any(|hole| self.is_overtaken(hole)) {
-            return Some(oldest);
-        }
-        Some(oldest + self.tolerance.time())
+        let is_overtaken = self.holes.iter().any(|hole| self.is_overtaken(hole));
+        let due = if is_overtaken { oldest } else { oldest + self.tolerance.time() };
+        Some(self.next_iack.map_or(due, |next| due.max(next)))
+    }
+
+    /// An IACK has reported losses: the next is not to leave before `next`, or a TACK.
+    pub fn on_iack(&mut self, next: Option<Instant>) {
+        self.next_iack = next;
+    }
+
+    /// A TACK has left.
+    pub fn on_tack(&mut self) {
+        self.next_iack = None;
     }
 
     /// A TACK or IACK has reported everything up to now. Holes that are
@@ -155,6 +165,22 @@ mod tests {
         assert!(events.is_due(now + MS));
         events.on_reported(now + MS);
         assert!(!events.is_due(now + 100 * MS), "one IACK for each loss event");
+    }
+
+    #[test]
+    fn losses_behind_a_reported_one_wait_for_their_turn_or_a_tack() {
+        let (mut events, now) = lost_five();
+        events.on_in_order(8);
+        assert!(events.is_due(now));
+        events.on_reported(now);
+        events.on_iack(Some(now + 5 * MS));
+        events.on_ahead(now, 10, 1);
+        events.on_in_order(13);
+        assert!(!events.is_due(now + 4 * MS));
+        assert_eq!(events.deadline(), Some(now + 5 * MS));
+        assert!(events.is_due(now + 5 * MS));
+        events.on_tack();
+        assert!(events.is_due(now));
     }
 
     #[test]

@@ -47,6 +47,9 @@ use crate::repetition::{LEAST_RANGES, REPETITIONS, is_long};
 /// losses between two TACKs are beyond what a usable path shows.
 const IACK_RANGES: usize = 64;
 
+/// IACKs that report losses, for each TACK at most (TACK-4.3-5).
+const IACKS_PER_TACK: u32 = 4;
+
 /// An ACK frame without gaps, as the QUIC stack writes it.
 const SHORT_ACK_LEN: usize = 10;
 
@@ -410,6 +413,7 @@ impl Receiver {
         self.budget.on_sent(now, SHORT_ACK_LEN, self.config.max_ack_delay);
         self.policy.on_sent(now);
         self.losses.on_reported(now);
+        self.losses.on_tack();
         self.reordering.on_acknowledged(self.received.largest());
         self.reply_wanted = false;
     }
@@ -536,6 +540,7 @@ impl Receiver {
         }
         self.stats.iacks += 1;
         self.losses.on_reported(now);
+        self.losses.on_iack(self.interval.map(|interval| now + interval / IACKS_PER_TACK));
         if event == IackEvent::Reply {
             self.policy.on_sent(now);
             self.reply_wanted = false;

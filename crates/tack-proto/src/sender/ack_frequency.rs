@@ -105,6 +105,13 @@ impl Frequency {
         }
     }
 
+    /// The parameters where acknowledgements fill their own path: one for each such interval, for however few packets
+    /// (TACK-5.1-9).
+    pub(super) fn spaced(self, interval: Duration) -> Self {
+        let longest_interval = self.longest_interval.max(interval);
+        Self { packets: 1, shortest_interval: interval, longest_interval, ..self }
+    }
+
     /// f_tack in hertz.
     pub fn hertz(&self, bandwidth: Bandwidth, min_rtt: Duration, mss: u64) -> f64 {
         let counting =

@@ -44,6 +44,11 @@ impl AckPathDelay {
         self.latest = above_lowest.filter(|_| self.untimed.is_bulk(bulk));
     }
 
+    /// Whether acknowledgements queue behind the peer's data, if they do.
+    pub fn is_behind_data(&self, bulk: u64) -> bool {
+        self.untimed.is_bulk(bulk)
+    }
+
     /// The newest acknowledgement's delay. It is part of what `round_trip` is above RTTmin,
     /// so a peer cannot claim more than that.
     pub fn within(&self, round_trip: Duration, min_rtt: Option<Duration>) -> Duration {

@@ -3,6 +3,7 @@
 mod ack_frequency;
 mod ack_loss;
 mod ack_path;
+mod ack_spacing;
 mod acknowledgements;
 mod bbr;
 mod black_hole;
@@ -59,6 +60,7 @@ use crate::ecn::{Ecn, EcnCodepoint, EcnState};
 use crate::frame::{AckFrequency, Timestamp};
 use ack_frequency::AckFrequencySender;
 use ack_loss::AckLoss;
+use ack_spacing::AckSpacingModel;
 use bbr::{Bbr, Feedback, INITIAL_WINDOW_PACKETS, MinRttNews, PathModel};
 use careful_resume::CarefulResume;
 use ecn_validation::MarkRecord;
@@ -385,9 +387,14 @@ impl Sender {
 
     /// The packet with the acknowledgements that come next took so much longer than the fastest of
     /// late, by its TIMESTAMP; `None` if it has none (TACK-5.3-6).
-    pub fn on_ack_path_delay(&mut self, above_lowest: Option<Duration>) {
+    pub fn on_ack_path_delay(&mut self, now: Instant, above_lowest: Option<Duration>) {
         let bulk = BULK_PACKETS * self.config.mss;
         self.path.ack_path.on_packet(above_lowest, bulk);
+        if let Some(above) = above_lowest.filter(|_| !self.path.ack_path.is_behind_data(bulk))
+            && let Some(model) = self.ack_spacing_model()
+        {
+            self.path.ack_spacing.on_delay(now, above, &model);
+        }
     }
 
     /// The peer has sent so many bytes in a packet that elicits acknowledgements.
@@ -440,9 +447,13 @@ impl Sender {
 
     fn wanted_update(&self) -> Option<AckFrequency> {
         let min_rtt = self.frequency_rtt()?;
+        let (frequency, startup) = match self.spaced_interval() {
+            Some(spaced) => (self.config.frequency.spaced(spaced), false),
+            None => (self.config.frequency, self.is_starting()),
+        };
         self.frequency.as_ref()?.next_frame(
-            &self.config.frequency,
-            self.is_starting(),
+            &frequency,
+            startup,
             self.path.bbr.bandwidth(),
             min_rtt,
             self.config.mss,
@@ -767,11 +778,7 @@ impl Sender {
     fn path_model(&self) -> PathModel {
         let frequency = &self.config.frequency;
         let (smoothed, ack_path) = (self.path.smoothed_rtt, &self.path.ack_path);
-        let ack_interval = if self.is_starting() {
-            self.expected_interval(&frequency.of_startup())
-        } else {
-            self.expected_interval(frequency)
-        };
+        let ack_interval = self.spaced_interval().unwrap_or_else(|| self.usual_interval());
         let min_rtt = self.path.min_rtt.get();
         let deviations = self.config.bbr.deviations;
         let is_short = deviations.has(Deviation::ShortPaths)
@@ -800,6 +807,32 @@ impl Sender {
         let queue =
             if self.is_starting() { self.path.ack_path.longest() } else { Duration::ZERO };
         self.path.min_rtt.get().map(|rtt| rtt + queue)
+    }
+
+    /// The interval between acknowledgements, if those do not fill their own path.
+    fn usual_interval(&self) -> Duration {
+        let frequency = &self.config.frequency;
+        if self.is_starting() {
+            self.expected_interval(&frequency.of_startup())
+        } else {
+            self.expected_interval(frequency)
+        }
+    }
+
+    /// The same, if they do.
+    fn spaced_interval(&self) -> Option<Duration> {
+        if !self.path.ack_spacing.is_on() {
+            return None;
+        }
+        self.path.ack_spacing.interval(&self.ack_spacing_model()?)
+    }
+
+    fn ack_spacing_model(&self) -> Option<AckSpacingModel> {
+        Some(AckSpacingModel {
+            min_rtt: self.path.min_rtt.get()?,
+            smoothed_rtt: self.path.smoothed_rtt?,
+            usual: self.usual_interval(),
+        })
     }
 
     fn expected_interval(&self, frequency: &Frequency) -> Duration {

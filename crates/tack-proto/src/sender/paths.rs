@@ -7,6 +7,7 @@
 use std::time::{Duration, Instant};
 
 use super::ack_path::AckPathDelay;
+use super::ack_spacing::AckSpacing;
 use super::black_hole::BlackHole;
 use super::careful_resume::CarefulResume;
 use super::ecn_validation::EcnValidation;
@@ -48,6 +49,7 @@ pub(super) struct PathState {
     /// Of round trips by the sender's own record: reports of times must not raise it.
     pub rtt_jitter: Jitter,
     pub ack_path: AckPathDelay,
+    pub ack_spacing: AckSpacing,
     /// How much later than alpha after the last one a TACK has come while data flowed.
     pub ack_late: Spread,
     /// When the last TACK came, or ACK of a stock peer, if data has been flowing since.
@@ -91,6 +93,7 @@ impl PathState {
             sampled: now,
             rtt_jitter: Jitter::default(),
             ack_path: AckPathDelay::default(),
+            ack_spacing: AckSpacing::default(),
             ack_late: Spread::default(),
             last_tack: None,
             bbr: Bbr::new(config.bbr, config.ecn, now, config.random),

@@ -94,7 +94,7 @@ fn queued_round_trip(harness: &mut Harness, time: u32, queue: u32) {
     let numbers = harness.send(1);
     harness.pass(time * MS);
     harness.sender.on_peer_data(2 * PACKET);
-    harness.sender.on_ack_path_delay(Some(queue * MS));
+    harness.sender.on_ack_path_delay(harness.now, Some(queue * MS));
     harness.tack(&[numbers], Some(left)).unwrap();
 }
 
