@@ -188,7 +188,7 @@ fn ssh_gets_its_options_and_no_secret_is_among_them() {
     // The other end makes token and certificate.
     assert_eq!(
         names,
-        ["careful_resume", "patience", "plain", "ports", "tack_copy", "wanted"],
+        ["careful_resume", "names", "patience", "plain", "ports", "tack_copy", "wanted"],
         "{log}"
     );
     assert_eq!(log.matches("serve-once").count(), 1, "{log}");
@@ -283,6 +283,48 @@ fn what_is_wrong_at_the_other_end_is_told_with_what_to_do() {
 }
 
 #[test]
+fn authorities_are_not_read_where_a_fingerprint_tells() {
+    let ends = Ends::new();
+    fs::write(ends.here("file"), "x").unwrap();
+    let authorities = ends.path("authorities");
+    assert!(Command::new("mkfifo").arg(&authorities).status().unwrap().success());
+    let (pipe, readers) = (authorities.clone(), Arc::new(Mutex::new(0)));
+    let counted = Arc::clone(&readers);
+    // Each waits until somebody opens it to read, who finds nothing in it. The thread ends with the test.
+    std::thread::spawn(move || {
+        while fs::OpenOptions::new().write(true).open(&pipe).is_ok() {
+            *counted.lock().unwrap() += 1;
+        }
+    });
+    let mut copy = ends.command(&["file", "host:"]);
+    run(copy.env("SSL_CERT_FILE", &authorities)).expect(0);
+    assert_eq!(*readers.lock().unwrap(), 0);
+    assert!(ends.there("file").exists());
+}
+
+#[test]
+fn the_other_end_tells_whether_it_has_anything_of_what_is_sent() {
+    let ends = Ends::new();
+    write(&ends.here("tree/file"), b"x");
+    let answers = ends.path("answers");
+    let command = format!("tee -a {}", answers.display());
+    ends.script(
+        "ssh",
+        &SSH.replace("eval \"$command\"", &format!("eval \"$command\" | {command}")),
+    );
+    write(&ends.there("other"), b"");
+    for has_nothing in [true, false] {
+        let copied = ends.copy(&["-r", "tree", "host:"]).expect(0);
+        assert_eq!(copied.number("equal"), u64::from(!has_nothing));
+        let text = fs::read_to_string(&answers).unwrap();
+        let last = text.lines().rfind(|line| line.contains("tack_copy")).unwrap();
+        let answer: serde_json::Value = serde_json::from_str(last.trim()).unwrap();
+        assert_eq!(answer["result"]["Ok"]["has_nothing"], has_nothing, "{last}");
+    }
+    assert_same_tree(&ends.here("tree"), &ends.there("tree"));
+}
+
+#[test]
 fn a_firewall_that_drops_udp_is_named_with_the_address_and_the_way_round() {
     let ends = Ends::new();
     fs::write(ends.here("file"), "x").unwrap();
@@ -290,10 +332,10 @@ fn a_firewall_that_drops_udp_is_named_with_the_address_and_the_way_round() {
     let deaf = UdpSocket::bind("127.0.0.1:0").unwrap();
     let port = deaf.local_addr().unwrap().port();
     let ready = format!(
-        r#"{{"port":{port},"address":null,"fingerprint":"{}","token":"t","paths":[""],"is_directory":true}}"#,
+        r#"{{"port":{port},"address":null,"fingerprint":"{}","token":"t","paths":[""],"is_directory":true,"has_nothing":true}}"#,
         "0".repeat(64)
     );
-    let answer = format!(r#"{{"tack_copy":1,"program":"tack","result":{{"Ok":{ready}}}}}"#);
+    let answer = format!(r#"{{"tack_copy":2,"program":"tack","result":{{"Ok":{ready}}}}}"#);
     ends.script("bin/deaf", &format!("#!/bin/sh\necho '{answer}'\ncat >/dev/null\n"));
     let finished = ends.copy(&["--remote-tack", "deaf", "file", "host:"]).expect(3);
     let place = format!("host:{port}");

@@ -5,6 +5,7 @@
 
 use std::path::Path;
 
+use boring::ssl::{SslContextBuilder, SslMethod};
 use tack_endpoint::{EndpointConfig, INITIAL_RTT};
 
 use crate::error::Error;
@@ -14,15 +15,23 @@ pub use crate::pin::Pin;
 ///
 /// The number is the version of the file transfer protocol: two ends that share none refuse each
 /// other in the handshake (RFC 7301 section 3.2). A server of version 2 would pass over what version 3
-/// adds to requests, one of version 3 close the connection over the messages of version 4, and one of version 4 pass over
-/// what version 5 adds: clients ask for that in these versions only.
-pub const ALPN: [&[u8]; 5] =
-    [b"tack-file/6", b"tack-file/5", b"tack-file/4", b"tack-file/3", b"tack-file/2"];
+/// adds to requests, one of version 3 close the connection over the messages of version 4, one of version 4 pass over
+/// what version 5 adds, and one of version 6 over what version 7 does: clients ask for that in these versions only.
+pub const ALPN: [&[u8]; 6] = [
+    b"tack-file/7",
+    b"tack-file/6",
+    b"tack-file/5",
+    b"tack-file/4",
+    b"tack-file/3",
+    b"tack-file/2",
+];
 /// The version of the protocol in which both ends wait for fewer answers: a server finds out itself whether a directory is
 /// where a file is to go, takes a large file behind its offer, sends a file behind its listing, says nothing more of files
 /// that it does not want, takes what a client wanted for stored if that says so with the end of the connection, and lets
 /// early data be filled up.
 pub const FEWER_ROUND_TRIPS: usize = 5;
+/// The version of the protocol in which a server takes the content of small files right behind their offer.
+pub const CONTENT_AHEAD: usize = 7;
 /// The version of the protocol that brought edits.
 pub const EDITS: usize = 3;
 /// The version of the protocol from which on a server removes parts of unfinished transfers.
@@ -89,7 +98,8 @@ pub fn client_config(
             let context = pin.context().map_err(|_| quiche::Error::TlsFail)?;
             tacklib::Config::with_boring_ssl_ctx_builder(VERSION, context)?
         }
-        Verify::Authorities(_) | Verify::Later => tacklib::Config::new(VERSION)?,
+        Verify::Authorities(_) => tacklib::Config::new(VERSION)?,
+        Verify::Later => without_authorities()?,
     };
     set_both(&mut config, profile)?;
     config.enable_early_data();
@@ -114,7 +124,7 @@ pub fn server_config(
     certificate: &Path,
     key: &Path,
 ) -> Result<tacklib::Config, Error> {
-    let mut config = tacklib::Config::new(quiche::PROTOCOL_VERSION)?;
+    let mut config = without_authorities()?;
     set_both(&mut config, profile)?;
     config.load_cert_chain_from_pem_file(&text(certificate)?).map_err(|_| {
         Error::Invalid(format!("{}: not a certificate in PEM format", certificate.display()))
@@ -127,6 +137,14 @@ pub fn server_config(
     })?;
     config.set_initial_max_streams_bidi(MAX_STREAMS);
     Ok(config)
+}
+
+/// A configuration that trusts nobody: reading the authorities of the system takes longer than all else that happens
+/// before a server can answer.
+fn without_authorities() -> Result<tacklib::Config, Error> {
+    let context =
+        SslContextBuilder::new(SslMethod::tls()).map_err(|_| quiche::Error::TlsFail)?;
+    Ok(tacklib::Config::with_boring_ssl_ctx_builder(quiche::PROTOCOL_VERSION, context)?)
 }
 
 /// Lets no more wait to be read than what comes in a second at `rate` bytes per second: a sender that

@@ -5,7 +5,7 @@
 use std::fs;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -200,4 +200,98 @@ fn a_server_that_is_gone_is_told_by_the_operation() {
     server.stop().unwrap();
     let error = get(client(), &scratch.path("here")).unwrap_err();
     assert!(error.may_pass(), "{error}");
+}
+
+/// A path over which a server can be kept from hearing more than a first flight.
+struct Relay {
+    address: SocketAddr,
+    /// From when on nothing more reaches the server than what leaves before its first answer.
+    cuts: Arc<AtomicBool>,
+    /// Bytes that the client has sent since then.
+    sent: Arc<AtomicUsize>,
+}
+
+impl Relay {
+    fn start(server: SocketAddr) -> Self {
+        /// Longer than a client takes to send it, and shorter than it waits before it repeats something.
+        const FIRST_FLIGHT: Duration = Duration::from_millis(100);
+        let front = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let relay = Self {
+            address: front.local_addr().unwrap(),
+            cuts: Arc::default(),
+            sent: Arc::default(),
+        };
+        let (cuts, sent) = (Arc::clone(&relay.cuts), Arc::clone(&relay.sent));
+        // It ends with the test.
+        thread::spawn(move || {
+            let mut back: Option<(SocketAddr, UdpSocket)> = None;
+            let (mut buffer, mut is_answered) = ([0; 2000], false);
+            let mut begun = Instant::now();
+            front.set_nonblocking(true).unwrap();
+            loop {
+                while let Ok((length, client)) = front.recv_from(&mut buffer) {
+                    if back.as_ref().is_none_or(|(known, _)| *known != client) {
+                        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+                        socket.connect(server).unwrap();
+                        socket.set_nonblocking(true).unwrap();
+                        (back, is_answered) = (Some((client, socket)), false);
+                        begun = Instant::now();
+                    }
+                    let is_cut = cuts.load(Ordering::Relaxed);
+                    sent.fetch_add(if is_cut { length } else { 0 }, Ordering::Relaxed);
+                    if let (Some((_, socket)), false) = (&back, is_cut && is_answered) {
+                        socket.send(&buffer[..length]).unwrap();
+                    }
+                }
+                thread::sleep(Duration::from_micros(100));
+                // The whole first flight is there before an answer is.
+                let Some((client, socket)) = &back else { continue };
+                if begun.elapsed() < FIRST_FLIGHT {
+                    continue;
+                }
+                while let Ok(length) = socket.recv(&mut buffer) {
+                    is_answered = true;
+                    front.send_to(&buffer[..length], *client).unwrap();
+                }
+            }
+        });
+        relay
+    }
+}
+
+#[test]
+fn a_client_whose_early_data_was_taken_goes_on_before_the_server_has_seen_that() {
+    /// What it may send before the handshake, and what packets add to that.
+    const EARLY: usize = 24 * 1024 + 10_000;
+    let scratch = Scratch::new();
+    let (server, fingerprint) = scratch.serve("identity", any_port(), |_| {});
+    let relay = Relay::start(server.local_addr());
+    get(scratch.connect(relay.address, Trust::Pinned(fingerprint)), &scratch.path("here"))
+        .unwrap();
+    let tree = scratch.path("tree");
+    fs::create_dir(&tree).unwrap();
+    for n in 0..100 {
+        fs::write(tree.join(format!("file{n}")), [7; 4096]).unwrap();
+    }
+    relay.cuts.store(true, Ordering::Relaxed);
+    let ended = Arc::new(AtomicBool::new(false));
+    let mut options = ConnectOptions::new(Trust::Pinned(fingerprint)).with_token(TOKEN);
+    options.sessions = Some(SessionStore::in_directory(scratch.path("state")));
+    options.ended = Some(Arc::clone(&ended));
+    let server_address = relay.address.into();
+    let client = thread::spawn(move || {
+        let mut client = Client::connect(&server_address, options).unwrap();
+        client.expect_nothing_there();
+        let sources = vec![Source::open(&tree).unwrap()];
+        let place = Place::Into(WirePath::root());
+        client.send(sources, &place, &TransferOptions::default(), &mut |_| {}).map(drop)
+    });
+    let began = Instant::now();
+    let sent = || relay.sent.load(Ordering::Relaxed);
+    while sent() <= EARLY && began.elapsed() < Duration::from_secs(1) {
+        thread::sleep(Duration::from_millis(1));
+    }
+    ended.store(true, Ordering::Relaxed);
+    client.join().unwrap().unwrap_err();
+    assert!(sent() > EARLY, "{} bytes", sent());
 }

@@ -18,6 +18,9 @@ use crate::ssh::{Login, Place, Request, Session, SshOptions, Unattended, VERSION
 
 /// How long the other end waits for a client beyond the time that the client tries for, in seconds.
 const PATIENCE: u64 = 30;
+/// Names that the other end looks for at most, and how long all of them may be: more would make its command long.
+const MOST_NAMES: usize = 16;
+const MOST_NAME_BYTES: usize = 4096;
 /// How long an attempt to connect again waits for ssh: as long as there may be another one, but no shorter and no longer
 /// than this. An answer that is late by so much was lost with its connection, and ssh would not notice.
 const ANSWER_WITHIN: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(30));
@@ -75,7 +78,7 @@ fn from_one_login(places: Vec<Place>) -> Result<(Login, Vec<String>), Error> {
 
 fn send(args: &CopyArgs, paths: &[PathBuf], login: Login, to: String) -> Result<(), Error> {
     if paths.iter().any(|path| path == Path::new("-")) {
-        let mut server = OverSsh::new(args, login, Wanted::Write(to));
+        let mut server = OverSsh::new(args, login, Wanted::Write(to), Vec::new());
         let served = Rc::clone(&server.served);
         let name = || {
             let served = served.borrow();
@@ -98,7 +101,7 @@ fn send(args: &CopyArgs, paths: &[PathBuf], login: Login, to: String) -> Result<
             "{path} is a directory; pass -r to send it with everything in it"
         )));
     }
-    let mut server = OverSsh::new(args, login, Wanted::Write(to));
+    let mut server = OverSsh::new(args, login, Wanted::Write(to), names_of(&sources));
     let served = Rc::clone(&server.served);
     let dest = || {
         let served = served.borrow();
@@ -112,7 +115,7 @@ fn fetch(args: &CopyArgs, to: &Path, (login, from): (Login, Vec<String>)) -> Res
     let named =
         |typed: &String| Named { shown: format!("{login}:{typed}"), name: name_of(typed) };
     let things: Vec<Named> = from.iter().map(named).collect();
-    let mut server = OverSsh::new(args, login.clone(), Wanted::Read(from));
+    let mut server = OverSsh::new(args, login.clone(), Wanted::Read(from), Vec::new());
     let served = Rc::clone(&server.served);
     let paths = || served.borrow().paths.clone();
     let options = FetchOptions { to, recursive: args.recursive, transfer: &args.transfer };
@@ -154,7 +157,7 @@ struct Served {
 }
 
 impl<'a> OverSsh<'a> {
-    fn new(args: &'a CopyArgs, login: Login, wanted: Wanted) -> Self {
+    fn new(args: &'a CopyArgs, login: Login, wanted: Wanted, names: Vec<String>) -> Self {
         let request = Request {
             tack_copy: VERSION,
             wanted,
@@ -162,6 +165,7 @@ impl<'a> OverSsh<'a> {
             patience: u64::from(args.transfer.retry) + PATIENCE,
             plain: args.transport.profile == Profile::Off,
             careful_resume: !args.transport.no_careful_resume,
+            names,
         };
         let options = args.ssh_options();
         Self {
@@ -221,8 +225,24 @@ impl<'a> OverSsh<'a> {
             is_one_time: true,
         };
         let stop = again.map(|again| again.stop);
-        connect(&server, access, &self.args.transport, rate, stop)
+        let mut client = connect(&server, access, &self.args.transport, rate, stop)?;
+        // What an attempt before has sent is there.
+        if ready.has_nothing && again.is_none() {
+            client.expect_nothing_there();
+        }
+        Ok(client)
     }
+}
+
+/// The names of what is sent; none if they are many, or not all of them are known.
+fn names_of(sources: &[Source]) -> Vec<String> {
+    let names: Option<Vec<_>> =
+        sources.iter().map(|source| Some(source.name()?.as_str().to_owned())).collect();
+    let is_short = |names: &Vec<String>| {
+        names.len() <= MOST_NAMES
+            && names.iter().map(String::len).sum::<usize>() <= MOST_NAME_BYTES
+    };
+    names.filter(is_short).unwrap_or_default()
 }
 
 /// Whether no answer came, so that the other end may be gone without ssh's knowledge.

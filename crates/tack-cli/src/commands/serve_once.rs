@@ -13,7 +13,7 @@ use super::one_time_server::{OneTimeOptions, one_time_server};
 use super::print_json;
 use crate::cli::ServeOnceArgs;
 use crate::error::Error;
-use crate::ssh::{Answer, Ready, Refusal, Request, VERSION, read_line};
+use crate::ssh::{Answer, Ready, Refusal, Request, VERSION, Wanted, read_line};
 use crate::termination::Termination;
 use crate::user_directories;
 use tack_transfer::Server;
@@ -102,6 +102,8 @@ fn prepare(request: &Request, home: &Path) -> Result<(Server, Ready), Error> {
         report,
     };
     let started = one_time_server(&request.wanted, home, how)?;
+    let has_nothing =
+        matches!(request.wanted, Wanted::Write(_)) && started.scope.has_nothing(&request.names);
     let ready = Ready {
         port: started.server.local_addr().port(),
         address: reached_at(),
@@ -109,6 +111,7 @@ fn prepare(request: &Request, home: &Path) -> Result<(Server, Ready), Error> {
         token: started.token,
         paths: started.scope.paths.into_iter().map(String::from).collect(),
         is_directory: started.scope.is_directory,
+        has_nothing,
         session: started.server.first_session().map(|session| BASE64_NOPAD.encode(session)),
     };
     Ok((started.server, ready))

@@ -29,6 +29,21 @@ impl Scope {
         }
     }
 
+    /// Whether nothing is there yet of what is to be written under `names`, or of anything if there are none.
+    pub fn has_nothing(&self, names: &[String]) -> bool {
+        let Some(path) = self.paths.first() else { return false };
+        let place = self.root.join(path.as_str());
+        if is_absent(&place) {
+            return true;
+        }
+        let Ok(mut entries) = place.read_dir() else { return false };
+        let is_free = |name: &String| {
+            let is_one = Path::new(name).file_name() == Some(name.as_ref());
+            is_one && is_absent(&place.join(name))
+        };
+        entries.next().is_none() || !names.is_empty() && names.iter().all(is_free)
+    }
+
     fn to_read(paths: &[String], home: &Path) -> Result<Self, Error> {
         let mut found = Vec::new();
         for path in paths {
@@ -76,6 +91,11 @@ impl Scope {
         let paths = vec![below(existing, &full)?];
         Ok(Self { root, paths, is_directory })
     }
+}
+
+/// Whether it is certain that nothing has this name.
+fn is_absent(path: &Path) -> bool {
+    path.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
 /// A path below the home of whoever logs in, which is written as `~` where a shell would read it. What a shell would
@@ -187,6 +207,35 @@ mod tests {
             let scope = find(path);
             assert_eq!((scope.root.clone(), paths(&scope)), (root, vec![expected]), "{path}");
             assert_eq!(scope.is_directory, is_directory, "{path}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_there_only_if_no_name_is_taken() {
+        let (_dir, home) = home();
+        symlink("nowhere", home.join("a/dangling")).unwrap();
+        let has_nothing = |path: &str, names: &[&str]| {
+            let scope = Scope::find(&Wanted::Write(path.to_owned()), &home).unwrap();
+            let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
+            scope.has_nothing(&names)
+        };
+        for (path, names, expected) in [
+            ("a", &["new"][..], true),
+            ("a/", &["new", "newer"], true),
+            ("a", &["new", "file"], false),
+            ("a", &["dangling"], false),
+            ("a", &["new/er"], false),
+            ("a", &[".."], false),
+            ("a", &[], false),
+            ("a/file", &["file"], false),
+            ("b", &[], true),
+            ("to-b", &["new"], true),
+            ("new", &[], true),
+            ("new/er/", &["file"], true),
+            ("", &["a"], false),
+            ("", &["new"], true),
+        ] {
+            assert_eq!(has_nothing(path, names), expected, "{path} {names:?}");
         }
     }
 

@@ -9,7 +9,7 @@ use data_encoding::BASE64URL_NOPAD;
 use serde::{Deserialize, Serialize};
 
 /// The version of these messages.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// How an [`Answer`] begins: a login may print other lines before it.
 const FIRST_BYTES: &str = "{\"tack_copy\":";
@@ -34,6 +34,9 @@ pub struct Request {
     /// Whether what earlier connections have observed of the path is used, and kept (RFC 9959).
     #[serde(default)]
     pub careful_resume: bool,
+    /// The names of what is sent, if they are few.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<String>,
 }
 
 impl Request {
@@ -120,6 +123,8 @@ pub struct Ready {
     pub paths: Vec<String>,
     /// Whether the path to write to is a directory.
     pub is_directory: bool,
+    /// Whether there is nothing yet of what is sent.
+    pub has_nothing: bool,
     /// A TLS session, in Base64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
@@ -182,6 +187,7 @@ mod tests {
             token: "secret".to_owned(),
             paths: vec!["a".to_owned()],
             is_directory: false,
+            has_nothing: false,
             session: None,
         };
         let answer = Answer::new(Ok(ready));
@@ -209,6 +215,7 @@ mod tests {
             patience: 3,
             plain: true,
             careful_resume: true,
+            names: vec!["name".to_owned()],
         };
         let request = of("-it's a \"path\"; with $all `that` *!\n".to_owned());
         let argument = request.to_argument().unwrap();

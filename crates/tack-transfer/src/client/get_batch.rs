@@ -239,6 +239,7 @@ impl GetBatch {
         compare: Option<crate::protocol::Digest>,
     ) {
         let file = self.expected.len() as u32;
-        self.expected.push(Expected { file, path, offer: *offer, compare });
+        let (offer, is_unwanted) = (*offer, false);
+        self.expected.push(Expected { file, path, offer, compare, is_unwanted });
     }
 }

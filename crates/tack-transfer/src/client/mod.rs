@@ -51,6 +51,8 @@ pub struct Client {
     has_all: Option<bool>,
     /// Something was left out by a filter, or stays.
     leaves_out: bool,
+    /// See [`Self::expect_nothing_there`].
+    is_ahead: bool,
 }
 
 impl Client {
@@ -58,7 +60,15 @@ impl Client {
     ///
     /// Whether the token was right shows with the first operation.
     pub fn connect(server: &ServerAddress, options: ConnectOptions) -> Result<Self, Error> {
-        Ok(Self { link: Link::connect(server, options)?, has_all: None, leaves_out: false })
+        let link = Link::connect(server, options)?;
+        Ok(Self { link, has_all: None, leaves_out: false, is_ahead: false })
+    }
+
+    /// Takes it that the server has nothing yet of what the next operation sends: the content of small files leaves with
+    /// their names, and waits for no answer. If that is wrong the result is the same, and what the server has is sent in
+    /// vain.
+    pub fn expect_nothing_there(&mut self) {
+        self.is_ahead = true;
     }
 
     /// Fetches files and directories. What is there already, or in part, is not fetched again. Two things must not
@@ -87,8 +97,9 @@ impl Client {
         options: &TransferOptions,
         observe: &mut dyn FnMut(Event<'_>),
     ) -> Result<Summary, Error> {
+        let is_ahead = std::mem::take(&mut self.is_ahead);
         self.transfer(options, observe, |run, producer| {
-            send::start(sources, place, run, producer)
+            send::start(sources, (place, is_ahead), run, producer)
         })
     }
 

@@ -36,6 +36,8 @@ pub(super) struct PutBatch {
     pub(super) name_within: Option<WirePath>,
     /// Where nothing is wanted nothing more is said.
     pub(super) is_brief: bool,
+    /// The server is thought to have nothing of it: small files follow at once.
+    pub(super) is_ahead: bool,
 }
 
 impl PutBatch {
@@ -93,7 +95,7 @@ impl Exchange {
         let mut large = self.sole_large_one();
         let sole = large.is_some();
         let name_within = self.batch.name_within.clone().map(Box::new);
-        let brief = self.batch.is_brief;
+        let (brief, ahead) = (self.batch.is_brief, self.is_ahead());
         mailbox.send(Message::PutMany {
             base,
             groups,
@@ -102,7 +104,11 @@ impl Exchange {
             sole,
             name_within,
             brief,
+            ahead,
         })?;
+        if ahead {
+            self.send_ahead(mailbox)?;
+        }
         let WantedFiles { files: wanted, compare, resume } = self.wanted(mailbox)?;
         for file in &wanted {
             let (path, _) = self.file(*file)?;
@@ -124,11 +130,21 @@ impl Exchange {
             let (_, offer) = self.file(file)?;
             self.report(file, Ok(unchanged(&offer)));
         }
-        if brief && wanted.is_empty() {
+        if brief && wanted.is_empty() && !ahead {
             return Ok(());
         }
+        // What was not wanted has been reported.
+        self.sent.retain(|file, _| wanted.contains(file));
         let small = self.without_large_ones(wanted)?;
-        self.send(mailbox, &small, &compare)?;
+        if !ahead {
+            small.iter().try_for_each(|&file| self.expect(file))?;
+            self.send(mailbox, &small, &compare)?;
+        }
+        self.await_stored(mailbox)
+    }
+
+    /// What of the files that have been sent is in place.
+    fn await_stored(&mut self, mailbox: &Mailbox) -> Result<(), TransferError> {
         loop {
             match mailbox.recv()? {
                 Message::Stored => break,
@@ -143,6 +159,33 @@ impl Exchange {
         for (file, outcome) in std::mem::take(&mut self.sent) {
             self.report(file, Ok(outcome));
         }
+        Ok(())
+    }
+
+    /// Whether small files follow their offer. What the policy lets stay may have been placed by an earlier attempt,
+    /// which only an answer tells.
+    fn is_ahead(&self) -> bool {
+        let Policy { update, ignore_existing, backup, .. } = &*self.batch.policy;
+        let is_plain = !update && !ignore_existing && backup.is_none();
+        let has_small = self.files.iter().any(|(_, offer)| offer.size <= SMALL_FILE);
+        self.batch.is_ahead && is_plain && has_small && self.batch.name_within.is_none()
+    }
+
+    /// Sends all small files before anything is known of them.
+    fn send_ahead(&mut self, mailbox: &Mailbox) -> Result<(), TransferError> {
+        mailbox.hold_messages();
+        let is_small = |file: &u32| {
+            self.files.get(*file as usize).is_some_and(|(_, offer)| offer.size <= SMALL_FILE)
+        };
+        let small: Vec<u32> = (0..self.files.len() as u32).filter(is_small).collect();
+        small.iter().try_for_each(|&file| self.expect(file))?;
+        self.send(mailbox, &small, &HashMap::new())
+    }
+
+    /// Counts a file among those that are to be transferred.
+    fn expect(&self, file: u32) -> Result<(), TransferError> {
+        let (_, offer) = self.file(file)?;
+        self.told.progress.expect(offer.size);
         Ok(())
     }
 
@@ -222,7 +265,6 @@ impl Exchange {
         for file in wanted {
             let (_, offer) = self.file(file)?;
             if offer.size <= SMALL_FILE {
-                self.told.progress.expect(offer.size);
                 small.push(file);
             } else {
                 self.send_alone(file)?;
@@ -366,6 +408,88 @@ impl Origin {
                 Some(path) => File::open(path).map_err(TransferError::reading),
                 None => Err(TransferError::Disconnected),
             },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::super::options::TransferOptions;
+    use super::super::producer::Report;
+    use super::*;
+    use crate::protocol::{FailCode, FileEntry};
+
+    /// Sends three files ahead, under this policy, to a server that answers once all have come and wants the first one
+    /// only. What became of them; `None` if nothing has come before an answer.
+    fn send_ahead(policy: Policy) -> Option<Vec<(String, Outcome)>> {
+        let directory = tempfile::tempdir().unwrap();
+        let (mut files, mut paths) = (Vec::new(), Vec::new());
+        for n in 0..3 {
+            let path = directory.path().join(format!("file{n}"));
+            std::fs::write(&path, "content").unwrap();
+            let name = WirePath::new(format!("file{n}")).unwrap();
+            files.push(FileEntry::new(name, FileSource::look_at(&path).unwrap()));
+            paths.push(path);
+        }
+        let options = TransferOptions::default();
+        let batch = PutBatch {
+            base: WirePath::root(),
+            groups: vec![Group { files, ..Group::default() }],
+            origin: Origin::Files(paths),
+            checksum: false,
+            policy: Arc::new(policy),
+            closing: Closing::new(&options, WirePath::root(), false, None),
+            name_within: None,
+            is_brief: true,
+            is_ahead: true,
+        };
+        let (report, reports) = mpsc::channel();
+        let told = Reporter::new(report, Arc::new(|| {}), Arc::default(), Arc::default());
+        let mailbox = Mailbox::answered_by(|message| match message {
+            Message::PutMany { ahead: false, .. } => {
+                vec![Message::Fail(Fail { code: FailCode::Io, text: "it waits".to_owned() })]
+            }
+            Message::EndOfBundles => vec![wanted(vec![0]), Message::Stored],
+            _ => Vec::new(),
+        });
+        (batch.into_job(&told).work)(&mailbox).unwrap();
+        drop(told);
+        let outcome = |report| match report {
+            Report::File { name, result } => Some((name, result.ok()?)),
+            _ => None,
+        };
+        reports.into_iter().map(outcome).collect()
+    }
+
+    fn wanted(files: Vec<u32>) -> Message {
+        Message::Wanted {
+            files,
+            compare: Vec::new(),
+            kept: Vec::new(),
+            resume: None,
+            within: false,
+            refused: Box::default(),
+        }
+    }
+
+    #[test]
+    fn what_the_server_is_thought_not_to_have_waits_for_no_answer_and_its_answer_counts() {
+        let mut told = send_ahead(Policy::default()).unwrap();
+        told.sort_by(|(one, _), (other, _)| one.cmp(other));
+        let equal: Vec<_> =
+            told.iter().map(|(name, outcome)| (&name[..], outcome.equal)).collect();
+        assert_eq!(equal, [("file0", false), ("file1", true), ("file2", true)]);
+    }
+
+    #[test]
+    fn what_may_stay_is_asked_for_first() {
+        for policy in [
+            Policy { update: true, ..Policy::default() },
+            Policy { ignore_existing: true, ..Policy::default() },
+        ] {
+            assert!(send_ahead(policy).is_none());
         }
     }
 }

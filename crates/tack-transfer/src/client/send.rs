@@ -19,7 +19,7 @@ use crate::protocol::{
     NameError, Names, Policy, Root, TransferError, Walk, WalkItem, WirePath, number_at,
     printable,
 };
-use crate::quic::{FEWER_ROUND_TRIPS, REMOVES_PARTS};
+use crate::quic::{CONTENT_AHEAD, FEWER_ROUND_TRIPS, REMOVES_PARTS};
 use crate::session::Mailbox;
 
 /// Where things go on the server.
@@ -36,10 +36,10 @@ pub enum Place {
 /// Why the second of two files is not sent.
 const TWICE: &str = "another source has something of this name, which is sent";
 
-/// Starts whatever sends `sources`.
+/// Starts whatever sends `sources`; content leaves ahead of answers where the server is thought to have nothing of it.
 pub(super) fn start(
     sources: Vec<Source>,
-    place: &Place,
+    (place, is_ahead): (&Place, bool),
     run: &mut Run<'_>,
     producer: Producer,
 ) -> Result<(), Error> {
@@ -53,6 +53,7 @@ pub(super) fn start(
     check(&sources)?;
     let filter = options.filter.clone();
     let is_current = run.protocol_version()? >= FEWER_ROUND_TRIPS;
+    let is_ahead = is_ahead && run.protocol_version()? >= CONTENT_AHEAD;
     let place = if !options.dry_run && is_current {
         place.known(&sources).unwrap_or_else(|| place.clone())
     } else {
@@ -80,6 +81,7 @@ pub(super) fn start(
         policy_within,
         closing,
         is_current,
+        is_ahead,
     };
     let produce = move || sending.produce(&sources, &place);
     std::thread::Builder::new().spawn(produce).map(drop).map_err(Error::Thread)
@@ -211,6 +213,11 @@ impl Source {
         Ok(Self { path: path.to_owned(), name: name.transpose(), is_directory })
     }
 
+    /// Its name on the server; none for `.` and the like, and for one that can't be told.
+    pub fn name(&self) -> Option<&WirePath> {
+        self.name.as_ref().ok()?.as_ref()
+    }
+
     /// Whether it is a directory.
     pub fn is_directory(&self) -> bool {
         self.is_directory
@@ -237,6 +244,8 @@ struct Sending {
     closing: Closing,
     /// The server knows [`FEWER_ROUND_TRIPS`].
     is_current: bool,
+    /// As in [`PutBatch`].
+    is_ahead: bool,
 }
 
 impl Sending {
@@ -420,6 +429,7 @@ impl Sending {
             closing,
             name_within,
             is_brief: self.is_current,
+            is_ahead: self.is_ahead,
         }
     }
 }

@@ -332,6 +332,7 @@ mod tests {
             sole: true,
             name_within: Some(Box::new(worst(255))),
             brief: true,
+            ahead: false,
         };
         // Links are listed, and no end offers them.
         let is_offered = groups.iter().all(|group| group.links.is_empty());

@@ -114,6 +114,11 @@ pub enum Message {
         /// `Stored` then, too.
         #[serde(default, skip_serializing_if = "is_false")]
         brief: bool,
+        /// All small files follow behind this message, which `Wanted` is no answer to: the sender takes it that none of
+        /// them is there. What the receiver does not want of them it passes over. Peers that do not know the field would
+        /// take that for an error.
+        #[serde(default, skip_serializing_if = "is_false")]
+        ahead: bool,
     },
     /// Asks to change what is there. More of these may follow on the stream, each after the answer to
     /// the one before.
@@ -679,6 +684,7 @@ mod tests {
             sole: false,
             name_within: None,
             brief: false,
+            ahead: false,
         };
         let wanted = Message::Wanted {
             files: vec![1],

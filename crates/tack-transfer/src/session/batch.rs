@@ -31,6 +31,8 @@ pub struct Expected {
     pub offer: Offer,
     /// Digest of what is there, if that may turn out to be equal.
     pub compare: Option<Digest>,
+    /// It comes all the same, and is passed over.
+    pub is_unwanted: bool,
 }
 
 /// Sends small files in bundles. `files` gives each file's number, its content, and the digest
@@ -140,6 +142,9 @@ impl Receiving<'_> {
                     for record in Records::new(&bytes) {
                         let record = record?;
                         let expected = self.expected(record.file)?;
+                        if expected.is_unwanted {
+                            continue;
+                        }
                         match self.record(&expected, &record, progress) {
                             Ok(Some(outcome)) => drop(results.insert(record.file, Ok(outcome))),
                             Ok(None) => {}
@@ -148,8 +153,9 @@ impl Receiving<'_> {
                     }
                 }
                 Message::Fault { file, fail } => {
-                    self.expected(file)?;
-                    results.insert(file, Err(TransferError::Remote(fail)));
+                    if !self.expected(file)?.is_unwanted {
+                        results.insert(file, Err(TransferError::Remote(fail)));
+                    }
                 }
                 Message::EndOfBundles if self.waiting.is_empty() => return Ok(()),
                 Message::EndOfBundles => {
@@ -257,6 +263,7 @@ mod tests {
             path: WirePath::new(format!("file{file}")).unwrap(),
             offer: Offer { size: 4, modified: Mtime::default(), mode: 0o600 },
             compare: (file == 1).then(|| Digest::of(b"same")),
+            is_unwanted: false,
         });
         let (mailbox, mut stream) = Mailbox::new(Arc::new(|| {}));
         for message in messages {

@@ -12,7 +12,7 @@ use super::pumps::Pumps;
 use super::race::{Attempt, race};
 use super::rate_limit::RateLimits;
 use super::silence::Silence;
-use super::strangers::MAX_UNHEARD;
+use super::strangers::{MAX_UNHEARD, MAX_UNHEARD_BEHIND_HANDSHAKE};
 use super::trust::Trust;
 use crate::cc_parameters::remote_endpoint;
 use crate::error::Error;
@@ -183,6 +183,9 @@ impl Link {
             let is_accepted = conn.early_data_reason() == EARLY_DATA_ACCEPTED;
             self.last_seen.early_data =
                 Some(if is_accepted { EarlyData::Accepted } else { EarlyData::Refused });
+            if is_accepted {
+                self.pumps.limits.extend_unheard(MAX_UNHEARD_BEHIND_HANDSHAKE - MAX_UNHEARD);
+            }
         }
         Ok(())
     }

@@ -1,5 +1,7 @@
 //! The queues between a stream and its worker thread.
 
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender, TryRecvError, TrySendError};
@@ -20,6 +22,8 @@ pub struct Mailbox {
     notify: Notify,
     /// See [`Self::peer_has_all`].
     has_all: Arc<AtomicBool>,
+    /// What has come while this end was sending, if it sends without waiting for answers.
+    held: RefCell<Option<VecDeque<Message>>>,
 }
 
 /// The stream's end: never blocks. Dropping a half tells the worker that nothing more comes, or
@@ -51,7 +55,8 @@ impl Mailbox {
         let (to_worker, inbox) = mpsc::sync_channel(DEPTH);
         let (outbox, from_worker) = mpsc::sync_channel(DEPTH);
         let has_all = Arc::default();
-        let worker = Self { inbox: Some(inbox), outbox: Some(outbox), notify, has_all };
+        let held = RefCell::default();
+        let worker = Self { inbox: Some(inbox), outbox: Some(outbox), notify, has_all, held };
         (worker, StreamEnd { inbox: Some(to_worker), outbox: Some(from_worker) })
     }
 
@@ -95,8 +100,18 @@ impl Mailbox {
         self.has_all.load(Ordering::Acquire)
     }
 
+    /// Lets the peer send while this end does: what comes waits for [`Self::recv`], and no more of it is taken than
+    /// a queue holds.
+    pub fn hold_messages(&self) {
+        self.held.borrow_mut().get_or_insert_default();
+    }
+
     /// Waits for the peer's next message. [`Message::Fail`] is an error.
     pub fn recv(&self) -> Result<Message, TransferError> {
+        let held = self.held.borrow_mut().as_mut().and_then(VecDeque::pop_front);
+        if let Some(message) = held {
+            return Ok(message);
+        }
         let inbox = self.inbox.as_ref().ok_or(TransferError::Disconnected)?;
         let message = inbox.recv().map_err(|_| TransferError::Disconnected)?;
         (self.notify)();
@@ -128,14 +143,23 @@ impl Mailbox {
         }
     }
 
-    /// Whoever is about to send hears nothing from the peer meanwhile, unless it failed.
+    /// Whoever is about to send hears nothing from the peer meanwhile, unless it failed or answers are held.
     fn check_objection(&self) -> Result<(), TransferError> {
-        match self.inbox.as_ref().map(Receiver::try_recv) {
-            Some(Ok(Message::Fail(fail))) => Err(TransferError::Remote(fail)),
-            Some(Ok(message)) => Err(TransferError::unexpected(&message)),
-            Some(Err(TryRecvError::Disconnected)) => Err(TransferError::Disconnected),
-            Some(Err(TryRecvError::Empty)) | None => Ok(()),
+        while self.held.borrow().as_ref().is_none_or(|held| held.len() < DEPTH) {
+            match self.inbox.as_ref().map(Receiver::try_recv) {
+                Some(Ok(Message::Fail(fail))) => return Err(TransferError::Remote(fail)),
+                Some(Ok(message)) => match &mut *self.held.borrow_mut() {
+                    Some(held) => held.push_back(message),
+                    None => return Err(TransferError::unexpected(&message)),
+                },
+                Some(Err(TryRecvError::Disconnected)) => {
+                    return Err(TransferError::Disconnected);
+                }
+                Some(Err(TryRecvError::Empty)) | None => return Ok(()),
+            }
+            (self.notify)();
         }
+        Ok(())
     }
 }
 
@@ -196,6 +220,28 @@ mod tests {
         stream.outbox = None;
         stream.deliver(fail());
         stream.inbox = None;
+        assert!(matches!(mailbox.send(Message::Stored), Err(TransferError::Remote(_))));
+    }
+
+    #[test]
+    fn what_comes_while_one_sends_is_an_error_unless_it_is_held_and_little_is() {
+        let (mailbox, mut stream) = pair();
+        stream.deliver(Message::Equal);
+        assert!(matches!(mailbox.send(Message::Stored), Err(TransferError::Protocol(_))));
+        let (mailbox, mut stream) = pair();
+        mailbox.hold_messages();
+        let mut taken = 0;
+        for _ in 0..3 {
+            while matches!(stream.deliver(Message::EndOfChunks), Delivery::Taken) {
+                taken += 1;
+            }
+            mailbox.send(Message::Stored).unwrap();
+        }
+        assert_eq!(taken, 2 * DEPTH, "the stream waits");
+        for _ in 0..taken {
+            assert_eq!(mailbox.recv().unwrap(), Message::EndOfChunks);
+        }
+        stream.deliver(fail());
         assert!(matches!(mailbox.send(Message::Stored), Err(TransferError::Remote(_))));
     }
 

@@ -1,5 +1,7 @@
 //! Files that a client offers in one request, held against what is there.
 
+use std::collections::HashSet;
+
 use super::batch::{Expected, Results, kept, unchanged};
 use crate::protocol::{
     Digest, Fail, Group, SMALL_FILE, Standing, TransferError, Tree, WirePath, json_len,
@@ -43,6 +45,20 @@ impl Offered {
             }
         }
         Ok(offered)
+    }
+
+    /// Expects what comes without being asked for as well.
+    pub(super) fn expect_all(&mut self, groups: &[Group]) -> Result<(), TransferError> {
+        let wanted: HashSet<u32> = self.expected.iter().map(|expected| expected.file).collect();
+        let root = WirePath::root();
+        for (file, found) in (0..).zip(groups.iter().flat_map(|group| group.paths(&root))) {
+            let (path, offer) = found?;
+            if offer.size <= SMALL_FILE && !wanted.contains(&file) {
+                let (compare, is_unwanted) = (None, true);
+                self.expected.push(Expected { file, path, offer, compare, is_unwanted });
+            }
+        }
+        Ok(())
     }
 
     fn refuse(&mut self, number: u32, mut fail: Fail) {
@@ -90,7 +106,8 @@ impl Offered {
             }
             self.files.push(file);
             if offer.size <= SMALL_FILE {
-                self.expected.push(Expected { file, path, offer, compare: digest });
+                let (compare, is_unwanted) = (digest, false);
+                self.expected.push(Expected { file, path, offer, compare, is_unwanted });
             }
         }
         Ok(())

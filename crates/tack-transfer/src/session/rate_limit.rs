@@ -45,6 +45,11 @@ impl RateLimits {
         Self { unheard: Some(bytes), ..self }
     }
 
+    /// Lets `bytes` more be written before something was read.
+    pub(super) fn extend_unheard(&mut self, bytes: usize) {
+        self.unheard = self.unheard.map(|left| left.saturating_add(bytes));
+    }
+
     /// Bytes that may be written now.
     pub(super) fn may_write(&self, now: Instant) -> usize {
         self.writing.allowance(now).min(self.unheard.unwrap_or(usize::MAX))
@@ -163,6 +168,17 @@ mod tests {
         assert_eq!(limits.resumes_at(now), None, "time alone changes nothing");
         limits.on_read(0, now);
         assert_eq!(limits.may_write(now), usize::MAX);
+    }
+
+    #[test]
+    fn what_may_be_written_before_anything_was_read_can_become_more() {
+        let (mut limits, now) = (RateLimits::default().unheard(1000), Instant::now());
+        limits.on_written(1000, now);
+        limits.extend_unheard(500);
+        assert_eq!(limits.may_write(now), 500);
+        limits.on_read(0, now);
+        limits.extend_unheard(500);
+        assert_eq!(limits.may_write(now), usize::MAX, "it has been heard");
     }
 
     #[test]

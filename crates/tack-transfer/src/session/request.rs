@@ -40,9 +40,36 @@ struct PutOffer {
     sole: bool,
     name_within: Option<Box<WirePath>>,
     brief: bool,
+    ahead: bool,
 }
 
 impl PutOffer {
+    fn of(request: Message) -> Option<Self> {
+        match request {
+            Message::PutMany {
+                base,
+                groups,
+                checksum,
+                policy,
+                sole,
+                name_within,
+                brief,
+                ahead,
+            } => Some(Self { base, groups, checksum, policy, sole, name_within, brief, ahead }),
+            _ => None,
+        }
+    }
+
+    /// Holds it against what is there.
+    fn look_at(&self, tree: &mut Tree, mailbox: &Mailbox) -> Result<Offered, TransferError> {
+        let mut offered = Offered::look_at(tree, &self.groups)?;
+        if self.ahead {
+            mailbox.hold_messages();
+            offered.expect_all(&self.groups)?;
+        }
+        Ok(offered)
+    }
+
     /// Lets the only file go into a directory, if one has its path.
     fn move_within(&mut self, root: &Root) -> bool {
         let Some(name) = self.name_within.take() else { return false };
@@ -151,9 +178,8 @@ impl Service {
                     Err(error) => (Action::Get, base, Err(error)),
                 }
             }
-            Message::PutMany { base, groups, checksum, policy, sole, name_within, brief } => {
-                let mut offer =
-                    PutOffer { base, groups, checksum, policy, sole, name_within, brief };
+            request @ Message::PutMany { .. } => {
+                let Some(mut offer) = PutOffer::of(request) else { return };
                 match self.put_many(mailbox, life, &mut offer, log) {
                     Ok(()) => return,
                     Err(error) => (Action::Put, offer.base, Err(error)),
@@ -256,12 +282,12 @@ impl Service {
         limit(offer.groups.iter().map(|group| group.files.len()).sum())?;
         let _claim = self.claims.claim_tree(&offer.base, life);
         let within = offer.move_within(&self.root);
-        let PutOffer { base, groups, checksum, policy, sole, brief, .. } = &*offer;
+        let PutOffer { base, groups, checksum, policy, sole, brief, ahead, .. } = &*offer;
         let tree = Tree::new(Arc::clone(&self.root), base.clone(), *checksum, self.write_limit);
         let tree = tree.with_inodes(Arc::clone(&life.inodes));
         let mut tree = tree.with_policy(Arc::new(policy.clone()));
         let Offered { paths, files, compare, kept, expected, refused, mut results, .. } =
-            Offered::look_at(&mut tree, groups)?;
+            offer.look_at(&mut tree, mailbox)?;
         let refused = refused.into_boxed_slice();
         send_faults(mailbox, results.iter())?;
         if *sole
@@ -281,7 +307,7 @@ impl Service {
             return Ok(());
         }
         let known: HashSet<u32> = results.keys().copied().collect();
-        let is_over = *brief && files.is_empty();
+        let is_over = *brief && files.is_empty() && !*ahead;
         mailbox.send(Message::Wanted {
             files,
             compare,

@@ -10,8 +10,8 @@ use super::life::{Claims, Life};
 use super::mailbox::{Delivery, Mailbox, Pickup, StreamEnd};
 use super::request::Service;
 use crate::protocol::{
-    Digest, EntryKind, Fail, FailCode, FileEntry, Group, GroupCommit, Hasher, Message, Mtime,
-    Offer, Policy, Resume, Root, WirePath,
+    Bundle, Content, Digest, EntryKind, Fail, FailCode, FileEntry, Group, GroupCommit, Hasher,
+    Message, Mtime, Offer, Policy, Record, Resume, Root, WirePath,
 };
 
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -112,6 +112,7 @@ fn put_many(content: &[u8], sole: bool, name_within: Option<&str>) -> Message {
         sole,
         name_within: name_within.map(|name| Box::new(path(name))),
         brief: true,
+        ahead: false,
     }
 }
 
@@ -193,6 +194,48 @@ fn earlier_clients_ask_for_a_large_file_once_more() {
         panic!("the content would follow on a stream that nothing follows on");
     };
     assert_eq!(files, [0]);
+}
+
+#[test]
+fn small_files_may_come_ahead_of_the_answer_and_what_is_there_stays() {
+    let served = tempfile::tempdir().unwrap();
+    let contents: [&[u8]; 3] = [b"zero", b"one", b"two"];
+    let files = contents
+        .iter()
+        .zip(0..)
+        .map(|(content, n)| FileEntry::new(path(&format!("file{n}")), offer(content)));
+    let offered = |ahead| Message::PutMany {
+        base: WirePath::root(),
+        groups: vec![Group { files: files.clone().collect(), ..Group::default() }],
+        checksum: false,
+        policy: Policy { ignore_existing: true, ..Policy::default() },
+        sole: false,
+        name_within: None,
+        brief: true,
+        ahead,
+    };
+    std::fs::write(served.path().join("file1"), "old").unwrap();
+    for wanted in [vec![0, 2], vec![]] {
+        let mut request = Request::begin(served.path(), offered(true));
+        for (content, file) in contents.iter().zip(0..) {
+            let (offer, digest) = (offer(content), Digest::of(content));
+            let content = Some(Content { offer, digest, bytes: content });
+            let mut bundle = Bundle::default();
+            bundle.push(&Record { file, content });
+            request.say(bundle.take().unwrap());
+        }
+        request.say(Message::EndOfBundles);
+        let Message::Wanted { files, .. } = request.hear() else { panic!("no answer") };
+        assert_eq!(files, wanted);
+        assert_eq!(request.hear(), Message::Stored);
+        assert!(request.has_ended());
+        for (name, content) in [("file0", "zero"), ("file1", "old"), ("file2", "two")] {
+            assert_eq!(std::fs::read(served.path().join(name)).unwrap(), content.as_bytes());
+        }
+    }
+    let mut request = Request::begin(served.path(), offered(false));
+    assert!(matches!(request.hear(), Message::Wanted { .. }));
+    assert!(request.has_ended(), "whoever waits for the answer need not say anything more");
 }
 
 #[test]

@@ -22,6 +22,9 @@ pub(super) const MAX_OF_STRANGER: u64 = 64 * 1024;
 /// Bytes of streams that a client sends before it has heard from the server: few enough for what else is in its
 /// packets, for repetitions, and for a probe of the path's MTU.
 pub(super) const MAX_UNHEARD: usize = 24 * 1024;
+/// The same once a handshake is complete whose early data the server has taken: what has been sent is not repeated as a
+/// whole any more. A client that waited to be heard with as little would let a round trip pass.
+pub(super) const MAX_UNHEARD_BEHIND_HANDSHAKE: usize = 48 * 1024;
 /// Largest opening message, in bytes: holds the longest token, however it is escaped, and what fills early data up.
 pub(super) const MAX_HELLO: usize = 12 * 1024;
 /// Bytes that all strangers together may make us keep.
