@@ -68,6 +68,7 @@ fn measure(context: &Context) -> Result<Findings, Error> {
         .text("stack", "stack")
         .number("frame_delay_p50_ms", "frame p50", "ms", 1)
         .number("frame_delay_p99_ms", "frame p99", "ms", 1)
+        .number("never_came", "never came", "frames", 0)
         .number("in_time_percent", "within 200 ms", "%", 1)
         .number("before_mbps", "rate before the fall", "Mbit/s", 2)
         .number("back_ms", "nine tenths of it back after", "ms", 0)
@@ -85,6 +86,7 @@ fn measure(context: &Context) -> Result<Findings, Error> {
             stack.label.into(),
             of(&|flow| frames(flow).delay_p50_ms.unwrap_or(f64::INFINITY)).into(),
             delay.into(),
+            of(&|flow| never_came(&frames(flow))).into(),
             of(&|flow| {
                 let frames = frames(flow);
                 100.0 * frames.in_time as f64 / frames.made as f64
@@ -135,8 +137,8 @@ fn measure(context: &Context) -> Result<Findings, Error> {
         notes: vec![
             "The control has 0.9 of what the stack takes for the path's rate, follows a fall at once and rises \
              by 25 % a second at most. Plain quiche tells no estimate of the path: it is asked for its \
-             window over the smoothed round trip, as programs do. No frame is dropped: one that is late \
-             counts with its whole delay. The default profile tells what it has sent as a floor of the path: \
+             window over the smoothed round trip, as programs do. A frame that waits for a second, and of \
+             which the stack has taken no byte, is dropped; one that never comes is later than all others. The default profile tells what it has sent as a floor of the path: \
              its source stays at its first rate. The delay is from when a frame is made until it has been read whole."
                 .to_owned(),
         ],
@@ -155,6 +157,11 @@ fn link() -> Result<LinkSpec, Error> {
 
 fn frames(flow: &FlowReport) -> DeliveredFrames {
     flow.delivered_frames.clone().unwrap_or_default()
+}
+
+/// Frames that were dropped, or given up on the way.
+fn never_came(frames: &DeliveredFrames) -> f64 {
+    frames.frames.iter().filter(|(_, delay)| delay.is_none()).count() as f64
 }
 
 fn path() -> Vec<(f64, f64)> {

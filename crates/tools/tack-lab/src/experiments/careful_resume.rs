@@ -7,6 +7,7 @@ use tack_link::PathSpec;
 use tacklib::CcParameters;
 
 use super::links::pipe;
+use super::statistics::{mean, median};
 use super::summary::median_flow;
 use super::{Contender, Context, Error, Experiment, Findings};
 use crate::report::{Check, Table};
@@ -145,13 +146,15 @@ fn run(cell: &Cell, saved: Option<CcParameters>, seed: u64) -> Result<ScenarioRe
     })
 }
 
-/// Mean goodput of a rival from the moment on at which the connection begins, Mbit/s.
+/// Mean goodput of a rival from the moment on at which the connection begins, Mbit/s: the median over
+/// the seeds.
 fn rival_mbps(reports: &[ScenarioReport], path: Path) -> Option<f64> {
     let from = path.alone.as_secs_f64();
-    let flow = reports.first()?.flows.get(1)?;
-    let bins: Vec<_> = flow.timeline.iter().filter(|bin| bin.at >= from).collect();
-    let sum: f64 = bins.iter().map(|bin| bin.goodput_mbps).sum();
-    (!bins.is_empty()).then(|| sum / bins.len() as f64)
+    let of_run = |report: &ScenarioReport| {
+        let bins = report.flows.get(1)?.timeline.iter().filter(|bin| bin.at >= from);
+        mean(bins.map(|bin| bin.goodput_mbps))
+    };
+    median(reports.iter().filter_map(of_run))
 }
 
 fn seconds(flow: &FlowReport) -> f64 {
@@ -227,4 +230,23 @@ fn measure(context: &Context) -> Result<Findings, Error> {
                 .to_owned(),
         ],
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::Bin;
+
+    #[test]
+    fn what_the_rival_gets_is_the_median_of_all_seeds_behind_the_start() {
+        let report = |mbps: f64| {
+            let bin = |at: f64, goodput_mbps| Bin { at, goodput_mbps, ..Bin::default() };
+            let timeline = vec![bin(0.0, 1000.0), bin(5.0, mbps - 1.0), bin(6.0, mbps + 1.0)];
+            let rival = FlowReport { timeline, ..FlowReport::default() };
+            ScenarioReport { flows: vec![FlowReport::default(), rival] }
+        };
+        let reports = [report(90.0), report(50.0), report(70.0)];
+        assert_eq!(rival_mbps(&reports, PATHS[0]), Some(70.0));
+        assert_eq!(rival_mbps(&[], PATHS[0]), None);
+    }
 }

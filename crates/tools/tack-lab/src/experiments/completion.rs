@@ -43,6 +43,11 @@ impl Completions {
         percentile(&self.0, 0.99).filter(|ms| ms.is_finite())
     }
 
+    /// The longest; none where one did not complete.
+    pub(super) fn longest(&self) -> Option<f64> {
+        self.0.iter().copied().reduce(f64::max).filter(|ms| ms.is_finite())
+    }
+
     /// Share of transfers that completed, percent.
     pub(super) fn complete_percent(&self) -> f64 {
         let complete = self.0.iter().filter(|ms| ms.is_finite()).count();
@@ -68,6 +73,8 @@ mod tests {
     fn transfers_that_never_end_are_later_than_all_others() {
         let times = Completions(vec![f64::INFINITY, 10.0, 20.0]);
         assert_eq!((times.median(), times.p99()), (Some(20.0), None));
+        assert_eq!(times.longest(), None);
+        assert_eq!(Completions(vec![30.0, 10.0, 20.0]).longest(), Some(30.0));
         assert!((times.complete_percent() - 200.0 / 3.0).abs() < 1e-9);
         assert_eq!(Completions(vec![f64::INFINITY; 3]).median(), None);
     }

@@ -115,8 +115,8 @@ fn measure(context: &Context) -> Result<Findings, Error> {
                 error.into(),
                 probing.into(),
                 queue.into(),
-                of(&|flow| frames(flow).delay_p50_ms.unwrap_or(f64::NAN)).into(),
-                of(&|flow| frames(flow).delay_p99_ms.unwrap_or(f64::NAN)).into(),
+                of(&|flow| frames(flow).delay_p50_ms.unwrap_or(f64::INFINITY)).into(),
+                of(&|flow| frames(flow).delay_p99_ms.unwrap_or(f64::INFINITY)).into(),
                 of(&|flow| flow.retransmitted as f64).into(),
             ]);
             if *is_target {

@@ -27,6 +27,9 @@ const RTTS_MS: [u64; 3] = [10, 80, 200];
 const LS: [u32; 5] = [1, 2, 4, 8, 16];
 const PAPER_MBPS: [f64; 7] = [152.0, 162.0, 175.0, 182.0, 188.0, 198.0, 210.0];
 
+/// How far goodput may be from the paper's and agree with it.
+const NEAR_PERCENT: f64 = 5.0;
+
 fn measure(context: &Context) -> Result<Findings, Error> {
     let seeds = context.seeds(5, 1);
     let duration = Duration::from_secs(context.pick(60, 5));
@@ -127,17 +130,22 @@ fn measure(context: &Context) -> Result<Findings, Error> {
             seen > paper,
         ),
         Check::paper(
-            "n, 80 ms: fewer ACKs, more goodput",
-            on_n.iter().map(|goodput| format!("{goodput:.0}")).collect::<Vec<_>>().join(", "),
-            PAPER_MBPS.map(|goodput| format!("{goodput:.0}")).join(", "),
-            on_n.windows(2).all(|pair| pair[0] < pair[1] * 1.01),
+            "n, 80 ms: goodput with L = 1, 2, 4, 8, 16, TACK and no ACKs",
+            listed(&on_n, 0, "Mbit/s"),
+            listed(&PAPER_MBPS, 0, &format!("Mbit/s, each ± {NEAR_PERCENT} %")),
+            are_near(&on_n, &PAPER_MBPS),
+        ),
+        Check::paper(
+            "n, 80 ms: goodput with fewer ACKs",
+            listed(&on_n, 0, "Mbit/s"),
+            "more with each step",
+            grows(&on_n),
         ),
         Check::paper(
             "gain at 80 ms on b, g, n, ac",
-            at_80_ms.iter().map(|gain| format!("{gain:.1}")).collect::<Vec<_>>().join(", ")
-                + " %",
+            listed(&at_80_ms, 1, "%"),
             "grows with the PHY rate",
-            at_80_ms.windows(2).all(|pair| pair[0] < pair[1] + 1.0),
+            grows(&at_80_ms),
         ),
     ];
     Ok(Findings {
@@ -157,6 +165,47 @@ fn measure(context: &Context) -> Result<Findings, Error> {
              of two stations is worth 10 to 22 % over L = 2; the paper's 20 to 28 % were \
              measured among others (see busy-room)."
                 .to_owned(),
+            "ACKs of packets that arrive together go in one A-MPDU here, as the standard allows: with L \
+             = 1 to 8 the medium is won about as often, and goodput differs less than the paper's. \
+             With L = 1 and 2 it is that of the reference simulation (see calibration)."
+                .to_owned(),
         ],
     })
+}
+
+fn listed(values: &[f64], digits: usize, unit: &str) -> String {
+    let values: Vec<_> = values.iter().map(|value| format!("{value:.digits$}")).collect();
+    format!("{} {unit}", values.join(", "))
+}
+
+/// Whether each is as the paper's, neither less nor more.
+fn are_near(seen: &[f64], paper: &[f64]) -> bool {
+    let off = |(seen, paper): (&f64, &f64)| 100.0 * (seen / paper - 1.0).abs();
+    seen.len() == paper.len() && seen.iter().zip(paper).map(off).all(|off| off <= NEAR_PERCENT)
+}
+
+fn grows(values: &[f64]) -> bool {
+    values.windows(2).all(|pair| pair[0] < pair[1])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn goodput_agrees_with_the_papers_if_each_is_near_on_both_sides() {
+        let with_first = |times: f64| {
+            let mut seen = PAPER_MBPS;
+            seen[0] *= times;
+            are_near(&seen, &PAPER_MBPS)
+        };
+        assert!(with_first(1.04) && with_first(0.96));
+        assert!(!with_first(1.11) && !with_first(0.94));
+    }
+
+    #[test]
+    fn what_stands_still_does_not_grow() {
+        assert!(grows(&[10.6, 14.9, 20.9]));
+        assert!(!grows(&[10.6, 10.6, 20.9]) && !grows(&[10.6, 14.9, 14.2]));
+    }
 }

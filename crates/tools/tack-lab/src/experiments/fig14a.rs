@@ -146,12 +146,9 @@ fn measure(context: &Context) -> Result<Findings, Error> {
         let paper: f64 = PAPER_GAIN[at];
         // L = 2 with the same congestion control, then plain quiche with BBRv2.
         for over in [1, 5] {
-            checks.push(Check::paper(
-                format!("{}: TACK over {}", standard(profile), Contender::ALL[over].label),
-                format!("{:+.1} %", gain(over)),
-                format!("{paper:+.1} % over TCP BBR"),
-                (gain(over) - paper).abs() < 8.0,
-            ));
+            let what =
+                format!("{}: TACK over {}", standard(profile), Contender::ALL[over].label);
+            checks.push(summary::gain_check(what, gain(over), (paper, " over TCP BBR")));
         }
         let paper = PAPER_REMOVED[at];
         checks.push(Check::paper_or_better(

@@ -28,6 +28,8 @@ const RTT: Duration = Duration::from_millis(80);
 const TACK_BETA: f64 = 4.0;
 const LOSSES: [f64; 2] = [0.0, 0.001];
 const PAPER_MBPS: [f64; 6] = [151.0, 154.0, 98.0, 25.0, 0.0, 191.0];
+/// Goodput that is about none, where 150 Mbit/s and more are possible.
+const NONE_MBPS: f64 = 5.0;
 const GROUPS: [&str; 6] = ["L = 1", "L = 2", "L = 4", "L = 8", "L = 16", "TACK"];
 /// Every L-th packet with our stack, then TACK; then quinn.
 const STACKS: [Contender; 11] = [
@@ -114,12 +116,7 @@ fn measure(context: &Context) -> Result<Findings, Error> {
             (mbps(5) / PAPER_MBPS[5] - 1.0).abs() < 0.03,
             mbps(5) > PAPER_MBPS[5],
         ),
-        Check::paper(
-            "TACK over L = 2",
-            format!("{gain:+.1} %"),
-            format!("{paper_gain:+.1} %"),
-            gain > 0.0 && (gain - paper_gain).abs() < 8.0,
-        ),
+        summary::gain_check("TACK over L = 2", gain, (paper_gain, "")),
         Check::paper(
             "TACK is faster than any L, at either loss",
             format!("{:.1} and {:.1} Mbit/s", mbps(5), mbps(lossy + 5)),
@@ -132,7 +129,7 @@ fn measure(context: &Context) -> Result<Findings, Error> {
             "L = 16 without TACK's other mechanisms",
             format!("tacklib {:.1}, quinn {:.1} Mbit/s", mbps(4), mbps(10)),
             "about 0 Mbit/s",
-            mbps(4).min(mbps(10)) < 100.0,
+            mbps(4).max(mbps(10)) < NONE_MBPS,
         ),
         Check::at_least(
             format!("TACK's UDP payload of the ideal {ideal:.1} Mbit/s at 50 ACKs a second"),
@@ -162,7 +159,8 @@ fn measure(context: &Context) -> Result<Findings, Error> {
             "Here the medium is clean, and TACK sends fewer ACKs than the paper's: its goodput agrees \
              if it is within 3 % of the paper's."
                 .to_owned(),
-            "A QUIC sender that paces does not collapse with rare ACKs as the paper's TCP did."
+            "A QUIC sender that paces does not collapse with rare ACKs as the paper's TCP did: with L = 16 \
+             it has its goodput, and differs from the paper."
                 .to_owned(),
         ],
     })

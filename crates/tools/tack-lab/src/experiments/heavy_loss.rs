@@ -60,7 +60,7 @@ fn measure(context: &Context) -> Result<Findings, Error> {
         .text("stack", "stack")
         .number("complete_percent", "complete", "%", 0)
         .number("median_s", "median", "s", 2)
-        .number("p99_s", "p99", "s", 2)
+        .number("longest_s", "longest", "s", 2)
         .number("tack_later_percent", "TACK's median later by", "%", 1);
     let seconds = |ms: Option<f64>| ms.map(|ms| ms / 1e3);
     let mut checks = Vec::new();
@@ -72,7 +72,7 @@ fn measure(context: &Context) -> Result<Findings, Error> {
                 stack.label.into(),
                 time.complete_percent().into(),
                 seconds(time.median()).into(),
-                seconds(time.p99()).into(),
+                seconds(time.longest()).into(),
                 (index > 0).then(|| later(index)).into(),
             ]);
         }

@@ -132,8 +132,9 @@ fn table(title: &str, flows: &[FlowReport]) -> Table {
         .number("stale_bytes", "stale bytes", "", 0)
         .number("frames_made", "frames", "", 0)
         .number("frames_in_time", "in time", "", 0)
-        .number("frame_delay_p50_ms", "frame p50", "ms", 1)
-        .number("frame_delay_p99_ms", "frame p99", "ms", 1)
+        .number("frames_whole", "came whole", "", 0)
+        .number("frame_delay_p50_ms", "p50 of these", "ms", 1)
+        .number("frame_delay_p99_ms", "p99 of these", "ms", 1)
         .number("retransmitted", "resent", "", 0);
     for ((_, label, _), flow) in STACKS.iter().zip(flows) {
         let frames = flow.delivered_frames.clone().unwrap_or_default();
@@ -141,13 +142,14 @@ fn table(title: &str, flows: &[FlowReport]) -> Table {
             (*label).into(),
             rtt_ms(flow.owd_p50_ms).into(),
             rtt_ms(flow.owd_p99_ms).into(),
-            utilisation_percent(flow).into(),
+            (100.0 * flow.utilisation).into(),
             flow.expired_packets.into(),
             flow.expired_bytes.into(),
             frames.made.into(),
             frames.in_time.into(),
-            frames.delay_p50_ms.into(),
-            frames.delay_p99_ms.into(),
+            frames.delivered.into(),
+            frames.delivered_p50_ms.into(),
+            frames.delivered_p99_ms.into(),
             flow.retransmitted.into(),
         ]);
     }
@@ -158,7 +160,7 @@ fn checks(all: &FlowReport, settled: &FlowReport) -> Vec<Check> {
     let mut checks = Vec::new();
     for (when, flow) in [("from the fall on", all), ("settled", settled)] {
         let rtt = rtt_ms(flow.owd_p99_ms).unwrap_or(f64::NAN);
-        let used = utilisation_percent(flow);
+        let used = 100.0 * flow.utilisation;
         let what = |what: &str| format!("{WITH_DEADLINES}, {when}: {what}");
         checks.extend([
             Check::at_most(what("p99 of the RTT"), rtt, "ms", TARGET_RTT_MS),
@@ -176,14 +178,6 @@ fn link() -> Result<LinkSpec, Error> {
          rate_trace = {{ steps = [[0, {HIGH_MBPS:?}], [{falls}, {LOW_MBPS:?}]] }}\n"
     );
     Ok(LinkSpec::from_toml(&toml, "falling rate")?)
-}
-
-/// What arrived, over what the link could carry at its lower rate. A flow's own figure is over the mean
-/// rate of the whole run.
-fn utilisation_percent(flow: &FlowReport) -> f64 {
-    let (falls, whole) = (FALLS.as_secs_f64(), DURATION.as_secs_f64());
-    let mean = (HIGH_MBPS * falls + LOW_MBPS * (whole - falls)) / whole;
-    100.0 * flow.utilisation * mean / LOW_MBPS
 }
 
 /// A one-way delay and the way back.

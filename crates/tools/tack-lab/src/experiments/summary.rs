@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::report::Table;
+use crate::report::{Check, Table};
 use crate::sim::{FlowReport, ScenarioReport};
 
 /// Medians over the seeds of the flow at `index`.
@@ -25,6 +25,21 @@ pub(super) fn acks_per_100(flow: &FlowReport) -> f64 {
 /// How much more one value is than another, in percent.
 pub(super) fn gain_percent(value: f64, over: f64) -> f64 {
     (value / over - 1.0) * 100.0
+}
+
+/// Percentage points that a gain may differ from the paper's and agree with it, more or less: an eighth
+/// of what the paper gains.
+const GAIN_AGREES: f64 = 3.0;
+
+/// A gain beside the paper's, in percent. More is better.
+pub(super) fn gain_check(
+    what: impl Into<String>,
+    gain: f64,
+    (paper, note): (f64, &str),
+) -> Check {
+    let near = (gain - paper).abs() <= GAIN_AGREES;
+    let expected = format!("{paper:+.1} %{note}");
+    Check::paper_or_better(what, format!("{gain:+.1} %"), expected, near, gain > paper)
 }
 
 /// Adds the columns that every comparison of stacks has.
@@ -56,6 +71,13 @@ pub(super) fn row(front: impl IntoIterator<Item = Value>, flow: &FlowReport) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_gain_agrees_within_three_points_on_both_sides() {
+        let verdict = |gain| gain_check("gain", gain, (24.0, " over BBR")).verdict();
+        assert_eq!([21.5, 24.0, 26.5].map(verdict), ["agrees"; 3]);
+        assert_eq!([17.0, 20.9, 31.0].map(verdict), ["differs", "differs", "better"]);
+    }
 
     #[test]
     fn acknowledgements_are_counted_by_time_and_by_data() {

@@ -185,6 +185,12 @@ impl CallRun {
             return Err(Error::Scenario { field: "call", problem });
         };
         let lost_audio = self.audio_read.iter().filter(|read| !**read).count() as u64;
+        for frame in 0..self.audio_sent {
+            if !self.audio_read[frame as usize] {
+                let made = start + AUDIO_EVERY * frame as u32;
+                self.note(made, made + PATIENCE);
+            }
+        }
         for at in (0..self.groups.len()).step_by(VIDEOS.len()) {
             for frame in self.groups[at].frames_read..self.frames_of(at) {
                 self.note(made(at, frame, start), now);
@@ -350,6 +356,23 @@ mod tests {
         let (frames, _) = run(u64::MAX, 50);
         assert!((45.0..51.0).contains(&frames.max_ms), "{frames:?}");
         assert!((15.0..35.0).contains(&frames.mean_ms), "{frames:?}");
+    }
+
+    #[test]
+    fn audio_that_never_comes_counts_as_late_as_what_is_given_up() {
+        let content = Content::new();
+        let mut pipe = Pipe { requested: true, room: u64::MAX, ..Pipe::default() };
+        let mut call = CallRun::new(CALL);
+        for ms in 0..1500 {
+            call.supply(&mut pipe, &content, at(ms));
+            if ms == 500 {
+                pipe.datagrams.clear();
+            }
+            call.consume(&mut pipe, &content, at(ms)).unwrap();
+        }
+        let frames = call.report(at(1500)).unwrap();
+        assert_eq!((frames.count, frames.lost_audio), (64, 1), "{frames:?}");
+        assert!((frames.max_ms - 250.0).abs() < 1.0, "{frames:?}");
     }
 
     #[test]

@@ -273,24 +273,27 @@ impl FramesRun {
         self.start.map(|start| self.made_at(start))
     }
 
-    pub fn report(mut self) -> Result<DeliveredFrames, Error> {
+    /// Which frames came, and how late, with those that are missing at `end`.
+    pub fn report(mut self, end: Time) -> Result<DeliveredFrames, Error> {
         if self.start.is_none() {
             let problem = "the source never began".to_owned();
             return Err(Error::Scenario { field: "frames", problem });
         }
         self.delays_us.sort_unstable();
+        let delivered = percentiles_ms(&self.delays_us);
+        let mut all = self.delays_us.clone();
+        all.resize(all.len() + self.missing(end), NEVER_US);
+        let all = percentiles_ms(&all);
         let from = Time::from(self.frames.measured_from);
-        let delay = |share: f64| {
-            let at = self.delays_us.len().saturating_sub(1) as f64 * share;
-            self.delays_us.get(at.ceil() as usize).map(|us| *us as f64 / 1e3)
-        };
         Ok(DeliveredFrames {
             made: self.counts.made,
             dropped: self.counts.dropped,
             delivered: self.delays_us.len() as u64,
             in_time: self.counts.in_time,
-            delay_p50_ms: delay(0.5),
-            delay_p99_ms: delay(0.99),
+            delay_p50_ms: all[0],
+            delay_p99_ms: all[1],
+            delivered_p50_ms: delivered[0],
+            delivered_p99_ms: delivered[1],
             probing_share: self.probing_share,
             frames: {
                 self.completed.sort_by_key(|(made, _)| *made);
@@ -305,6 +308,18 @@ impl FramesRun {
         })
     }
 
+    /// Frames that count and never came: those that were dropped or given up, and those that are not there at `end`
+    /// though their time is over.
+    fn missing(&self, end: Time) -> usize {
+        let never = self.completed.iter().filter(|(_, delay)| delay.is_none());
+        let waiting = self.waiting.iter();
+        let open = self.open.iter().filter(|(_, _, read)| *read != u64::MAX);
+        let late = waiting.chain(open.map(|(_, made, _)| made));
+        let late = late.filter(|made| made.at + self.frames.playout <= end);
+        let made = never.map(|(made, _)| *made).chain(late.map(|made| made.at));
+        made.filter(|made| self.counts_at(*made)).count()
+    }
+
     fn counts_at(&self, made: Time) -> bool {
         made >= Time::from(self.frames.measured_from)
     }
@@ -312,4 +327,16 @@ impl FramesRun {
     fn made_at(&self, start: Time) -> Time {
         start + Duration::from_secs_f64(self.made as f64 / self.frames.fps)
     }
+}
+
+/// The time of a frame that never comes: later than all others.
+const NEVER_US: u64 = u64::MAX;
+
+/// Median and 99th percentile of sorted times; none for one that is of a frame that never came.
+fn percentiles_ms(sorted_us: &[u64]) -> [Option<f64>; 2] {
+    [0.5, 0.99].map(|share| {
+        let at = sorted_us.len().saturating_sub(1) as f64 * share;
+        let us = sorted_us.get(at.ceil() as usize).filter(|us| **us != NEVER_US)?;
+        Some(*us as f64 / 1e3)
+    })
 }

@@ -1,9 +1,9 @@
 //! What a flow did, seen from the wire.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use hdrhistogram::Histogram;
-use tack_link::{Direction, Ecn, Packet, Time};
+use tack_link::{Direction, Ecn, LinkSpec, Packet, Time};
 use tack_tap::{self as tap, KeyLog, RangeSet, StreamData, Tap, TapCounters};
 
 use super::{Bin, FlowReport};
@@ -19,7 +19,8 @@ pub const HEADERS: usize = 28;
 pub struct Probe {
     /// Which way the data goes.
     data: Direction,
-    /// What this direction of the link can carry.
+    link: LinkSpec,
+    /// What this direction of the link can carry, over the time of the scenario.
     capacity_bps: f64,
     /// Nothing before this counts.
     from: Time,
@@ -38,6 +39,8 @@ pub struct Probe {
     /// The tap's counts when the measurement began.
     before: Option<TapCounters>,
     counts: Counts,
+    /// Data packets that count and have not arrived.
+    missing: HashSet<Tag>,
     one_way_delay: Histogram<u64>,
     /// Mean and variance of that, and of what the packets that come back take, in ms.
     delays: [Spread; 2],
@@ -53,7 +56,6 @@ struct Counts {
     new_bytes: u64,
     delivered_ip_bytes: u64,
     data_sent: u64,
-    data_arrived: u64,
     marked: u64,
     retransmitted: u64,
     spurious: u64,
@@ -72,18 +74,19 @@ struct BinCounts {
 }
 
 impl Probe {
-    /// Measures from one moment to another; the timeline has bins of `bin` nanoseconds from the
-    /// start of the run. The direction can carry `capacity_bps`.
+    /// Measures data that goes over the link in that direction, from one moment to another; the
+    /// timeline has bins of `bin` nanoseconds from the start of the run, which ends at `end`.
     pub fn new(
         key_log: &KeyLog,
-        (data, capacity_bps): (Direction, f64),
-        (from, to): (Time, Time),
+        (link, data): (&LinkSpec, Direction),
+        (from, to, end): (Time, Time, Time),
         bin: u64,
     ) -> Self {
         let bins = to.as_nanos().div_ceil(bin.max(1)) as usize;
         Self {
             data,
-            capacity_bps,
+            link: link.clone(),
+            capacity_bps: link.direction_capacity_bps(data, end.since(Time::ZERO)),
             from,
             to,
             bin: bin.max(1),
@@ -94,6 +97,7 @@ impl Probe {
             deadlines: BTreeMap::new(),
             before: None,
             counts: Counts::default(),
+            missing: HashSet::new(),
             one_way_delay: histogram(),
             delays: [Spread::default(); 2],
             queueing: histogram(),
@@ -149,6 +153,7 @@ impl Probe {
         }
         if now >= self.from && len > 0 {
             self.counts.data_sent += 1;
+            self.missing.insert(tag(datagram));
             self.counts.retransmitted += u64::from(again == len);
             self.counts.spurious += u64::from(needless == len);
             self.counts.expired_packets += u64::from(expired > 0);
@@ -164,6 +169,7 @@ impl Probe {
     /// A packet came out of the link.
     pub fn on_arrival(&mut self, direction: Direction, packet: &Packet, now: Time) {
         if now > self.to {
+            self.on_late_arrival(direction, packet);
             return;
         }
         if direction != self.data {
@@ -185,10 +191,10 @@ impl Probe {
         if !data {
             return;
         }
+        self.missing.remove(&tag(&packet.bytes));
         let delay = now.since(packet.sent).as_nanos() as u64;
         if now >= self.from {
             self.counts.new_bytes += new;
-            self.counts.data_arrived += 1;
             self.counts.marked += u64::from(packet.ecn == Ecn::Ce);
             self.counts.delivered_ip_bytes += u64::from(packet.size);
             record(&mut self.one_way_delay, delay, 1);
@@ -202,6 +208,28 @@ impl Probe {
             bin.delay_ns += delay;
             bin.delays += 1;
         }
+    }
+
+    /// A packet comes out of the link when the measurement is over: it counts for nothing, but is not lost.
+    pub fn on_late_arrival(&mut self, direction: Direction, packet: &Packet) {
+        if direction == self.data && !self.missing.is_empty() {
+            let mut data = false;
+            self.arrived.inspect(
+                tap_direction(direction),
+                &packet.bytes,
+                |part: StreamData| {
+                    data |= !part.range.is_empty();
+                },
+            );
+            if data {
+                self.missing.remove(&tag(&packet.bytes));
+            }
+        }
+    }
+
+    /// Whether data packets have not arrived.
+    pub fn misses_packets(&self) -> bool {
+        !self.missing.is_empty()
     }
 
     /// Bytes that wait behind a gap, for as long as they have done so.
@@ -236,6 +264,21 @@ impl Probe {
         self.bins.get_mut((now.as_nanos() / self.bin) as usize)
     }
 
+    /// What the link could carry on average while it was measured.
+    fn capacity_until(&self, now: Time) -> f64 {
+        let until = |end: Time| {
+            let span = end.since(Time::ZERO);
+            let bits = self.link.direction_capacity_bps(self.data, span) * span.as_secs_f64();
+            if span.is_zero() { 0.0 } else { bits }
+        };
+        let seconds = now.since(self.from).as_secs_f64();
+        if self.capacity_bps.is_finite() && seconds > 0.0 {
+            (until(now) - until(self.from)) / seconds
+        } else {
+            self.capacity_bps
+        }
+    }
+
     /// What was seen until `now`.
     pub fn report(mut self, now: Time) -> FlowReport {
         let now = now.min(self.to);
@@ -256,7 +299,7 @@ impl Probe {
         };
         FlowReport {
             goodput_mbps: over(self.counts.new_bytes) / 1e6,
-            utilisation: over(self.counts.delivered_ip_bytes) / self.capacity_bps,
+            utilisation: over(self.counts.delivered_ip_bytes) / self.capacity_until(now),
             seconds,
             data_packets: self.counts.data_sent,
             ack_packets,
@@ -265,7 +308,7 @@ impl Probe {
             iacks: acks.iacks - before.iacks,
             retransmitted: self.counts.retransmitted,
             spurious: self.counts.spurious,
-            lost: self.counts.data_sent.saturating_sub(self.counts.data_arrived),
+            lost: self.missing.len() as u64,
             ce_marked: self.counts.marked,
             ecn_marked: None,
             ce_reported: None,
@@ -339,6 +382,13 @@ impl Spread {
         (one.count > 0 && other.count > 0)
             .then(|| (one.mean + other.mean, (variance(one) + variance(other)).sqrt()))
     }
+}
+
+/// The last bytes of a packet, which tell it from all others of its connection: the tag of its AEAD.
+type Tag = [u8; 16];
+
+fn tag(datagram: &[u8]) -> Tag {
+    datagram.last_chunk().copied().unwrap_or_default()
 }
 
 /// The tap's name for a direction: servers send forward.

@@ -66,6 +66,8 @@ fn transport(end: &EndConfig, udp_payload: usize) -> Result<TransportConfig, Err
         .stream_receive_window(VarInt::from_u32(WINDOW))
         .receive_window(VarInt::from_u32(WINDOW))
         .send_window(WINDOW.into());
+    // Streams of one priority share the path, as by default. quinn recommends to go without
+    // for many small streams; the longest frames of calls are no earlier then.
     let congestion: Arc<dyn ControllerFactory + Send + Sync> = match end.congestion {
         Congestion::Bbr => Arc::new(BbrConfig::default()),
         Congestion::Cubic => Arc::new(CubicConfig::default()),

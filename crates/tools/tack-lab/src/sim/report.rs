@@ -20,7 +20,8 @@ pub struct ScenarioReport {
 pub struct FlowReport {
     /// Stream data that arrived for the first time, in megabits per second of the measured time.
     pub goodput_mbps: f64,
-    /// IP bytes of data packets that arrived, as a share of what the link could have carried.
+    /// IP bytes of data packets that arrived, as a share of what the link could have carried in the
+    /// measured time.
     pub utilisation: f64,
     /// Seconds that were measured.
     pub seconds: f64,
@@ -36,7 +37,8 @@ pub struct FlowReport {
     pub retransmitted: u64,
     /// Among these, packets whose data had all arrived when they were sent.
     pub spurious: u64,
-    /// Data packets lost on the link.
+    /// Data packets that never came out of the link. What is on its way when the measurement ends
+    /// is waited for.
     pub lost: u64,
     /// Data packets that arrived with CE.
     pub ce_marked: u64,
@@ -123,7 +125,8 @@ pub struct CarefulResume {
 
 /// How late frames of audio and of the first video were: from when one is made until the client's
 /// application has read the last byte of it. What is still missing at the end of the run counts
-/// as if it came then, but for audio, which is sent once.
+/// as if it came then; audio, which is sent once, as if it came 250 ms late, when a frame of the second
+/// video is given up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct FrameReport {
     /// Frames that count.
@@ -149,10 +152,16 @@ pub struct DeliveredFrames {
     pub delivered: u64,
     /// Of these, frames that came in time.
     pub in_time: u64,
-    /// Median time from when a frame is made until it has been read whole, of those that came.
+    /// Median time from when a frame is made until it has been read whole. A frame that was dropped, or is
+    /// not there at the end of the run though its time is over, is later than all others; none where
+    /// the median is such a frame.
     pub delay_p50_ms: Option<f64>,
     /// 99th percentile of it.
     pub delay_p99_ms: Option<f64>,
+    /// The median of those frames alone that came.
+    pub delivered_p50_ms: Option<f64>,
+    /// The 99th percentile of those.
+    pub delivered_p99_ms: Option<f64>,
     /// The share of bytes that were sent to measure the path.
     pub probing_share: Option<f64>,
     /// What the stack took for the path's rate when each frame was made: seconds from the start of the run,
@@ -253,13 +262,19 @@ impl DeliveredFrames {
         let float = |of: &dyn Fn(&Self) -> Option<f64>| {
             lower_median(all.iter().filter_map(|run| of(run)).collect(), f64::total_cmp)
         };
+        // None is a frame that never came.
+        let delay = |of: &dyn Fn(&Self) -> Option<f64>| {
+            float(&|run| Some(of(run).unwrap_or(f64::INFINITY))).filter(|ms| ms.is_finite())
+        };
         Some(Self {
             made: count(&|run| run.made),
             dropped: count(&|run| run.dropped),
             delivered: count(&|run| run.delivered),
             in_time: count(&|run| run.in_time),
-            delay_p50_ms: float(&|run| run.delay_p50_ms),
-            delay_p99_ms: float(&|run| run.delay_p99_ms),
+            delay_p50_ms: delay(&|run| run.delay_p50_ms),
+            delay_p99_ms: delay(&|run| run.delay_p99_ms),
+            delivered_p50_ms: float(&|run| run.delivered_p50_ms),
+            delivered_p99_ms: float(&|run| run.delivered_p99_ms),
             probing_share: float(&|run| run.probing_share),
             ..Self::default()
         })
@@ -294,6 +309,23 @@ mod tests {
         assert_eq!(median.ack_packets, 2);
         assert_eq!(median.min_rtt_ms, Some(30.0));
         assert_eq!(median.completion_ms, None);
+    }
+
+    #[test]
+    fn a_run_whose_frames_never_came_is_the_latest_of_all() {
+        let run = |delay_p99_ms| FlowReport {
+            delivered_frames: Some(DeliveredFrames {
+                delay_p99_ms,
+                ..DeliveredFrames::default()
+            }),
+            ..FlowReport::default()
+        };
+        let p99 = |of: &[Option<f64>]| {
+            let runs: Vec<_> = of.iter().copied().map(run).collect();
+            FlowReport::median(&runs).delivered_frames.unwrap().delay_p99_ms
+        };
+        assert_eq!(p99(&[None, Some(10.0), Some(20.0)]), Some(20.0));
+        assert_eq!(p99(&[None, None, Some(20.0)]), None);
     }
 
     #[test]

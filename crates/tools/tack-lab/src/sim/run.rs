@@ -28,6 +28,10 @@ use super::{
 /// Rounds without progress of time after which a simulation is given up.
 const PATIENCE: u32 = 100_000;
 
+/// What has not come out of the link so long after the last packet that did is lost: longer than
+/// any outage or delay of the lab.
+const DRAINED_AFTER: Duration = Duration::from_secs(10);
+
 /// A UDP payload that quiche and quinn can send at least, and the most that an Ethernet packet
 /// holds.
 const UDP_PAYLOAD: std::ops::RangeInclusive<usize> = 1200..=1472;
@@ -90,6 +94,7 @@ fn run_world<'a>(
         world.flows.push(Running { applications, ..running });
     }
     world.run()?;
+    world.drain();
     world.report()
 }
 
@@ -165,6 +170,9 @@ struct End {
     busy: Option<BusyProcess>,
 }
 
+/// Tells the seeds of late ends from those of stacks.
+const BUSY_SEED: u64 = 0x6c61_7465;
+
 const CLIENT: usize = 0;
 const SERVER: usize = 1;
 
@@ -197,6 +205,25 @@ impl World<'_> {
             self.now = end;
         }
         Ok(())
+    }
+
+    /// Takes from the link what is still on its way when the run is over. No end reads it; it is only
+    /// not lost.
+    fn drain(&mut self) {
+        let mut last = self.now;
+        while self
+            .flows
+            .iter_mut()
+            .any(|flow| flow.probes().any(|probe| probe.misses_packets()))
+            && let Some(next) = self.link.next_event()
+            && next.since(last) <= DRAINED_AFTER
+        {
+            while let Some(Arrival { direction, packet, .. }) = self.link.arrival(next) {
+                let Some(flow) = self.flows.get_mut(packet.flow as usize) else { continue };
+                flow.probes().for_each(|probe| probe.on_late_arrival(direction, &packet));
+                last = next;
+            }
+        }
     }
 
     fn next_event(&self) -> Option<Time> {
@@ -300,7 +327,8 @@ impl World<'_> {
 impl<'a> Running<'a> {
     fn new(index: usize, flow: &'a Flow, scenario: &Scenario, seed: u64) -> Self {
         let start = Time::from(flow.start);
-        let (from, to) = (start + scenario.warm_up, Time::from(scenario.duration));
+        let end = Time::from(scenario.duration);
+        let from = start + scenario.warm_up;
         let stop = match flow.load {
             Load::Bulk { stop } => stop.map(|stop| start + stop),
             Load::TwoWay
@@ -311,7 +339,7 @@ impl<'a> Running<'a> {
             | Load::Frames(_)
             | Load::Applications => None,
         };
-        let to = stop.map_or(to, |stop| to.min(stop));
+        let to = stop.map_or(end, |stop| end.min(stop));
         let media = match flow.load {
             Load::Media(media) => Some(MediaSource::new(media, start)),
             _ => None,
@@ -326,9 +354,8 @@ impl<'a> Running<'a> {
         };
         let key_log = KeyLog::new();
         let probe = |direction| {
-            let capacity = scenario.link.direction_capacity_bps(direction, scenario.duration);
             let bin = scenario.bin.as_nanos() as u64;
-            Probe::new(&key_log, (direction, capacity), (from.min(to), to), bin)
+            Probe::new(&key_log, (&scenario.link, direction), (from.min(to), to, end), bin)
         };
         Self {
             index,
@@ -361,15 +388,21 @@ impl<'a> Running<'a> {
             Stack::Quinn => Box::new(quinn::server(flow, &mut seeds, key_log)?),
             Stack::Tack | Stack::Plain => quiche::server(flow, &mut seeds, key_log)?,
         };
-        let mut busy = |end: &EndConfig| {
-            BusyProcess::new(end.busy, Pcg64Mcg::seed_from_u64(seeds.next_u64()))
-        };
-        let (of_client, of_server) = (busy(&flow.client), busy(&flow.server));
+        let [of_client, of_server] = self.busy_processes();
         self.ends = Some([
             End::new(client, Direction::Reverse, of_client),
             End::new(server, Direction::Forward, of_server),
         ]);
         Ok(())
+    }
+
+    /// What makes the ends late, client and server. The delays depend on the seed alone: each end has a
+    /// generator of its own, which no stack draws from.
+    fn busy_processes(&self) -> [Option<BusyProcess>; 2] {
+        let mut seeds = Pcg64Mcg::seed_from_u64(self.seed ^ BUSY_SEED);
+        [&self.flow.client, &self.flow.server].map(|end: &EndConfig| {
+            BusyProcess::new(end.busy, Pcg64Mcg::seed_from_u64(seeds.next_u64()))
+        })
     }
 
     /// Lets the application at one end read and write; `available` bytes are there to send, and these are all
@@ -521,7 +554,7 @@ impl<'a> Running<'a> {
             ce_reported: ecn.map(|(_, reported)| reported),
             completion_ms: self.completed.map(|at| ms(at.since(self.start))),
             reverse: reverse.map(Box::new),
-            delivered_frames: self.frames.map(FramesRun::report).transpose()?,
+            delivered_frames: self.frames.map(|frames| frames.report(end)).transpose()?,
             frames: self.call.map(|call| call.report(end)).transpose()?,
             ..self.probe.report(end)
         })
@@ -588,5 +621,47 @@ impl End {
         }
         let timeout = self.peer.timeout();
         self.timeout = timeout.map(|at| Time::from(at.saturating_duration_since(epoch)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tack_link::{LinkSpec, PathSpec};
+
+    use super::*;
+
+    #[test]
+    fn how_late_the_ends_are_depends_on_the_seed_and_not_on_the_stack() {
+        let late = |stack: Stack, seed| {
+            let flow = Flow::new(
+                stack,
+                stack.own_acks(),
+                stack.own_congestion(),
+                PathSpec::with_rtt(Duration::from_millis(10)),
+            );
+            let scenario = Scenario {
+                link: LinkSpec::resolve("pipe:10").unwrap(),
+                flows: vec![flow.with_busy_ends(Duration::from_millis(5))],
+                duration: Duration::from_secs(1),
+                warm_up: Duration::ZERO,
+                bin: Duration::from_secs(1),
+                seed,
+            };
+            Identity::get().unwrap();
+            let _clock = Virtual::enter(seed);
+            let mut running = Running::new(0, &scenario.flows[0], &scenario, seed);
+            running.connect().unwrap();
+            running.ends.unwrap().map(|mut end| {
+                let process = end.busy.as_mut().unwrap();
+                process.wake(Time::ZERO);
+                process.runs_at()
+            })
+        };
+        let [client, server] = late(Stack::Tack, 1);
+        assert_ne!(client, server);
+        for stack in [Stack::Plain, Stack::Quinn] {
+            assert_eq!(late(stack, 1), [client, server], "{stack:?}");
+            assert_ne!(late(stack, 2), [client, server], "{stack:?}");
+        }
     }
 }

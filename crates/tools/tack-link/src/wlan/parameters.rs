@@ -6,7 +6,9 @@ use super::{Preamble, Profile, Timing};
 use crate::ParameterError;
 use crate::parameter::probability;
 
-/// Retransmissions of a frame before it is given up: dot11ShortRetryLimit, 802.11 annex C.
+/// Retransmissions of a frame before it is given up, behind its first transmission. 7 is the default of
+/// dot11ShortRetryLimit (802.11 annex C), by which the standard counts transmissions: here a frame
+/// goes on the air once more, which matters only among many stations.
 pub const RETRY_LIMIT: u32 = 7;
 
 /// Largest contention window that EDCA can announce: ECWmax = 15.

@@ -50,6 +50,11 @@ pub struct Timing {
     /// SIFS + an ACK at the lowest mandatory rate + `ifs` (802.11-2016, 10.3.2.3.7).
     pub eifs: Duration,
     /// Preamble and PHY header of data.
+    ///
+    /// 40 µs with n is the HT-mixed format with two streams: 8 + 8 + 4 of the legacy preamble, 8 of
+    /// HT-SIG, 4 of HT-STF and 4 of HT-LTF for each stream (802.11-2016, 19.3.2). ac has the same here, and
+    /// with it the goodput of the reference cells. The VHT format takes 4 µs more, for VHT-SIG-B
+    /// (21.3.2): less than 1 % of an exchange with a full A-MPDU.
     pub preamble: Duration,
     /// Silence at the end of every ERP-OFDM frame, in which nothing may begin.
     pub signal_extension: Duration,
@@ -149,6 +154,10 @@ impl Timing {
     }
 
     /// How long a PPDU with that many bytes after the PHY header is on the air.
+    ///
+    /// Symbols with the short guard interval take 3.6 µs each and no more. The standard rounds their sum up to
+    /// a multiple of 4 µs (802.11-2016, 19.4.3 and 21.4.3), which is left out here: it is less than 1 % of
+    /// a full A-MPDU, and the reference cells are met without it.
     pub const fn ppdu(&self, psdu_bytes: u32) -> Duration {
         let bits = 8 * psdu_bytes as u64;
         let payload_ns = match self.modulation {

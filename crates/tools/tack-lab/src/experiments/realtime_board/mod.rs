@@ -385,7 +385,8 @@ fn notes(left_out: &[String]) -> Vec<String> {
         "A frame's latency runs from when it is made until the client's application has read its \
          last byte. A run counts with the longest latency of audio and of the first video from \
          200 ms on; the table has the mean and the 90th percentile of these over the seeds. Audio \
-         that is lost is not sent again and has no latency; it is counted in the second table."
+         that is lost is not sent again: it counts as if it came 250 ms late, and the \
+         second table has its number. The second video, whose groups are given up, has no latency."
             .to_owned(),
         "The columns of the draft come from another simulator, with other packet sizes, another \
          handshake and other stacks. A buffer is as many bytes as its time holds at the path's \
