@@ -241,14 +241,17 @@ impl Link {
         Some(LinkEvent::Failed(Error::Unreachable { peer, why: why.clone() }))
     }
 
-    /// The address of a peer, for messages.
+    /// The present address of a peer, for messages and statistics.
     pub fn peer(&self, handle: Handle) -> String {
         if let Some(caller) = &self.caller {
             return caller.current.to_string();
         }
-        let paths = self.endpoint.connection(handle).map(tacklib::Connection::path_stats);
-        let address = paths.and_then(|mut paths| paths.next()).map(|path| path.peer_addr);
-        address.map_or_else(|| handle.to_string(), |address| address.to_string())
+        let connection = self.endpoint.connection(handle);
+        // Paths that a peer has left stay in the list.
+        let active = connection.and_then(|connection| {
+            connection.path_stats().find(|path| path.active).map(|path| path.peer_addr)
+        });
+        active.map_or_else(|| handle.to_string(), |address| address.to_string())
     }
 }
 

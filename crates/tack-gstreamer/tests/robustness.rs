@@ -269,6 +269,60 @@ fn a_sender_that_was_paused_for_a_moment_goes_on_sending() {
 }
 
 #[test]
+fn a_sender_that_is_paused_while_it_waits_for_a_receiver_loses_nothing() {
+    let (sender, receiver) = pair("deadline=20000 sync=false async=false", "sync=false");
+    sender.play();
+    (0..10).for_each(|number| {
+        sender.source().push_buffer(frame(number, number == 0, 1000)).unwrap();
+    });
+    for _ in 0..2 {
+        // The first buffer has come to the sink, which waits.
+        std::thread::sleep(Duration::from_millis(200));
+        sender.0.set_state(gst::State::Paused).unwrap();
+        std::thread::sleep(Duration::from_millis(200));
+        sender.play();
+    }
+    sender.source().end_of_stream().unwrap();
+    receiver.play();
+    let samples = samples(&receiver.sink());
+    let numbers: Vec<_> =
+        samples.iter().map(|sample| number_of(sample.buffer().unwrap())).collect();
+    assert_eq!(numbers, (0..10).collect::<Vec<_>>());
+    sender.wait_for_eos();
+}
+
+#[test]
+fn a_sender_that_is_stopped_or_flushed_in_a_pause_while_it_waits_for_a_receiver_goes_on() {
+    let (sender, receiver) = pair("deadline=20000 sync=false async=false", "sync=false");
+    for _ in 0..3 {
+        sender.play();
+        sender.source().push_buffer(frame(0, true, 1000)).unwrap();
+        std::thread::sleep(Duration::from_millis(200));
+        sender.0.set_state(gst::State::Paused).unwrap();
+        std::thread::sleep(Duration::from_millis(100));
+        assert!(sender.source().send_event(gst::event::FlushStart::new()));
+        assert!(sender.source().send_event(gst::event::FlushStop::new(true)));
+        sender.source().push_buffer(frame(1, true, 1000)).unwrap();
+        // It is prerolled.
+        std::thread::sleep(Duration::from_millis(500));
+        sender.play();
+        std::thread::sleep(Duration::from_millis(100));
+        sender.0.set_state(gst::State::Paused).unwrap();
+        sender.0.set_state(gst::State::Ready).unwrap();
+    }
+    sender.play();
+    let sink = sender.element("sink");
+    for property in ["port", "fingerprint"] {
+        let current = sink.property_value(&format!("current-{property}"));
+        receiver.element("src").set_property_from_value(property, &current);
+    }
+    receiver.play();
+    sender.source().push_buffer(frame(2, true, 1000)).unwrap();
+    let sample = receiver.sink().try_pull_sample(common::LONG).unwrap();
+    assert_eq!(number_of(sample.buffer().unwrap()), 2);
+}
+
+#[test]
 fn times_that_jump_and_a_flush_keep_nothing_from_coming() {
     let (sender, receiver) = pair("deadline=20000 sync=false", "sync=false");
     receiver.play();
@@ -338,6 +392,32 @@ fn a_receiver_whose_port_changes_again_and_again_while_it_has_nothing_to_say_goe
         // Half a minute: more than the connection survives without a word.
         assert!((100 * change..100 * change + 60).any(comes), "change {change}");
     }
+}
+
+/// The address of the sink's only receiver, as its statistics tell it.
+fn receiver_address(sender: &Pipeline) -> Option<String> {
+    let stats = sender.element("sink").property::<gst::Structure>("stats");
+    let peers = stats.get::<gst::Array>("peers").unwrap();
+    let peer = peers.first()?.get::<gst::Structure>().unwrap();
+    Some(peer.get("address").unwrap())
+}
+
+#[test]
+fn the_statistics_tell_the_address_that_a_receiver_has_moved_to() {
+    let (sender, receiver) = live_pair("deadline=20000 sync=false", "sync=false");
+    let port = u16::try_from(sender.element("sink").property::<u32>("current-port")).unwrap();
+    let nat = Nat::before(([127, 0, 0, 1], port).into());
+    receiver.element("src").set_property("port", u32::from(nat.address().port()));
+    receiver.play();
+    sender.play();
+    sender.wait_until("the receiver is there", |sender| receiver_address(sender).is_some());
+    let before = receiver_address(&sender);
+    nat.forget();
+    sender.wait_until("it is at its new address", |sender| {
+        let now = receiver_address(sender);
+        now.is_some() && now != before
+    });
+    assert_eq!(sender.stat("sink", "peers-seen"), 1);
 }
 
 #[test]

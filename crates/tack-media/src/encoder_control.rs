@@ -93,7 +93,7 @@ impl EncoderControl {
     pub fn on_event(&mut self, now: Instant, event: &SenderEvent) {
         let SenderEvent::Dropped { number, cause } = event else { return };
         let is_key = !self.expendable.remove(number)
-            && self.key_frames.on_dropped(now, *number, self.quiet.until());
+            && self.key_frames.on_dropped(now, *number, &self.quiet);
         if !is_key && *cause == DropCause::Late && !self.quiet.is_quiet() {
             self.overshoot.on_late(now, self.lifetime, self.one_way);
         }
@@ -191,6 +191,30 @@ mod tests {
         };
         assert_eq!(rate_behind(500 * MS), 1_000_000);
         assert_eq!(rate_behind(100 * MS), 930_000);
+    }
+
+    #[test]
+    fn a_key_frame_of_an_outage_that_is_given_up_behind_it_delays_no_other_one() {
+        let start = Instant::now();
+        let mut stats = MediaStats::default();
+        stats.smoothed_rtt = Some(40 * MS);
+        let mut control = control(start);
+        control.on_sent(start, 0, FrameKind::Key, true);
+        control.follow(start, &stats, 1);
+        // Nothing comes for 400 ms.
+        for at in [150, 250, 350] {
+            control.follow(start + at * MS, &stats, 1);
+        }
+        control.on_sent(start + 350 * MS, 1, FrameKind::Key, true);
+        control.follow(start + 400 * MS, &stats, 2);
+        control.on_event(start + 550 * MS, &dropped(1, DropCause::Expired));
+        assert!(control.wants_key_frame(start + 550 * MS));
+        control.on_sent(start + 550 * MS, 2, FrameKind::Key, true);
+        control.on_event(start + 750 * MS, &dropped(2, DropCause::Expired));
+        assert!(control.wants_key_frame(start + 750 * MS), "the first that is lost behind it");
+        control.on_sent(start + 750 * MS, 3, FrameKind::Key, true);
+        control.on_event(start + 950 * MS, &dropped(3, DropCause::Expired));
+        assert!(!control.wants_key_frame(start + 950 * MS), "the second one");
     }
 
     #[test]

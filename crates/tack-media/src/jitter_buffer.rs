@@ -183,27 +183,30 @@ impl JitterBuffer {
             let at = self.shown_at(&frame);
             return Some(Due { frame, at, is_whole: true, is_late: true });
         }
-        let (&number, frame) = self.waiting.first_key_value()?;
-        let at = self.shown_at(frame);
-        if self.waits_before(number) && self.gives_up_at(frame).is_none_or(|at| now < at) {
-            if at <= now {
-                self.stands_since.get_or_insert(at);
+        loop {
+            let (&number, frame) = self.waiting.first_key_value()?;
+            let at = self.shown_at(frame);
+            if self.waits_before(number) && self.gives_up_at(frame).is_none_or(|at| now < at) {
+                if at <= now {
+                    self.stands_since.get_or_insert(at);
+                }
+                return None;
             }
-            return None;
-        }
-        if self.next.is_none() && frame.header.kind == FrameKind::Delta {
+            if self.next.is_some() || frame.header.kind != FrameKind::Delta {
+                break;
+            }
             // Nothing can be shown before the first frame that stands for itself.
-            if at <= now {
-                self.take_first();
-                self.gone.insert(number);
-                return self.pop(now);
+            if at > now {
+                return None;
             }
-            return None;
+            self.take_first();
+            self.gone.insert(number);
         }
         self.stood = self.stood(now);
         if self.stands_since.take().is_some() {
             // A delay that has grown meanwhile is a part of it.
-            let at = self.unstopped_at(frame);
+            let first = self.waiting.first_key_value();
+            let at = first.map(|(_, frame)| self.unstopped_at(frame))?;
             self.pushed_back = now.saturating_duration_since(at);
         }
         let at = self.waiting.first_key_value().map(|(_, frame)| self.shown_at(frame))?;
@@ -318,7 +321,9 @@ impl JitterBuffer {
         let (Some(fastest), last) = (sorted.first().copied(), sorted.len() - 1) else { return };
         let at = (last as f64 * self.config.in_time.clamp(0.0, 1.0)).ceil() as usize;
         let above = u64::try_from(sorted[at] - fastest).unwrap_or(u64::MAX / 4);
+        // What stood still before is shown later already.
         let wanted = Duration::from_nanos(above)
+            .saturating_sub(self.pushed_back)
             .max(self.config.shortest)
             .min(self.config.longest.max(self.config.shortest));
         if wanted >= self.delay {
@@ -587,6 +592,50 @@ mod tests {
         assert_eq!(show(&mut buffer, back + 33 * MS), [(11, true)]);
         assert_eq!(show(&mut buffer, back + 30 * 33 * MS).len(), 29);
         assert_eq!(buffer.stood(back + 30 * 33 * MS), 2640 * MS);
+    }
+
+    #[test]
+    fn playback_stands_still_once_in_an_outage_whose_frames_come_one_after_the_other() {
+        let start = Instant::now();
+        let mut buffer = buffer(Missing::Wait);
+        let back = start + (300 * 33 + 2000) * MS;
+        let mut shown: Vec<Instant> = Vec::new();
+        let mut next = 0;
+        for ms in 0..20_000 {
+            let now = start + ms * MS;
+            while next < 450 {
+                let mut frame = frame(start, next, 20 * MS);
+                frame.header.lifetime = Duration::from_secs(10);
+                if next >= 300 {
+                    // Ten a frame's time until they have caught up.
+                    let sent = back + u32::try_from(next - 300).unwrap() * 3 * MS;
+                    frame.arrived = frame.arrived.max(sent);
+                }
+                if frame.arrived > now {
+                    break;
+                }
+                buffer.push(frame);
+                next += 1;
+            }
+            shown.extend(std::iter::from_fn(|| buffer.pop(now)).map(|_| now));
+        }
+        assert_eq!(shown.len(), 450);
+        let gaps = shown.windows(2).map(|pair| pair[1] - pair[0]);
+        let long: Vec<_> = gaps.filter(|gap| *gap > 40 * MS).collect();
+        assert_eq!(long.len(), 1, "{long:?}");
+    }
+
+    #[test]
+    fn frames_before_the_first_key_frame_are_passed_over_on_a_small_stack_too() {
+        let run = || {
+            let start = Instant::now();
+            let mut buffer = buffer(Missing::Skip);
+            for number in 1..2000 {
+                buffer.push(frame(start, number, 20 * MS));
+            }
+            assert_eq!(buffer.pop(start + Duration::from_secs(600)), None);
+        };
+        std::thread::Builder::new().stack_size(128 << 10).spawn(run).unwrap().join().unwrap();
     }
 
     #[test]

@@ -3,6 +3,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::quiet::Quiet;
+
 /// Behind a key frame that was lost the next one is asked for at once, behind more of them later and later: a peer that
 /// is dead, or too slow for any, must not have all others sent key frames.
 const FIRST_WAIT: Duration = Duration::from_millis(500);
@@ -72,13 +74,8 @@ impl KeyFrames {
         self.last = Some((number, now + 2 * self.lifetime));
     }
 
-    /// A frame is not delivered, where the path carried nothing until `quiet_until`. Whether it was a key frame.
-    pub fn on_dropped(
-        &mut self,
-        now: Instant,
-        number: u64,
-        quiet_until: Option<Instant>,
-    ) -> bool {
+    /// A frame is not delivered. `quiet` tells when the path carried nothing. Whether it was a key frame.
+    pub fn on_dropped(&mut self, now: Instant, number: u64, quiet: &Quiet) -> bool {
         if self.last.is_some_and(|(last, _)| last > number) {
             // Nothing from that key frame on needs it.
             return false;
@@ -88,9 +85,14 @@ impl KeyFrames {
             return false;
         };
         // An outage says nothing of what the path carries before it and behind it.
-        let is_outage = quiet_until.is_some_and(|until| received <= until + 2 * self.lifetime);
+        let is_outage =
+            quiet.until().is_some_and(|until| received <= until + 2 * self.lifetime);
         if !is_outage {
             self.share = (self.share * KEPT).max(LEAST);
+        } else if !quiet.is_quiet() {
+            // The path is back: the outage ends the row of lost ones, even if the last loss becomes known now.
+            self.asks_from = now;
+            return true;
         }
         self.asks_from = match self.lost {
             0 => now,
@@ -123,6 +125,22 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
+    /// A path that always carries something.
+    fn never(now: Instant) -> Quiet {
+        Quiet::new(now)
+    }
+
+    /// A path that carried nothing from `start` on, until then, and does again if `is_back`.
+    fn quiet_until(start: Instant, until: Instant, is_back: bool) -> Quiet {
+        let mut quiet = Quiet::new(start);
+        quiet.update(until, 0, 40 * MS);
+        if is_back {
+            quiet.update(until, 1, 40 * MS);
+        }
+        assert_eq!((quiet.is_quiet(), quiet.until()), (!is_back, Some(until)));
+        quiet
+    }
+
     #[test]
     fn a_peer_that_gets_no_key_frame_is_sent_fewer_and_shorter_ones() {
         let start = Instant::now();
@@ -133,7 +151,7 @@ mod tests {
             if key_frames.asks(now) {
                 key_frames.on_sent(now, asked);
                 asked += 1;
-                key_frames.on_dropped(now + 200 * MS, asked - 1, None);
+                key_frames.on_dropped(now + 200 * MS, asked - 1, &never(start));
             }
             now += 10 * MS;
         }
@@ -149,7 +167,7 @@ mod tests {
         let mut key_frames = KeyFrames::new(start, 200 * MS);
         for number in 0..4 {
             key_frames.on_sent(now, number);
-            key_frames.on_dropped(now + 100 * MS, number, None);
+            key_frames.on_dropped(now + 100 * MS, number, &never(start));
             assert!(key_frames.asks(now + 100 * MS));
             key_frames.on_sent(now + 100 * MS, 100 + number);
             now += Duration::from_secs(10);
@@ -161,18 +179,32 @@ mod tests {
     #[test]
     fn a_key_frame_that_is_lost_in_an_outage_makes_no_other_one_shorter() {
         let now = Instant::now();
+        let quiet = quiet_until(now, now + 250 * MS, true);
         let mut key_frames = KeyFrames::new(now, 200 * MS);
         key_frames.on_sent(now, 0);
-        assert!(key_frames.on_dropped(now + 300 * MS, 0, Some(now + 250 * MS)));
+        assert!(key_frames.on_dropped(now + 300 * MS, 0, &quiet));
         assert!(key_frames.share() >= 1.0);
         key_frames.on_sent(now + 300 * MS, 1);
-        assert!(key_frames.on_dropped(now + 500 * MS, 1, Some(now + 250 * MS)));
+        assert!(key_frames.on_dropped(now + 500 * MS, 1, &quiet));
         assert!(key_frames.share() < 1.0);
         key_frames.on_sent(now + 500 * MS, 2);
-        key_frames.on_dropped(now + 700 * MS, 2, Some(now + 250 * MS));
+        key_frames.on_dropped(now + 700 * MS, 2, &quiet);
         assert!(!key_frames.asks(now + 800 * MS));
         key_frames.on_alive(now + 800 * MS);
         assert!(key_frames.asks(now + 800 * MS), "at once");
+    }
+
+    #[test]
+    fn while_an_outage_lasts_key_frames_are_asked_for_more_and_more_rarely() {
+        let now = Instant::now();
+        let mut key_frames = KeyFrames::new(now, 200 * MS);
+        for (number, waits) in [0, 500, 1000, 2000, 2000].into_iter().enumerate() {
+            let quiet = quiet_until(now, now + 300 * MS, false);
+            key_frames.on_sent(now, number as u64);
+            key_frames.on_dropped(now + 300 * MS, number as u64, &quiet);
+            let asks = |after: u32| key_frames.asks(now + (300 + after) * MS);
+            assert!(asks(waits) && (waits == 0 || !asks(waits - 1)), "{number}");
+        }
     }
 
     #[test]
@@ -180,7 +212,8 @@ mod tests {
         let now = Instant::now();
         let mut key_frames = KeyFrames::new(now, 200 * MS);
         key_frames.on_sent(now, 0);
-        (1..10).for_each(|number| assert!(!key_frames.on_dropped(now, number, None)));
+        let quiet = never(now);
+        (1..10).for_each(|number| assert!(!key_frames.on_dropped(now, number, &quiet)));
         assert!(key_frames.asks(now) && key_frames.share() >= 1.0);
     }
 }

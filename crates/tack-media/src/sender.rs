@@ -231,13 +231,14 @@ impl FrameSender {
         self.waiting.sort_by_key(|waiting| (waiting.urgency, waiting.number));
         let mut waiting = std::mem::take(&mut self.waiting);
         let mut kept = Vec::new();
-        let mut is_open = true;
+        let (mut is_open, mut may_begin) = (true, true);
         let mut result = Ok(());
         for mut frame in waiting.drain(..) {
-            let written = if is_open && result.is_ok() {
+            let is_tried = is_open && (may_begin || frame.begun.is_some());
+            let written = if is_tried && result.is_ok() {
                 self.write(connection, now, &mut frame)
             } else {
-                Ok(Written::Part)
+                Ok(Written::NotTried)
             };
             match written {
                 Ok(Written::All(stream_id)) => {
@@ -251,6 +252,12 @@ impl FrameSender {
                     is_open = false;
                     kept.push(frame);
                 }
+                Ok(Written::NoStream) => {
+                    // The peer grants more when those that have begun are over.
+                    may_begin = false;
+                    kept.push(frame);
+                }
+                Ok(Written::NotTried) => kept.push(frame),
                 Ok(Written::Never(cause)) => {
                     self.waiting_bytes -= frame.bytes.len();
                     self.never_begun += u64::from(frame.begun.is_none());
@@ -379,7 +386,7 @@ impl FrameSender {
         }
         let (stream_id, written) = match frame.begun {
             Some(begun) => begun,
-            None if connection.peer_streams_left_uni() == 0 => return Ok(Written::Part),
+            None if connection.peer_streams_left_uni() == 0 => return Ok(Written::NoStream),
             None => (self.next_stream * 4 + if connection.is_server() { 3 } else { 2 }, 0),
         };
         if frame.begun.is_none() {
@@ -455,6 +462,9 @@ enum Prospect {
 enum Written {
     All(u64),
     Part,
+    /// The peer lets no more streams be opened.
+    NoStream,
+    NotTried,
     Never(DropCause),
 }
 

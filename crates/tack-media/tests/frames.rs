@@ -249,6 +249,35 @@ fn a_path_that_loses_frames_for_long_does_not_run_out_of_streams() {
 }
 
 #[test]
+fn a_frame_that_has_begun_is_finished_before_a_more_urgent_one_that_has_no_stream_yet() {
+    let mut live = Live::over(8);
+    let mut config = profile_config(Profile::Default);
+    config.set_initial_max_streams_uni(1);
+    let mut fresh =
+        Pair::new(tack_client(&mut profile_config(Profile::Video)), tack_server(&mut config));
+    fresh = fresh.with_delay(20 * MS).with_rate(8).with_buffer(200_000);
+    fresh.handshake();
+    live.pair = fresh;
+    live.sender = FrameSender::new(Instant::now());
+    let now = Instant::now();
+    let send = |live: &mut Live, kind, bytes| {
+        let deadline = now + Duration::from_secs(3600);
+        let frame = Frame { kind, layer: 0, captured_at: now, deadline, depends_on: None };
+        let payload = vec![1; bytes];
+        let client = &mut live.pair.client;
+        let number = live.sender.send_frame(client, now, frame, &payload).unwrap();
+        live.sent.insert(number, payload);
+    };
+    send(&mut live, FrameKind::Key, 1_000_000);
+    assert!(live.sender.backlog().0 == 1, "the stack holds less");
+    // What waits in the stack leaves meanwhile.
+    live.pair.run_for(100 * MS);
+    send(&mut live, FrameKind::Audio, 100);
+    live.run_for(Duration::from_secs(4));
+    assert_eq!(live.come.keys().copied().collect::<Vec<_>>(), [0, 1]);
+}
+
+#[test]
 fn a_viewer_that_stops_reading_blocks_nothing_for_good() {
     let mut live = Live::over(8);
     live.frames(10, 10_000);

@@ -203,6 +203,44 @@ impl TackSink {
         *lock(&self.last_stats) = Some(stats::structure(&shared.lock()));
     }
 
+    /// Waits for a receiver before the first buffer, unless the pipeline is live or need not.
+    fn begin(&self) -> Result<gst::FlowSuccess, gst::FlowError> {
+        let waits = lock(&self.settings).waits_for_connection;
+        if std::mem::replace(&mut lock(&self.stream).has_begun, true)
+            || !waits
+            || self.is_live()
+        {
+            return Ok(gst::FlowSuccess::Ok);
+        }
+        let result = self.wait_for_receiver();
+        if result.is_err() {
+            lock(&self.stream).has_begun = false;
+        }
+        result
+    }
+
+    /// Waits until a receiver is there. A pause interrupts the wait, which goes on when the pipeline plays again: an error
+    /// would end the stream upstream.
+    fn wait_for_receiver(&self) -> Result<gst::FlowSuccess, gst::FlowError> {
+        let Some(shared) = self.shared() else { return Err(gst::FlowError::Flushing) };
+        gst::info!(CAT, imp = self, "waiting for a receiver");
+        while !shared.wait(None, |state| state.has_peer) {
+            let (has_failed, stops) = {
+                let state = shared.lock();
+                (state.has_failed, state.stops)
+            };
+            if has_failed {
+                return Err(gst::FlowError::Error);
+            }
+            if stops {
+                return Err(gst::FlowError::Flushing);
+            }
+            // Fails on a flush and when the element stops.
+            self.obj().wait_preroll()?;
+        }
+        Ok(gst::FlowSuccess::Ok)
+    }
+
     fn outgoing(&self, buffer: &gst::Buffer) -> Result<OutgoingBuffer, gst::FlowError> {
         let now = Instant::now();
         let deadline = Duration::from_millis(u64::from(lock(&self.settings).deadline_ms));
@@ -418,24 +456,13 @@ impl BaseSinkImpl for TackSink {
     }
 
     fn prepare(&self, _buffer: &gst::Buffer) -> Result<gst::FlowSuccess, gst::FlowError> {
-        let waits = lock(&self.settings).waits_for_connection;
-        if std::mem::replace(&mut lock(&self.stream).has_begun, true)
-            || !waits
-            || self.is_live()
-        {
-            return Ok(gst::FlowSuccess::Ok);
-        }
-        let Some(shared) = self.shared() else { return Err(gst::FlowError::Flushing) };
-        gst::info!(CAT, imp = self, "waiting for a receiver");
-        if shared.wait(None, |state| state.has_peer) {
-            return Ok(gst::FlowSuccess::Ok);
-        }
-        lock(&self.stream).has_begun = false;
-        let has_failed = shared.lock().has_failed;
-        Err(if has_failed { gst::FlowError::Error } else { gst::FlowError::Flushing })
+        // The lock that is held here is needed for a change to PLAYING, which is not tried before an asynchronous sink
+        // has prerolled, and is for any other: that one waits when it plays.
+        if self.obj().is_async() { self.begin() } else { Ok(gst::FlowSuccess::Ok) }
     }
 
     fn render(&self, buffer: &gst::Buffer) -> Result<gst::FlowSuccess, gst::FlowError> {
+        self.begin()?;
         let Some(shared) = self.shared() else { return Err(gst::FlowError::Flushing) };
         if shared.lock().has_failed {
             return Err(gst::FlowError::Error);

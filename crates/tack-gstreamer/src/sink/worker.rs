@@ -283,6 +283,10 @@ impl Worker {
 
     /// Takes the statistics.
     fn publish(&mut self) {
+        for (handle, peer) in &mut self.peers {
+            // It may have moved.
+            peer.address = self.link.peer(*handle);
+        }
         let peers = self.peers.iter().filter_map(|(handle, peer)| {
             let connection = self.link.connection(*handle)?;
             Some(PeerStats {
