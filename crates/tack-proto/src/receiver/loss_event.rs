@@ -13,6 +13,9 @@ use std::time::{Duration, Instant};
 
 use super::Tolerance;
 
+/// IACKs that report losses between two TACKs, at most (TACK-4.3-5).
+const IACKS_PER_TACK: u32 = 4;
+
 /// Holes watched at a time, and as many reported ones remembered. More are
 /// reported together, with the next IACK.
 const MAX_WATCHED: usize = 256;
@@ -33,8 +36,8 @@ pub struct LossEvents {
     reported: VecDeque<Hole>,
     largest: u64,
     tolerance: Tolerance,
-    /// An IACK has left since the last TACK: the next waits until then.
-    next_iack: Option<Instant>,
+    /// IACKs that have reported losses since the last TACK.
+    iacks: u32,
 }
 
 impl LossEvents {
@@ -83,22 +86,26 @@ impl LossEvents {
     }
 
     /// When an IACK is due: when the oldest hole becomes a loss by its age; a past instant if newer packets have
-    /// made one a loss already. Behind another IACK it waits (TACK-4.3-5).
+    /// made one a loss already. What comes behind many IACKs is left to the next TACK (TACK-4.3-5).
     pub fn deadline(&self) -> Option<Instant> {
+        if self.iacks >= IACKS_PER_TACK {
+            return None;
+        }
         let oldest = self.holes.iter().map(|hole| hole.since).min()?;
-        let is_overtaken = self.holes.iter().any(|hole| self.is_overtaken(hole));
-        let due = if is_overtaken { oldest } else { oldest + self.tolerance.time() };
-        Some(self.next_iack.map_or(due, |next| due.max(next)))
+        if self.holes.iter().any(|hole| self.is_overtaken(hole)) {
+            return Some(oldest);
+        }
+        Some(oldest + self.tolerance.time())
     }
 
-    /// An IACK has reported losses: the next is not to leave before `next`, or a TACK.
-    pub fn on_iack(&mut self, next: Option<Instant>) {
-        self.next_iack = next;
+    /// An IACK has reported losses.
+    pub fn on_iack(&mut self) {
+        self.iacks += 1;
     }
 
     /// A TACK has left.
     pub fn on_tack(&mut self) {
-        self.next_iack = None;
+        self.iacks = 0;
     }
 
     /// A TACK or IACK has reported everything up to now. Holes that are
@@ -168,17 +175,17 @@ mod tests {
     }
 
     #[test]
-    fn losses_behind_a_reported_one_wait_for_their_turn_or_a_tack() {
+    fn losses_behind_four_reported_ones_are_left_to_the_next_tack() {
         let (mut events, now) = lost_five();
         events.on_in_order(8);
-        assert!(events.is_due(now));
-        events.on_reported(now);
-        events.on_iack(Some(now + 5 * MS));
-        events.on_ahead(now, 10, 1);
-        events.on_in_order(13);
-        assert!(!events.is_due(now + 4 * MS));
-        assert_eq!(events.deadline(), Some(now + 5 * MS));
-        assert!(events.is_due(now + 5 * MS));
+        for at in 0..4 {
+            assert!(events.is_due(now));
+            events.on_reported(now);
+            events.on_iack();
+            events.on_ahead(now, 10 + 5 * at, 1);
+            events.on_in_order(13 + 5 * at);
+        }
+        assert!(!events.is_due(now + 100 * MS) && events.deadline().is_none());
         events.on_tack();
         assert!(events.is_due(now));
     }

@@ -47,9 +47,6 @@ use crate::repetition::{LEAST_RANGES, REPETITIONS, is_long};
 /// losses between two TACKs are beyond what a usable path shows.
 const IACK_RANGES: usize = 64;
 
-/// IACKs that report losses, for each TACK at most (TACK-4.3-5).
-const IACKS_PER_TACK: u32 = 4;
-
 /// An ACK frame without gaps, as the QUIC stack writes it.
 const SHORT_ACK_LEN: usize = 10;
 
@@ -540,7 +537,9 @@ impl Receiver {
         }
         self.stats.iacks += 1;
         self.losses.on_reported(now);
-        self.losses.on_iack(self.interval.map(|interval| now + interval / IACKS_PER_TACK));
+        if event == IackEvent::Loss {
+            self.losses.on_iack();
+        }
         if event == IackEvent::Reply {
             self.policy.on_sent(now);
             self.reply_wanted = false;
