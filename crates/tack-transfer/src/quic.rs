@@ -139,7 +139,7 @@ pub fn server_config(
     Ok(config)
 }
 
-/// A configuration that trusts nobody: reading the authorities of the system takes longer than all else that happens
+/// A configuration that knows no authorities: reading the authorities of the system takes longer than all else that happens
 /// before a server can answer.
 fn without_authorities() -> Result<tacklib::Config, Error> {
     let context =

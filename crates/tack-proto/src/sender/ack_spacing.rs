@@ -6,6 +6,8 @@
 
 use std::time::{Duration, Instant};
 
+use super::bbr::LONGEST_IDLE_QUEUE;
+
 /// Acknowledgements whose delay is known before what all of them had is called a queue.
 const LEAST_SAMPLES: u32 = 4;
 
@@ -14,9 +16,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The same, where that has brought the queue back again and again.
 const MOST_PATIENCE: Duration = Duration::from_secs(160);
-
-/// TARGET of CoDel, RFC 8289 section 4.4.
-const LONGEST_IDLE_QUEUE: Duration = Duration::from_millis(5);
 
 /// How much less often than usual acknowledgements are asked for.
 #[derive(Clone, Copy, Debug)]
@@ -127,8 +126,9 @@ impl AckSpacing {
             Some(since) if since < self.patience => (2 * self.patience).min(MOST_PATIENCE),
             _ => PATIENCE,
         };
-        // The peer has to hear of it, and half as many let what queues drain.
-        self.settles = Some(now + path.smoothed_rtt + 2 * queue);
+        // The peer has to hear of it, and half as many let what queues drain. A peer that lies may claim any queue; what
+        // there is of it is a part of the round trip.
+        self.settles = Some(now + path.smoothed_rtt + 2 * queue.min(path.smoothed_rtt));
     }
 }
 
@@ -179,6 +179,16 @@ mod tests {
         assert_eq!(acknowledge(&mut spacing, &mut now, 20_000, some), None);
         // Nor where the queue is shorter than the time between two of them.
         assert_eq!(acknowledge(&mut spacing, &mut now, 20_000, |_| 19), None);
+    }
+
+    #[test]
+    fn a_queue_that_no_round_trip_shows_is_waited_for_no_longer_than_one() {
+        let (mut spacing, mut now) = (AckSpacing::default(), crate::test_clock());
+        for _ in 0..100 {
+            now += 20 * MS;
+            spacing.on_delay(now, Duration::from_secs(1 << 40), &PATH);
+        }
+        assert_eq!(spacing.interval(&PATH), Some(80 * MS));
     }
 
     #[test]

@@ -33,6 +33,7 @@ use std::time::{Duration, Instant};
 
 pub use config::BbrConfig;
 pub use deviations::{Deviation, Deviations};
+pub(in crate::sender) use path_model::LONGEST_IDLE_QUEUE;
 pub use path_model::{INITIAL_WINDOW_PACKETS, PathModel};
 pub use windowed_filter::MaxFilter;
 

@@ -18,7 +18,7 @@ pub(super) const LEAST_PACKETS: u64 = 4;
 pub(super) const ASSUMED_RTT: Duration = Duration::from_millis(100);
 
 /// TARGET of CoDel, RFC 8289 section 4.4.
-const LONGEST_IDLE_QUEUE: Duration = Duration::from_millis(5);
+pub(in crate::sender) const LONGEST_IDLE_QUEUE: Duration = Duration::from_millis(5);
 
 /// What the controller needs to know of the path.
 #[derive(Clone, Copy, Debug)]
