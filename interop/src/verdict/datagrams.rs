@@ -4,9 +4,9 @@ use super::{Evidence, Side, Verdict};
 
 /// The transport parameter `max_datagram_frame_size`, RFC 9221 section 3.
 const MAX_DATAGRAM_FRAME_SIZE: u64 = 0x20;
-/// The share of the datagrams that reached the peer that it has to return. Nothing is repeated: what
-/// the queue of the link loses counts for neither end, but the peer may drop some that would have to
-/// wait (RFC 9221 section 5.4).
+/// The share of the datagrams that the peer acknowledged that it has to return. Nothing is repeated:
+/// what the queue of the link or the socket of the peer loses counts for neither end, but the peer
+/// may drop some that would have to wait (RFC 9221 section 5.4).
 const RETURNED: f64 = 0.9;
 
 /// The verdict on the datagrams.
@@ -17,14 +17,16 @@ pub fn judge(evidence: &Evidence) -> Verdict {
     }
     let signals = evidence.our_signals();
     let (sent, returned) = (signals.datagrams, signals.datagrams_returned);
-    let arrived = signals.datagrams_arrived;
+    let acknowledged = signals.datagrams_acknowledged;
     let note = format!(
-        "our end sent {sent} DATAGRAM frames, {arrived} reached the peer, and it returned \
-         {returned} unchanged"
+        "our end sent {sent} DATAGRAM frames, the peer acknowledged {acknowledged} of them, and it \
+         returned {returned} unchanged"
     );
-    if arrived == 0 {
-        Verdict::Fail { reason: format!("no DATAGRAM frame reached the peer, of {sent} sent") }
-    } else if (returned as f64) < RETURNED * arrived as f64 {
+    if acknowledged == 0 {
+        Verdict::Fail {
+            reason: format!("the peer acknowledged no DATAGRAM frame, of {sent} sent"),
+        }
+    } else if (returned as f64) < RETURNED * acknowledged as f64 {
         Verdict::Fail { reason: note }
     } else {
         Verdict::Pass { note: Some(note) }
@@ -45,10 +47,10 @@ mod tests {
         evidence.seen.greetings =
             vec![Greeting { client_parameters: vec![0x20], ..Greeting::default() }];
         evidence.seen.asked_of_client.datagrams = 100;
-        assert!(reason(judge(&evidence)).contains("no DATAGRAM frame reached"));
-        evidence.seen.asked_of_client.datagrams_arrived = 90;
+        assert!(reason(judge(&evidence)).contains("acknowledged no DATAGRAM frame"));
+        evidence.seen.asked_of_client.datagrams_acknowledged = 90;
         evidence.seen.asked_of_client.datagrams_returned = 80;
-        assert!(reason(judge(&evidence)).contains("90 reached"));
+        assert!(reason(judge(&evidence)).contains("acknowledged 90"));
         evidence.seen.asked_of_client.datagrams_returned = 81;
         assert!(matches!(judge(&evidence), Verdict::Pass { note: Some(_) }));
     }

@@ -32,8 +32,9 @@ pub struct Signals {
     pub ack_eliciting_until_seconds: f64,
     /// Its DATAGRAM frames.
     pub datagrams: u64,
-    /// Those that reached the other end.
-    pub datagrams_arrived: u64,
+    /// Those that the other end acknowledged: what its socket dropped has come out of the link, and
+    /// its QUIC has not seen it.
+    pub datagrams_acknowledged: u64,
     /// DATAGRAM frames of the other end whose data it had sent before.
     pub datagrams_returned: u64,
     /// Its 1-RTT packets that left with an ECT codepoint.
@@ -77,6 +78,8 @@ struct Asking {
     unanswered: VecDeque<(u64, Duration)>,
     /// The data of its DATAGRAM frames that has not come back.
     datagrams: HashSet<Vec<u8>>,
+    /// The packets of its DATAGRAM frames that are not acknowledged, once for each frame.
+    unacknowledged: Vec<u64>,
 }
 
 impl Conversation {
@@ -118,7 +121,9 @@ impl Conversation {
                 Frame::Datagram { len } => {
                     let data = datagram(packet.payload, &located, len);
                     sender.signals.datagrams += 1;
-                    sender.signals.datagrams_arrived += u64::from(arrived);
+                    if sender.unacknowledged.len() < MOST {
+                        sender.unacknowledged.push(packet.number);
+                    }
                     if receiver.datagrams.remove(data) {
                         receiver.signals.datagrams_returned += 1;
                     } else if sender.datagrams.len() < MOST {
@@ -157,7 +162,7 @@ impl AddAssign for Signals {
         self.ack_eliciting_until_seconds =
             self.ack_eliciting_until_seconds.max(other.ack_eliciting_until_seconds);
         self.datagrams += other.datagrams;
-        self.datagrams_arrived += other.datagrams_arrived;
+        self.datagrams_acknowledged += other.datagrams_acknowledged;
         self.datagrams_returned += other.datagrams_returned;
         self.marked += other.marked;
         self.marked_arrived += other.marked_arrived;
@@ -210,14 +215,18 @@ impl Asking {
     }
 
     fn answered(&mut self, at: Duration, ranges: &AckRanges<'_>) {
-        let Self { signals, unanswered, .. } = self;
+        let Self { signals, unanswered, unacknowledged, .. } = self;
+        let is_in = |number: &u64| ranges.iter().any(|range| range.contains(number));
         unanswered.retain(|(number, asked)| {
-            let is_answered = ranges.iter().any(|range| range.contains(number));
+            let is_answered = is_in(number);
             if is_answered {
                 signals.answers_ms.push(at.saturating_sub(*asked).as_secs_f64() * 1e3);
             }
             !is_answered
         });
+        let before = unacknowledged.len();
+        unacknowledged.retain(|number| !is_in(number));
+        signals.datagrams_acknowledged += (before - unacknowledged.len()) as u64;
     }
 }
 
@@ -308,11 +317,26 @@ mod tests {
         );
         conversation.packet(MS, ToClient, (true, Ecn::NotEct), packet(0, 0, &[0x30, 7, 8]));
         conversation.packet(MS, ToClient, (true, Ecn::NotEct), packet(1, 0, &[0x30, 7, 8]));
-        conversation.packet(MS, ToClient, (false, Ecn::NotEct), packet(2, 0, &[0x30, 10]));
+        conversation.packet(MS, ToClient, (true, Ecn::NotEct), packet(2, 0, &[0x30, 10]));
         let (to_server, to_client) = conversation.into_signals();
         assert_eq!((to_server.datagrams, to_server.datagrams_returned), (2, 1));
         assert_eq!((to_client.datagrams, to_client.datagrams_returned), (3, 0));
-        assert_eq!((to_server.datagrams_arrived, to_client.datagrams_arrived), (2, 2));
+    }
+
+    #[test]
+    fn datagrams_count_as_acknowledged_when_an_acknowledgement_covers_their_packet() {
+        let mut conversation = Conversation::default();
+        let mut pass = |direction, number, payload: &[u8]| {
+            conversation.packet(MS, direction, (true, Ecn::NotEct), packet(number, 0, payload));
+        };
+        pass(ToServer, 0, &[0x31, 2, 7, 8, 0x30, 9]); // two frames
+        pass(ToServer, 1, &[0x30, 10]);
+        pass(ToServer, 2, &[0x30, 11]);
+        pass(ToClient, 0, &[0x02, 0, 0, 0, 0]);
+        pass(ToClient, 1, &[0x02, 2, 0, 1, 0, 0, 0]); // 2 and 0, which was acknowledged before
+        let (to_server, to_client) = conversation.into_signals();
+        assert_eq!((to_server.datagrams, to_server.datagrams_acknowledged), (4, 3));
+        assert_eq!(to_client.datagrams_acknowledged, 0);
     }
 
     #[test]
