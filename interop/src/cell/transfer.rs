@@ -18,8 +18,8 @@ use crate::process::{self, Identity, Process, Task};
 use crate::verdict::{Ending, Evidence, Transferred};
 use crate::wire::{Disorder, Observation, Recorder, observe};
 
-/// How long a server may take until it listens: an interpreter has to start.
-const READY_PATIENCE: Duration = Duration::from_secs(30);
+/// How long a server may take until it listens: an interpreter has to start, maybe beside others.
+const READY_PATIENCE: Duration = Duration::from_secs(60);
 /// How long a client may take: on a link that loses a third, the time between probes soon grows.
 const CLIENT_PATIENCE: Duration = Duration::from_secs(120);
 /// And for each MiB: on a busy machine an end may get a fraction of a processor.
