@@ -131,3 +131,19 @@ fn other_profiles_do_not_measure_so_and_a_source_can_stop_it() {
     send_datagrams(&mut stopped, 10, 1, 700);
     assert_eq!(stopped.client.tack_stats().train_bytes, cost);
 }
+
+// TACK-6.8-2
+#[test]
+fn a_key_frame_is_a_train_at_its_beginning_alone() {
+    let mut pair = pair(Profile::Video, Profile::Default);
+    transfer(&mut pair, 0, 1_000_000, false); // behind Startup
+    send_frames(&mut pair, 1, 60, 3000);
+    let key_frame = vec![7; 80_000]; // 80 ms of the path: at 1.25 times its rate a queue of 20 ms
+    assert_eq!(pair.client.stream_send(4 * 61 + 2, &key_frame, true).unwrap(), key_frame.len());
+    let mut longest = Duration::ZERO;
+    for _ in 0..130 {
+        pair.run_for(MS);
+        longest = longest.max(pair.client.media_stats().queueing_delay.unwrap());
+    }
+    assert!(longest < 15 * MS, "{longest:?}");
+}

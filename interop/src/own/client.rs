@@ -2,7 +2,7 @@
 //! resumed, the first request is made on a connection before.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tack_endpoint::{Endpoint, Event, Handle};
 
@@ -35,11 +35,44 @@ pub fn run(settings: &Settings) -> Result<(), OwnError> {
     } else {
         None
     };
-    exchange(&mut endpoint, requests, ticket.as_deref(), settings)?;
+    if let Some(ticket) = &ticket {
+        wait_until_age_is_true(&mut endpoint, ticket.came_at)?;
+    }
+    exchange(
+        &mut endpoint,
+        requests,
+        ticket.map(|ticket| ticket.session).as_deref(),
+        settings,
+    )?;
     endpoint.shutdown(settings.no_error(), b"done");
     let closed = Instant::now();
     while !endpoint.is_idle() && closed.elapsed() < LINGER {
         endpoint.poll(Some(TURN))?;
+        while endpoint.next_event().is_some() {}
+    }
+    Ok(())
+}
+
+/// What a connection can be resumed with.
+struct Ticket {
+    session: Vec<u8>,
+    came_at: SystemTime,
+}
+
+/// Waits until BoringSSL tells no higher age of a ticket than it has. It counts the seconds of the wall clock that
+/// have begun since, so a ticket of a tenth of a second can be a second old. GnuTLS refuses early data with an age
+/// above its own count (RFC 8446 section 8.3 has servers allow for such errors).
+fn wait_until_age_is_true(
+    endpoint: &mut Endpoint,
+    ticket_came_at: SystemTime,
+) -> Result<(), OwnError> {
+    let second_began = |at: SystemTime| {
+        let since_epoch = at.duration_since(UNIX_EPOCH).unwrap_or_default();
+        Duration::from_nanos(since_epoch.subsec_nanos().into())
+    };
+    let came = second_began(ticket_came_at);
+    while let Some(left) = came.checked_sub(second_began(SystemTime::now())) {
+        endpoint.poll(Some(left))?;
         while endpoint.next_event().is_some() {}
     }
     Ok(())
@@ -50,19 +83,27 @@ fn ticket(
     endpoint: &mut Endpoint,
     requests: Vec<Request>,
     settings: &Settings,
-) -> Result<Vec<u8>, OwnError> {
-    let handle = exchange(endpoint, requests, None, settings)?;
+) -> Result<Ticket, OwnError> {
+    let Exchanged { handle, ticket_came_at } = exchange(endpoint, requests, None, settings)?;
     // Bound by the idle timeout.
     while let Some(connection) = endpoint.connection_mut(handle) {
-        if let Some(ticket) = connection.session().map(<[u8]>::to_vec) {
+        if let Some(session) = connection.session().map(<[u8]>::to_vec) {
+            let came_at = ticket_came_at.unwrap_or_else(SystemTime::now);
             // `Done` would only say that it is closing already.
             let _ = connection.close(true, settings.no_error(), b"done");
-            return Ok(ticket);
+            return Ok(Ticket { session, came_at });
         }
         endpoint.poll(Some(TURN))?;
         while endpoint.next_event().is_some() {}
     }
     Err(OwnError::Ended("the server sent no session ticket".to_owned()))
+}
+
+/// A connection whose requests are answered.
+struct Exchanged {
+    handle: Handle,
+    /// When it had something to be resumed with, if it had by then.
+    ticket_came_at: Option<SystemTime>,
 }
 
 /// Makes requests on a connection, until all are answered.
@@ -71,7 +112,7 @@ fn exchange(
     requests: Vec<Request>,
     ticket: Option<&[u8]>,
     settings: &Settings,
-) -> Result<Handle, OwnError> {
+) -> Result<Exchanged, OwnError> {
     let mut client: Box<dyn Client> = match settings.protocol {
         Protocol::Hq => Box::new(HqClient::new(requests)),
         Protocol::H3 => Box::new(H3Client::new(requests)),
@@ -82,6 +123,7 @@ fn exchange(
         connection.set_session(ticket)?;
     }
     let mut actions = Actions::new(settings);
+    let mut ticket_came_at = None;
     // Bound by the handshake timeout, then by the idle timeout.
     while !is_done(&*client) {
         endpoint.poll(Some(TURN))?;
@@ -89,6 +131,9 @@ fn exchange(
             if let Some(connection) = endpoint.connection_mut(handle) {
                 client.pump(connection)?;
                 actions.act(connection)?;
+                if ticket_came_at.is_none() && connection.session().is_some() {
+                    ticket_came_at = Some(SystemTime::now());
+                }
             }
             if let Event::Closed(of, reason) = event
                 && of == handle
@@ -99,7 +144,7 @@ fn exchange(
         }
     }
     client.requests().try_for_each(|request| request.keep(settings))?;
-    Ok(handle)
+    Ok(Exchanged { handle, ticket_came_at })
 }
 
 fn is_done(client: &dyn Client) -> bool {

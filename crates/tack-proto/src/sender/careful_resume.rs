@@ -578,9 +578,12 @@ impl Sender {
     pub(super) fn wanted_rate(&self, path: &PathModel) -> Bandwidth {
         let own = self.path.bbr.pacing_rate(path);
         // TACK-6.8-2, TACK-6.8-5: the window stays the controller's.
-        let normal = match self.train_rate() {
-            Some(of_train) if self.path.trains.is_clear(path.jitter) => of_train,
-            of_train => own.max(of_train.unwrap_or(own)),
+        let is_clear = self.path.trains.is_clear(path.jitter);
+        let normal = match (self.train_rate(), self.train_may_be_faster()) {
+            (Some(of_train), true) if is_clear => of_train,
+            (Some(of_train), true) => own.max(of_train),
+            (Some(of_train), false) if is_clear => own.min(of_train),
+            _ => own,
         };
         match self.path.bbr.phase() {
             Phase::Startup => self.path.careful_resume.bound_rate(normal),

@@ -684,9 +684,19 @@ impl Sender {
             Phase::Startup => self.sent.is_app_limited(),
             phase => phase == Phase::ProbeBw,
         };
-        let (trains, now) = (&self.path.trains, self.path.last_feedback);
-        let lasts = trains.has_run_dry() || trains.began_within(now, packet_trains::LONGEST);
-        trains.rate().filter(|_| is_measured && lasts)
+        let is_train = self.is_train_for(packet_trains::LONGEST);
+        self.path.trains.rate().filter(|_| is_measured && is_train)
+    }
+
+    /// Whether a train has not yet had its time to leave faster than the controller lets it (TACK-6.8-2).
+    fn train_may_be_faster(&self) -> bool {
+        self.is_train_for(packet_trains::FASTER_FOR)
+    }
+
+    /// Whether what leaves belongs to a train that has not begun longer ago than that.
+    fn is_train_for(&self, time: Duration) -> bool {
+        let trains = &self.path.trains;
+        trains.has_run_dry() || trains.began_within(self.path.last_feedback, time)
     }
 
     /// The rate at which packets leave.

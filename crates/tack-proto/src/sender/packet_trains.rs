@@ -35,6 +35,10 @@ const SPAN: Duration = Duration::from_millis(400);
 /// A train is no longer: what goes on without a pause has more to send than may leave, and queues.
 pub(super) const LONGEST: Duration = Duration::from_millis(100);
 
+/// A train leaves faster than the controller lets it for no longer: at 1.25 times the estimate that is a queue of
+/// 5 ms. A key frame that goes on so fills the queue until the controller yields to it.
+pub(super) const FASTER_FOR: Duration = Duration::from_millis(20);
+
 /// An application that has made no pause for so long is not limited by itself.
 const MOST_BETWEEN_PAUSES: Duration = Duration::from_secs(1);
 
