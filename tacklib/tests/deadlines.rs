@@ -127,6 +127,59 @@ fn what_arrives_in_time_does_not_expire_while_its_acknowledgement_is_on_its_way(
     assert!(pair.client.timeout_instant().is_none_or(|at| at > Instant::now()));
 }
 
+/// A stream that has left at its deadline, when the probe timer expires: it was lost, or its acknowledgements were.
+fn probed(is_lost: bool) -> Ends {
+    let mut pair = pair();
+    pair.client.stream_priority(FIRST, 0, false).unwrap();
+    if is_lost {
+        pair.tamper_up(Box::new(|_| None));
+    } else {
+        pair.tamper_down(Box::new(|_| None));
+    }
+    pair.client.write(FIRST, &pattern(3000), true);
+    pair.client.set_stream_deadline(FIRST, Some(Instant::now() + 50 * MS)).unwrap();
+    pair.run_for(60 * MS);
+    if !is_lost {
+        assert_eq!(read_all(&mut pair, FIRST), (3000, Ok(true)));
+    }
+    let (before, _) = pair.packets();
+    while pair.packets().0 == before {
+        pair.run_for(MS);
+    }
+    pair.tamper_up(Box::new(Some));
+    pair.tamper_down(Box::new(Some));
+    pair
+}
+
+#[test]
+fn what_has_arrived_does_not_expire_although_a_probe_has_heard_nothing_of_it() {
+    let mut pair = probed(false);
+    assert!(expired(&mut pair.client).is_empty());
+    assert!(!pair.client.stream_delivered(FIRST), "nothing has been heard of it");
+    pair.run_for(1000 * MS);
+    assert!(expired(&mut pair.client).is_empty());
+    assert!(pair.client.stream_delivered(FIRST));
+    assert_eq!(pair.client.media_stats().expired_streams, 0);
+}
+
+#[test]
+fn what_is_lost_before_a_probe_expires_once_and_is_not_sent_again() {
+    let mut pair = probed(true);
+    pair.run_for(1000 * MS);
+    assert_eq!(expired(&mut pair.client), [FIRST]);
+    assert_eq!(read_all(&mut pair, FIRST), (0, Err(quiche::Error::StreamReset(LATE))));
+    assert_eq!(pair.client.media_stats().expired_streams, 1);
+}
+
+#[test]
+fn what_two_probes_hear_nothing_of_has_expired() {
+    let mut pair = probed(true);
+    pair.tamper_up(Box::new(|_| None));
+    assert!(expired(&mut pair.client).is_empty());
+    pair.run_for(1000 * MS);
+    assert_eq!(expired(&mut pair.client), [FIRST]);
+}
+
 #[test]
 fn the_same_stream_without_a_deadline_is_sent_again() {
     let mut pair = pair();

@@ -129,9 +129,11 @@ impl<F: BufFactory> Connection<F> {
     ///
     /// When the deadline passes before all data has left, or while some of it is to be sent again, the stream is
     /// reset with [`TackConfig::deadline_error`](crate::TackConfig::deadline_error); one that is wholly on its way is
-    /// as soon as something of it is lost. No byte of it is sent or sent again, what waits in the send buffer is
-    /// dropped and its room is free at once, and
-    /// [`stream_expired_next`](Self::stream_expired_next) reports the stream. Writing to it then fails
+    /// as soon as something of it is lost, or when a probe timer expires. No byte of it is sent or sent again, what
+    /// waits in the send buffer is dropped and its room is free at once, and
+    /// [`stream_expired_next`](Self::stream_expired_next) reports the stream. One that was reset for a probe is
+    /// reported when something of it turns out to be lost, or nothing is heard of it until the next probe: it may
+    /// have arrived, and then it has not expired. Writing to it then fails
     /// as after [`stream_shutdown`](Self::stream_shutdown). [`timeout`](Self::timeout) counts the
     /// deadline; it takes effect in [`on_timeout`](Self::on_timeout) and before
     /// [`send`](Self::send) writes a packet. A later call replaces the deadline, and one in the past
@@ -216,8 +218,12 @@ impl<F: BufFactory> Connection<F> {
         }
         if let Some(layer) = &self.layer {
             let lost = self.deadlines.overdue.take_lost(|pn| layer.was_delivered(pn));
+            let expired = self.deadlines.overdue.take_expired(|pn| layer.was_delivered(pn));
             for stream_id in lost {
                 self.reset_expired(stream_id);
+            }
+            for stream_id in expired {
+                self.deadlines.on_stream_expired(stream_id);
             }
         }
         debug_assert!(
@@ -243,18 +249,27 @@ impl<F: BufFactory> Connection<F> {
     /// Resets what has wholly left and is too late. To be called before quiche sends something again whose packets
     /// are not known to be lost.
     pub(super) fn expire_overdue(&mut self) {
-        for stream_id in self.deadlines.overdue.take_all() {
-            self.reset_expired(stream_id);
+        for stream_id in self.deadlines.overdue.take_unheard() {
+            self.deadlines.on_stream_expired(stream_id);
+        }
+        for stream_id in self.deadlines.overdue.on_timeout() {
+            if !self.reset_late(stream_id) {
+                self.deadlines.set(stream_id, None);
+            }
         }
     }
 
     fn reset_expired(&mut self, stream_id: u64) {
         self.deadlines.overdue.forget(stream_id);
-        let error = error_code(self.config.deadline_error);
-        // It fails for streams that are gone or were reset: nothing of them is to be dropped.
-        if self.stream_shutdown(stream_id, Shutdown::Write, error).is_ok() {
+        if self.reset_late(stream_id) {
             self.deadlines.on_stream_expired(stream_id);
         }
+    }
+
+    /// It fails for streams that are gone or were reset: nothing of them is to be dropped.
+    fn reset_late(&mut self, stream_id: u64) -> bool {
+        let error = error_code(self.config.deadline_error);
+        self.stream_shutdown(stream_id, Shutdown::Write, error).is_ok()
     }
 
     /// Whether quiche has nothing to send and nothing is on its way.

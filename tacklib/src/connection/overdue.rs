@@ -3,6 +3,10 @@
 //! That they have arrived in time is told half a round trip later, or more. So a stream that has
 //! nothing left to send is not reset at its deadline but when something of it is lost: quiche would
 //! send that again. Which packets a stream has left in says whether it is.
+//!
+//! When quiche's probe timer expires, or another of its timers, it sends again what may well have arrived. The stream
+//! is reset before that, and the same packets tell whether it has expired: a frame that others depend on is not taken
+//! for lost while its acknowledgement is late.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -22,6 +26,8 @@ pub(super) struct Overdue {
     packets: BTreeMap<u64, Packets>,
     /// Streams behind their deadline, and how many of their packets had been lost by then.
     waiting: BTreeMap<u64, usize>,
+    /// Streams that were reset although nothing of them was known to be lost, and the same number of each.
+    reset: BTreeMap<u64, usize>,
     /// Packets were acknowledged or lost since these were looked at.
     is_due: bool,
     /// Packets that had been lost then, by the layer's record.
@@ -42,6 +48,7 @@ impl Overdue {
     /// A stream gets a deadline, another one, or none.
     pub fn on_deadline(&mut self, stream_id: u64, has_one: bool) {
         self.waiting.remove(&stream_id);
+        self.reset.remove(&stream_id);
         if !has_one {
             self.packets.remove(&stream_id);
         } else if self.untouched.contains(&stream_id) {
@@ -88,7 +95,7 @@ impl Overdue {
             self.packets.remove(&stream_id);
             return false;
         }
-        if self.waiting.is_empty() {
+        if self.waiting.is_empty() && self.reset.is_empty() {
             self.lost = lost;
         }
         self.waiting.insert(stream_id, lost_of_it);
@@ -104,13 +111,13 @@ impl Overdue {
     /// Whether nothing is remembered of streams that neither have a deadline, which `with_deadline` do, nor are behind
     /// it.
     pub fn is_bounded_by(&self, with_deadline: usize) -> bool {
-        self.packets.len() <= with_deadline + self.waiting.len()
+        self.packets.len() <= with_deadline + self.waiting.len() + self.reset.len()
     }
 
     /// Packets were acknowledged. `lost` tells how many have been lost in all by the layer's record; quiche has just
     /// found some if `repeats` is set.
     pub fn on_acknowledged(&mut self, repeats: bool, lost: impl Fn() -> u64) {
-        if self.waiting.is_empty() {
+        if self.waiting.is_empty() && self.reset.is_empty() {
             return;
         }
         let lost = lost();
@@ -130,32 +137,67 @@ impl Overdue {
         if std::mem::take(&mut self.is_in_doubt) {
             return self.take_all();
         }
-        let mut expired = Vec::new();
-        let packets = &mut self.packets;
-        self.waiting.retain(|stream_id, lost_before| {
-            let Some(of_stream) = packets.get(stream_id) else { return false };
-            let is_lost = of_stream.lost(&was_delivered) > *lost_before;
-            if is_lost {
-                expired.push(*stream_id);
-            }
-            let stays = !is_lost && !of_stream.are_settled(&was_delivered);
-            if !stays {
-                packets.remove(stream_id);
-            }
-            stays
-        });
-        expired
+        take_lost_of(&mut self.waiting, &mut self.packets, was_delivered)
     }
 
-    /// All streams behind their deadline: quiche is about to send something again.
-    pub fn take_all(&mut self) -> Vec<u64> {
-        self.is_due = false;
+    /// All streams behind their deadline.
+    fn take_all(&mut self) -> Vec<u64> {
         let waiting = std::mem::take(&mut self.waiting);
         for stream_id in waiting.keys() {
             self.packets.remove(stream_id);
         }
         waiting.into_keys().collect()
     }
+
+    /// quiche is about to send something again whose packets are not known to be lost: the streams behind their
+    /// deadline, which are to be reset. Their packets tell what has become of them.
+    pub fn on_timeout(&mut self) -> Vec<u64> {
+        let waiting = std::mem::take(&mut self.waiting);
+        let to_reset = waiting.keys().copied().collect();
+        self.reset.extend(waiting);
+        to_reset
+    }
+
+    /// Whether a stream was reset and may have arrived all the same.
+    pub fn is_open(&self, stream_id: u64) -> bool {
+        self.reset.contains_key(&stream_id)
+    }
+
+    /// Streams that were reset and of which something is lost since. Those that have arrived are forgotten.
+    pub fn take_expired(&mut self, was_delivered: impl Fn(u64) -> Option<bool>) -> Vec<u64> {
+        take_lost_of(&mut self.reset, &mut self.packets, was_delivered)
+    }
+
+    /// Streams that were reset and of which nothing was heard since: they count as expired.
+    pub fn take_unheard(&mut self) -> Vec<u64> {
+        let reset = std::mem::take(&mut self.reset);
+        for stream_id in reset.keys() {
+            self.packets.remove(stream_id);
+        }
+        reset.into_keys().collect()
+    }
+}
+
+/// Those of the `streams` of which more is lost than was before. They are taken out, as are those that have arrived.
+fn take_lost_of(
+    streams: &mut BTreeMap<u64, usize>,
+    packets: &mut BTreeMap<u64, Packets>,
+    was_delivered: impl Fn(u64) -> Option<bool>,
+) -> Vec<u64> {
+    let mut lost = Vec::new();
+    streams.retain(|stream_id, lost_before| {
+        let Some(of_stream) = packets.get(stream_id) else { return false };
+        let is_lost = of_stream.lost(&was_delivered) > *lost_before;
+        if is_lost {
+            lost.push(*stream_id);
+        }
+        let stays = !is_lost && !of_stream.are_settled(&was_delivered);
+        if !stays {
+            packets.remove(stream_id);
+        }
+        stays
+    });
+    lost
 }
 
 /// Packet numbers in ascending ranges.
@@ -269,5 +311,22 @@ mod tests {
         assert!(overdue.untouched.len() <= MAX_UNTOUCHED);
         assert!(overdue.wait(2, false, 0, |_| None));
         assert_eq!(overdue.take_lost(|number| Some(number != 9998)), [2]);
+    }
+
+    #[test]
+    fn a_stream_that_was_reset_before_a_probe_expires_only_if_it_is_lost() {
+        for is_lost in [false, true] {
+            let mut overdue = left();
+            assert!(overdue.wait(2, false, 0, |_| None));
+            assert_eq!(overdue.on_timeout(), [2]);
+            assert!(overdue.is_open(2) && overdue.is_bounded_by(0));
+            overdue.on_acknowledged(false, || 0);
+            assert!(overdue.is_due());
+            assert!(overdue.take_lost(|_| Some(false)).is_empty(), "it was reset");
+            let expired = overdue.take_expired(|number| Some(!is_lost || number != 6));
+            assert_eq!(expired, if is_lost { vec![2] } else { vec![] });
+            assert!(!overdue.is_open(2) && overdue.packets.is_empty());
+            assert!(overdue.take_unheard().is_empty());
+        }
     }
 }

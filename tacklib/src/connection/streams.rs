@@ -202,7 +202,9 @@ impl<F: BufFactory> Connection<F> {
     /// with [`Profile::Off`](crate::Profile::Off) not even then. A stream that has never been opened is not
     /// delivered.
     pub fn stream_delivered(&mut self, stream_id: u64) -> bool {
-        if self.seam.stream_ends.is_pending(stream_id) {
+        if self.seam.stream_ends.is_pending(stream_id)
+            || self.deadlines.overdue.is_open(stream_id)
+        {
             return false;
         }
         if is_forgotten(&mut self.inner, stream_id) {

@@ -123,3 +123,26 @@ fn what_depends_on_a_lost_frame_is_dropped_though_frames_in_between_are_delivere
     assert_eq!(dropped, (10..=40).collect::<Vec<_>>());
     assert!(live.received > 20, "{} have come all the same", live.received);
 }
+
+#[test]
+fn a_frame_that_arrived_takes_nothing_with_it_though_its_acknowledgements_were_lost() {
+    let lifetime = 60 * MS;
+    let mut live = Live::new(Profile::Default);
+    (0..30).for_each(|_| live.frame(lifetime));
+    live.run_for(200 * MS);
+    live.pair.tamper_down(Box::new(|_| None));
+    let (before, _) = live.pair.packets();
+    live.frame(lifetime);
+    live.run_for(30 * MS);
+    let (sent, _) = live.pair.packets();
+    while live.pair.packets().0 == sent {
+        live.run_for(MS); // until the probe timer expires
+    }
+    assert!(sent > before, "the frame has left");
+    live.pair.tamper_down(Box::new(Some));
+    (0..30).for_each(|_| live.frame(lifetime));
+    live.run_for(200 * MS);
+    let is_dropped = |event| matches!(event, SenderEvent::Dropped { .. });
+    assert!(!std::iter::from_fn(|| live.sender.poll_event()).any(is_dropped));
+    assert_eq!((live.received, live.sender.taken.len()), (61, 0));
+}
