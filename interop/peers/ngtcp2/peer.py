@@ -49,6 +49,8 @@ ONLY_CHACHA20 = "NORMAL:-VERS-ALL:+VERS-TLS1.3:-CIPHER-ALL:+CHACHA20-POLY1305"
 CLIENT = "usr/bin/gtlsclient"
 SERVER = "usr/sbin/gtlsserver"
 QUIET = ["--quiet", "--no-quic-dump", "--no-http-dump"]
+# By itself an end gives up after ten seconds: with a third of the packets lost a handshake may take longer.
+PATIENCE = "--handshake-timeout=60s"
 
 
 def variable(name: str) -> str:
@@ -65,7 +67,7 @@ def command(program: str, arguments: list[str]) -> tuple[list[str], dict[str, st
     root = Path(sys.argv[1])
     libraries = ":".join(map(str, root.glob("usr/lib/*-linux-gnu*")))
     return (
-        [str(root / program), *QUIET, f"--qlog-dir={os.environ['QLOGDIR']}", *arguments],
+        [str(root / program), *QUIET, PATIENCE, f"--qlog-dir={os.environ['QLOGDIR']}", *arguments],
         os.environ | {"LD_LIBRARY_PATH": libraries},
     )
 
