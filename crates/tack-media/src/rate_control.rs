@@ -19,6 +19,9 @@ const NO_JITTER: Duration = Duration::from_millis(2);
 const JITTERS: u32 = 30;
 const LONGEST_SPAN: Duration = Duration::from_millis(640);
 
+/// A rise begins from this at least, bits per second: a share of nothing is nothing.
+const LEAST: f64 = 10_000.0;
+
 /// Estimates that are remembered.
 const MOST_ESTIMATES: usize = 64;
 
@@ -132,7 +135,8 @@ impl EncoderRateControl {
         // What holds for now is let be between them.
         let path = (self.rate / self.config.headroom.max(1e-3))
             .clamp(low as f64 * BITS, middle as f64 * BITS);
-        let most = self.rate * (1.0 + self.config.recovery * passed.as_secs_f64());
+        let growth = 1.0 + self.config.recovery * passed.as_secs_f64();
+        let most = self.rate.max(LEAST) * growth;
         self.rate = self.bounded((path * self.config.headroom).min(most));
         let backlog = self.lasting_backlog(now, stats.backlog) as f64 * BITS;
         let backlog = backlog / self.config.drain.as_secs_f64().max(1e-3);
@@ -236,6 +240,17 @@ mod tests {
         assert_eq!(control.rate(), 4_500_000);
         follow(&mut control, &mut now, &jittering(1_000_000, 2), 33);
         assert_eq!(control.rate(), 900_000, "at once without jitter");
+    }
+
+    #[test]
+    fn a_rate_that_has_fallen_to_nothing_rises_again() {
+        let mut now = Instant::now();
+        let config = RateControlConfig { lowest: 0, ..RateControlConfig::default() };
+        let mut control = EncoderRateControl::new(config);
+        assert_eq!(control.update(now, &stats(0, 0)), 0);
+        follow(&mut control, &mut now, &stats(10_000_000, 0), 10_000);
+        // A quarter more in each second.
+        assert!((80_000..=150_000).contains(&control.rate()), "{}", control.rate());
     }
 
     #[test]
