@@ -135,18 +135,9 @@ impl Overdue {
     pub fn take_lost(&mut self, was_delivered: impl Fn(u64) -> Option<bool>) -> Vec<u64> {
         self.is_due = false;
         if std::mem::take(&mut self.is_in_doubt) {
-            return self.take_all();
+            return take_all_of(&mut self.waiting, &mut self.packets);
         }
         take_lost_of(&mut self.waiting, &mut self.packets, was_delivered)
-    }
-
-    /// All streams behind their deadline.
-    fn take_all(&mut self) -> Vec<u64> {
-        let waiting = std::mem::take(&mut self.waiting);
-        for stream_id in waiting.keys() {
-            self.packets.remove(stream_id);
-        }
-        waiting.into_keys().collect()
     }
 
     /// quiche is about to send something again whose packets are not known to be lost: the streams behind their
@@ -170,12 +161,20 @@ impl Overdue {
 
     /// Streams that were reset and of which nothing was heard since: they count as expired.
     pub fn take_unheard(&mut self) -> Vec<u64> {
-        let reset = std::mem::take(&mut self.reset);
-        for stream_id in reset.keys() {
-            self.packets.remove(stream_id);
-        }
-        reset.into_keys().collect()
+        take_all_of(&mut self.reset, &mut self.packets)
     }
+}
+
+/// All of the `streams`.
+fn take_all_of(
+    streams: &mut BTreeMap<u64, usize>,
+    packets: &mut BTreeMap<u64, Packets>,
+) -> Vec<u64> {
+    let streams = std::mem::take(streams);
+    for stream_id in streams.keys() {
+        packets.remove(stream_id);
+    }
+    streams.into_keys().collect()
 }
 
 /// Those of the `streams` of which more is lost than was before. They are taken out, as are those that have arrived.
