@@ -34,7 +34,7 @@ const REMEMBERED: Duration = Duration::from_secs(3);
 pub enum DropCause {
     /// It would have come behind its deadline, and none of it has left.
     Late,
-    /// Its deadline passed while it was on its way; its stream was reset.
+    /// Its deadline passed while it was on its way; its stream was reset, and it is not known to have arrived.
     Expired,
     /// A frame that it depends on is not delivered.
     Dependency,

@@ -159,7 +159,8 @@ impl<F: BufFactory> Connection<F> {
         Ok(())
     }
 
-    /// Takes a stream that was reset because its deadline has passed. Each is reported once; of more
+    /// Takes a stream that was reset because its deadline has passed, and did not arrive before that as far as is
+    /// known ([`set_stream_deadline`](Self::set_stream_deadline)). Each is reported once; of more
     /// than 4,096 that were not asked for the last ones are.
     pub fn stream_expired_next(&mut self) -> Option<u64> {
         self.deadlines.expired.pop_front()
