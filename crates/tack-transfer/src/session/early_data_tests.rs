@@ -1,7 +1,7 @@
 //! What somebody can do with early data that was recorded.
 
 use std::fs;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -15,6 +15,7 @@ use crate::tls_sessions::SessionStore;
 
 const TOKEN: &str = "token of the test";
 const TURN: Duration = Duration::from_millis(5);
+const LOCAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9);
 
 /// A server of a directory with the file `file`, and what it has told.
 struct Served {
@@ -84,9 +85,18 @@ impl Served {
 
     /// The datagrams with which a client says its token and asks for something, before it has heard anything.
     fn first_flight(&self, session: &[u8], request: Message) -> Vec<Vec<u8>> {
+        self.begin_from(LOCAL, session, request).1
+    }
+
+    /// The same, and the client, which takes `local` for its address.
+    fn begin_from(
+        &self,
+        local: SocketAddr,
+        session: &[u8],
+        request: Message,
+    ) -> (tacklib::Connection, Vec<Vec<u8>>) {
         let mut config = quic::client_config(tacklib::Profile::Default, Verify::Later).unwrap();
         let id = quiche::ConnectionId::from_ref(&[7; 16]);
-        let local = SocketAddr::from(([127, 0, 0, 1], 9));
         let server = self.server.local_addr();
         let mut connection = tacklib::connect(None, &id, local, server, &mut config).unwrap();
         connection.set_session(session).unwrap();
@@ -107,7 +117,7 @@ impl Served {
             assert_eq!(connection.stream_send(stream, bytes, false), Ok(bytes.len()));
         }
         write(&mut connection);
-        flight
+        (connection, flight)
     }
 }
 
@@ -150,6 +160,30 @@ fn what_was_recorded_changes_nothing_and_what_only_reads_is_answered() {
     let sent: usize = flight.iter().map(Vec::len).sum();
     assert!(answered > 0 && answered <= 3 * sent, "{answered} for {sent}");
     assert!(served.has_file());
+}
+
+/// A client that waited for the end of the handshake to hear it would send little for another round trip.
+#[test]
+fn whoever_says_the_token_early_hears_in_the_first_answer_that_more_may_follow() {
+    let mut served = Served::new(false);
+    let server = served.server.local_addr();
+    let session = served.session();
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let local = socket.local_addr().unwrap();
+    let reading = Message::Get { path: path(), resume: Resume::default() };
+    let (mut client, flight) = served.begin_from(local, &session, reading);
+    for datagram in &flight {
+        socket.send_to(datagram, server).unwrap();
+    }
+    served.turn_for(Duration::from_millis(100));
+    socket.set_nonblocking(true).unwrap();
+    let mut buffer = [0; 2000];
+    while let Ok(length) = socket.recv(&mut buffer) {
+        let info = quiche::RecvInfo { from: server, to: local };
+        client.recv(&mut buffer[..length], info).unwrap();
+    }
+    assert!(client.is_established());
+    assert_eq!(client.stream_recv(0, &mut buffer), Ok((0, true)), "the answer to the token");
 }
 
 #[test]

@@ -422,13 +422,16 @@ impl Server {
         client.life.handshake.open();
         client.is_here = true;
         if client.hello.is_none() {
-            self.welcome(handle);
+            self.strangers.remove(handle);
         }
     }
 
-    /// The client is no stranger any more, and hears so: from then on it sends as much as it may.
+    /// The client has said the token, and hears so: from then on it sends as much as it may.
+    ///
+    /// If that came as early data, it may be an echo. Whoever sends that can send nothing that has not been recorded,
+    /// and gives way as a stranger until the handshake is complete; who waited to say this until then would let a round
+    /// trip pass.
     fn welcome(&mut self, handle: Handle) {
-        self.strangers.remove(handle);
         self.endpoint.lift_receive_limit(handle);
         if let Some(conn) = self.endpoint.connection_mut(handle) {
             // Fails only if the client has gone.
@@ -502,7 +505,10 @@ impl Server {
             let retry = now + WORKERS_RETRY;
             client.resumes_at = Some(client.resumes_at.map_or(retry, |at| at.min(retry)));
         }
-        if was_stranger && client.is_here {
+        if was_stranger {
+            if client.is_here {
+                self.strangers.remove(handle);
+            }
             self.welcome(handle);
         }
     }
