@@ -323,6 +323,30 @@ fn a_sender_that_is_stopped_or_flushed_in_a_pause_while_it_waits_for_a_receiver_
 }
 
 #[test]
+fn a_sender_that_is_paused_at_its_end_ends_when_the_receiver_has_all() {
+    let (sender, receiver) = pair("deadline=20000 sync=false", "sync=false");
+    let server = sender.element("sink").property::<u32>("current-port");
+    let server = (Ipv4Addr::LOCALHOST, u16::try_from(server).unwrap()).into();
+    let relay = Relay::start(server, 10_000_000, Duration::from_secs(1)).unwrap();
+    receiver.element("src").set_property("port", u32::from(relay.address().port()));
+    receiver.play();
+    sender.play();
+    (0..10).for_each(|number| {
+        sender.source().push_buffer(frame(number, number == 0, 1000)).unwrap();
+    });
+    sender.source().end_of_stream().unwrap();
+    sender.wait_until("all are counted", |sender| sender.stat("sink", "buffers") == 10);
+    std::thread::sleep(Duration::from_millis(100));
+    sender.0.set_state(gst::State::Paused).unwrap();
+    sender.play();
+    sender.wait_for_eos();
+    // A receiver that has the end goes.
+    let stats = sender.element("sink").property::<gst::Structure>("stats");
+    assert_eq!(stats.get::<u32>("peers-connected"), Ok(0));
+    assert_eq!(samples(&receiver.sink()).len(), 10);
+}
+
+#[test]
 fn times_that_jump_and_a_flush_keep_nothing_from_coming() {
     let (sender, receiver) = pair("deadline=20000 sync=false", "sync=false");
     receiver.play();

@@ -114,16 +114,18 @@ impl TackSink {
         (running(buffer.pts()), running(buffer.dts()))
     }
 
-    /// Waits for the end to be told, so long as the frames that are on their way may take.
-    fn drain(&self) {
-        let Some(shared) = self.shared() else { return };
+    /// Waits for the end to be told, so long as the frames that are on their way may take. An error if a flush or a stop
+    /// takes the end back.
+    fn drain(&self, pad: &gst::Pad) -> Result<(), gst::FlowError> {
+        let Some(shared) = self.shared() else { return Ok(()) };
         shared.update(State::end);
         shared.waker.wake();
         let deadline = lock(&self.settings).deadline_ms;
         let longest = Duration::from_millis(u64::from(deadline)) + 2 * PATIENCE;
-        if !shared.wait(Some(longest), |state| state.is_drained) {
+        if !self.wait(pad, Some(Instant::now() + longest), |state| state.is_drained)? {
             gst::warning!(CAT, imp = self, "the end was not delivered to each receiver");
         }
+        Ok(())
     }
 
     /// The pipeline was flushed: times begin anew, and behind an end so does the stream.
@@ -204,41 +206,67 @@ impl TackSink {
     }
 
     /// Waits for a receiver before the first buffer, unless the pipeline is live or need not.
-    fn begin(&self) -> Result<gst::FlowSuccess, gst::FlowError> {
+    fn begin(&self, pad: &gst::Pad) -> Result<(), gst::FlowError> {
+        if lock(&self.stream).has_begun {
+            return Ok(());
+        }
         let waits = lock(&self.settings).waits_for_connection;
-        if std::mem::replace(&mut lock(&self.stream).has_begun, true)
-            || !waits
-            || self.is_live()
-        {
-            return Ok(gst::FlowSuccess::Ok);
-        }
-        let result = self.wait_for_receiver();
-        if result.is_err() {
-            lock(&self.stream).has_begun = false;
-        }
-        result
-    }
-
-    /// Waits until a receiver is there. A pause interrupts the wait, which goes on when the pipeline plays again: an error
-    /// would end the stream upstream.
-    fn wait_for_receiver(&self) -> Result<gst::FlowSuccess, gst::FlowError> {
-        let Some(shared) = self.shared() else { return Err(gst::FlowError::Flushing) };
-        gst::info!(CAT, imp = self, "waiting for a receiver");
-        while !shared.wait(None, |state| state.has_peer) {
-            let (has_failed, stops) = {
-                let state = shared.lock();
-                (state.has_failed, state.stops)
-            };
-            if has_failed {
+        if waits && !self.is_live() {
+            gst::info!(CAT, imp = self, "waiting for a receiver");
+            if !self.wait(pad, None, |state| state.has_peer)? {
                 return Err(gst::FlowError::Error);
             }
-            if stops {
+        }
+        lock(&self.stream).has_begun = true;
+        Ok(())
+    }
+
+    /// Waits until it is so, through pauses; false if it is not in time, or the element's thread has failed. An error on a
+    /// flush and when the element stops.
+    ///
+    /// To be called from a probe only, in front of the pad's functions, which hold the preroll lock. A change to PLAYING
+    /// takes that lock and does not call `unlock` before.
+    fn wait(
+        &self,
+        pad: &gst::Pad,
+        until: Option<Instant>,
+        is: impl Fn(&State) -> bool,
+    ) -> Result<bool, gst::FlowError> {
+        let Some(shared) = self.shared() else { return Err(gst::FlowError::Flushing) };
+        loop {
+            // Counted before the flag is read, which is set before the call of `unlock`: no flush is missed. The flag
+            // stays until the thread that flushes has had the stream lock, which is held here.
+            let unlocks = shared.lock().unlocks;
+            if pad.pad_flags().contains(gst::PadFlags::FLUSHING) {
                 return Err(gst::FlowError::Flushing);
             }
-            // Fails on a flush and when the element stops.
-            self.obj().wait_preroll()?;
+            if shared.wait(until, unlocks, &is) {
+                return Ok(true);
+            }
+            // A pause changes nothing.
+            if shared.lock().unlocks == unlocks {
+                return Ok(false);
+            }
         }
-        Ok(gst::FlowSuccess::Ok)
+    }
+
+    /// What waits for the network does so before the pad's functions are called. What is flushed meanwhile goes no further.
+    fn on_data(&self, pad: &gst::Pad, info: &mut gst::PadProbeInfo<'_>) -> gst::PadProbeReturn {
+        let result = match &info.data {
+            Some(gst::PadProbeData::Buffer(_) | gst::PadProbeData::BufferList(_)) => {
+                self.begin(pad)
+            }
+            Some(gst::PadProbeData::Event(event)) if event.type_() == gst::EventType::Eos => {
+                self.drain(pad)
+            }
+            _ => Ok(()),
+        };
+        if let Err(error) = result {
+            info.flow_res = Err(error);
+            // Not `Drop`: the binding and the pad would both release an event.
+            return gst::PadProbeReturn::Handled;
+        }
+        gst::PadProbeReturn::Ok
     }
 
     fn outgoing(&self, buffer: &gst::Buffer) -> Result<OutgoingBuffer, gst::FlowError> {
@@ -288,6 +316,19 @@ impl ObjectSubclass for TackSink {
 }
 
 impl ObjectImpl for TackSink {
+    fn constructed(&self) {
+        self.parent_constructed();
+        let element = self.obj().downgrade();
+        let data = gst::PadProbeType::BUFFER
+            | gst::PadProbeType::BUFFER_LIST
+            | gst::PadProbeType::EVENT_DOWNSTREAM;
+        self.obj().sink_pad().add_probe(data, move |pad, info| {
+            element
+                .upgrade()
+                .map_or(gst::PadProbeReturn::Ok, |element| element.imp().on_data(pad, info))
+        });
+    }
+
     fn properties() -> &'static [glib::ParamSpec] {
         static PROPERTIES: LazyLock<Vec<glib::ParamSpec>> = LazyLock::new(|| {
             let mut properties = settings::properties();
@@ -455,14 +496,7 @@ impl BaseSinkImpl for TackSink {
         Ok(())
     }
 
-    fn prepare(&self, _buffer: &gst::Buffer) -> Result<gst::FlowSuccess, gst::FlowError> {
-        // The lock that is held here is needed for a change to PLAYING, which is not tried before an asynchronous sink
-        // has prerolled, and is for any other: that one waits when it plays.
-        if self.obj().is_async() { self.begin() } else { Ok(gst::FlowSuccess::Ok) }
-    }
-
     fn render(&self, buffer: &gst::Buffer) -> Result<gst::FlowSuccess, gst::FlowError> {
-        self.begin()?;
         let Some(shared) = self.shared() else { return Err(gst::FlowError::Flushing) };
         if shared.lock().has_failed {
             return Err(gst::FlowError::Error);
@@ -478,24 +512,15 @@ impl BaseSinkImpl for TackSink {
     }
 
     fn event(&self, event: gst::Event) -> bool {
-        match event.type_() {
-            gst::EventType::Eos => self.drain(),
-            gst::EventType::FlushStop => self.restart(),
-            _ => {}
+        if event.type_() == gst::EventType::FlushStop {
+            self.restart();
         }
         self.parent_event(event)
     }
 
     fn unlock(&self) -> Result<(), gst::ErrorMessage> {
         if let Some(shared) = self.shared() {
-            shared.update(|state| state.is_unlocked = true);
-        }
-        Ok(())
-    }
-
-    fn unlock_stop(&self) -> Result<(), gst::ErrorMessage> {
-        if let Some(shared) = self.shared() {
-            shared.update(|state| state.is_unlocked = false);
+            shared.update(|state| state.unlocks += 1);
         }
         Ok(())
     }
@@ -503,6 +528,9 @@ impl BaseSinkImpl for TackSink {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{Ipv4Addr, UdpSocket};
+    use std::sync::mpsc::Receiver;
+
     use super::*;
     use crate::settings::resolve_slowly;
 
@@ -526,5 +554,110 @@ mod tests {
         let error = pipeline.bus().unwrap().pop_filtered(&[gst::MessageType::Error]);
         pipeline.set_state(gst::State::Null).unwrap();
         assert!(error.is_none(), "{error:?}");
+    }
+
+    /// A sink that need not preroll behind a source. Neither runs yet.
+    fn pipeline(source: &gst_app::AppSrc) -> (gst::Pipeline, crate::TackSink) {
+        gst::init().unwrap();
+        let pipeline = gst::Pipeline::new();
+        let element: crate::TackSink = glib::Object::new();
+        element.set_property("async", false);
+        element.set_property("sync", false);
+        pipeline.add(source).unwrap();
+        pipeline.add(&element).unwrap();
+        source.link(&element).unwrap();
+        (pipeline, element)
+    }
+
+    /// Such a sink that calls a receiver that never answers: the end cannot be told.
+    fn unanswered() -> (UdpSocket, gst_app::AppSrc, gst::Pipeline, crate::TackSink) {
+        gst::init().unwrap();
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let caps = gst::Caps::new_empty_simple("video/x-test");
+        let source = gst_app::AppSrc::builder().format(gst::Format::Time).caps(&caps).build();
+        let (pipeline, element) = pipeline(&source);
+        element.set_property("port", u32::from(socket.local_addr().unwrap().port()));
+        element.set_property("insecure", true);
+        element.set_property("wait-for-connection", false);
+        element.set_property("deadline", MAX_DEADLINE_MS);
+        (socket, source, pipeline, element)
+    }
+
+    /// Ends the stream, and returns while the sink waits for the end to be told.
+    fn begin_to_end(source: &gst_app::AppSrc, element: &crate::TackSink) {
+        source.end_of_stream().unwrap();
+        let shared = element.imp().shared().unwrap();
+        while !shared.lock().is_ended {
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Changes to PLAYING in a thread of its own, which tells when that is done.
+    fn play(pipeline: &gst::Pipeline) -> Receiver<Result<(), gst::StateChangeError>> {
+        let (tell, told) = std::sync::mpsc::channel();
+        let pipeline = pipeline.clone();
+        thread::spawn(move || tell.send(pipeline.set_state(gst::State::Playing).map(|_| ())));
+        told
+    }
+
+    #[test]
+    fn a_first_buffer_that_comes_within_the_change_to_playing_does_not_hold_it_up() {
+        gst::init().unwrap();
+        // Without caps, whose event would need the lock below.
+        let source = gst_app::AppSrc::builder().format(gst::Format::Time).build();
+        let (pipeline, element) = pipeline(&source);
+        element.set_property("mode", Mode::Listener);
+        element.set_property("port", 0_u32);
+        pipeline.set_state(gst::State::Paused).unwrap();
+        // The change waits for this lock, between the base class's note of it and the preroll lock.
+        let held = lock(&element.imp().stream);
+        let told = play(&pipeline);
+        thread::sleep(Duration::from_millis(200));
+        source.push_buffer(gst::Buffer::from_slice([0; 8])).unwrap();
+        thread::sleep(Duration::from_millis(200));
+        drop(held);
+        told.recv_timeout(Duration::from_secs(10)).expect("no deadlock").unwrap();
+        pipeline.set_state(gst::State::Null).unwrap();
+    }
+
+    #[test]
+    fn an_end_that_comes_in_a_pause_does_not_hold_up_the_change_to_playing() {
+        let (_socket, source, pipeline, element) = unanswered();
+        pipeline.set_state(gst::State::Paused).unwrap();
+        begin_to_end(&source, &element);
+        let told = play(&pipeline);
+        // Before the call fails, which takes ten seconds.
+        told.recv_timeout(Duration::from_secs(5)).expect("no deadlock").unwrap();
+        pipeline.set_state(gst::State::Null).unwrap();
+    }
+
+    fn is_end_posted(pipeline: &gst::Pipeline) -> bool {
+        let (bus, time) = (pipeline.bus().unwrap(), gst::ClockTime::from_mseconds(300));
+        bus.timed_pop_filtered(time, &[gst::MessageType::Eos]).is_some()
+    }
+
+    #[test]
+    fn a_pause_does_not_post_an_end_that_is_not_told_yet() {
+        let (_socket, source, pipeline, element) = unanswered();
+        pipeline.set_state(gst::State::Playing).unwrap();
+        source.push_buffer(gst::Buffer::from_slice([0; 8])).unwrap();
+        begin_to_end(&source, &element);
+        pipeline.set_state(gst::State::Paused).unwrap();
+        pipeline.set_state(gst::State::Playing).unwrap();
+        assert!(!is_end_posted(&pipeline));
+        pipeline.set_state(gst::State::Null).unwrap();
+    }
+
+    #[test]
+    fn a_flush_takes_back_an_end_that_is_not_told_yet() {
+        let (_socket, source, pipeline, element) = unanswered();
+        pipeline.set_state(gst::State::Playing).unwrap();
+        source.push_buffer(gst::Buffer::from_slice([0; 8])).unwrap();
+        begin_to_end(&source, &element);
+        assert!(source.send_event(gst::event::FlushStart::new()));
+        assert!(source.send_event(gst::event::FlushStop::new(true)));
+        assert!(!is_end_posted(&pipeline));
+        assert_eq!(element.imp().shared().unwrap().lock().restarts, 1);
+        pipeline.set_state(gst::State::Null).unwrap();
     }
 }

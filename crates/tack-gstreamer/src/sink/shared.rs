@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::outgoing::OutgoingBuffer;
 use super::session::Counters;
@@ -30,11 +30,11 @@ pub(super) struct State {
     queue: VecDeque<OutgoingBuffer>,
     queued_bytes: usize,
     /// The pipeline has ended: what is queued is the last.
-    is_ended: bool,
+    pub is_ended: bool,
     /// The element stops.
     pub stops: bool,
-    /// A wait of the pipeline has to end.
-    pub is_unlocked: bool,
+    /// How often waits of the pipeline have had to end.
+    pub unlocks: u64,
     /// The thread cannot go on.
     pub has_failed: bool,
     /// Each peer has all it will get.
@@ -80,15 +80,20 @@ impl Shared {
         result
     }
 
-    /// Waits until it is so, for so long at most. False if it was not, or the wait was unlocked.
-    pub fn wait(&self, longest: Option<Duration>, is: impl Fn(&State) -> bool) -> bool {
-        let until = longest.map(|longest| Instant::now() + longest);
+    /// Waits until it is so. False if the time is up, the thread does not go on, or there have been other than so many
+    /// unlocks: one that comes before the wait ends it, too.
+    pub fn wait(
+        &self,
+        until: Option<Instant>,
+        unlocks: u64,
+        is: impl Fn(&State) -> bool,
+    ) -> bool {
         let mut state = self.lock();
         loop {
             if is(&state) {
                 return true;
             }
-            if state.is_unlocked || state.stops || state.has_failed {
+            if state.unlocks != unlocks || state.stops || state.has_failed {
                 return false;
             }
             state = match until {
@@ -172,6 +177,14 @@ mod tests {
             caps: "video/x-test".into(),
             data,
         }
+    }
+
+    #[test]
+    fn an_unlock_that_comes_just_before_a_wait_ends_it() {
+        let shared = Shared::default();
+        let unlocks = shared.lock().unlocks;
+        shared.update(|state| state.unlocks += 1);
+        assert!(!shared.wait(None, unlocks, |_| false));
     }
 
     #[test]
