@@ -170,6 +170,7 @@ impl<F: BufFactory> Connection<F> {
     /// [`TackConfig::datagram_max_age`](crate::TackConfig::datagram_max_age) is shorter. Fails as
     /// [`quiche::Connection::dgram_send`] does.
     pub fn dgram_send_until(&mut self, buf: &[u8], deadline: Instant) -> quiche::Result<()> {
+        self.check_datagram(buf.len())?;
         self.inner.dgram_send(buf)?;
         self.on_datagram_queued(Some(deadline));
         Ok(())

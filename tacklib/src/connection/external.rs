@@ -22,7 +22,7 @@ impl<F: BufFactory> Connection<F> {
     /// A write to the stream was refused for lack of room: it is to be reported as writable when
     /// there are `needed` bytes of it.
     pub(crate) fn block_stream(&mut self, stream_id: u64, needed: usize) {
-        self.seam.send_buffer.block(stream_id, needed);
+        self.seam.send_buffer.block(&mut self.inner, stream_id, needed);
     }
 
     /// `bytes` were read from a stream; `fin` if it has no more.

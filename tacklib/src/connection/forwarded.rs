@@ -87,6 +87,12 @@ impl<F: BufFactory> Connection<F> {
     /// Begins path MTU discovery anew, as [`quiche::Connection::revalidate_pmtu`].
     pub fn revalidate_pmtu(&mut self) {
         self.inner.revalidate_pmtu();
+        let mtu = self.seam.path_mtu.get();
+        self.seam.path_mtu.follow(&self.inner);
+        self.on_path_mtu(mtu);
+        if let Some(layer) = &mut self.layer {
+            layer.set_mss(self.seam.path_mtu.get());
+        }
         self.data_pending = true;
     }
 

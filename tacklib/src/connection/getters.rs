@@ -32,7 +32,6 @@ quiches! {
     fn application_proto(&self) -> &[u8];
     fn available_dcids(&self) -> usize;
     fn destination_id(&self) -> ConnectionId<'_>;
-    fn dgram_max_writable_len(&self) -> Option<usize>;
     fn dgram_recv_front_len(&self) -> Option<usize>;
     fn dgram_recv_peek(&self, buf: &mut [u8], len: usize) -> quiche::Result<usize>;
     fn dgram_recv_queue_byte_size(&self) -> usize;

@@ -270,7 +270,9 @@ impl<F: BufFactory> Connection<F> {
         if left == active {
             return;
         }
+        let mtu = self.seam.path_mtu.get();
         self.seam.path_mtu.follow(&self.inner);
+        self.on_path_mtu(mtu);
         layer.set_mss(self.seam.path_mtu.get());
         self.paths.previous = Some(left);
         self.seam.validation.is_running = true;

@@ -4,6 +4,7 @@ mod arrival;
 mod buf_factory;
 mod careful_resume;
 mod constructors;
+mod datagrams;
 mod deadlines;
 mod ecn;
 mod external;
@@ -209,11 +210,13 @@ impl<F: BufFactory> Connection<F> {
         {
             self.credits.grant_probes();
         }
+        let mtu = self.seam.path_mtu.get();
         if delta.probe_timeout {
             self.seam.path_mtu.on_probe_timeout(&mut self.inner);
         } else {
             self.seam.path_mtu.follow(&self.inner);
         }
+        self.on_path_mtu(mtu);
         let Some(layer) = &mut self.layer else { return };
         layer.set_mss(self.seam.path_mtu.get());
         if delta.probe_timeout {

@@ -209,7 +209,9 @@ impl<F: BufFactory> Connection<F> {
             self.media.on_acknowledged(Instant::now(), layer);
             // It may have been a probe of the path's MTU.
             let is_black_hole = layer.take_black_hole();
+            let mtu = self.seam.path_mtu.get();
             self.seam.path_mtu.on_acknowledged(&mut self.inner, is_black_hole);
+            self.on_path_mtu(mtu);
             layer.set_mss(self.seam.path_mtu.get());
             if self.has_ended_streams && layer.has_all_acknowledged() {
                 self.has_ended_streams = false;

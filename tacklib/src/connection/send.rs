@@ -18,9 +18,9 @@ pub(super) type Wanted = (Option<SocketAddr>, Option<SocketAddr>);
 const ATTEMPTS: usize = 4;
 
 /// Bytes of a buffer that are too few to begin a packet in. Callers that fill one buffer with several packets come with what
-/// is left of it (segmentation offload), and acknowledgements and ends of streams have to find room. What is due waits
-/// for the next buffer.
-const SHORTEST_BUFFER: usize = 256;
+/// is left of it (segmentation offload), and all frames of the layer, 310 bytes, have to find room beside some of
+/// quiche's: where that writes nothing, it counts as having nothing to write. What is due waits for the next buffer.
+const SHORTEST_BUFFER: usize = 384;
 
 /// Packets that the send buffer holds at least, however slow the path.
 const LEAST_BUFFERED: usize = 16;
@@ -76,6 +76,9 @@ impl<F: BufFactory> Connection<F> {
         {
             return Ok(flushed);
         }
+        if wanted != (None, None) && self.is_other_path(wanted) {
+            return self.send_on_other_path(layer, now, out, wanted);
+        }
         for _ in 0..ATTEMPTS {
             match self.send_planned(layer, now, out, wanted) {
                 Ok(Some(sent)) => return Ok(sent),
@@ -88,6 +91,34 @@ impl<F: BufFactory> Connection<F> {
             }
         }
         Err(quiche::Error::Done)
+    }
+
+    /// Whether the application asks for packets of a path that data does not go over.
+    #[cold]
+    fn is_other_path(&self, (from, to): Wanted) -> bool {
+        let active = self.inner.path_stats().find(|path| path.active);
+        active.is_some_and(|active| {
+            from.is_some_and(|from| from != active.local_addr)
+                || to.is_some_and(|to| to != active.peer_addr)
+        })
+    }
+
+    /// Sends what quiche has for such a path: challenges, answers to those, and PINGs. Whatever else waits is the other
+    /// path's, and goes on waiting if there is nothing.
+    #[cold]
+    fn send_on_other_path(
+        &mut self,
+        layer: &mut Layer,
+        now: Instant,
+        out: &mut [u8],
+        wanted: Wanted,
+    ) -> quiche::Result<(usize, SendInfo)> {
+        let (len, mut info) = self.send_inner(out, wanted)?;
+        info.at = now;
+        let path = (info.from, info.to);
+        let finished = self.finish(layer, now, out, len, &Plan::default(), path);
+        self.follow_active_path(layer, now, path);
+        finished.map(|len| (len, info)).ok_or(quiche::Error::Done)
     }
 
     /// quiche cannot send: it is asked again after the next event, and until then no timer expires.

@@ -27,7 +27,7 @@ impl<F: BufFactory> Connection<F> {
         let fin = fin && len == buf.len();
         let sent = self.inner.stream_send(stream_id, &buf[..len], fin)?;
         if len < buf.len() {
-            self.seam.send_buffer.block(stream_id, 1);
+            self.seam.send_buffer.block(&mut self.inner, stream_id, 1);
         }
         self.on_written(stream_id, sent, fin && sent == len);
         Ok(sent)
@@ -55,7 +55,7 @@ impl<F: BufFactory> Connection<F> {
         let fin = fin && rest.is_none();
         let (sent, refused) = self.inner.stream_send_zc(stream_id, buf, fin)?;
         if rest.is_some() {
-            self.seam.send_buffer.block(stream_id, 1);
+            self.seam.send_buffer.block(&mut self.inner, stream_id, 1);
         }
         self.on_written(stream_id, sent, fin && refused.is_none());
         Ok((sent, refused.or(rest)))
@@ -72,6 +72,9 @@ impl<F: BufFactory> Connection<F> {
         let error = error_code(error);
         let unread = self.inner.stream_readable_len(stream_id, usize::MAX);
         let is_reset = direction == Shutdown::Write;
+        if is_reset {
+            self.seam.send_buffer.unblock(stream_id);
+        }
         self.inner.stream_shutdown(stream_id, direction, error)?;
         if is_reset {
             self.seam.send_buffer.on_dropped(stream_id);
@@ -141,7 +144,7 @@ impl<F: BufFactory> Connection<F> {
     pub fn stream_writable(&mut self, stream_id: u64, len: usize) -> quiche::Result<bool> {
         let writable = self.inner.stream_writable(stream_id, len)?;
         if writable && self.is_enabled() && self.seam.send_buffer.room(&self.inner) < len {
-            self.seam.send_buffer.block(stream_id, len);
+            self.seam.send_buffer.block(&mut self.inner, stream_id, len);
             return Ok(false);
         }
         Ok(writable)
@@ -214,20 +217,6 @@ impl<F: BufFactory> Connection<F> {
         is_known && self.has_all_acknowledged() && !self.seam.send_buffer.has_unsent(stream_id)
     }
 
-    /// Queues a DATAGRAM, as [`quiche::Connection::dgram_send`].
-    pub fn dgram_send(&mut self, buf: &[u8]) -> quiche::Result<()> {
-        self.inner.dgram_send(buf)?;
-        self.on_datagram_queued(None);
-        Ok(())
-    }
-
-    /// Queues a DATAGRAM without a copy, as [`quiche::Connection::dgram_send_buf`].
-    pub fn dgram_send_buf(&mut self, buf: F::DgramBuf) -> quiche::Result<()> {
-        self.inner.dgram_send_buf(buf)?;
-        self.on_datagram_queued(None);
-        Ok(())
-    }
-
     /// How much of `wanted` bytes quiche and the send buffer take.
     fn writable_len(&mut self, stream_id: u64, wanted: usize) -> quiche::Result<usize> {
         if wanted == 0 {
@@ -244,7 +233,7 @@ impl<F: BufFactory> Connection<F> {
         };
         if capacity == 0 {
             // quiche is not asked: it would queue a DATA_BLOCKED for each time.
-            self.seam.send_buffer.block(stream_id, 1);
+            self.seam.send_buffer.block(&mut self.inner, stream_id, 1);
             return Err(quiche::Error::Done);
         }
         Ok(capacity)

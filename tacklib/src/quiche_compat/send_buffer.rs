@@ -11,6 +11,10 @@ use std::ops::Bound::{Excluded, Included, Unbounded};
 use quiche::BufFactory;
 
 use super::QuicheCounters;
+use super::stream_ends::is_forgotten;
+
+/// Streams that are remembered as refused before those that are gone are looked for.
+const MOST_BLOCKED: usize = 4096;
 
 /// What has been written and not yet sent.
 #[derive(Debug)]
@@ -31,6 +35,8 @@ pub struct SendBuffer {
     has_dropped: bool,
     /// Streams refused for lack of room, and how much each has to get before it is reported.
     blocked: BTreeMap<u64, usize>,
+    /// Length of that at which those that are gone are forgotten.
+    blocked_limit: usize,
     /// The one of them that was reported last: the next has its turn, or the first would have all the room.
     reported: Option<u64>,
 }
@@ -48,6 +54,7 @@ impl SendBuffer {
             all_unsent: 0,
             has_dropped: false,
             blocked: BTreeMap::new(),
+            blocked_limit: MOST_BLOCKED,
             reported: None,
         }
     }
@@ -122,8 +129,23 @@ impl SendBuffer {
     /// A stream was refused for lack of room, and cannot be written to before it gets `needed` bytes of it:
     /// reported earlier, it would be refused again, and an application that writes as long as streams are
     /// reported would never come to an end.
-    pub fn block(&mut self, stream_id: u64, needed: usize) {
+    pub fn block<F: BufFactory>(
+        &mut self,
+        connection: &mut quiche::Connection<F>,
+        stream_id: u64,
+        needed: usize,
+    ) {
         self.blocked.insert(stream_id, needed);
+        // Applications that ask for all writable streams never take these.
+        if self.blocked.len() > self.blocked_limit {
+            self.blocked.retain(|id, _| !is_forgotten(connection, *id));
+            self.blocked_limit = MOST_BLOCKED.max(2 * self.blocked.len());
+        }
+    }
+
+    /// The application writes no more to the stream.
+    pub fn unblock(&mut self, stream_id: u64) {
+        self.blocked.remove(&stream_id);
     }
 
     /// A stream that was refused and can be written to now. An error counts as

@@ -22,8 +22,11 @@ const SILENT_TIMEOUTS: u32 = 2;
 /// What was marked in the number space, and what the peer has reported of it.
 #[derive(Debug, Default)]
 pub(super) struct MarkRecord {
-    /// Packets sent with each codepoint; `ce` is what a failed path has added to them.
+    /// Packets sent with each codepoint.
     sent: EcnCounts,
+    /// By how much the counts from which it last began anew were above those: of each codepoint, and in all.
+    beyond: EcnCounts,
+    all_beyond: u64,
     /// The newest counts.
     reported: EcnCounts,
 }
@@ -40,10 +43,10 @@ impl MarkRecord {
     /// Packets reported as CE since the last report, if the counts can be true where this has newly
     /// acknowledged so many marked packets (TACK-5.8-3).
     fn newly_ce(&self, counts: EcnCounts, newly_acked: u64) -> Option<u64> {
-        let Self { sent, reported } = self;
-        let is_possible = counts.ect0 <= sent.ect0
-            && counts.ect1 <= sent.ect1
-            && total(counts) <= total(*sent)
+        let Self { sent, beyond, all_beyond, reported } = self;
+        let is_possible = counts.ect0.saturating_sub(beyond.ect0) <= sent.ect0
+            && counts.ect1.saturating_sub(beyond.ect1) <= sent.ect1
+            && total(counts).saturating_sub(*all_beyond) <= total(*sent)
             && counts.ect0 >= reported.ect0
             && counts.ect1 >= reported.ect1;
         let newly_ce = counts.ce.checked_sub(reported.ce)?;
@@ -52,14 +55,13 @@ impl MarkRecord {
     }
 
     /// Begins anew from counts that nothing is concluded from: what a path has spoilt must not be
-    /// held against the next one.
+    /// held against the next one. What a peer has claimed and taken back is not believed there either.
     fn begin_anew(&mut self, counts: EcnCounts) {
         self.reported = counts;
-        let Self { sent, .. } = self;
-        sent.ect0 = sent.ect0.max(counts.ect0);
-        sent.ect1 = sent.ect1.max(counts.ect1);
-        let missing = total(counts).saturating_sub(total(*sent));
-        sent.ce += missing;
+        let Self { sent, beyond, all_beyond, .. } = self;
+        beyond.ect0 = counts.ect0.saturating_sub(sent.ect0);
+        beyond.ect1 = counts.ect1.saturating_sub(sent.ect1);
+        *all_beyond = total(counts).saturating_sub(total(*sent));
     }
 }
 
@@ -319,6 +321,24 @@ mod tests {
         path.ack(1, Some([0, 1, 0]));
         assert_eq!((path.state(), path.send(30)), (EcnState::Capable, 30));
         assert_eq!(Path::new(Ecn::Off).send(30), 0);
+    }
+
+    #[test]
+    fn what_was_claimed_in_vain_on_one_path_is_not_believed_on_the_next() {
+        // TACK-5.8-3
+        const LIE: u64 = 1 << 61;
+        let mut path = capable();
+        path.send(1);
+        assert_eq!(path.ack(1, Some([11, 0, LIE])), 0);
+        assert_eq!(path.state(), EcnState::Failed);
+        path.ack(0, Some([11, 0, 0]));
+        path.validation = EcnValidation::new(Ecn::Classic);
+        path.send(10);
+        path.ack(10, Some([21, 0, 0]));
+        assert_eq!(path.state(), EcnState::Capable);
+        path.send(1);
+        assert_eq!(path.ack(1, Some([22, 0, LIE])), 0);
+        assert_eq!(path.state(), EcnState::Failed);
     }
 
     #[test]

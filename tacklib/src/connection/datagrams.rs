@@ -1,0 +1,63 @@
+//! DATAGRAM frames (RFC 9221): what fits into a packet, and what becomes of one that does not fit any more.
+//!
+//! quiche (0.30) takes a DATAGRAM that fits into the probe of the path MTU that it is about to send, and holds it back,
+//! with all that are queued behind it, until a packet may be as long as that. This may be never.
+
+use quiche::BufFactory;
+
+use super::Connection;
+
+/// What of a packet is not content of its DATAGRAM, beside the connection id: the first byte, the longest packet
+/// number, the tag of the AEAD, and type and length of the frame.
+const OVERHEAD: usize = 1 + 4 + 16 + 1 + 2;
+
+impl<F: BufFactory> Connection<F> {
+    /// The longest DATAGRAM that leaves as things are, as [`quiche::Connection::dgram_max_writable_len`]. While the path
+    /// MTU is being looked for, what has been validated counts.
+    pub fn dgram_max_writable_len(&self) -> Option<usize> {
+        let len = self.inner.dgram_max_writable_len()?;
+        Some(self.longest_datagram().map_or(len, |longest| len.min(longest)))
+    }
+
+    /// What a packet of the validated size holds; `None` where quiche's own answer holds.
+    fn longest_datagram(&self) -> Option<usize> {
+        self.layer.as_ref()?;
+        let overhead = OVERHEAD + self.inner.destination_id().len();
+        Some(self.seam.path_mtu.get().saturating_sub(overhead))
+    }
+
+    /// Refuses what no packet holds.
+    pub(super) fn check_datagram(&self, len: usize) -> quiche::Result<()> {
+        match self.longest_datagram() {
+            Some(longest) if len > longest => Err(quiche::Error::BufferTooShort),
+            _ => Ok(()),
+        }
+    }
+
+    /// Packets may have become longer or shorter. A DATAGRAM that does not fit any more would keep those behind it
+    /// waiting, and is dropped.
+    pub(super) fn on_path_mtu(&mut self, before: usize) {
+        let size = self.seam.path_mtu.get();
+        if size != before && self.inner.dgram_send_queue_len() > 0 {
+            self.data_pending = true;
+            let overhead = OVERHEAD + self.inner.destination_id().len();
+            self.dgram_purge_outgoing(|datagram| datagram.len() + overhead > size);
+        }
+    }
+
+    /// Queues a DATAGRAM, as [`quiche::Connection::dgram_send`].
+    pub fn dgram_send(&mut self, buf: &[u8]) -> quiche::Result<()> {
+        self.check_datagram(buf.len())?;
+        self.inner.dgram_send(buf)?;
+        self.on_datagram_queued(None);
+        Ok(())
+    }
+
+    /// Queues a DATAGRAM without a copy, as [`quiche::Connection::dgram_send_buf`].
+    pub fn dgram_send_buf(&mut self, buf: F::DgramBuf) -> quiche::Result<()> {
+        self.check_datagram(buf.as_ref().len())?;
+        self.inner.dgram_send_buf(buf)?;
+        self.on_datagram_queued(None);
+        Ok(())
+    }
+}
