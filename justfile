@@ -76,6 +76,11 @@ interop-results:
 lab *ARGS:
     cargo run --release -p tack-lab -- run all "$@"
 
+# Some experiments of each kind, in their short form; fails if a check of the models does.
+lab-short:
+    cargo run --release -p tack-lab -- run --quick calibration fig6 fig14a bandwidth-step live-media stale \
+        suspension two-way busy-ends startup l4s burst small-writes nagle
+
 # Instructions for each MiB delivered, plain quiche beside TACK; needs valgrind.
 instructions *ARGS: _valgrind
     @cargo run --release -q -p tack-benches --bin instructions-per-mib -- "$@"
