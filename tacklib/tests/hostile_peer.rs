@@ -4,6 +4,9 @@
 
 mod common;
 
+use std::cell::Cell;
+use std::rc::Rc;
+
 use common::log::Log;
 use common::*;
 use tack_packet::{CipherSuite, ProtectionKeys, TAG_LEN};
@@ -52,6 +55,36 @@ fn lie_to(client: Profile, frames: Vec<u8>) -> Option<(bool, u64)> {
     pair.client.write(4, b"more", true);
     pair.run_for(std::time::Duration::from_millis(150));
     pair.client.local_error().map(|error| (error.is_app, error.error_code))
+}
+
+/// RFC 9000 section 8.2.2 forbids a second answer. quiche answers both challenges in one packet.
+#[test]
+fn challenges_that_come_together_are_answered_once_each() {
+    let (mut pair, mut keys) = pair(Profile::Default);
+    let mut challenges = 1..=2;
+    pair.tamper_down(Box::new(move |mut datagram| {
+        let Some(data) = challenges.next() else { return Some(datagram) };
+        let opened = keys.open(&mut datagram, 16, 0).unwrap();
+        datagram.truncate(opened.payload.start);
+        datagram.push(0x1a);
+        datagram.extend_from_slice(&[data; 8]);
+        datagram.resize(datagram.len() + TAG_LEN, 0);
+        keys.seal(opened.generation, &mut datagram, &opened.header, 9).unwrap();
+        Some(datagram)
+    }));
+    let long = Rc::new(Cell::new(0));
+    let counted = Rc::clone(&long);
+    pair.tamper_up(Box::new(move |datagram| {
+        counted.set(counted.get() + u32::from(datagram.len() >= 1200));
+        Some(datagram)
+    }));
+    // Two packets, which arrive before the client sends one.
+    pair.server.write(5, &[0; 2000], true);
+    pair.run_for(std::time::Duration::from_millis(150));
+    pair.client.write(4, b"more", true);
+    pair.run_for(std::time::Duration::from_millis(150));
+    assert_eq!(pair.client.local_error(), None);
+    assert_eq!(long.get(), 1, "packets that are as long as an answer has to be");
 }
 
 const PROTOCOL_VIOLATION: Option<(bool, u64)> = Some((false, 0x0a));

@@ -361,7 +361,9 @@ impl<F: BufFactory> Connection<F> {
         match layer.finish(now, packet, &to, plan, &mut self.seam.stream_ends) {
             Ok(sent) => {
                 if sent.answers_challenge {
-                    self.seam.path_responses.on_answered(path);
+                    for data in layer.take_path_responses() {
+                        self.seam.path_responses.on_answered(path, data);
+                    }
                 }
                 self.on_finished(&sent, path);
                 Some(at + sent.len)

@@ -56,6 +56,8 @@ struct NumberSpace {
     /// The lowest number of a packet with a mark (TACK-2-5); from 0 on if the peer marks all that it should.
     first_marked: Option<u64>,
     quiche_owes: Owed,
+    /// The data of each PATH_RESPONSE in the last packet.
+    path_responses: Vec<[u8; 8]>,
     /// 0-RTT was used: quiche acknowledges, or waits for acknowledgements of,
     /// packets that the layer never saw.
     zero_rtt: bool,
@@ -166,6 +168,7 @@ impl Layer {
             first_received: None,
             first_marked: (!parts.zero_rtt).then_some(0),
             quiche_owes: Owed { ack: true, update: false },
+            path_responses: Vec::new(),
             zero_rtt: parts.zero_rtt,
             sends_data: false,
             stats: LayerStats::default(),
@@ -303,6 +306,11 @@ impl Layer {
             self.space.sender.next_packet_number(),
             known,
         )
+    }
+
+    /// The data of each PATH_RESPONSE in the packet that has been finished last.
+    pub fn take_path_responses(&mut self) -> Vec<[u8; 8]> {
+        std::mem::take(&mut self.space.path_responses)
     }
 
     /// Whether packet `pn` has been acknowledged, or lost; `None` while it is on its way.

@@ -213,6 +213,9 @@ impl NumberSpace {
         self.on_content_sent(now, pn, &scan, composed.drops_ack, ends);
         self.count_train_cost(plan, &scan, &composed, departed.len);
         self.on_composed_sent(now, pn, &composed, ends, frames);
+        if composed.answers_challenge {
+            self.path_responses.extend(job.to.response);
+        }
         if plan.flushes_path && !scan.needs_repair {
             self.flush_pings.on_sent(pn);
         }
@@ -432,6 +435,7 @@ impl NumberSpace {
                 self.receiver.on_ack_sent(now);
             }
         }
+        self.path_responses.clear();
         for frame in &scan.noted {
             match *frame {
                 Noted::ZeroRttAck(ref ranges) => self.learn_zero_rtt(ranges),
@@ -447,6 +451,7 @@ impl NumberSpace {
                     ends.on_sent(pn, stream_id, offset, len);
                 }
                 Noted::Reset { stream_id } => ends.on_reset(stream_id),
+                Noted::PathResponse(data) => self.path_responses.push(data),
             }
         }
     }
@@ -583,6 +588,7 @@ enum Noted {
     MaxStreamData { stream_id: u64, max: u64 },
     End { stream_id: u64, offset: u64, len: u64 },
     Reset { stream_id: u64 },
+    PathResponse([u8; 8]),
 }
 
 impl OutgoingScan {
@@ -641,7 +647,10 @@ impl OutgoingScan {
             }
             Frame::Datagram { .. } => self.has_datagram = true,
             Frame::PathChallenge(data) => self.challenge = Some(*data),
-            Frame::PathResponse(_) => self.answers_challenge = true,
+            Frame::PathResponse(data) => {
+                self.answers_challenge = true;
+                self.noted.push(Noted::PathResponse(*data));
+            }
             _ => {}
         }
         // TACK-4.1-4

@@ -39,9 +39,9 @@ impl PathResponses {
         self.owed.iter().find(|(of, _)| *of == path).map(|(_, data)| *data)
     }
 
-    /// Its answer has left.
-    pub fn on_answered(&mut self, path: AddressPair) {
-        if let Some(at) = self.owed.iter().position(|(of, _)| *of == path) {
+    /// The answer with that data has left over the path. Each challenge is answered once (RFC 9000 section 8.2.2).
+    pub fn on_answered(&mut self, path: AddressPair, data: [u8; 8]) {
+        if let Some(at) = self.owed.iter().position(|owed| *owed == (path, data)) {
             self.owed.remove(at);
         }
     }
@@ -64,10 +64,10 @@ mod tests {
         responses.on_challenge(path(1), [1; 8]);
         responses.on_challenge(path(2), [2; 8]);
         assert_eq!(responses.owed(path(2)), Some([2; 8]));
-        responses.on_answered(path(2));
+        responses.on_answered(path(2), [2; 8]);
         assert_eq!(responses.owed(path(2)), None);
         assert_eq!(responses.owed(path(1)), Some([1; 8]));
-        responses.on_answered(path(1));
+        responses.on_answered(path(1), [1; 8]);
         assert!(responses.is_empty());
     }
 
