@@ -36,9 +36,17 @@ impl<F: BufFactory> Connection<F> {
 
     /// Packets may have become longer or shorter. A DATAGRAM that does not fit any more would keep those behind it
     /// waiting, and is dropped.
+    #[inline]
     pub(super) fn on_path_mtu(&mut self, before: usize) {
         let size = self.seam.path_mtu.get();
-        if size != before && self.inner.dgram_send_queue_len() > 0 {
+        if size != before {
+            self.purge_too_long(size);
+        }
+    }
+
+    #[cold]
+    fn purge_too_long(&mut self, size: usize) {
+        if self.inner.dgram_send_queue_len() > 0 {
             self.data_pending = true;
             let overhead = OVERHEAD + self.inner.destination_id().len();
             self.dgram_purge_outgoing(|datagram| datagram.len() + overhead > size);

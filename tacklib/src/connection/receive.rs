@@ -194,7 +194,7 @@ impl<F: BufFactory> Connection<F> {
             self.seam.connection_id_lengths.on_issued(len);
         }
         self.data_pending |= applied.may_unblock;
-        for &data in &applied.path_challenges {
+        if let Some(data) = applied.path_challenge {
             self.seam.path_responses.on_challenge((info.to, info.from), data);
         }
         if applied.wants_answer {

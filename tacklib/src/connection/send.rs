@@ -76,7 +76,7 @@ impl<F: BufFactory> Connection<F> {
         {
             return Ok(flushed);
         }
-        if wanted != (None, None) && self.is_other_path(wanted) {
+        if (wanted.0.is_some() || wanted.1.is_some()) && self.is_other_path(wanted) {
             return self.send_on_other_path(layer, now, out, wanted);
         }
         for _ in 0..ATTEMPTS {

@@ -87,8 +87,8 @@ pub struct Applied {
     pub stopped: Vec<u64>,
     /// Streams that the peer has reset and that quiche takes for whole.
     pub late_resets: Vec<LateReset>,
-    /// The data of each PATH_CHALLENGE in it.
-    pub path_challenges: Vec<[u8; 8]>,
+    /// The data of a PATH_CHALLENGE in it.
+    pub path_challenge: Option<[u8; 8]>,
     /// The data of a PATH_CHALLENGE that it answers.
     pub path_response: Option<[u8; 8]>,
     /// Lengths of connection ids that the peer has issued.
@@ -521,7 +521,7 @@ impl NumberSpace {
                 scan.reset_streams.push((stream_id, final_size));
             }
             Frame::StopSending { stream_id, .. } => scan.effects.stopped.push(stream_id),
-            Frame::PathChallenge(data) => scan.effects.path_challenges.push(data),
+            Frame::PathChallenge(data) => scan.effects.path_challenge = Some(data),
             Frame::PathResponse(data) => scan.effects.path_response = Some(data),
             Frame::NewConnectionId { cid, .. } => scan.effects.issued_id_lens.push(cid.len()),
             Frame::HandshakeDone => scan.confirms_handshake = true,

@@ -435,7 +435,9 @@ impl NumberSpace {
                 self.receiver.on_ack_sent(now);
             }
         }
-        self.path_responses.clear();
+        if scan.answers_challenge {
+            self.path_responses.clear();
+        }
         for frame in &scan.noted {
             match *frame {
                 Noted::ZeroRttAck(ref ranges) => self.learn_zero_rtt(ranges),

@@ -136,11 +136,16 @@ impl SendBuffer {
         needed: usize,
     ) {
         self.blocked.insert(stream_id, needed);
-        // Applications that ask for all writable streams never take these.
         if self.blocked.len() > self.blocked_limit {
-            self.blocked.retain(|id, _| !is_forgotten(connection, *id));
-            self.blocked_limit = MOST_BLOCKED.max(2 * self.blocked.len());
+            self.forget_gone(connection);
         }
+    }
+
+    /// Applications that ask for all writable streams never take those that are blocked.
+    #[cold]
+    fn forget_gone<F: BufFactory>(&mut self, connection: &mut quiche::Connection<F>) {
+        self.blocked.retain(|id, _| !is_forgotten(connection, *id));
+        self.blocked_limit = MOST_BLOCKED.max(2 * self.blocked.len());
     }
 
     /// The application writes no more to the stream.
