@@ -6,6 +6,9 @@
 // that is given NULL where an object or a place for a result has to be returns TACK_ERR_INVALID_ARGUMENT, NULL,
 // false, 0 or nothing, and has no effect. A pointer with a length may be NULL if the length is 0.
 //
+// Memory that a function writes must not overlap other memory that it is given: each result, and each length, has a
+// place of its own.
+//
 // What a function returns as a pointer that is not const, the program frees with the function named ..._free.
 // Pointers that are written to `out` belong to the object: they are good until the next function that takes the
 // object and is not const, or frees it.
@@ -1058,6 +1061,7 @@ void tack_conn_on_timeout(struct tack_conn *conn);
 bool tack_conn_set_keylog_path(struct tack_conn *conn, const char *path);
 
 // The same with a file that is open: the descriptor becomes the connection's, which closes it.
+// It is closed at once if there is no connection.
 void tack_conn_set_keylog_fd(struct tack_conn *conn, int fd);
 
 // Writes a qlog to a file that is not there yet; the layer's events are in it. The strings may be NULL. Returns
@@ -1068,6 +1072,7 @@ bool tack_conn_set_qlog_path(struct tack_conn *conn,
                              const char *log_desc);
 
 // The same with a file that is open: the descriptor becomes the connection's, which closes it.
+// It is closed at once if another argument is not valid.
 void tack_conn_set_qlog_fd(struct tack_conn *conn,
                            int fd,
                            const char *log_title,

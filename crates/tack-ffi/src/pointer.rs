@@ -1,8 +1,8 @@
 //! Pointers to more than one object, as C passes them.
 //!
 //! Each type is a pointer for C. Only C makes a value of one, and promises with it what the header says:
-//! the pointer is NULL, or valid for the length that comes with it until the function returns, and nothing
-//! else writes to that memory meanwhile.
+//! the pointer is NULL, or valid for the length that comes with it until the function returns, nothing else
+//! writes to that memory meanwhile, and memory that the function writes overlaps no other that it is given.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::fs::File;

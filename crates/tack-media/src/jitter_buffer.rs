@@ -26,6 +26,9 @@ const JOINED_LATE: u64 = 256;
 /// The delay comes down by this share of what it is too long, with each frame: in a second or two.
 const SHRINKS_BY: u32 = 64;
 
+/// [`JitterBufferConfig::shortest`] is no longer than that: it can be added to any time.
+const LONGEST_SHORTEST: Duration = Duration::from_secs(24 * 3600);
+
 /// What to do when the next frame is not there at its time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -46,7 +49,7 @@ pub enum Missing {
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct JitterBufferConfig {
-    /// The shortest delay behind the fastest frame: 10 ms.
+    /// The shortest delay behind the fastest frame: 10 ms. More than a day counts as a day.
     pub shortest: Duration,
     /// The longest: 1 s. A missing frame that is waited for may come so long behind its deadline.
     pub longest: Duration,
@@ -114,7 +117,8 @@ pub struct JitterBuffer {
 
 impl JitterBuffer {
     /// An empty buffer.
-    pub fn new(config: JitterBufferConfig) -> Self {
+    pub fn new(mut config: JitterBufferConfig) -> Self {
+        config.shortest = config.shortest.min(LONGEST_SHORTEST);
         Self {
             config,
             waiting: BTreeMap::new(),
@@ -393,6 +397,26 @@ mod tests {
         assert_eq!(at, start + (3 * 33 + 20 + 200) * MS);
         assert_eq!(numbers(&mut buffer, at), [3, 4]);
         assert_eq!(buffer.pop(at + 500 * MS), None);
+    }
+
+    #[test]
+    fn delays_of_any_length_are_as_long_as_they_can_be() {
+        let start = Instant::now();
+        for (shortest, missing) in [(Duration::MAX, Missing::Skip), (10 * MS, Missing::Wait)] {
+            let mut buffer = JitterBuffer::new(JitterBufferConfig {
+                shortest,
+                longest: Duration::MAX,
+                missing,
+                ..JitterBufferConfig::default()
+            });
+            for number in [0, 1, 3] {
+                buffer.push(frame(start, number, 20 * MS));
+            }
+            let soon = start + Duration::from_secs(3600);
+            let shown = show(&mut buffer, soon);
+            assert_eq!(shown.len(), if missing == Missing::Skip { 0 } else { 2 });
+            assert!(buffer.next_at().is_none_or(|at| at > soon));
+        }
     }
 
     #[test]

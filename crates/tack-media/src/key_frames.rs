@@ -14,6 +14,8 @@ const LONGEST_WAIT: Duration = Duration::from_secs(2);
 const KEPT: f64 = 0.6;
 /// What is left at least.
 const LEAST: f64 = 0.1;
+/// Frames that live for longer count as received as late as those that live so long: it can be added to any time.
+const LONGEST_LIFETIME: Duration = Duration::from_secs(24 * 3600);
 /// By how much of itself the share rises in a second.
 const RISE: f64 = 0.1;
 
@@ -36,7 +38,7 @@ impl KeyFrames {
     /// The first one is wanted. A frame lives for `lifetime`.
     pub fn new(now: Instant, lifetime: Duration) -> Self {
         Self {
-            lifetime,
+            lifetime: lifetime.min(LONGEST_LIFETIME),
             is_wanted: true,
             last: None,
             lost: 0,
@@ -205,6 +207,17 @@ mod tests {
             let asks = |after: u32| key_frames.asks(now + (300 + after) * MS);
             assert!(asks(waits) && (waits == 0 || !asks(waits - 1)), "{number}");
         }
+    }
+
+    #[test]
+    fn a_key_frame_that_lives_for_ever_can_be_lost_too() {
+        let now = Instant::now();
+        let mut key_frames = KeyFrames::new(now, Duration::MAX);
+        key_frames.on_sent(now, 0);
+        key_frames.update(now + 200 * MS);
+        let quiet = quiet_until(now, now + 300 * MS, true);
+        assert!(key_frames.on_dropped(now + 300 * MS, 0, &quiet));
+        assert!(key_frames.asks(now + 300 * MS));
     }
 
     #[test]

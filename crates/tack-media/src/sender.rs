@@ -17,6 +17,9 @@ const MOST_WAITING: usize = 512;
 /// Bytes of them.
 const MOST_WAITING_BYTES: usize = 2 * MAX_PAYLOAD;
 
+/// Events that wait to be polled for at most: the oldest gives way.
+const MOST_EVENTS: usize = 4096;
+
 /// A frame begins when no more is left of those before it than leaves in this time: what is with the stack
 /// can only be reset, and what it has sent by then is wasted.
 const READY: Duration = Duration::from_millis(10);
@@ -246,7 +249,7 @@ impl FrameSender {
                     let (number, depends_on) = (frame.number, frame.depends_on);
                     let until = frame.deadline + REMEMBERED;
                     self.taken.insert(stream_id, TakenFrame { number, depends_on, until });
-                    self.events.push_back(SenderEvent::Taken { number: frame.number });
+                    self.tell(SenderEvent::Taken { number: frame.number });
                 }
                 Ok(Written::Part) => {
                     is_open = false;
@@ -275,7 +278,8 @@ impl FrameSender {
         result
     }
 
-    /// What has become of frames since the last call.
+    /// What has become of frames since the last call. Of more than 4,096 events that were not asked for the last ones
+    /// are told.
     pub fn poll_event(&mut self) -> Option<SenderEvent> {
         self.events.pop_front()
     }
@@ -303,7 +307,7 @@ impl FrameSender {
                 self.waiting_bytes -= frame.bytes.len();
                 self.drop_frame(frame.number, DropCause::Expired);
             } else {
-                self.events.push_back(SenderEvent::OtherExpired { stream_id });
+                self.tell(SenderEvent::OtherExpired { stream_id });
             }
         }
     }
@@ -364,11 +368,18 @@ impl FrameSender {
         }
     }
 
+    fn tell(&mut self, event: SenderEvent) {
+        if self.events.len() >= MOST_EVENTS {
+            self.events.pop_front();
+        }
+        self.events.push_back(event);
+    }
+
     fn drop_frame(&mut self, number: u64, cause: DropCause) {
         self.gone.insert(number);
         self.open.remove(&number);
         self.has_dropped = true;
-        self.events.push_back(SenderEvent::Dropped { number, cause });
+        self.tell(SenderEvent::Dropped { number, cause });
     }
 
     fn write<F: BufFactory>(

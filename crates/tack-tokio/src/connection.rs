@@ -11,7 +11,6 @@ use tacklib::quiche;
 use tacklib::{MediaStats, TackStats};
 use tokio::sync::Notify;
 
-use crate::ConnectionError;
 use crate::connection_state::ConnectionState;
 use crate::effects::{Effects, Signals};
 use crate::recv_stream::RecvStream;
@@ -19,6 +18,7 @@ use crate::send_stream::SendStream;
 use crate::shared::Shared;
 use crate::socket::AsyncUdpSocket;
 use crate::stream_id::{Direction, StreamId};
+use crate::{ConnectionError, WriteError};
 
 /// A QUIC connection.
 ///
@@ -60,6 +60,16 @@ impl Access<'_> {
     pub(crate) fn touch(&mut self) -> Option<&mut tacklib::Connection> {
         self.has_written = true;
         self.state.touch(self.core, self.handle)
+    }
+
+    /// Sets urgency and `incremental` of a stream.
+    pub(crate) fn set_priority(
+        &mut self,
+        id: StreamId,
+        priority: (u8, bool),
+    ) -> Result<(), WriteError> {
+        self.has_written = true;
+        self.state.set_priority(self.core, self.handle, id, priority)
     }
 
     /// The end of a stream was read, or its reset.

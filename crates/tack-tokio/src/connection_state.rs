@@ -7,11 +7,11 @@ use tack_endpoint::runtime::{DatagramSocket, EndpointCore};
 use tack_endpoint::{CloseReason, Handle};
 use tacklib::quiche::{self, Shutdown};
 
-use crate::ConnectionError;
 use crate::effects::{Effects, Signals};
 use crate::stream_id::{Direction, StreamId};
 use crate::stream_state::{SendEnd, StreamState, end_stream, is_at_end, stop_stream};
 use crate::write_turns::WriteTurns;
+use crate::{ConnectionError, WriteError};
 
 /// A connection with what tasks wait for.
 pub(crate) struct ConnectionState {
@@ -261,8 +261,13 @@ impl ConnectionState {
     fn end_early(&mut self, connection: &mut tacklib::Connection) -> bool {
         let before = self.early_ends.len();
         self.early_ends.retain(|id, end| {
+            let mut stream = self.streams.get_mut(id);
+            if let Some(stream) = &mut stream {
+                // It fails for streams that are gone.
+                let _ = stream.apply_priority(connection, *id);
+            }
             let has_ended = end_stream(connection, *id, *end);
-            if has_ended && let Some(stream) = self.streams.get_mut(id) {
+            if has_ended && let Some(stream) = stream {
                 stream.is_finished = *end == SendEnd::Finished;
             }
             !has_ended
@@ -281,11 +286,43 @@ impl ConnectionState {
         if self.over.is_some() {
             return;
         }
+        self.apply_priority(core, handle, id);
         let Some(connection) = self.touch(core, handle) else { return };
         if !end_stream(connection, id.0, end) {
             self.early_ends.insert(id.0, end);
         } else if let Some(stream) = self.streams.get_mut(&id.0) {
             stream.is_finished = end == SendEnd::Finished;
+        }
+    }
+
+    /// Sets urgency and `incremental` of a stream.
+    pub(crate) fn set_priority<S: DatagramSocket>(
+        &mut self,
+        core: &mut EndpointCore<S>,
+        handle: Handle,
+        id: StreamId,
+        priority: (u8, bool),
+    ) -> Result<(), WriteError> {
+        let connection = self.retired.as_deref_mut().or_else(|| core.connection_mut(handle));
+        let (Some(connection), Some(stream)) = (connection, self.streams.get_mut(&id.0)) else {
+            return Err(ConnectionError::EndpointStopped.into());
+        };
+        stream.set_priority(connection, id.0, priority).map_err(WriteError::Quic)
+    }
+
+    /// Hands quiche a priority that was set before it had the stream.
+    pub(crate) fn apply_priority<S: DatagramSocket>(
+        &mut self,
+        core: &mut EndpointCore<S>,
+        handle: Handle,
+        id: StreamId,
+    ) {
+        let connection = self.retired.as_deref_mut().or_else(|| core.inspect(handle));
+        if let Some(connection) = connection
+            && let Some(stream) = self.streams.get_mut(&id.0)
+        {
+            // It fails for streams that are gone.
+            let _ = stream.apply_priority(connection, id.0);
         }
     }
 

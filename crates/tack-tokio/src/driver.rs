@@ -42,11 +42,13 @@ impl Future for Driver {
     }
 }
 
-/// The runtime may end before the endpoint.
+/// The task has ended, or the runtime before the endpoint.
 impl Drop for Driver {
     fn drop(&mut self) {
-        self.shared
-            .with(|state, effects| state.fail(&ConnectionError::EndpointStopped, effects));
+        self.shared.with(|state, effects| {
+            state.fail(&ConnectionError::EndpointStopped, effects);
+            state.close_socket(effects);
+        });
     }
 }
 

@@ -1,17 +1,20 @@
-//! Wake-ups, which wait until the lock is free: a waker may run code of its own.
+//! Wake-ups, and what else waits until the lock is free: a waker may run code of its own, and so may a socket.
 
 use std::sync::Arc;
 use std::task::Waker;
 
 use tokio::sync::Notify;
 
-/// Wake-ups that are owed.
+use crate::socket::AsyncUdpSocket;
+
+/// Wake-ups that are owed, and what is to be dropped.
 #[derive(Default)]
 pub(crate) struct Effects {
     wakers: Vec<Waker>,
     /// To be dropped: a waker may own a task, whose handles take the lock when they are dropped.
     dropped: Vec<Waker>,
     signals: Vec<Wake>,
+    socket: Option<Box<dyn AsyncUdpSocket>>,
 }
 
 type Wake = (Arc<Signals>, fn(&Signals) -> &Notify);
@@ -25,6 +28,11 @@ impl Effects {
     /// Drops a waker that is of no use any more.
     pub(crate) fn drop_later(&mut self, waker: Option<Waker>) {
         self.dropped.extend(waker);
+    }
+
+    /// Closes a socket.
+    pub(crate) fn close(&mut self, socket: Box<dyn AsyncUdpSocket>) {
+        self.socket = Some(socket);
     }
 
     /// Wakes all that wait for a signal of a connection.
@@ -41,8 +49,9 @@ impl Effects {
         self.notify(signals, |signals| &signals.datagram_room);
     }
 
-    /// Wakes them.
+    /// Closes the socket, and wakes those who may open it again.
     pub(crate) fn run(self) {
+        drop(self.socket);
         for (signals, which) in self.signals {
             which(&signals).notify_waiters();
         }

@@ -21,7 +21,7 @@ use crate::{ConnectionError, Error};
 ///
 /// Clones are handles of the same endpoint. When the last one is dropped, no more connections come in,
 /// those that were not accepted are closed, and those there are go on until they are over; then the task
-/// ends and the socket is closed.
+/// ends and the socket is closed, whatever handles of connections and streams are left.
 #[derive(Clone)]
 pub struct Endpoint(Arc<EndpointRef>);
 

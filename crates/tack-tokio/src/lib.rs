@@ -15,7 +15,7 @@
 //! | `shared` | what they share with the driver, under one lock |
 //! | `connection_state`, `stream_state` | one connection in it: which streams there are, and who waits for what |
 //! | `driver` | the task: sends, waits, and turns the core |
-//! | `effects` | wake-ups, which wait until the lock is free |
+//! | `effects` | wake-ups and what else waits until the lock is free |
 //! | `socket`, `timer` | what the driver waits for |
 
 #![forbid(unsafe_code)]

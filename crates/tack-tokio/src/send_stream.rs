@@ -136,39 +136,24 @@ impl SendStream {
         &mut self,
         deadline: Option<impl Into<Instant>>,
     ) -> Result<(), WriteError> {
-        let deadline = deadline.map(Into::into);
-        self.call(|connection, id| connection.set_stream_deadline(id, deadline))
+        let (id, deadline) = (self.id.value(), deadline.map(Into::into));
+        self.connection.with(|access| {
+            access.state.check()?;
+            let Some(connection) = access.touch() else {
+                return Err(ConnectionError::EndpointStopped.into());
+            };
+            connection.set_stream_deadline(id, deadline).map_err(WriteError::Quic)
+        })?
     }
 
     /// Sets the order in which the streams of the connection are served: those of a lower urgency first (127
     /// without this call); of the same urgency those that are incremental in turns, the others one after the
     /// other (RFC 9218).
     pub fn set_priority(&mut self, urgency: u8, incremental: bool) -> Result<(), WriteError> {
-        self.call(|connection, id| connection.stream_priority(id, urgency, incremental))?;
         let id = self.id;
         self.connection.with(|access| {
-            if let Some(stream) = access.state.stream(id) {
-                stream.set_urgency = Some(urgency);
-            }
-        })?;
-        Ok(())
-    }
-
-    fn call(
-        &mut self,
-        call: impl FnOnce(&mut tacklib::Connection, u64) -> quiche::Result<()>,
-    ) -> Result<(), WriteError> {
-        let id = self.id.value();
-        self.connection.with(|access| {
             access.state.check()?;
-            let Some(connection) = access.touch() else {
-                return Err(ConnectionError::EndpointStopped.into());
-            };
-            match call(connection, id) {
-                // quiche says so of a stream that has ended.
-                Ok(()) | Err(quiche::Error::Done) => Ok(()),
-                Err(error) => Err(WriteError::Quic(error)),
-            }
+            access.set_priority(id, (urgency, incremental))
         })?
     }
 
@@ -249,6 +234,7 @@ fn write(
     if let Err(error) = access.state.check() {
         return Poll::Ready(Err(error.into()));
     }
+    access.state.apply_priority(access.core, access.handle, id);
     let Some(connection) = access.touch() else {
         return Poll::Ready(Err(ConnectionError::EndpointStopped.into()));
     };

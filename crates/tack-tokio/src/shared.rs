@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use crate::ConnectionError;
 use crate::connection_state::ConnectionState;
 use crate::effects::Effects;
-use crate::socket::AsyncUdpSocket;
+use crate::socket::{AsyncUdpSocket, ClosedSocket};
 
 /// The state of an endpoint, and what tasks that wait for the endpoint wait for.
 pub(crate) struct Shared {
@@ -230,6 +230,12 @@ impl State {
     /// Whether no connection is left, not even one that is closing.
     pub(crate) fn is_idle(&self) -> bool {
         self.failure.is_some() || self.core.is_idle()
+    }
+
+    /// Closes the socket, which handles that are left would keep open.
+    pub(crate) fn close_socket(&mut self, effects: &mut Effects) {
+        let closed = Box::new(ClosedSocket(self.core.local_addr()));
+        effects.close(std::mem::replace(self.core.socket_mut(), closed));
     }
 
     /// Nothing works any more: tells all that wait. The first reason counts.

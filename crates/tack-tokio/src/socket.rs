@@ -23,6 +23,37 @@ pub trait AsyncUdpSocket: DatagramSocket + 'static {
     fn poll_writable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 }
 
+/// Takes the place of a socket that is closed: what is sent is lost, and nothing comes.
+pub(crate) struct ClosedSocket(pub(crate) SocketAddr);
+
+impl DatagramSocket for ClosedSocket {
+    fn local_addr(&self) -> SocketAddr {
+        self.0
+    }
+
+    fn max_segments(&self) -> usize {
+        1
+    }
+
+    fn send(&mut self, _: &Burst<'_>) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn receive(&mut self, _: &mut ReceiveBuffers) -> io::Result<usize> {
+        Err(io::ErrorKind::WouldBlock.into())
+    }
+}
+
+impl AsyncUdpSocket for ClosedSocket {
+    fn poll_readable(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Pending
+    }
+
+    fn poll_writable(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Pending
+    }
+}
+
 /// The system's socket, for which tokio waits.
 pub(crate) struct TokioSocket(UdpSocket<tokio::net::UdpSocket>);
 

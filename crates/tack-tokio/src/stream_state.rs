@@ -29,6 +29,8 @@ pub(crate) struct StreamState {
     pub(crate) is_delivered: bool,
     /// What the application has set.
     pub(crate) set_urgency: Option<u8>,
+    /// Urgency and `incremental`, while quiche does not have the stream: the peer has opened it by opening a later one.
+    pub(crate) early_priority: Option<(u8, bool)>,
 }
 
 /// How an application ends its half of a stream.
@@ -42,6 +44,36 @@ impl StreamState {
     /// How urgent the stream is; 0 is the most.
     pub(crate) fn urgency(&self) -> u8 {
         self.set_urgency.unwrap_or(DEFAULT_URGENCY)
+    }
+
+    /// Sets urgency and `incremental`, for quiche when it has the stream.
+    pub(crate) fn set_priority(
+        &mut self,
+        connection: &mut tacklib::Connection,
+        id: u64,
+        priority: (u8, bool),
+    ) -> quiche::Result<()> {
+        self.set_urgency = Some(priority.0);
+        self.early_priority = Some(priority);
+        self.apply_priority(connection, id)
+    }
+
+    /// Hands quiche the priority that was set before it had the stream, if it has it now. To be called before
+    /// something is written.
+    pub(crate) fn apply_priority(
+        &mut self,
+        connection: &mut tacklib::Connection,
+        id: u64,
+    ) -> quiche::Result<()> {
+        let Some((urgency, incremental)) = self.early_priority else { return Ok(()) };
+        match connection.stream_priority(id, urgency, incremental) {
+            // quiche (0.30) opens streams of this end alone.
+            Err(quiche::Error::InvalidStreamState(_)) => Ok(()),
+            result => {
+                self.early_priority = None;
+                result
+            }
+        }
     }
 
     /// Wakes those who wait for something that has happened; whether there are others.

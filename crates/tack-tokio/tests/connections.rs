@@ -241,6 +241,30 @@ async fn an_endpoint_whose_handles_are_dropped_goes_on_for_its_connections() {
     .await;
 }
 
+#[tokio::test]
+async fn the_socket_is_closed_when_the_last_connection_is_over_though_handles_of_it_are_left() {
+    patiently(async {
+        let Pair { client_endpoint, server_endpoint, client, server } = Pair::new().await;
+        let address = server_endpoint.local_addr();
+        drop((client_endpoint, server_endpoint));
+        let mut send = client.open_uni().await.unwrap();
+        send.write_all(b"data").await.unwrap();
+        send.finish().unwrap();
+        let mut receive = server.accept_uni().await.unwrap();
+        assert_eq!(send.stopped().await.unwrap(), None);
+        client.close(0, b"");
+        while std::net::UdpSocket::bind(address).is_err() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        // What had come can be read all the same.
+        assert_eq!(receive.read_to_end(10).await.unwrap(), b"data");
+        assert!(matches!(server.close_reason(), Some(ConnectionError::Closed(_))));
+        server.close(0, b"");
+        assert!(server.open_uni().await.is_err());
+    })
+    .await;
+}
+
 #[test]
 fn without_a_runtime_an_endpoint_says_what_it_needs() {
     let opened = Endpoint::client(localhost(), EndpointConfig::default());
@@ -257,6 +281,8 @@ fn connections_whose_runtime_has_ended_fail_and_do_not_hang() {
         assert!(matches!(pair.client.closed().await, ConnectionError::EndpointStopped));
         assert!(pair.client.open_uni().await.is_err());
         assert!(pair.server_endpoint.accept().await.is_none());
+        pair.server_endpoint.close(0, b"");
+        assert!(std::net::UdpSocket::bind(pair.server_endpoint.local_addr()).is_ok());
         let connected =
             pair.client_endpoint.connect(localhost(), Some("localhost"), &mut client_config());
         assert!(matches!(connected.err(), Some(Error::Stopped(_))));

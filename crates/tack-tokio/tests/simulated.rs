@@ -16,7 +16,10 @@ use std::time::Duration;
 
 use common::network::{Network, Shape, simulate};
 use common::{Pair, STREAM_WINDOW, client_config, pattern, server_config};
-use tack_tokio::{CloseReason, ConnectionError, Endpoint, EndpointConfig, WriteError};
+use tack_tokio::{
+    CloseReason, ConnectionError, Endpoint, EndpointConfig, RecvStream, WriteError,
+};
+use tokio::io::AsyncReadExt;
 use tokio::time::Instant;
 
 const MS: Duration = Duration::from_millis(1);
@@ -264,6 +267,36 @@ fn a_stream_that_takes_all_the_room_does_not_keep_others_from_writing() {
         let short = tokio::spawn(async move { short.write_all(&vec![2; 500_000]).await });
         short.await.unwrap().unwrap();
         assert!(!long.is_finished(), "all of the other was written before");
+    });
+}
+
+#[test]
+fn a_priority_that_is_set_before_anything_of_the_stream_has_come_holds_when_it_is_written_to() {
+    simulate(1, async {
+        let network = Network::new(1, CLEAN);
+        let pair = pair(&network).await;
+        let (mut quiet, quiet_answer) = pair.client.open_bi().await.unwrap();
+        let (mut loud, loud_answer) = pair.client.open_bi().await.unwrap();
+        loud.write_all(b"!").await.unwrap();
+        let (mut quiet_back, _quiet_question) = pair.server.accept_bi().await.unwrap();
+        let (mut loud_back, _loud_question) = pair.server.accept_bi().await.unwrap();
+        assert_eq!(quiet_back.id(), quiet.id());
+        quiet_back.set_priority(200, false).unwrap();
+        quiet_back.set_priority(0, false).unwrap();
+        quiet.write_all(b"?").await.unwrap();
+        tokio::time::sleep(100 * MS).await;
+
+        // More than leaves in a round trip, and the driver does not run in between.
+        let data = pattern(60_000, 5);
+        for back in [&mut loud_back, &mut quiet_back] {
+            assert_eq!(back.write(&data).await.unwrap(), data.len());
+        }
+        let read = async |mut answer: RecvStream| {
+            answer.read_exact(&mut vec![0; data.len()]).await.unwrap();
+            Instant::now()
+        };
+        let (urgent, other) = tokio::join!(read(quiet_answer), read(loud_answer));
+        assert!(other > urgent + 10 * MS, "{:?}", other.checked_duration_since(urgent));
     });
 }
 

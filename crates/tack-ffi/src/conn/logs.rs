@@ -23,9 +23,11 @@ pub extern "C" fn tack_conn_set_keylog_path(conn: Option<&mut tack_conn>, path: 
 }
 
 /// The same with a file that is open: the descriptor becomes the connection's, which closes it.
+/// It is closed at once if there is no connection.
 #[unsafe(no_mangle)]
 pub extern "C" fn tack_conn_set_keylog_fd(conn: Option<&mut tack_conn>, fd: Descriptor) {
-    if let Ok((conn, file)) = given(conn).and_then(|conn| Ok((conn, fd.into_file()?))) {
+    let file = fd.into_file();
+    if let (Ok(conn), Ok(file)) = (given(conn), file) {
         conn.set_keylog(Box::new(LineWriter::new(file)));
     }
 }
@@ -50,6 +52,7 @@ pub extern "C" fn tack_conn_set_qlog_path(
 }
 
 /// The same with a file that is open: the descriptor becomes the connection's, which closes it.
+/// It is closed at once if another argument is not valid.
 #[unsafe(no_mangle)]
 pub extern "C" fn tack_conn_set_qlog_fd(
     conn: Option<&mut tack_conn>,
@@ -58,9 +61,11 @@ pub extern "C" fn tack_conn_set_qlog_fd(
     log_desc: Text,
 ) {
     let set = || -> Result<(), Failure> {
+        // It is closed where this fails.
+        let file = fd.into_file()?;
         let conn = given(conn)?;
         let texts = (log_title.optional()?, log_desc.optional()?);
-        set_qlog(conn, fd.into_file()?, texts);
+        set_qlog(conn, file, texts);
         Ok(())
     };
     // C has no place for the error.

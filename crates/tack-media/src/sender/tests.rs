@@ -146,3 +146,23 @@ fn a_frame_that_arrived_takes_nothing_with_it_though_its_acknowledgements_were_l
     assert!(!std::iter::from_fn(|| live.sender.poll_event()).any(is_dropped));
     assert_eq!((live.received, live.sender.taken.len()), (61, 0));
 }
+
+#[test]
+fn of_events_that_nobody_takes_the_newest_4096_are_kept() {
+    let mut live = Live::new(Profile::Default);
+    for _ in 0..5000 {
+        let now = Instant::now();
+        let late = Frame {
+            kind: FrameKind::Audio,
+            layer: 0,
+            captured_at: now,
+            deadline: now,
+            depends_on: None,
+        };
+        live.sender.send_frame(&mut live.pair.client, now, late, b"sound").unwrap();
+    }
+    let events: Vec<_> = std::iter::from_fn(|| live.sender.poll_event()).collect();
+    let expected = (5000 - 4096..5000)
+        .map(|number| SenderEvent::Dropped { number, cause: DropCause::Late });
+    assert!(events.into_iter().eq(expected));
+}

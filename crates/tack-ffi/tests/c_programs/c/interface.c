@@ -351,6 +351,29 @@ static void the_end_is_told_with_its_reason(struct pair *p) {
     CHECK(tack_conn_local_error(p->client, NULL, NULL, NULL, NULL));
 }
 
+static bool is_open(int fd) {
+    return fcntl(fd, F_GETFD) != -1;
+}
+
+static void a_descriptor_is_closed_though_another_argument_is_wrong(tack_conn *conn) {
+    const char *const wrong = "\xff";
+    int fd = open("/dev/null", O_WRONLY);
+    CHECK(is_open(fd));
+    tack_conn_set_keylog_fd(NULL, fd);
+    CHECK(!is_open(fd));
+    const struct {
+        tack_conn *conn;
+        const char *title, *description;
+    } CALLS[] = {{NULL, NULL, NULL}, {conn, wrong, NULL}, {conn, NULL, wrong}};
+    for (size_t i = 0; i < sizeof(CALLS) / sizeof(CALLS[0]); i++) {
+        fd = open("/dev/null", O_WRONLY);
+        CHECK(is_open(fd));
+        tack_conn_set_qlog_fd(CALLS[i].conn, fd, CALLS[i].title, CALLS[i].description);
+        CHECK(!is_open(fd));
+    }
+    tack_conn_set_qlog_fd(conn, -1, NULL, NULL);
+}
+
 static void logs_are_written(const char *folder) {
     char path[512];
     snprintf(path, sizeof(path), "%s/keys", folder);
@@ -403,6 +426,7 @@ int main(int argc, char **argv) {
     snprintf(path, sizeof(path), "%s/qlog", argv[3]);
     CHECK(tack_conn_set_qlog_path(p.server, path, "title", NULL));
     CHECK(!tack_conn_set_qlog_path(p.server, path, "title", NULL)); // it is there already
+    a_descriptor_is_closed_though_another_argument_is_wrong(p.client);
     CHECK(tack_conn_set_ecn(p.client, 9) == INVALID);
     CHECK(tack_conn_set_ecn(p.client, TACK_ECN_CLASSIC) == 0);
     packets_are_read_before_there_is_a_connection(&p);
