@@ -396,7 +396,7 @@ pub struct LsArgs {
     /// How to connect.
     #[command(flatten)]
     pub connection: ConnectionArgs,
-    /// Prints entries as JSON, one a line
+    /// Prints entries as JSON, one a line; what could not be listed is of the kind "unlisted"
     #[arg(long)]
     pub json: bool,
     /// Prints entries and errors only
@@ -515,7 +515,8 @@ pub struct TransferArgs {
     /// Transfers changed files whole, and not only what the other end's version of them lacks
     #[arg(long, short = 'W')]
     pub whole_file: bool,
-    /// Names every file and says what happened to it
+    /// Names every file and says what happened to it; with --json in an event for each, those included that fail or
+    /// are skipped
     #[arg(long, short, conflicts_with = "quiet")]
     pub verbose: bool,
     /// How long to try to connect again when the connection is lost, in seconds; what was on its way
@@ -585,7 +586,10 @@ impl TransferArgs {
         }
         let patterns: Vec<_> =
             self.exclude.iter().map(|pattern| Filter::line_of(pattern)).collect();
-        let lines = exclude.iter().flat_map(|text| text.lines());
+        // Some editors begin a file with a byte order mark.
+        let lines = exclude
+            .iter()
+            .flat_map(|text| text.strip_prefix('\u{feff}').unwrap_or(text).lines());
         let exclude = lines.chain(patterns.iter().map(String::as_str));
         Filter::new(exclude, self.include.iter().map(String::as_str)).map_err(Error::Usage)
     }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use tack_transfer::quic::VERSIONS;
 use tack_transfer::{FailCode, Feature, Fingerprint, TransferError, printable};
 
 use crate::exit::Exit;
@@ -107,8 +108,10 @@ pub enum Error {
     },
     /// The peer speaks another protocol.
     #[error(
-        "{0} speaks none of versions 2 to 5 of tack's file transfer protocol, as this \
-         program does; use the same version of tack at both ends"
+        "{0} speaks none of versions {first} to {last} of tack's file transfer protocol, as this \
+         program does; use the same version of tack at both ends",
+        first = VERSIONS.start(),
+        last = VERSIONS.end()
     )]
     NotTack(String),
     /// The peer speaks an earlier version, in which something can't be asked for.
@@ -272,6 +275,7 @@ fn option_of(feature: Feature) -> &'static str {
         Feature::Update => "--update",
         Feature::IgnoreExisting => "--ignore-existing",
         Feature::Backup => "--backup",
+        Feature::Backslashes => "names with a backslash",
         Feature::UnknownSize => "- for standard input",
         _ => "what is asked for",
     }
@@ -376,6 +380,7 @@ pub fn exit_of(error: &TransferError) -> Exit {
         TransferError::Verification => Exit::Verification,
         TransferError::Protocol(_) | TransferError::Wire(_) => Exit::Remote,
         TransferError::Disconnected => Exit::Connection,
+        TransferError::Shared(error) => exit_of(error),
         _ => Exit::Internal,
     }
 }

@@ -5,6 +5,8 @@
 mod common;
 
 use std::fs;
+use std::path::Path;
+use std::time::{Duration, UNIX_EPOCH};
 
 use common::{Finished, Served, finish, noise, run};
 
@@ -38,6 +40,12 @@ fn one_changed_byte_in_a_hundred_megabytes_moves_less_than_one() {
     assert!(new > 0 && new + known == content.len() as u64, "{}", sent.summary);
 }
 
+/// Files that are written at about the same time may get the same time of modification.
+fn make_older(path: &Path) {
+    let file = fs::File::options().write(true).open(path).unwrap();
+    file.set_modified(UNIX_EPOCH + Duration::from_secs(1_000_000_000)).unwrap();
+}
+
 #[test]
 fn what_was_put_in_and_taken_out_is_found_in_files_of_another_length() {
     let served = Served::new(&["--no-token"]);
@@ -61,6 +69,7 @@ fn whole_files_are_sent_where_the_user_wants_that_or_nothing_is_alike() {
     let local = served.outside("file");
     served.write("file", &new);
     fs::write(&local, &old).unwrap();
+    make_older(&local);
     let fetched = served.get("file", &local).expect(0);
     assert!(fs::read(&local).unwrap() == new);
     assert_eq!(fetched.number("transferred_bytes"), 1_000_000);
@@ -86,13 +95,14 @@ fn what_an_interrupted_update_has_left_is_resumed_and_the_rest_updated() {
     served.write("file", &new);
     let local = served.outside("file");
     fs::write(&local, &old).unwrap();
+    make_older(&local);
     let part = served.outside(".file.tack-part");
     let mut client = served.client("get");
     client.args(["--write-limit", "4M"]).arg(served.target("file")).arg(&local);
     let mut child = client.spawn().unwrap();
     while fs::metadata(&part).map_or(0, |part| part.len()) < 1_000_000 {
         assert!(child.try_wait().unwrap().is_none(), "the client ended before it was killed");
-        std::thread::sleep(std::time::Duration::from_millis(5));
+        std::thread::sleep(Duration::from_millis(5));
     }
     child.kill().unwrap();
     finish(child);

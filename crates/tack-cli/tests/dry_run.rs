@@ -5,7 +5,7 @@
 mod common;
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -305,4 +305,73 @@ fn a_plan_that_cannot_be_printed_is_a_failure() {
     let failed = dry_run_into("/dev/full").expect(5);
     assert!(failed.errors.contains("standard output"), "{}", failed.errors);
     dry_run_into("/dev/null").expect(0);
+}
+
+/// What is in the way in the place of something else, and what is transferred there.
+#[test]
+fn a_plan_fails_where_what_is_there_would_be_in_the_way() {
+    let served = Served::new(&[]);
+    let dir = served.outside("");
+    write(&served.outside("A/b"), b"content");
+    fs::create_dir(served.outside("A/sub")).unwrap();
+    write(&served.outside("ff"), b"content");
+    let served_dir = served.path("");
+    fs::create_dir(served.path("A")).unwrap();
+    symlink("nowhere", served.path("A/b")).unwrap();
+    served.write("B/A/sub", b"in the way");
+    fs::create_dir_all(served.path("d/ff")).unwrap();
+    served.write("C/A", b"in the way");
+    served.write("top/f", b"content");
+    fs::create_dir_all(served.path("top/void")).unwrap();
+    write(&served.outside("lf"), b"in the way");
+    write(&served.outside("voids/void"), b"in the way");
+    fs::create_dir_all(served.outside("ld/f")).unwrap();
+    for (command, source, dest, code) in [
+        ("send", "A", served.target(""), 4),
+        ("send", "A", served.target("B/"), 6),
+        ("send", "A", served.target("C/"), 6),
+        ("send", "ff", served.target("d"), 6),
+        ("get", "top", "lf".to_owned(), 5),
+        ("get", "top", "voids".to_owned(), 5),
+        ("get", "top/f", "ld".to_owned(), 5),
+        ("get", "top/f", "lf/f".to_owned(), 5),
+    ] {
+        let client = || {
+            let mut client = served.client(command);
+            if command == "get" {
+                client.arg("-r").arg(served.target(source));
+            } else {
+                client.arg(source);
+            }
+            client.arg(&dest);
+            client
+        };
+        let before = (names(&dir), names(&served_dir));
+        let planned = dry(client());
+        assert_eq!(before, (names(&dir), names(&served_dir)));
+        let done = run(&mut client());
+        assert_eq!(done.code, Some(code), "{source} to {dest}: {}", done.errors);
+        assert_eq!(planned.code, done.code, "{source} to {dest}: {}", planned.errors);
+        assert_eq!(
+            planned.summary["failed"], done.summary["failed"],
+            "{} {}",
+            planned.errors, done.errors
+        );
+    }
+}
+
+/// Everything below a directory, links among it.
+fn names(dir: &Path) -> Vec<PathBuf> {
+    let mut found = vec![dir.to_owned()];
+    let mut next = 0;
+    while let Some(path) = found.get(next).cloned() {
+        next += 1;
+        if path.is_dir() && !path.is_symlink() && !path.ends_with("state") {
+            found.extend(fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
+        }
+    }
+    // What a client keeps of servers.
+    found.retain(|path| !path.ends_with("state"));
+    found.sort();
+    found
 }

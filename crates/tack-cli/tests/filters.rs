@@ -50,7 +50,7 @@ fn what_is_excluded_is_neither_fetched_nor_sent_nor_made() {
     assert!(!dest.join("build").exists());
 
     let listed = served.outside("patterns");
-    write(&listed, b"# what others make\nbuild\n\n*.tmp\n");
+    write(&listed, b"\xef\xbb\xbfbuild\n# what others make\n\n*.tmp\n");
     let mut send = served.client("send");
     send.args(["--include", "note.tmp", "--exclude-from"]).arg(&listed);
     run(send.arg(&photos).arg(served.target("sent/"))).expect(0);
@@ -71,6 +71,26 @@ fn a_pattern_that_makes_no_sense_is_refused_before_anything_is_moved() {
     .expect(2);
     assert!(finished.errors.contains("x[z-a]"), "{}", finished.errors);
     assert!(!dest.exists());
+}
+
+#[test]
+fn names_that_begin_with_a_class_of_characters_are_neither_sent_nor_deleted() {
+    let served = Served::new(&[]);
+    let source = served.outside("tree");
+    for name in ["1.key", "a", "]"] {
+        write(&source.join(name), b"content");
+    }
+    served.write("tree/2.key", b"protected");
+    let patterns = ["--exclude", "[[:digit:]].*", "--exclude", "[\\]]"];
+    let mut send = served.client("send");
+    run(send.args(patterns).arg("--delete").arg(&source).arg(served.target(""))).expect(0);
+    assert_eq!(files(&served.path("tree")), ["2.key", "a"]);
+    for pattern in ["[[:digits:]]", "[[:digit:]"] {
+        let mut send = served.client("send");
+        send.args(["--exclude", pattern]).arg(&source).arg(served.target(""));
+        let refused = run(&mut send).expect(2);
+        assert!(refused.errors.contains(pattern), "{}", refused.errors);
+    }
 }
 
 #[test]

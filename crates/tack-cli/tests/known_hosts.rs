@@ -5,7 +5,7 @@
 mod common;
 
 use std::fs;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -103,4 +103,34 @@ fn another_certificate_of_a_known_server_is_refused_with_the_line_to_remove() {
 
     fs::write(&file, format!("{} {}\n", served.address, served.fingerprint)).unwrap();
     run(get(&served).arg("--known-hosts").arg(&file)).expect(0);
+}
+
+#[test]
+fn another_certificate_is_refused_with_the_line_to_remove_though_a_session_is_kept() {
+    for arguments in [&["get", "--json"][..], &["ls", "--json"]] {
+        let mut served = Served::new(&[]);
+        served.write("file", b"content");
+        let file = served.outside("known");
+        fs::write(&file, format!("{} {}\n", served.address, served.fingerprint)).unwrap();
+        let command = |served: &Served| {
+            let mut command = client(served, TACK);
+            command.args(arguments).arg(served.target("file")).arg("--known-hosts").arg(&file);
+            command
+        };
+        run(&mut command(&served)).expect(0);
+
+        served.child.kill().unwrap();
+        served.child.wait().unwrap();
+        let mut other = Command::new(TACK);
+        other.args(["serve", "--json", "--no-token", "--listen", &served.address]);
+        other.arg("--identity").arg(served.outside("other")).arg(served.path(""));
+        served.child = other.stdout(Stdio::piped()).spawn().unwrap();
+        let mut printed = BufReader::new(served.child.stdout.take().unwrap());
+        printed.read_line(&mut String::new()).unwrap();
+        let refused = run(&mut command(&served)).expect(4);
+        let line = format!("{}:1", file.display());
+        for told in [line.as_str(), &served.fingerprint, "token was not sent"] {
+            assert!(refused.errors.contains(told), "{told}: {}", refused.errors);
+        }
+    }
 }

@@ -4,8 +4,10 @@
 
 mod common;
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::{Output, Stdio};
 use std::time::{Duration, UNIX_EPOCH};
@@ -99,12 +101,18 @@ fn a_listing_leads_nowhere_through_a_link_and_tells_what_is_not_there() {
 #[test]
 fn a_server_does_not_look_deeper_than_it_is_asked_to() {
     let served = served();
-    served.write("photos/2024/back\\slash", b"a name that can't cross the wire");
+    let odd = OsStr::from_bytes(b"photos/2024/odd\xff");
+    fs::write(served.path("").join(odd), b"a name that can't cross the wire").unwrap();
     assert_eq!(entries(&ls(&served, &[], "photos")).len(), 2);
     let output = ls(&served, &["-r"], "photos");
     assert_eq!(output.status.code(), Some(6), "the rest is listed, and the error told");
-    assert_eq!(String::from_utf8(output.stdout).unwrap().lines().count(), 5);
-    assert!(String::from_utf8_lossy(&output.stderr).contains("back\\slash"));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(text.lines().count(), 6);
+    let unlisted = text.lines().find(|line| line.contains("unlisted")).unwrap();
+    let unlisted: Value = serde_json::from_str(unlisted).unwrap();
+    assert_eq!(unlisted["path"], "2024/odd\u{fffd}");
+    assert!(unlisted["error"].as_str().unwrap().contains("UTF-8"), "{unlisted}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("2024/odd"));
 }
 
 /// A listing that is longer than a pipe and what the program keeps hold.

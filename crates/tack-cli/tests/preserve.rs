@@ -4,8 +4,10 @@
 
 mod common;
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{Seek, SeekFrom, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -332,7 +334,7 @@ fn a_name_that_cannot_be_sent_keeps_no_other_name_of_a_file_from_being_made() {
         let (served, source, dest) = places(sends);
         write(&source.join("a"), b"content");
         fs::hard_link(source.join("a"), source.join("b")).unwrap();
-        write(&source.join("back\\slash"), b"nobody can have this");
+        write(&source.join(OsStr::from_bytes(b"odd\xff")), b"nobody can have this");
         let ended = transfer(&served, sends, &[]).expect(if sends { 5 } else { 6 });
         assert_eq!((ended.number("linked"), ended.number("failed")), (1, 1), "{sends}");
         assert_eq!(inode(&dest.join("a")), inode(&dest.join("b")));

@@ -233,7 +233,12 @@ struct Raw {
 
 impl Raw {
     fn connect(served: &Served) -> Self {
+        Self::speaking(served, &quic::ALPN)
+    }
+
+    fn speaking(served: &Served, protocols: &[&[u8]]) -> Self {
         let mut config = quic::client_config(tacklib::Profile::Off, Verify::Later).unwrap();
+        config.set_application_protos(protocols).unwrap();
         let local = "127.0.0.1:0".parse().unwrap();
         let mut endpoint = Endpoint::client(local, EndpointConfig::default()).unwrap();
         let server = served.address.parse().unwrap();
@@ -244,10 +249,32 @@ impl Raw {
     }
 
     fn authenticated(served: &Served) -> Self {
-        let mut raw = Self::connect(served);
+        Self::connect(served).with_token(served)
+    }
+
+    fn with_token(mut self, served: &Served) -> Self {
         let token = served.token.as_ref().unwrap();
-        raw.say(0, &format!("{{\"hello\":{{\"token\":\"{token}\"}}}}"));
-        raw
+        self.say(0, &format!("{{\"hello\":{{\"token\":\"{token}\"}}}}"));
+        self
+    }
+
+    /// What the server says on a stream until it has said this.
+    fn hear(&mut self, stream: u64, last: &str) -> String {
+        let (mut heard, deadline) = (Vec::new(), Instant::now() + Duration::from_secs(30));
+        loop {
+            let text = String::from_utf8_lossy(&heard).into_owned();
+            if text.contains(last) {
+                return text;
+            }
+            assert!(Instant::now() < deadline, "{text}");
+            self.endpoint.poll(Some(Duration::from_millis(50))).unwrap();
+            while self.endpoint.next_event().is_some() {}
+            let connection = self.endpoint.connection_mut(self.handle).unwrap();
+            let mut buffer = [0; 4096];
+            if let Ok((length, _)) = connection.stream_recv(stream, &mut buffer) {
+                heard.extend_from_slice(&buffer[..length]);
+            }
+        }
     }
 
     fn until<T>(&mut self, mut wanted: impl FnMut(&Event) -> Option<T>) -> T {
@@ -320,9 +347,7 @@ fn a_client_that_asks_for_paths_outside_is_thrown_out() {
     let served = Served::new(&[]);
     fs::write(served.outside("secret"), "secret").unwrap();
     let before = tree(served.dir.path());
-    for path in
-        ["../secret", "/etc/passwd", "a/../../secret", "..", "a\\\\..\\\\b", "a\\u0000b"]
-    {
+    for path in ["../secret", "/etc/passwd", "a/../../secret", "..", "a/../b", "a\\u0000b"] {
         for request in [
             format!("{{\"get\":{{\"path\":\"{path}\",\"resume\":{{}}}}}}"),
             format!("{{\"list\":{{\"path\":\"{path}\"}}}}"),
@@ -464,18 +489,27 @@ fn ends_of_different_versions_refuse_each_other_and_say_so() {
 
     // A server of the version before.
     let finished = with_server_of(&served, b"tack-file/1", &[]).expect(3);
-    assert!(finished.errors.contains("versions 2 to 5"), "{}", finished.errors);
+    assert!(finished.errors.contains("versions 2 to 8"), "{}", finished.errors);
 }
 
 /// What a client makes of a server that speaks nothing but `protocol`, and answers no request.
 fn with_server_of(served: &Served, protocol: &[u8], arguments: &[&str]) -> common::Finished {
+    with_server_of_path(served, protocol, arguments, "file")
+}
+
+fn with_server_of_path(
+    served: &Served,
+    protocol: &[u8],
+    arguments: &[&str],
+    path: &str,
+) -> common::Finished {
     let identity = served.outside("identity/identity.pem");
     let mut config = quic::server_config(tacklib::Profile::Off, &identity, &identity).unwrap();
     config.set_application_protos(&[protocol]).unwrap();
     let local = "127.0.0.1:0".parse().unwrap();
     let mut old = Endpoint::server(local, config, EndpointConfig::default()).unwrap();
     let mut client = served.client("get");
-    client.args(arguments).arg(format!("{}/file", old.local_addr())).arg("dest");
+    client.args(arguments).arg(format!("{}/{path}", old.local_addr())).arg("dest");
     let client = client.stdout(std::process::Stdio::piped());
     let mut child = client.stderr(std::process::Stdio::piped()).spawn().unwrap();
     while child.try_wait().unwrap().is_none() {
@@ -501,6 +535,38 @@ fn what_an_earlier_server_would_pass_over_is_not_asked_of_it() {
         let finished = with_server_of(&served, version, options).expect(3);
         assert!(finished.errors.contains(options[options.len() - 1]), "{}", finished.errors);
         assert!(finished.errors.contains("earlier version"), "{}", finished.errors);
+    }
+}
+
+#[test]
+fn names_with_a_backslash_are_carried_between_ends_that_both_take_them() {
+    let served = Served::new(&[]);
+    let source = served.outside("tree");
+    common::write(&source.join("a\\b/c\\d"), b"content");
+    common::write(&source.join("e"), b"content");
+    run(served.client("send").arg("-p").arg(&source).arg(served.target(""))).expect(0);
+    common::assert_same_tree(&source, &served.path("tree"));
+    let dest = served.outside("again");
+    served.get_tree("tree", &dest).expect(0);
+    common::assert_same_tree(&source, &dest);
+    served.get("tree/a\\b/c\\d", &served.outside("one")).expect(0);
+    fs::remove_dir_all(source.join("a\\b")).unwrap();
+    let mut mirror = served.client("send");
+    run(mirror.arg("--delete").arg(&source).arg(served.target(""))).expect(0);
+    common::assert_same_tree(&source, &served.path("tree"));
+
+    // A server, and a client, of an earlier version.
+    let refused = with_server_of_path(&served, b"tack-file/7", &[], "a\\b").expect(3);
+    assert!(refused.errors.contains("names with a backslash"), "{}", refused.errors);
+    served.write("old/back\\slash", b"content");
+    served.write("old/plain", b"content");
+    for (protocol, is_listed) in [(&b"tack-file/7"[..], false), (b"tack-file/8", true)] {
+        let mut raw = Raw::speaking(&served, &[protocol]).with_token(&served);
+        raw.say(4, "{\"list\":{\"path\":\"old\"}}");
+        let heard = raw.hear(4, "end-of-list");
+        assert_eq!(heard.contains("[\"back\\\\slash\","), is_listed, "{heard}");
+        assert_eq!(heard.contains("skipped"), !is_listed, "{heard}");
+        assert!(heard.contains("[\"plain\","), "{heard}");
     }
 }
 
@@ -534,4 +600,31 @@ fn a_closed_port_is_told_at_once() {
     assert!(refused.errors.contains("closed port"), "{}", refused.errors);
     assert!(start.elapsed() < Duration::from_secs(5), "it has waited for an answer");
     assert_ne!(refused.code, Some(0));
+}
+
+#[test]
+fn a_server_refuses_to_serve_another_directory_than_it_began_with() {
+    let served = Served::new(&[]);
+    served.write("file", b"content");
+    let source = served.outside("new");
+    common::write(&source, b"content");
+    run(served.client("get").arg(served.target("file")).arg("copy")).expect(0);
+    fs::rename(served.path(""), served.outside("moved")).unwrap();
+    let refused = |command: &str, of: &str, to: &str| {
+        let finished = run(served.client(command).arg(of).arg(to)).expect(6);
+        assert!(finished.errors.contains("restart tack serve"), "{}", finished.errors);
+    };
+    refused("get", &served.target("file"), "copy");
+    fs::create_dir(served.path("")).unwrap();
+    refused("send", "new", &served.target(""));
+    assert!(!served.outside("moved/new").exists() && !served.path("new").exists());
+    let is_logged = || {
+        let events = served.events();
+        let errors = events.iter().filter_map(|event| event["error"].as_str());
+        errors.filter(|error| error.contains("is another directory now")).count() >= 2
+    };
+    common::wait_until(is_logged);
+    fs::remove_dir(served.path("")).unwrap();
+    fs::rename(served.outside("moved"), served.path("")).unwrap();
+    run(served.client("send").arg("new").arg(served.target(""))).expect(0);
 }

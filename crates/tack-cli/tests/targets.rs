@@ -67,7 +67,7 @@ fn a_link_of_the_user_leads_to_the_file_that_is_replaced() {
     let served = Served::new(&[]);
     served.write("file", b"new");
     fs::create_dir(served.outside("sub")).unwrap();
-    fs::write(served.outside("sub/file"), b"old").unwrap();
+    fs::write(served.outside("sub/file"), b"older").unwrap();
     symlink("sub/file", served.outside("link")).unwrap();
     symlink("/dev/null", served.outside("null")).unwrap();
     served.get("file", Path::new("link")).expect(0);

@@ -284,3 +284,29 @@ fn a_file_that_is_written_to_meanwhile_arrives_as_it_was_at_the_start() {
         fs::remove_file(&dest).unwrap();
     }
 }
+
+#[test]
+fn a_single_file_that_is_there_with_its_size_and_time_is_not_read() {
+    let served = Served::new(&[]);
+    let (content, other) = (vec![1; 100_000], vec![2; 100_000]);
+    served.write("file", &content);
+    let get = |options: &[&str]| {
+        let mut get = served.client("get");
+        run(get.args(options).arg(served.target("file")).arg(".")).expect(0)
+    };
+    assert_eq!(get(&[]).number("transferred_bytes"), 100_000);
+    // Of the same size and time, which is all that is looked at.
+    let here = served.outside("file");
+    let modified = here.metadata().unwrap().modified().unwrap();
+    fs::write(&here, &other).unwrap();
+    fs::File::options().write(true).open(&here).unwrap().set_modified(modified).unwrap();
+    let again = get(&[]);
+    assert_eq!((again.number("transferred_bytes"), again.number("equal")), (0, 1));
+    assert!(again.summary["digests"][0]["blake3"].is_null(), "{}", again.summary);
+    assert_eq!(fs::read(&here).unwrap(), other);
+    assert_ne!(get(&["--checksum"]).number("transferred_bytes"), 0);
+    assert_eq!(fs::read(&here).unwrap(), content);
+    let compared = get(&["--checksum"]);
+    assert_eq!((compared.number("transferred_bytes"), compared.number("equal")), (0, 1));
+    assert!(compared.summary["digests"][0]["blake3"].is_string());
+}

@@ -6,6 +6,7 @@ use tack_endpoint::certificate::Fingerprint;
 
 use crate::client::Summary;
 use crate::protocol::{TransferError, WirePath, printable};
+use crate::quic::{BACKSLASHES, VERSIONS};
 
 /// Why an operation failed. Errors of single files are [`TransferError`]s.
 #[derive(Debug, thiserror::Error)]
@@ -50,7 +51,11 @@ pub enum Error {
     #[error("interrupted")]
     Interrupted,
     /// The peer speaks another protocol.
-    #[error("{0} speaks none of versions 2 to 5 of tack's file transfer protocol")]
+    #[error(
+        "{0} speaks none of versions {first} to {last} of tack's file transfer protocol",
+        first = VERSIONS.start(),
+        last = VERSIONS.end()
+    )]
     NotTack(String),
     /// The peer speaks an earlier version, in which something can't be asked for.
     #[error(
@@ -142,6 +147,8 @@ pub enum Feature {
     /// A dry run compares the content of files
     /// ([`TransferOptions::checksum`](crate::TransferOptions::checksum)).
     Digests,
+    /// Names with a backslash.
+    Backslashes,
 }
 
 impl Feature {
@@ -150,6 +157,7 @@ impl Feature {
         match self {
             Self::Owner | Self::Xattrs => 4,
             Self::Digests => 6,
+            Self::Backslashes => BACKSLASHES,
             _ => 3,
         }
     }
@@ -167,6 +175,7 @@ impl std::fmt::Display for Feature {
             Self::Owner => "owners",
             Self::Xattrs => "extended attributes",
             Self::Digests => "how to compare content in a dry run",
+            Self::Backslashes => "names with a backslash",
         })
     }
 }

@@ -3,6 +3,7 @@
 //! [`Client`](crate::Client) and [`Server`](crate::Server) use it themselves. It is public for programs that speak
 //! the protocol on a connection of their own: tests of a peer's behaviour, and measurements.
 
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 use boring::ssl::{SslContextBuilder, SslMethod};
@@ -16,8 +17,10 @@ pub use crate::pin::Pin;
 /// The number is the version of the file transfer protocol: two ends that share none refuse each
 /// other in the handshake (RFC 7301 section 3.2). A server of version 2 would pass over what version 3
 /// adds to requests, one of version 3 close the connection over the messages of version 4, one of version 4 pass over
-/// what version 5 adds, and one of version 6 over what version 7 does: clients ask for that in these versions only.
-pub const ALPN: [&[u8]; 6] = [
+/// what version 5 adds, one of version 6 over what version 7 does, and one of version 7 close the connection over the names of version 8: clients
+/// ask for that in these versions only.
+pub const ALPN: [&[u8]; 7] = [
+    b"tack-file/8",
     b"tack-file/7",
     b"tack-file/6",
     b"tack-file/5",
@@ -25,6 +28,10 @@ pub const ALPN: [&[u8]; 6] = [
     b"tack-file/3",
     b"tack-file/2",
 ];
+/// The versions of the protocol that [`ALPN`] names.
+pub const VERSIONS: RangeInclusive<usize> = OLDEST..=OLDEST + ALPN.len() - 1;
+/// The version of the last of them.
+const OLDEST: usize = 2;
 /// The version of the protocol in which both ends wait for fewer answers: a server finds out itself whether a directory is
 /// where a file is to go, takes a large file behind its offer, sends a file behind its listing, says nothing more of files
 /// that it does not want, takes what a client wanted for stored if that says so with the end of the connection, and lets
@@ -32,6 +39,8 @@ pub const ALPN: [&[u8]; 6] = [
 pub const FEWER_ROUND_TRIPS: usize = 5;
 /// The version of the protocol in which a server takes the content of small files right behind their offer.
 pub const CONTENT_AHEAD: usize = 7;
+/// The version of the protocol in which names may have a backslash.
+pub const BACKSLASHES: usize = 8;
 /// The version of the protocol that brought edits.
 pub const EDITS: usize = 3;
 /// The version of the protocol from which on a server removes parts of unfinished transfers.
@@ -85,6 +94,12 @@ pub enum Verify<'a> {
     Pinned(&'a Pin),
     /// Not at all: it is looked at afterwards, or never.
     Later,
+}
+
+/// The version that an application protocol stands for, if it is one of [`ALPN`].
+pub(crate) fn version_of(protocol: &[u8]) -> Option<usize> {
+    let at = ALPN.iter().rev().position(|known| *known == protocol)?;
+    Some(OLDEST + at)
 }
 
 /// The configuration of a client.
@@ -199,6 +214,16 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+
+    #[test]
+    fn an_application_protocol_ends_with_its_version() {
+        for version in VERSIONS {
+            let name = format!("tack-file/{version}");
+            assert_eq!(version_of(name.as_bytes()), Some(version));
+        }
+        assert_eq!(VERSIONS.count(), ALPN.len());
+        assert_eq!(version_of(b"h3"), None);
+    }
 
     #[test]
     fn a_lost_first_packet_is_repeated_within_a_third_of_a_second() {

@@ -54,8 +54,16 @@ pub(super) trait Connector {
 
 /// Connects to a server that runs already.
 pub(super) struct Direct<'a> {
-    pub(super) target: &'a Target,
-    pub(super) args: &'a ConnectionArgs,
+    target: &'a Target,
+    args: &'a ConnectionArgs,
+    /// What was known of the server when it was connected to.
+    known: Option<KnownHost>,
+}
+
+impl<'a> Direct<'a> {
+    pub(super) fn new(target: &'a Target, args: &'a ConnectionArgs) -> Self {
+        Self { target, args, known: None }
+    }
 }
 
 impl Connector for Direct<'_> {
@@ -82,8 +90,10 @@ impl Connector for Direct<'_> {
             return attempt(trust);
         };
         let host = target.to_string();
-        if let Some(known) = hosts.find(&host)? {
-            return attempt(Trust::Pinned(known.fingerprint)).map_err(changed_since(known));
+        self.known = hosts.find(&host)?;
+        if let Some(known) = &self.known {
+            let connected = attempt(Trust::Pinned(known.fingerprint));
+            return connected.map_err(|error| changed_since(known, error));
         }
         // Later, the user may be away.
         match attempt(trust) {
@@ -104,6 +114,14 @@ impl Connector for Direct<'_> {
                 }
             }
             result => result,
+        }
+    }
+
+    /// Where a session is resumed, another certificate shows only behind the first requests.
+    fn explain(&self, error: Error) -> Error {
+        match &self.known {
+            Some(known) => changed_since(known, error),
+            None => error,
         }
     }
 
@@ -200,10 +218,10 @@ pub(super) fn connect(
 }
 
 /// The error when a server that the user has trusted before has another certificate.
-fn changed_since(known: KnownHost) -> impl FnOnce(Error) -> Error {
-    move |error| match error {
+fn changed_since(known: &KnownHost, error: Error) -> Error {
+    match error {
         Error::WrongFingerprint { expected, actual } => {
-            Error::ChangedCertificate { place: known.place, expected, actual }
+            Error::ChangedCertificate { place: known.place.clone(), expected, actual }
         }
         other => other,
     }
@@ -218,7 +236,7 @@ mod tests {
         let (good, other) = (Fingerprint::of(b"good"), Fingerprint::of(b"other"));
         let known = KnownHost { fingerprint: good, place: "file:7".to_owned() };
         let wrong = tack_transfer::Error::WrongFingerprint { expected: good, actual: other };
-        let error = changed_since(known)(wrong.into()).to_string();
+        let error = changed_since(&known, wrong.into()).to_string();
         for told in ["file:7", &good.to_string(), &other.to_string()] {
             assert!(error.contains(told), "{told}: {error}");
         }

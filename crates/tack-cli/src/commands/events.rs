@@ -16,7 +16,7 @@ pub(super) struct FileEvent<'a> {
     bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     transferred_bytes: Option<u64>,
-    /// Why it failed.
+    /// Why it failed, or was left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) error: Option<String>,
 }
@@ -55,6 +55,12 @@ impl<'a> FileEvent<'a> {
     /// It failed.
     pub(super) fn of_failure(path: &'a str, error: &TransferError) -> Self {
         Self { error: Some(error.to_string()), ..Self::new(path, "failed") }
+    }
+
+    /// It was left out, which may be a failure.
+    pub(super) fn of_skipped(path: &'a str, reason: &str, is_failure: bool) -> Self {
+        let outcome = if is_failure { "failed" } else { "skipped" };
+        Self { error: Some(reason.to_owned()), ..Self::new(path, outcome) }
     }
 
     /// For people.

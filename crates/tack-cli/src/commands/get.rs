@@ -24,7 +24,7 @@ pub fn get(args: &GetArgs) -> Result<(), Error> {
     let dest = args.dest.as_deref().unwrap_or(Path::new("."));
     let (dest, again) = open_destination(dest, &args.transfer)?;
     let mut dest = Reopened::new(dest);
-    let mut server = Direct { target: &args.source, args: &args.connection };
+    let mut server = Direct::new(&args.source, &args.connection);
     run::run(
         "get",
         &mut server,

@@ -18,8 +18,8 @@ use crate::units;
 
 /// Lists what a server has.
 pub fn ls(args: &LsArgs) -> Result<(), Error> {
-    let mut client =
-        Direct { target: &args.source, args: &args.connection }.connect(None, None)?;
+    let mut server = Direct::new(&args.source, &args.connection);
+    let mut client = server.connect(None, None)?;
     // Before there are other threads, which inherit which signals are blocked.
     let stop = Termination::catch().map_err(Error::local("signals"))?;
     let notify = client.waker();
@@ -39,7 +39,7 @@ pub fn ls(args: &LsArgs) -> Result<(), Error> {
         (Err(Error::Local { cause, .. }), _) if cause.kind() == io::ErrorKind::BrokenPipe => {
             Ok(())
         }
-        (Err(error), _) => Err(of_listing(error, &args.source)),
+        (Err(error), _) => Err(of_listing(server.explain(error), &args.source)),
     }
 }
 
@@ -82,6 +82,15 @@ struct Entry<'a> {
     /// As `ls -l` shows them.
     #[serde(skip)]
     permissions: String,
+}
+
+/// Something that could not be listed.
+#[derive(Serialize)]
+struct Unlisted<'a> {
+    /// As it is printed: it may be no name that can be told.
+    path: &'a str,
+    kind: &'static str,
+    error: &'a str,
 }
 
 impl<'a> Entry<'a> {
@@ -137,7 +146,9 @@ impl<W: Write> Printer<W> {
                 Listed::Entry { path, kind, mode } => {
                     self.print(&Entry::of(path, *kind, *mode))?;
                 }
-                Listed::Skipped { name, reason, error } => self.skipped(name, reason, *error),
+                Listed::Skipped { name, reason, error } => {
+                    self.skipped(name, reason, *error)?;
+                }
                 _ => {}
             }
         }
@@ -149,11 +160,16 @@ impl<W: Write> Printer<W> {
         writeln!(self.out, "{line}")
     }
 
-    fn skipped(&mut self, name: &str, reason: &str, error: bool) {
+    fn skipped(&mut self, name: &str, reason: &str, error: bool) -> io::Result<()> {
         self.errors.fetch_add(u64::from(error), Ordering::Relaxed);
         if error || !self.quiet {
             progress::print(&format!("{name}: {reason}"));
         }
+        if error && self.json {
+            let entry = Unlisted { path: name, kind: "unlisted", error: reason };
+            writeln!(self.out, "{}", serde_json::to_string(&entry)?)?;
+        }
+        Ok(())
     }
 }
 

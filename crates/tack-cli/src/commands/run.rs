@@ -170,34 +170,40 @@ impl<'a> Shown<'a> {
                 }
                 self.summary.add_planned(path.to_owned(), size, change);
             }
-            Event::Skipped { path, reason, failed } => {
-                let text = format!("{path}: skipped, {reason}");
-                let exit = failed.map(|end| match end {
-                    End::Local => Exit::LocalIo,
-                    End::Remote => Exit::Remote,
-                });
-                if let Some(exit) = exit {
-                    self.display.problem(&text);
-                    self.summary.add_problem(text, 1, exit);
-                } else {
-                    self.display.note(&text);
-                    self.summary.skipped += 1;
-                }
-            }
+            Event::Skipped { path, reason, failed } => self.skipped(path, reason, failed),
             Event::Note(text) => self.display.note(text),
             _ => {}
         }
     }
 
-    fn failed(&mut self, path: &str, others: u64, error: &TransferError) {
-        self.tell(&FileEvent::of_failure(path, error));
-        let and_others = match others {
+    fn failed(&mut self, path: &str, others: &[String], error: &TransferError) {
+        for path in std::iter::once(path).chain(others.iter().map(String::as_str)) {
+            self.tell(&FileEvent::of_failure(path, error));
+        }
+        let and_others = match others.len() {
             0 => String::new(),
+            1 => " and 1 other".to_owned(),
             others => format!(" and {others} others"),
         };
         let text = format!("{}{and_others}: {error}", printable(path));
         self.display.problem(&text);
-        self.summary.add_problem(text, 1 + others, exit_of(error));
+        self.summary.add_problem(text, 1 + others.len() as u64, exit_of(error));
+    }
+
+    fn skipped(&mut self, path: &str, reason: &str, failed: Option<End>) {
+        self.tell(&FileEvent::of_skipped(path, reason, failed.is_some()));
+        let text = format!("{path}: skipped, {reason}");
+        let exit = failed.map(|end| match end {
+            End::Local => Exit::LocalIo,
+            End::Remote => Exit::Remote,
+        });
+        if let Some(exit) = exit {
+            self.display.problem(&text);
+            self.summary.add_problem(text, 1, exit);
+        } else {
+            self.display.note(&text);
+            self.summary.skipped += 1;
+        }
     }
 
     /// Tells what happened to a file, if the user wants to know of each.
@@ -209,6 +215,7 @@ impl<'a> Shown<'a> {
             // Whoever closed standard output does not want to know.
             let _ = print_json(event);
         } else if event.error.is_none() {
+            // Errors have a line in any case.
             self.display.note(&event.line());
         }
     }

@@ -28,7 +28,7 @@ pub fn send(args: &SendArgs) -> Result<(), Error> {
     };
     let path = dest.path().clone();
     let place = if dest.is_directory() { Place::Into(path) } else { Place::IntoOrAs(path) };
-    let mut server = Direct { target: &dest, args: &args.connection };
+    let mut server = Direct::new(&dest, &args.connection);
     send_to("send", &mut server, &sources, || place.clone(), &args.transfer)
 }
 
@@ -57,7 +57,7 @@ fn send_standard_input(args: &SendArgs, is_only: bool, dest: &Target) -> Result<
     if dest.is_directory() {
         return Err(nameless());
     }
-    let mut server = Direct { target: dest, args: &args.connection };
+    let mut server = Direct::new(dest, &args.connection);
     let name = || Some(dest.path().clone());
     stream_to("send", &mut server, is_only, name, &args.transfer)
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 use serde::Serialize;
-use tack_transfer::{Action, Identity, Root, ServerEvent, ServerOptions, Workers};
+use tack_transfer::{Action, Identity, Outcome, Root, ServerEvent, ServerOptions, Workers};
 
 use super::print_json;
 use crate::cli::ServeArgs;
@@ -193,13 +193,23 @@ fn reporter(json: bool, quiet: bool) -> Box<dyn Fn(ServerEvent) + Send + Sync> {
                 progress::print(&format!("{time} {client} {name} {path}: {error}"));
             }
             (Ok(Some(outcome)), false) => progress::print(&format!(
-                "{time} {client} {name} {path}: {} verified{}",
+                "{time} {client} {name} {path}: {} {}",
                 units::bytes(outcome.size),
-                if outcome.equal { ", was there already" } else { "" }
+                state_of(outcome)
             )),
             _ => {}
         }
     })
+}
+
+/// What is known of a file that is in place.
+fn state_of(outcome: &Outcome) -> &'static str {
+    match outcome {
+        Outcome { kept: true, .. } => "kept as it is",
+        Outcome { equal: true, digest: None, .. } => "already there by size and time",
+        Outcome { equal: true, .. } => "verified, was there already",
+        _ => "verified",
+    }
 }
 
 /// One line that `--json` prints.
@@ -230,5 +240,26 @@ fn record<'a>(time: &'a str, event: &'a ServerEvent) -> Record<'a> {
         transferred_bytes: outcome.map(|outcome| outcome.moved),
         blake3: outcome.and_then(|outcome| outcome.digest).map(|digest| digest.to_string()),
         error: event.result.as_ref().err().map(ToString::to_string),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tack_transfer::Digest;
+
+    use super::*;
+
+    #[test]
+    fn a_file_counts_as_verified_only_if_it_was_read() {
+        let mut outcome = Outcome::default();
+        outcome.equal = true;
+        assert_eq!(state_of(&outcome), "already there by size and time");
+        outcome.digest = Some(Digest::of(b""));
+        assert_eq!(state_of(&outcome), "verified, was there already");
+        outcome.equal = false;
+        assert_eq!(state_of(&outcome), "verified");
+        outcome = Outcome::default();
+        outcome.kept = true;
+        assert_eq!(state_of(&outcome), "kept as it is");
     }
 }

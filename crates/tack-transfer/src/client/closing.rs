@@ -103,10 +103,6 @@ impl Closing {
     }
 
     /// Whether nothing is changed.
-    pub(super) fn is_dry_run(&self) -> bool {
-        self.dry_run
-    }
-
     pub(super) fn policy(&self) -> &Policy {
         &self.policy
     }
@@ -590,13 +586,14 @@ impl Closing {
                 WalkItem::Reserved(name) => {
                     if !self.removes_parts || !collected.extraneous.take_part(&name) {
                         collected.extraneous.note_stays(&name);
-                        told.not_deleted(&name, RESERVED, None);
+                        told.not_deleted(&printed_below(&self.remote, &name), RESERVED, None);
                     }
                 }
                 // Nothing that can't be named is removed.
                 WalkItem::Skipped { name, reason, unread, .. } => {
                     collected.extraneous.note_stays(&name);
                     let counts = unread && collected.extraneous.may_go(&name);
+                    let name = printed_below(&self.remote, &name);
                     told.not_deleted(&name, &reason, counts.then_some(End::Local));
                 }
             }
@@ -637,7 +634,7 @@ impl Closing {
                 collected.extraneous.note_stays(&name);
                 Some(collected.extraneous.may_go(&name))
             };
-            return told.take_destination(mailbox, take, stays);
+            return told.take_destination(mailbox, directory, take, stays);
         }
         Reporter::look_at_listing(mailbox, take)
     }

@@ -4,7 +4,8 @@
 //! version.
 
 use std::collections::{HashMap, HashSet};
-use std::path::{Path, PathBuf};
+use std::io::ErrorKind;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::attributes::Ours;
@@ -13,12 +14,13 @@ use super::comparison::{ComparedFile, Comparison};
 use super::get::{expect_end, or_latest};
 use super::jobs::{Job, Kind, Run};
 use super::producer::{Producer, Reporter};
+use super::refused::{Directory, Refused};
 use crate::error::Error;
 use crate::protocol::{
     Change, EntryKind, Fail, FailCode, FileSource, Filter, Found, Grain, Group, Message, Mtime,
     Offer, Policy, Root, RootError, TransferError, Walk, WalkItem, WirePath, check_place,
 };
-use crate::quic::EDITS;
+use crate::quic::{BACKSLASHES, EDITS};
 use crate::session::Mailbox;
 
 /// Most files of a server's directory that are held against this machine's.
@@ -55,27 +57,37 @@ impl GetPlan {
         local: &Local,
     ) -> Result<(), TransferError> {
         let mut comparison = Comparison::new(self.checksum);
-        let root = match local {
-            Local::File(directory, name) => {
-                let listed = expect_end(mailbox)?;
-                if let EntryKind::File { size } = kind {
-                    let (change, found) = self.change_of_file(directory, name, size, listed);
-                    let ours = Ours::At(directory.join(name.as_str()));
-                    let file = ComparedFile { theirs: self.remote.clone(), ours, size };
-                    comparison.plan(&self.told, file, found, change)?;
-                    comparison.submit(&self.told);
-                }
+        let (Local::File(directory, _) | Local::Directory(directory)) = local;
+        let root = match Root::open(directory) {
+            Ok(root) => Some(Arc::new(root)),
+            // It would be made.
+            Err(cause) if cause.kind() == ErrorKind::NotFound => None,
+            Err(cause) => {
+                self.told.refuse(Error::local(directory)(cause));
                 return Ok(());
             }
-            Local::Directory(directory) => Root::open(directory).ok().map(Arc::new),
         };
+        if let Local::File(directory, name) = local {
+            let listed = expect_end(mailbox)?;
+            let EntryKind::File { size } = kind else { return Ok(()) };
+            let (change, found) = self.change_of_file(root.as_deref(), name, size, listed)?;
+            let ours = Ours::At(directory.join(name.as_str()));
+            let file = ComparedFile { theirs: self.remote.clone(), ours, size };
+            comparison.plan(&self.told, file, found, change)?;
+            comparison.submit(&self.told);
+            return Ok(());
+        }
         self.closing.add_tree(&WirePath::root(), &self.filter);
-        let take = |groups: &[Group]| self.compare(groups, root.as_ref(), &mut comparison);
+        let mut refused = Refused::default();
+        let take = |groups: &[Group]| {
+            self.compare(groups, root.as_ref(), &mut comparison, &mut refused)
+        };
         let skipped = |name: &str| {
             self.closing.add_left_out_name(name)?;
             Ok(self.filter.keeps_printed(name))
         };
-        self.told.take_listing(mailbox, take, skipped)?;
+        self.told.take_listing(mailbox, &self.remote, take, skipped)?;
+        refused.tell(&self.told);
         comparison.submit(&self.told);
         self.closing.finish_here(&self.told, root);
         Ok(())
@@ -84,12 +96,12 @@ impl GetPlan {
     /// What would become of the only file, and the size of what is there.
     fn change_of_file(
         &self,
-        directory: &Path,
+        root: Option<&Root>,
         name: &WirePath,
         size: u64,
         listed: Option<Offer>,
-    ) -> (Change, Option<u64>) {
-        let Ok(root) = Root::open(directory) else { return (Change::New, None) };
+    ) -> Result<(Change, Option<u64>), TransferError> {
+        let Some(root) = root else { return Ok((Change::New, None)) };
         let found = root.found(name);
         let there = found.map(|found| found.offer.size);
         let change = match listed {
@@ -97,9 +109,14 @@ impl GetPlan {
             Some(listed) if Change::of(&listed, found.as_ref()) == Change::Unchanged => {
                 Change::Unchanged
             }
-            _ => Change::of_size(size, there),
+            _ => {
+                // What is named has no directory make way.
+                let policy = Policy { make_way: false, ..(*self.policy).clone() };
+                check_place(root, name, &policy)?;
+                Change::of_size(size, there)
+            }
         };
-        (change, there)
+        Ok((change, there))
     }
 
     /// Holds a part of the listing against what is below `root`.
@@ -108,11 +125,17 @@ impl GetPlan {
         groups: &[Group],
         root: Option<&Arc<Root>>,
         comparison: &mut Comparison,
+        refused: &mut Refused,
     ) -> Result<(), TransferError> {
         self.closing.add_names(groups)?;
         for group in groups.iter().filter(|group| self.filter.keeps_whole(&group.directory)) {
-            if root.is_some_and(|root| root.directory(&group.directory).is_ok()) {
-                self.closing.add_expected(&group.directory);
+            match root.map(|root| check_directory(root, &group.directory, &self.policy)) {
+                Some(Ok(true)) => self.closing.add_expected(&group.directory),
+                Some(Err(error)) => {
+                    refused.add(self.refused(group, error)?, &self.told);
+                    continue;
+                }
+                _ => {}
             }
             for entry in group.paths(&WirePath::root()) {
                 let (path, offer) = entry?;
@@ -152,6 +175,34 @@ impl GetPlan {
         }
         Ok(())
     }
+
+    /// A directory that could not be made, with the files in it that are not left out.
+    fn refused(&self, group: &Group, error: TransferError) -> Result<Directory, TransferError> {
+        let mut files = Vec::new();
+        for entry in group.paths(&WirePath::root()) {
+            let (path, _) = entry?;
+            if self.filter.keeps(&path, false) {
+                files.push(self.remote.join(&path)?.as_str().to_owned());
+            }
+        }
+        Ok(Directory { path: self.remote.join(&group.directory)?, files, error })
+    }
+}
+
+/// Whether there is a directory at `path`, into which or in whose place others could be received. What would make way
+/// for one does not count.
+fn check_directory(
+    root: &Root,
+    path: &WirePath,
+    policy: &Policy,
+) -> Result<bool, TransferError> {
+    match root.directory(path) {
+        Ok(_) => Ok(true),
+        Err(RootError::NotFound(_)) => Ok(false),
+        Err(RootError::WrongKind(..)) if policy.make_way => Ok(false),
+        Err(RootError::Symlink(_)) if policy.make_way && policy.preserve => Ok(false),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Something that would be sent: a file or a directory, and its path on the server.
@@ -179,6 +230,7 @@ pub(super) fn send(
         let name = first.remote.to_string();
         run.spawn_inquiry(mailbox, Job { kind: Kind::Inquiry, name, work })?;
     }
+    let backslashes = run.protocol_version()? >= BACKSLASHES;
     let trees = sent.iter().filter(|sent| sent.is_directory);
     let trees: Vec<WirePath> = trees.map(|sent| sent.remote.clone()).collect();
     for sent in sent {
@@ -189,8 +241,14 @@ pub(super) fn send(
         let work = Box::new(move |mailbox: &Mailbox| {
             let there = Remote::ask(mailbox, &sent.remote)?;
             let mut comparison = Comparison::new(checksum);
-            sent.compare(&there, &producer, filter, &policy, &closing, &mut comparison)?;
-            comparison.submit(&producer);
+            let (producer, policy, closing) = (&producer, &policy, &closing);
+            let plan = SendPlan { backslashes, producer, policy, closing };
+            if sent.is_directory {
+                plan.tree(&sent, &there, filter, &mut comparison)?;
+            } else {
+                plan.file(&sent, &there, &mut comparison)?;
+            }
+            comparison.submit(producer);
             Ok(None)
         });
         run.spawn_inquiry(mailbox, Job { kind: Kind::Inquiry, name, work })?;
@@ -288,7 +346,7 @@ impl Remote {
         (Change::by(policy, offer, found), found.map(|found| found.offer.size))
     }
 
-    /// Why a file could not be received as `path` below this, whatever its content.
+    /// Why a file could not be received as `path` below this, in a directory that is there or could be made.
     fn refuses(
         &self,
         path: &WirePath,
@@ -296,91 +354,157 @@ impl Remote {
         offer: &Offer,
     ) -> Option<TransferError> {
         let Self::Directory(there) = self else { return None };
-        if policy.make_way || self.keeps(path, policy, offer) {
+        if self.keeps(path, policy, offer) {
             return None;
         }
-        let parent = |path: &WirePath| path.split_last().map(|(above, _)| above);
-        let mut parents = std::iter::successors(parent(path), parent);
-        let refused = if there.directories.contains(path) {
-            RootError::WrongKind(path.to_string(), "file: a directory has this name")
-        } else {
-            let is_none = |path: &WirePath| {
-                there.files.contains_key(path) || there.links.contains_key(path)
-            };
-            match parents.find(is_none)? {
-                link if there.links.contains_key(&link) => RootError::Symlink(link.to_string()),
-                file => RootError::WrongKind(file.to_string(), "directory"),
-            }
+        if there.directories.contains(path) && !policy.make_way {
+            return Some(refusal(has_a_directory(path)));
+        }
+        let is_link = there.links.contains_key(path) && !policy.preserve;
+        is_link.then(|| refusal(RootError::Symlink(path.to_string())))
+    }
+
+    /// Why `path` below this could not be a directory.
+    fn refuses_directory(&self, path: &WirePath, policy: &Policy) -> Option<TransferError> {
+        let is_none = |path: &WirePath| {
+            Some(refusal(RootError::WrongKind(path.to_string(), "directory")))
         };
-        TransferError::from(refused).to_fail().map(TransferError::Remote)
+        let there = match self {
+            Self::Nothing => return None,
+            Self::File(..) => return is_none(path),
+            Self::Directory(there) => there,
+        };
+        let parent = |path: &WirePath| path.split_last().map(|(above, _)| above);
+        let mut line = std::iter::successors(Some(path.clone()), parent);
+        line.find_map(|path| {
+            if there.links.contains_key(&path) && !(policy.make_way && policy.preserve) {
+                return Some(refusal(RootError::Symlink(path.to_string())));
+            }
+            let is_file = there.files.contains_key(&path) && !policy.make_way;
+            if is_file { is_none(&path) } else { None }
+        })
     }
 }
 
-impl Sent {
-    fn compare(
+/// The error where a file would go into the place of a directory.
+fn has_a_directory(path: &WirePath) -> RootError {
+    RootError::WrongKind(path.to_string(), "file: a directory has this name")
+}
+
+/// As the server would say it.
+fn refusal(error: RootError) -> TransferError {
+    let error = TransferError::from(error);
+    error.to_fail().map_or(error, TransferError::Remote)
+}
+
+/// What a dry run of sending goes by.
+struct SendPlan<'a> {
+    /// The server knows [`BACKSLASHES`].
+    backslashes: bool,
+    producer: &'a Producer,
+    policy: &'a Policy,
+    closing: &'a Closing,
+}
+
+impl SendPlan<'_> {
+    /// Holds a file against what is there under its name.
+    fn file(
         &self,
+        sent: &Sent,
         there: &Remote,
-        producer: &Producer,
-        filter: Filter,
-        policy: &Policy,
-        closing: &Closing,
         comparison: &mut Comparison,
     ) -> Result<(), TransferError> {
-        if !self.is_directory {
-            closing.add_file_name(self.remote.as_str())?;
-            let offer = FileSource::look_at(&self.path).map_err(TransferError::reading)?;
-            let (change, found) = match there {
-                Remote::Nothing => (Change::New, None),
-                Remote::File(size, Some(found)) => {
-                    (Change::by(policy, &offer, Some(found)), Some(*size))
-                }
-                Remote::File(size, None) if policy.ignore_existing => {
-                    (Change::Kept, Some(*size))
-                }
-                Remote::File(size, None) => {
-                    (Change::of_size(offer.size, Some(*size)), Some(*size))
-                }
-                Remote::Directory(..) => (Change::Changed, None),
-            };
-            let (theirs, ours) = (self.remote.clone(), Ours::At(self.path.clone()));
-            let file = ComparedFile { theirs, ours, size: offer.size };
-            return comparison.plan(producer, file, found, change);
-        }
-        let root = Root::open(&self.path).map(Arc::new).map_err(TransferError::reading)?;
-        closing.add_tree(&self.remote, &filter);
-        let mut directory = WirePath::root();
+        let (closing, policy) = (self.closing, self.policy);
+        closing.add_file_name(sent.remote.as_str())?;
+        let offer = FileSource::look_at(&sent.path).map_err(TransferError::reading)?;
+        let (change, found) = match there {
+            Remote::Nothing => (Change::New, None),
+            Remote::File(size, Some(found)) => {
+                (Change::by(policy, &offer, Some(found)), Some(*size))
+            }
+            Remote::File(size, None) if policy.ignore_existing => (Change::Kept, Some(*size)),
+            Remote::File(size, None) => (Change::of_size(offer.size, Some(*size)), Some(*size)),
+            Remote::Directory(..) if policy.ignore_existing => (Change::Kept, None),
+            Remote::Directory(..) => return Err(refusal(has_a_directory(&sent.remote))),
+        };
+        let (theirs, ours) = (sent.remote.clone(), Ours::At(sent.path.clone()));
+        let file = ComparedFile { theirs, ours, size: offer.size };
+        comparison.plan(self.producer, file, found, change)
+    }
+
+    /// Holds what is below a directory against what is there.
+    fn tree(
+        &self,
+        sent: &Sent,
+        there: &Remote,
+        filter: Filter,
+        comparison: &mut Comparison,
+    ) -> Result<(), TransferError> {
+        let (closing, producer, base) = (self.closing, self.producer, &sent.remote);
+        let root = Root::open(&sent.path).map(Arc::new).map_err(TransferError::reading)?;
+        closing.add_tree(base, &filter);
+        let (mut directory, mut refused) = (WirePath::root(), Refused::default());
+        // Files of the directory that the walk is in, if that could not be made.
+        let mut within: Option<Directory> = None;
         let walk = Walk::filtered(Arc::clone(&root), WirePath::root(), filter);
-        for item in walk.with_links(policy.preserve).with_prefix(self.remote.clone()) {
+        let walk = walk.with_links(self.policy.preserve).with_backslashes(self.backslashes);
+        for item in walk.with_prefix(base.clone()) {
             match item {
                 WalkItem::Directory(group) => {
                     directory = group.directory;
-                    closing.add_name(self.remote.join(&directory)?.as_str())?;
+                    let path = base.join(&directory)?;
+                    closing.add_name(path.as_str())?;
+                    if let Some(last) = within.take() {
+                        refused.add(last, producer);
+                    }
+                    within = there
+                        .refuses_directory(&directory, self.policy)
+                        .map(|error| Directory { path, files: Vec::new(), error });
                 }
                 WalkItem::Link(name, target, modified) => {
-                    let path = self.remote.join(&directory.join(&name)?)?;
+                    let path = base.join(&directory.join(&name)?)?;
                     closing.add_file_name(path.as_str())?;
                     closing.add_link(producer, path, target, modified)?;
                 }
                 WalkItem::File(file) => {
                     let (path, offer) = (directory.join(file.name())?, file.offer());
-                    let theirs = self.remote.join(&path)?;
-                    closing.add_file_name(theirs.as_str())?;
-                    if let Some(error) = there.refuses(&path, policy, &offer) {
-                        producer.file(theirs.as_str().to_owned(), Err(error));
-                        continue;
+                    closing.add_file_name(base.join(&path)?.as_str())?;
+                    match &mut within {
+                        Some(last) => last.files.push(base.join(&path)?.as_str().to_owned()),
+                        None => self.below(base, there, (&root, path), &offer, comparison)?,
                     }
-                    let (change, found) = there.change(&path, policy, &offer);
-                    let ours = Ours::Below(Arc::clone(&root), path);
-                    let file = ComparedFile { theirs, ours, size: offer.size };
-                    comparison.plan(producer, file, found, change)?;
                 }
                 other => {
-                    closing.add_left_out(&self.remote, &other)?;
-                    producer.left_out(&other);
+                    closing.add_left_out(base, &other)?;
+                    producer.left_out(base, &other);
                 }
             }
         }
+        if let Some(last) = within {
+            refused.add(last, producer);
+        }
+        refused.tell(producer);
         Ok(())
+    }
+
+    /// Holds a file at `path` below a directory against what is there.
+    fn below(
+        &self,
+        base: &WirePath,
+        there: &Remote,
+        (root, path): (&Arc<Root>, WirePath),
+        offer: &Offer,
+        comparison: &mut Comparison,
+    ) -> Result<(), TransferError> {
+        let theirs = base.join(&path)?;
+        if let Some(error) = there.refuses(&path, self.policy, offer) {
+            self.producer.file(theirs.as_str().to_owned(), Err(error));
+            return Ok(());
+        }
+        let (change, found) = there.change(&path, self.policy, offer);
+        let ours = Ours::Below(Arc::clone(root), path);
+        let file = ComparedFile { theirs, ours, size: offer.size };
+        comparison.plan(self.producer, file, found, change)
     }
 }
 

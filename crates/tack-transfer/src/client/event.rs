@@ -21,8 +21,8 @@ pub enum Event<'a> {
     Failed {
         /// Its path.
         path: &'a str,
-        /// So many other files have failed with it.
-        others: u64,
+        /// Paths of other files that have failed with it, for the same reason.
+        others: &'a [String],
         /// Why.
         error: &'a TransferError,
     },

@@ -13,10 +13,11 @@ use super::event::End;
 use super::jobs::{Job, Kind, Run};
 use super::options::TransferOptions;
 use super::producer::{Producer, Reporter};
-use crate::error::Error;
+use super::refused::Refused;
+use crate::error::{Error, Feature};
 use crate::protocol::{
     Destination, EntryKind, FileEntry, Filter, Group, GroupCommit, Hasher, Incoming, Message,
-    Mtime, NameError, Offer, PassThrough, Policy, Resume, Root, SMALL_FILE, Store,
+    Mtime, NameError, Offer, PassThrough, Policy, Resume, Root, SMALL_FILE, Standing, Store,
     TransferError, Tree, WirePath, is_absent, printable,
 };
 use crate::quic::FEWER_ROUND_TRIPS;
@@ -149,6 +150,9 @@ pub(super) fn start(wanted: Get, run: &mut Run<'_>, producer: Producer) -> Resul
     if let Some(feature) = beyond_version_2(options, false) {
         run.require_current(feature)?;
     }
+    if wanted.remote.has_backslash() {
+        run.require_current(Feature::Backslashes)?;
+    }
     let remote = wanted.remote.clone();
     let content = !options.dry_run
         && run.protocol_version()? >= FEWER_ROUND_TRIPS
@@ -200,18 +204,17 @@ pub(super) struct Listing {
     producer: Mutex<Option<Producer>>,
     /// Where directories of the same operation go.
     places: Arc<Mutex<HashSet<(u64, u64)>>>,
-    /// Directories that could not be made, and how many files lie in them.
-    pub(super) refused: Mutex<Vec<(WirePath, usize, TransferError)>>,
+    pub(super) refused: Mutex<Refused>,
     /// What of the listing comes behind all others.
     pub(super) late: Mutex<BTreeMap<usize, Vec<Group>>>,
 }
 
 impl Listing {
     fn ask(&self, mailbox: &Mailbox) -> Result<EntryKind, TransferError> {
-        // An answer to this has the time of a single file, too.
         let links = self.closing.needs_time();
         let (path, content) = (self.remote.clone(), self.content);
-        let depth = self.closing.is_dry_run().then_some(WHOLE);
+        // An answer to this has the time of a single file, too.
+        let depth = Some(WHOLE);
         mailbox.send(Message::List { path, depth, links, content })?;
         match mailbox.recv()? {
             Message::Entry { kind } => Ok(kind),
@@ -259,9 +262,9 @@ impl Listing {
             self.closing.add_left_out_name(name)?;
             Ok(self.filter.keeps_printed(name))
         };
-        self.told.take_listing(mailbox, take, skipped)?;
+        self.told.take_listing(mailbox, &self.remote, take, skipped)?;
         self.closing.tell_missing(&self.told, End::Remote);
-        self.tell_refused()?;
+        locked(&self.refused).tell(&self.told);
         self.take_late(tree, &root);
         self.closing.finish_here(&self.told, Some(root));
         // The jobs that are to come wait for those of the producer.
@@ -274,23 +277,6 @@ impl Listing {
     fn is_shared(&self, root: &Root) -> Result<bool, TransferError> {
         let place = root.number().map_err(TransferError::reading)?;
         Ok(!locked(&self.places).insert(place) && self.closing.deletes())
-    }
-
-    /// Tells which directories could not be made. One without files goes without saying if one below it has some.
-    pub(super) fn tell_refused(&self) -> Result<(), TransferError> {
-        let mut refused = std::mem::take(&mut *locked(&self.refused));
-        // Whatever lies in one comes behind it.
-        refused.sort_by(|(one, ..), (other, ..)| one.components().cmp(other.components()));
-        let mut above: Option<WirePath> = None;
-        for (directory, files, error) in refused.into_iter().rev() {
-            let is_above = above.as_ref().is_some_and(|path| path.below(&directory).is_some());
-            if files > 0 || !is_above {
-                let name = self.remote.join(&directory)?.as_str().to_owned();
-                self.told.batch_failed(name, files as u64, error);
-            }
-            above = Some(directory);
-        }
-        Ok(())
     }
 
     /// Takes what comes behind all others, once they are in place.
@@ -345,7 +331,7 @@ impl Listing {
         let is_placed = found.is_some_and(|found| {
             self.closing.has_placed_here(&self.remote, &listed.unwrap_or(found), Some(&found))
         });
-        if is_placed {
+        if is_placed || !stays && self.is_unchanged(root, &name, listed)? {
             self.told.file(self.remote.as_str().to_owned(), Ok(unchanged(&offer)));
             let ours = Ours::Below(Arc::clone(root), name);
             self.closing.add_in_place(self.remote.clone(), ours)?;
@@ -358,6 +344,19 @@ impl Listing {
         }
         self.finish_attributes();
         Ok(())
+    }
+
+    /// Whether the only file is there with the size and time of what is listed.
+    fn is_unchanged(
+        &self,
+        root: &Arc<Root>,
+        name: &WirePath,
+        listed: Option<Offer>,
+    ) -> Result<bool, TransferError> {
+        let Some(listed) = listed.filter(|_| !self.checksum) else { return Ok(false) };
+        let mut tree = Tree::new(Arc::clone(root), WirePath::root(), false, self.write_limit)
+            .with_policy(Arc::clone(&self.policy));
+        Ok(tree.standing(name, &listed, None)? == Standing::Unchanged)
     }
 
     fn finish_attributes(&self) {

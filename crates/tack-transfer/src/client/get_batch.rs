@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::attributes::Ours;
 use super::get::{Listing, locked};
 use super::jobs::{Job, Kind};
+use super::refused::Directory;
 use crate::protocol::{
     Fail, FailCode, Group, Message, Offer, Root, SMALL_FILE, Standing, TransferError, Tree,
     Want, WantGroup, WirePath,
@@ -13,9 +14,6 @@ use crate::protocol::{
 use crate::session::{
     Expected, Mailbox, Results, kept, receive_bundles, unchanged, uncommitted,
 };
-
-/// Directories that can't be made, and are told together.
-const MAX_REFUSED: usize = 1 << 12;
 
 /// Small files that are wanted.
 #[derive(Default)]
@@ -70,13 +68,16 @@ impl Listing {
 
     /// Notes that a directory can't be made.
     fn refuse(&self, group: &Group, error: TransferError) -> Result<(), TransferError> {
-        let mut refused = locked(&self.refused);
-        refused.push((group.directory.clone(), group.files.len(), error));
-        if refused.len() < MAX_REFUSED {
-            return Ok(());
+        let mut files = Vec::new();
+        for file in &group.files {
+            let path = group.directory.join(file.name())?;
+            if self.filter.keeps(&path, false) {
+                files.push(self.remote.join(&path)?.as_str().to_owned());
+            }
         }
-        drop(refused);
-        self.tell_refused()
+        let path = self.remote.join(&group.directory)?;
+        locked(&self.refused).add(Directory { path, files, error }, &self.told);
+        Ok(())
     }
 
     /// Asks for what is not there of files whose directories are.
@@ -224,8 +225,11 @@ impl Listing {
         }
         let unknown = if open.is_empty() { Ok(()) } else { Err(uncommitted()) };
         if let Err(error) = ended.and(unknown) {
-            let name = open.first().unwrap_or(&self.remote).as_str().to_owned();
-            self.told.batch_failed(name, open.len() as u64, error);
+            if open.is_empty() {
+                open.push(self.remote.clone());
+            }
+            let names = open.iter().map(|path| path.as_str().to_owned()).collect();
+            self.told.batch_failed(names, error);
         }
         Ok(())
     }

@@ -401,9 +401,9 @@ impl<'a> Run<'a> {
             Report::File { name, result } => self.file(name, result),
             Report::Edited { name, edit, result } => self.edited(name, edit, result),
             Report::Planned { name, size, change } => self.planned(name, size, change),
-            Report::Batch { name, files, error } => {
+            Report::Batch { names, error } => {
                 self.faults.of_files.store(true, Ordering::Relaxed);
-                self.problem(name, files.max(1), error);
+                self.problem(&names, error);
             }
             Report::Done { name, kind, result } => {
                 *self.running(kind) -= 1;
@@ -426,7 +426,7 @@ impl<'a> Run<'a> {
             Ok(outcome) => self.tell(Event::File { path: &name, outcome: &outcome }),
             Err(error) => {
                 self.faults.of_files.store(true, Ordering::Relaxed);
-                self.problem(name, 1, error);
+                self.problem(&[name], error);
             }
         }
     }
@@ -440,7 +440,7 @@ impl<'a> Run<'a> {
                 }
                 self.tell(Event::Edited { path: &name, edit, edited });
             }
-            Err(error) => self.problem(name, 1, error),
+            Err(error) => self.problem(&[name], error),
         }
     }
 
@@ -464,13 +464,15 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn problem(&mut self, name: String, files: u64, error: TransferError) {
+    /// Tells that all these have failed for one reason.
+    fn problem(&mut self, names: &[String], error: TransferError) {
+        let Some((path, others)) = names.split_first() else { return };
         if self.is_over && matches!(error, TransferError::Disconnected) {
             return;
         }
-        self.tell(Event::Failed { path: &name, others: files - 1, error: &error });
+        self.tell(Event::Failed { path, others, error: &error });
         self.faults.any.store(true, Ordering::Relaxed);
-        self.summary.fail(name, files, error);
+        self.summary.fail(path.clone(), names.len() as u64, error);
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::mpsc::{self, TryRecvError};
 use std::time::{Duration, Instant};
 
 use super::jobs::TURN;
-use crate::error::Error;
+use crate::error::{Error, Feature};
 use crate::protocol::{
     EntryKind, FileEntry, Group, Message, Mtime, TransferError, WirePath, printable,
 };
@@ -63,6 +63,9 @@ pub(super) fn list(
     is_over: impl Fn() -> bool,
     take: impl FnMut(&[Listed]) -> io::Result<()> + Send + 'static,
 ) -> Result<(), Error> {
+    if path.has_backslash() {
+        link.require_current(Feature::Backslashes)?;
+    }
     let mailbox = loop {
         turn(link, &is_over)?;
         if let Some(mailbox) = link.open()? {

@@ -16,6 +16,7 @@ mod listing;
 mod options;
 mod producer;
 mod put_batch;
+mod refused;
 mod requests;
 mod send;
 mod send_stream;

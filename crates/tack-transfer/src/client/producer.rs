@@ -10,7 +10,7 @@ use super::jobs::{Job, Kind};
 use crate::error::Error;
 use crate::protocol::{
     Change, Edit, EditKind, Edited, Group, Message, RESERVED, TransferError, WalkItem,
-    printable,
+    WirePath, printable, printed_below,
 };
 use crate::session::{Mailbox, Notify, Outcome, Progress};
 
@@ -30,8 +30,8 @@ pub(super) enum Report {
     File { name: String, result: Result<Outcome, TransferError> },
     /// A file that would be transferred, or is there already.
     Planned { name: String, size: u64, change: Change },
-    /// A batch has failed before anything was known of so many of its files.
-    Batch { name: String, files: u64, error: TransferError },
+    /// A batch has failed before anything was known of these of its files.
+    Batch { names: Vec<String>, error: TransferError },
     /// A job that came up while another one ran.
     Job(Job),
     /// A job for the end, when all others have ended.
@@ -160,36 +160,40 @@ impl Reporter {
         let _ = self.reports.send(Report::Planned { name, size, change });
     }
 
-    /// Says that a batch has failed, and with it `files` files, `name` the first of them.
-    pub(super) fn batch_failed(&self, name: String, files: u64, error: TransferError) {
+    /// Says that a batch has failed, and with it these files.
+    pub(super) fn batch_failed(&self, names: Vec<String>, error: TransferError) {
         // Fails only if the operation has ended.
-        let _ = self.reports.send(Report::Batch { name, files, error });
+        let _ = self.reports.send(Report::Batch { names, error });
     }
 
-    /// Says what a walk on this machine has found and does not transfer.
-    pub(super) fn left_out(&self, item: &WalkItem) {
+    /// Says what a walk through a source that goes to `base` has found and does not transfer.
+    pub(super) fn left_out(&self, base: &WirePath, item: &WalkItem) {
         match item {
             WalkItem::Directory(_) | WalkItem::File(_) | WalkItem::Link(..) => {}
             // It may be a file that the user counts on.
-            WalkItem::Reserved(name) => self.skip(name, RESERVED, Some(End::Local)),
+            WalkItem::Reserved(name) => {
+                self.skip(&printed_below(base, name), RESERVED, Some(End::Local));
+            }
             WalkItem::Skipped { name, reason, error, .. } => {
-                self.skip(name, reason, error.then_some(End::Local));
+                let failed = error.then_some(End::Local);
+                self.skip(&printed_below(base, name), reason, failed);
             }
         }
     }
 
-    /// Takes in a listing behind its first message, and says what the server leaves out of it.
+    /// Takes in a listing of `base` behind its first message, and says what the server leaves out of it.
     /// `skipped` hears the names of that, and returns false for what the user has excluded.
     pub(super) fn take_listing(
         &self,
         mailbox: &Mailbox,
+        base: &WirePath,
         take: impl FnMut(&[Group]) -> Result<(), TransferError>,
         mut skipped: impl FnMut(&str) -> Result<bool, TransferError>,
     ) -> Result<(), TransferError> {
         Self::read_listing(mailbox, take, |left_out| {
             if skipped(&left_out.name)? {
                 let failed = left_out.error.then_some(End::Remote);
-                self.skip(&left_out.name, &left_out.reason, failed);
+                self.skip(&printed_below(base, &left_out.name), &left_out.reason, failed);
             }
             Ok(())
         })
@@ -200,13 +204,15 @@ impl Reporter {
     pub(super) fn take_destination(
         &self,
         mailbox: &Mailbox,
+        base: &WirePath,
         take: impl FnMut(&[Group]) -> Result<(), TransferError>,
         mut stays: impl FnMut(&str) -> Option<bool>,
     ) -> Result<(), TransferError> {
         Self::read_listing(mailbox, take, |left_out| {
             if let Some(may_go) = stays(&left_out.name) {
                 let failed = (may_go && left_out.unread).then_some(End::Remote);
-                self.not_deleted(&left_out.name, &left_out.reason, failed);
+                let name = printed_below(base, &left_out.name);
+                self.not_deleted(&name, &left_out.reason, failed);
             }
             Ok(())
         })

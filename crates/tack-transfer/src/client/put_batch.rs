@@ -385,11 +385,11 @@ impl Exchange {
         let Err(error) = ended else { return };
         mailbox.fail(&error);
         let open = (0..self.files.len() as u32).filter(|file| !self.settled.contains(file));
-        let name = match open.clone().next() {
-            Some(first) => self.name(first),
-            None => self.batch.base.to_string(),
-        };
-        self.told.batch_failed(name, open.count() as u64, error);
+        let mut names: Vec<_> = open.map(|file| self.name(file)).collect();
+        if names.is_empty() {
+            names.push(self.batch.base.to_string());
+        }
+        self.told.batch_failed(names, error);
     }
 }
 

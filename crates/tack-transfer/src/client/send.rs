@@ -13,13 +13,13 @@ use super::get::same_name;
 use super::jobs::{Job, Kind, Run};
 use super::producer::Producer;
 use super::put_batch::{Origin, PutBatch};
-use crate::error::Error;
+use crate::error::{Error, Feature};
 use crate::protocol::{
     EntryKind, Fail, FailCode, FileEntry, FileSource, Filter, Group, Manifest, Message,
     NameError, Names, Policy, Root, TransferError, Walk, WalkItem, WirePath, number_at,
     printable,
 };
-use crate::quic::{CONTENT_AHEAD, FEWER_ROUND_TRIPS, REMOVES_PARTS};
+use crate::quic::{BACKSLASHES, CONTENT_AHEAD, FEWER_ROUND_TRIPS, REMOVES_PARTS};
 use crate::session::Mailbox;
 
 /// Where things go on the server.
@@ -38,7 +38,7 @@ const TWICE: &str = "another source has something of this name, which is sent";
 
 /// Starts whatever sends `sources`; content leaves ahead of answers where the server is thought to have nothing of it.
 pub(super) fn start(
-    sources: Vec<Source>,
+    mut sources: Vec<Source>,
     (place, is_ahead): (&Place, bool),
     run: &mut Run<'_>,
     producer: Producer,
@@ -46,6 +46,13 @@ pub(super) fn start(
     let options = run.options;
     if let Some(feature) = beyond_version_2(options, true) {
         run.require_current(feature)?;
+    }
+    let backslashes = run.protocol_version()? >= BACKSLASHES;
+    if !backslashes {
+        if place.path().has_backslash() {
+            run.require_current(Feature::Backslashes)?;
+        }
+        sources.iter_mut().for_each(Source::refuse_backslash);
     }
     let removes_parts = options.delete && run.protocol_version()? >= REMOVES_PARTS;
     let attempt = run.attempt.as_ref();
@@ -82,6 +89,7 @@ pub(super) fn start(
         closing,
         is_current,
         is_ahead,
+        backslashes,
     };
     let produce = move || sending.produce(&sources, &place);
     std::thread::Builder::new().spawn(produce).map(drop).map_err(Error::Thread)
@@ -135,6 +143,12 @@ pub struct Source {
 }
 
 impl Place {
+    fn path(&self) -> &WirePath {
+        match self {
+            Self::Into(path) | Self::As(path) | Self::IntoOrAs(path) => path,
+        }
+    }
+
     /// The place if it does not depend on what the server has: a single file may be given a new name.
     fn known(&self, sources: &[Source]) -> Option<Self> {
         let single_file = matches!(sources, [only] if !only.is_directory);
@@ -213,6 +227,15 @@ impl Source {
         Ok(Self { path: path.to_owned(), name: name.transpose(), is_directory })
     }
 
+    /// Lets it have no name that has a backslash.
+    fn refuse_backslash(&mut self) {
+        if let Ok(Some(name)) = &self.name
+            && name.has_backslash()
+        {
+            self.name = Err(NameError::Backslash(name.to_string()));
+        }
+    }
+
     /// Its name on the server; none for `.` and the like, and for one that can't be told.
     pub fn name(&self) -> Option<&WirePath> {
         self.name.as_ref().ok()?.as_ref()
@@ -246,6 +269,8 @@ struct Sending {
     is_current: bool,
     /// As in [`PutBatch`].
     is_ahead: bool,
+    /// The server knows [`BACKSLASHES`].
+    backslashes: bool,
 }
 
 impl Sending {
@@ -331,7 +356,8 @@ impl Sending {
         let (mut directory, mut local) = (base.clone(), WirePath::root());
         let mut walked = Group::default();
         let walk = Walk::filtered(Arc::clone(&root), WirePath::root(), self.filter.clone());
-        for item in walk.with_links(self.policy.preserve).with_prefix(base.clone()) {
+        let walk = walk.with_links(self.policy.preserve).with_backslashes(self.backslashes);
+        for item in walk.with_prefix(base.clone()) {
             let full = match item {
                 WalkItem::Directory(group) => {
                     directory = base.join(&group.directory)?;
@@ -369,7 +395,7 @@ impl Sending {
                 }
                 other => {
                     self.closing.add_left_out(base, &other)?;
-                    self.producer.left_out(&other);
+                    self.producer.left_out(base, &other);
                     None
                 }
             };

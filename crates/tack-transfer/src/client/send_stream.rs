@@ -33,6 +33,9 @@ pub(super) fn start(
         return Err(Error::Invalid(format!("a stream can't be sent with the option {what}")));
     }
     run.require_current(Feature::UnknownSize)?;
+    if path.has_backslash() {
+        run.require_current(Feature::Backslashes)?;
+    }
     let (progress, policy) = (Arc::clone(&producer.progress), options.policy.clone());
     let name = path.as_str().to_owned();
     let work = Box::new(move |mailbox: &Mailbox| {

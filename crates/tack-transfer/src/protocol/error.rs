@@ -1,6 +1,7 @@
 //! Why a transfer of one file failed.
 
 use std::io;
+use std::sync::Arc;
 
 use super::wire::{Fail, FailCode, Message};
 use super::{NameError, RootError, WireError};
@@ -67,6 +68,9 @@ pub enum TransferError {
     /// A message could not be read or laid out.
     #[error("the other side broke the protocol: {0}")]
     Wire(#[from] WireError),
+    /// What several files have failed of, such as a directory that can't be made.
+    #[error(transparent)]
+    Shared(Arc<TransferError>),
     /// The stream or the connection ended early.
     #[error("the connection ended before the file was complete; transfer it again to resume")]
     Disconnected,
@@ -101,6 +105,7 @@ impl TransferError {
         match self {
             Self::Local { cause, .. } | Self::Root(RootError::Io(cause)) => is_full(cause),
             Self::Remote(fail) => fail.code == FailCode::NoSpace,
+            Self::Shared(error) => error.is_disk_full(),
             _ => false,
         }
     }
@@ -109,14 +114,13 @@ impl TransferError {
     pub(crate) fn to_fail(&self) -> Option<Fail> {
         let code = match self {
             Self::Remote(_) | Self::Disconnected => return None,
-            Self::Local { .. } if self.is_disk_full() => FailCode::NoSpace,
-            Self::Local { .. } => FailCode::Io,
+            Self::Local { .. } | Self::Root(RootError::Io(_)) if self.is_disk_full() => {
+                FailCode::NoSpace
+            }
+            Self::Local { .. } | Self::Root(RootError::Io(_) | RootError::Replaced(_)) => {
+                FailCode::Io
+            }
             Self::Root(RootError::NotFound(_)) => FailCode::NotFound,
-            Self::Root(RootError::Io(cause)) => match cause.kind() {
-                io::ErrorKind::PermissionDenied => FailCode::Refused,
-                _ if is_full(cause) => FailCode::NoSpace,
-                _ => FailCode::Io,
-            },
             Self::Root(
                 RootError::Symlink(_) | RootError::Foreign(_) | RootError::Hidden(_),
             )
@@ -128,6 +132,7 @@ impl TransferError {
             }
             Self::Busy => FailCode::Busy,
             Self::SourceChanged(fail) => return Some(fail.clone()),
+            Self::Shared(error) => return error.to_fail(),
             Self::Verification | Self::BasisChanged => FailCode::Verification,
             Self::Protocol(_) | Self::Wire(_) | Self::TooManyNames(_) => FailCode::Protocol,
         };
@@ -159,6 +164,19 @@ mod tests {
         assert_eq!(fail.code, FailCode::NoSpace);
         assert!(fail.text.contains("make room"), "{}", fail.text);
         assert!(TransferError::Remote(fail).is_disk_full());
+    }
+
+    #[test]
+    fn what_the_disk_refuses_is_told_as_its_error_wherever_it_is_met() {
+        let denied = || io::Error::from(io::ErrorKind::PermissionDenied);
+        let shared = Arc::new(TransferError::from(RootError::Io(denied())));
+        for error in [
+            TransferError::reading(denied()),
+            RootError::Io(denied()).into(),
+            TransferError::Shared(shared),
+        ] {
+            assert_eq!(error.to_fail().map(|fail| fail.code), Some(FailCode::Io), "{error:?}");
+        }
     }
 
     #[test]

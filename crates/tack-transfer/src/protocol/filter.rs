@@ -5,6 +5,7 @@ use std::path::Path;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
 use super::WirePath;
+use super::pattern::as_git_reads;
 
 /// Patterns, held against paths below the directory that is transferred.
 #[derive(Clone, Debug)]
@@ -20,13 +21,18 @@ impl Filter {
         include: impl IntoIterator<Item = &'a str>,
     ) -> Result<Self, String> {
         let mut rules = GitignoreBuilder::new("");
-        for line in exclude {
-            rules.add_line(None, &plain_braces(line)).map_err(|error| error.to_string())?;
+        let mut add = |sign: &str, pattern: &str| {
+            let line = format!("{sign}{}", as_git_reads(pattern)?);
+            rules.add_line(None, &line).map(drop).map_err(|error| error.to_string())
+        };
+        for line in exclude.into_iter().filter(|line| !line.starts_with('#')) {
+            match line.strip_prefix('!') {
+                Some(pattern) => add("!", pattern)?,
+                None => add("", line)?,
+            }
         }
         for pattern in include {
-            rules
-                .add_line(None, &format!("!{}", plain_braces(&with_blanks(pattern))))
-                .map_err(|error| error.to_string())?;
+            add("!", &with_blanks(pattern))?;
         }
         Ok(Self { rules: rules.build().map_err(|error| error.to_string())? })
     }
@@ -93,26 +99,6 @@ fn with_blanks(pattern: &str) -> String {
     format!("{start}{classes}")
 }
 
-/// The pattern with braces for themselves, as git takes them: the crate would take them for alternatives.
-fn plain_braces(pattern: &str) -> String {
-    let mut plain = String::with_capacity(pattern.len());
-    let (mut is_escaped, mut is_class) = (false, false);
-    for character in pattern.chars() {
-        if matches!(character, '{' | '}') && !is_escaped && !is_class {
-            plain.push('\\');
-        }
-        match character {
-            _ if is_escaped => {}
-            '[' => is_class = true,
-            ']' => is_class = false,
-            _ => {}
-        }
-        is_escaped = character == '\\' && !is_escaped;
-        plain.push(character);
-    }
-    plain
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -129,6 +115,131 @@ mod tests {
         {
             assert_eq!(filter.keeps(&path(name), false), stays, "{name}");
         }
+    }
+
+    /// Patterns that the crate alone reads otherwise than git.
+    const BRACKETS: [&str; 40] = [
+        "[[:digit:]].*",
+        "[[:digit:]]",
+        "/[[:digit:]]",
+        "[[:digit:]]/",
+        "x/[[:alpha:]]",
+        "[![:alnum:]]",
+        "[^[:alnum:]x]y",
+        "[[:digit:][:upper:]_-]",
+        "[[:digit:]-z]",
+        "[a-c-e]",
+        "[[:x]",
+        "[[:x]]",
+        "[:digit:]",
+        "[\\]]",
+        "[\\]]x",
+        "[!\\]]",
+        "[]]",
+        "[!]a-c]",
+        "[]-a]",
+        "[\\a-\\c]",
+        "[+\\--.]",
+        "[a\\-c]",
+        "[\\\\]",
+        "[-a]",
+        "[a-]",
+        "[!-]",
+        "[--0]",
+        "[\\!]",
+        "[\\^\\!]",
+        "[{}]",
+        "{[a]}",
+        "a[b/]c",
+        "a[!b]c",
+        "a[+-9]c",
+        "[ä]",
+        "[ä-ö][!ö]",
+        "[a-ö]*",
+        "\\[a]",
+        "!x[!y]z",
+        "#x[",
+    ];
+
+    #[test]
+    fn brackets_stand_for_the_characters_that_git_takes_them_for() {
+        let single = (1..128_u8).map(char::from).filter(|c| !matches!(c, '/' | '.'));
+        let mut names: Vec<String> = single.map(String::from).collect();
+        let others = [
+            "1.txt", "a.txt", "x/1", "x/a", "x/-", "[a]", "{a}", "a/c", "abc", "a+c", "axc",
+            "b", "\\]", "]x", ":y", "xy", "ä", "ö", "ä-", "xyz", "x z", ":x", "[:x", "x]",
+            ":]", "i]", "a/b/c", "deep/5", "deep/a/c", "x/[b",
+        ];
+        names.extend(others.map(String::from));
+        let repository = tempfile::tempdir().unwrap();
+        let Some(_) = git(repository.path(), &["init", "-q"], "") else {
+            return eprintln!("skipped: there is no git");
+        };
+        for class in CLASSES {
+            is_as_in_git(repository.path(), &format!("[[:{class}:]]"), &names);
+            is_as_in_git(repository.path(), &format!("[![:{class}:]a]"), &names);
+        }
+        for pattern in BRACKETS {
+            is_as_in_git(repository.path(), pattern, &names);
+        }
+    }
+
+    const CLASSES: [&str; 12] = [
+        "alnum", "alpha", "blank", "cntrl", "digit", "graph", "lower", "print", "punct",
+        "space", "upper", "xdigit",
+    ];
+
+    /// What git prints; `None` if there is none.
+    fn git(directory: &Path, arguments: &[&str], input: &str) -> Option<String> {
+        use std::io::{Seek, Write};
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(input.as_bytes()).unwrap();
+        file.rewind().unwrap();
+        let mut command = std::process::Command::new("git");
+        command.args(["-c", "core.excludesFile=/dev/null"]).args(arguments);
+        let output = command.current_dir(directory).stdin(file).output().ok()?;
+        Some(String::from_utf8(output.stdout).unwrap())
+    }
+
+    fn is_as_in_git(repository: &Path, pattern: &str, names: &[String]) {
+        // Something is left out in any case, so that a pattern that takes it in again shows.
+        let lines = ["xyz", pattern];
+        std::fs::write(repository.join(".gitignore"), lines.join("\n")).unwrap();
+        // A colon at the beginning would mean something else.
+        let asked: Vec<_> = names.iter().map(|name| format!("./{name}")).collect();
+        let asked = asked.join("\0");
+        let told = git(repository, &["check-ignore", "--no-index", "-z", "--stdin"], &asked);
+        let told = told.unwrap();
+        let theirs = told.split_terminator('\0').filter_map(|name| name.strip_prefix("./"));
+        let theirs: Vec<_> = theirs.collect();
+        let filter = Filter::new(lines, []).unwrap();
+        let is_out = |name: &str| {
+            let path = Path::new(name);
+            let above = path.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty());
+            !filter.keeps_path(path, false)
+                || above.into_iter().any(|a| !filter.keeps_path(a, true))
+        };
+        let ours: Vec<_> =
+            names.iter().map(String::as_str).filter(|name| is_out(name)).collect();
+        assert_eq!(ours, theirs, "{pattern}");
+    }
+
+    #[test]
+    fn names_that_begin_with_a_digit_are_left_out_by_their_class() {
+        let filter = Filter::new(["[[:digit:]].*", "[\\]]", "a[!b]c"], []).unwrap();
+        for (name, stays) in [("1.key", false), ("x.key", true), ("]", false), ("a/c", true)] {
+            assert_eq!(filter.keeps(&path(name), false), stays, "{name}");
+        }
+    }
+
+    #[test]
+    fn brackets_that_match_nothing_are_an_error() {
+        for pattern in ["a[b", "[[:digit:]", "[[:digits:]]", "[a\\", "[]", "x[z-a]", "![b"] {
+            let error = Filter::new([pattern], []).unwrap_err();
+            assert!(error.contains(pattern.trim_start_matches('!')), "{error}");
+        }
+        assert!(Filter::new(["x[z-a]"], []).is_err());
+        assert!(Filter::new([], ["[[:digit:]"]).is_err());
     }
 
     #[test]

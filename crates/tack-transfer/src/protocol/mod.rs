@@ -59,6 +59,7 @@ mod part_file;
 mod part_opening;
 mod pass_through;
 mod paths;
+mod pattern;
 mod plan;
 mod policy;
 mod receiver;

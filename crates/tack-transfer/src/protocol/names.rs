@@ -176,6 +176,10 @@ impl Extraneous {
     /// False if it has to stay, or does not say of which file it is. It may be a file of the user's, after all: neither
     /// what the source has, too, nor what is excluded goes.
     pub fn take_part(&mut self, path: &str) -> bool {
+        if path.contains('\\') {
+            // It may stand for a character that is printed otherwise.
+            return false;
+        }
         let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
         let Some(file) = PartName::file_of(name).and_then(|name| WirePath::new(name).ok())
         else {

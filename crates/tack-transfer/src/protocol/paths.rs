@@ -2,8 +2,8 @@
 //!
 //! A wire path is UTF-8, relative, separated by `/`, and every component is an ordinary name.
 //! Names that are not UTF-8 can't be sent: the two ends may disagree on what such bytes mean,
-//! and guessing would create files under other names. A backslash is refused because it
-//! separates components on some systems.
+//! and guessing would create files under other names. A backslash is a character like others, but towards
+//! versions of the protocol before 8, in which it was refused.
 
 use std::fmt;
 
@@ -40,9 +40,15 @@ pub enum NameError {
     /// A component is empty, `.` or `..`.
     #[error("\"{0}\" has an empty, \".\" or \"..\" component")]
     Dots(String),
-    /// A byte that is not allowed in names.
-    #[error("\"{0}\" contains a backslash or a NUL byte; rename the file to send it")]
+    /// A byte that no name has.
+    #[error("\"{0}\" contains a NUL byte")]
     Forbidden(String),
+    /// A backslash, which the peer does not take.
+    #[error(
+        "\"{0}\" contains a backslash, which the other end, an earlier version of tack, does not take; rename the file, \
+         or use the same version at both ends"
+    )]
+    Backslash(String),
     /// The path or one of its components is too long.
     #[error("\"{0}\" is too long (4096 bytes at most, 255 for each component)")]
     TooLong(String),
@@ -112,6 +118,11 @@ impl WirePath {
         Some(Self(below.to_owned()))
     }
 
+    /// Whether a backslash is in it, which versions of the protocol before 8 refuse.
+    pub fn has_backslash(&self) -> bool {
+        self.0.contains('\\')
+    }
+
     /// The path as text.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -121,7 +132,7 @@ impl WirePath {
 fn check_component(component: &str, path: &str) -> Result<(), NameError> {
     if matches!(component, "" | "." | "..") {
         Err(NameError::Dots(printable(path)))
-    } else if component.contains(['\\', '\0']) {
+    } else if component.contains('\0') {
         Err(NameError::Forbidden(printable(path)))
     } else if component.len() > MAX_COMPONENT {
         Err(NameError::TooLong(shortened(path)))
@@ -175,7 +186,8 @@ mod tests {
 
     #[test]
     fn ordinary_relative_names_are_accepted() {
-        for path in ["a", "a/b/c.txt", "Ünïcödé/日本", "..a/b..", "a b", "-x", ".hidden"]
+        for path in
+            ["a", "a/b/c.txt", "Ünïcödé/日本", "..a/b..", "a b", "-x", ".hidden", "..\\a"]
         {
             assert_eq!(WirePath::new(path).unwrap().as_str(), path);
         }
@@ -186,9 +198,7 @@ mod tests {
         for path in ["/etc/passwd", "..", "a/../b", "a//b", "a/", "./a", "a/.", "../a", "/"] {
             assert!(WirePath::new(path).is_err(), "{path}");
         }
-        for path in ["a\\b", "..\\a", "a\0b", "C:\\x"] {
-            assert!(matches!(WirePath::new(path), Err(NameError::Forbidden(_))), "{path}");
-        }
+        assert!(matches!(WirePath::new("a\0b"), Err(NameError::Forbidden(_))));
     }
 
     #[test]

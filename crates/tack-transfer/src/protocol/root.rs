@@ -9,7 +9,7 @@ use std::ffi::CString;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 
@@ -27,6 +27,8 @@ const DIRECTORY: OFlags =
 #[derive(Debug)]
 pub struct Root {
     directory: OwnedFd,
+    /// As it was opened.
+    path: PathBuf,
     hidden: Vec<Hidden>,
     /// If there are any, all else is as if it did not exist.
     only: Vec<WirePath>,
@@ -60,6 +62,9 @@ pub enum RootError {
     /// The server needs it for itself.
     #[error("{0}: the server keeps this file for itself")]
     Hidden(String),
+    /// What is shared is no longer at its path.
+    #[error("{} is another directory now, or gone; restart tack serve", super::printable(.0))]
+    Replaced(String),
     /// The system refuses.
     #[error("{0}")]
     Io(#[from] io::Error),
@@ -70,7 +75,25 @@ impl Root {
     pub fn open(path: &Path) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = rustix::fs::open(path, flags, Mode::empty())?;
-        Ok(Self { directory, hidden: Vec::new(), only: Vec::new() })
+        Ok(Self { directory, path: path.to_owned(), hidden: Vec::new(), only: Vec::new() })
+    }
+
+    /// Makes sure that the directory is still what its path leads to. It may have been moved away, or something mounted
+    /// over it, and nobody would find what goes into it.
+    pub fn check_path(&self) -> Result<(), RootError> {
+        let replaced = || RootError::Replaced(self.path.display().to_string());
+        let stat = match rustix::fs::stat(&self.path).map_err(io::Error::from) {
+            Ok(stat) => stat,
+            Err(error) => match error.kind() {
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+                    return Err(replaced());
+                }
+                // Whether it is there can't be told.
+                _ => return Ok(()),
+            },
+        };
+        let is_same = self.number()? == (stat.st_dev, stat.st_ino);
+        if is_same { Ok(()) } else { Err(replaced()) }
     }
 
     /// Device and number of the directory, the same by whatever path it was opened.

@@ -33,6 +33,7 @@ pub struct Walk {
     depth: Option<u32>,
     links: bool,
     grains: bool,
+    backslashes: bool,
     /// Directories still to be read, relative to `base`, and the permissions of their parents.
     pending: Vec<(WirePath, Vec<u32>)>,
     current: Option<Open>,
@@ -89,8 +90,8 @@ impl Walk {
     pub fn filtered(root: Arc<Root>, base: WirePath, filter: Filter) -> Self {
         let pending = vec![(WirePath::root(), Vec::new())];
         let (prefix, depth, current) = (WirePath::root(), None, None);
-        let (links, grains) = (false, false);
-        Self { root, base, prefix, filter, depth, links, grains, pending, current }
+        let (links, grains, backslashes) = (false, false, true);
+        Self { root, base, prefix, filter, depth, links, grains, backslashes, pending, current }
     }
 
     /// The same for a peer, below whose `prefix` everything goes: what has too long a path there is left out.
@@ -116,6 +117,12 @@ impl Walk {
     #[must_use]
     pub fn with_grains(self, grains: bool) -> Self {
         Self { grains, ..self }
+    }
+
+    /// The same, and leaves out names with a backslash if the peer does not take them.
+    #[must_use]
+    pub fn with_backslashes(self, backslashes: bool) -> Self {
+        Self { backslashes, ..self }
     }
 
     /// Whether the content of a directory is of interest.
@@ -166,6 +173,9 @@ impl Walk {
             return None;
         }
         let checked = WirePath::new(name).and_then(|name| {
+            if name.has_backslash() && !self.backslashes {
+                return Err(NameError::Backslash(name.to_string()));
+            }
             let path = open.path.join(&name)?;
             [&self.base, &self.prefix]
                 .into_iter()
@@ -402,6 +412,10 @@ mod tests {
         std::fs::write(dir.path().join("good"), "").unwrap();
         std::os::unix::fs::symlink("/etc", dir.path().join("link")).unwrap();
         let items = walk(dir.path());
+        assert_eq!(entries(&items).len(), 3);
+        let root = Arc::new(Root::open(dir.path()).unwrap());
+        let walk = Walk::new(root, WirePath::root()).with_backslashes(false);
+        let items: Vec<_> = walk.collect();
         assert_eq!(entries(&items).len(), 2);
         let skipped = |wanted: &str| {
             items.iter().find_map(|item| match item {

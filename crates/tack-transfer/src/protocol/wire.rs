@@ -367,7 +367,7 @@ pub struct Fail {
 pub enum FailCode {
     /// There is no such file.
     NotFound,
-    /// The server does not allow it: read-only, permissions, a symbolic link.
+    /// The server does not allow it: read-only, a symbolic link, a file that it keeps for itself.
     Refused,
     /// The path is not acceptable.
     BadPath,

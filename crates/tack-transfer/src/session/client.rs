@@ -157,9 +157,7 @@ impl Link {
     /// The version of the protocol that both ends speak; 0 as long as none is agreed.
     pub fn protocol_version(&mut self) -> Result<usize, Error> {
         let spoken = self.conn()?.application_proto();
-        // Version 2 is the last of them.
-        let mut versions = (2..).zip(quic::ALPN.iter().rev());
-        Ok(versions.find(|(_, name)| **name == spoken).map_or(0, |(version, _)| version))
+        Ok(quic::version_of(spoken).unwrap_or_default())
     }
 
     /// Whether the server allows one more stream.

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use super::Notify;
 use super::handshake_gate::HandshakeGate;
 use crate::protocol::{Inodes, TransferError, WirePath};
+use crate::quic::VERSIONS;
 
 /// How long a connection may take to answer before it is considered dead: several round trips
 /// of any real path.
@@ -38,6 +39,8 @@ pub(super) struct Life {
     pub(super) condemned: AtomicBool,
     /// The client has ended the connection with everything that it wanted.
     pub(super) has_all: Arc<AtomicBool>,
+    /// The version of the protocol that the client speaks.
+    pub(super) version: AtomicUsize,
     /// What has several names here.
     pub(super) inodes: Arc<Inodes>,
     /// What requests that change something wait for.
@@ -56,6 +59,7 @@ impl Life {
             ask: AtomicBool::new(false),
             condemned: AtomicBool::new(false),
             has_all: Arc::default(),
+            version: AtomicUsize::new(*VERSIONS.end()),
             inodes: Arc::default(),
             handshake: HandshakeGate::default(),
             has_claimed: AtomicBool::new(false),
@@ -66,6 +70,11 @@ impl Life {
 
     fn is_condemned(&self) -> bool {
         self.condemned.load(Ordering::Relaxed)
+    }
+
+    /// The version of the protocol that the client speaks.
+    pub(super) fn version(&self) -> usize {
+        self.version.load(Ordering::Relaxed)
     }
 
     /// Whether it has written, or wanted to.

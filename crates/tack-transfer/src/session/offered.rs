@@ -1,6 +1,7 @@
 //! Files that a client offers in one request, held against what is there.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use super::batch::{Expected, Results, kept, unchanged};
 use crate::protocol::{
@@ -37,10 +38,13 @@ impl Offered {
     pub(super) fn look_at(tree: &mut Tree, groups: &[Group]) -> Result<Self, TransferError> {
         let mut offered = Self::default();
         for (number, group) in (0..).zip(groups) {
-            let fault = tree.create(&group.directory, &group.modes).err();
-            let fault = fault.and_then(|error| error.to_fail());
+            let fault = tree.create(&group.directory, &group.modes).err().map(Arc::new);
             match fault {
-                Some(fail) if group.files.is_empty() => offered.refuse(number, fail),
+                Some(error) if group.files.is_empty() => {
+                    if let Some(fail) = error.to_fail() {
+                        offered.refuse(number, fail);
+                    }
+                }
                 fault => offered.group(tree, group, fault.as_ref())?,
             }
         }
@@ -73,13 +77,13 @@ impl Offered {
         &mut self,
         tree: &mut Tree,
         group: &Group,
-        fault: Option<&Fail>,
+        fault: Option<&Arc<TransferError>>,
     ) -> Result<(), TransferError> {
         for (position, path) in group.paths(&WirePath::root()).enumerate() {
             let (file, (path, offer)) = (self.paths.len() as u32, path?);
             self.paths.push(path.clone());
-            if let Some(fail) = fault {
-                self.results.insert(file, Err(TransferError::Remote(fail.clone())));
+            if let Some(error) = fault {
+                self.results.insert(file, Err(TransferError::Shared(Arc::clone(error))));
                 continue;
             }
             let mut digest = None;
@@ -116,8 +120,6 @@ impl Offered {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::protocol::{Encoded, Manifest, Message, Root};
 

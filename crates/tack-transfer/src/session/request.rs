@@ -15,6 +15,7 @@ use crate::protocol::{
     RESERVED, Resume, Root, SmallFile, TransferError, Tree, Walk, WalkItem, Want, WantGroup,
     Wanted, WirePath,
 };
+use crate::quic::BACKSLASHES;
 
 /// What all workers of a server share.
 pub(super) struct Service {
@@ -29,6 +30,16 @@ pub(super) struct Service {
     /// One reference for each worker of all connections, and this one.
     pub(super) workers: Arc<()>,
     pub(super) report: Box<dyn Fn(ServerEvent) + Send + Sync>,
+}
+
+/// What is asked for with a listing, and by whom.
+#[derive(Clone, Copy)]
+struct Asked {
+    depth: Option<u32>,
+    links: bool,
+    content: bool,
+    /// Of the protocol that the client speaks.
+    version: usize,
 }
 
 /// A `PutMany`.
@@ -130,6 +141,22 @@ impl Action {
         }
     }
 
+    /// What a request asks for, and on what.
+    fn asked(request: Message) -> (Self, WirePath) {
+        match request {
+            Message::Get { path, .. } => (Self::Get, path),
+            Message::GetMany { base, .. } => (Self::Get, base),
+            Message::Put { path, .. } => (Self::Put, path),
+            Message::PutMany { base, .. } => (Self::Put, base),
+            Message::List { path, .. } | Message::Stat { path } => (Self::List, path),
+            Message::Edit { edits, .. } => {
+                let kind = edits.first().map_or(EditKind::Attributes, Edit::kind);
+                (Self::of(kind), WirePath::root())
+            }
+            _ => (Self::List, WirePath::root()),
+        }
+    }
+
     /// One word for it.
     pub fn name(self) -> &'static str {
         match self {
@@ -151,6 +178,22 @@ impl Service {
         if request.changes_something() && !life.handshake.pass() {
             return;
         }
+        if let Err(error) = self.root.check_path() {
+            let error = TransferError::from(error);
+            mailbox.fail(&error);
+            let (action, path) = Action::asked(request);
+            return (self.report)(ServerEvent { client, action, path, result: Err(error) });
+        }
+        self.serve_request(request, mailbox, life, client);
+    }
+
+    fn serve_request(
+        &self,
+        request: Message,
+        mailbox: &Mailbox,
+        life: &Arc<Life>,
+        client: SocketAddr,
+    ) {
         let log = |action, path, result| {
             (self.report)(ServerEvent { client, action, path, result });
         };
@@ -169,7 +212,8 @@ impl Service {
                     // What is there and not in the source may be removed next.
                     self.claims.wait_for_dead(&[&path], life);
                 }
-                let (action, result) = self.list_or_get(mailbox, &path, depth, links, content);
+                let asked = Asked { depth, links, content, version: life.version() };
+                let (action, result) = self.list_or_get(mailbox, &path, asked);
                 (action, path, result)
             }
             Message::GetMany { base, groups } => {
@@ -485,12 +529,10 @@ impl Service {
         &self,
         mailbox: &Mailbox,
         path: &WirePath,
-        depth: Option<u32>,
-        links: bool,
-        content: bool,
+        asked: Asked,
     ) -> (Action, Result<Option<Outcome>, TransferError>) {
-        match self.list(mailbox, path, depth, links) {
-            Ok(EntryKind::File { .. }) if content => {
+        match self.list(mailbox, path, asked) {
+            Ok(EntryKind::File { .. }) if asked.content => {
                 (Action::Get, self.get(mailbox, path, &Resume::default()).map(Some))
             }
             listed => (Action::List, listed.map(|_| None)),
@@ -501,8 +543,7 @@ impl Service {
         &self,
         mailbox: &Mailbox,
         path: &WirePath,
-        depth: Option<u32>,
-        links: bool,
+        Asked { depth, links, version, .. }: Asked,
     ) -> Result<EntryKind, TransferError> {
         let kind = self.root.kind(path)?;
         mailbox.send(Message::Entry { kind })?;
@@ -516,7 +557,8 @@ impl Service {
         }
         let mut manifest = Manifest::default();
         let walk = Walk::new(Arc::clone(&self.root), path.clone()).with_depth(depth);
-        for item in walk.with_links(links).with_grains(links) {
+        let walk = walk.with_links(links).with_grains(links);
+        for item in walk.with_backslashes(version >= BACKSLASHES) {
             let full = match item {
                 WalkItem::Directory(group) => manifest.directory(group),
                 WalkItem::File(file) => manifest.file(file),

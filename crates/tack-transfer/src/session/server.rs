@@ -24,7 +24,7 @@ use crate::cc_parameters::Store;
 use crate::error::Error;
 use crate::identity::Identity;
 use crate::protocol::{Decoder, GroupCommit, Message, Root, TransferError, WirePath};
-use crate::quic::{CloseCode, MAX_STREAMS};
+use crate::quic::{self, CloseCode, MAX_STREAMS};
 
 /// How long a client may take to say the token once the handshake is done.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
@@ -573,6 +573,8 @@ impl Client {
         conn: &mut tacklib::Connection,
         service: &Arc<Service>,
     ) -> bool {
+        let version = quic::version_of(conn.application_proto()).unwrap_or_default();
+        self.life.version.store(version, Ordering::Relaxed);
         for stream in conn.readable() {
             if stream == HELLO_STREAM {
                 // Nothing follows the opening message but its end.
