@@ -262,7 +262,7 @@ impl Relay {
 #[test]
 fn a_client_whose_early_data_was_taken_goes_on_before_the_server_has_seen_that() {
     /// What it may send before the handshake, and what packets add to that.
-    const EARLY: usize = 24 * 1024 + 10_000;
+    const EARLY: usize = 24 * 1024 + 8_000;
     let scratch = Scratch::new();
     let (server, fingerprint) = scratch.serve("identity", any_port(), |_| {});
     let relay = Relay::start(server.local_addr());

@@ -181,9 +181,8 @@ fn a_stream_that_is_reset_behind_its_end_again_and_again_is_filled_once() {
     cost(&liar::stream_end(6, END));
     let first = cost(&liar::reset_stream(6, END));
     let again = median((0..21).map(|_| cost(&liar::reset_stream(6, END))).collect());
-    let ping = median((0..21).map(|_| cost(&liar::ping())).collect());
-    println!("{first:?}, then {again:?}; a PING costs {ping:?}");
-    assert_no_dearer(ping, again);
+    println!("{first:?}, then {again:?}");
+    assert!(10 * again < first, "as much as filling it: {again:?}, {first:?}");
 }
 
 /// No packet may cost more: for a release build on an idle machine.
