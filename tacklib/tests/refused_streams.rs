@@ -22,7 +22,7 @@ fn full() -> Pair<Connection, Connection> {
         .with_delay(Duration::from_millis(10))
         .with_rate(50);
     pair.handshake();
-    while pair.client.write(FULL, &[0; 1 << 16], false) > 0 {}
+    while pair.client.write(FULL, &vec![0; 1 << 16], false) > 0 {}
     pair
 }
 

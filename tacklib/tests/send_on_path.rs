@@ -73,7 +73,7 @@ fn carry(from: &mut Connection, to: &mut Connection, path: Path) {
 }
 
 fn read(end: &mut Connection, stream: u64) -> usize {
-    let mut buffer = [0; 1 << 16];
+    let mut buffer = vec![0; 1 << 16];
     std::iter::from_fn(|| end.stream_recv(stream, &mut buffer).ok()).map(|(len, _)| len).sum()
 }
 
