@@ -339,3 +339,133 @@ fn a_stream_that_the_peer_stops_is_an_error_and_not_a_wait() {
     });
     assert_eq!(error, Some(h3::Error::TransportError(quiche::Error::StreamStopped(7))));
 }
+
+#[test]
+fn each_round_of_requests_gets_new_streams_although_the_answers_go_before_the_bodies_are_read()
+{
+    const STREAMS: u64 = 4;
+    let (mut client, mut server) = (tack_config(), tack_config());
+    server.set_initial_max_streams_bidi(STREAMS);
+    let mut web = Web::new(&mut client, &mut server);
+    let mut buffer = [0; 10_000];
+    for round in 0..3 {
+        let streams: Vec<u64> = (0..STREAMS).map(|_| web.request(false)).collect();
+        assert_eq!(streams[0], round * STREAMS * 4);
+        for &stream in &streams {
+            web.client.body(stream, pattern(1000), None);
+        }
+        let (client, http, connection) = (&mut web.client, &mut web.server.http, &mut web.pair);
+        let mut answered = 0;
+        connection.run_until(|pair| {
+            client.step(&mut pair.client);
+            while let Ok((stream, event)) = http.poll(&mut pair.server) {
+                if matches!(event, h3::Event::Headers { .. }) {
+                    let response = [h3::Header::new(b":status", b"200")];
+                    http.send_response(&mut pair.server, stream, &response, true).unwrap();
+                    answered += 1;
+                }
+            }
+            answered == STREAMS
+        });
+        web.pair.run_for(Duration::from_millis(200));
+        for stream in streams {
+            // As programs do that read until there is nothing.
+            while web.server.http.recv_body(&mut web.pair.server, stream, &mut buffer).is_ok() {
+            }
+        }
+        web.client.step(&mut web.pair.client);
+        web.pair.run_for(Duration::from_millis(200));
+        assert_eq!(web.pair.client.peer_streams_left_bidi(), STREAMS, "round {round}");
+    }
+}
+
+/// Buffers that are sent without a copy.
+#[derive(Clone, Debug, Default)]
+struct Shared;
+
+impl quiche::BufFactory for Shared {
+    type Buf = bytes::Bytes;
+    type DgramBuf = Vec<u8>;
+
+    fn buf_from_slice(buf: &[u8]) -> Self::Buf {
+        bytes::Bytes::copy_from_slice(buf)
+    }
+
+    fn dgram_buf_from_slice(buf: &[u8]) -> Vec<u8> {
+        buf.to_vec()
+    }
+}
+
+/// A client whose buffers are shared, and its server.
+struct Ends {
+    client: Connection<Shared>,
+    server: Connection,
+}
+
+impl Ends {
+    fn new() -> Self {
+        let scid = quiche::ConnectionId::from_ref(&[0xc1; 16]);
+        let (from, to) = (client_address(), server_address());
+        let mut config = tack_config();
+        let client = tacklib::connect_with_buffer_factory(None, &scid, from, to, &mut config);
+        let mut ends =
+            Self { client: client.unwrap(), server: tack_server(&mut tack_config()) };
+        ends.exchange();
+        assert!(ends.client.is_established());
+        ends
+    }
+
+    /// What both have to say now, and in the next 100 ms.
+    fn exchange(&mut self) {
+        let mut out = vec![0; 2000];
+        for _ in 0..100 {
+            while let Ok((len, info)) = self.client.send(&mut out) {
+                let info = quiche::RecvInfo { from: info.from, to: info.to };
+                self.server.recv(&mut out[..len], info).unwrap();
+            }
+            while let Ok((len, info)) = self.server.send(&mut out) {
+                let info = quiche::RecvInfo { from: info.from, to: info.to };
+                self.client.recv(&mut out[..len], info).unwrap();
+            }
+            advance(Duration::from_millis(1));
+        }
+    }
+}
+
+#[test]
+fn a_body_without_a_copy_stays_whole_where_it_is_refused() {
+    let mut ends = Ends::new();
+    let config = h3::Config::new().unwrap();
+    let mut http = h3::Connection::with_transport(&mut ends.client, &config).unwrap();
+    let longer_than_the_buffer = pattern(tack_config().tack().send_buffer + 100_000);
+    let mut body = bytes::Bytes::from(longer_than_the_buffer.clone());
+    let refused = http.send_body_zc(&mut ends.client, 0, &mut body, true);
+    assert_eq!(refused, Err(h3::Error::FrameUnexpected), "without HEADERS");
+    assert!(body == longer_than_the_buffer);
+
+    let stream = http.send_request(&mut ends.client, &request(), false).unwrap();
+    let sent = http.send_body_zc(&mut ends.client, stream, &mut body, true).unwrap();
+    assert!(sent > 0 && body == longer_than_the_buffer[sent..]);
+}
+
+#[test]
+fn a_stream_that_the_peer_stops_is_an_error_for_a_body_without_a_copy_too() {
+    let mut ends = Ends::new();
+    let config = h3::Config::new().unwrap();
+    let mut http = h3::Connection::with_transport(&mut ends.client, &config).unwrap();
+    let mut server = h3::Connection::with_transport(&mut ends.server, &config).unwrap();
+    let stream = http.send_request(&mut ends.client, &request(), false).unwrap();
+    ends.exchange();
+    assert!(matches!(server.poll(&mut ends.server), Ok((_, h3::Event::Headers { .. }))));
+    let response = [h3::Header::new(b":status", b"400")];
+    server.send_response(&mut ends.server, stream, &response, true).unwrap();
+    ends.exchange();
+    while http.poll(&mut ends.client).is_ok() {}
+    // Nothing is left of the stream but what the client would send.
+    ends.server.stream_shutdown(stream, quiche::Shutdown::Read, 7).unwrap();
+    ends.exchange();
+    let mut body = bytes::Bytes::from_static(b"more");
+    let refused = http.send_body_zc(&mut ends.client, stream, &mut body, false);
+    let stopped = quiche::Error::StreamStopped(7);
+    assert_eq!(refused, Err(h3::Error::TransportError(stopped)));
+}

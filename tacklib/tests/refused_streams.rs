@@ -50,3 +50,49 @@ fn streams_that_were_given_up_are_not_remembered_as_refused() {
     pair.client.stream_shutdown(FULL, Shutdown::Write, 0).unwrap();
     assert_eq!(reported(&mut pair.client).len(), 0);
 }
+
+/// As [`full`], and the server has stopped the stream, of which nothing else is left.
+fn stopped() -> Pair<Connection, Connection> {
+    let mut pair = full();
+    pair.run_until(|pair| pair.server.stream_readable(FULL));
+    pair.server.stream_shutdown(FULL, Shutdown::Read, 7).unwrap();
+    pair.run_for(Duration::from_millis(100));
+    pair
+}
+
+const STOPPED: quiche::Error = quiche::Error::StreamStopped(7);
+
+#[test]
+fn a_refused_stream_that_the_peer_stops_is_reported_and_says_so_when_it_is_written_to() {
+    let mut pair = stopped();
+    assert!(reported(&mut pair.client).contains(&FULL));
+    assert_eq!(pair.client.stream_send(FULL, b"x", false), Err(STOPPED));
+}
+
+#[test]
+fn nothing_but_a_write_takes_the_news_that_the_peer_has_stopped_a_stream() {
+    let mut pair = stopped();
+    pair.client.stream_priority(FULL, 3, true).unwrap();
+    assert!(!pair.client.stream_delivered(FULL));
+    // What the layer does behind an access that it does not see.
+    let _: &mut quiche::Connection = &mut pair.client;
+    pair.run_for(Duration::from_millis(100));
+    assert_eq!(pair.client.stream_stopped_next(), Some(FULL));
+    assert_eq!(pair.client.stream_send(FULL, b"x", false), Err(STOPPED));
+    assert_eq!(pair.client.stream_stopped_next(), None);
+}
+
+#[test]
+fn a_stream_that_was_delivered_before_the_peer_stops_it_stays_delivered() {
+    let mut pair = full();
+    pair.client.stream_shutdown(FULL, Shutdown::Write, 0).unwrap();
+    pair.run_for(Duration::from_millis(100));
+    const WHOLE: u64 = 6;
+    assert_eq!(pair.client.stream_send(WHOLE, &[7; 5000], true), Ok(5000));
+    // The acknowledgement of all of it comes before STOP_SENDING does.
+    pair.run_until(|pair| pair.client.stream_delivered(WHOLE));
+    pair.server.stream_shutdown(WHOLE, Shutdown::Read, 7).unwrap();
+    pair.run_for(Duration::from_millis(100));
+    assert!(pair.client.stream_delivered(WHOLE));
+    assert_eq!(pair.client.stream_stopped_next(), None, "there is nothing left to stop");
+}

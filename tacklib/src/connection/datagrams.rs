@@ -1,15 +1,9 @@
 //! DATAGRAM frames (RFC 9221): what fits into a packet, and what becomes of one that does not fit any more.
-//!
-//! quiche (0.30) takes a DATAGRAM that fits into the probe of the path MTU that it is about to send, and holds it back,
-//! with all that are queued behind it, until a packet may be as long as that. This may be never.
 
 use quiche::BufFactory;
 
 use super::Connection;
-
-/// What of a packet is not content of its DATAGRAM, beside the connection id: the first byte, the longest packet
-/// number, the tag of the AEAD, and type and length of the frame.
-const OVERHEAD: usize = 1 + 4 + 16 + 1 + 2;
+use crate::quiche_compat::longest_datagram;
 
 impl<F: BufFactory> Connection<F> {
     /// The longest DATAGRAM that leaves as things are, as [`quiche::Connection::dgram_max_writable_len`]. While the path
@@ -22,8 +16,7 @@ impl<F: BufFactory> Connection<F> {
     /// What a packet of the validated size holds; `None` where quiche's own answer holds.
     fn longest_datagram(&self) -> Option<usize> {
         self.layer.as_ref()?;
-        let overhead = OVERHEAD + self.inner.destination_id().len();
-        Some(self.seam.path_mtu.get().saturating_sub(overhead))
+        Some(longest_datagram(&self.inner, self.seam.path_mtu.get()))
     }
 
     /// Refuses what no packet holds.
@@ -48,8 +41,8 @@ impl<F: BufFactory> Connection<F> {
     fn purge_too_long(&mut self, size: usize) {
         if self.inner.dgram_send_queue_len() > 0 {
             self.data_pending = true;
-            let overhead = OVERHEAD + self.inner.destination_id().len();
-            self.dgram_purge_outgoing(|datagram| datagram.len() + overhead > size);
+            let longest = longest_datagram(&self.inner, size);
+            self.dgram_purge_outgoing(|datagram| datagram.len() > longest);
         }
     }
 

@@ -7,6 +7,7 @@ use quiche::BufFactory;
 
 use super::Connection;
 use super::send_credits::CreditReason;
+use crate::quiche_compat::Seam;
 
 impl<F: BufFactory> Connection<F> {
     /// quiche's connection, for a caller that tells everything it does with it.
@@ -22,7 +23,8 @@ impl<F: BufFactory> Connection<F> {
     /// A write to the stream was refused for lack of room: it is to be reported as writable when
     /// there are `needed` bytes of it.
     pub(crate) fn block_stream(&mut self, stream_id: u64, needed: usize) {
-        self.seam.send_buffer.block(&mut self.inner, stream_id, needed);
+        let Seam { send_buffer, stopped_streams, .. } = &mut self.seam;
+        send_buffer.block(&mut self.inner, stopped_streams, stream_id, needed);
     }
 
     /// `bytes` were read from a stream; `fin` if it has no more.

@@ -25,10 +25,10 @@ impl<F: BufFactory> Connection<F> {
         urgency: u8,
         incremental: bool,
     ) -> quiche::Result<()> {
-        if matches!(
-            self.inner.stream_capacity(stream_id),
-            Err(quiche::Error::InvalidStreamState(_))
-        ) {
+        let is_unknown = !self.inner.stream_closed(stream_id)
+            && !self.seam.stopped_streams.contains(stream_id)
+            && self.inner.stream_capacity(stream_id).is_err();
+        if is_unknown {
             // quiche opens it.
             self.deadlines.overdue.on_opening(stream_id);
         }

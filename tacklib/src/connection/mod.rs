@@ -20,7 +20,6 @@ mod send_credits;
 mod statistics;
 mod streams;
 
-use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 use std::time::{Duration, Instant};
 
@@ -42,7 +41,7 @@ use crate::lab::LabSwitches;
 use crate::layer::Layer;
 use crate::media_stats::MediaRecord;
 use crate::negotiation::{self, id};
-use crate::quiche_compat::{Seam, is_forgotten};
+use crate::quiche_compat::Seam;
 use arrival::Arrivals;
 use deadlines::Deadlines;
 use handshake::Handshake;
@@ -91,8 +90,6 @@ pub struct Connection<F: BufFactory = DefaultBufFactory> {
     has_ended_streams: bool,
     /// When streams and DATAGRAMs are worth nothing any more.
     deadlines: Deadlines,
-    /// Streams that the peer has stopped, and of which the application has not heard yet.
-    stopped: VecDeque<u64>,
     media: MediaRecord,
     arrivals: Arrivals,
 }
@@ -123,7 +120,6 @@ impl<F: BufFactory> Connection<F> {
             timeout_deferred: false,
             has_ended_streams: false,
             deadlines: Deadlines::default(),
-            stopped: VecDeque::new(),
             media: MediaRecord::default(),
             arrivals: Arrivals::default(),
         }
@@ -221,7 +217,9 @@ impl<F: BufFactory> Connection<F> {
         layer.set_mss(self.seam.path_mtu.get());
         if delta.probe_timeout {
             layer.on_probe_timeout();
-            self.seam.stream_ends.on_probe_timeout(|id| is_forgotten(&mut self.inner, id));
+            let Seam { stream_ends, stopped_streams, .. } = &mut self.seam;
+            stream_ends
+                .on_probe_timeout(|id| stopped_streams.is_forgotten(&mut self.inner, id));
         }
     }
 
@@ -271,7 +269,9 @@ impl<F: BufFactory> Connection<F> {
     /// other half may just have made it do so.
     fn settle_stream_ends(&mut self, layer: &Layer) {
         let was_delivered = |pn| layer.was_delivered(pn);
-        self.seam.stream_ends.settle(was_delivered, |id| is_forgotten(&mut self.inner, id));
+        let Seam { stream_ends, stopped_streams, .. } = &mut self.seam;
+        stream_ends
+            .settle(was_delivered, |id| stopped_streams.is_forgotten(&mut self.inner, id));
     }
 
     /// Writes what the layer noted through quiche's own qlog streamer, so that one

@@ -10,7 +10,7 @@ use super::arrival::Arrival;
 use super::send_credits::CreditReason;
 use crate::error::ExtensionError;
 use crate::layer::{Applied, Layer, Look, Scanned};
-use crate::quiche_compat::{QuicheDelta, SealedStart, is_forgotten};
+use crate::quiche_compat::{QuicheDelta, SealedStart, Seam};
 
 impl<F: BufFactory> Connection<F> {
     pub(super) fn receive(
@@ -116,7 +116,10 @@ impl<F: BufFactory> Connection<F> {
         let now = Instant::now();
         let mut buffers = layer.take_buffers();
         let result = match layer.scan_incoming(now, packet, header, &mut buffers) {
-            Ok(Scanned { scan, sealed }) => {
+            Ok(Scanned { mut scan, sealed }) => {
+                let Seam { stopped_streams, .. } = &self.seam;
+                // quiche takes no notice of a frame for a stream that it has done with.
+                scan.retain_stopped(|id| !stopped_streams.is_forgotten(&mut self.inner, id));
                 let result = match sealed {
                     Some(sealed) => self.inner.recv(sealed, info),
                     None => self.inner.recv(packet, info),
@@ -176,17 +179,15 @@ impl<F: BufFactory> Connection<F> {
             self.may_repeat = true;
             self.seam.stale_streams.on_lost();
         }
-        if !applied.stopped.is_empty() {
-            self.seam.external_access.on_stopped(&self.inner, &applied.stopped);
-        }
         for &stream_id in &applied.stopped {
             self.seam.send_buffer.on_dropped(stream_id);
             // quiche answers with a reset, at what has left.
             self.seam.stream_ends.on_reset(stream_id);
-            self.on_stopped(stream_id);
+            self.seam.stopped_streams.on_stopped(stream_id);
         }
         for &reset in &applied.late_resets {
-            if !is_forgotten(&mut self.inner, reset.stream_id) {
+            let Seam { stopped_streams, .. } = &self.seam;
+            if !stopped_streams.is_forgotten(&mut self.inner, reset.stream_id) {
                 self.seam.late_resets.on_filled(reset);
             }
         }

@@ -434,7 +434,8 @@ impl<F: BufFactory> Connection<F> {
         // If quiche has an acknowledgement to send, asking it for data gets
         // that, and one ACK for each look at the connection is what the layer
         // is there to prevent: so only a change that shows counts.
-        let changed = self.seam.external_access.take(&mut self.inner);
+        let changed =
+            self.seam.external_access.take(&mut self.inner, &self.seam.stopped_streams);
         self.data_pending |= changed || !layer.holds_ack();
     }
 }

@@ -5,10 +5,7 @@ use quiche::{BufFactory, BufSplit, Shutdown, StreamIter};
 
 use super::Connection;
 use super::send_credits::CreditReason;
-use crate::quiche_compat::{error_code, is_forgotten};
-
-/// Streams kept for an application that does not ask which were stopped.
-const REMEMBERED: usize = 4096;
+use crate::quiche_compat::{Seam, error_code};
 
 impl<F: BufFactory> Connection<F> {
     /// Writes stream data, as [`quiche::Connection::stream_send`]; takes no more
@@ -27,7 +24,7 @@ impl<F: BufFactory> Connection<F> {
         let fin = fin && len == buf.len();
         let sent = self.inner.stream_send(stream_id, &buf[..len], fin)?;
         if len < buf.len() {
-            self.seam.send_buffer.block(&mut self.inner, stream_id, 1);
+            self.block_stream(stream_id, 1);
         }
         self.on_written(stream_id, sent, fin && sent == len);
         Ok(sent)
@@ -55,7 +52,7 @@ impl<F: BufFactory> Connection<F> {
         let fin = fin && rest.is_none();
         let (sent, refused) = self.inner.stream_send_zc(stream_id, buf, fin)?;
         if rest.is_some() {
-            self.seam.send_buffer.block(&mut self.inner, stream_id, 1);
+            self.block_stream(stream_id, 1);
         }
         self.on_written(stream_id, sent, fin && refused.is_none());
         Ok((sent, refused.or(rest)))
@@ -144,7 +141,7 @@ impl<F: BufFactory> Connection<F> {
     pub fn stream_writable(&mut self, stream_id: u64, len: usize) -> quiche::Result<bool> {
         let writable = self.inner.stream_writable(stream_id, len)?;
         if writable && self.is_enabled() && self.seam.send_buffer.room(&self.inner) < len {
-            self.seam.send_buffer.block(&mut self.inner, stream_id, len);
+            self.block_stream(stream_id, len);
             return Ok(false);
         }
         Ok(writable)
@@ -170,7 +167,8 @@ impl<F: BufFactory> Connection<F> {
         if !self.is_enabled() || self.seam.send_buffer.room(&self.inner) == 0 {
             return None;
         }
-        self.seam.send_buffer.take_unblocked(&mut self.inner)
+        let Seam { send_buffer, stopped_streams, .. } = &mut self.seam;
+        send_buffer.take_unblocked(&mut self.inner, stopped_streams)
     }
 
     /// The streams that can be written to, as [`quiche::Connection::writable`]; none while the send
@@ -188,29 +186,23 @@ impl<F: BufFactory> Connection<F> {
     /// that were not asked for the last ones are told; of streams stopped before the handshake is done, and
     /// with [`Profile::Off`](crate::Profile::Off), none is.
     pub fn stream_stopped_next(&mut self) -> Option<u64> {
-        self.stopped.pop_front()
-    }
-
-    pub(super) fn on_stopped(&mut self, stream_id: u64) {
-        if self.stopped.len() == REMEMBERED {
-            self.stopped.pop_front();
-        }
-        self.stopped.push_back(stream_id);
+        self.seam.stopped_streams.take_untold()
     }
 
     /// Whether the peer has acknowledged all of a stream whose end was written.
     ///
     /// quiche (0.30) tells that of unidirectional streams, and of bidirectional ones whose other half has
     /// ended and was read. Of any other stream it is known once nothing at all is unsent or in flight, and
-    /// with [`Profile::Off`](crate::Profile::Off) not even then. A stream that has never been opened is not
-    /// delivered.
+    /// with [`Profile::Off`](crate::Profile::Off) not even then. A stream that has never been opened, or that the peer
+    /// has stopped before, is not delivered.
     pub fn stream_delivered(&mut self, stream_id: u64) -> bool {
         if self.seam.stream_ends.is_pending(stream_id)
             || self.deadlines.overdue.is_open(stream_id)
+            || self.seam.stopped_streams.contains(stream_id)
         {
             return false;
         }
-        if is_forgotten(&mut self.inner, stream_id) {
+        if self.seam.stopped_streams.is_forgotten(&mut self.inner, stream_id) {
             return true;
         }
         let is_known = self.inner.stream_capacity(stream_id).is_ok();
@@ -233,7 +225,7 @@ impl<F: BufFactory> Connection<F> {
         };
         if capacity == 0 {
             // quiche is not asked: it would queue a DATA_BLOCKED for each time.
-            self.seam.send_buffer.block(&mut self.inner, stream_id, 1);
+            self.block_stream(stream_id, 1);
             return Err(quiche::Error::Done);
         }
         Ok(capacity)

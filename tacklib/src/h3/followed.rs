@@ -75,6 +75,8 @@ struct Before {
     stream_id: u64,
     readable: usize,
     measured_to: usize,
+    /// Its end has been read, and told, or it is gone.
+    is_over: bool,
 }
 
 /// Measures what calls read.
@@ -114,8 +116,11 @@ impl Reads {
         stream_id: u64,
         measured_to: usize,
     ) {
-        let readable = conn.followed().stream_readable_len(stream_id, measured_to);
-        self.before.push(Before { stream_id, readable, measured_to });
+        let quic = conn.followed();
+        let readable = quic.stream_readable_len(stream_id, measured_to);
+        // An end that comes alone is readable, and the stream finished although nobody has read it.
+        let is_over = quic.stream_finished(stream_id) && !quic.stream_readable(stream_id);
+        self.before.push(Before { stream_id, readable, measured_to, is_over });
     }
 
     /// The call is over; `payload` is what it has returned of a body.
@@ -124,10 +129,10 @@ impl Reads {
         conn: &mut crate::Connection<F>,
         payload: usize,
     ) {
-        for Before { stream_id, readable, measured_to } in self.before.drain(..) {
+        for Before { stream_id, readable, measured_to, is_over } in self.before.drain(..) {
             let quic = conn.followed();
             let left = quic.stream_readable_len(stream_id, measured_to);
-            let fin = quic.stream_finished(stream_id);
+            let fin = !is_over && quic.stream_finished(stream_id);
             // Beyond what is measured the difference tells less than was read.
             let read = readable.saturating_sub(left).max(payload);
             if read > 0 || fin {

@@ -190,7 +190,12 @@ impl Connection {
         F: BufFactory,
         F::Buf: BufSplit,
     {
-        let capacity = conn.followed().stream_capacity(stream_id).unwrap_or(usize::MAX);
+        let capacity = conn.followed().stream_capacity(stream_id);
+        if matches!(capacity, Err(quiche::Error::StreamStopped(_))) {
+            let refused = self.inner.send_body(conn.followed(), stream_id, &[], true);
+            return with_news(capacity, refused);
+        }
+        let capacity = capacity.unwrap_or(usize::MAX);
         let fits = followed::payload_within(conn.send_room().min(capacity));
         let len = body.as_ref().len();
         if len <= fits {
@@ -199,9 +204,11 @@ impl Connection {
             return Ok(written);
         }
         conn.block_stream(stream_id, LEAST_ROOM_FOR_DATA);
-        if fits == 0 {
-            // quiche checks the stream before it refuses an empty part without an end.
-            return self.inner.send_body(conn.followed(), stream_id, &[], false);
+        // quiche checks the stream before it refuses an empty part without an end, and `body` stays whole where it may
+        // not be sent.
+        match self.inner.send_body(conn.followed(), stream_id, &[], false) {
+            Err(Error::Done) if fits > 0 => {}
+            refused => return refused,
         }
         let rest = body.split_at(fits);
         let written = self.inner.send_body_zc(conn.followed(), stream_id, body, false)?;
@@ -321,8 +328,13 @@ fn follow_write<R, F: BufFactory>(
         Written::headers(before.saturating_sub(after), fin && result.is_ok())
             .tell(conn, stream_id);
     }
-    match (before, result) {
-        // To ask for the capacity may have used the news up.
+    with_news(before, result)
+}
+
+/// What a call has returned for a stream of which `capacity` was told before: to ask for it may have used up the news
+/// that the peer has stopped the stream.
+fn with_news<R>(capacity: quiche::Result<usize>, result: Result<R>) -> Result<R> {
+    match (capacity, result) {
         (
             Err(stopped @ quiche::Error::StreamStopped(_)),
             Err(Error::TransportError(quiche::Error::InvalidStreamState(_))),

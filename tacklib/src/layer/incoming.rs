@@ -95,6 +95,13 @@ pub struct Applied {
     pub issued_id_lens: Vec<usize>,
 }
 
+impl IncomingScan<'_> {
+    /// Keeps those of the streams that the peer asks not to send on for which `keep` is true.
+    pub fn retain_stopped(&mut self, mut keep: impl FnMut(u64) -> bool) {
+        self.effects.stopped.retain(|id| keep(*id));
+    }
+}
+
 impl Layer {
     /// The pipeline's buffers; to be given back with [`Self::return_buffers`].
     pub fn take_buffers(&mut self) -> IncomingBuffers {

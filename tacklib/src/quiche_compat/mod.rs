@@ -11,6 +11,7 @@ mod anti_amplification;
 mod blocked_challenge;
 mod buffer_limit;
 mod connection_id_lengths;
+mod datagram_room;
 mod decrypted_in_place;
 mod duplicate_window;
 mod error_codes;
@@ -29,6 +30,7 @@ mod quiche_counters;
 mod receive_windows;
 mod send_buffer;
 mod stale_streams;
+mod stopped_streams;
 mod stream_ends;
 mod traffic_secrets;
 mod transport_parameters;
@@ -37,6 +39,7 @@ pub use ack_carrier::request_carrier;
 pub use blocked_challenge::may_be_blocked;
 pub use buffer_limit::without_stream_data;
 pub use connection_id_lengths::ConnectionIdLengths;
+pub use datagram_room::longest_datagram;
 pub use decrypted_in_place::SealedStart;
 pub use duplicate_window::is_duplicate_to_quiche;
 pub use error_codes::{error_code, shortened};
@@ -49,7 +52,7 @@ pub use path_response_padding::least_len as least_path_response_len;
 pub use path_validation::AddressPair;
 pub use quiche_counters::{QuicheCounters, QuicheDelta};
 pub use receive_windows::ReceiveWindows;
-pub use stream_ends::{StreamEnds, is_forgotten};
+pub use stream_ends::StreamEnds;
 pub use traffic_secrets::TrafficSecrets;
 pub use transport_parameters::{ServerIds, Template};
 
@@ -61,6 +64,7 @@ use path_responses::PathResponses;
 use path_validation::PathValidation;
 use send_buffer::SendBuffer;
 use stale_streams::StaleStreams;
+use stopped_streams::StoppedStreams;
 
 /// What is kept about one quiche connection because quiche does not tell.
 #[derive(Debug)]
@@ -73,6 +77,8 @@ pub struct Seam {
     pub send_buffer: SendBuffer,
     /// Streams that may hold up others.
     pub stale_streams: StaleStreams,
+    /// Streams that the peer has stopped.
+    pub stopped_streams: StoppedStreams,
     /// Ends of streams that quiche may forget.
     pub stream_ends: StreamEnds,
     /// Streams that were reset behind their end.
@@ -97,6 +103,7 @@ impl Seam {
             external_access: ExternalAccess::default(),
             send_buffer: SendBuffer::new(send_buffer),
             stale_streams: StaleStreams::default(),
+            stopped_streams: StoppedStreams::default(),
             stream_ends: StreamEnds::default(),
             late_resets: LateResets::default(),
             path_responses: PathResponses::default(),

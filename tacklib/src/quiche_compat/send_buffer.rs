@@ -11,7 +11,7 @@ use std::ops::Bound::{Excluded, Included, Unbounded};
 use quiche::BufFactory;
 
 use super::QuicheCounters;
-use super::stream_ends::is_forgotten;
+use super::stopped_streams::StoppedStreams;
 
 /// Streams that are remembered as refused before those that are gone are looked for.
 const MOST_BLOCKED: usize = 4096;
@@ -132,19 +132,24 @@ impl SendBuffer {
     pub fn block<F: BufFactory>(
         &mut self,
         connection: &mut quiche::Connection<F>,
+        stopped: &StoppedStreams,
         stream_id: u64,
         needed: usize,
     ) {
         self.blocked.insert(stream_id, needed);
         if self.blocked.len() > self.blocked_limit {
-            self.forget_gone(connection);
+            self.forget_gone(connection, stopped);
         }
     }
 
     /// Applications that ask for all writable streams never take those that are blocked.
     #[cold]
-    fn forget_gone<F: BufFactory>(&mut self, connection: &mut quiche::Connection<F>) {
-        self.blocked.retain(|id, _| !is_forgotten(connection, *id));
+    fn forget_gone<F: BufFactory>(
+        &mut self,
+        connection: &mut quiche::Connection<F>,
+        stopped: &StoppedStreams,
+    ) {
+        self.blocked.retain(|id, _| !stopped.is_forgotten(connection, *id));
         self.blocked_limit = MOST_BLOCKED.max(2 * self.blocked.len());
     }
 
@@ -154,10 +159,11 @@ impl SendBuffer {
     }
 
     /// A stream that was refused and can be written to now. An error counts as
-    /// writable: writing is how the application learns of it.
+    /// writable, and that the peer has stopped it: writing is how the application learns of it.
     pub fn take_unblocked<F: BufFactory>(
         &mut self,
         connection: &mut quiche::Connection<F>,
+        stopped: &StoppedStreams,
     ) -> Option<u64> {
         let room = self.room(connection);
         let (later, earlier) = match self.reported {
@@ -168,6 +174,9 @@ impl SendBuffer {
         // There is never more room than the limit.
         let (&ready, _) = blocked.find(|&(&id, &needed)| {
             let needed = needed.clamp(1, self.limit.max(1));
+            if stopped.contains(id) {
+                return true;
+            }
             match connection.stream_capacity(id) {
                 Ok(capacity) => capacity.min(room) >= needed,
                 Err(_) => true,

@@ -58,7 +58,7 @@ impl StaleStreams {
         }
         self.priorities.insert(stream_id, (urgency, incremental));
         if self.priorities.len() > self.priorities_limit.max(LOOKED_AT) {
-            self.priorities.retain(|id, _| connection.stream_capacity(*id).is_ok());
+            self.priorities.retain(|id, _| !connection.stream_closed(*id));
             self.priorities_limit = 2 * self.priorities.len();
         }
         Ok(())
@@ -103,7 +103,7 @@ impl StaleStreams {
         // There may be more.
         self.is_possible = moved == LOOKED_AT;
         if self.moved.len() > self.moved_limit.max(LOOKED_AT) {
-            self.moved.retain(|id| connection.stream_capacity(*id).is_ok());
+            self.moved.retain(|id| !connection.stream_closed(*id));
             self.moved_limit = 2 * self.moved.len();
         }
         moved > 0

@@ -9,7 +9,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use quiche::BufFactory;
 use tack_proto::varint;
 
 /// STREAM with offset, length and the end of the stream (RFC 9000 section 19.8).
@@ -147,19 +146,6 @@ impl StreamEnds {
             end.packets.push(pn);
         }
     }
-}
-
-/// Whether quiche has done with a stream that it had. To ask for the capacity of one that the peer
-/// has stopped would take the news from the application, so that is the second question.
-pub fn is_forgotten<F: BufFactory>(
-    connection: &mut quiche::Connection<F>,
-    stream_id: u64,
-) -> bool {
-    connection.stream_closed(stream_id)
-        && matches!(
-            connection.stream_capacity(stream_id),
-            Err(quiche::Error::InvalidStreamState(_))
-        )
 }
 
 #[cfg(test)]

@@ -12,10 +12,17 @@ const SMALLEST: usize = 1200;
 
 /// A client that has probed, on a path that takes datagrams of up to `takes` bytes.
 fn probing(takes: usize) -> Ends {
-    let mut client = config();
+    probing_with(takes, |_| {})
+}
+
+/// The same, with settings of both ends.
+fn probing_with(takes: usize, set: impl Fn(&mut quiche::Config)) -> Ends {
+    let (mut client, mut server) = (config(), config());
+    set(&mut client);
+    set(&mut server);
     client.set_max_send_udp_payload_size(TRIED);
     client.discover_pmtu(true);
-    let mut ends = Ends::new(&mut client, &mut config());
+    let mut ends = Ends::new(&mut client, &mut server);
     loop {
         let (up, down) = (sent(&mut ends.client), sent(&mut ends.server));
         if up.is_empty() && down.is_empty() {
@@ -58,4 +65,16 @@ fn packets_that_are_too_long_all_of_a_sudden_are_repeated_as_they_were() {
     assert_eq!(validated(&ends), TRIED);
     // The last packet of the data may be short.
     assert_needed(fit_after_timeouts <= 8, "path_mtu.rs");
+}
+
+#[test]
+fn a_datagram_that_fits_a_probe_only_holds_up_those_behind_it() {
+    let mut ends = probing_with(SMALLEST, |config| config.enable_dgram(true, 10, 10));
+    assert_eq!(validated(&ends), SMALLEST);
+    let longest = ends.client.dgram_max_writable_len().unwrap();
+    let is_taken = longest > SMALLEST && ends.client.dgram_send(&vec![7; longest]).is_ok();
+    ends.client.dgram_send(b"behind it").unwrap();
+    let _ = sent(&mut ends.client);
+    let is_stuck = ends.client.dgram_send_queue_len() == 2;
+    assert_needed(is_taken && is_stuck, "datagram_room.rs");
 }
