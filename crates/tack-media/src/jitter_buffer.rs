@@ -98,6 +98,8 @@ pub struct JitterBuffer {
     /// Arrival less capture of the last frames, from `epoch`, nanoseconds; they may be negative.
     transits: VecDeque<i128>,
     epoch: Option<Instant>,
+    /// The least of the transits.
+    fastest: i128,
     delay: Duration,
     /// For how long playback has stood still in all.
     stood: Duration,
@@ -125,6 +127,7 @@ impl JitterBuffer {
             waiting_bytes: 0,
             transits: VecDeque::new(),
             epoch: None,
+            fastest: 0,
             delay: config.shortest,
             stood: Duration::ZERO,
             pushed_back: Duration::ZERO,
@@ -312,17 +315,22 @@ impl JitterBuffer {
     /// When it would have come if it had been as fast as the fastest.
     fn fastest_at(&self, frame: &ReceivedFrame) -> Instant {
         let Some(epoch) = self.epoch else { return frame.arrived };
-        let base = self.transits.iter().min().copied().unwrap_or(0);
         let captured = i128::try_from(frame.header.captured.as_nanos()).unwrap_or(i128::MAX);
-        let nanos = u64::try_from((captured + base).max(0)).unwrap_or(u64::MAX / 4);
+        let nanos = u64::try_from((captured + self.fastest).max(0)).unwrap_or(u64::MAX / 4);
         epoch + Duration::from_nanos(nanos)
     }
 
-    /// The delay grows at once and comes down slowly: a jump back would show frames too fast.
+    /// The delay grows at once and comes down slowly: a jump back would show frames too fast. A delay of the path that
+    /// has lasted becomes that of the fastest, and is no part of this one any more: frames are shown when they were.
     fn follow_delay(&mut self) {
         let mut sorted: Vec<_> = self.transits.iter().copied().collect();
         sorted.sort_unstable();
         let (Some(fastest), last) = (sorted.first().copied(), sorted.len() - 1) else { return };
+        let risen = u64::try_from(fastest - self.fastest).unwrap_or(0);
+        self.fastest = fastest;
+        if last > 0 {
+            self.delay = self.delay.saturating_sub(Duration::from_nanos(risen));
+        }
         let at = (last as f64 * self.config.in_time.clamp(0.0, 1.0)).ceil() as usize;
         let above = u64::try_from(sorted[at] - fastest).unwrap_or(u64::MAX / 4);
         // What stood still before is shown later already.
@@ -647,6 +655,35 @@ mod tests {
         let gaps = shown.windows(2).map(|pair| pair[1] - pair[0]);
         let long: Vec<_> = gaps.filter(|gap| *gap > 40 * MS).collect();
         assert_eq!(long.len(), 1, "{long:?}");
+    }
+
+    #[test]
+    fn a_path_that_becomes_longer_for_good_interrupts_playback_once() {
+        let start = Instant::now();
+        for missing in [Missing::Skip, Missing::Wait] {
+            let mut buffer = buffer(missing);
+            let (mut next, mut shown) = (0, Vec::new());
+            for now in (0..30_000).map(|ms| start + ms * MS) {
+                while next < 700 {
+                    let took = if next < 300 { 20 } else { 120 };
+                    let frame = frame(start, next, took * MS);
+                    if frame.arrived > now {
+                        break;
+                    }
+                    buffer.push(frame);
+                    next += 1;
+                }
+                shown.extend(std::iter::from_fn(|| buffer.pop(now)).map(|due| (due, now)));
+            }
+            assert!(shown.len() > 690, "{}", shown.len());
+            let gaps = shown.windows(2).map(|pair| pair[1].1 - pair[0].1);
+            // A frame, and the shortest delay, which is behind the fastest of late.
+            let long: Vec<_> = gaps.filter(|gap| *gap > 45 * MS).collect();
+            assert_eq!(long.len(), 1, "{missing:?}: {long:?}");
+            let (last, at) = &shown[shown.len() - 1];
+            let behind = *at - (start + last.frame.header.captured);
+            assert!(behind < 150 * MS, "{behind:?} where the path takes 120 ms");
+        }
     }
 
     #[test]

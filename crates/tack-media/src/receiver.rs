@@ -11,6 +11,10 @@ use crate::frame::{FrameHeader, HeaderError, MAX_HEADER};
 /// Bytes of frames that are not whole, at most; a stream beyond it is refused.
 const MOST_PARTIAL: usize = 64 << 20;
 
+/// Bytes of frames that wait to be taken, and events, from which on nothing is read: the windows stop the sender then.
+const MOST_UNTAKEN_BYTES: usize = 64 << 20;
+const MOST_UNTAKEN: usize = 4096;
+
 /// How much is read at a time.
 const CHUNK: usize = 64 << 10;
 
@@ -60,6 +64,8 @@ pub struct FrameReceiver {
     partial: BTreeMap<u64, Partial>,
     partial_bytes: usize,
     events: VecDeque<ReceiverEvent>,
+    /// Bytes of the frames among them.
+    untaken_bytes: usize,
     chunk: Vec<u8>,
 }
 
@@ -70,17 +76,27 @@ impl FrameReceiver {
     }
 
     /// Reads all that has come on the peer's unidirectional streams. Others are left to the application.
+    ///
+    /// While frames of 64 MiB or 4,096 events have not been taken with [`poll_event`](Self::poll_event), it reads
+    /// nothing: to be called again when they have.
     pub fn read<F: BufFactory>(&mut self, now: Instant, connection: &mut Connection<F>) {
         let peers = if connection.is_server() { 2 } else { 3 };
         let readable: Vec<_> = connection.readable().filter(|id| id % 4 == peers).collect();
         for stream_id in readable {
+            if self.untaken_bytes >= MOST_UNTAKEN_BYTES || self.events.len() >= MOST_UNTAKEN {
+                return;
+            }
             self.read_stream(now, connection, stream_id);
         }
     }
 
     /// What has come since the last call.
     pub fn poll_event(&mut self) -> Option<ReceiverEvent> {
-        self.events.pop_front()
+        let event = self.events.pop_front()?;
+        if let ReceiverEvent::Frame(frame) = &event {
+            self.untaken_bytes -= frame.payload.len();
+        }
+        Some(event)
     }
 
     fn read_stream<F: BufFactory>(
@@ -147,6 +163,7 @@ impl FrameReceiver {
         let Some(partial) = self.take(stream_id) else { return };
         let event = match partial.header {
             Some(header) if partial.bytes.len() == header.len => {
+                self.untaken_bytes += header.len;
                 ReceiverEvent::Frame(ReceivedFrame {
                     header,
                     payload: partial.bytes,

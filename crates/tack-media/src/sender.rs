@@ -24,7 +24,7 @@ const MOST_EVENTS: usize = 4096;
 /// can only be reset, and what it has sent by then is wasted.
 const READY: Duration = Duration::from_millis(10);
 
-/// The application error code of RESET_STREAM for a frame without what it depends on.
+/// The application error code of RESET_STREAM for a frame that the sender drops.
 const DROPPED: u64 = 2;
 
 /// How long behind its deadline a stream is remembered that is not delivered: some round trips. It is reset at its
@@ -335,8 +335,9 @@ impl FrameSender {
         });
     }
 
-    /// Drops frames that have not begun and are too late, and all without what they depend on; those that
-    /// are on their way are reset. A frame that has begun is reset by the connection at its deadline.
+    /// Drops frames that are too late, and all without what they depend on; those that are on their way are reset. One
+    /// that the stack has taken whole is reset by the connection at its deadline, if some of it is lost or waits still.
+    /// Of one that it has not, the connection cannot know that there is more.
     fn drop_late<F: BufFactory>(&mut self, connection: &mut Connection<F>, now: Instant) {
         let mut reset = Vec::new();
         if std::mem::take(&mut self.has_dropped) {
@@ -348,10 +349,12 @@ impl FrameSender {
         self.waiting.sort_by_key(|waiting| waiting.number);
         let mut waiting = std::mem::take(&mut self.waiting);
         waiting.retain(|frame| {
+            let is_late = frame.deadline <= now;
             let lacks = frame.depends_on.is_some_and(|on| self.gone.contains(on));
             let cause = match frame.begun {
-                None if frame.deadline <= now => DropCause::Late,
+                None if is_late => DropCause::Late,
                 _ if lacks => DropCause::Dependency,
+                Some(_) if is_late => DropCause::Expired,
                 _ => return true,
             };
             reset.extend(frame.begun.map(|(stream_id, _)| stream_id));
@@ -409,6 +412,10 @@ impl FrameSender {
             Err(quiche::Error::Done) => 0,
             Err(quiche::Error::StreamStopped(_) | quiche::Error::StreamReset(_)) => {
                 return Ok(Written::Never(DropCause::Refused));
+            }
+            // The connection has reset it, and does not yet know whether what had left of it has arrived.
+            Err(quiche::Error::FinalSize) if frame.begun.is_some() => {
+                return Ok(Written::Never(DropCause::Expired));
             }
             Err(error) => return Err(error),
         };

@@ -213,7 +213,7 @@ fn a_path_that_was_too_narrow_for_every_frame_is_tried_again() {
     // 320 ms for each, which may take 200.
     live.pair = std::mem::replace(&mut live.pair, Live::over(1).pair).with_rate(1);
     live.frames(150, 40_000);
-    assert!(live.causes(DropCause::Late) > 0, "{:?}", live.dropped);
+    assert!(live.causes(DropCause::Expired) > 0, "{:?}", live.dropped);
     live.pair = std::mem::replace(&mut live.pair, Live::over(1).pair).with_rate(20);
     let back = live.last.unwrap();
     live.frames(150, 40_000);
@@ -297,6 +297,35 @@ fn a_viewer_that_stops_reading_blocks_nothing_for_good() {
 }
 
 #[test]
+fn a_frame_that_a_viewer_who_does_not_read_leaves_no_room_for_ends_at_its_deadline() {
+    const WINDOW: u64 = 64 << 10;
+    let mut live = Live::over(8);
+    let mut config = profile_config(Profile::Default);
+    config.set_initial_max_stream_data_uni(WINDOW);
+    config.set_max_stream_window(WINDOW);
+    live.pair =
+        Pair::new(tack_client(&mut profile_config(Profile::Video)), tack_server(&mut config))
+            .with_delay(20 * MS)
+            .with_rate(8)
+            .with_buffer(200_000);
+    live.pair.handshake();
+    live.sender = FrameSender::new(Instant::now());
+    live.reads = false;
+    let number = live.frame(200_000);
+    live.run_for(Duration::from_secs(1));
+    // All that fits has left and was acknowledged.
+    assert_eq!(live.dropped.get(&number), Some(&DropCause::Expired));
+    assert_eq!(live.sender.backlog(), (0, 0));
+    live.reads = true;
+    live.run_for(Duration::from_secs(1));
+    assert_eq!((live.come.len(), live.lost), (0, 1), "the rest does not come late");
+    live.last = None;
+    let number = live.frame(5000);
+    live.run_for(200 * MS);
+    assert!(live.come.contains_key(&number));
+}
+
+#[test]
 fn a_connection_that_is_over_is_an_error_and_not_a_backlog() {
     let mut live = Live::over(8);
     live.frames(10, 10_000);
@@ -305,6 +334,47 @@ fn a_connection_that_is_over_is_an_error_and_not_a_backlog() {
     let now = Instant::now();
     let ended = live.sender.flush(&mut live.pair.client, now);
     assert_eq!(ended, Err(SendError::Closed));
+}
+
+#[test]
+fn a_program_that_never_takes_what_has_come_holds_a_bounded_part_of_it() {
+    const FRAMES: u64 = 100;
+    let mut live = Live::over(100);
+    let deadline = Instant::now() + Duration::from_secs(3600);
+    let (mut sent, mut last) = (0, Instant::now());
+    while sent < FRAMES && last.elapsed() < Duration::from_secs(2) {
+        let now = Instant::now();
+        if live.sender.backlog().0 == 0 {
+            last = now;
+            let frame = Frame {
+                kind: FrameKind::Audio,
+                layer: 0,
+                captured_at: now,
+                deadline,
+                depends_on: None,
+            };
+            live.sender.send_frame(&mut live.pair.client, now, frame, [7; 1 << 20]).unwrap();
+            sent += 1;
+        }
+        live.pair.run_for(MS);
+        live.sender.flush(&mut live.pair.client, Instant::now()).unwrap();
+        live.receiver.read(Instant::now(), &mut live.pair.server);
+    }
+    assert!(sent < 90, "{sent} MB were sent, of which the program has taken none");
+    // When it takes them, the others follow.
+    let mut come = 0;
+    while last.elapsed() < Duration::from_secs(30) {
+        while let Some(event) = live.receiver.poll_event() {
+            come += u64::from(matches!(event, ReceiverEvent::Frame(_)));
+        }
+        live.pair.run_for(MS);
+        live.sender.flush(&mut live.pair.client, Instant::now()).unwrap();
+        live.receiver.read(Instant::now(), &mut live.pair.server);
+        if come == sent {
+            return;
+        }
+    }
+    panic!("{come} of {sent} have come");
 }
 
 #[test]

@@ -23,6 +23,8 @@ pub struct Output {
     recording: Option<Recording<Vec<u8>>>,
     /// Nothing is written before the next key frame: what comes until then depends on what is missing.
     waits_for_key: bool,
+    /// Nor is one of a rendition whose tracks are others than those of the file.
+    is_unfit: bool,
     has_told_slow: bool,
     written: u64,
     left_out: u64,
@@ -65,6 +67,7 @@ impl Output {
             to: Some(target),
             recording: None,
             waits_for_key: true,
+            is_unfit: false,
             has_told_slow: false,
             written: 0,
             left_out: 0,
@@ -77,7 +80,7 @@ impl Output {
             self.begin(init, notices);
         }
         let is_key = sample.kind == TrackKind::Video && sample.is_sync;
-        if is_key && self.recording.is_some() {
+        if is_key && self.recording.is_some() && !self.is_unfit {
             self.waits_for_key = false;
         }
         let Some(recording) = self.recording.as_mut().filter(|_| !self.waits_for_key) else {
@@ -124,7 +127,8 @@ impl Output {
                 Err(error) => notices.push(Notice::BadFrame(format!("{error:#}"))),
             },
             Some(recording) => {
-                if !recording.set_init(init) {
+                self.is_unfit = !recording.set_init(init);
+                if self.is_unfit {
                     self.waits_for_key = true;
                     notices.push(Notice::BadFrame("it is of other tracks than before".into()));
                 }

@@ -9,10 +9,10 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use media::{FORMS, Ladder};
-use tack_endpoint::{Endpoint, EndpointConfig, Event};
+use tack_endpoint::{Endpoint, EndpointConfig, Event, Handle};
 use tack_example_video::http3::{HttpServer, config};
 use tack_example_video::transport;
 use tacklib::Profile;
@@ -34,37 +34,51 @@ impl Answer {
     }
 }
 
-/// Serves a directory, and asks for these at once: method, path, and the Range field.
-fn ask(root: &Path, requests: &[(&str, &str, &str)]) -> Vec<Answer> {
-    let server = config(Profile::Default, None).unwrap();
+/// Serves a directory while `player` plays from that address.
+fn serve<R: Send>(
+    root: &Path,
+    profile: Profile,
+    player: impl FnOnce(SocketAddr) -> R + Send,
+) -> R {
+    let server = config(profile, None).unwrap();
     let endpoint = Endpoint::server(LOCAL, server, EndpointConfig::default()).unwrap();
     let address = endpoint.local_addr();
     let server = HttpServer::new(endpoint, root).unwrap();
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let serving = scope.spawn(|| server.run(&stop));
-        let answers = thread::spawn({
-            let requests: Vec<_> = requests
-                .iter()
-                .map(|(method, path, range)| {
-                    (method.to_string(), path.to_string(), range.to_string())
-                })
-                .collect();
-            move || fetch(address, &requests)
-        })
-        .join();
+        let played = scope.spawn(|| player(address)).join();
         stop.store(true, Ordering::Relaxed);
         serving.join().unwrap().unwrap();
-        answers.unwrap()
+        played.unwrap()
     })
 }
 
-fn fetch(address: SocketAddr, requests: &[(String, String, String)]) -> Vec<Answer> {
+/// Asks for these at once: method, path, and the Range field.
+fn ask(root: &Path, requests: &[(&str, &str, &str)]) -> Vec<Answer> {
+    serve(root, Profile::Default, |address| fetch(address, requests))
+}
+
+fn connect(address: SocketAddr) -> (Endpoint, Handle) {
     let mut config = transport::player(Profile::Default, None).unwrap();
     config.set_application_protos(h3::APPLICATION_PROTOCOL).unwrap();
     config.set_initial_max_stream_data_bidi_local(1 << 20);
     let mut endpoint = Endpoint::client(LOCAL, EndpointConfig::default()).unwrap();
     let handle = endpoint.connect(address, Some("localhost"), &mut config).unwrap();
+    (endpoint, handle)
+}
+
+fn request(method: &str, path: &str) -> Vec<Header> {
+    vec![
+        Header::new(b":method", method.as_bytes()),
+        Header::new(b":scheme", b"https"),
+        Header::new(b":authority", b"localhost"),
+        Header::new(b":path", path.as_bytes()),
+    ]
+}
+
+fn fetch(address: SocketAddr, requests: &[(&str, &str, &str)]) -> Vec<Answer> {
+    let (mut endpoint, handle) = connect(address);
     let mut http: Option<h3::Connection> = None;
     let mut answers: Vec<_> = requests.iter().map(|_| Answer::default()).collect();
     loop {
@@ -80,12 +94,7 @@ fn fetch(address: SocketAddr, requests: &[(String, String, String)]) -> Vec<Answ
             let config = h3::Config::new().unwrap();
             let mut http = h3::Connection::with_transport(connection, &config).unwrap();
             for (method, path, range) in requests {
-                let mut fields = vec![
-                    Header::new(b":method", method.as_bytes()),
-                    Header::new(b":scheme", b"https"),
-                    Header::new(b":authority", b"localhost"),
-                    Header::new(b":path", path.as_bytes()),
-                ];
+                let mut fields = request(method, path);
                 if !range.is_empty() {
                     fields.push(Header::new(b"range", range.as_bytes()));
                 }
@@ -195,4 +204,48 @@ fn nothing_but_media_in_the_directory_is_served() {
     let statuses: Vec<_> = answers.iter().map(|answer| answer.field(":status")).collect();
     assert_eq!(statuses, ["404", "404", "404", "404", "404", "404", "405"]);
     assert!(answers.iter().all(|answer| answer.body.is_empty()));
+}
+
+/// Asks so often for a file, and gives each request up as soon as some of the answer is there, as players do that the
+/// user winds on. How many were made in half a minute.
+fn give_up(address: SocketAddr, path: &str, requests: u64) -> u64 {
+    let (mut endpoint, handle) = connect(address);
+    let mut http: Option<h3::Connection> = None;
+    let until = Instant::now() + Duration::from_secs(30);
+    let (mut made, mut asked) = (0, None);
+    while made < requests && Instant::now() < until {
+        endpoint.poll(Some(Duration::from_millis(20))).unwrap();
+        while endpoint.next_event().is_some() {}
+        let Some(connection) = endpoint.connection_mut(handle) else { panic!("it is gone") };
+        if !connection.is_established() {
+            continue;
+        }
+        let http = http.get_or_insert_with(|| {
+            h3::Connection::with_transport(connection, &h3::Config::new().unwrap()).unwrap()
+        });
+        while let Ok((stream, event)) = http.poll(connection) {
+            if matches!(event, h3::Event::Data) && asked == Some(stream) {
+                connection.stream_shutdown(stream, quiche::Shutdown::Read, 0x10c).unwrap();
+                asked = None;
+                made += 1;
+            }
+        }
+        if asked.is_none() {
+            // Refused while the server has not granted another stream.
+            asked = http.send_request(connection, &request("GET", path), true).ok();
+        }
+    }
+    made
+}
+
+#[test]
+fn a_player_that_gives_requests_up_can_make_as_many_others() {
+    let directory = media();
+    // All of it is with the server's stack before the player has any.
+    fs::write(directory.path().join("long.m4s"), vec![7; 900 << 10]).unwrap();
+    for profile in [Profile::Default, Profile::Off] {
+        let made =
+            serve(directory.path(), profile, |address| give_up(address, "/long.m4s", 200));
+        assert_eq!(made, 200, "{profile:?}");
+    }
 }

@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
-use media::{init, pictures};
+use media::{init, init_with_sound, pictures};
 use tack_example_video::init::Init;
 use tack_example_video::notice::{Notice, Notices};
 use tack_example_video::output::Output;
@@ -117,4 +117,21 @@ fn nothing_is_written_before_a_key_frame() {
     assert_eq!(output.counts(), (30, 20));
     output.finish().unwrap();
     assert!(file.path().metadata().unwrap().len() > 20_000);
+}
+
+#[test]
+fn pictures_of_a_rendition_with_other_tracks_are_left_out() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let mut output = Output::file(file.path()).unwrap();
+    let mut notices = Notices::default();
+    play(&mut output, 0..1, &mut notices);
+    let other = Init::parse(&init_with_sound((1280, 720))).unwrap();
+    for sample in pictures(1, 200_000) {
+        output.write(&sample, sample.is_sync.then(|| other.clone()), &mut notices);
+    }
+    assert_eq!(output.counts(), (30, 30), "their parameter sets are not in the file");
+    play(&mut output, 2..3, &mut notices);
+    assert_eq!(output.counts(), (60, 30));
+    assert!(matches!(notices.pop(), Some(Notice::BadFrame(_))));
+    output.finish().unwrap();
 }

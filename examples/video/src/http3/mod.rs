@@ -95,6 +95,7 @@ impl HttpServer {
         };
         client.take_requests(connection, &self.root);
         client.answer(connection);
+        client.forget_stopped(connection);
     }
 }
 
@@ -113,6 +114,12 @@ impl Client {
                 }
                 Ok((stream, h3::Event::Reset(_))) => {
                     self.responses.remove(&stream);
+                    // Fails if this half is over, too.
+                    let _ = connection.stream_shutdown(
+                        stream,
+                        quiche::Shutdown::Write,
+                        REQUEST_CANCELLED,
+                    );
                 }
                 Ok(_) => {}
                 Err(h3::Error::Done) => return,
@@ -131,7 +138,18 @@ impl Client {
             response.send(http, connection, *stream) == Progress::Waits
         });
     }
+
+    /// quiche forgets a stream that the player has stopped when it is asked for, and before that the player gets no
+    /// other stream instead. Those that are being answered are asked for by that.
+    fn forget_stopped(&mut self, connection: &mut Connection) {
+        for stream in connection.writable() {
+            if !self.responses.contains_key(&stream) {
+                let _ = connection.stream_capacity(stream);
+            }
+        }
+    }
 }
 
-/// H3_NO_ERROR, RFC 9114 section 8.1.
+/// H3_NO_ERROR and H3_REQUEST_CANCELLED, RFC 9114 section 8.1.
 const NO_ERROR: u64 = 0x100;
+const REQUEST_CANCELLED: u64 = 0x10c;

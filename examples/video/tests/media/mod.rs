@@ -7,8 +7,8 @@ use std::fs;
 use std::path::Path;
 
 use mp4_atom::{
-    Avc1, Avcc, Codec, Dinf, Dref, Encode, Ftyp, Hdlr, Mdhd, Mdia, Minf, Moov, Mvex, Mvhd,
-    Stbl, Stco, Stsc, Stsd, Stsz, Stts, Tkhd, Trak, Trex, Visual, Vmhd,
+    Audio, Avc1, Avcc, Codec, Dinf, Dref, Encode, Esds, Ftyp, Hdlr, Mdhd, Mdia, Minf, Moov,
+    Mp4a, Mvex, Mvhd, Stbl, Stco, Stsc, Stsd, Stsz, Stts, Tkhd, Trak, Trex, Visual, Vmhd,
 };
 use tack_example_video::init::Init;
 use tack_example_video::recording::Recording;
@@ -24,7 +24,23 @@ pub const FORMS: [Form; 3] =
     [(400_000, (426, 240)), (1_000_000, (640, 360)), (2_500_000, (854, 480))];
 
 /// The beginning of a file with one track of H.264.
-pub fn init((width, height): (u16, u16)) -> Vec<u8> {
+pub fn init(size: (u16, u16)) -> Vec<u8> {
+    init_of(vec![pictures_of(size)])
+}
+
+/// The same with a track of sound.
+pub fn init_with_sound(size: (u16, u16)) -> Vec<u8> {
+    let audio = Audio {
+        data_reference_index: 1,
+        channel_count: 2,
+        sample_size: 16,
+        sample_rate: 48_000.into(),
+    };
+    let sound = Mp4a { audio, esds: Esds::default(), btrt: None, taic: None };
+    init_of(vec![pictures_of(size), Codec::Mp4a(sound)])
+}
+
+fn pictures_of((width, height): (u16, u16)) -> Codec {
     let sets = |kind: u8| vec![vec![kind, 100, 0, 31, width as u8, height as u8]];
     let avcc = Avcc {
         configuration_version: 1,
@@ -37,8 +53,14 @@ pub fn init((width, height): (u16, u16)) -> Vec<u8> {
         ..Avcc::default()
     };
     let visual = Visual { width, height, ..Visual::default() };
-    let stbl = Stbl {
-        stsd: Stsd { codecs: vec![Codec::Avc1(Avc1 { visual, avcc, ..Avc1::default() })] },
+    Codec::Avc1(Avc1 { visual, avcc, ..Avc1::default() })
+}
+
+/// A track of each codec.
+fn init_of(codecs: Vec<Codec>) -> Vec<u8> {
+    let tracks = codecs.len() as u32;
+    let stbl = |codec| Stbl {
+        stsd: Stsd { codecs: vec![codec] },
         stts: Stts::default(),
         stsc: Stsc::default(),
         stsz: Stsz::default(),
@@ -49,26 +71,31 @@ pub fn init((width, height): (u16, u16)) -> Vec<u8> {
         mvhd: Mvhd { timescale: 1000, next_track_id: 2, ..Mvhd::default() },
         mvex: Some(Mvex {
             mehd: None,
-            trex: vec![Trex {
-                track_id: 1,
-                default_sample_description_index: 1,
-                ..Trex::default()
-            }],
+            trex: (1..=tracks)
+                .map(|track_id| Trex {
+                    track_id,
+                    default_sample_description_index: 1,
+                    ..Trex::default()
+                })
+                .collect(),
         }),
-        trak: vec![Trak {
-            tkhd: Tkhd { track_id: 1, enabled: true, ..Tkhd::default() },
-            mdia: Mdia {
-                mdhd: Mdhd { timescale: TIMESCALE, ..Mdhd::default() },
-                hdlr: Hdlr { handler: b"vide".into(), name: String::new() },
-                minf: Minf {
-                    vmhd: Some(Vmhd::default()),
-                    dinf: Dinf { dref: Dref::default() },
-                    stbl,
-                    ..Minf::default()
+        trak: (1..)
+            .zip(codecs)
+            .map(|(track_id, codec)| Trak {
+                tkhd: Tkhd { track_id, enabled: true, ..Tkhd::default() },
+                mdia: Mdia {
+                    mdhd: Mdhd { timescale: TIMESCALE, ..Mdhd::default() },
+                    hdlr: Hdlr { handler: b"vide".into(), name: String::new() },
+                    minf: Minf {
+                        vmhd: Some(Vmhd::default()),
+                        dinf: Dinf { dref: Dref::default() },
+                        stbl: stbl(codec),
+                        ..Minf::default()
+                    },
                 },
-            },
-            ..Trak::default()
-        }],
+                ..Trak::default()
+            })
+            .collect(),
         ..Moov::default()
     };
     let ftyp =
