@@ -1,5 +1,6 @@
 //! The stream of the CONNECT request, which carries the end of the session.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use tack_tokio::{Connection, ReadError, RecvStream, SendStream};
@@ -38,7 +39,7 @@ impl ConnectStream {
         let state = EndOnDrop(Arc::clone(&self.state));
         tokio::select! {
             biased;
-            end = read_end(&self.connection, &mut self.receive) => {
+            end = peers_end(&self.connection, &mut self.send, &mut self.receive) => {
                 state.0.end(end);
                 self.on_peer_end().await;
             }
@@ -93,6 +94,29 @@ fn close_frame(code: u32, reason: &str) -> Vec<u8> {
     VarInt::from_u32(capsule.len() as u32).encode(&mut frame);
     frame.extend_from_slice(&capsule);
     frame
+}
+
+/// Waits for the peer to end the session: by its half of the stream, or by stopping this end's.
+async fn peers_end(
+    connection: &Connection,
+    send: &mut SendStream,
+    receive: &mut RecvStream,
+) -> Error {
+    let mut end = pin!(read_end(connection, receive));
+    let stopped = async {
+        match send.stopped().await {
+            Ok(Some(code)) => code,
+            // The connection is over, which the other half tells.
+            _ => std::future::pending().await,
+        }
+    };
+    let code = tokio::select! {
+        biased;
+        end = &mut end => return end,
+        code = stopped => code,
+    };
+    // What it says on its half may be on its way.
+    tokio::time::timeout(LINGER, end).await.unwrap_or(Error::Http3Stream(code))
 }
 
 /// Reads the peer's half until it ends the session.

@@ -55,6 +55,12 @@ pub(super) struct Incoming {
     pub(super) sessions: watch::Receiver<Option<u64>>,
 }
 
+/// Frames that the control stream must not carry behind SETTINGS: DATA, HEADERS, SETTINGS, PUSH_PROMISE, and those of
+/// HTTP/2 that HTTP/3 has none of (RFC 9114 section 7.2).
+const ELSEWHERE: [u64; 8] = [0x0, 0x1, 0x4, 0x5, 0x2, 0x6, 0x8, 0x9];
+/// A client's alone (RFC 9114 section 7.2.7).
+const MAX_PUSH_ID: u64 = 0xd;
+
 /// What the tasks that read the peer's streams share.
 struct Dispatcher {
     connection: Connection,
@@ -222,7 +228,8 @@ impl Dispatcher {
             && let Ok(len) = VarInt::read(stream).await
         {
             // Others are GOAWAY, which changes nothing for the session there is, or unknown.
-            if [Frame::DATA, Frame::HEADERS, Frame::SETTINGS].contains(&Frame(kind)) {
+            let kind = kind.into_inner();
+            if ELSEWHERE.contains(&kind) || !self.is_server && kind == MAX_PUSH_ID {
                 return self
                     .close(codes::FRAME_UNEXPECTED, "not a frame of the control stream");
             }

@@ -225,8 +225,11 @@ impl web_transport_trait::Session for Session {
                 Ok(quarter) if quarter.into_inner() == self.0.session_id / 4 => {
                     return Ok(datagram);
                 }
-                Ok(quarter) => log::debug!("drops a DATAGRAM of request {quarter}"),
-                Err(_) => self.0.connection.close(codes::DATAGRAM_ERROR, b"no stream id"),
+                // Four times that is the id of a stream (RFC 9297 section 2.1).
+                Ok(quarter) if quarter.into_inner() < 1 << 60 => {
+                    log::debug!("drops a DATAGRAM of request {quarter}");
+                }
+                _ => self.0.connection.close(codes::DATAGRAM_ERROR, b"no stream id"),
             }
         }
     }

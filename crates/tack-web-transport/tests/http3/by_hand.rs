@@ -107,13 +107,14 @@ async fn reserved_and_unknown_streams_frames_settings_and_capsules_are_ignored()
         let _qpack = [client.uni(&[2]).await, client.uni(&[3]).await];
         let grease = frame(GREASE, &[7; 1000]);
         let (kind, rest) = (settings()[..1].to_vec(), settings()[1..].to_vec());
-        // After SETTINGS come a PRIORITY_UPDATE, a GOAWAY and a frame that nobody knows.
+        // After SETTINGS come a PRIORITY_UPDATE, a GOAWAY, a MAX_PUSH_ID and a frame that nobody knows.
         let control = [
             kind,
             grease.clone(),
             rest,
             frame(0xf_0700, b"\0u=1"),
             frame(7, &[0]),
+            frame(0xd, &[3]),
             frame(0x1234, &vec![1; 100_000]),
         ];
         let connect = [grease.clone(), headers()].concat();
@@ -187,6 +188,9 @@ async fn a_connection_that_breaks_a_rule_of_http3_is_closed_with_its_code() {
         ("too much before SETTINGS", [vec![0], endless].concat(), 0x10a),
         ("HEADERS after SETTINGS", [settings(), headers()].concat(), 0x105),
         ("SETTINGS twice", [settings(), frame(4, &[])].concat(), 0x105),
+        ("PUSH_PROMISE after SETTINGS", [settings(), frame(5, &[0, 0, 0])].concat(), 0x105),
+        ("PRIORITY of HTTP/2", [settings(), frame(2, &[0; 5])].concat(), 0x105),
+        ("WINDOW_UPDATE of HTTP/2", [settings(), frame(8, &[0; 4])].concat(), 0x105),
         ("a push of a client", vec![1, 0], 0x103),
         ("a stream of no session", vec![0x40, 0x54, 3], 0x108),
         ("no WebTransport", [vec![0], frame(4, &[])].concat(), 0x109),
@@ -221,15 +225,17 @@ async fn streams_that_there_is_one_of_stay_and_come_once() {
 }
 
 #[tokio::test]
-async fn a_datagram_without_an_id_closes_the_connection() {
+async fn a_datagram_without_the_id_of_a_stream_closes_the_connection() {
     patiently(async {
-        let mut client = Client::new().await;
-        let opened = client.open(&settings(), &headers()).await;
-        client.connection.send_datagram(&[0x80]).unwrap();
-        let (received, code) =
-            tokio::join!(opened.session.recv_datagram(), client.connection.closed());
-        assert!(code.to_string().contains("0x33"), "{code}");
-        assert!(received.is_err());
+        for datagram in [&[0x80][..], &[0xff; 8]] {
+            let mut client = Client::new().await;
+            let opened = client.open(&settings(), &headers()).await;
+            client.connection.send_datagram(datagram).unwrap();
+            let (received, code) =
+                tokio::join!(opened.session.recv_datagram(), client.connection.closed());
+            assert!(code.to_string().contains("0x33"), "{code}");
+            assert!(received.is_err());
+        }
     })
     .await;
 }
@@ -366,6 +372,13 @@ async fn the_end_of_the_request_without_a_capsule_is_a_close_with_code_zero() {
         opened.connect.0.reset(0x10c).unwrap();
         let error = opened.session.closed().await;
         assert_eq!(error.session_error(), None, "{error}");
+        assert!(error.to_string().contains("0x10c"), "{error}");
+
+        // The other half alone.
+        let mut client = Client::new().await;
+        let mut opened = client.open(&settings(), &headers()).await;
+        opened.connect.1.stop(0x10c).unwrap();
+        let error = opened.session.closed().await;
         assert!(error.to_string().contains("0x10c"), "{error}");
 
         // A capsule larger than any.
