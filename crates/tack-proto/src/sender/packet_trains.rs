@@ -28,6 +28,10 @@ const STRETCHED: f64 = 1.06;
 /// One that left more slowly than the estimate has to be stretched by this: jitter alone may do less.
 const STRETCHED_SLOW: f64 = 1.5;
 
+/// Bytes a second at which packets arrive that a medium has held back, or that a process reads together: the time from
+/// one to the next is what it takes to note it down. A train that left in one call would be stretched by that.
+const HANDED_OVER: f64 = 250e6;
+
 /// Trains that are taken together, and for how long: what jitter does to each is evened out.
 const TRAINS: usize = 8;
 const SPAN: Duration = Duration::from_millis(400);
@@ -93,7 +97,7 @@ impl Dispersion {
     }
 
     fn is_stretched_by(&self, ratio: f64) -> bool {
-        self.arrived_in > self.left_in.mul_f64(ratio)
+        self.arrived_in > self.left_in.mul_f64(ratio) && self.arrival_rate() < HANDED_OVER
     }
 }
 

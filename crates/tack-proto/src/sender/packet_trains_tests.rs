@@ -193,3 +193,33 @@ fn small_frames_are_split_for_a_fiftieth_of_the_bytes_at_most() {
     assert!(!source.trains.splits(150, u64::MAX, MSS), "too small");
     assert!(!source.trains.splits(1400, u64::MAX, MSS), "two packets are needed anyway");
 }
+
+/// Frames of a thousand bytes and more, of which each leaves in one call and arrives in one.
+#[test]
+fn trains_that_left_and_arrived_at_once_show_no_more_than_a_rate_that_grows_step_by_step() {
+    let mut source = Source::new(5e6);
+    source.known = Bandwidth::from_bytes_per_second(2_500_000);
+    source.follow(24);
+    let before = source.trains.estimate().unwrap().bytes_per_second();
+    for _ in 0..2 {
+        let mut arrivals = Arrivals::default();
+        for packet in 0..2 {
+            source.sent += MSS;
+            if packet == 0 {
+                source.trains.on_head(source.now);
+            }
+            source.trains.on_sent(source.now, source.next, source.sent, true);
+            arrivals.push(StampedArrival {
+                packet_number: source.next,
+                since_last_us: packet * 2,
+                bytes: packet * MSS,
+            });
+            source.next += 1;
+        }
+        source.trains.on_run_dry();
+        source.now += 33 * MS;
+        source.trains.on_arrivals(source.now, &arrivals, source.known, MSS);
+        let estimate = source.trains.estimate().unwrap().bytes_per_second();
+        assert!(estimate <= 2 * before, "{estimate} bytes a second behind {before}");
+    }
+}

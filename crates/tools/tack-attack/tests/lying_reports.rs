@@ -1,8 +1,8 @@
 //! A receiver that reports wrong rates, losses, times or byte counts gains nothing by it among
 //! honest rivals.
 
-use std::sync::OnceLock;
-use std::time::Duration;
+use std::sync::{Mutex, OnceLock};
+use std::time::{Duration, Instant};
 
 use tack_attack::keys::Opener;
 use tack_attack::liar::{self, Report};
@@ -110,6 +110,48 @@ fn acknowledgements_that_seem_to_queue_on_their_way_bring_nothing() {
     let liar = goodput_with(Setup::tack(), SEEDS, Some(lie));
     println!("honest: {honest:.3} Mbit/s, liar: {liar:.3} Mbit/s");
     assert!(liar <= GAIN * honest, "{liar} instead of {honest} Mbit/s");
+}
+
+/// What a receiver knows of the delays of its packets.
+#[derive(Clone, Copy)]
+struct Delays {
+    /// The departure that it has reported last, in its unit.
+    departure: u64,
+    /// The lowest delay, and how much longer the last one was, in µs.
+    lowest: i64,
+    queue: u64,
+}
+
+static DELAYS: Mutex<Option<(Instant, Delays)>> = Mutex::new(None);
+
+/// Adds what the packets have queued for to the times that the receiver held them: no round trip shows a queue.
+fn hides_its_queue(report: &mut Report) {
+    let now = Instant::now();
+    let mut known = DELAYS.lock().unwrap();
+    let Some((departure, hold)) = &mut report.timing else {
+        // As for the one before.
+        report.ack_delay_us += known.map_or(0, |(_, delays)| delays.queue);
+        return;
+    };
+    let before = known.filter(|(_, delays)| delays.departure <= *departure);
+    // Each run begins with a clock of its own. Of two clocks the difference is the same for all packets.
+    let (epoch, lowest) =
+        before.map_or((now, i64::MAX), |(epoch, delays)| (epoch, delays.lowest));
+    let arrived = now.saturating_duration_since(epoch).as_micros() as i64 - *hold as i64;
+    let delay = arrived - (*departure * 8) as i64;
+    let lowest = lowest.min(delay);
+    let queue = (delay - lowest) as u64;
+    *known = Some((epoch, Delays { departure: *departure, lowest, queue }));
+    *hold += queue;
+    report.ack_delay_us += queue;
+}
+
+#[test]
+fn a_queue_that_is_told_as_a_time_in_which_packets_were_held_brings_nothing() {
+    for profile in [Profile::Default, Profile::Video] {
+        let setup = Setup::new(Kind::Tack(profile));
+        assert_no_gain_with(setup, VIDEO_SEEDS, &[("a hidden queue", hides_its_queue)]);
+    }
 }
 
 fn scale_rate(report: &mut Report, factor: f64) {

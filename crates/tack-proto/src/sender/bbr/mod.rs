@@ -548,6 +548,8 @@ impl Bbr {
             match (before.ended, self.state) {
                 (Some(Ended::Startup), State::Drain(_) | State::ProbeBw(_)) => {
                     self.full_pipe = FullPipe::default();
+                    // Nothing follows it in Startup, which has to find more than that.
+                    self.scalable = None;
                     self.enter(now, State::Startup, Cause::Undo, path);
                 }
                 (Some(Ended::ProbeBwUp), State::ProbeBw(_)) => {
@@ -701,7 +703,8 @@ impl Bbr {
         let volume = (latest.inflight as f64 / delivered) as u64;
         let bandwidth = latest.bandwidth.scaled(1.0 / delivered);
         if in_startup {
-            if losses.ends_startup && (counts || !grew) {
+            // What is lost while the path stands still says nothing of how much it takes.
+            if losses.ends_startup && !held_up && (counts || !grew) {
                 self.full_pipe.on_overflow();
                 self.episode.on_ended(Ended::Startup);
                 self.long_term.on_startup_loss(self.bdp(path), volume);
