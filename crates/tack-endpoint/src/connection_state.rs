@@ -9,6 +9,7 @@ use tacklib::EcnCodepoint;
 use crate::close_packet::ClosePacket;
 use crate::config::EndpointConfig;
 use crate::event::{CloseReason, handshake_error};
+use crate::half_open::HalfOpenClient;
 use crate::keep_alive::KeepAlive;
 use crate::send_queue::{BufferPool, Meta, SendQueue};
 use crate::timer_guard::{Expiry, TimerGuard};
@@ -27,10 +28,8 @@ pub(crate) struct ConnectionState {
     /// An event has named the connection to the application.
     pub(crate) is_announced: bool,
     pub(crate) connected_reported: bool,
-    /// A client has opened it, and its handshake is not done.
-    pub(crate) is_half_open: bool,
-    /// Until when it counts as half-open if it ends before; none if the client has proven its address.
-    pub(crate) counts_until: Option<Instant>,
+    /// The client that has opened it, while its handshake is not done.
+    pub(crate) half_open: Option<HalfOpenClient>,
     /// Bytes after which nothing more is taken in.
     pub(crate) receive_limit: Option<u64>,
     pub(crate) close_reported: bool,
@@ -70,8 +69,7 @@ impl ConnectionState {
             is_active: false,
             activity_pending: false,
             connected_reported: false,
-            is_half_open: false,
-            counts_until: None,
+            half_open: None,
             receive_limit: None,
             close_reported: false,
             is_finished: false,

@@ -1,12 +1,18 @@
-//! How many clients a server lets begin a handshake without a Retry.
+//! Clients whose handshake is not done: how many may begin one without a Retry, and which one gives way.
 //!
 //! The address that such a handshake is begun from may be forged (RFC 9000 section 8.1), and one packet may end it: a
 //! limit on those that go on would bound nothing. So each takes its place for as long as a handshake may last,
 //! whatever becomes of the connection, unless it completes.
+//!
+//! A Retry proves an address, and one address can fill a server with handshakes that it never completes. Where there is
+//! no place left, one of the network that has begun most of them gives way to a client of a network that has begun fewer.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::net::{IpAddr, Ipv6Addr};
 use std::time::{Duration, Instant};
+
+use crate::handle::Handle;
 
 /// How long a connection that has ended counts where a handshake may last for ever.
 const WITHOUT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -16,13 +22,31 @@ pub(crate) struct HalfOpen {
     limit: usize,
     /// Connections in their handshake.
     connections: usize,
+    /// Those of each network, the oldest first.
+    of_network: HashMap<IpAddr, VecDeque<Handle>>,
     /// Until when those count that ended before: never more than the limit.
     ended: BinaryHeap<Reverse<Instant>>,
 }
 
+/// A client that is counted as half-open.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HalfOpenClient {
+    network: IpAddr,
+    /// Until when it counts if it ends before its handshake is done; none if it has proven its address.
+    counts_until: Option<Instant>,
+}
+
+/// What one customer has of addresses: one of IPv4, and 2^64 of IPv6.
+fn network(ip: IpAddr) -> IpAddr {
+    match ip.to_canonical() {
+        IpAddr::V4(ip) => ip.into(),
+        IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() & !u128::from(u64::MAX)).into(),
+    }
+}
+
 impl HalfOpen {
     pub(crate) fn new(limit: usize) -> Self {
-        Self { limit, connections: 0, ended: BinaryHeap::new() }
+        Self { limit, connections: 0, of_network: HashMap::new(), ended: BinaryHeap::new() }
     }
 
     /// Until when a connection counts that a client opens now.
@@ -35,21 +59,52 @@ impl HalfOpen {
         self.connections.saturating_add(self.ended.len()) < self.limit
     }
 
-    pub(crate) fn on_opened(&mut self) {
+    /// Whether there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.connections == 0
+    }
+
+    /// The one that gives way to a client at this address, if one does.
+    pub(crate) fn gives_way_to(&self, ip: IpAddr) -> Option<Handle> {
+        let own = self.of_network.get(&network(ip)).map_or(0, VecDeque::len);
+        let most = self.of_network.values().max_by_key(|handles| handles.len())?;
+        most.front().copied().filter(|_| most.len() > own + 1)
+    }
+
+    /// A client at this address begins its handshake.
+    pub(crate) fn on_opened(
+        &mut self,
+        handle: Handle,
+        ip: IpAddr,
+        counts_until: Option<Instant>,
+    ) -> HalfOpenClient {
+        let network = network(ip);
         self.connections += 1;
+        self.of_network.entry(network).or_default().push_back(handle);
+        HalfOpenClient { network, counts_until }
     }
 
-    pub(crate) fn on_established(&mut self) {
-        self.connections -= 1;
+    pub(crate) fn on_established(&mut self, handle: Handle, client: HalfOpenClient) {
+        self.forget(handle, client);
     }
 
-    /// One has ended before its handshake was done; it counts until the time given.
-    pub(crate) fn on_failed(&mut self, until: Option<Instant>) {
-        self.connections -= 1;
-        if let Some(until) = until
+    /// One has ended before its handshake was done; it counts until its time.
+    pub(crate) fn on_failed(&mut self, handle: Handle, client: HalfOpenClient) {
+        self.forget(handle, client);
+        if let Some(until) = client.counts_until
             && self.ended.len() < self.limit
         {
             self.ended.push(Reverse(until));
+        }
+    }
+
+    fn forget(&mut self, handle: Handle, client: HalfOpenClient) {
+        self.connections -= 1;
+        if let Some(handles) = self.of_network.get_mut(&client.network) {
+            handles.retain(|other| *other != handle);
+            if handles.is_empty() {
+                self.of_network.remove(&client.network);
+            }
         }
     }
 
@@ -68,44 +123,73 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
+    /// Clients of one network, opened and not ended.
+    struct Clients {
+        half_open: HalfOpen,
+        opened: Vec<(Handle, HalfOpenClient)>,
+    }
+
+    impl Clients {
+        fn new(limit: usize) -> Self {
+            Self { half_open: HalfOpen::new(limit), opened: Vec::new() }
+        }
+
+        fn open(&mut self, ip: &str, until: Option<Instant>) -> Handle {
+            let handle = Handle::for_test(self.opened.len() as u32);
+            let client = self.half_open.on_opened(handle, ip.parse().unwrap(), until);
+            self.opened.push((handle, client));
+            handle
+        }
+
+        fn fail(&mut self) {
+            let (handle, client) = self.opened.pop().unwrap();
+            self.half_open.on_failed(handle, client);
+        }
+
+        fn gives_way_to(&self, ip: &str) -> Option<Handle> {
+            self.half_open.gives_way_to(ip.parse().unwrap())
+        }
+    }
+
     #[test]
     fn a_handshake_that_completes_makes_room_at_once_and_one_that_fails_after_its_time() {
         let start = Instant::now();
         let until = HalfOpen::counts_until(start, 5 * SECOND);
-        let mut half_open = HalfOpen::new(2);
-        half_open.on_opened();
-        half_open.on_opened();
-        assert!(!half_open.has_room());
-        half_open.on_failed(until);
-        assert!(!half_open.has_room());
-        half_open.on_established();
-        assert!(half_open.has_room());
-        half_open.on_opened();
-        half_open.on_time(start + 4 * SECOND);
-        assert!(!half_open.has_room());
-        half_open.on_time(start + 5 * SECOND);
-        assert!(half_open.has_room());
+        let mut clients = Clients::new(2);
+        clients.open("192.0.2.1", until);
+        clients.open("192.0.2.1", until);
+        assert!(!clients.half_open.has_room());
+        clients.fail();
+        assert!(!clients.half_open.has_room());
+        let (handle, client) = clients.opened.pop().unwrap();
+        clients.half_open.on_established(handle, client);
+        assert!(clients.half_open.has_room() && clients.half_open.is_empty());
+        clients.open("192.0.2.1", until);
+        clients.half_open.on_time(start + 4 * SECOND);
+        assert!(!clients.half_open.has_room());
+        clients.half_open.on_time(start + 5 * SECOND);
+        assert!(clients.half_open.has_room());
     }
 
     #[test]
     fn a_client_that_has_proven_its_address_makes_room_when_it_fails() {
-        let mut half_open = HalfOpen::new(1);
-        half_open.on_opened();
-        half_open.on_failed(None);
-        assert!(half_open.has_room());
+        let mut clients = Clients::new(1);
+        clients.open("192.0.2.1", None);
+        clients.fail();
+        assert!(clients.half_open.has_room());
     }
 
     #[test]
     fn places_are_given_up_in_the_order_of_their_times_whichever_connection_ends_first() {
         let start = Instant::now();
-        let mut half_open = HalfOpen::new(3);
+        let mut clients = Clients::new(3);
         for seconds in [3, 1, 2] {
-            half_open.on_opened();
-            half_open.on_failed(Some(start + seconds * SECOND));
+            clients.open("192.0.2.1", Some(start + seconds * SECOND));
+            clients.fail();
         }
         for seconds in 1..=3 {
-            half_open.on_time(start + seconds * SECOND);
-            assert_eq!(half_open.ended.len(), 3 - seconds as usize);
+            clients.half_open.on_time(start + seconds * SECOND);
+            assert_eq!(clients.half_open.ended.len(), 3 - seconds as usize);
         }
     }
 
@@ -113,13 +197,33 @@ mod tests {
     fn no_more_is_kept_of_connections_that_have_ended_than_there_are_places() {
         let start = Instant::now();
         for limit in [0, 3] {
-            let mut half_open = HalfOpen::new(limit);
+            let mut clients = Clients::new(limit);
             for _ in 0..1000 {
-                half_open.on_opened();
-                half_open.on_failed(Some(start + SECOND));
+                clients.open("192.0.2.1", Some(start + SECOND));
+                clients.fail();
             }
-            assert_eq!(half_open.ended.len(), limit);
+            assert_eq!(clients.half_open.ended.len(), limit);
+            assert!(clients.half_open.of_network.is_empty());
         }
+    }
+
+    #[test]
+    fn the_oldest_client_of_the_network_with_most_gives_way_to_one_of_another_with_fewer() {
+        let mut clients = Clients::new(0);
+        assert_eq!(clients.gives_way_to("2001:db8::1"), None, "there is none");
+        let first = clients.open("2001:db8:0:1::1", None);
+        clients.open("192.0.2.1", None);
+        assert_eq!(clients.gives_way_to("192.0.2.7"), None, "each has one");
+        clients.open("2001:db8:0:1::2", None);
+        assert_eq!(clients.gives_way_to("2001:db8:0:1:ffff::3"), None, "its own network");
+        assert_eq!(
+            clients.gives_way_to("::ffff:192.0.2.1"),
+            None,
+            "no more than it would have"
+        );
+        assert_eq!(clients.gives_way_to("192.0.2.7"), Some(first));
+        clients.open("2001:db8:0:1::3", None);
+        assert_eq!(clients.gives_way_to("192.0.2.1"), Some(first));
     }
 
     #[test]

@@ -142,7 +142,7 @@
 //! | `initial_close` | the refusal of a Retry token that has expired |
 //! | `send_queue` | packets that wait for their release time, and bursts of them |
 //! | `close_packet` | the CONNECTION_CLOSE, repeated to a peer that goes on sending |
-//! | `half_open` | how many clients begin a handshake without a Retry |
+//! | `half_open` | clients in their handshake: how many begin without a Retry, which gives way |
 //! | `keep_alive` | when to send a PING while no packets arrive |
 //! | `timers`, `timer_guard` | deadlines; timers that expire to no effect |
 //! | `timer_fd` | a timer of nanoseconds |

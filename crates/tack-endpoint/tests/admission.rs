@@ -277,6 +277,35 @@ fn a_full_server_ignores_newcomers_and_takes_them_when_it_has_room() {
     run_until(&mut server, &mut client, |_, client| client.is_done(second));
 }
 
+/// Begins a handshake from that address, after the server's Retry, and leaves it at that.
+fn begin_handshake(server: &mut App, from: [u8; 4]) {
+    let socket = UdpSocket::bind(SocketAddr::from((from, 0))).unwrap();
+    let (local, to) = (socket.local_addr().unwrap(), server.local_addr());
+    let mut config = common::client_config();
+    let scid = quiche::ConnectionId::from_ref(&[5; 16]);
+    let mut client = quiche::connect(None, &scid, local, to, &mut config).unwrap();
+    let mut out = [0; 1500];
+    let (len, _) = client.send(&mut out).unwrap();
+    let mut retry = ask(server, &socket, &out[..len]).expect("a Retry");
+    client.recv(&mut retry, quiche::RecvInfo { from: to, to: local }).unwrap();
+    let (len, _) = client.send(&mut out).unwrap();
+    ask(server, &socket, &out[..len]);
+}
+
+#[test]
+fn handshakes_that_one_network_begins_and_never_completes_keep_no_other_out() {
+    let mut server = server(common::endpoint_config(|config| config.max_connections = 3));
+    for _ in 0..5 {
+        begin_handshake(&mut server, [127, 0, 0, 2]);
+    }
+    assert_eq!(server.endpoint.stats().accepted, 3);
+    assert_eq!(server.endpoint.stats().dropped.not_accepting, 2);
+    let mut client = App::client();
+    let handle = client.connect(server.local_addr(), pattern(1000, 1));
+    run_until(&mut server, &mut client, |_, client| client.is_done(handle));
+    assert_eq!(server.endpoint.stats().handshakes_failed, 1, "the oldest has given way");
+}
+
 #[test]
 fn short_garbage_gets_no_answer() {
     let mut server = server(EndpointConfig::default());

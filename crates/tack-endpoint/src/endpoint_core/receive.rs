@@ -38,9 +38,9 @@ fn is_of_handshake(datagram: &[u8]) -> bool {
 
 /// Whether an answer can go to where a datagram came from, from where it came to.
 ///
-/// Anybody can forge what cannot be answered, an established connection's packets among it, and one attempt would cost
-/// all connections: where Linux refuses to send (EINVAL), quinn-udp (0.6.3) takes that for a lack of segmentation
-/// offload and of ECN, and does without them on this socket from then on. Port 0 says that there is no answer (RFC 768);
+/// Anybody can forge what cannot be answered, an established connection's packets among it, and each attempt costs the
+/// socket's offloads for a moment: where Linux refuses to send (EINVAL), quinn-udp (0.6.3) takes that for a lack of
+/// them. Port 0 says that there is no answer (RFC 768);
 /// an address of several hosts is no source (RFC 1122 section 3.2.1.3).
 fn is_answerable(info: &RecvInfo) -> bool {
     let RecvInfo { from, to } = info;
@@ -187,10 +187,14 @@ impl<S: DatagramSocket> EndpointCore<S> {
         }
     }
 
+    fn is_full(&self) -> bool {
+        self.worker.connections() >= self.config.max_connections
+    }
+
     fn opening(&self) -> Opening {
-        if self.shut_down || self.worker.connections() >= self.config.max_connections {
+        if self.shut_down || self.is_full() && self.half_open.is_empty() {
             Opening::Refused
-        } else if self.half_open.has_room() {
+        } else if !self.is_full() && self.half_open.has_room() {
             Opening::Direct
         } else {
             Opening::WithRetry
@@ -262,6 +266,15 @@ impl<S: DatagramSocket> EndpointCore<S> {
         from: SocketAddr,
         to: SocketAddr,
     ) -> Option<Handle> {
+        if self.is_full()
+            && let Some(oldest) = self.half_open.gives_way_to(from.ip())
+        {
+            self.give_way(oldest);
+        }
+        if self.is_full() {
+            self.stats.dropped.count(DropReason::NotAccepting);
+            return None;
+        }
         let config = self.server.as_mut()?;
         config.set_stateless_reset_token(Some(self.router.reset_token(&admission.scid)));
         if !self.router.has_spare_ids() {
@@ -278,13 +291,14 @@ impl<S: DatagramSocket> EndpointCore<S> {
         self.stats.accepted += 1;
         let mut state = ConnectionState::new(connection, from, now, &self.config);
         state.receive_limit = self.config.receive_limit;
-        state.is_half_open = true;
-        if admission.odcid.is_none() {
-            let timeout = self.config.handshake_timeout;
-            state.counts_until = HalfOpen::counts_until(now, timeout);
-        }
-        self.half_open.on_opened();
+        let is_proven = admission.odcid.is_some();
+        let timeout = self.config.handshake_timeout;
+        let counts_until = HalfOpen::counts_until(now, timeout).filter(|_| !is_proven);
         let handle = self.connections.insert(state);
+        let client = self.half_open.on_opened(handle, from.ip(), counts_until);
+        if let Some(state) = self.connections.get_mut(handle) {
+            state.half_open = Some(client);
+        }
         self.worker.connection_added();
         self.router.ids.insert(admission.scid, handle);
         self.router.ids.insert_initial(from, &admission.initial_dcid, handle);

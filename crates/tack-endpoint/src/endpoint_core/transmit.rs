@@ -104,8 +104,8 @@ impl<S: DatagramSocket> EndpointCore<S> {
         if !state.connected_reported && state.connection.is_established() {
             state.handshake_done();
             state.connected_reported = true;
-            if std::mem::take(&mut state.is_half_open) {
-                self.half_open.on_established();
+            if let Some(client) = state.half_open.take() {
+                self.half_open.on_established(handle, client);
             }
             state.is_announced = true;
             let announced = state.connection.peer_transport_params();
@@ -146,14 +146,30 @@ impl<S: DatagramSocket> EndpointCore<S> {
     /// exchanges nothing any more, but what has arrived can be read.
     pub fn remove_finished(&mut self) -> Option<(Handle, tacklib::Connection)> {
         let handle = self.finished.pop()?;
+        let state = self.remove(handle)?;
+        Some((handle, state.connection))
+    }
+
+    fn remove(&mut self, handle: Handle) -> Option<ConnectionState> {
         self.router.ids.forget(handle);
         self.timers.set(handle, None);
-        let state = self.connections.remove(handle)?;
+        let mut state = self.connections.remove(handle)?;
         self.worker.connections_removed(1);
-        if state.is_half_open {
-            self.half_open.on_failed(state.counts_until);
+        if let Some(client) = state.half_open.take() {
+            self.half_open.on_failed(handle, client);
         }
-        Some((handle, state.connection))
+        Some(state)
+    }
+
+    /// Ends a handshake, of which the application has not heard, for another client's. Nothing tells its client: that
+    /// begins another if it still wants to.
+    #[cold]
+    pub(super) fn give_way(&mut self, handle: Handle) {
+        let is_known = |state: &ConnectionState| state.is_announced || state.is_finished;
+        if self.connections.get_mut(handle).is_some_and(|state| !is_known(state)) {
+            self.stats.handshakes_failed += 1;
+            self.remove(handle);
+        }
     }
 }
 
