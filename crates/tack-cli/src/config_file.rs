@@ -22,6 +22,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command};
 use toml::Spanned;
@@ -86,13 +87,13 @@ fn read_with(
 ) -> Result<ArgMatches, Failure> {
     // Only for the second reading: typing an option twice is a mistake.
     let again = command.clone().mut_subcommands(|command| command.args_override_self(true));
-    let given =
-        command.clone().try_get_matches_from(arguments).map_err(Failure::CommandLine)?;
+    let (given, lacks) = typed_alone(command, arguments)?;
+    let complete = |given| lacks.map_or(Ok(given), |error| Err(Failure::CommandLine(error)));
     let Some((name, typed)) = given.subcommand().filter(|(name, _)| COMMANDS.contains(name))
     else {
-        return Ok(given);
+        return complete(given);
     };
-    let Some(subcommand) = command.find_subcommand(name) else { return Ok(given) };
+    let Some(subcommand) = command.find_subcommand(name) else { return complete(given) };
     let mut settings: Vec<Setting> = Vec::new();
     for path in files {
         let Some(file) = ConfigFile::read(path, command).map_err(Failure::File)? else {
@@ -103,13 +104,13 @@ fn read_with(
         let of_host = file.for_host(typed).filter(known);
         for setting in file.for_command(name).chain(of_host) {
             // The later file wins, and what is said of one server.
-            settings.retain(|other| other.option != setting.option);
+            settings.retain(|other| !takes_the_place(subcommand, setting, other));
             settings.push(setting.clone());
         }
     }
     settings.retain(|setting| !is_overridden(subcommand, typed, &setting.option));
     if settings.is_empty() {
-        return Ok(given);
+        return complete(given);
     }
     // The program and the command, then what is set, then what was typed.
     let at = arguments.len().min(2);
@@ -117,11 +118,45 @@ fn read_with(
     all.extend(settings.iter().flat_map(|setting| setting.arguments.iter().cloned()));
     all.extend_from_slice(&arguments[at..]);
     again.try_get_matches_from(all).map_err(|error| {
+        if let Some(lacks) =
+            lacks.filter(|_| error.kind() == ErrorKind::MissingRequiredArgument)
+        {
+            return Failure::CommandLine(lacks);
+        }
         let places: Vec<&str> = settings.iter().map(|setting| setting.place.as_str()).collect();
         let text = error.render().to_string();
         let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
         Failure::File(Error::Usage(format!("{first} (set in {})", places.join(", "))))
     })
+}
+
+/// What was typed, and what it lacks for itself: an option may want another one that is set in a file.
+fn typed_alone(
+    command: &Command,
+    arguments: &[OsString],
+) -> Result<(ArgMatches, Option<clap::Error>), Failure> {
+    match command.clone().try_get_matches_from(arguments) {
+        Ok(given) => Ok((given, None)),
+        Err(lacks) if lacks.kind() == ErrorKind::MissingRequiredArgument => {
+            let given = command.clone().ignore_errors(true).try_get_matches_from(arguments);
+            given.map(|given| (given, Some(lacks))).map_err(Failure::CommandLine)
+        }
+        Err(error) => Err(Failure::CommandLine(error)),
+    }
+}
+
+/// Whether a later setting takes the place of an earlier one: of the same option, or of one that it excludes.
+fn takes_the_place(command: &Command, later: &Setting, earlier: &Setting) -> bool {
+    let find = |setting: &Setting| find(command, &setting.option);
+    later.option == earlier.option
+        || find(later).zip(find(earlier)).is_some_and(|(later, earlier)| {
+            excludes(command, later, earlier) || excludes(command, earlier, later)
+        })
+}
+
+fn excludes(command: &Command, one: &Arg, other: &Arg) -> bool {
+    let excluded = command.get_arg_conflicts_with(one);
+    excluded.iter().any(|excluded| excluded.get_id() == other.get_id())
 }
 
 /// The files to read, the one that wins last.
@@ -143,12 +178,7 @@ fn is_overridden(command: &Command, typed: &ArgMatches, option: &str) -> bool {
     let mut others = command.get_arguments().filter(|other| is_typed(other));
     is_typed(argument)
         || others.any(|other| {
-            let id = argument.get_id();
-            command.get_arg_conflicts_with(other).iter().any(|excluded| excluded.get_id() == id)
-                || command
-                    .get_arg_conflicts_with(argument)
-                    .iter()
-                    .any(|excluded| excluded.get_id() == other.get_id())
+            excludes(command, other, argument) || excludes(command, argument, other)
         })
 }
 
@@ -160,7 +190,22 @@ impl ConfigFile {
     /// `None` if there is no such file.
     fn read(path: &Path, command: &Command) -> Result<Option<Self>, Error> {
         let text = match fs::read_to_string(path) {
-            Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
+            // The home of some users of the system is no directory.
+            Err(cause)
+                if matches!(
+                    cause.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+                ) =>
+            {
+                return Ok(None);
+            }
+            Err(cause)
+                if cause.kind() == io::ErrorKind::PermissionDenied
+                    && path == Path::new(SYSTEM) =>
+            {
+                print(&format!("{SYSTEM} cannot be read, and does not count: {cause}"));
+                return Ok(None);
+            }
             read => read.map_err(Error::local(path))?,
         };
         let file = Self::parse(path, &text, command)?;
@@ -355,6 +400,37 @@ mod tests {
             ["c"],
             "what is typed takes the place of what is set"
         );
+    }
+
+    #[test]
+    fn an_option_that_wants_another_finds_it_in_a_file() {
+        let files = files(&["[get]\npreserve = true\n[send]\nretry = 1\n"]);
+        assert!(files.get("tack get --xattrs host/x").transfer.xattrs);
+        let lacks = files.read("tack send --xattrs file host:").unwrap_err();
+        assert!(lacks.contains("--preserve"), "{lacks}");
+        let lacks = files.read("tack get").unwrap_err();
+        assert!(lacks.contains("required"), "{lacks}");
+        let wrong = files.read("tack get --xattrs --no-such-option host/x").unwrap_err();
+        assert!(wrong.contains("--no-such-option"), "{wrong}");
+    }
+
+    #[test]
+    fn of_two_settings_that_exclude_each_other_the_later_one_counts() {
+        let pin = "[hosts.nas]\naddress = \"192.0.2.7\"\nfingerprint = \"";
+        let print = "ab".repeat(32);
+        let files = files(&[
+            "[get]\ninsecure = true\nquiet = true\n",
+            &format!("[get]\nverbose = true\n{pin}{print}\"\n"),
+        ]);
+        let args = files.get("tack get nas:x");
+        assert!(!args.peer.insecure && args.peer.fingerprint.is_some());
+    }
+
+    #[test]
+    fn a_home_that_is_no_directory_has_no_file() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let path = file.path().join("tack").join(FILE);
+        assert!(ConfigFile::read(&path, &Cli::command()).unwrap().is_none());
     }
 
     #[test]

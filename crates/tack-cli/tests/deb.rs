@@ -63,39 +63,86 @@ fn the_package_has_the_program_its_pages_completions_and_a_service_that_is_not_s
     }
 }
 
-/// What `tack serve` is run with by the service, the variables at their defaults.
-fn arguments_of_the_service() -> Vec<String> {
-    let unit = text(&Path::new(PACKAGING).join("tack-serve.service"));
-    let line =
-        unit.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/bin/tack ")).unwrap();
-    line.replace("$TACK_OPTIONS ", "")
-        .replace("${TACK_DIRECTORY}", "/var/lib/tack/files")
-        .split_whitespace()
-        .map(str::to_owned)
-        .collect()
+fn unit() -> String {
+    text(&Path::new(PACKAGING).join("tack-serve.service"))
 }
 
-#[test]
-fn the_service_runs_with_the_options_that_the_program_has() {
-    let dir = tempfile::tempdir().unwrap();
-    let state = dir.path().join("state");
-    fs::create_dir_all(state.join("files")).unwrap();
-    let arguments = arguments_of_the_service();
-    let inside = |argument: &String| argument.replace("/var/lib/tack", state.to_str().unwrap());
-    let at = arguments.iter().position(|argument| argument == "--").unwrap();
-    let (before, after) = arguments.split_at(at);
+/// What `tack serve` is run with by the service, where these variables have other values than by default.
+fn arguments_of_the_service(changed: &[(&str, &str)]) -> Vec<String> {
+    let unit = unit();
+    let values = |line: &str| -> Vec<(String, String)> {
+        let all = match line.strip_prefix('"') {
+            Some(quoted) => vec![quoted.trim_end_matches('"')],
+            None => line.split_whitespace().collect(),
+        };
+        let pair = |one: &str| one.split_once('=').map(|(n, v)| (n.to_owned(), v.to_owned()));
+        all.into_iter().filter_map(pair).collect()
+    };
+    let lines = unit.lines().filter_map(|line| line.strip_prefix("Environment="));
+    let mut variables: Vec<_> = lines.flat_map(values).collect();
+    for (name, value) in &mut variables {
+        if let Some((_, other)) = changed.iter().find(|(changed, _)| changed == name) {
+            *value = (*other).to_owned();
+        }
+    }
+    let mut line = unit
+        .lines()
+        .find_map(|line| line.strip_prefix("ExecStart=/usr/bin/tack "))
+        .unwrap()
+        .to_owned();
+    for (name, value) in variables {
+        line =
+            line.replace(&format!("${{{name}}}"), &value).replace(&format!("${name}"), &value);
+    }
+    assert!(!line.contains('$'), "{line}");
+    line.split_whitespace().map(str::to_owned).collect()
+}
+
+/// Runs it with `/var/lib/tack` in that directory. Its first line.
+fn first_line_of_the_service(state: &Path, changed: &[(&str, &str)]) -> String {
+    let state = state.to_str().unwrap();
+    let arguments = arguments_of_the_service(changed);
+    let inside = |argument: String| argument.replace("/var/lib/tack", state);
     let mut serve = Command::new(TACK);
-    // As TACK_OPTIONS would say it.
-    serve.args(before.iter().map(inside)).args(["--listen", "127.0.0.1:0"]);
-    serve.args(after.iter().map(inside)).stdout(Stdio::piped());
+    serve.args(arguments.into_iter().map(inside)).stdout(Stdio::piped());
     let mut child = serve.spawn().unwrap();
     let mut line = String::new();
     let output = child.stdout.take().unwrap();
     BufReader::new(output).read_line(&mut line).unwrap();
     child.kill().unwrap();
     child.wait().unwrap();
+    line
+}
+
+const LISTEN: (&str, &str) = ("TACK_OPTIONS", "--listen 127.0.0.1:0");
+
+#[test]
+fn the_service_runs_with_the_options_that_the_program_has() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path().join("state");
+    fs::create_dir_all(state.join("files")).unwrap();
+    let line = first_line_of_the_service(&state, &[LISTEN]);
     assert!(line.contains("read-only"), "{line}");
-    assert!(state.join("token").exists() && state.join("identity/identity.pem").exists());
+    let identity = state.join("identity/identity.pem");
+    assert!(state.join("token").exists() && identity.exists());
+
+    // A certificate of an authority, and everybody comes in.
+    let pem = identity.to_str().unwrap();
+    let certificate = format!("--cert {pem} --key {pem}");
+    let changed = [("TACK_ACCESS", "--no-token"), ("TACK_CERTIFICATE", &*certificate), LISTEN];
+    let line = first_line_of_the_service(&state, &changed);
+    assert!(line.contains("read-only"), "{line}");
+}
+
+/// Versions of systemd below 252 fail to start a service that has one in another.
+#[test]
+fn no_directory_of_the_services_state_is_in_another() {
+    let unit = unit();
+    let line = unit.lines().find_map(|line| line.strip_prefix("StateDirectory=")).unwrap();
+    let all: Vec<_> = line.split_whitespace().map(Path::new).collect();
+    for one in &all {
+        assert!(all.iter().all(|other| one == other || !one.starts_with(other)), "{line}");
+    }
 }
 
 #[test]
