@@ -67,7 +67,7 @@ pub struct Written {
 /// Writes the copies; those of another build are replaced, and stay if this fails.
 pub fn write(folder: &Path, patch: &Patch<'_>, quiche: &Files) -> Result<Written, Error> {
     let new = beside(folder, ".new");
-    remove(&new)?;
+    remove_own(&new)?;
     let written = fill(&new, patch, quiche).and_then(|()| Written::swap(folder, &new));
     if written.is_err() {
         // Why the copies cannot be written says more than why a part of them cannot be deleted.
@@ -80,7 +80,7 @@ impl Written {
     /// Moves a new folder to where another one is, or none.
     fn swap(folder: &Path, new: &Path) -> Result<Self, Error> {
         let old = beside(folder, ".old");
-        remove(&old)?;
+        remove_own(&old)?;
         let old = match fs::rename(folder, &old) {
             Ok(()) => Some(old),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
@@ -119,7 +119,27 @@ pub fn remove(folder: &Path) -> Result<(), Error> {
     }
 }
 
+/// Removes what an earlier run has left there, and nothing else: every such folder has the marker, or nothing yet.
+fn remove_own(folder: &Path) -> Result<(), Error> {
+    let is_own = folder.join(MARKER).exists()
+        || fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none());
+    if is_own || !folder.exists() {
+        remove(folder)
+    } else {
+        Err(Error::ForeignFolder(folder.to_owned()))
+    }
+}
+
 fn fill(folder: &Path, patch: &Patch<'_>, quiche: &Files) -> Result<(), Error> {
+    // First, so that what is left of this can be told from what is somebody else's.
+    let marker = Marker {
+        digest: patch.digest(),
+        quiche_version: patch.quiche_version.to_owned(),
+        quiche_checksum: patch.quiche_checksum.to_owned(),
+    };
+    let marker = toml::to_string(&marker).map_err(|error| Error::malformed(folder, &error))?;
+    let marker = format!("# Written by `cargo tack-patch`.\n{marker}");
+    write_below(folder, Path::new(MARKER), marker.as_bytes())?;
     for (name, text) in patch.files {
         let text = match name.strip_suffix("/Cargo.toml") {
             Some(package) => &renamed::copied(package, text, patch)?,
@@ -140,15 +160,7 @@ fn fill(folder: &Path, patch: &Patch<'_>, quiche: &Files) -> Result<(), Error> {
             write_below(folder, &path, content)?;
         }
     }
-    write_below(folder, Path::new("Cargo.toml"), renamed::workspace(patch)?.as_bytes())?;
-    let marker = Marker {
-        digest: patch.digest(),
-        quiche_version: patch.quiche_version.to_owned(),
-        quiche_checksum: patch.quiche_checksum.to_owned(),
-    };
-    let marker = toml::to_string(&marker).map_err(|error| Error::malformed(folder, &error))?;
-    let marker = format!("# Written by `cargo tack-patch`.\n{marker}");
-    write_below(folder, Path::new(MARKER), marker.as_bytes())
+    write_below(folder, Path::new("Cargo.toml"), renamed::workspace(patch)?.as_bytes())
 }
 
 #[cfg(test)]
@@ -162,6 +174,23 @@ mod tests {
             ("Cargo.toml.orig".into(), Vec::new()),
             ("src/lib.rs".into(), b"// quiche".to_vec()),
         ]
+    }
+
+    #[test]
+    fn what_lies_beside_the_folder_under_its_names_is_not_deleted() {
+        for suffix in [".new", ".old"] {
+            let parent = tempfile::tempdir().unwrap();
+            let folder = parent.path().join("copies");
+            let other = beside(&folder, suffix);
+            fs::create_dir(&other).unwrap();
+            fs::write(other.join("thesis.tex"), "ten years").unwrap();
+            let refused = write(&folder, &Patch::embedded(), &quiche()).unwrap_err();
+            assert!(matches!(&refused, Error::ForeignFolder(named) if *named == other));
+            assert_eq!(fs::read_to_string(other.join("thesis.tex")).unwrap(), "ten years");
+            assert!(!folder.exists());
+            fs::remove_dir_all(&other).unwrap();
+            write(&folder, &Patch::embedded(), &quiche()).unwrap().keep().unwrap();
+        }
     }
 
     #[test]
