@@ -6,6 +6,7 @@ use std::mem::MaybeUninit;
 use libc::ssize_t;
 use tack_quiche::h3::{HeaderRef, Priority};
 
+use super::config::MAX_VARINT;
 use super::{both, tack_h3_conn};
 use crate::conn::tack_conn;
 use crate::error::{Failure, INVALID_ARGUMENT, length, status};
@@ -163,6 +164,9 @@ pub extern "C" fn tack_h3_send_goaway(
 ) -> c_int {
     status(|| {
         let (conn, quic) = both(conn, quic_conn)?;
+        if id > MAX_VARINT {
+            return Err(INVALID_ARGUMENT);
+        }
         Ok(conn.send_goaway(quic, id)?)
     })
 }
