@@ -26,6 +26,7 @@ mod repetition;
 pub mod sender;
 pub mod transport_parameters;
 pub mod varint;
+mod windowed_filter;
 
 /// An arbitrary instant for tests to count from.
 #[cfg(test)]

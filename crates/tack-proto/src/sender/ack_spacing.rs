@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::bbr::LONGEST_IDLE_QUEUE;
+use super::path_model::LONGEST_IDLE_QUEUE;
 
 /// Acknowledgements whose delay is known before what all of them had is called a queue.
 const LEAST_SAMPLES: u32 = 4;

@@ -8,7 +8,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::bbr::{Feedback, INITIAL_WINDOW_PACKETS, PathModel, Phase};
+use super::bbr::{Feedback, Phase};
+use super::path_model::{INITIAL_WINDOW_PACKETS, PathModel};
 use super::{PathId, Sender};
 use crate::bandwidth::Bandwidth;
 

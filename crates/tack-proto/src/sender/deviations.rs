@@ -98,13 +98,13 @@ impl Deviations {
 
     /// Whether that one is in force; always, without the feature `lab`.
     #[inline]
-    pub(in crate::sender) const fn has(self, deviation: Deviation) -> bool {
+    pub(super) const fn has(self, deviation: Deviation) -> bool {
         !cfg!(feature = "lab") || self.off & 1 << deviation as u32 == 0
     }
 
     /// The time that a deviation allows for; nothing without it.
     #[inline]
-    pub(in crate::sender) fn allow(self, deviation: Deviation, time: Duration) -> Duration {
+    pub(super) fn allow(self, deviation: Deviation, time: Duration) -> Duration {
         if self.has(deviation) { time } else { Duration::ZERO }
     }
 }

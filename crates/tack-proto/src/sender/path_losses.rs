@@ -4,7 +4,7 @@
 //! quarters of what the path was seen to deliver. A shallow buffer or a policer drops nothing of that, a wireless path
 //! loses as much as ever.
 
-use super::loss::LOSS_THRESH;
+use super::bbr::LOSS_THRESH;
 
 /// Packets that a share is an average over, about.
 const MEMORY_PACKETS: f64 = 500.0;

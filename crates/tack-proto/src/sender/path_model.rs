@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use super::{BbrConfig, Deviation, startup};
+use super::ack_frequency::SHORTEST_INTERVAL;
 use crate::bandwidth::Bandwidth;
 use crate::loss_detection::GRANULARITY;
-use crate::sender::ack_frequency::SHORTEST_INTERVAL;
 
 /// RFC 9002 section 7.2: what may leave at once before anything is known.
 pub const INITIAL_WINDOW_PACKETS: u64 = 10;
@@ -18,7 +17,7 @@ pub(super) const LEAST_PACKETS: u64 = 4;
 pub(super) const ASSUMED_RTT: Duration = Duration::from_millis(100);
 
 /// TARGET of CoDel, RFC 8289 section 4.4.
-pub(in crate::sender) const LONGEST_IDLE_QUEUE: Duration = Duration::from_millis(5);
+pub(super) const LONGEST_IDLE_QUEUE: Duration = Duration::from_millis(5);
 
 /// What the controller needs to know of the path.
 #[derive(Clone, Copy, Debug)]
@@ -63,15 +62,14 @@ impl PathModel {
     /// The unit that the time between probes and the memory of the filter are counted in. Flows
     /// over short paths would forget within the cycle of one over a long path what that leaves
     /// them when it drains, and starve beside it; so up to
-    /// [`BbrConfig::even_rtt`] a path counts as up to twice as long (TACK-6.1-5).
-    pub(super) fn cycle_unit(&self, config: &BbrConfig) -> Duration {
-        (self.even_rtt(config) / 4).max(self.probe_unit())
+    /// `even_rtt` a path counts as up to twice as long (TACK-6.1-5).
+    pub(super) fn cycle_unit(&self, even_rtt: Duration) -> Duration {
+        (self.shared_rtt(even_rtt) / 4).max(self.probe_unit())
     }
 
     /// The round trip, for the purpose of sharing with flows over longer paths.
-    pub(super) fn even_rtt(&self, config: &BbrConfig) -> Duration {
+    pub(super) fn shared_rtt(&self, even_rtt: Duration) -> Duration {
         let round_trip = self.data_rtt();
-        let even_rtt = config.deviations.allow(Deviation::EvenRtt, config.even_rtt);
         round_trip.max(even_rtt.min(2 * round_trip))
     }
 
@@ -102,7 +100,7 @@ impl PathModel {
 
     /// Whether so long a silence means that the path stood still: where packets flow, there is
     /// an acknowledgement in each alpha (TACK-6.2-7).
-    pub(in crate::sender) fn is_outage(&self, silence: Duration) -> bool {
+    pub(super) fn is_outage(&self, silence: Duration) -> bool {
         self.min_rtt.is_some() && silence > self.longest_silence()
     }
 
@@ -119,7 +117,7 @@ impl PathModel {
     }
 
     /// The longest silence of a path over which packets flow.
-    pub(in crate::sender) fn longest_silence(&self) -> Duration {
+    pub(super) fn longest_silence(&self) -> Duration {
         self.round_trip() + self.ack_interval + self.ack_late
     }
 
@@ -153,11 +151,11 @@ impl PathModel {
     }
 
     /// The rate to begin with, and Startup's least, as its first samples are those of single packets and far
-    /// too low: what ten packets in a round trip grow to, or the initial window in one.
-    pub(super) fn initial_rate(&self) -> Bandwidth {
+    /// too low: what ten packets in a round trip grow to by `gain`, or the initial window in one.
+    pub(super) fn initial_rate(&self, gain: f64) -> Bandwidth {
         let rtt = self.min_rtt.unwrap_or(ASSUMED_RTT).max(Duration::from_millis(1));
         let rate = |bytes| Bandwidth::from_delta(bytes, rtt).unwrap_or_default();
-        let ten = rate(INITIAL_WINDOW_PACKETS * self.mss).scaled(startup::GAIN);
+        let ten = rate(INITIAL_WINDOW_PACKETS * self.mss).scaled(gain);
         ten.max(rate(self.initial_window))
     }
 

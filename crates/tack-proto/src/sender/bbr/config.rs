@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::{Deviations, INITIAL_WINDOW_PACKETS};
+use super::INITIAL_WINDOW_PACKETS;
+use crate::sender::deviations::Deviations;
 
 /// Parameters of the controller.
 #[derive(Clone, Copy, Debug, PartialEq)]

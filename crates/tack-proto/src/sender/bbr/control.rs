@@ -1,8 +1,7 @@
 //! Control parameters: the pacing rate and what may be in flight (section "Updating Control
 //! Parameters").
 
-use super::path_model::{LEAST_PACKETS, PathModel};
-use super::{Bbr, Deviation, ProbeBwPhase, State, startup};
+use super::{Bbr, Deviation, LEAST_PACKETS, PathModel, ProbeBwPhase, State, startup};
 use crate::bandwidth::Bandwidth;
 
 impl Bbr {
@@ -16,9 +15,10 @@ impl Bbr {
         let least = path.least_rate();
         match self.state {
             // TACK-6.2-1, TACK-6.2-2, TACK-6.2-3, TACK-6.2-4, TACK-6.2-5
-            State::Startup => {
-                self.startup_bandwidth().scaled(startup::GAIN).max(path.initial_rate())
-            }
+            State::Startup => self
+                .startup_bandwidth()
+                .scaled(startup::GAIN)
+                .max(path.initial_rate(startup::GAIN)),
             State::Drain(drain) => bandwidth.scaled(drain.gain()).max(least),
             State::ProbeBw(ProbeBwPhase::Up) if self.scalable.is_some() => bandwidth.max(least),
             // TACK-6.2-16: what arrives is to be the path's rate. What Down loses tells how much more that takes.
@@ -86,7 +86,9 @@ impl Bbr {
     pub(super) fn path_inflight(&self, path: &PathModel) -> u64 {
         let bdp = self.bandwidth().bytes_in(path.round_trip());
         let inflight = match self.state {
-            State::ProbeBw(_) => bdp + self.bandwidth().bytes_in(path.even_rtt(&self.config)),
+            State::ProbeBw(_) => {
+                bdp + self.bandwidth().bytes_in(path.shared_rtt(self.even_rtt()))
+            }
             _ => bdp,
         };
         let inflight = match self.state {

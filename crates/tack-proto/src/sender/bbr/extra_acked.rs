@@ -7,8 +7,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::windowed_filter::MaxFilter;
 use crate::bandwidth::Bandwidth;
+use crate::windowed_filter::MaxFilter;
 
 /// Watches how far acknowledgements run ahead of the estimated rate.
 #[derive(Debug)]

@@ -8,10 +8,10 @@
 
 use std::time::Duration;
 
-use super::path_model::PathModel;
+use crate::sender::path_model::PathModel;
 
 /// BBR.LossThresh: a probe that loses more has gone too high.
-pub(super) const LOSS_THRESH: f64 = 0.02;
+pub(in crate::sender) const LOSS_THRESH: f64 = 0.02;
 
 /// BBRStartupFullLossCnt: packets of a round that have to be lost before Startup ends for it.
 const STARTUP_FULL_LOSS_COUNT: f64 = 6.0;

@@ -2,13 +2,13 @@
 //!
 //! A Classic mark stands for a loss that an AQM has spared the flow: one in a round trip counts like
 //! many, for a little less than a loss (RFC 8511 section 3.1). The marks of an L4S queue set a rate of
-//! their own ([`super::scalable`]).
+//! their own ([`Scalable`]).
 
 use std::time::Instant;
 
-use super::scalable::{Scalable, Signals, is_l4s_queue};
 use super::{Bbr, Cause, Feedback, INITIAL_WINDOW_PACKETS, PathModel, ProbeBwPhase, State};
 use crate::ecn::Ecn;
+use crate::sender::scalable::{Scalable, Signals, is_l4s_queue};
 
 /// beta_ecn, RFC 8511 section 3.1: what a Classic mark leaves to a sender with CUBIC's beta of 0.7.
 pub(super) const BETA_ECN: f64 = 0.85;

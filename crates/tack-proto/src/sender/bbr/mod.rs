@@ -8,51 +8,47 @@
 mod bandwidth_drop;
 mod config;
 mod control;
-mod deviations;
 mod drain;
 mod extra_acked;
 mod long_term;
 mod loss;
 mod marks;
 mod minimum_window;
-mod path_losses;
-mod path_model;
 mod probe_bw;
 mod probe_rtt;
 mod reported_rate_bound;
 mod safe_retreat;
-mod scalable;
 mod share;
 mod short_term;
 mod startup;
 mod state;
 mod undo;
-mod windowed_filter;
 
 use std::time::{Duration, Instant};
 
 pub use config::BbrConfig;
-pub use deviations::{Deviation, Deviations};
-pub(in crate::sender) use path_model::LONGEST_IDLE_QUEUE;
-pub use path_model::{INITIAL_WINDOW_PACKETS, PathModel};
-pub use windowed_filter::MaxFilter;
 
 use crate::bandwidth::Bandwidth;
 use crate::ecn::Ecn;
+use crate::sender::deviations::Deviation;
+use crate::sender::path_losses::PathLosses;
+use crate::sender::path_model::{
+    ASSUMED_RTT, INITIAL_WINDOW_PACKETS, LEAST_PACKETS, PathModel,
+};
+use crate::sender::scalable::Scalable;
 use crate::sender::sent_packets::Pace;
+use crate::windowed_filter::MaxFilter;
 use bandwidth_drop::BandwidthDrop;
 use drain::Drain;
 use extra_acked::ExtraAcked;
 use long_term::LongTerm;
+pub(in crate::sender) use loss::LOSS_THRESH;
 use loss::LossSignals;
 use marks::{BETA_ECN, Marks};
 use minimum_window::MinimumWindow;
-use path_losses::PathLosses;
-use path_model::{ASSUMED_RTT, LEAST_PACKETS};
 use probe_bw::{Cycle, Units};
 use probe_rtt::ProbeRtt;
 use reported_rate_bound::bounded;
-use scalable::Scalable;
 use share::Share;
 use short_term::ShortTerm;
 use startup::FullPipe;
@@ -263,7 +259,7 @@ impl Bbr {
 
     /// How long a cycle of ProbeBW lasts, in which the sender's own queue drains once.
     pub fn cycle(&self, path: &PathModel) -> Duration {
-        path.cycle_unit(&self.config) * self.config.cycle_units
+        path.cycle_unit(self.even_rtt()) * self.config.cycle_units
     }
 
     /// Round trips so far.
@@ -500,6 +496,11 @@ impl Bbr {
         self.is_longterm_limited && self.is_judging
     }
 
+    /// As long a path may count as.
+    fn even_rtt(&self) -> Duration {
+        self.config.deviations.allow(Deviation::EvenRtt, self.config.even_rtt)
+    }
+
     fn units(&self, path: &PathModel) -> Units {
         let round_trip = path.smoothed_rtt.unwrap_or(ASSUMED_RTT);
         let in_bdp = self.bdp(path) / path.mss.max(1);
@@ -509,7 +510,7 @@ impl Bbr {
         let waits = is_congested || !self.has(Deviation::ShortCycle);
         Units {
             probe: path.probe_unit(),
-            cycle: path.cycle_unit(&self.config),
+            cycle: path.cycle_unit(self.even_rtt()),
             congested: waits.then(|| round_trip * rounds),
         }
     }
@@ -746,7 +747,7 @@ impl Bbr {
             self.unit_began = Some(now);
             return;
         }
-        let unit = path.cycle_unit(&self.config);
+        let unit = path.cycle_unit(self.even_rtt());
         let began = *self.unit_began.get_or_insert(now);
         let longest = 4 * unit + path.ack_interval;
         let began = now.checked_sub(longest).map_or(began, |earliest| began.max(earliest));
@@ -836,4 +837,4 @@ impl Bbr {
 #[cfg(test)]
 mod model_tests;
 #[cfg(test)]
-mod tests;
+pub(in crate::sender) mod tests;

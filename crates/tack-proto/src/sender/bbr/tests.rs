@@ -2,7 +2,7 @@ use super::super::{RateSample, TxInFlight};
 use super::*;
 
 pub(super) const MS: Duration = Duration::from_millis(1);
-pub(super) const PATH: PathModel = PathModel {
+pub(in crate::sender) const PATH: PathModel = PathModel {
     ack_path: Duration::ZERO,
     jitter: Duration::ZERO,
     usual_jitter: Duration::ZERO,
