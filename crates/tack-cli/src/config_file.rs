@@ -88,12 +88,11 @@ fn read_with(
     // Only for the second reading: typing an option twice is a mistake.
     let again = command.clone().mut_subcommands(|command| command.args_override_self(true));
     let (given, lacks) = typed_alone(command, arguments)?;
-    let complete = |given| lacks.map_or(Ok(given), |error| Err(Failure::CommandLine(error)));
     let Some((name, typed)) = given.subcommand().filter(|(name, _)| COMMANDS.contains(name))
     else {
-        return complete(given);
+        return complete(given, lacks);
     };
-    let Some(subcommand) = command.find_subcommand(name) else { return complete(given) };
+    let Some(subcommand) = command.find_subcommand(name) else { return complete(given, lacks) };
     let mut settings: Vec<Setting> = Vec::new();
     for path in files {
         let Some(file) = ConfigFile::read(path, command).map_err(Failure::File)? else {
@@ -110,7 +109,7 @@ fn read_with(
     }
     settings.retain(|setting| !is_overridden(subcommand, typed, &setting.option));
     if settings.is_empty() {
-        return complete(given);
+        return complete(given, lacks);
     }
     // The program and the command, then what is set, then what was typed.
     let at = arguments.len().min(2);
@@ -143,6 +142,11 @@ fn typed_alone(
         }
         Err(error) => Err(Failure::CommandLine(error)),
     }
+}
+
+/// What was typed, where no file adds anything.
+fn complete(given: ArgMatches, lacks: Option<clap::Error>) -> Result<ArgMatches, Failure> {
+    lacks.map_or(Ok(given), |lacks| Err(Failure::CommandLine(lacks)))
 }
 
 /// Whether a later setting takes the place of an earlier one: of the same option, or of one that it excludes.
@@ -423,7 +427,7 @@ mod tests {
             &format!("[get]\nverbose = true\n{pin}{print}\"\n"),
         ]);
         let args = files.get("tack get nas:x");
-        assert!(!args.peer.insecure && args.peer.fingerprint.is_some());
+        assert!(!args.connection.insecure && args.connection.fingerprint.is_some());
     }
 
     #[test]

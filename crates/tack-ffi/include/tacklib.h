@@ -1414,13 +1414,13 @@ struct tack_h3_config *tack_h3_config_new(void);
 // Frees a configuration. NULL is nothing to free.
 void tack_h3_config_free(struct tack_h3_config *config);
 
-// Sets SETTINGS_MAX_FIELD_SECTION_SIZE, bytes.
+// Sets SETTINGS_MAX_FIELD_SECTION_SIZE, bytes. More than 2^62 - 1 counts as that.
 void tack_h3_config_set_max_field_section_size(struct tack_h3_config *config, uint64_t v);
 
-// Sets SETTINGS_QPACK_MAX_TABLE_CAPACITY, bytes.
+// Sets SETTINGS_QPACK_MAX_TABLE_CAPACITY, bytes. More than 2^62 - 1 counts as that.
 void tack_h3_config_set_qpack_max_table_capacity(struct tack_h3_config *config, uint64_t v);
 
-// Sets SETTINGS_QPACK_BLOCKED_STREAMS.
+// Sets SETTINGS_QPACK_BLOCKED_STREAMS. More than 2^62 - 1 counts as that.
 void tack_h3_config_set_qpack_blocked_streams(struct tack_h3_config *config, uint64_t v);
 
 // Sets SETTINGS_ENABLE_CONNECT_PROTOCOL (RFC 9220).

@@ -251,9 +251,9 @@ impl Sender {
         if self.config.plain_sampling {
             self.sample_plainly(now, outcome);
         } else if let Some(with_hold) = outcome.current.largest_rtt {
+            self.path.sample_jitter(with_hold);
             let rtt = with_hold.saturating_sub(Duration::from_micros(ack_delay_us));
             let rtt = if rtt.is_zero() { with_hold } else { rtt };
-            self.path.sample_jitter(with_hold, rtt);
             let forward = self.without_ack_path(now, rtt);
             self.path.min_rtt.on_sample(now, forward);
             self.on_rtt(now, with_hold, rtt);
@@ -268,7 +268,7 @@ impl Sender {
             return self.sample_plainly(now, outcome);
         }
         let Some(latest) = outcome.current.largest_rtt else { return };
-        self.path.sample_jitter(latest, latest.saturating_sub(ack_delay));
+        self.path.sample_jitter(latest);
         self.path.min_rtt.on_sample(now, latest);
         self.follow_untimed_ack_path(now, latest);
         let ack_delay = ack_delay.min(self.config.max_ack_delay);

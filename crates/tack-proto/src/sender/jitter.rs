@@ -19,30 +19,21 @@ const OUTLIER: u32 = 16;
 /// Mean difference of round trips in a row.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Jitter {
-    /// The last round trip with and without the receiver's hold.
-    last: Option<(Duration, Duration)>,
+    last: Option<Duration>,
     mean: Duration,
     /// The same of differences upwards alone.
     mean_up: Duration,
 }
 
 impl Jitter {
-    /// A round trip has been measured, with the receiver's hold in it and, by what that says, without. One that differs
-    /// much more than those before counts little: a path that stood still once does not jitter. Many of them count more
-    /// and more.
-    ///
-    /// The hold is no jitter of the path, but how long it was is the peer's claim, so the lesser of the two differences
-    /// counts.
-    pub fn on_sample(&mut self, with_hold: Duration, without: Duration, min_rtt: Duration) {
-        if let Some((last_with, last_without)) = self.last.replace((with_hold, without)) {
+    /// A round trip has been measured. One that differs much more than those before counts little: a
+    /// path that stood still once does not jitter. Many of them count more and more.
+    pub fn on_sample(&mut self, round_trip: Duration, min_rtt: Duration) {
+        if let Some(last) = self.last.replace(round_trip) {
             let most = self.mean * OUTLIER + (min_rtt / 4).max(GRANULARITY);
-            let differences = [(last_with, with_hold), (last_without, without)];
-            let [with, without] =
-                differences.map(|(last, next)| (last.abs_diff(next), next > last));
-            let (difference, is_up) = with.min(without);
-            let difference = difference.min(most);
+            let difference = last.abs_diff(round_trip).min(most);
             self.mean = (self.mean * 15 + difference) / 16;
-            let up = if is_up { difference } else { Duration::ZERO };
+            let up = if round_trip > last { difference } else { Duration::ZERO };
             self.mean_up = (self.mean_up * 15 + up) / 16;
         }
     }
@@ -78,7 +69,7 @@ mod tests {
     fn of(min_rtt: Duration, samples: impl IntoIterator<Item = u32>) -> Jitter {
         let mut jitter = Jitter::default();
         for sample in samples {
-            jitter.on_sample(sample * MS, sample * MS, min_rtt);
+            jitter.on_sample(sample * MS, min_rtt);
         }
         jitter
     }
@@ -101,19 +92,6 @@ mod tests {
     fn a_path_that_stood_still_once_does_not_jitter() {
         let pause = std::iter::repeat_n(41, 50).chain([290, 41, 40]);
         assert_eq!(of(40 * MS, pause).above(40 * MS, 60 * MS), Duration::ZERO);
-    }
-
-    #[test]
-    fn what_the_receiver_has_held_is_none_and_what_it_claims_makes_none() {
-        let mut held = Jitter::default();
-        let mut claimed = Jitter::default();
-        for packet in 0..200 {
-            let hold = packet % 2 * 25 * MS;
-            held.on_sample(60 * MS + hold, 60 * MS, 60 * MS);
-            claimed.on_sample(60 * MS, 60 * MS - hold, 60 * MS);
-        }
-        assert_eq!(held.usual(), Duration::ZERO);
-        assert_eq!(claimed.usual(), Duration::ZERO);
     }
 
     #[test]

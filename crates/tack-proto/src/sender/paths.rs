@@ -128,10 +128,10 @@ impl PathState {
         self.ecn.enter();
     }
 
-    /// A round trip by the sender's own record, and the same without the receiver's hold as it claims.
-    pub fn sample_jitter(&mut self, with_hold: Duration, without: Duration) {
-        let min_rtt = self.min_rtt.get().unwrap_or(with_hold);
-        self.rtt_jitter.on_sample(with_hold, without, min_rtt);
+    /// A round trip by the sender's own record.
+    pub fn sample_jitter(&mut self, round_trip: Duration) {
+        let min_rtt = self.min_rtt.get().unwrap_or(round_trip);
+        self.rtt_jitter.on_sample(round_trip, min_rtt);
     }
 
     /// How much longer than RTTmin data usually takes because the path jitters.

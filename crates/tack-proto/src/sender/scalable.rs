@@ -63,8 +63,7 @@ pub(super) struct Signals {
     pub delivered: Option<Bandwidth>,
     /// The highest rate of late.
     pub max_bw: Bandwidth,
-    /// Whether that was all the application had to send; `None` where nothing was delivered that tells.
-    pub app_limited: Option<bool>,
+    pub app_limited: bool,
     /// The round trip that came with it, and how long one is where nothing queues.
     pub round_trip: Option<Duration>,
     pub path_rtt: Duration,
@@ -116,16 +115,15 @@ impl Scalable {
     /// An acknowledgement has arrived. False if packets wait longer than in front of an L4S link.
     pub fn on_acked(&mut self, now: Instant, signals: &Signals) -> bool {
         let round = signals.path_rtt.max(VIRTUAL_RTT);
+        let passed = now.saturating_duration_since(self.last).min(round);
+        self.last = now;
+        let rounds = passed.as_secs_f64() / round.as_secs_f64();
         // A packet in a round trip.
         let packet = signals.mss as f64 / round.as_secs_f64();
-        if let Some(app_limited) = signals.app_limited {
-            let passed = now.saturating_duration_since(self.last).min(round);
-            self.last = now;
-            if !app_limited {
-                self.grow(passed.as_secs_f64() / round.as_secs_f64(), packet, round);
-                let most = signals.max_bw.bytes_per_second() as f64 * ABOVE_DELIVERED;
-                self.rate = self.rate.min(most);
-            }
+        if !signals.app_limited {
+            self.grow(rounds, packet, round);
+            let most = signals.max_bw.bytes_per_second() as f64 * ABOVE_DELIVERED;
+            self.rate = self.rate.min(most);
         }
         if signals.ce > 0 {
             if now >= self.round_ends {
@@ -198,7 +196,7 @@ mod tests {
         fn settled(carried: f64, rtt: Duration) -> Self {
             let mut flow = Self::new(carried, rtt);
             flow.now += 2 * VIRTUAL_RTT.max(rtt);
-            flow.step(1, carried, |signals| signals.app_limited = Some(true));
+            flow.step(1, carried, |signals| signals.app_limited = true);
             flow
         }
 
@@ -209,7 +207,7 @@ mod tests {
                 ce,
                 delivered: Some(bandwidth(delivered)),
                 max_bw: bandwidth(f64::MAX),
-                app_limited: Some(false),
+                app_limited: false,
                 round_trip: Some(self.rtt),
                 path_rtt: self.rtt,
                 mss: PACKET,
@@ -316,22 +314,9 @@ mod tests {
         let mut flow = Flow::new(LINK, 50 * MS);
         let before = flow.rate();
         for _ in 0..1000 {
-            flow.step(0, LINK, |signals| signals.app_limited = Some(true));
+            flow.step(0, LINK, |signals| signals.app_limited = true);
         }
         assert!((flow.rate() - before).abs() < 1.0);
-    }
-
-    #[test]
-    fn acknowledgements_that_tell_nothing_of_what_was_delivered_take_no_growth_away() {
-        let mut flows = [1, 4].map(|tells| (tells, Flow::settled(LINK, 50 * MS)));
-        for (tells, flow) in &mut flows {
-            for tenth in 0..100 {
-                let app_limited = (tenth % *tells == 0).then_some(false);
-                flow.step(0, LINK, |signals| signals.app_limited = app_limited);
-            }
-        }
-        let [all, some] = flows.map(|(_, flow)| flow.rate());
-        assert!(all > LINK && some - LINK > 0.9 * (all - LINK), "{some} and {all}");
     }
 
     #[test]

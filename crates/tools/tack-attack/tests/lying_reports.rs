@@ -1,7 +1,7 @@
 //! A receiver that reports wrong rates, losses, times or byte counts gains nothing by it among
 //! honest rivals.
 
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use tack_attack::keys::Opener;
@@ -127,7 +127,7 @@ static DELAYS: Mutex<Option<(Instant, Delays)>> = Mutex::new(None);
 /// Adds what the packets have queued for to the times that the receiver held them: no round trip shows a queue.
 fn hides_its_queue(report: &mut Report) {
     let now = Instant::now();
-    let mut known = DELAYS.lock().unwrap();
+    let mut known = DELAYS.lock().unwrap_or_else(PoisonError::into_inner);
     let Some((departure, hold)) = &mut report.timing else {
         // As for the one before.
         report.ack_delay_us += known.map_or(0, |(_, delays)| delays.queue);
@@ -137,8 +137,8 @@ fn hides_its_queue(report: &mut Report) {
     // Each run begins with a clock of its own. Of two clocks the difference is the same for all packets.
     let (epoch, lowest) =
         before.map_or((now, i64::MAX), |(epoch, delays)| (epoch, delays.lowest));
-    let arrived = now.saturating_duration_since(epoch).as_micros() as i64 - *hold as i64;
-    let delay = arrived - (*departure * 8) as i64;
+    let arrived = now.saturating_duration_since(epoch).as_micros() as i64 - hold.cast_signed();
+    let delay = arrived - (*departure * 8).cast_signed();
     let lowest = lowest.min(delay);
     let queue = (delay - lowest) as u64;
     *known = Some((epoch, Delays { departure: *departure, lowest, queue }));

@@ -62,7 +62,7 @@ static void start(struct pair *p, struct ends *h3) {
     tack_h3_config_set_max_field_section_size(NULL, 1);
     tack_h3_config_set_max_field_section_size(config, 4096);
     tack_h3_config_set_qpack_max_table_capacity(config, 0);
-    tack_h3_config_set_qpack_blocked_streams(config, 0);
+    tack_h3_config_set_qpack_blocked_streams(config, UINT64_MAX); // more than a setting can say
     tack_h3_config_enable_extended_connect(config, true);
     tack_h3_config_set_max_priority_update_size(config, 100);
     h3->client = tack_h3_conn_new_with_transport(p->client, config);
@@ -154,6 +154,7 @@ static void priorities_and_the_end_are_told(struct pair *p, struct ends *h3) {
     CHECK(tack_h3_take_last_priority_update(h3->server, 4, see_priority, &seen) == 5);
     CHECK(strstr(seen.last_value, "u=2") != NULL);
     CHECK(tack_h3_take_last_priority_update(h3->server, 4, see_priority, &seen) == TACK_H3_ERR_DONE);
+    CHECK(tack_h3_send_goaway(h3->server, p->server, UINT64_MAX - 3) == INVALID);
     CHECK(tack_h3_send_goaway(h3->server, p->server, 4) == 0);
     talk(p, false);
     expect_and_free(h3->client, p->client, TACK_H3_EVENT_GOAWAY, 4);

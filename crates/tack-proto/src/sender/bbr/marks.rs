@@ -98,7 +98,7 @@ impl Bbr {
                     ce: feedback.ce,
                     delivered: feedback.sample.map(|sample| sample.rate),
                     max_bw: self.max_bw.get(),
-                    app_limited: feedback.sample.map(|sample| sample.app_limited),
+                    app_limited: feedback.sample.is_none_or(|sample| sample.app_limited),
                     round_trip: feedback.round_trip,
                     path_rtt: path.data_rtt(),
                     mss: path.mss,
