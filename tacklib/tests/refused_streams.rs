@@ -84,10 +84,10 @@ fn nothing_but_a_write_takes_the_news_that_the_peer_has_stopped_a_stream() {
 
 #[test]
 fn a_stream_that_was_delivered_before_the_peer_stops_it_stays_delivered() {
+    const WHOLE: u64 = 6;
     let mut pair = full();
     pair.client.stream_shutdown(FULL, Shutdown::Write, 0).unwrap();
     pair.run_for(Duration::from_millis(100));
-    const WHOLE: u64 = 6;
     assert_eq!(pair.client.stream_send(WHOLE, &[7; 5000], true), Ok(5000));
     // The acknowledgement of all of it comes before STOP_SENDING does.
     pair.run_until(|pair| pair.client.stream_delivered(WHOLE));

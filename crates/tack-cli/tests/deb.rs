@@ -82,7 +82,7 @@ fn arguments_of_the_service(changed: &[(&str, &str)]) -> Vec<String> {
     let mut variables: Vec<_> = lines.flat_map(values).collect();
     for (name, value) in &mut variables {
         if let Some((_, other)) = changed.iter().find(|(changed, _)| changed == name) {
-            *value = (*other).to_owned();
+            (*other).clone_into(value);
         }
     }
     let mut line = unit

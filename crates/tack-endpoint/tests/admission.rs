@@ -286,7 +286,7 @@ fn begin_handshake(server: &mut App, from: [u8; 4]) {
     let mut client = quiche::connect(None, &scid, local, to, &mut config).unwrap();
     let mut out = [0; 1500];
     let (len, _) = client.send(&mut out).unwrap();
-    let mut retry = ask(server, &socket, &out[..len]).expect("a Retry");
+    let mut retry = ask(server, &socket, &out[..len]).unwrap();
     client.recv(&mut retry, quiche::RecvInfo { from: to, to: local }).unwrap();
     let (len, _) = client.send(&mut out).unwrap();
     ask(server, &socket, &out[..len]);

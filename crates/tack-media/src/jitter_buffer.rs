@@ -329,7 +329,11 @@ impl JitterBuffer {
         let risen = u64::try_from(fastest - self.fastest).unwrap_or(0);
         self.fastest = fastest;
         if last > 0 {
-            self.delay = self.delay.saturating_sub(Duration::from_nanos(risen));
+            let risen = Duration::from_nanos(risen);
+            let of_delay = risen.min(self.delay);
+            self.delay -= of_delay;
+            let of_stops = risen.saturating_sub(of_delay);
+            self.pushed_back = self.pushed_back.saturating_sub(of_stops);
         }
         let at = (last as f64 * self.config.in_time.clamp(0.0, 1.0)).ceil() as usize;
         let above = u64::try_from(sorted[at] - fastest).unwrap_or(u64::MAX / 4);

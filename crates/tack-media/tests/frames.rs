@@ -353,7 +353,9 @@ fn a_program_that_never_takes_what_has_come_holds_a_bounded_part_of_it() {
                 deadline,
                 depends_on: None,
             };
-            live.sender.send_frame(&mut live.pair.client, now, frame, [7; 1 << 20]).unwrap();
+            live.sender
+                .send_frame(&mut live.pair.client, now, frame, vec![7; 1 << 20])
+                .unwrap();
             sent += 1;
         }
         live.pair.run_for(MS);

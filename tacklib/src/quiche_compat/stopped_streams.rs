@@ -75,7 +75,9 @@ mod tests {
     fn each_is_told_once_and_stays_known() {
         let mut stopped = StoppedStreams::default();
         assert_eq!(stopped.take_untold(), None);
-        [6, 2, 6].into_iter().for_each(|id| stopped.on_stopped(id));
+        for stream_id in [6, 2, 6] {
+            stopped.on_stopped(stream_id);
+        }
         assert_eq!([(); 3].map(|()| stopped.take_untold()), [Some(6), Some(2), None]);
         stopped.on_stopped(10);
         stopped.on_stopped(2);

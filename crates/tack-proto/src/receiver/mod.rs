@@ -465,7 +465,7 @@ impl Receiver {
             sequence: self.sequence,
             ack_delay_us: now.saturating_duration_since(newest.arrival).as_micros() as u64,
             received_bytes: self.delivery_rate.received_bytes(),
-            timing: self.one_way_delay.timing(now),
+            timing: self.one_way_delay.take(now),
             rate,
             ecn: self.marks.counts(),
             arrivals: self.stamped.as_ref().and_then(StampedArrivals::report),
@@ -487,7 +487,6 @@ impl Receiver {
         let Some(encoded) = encode_tack(out, &fields, ranges, bubbles, budget) else {
             return false;
         };
-        self.one_way_delay.on_reported();
         if encoded.bubbles < most {
             self.buffer.on_listed(encoded.bubbles, young);
         }

@@ -114,19 +114,6 @@ fn a_tack_that_is_all_but_due_takes_the_place_of_the_iack() {
 }
 
 #[test]
-fn a_tack_that_finds_no_room_leaves_its_times_to_the_next() {
-    let (mut receiver, t0) = steady();
-    receiver.on_packet(t0 + MS, Received { departure: Some(7), ..data(1) });
-    let now = t0 + 10 * MS;
-    assert!(!receiver.write(now, Due::Tack, 10, &mut Vec::new()));
-    let timing = |receiver: &mut Receiver| {
-        read_tack(receiver, now, |tack| tack.timing.map(|timing| timing.departure))
-    };
-    assert_eq!(timing(&mut receiver), Some(7));
-    assert_eq!(timing(&mut receiver), None, "it is told once");
-}
-
-#[test]
 fn one_iack_reports_a_loss_and_the_tack_keeps_its_own_time() {
     let (mut receiver, t0) = steady();
     for pn in [1, 2, 4, 5, 6] {

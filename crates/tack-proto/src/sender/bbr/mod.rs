@@ -704,8 +704,7 @@ impl Bbr {
         let volume = (latest.inflight as f64 / delivered) as u64;
         let bandwidth = latest.bandwidth.scaled(1.0 / delivered);
         if in_startup {
-            // What is lost while the path stands still says nothing of how much it takes.
-            if losses.ends_startup && !held_up && (counts || !grew) {
+            if losses.ends_startup && (counts || !grew) {
                 self.full_pipe.on_overflow();
                 self.episode.on_ended(Ended::Startup);
                 self.long_term.on_startup_loss(self.bdp(path), volume);

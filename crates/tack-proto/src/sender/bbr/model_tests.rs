@@ -281,32 +281,6 @@ fn a_round_trip_in_which_the_path_stood_still_does_not_end_startup() {
 }
 
 #[test]
-fn what_is_lost_while_the_path_stands_still_does_not_end_startup() {
-    for (stood_still, ends) in [(300 * MS, false), (Duration::ZERO, true)] {
-        let bbr = Bbr::new(BbrConfig::DEFAULT, Ecn::Off, crate::test_clock(), 7);
-        let mut flow = Flow { bbr, now: crate::test_clock(), delivered: 0 };
-        let at = |bytes_per_second, lost| {
-            move |feedback: &mut Feedback| {
-                feedback.sample.as_mut().unwrap().rate = rate(bytes_per_second);
-                feedback.lost = lost * PATH.mss;
-                feedback.lost_packets = lost;
-            }
-        };
-        flow.round(at(1_000_000, 0));
-        flow.round(at(2_000_000, 0));
-        flow.now += stood_still;
-        flow.round(at(2_000_000, 20));
-        flow.round(at(2_000_000, 20));
-        assert_eq!(flow.bbr.phase() != Phase::Startup, ends, "TACK-6.5-6, {stood_still:?}");
-        assert_eq!(flow.bbr.long_term.get().is_some(), ends);
-        // From then on they count.
-        flow.round(at(2_000_000, 20));
-        flow.round(at(2_000_000, 20));
-        assert_ne!(flow.bbr.phase(), Phase::Startup);
-    }
-}
-
-#[test]
 fn a_startup_that_begins_again_is_held_back_by_no_rate_of_marks() {
     let bbr = Bbr::new(BbrConfig::DEFAULT, Ecn::L4s, crate::test_clock(), 7);
     let mut flow = Flow { bbr, now: crate::test_clock(), delivered: 0 };
