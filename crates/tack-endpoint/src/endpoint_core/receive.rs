@@ -266,7 +266,9 @@ impl<S: DatagramSocket> EndpointCore<S> {
         from: SocketAddr,
         to: SocketAddr,
     ) -> Option<Handle> {
+        // Nobody gives way to an address that may be forged.
         if self.is_full()
+            && admission.odcid.is_some()
             && let Some(oldest) = self.half_open.gives_way_to(from.ip())
         {
             self.give_way(oldest);
