@@ -251,8 +251,9 @@ impl Sender {
         if self.config.plain_sampling {
             self.sample_plainly(now, outcome);
         } else if let Some(with_hold) = outcome.current.largest_rtt {
-            self.path.sample_jitter(with_hold);
-            let rtt = with_hold.saturating_sub(Duration::from_micros(ack_delay_us));
+            let hold = Duration::from_micros(ack_delay_us);
+            self.path.sample_jitter(with_hold, hold);
+            let rtt = with_hold.saturating_sub(hold);
             let rtt = if rtt.is_zero() { with_hold } else { rtt };
             let forward = self.without_ack_path(now, rtt);
             self.path.min_rtt.on_sample(now, forward);
@@ -268,7 +269,7 @@ impl Sender {
             return self.sample_plainly(now, outcome);
         }
         let Some(latest) = outcome.current.largest_rtt else { return };
-        self.path.sample_jitter(latest);
+        self.path.sample_jitter(latest, Duration::ZERO);
         self.path.min_rtt.on_sample(now, latest);
         self.follow_untimed_ack_path(now, latest);
         let ack_delay = ack_delay.min(self.config.max_ack_delay);

@@ -18,17 +18,17 @@ const OUTLIER: u32 = 16;
 
 /// Mean difference of round trips in a row.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Jitter {
+struct Differences {
     last: Option<Duration>,
     mean: Duration,
     /// The same of differences upwards alone.
     mean_up: Duration,
 }
 
-impl Jitter {
-    /// A round trip has been measured. One that differs much more than those before counts little: a
-    /// path that stood still once does not jitter. Many of them count more and more.
-    pub fn on_sample(&mut self, round_trip: Duration, min_rtt: Duration) {
+impl Differences {
+    /// One that differs much more than those before counts little: a path that stood still once does not
+    /// jitter. Many of them count more and more.
+    fn on_sample(&mut self, round_trip: Duration, min_rtt: Duration) {
         if let Some(last) = self.last.replace(round_trip) {
             let most = self.mean * OUTLIER + (min_rtt / 4).max(GRANULARITY);
             let difference = last.abs_diff(round_trip).min(most);
@@ -38,16 +38,38 @@ impl Jitter {
         }
     }
 
+    fn both_ways(&self) -> Duration {
+        let down = self.mean.saturating_sub(self.mean_up);
+        self.mean_up.min(down) * 2 * K
+    }
+}
+
+/// By how much round trips differ, as the sender has measured them and without the time that the receiver
+/// held its acknowledgement. Where frames of a live source end between two TACKs the first differ by alpha on a
+/// path that does not jitter; the second are what a receiver tells, which must not raise the jitter. The
+/// smaller one counts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Jitter {
+    measured: Differences,
+    without_hold: Differences,
+}
+
+impl Jitter {
+    /// A round trip has been measured, in which the acknowledgement was held for `hold`.
+    pub fn on_sample(&mut self, round_trip: Duration, hold: Duration, min_rtt: Duration) {
+        self.measured.on_sample(round_trip, min_rtt);
+        self.without_hold.on_sample(round_trip.saturating_sub(hold), min_rtt);
+    }
+
     /// How much longer a round trip may well be that is followed by shorter ones: a queue that grows with the
     /// rate makes them longer and longer.
     pub fn both_ways(&self) -> Duration {
-        let down = self.mean.saturating_sub(self.mean_up);
-        self.mean_up.min(down) * 2 * K
+        self.measured.both_ways().min(self.without_hold.both_ways())
     }
 
     /// How much longer a round trip may well be than the one before, however long the path is.
     pub fn usual(&self) -> Duration {
-        self.mean * K
+        self.measured.mean.min(self.without_hold.mean) * K
     }
 
     /// How much longer than RTTmin data usually takes on a path that jitters. Zero where it jitters
@@ -69,7 +91,7 @@ mod tests {
     fn of(min_rtt: Duration, samples: impl IntoIterator<Item = u32>) -> Jitter {
         let mut jitter = Jitter::default();
         for sample in samples {
-            jitter.on_sample(sample * MS, min_rtt);
+            jitter.on_sample(sample * MS, Duration::ZERO, min_rtt);
         }
         jitter
     }
@@ -102,5 +124,22 @@ mod tests {
         assert!(jitter.both_ways() > 100 * MS);
         assert_eq!(jitter.above(2 * MS, 22 * MS), 40 * MS, "twice what they are longer");
         assert_eq!(jitter.above(200 * MS, 222 * MS), Duration::ZERO);
+    }
+
+    #[test]
+    fn what_a_receiver_holds_its_acknowledgements_for_is_none_and_raises_none() {
+        let mut jitter = Jitter::default();
+        for sample in 0..200_u32 {
+            let hold = if sample % 2 == 0 { 0 } else { 10 };
+            jitter.on_sample((40 + hold) * MS, hold * MS, 40 * MS);
+        }
+        assert_eq!(jitter.usual(), Duration::ZERO);
+        let mut invented = Jitter::default();
+        for sample in 0..200_u32 {
+            let hold = if sample % 2 == 0 { 0 } else { 30 };
+            invented.on_sample(40 * MS, hold * MS, 40 * MS);
+        }
+        assert_eq!(invented.usual(), Duration::ZERO);
+        assert_eq!(invented.both_ways(), Duration::ZERO);
     }
 }

@@ -46,7 +46,7 @@ pub(super) struct PathState {
     /// rttvar, RFC 9002 section 5.3, and when the first round trip had been measured.
     pub rtt_variation: Duration,
     pub sampled: Instant,
-    /// Of round trips by the sender's own record: reports of times must not raise it.
+    /// Of round trips by the sender's own record: reports of times may lower it and must not raise it.
     pub rtt_jitter: Jitter,
     pub ack_path: AckPathDelay,
     pub ack_spacing: AckSpacing,
@@ -128,10 +128,10 @@ impl PathState {
         self.ecn.enter();
     }
 
-    /// A round trip by the sender's own record.
-    pub fn sample_jitter(&mut self, round_trip: Duration) {
+    /// A round trip by the sender's own record, and what the receiver says to have held the acknowledgement for.
+    pub fn sample_jitter(&mut self, round_trip: Duration, hold: Duration) {
         let min_rtt = self.min_rtt.get().unwrap_or(round_trip);
-        self.rtt_jitter.on_sample(round_trip, min_rtt);
+        self.rtt_jitter.on_sample(round_trip, hold, min_rtt);
     }
 
     /// How much longer than RTTmin data usually takes because the path jitters.
