@@ -203,3 +203,39 @@ fn it_is_given_up_with_a_stream_that_the_peer_stops() {
         }
     }
 }
+
+/// RFC 9000 section 3.2 lets a receiver that has all of a stream ignore that it is reset.
+#[test]
+fn a_stream_that_goes_both_ways_and_is_reset_behind_its_end_is_read_in_full() {
+    let mut pair = tack_to_tack();
+    pair.handshake();
+    assert_eq!(pair.client.write(BOTH_WAYS, b"a question", true), 10);
+    pair.run_for(Duration::from_millis(200));
+    pair.client.stream_shutdown(BOTH_WAYS, quiche::Shutdown::Write, 31).unwrap();
+    pair.run_for(Duration::from_millis(200));
+    let mut buffer = [0; 100];
+    assert!(pair.server.stream_readable(BOTH_WAYS));
+    assert_eq!(pair.server.read(BOTH_WAYS, &mut buffer[..4]), Ok((4, false)));
+    assert_eq!(pair.server.read(BOTH_WAYS, &mut buffer), Ok((6, true)));
+    assert_eq!(&buffer[..6], b"estion");
+    pair.server.write(BOTH_WAYS, b"an answer", true);
+    pair.run_for(Duration::from_millis(200));
+    assert_eq!(pair.client.read(BOTH_WAYS, &mut buffer), Ok((9, true)));
+    assert_eq!(pair.server.local_error(), None);
+}
+
+#[test]
+fn of_a_stream_that_is_reset_behind_its_end_nothing_can_be_read_but_the_reset() {
+    let mut pair = tack_to_tack();
+    pair.handshake();
+    // The client does not hear that all has come: a stream of which it had would be over for it.
+    pair.tamper_down(Box::new(|_| None));
+    assert_eq!(pair.client.write(ONE_WAY, b"a frame", true), 7);
+    pair.run_for(Duration::from_millis(20));
+    pair.client.stream_shutdown(ONE_WAY, quiche::Shutdown::Write, 7).unwrap();
+    pair.run_for(Duration::from_millis(20));
+    assert!(pair.server.stream_readable(ONE_WAY));
+    assert_eq!(pair.server.stream_readable_len(ONE_WAY, usize::MAX), 0);
+    let read = pair.server.read(ONE_WAY, &mut [0; 100]);
+    assert_eq!(read, Err(quiche::Error::StreamReset(7)));
+}

@@ -72,6 +72,5 @@ quiches! {
     fn stream_closed(&self, stream_id: u64) -> bool;
     fn stream_finished(&self, stream_id: u64) -> bool;
     fn stream_readable(&self, stream_id: u64) -> bool;
-    fn stream_readable_len(&self, stream_id: u64, max_len: usize) -> usize;
     fn trace_id(&self) -> &str;
 }

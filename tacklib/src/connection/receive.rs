@@ -115,7 +115,9 @@ impl<F: BufFactory> Connection<F> {
         // What the peer claims is held against this end's clock, whatever is said of the arrival.
         let now = Instant::now();
         let mut buffers = layer.take_buffers();
-        let result = match layer.scan_incoming(now, packet, header, &mut buffers) {
+        let readable = |stream_id| self.inner.stream_readable_len(stream_id, usize::MAX);
+        let scanned = layer.scan_incoming(now, packet, header, &mut buffers, &readable);
+        let result = match scanned {
             Ok(Scanned { mut scan, sealed }) => {
                 let Seam { stopped_streams, .. } = &self.seam;
                 // quiche takes no notice of a frame for a stream that it has done with.

@@ -87,6 +87,15 @@ impl<F: BufFactory> Connection<F> {
         Ok(())
     }
 
+    /// Bytes of a stream that can be read, `max_len` at most, as [`quiche::Connection::stream_readable_len`]. None of
+    /// one that the peer has reset, of which a read tells that.
+    pub fn stream_readable_len(&self, stream_id: u64, max_len: usize) -> usize {
+        if self.seam.late_resets.contains(stream_id) {
+            return 0;
+        }
+        self.inner.stream_readable_len(stream_id, max_len)
+    }
+
     /// Reads stream data, as [`quiche::Connection::stream_recv`].
     pub fn stream_recv(
         &mut self,

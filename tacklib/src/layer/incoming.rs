@@ -15,7 +15,7 @@ use tack_proto::sender::AckOutcome;
 use super::{Layer, NumberSpace, SHORTEST_PAYLOAD};
 use crate::error::ExtensionError;
 use crate::qlog::Direction;
-use crate::quiche_compat::{self, LateReset, fill_late_reset};
+use crate::quiche_compat::{self, LateReset, fill_late_reset, is_reset_of_whole};
 
 /// Buffers of the incoming pipeline, taken out of the layer while a packet passes through it.
 #[derive(Debug, Default)]
@@ -159,7 +159,8 @@ impl Layer {
         OnlyFrame::read(&first, packet.len() - header.header().header_len - TAG_LEN)
     }
 
-    /// Opens a packet and reads its frames, if [`Self::look_at`] gave its header.
+    /// Opens a packet and reads its frames, if [`Self::look_at`] gave its header. `readable` tells how many bytes of
+    /// a stream quiche has for the application.
     ///
     /// An error must close the connection: the packet is authentic and breaks a rule.
     pub fn scan_incoming<'a>(
@@ -168,6 +169,7 @@ impl Layer {
         packet: &[u8],
         header: Option<ProtectedHeader>,
         buffers: &'a mut IncomingBuffers,
+        readable: &dyn Fn(u64) -> usize,
     ) -> Result<Scanned<'a>, ExtensionError> {
         let IncomingBuffers { plain, frames, sealed } = buffers;
         let opened = header.and_then(|header| self.protection.open(packet, header, plain).ok());
@@ -182,7 +184,7 @@ impl Layer {
         }
         let payload = &plain[opened.payload.clone()];
         let (mut scan, is_rewritten) =
-            self.space.scan(now, packet.len(), &opened, payload, frames)?;
+            self.space.scan(now, packet.len(), &opened, (payload, readable), frames)?;
         let marked = opened.header.reserved_bits() != 0;
         scan.is_marked = marked;
         if !is_rewritten && !marked && !self.protection.needs_translation(&opened) {
@@ -250,7 +252,7 @@ impl NumberSpace {
         now: Instant,
         bytes: usize,
         opened: &Opened,
-        payload: &'a [u8],
+        (payload, readable): (&'a [u8], &dyn Fn(u64) -> usize),
         rest: &mut Vec<u8>,
     ) -> Result<(IncomingScan<'a>, bool), ExtensionError> {
         rest.clear();
@@ -259,6 +261,10 @@ impl NumberSpace {
         for located in Frames::new(payload) {
             let Located { frame, range } = located?;
             self.notes.on_frame(Direction::Received, reader.packet_number, &frame);
+            if self.is_past_reset(&frame, readable) {
+                (reader.ack_eliciting, reader.has_extension) = (true, true);
+                continue;
+            }
             self.scan_frame(now, frame, &payload[range], &mut reader, rest)?;
         }
         Ok(self.finish_scan(reader, rest))
@@ -471,10 +477,6 @@ impl NumberSpace {
                 scan.updates.push(update);
             }
             Frame::ImmediateAck => scan.immediate_ack = true,
-            // It was filled before.
-            Frame::ResetStream { stream_id, .. } if self.windows.is_filled(stream_id) => {
-                reader.has_extension = true;
-            }
             Frame::ResetStream { stream_id, error_code, final_size }
                 if self.fills(stream_id, final_size, &mut reader.filled, rest) =>
             {
@@ -489,6 +491,16 @@ impl NumberSpace {
             }
         }
         Ok(())
+    }
+
+    /// Whether a frame resets a stream of which quiche has all: what came in place of an earlier reset, or what the
+    /// peer has sent, of a stream that goes both ways.
+    fn is_past_reset(&self, frame: &Frame<'_>, readable: &dyn Fn(u64) -> usize) -> bool {
+        let &Frame::ResetStream { stream_id, final_size, .. } = frame else { return false };
+        let is_whole =
+            |read| is_reset_of_whole(stream_id, read, readable(stream_id), final_size);
+        self.windows.is_filled(stream_id)
+            || self.windows.read_of_ended(stream_id).is_some_and(is_whole)
     }
 
     /// Whether quiche gets the rest of a stream in place of its reset.
