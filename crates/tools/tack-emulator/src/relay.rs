@@ -31,7 +31,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use tack_link::compose::BoxedLink;
+use tack_link::compose::{BoxedLink, Duplex};
+use tack_link::pipe::PipeConfig;
 use tack_link::{Direction, Ecn};
 
 pub use self::counters::{LATE, LaneCounters, RelayReport};
@@ -130,6 +131,19 @@ impl<O> Relay<O> {
         Self::start_with(setup, link, observer)
     }
 
+    /// Starts a relay that only shows every datagram to `observer`: it delays and loses nothing, however long.
+    ///
+    /// Fails as [`start`](Relay::start) does.
+    pub fn start_wire(server: SocketAddr, observer: O) -> io::Result<Self>
+    where
+        O: Observer + 'static,
+    {
+        let setup = Setup { servers: vec![server], rebindings: Vec::new() };
+        let wire = Duplex::new(&PipeConfig::default(), &PipeConfig::default(), 1)
+            .map_err(io::Error::other)?;
+        Self::run(Worker::new(setup, Box::new(wire), observer)?.without_mtu())
+    }
+
     /// Starts a relay in front of several servers, which share the link, or one that gives clients
     /// other addresses.
     ///
@@ -139,7 +153,13 @@ impl<O> Relay<O> {
     where
         O: Observer + 'static,
     {
-        let worker = Worker::new(setup, link, observer)?;
+        Self::run(Worker::new(setup, link, observer)?)
+    }
+
+    fn run(worker: Worker<O>) -> io::Result<Self>
+    where
+        O: Observer + 'static,
+    {
         let addresses = worker.addresses()?;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);

@@ -50,13 +50,20 @@ fn start(args: &[&str]) -> Running {
 impl Running {
     /// Sends datagrams through it, and waits for their echoes.
     fn exchange(&self) {
+        self.exchange_of(4);
+    }
+
+    /// The same with datagrams of so many bytes.
+    fn exchange_of(&self, len: usize) {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         let mut buffer = [0; 2000];
         for number in 0..DATAGRAMS {
-            socket.send_to(&number.to_be_bytes(), self.address).unwrap();
+            let mut datagram = number.to_be_bytes().to_vec();
+            datagram.resize(len, 7);
+            socket.send_to(&datagram, self.address).unwrap();
             let (len, _) = socket.recv_from(&mut buffer).unwrap();
-            assert_eq!(buffer[..len], number.to_be_bytes());
+            assert_eq!(buffer[..len], datagram);
         }
     }
 
@@ -83,6 +90,9 @@ fn a_relay_carries_datagrams_over_its_link_and_reports_when_it_is_interrupted() 
         assert_eq!(datagrams["delivered_packets"], DATAGRAMS);
         assert!(report[direction].get("frames").is_none(), "there was no key log");
     }
+    let parameters = &report["parameters"];
+    assert_eq!((&parameters["seed"], &parameters["rtt"]), (&1.into(), &2.0.into()));
+    assert!(parameters["link_spec"].is_object() && report["versions"].is_object(), "{report}");
 }
 
 #[test]
@@ -93,8 +103,10 @@ fn a_tap_without_secrets_counts_datagrams_and_no_frames() {
     let missing = missing.to_str().unwrap();
     let tap = start(&["tap", "--to", &server, "--key-log", missing, "--seconds", "600"]);
     tap.exchange();
+    // Longer than an emulated link takes: nothing is lost here.
+    tap.exchange_of(1600);
     let table = tap.interrupt();
-    assert!(table.contains("to the client") && table.contains("20"), "{table}");
+    assert!(table.contains("to the client") && table.contains("40"), "{table}");
 }
 
 fn refused(args: &[&str]) -> String {

@@ -67,7 +67,7 @@ use crate::parameter::{number, probability};
 use crate::pipe::{MAX_DELAY, PipeConfig, Schedule};
 use crate::random::child_seed;
 use crate::wlan::Profile;
-use crate::{Direction, ParameterError};
+use crate::{Direction, ParameterError, Time};
 
 /// Round-trip time of the path behind a link that is described by a name alone.
 const NAMED_DEFAULT_RTT: Duration = Duration::from_millis(40);
@@ -177,6 +177,23 @@ impl LinkSpec {
     pub fn direction_capacity_bps(&self, direction: Direction, span: Duration) -> f64 {
         let capacities = self.hops.iter().map(|hop| hop.capacity_bps(direction, span));
         capacities.fold(f64::INFINITY, f64::min)
+    }
+
+    /// What a direction can carry at a moment, in bits of IP packets per second: the rate of the slowest hop.
+    /// Infinite if no hop has a rate.
+    pub fn direction_rate_bps(&self, direction: Direction, now: Time) -> f64 {
+        let rates = self.hops.iter().map(|hop| hop.rate_bps(direction, now));
+        rates.fold(f64::INFINITY, f64::min)
+    }
+
+    /// The propagation delay of a direction at a moment, without that of the path behind the link.
+    pub fn direction_delay(&self, direction: Direction, now: Time) -> Duration {
+        self.hops.iter().map(|hop| hop.delay(direction, now)).sum()
+    }
+
+    /// Whether a hop is a medium that even a packet which meets no other waits for: a WLAN.
+    pub fn has_medium(&self) -> bool {
+        self.hops.iter().any(|hop| matches!(hop.kind, HopKind::Wlan(_)))
     }
 
     /// Size in bytes of the queue in front of the slowest hop of the forward direction; `path`
@@ -323,6 +340,20 @@ impl Hop {
         }
     }
 
+    fn rate_bps(&self, direction: Direction, now: Time) -> f64 {
+        match &self.kind {
+            HopKind::Pipe(pipe) => pipe.rate_bps(direction, now).unwrap_or(f64::INFINITY),
+            HopKind::Wlan(wlan) => wlan.capacity_bps(),
+        }
+    }
+
+    fn delay(&self, direction: Direction, now: Time) -> Duration {
+        match &self.kind {
+            HopKind::Pipe(pipe) => pipe.delay(direction, now),
+            HopKind::Wlan(_) => Duration::ZERO,
+        }
+    }
+
     fn buffer_bytes(&self, rtt: Duration) -> Result<u64, ParameterError> {
         match &self.kind {
             HopKind::Pipe(pipe) => pipe.buffer_bytes(Direction::Forward, rtt),
@@ -359,14 +390,23 @@ impl PathSpec {
         Ok(())
     }
 
-    fn build(&self, seed: u64) -> Result<Duplex, SpecError> {
+    /// The propagation delay of a direction.
+    pub fn delay(&self, direction: Direction) -> Duration {
         let forward = self.rtt / 2;
+        match direction {
+            Direction::Forward => forward,
+            Direction::Reverse => self.rtt.saturating_sub(forward),
+        }
+    }
+
+    fn build(&self, seed: u64) -> Result<Duplex, SpecError> {
         let pipe = |delay, loss| PipeConfig {
             delay: Schedule::constant(delay),
             loss,
             ..PipeConfig::default()
         };
-        let reverse = pipe(self.rtt.saturating_sub(forward), self.loss_reverse);
-        Duplex::new(&pipe(forward, self.loss_forward), &reverse, seed).map_err(SpecError::Path)
+        let forward = pipe(self.delay(Direction::Forward), self.loss_forward);
+        let reverse = pipe(self.delay(Direction::Reverse), self.loss_reverse);
+        Duplex::new(&forward, &reverse, seed).map_err(SpecError::Path)
     }
 }

@@ -37,6 +37,8 @@ pub(super) struct Worker<O> {
     rebindings: VecDeque<Rebinding>,
     rebound: u64,
     headers: usize,
+    /// Whether what is longer than [`MTU`] is lost.
+    has_mtu: bool,
     link: BoxedLink,
     /// Time zero of the link: the first datagram.
     start: Option<Instant>,
@@ -68,6 +70,7 @@ impl<O: Observer> Worker<O> {
             rebindings: rebindings.into(),
             rebound: 0,
             headers,
+            has_mtu: true,
             link,
             start: None,
             lanes: [LaneCounters::default(); 2],
@@ -75,6 +78,11 @@ impl<O: Observer> Worker<O> {
             worst_lateness: Duration::ZERO,
             observer,
         })
+    }
+
+    /// Datagrams of any length cross the link.
+    pub(super) fn without_mtu(self) -> Self {
+        Self { has_mtu: false, ..self }
     }
 
     pub(super) fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
@@ -201,7 +209,7 @@ impl<O: Observer> Worker<O> {
             self.lanes[direction.index()].expired();
             return;
         }
-        if bytes.len() + self.headers > usize::from(MTU) {
+        if self.has_mtu && bytes.len() + self.headers > usize::from(MTU) {
             self.lanes[direction.index()].too_large();
             return;
         }

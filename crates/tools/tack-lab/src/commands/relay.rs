@@ -1,7 +1,7 @@
 //! `tack-lab relay` and `tack-lab tap`: a link, or a tap alone, between programs of others.
 
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -18,6 +18,7 @@ use tack_tap::{KeyLog, Tap, TapCounters};
 
 use crate::output;
 use crate::report::Table;
+use crate::versions::Versions;
 
 /// What is read of a key log at a time; a connection writes some 1.5 kB.
 const CHUNK: usize = 4096;
@@ -90,7 +91,16 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         Some(ms) => bail!("--rtt {ms}: 0 to 60000 ms"),
     };
     let path = PathSpec { rtt, loss_forward: args.loss_data, loss_reverse: args.loss_ack };
-    relay(&args.common, &spec, path, args.seed)
+    let parameters = Parameters {
+        link_spec: spec,
+        rtt: rtt.as_secs_f64() * 1e3,
+        loss_data: args.loss_data,
+        loss_ack: args.loss_ack,
+        seed: args.seed,
+    };
+    let link = parameters.link_spec.build(&path, args.seed)?;
+    let start = |observer| Relay::start_observed(args.common.to, link, observer);
+    relay(&args.common, Some(parameters), start)
 }
 
 /// Runs `tap`.
@@ -98,11 +108,14 @@ pub fn run_tap(args: &TapArgs) -> Result<ExitCode> {
     if args.common.key_log.is_none() {
         bail!("--key-log FILE is needed: without the secrets no frame can be counted");
     }
-    let wire = LinkSpec::from_toml("[[hop]]\nkind = \"pipe\"\n", "a wire")?;
-    relay(&args.common, &wire, PathSpec::with_rtt(Duration::ZERO), 1)
+    relay(&args.common, None, |observer| Relay::start_wire(args.common.to, observer))
 }
 
-fn relay(common: &Common, spec: &LinkSpec, path: PathSpec, seed: u64) -> Result<ExitCode> {
+fn relay(
+    common: &Common,
+    parameters: Option<Parameters>,
+    start: impl FnOnce(Tapped) -> io::Result<Relay<Tapped>>,
+) -> Result<ExitCode> {
     if !common.to.ip().is_loopback() {
         bail!("--to {}: only servers on this machine, at a loopback address", common.to);
     }
@@ -113,11 +126,8 @@ fn relay(common: &Common, spec: &LinkSpec, path: PathSpec, seed: u64) -> Result<
         Some(seconds) => bail!("--seconds {seconds}: above 0 and up to 1000000"),
         None => None,
     };
-    let link = spec.build(&path, seed)?;
     let ended = signals()?;
-    let observer = Tapped::new(common.key_log.clone());
-    let relay =
-        Relay::start_observed(common.to, link, observer).context("starting the relay")?;
+    let relay = start(Tapped::new(common.key_log.clone())).context("starting the relay")?;
     output::text(&relay.address().to_string())?;
     // A sender that is gone cannot say anything any more: then the relay goes on until it is killed.
     match lasts {
@@ -128,7 +138,7 @@ fn relay(common: &Common, spec: &LinkSpec, path: PathSpec, seed: u64) -> Result<
         None => ended.recv().context("waiting for a signal")?,
     }
     let report = relay.stop().context("running the relay")?;
-    let report = Report::of(&report);
+    let report = Report::of(&report, parameters);
     if common.json {
         output::json(&report)?;
     } else {
@@ -218,6 +228,20 @@ struct Report {
     to_server: Lane,
     deadline_misses: u64,
     worst_lateness_ms: f64,
+    /// `None` where nothing but the observer is between the ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parameters: Option<Parameters>,
+    versions: Versions,
+}
+
+/// Everything that it takes to run it again, defaults filled in.
+#[derive(Serialize)]
+struct Parameters {
+    link_spec: LinkSpec,
+    rtt: f64,
+    loss_data: f64,
+    loss_ack: f64,
+    seed: u64,
 }
 
 #[derive(Serialize)]
@@ -229,7 +253,7 @@ struct Lane {
 }
 
 impl Report {
-    fn of(report: &RelayReport<Tapped>) -> Self {
+    fn of(report: &RelayReport<Tapped>, parameters: Option<Parameters>) -> Self {
         let tapped = &report.observer;
         let frames = |direction| tapped.path.as_ref().map(|_| *tapped.tap.counters(direction));
         Self {
@@ -243,6 +267,8 @@ impl Report {
             },
             deadline_misses: report.deadline_misses,
             worst_lateness_ms: report.worst_lateness.as_secs_f64() * 1e3,
+            parameters,
+            versions: Versions::of_this_build(),
         }
     }
 
@@ -252,6 +278,7 @@ impl Report {
             .number("datagrams", "datagrams", "", 0)
             .number("bytes", "bytes", "", 0)
             .number("lost", "lost", "", 0)
+            .number("too_long", "too long", "", 0)
             .number("packets", "1-RTT opened", "", 0)
             .number("ack_packets", "ACK only", "", 0)
             .number("acks", "ACKs", "", 0)
@@ -269,6 +296,7 @@ impl Report {
                 lane.datagrams.packets.into(),
                 lane.datagrams.bytes.into(),
                 lane.datagrams.losses.total().into(),
+                lane.datagrams.too_large.into(),
                 count(|frames| frames.packets).into(),
                 count(|frames| frames.ack_packets).into(),
                 count(|frames| frames.ack_frames).into(),

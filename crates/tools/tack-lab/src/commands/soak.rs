@@ -95,6 +95,9 @@ fn text(summary: &Summary, runs: &[Comparison]) -> String {
             .push(links("The clean links on which TACK is furthest behind", worst).to_string());
         parts.push(quantiles(summary).to_string());
     }
+    if !summary.rival_faults.is_empty() {
+        parts.push(format!("Rivals that failed:\n  {}", summary.rival_faults.join("\n  ")));
+    }
     if summary.passed {
         parts.push("All targets are met.".to_owned());
     } else {

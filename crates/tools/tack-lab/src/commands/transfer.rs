@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -50,13 +51,16 @@ pub struct Args {
     /// packet. quinn is asked for `every:L` and `periodic:MS` by ACK_FREQUENCY; quiche has no
     /// way but its own.
     #[arg(long, value_name = "HOW")]
+    #[serde(skip)]
     ack: Option<Acks>,
     /// The sender's congestion control: BBR by default for TACK, CUBIC for the others.
     #[arg(long, value_enum)]
+    #[serde(skip)]
     cc: Option<Congestion>,
     /// Round-trip propagation delay besides the link's own: by default 40 ms, and 0 for a link
     /// from a file.
     #[arg(long, value_name = "MS")]
+    #[serde(skip)]
     rtt: Option<f64>,
     /// Probability from 0 to 1 that a data packet is lost, behind the link.
     #[arg(long, default_value_t = 0.0, value_name = "P")]
@@ -257,8 +261,29 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Rates of `--source`, as those of links.
+const SOURCE_MBPS: RangeInclusive<f64> = 0.001..=100_000.0;
+
+/// Refuses what changes TACK alone where neither end speaks it.
+fn check_options_of_tack(args: &Args) -> Result<()> {
+    if args.stack == Stack::Tack || args.client == Some(Stack::Tack) {
+        return Ok(());
+    }
+    let given = [
+        ("--video", args.video),
+        ("--profile", args.profile != ProfileName::Default),
+        ("--plain-sampling", args.plain_sampling),
+        ("--arrival-times", args.arrival_times),
+    ];
+    match given.iter().find(|(_, given)| *given) {
+        Some((option, _)) => bail!("{option}: only where one of the ends is tack"),
+        None => Ok(()),
+    }
+}
+
 /// The scenario, and the round-trip time in ms that was chosen.
 fn scenario(args: &Args) -> Result<(Scenario, f64)> {
+    check_options_of_tack(args)?;
     let link = LinkSpec::resolve(&args.link)?;
     let rtt = match args.rtt {
         None => link.default_rtt(),
@@ -270,8 +295,11 @@ fn scenario(args: &Args) -> Result<(Scenario, f64)> {
     let load = match (args.bytes, args.source) {
         _ if args.two_way => Load::TwoWay,
         (Some(bytes), _) => Load::Bytes(bytes),
-        (None, Some(mbps)) if mbps > 0.0 && mbps <= 1e6 => Load::Rate(mbps * 1e6),
-        (None, Some(mbps)) => bail!("--source {mbps}: above 0 and up to 1000000 Mbit/s"),
+        (None, Some(mbps)) if SOURCE_MBPS.contains(&mbps) => Load::Rate(mbps * 1e6),
+        (None, Some(mbps)) => {
+            let (least, most) = (SOURCE_MBPS.start(), SOURCE_MBPS.end());
+            bail!("--source {mbps}: {least} to {most} Mbit/s")
+        }
         (None, None) => Load::Bulk { stop: None },
     };
     let profile = if args.video { ProfileName::Video } else { args.profile };
@@ -400,4 +428,63 @@ fn rows(flow: &FlowReport) -> Vec<(&'static str, String)> {
 
 fn maybe(value: Option<f64>, decimals: usize) -> String {
     value.map_or("-".to_owned(), |value| format!("{value:.decimals$}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn args(line: &str) -> Args {
+        Cli::try_parse_from(line.split_whitespace()).unwrap().args
+    }
+
+    fn refusal(line: &str) -> String {
+        scenario(&args(line)).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_source_that_no_link_has_is_refused() {
+        for rate in ["1e-30", "0", "NaN", "1e6"] {
+            let refusal = refusal(&format!("transfer --source {rate}"));
+            assert!(refusal.contains("--source"), "{refusal}");
+        }
+        assert!(scenario(&args("transfer --source 0.5")).is_ok());
+    }
+
+    #[test]
+    fn what_changes_tack_alone_is_refused_where_no_end_is_tack() {
+        for option in ["--video", "--profile quick", "--plain-sampling", "--arrival-times"] {
+            let refusal = refusal(&format!("transfer --stack plain {option}"));
+            assert!(option.starts_with(refusal.split(':').next().unwrap()), "{refusal}");
+            let with_tack = format!("transfer --stack plain --client tack {option}");
+            assert!(scenario(&args(&with_tack)).is_ok(), "{option}");
+        }
+    }
+
+    #[test]
+    fn json_has_each_parameter_once_with_its_default_filled_in() {
+        let args = args("transfer");
+        let (scenario, rtt) = scenario(&args).unwrap();
+        let parameters = Parameters {
+            args: &args,
+            ack: args.stack.own_acks(),
+            cc: args.stack.own_congestion(),
+            rtt,
+            link_spec: &scenario.link,
+            capacity_mbps: 1.0,
+            reverse_capacity_mbps: 1.0,
+        };
+        let json = serde_json::to_string(&parameters).unwrap();
+        for name in ["ack", "cc", "rtt"] {
+            assert_eq!(json.matches(&format!("\"{name}\":")).count(), 1, "{json}");
+        }
+    }
 }

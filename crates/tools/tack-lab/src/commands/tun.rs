@@ -8,7 +8,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
 use clap::ValueEnum;
-use tack_emulator::tun::{self, CommandOptions, PunctualitySummary};
+use serde::Serialize;
+use tack_emulator::tun::{self, CommandOptions, CommandsReport, PunctualitySummary};
+use tack_link::LinkSpec;
 
 pub(super) use link_args::{ChosenLink, LinkArgs};
 
@@ -57,6 +59,23 @@ pub enum Internal {
     },
 }
 
+/// What is printed as JSON.
+#[derive(Serialize)]
+struct Report<'a> {
+    #[serde(flatten)]
+    report: &'a CommandsReport,
+    parameters: Parameters<'a>,
+}
+
+/// Everything that it takes to run it again, defaults filled in.
+#[derive(Serialize)]
+struct Parameters<'a> {
+    #[serde(flatten)]
+    args: &'a LinkArgs,
+    rtt: f64,
+    link_spec: LinkSpec,
+}
+
 impl Internal {
     /// Runs the command.
     pub fn run(self) -> ExitCode {
@@ -81,6 +100,14 @@ pub fn run(args: Args) -> Result<ExitCode> {
     })?;
     // Standard output is the commands'.
     if args.link.json {
+        let report = Report {
+            report: &report,
+            parameters: Parameters {
+                args: &args.link,
+                rtt: chosen.path.rtt.as_secs_f64() * 1e3,
+                link_spec: chosen.spec,
+            },
+        };
         eprintln!("{}", serde_json::to_string_pretty(&report)?);
     } else {
         eprintln!("{}", summary(&report.punctuality));

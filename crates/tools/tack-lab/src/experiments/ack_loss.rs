@@ -34,7 +34,7 @@ const LEAST_BUFFER_MS: f64 = 10.0;
 const TARGET: f64 = 95.0;
 
 fn measure(context: &Context) -> Result<Findings, Error> {
-    let seeds = context.seeds(10, 2);
+    let seeds = context.seeds(11, 3);
     let duration = Duration::from_secs(context.pick(30, 15));
     // A handshake over such a path may take seconds.
     let warm_up = Duration::from_secs(10);

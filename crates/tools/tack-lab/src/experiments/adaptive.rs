@@ -51,7 +51,7 @@ const TARGET_BACK_MS: f64 = 3000.0;
 const BACK: f64 = 0.9;
 
 fn measure(context: &Context) -> Result<Findings, Error> {
-    let seeds = context.seeds(5, 2);
+    let seeds = context.seeds(5, 3);
     let runs = context.simulate(&STACKS, &seeds, |stack, seed| {
         let flow = Flow { load: Load::Frames(SOURCE), ..stack.flow(PathSpec::with_rtt(RTT)) };
         let scenario = Scenario {

@@ -137,7 +137,8 @@ fn measure(context: &Context) -> Result<Findings, Error> {
             |seen: Option<f64>, paper: f64| index == 0 && seen.is_some_and(|seen| seen < paper);
         let compare = |what: String, seen: Option<f64>, of_paper: f64| {
             let (near, better) = (near(seen, of_paper), better(seen, of_paper));
-            Check::paper_or_better(what, shown(seen), shown(Some(of_paper)), near, better)
+            let expected = format!("{}: within a quarter", shown(Some(of_paper)));
+            Check::paper_or_better(what, shown(seen), expected, near, better)
         };
         let (seen_up, seen_down) = found[index];
         let what = |step: &str| format!("{stack}: {step}");

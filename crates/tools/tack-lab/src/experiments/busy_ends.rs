@@ -42,7 +42,7 @@ const RIVALS: usize = 2;
 const TARGET_KEPT: f64 = 95.0;
 
 fn measure(context: &Context) -> Result<Findings, Error> {
-    let seeds = context.seeds(10, 2);
+    let seeds = context.seeds(11, 3);
     let duration = Duration::from_secs(context.pick(20, 6));
     let warm_up = Duration::from_secs(context.pick(5, 2));
     let cells: Vec<_> = PATHS

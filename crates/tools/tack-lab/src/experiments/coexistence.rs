@@ -7,6 +7,7 @@ use tack_link::{LinkSpec, PathSpec};
 
 use super::links::{pipe, wlan};
 use super::statistics::{jain, median};
+use super::summary::{goodputs_from, share_from};
 use super::{Contender, Context, Error, Experiment, Findings};
 use crate::report::{Check, Table};
 use crate::sim::{Flow, Scenario, ScenarioReport};
@@ -53,7 +54,7 @@ fn measure(context: &Context) -> Result<Findings, Error> {
             flows: vec![tack, rival.flow(path)],
             duration,
             warm_up,
-            bin: duration,
+            bin: Duration::from_secs(1),
             seed,
         };
         Ok((format!("{rate:?} Mbit/s, {rtt} ms, beside {}", rival.label), scenario))
@@ -73,12 +74,8 @@ fn measure(context: &Context) -> Result<Findings, Error> {
         let over = |value: &dyn Fn(&ScenarioReport) -> Option<f64>| {
             median(runs.iter().filter_map(value))
         };
-        let goodputs =
-            |run: &ScenarioReport| [run.flows[0].goodput_mbps, run.flows[1].goodput_mbps];
-        let share = over(&|run| {
-            let [tack, other] = goodputs(run);
-            Some(100.0 * tack / (tack + other))
-        });
+        let goodputs = |run: &ScenarioReport| goodputs_from(run, BEFORE + warm_up);
+        let share = over(&|run| Some(share_from(run, BEFORE + warm_up)));
         let link = match rate {
             Some(rate) => format!("{rate} Mbit/s, {buffer} BDP"),
             None => "802.11n".to_owned(),

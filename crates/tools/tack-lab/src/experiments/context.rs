@@ -61,7 +61,8 @@ impl Context {
         if self.quick { quick } else { full }
     }
 
-    /// So many seeds, from the first one on.
+    /// So many seeds, from the first one on. An odd number where a median is taken: of an even one it would be the
+    /// lower of two values, which is the better one of a time and the worse one of a rate.
     pub(super) fn seeds(&self, full: u64, quick: u64) -> Vec<u64> {
         (0..self.pick(full, quick)).map(|index| self.seed.wrapping_add(index)).collect()
     }

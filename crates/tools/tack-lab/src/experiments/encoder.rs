@@ -64,7 +64,7 @@ const SOURCES: [(&str, FrameRate, bool); 4] = [
 ];
 
 fn measure(context: &Context) -> Result<Findings, Error> {
-    let seeds = context.seeds(5, 2);
+    let seeds = context.seeds(5, 3);
     let cells: Vec<_> = LINKS
         .iter()
         .flat_map(|link| SOURCES.iter().map(move |source| (*link, *source)))

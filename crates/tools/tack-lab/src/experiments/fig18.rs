@@ -189,11 +189,10 @@ fn measure(context: &Context) -> Result<Findings, Error> {
             (0.97..=1.03).contains(&of_paper),
             of_paper > 1.0,
         ));
-        checks.push(Check::paper(
+        checks.push(summary::gain_check(
             format!("case {number}: TACK over L = 2"),
-            format!("{gain:+.1} %"),
-            format!("{paper_gain:+.1} % over TCP BBR"),
-            gain > 0.0 && (gain - paper_gain).abs() < 10.0,
+            gain,
+            (paper_gain, " over TCP BBR"),
         ));
         let ratio = acks_per_100(&flows[0]);
         let of_paper = ratio / tack.acks_per_100();

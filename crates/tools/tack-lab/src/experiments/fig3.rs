@@ -128,7 +128,7 @@ fn measure(context: &Context) -> Result<Findings, Error> {
             Check::paper(
                 format!("{}: data lost from L = 16 to L = 1", room.label),
                 format!("{:.0} %", lost(room)),
-                format!("{paper:.0} % of 100 Mbit/s offered"),
+                format!("{paper:.0} % of 100 Mbit/s offered: within a factor of 1.5"),
                 (paper / 1.5..=paper * 1.5).contains(&lost(room)),
             )
         })

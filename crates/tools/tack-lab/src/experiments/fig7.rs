@@ -96,19 +96,19 @@ fn measure(context: &Context) -> Result<Findings, Error> {
         Check::paper(
             "TACK's RTTmin is that of the path",
             shown(errors[0]),
-            "about 0 %",
+            "about 0 %: within 2 %",
             errors[0].is_some_and(|error| error.abs() < 2.0),
         ),
         Check::paper(
             "plain sampling of the same TACKs over-estimates",
             shown(errors[1]),
-            "+8 to +18 %",
+            "+8 to +18 %: 2 points more or less",
             errors[1].is_some_and(|error| (6.0..=20.0).contains(&error)),
         ),
         Check::paper_or_better(
             "95th-percentile one-way delay of TACK against plain sampling",
             shown(delay),
-            "-20 %",
+            "-20 %: 10 points more or less",
             delay.is_some_and(|delay| (-30.0..=-10.0).contains(&delay)),
             delay.is_some_and(|delay| delay < -20.0),
         ),

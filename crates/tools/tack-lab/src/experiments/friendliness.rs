@@ -138,13 +138,16 @@ fn measure(context: &Context) -> Result<Findings, Error> {
         Check::paper(
             "TACK's share beside CUBIC",
             shown(medians[0]),
-            format!("similar to BBR's (quiche BBR2 here: {})", shown(medians[3])),
+            format!(
+                "similar to BBR's (quiche BBR2 here: {}): within 15 points",
+                shown(medians[3])
+            ),
             near(medians[0], medians[3]),
         ),
         Check::paper(
             "TACK's share beside BBR",
             shown(medians[1]),
-            "about half",
+            "about half: within 15 points",
             near(medians[1], Some(50.0)),
         ),
     ];

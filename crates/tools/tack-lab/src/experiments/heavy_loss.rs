@@ -35,7 +35,7 @@ const STACKS: [Contender; 5] = [
 const PATIENCE: Duration = Duration::from_secs(600);
 
 fn measure(context: &Context) -> Result<Findings, Error> {
-    let seeds = context.seeds(10, 3);
+    let seeds = context.seeds(11, 3);
     let bytes = context.pick(5_000_000, 2_000_000);
     let cells: Vec<_> =
         LOSS_PERCENT.iter().flat_map(|loss| STACKS.map(|stack| (*loss, stack))).collect();

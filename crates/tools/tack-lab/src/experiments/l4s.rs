@@ -8,7 +8,7 @@ use tacklib::Ecn;
 
 use super::links::dualpi2;
 use super::statistics::median;
-use super::summary::median_flow;
+use super::summary::{goodputs_from, median_flow, share_from};
 use super::{Contender, Context, Error, Experiment, Findings};
 use crate::report::{Check, Table};
 use crate::sim::{Flow, Scenario, ScenarioReport};
@@ -186,7 +186,7 @@ fn shared(
             flows: vec![Flow { start: BEFORE, ..later }, before],
             duration,
             warm_up: SHARED_WARM_UP,
-            bin: duration,
+            bin: Duration::from_secs(1),
             seed,
         };
         Ok((format!("beside {}, {rtt} ms", label(pair[1])), scenario))
@@ -203,12 +203,9 @@ fn shared(
         .number("lost_percent", "its data lost", "%", 2)
         .number("other_lost_percent", "the other's", "%", 2);
     for ((pair, rtt), runs) in cells.iter().zip(&runs) {
-        let share = |run: &ScenarioReport| {
-            let [one, other] = [&run.flows[0], &run.flows[1]].map(|flow| flow.goodput_mbps);
-            100.0 * one / (one + other)
-        };
-        let share = median(runs.iter().map(share)).unwrap_or(f64::NAN);
-        let both = |run: &ScenarioReport| run.flows.iter().map(|flow| flow.goodput_mbps).sum();
+        let from = BEFORE + SHARED_WARM_UP;
+        let share = median(runs.iter().map(|run| share_from(run, from))).unwrap_or(f64::NAN);
+        let both = |run: &ScenarioReport| goodputs_from(run, from).iter().sum();
         let (one, other) = (median_flow(runs, 0), median_flow(runs, 1));
         table.row([
             (*rtt).into(),

@@ -234,8 +234,8 @@ fn broken(frames: &DeliveredFrames) -> f64 {
     never.saturating_sub(frames.dropped) as f64
 }
 
-/// Share of the time in which the frame that is due is not there. A frame that never comes is made up for by
-/// the next.
+/// Share of the time in which the frame that is due is not there. Frames are shown in order: a late one holds up
+/// those behind it. One that never comes is broken and skipped when the next is due.
 fn stands_still(frames: &[(f64, Option<f64>)]) -> f64 {
     let (Some(first), Some(last)) = (frames.first(), frames.last()) else { return 1.0 };
     let mut still = 0.0;

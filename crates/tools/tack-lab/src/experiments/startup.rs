@@ -36,7 +36,7 @@ const LONG_UTILISATION: f64 = 94.0;
 const LONG_QUEUE_MS: f64 = 10.0;
 
 fn measure(context: &Context) -> Result<Findings, Error> {
-    let seeds = context.seeds(10, 3);
+    let seeds = context.seeds(11, 3);
     let patience = Duration::from_secs(60);
     let duration = Duration::from_secs(context.pick(60, 30));
     let warm_up = Duration::from_secs(10);

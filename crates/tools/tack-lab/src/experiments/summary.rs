@@ -1,7 +1,10 @@
 //! Flows of many seeds in one row.
 
+use std::time::Duration;
+
 use serde_json::Value;
 
+use super::statistics::mean;
 use crate::report::{Check, Table};
 use crate::sim::{FlowReport, ScenarioReport};
 
@@ -10,6 +13,22 @@ pub(super) fn median_flow(reports: &[ScenarioReport], index: usize) -> FlowRepor
     let flows: Vec<_> =
         reports.iter().filter_map(|report| report.flows.get(index).cloned()).collect();
     FlowReport::median(&flows)
+}
+
+/// What each flow got from a moment on, in Mbit/s: over the same time, whenever the flows began. The moment is a
+/// multiple of the timeline's bins.
+pub(super) fn goodputs_from(report: &ScenarioReport, from: Duration) -> Vec<f64> {
+    let mean = |flow: &FlowReport| {
+        let bins = flow.timeline.iter().filter(|bin| bin.at >= from.as_secs_f64() - 1e-9);
+        mean(bins.map(|bin| bin.goodput_mbps)).unwrap_or_default()
+    };
+    report.flows.iter().map(mean).collect()
+}
+
+/// The share of the first flow in percent, from a moment on.
+pub(super) fn share_from(report: &ScenarioReport, from: Duration) -> f64 {
+    let goodputs = goodputs_from(report, from);
+    100.0 * goodputs.first().unwrap_or(&f64::NAN) / goodputs.iter().sum::<f64>()
 }
 
 /// Packets with acknowledgements alone, each second.
@@ -71,12 +90,29 @@ pub(super) fn row(front: impl IntoIterator<Item = Value>, flow: &FlowReport) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sim::Bin;
 
     #[test]
     fn a_gain_agrees_within_three_points_on_both_sides() {
         let verdict = |gain| gain_check("gain", gain, (24.0, " over BBR")).verdict();
         assert_eq!([21.5, 24.0, 26.5].map(verdict), ["agrees"; 3]);
         assert_eq!([17.0, 20.9, 31.0].map(verdict), ["differs", "differs", "better"]);
+    }
+
+    #[test]
+    fn a_share_is_that_of_the_time_in_which_both_flows_are_measured() {
+        let flow = |rates: &[f64]| FlowReport {
+            timeline: rates
+                .iter()
+                .zip(0_u32..)
+                .map(|(rate, at)| Bin { at: at.into(), goodput_mbps: *rate, ..Bin::default() })
+                .collect(),
+            ..FlowReport::default()
+        };
+        // The other has the link to itself for two seconds.
+        let flows = vec![flow(&[0.0, 0.0, 33.0, 33.0]), flow(&[50.0, 50.0, 17.0, 17.0])];
+        let report = ScenarioReport { flows };
+        assert!((share_from(&report, Duration::from_secs(2)) - 66.0).abs() < 1e-9);
     }
 
     #[test]

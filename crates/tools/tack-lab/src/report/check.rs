@@ -122,10 +122,13 @@ impl Check {
         Self { low: Some(low), ..Self::target(what, value, unit, expected, value >= low) }
     }
 
-    /// A property of the stack that should not exceed a value. What is not a number does.
+    /// A property of the stack that should not exceed a value. What is not a number does, or has no end.
     pub fn at_most(what: impl Into<String>, value: f64, unit: &str, high: f64) -> Self {
         let expected = format!("{} or less", with_unit(high, unit));
-        Self { high: Some(high), ..Self::target(what, value, unit, expected, value <= high) }
+        Self {
+            high: Some(high),
+            ..Self::target(what, value, unit, expected, value.is_finite() && value <= high)
+        }
     }
 
     /// A property of the stack that should lie in a range. What is not a number does not.
@@ -241,6 +244,12 @@ mod tests {
     #[test]
     fn not_a_number_fails_a_model_check() {
         assert!(Check::model("goodput", f64::NAN, "Mbit/s", 0.0..=1e9).fails_the_run());
+    }
+
+    #[test]
+    fn what_has_no_end_exceeds_every_bound() {
+        assert!(Check::at_most("delay", 3.0, "ms", f64::INFINITY).passed);
+        assert!(!Check::at_most("delay", f64::INFINITY, "ms", f64::INFINITY).passed);
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! What a flow did, seen from the wire.
 
 use std::collections::{BTreeMap, HashSet};
+use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use tack_link::{Direction, Ecn, LinkSpec, Packet, Time};
+use tack_link::{Direction, Ecn, LinkSpec, Packet, PathSpec, Time};
 use tack_tap::{self as tap, KeyLog, RangeSet, StreamData, Tap, TapCounters};
 
 use super::{Bin, FlowReport};
@@ -22,6 +23,8 @@ pub struct Probe {
     link: LinkSpec,
     /// What this direction of the link can carry, over the time of the scenario.
     capacity_bps: f64,
+    /// Propagation delay of the path behind the link, in this direction.
+    path_delay: Duration,
     /// Nothing before this counts.
     from: Time,
     to: Time,
@@ -44,8 +47,10 @@ pub struct Probe {
     one_way_delay: Histogram<u64>,
     /// Mean and variance of that, and of what the packets that come back take, in ms.
     delays: [Spread; 2],
-    /// One-way delay less what the packet's length takes at the rate of the link.
-    queueing: Histogram<u64>,
+    /// What a packet has waited, in nanoseconds, and in bytes at the rate of the link.
+    queueing: [Histogram<u64>; 2],
+    /// What the medium lets any packet wait: the least that one has waited since the flow began.
+    medium_ns: u64,
     blocked: Histogram<u64>,
     blocked_since: Time,
     bins: Vec<BinCounts>,
@@ -78,7 +83,7 @@ impl Probe {
     /// timeline has bins of `bin` nanoseconds from the start of the run, which ends at `end`.
     pub fn new(
         key_log: &KeyLog,
-        (link, data): (&LinkSpec, Direction),
+        (link, path, data): (&LinkSpec, &PathSpec, Direction),
         (from, to, end): (Time, Time, Time),
         bin: u64,
     ) -> Self {
@@ -87,6 +92,7 @@ impl Probe {
             data,
             link: link.clone(),
             capacity_bps: link.direction_capacity_bps(data, end.since(Time::ZERO)),
+            path_delay: path.delay(data),
             from,
             to,
             bin: bin.max(1),
@@ -100,7 +106,8 @@ impl Probe {
             missing: HashSet::new(),
             one_way_delay: histogram(),
             delays: [Spread::default(); 2],
-            queueing: histogram(),
+            queueing: [histogram(), histogram()],
+            medium_ns: if link.has_medium() { u64::MAX } else { 0 },
             blocked: histogram(),
             blocked_since: from,
             bins: vec![BinCounts::default(); bins],
@@ -193,21 +200,37 @@ impl Probe {
         }
         self.missing.remove(&tag(&packet.bytes));
         let delay = now.since(packet.sent).as_nanos() as u64;
+        let rate_bps = self.link.direction_rate_bps(self.data, now);
+        let waited = self.waited_ns(packet, now, rate_bps);
+        // A flow that always queues has not always waited this long: the smallest wait counts from its beginning.
+        self.medium_ns = self.medium_ns.min(waited);
         if now >= self.from {
             self.counts.new_bytes += new;
             self.counts.marked += u64::from(packet.ecn == Ecn::Ce);
             self.counts.delivered_ip_bytes += u64::from(packet.size);
             record(&mut self.one_way_delay, delay, 1);
             self.delays[0].add(delay as f64 / 1e6);
-            // None where the link has no rate.
-            let own_ns = f64::from(packet.size) * 8e9 / self.capacity_bps;
-            record(&mut self.queueing, delay.saturating_sub(own_ns as u64), 1);
+            let queued = waited - self.medium_ns;
+            record(&mut self.queueing[0], queued, 1);
+            record(&mut self.queueing[1], (queued as f64 * rate_bps / 8e9) as u64, 1);
         }
         if let Some(bin) = self.bin_at(now) {
             bin.new_bytes += new;
             bin.delay_ns += delay;
             bin.delays += 1;
         }
+    }
+
+    /// What a packet that has arrived has waited on its way: its delay without what propagation and its own length
+    /// at the rate of the link take.
+    fn waited_ns(&self, packet: &Packet, now: Time, rate_bps: f64) -> u64 {
+        let delay = |at| self.link.direction_delay(self.data, at);
+        // While it was on its way the delay may have changed.
+        let propagation = delay(packet.sent).max(delay(now)) + self.path_delay;
+        // None where the link has no rate, or stands still for the moment.
+        let own_ns = if rate_bps > 0.0 { f64::from(packet.size) * 8e9 / rate_bps } else { 0.0 };
+        let rest = now.since(packet.sent).saturating_sub(propagation);
+        (rest.as_nanos() as u64).saturating_sub(own_ns as u64)
     }
 
     /// A packet comes out of the link when the measurement is over: it counts for nothing, but is not lost.
@@ -291,11 +314,11 @@ impl Probe {
         let ms = |histogram: &Histogram<u64>, nanos: u64| {
             (!histogram.is_empty()).then_some(nanos as f64 / 1e6)
         };
-        let queue = |nanos: u64| ms(&self.queueing, nanos.saturating_sub(self.queueing.min()));
-        let queue_p95_ms = queue(self.queueing.value_at_quantile(0.95));
-        let queue_max_ms = queue(self.queueing.max());
-        let bytes = |ms: Option<f64>| {
-            ms.filter(|_| self.capacity_bps.is_finite()).map(|ms| ms / 8e3 * self.capacity_bps)
+        let [queue, queue_bytes] = &self.queueing;
+        let queue_ms = |nanos: u64| ms(queue, zero_or(nanos));
+        let bytes = |bytes: u64| {
+            let has_rate = self.capacity_bps.is_finite() && !queue_bytes.is_empty();
+            has_rate.then_some(zero_or(bytes) as f64)
         };
         FlowReport {
             goodput_mbps: over(self.counts.new_bytes) / 1e6,
@@ -322,15 +345,13 @@ impl Probe {
             delivered_frames: None,
             rtt_mean_ms: Spread::sum(self.delays).map(|(mean, _)| mean),
             rtt_deviation_ms: Spread::sum(self.delays).map(|(_, deviation)| deviation),
-            queue_p95_ms,
-            queue_p99_ms: queue(self.queueing.value_at_quantile(0.99)),
-            queue_max_ms,
-            queue_p95_bytes: bytes(queue_p95_ms),
-            queue_max_bytes: bytes(queue_max_ms),
+            queue_p95_ms: queue_ms(queue.value_at_quantile(0.95)),
+            queue_p99_ms: queue_ms(queue.value_at_quantile(0.99)),
+            queue_max_ms: queue_ms(queue.max()),
+            queue_p95_bytes: bytes(queue_bytes.value_at_quantile(0.95)),
+            queue_max_bytes: bytes(queue_bytes.max()),
             hol_blocked_bytes_p95: (!self.blocked.is_empty())
-                .then(|| self.blocked.value_at_quantile(0.95))
-                // The histogram has no zero.
-                .map(|bytes| if bytes <= 1 { 0.0 } else { bytes as f64 }),
+                .then(|| zero_or(self.blocked.value_at_quantile(0.95)) as f64),
             completion_ms: None,
             frames: None,
             timeline: self.timeline(now),
@@ -402,6 +423,11 @@ const fn tap_direction(direction: Direction) -> tap::Direction {
 fn record(histogram: &mut Histogram<u64>, value: u64, times: u64) {
     // It grows as needed, up to any u64; zero it does not take.
     let _ = histogram.record_n(value.max(1), times);
+}
+
+/// A value of a histogram, which has no zero.
+const fn zero_or(value: u64) -> u64 {
+    if value <= 1 { 0 } else { value }
 }
 
 fn histogram() -> Histogram<u64> {

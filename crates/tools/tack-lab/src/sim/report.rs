@@ -241,11 +241,19 @@ impl FlowReport {
             queue_p95_bytes: float(&|run| run.queue_p95_bytes),
             queue_max_bytes: float(&|run| run.queue_max_bytes),
             hol_blocked_bytes_p95: float(&|run| run.hol_blocked_bytes_p95),
-            completion_ms: float(&|run| run.completion_ms),
+            completion_ms: Self::median_completion(runs),
             frames: runs.first().and_then(|run| run.frames),
             timeline: runs.first().map(|run| run.timeline.clone()).unwrap_or_default(),
             reverse: (!reverse.is_empty()).then(|| Box::new(Self::median(&reverse))),
         }
+    }
+}
+
+impl FlowReport {
+    /// A transfer that is not complete takes longer than all that are.
+    fn median_completion(runs: &[Self]) -> Option<f64> {
+        let times = runs.iter().map(|run| run.completion_ms.unwrap_or(f64::INFINITY)).collect();
+        lower_median(times, f64::total_cmp).filter(|ms| ms.is_finite())
     }
 }
 
@@ -309,6 +317,16 @@ mod tests {
         assert_eq!(median.ack_packets, 2);
         assert_eq!(median.min_rtt_ms, Some(30.0));
         assert_eq!(median.completion_ms, None);
+    }
+
+    #[test]
+    fn a_transfer_that_was_never_complete_is_the_longest_of_all() {
+        let median = |of: &[Option<f64>]| {
+            let run = |completion_ms| FlowReport { completion_ms, ..FlowReport::default() };
+            FlowReport::median(&of.iter().copied().map(run).collect::<Vec<_>>()).completion_ms
+        };
+        assert_eq!(median(&[Some(10.0), None, Some(20.0)]), Some(20.0));
+        assert_eq!(median(&[Some(10.0), None, None]), None);
     }
 
     #[test]

@@ -355,7 +355,8 @@ impl<'a> Running<'a> {
         let key_log = KeyLog::new();
         let probe = |direction| {
             let bin = scenario.bin.as_nanos() as u64;
-            Probe::new(&key_log, (&scenario.link, direction), (from.min(to), to, end), bin)
+            let way = (&scenario.link, &flow.path, direction);
+            Probe::new(&key_log, way, (from.min(to), to, end), bin)
         };
         Self {
             index,

@@ -61,14 +61,14 @@ pub struct Summary {
     pub share: Option<Quantiles>,
     /// The clean seeds with the lowest ratios, worst first.
     pub worst: Vec<u64>,
+    /// What became of rivals that did not get through, which makes them no rival on that link.
+    pub rival_faults: Vec<String>,
 }
 
 impl Summary {
     /// Of these seeds.
     pub fn new(seeds: &[Comparison]) -> Self {
         let clean: Vec<_> = seeds.iter().filter(|seed| seed.link.is_clean()).collect();
-        let long_share =
-            |seed: &Comparison| seed.tack.link_share.filter(|_| seed.link.is_long());
         let clean_ratio = Quantiles::of(clean.iter().filter_map(|seed| seed.ratio));
         let clean_share = Quantiles::of(clean.iter().filter_map(|seed| long_share(seed)));
         let mut worst: Vec<_> =
@@ -98,8 +98,23 @@ impl Summary {
             clean_share,
             share: Quantiles::of(seeds.iter().filter_map(long_share)),
             worst: worst.into_iter().take(WORST).map(|(_, seed)| seed).collect(),
+            rival_faults: seeds.iter().flat_map(rival_faults).collect(),
         }
     }
+}
+
+/// The share of the link in a long transfer: none where that never ended.
+fn long_share(seed: &Comparison) -> Option<f64> {
+    let is_over = seed.tack.completion_s.is_some();
+    let share = if is_over { seed.tack.link_share } else { Some(0.0) };
+    share.filter(|_| seed.link.is_long())
+}
+
+/// What was wrong with the rivals of a seed.
+fn rival_faults(seed: &Comparison) -> impl Iterator<Item = String> {
+    let faults =
+        seed.rivals.iter().filter_map(|rival| Some((rival.stack, rival.fault.as_ref()?)));
+    faults.map(|(stack, fault)| format!("seed {}: {stack}: {fault}", seed.seed))
 }
 
 /// What is wrong with a seed, however bad its link is.
@@ -173,5 +188,21 @@ mod tests {
         let mut stalled = seed(8, 0.2, 1.0, 1.0);
         stalled.tack.silence_s = 61.0;
         assert_eq!(Summary::new(&[stalled]).missed, ["seed 8: stalled: nothing new for 61 s"]);
+    }
+
+    #[test]
+    fn a_long_transfer_that_never_ends_has_no_share_of_the_link() {
+        let mut endless = seed(9, 0.0, 1.0, 1.0);
+        (endless.tack.completion_s, endless.tack.link_share) = (None, None);
+        assert!(Summary::new(&[endless]).missed[0].contains("0.000"));
+    }
+
+    #[test]
+    fn a_rival_that_fails_is_named_and_fails_nothing() {
+        let mut failed = seed(10, 0.0, 1.0, 1.0);
+        failed.rivals[0].fault = Some("flow 0: closed".into());
+        let summary = Summary::new(&[failed]);
+        assert!(summary.passed);
+        assert_eq!(summary.rival_faults, ["seed 10: tacklib TACK: flow 0: closed"]);
     }
 }

@@ -9,7 +9,7 @@ use crate::pipe::{
     CoDelConfig, DualPi2Config, FqCoDelConfig, GilbertElliott, MAX_DELAY, MAX_RATE_BPS,
     PipeConfig, QueueDiscipline, Reorder, Schedule, check_jitter, check_rate, mean_rate_bps,
 };
-use crate::{Direction, ParameterError};
+use crate::{Direction, ParameterError, Time};
 
 /// The queue of a pipe is never smaller by default: a burst of a few packets has to fit.
 pub const MIN_DEFAULT_PIPE_BUFFER: u64 = 64 << 10;
@@ -61,6 +61,16 @@ impl PipeHop {
     pub(super) fn capacity_bps(&self, direction: Direction, span: Duration) -> Option<f64> {
         let rate = self.side(direction).config.rate_bps.as_ref()?;
         Some(mean_rate_bps(rate, span))
+    }
+
+    /// The rate of a direction at a moment; none if it is unlimited.
+    pub(super) fn rate_bps(&self, direction: Direction, now: Time) -> Option<f64> {
+        self.side(direction).config.rate_bps.as_ref().map(|rate| rate.at(now) as f64)
+    }
+
+    /// The propagation delay of a direction at a moment.
+    pub(super) fn delay(&self, direction: Direction, now: Time) -> Duration {
+        self.side(direction).config.delay.at(now)
     }
 
     /// Size of the queue of one direction; `rtt` is that of link and path.

@@ -316,6 +316,20 @@ fn a_pipe_of_two_rates_has_the_first_forward_and_the_second_in_reverse() {
 }
 
 #[test]
+fn rate_and_delay_at_a_moment_are_those_of_the_slowest_hop_and_of_all() {
+    let text = "[[hop]]\nkind = \"pipe\"\nrate_trace = { steps = [[0, 100.0], [5, 1.0]] }\ndelay_ms = 10\n\
+                [[hop]]\nkind = \"pipe\"\nrate_mbps = 50.0\n\
+                delay_trace = { steps = [[0, 15.0], [1, 50.0]] }\n";
+    let link = spec(text);
+    let at = |secs| Time::from(Duration::from_secs(secs));
+    assert!(close(link.direction_rate_bps(Forward, at(4)), 50e6));
+    assert!(close(link.direction_rate_bps(Forward, at(5)), 1e6));
+    let delays = [0, 1].map(|secs| link.direction_delay(Reverse, at(secs)).as_millis());
+    assert_eq!(delays, [25, 60]);
+    assert!(!link.has_medium() && resolve("n").has_medium());
+}
+
+#[test]
 fn the_capacity_of_a_trace_is_its_average() {
     let spec = pipe("rate_trace = { steps = [[0, 10], [4, 20]], repeat_s = 10 }");
     assert!(close(spec.capacity_bps(Duration::from_secs(8)), 15e6));

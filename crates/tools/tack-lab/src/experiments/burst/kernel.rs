@@ -15,12 +15,17 @@ const OPTIONS: [SocketOptions; 2] = [
     SocketOptions { no_delay: true, quick_ack: false },
 ];
 
+/// What is pushed: in real time, so less than in virtual time.
+pub(super) fn file_bytes(context: &Context) -> u64 {
+    context.pick(16 << 20, 1 << 20)
+}
+
 /// Measures the table, or tells why it is missing.
 pub(super) fn measure(
     context: &Context,
     places: &[Place],
 ) -> Result<Result<Table, String>, Error> {
-    let bytes = context.pick(16 << 20, 1 << 20);
+    let bytes = file_bytes(context);
     let mut table = Table::new("Pushed over kernel TCP with CUBIC, in real time")
         .text("place", "path")
         .text("no_delay", "TCP_NODELAY")

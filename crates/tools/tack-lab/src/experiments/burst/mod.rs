@@ -173,6 +173,7 @@ fn measure(context: &Context) -> Result<Findings, Error> {
         parameters: json!({
             "payload_bytes": PAYLOAD,
             "file_bytes": places.map(|place| length(&place)),
+            "kernel_file_bytes": kernel::file_bytes(context),
             "cable_bytes_per_second": cable().bytes_per_second,
             "cable_round_trip_us": 2.0 * cable().delay.as_secs_f64() * 1e6,
             "paths": places.map(|place| json!({

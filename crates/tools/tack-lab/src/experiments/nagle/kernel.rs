@@ -86,9 +86,14 @@ impl Run {
     }
 }
 
+/// The time between two requests: in real time, so the quick form waits less.
+pub(super) fn pause(context: &Context) -> Duration {
+    Duration::from_millis(context.pick(1000, 250))
+}
+
 pub(super) fn measure(context: &Context) -> Result<Kernel, Error> {
     let rounds = context.pick(20, 6);
-    let pause = Duration::from_millis(context.pick(1000, 250));
+    let pause = pause(context);
     let mut runs = Vec::new();
     for case in [STALLING].into_iter().chain(OTHERS) {
         let requests = Requests { rounds, pause, ..case.requests };

@@ -149,6 +149,7 @@ fn measure(context: &Context) -> Result<Findings, Error> {
             "body_bytes": Requests::DEFAULT.body,
             "reply_bytes": Requests::DEFAULT.reply,
             "pause_s": Requests::DEFAULT.pause.as_secs_f64(),
+            "kernel_pause_s": kernel::pause(context).as_secs_f64(),
             "rounds": rounds,
             "paths": ROUTES.map(|route| json!({
                 "rate_mbps": route.rate_mbps,

@@ -400,6 +400,9 @@ fn notes(left_out: &[String]) -> Vec<String> {
          uses ECN: DualPI2 has nothing to mark in the rows named ecn, and drops. C4 is not among \
          the flows beside; `same` is a flow of the kind that is measured."
             .to_owned(),
+        "Each stack begins with its own window: TACK with ten packets, in the video profile with 32, quiche with \
+         ten, quinn with 12,000 bytes and its BBR with 240,000."
+            .to_owned(),
         "quiche's CUBIC grows the less, the longer its application waits for data: the lab's writes when \
          3,000 bytes fit, or a 64th of the window, until slow start is over, and 16 KiB or a quarter of it \
          later. Behind each write quiche sends a packet that is not full."
