@@ -2,6 +2,8 @@
 
 mod all;
 mod conditions;
+mod described;
+mod muted;
 mod narrow;
 
 use std::time::Duration;
@@ -11,6 +13,7 @@ use tack_link::{LinkSpec, PathSpec};
 
 pub use self::all::ALL;
 pub use self::conditions::Conditions;
+pub use self::described::{Described, DescribedLink, Files};
 use crate::contract::{Method, Protocol, Role};
 use crate::error::Error;
 use crate::own_kind::OwnKind;
@@ -131,6 +134,7 @@ const HANDSHAKES: usize = 10;
 /// How often a figure is measured of which the median counts.
 pub const MEASURED_TIMES: usize = 3;
 
+const WIFI_PROFILE: &str = "n";
 const WIFI_RTT: Duration = Duration::from_millis(40);
 
 /// The test case of a name.
@@ -266,12 +270,12 @@ impl Case {
         }
     }
 
-    /// The link between the ends, which loses the same packets each time.
-    pub fn link(&self) -> Result<BoxedLink, Error> {
+    /// The link between the ends, which loses the same packets each time, if our end has this role.
+    pub fn link(&self, ours: Role) -> Result<BoxedLink, Error> {
         match &self.path {
-            Path::Wire(conditions) => conditions.link(),
+            Path::Wire(conditions) => conditions.link(ours),
             Path::Wifi => {
-                let link = LinkSpec::resolve("n")
+                let link = LinkSpec::resolve(WIFI_PROFILE)
                     .and_then(|link| link.build(&PathSpec::with_rtt(WIFI_RTT), DEFAULT.seed));
                 link.map_err(|error| Error::Link(error.to_string()))
             }
@@ -287,7 +291,7 @@ mod tests {
     fn every_case_has_a_link_and_is_found_by_its_name() {
         for case in &ALL {
             assert_eq!(by_name(case.name).map(|found| found.kind), Some(case.kind));
-            assert!(case.link().is_ok());
+            assert!(case.link(Role::Client).is_ok());
         }
     }
 

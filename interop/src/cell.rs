@@ -4,6 +4,7 @@ mod cross_traffic;
 mod transfer;
 
 use std::fs;
+use std::net::{IpAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -87,6 +88,9 @@ impl Cell {
         let verdict = match (self.peer.program(places), self.protocol()) {
             (Err(reason), _) => Verdict::Unavailable { reason },
             _ if let Some(lacking) = self.lacking() => lacking,
+            _ if let Err(reason) = can_be_bound(self.case.conditions().host()) => {
+                Verdict::Unavailable { reason }
+            }
             (Ok(_), None) => {
                 let reason = "its program does not speak what the test case needs".to_owned();
                 Verdict::Unsupported { by: Side::Peer, reason }
@@ -151,5 +155,23 @@ impl Cell {
             None => (Side::Peer, own::lacks_as_peer(peer?, case, self.role)?),
         };
         Some(Verdict::Unsupported { by, reason: reason.to_owned() })
+    }
+}
+
+/// Fails with the reason if this machine lacks the address: there may be no IPv6.
+fn can_be_bound(host: IpAddr) -> Result<(), String> {
+    let bound = UdpSocket::bind((host, 0));
+    bound.map(|_| ()).map_err(|error| format!("this machine has no address {host}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_that_this_machine_lacks_is_named() {
+        assert_eq!(can_be_bound([127, 0, 0, 1].into()), Ok(()));
+        let documentation = can_be_bound([192, 0, 2, 1].into()).unwrap_err();
+        assert!(documentation.starts_with("this machine has no address 192.0.2.1"));
     }
 }

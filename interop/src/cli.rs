@@ -11,9 +11,10 @@ use crate::own_kind::OwnKind;
 const EXIT_CODES: &str = "\
 Exit codes:
   0  no cell failed
-  1  a cell failed, a peer could not be fetched, or this machine failed
+  1  a cell failed, a peer could not be fetched, or the run ended early
   2  the command line is wrong
-  3  no cell failed, but a peer named with --peers is not available";
+  3  no cell failed, but a peer named with --peers is not available, or this machine lacks what a
+     cell needs";
 
 /// Runs TACK endpoints against stock QUIC implementations over an emulated link.
 ///

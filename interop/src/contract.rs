@@ -29,8 +29,11 @@ pub const KEY_LOG: &str = "SSLKEYLOGFILE";
 /// The directory for qlog files, by the name of the quic-interop-runner.
 pub const QLOG: &str = "QLOGDIR";
 
-/// The exit code of a program that lacks what the test case needs.
+/// The exit code of a program that lacks what the test case needs. Shells and dynamic loaders have
+/// it too, so it counts only after [`REFUSAL`].
 pub const UNSUPPORTED: u8 = 127;
+/// What such a program writes before, on a line of its standard output.
+pub const REFUSAL: &str = "unsupported";
 /// What a server writes in front of its address, on a line of its standard output.
 pub const READY: &str = "ready ";
 
@@ -140,6 +143,11 @@ pub fn ready_address(output: &str) -> Option<std::net::SocketAddr> {
     lines.lines().find_map(|line| line.strip_prefix(READY)?.trim().parse().ok())
 }
 
+/// Whether the output of a program says that it lacks what the test case needs.
+pub fn has_refused(output: &str) -> bool {
+    output.lines().any(|line| line.trim_end() == REFUSAL)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -151,6 +159,12 @@ mod tests {
         for text in ["GET", "GET ", "DELETE a", "GET ../a", "GET /a", "GET a b", "get a"] {
             assert_eq!(parse_request(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn only_a_line_of_its_own_refuses_a_test_case() {
+        assert!(has_refused("unsupported\n") && has_refused("hello\r\nunsupported\r\nmore"));
+        assert!(!has_refused("") && !has_refused("it is unsupported\nunsupported option\n"));
     }
 
     #[test]

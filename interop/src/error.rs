@@ -22,6 +22,15 @@ pub enum Error {
         /// The names that there are.
         known: Vec<&'static str>,
     },
+    /// The command line names peers and roles that do not go together.
+    #[error("no cell: none of the peers plays that role")]
+    NoCells,
+    /// SIGINT or SIGTERM.
+    #[error("the run was interrupted")]
+    Interrupted,
+    /// Signals could not be waited for.
+    #[error("waiting for signals: {0}")]
+    Signals(io::Error),
     /// `--jobs 0`.
     #[error("--jobs must be at least 1")]
     NoJobs,
@@ -45,7 +54,10 @@ impl Error {
     /// The exit code of the process: 2 for wrong usage, 1 for anything else.
     pub const fn exit_code(&self) -> u8 {
         match self {
-            Self::UnknownPeer { .. } | Self::UnknownTest { .. } | Self::NoJobs => 2,
+            Self::UnknownPeer { .. }
+            | Self::UnknownTest { .. }
+            | Self::NoCells
+            | Self::NoJobs => 2,
             _ => 1,
         }
     }

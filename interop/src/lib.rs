@@ -12,6 +12,7 @@ pub mod cli;
 pub mod contract;
 pub mod error;
 pub mod fetch;
+pub mod interrupt;
 pub mod own;
 pub mod own_kind;
 pub mod peers;

@@ -12,8 +12,9 @@ use tack_interop::cli::{Cli, Command, RunArgs};
 use tack_interop::contract::Role;
 use tack_interop::error::Error;
 use tack_interop::peers::{self, Places};
-use tack_interop::report::{self, Report};
-use tack_interop::{cases, fetch, own, run};
+use tack_interop::report::{self, Report, Run};
+use tack_interop::run::Outcome;
+use tack_interop::{cases, fetch, interrupt, own, run};
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
@@ -85,9 +86,11 @@ fn run_cells(args: &RunArgs) -> Result<u8, Error> {
         // An error shows now and not after the run. The contents stay until then.
         File::options().append(true).create(true).open(path).map_err(Error::file(path))?;
     }
+    interrupt::take()?;
+    let begun = Run::begin(&places, args.jobs);
     let done = |cell: &_| eprintln!("{}", report::line(cell));
-    let cells = run::run(&cells, &places, args.jobs, args.keep, &done)?;
-    let report = Report::new(cells).with_warnings(&places);
+    let Outcome { reports, error } = run::run(&cells, &places, args.jobs, args.keep, &done)?;
+    let report = Report::new(reports).of_run(begun).with_warnings(&places, error.as_ref());
     if let Some(path) = &args.json {
         let mut json = serde_json::to_string_pretty(&report)
             .map_err(io::Error::from)
@@ -99,7 +102,10 @@ fn run_cells(args: &RunArgs) -> Result<u8, Error> {
         write(path, &report::html(&report))?;
     }
     say(&report::matrix(&report))?;
-    Ok(report.exit_code(!args.peers.is_empty()))
+    match error {
+        Some(error) => Err(error),
+        None => Ok(report.exit_code(!args.peers.is_empty())),
+    }
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Error> {

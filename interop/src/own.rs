@@ -10,7 +10,8 @@ mod request;
 mod server;
 mod settings;
 
-use std::process::ExitCode;
+use std::process::{self, ExitCode};
+use std::{io, thread};
 
 use tacklib::{Connection, LabSwitches, TackConfig};
 
@@ -18,7 +19,7 @@ pub use self::lacks::{lacks, lacks_as_peer};
 use self::request::Request;
 use self::settings::Settings;
 use crate::cases::Kind;
-use crate::contract::{Role, UNSUPPORTED};
+use crate::contract::{REFUSAL, Role, UNSUPPORTED};
 
 /// More than any test case sends in a request.
 const LONGEST_REQUEST: usize = 64 << 20;
@@ -26,7 +27,8 @@ const LONGEST_REQUEST: usize = 64 << 20;
 /// Plays the role that the environment describes, as any other peer's program; as our end in a test
 /// case of that kind it also does what only that does.
 pub fn run(tack: (TackConfig, LabSwitches), ours: Option<Kind>) -> ExitCode {
-    match Settings::from_environment(tack, ours).and_then(|settings| play(&settings)) {
+    let settings = Settings::from_environment(tack, ours).inspect(|_| end_with_the_runner());
+    match settings.and_then(|settings| play(&settings)) {
         Ok(code) => code,
         Err(error) => {
             eprintln!("{error}");
@@ -35,8 +37,18 @@ pub fn run(tack: (TackConfig, LabSwitches), ours: Option<Kind>) -> ExitCode {
     }
 }
 
+/// Ends this process once the runner is gone, which holds the other end of its standard input.
+fn end_with_the_runner() {
+    thread::spawn(|| {
+        let _ = io::copy(&mut io::stdin(), &mut io::sink());
+        eprintln!("standard input has ended, and this program ends with it");
+        process::exit(1);
+    });
+}
+
 fn play(settings: &Settings) -> Result<ExitCode, OwnError> {
     if crate::cases::by_name(&settings.test_case).is_none() {
+        println!("{REFUSAL}");
         return Ok(UNSUPPORTED.into());
     }
     match settings.role {
@@ -73,7 +85,7 @@ enum OwnError {
     Environment(&'static str),
     /// A file could not be read or written.
     #[error("{0}: {1}")]
-    File(String, std::io::Error),
+    File(String, io::Error),
     /// The socket failed.
     #[error(transparent)]
     Endpoint(#[from] tack_endpoint::Error),

@@ -1,7 +1,7 @@
 //! The QUIC implementations to run against, and where their programs are.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{self, Path, PathBuf};
 
 use crate::contract::{Protocol, Role};
 use crate::error::Error;
@@ -184,6 +184,8 @@ impl Places {
             .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
         let target = std::env::var_os("CARGO_TARGET_DIR")
             .map_or_else(|| package.parent().unwrap_or(&package).join("target"), PathBuf::from);
+        // Compilers and peers do not run in this directory.
+        let target = path::absolute(&target).map_err(Error::file(target))?;
         Ok(Self { own, manifests: package.join("peers"), output: target.join("interop") })
     }
 
@@ -247,6 +249,9 @@ impl Peer {
         if self.source != Source::Own && !is_current() {
             return Err(format!("its adapter has changed since it was fetched: {}", advice()));
         }
+        if !can_be_found(&file) {
+            return Err(format!("there is no program {}: {}", file.display(), advice()));
+        }
         Ok(Program { file, arguments })
     }
 
@@ -265,9 +270,17 @@ impl Peer {
     }
 }
 
+/// Whether the file is there; a mere name is looked for as a shell does.
+fn can_be_found(file: &Path) -> bool {
+    if file.components().nth(1).is_some() {
+        return file.is_file();
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|directory| directory.join(file).is_file())
+}
+
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
 
     use super::*;
 
@@ -297,12 +310,22 @@ mod tests {
             fs::create_dir_all(directory).unwrap();
         }
         stamp::leave(&manifest, &cache).unwrap();
+        assert!(quinn.program(&places).unwrap_err().contains("there is no program"));
+        fs::create_dir(cache.join("release")).unwrap();
+        fs::write(cache.join("release/quinn-peer"), "").unwrap();
         assert!(quinn.program(&places).unwrap().file.ends_with("release/quinn-peer"));
         fs::write(manifest.join("Cargo.toml"), "changed").unwrap();
         assert!(quinn.program(&places).unwrap_err().contains("adapter has changed"));
 
         fs::write(places.fetch_failure(quinn), "no compiler\n").unwrap();
         assert_eq!(quinn.program(&places), Err("no compiler".to_owned()));
+    }
+
+    #[test]
+    fn a_program_is_looked_for_where_it_is_said_to_be_or_on_the_path() {
+        assert!(can_be_found(Path::new("sh")) && can_be_found(Path::new("/bin/sh")));
+        assert!(!can_be_found(Path::new("no-such-program")));
+        assert!(!can_be_found(Path::new("/no/such/sh")));
     }
 
     #[test]

@@ -2,15 +2,19 @@
 
 use std::fs::{self, File};
 use std::net::SocketAddr;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 
-use crate::contract::{self, Protocol, Role};
+use crate::contract::{self, Protocol, Role, UNSUPPORTED};
 use crate::error::Error;
+use crate::interrupt;
 use crate::peers::Program;
 use crate::verdict::Ending;
 
@@ -109,7 +113,8 @@ fn signed(
     Ok(made?.pem())
 }
 
-/// A program that runs; it is ended when this is dropped.
+/// A program that runs; it is ended when this is dropped, with all that it has started. If this
+/// process cannot do that any more, its standard input ends, and the contract has it end with that.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
@@ -151,9 +156,10 @@ impl Process {
             .env(contract::KEY, &task.identity.key)
             .env(contract::KEY_LOG, key_log(directory))
             .env(contract::QLOG, qlog)
-            .stdin(Stdio::null())
+            .stdin(Stdio::piped())
             .stdout(output("stdout")?)
             .stderr(output("stderr")?)
+            .process_group(0)
             .spawn()
             .map_err(Error::file(&program.file))?;
         Ok(Self { child, directory: directory.clone() })
@@ -162,13 +168,13 @@ impl Process {
     /// Waits until the server says where it listens.
     ///
     /// If it does not, the inner result says what it did instead.
+    /// Fails if the run is interrupted.
     pub fn ready(&mut self, patience: Duration) -> Result<Result<SocketAddr, Ending>, Error> {
-        let path = self.directory.join("stdout");
         let start = Instant::now();
         loop {
+            interrupt::check()?;
             let ending = self.ending()?;
-            let output = fs::read(&path).map_err(Error::file(&path))?;
-            if let Some(address) = contract::ready_address(&String::from_utf8_lossy(&output)) {
+            if let Some(address) = contract::ready_address(&self.output()?) {
                 return Ok(Ok(address));
             }
             if ending != Ending::Running {
@@ -182,9 +188,12 @@ impl Process {
     }
 
     /// Waits until the program ends.
+    ///
+    /// Fails if the run is interrupted.
     pub fn wait(&mut self, patience: Duration) -> Result<Ending, Error> {
         let start = Instant::now();
         loop {
+            interrupt::check()?;
             match self.ending()? {
                 Ending::Running if start.elapsed() > patience => return Ok(Ending::TimedOut),
                 Ending::Running => thread::sleep(TURN),
@@ -196,14 +205,87 @@ impl Process {
     /// How the program ended, if it has.
     pub fn ending(&mut self) -> Result<Ending, Error> {
         let status = self.child.try_wait().map_err(Error::file(&self.directory))?;
-        Ok(status.map_or(Ending::Running, |status| Ending::Exited(status.code())))
+        let Some(status) = status else { return Ok(Ending::Running) };
+        if status.code() == Some(UNSUPPORTED.into()) && contract::has_refused(&self.output()?) {
+            return Ok(Ending::Unsupported);
+        }
+        Ok(Ending::Exited(status.code()))
+    }
+
+    /// What it has written to its standard output.
+    fn output(&self) -> Result<String, Error> {
+        let path = self.directory.join("stdout");
+        let output = fs::read(&path).map_err(Error::file(path))?;
+        Ok(String::from_utf8_lossy(&output).into_owned())
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Fails if it has ended already.
-        let _ = self.child.kill();
+        // Fails if all of them have ended already. The program leads their group.
+        let _ = killpg(Pid::from_raw(self.child.id().cast_signed()), Signal::SIGKILL);
         let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Starts a shell script as a client.
+    fn script(script: &str, directory: &Path) -> Process {
+        let arguments = ["-c", script].map(PathBuf::from).to_vec();
+        let program = Program { file: "sh".into(), arguments };
+        let identity = Identity { certificate: PathBuf::new(), key: PathBuf::new() };
+        let task = Task {
+            role: Role::Client,
+            test_case: "transfer",
+            protocol: Protocol::Hq,
+            address: ([127, 0, 0, 1], 1).into(),
+            requests: String::new(),
+            files: directory,
+            identity: &identity,
+            directory: directory.to_owned(),
+        };
+        Process::start(&program, &task).unwrap()
+    }
+
+    /// Whether a process runs: one that has ended may wait for its parent.
+    fn is_running(pid: &str) -> bool {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
+    }
+
+    #[test]
+    fn exit_code_127_is_unsupported_only_with_the_line_that_says_so() {
+        let directory = tempfile::tempdir().unwrap();
+        let ended =
+            |text: &str| script(text, directory.path()).wait(Duration::from_secs(30)).unwrap();
+        let loader = "echo error while loading shared libraries >&2; exit 127";
+        assert_eq!(ended(loader), Ending::Exited(Some(127)));
+        assert_eq!(ended("echo unsupported; exit 127"), Ending::Unsupported);
+        assert_eq!(ended("echo unsupported; exit 1"), Ending::Exited(Some(1)));
+    }
+
+    #[test]
+    fn a_program_ends_with_all_that_it_has_started() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut process = script("sleep 60 & echo $!; wait", directory.path());
+        let start = Instant::now();
+        let started = loop {
+            let output = process.output().unwrap();
+            if output.ends_with('\n') {
+                break output.trim().to_owned();
+            }
+            assert!(start.elapsed() < Duration::from_secs(30), "{output}");
+            thread::sleep(TURN);
+        };
+        assert_eq!(process.ending().unwrap(), Ending::Running);
+        assert!(is_running(&started));
+        drop(process);
+        while is_running(&started) {
+            assert!(start.elapsed() < Duration::from_secs(30), "{started} still runs");
+            thread::sleep(TURN);
+        }
     }
 }

@@ -28,7 +28,7 @@ use tack_emulator::relay::RelayReport;
 use tack_tap::{Direction, TapCounters};
 
 use crate::cases::{Conditions, Kind, MEASURED_TIMES};
-use crate::contract::{Role, UNSUPPORTED};
+use crate::contract::Role;
 use crate::wire::{Announced, Disorder, Observation, Progress, Signals};
 
 /// The result of a cell.
@@ -97,6 +97,8 @@ pub enum Ending {
     Running,
     /// It took too long.
     TimedOut,
+    /// It said that it does not know the test case, and exited with the code for that.
+    Unsupported,
     /// With this code; `None` after a signal.
     Exited(Option<i32>),
 }
@@ -133,6 +135,8 @@ pub struct Evidence {
     pub clients: usize,
     /// Packets that the link lost at random.
     pub lost: u64,
+    /// Packets that a full queue of the link dropped.
+    pub dropped: u64,
     /// Packets that the link lost because it was told to.
     pub swallowed: u64,
     /// Datagrams that the link delivered to the server with a bit flipped.
@@ -151,6 +155,8 @@ pub struct Evidence {
     pub worst_lateness: Duration,
     /// Bytes of all files.
     pub file_bytes: u64,
+    /// Bytes of the files that the client fetches.
+    pub fetched_bytes: u64,
     /// Of the link, without any queue.
     pub round_trip: Duration,
 }
@@ -162,6 +168,7 @@ impl Evidence {
         self.late = report.deadline_misses;
         self.worst_lateness = report.worst_lateness;
         self.lost = forward.losses.random + reverse.losses.random;
+        self.dropped = forward.losses.queue + reverse.losses.queue;
         self.swallowed = forward.losses.prescribed + reverse.losses.prescribed;
         self.corrupted_to_client = forward.corrupted;
         self.corrupted_to_server = reverse.corrupted;
@@ -326,10 +333,13 @@ const fn opposite(direction: Direction) -> Direction {
     }
 }
 
+/// An end that does not know the test case says so before it sends anything.
 fn unsupported(evidence: &Evidence) -> Option<Verdict> {
+    if !evidence.seen.connections.is_empty() {
+        return None;
+    }
     let ends = [(Role::Server, evidence.server), (Role::Client, evidence.client)];
-    let (role, _) =
-        ends.into_iter().find(|(_, end)| *end == Ending::Exited(Some(UNSUPPORTED.into())))?;
+    let (role, _) = ends.into_iter().find(|(_, end)| *end == Ending::Unsupported)?;
     let reason = format!("its {role} does not know the test case");
     Some(Verdict::Unsupported { by: evidence.side(role), reason })
 }
@@ -372,13 +382,20 @@ fn announced_all(sent: &TapCounters, announced: Option<Announced>) -> Result<(),
 
 fn ended_well(evidence: &Evidence) -> Result<(), String> {
     let say = |role, what: String| Err(format!("{}, the {role}, {what}", evidence.side(role)));
+    let refused = || "does not know the test case, but made a connection".to_owned();
     match evidence.server {
-        Ending::Running | Ending::Exited(Some(0)) => {}
+        Ending::Running => {}
         Ending::TimedOut => return say(Role::Server, "did not get ready in time".to_owned()),
+        Ending::Unsupported => return say(Role::Server, refused()),
+        // A server runs until the runner ends it.
+        Ending::Exited(Some(0)) => {
+            return say(Role::Server, "ended by itself with exit code 0".to_owned());
+        }
         Ending::Exited(code) => return say(Role::Server, exited(code)),
     }
     match evidence.client {
         Ending::Exited(Some(0)) => Ok(()),
+        Ending::Unsupported => say(Role::Client, refused()),
         Ending::Running | Ending::TimedOut => {
             say(Role::Client, "was not done in time".to_owned())
         }

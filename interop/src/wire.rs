@@ -23,6 +23,7 @@ use tack_tap::{Direction, TapCounters};
 pub use self::announced::Announced;
 pub use self::closing::Close;
 use self::connection::Summary;
+pub(crate) use self::connection::new_stream_bytes;
 use self::connections::Connections;
 pub use self::handshake::{EarlyData, Greeting};
 pub use self::recorder::{Disorder, Event, Passage, Recorder};

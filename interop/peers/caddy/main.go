@@ -4,6 +4,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -14,7 +15,7 @@ import (
 	_ "github.com/caddyserver/caddy/v2/modules/filestorage"
 )
 
-// What the contract says to exit with where a test case is not known.
+// What the contract says to exit with where a test case is not known, after a line that says so.
 const unsupported = 127
 
 // Caddy sends a Retry only under attack, and no setting makes it.
@@ -26,15 +27,28 @@ var testCases = map[string]bool{
 }
 
 func main() {
+	go endWithTheRunner()
 	if !testCases[variable("TESTCASE")] || variable("ROLE") != "server" ||
 		variable("PROTOCOL") != "h3" {
-		os.Exit(unsupported)
+		refuse()
 	}
 	if err := serve(); err != nil {
 		fmt.Fprintln(os.Stderr, "caddy-peer:", err)
 		os.Exit(1)
 	}
 	select {}
+}
+
+// Says that the test case is not known, and ends.
+func refuse() {
+	fmt.Println("unsupported")
+	os.Exit(unsupported)
+}
+
+// Ends this program once the runner, which holds the other end of its standard input, is gone.
+func endWithTheRunner() {
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	os.Exit(1)
 }
 
 type object = map[string]any

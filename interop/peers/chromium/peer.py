@@ -9,12 +9,14 @@ import hashlib
 import json
 import os
 import shutil
+import signal
 import ssl
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
-# What the contract says to exit with where a test case is not known.
+# What the contract says to exit with where a test case is not known, after a line that says so.
 UNSUPPORTED = 127
 TEST_CASES = {
     "handshake",
@@ -129,6 +131,7 @@ class Browser:
             command + arguments,
             env=os.environ | {"HOME": str(home)},
             pass_fds=(theirs_in, theirs_out),
+            stdin=subprocess.DEVNULL,
             stdout=sys.stderr,
         )
         os.close(theirs_in)
@@ -246,8 +249,23 @@ def main() -> None:
     shutil.rmtree(own, ignore_errors=True)
 
 
+def end_with_the_runner() -> None:
+    """Ends this program and the browser once the runner is gone.
+
+    The runner holds the other end of the standard input.
+    """
+    while os.read(0, 4096):
+        pass
+    # The runner makes each peer the leader of a process group of its own.
+    if os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)
+    os._exit(1)
+
+
 if __name__ == "__main__":
+    threading.Thread(target=end_with_the_runner, daemon=True).start()
     known = variable("TESTCASE") in TEST_CASES and variable("ROLE") == "client"
     if not known or variable("PROTOCOL") != "h3":
+        print("unsupported", flush=True)
         sys.exit(UNSUPPORTED)
     main()

@@ -6,6 +6,7 @@ docs/interop.md has the contract. Its argument is the directory where the Debian
 import errno
 import os
 import random
+import signal
 import socket
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-# What the contract says to exit with where a test case is not known.
+# What the contract says to exit with where a test case is not known, after a line that says so.
 UNSUPPORTED = 127
 # The server keeps nothing of what it receives, and the client has one method for all its requests:
 # there are no cases with data to the server here.
@@ -174,11 +175,29 @@ def files(process: int) -> Iterator[str]:
             continue
 
 
+def end_with_the_runner() -> None:
+    """Ends this process, whatever program it becomes, once the runner is gone.
+
+    The runner holds the other end of the standard input. A process watches that: no thread of this one
+    outlives its becoming another program.
+    """
+    watched = os.getpid()
+    if os.fork() == 0:
+        while os.read(0, 4096):
+            pass
+        if os.getppid() == watched:
+            os.kill(watched, signal.SIGKILL)
+        os._exit(0)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+
+
 if __name__ == "__main__":
     known, play = {
         "client": (CLIENT_TEST_CASES, fetch),
         "server": (TEST_CASES, serve),
     }[variable("ROLE")]
     if variable("TESTCASE") not in known or variable("PROTOCOL") != "h3":
+        print("unsupported", flush=True)
         sys.exit(UNSUPPORTED)
+    end_with_the_runner()
     play()

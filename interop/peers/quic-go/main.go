@@ -19,7 +19,7 @@ import (
 	"github.com/quic-go/quic-go/qlog"
 )
 
-// What the contract says to exit with where a test case is not known.
+// What the contract says to exit with where a test case is not known, after a line that says so.
 const unsupported = 127
 
 // On a link that loses much, probes soon come seldom.
@@ -33,8 +33,9 @@ var testCases = map[string]bool{
 }
 
 func main() {
+	go endWithTheRunner()
 	if !testCases[variable("TESTCASE")] {
-		os.Exit(unsupported)
+		refuse()
 	}
 	var err error
 	switch role := variable("ROLE"); role {
@@ -49,6 +50,18 @@ func main() {
 		fmt.Fprintln(os.Stderr, "quic-go-peer:", err)
 		os.Exit(1)
 	}
+}
+
+// Says that the test case is not known, and ends.
+func refuse() {
+	fmt.Println("unsupported")
+	os.Exit(unsupported)
+}
+
+// Ends this program once the runner, which holds the other end of its standard input, is gone.
+func endWithTheRunner() {
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	os.Exit(1)
 }
 
 func serve() error {
@@ -71,7 +84,7 @@ func serve() error {
 	}
 	if isTest("cid-empty") {
 		// A server of quic-go tells connections apart by their ids alone.
-		os.Exit(unsupported)
+		refuse()
 	}
 	retry := isTest("retry") || isTest("retry-resumption")
 	transport := quic.Transport{

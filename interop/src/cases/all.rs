@@ -276,13 +276,17 @@ pub static ALL: [Case; 42] = [
     },
     Case {
         name: "immediateack",
-        about: "IMMEDIATE_ACK is answered within a round trip: 2 MiB from our end, whose probes \
-                ask after blackholes of 0.12 s",
+        about: "IMMEDIATE_ACK is answered within a round trip: 2 MiB from our end, which probes \
+                while nothing of the peer arrives for 0.25 s",
         kind: Kind::ImmediateAck,
         files: &[2 * MIB],
         path: Path::Wire(Conditions {
-            // Our first probe comes right behind, the peer's may be first once in a while.
-            deaf_ms: &[(500, 120), (1000, 120), (1500, 120), (2000, 120)],
+            // Our end has sent what it may and probes. Its packets arrive: a gap before the probe
+            // would be a reason of its own for an acknowledgement at once.
+            peer_muted_ms: &[(500, 250), (1000, 250), (1500, 250), (2000, 250)],
+            // Half a round trip below the delays that our end asks for: an acknowledgement that
+            // waits for one comes too late.
+            delay_ms: 10,
             ..DEFAULT
         }),
     },

@@ -3,12 +3,16 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
+use serde::Serialize;
 use tack_emulator::relay::{Change, Rebinding, Setup};
 use tack_link::Direction;
 use tack_link::compose::{BoxedLink, Deaf, Duplex, Omitting, Pauses};
 use tack_link::pipe::{PipeConfig, Reorder};
 
+use super::described::serialize_change;
+use super::muted::Muted;
 use super::narrow::Narrow;
+use crate::contract::Role;
 use crate::error::Error;
 
 const PACKET: u64 = 1500;
@@ -21,7 +25,7 @@ const HEADERS_V6: usize = 48;
 
 /// A wire, and what happens on it. All times are in milliseconds from the first datagram of a
 /// client.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Conditions {
     /// Propagation delay each way.
     pub delay_ms: u64,
@@ -45,11 +49,15 @@ pub struct Conditions {
     pub largest_datagram: Option<usize>,
     /// Times in which nothing arrives: when each begins, and how long it lasts.
     pub deaf_ms: &'static [(u64, u64)],
+    /// Times in which nothing arrives of what the peer sends: when each begins, and how long it
+    /// lasts.
+    pub peer_muted_ms: &'static [(u64, u64)],
     /// The packets of clients that are lost, the first of all being 1.
     pub omitted_to_server: &'static [u64],
     /// When clients get another address.
     pub rebound_ms: &'static [u64],
     /// What is new about it.
+    #[serde(serialize_with = "serialize_change")]
     pub change: Change,
     /// Addresses are those of IPv6.
     pub ipv6: bool,
@@ -70,14 +78,15 @@ impl Conditions {
         duplicate: 0.0,
         largest_datagram: None,
         deaf_ms: &[],
+        peer_muted_ms: &[],
         omitted_to_server: &[],
         rebound_ms: &[],
         change: Change::Port,
         ipv6: false,
     };
 
-    /// The link; the same seed does the same to the same packets.
-    pub fn link(&self) -> Result<BoxedLink, Error> {
+    /// The link, if our end has this role; the same seed does the same to the same packets.
+    pub fn link(&self, ours: Role) -> Result<BoxedLink, Error> {
         let delay = Duration::from_millis(self.delay_ms);
         let pipe = PipeConfig {
             loss: self.loss,
@@ -91,10 +100,18 @@ impl Conditions {
         let wrong = |error: tack_link::ParameterError| Error::Link(error.to_string());
         let duplex = Duplex::new(&pipe, &pipe, self.seed).map_err(wrong)?;
         let ms = Duration::from_millis;
-        let times = self.deaf_ms.iter().map(|(start, length)| (ms(*start), ms(*length)));
-        let deaf = Deaf::new(Box::new(duplex), Pauses::new(times).map_err(wrong)?);
+        let times = |times: &'static [(u64, u64)]| {
+            times.iter().map(move |(start, length)| (ms(*start), ms(*length)))
+        };
+        let pauses = Pauses::new(times(self.deaf_ms)).map_err(wrong)?;
+        let deaf = Deaf::new(Box::new(duplex), pauses);
+        let from_peer = match ours {
+            Role::Client => Direction::Forward,
+            Role::Server => Direction::Reverse,
+        };
+        let muted = Muted::new(Box::new(deaf), from_peer, times(self.peer_muted_ms));
         let omitted = self.omitted_to_server.iter().copied();
-        let link = Box::new(Omitting::new(Box::new(deaf), Direction::Reverse, omitted));
+        let link = Box::new(Omitting::new(Box::new(muted), Direction::Reverse, omitted));
         let headers = if self.ipv6 { HEADERS_V6 } else { HEADERS_V4 };
         Ok(match self.largest_datagram {
             Some(largest) => Box::new(Narrow::new(link, (largest + headers) as u32)),
@@ -146,7 +163,7 @@ mod tests {
 
     #[test]
     fn the_default_link_is_that_of_the_quic_interop_runner() {
-        let mut link = Conditions::DEFAULT.link().unwrap();
+        let mut link = Conditions::DEFAULT.link(Role::Client).unwrap();
         // A packet of 1250 bytes takes a millisecond.
         assert_eq!(send(&mut link, Direction::Forward, 100), Some(116));
         assert_eq!(send(&mut link, Direction::Reverse, 200), Some(216));
@@ -160,7 +177,7 @@ mod tests {
             omitted_to_server: &[2],
             ..Conditions::DEFAULT
         };
-        let mut link = conditions.link().unwrap();
+        let mut link = conditions.link(Role::Client).unwrap();
         assert_eq!(send(&mut link, Direction::Reverse, 0), Some(16));
         assert_eq!(send(&mut link, Direction::Reverse, 100), None);
         assert_eq!(send(&mut link, Direction::Forward, 200), Some(216));
@@ -170,13 +187,30 @@ mod tests {
     }
 
     #[test]
+    fn a_muted_peer_is_not_heard_while_our_end_is() {
+        let conditions = Conditions { peer_muted_ms: &[(100, 50)], ..Conditions::DEFAULT };
+        let (to_client, to_server) = (Direction::Forward, Direction::Reverse);
+        for (ours, from_us, from_peer) in
+            [(Role::Client, to_server, to_client), (Role::Server, to_client, to_server)]
+        {
+            let mut link = conditions.link(ours).unwrap();
+            assert_eq!(send(&mut link, from_peer, 0), Some(16));
+            assert_eq!(send(&mut link, from_us, 100), Some(116));
+            assert_eq!(send(&mut link, from_peer, 110), None);
+            assert_eq!(send(&mut link, from_peer, 140), Some(156));
+            assert_eq!(link.losses(from_peer).prescribed, 1);
+            assert_eq!(link.losses(from_us).prescribed, 0);
+        }
+    }
+
+    #[test]
     fn a_narrow_link_loses_what_is_larger_than_it_carries() {
         // The packet of 1250 bytes has 28 of headers.
         let narrow =
             |largest| Conditions { largest_datagram: Some(largest), ..Conditions::DEFAULT };
-        let mut link = narrow(1222).link().unwrap();
+        let mut link = narrow(1222).link(Role::Client).unwrap();
         assert_eq!(send(&mut link, Direction::Forward, 0), Some(16));
-        let mut link = narrow(1221).link().unwrap();
+        let mut link = narrow(1221).link(Role::Client).unwrap();
         assert_eq!(send(&mut link, Direction::Forward, 0), None);
         assert_eq!(link.losses(Direction::Forward).prescribed, 1);
     }

@@ -4,6 +4,7 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::slice;
+use std::thread;
 use std::time::Duration;
 
 use tack_emulator::relay::Relay;
@@ -20,6 +21,8 @@ use crate::wire::{Disorder, Observation, Recorder, observe};
 
 /// How long a server may take until it listens: an interpreter has to start, maybe beside others.
 const READY_PATIENCE: Duration = Duration::from_secs(60);
+/// How long a server has for what the client sent last before it counts as running.
+const LAST_WORDS: Duration = Duration::from_millis(100);
 /// How long a client may take: on a link that loses a third, the time between probes soon grows.
 const CLIENT_PATIENCE: Duration = Duration::from_secs(120);
 /// And for each MiB: on a busy machine an end may get a fraction of a processor.
@@ -47,6 +50,8 @@ impl Cell {
         evidence.address = Some(address);
         let (relay, beside) = stage.start_relay(address)?;
         let at_clients = stage.run_clients(relay.address(), &mut evidence)?;
+        // What the client sent last reaches the server only now, and may be what ends it.
+        thread::sleep(self.case.round_trip() / 2 + LAST_WORDS);
         evidence.server = server.ending()?;
         drop(server);
         stage.note_wire(relay, beside, &at_clients, &mut evidence)?;
@@ -117,6 +122,7 @@ impl<'a> Stage<'a> {
             conditions: *self.cell.case.conditions(),
             clients: self.cell.case.clients(),
             lost: 0,
+            dropped: 0,
             swallowed: 0,
             corrupted_to_server: 0,
             corrupted_to_client: 0,
@@ -126,8 +132,15 @@ impl<'a> Stage<'a> {
             late: 0,
             worst_lateness: Duration::ZERO,
             round_trip: self.cell.case.round_trip(),
-            file_bytes: self.requests.iter().map(|request| request.size as u64).sum(),
+            file_bytes: self.bytes(|_| true),
+            fetched_bytes: self.bytes(|method| method == Method::Get),
         }
+    }
+
+    /// Bytes of the files that are requested by such a method.
+    fn bytes(&self, is_counted: impl Fn(Method) -> bool) -> u64 {
+        let counted = self.requests.iter().filter(|request| is_counted(request.method));
+        counted.map(|request| request.size as u64).sum()
     }
 
     fn any_address(&self) -> SocketAddr {
@@ -172,8 +185,9 @@ impl<'a> Stage<'a> {
             beside = Some(traffic);
         }
         let setup = self.cell.case.conditions().setup(servers);
-        let relay = Relay::start_with(setup, self.cell.case.link()?, Recorder::new())
-            .map_err(Error::file(self.directory))?;
+        let relay =
+            Relay::start_with(setup, self.cell.case.link(self.our_role)?, Recorder::new())
+                .map_err(Error::file(self.directory))?;
         if let (Some(traffic), Some(address)) = (&mut beside, relay.addresses().get(1)) {
             traffic.begin(*address)?;
         }

@@ -27,6 +27,7 @@ pub fn html(report: &Report) -> String {
          packets on the wire, opened with the keys of our end; exit codes alone decide \
          nothing.</p>\n"
     );
+    let _ = writeln!(out, "<p>{}</p>", escaped(&report.run.line()));
     tally(&mut out, report);
     out.push_str("</header>\n");
     legend(&mut out);
@@ -75,9 +76,11 @@ fn matrix(out: &mut String, report: &Report) {
         let _ = write!(out, "<th title=\"{}\">{}</th>", escaped(about), escaped(peer));
     }
     out.push_str("</tr></thead>\n<tbody>\n");
-    for (test, about) in &report.tests {
+    for ((test, about), conditions) in report.tests.iter().zip(&report.conditions) {
         let (test, about) = (escaped(test), escaped(about));
-        let _ = write!(out, "<tr><th>{test}<small>{about}</small></th>");
+        let conditions = escaped(&conditions.to_string());
+        let _ =
+            write!(out, "<tr><th>{test}<small>{about}</small><small>{conditions}</small></th>");
         for (peer, _) in &report.peers {
             let cells = [Role::Server, Role::Client].map(|role| report.cell(peer, role, &test));
             out.push_str("<td><span class=\"both\">");

@@ -57,19 +57,17 @@ fn judge(with: &Evidence, plain: &Evidence, unasked: &Evidence) -> Verdict {
     let bound = Bound::new(with, unasked);
     let savings = Savings { with, without: unasked, than: "without ACK_FREQUENCY" };
     let beside = Savings { with, without: plain, than: "with plain quiche" };
-    let nothing_to_save = if bound.asked >= acks(unasked) {
-        ", no fewer than without: nothing was to be saved"
-    } else {
-        ""
-    };
     let goodput = goodput(with, unasked);
-    let note = format!("{savings}; {bound}{nothing_to_save}; {goodput}; {beside}");
+    let note = format!("{savings}; {bound}; {goodput}; {beside}");
     let fail = |what: &str| Verdict::Fail { reason: format!("{what}: {note}") };
     if frames(with) == 0 {
         fail("our end sent no ACK_FREQUENCY")
     } else if frames(unasked) > 0 {
         fail("our end sent ACK_FREQUENCY where it was told not to")
-    } else if !bound.is_kept(acks(with), acks(unasked)) {
+    } else if bound.asks_for_nothing(with, unasked) {
+        let what = "its frames ask for no fewer acknowledgements than come without them";
+        Verdict::Unsupported { by: Side::Ours, reason: format!("{what}: {note}") }
+    } else if !bound.is_kept(with, unasked) {
         fail("the peer sent more ACK packets than the frames allow")
     } else {
         Verdict::Pass { note: Some(note) }
@@ -91,6 +89,8 @@ struct Bound {
     asked: f64,
     /// If it counts no further than [`LEAST_COUNT`].
     counting: f64,
+    /// Those that only acknowledge, as the frames say: no window update is among them.
+    only_acks: f64,
     frames: usize,
 }
 
@@ -101,24 +101,47 @@ impl Bound {
         Self {
             asked: WITH_WINDOW_UPDATES * of(u64::MAX) + tolerated,
             counting: of(LEAST_COUNT) + tolerated,
+            only_acks: of(u64::MAX) + TOLERATED * only_acks(unasked),
             frames: in_force(with.our_signals()).len(),
         }
     }
 
-    fn is_kept(&self, asked: f64, unasked: f64) -> bool {
-        asked <= self.asked
-            || (asked <= self.counting && asked <= (1.0 - LEAST_SAVED) * unasked)
+    /// Whether a peer that heeds no frame keeps to the bound: window updates have their share in
+    /// it, and may be no more than without.
+    fn shows_nothing(&self, unasked: &Evidence) -> bool {
+        self.asked >= acks(unasked)
     }
+
+    /// Whether that is so of the packets that only acknowledge too, and the peer has not saved so
+    /// much that it must have heeded a frame.
+    fn asks_for_nothing(&self, with: &Evidence, unasked: &Evidence) -> bool {
+        self.shows_nothing(unasked)
+            && self.only_acks >= only_acks(unasked)
+            && !are_halved(with, unasked)
+    }
+
+    fn is_kept(&self, with: &Evidence, unasked: &Evidence) -> bool {
+        let halved = are_halved(with, unasked);
+        if self.shows_nothing(unasked) {
+            return halved || only_acks(with) <= self.only_acks;
+        }
+        acks(with) <= self.asked || (acks(with) <= self.counting && halved)
+    }
+}
+
+fn are_halved(with: &Evidence, unasked: &Evidence) -> bool {
+    acks(with) <= (1.0 - LEAST_SAVED) * acks(unasked)
 }
 
 impl fmt::Display for Bound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} frames reached it and allow {:.0}, or {:.0} to a peer that counts to \
-             {LEAST_COUNT} at most",
+            "{} frames reached it and allow {:.0} ({:.0} that only acknowledge), or {:.0} to a \
+             peer that counts to {LEAST_COUNT} at most",
             self.frames,
             1000.0 * self.asked,
+            1000.0 * self.only_acks,
             1000.0 * self.counting
         )
     }
@@ -194,6 +217,11 @@ fn acks(evidence: &Evidence) -> f64 {
     evidence.for_each_data_packet(peers.packets.saturating_sub(peers.data_packets))
 }
 
+/// Packets of the peer that only acknowledge, for each data packet of ours.
+fn only_acks(evidence: &Evidence) -> f64 {
+    evidence.for_each_data_packet(evidence.peers().ack_packets)
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::tests::{FREQUENCY, PLAIN, TACK, good, reason};
@@ -239,7 +267,7 @@ mod tests {
         let passed = judged(with_acks(FREQUENCY, 150, &[ASKED]));
         let Verdict::Pass { note: Some(note) } = passed else { panic!("{passed:?}") };
         assert!(note.contains("without ACK_FREQUENCY 500 (-70.0 %)"), "{note}");
-        assert!(note.contains("1 frames reached it and allow 150"), "{note}");
+        assert!(note.contains("1 frames reached it and allow 150 (75 that only"), "{note}");
         assert!(note.contains("with plain quiche 300 (-50.0 %)"), "{note}");
         // Beyond that only a peer that counts to ten: 100 and 40, and a tenth.
         let capped = judged(with_acks(FREQUENCY, 190, &[ASKED]));
@@ -251,11 +279,36 @@ mod tests {
     }
 
     #[test]
-    fn frames_that_ask_for_what_comes_anyway_are_told() {
+    fn frames_that_ask_for_what_comes_anyway_show_nothing_of_the_peer() {
         let short = Frequency { threshold: 1, max_ack_delay_us: 1_000, ..ASKED };
-        let verdict = judged(with_acks(FREQUENCY, 500, &[short]));
-        let Verdict::Pass { note: Some(note) } = verdict else { panic!("{verdict:?}") };
-        assert!(note.contains("nothing was to be saved"), "{note}");
+        let halved = judged(with_acks(FREQUENCY, 250, &[short]));
+        assert!(matches!(halved, Verdict::Pass { .. }), "it heeded something: {halved:?}");
+        for acks in [251, 500, 5000] {
+            let verdict = judged(with_acks(FREQUENCY, acks, &[short]));
+            let Verdict::Unsupported { by: Side::Ours, reason } = verdict else {
+                panic!("{verdict:?}")
+            };
+            assert!(reason.starts_with("its frames ask for no fewer"), "{reason}");
+        }
+    }
+
+    #[test]
+    fn where_window_updates_hide_the_answer_packets_that_only_acknowledge_decide() {
+        // 10 by the count and 230 by the delay: with as many window updates no fewer than the 500
+        // that come anyway.
+        let frame = Frequency { max_ack_delay_us: 4_348, ..ASKED };
+        let judged = |only_acks| {
+            let mut with = with_acks(FREQUENCY, 400, &[frame]);
+            with.seen.to_server.ack_packets = only_acks;
+            let plain = with_acks(FREQUENCY, 300, &[]);
+            let mut unasked = with_acks(FREQUENCY, 500, &[]);
+            unasked.seen.to_server.ack_packets = 400;
+            judge_so_far(&[with, plain, unasked]).unwrap()
+        };
+        // And a tenth of 400.
+        let passed = judged(279);
+        assert!(matches!(passed, Verdict::Pass { .. }), "{passed:?}");
+        assert!(reason(judged(281)).starts_with("the peer sent more ACK packets"));
     }
 
     #[test]

@@ -3,16 +3,22 @@
 
 use std::time::Duration;
 
-use super::{Evidence, Verdict, no_unannounced_frames};
+use super::{Ending, Evidence, Verdict, no_unannounced_frames};
 use crate::contract::Role;
-use crate::wire::{Close, ConnectionSeen};
+use crate::wire::{Close, ConnectionSeen, new_stream_bytes};
+use tack_tap::Direction;
+
+/// The exit code of a Rust program that panics.
+const PANICKED: i32 = 101;
 
 struct Defect {
     peer: &'static str,
     /// The role of the peer.
     role: Role,
     what: &'static str,
-    shows: fn(&Evidence) -> bool,
+    /// Whether the evidence shows it, given the last connection: those before it went well, or
+    /// there would be none after them.
+    shows: fn(&Evidence, &ConnectionSeen) -> bool,
 }
 
 /// `docs/interop.md` lists them too.
@@ -64,45 +70,50 @@ const KNOWN: [Defect; 6] = [
     },
 ];
 
-fn refuses_reserved_frames(evidence: &Evidence) -> bool {
+fn refuses_reserved_frames(_: &Evidence, seen: &ConnectionSeen) -> bool {
     const H3_FRAME_UNEXPECTED: u64 = 0x105;
     let close = Close { by_server: true, application: true, code: H3_FRAME_UNEXPECTED };
-    let mut connections = evidence.seen.connections.iter();
-    connections.any(|seen| seen.reserved_frame_first && seen.closes.contains(&close))
+    seen.reserved_frame_first && seen.closes.contains(&close)
 }
 
-fn acknowledges_late(evidence: &Evidence) -> bool {
+/// The client has come no further than the handshake: once the server's data flows, each end has
+/// measured the round trip anew.
+fn acknowledges_late(_: &Evidence, seen: &ConnectionSeen) -> bool {
     // A busy machine takes tenths of it.
     const LATE_S: f64 = 0.9;
-    let mut connections = evidence.seen.connections.iter();
-    connections.any(|seen| seen.answered_seconds.is_some_and(|seconds| seconds > LATE_S))
+    let has_data = seen
+        .progress
+        .iter()
+        .any(|new| new.direction == Direction::ToClient && new.new_bytes > 0);
+    let is_in_handshake = seen.handshake_seconds.is_none();
+    seen.answered_seconds.is_some_and(|seconds| seconds > LATE_S)
+        && (is_in_handshake || !has_data)
 }
 
 /// A client repeats what nothing acknowledges, and few of its Initials only acknowledge.
-fn ignores_initials(evidence: &Evidence) -> bool {
+fn ignores_initials(_: &Evidence, seen: &ConnectionSeen) -> bool {
     const MANY: u64 = 6;
-    let mut connections = evidence.seen.connections.iter();
-    connections.any(|seen| seen.unanswered_initials >= MANY && seen.closes.is_empty())
+    seen.unanswered_initials >= MANY && seen.closes.is_empty()
 }
 
-/// Nothing was lost, neither end has closed the connection, and it is the server's turn. Of several
-/// connections, one after the other, it is the last that made the transfer fail.
-fn falls_silent(evidence: &Evidence) -> bool {
-    evidence.lost + evidence.swallowed == 0
-        && evidence.seen.connections.last().is_some_and(waits_for_nothing)
+/// Nothing was lost, neither end has closed the connection, and it is the server's turn: it has the
+/// requests, and the client lacks a part of the answers.
+fn falls_silent(evidence: &Evidence, seen: &ConnectionSeen) -> bool {
+    let corrupted = evidence.corrupted_to_server + evidence.corrupted_to_client;
+    let lost = evidence.lost + evidence.dropped + evidence.swallowed + corrupted;
+    let has_requests = seen.to_server.stream_bytes > 0;
+    let owes = new_stream_bytes(&evidence.seen.to_client) < evidence.fetched_bytes;
+    lost == 0 && has_requests && owes && waits_for_nothing(seen)
 }
 
 /// Or else what is missing would come behind the newest data that the client has acknowledged: by
 /// then it counts as lost (RFC 9002 section 6.1.1).
-fn never_repeats(evidence: &Evidence) -> bool {
+fn never_repeats(_: &Evidence, seen: &ConnectionSeen) -> bool {
     const GOOD: Duration = Duration::from_secs(5);
-    let mut connections = evidence.seen.connections.iter();
-    connections.any(|seen| {
-        let last_data = seen.progress.last().map_or(Duration::ZERO, |new| new.at);
-        let probes = seen.last_of_server > last_data + GOOD;
-        let is_silent = seen.missing_at_client > 0 && waits_for_nothing(seen);
-        seen.paths.len() > 1 && (probes || is_silent)
-    })
+    let last_data = seen.progress.last().map_or(Duration::ZERO, |new| new.at);
+    let probes = seen.last_of_server > last_data + GOOD;
+    let is_silent = seen.missing_at_client > 0 && waits_for_nothing(seen);
+    seen.paths.len() > 1 && (probes || is_silent)
 }
 
 /// Neither end has closed the connection, and the server's newest data is acknowledged.
@@ -112,20 +123,33 @@ fn waits_for_nothing(seen: &ConnectionSeen) -> bool {
         && seen.acknowledged_to_server >= seen.data_of_server
 }
 
-fn changes_its_id(evidence: &Evidence) -> bool {
-    let refused = |seen: &ConnectionSeen| seen.to_server.packets == 0;
-    let mut connections = evidence.seen.connections.iter();
-    connections.any(|seen| seen.server_ids.len() > 1 && refused(seen))
+fn changes_its_id(_: &Evidence, seen: &ConnectionSeen) -> bool {
+    let has_refused = seen.to_server.packets == 0;
+    seen.server_ids.len() > 1 && has_refused
+}
+
+/// A defect makes a client stall or give up, with the server still there. It makes no end crash,
+/// and changes nothing of what arrived.
+fn may_explain(evidence: &Evidence) -> bool {
+    let ours = match evidence.ours {
+        Role::Client => evidence.client,
+        Role::Server => evidence.server,
+    };
+    let has_crashed = matches!(ours, Ending::Exited(None | Some(PANICKED)));
+    evidence.client != Ending::Exited(Some(0))
+        && evidence.server == Ending::Running
+        && !has_crashed
+        && no_unannounced_frames(evidence).is_ok()
 }
 
 /// The verdict, or what is known of the peer if that is why the transfer failed.
 pub fn explain(peer: &str, verdict: Verdict, evidence: &Evidence) -> Verdict {
-    let is_ours = || no_unannounced_frames(evidence).is_err();
-    if !matches!(verdict, Verdict::Fail { .. }) || is_ours() {
+    let Some(last) = evidence.seen.connections.last() else { return verdict };
+    if !matches!(verdict, Verdict::Fail { .. }) || !may_explain(evidence) {
         return verdict;
     }
     let defect = KNOWN.iter().find(|defect| {
-        defect.peer == peer && defect.role != evidence.ours && (defect.shows)(evidence)
+        defect.peer == peer && defect.role != evidence.ours && (defect.shows)(evidence, last)
     });
     defect.map_or(verdict, |defect| Verdict::Defect { reason: defect.what.to_owned() })
 }
@@ -134,7 +158,7 @@ pub fn explain(peer: &str, verdict: Verdict, evidence: &Evidence) -> Verdict {
 mod tests {
     use super::super::tests::{TACK, good};
     use super::*;
-    use tack_tap::Direction;
+    use tack_tap::TapCounters;
 
     use crate::wire::{PathSeen, Progress};
 
@@ -142,8 +166,13 @@ mod tests {
         Verdict::Fail { reason: "our end, the client, failed with exit code 1".to_owned() }
     }
 
+    /// Our client, which gave up.
+    fn gave_up() -> Evidence {
+        Evidence { ours: Role::Client, client: Ending::Exited(Some(1)), ..good(TACK) }
+    }
+
     fn refused() -> Evidence {
-        let mut evidence = Evidence { ours: Role::Client, ..good(TACK) };
+        let mut evidence = gave_up();
         evidence.seen.connections = vec![ConnectionSeen {
             closes: vec![Close { by_server: true, application: true, code: 0x105 }],
             reserved_frame_first: true,
@@ -172,7 +201,7 @@ mod tests {
 
     #[test]
     fn a_server_that_calls_itself_by_two_ids_is_refused() {
-        let mut evidence = Evidence { ours: Role::Client, ..good(TACK) };
+        let mut evidence = gave_up();
         evidence.seen.connections = vec![ConnectionSeen {
             server_ids: [vec![1], vec![2]].into(),
             client: Some(TACK),
@@ -189,7 +218,7 @@ mod tests {
 
     #[test]
     fn a_server_that_answers_an_initial_late_made_the_client_slow() {
-        let mut evidence = Evidence { ours: Role::Client, ..good(TACK) };
+        let mut evidence = gave_up();
         evidence.seen.connections = vec![ConnectionSeen {
             answered_seconds: Some(1.02),
             client: Some(TACK),
@@ -202,8 +231,54 @@ mod tests {
     }
 
     #[test]
+    fn a_late_answer_on_a_connection_that_went_on_explains_nothing() {
+        let sent =
+            Progress { at: Duration::ZERO, direction: Direction::ToClient, new_bytes: 9 };
+        let late = ConnectionSeen {
+            answered_seconds: Some(1.02),
+            client: Some(TACK),
+            server: Some(TACK),
+            ..ConnectionSeen::default()
+        };
+        let with = |connections: &[ConnectionSeen]| {
+            let mut evidence = gave_up();
+            evidence.seen.connections = connections.to_vec();
+            explain("kwik", failed(), &evidence) != failed()
+        };
+        assert!(with(std::slice::from_ref(&late)));
+        let answered = ConnectionSeen { handshake_seconds: Some(1.1), ..late.clone() };
+        assert!(with(std::slice::from_ref(&answered)), "no data came");
+        let went_on = ConnectionSeen { progress: vec![sent], ..answered };
+        assert!(!with(std::slice::from_ref(&went_on)), "data came");
+        let quick = ConnectionSeen { answered_seconds: Some(0.03), ..late.clone() };
+        assert!(!with(&[late, quick]), "the connection before it was late");
+    }
+
+    #[test]
+    fn a_client_that_ended_well_or_crashed_and_a_server_that_is_gone_have_no_excuse() {
+        let mut evidence = gave_up();
+        evidence.seen.connections = vec![ConnectionSeen {
+            answered_seconds: Some(1.02),
+            client: Some(TACK),
+            server: Some(TACK),
+            ..ConnectionSeen::default()
+        }];
+        let other = Verdict::Fail { reason: "a was received with another digest".to_owned() };
+        let explained = |client, server| {
+            let evidence = Evidence { client, server, ..evidence.clone() };
+            explain("kwik", other.clone(), &evidence) != other
+        };
+        assert!(explained(Ending::TimedOut, Ending::Running));
+        assert!(explained(Ending::Exited(Some(1)), Ending::Running));
+        assert!(!explained(Ending::Exited(Some(0)), Ending::Running), "it ended well");
+        assert!(!explained(Ending::Exited(Some(101)), Ending::Running), "it panicked");
+        assert!(!explained(Ending::Exited(None), Ending::Running), "a signal ended it");
+        assert!(!explained(Ending::TimedOut, Ending::Exited(Some(1))), "no server is left");
+    }
+
+    #[test]
     fn a_server_that_leaves_initials_unanswered_is_at_fault() {
-        let mut evidence = Evidence { ours: Role::Client, lost: 30, ..good(TACK) };
+        let mut evidence = Evidence { lost: 30, ..gave_up() };
         evidence.seen.connections = vec![ConnectionSeen {
             unanswered_initials: 6,
             client: Some(TACK),
@@ -218,10 +293,11 @@ mod tests {
 
     #[test]
     fn a_server_that_has_it_all_acknowledged_and_says_no_more_is_at_fault() {
-        let mut evidence = Evidence { ours: Role::Client, ..good(TACK) };
+        let mut evidence = gave_up();
         evidence.seen.connections = vec![ConnectionSeen {
             data_of_server: Some(7),
             acknowledged_to_server: Some(8),
+            to_server: TapCounters { stream_bytes: 20, ..TapCounters::default() },
             client: Some(TACK),
             server: Some(TACK),
             ..ConnectionSeen::default()
@@ -229,6 +305,13 @@ mod tests {
         let is_defect = |evidence: &Evidence| explain("kwik", failed(), evidence) != failed();
         assert!(is_defect(&evidence));
         assert!(!is_defect(&Evidence { lost: 1, ..evidence.clone() }), "it may wait to repeat");
+        assert!(!is_defect(&Evidence { dropped: 1, ..evidence.clone() }), "a queue was full");
+        let mut unasked = evidence.clone();
+        unasked.seen.connections[0].to_server = TapCounters::default();
+        assert!(!is_defect(&unasked), "it has no request");
+        let mut complete = evidence.clone();
+        complete.seen.to_client.stream_bytes = complete.file_bytes;
+        assert!(!is_defect(&complete), "it owes nothing");
         let mut waiting = evidence.clone();
         waiting.seen.connections[0].acknowledged_to_server = Some(6);
         assert!(!is_defect(&waiting), "our end may not have acknowledged it");
@@ -244,7 +327,7 @@ mod tests {
     fn a_server_that_probes_without_the_missing_data_after_a_change_of_path_is_at_fault() {
         let second = Duration::from_secs(1);
         let sent = |at, new_bytes| Progress { at, direction: Direction::ToClient, new_bytes };
-        let mut evidence = Evidence { ours: Role::Client, ..good(TACK) };
+        let mut evidence = gave_up();
         evidence.seen.connections = vec![ConnectionSeen {
             progress: vec![sent(second, 1000), sent(2 * second, 0)],
             last_of_server: 20 * second,
@@ -265,7 +348,7 @@ mod tests {
     #[test]
     fn a_server_that_falls_silent_without_the_missing_data_after_a_change_of_path_is_at_fault()
     {
-        let mut evidence = Evidence { ours: Role::Client, lost: 3, ..good(TACK) };
+        let mut evidence = Evidence { lost: 3, ..gave_up() };
         evidence.seen.connections = vec![ConnectionSeen {
             data_of_server: Some(7),
             acknowledged_to_server: Some(7),

@@ -1,6 +1,8 @@
 //! The extensions of this project: TACK between its own ends, and what
 //! draft-ietf-quic-ack-frequency lets a stock peer ask of it.
 
+use std::time::Duration;
+
 use tack_proto::transport_parameters::{ENABLE_TIMESTAMP, MIN_ACK_DELAY, TACK};
 
 use super::{Evidence, Side, Verdict};
@@ -8,9 +10,12 @@ use crate::wire::Signals;
 
 /// The part of our ACK packets that have to stay away if the peer asks for it.
 const SAVED_ACKS: f64 = 0.5;
-/// The share of the answers that must come within a round trip: behind a blackhole an
-/// acknowledgement may wait for a paced packet of the same end.
+/// The share of the answers that must come within a round trip: an acknowledgement may wait for a
+/// paced packet of the same end.
 const TIMELY: f64 = 0.5;
+/// The part of the delay that an end may hold an acknowledgement back for by which it has to come,
+/// whatever a busy machine adds.
+const HELD_BACK: f64 = 0.9;
 
 /// The verdict on a transfer between TACK endpoints, and on one with plain quiche at our end.
 pub fn judge_tack_so_far(made: &[Evidence]) -> Option<Verdict> {
@@ -101,8 +106,8 @@ const fn is_known(id: u64) -> bool {
     matches!(id, 0x00..=0x11 | 0x20 | TACK | MIN_ACK_DELAY | ENABLE_TIMESTAMP)
 }
 
-/// The verdict on a transfer that a blackhole interrupts: the probes of our end ask for an
-/// acknowledgement at once, and those that get through are answered so.
+/// The verdict on a transfer in which our end hears nothing of the peer for a while: its probes ask
+/// for an acknowledgement at once, and are answered so. Those count for which nothing else asks.
 pub fn judge_immediate_ack(evidence: &Evidence) -> Verdict {
     let announced = evidence.seen.receiver(evidence.to_peer()).unwrap_or_default();
     let sent = evidence.seen.counters(evidence.to_peer()).immediate_acks;
@@ -114,35 +119,72 @@ pub fn judge_immediate_ack(evidence: &Evidence) -> Verdict {
     if announced.min_ack_delay_us.is_some() && sent == 0 {
         return Verdict::Fail { reason: "our end sent no IMMEDIATE_ACK".to_owned() };
     }
-    // What a busy relay adds each way is no delay of an end.
-    let longest = evidence.round_trip + 2 * evidence.worst_lateness;
-    let rtt_ms = longest.as_secs_f64() * 1e3;
-    let checked = answered("of ours", sent, evidence.our_signals(), rtt_ms).and_then(|ours| {
-        Ok((ours, answered("of the peer", theirs, evidence.peers_signals(), rtt_ms)?))
-    });
-    match checked {
-        Ok((ours, theirs)) => Verdict::Pass { note: Some(format!("{ours}; {theirs}")) },
-        Err(reason) => Verdict::Fail { reason },
+    let ours = Answers::new(evidence, evidence.our_signals());
+    let peers = Answers::new(evidence, evidence.peers_signals());
+    let note = format!("{}; {}", ours.note("of ours", sent), peers.note("of the peer", theirs));
+    if sent > 0 && ours.times_ms.is_empty() {
+        let reason = format!("no IMMEDIATE_ACK of our end decides anything: {note}");
+        return Verdict::Fail { reason };
+    }
+    if ours.are_timely() && peers.are_timely() {
+        Verdict::Pass { note: Some(note) }
+    } else {
+        Verdict::Fail { reason: note }
     }
 }
 
-fn answered(whose: &str, sent: u64, signals: &Signals, rtt_ms: f64) -> Result<String, String> {
-    let answers = &signals.answers_ms;
-    let timely = answers.iter().filter(|ms| **ms <= rtt_ms).count();
-    let slowest = answers.iter().copied().fold(0.0, f64::max);
-    let note = format!(
-        "{sent} {whose}, {} answered, {timely} of these within {rtt_ms:.0} ms, the slowest in \
-         {slowest:.1} ms",
-        answers.len()
-    );
-    if sent == 0 {
-        return Ok(format!("none {whose} was sent"));
+/// The answers to the IMMEDIATE_ACKs of an end that decide something.
+struct Answers {
+    /// A round trip, and what a busy machine adds.
+    limit_ms: f64,
+    times_ms: Vec<f64>,
+    /// Those that decide nothing.
+    others: u64,
+}
+
+impl Answers {
+    fn new(evidence: &Evidence, signals: &Signals) -> Self {
+        let ms = |time: Duration| time.as_secs_f64() * 1e3;
+        let way_ms = ms(evidence.round_trip) / 2.0;
+        let answers = signals.answers_ms.iter().zip(&signals.holds_ms);
+        // Held back for so long, the others would come within a round trip too.
+        let deciding: Vec<_> = answers
+            .filter(|(_, hold_ms)| way_ms + **hold_ms > ms(evidence.round_trip))
+            .collect();
+        // What a busy relay adds each way is no delay of an end. It makes no answer come sooner,
+        // so none that was held back comes before the shortest of these delays is over.
+        let shortest = deciding.iter().map(|(_, hold_ms)| **hold_ms).fold(f64::MAX, f64::min);
+        let limit_ms = ms(evidence.round_trip + 2 * evidence.worst_lateness)
+            .min(way_ms + HELD_BACK * shortest);
+        let undecided = signals.answers_ms.len() - deciding.len();
+        Self {
+            limit_ms,
+            times_ms: deciding.into_iter().map(|(time_ms, _)| *time_ms).collect(),
+            others: signals.answered_anyway + undecided as u64,
+        }
     }
-    let is_answered = !answers.is_empty();
-    if is_answered && timely as f64 >= TIMELY * answers.len() as f64 {
-        Ok(note)
-    } else {
-        Err(note)
+
+    fn timely(&self) -> usize {
+        self.times_ms.iter().filter(|ms| **ms <= self.limit_ms).count()
+    }
+
+    fn are_timely(&self) -> bool {
+        self.timely() as f64 >= TIMELY * self.times_ms.len() as f64
+    }
+
+    fn note(&self, whose: &str, sent: u64) -> String {
+        if sent == 0 {
+            return format!("none {whose} was sent");
+        }
+        format!(
+            "{sent} {whose}, {} answered with no other reason to, {} of these within {:.0} ms, the \
+             slowest in {:.1} ms; {} answered that decide nothing",
+            self.times_ms.len(),
+            self.timely(),
+            self.limit_ms,
+            self.times_ms.iter().copied().fold(0.0, f64::max),
+            self.others
+        )
     }
 }
 
@@ -225,18 +267,51 @@ mod tests {
         let mut evidence = good(FREQUENCY);
         assert!(reason(judge_immediate_ack(&evidence)).contains("our end sent no"));
         evidence.seen.to_client.immediate_acks = 4;
+        evidence.seen.asked_of_client.holds_ms = vec![25.0; 4];
         evidence.seen.asked_of_client.answers_ms = vec![10.0, 39.0, 40.0];
         let passed = judge_immediate_ack(&evidence);
         assert!(matches!(passed, Verdict::Pass { note: Some(_) }), "{passed:?}");
         evidence.seen.asked_of_client.answers_ms = vec![10.0, 41.0, 60.0, 41.0];
         assert!(reason(judge_immediate_ack(&evidence)).contains("1 of these within 40 ms"));
-        evidence.worst_lateness = std::time::Duration::from_millis(1);
+        evidence.worst_lateness = Duration::from_millis(1);
         assert!(
             matches!(judge_immediate_ack(&evidence), Verdict::Pass { .. }),
             "the relay was late"
         );
         evidence.seen.asked_of_client.answers_ms.clear();
-        assert!(reason(judge_immediate_ack(&evidence)).contains("4 of ours, 0 answered"));
+        assert!(reason(judge_immediate_ack(&evidence)).contains("decides anything"));
+    }
+
+    #[test]
+    fn an_answer_that_no_delay_could_have_held_back_beyond_the_limit_decides_nothing() {
+        let mut evidence = good(FREQUENCY);
+        evidence.seen.to_client.immediate_acks = 2;
+        evidence.seen.asked_of_client.answers_ms = vec![10.0, 30.0];
+        // Half a round trip of 40 ms, and a delay.
+        evidence.seen.asked_of_client.holds_ms = vec![10.0, 20.0];
+        let nothing = reason(judge_immediate_ack(&evidence));
+        assert!(nothing.contains("decides anything") && nothing.contains("2 answered that"));
+        evidence.seen.asked_of_client.holds_ms = vec![10.0, 20.1];
+        let passed = judge_immediate_ack(&evidence);
+        assert!(matches!(passed, Verdict::Pass { .. }), "{passed:?}");
+        evidence.seen.asked_of_client.answered_anyway = 3;
+        let Verdict::Pass { note: Some(note) } = judge_immediate_ack(&evidence) else {
+            panic!("{evidence:?}");
+        };
+        assert!(note.contains("4 answered that decide nothing"), "{note}");
+    }
+
+    #[test]
+    fn a_busy_machine_makes_no_answer_timely_that_was_held_back() {
+        let mut evidence = good(FREQUENCY);
+        evidence.seen.to_client.immediate_acks = 1;
+        evidence.worst_lateness = Duration::from_millis(50);
+        evidence.seen.asked_of_client.holds_ms = vec![30.0];
+        evidence.seen.asked_of_client.answers_ms = vec![50.0];
+        assert!(reason(judge_immediate_ack(&evidence)).contains("0 of these within 47 ms"));
+        evidence.seen.asked_of_client.answers_ms = vec![46.0];
+        let passed = judge_immediate_ack(&evidence);
+        assert!(matches!(passed, Verdict::Pass { .. }), "{passed:?}");
     }
 
     #[test]

@@ -36,6 +36,7 @@ pub fn good(peer: Announced) -> Evidence {
         conditions: Conditions::DEFAULT,
         clients: 1,
         lost: 0,
+        dropped: 0,
         swallowed: 0,
         rebindings: 0,
         cross_traffic: vec![],
@@ -45,6 +46,7 @@ pub fn good(peer: Announced) -> Evidence {
         worst_lateness: Duration::ZERO,
         disorder: Disorder::default(),
         file_bytes: 1_000_000,
+        fetched_bytes: 1_000_000,
         round_trip: Duration::from_millis(40),
     }
 }
@@ -83,14 +85,37 @@ fn a_program_that_fails_is_named_by_its_side() {
 }
 
 #[test]
-fn exit_code_127_is_unsupported_by_its_side() {
+fn a_server_that_ends_by_itself_fails_and_is_named_whatever_its_exit_code() {
     let mut evidence = good(PLAIN);
-    evidence.client = Ending::Exited(Some(127));
+    evidence.server = Ending::Exited(Some(0));
+    let ended = "our end, the server, ended by itself with exit code 0";
+    assert_eq!(reason(judge(Kind::Transfer, &evidence)), ended);
+    evidence.client = Ending::Exited(Some(1));
+    assert_eq!(reason(judge(Kind::Transfer, &evidence)), ended, "the client had no choice");
+}
+
+#[test]
+fn an_end_that_says_so_before_any_connection_does_not_know_the_test_case() {
+    let mut evidence = good(PLAIN);
+    evidence.seen.connections.clear();
+    evidence.client = Ending::Unsupported;
     let verdict = judge(Kind::Transfer, &evidence);
     assert!(matches!(verdict, Verdict::Unsupported { by: Side::Peer, .. }), "{verdict:?}");
-    evidence.server = Ending::Exited(Some(127));
+    evidence.server = Ending::Unsupported;
     let verdict = judge(Kind::Transfer, &evidence);
     assert!(matches!(verdict, Verdict::Unsupported { by: Side::Ours, .. }), "{verdict:?}");
+}
+
+#[test]
+fn exit_code_127_alone_or_after_a_connection_is_a_failure() {
+    let mut evidence = good(PLAIN);
+    evidence.client = Ending::Unsupported;
+    let failed = reason(judge(Kind::Transfer, &evidence));
+    assert!(failed.contains("the peer, the client, does not know the test case, but"));
+    evidence.seen.connections.clear();
+    evidence.client = Ending::Exited(Some(127));
+    let failed = reason(judge(Kind::Transfer, &evidence));
+    assert_eq!(failed, "the peer, the client, failed with exit code 127");
 }
 
 #[test]

@@ -113,10 +113,16 @@ impl Connection {
             self.name(Named { direction: opposite(direction), cid }, false, &mut named);
         }
         let after = *self.tap.counters(direction);
-        if after.data_packets > before.data_packets {
-            let new_bytes = new_stream_bytes(&after) - new_stream_bytes(&before);
+        let new_bytes = (after.data_packets > before.data_packets)
+            .then(|| new_stream_bytes(&after) - new_stream_bytes(&before));
+        if let Some(new_bytes) = new_bytes {
             self.seen.progress.push(Progress { at, direction, new_bytes });
         }
+        let sizes = match direction {
+            Direction::ToClient => &mut self.seen.sizes_to_client,
+            Direction::ToServer => &mut self.seen.sizes_to_server,
+        };
+        sizes.note(passage.len, passage.arrived, new_bytes);
         match direction {
             Direction::ToClient => self.sent_to_client(passage, at, &before, &after),
             Direction::ToServer => self.sent_to_server(passage, &before, &after),
@@ -231,7 +237,6 @@ impl Connection {
         let len = passage.len;
         self.seen.last_of_server = at;
         self.seen.amplification.sent(len);
-        self.seen.sizes_to_client.note(len, passage.arrived);
         let challenges = after.path_challenges - before.path_challenges;
         let path = self.seen.path(passage.path);
         path.sent += 1;
@@ -247,7 +252,6 @@ impl Connection {
 
     fn sent_to_server(&mut self, passage: &Passage, before: &TapCounters, after: &TapCounters) {
         let len = passage.len;
-        self.seen.sizes_to_server.note(len, passage.arrived);
         let responses = after.path_responses - before.path_responses;
         let path = self.seen.path(passage.path);
         path.responses += responses;
@@ -307,8 +311,9 @@ fn note_frame(
     seen.reserved_frame_first |= begins_with_reserved_frame(direction, located, packet.payload);
 }
 
-const fn new_stream_bytes(counters: &TapCounters) -> u64 {
-    counters.stream_bytes - counters.retransmitted_stream_bytes
+/// The bytes of stream data that had not been sent before.
+pub const fn new_stream_bytes(sent: &TapCounters) -> u64 {
+    sent.stream_bytes.saturating_sub(sent.retransmitted_stream_bytes)
 }
 
 const fn opposite(direction: Direction) -> Direction {

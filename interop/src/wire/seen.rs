@@ -90,21 +90,34 @@ pub struct Progress {
 }
 
 /// The sizes of the UDP payloads that an end sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DatagramSizes {
     /// The largest that was sent.
     pub largest_sent: usize,
     /// The largest that arrived.
     pub largest_arrived: usize,
+    /// The largest that was sent with stream data.
+    pub largest_with_data: usize,
     /// Datagrams that did not arrive.
     pub lost: u64,
+    /// Each that arrived with stream data which had not been sent before.
+    #[serde(skip)]
+    pub arrived_with_new_data: Vec<usize>,
 }
 
 impl DatagramSizes {
-    pub(super) fn note(&mut self, len: usize, arrived: bool) {
+    /// Notes a datagram, with the bytes of its stream data that had not been sent before if it has
+    /// stream data.
+    pub(super) fn note(&mut self, len: usize, arrived: bool, new_bytes: Option<u64>) {
         self.largest_sent = self.largest_sent.max(len);
+        if new_bytes.is_some() {
+            self.largest_with_data = self.largest_with_data.max(len);
+        }
         if arrived {
             self.largest_arrived = self.largest_arrived.max(len);
+            if new_bytes.is_some_and(|bytes| bytes > 0) {
+                self.arrived_with_new_data.push(len);
+            }
         } else {
             self.lost += 1;
         }
@@ -160,10 +173,10 @@ impl Seen {
     }
 
     /// The sizes of the datagrams in one direction.
-    pub const fn sizes(&self, direction: Direction) -> DatagramSizes {
+    pub const fn sizes(&self, direction: Direction) -> &DatagramSizes {
         match direction {
-            Direction::ToServer => self.sizes_to_server,
-            Direction::ToClient => self.sizes_to_client,
+            Direction::ToServer => &self.sizes_to_server,
+            Direction::ToClient => &self.sizes_to_client,
         }
     }
 

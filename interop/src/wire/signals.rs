@@ -9,6 +9,11 @@ use tack_link::Ecn;
 use tack_proto::frame::{AckRanges, EcnCounts, Frame, Frames, Located};
 use tack_tap::{Direction, OpenedPacket};
 
+/// Ack-eliciting packets that need no acknowledgement where nothing else is asked for (RFC 9000
+/// section 13.2.2).
+const DEFAULT_THRESHOLD: u64 = 1;
+/// `max_ack_delay` where an end announces none (RFC 9000 section 18.2).
+const DEFAULT_HOLD_US: u64 = 25_000;
 /// Requests that are remembered, and answers that are awaited: a peer may send any number.
 const MOST: usize = 1000;
 
@@ -17,9 +22,16 @@ const MOST: usize = 1000;
 pub struct Signals {
     /// Its ACK_FREQUENCY frames.
     pub frequencies: Vec<Frequency>,
-    /// For each IMMEDIATE_ACK that was answered: the time from where it passed to where the first
-    /// acknowledgement of its packet did, in milliseconds.
+    /// For each IMMEDIATE_ACK that was answered, and that alone could be the reason for an
+    /// acknowledgement at once: the time from where it passed to where the first acknowledgement of
+    /// its packet did, in milliseconds.
     pub answers_ms: Vec<f64>,
+    /// For each of these answers: how long the other end might have held it back otherwise, in
+    /// milliseconds.
+    pub holds_ms: Vec<f64>,
+    /// IMMEDIATE_ACKs that were answered and decide nothing: a packet was missing before them, or
+    /// enough had come for an acknowledgement anyway.
+    pub answered_anyway: u64,
     /// How many times it changed its keys, on the connection where it did so most.
     pub key_updates: u64,
     /// Its packets under keys other than the first ones.
@@ -74,12 +86,31 @@ pub struct Conversation {
 #[derive(Debug, Default)]
 struct Asking {
     signals: Signals,
-    /// Packets with IMMEDIATE_ACK, and when they passed.
-    unanswered: VecDeque<(u64, Duration)>,
+    /// Packets with IMMEDIATE_ACK.
+    unanswered: VecDeque<Request>,
+    /// The newest ack-eliciting packets that reached the other end and that it has not
+    /// acknowledged, nor anything newer.
+    held: VecDeque<u64>,
+    /// A packet was lost since the last ack-eliciting one that reached the other end, which
+    /// acknowledges the next one at once (RFC 9000 section 13.2.1).
+    is_gap_open: bool,
     /// The data of its DATAGRAM frames that has not come back.
     datagrams: HashSet<Vec<u8>>,
     /// The packets of its DATAGRAM frames that are not acknowledged, once for each frame.
     unacknowledged: Vec<u64>,
+}
+
+/// A packet with IMMEDIATE_ACK.
+#[derive(Debug)]
+struct Request {
+    number: u64,
+    at: Duration,
+    /// A packet is missing before it, or it is missing itself.
+    is_behind_gap: bool,
+    /// Ack-eliciting packets that need no acknowledgement.
+    threshold: u64,
+    /// How long the other end may hold an acknowledgement back.
+    hold_us: u64,
 }
 
 impl Conversation {
@@ -100,10 +131,10 @@ impl Conversation {
             sender.signals.marked += 1;
             sender.signals.marked_arrived += u64::from(arrived);
         }
-        let mut is_ack_eliciting = false;
-        for located in Frames::new(packet.payload) {
-            let Ok(located) = located else { break };
-            is_ack_eliciting |= located.frame.is_ack_eliciting();
+        let frames = || Frames::new(packet.payload).map_while(Result::ok);
+        let is_ack_eliciting = frames().any(|located| located.frame.is_ack_eliciting());
+        sender.note_fate(arrived, is_ack_eliciting, packet.number);
+        for located in frames() {
             sender.note_request(at, arrived, packet, &located);
             match located.frame {
                 Frame::Ack(ack) => {
@@ -136,6 +167,7 @@ impl Conversation {
         if is_ack_eliciting {
             sender.signals.ack_eliciting += 1;
             sender.signals.ack_eliciting_until_seconds = at.as_secs_f64();
+            sender.is_gap_open &= !arrived;
         }
     }
 
@@ -155,6 +187,8 @@ impl AddAssign for Signals {
     fn add_assign(&mut self, other: Self) {
         self.frequencies.extend(other.frequencies);
         self.answers_ms.extend(other.answers_ms);
+        self.holds_ms.extend(other.holds_ms);
+        self.answered_anyway += other.answered_anyway;
         self.key_updates = self.key_updates.max(other.key_updates);
         self.packets_with_new_keys += other.packets_with_new_keys;
         self.new_keys_seconds = self.new_keys_seconds.or(other.new_keys_seconds);
@@ -181,6 +215,18 @@ impl Asking {
         }
     }
 
+    /// A packet reached the other end or did not. Those before it have been looked into.
+    fn note_fate(&mut self, arrived: bool, is_ack_eliciting: bool, number: u64) {
+        self.is_gap_open |= !arrived;
+        if arrived && is_ack_eliciting {
+            self.held.push_back(number);
+            // One more than that is acknowledged by any end.
+            if self.held.len() > MOST {
+                self.held.pop_front();
+            }
+        }
+    }
+
     fn note_request(
         &mut self,
         at: Duration,
@@ -190,7 +236,14 @@ impl Asking {
     ) {
         match &located.frame {
             Frame::ImmediateAck if self.unanswered.len() < MOST => {
-                self.unanswered.push_back((packet.number, at));
+                let in_force = self.signals.frequencies.iter().rfind(|frame| frame.arrived);
+                self.unanswered.push_back(Request {
+                    number: packet.number,
+                    at,
+                    is_behind_gap: self.is_gap_open,
+                    threshold: in_force.map_or(DEFAULT_THRESHOLD, |frame| frame.threshold),
+                    hold_us: in_force.map_or(DEFAULT_HOLD_US, |frame| frame.max_ack_delay_us),
+                });
             }
             Frame::AckFrequency(update) if self.signals.frequencies.len() < MOST => {
                 let frequency = Frequency {
@@ -215,15 +268,23 @@ impl Asking {
     }
 
     fn answered(&mut self, at: Duration, ranges: &AckRanges<'_>) {
-        let Self { signals, unanswered, unacknowledged, .. } = self;
+        let Self { signals, unanswered, unacknowledged, held, .. } = self;
         let is_in = |number: &u64| ranges.iter().any(|range| range.contains(number));
-        unanswered.retain(|(number, asked)| {
-            let is_answered = is_in(number);
-            if is_answered {
-                signals.answers_ms.push(at.saturating_sub(*asked).as_secs_f64() * 1e3);
+        let named = held.iter().filter(|number| **number <= ranges.largest()).count() as u64;
+        unanswered.retain(|asked| {
+            if !is_in(&asked.number) {
+                return true;
             }
-            !is_answered
+            if asked.is_behind_gap || named > asked.threshold {
+                signals.answered_anyway += 1;
+            } else {
+                let after = at.saturating_sub(asked.at);
+                signals.answers_ms.push(after.as_secs_f64() * 1e3);
+                signals.holds_ms.push(asked.hold_us as f64 / 1e3);
+            }
+            false
         });
+        held.retain(|number| *number > ranges.largest());
         let before = unacknowledged.len();
         unacknowledged.retain(|number| !is_in(number));
         signals.datagrams_acknowledged += (before - unacknowledged.len()) as u64;
@@ -266,6 +327,48 @@ mod tests {
         let (to_server, to_client) = conversation.into_signals();
         assert_eq!(to_server.answers_ms, [7.0]);
         assert_eq!(to_client, Signals::default());
+    }
+
+    /// An IMMEDIATE_ACK in packet 4, behind others of these numbers and fates, and an
+    /// acknowledgement of all up to it.
+    fn asked_behind(before: &[(u64, bool)], frame: &[u8]) -> Signals {
+        let mut conversation = Conversation::default();
+        let mut pass = |direction, arrived, number, payload: &[u8]| {
+            let fate = (arrived, Ecn::NotEct);
+            conversation.packet(10 * MS, direction, fate, packet(number, 0, payload));
+        };
+        pass(ToServer, true, 0, frame);
+        pass(ToClient, true, 0, &[0x02, 0, 0, 0, 0]);
+        for (number, arrived) in before {
+            pass(ToServer, *arrived, *number, &[0x01]);
+        }
+        pass(ToServer, true, 4, &[0x1f]);
+        pass(ToClient, true, 1, &[0x02, 4, 0, 0, 4]);
+        conversation.into_signals().0
+    }
+
+    #[test]
+    fn an_immediate_ack_behind_a_missing_packet_decides_nothing() {
+        const PING: &[u8] = &[0x01];
+        let in_order = asked_behind(&[], PING);
+        assert_eq!((in_order.answers_ms.len(), in_order.answered_anyway), (1, 0));
+        assert_eq!(in_order.holds_ms, [25.0]);
+        let behind = asked_behind(&[(1, false), (2, false), (3, false)], PING);
+        assert_eq!((behind.answers_ms.len(), behind.answered_anyway), (0, 1));
+        let repaired =
+            asked_behind(&[(1, false), (2, true)], &[0x40, 0xaf, 0, 9, 0x52, 0x08, 1]);
+        assert_eq!(repaired.answers_ms.len(), 1, "the gap was told of with the packet before");
+        assert_eq!(repaired.holds_ms, [4.616]);
+    }
+
+    #[test]
+    fn an_immediate_ack_with_as_many_packets_as_are_acknowledged_anyway_decides_nothing() {
+        let two = asked_behind(&[(3, true)], &[0x01]);
+        assert_eq!((two.answers_ms.len(), two.answered_anyway), (0, 1));
+        let frame = [0x40, 0xaf, 0, 3, 0x52, 0x08, 1];
+        assert_eq!(asked_behind(&[(2, true), (3, true)], &frame).answers_ms.len(), 1);
+        let four = asked_behind(&[(1, true), (2, true), (3, true)], &frame);
+        assert_eq!(four.answers_ms.len(), 0);
     }
 
     #[test]

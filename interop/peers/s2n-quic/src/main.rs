@@ -5,9 +5,9 @@
 use std::error::Error;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{self, ExitCode};
 use std::sync::Arc;
-use std::{env, fs};
+use std::{env, fs, io, thread};
 
 use bytes::Bytes;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -23,7 +23,7 @@ use s2n_quic::{Client, Connection, Server};
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
 const ALPN: &[u8] = b"hq-interop";
-/// What the contract says to exit with where a test case is not known.
+/// What the contract says to exit with where a test case is not known, after a line that says so.
 const UNSUPPORTED: u8 = 127;
 /// Neither end resumes sessions with rustls, nor changes its keys before they have protected millions
 /// of packets, nor sends ACK_FREQUENCY.
@@ -56,12 +56,14 @@ const SERVER_TEST_CASE: &str = "keyupdate";
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
+    end_with_the_runner();
     let test_case = variable("TESTCASE").unwrap_or_default();
     let role = variable("ROLE");
     let is_server = role.as_deref().is_ok_and(|role| role == "server");
     let is_known =
         TEST_CASES.contains(&test_case.as_str()) || is_server && test_case == SERVER_TEST_CASE;
     if !is_known {
+        println!("unsupported");
         return UNSUPPORTED.into();
     }
     let done = match role.as_deref() {
@@ -76,6 +78,14 @@ async fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Ends this program once the runner, which holds the other end of its standard input, is gone.
+fn end_with_the_runner() {
+    thread::spawn(|| {
+        let _ = io::copy(&mut io::stdin(), &mut io::sink());
+        process::exit(1);
+    });
 }
 
 async fn serve() -> Result<()> {
