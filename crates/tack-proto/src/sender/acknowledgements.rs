@@ -228,7 +228,7 @@ impl Sender {
         let (all, current) = (outcome.marked, outcome.current.marked);
         let validation = &mut self.path.ecn;
         outcome.current.ce =
-            validation.on_acknowledged(&mut self.marks, all, current, ecn, proves);
+            validation.on_acknowledged(now, &mut self.marks, all, current, ecn, proves);
         // TACK-5.8-7
         self.stats.ce += outcome.current.ce;
         if let Some(frequency) = &mut self.frequency {

@@ -16,6 +16,12 @@ const TEST_PACKETS: u64 = 10;
 /// Probe timeouts that a test lasts at most (the same section).
 const TEST_TIMEOUTS: u32 = 3;
 
+/// Packets of which not all may have CE, where they have left over so many probe timeouts (TACK-5.8-4). An L4S queue
+/// that another flow keeps at its threshold marks all of a test, which is a burst, and of Startup behind it; it leaves
+/// some alone once the flow has answered.
+const MOST_MARKED: u64 = 100;
+const MARKED_TIMEOUTS: u32 = 10;
+
 /// Probe timeouts in a row after which the marks may be the cause of the silence (TACK-5.8-5).
 const SILENT_TIMEOUTS: u32 = 2;
 
@@ -87,6 +93,8 @@ pub(super) struct EcnValidation {
     /// Packets that the test has marked, and its end.
     tested: u64,
     test_ends: Option<Instant>,
+    /// From then on not all that has arrived may have CE.
+    some_unmarked: Option<Instant>,
     /// Marked packets that elicit acknowledgements and are on their way.
     in_flight: u64,
     /// Since the test began or was repeated: marked packets that were acknowledged, and those
@@ -105,6 +113,7 @@ impl EcnValidation {
             state,
             tested: 0,
             test_ends: None,
+            some_unmarked: None,
             in_flight: 0,
             acked: 0,
             ce: 0,
@@ -138,6 +147,7 @@ impl EcnValidation {
             EcnState::Capable => {}
             EcnState::Testing => {
                 let ends = now + TEST_TIMEOUTS * probe_timeout;
+                self.some_unmarked.get_or_insert(now + MARKED_TIMEOUTS * probe_timeout);
                 if now > *self.test_ends.get_or_insert(ends) {
                     self.state = EcnState::Unknown;
                     return EcnCodepoint::NotEct;
@@ -158,6 +168,7 @@ impl EcnValidation {
     /// Returns how many packets it newly reports as CE; none unless they can be relied on.
     pub fn on_acknowledged(
         &mut self,
+        now: Instant,
         record: &mut MarkRecord,
         all: MarkedPackets,
         current: MarkedPackets,
@@ -181,7 +192,7 @@ impl EcnValidation {
             }
             _ => 0,
         };
-        self.end_test(counts.is_some() && proves);
+        self.end_test(now, counts.is_some() && proves);
         if self.state == EcnState::Capable { newly_ce } else { 0 }
     }
 
@@ -207,21 +218,19 @@ impl EcnValidation {
     }
 
     /// Draws the conclusion of a test (TACK-5.8-4).
-    fn end_test(&mut self, is_validated: bool) {
-        if self.state != EcnState::Unknown {
-            return;
-        }
+    fn end_test(&mut self, now: Instant, is_validated: bool) {
         let has_landed = self.in_flight == 0;
-        let is_whole = self.tested >= TEST_PACKETS && has_landed;
-        self.state = match self.acked {
-            // None has arrived: the path drops what is marked.
-            0 if has_landed && self.tested > 0 => EcnState::Failed,
-            0 => EcnState::Unknown,
+        let is_marked =
+            self.ce >= self.acked && self.some_unmarked.is_some_and(|from| now >= from);
+        self.state = match (self.state, self.acked) {
             // A path that sets CE in all of them does so whatever its load.
-            acked if self.ce >= acked && is_whole => EcnState::Failed,
-            acked if self.ce >= acked && self.tested >= TEST_PACKETS => EcnState::Unknown,
-            _ if is_validated => EcnState::Capable,
-            _ => EcnState::Unknown,
+            (EcnState::Unknown | EcnState::Capable, MOST_MARKED..) if is_marked => {
+                EcnState::Failed
+            }
+            // None has arrived: the path drops what is marked.
+            (EcnState::Unknown, 0) if has_landed && self.tested > 0 => EcnState::Failed,
+            (EcnState::Unknown, 1..) if is_validated => EcnState::Capable,
+            (state, _) => state,
         };
     }
 
@@ -289,13 +298,13 @@ mod tests {
         ) -> u64 {
             let of = |count| MarkedPackets { acked: count, landed: count };
             let counts = counts.map(|[ect0, ect1, ce]| EcnCounts { ect0, ect1, ce });
-            let Self { validation, record, .. } = self;
-            validation.on_acknowledged(record, of(all), of(current), counts, proves)
+            let Self { validation, record, now } = self;
+            validation.on_acknowledged(*now, record, of(all), of(current), counts, proves)
         }
 
         fn lose(&mut self, count: u64) {
             let lost = MarkedPackets { acked: 0, landed: count };
-            self.validation.on_acknowledged(&mut self.record, lost, lost, None, true);
+            self.validation.on_acknowledged(self.now, &mut self.record, lost, lost, None, true);
         }
 
         fn state(&self) -> EcnState {
@@ -389,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn a_test_fails_if_all_is_lost_or_all_that_arrives_has_ce() {
+    fn a_test_fails_if_all_is_lost_or_all_have_ce_for_long() {
         // TACK-5.8-4
         let mut path = Path::new(Ecn::Classic);
         path.send(20);
@@ -400,10 +409,27 @@ mod tests {
 
         let mut path = Path::new(Ecn::Classic);
         path.send(20);
-        path.ack(8, Some([0, 0, 8]));
-        assert_eq!(path.state(), EcnState::Unknown);
-        path.ack(2, Some([0, 0, 10]));
-        assert_eq!(path.state(), EcnState::Failed);
+        path.ack(10, Some([0, 0, 10]));
+        assert_eq!(path.state(), EcnState::Capable, "a burst into a queue at its threshold");
+        assert_eq!(path.send(190), 190);
+        assert_eq!(path.ack(180, Some([0, 0, 190])), 180);
+        assert_eq!(path.state(), EcnState::Capable, "no time for an answer has passed");
+        path.now += 10 * TIMEOUT;
+        assert_eq!(path.ack(1, Some([0, 0, 191])), 0);
+        assert_eq!((path.state(), path.send(20)), (EcnState::Failed, 0));
+    }
+
+    #[test]
+    fn one_packet_that_a_queue_has_not_marked_proves_that_it_marks_by_its_load() {
+        // TACK-5.8-4
+        let mut path = Path::new(Ecn::L4s);
+        path.send(10);
+        path.ack(10, Some([0, 0, 10]));
+        path.send(200);
+        path.ack(50, Some([0, 1, 59]));
+        path.now += 10 * TIMEOUT;
+        path.ack(150, Some([0, 1, 209]));
+        assert_eq!(path.state(), EcnState::Capable);
     }
 
     #[test]

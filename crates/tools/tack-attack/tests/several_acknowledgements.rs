@@ -53,6 +53,10 @@ fn what_an_iack_behind_a_tack_acknowledges_is_not_sent_again() {
     let whole = Report { sequence: 1001, ..report };
     send(&mut network, connection, &whole.tack(), Duration::from_millis(5));
     network.run_for(Duration::from_millis(50));
+    // The server has sent all that it may: it waits for more, and would probe.
+    let now = network.instant();
+    let rest = network.end_mut(connection, Side::Client).puppet().report(now);
+    send(&mut network, connection, &Report { sequence: 1002, ..rest }.tack(), Duration::ZERO);
     // What is acknowledged behind them shows quiche what it takes for lost.
     let puppet = network.end_mut(connection, Side::Client).puppet();
     puppet.set_conduct(Conduct::Honest(Duration::from_millis(5)));

@@ -93,6 +93,9 @@ impl Bbr {
                     self.marks_early = true;
                 }
             }
+            // An IACK for a loss says nothing of the rate, and no time passes by it: else a path that loses packets would
+            // be probed the less, the more it loses.
+            (_, Some(_)) if feedback.sample.is_none() && feedback.ce == 0 => {}
             (_, Some(scalable)) => {
                 let signals = Signals {
                     ce: feedback.ce,
