@@ -239,3 +239,35 @@ fn of_a_stream_that_is_reset_behind_its_end_nothing_can_be_read_but_the_reset() 
     let read = pair.server.read(ONE_WAY, &mut [0; 100]);
     assert_eq!(read, Err(quiche::Error::StreamReset(7)));
 }
+
+/// quiche tells a peer that it may open other streams in a packet that it is asked for. The layer asks when the end of
+/// a stream has been acknowledged; one that was written when an acknowledgement came has not left yet.
+#[test]
+fn the_end_of_a_stream_that_leaves_behind_an_acknowledgement_lets_the_peer_open_others() {
+    const STREAMS: u64 = 4;
+    let mut config = tack_config();
+    config.set_initial_max_streams_bidi(STREAMS);
+    let mut pair = Pair::new(tack_client(&mut tack_config()), tack_server(&mut config));
+    pair.handshake();
+    for index in 0..STREAMS {
+        assert_eq!(pair.client.write(4 * index, b"question", true), 8);
+    }
+    pair.run_for(Duration::from_millis(200));
+    let mut buffer = [0; 100];
+    for index in 0..STREAMS {
+        assert_eq!(pair.server.read(4 * index, &mut buffer), Ok((8, true)));
+    }
+    pair.run_for(Duration::from_millis(200));
+    assert_eq!(pair.client.peer_streams_left_bidi(), 0);
+    assert_eq!(pair.server.write(0, b"answer", true), 6);
+    let answer = datagrams(&mut pair.server);
+    to_client(&mut pair.client, answer);
+    let first = acknowledgements(&mut pair.client);
+    for index in 1..STREAMS {
+        assert_eq!(pair.server.write(4 * index, b"answer", true), 6);
+    }
+    to_server(&mut pair.server, first);
+    // From here on nobody writes anything.
+    pair.run_for(Duration::from_secs(1));
+    assert_eq!(pair.client.peer_streams_left_bidi(), STREAMS);
+}

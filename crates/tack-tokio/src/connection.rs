@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Instant;
 
 use tack_endpoint::runtime::EndpointCore;
 use tacklib::quiche;
@@ -15,8 +16,9 @@ use crate::connection_state::ConnectionState;
 use crate::effects::{Effects, Signals};
 use crate::recv_stream::RecvStream;
 use crate::send_stream::SendStream;
-use crate::shared::Shared;
+use crate::shared::{ConnectionParts, Shared};
 use crate::socket::AsyncUdpSocket;
+use crate::stream_deadlines::StreamDeadlines;
 use crate::stream_id::{Direction, StreamId};
 use crate::{ConnectionError, WriteError};
 
@@ -47,6 +49,7 @@ pub(crate) struct Access<'a> {
     pub(crate) core: &'a mut EndpointCore<Box<dyn AsyncUdpSocket>>,
     pub(crate) handle: tack_endpoint::Handle,
     pub(crate) effects: &'a mut Effects,
+    deadlines: &'a mut StreamDeadlines,
     has_written: bool,
 }
 
@@ -72,6 +75,20 @@ impl Access<'_> {
         self.state.set_priority(self.core, self.handle, id, priority)
     }
 
+    /// Whether the deadline of a stream has passed before it was finished. It is reset then.
+    pub(crate) fn has_expired(&mut self, id: StreamId) -> bool {
+        self.has_written = true;
+        self.state.has_expired(self.core, self.handle, id, self.effects)
+    }
+
+    /// Has the driver give a stream up if it is not finished at its deadline.
+    pub(crate) fn set_deadline(&mut self, id: StreamId, deadline: Option<Instant>) {
+        let is_open = self.state.stream(id).is_some_and(|stream| stream.is_open());
+        let new = deadline.filter(|_| is_open);
+        let old = self.state.replace_deadline(id, new);
+        self.deadlines.replace((self.handle, id), old, new);
+    }
+
     /// The end of a stream was read, or its reset.
     pub(crate) fn on_read_to_end(&mut self, id: StreamId) {
         self.state.on_read_to_end(self.core, self.handle, id, self.effects);
@@ -86,11 +103,12 @@ impl ConnectionRef {
     ) -> Result<T, ConnectionError> {
         self.shared.with(|shared, effects| {
             let failure = shared.failure.clone();
-            let Some((state, core)) = shared.connection(self.handle) else {
+            let Some(parts) = shared.connection(self.handle) else {
                 return Err(failure.unwrap_or(ConnectionError::EndpointStopped));
             };
-            let handle = self.handle;
-            let mut access = Access { state, core, handle, effects, has_written: false };
+            let ConnectionParts { state, core, deadlines } = parts;
+            let (handle, has_written) = (self.handle, false);
+            let mut access = Access { state, core, handle, effects, deadlines, has_written };
             let result = work(&mut access);
             if access.has_written {
                 shared.wake_driver(effects);
@@ -133,15 +151,58 @@ impl Connection {
         Self(Arc::new(ConnectionRef { shared, handle, signals }))
     }
 
-    /// Waits for the handshake.
-    pub(crate) async fn established(self) -> Result<Self, ConnectionError> {
-        let is_established = |access: &mut Access<'_>| match access.state.check() {
+    /// Waits until the handshake is complete. Fails if the connection is over before; what was exchanged on one
+    /// that is over since can still be accepted and read.
+    ///
+    /// The peer may have sent early data before that, which anybody may have repeated (RFC 9001 section 9.2): see
+    /// [`is_in_early_data`](Self::is_in_early_data). Cancellation safe.
+    pub async fn handshake_completed(&self) -> Result<(), ConnectionError> {
+        self.wait_for_state(|state| state.is_established).await
+    }
+
+    /// Waits until data can be exchanged: early, or when the handshake is complete.
+    pub(crate) async fn usable(&self) -> Result<(), ConnectionError> {
+        self.wait_for_state(|state| state.is_established || state.had_early_data).await
+    }
+
+    async fn wait_for_state(
+        &self,
+        is_reached: fn(&ConnectionState) -> bool,
+    ) -> Result<(), ConnectionError> {
+        // The end may have come before this looks, and does not undo what was reached.
+        let reached = |access: &mut Access<'_>| match access.state.check() {
+            _ if is_reached(access.state) => Poll::Ready(Ok(())),
             Err(error) => Poll::Ready(Err(error)),
-            Ok(()) if access.state.is_established => Poll::Ready(Ok(())),
             Ok(()) => Poll::Pending,
         };
-        self.0.wait(|signals| &signals.state, is_established).await?;
-        Ok(self)
+        self.0.wait(|signals| &signals.state, reached).await
+    }
+
+    /// Whether the handshake is not complete, and data is exchanged in spite of that (0-RTT, RFC 9001 section 4.6):
+    /// where the configurations of both ends enable early data, and the client resumes a session.
+    ///
+    /// What a server reads then may be a copy of what the client has sent before: an attacker can record early data
+    /// and send it again. Do nothing for it that must not be done twice before
+    /// [`handshake_completed`](Self::handshake_completed).
+    pub fn is_in_early_data(&self) -> bool {
+        let is_early = |connection: &tacklib::Connection| {
+            connection.is_in_early_data() && !connection.is_established()
+        };
+        self.look(is_early).unwrap_or_default()
+    }
+
+    /// The session that a later connection to the same server can resume with
+    /// [`Endpoint::connect_with_session`](crate::Endpoint::connect_with_session), on a client. It comes after the
+    /// handshake, often with the server's first data; `None` until then. It holds secrets of the connection.
+    pub fn session(&self) -> Option<Vec<u8>> {
+        self.look(|connection| connection.session().map(<[u8]>::to_vec))?
+    }
+
+    /// Lets the connection receive without [`EndpointConfig::receive_limit`](crate::EndpointConfig::receive_limit):
+    /// for a server that has found out that it wants what the client sends.
+    pub fn lift_receive_limit(&self) {
+        // A connection that is lost receives nothing.
+        let _ = self.0.with(|access| access.core.lift_receive_limit(access.handle));
     }
 
     /// Opens a stream on which both ends send; waits until the peer lets another one be opened

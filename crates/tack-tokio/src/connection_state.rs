@@ -2,14 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
+use std::time::Instant;
 
 use tack_endpoint::runtime::{DatagramSocket, EndpointCore};
 use tack_endpoint::{CloseReason, Handle};
-use tacklib::quiche::{self, Shutdown};
+use tacklib::quiche;
+use tokio::sync::Notify;
 
+use crate::driver::clock;
 use crate::effects::{Effects, Signals};
 use crate::stream_id::{Direction, StreamId};
-use crate::stream_state::{SendEnd, StreamState, end_stream, is_at_end, stop_stream};
+use crate::stream_state::{
+    EndOutcome, SendEnd, StreamState, end_stream, is_at_end, let_go, stop_stream,
+};
 use crate::write_turns::WriteTurns;
 use crate::{ConnectionError, WriteError};
 
@@ -17,7 +22,11 @@ use crate::{ConnectionError, WriteError};
 pub(crate) struct ConnectionState {
     pub(crate) signals: Arc<Signals>,
     is_server: bool,
+    /// The error code of streams that are reset at their deadline.
+    deadline_error: u64,
     pub(crate) is_established: bool,
+    /// Data could be exchanged before the handshake was complete.
+    pub(crate) had_early_data: bool,
     /// The application has no handle any more.
     pub(crate) is_abandoned: bool,
     /// The core has told of the end.
@@ -55,11 +64,13 @@ pub(crate) struct Waits {
 }
 
 impl ConnectionState {
-    pub(crate) fn new(is_server: bool) -> Self {
+    pub(crate) fn new(is_server: bool, deadline_error: u64) -> Self {
         Self {
             signals: Arc::default(),
             is_server,
+            deadline_error,
             is_established: false,
+            had_early_data: false,
             is_abandoned: false,
             is_reported: false,
             over: None,
@@ -151,6 +162,10 @@ impl ConnectionState {
         effects: &mut Effects,
     ) {
         let Some(connection) = core.inspect(handle) else { return };
+        if !self.is_established && !self.had_early_data && connection.is_in_early_data() {
+            self.had_early_data = true;
+            effects.notify(&self.signals, |signals| &signals.state);
+        }
         let mut has_stopped = false;
         while let Some(id) = connection.stream_readable_next() {
             self.note_incoming(StreamId(id), effects);
@@ -164,8 +179,7 @@ impl ConnectionState {
         // Before a stream may seem to be delivered that is given up.
         while let Some(id) = connection.stream_expired_next() {
             if let Some(stream) = self.streams.get_mut(&id) {
-                stream.expired = true;
-                stream.wake_writers(effects);
+                stream.on_expired(effects);
             }
         }
         // quiche does not tell of the reset of a stream of which something is to be read.
@@ -187,7 +201,7 @@ impl ConnectionState {
         // The capacity has told, and quiche has to keep its own list.
         while connection.stream_unblocked_next().is_some() {}
         self.settle(connection, effects);
-        let has_ended = self.end_early(connection);
+        let has_ended = self.end_early(connection, effects);
         if has_stopped || has_ended {
             // There is something to tell the peer.
             core.connection_mut(handle);
@@ -227,9 +241,7 @@ impl ConnectionState {
         let Err(quiche::Error::StreamStopped(code)) = connection.stream_capacity(id) else {
             return;
         };
-        // quiche keeps a stream whose stop it may have to tell; now it need not. Its reset has left with
-        // this code, or will. `Done` says that it is forgotten.
-        let _ = connection.stream_shutdown(id, Shutdown::Write, code);
+        let_go(connection, id, code);
         let is_known = self.is_known(StreamId(id));
         if let Some(stream) = self.streams.get_mut(&id) {
             stream.on_stopped(code, effects);
@@ -258,7 +270,11 @@ impl ConnectionState {
     }
 
     /// Ends streams that quiche did not have when the application ended them.
-    fn end_early(&mut self, connection: &mut tacklib::Connection) -> bool {
+    fn end_early(
+        &mut self,
+        connection: &mut tacklib::Connection,
+        effects: &mut Effects,
+    ) -> bool {
         let before = self.early_ends.len();
         self.early_ends.retain(|id, end| {
             let mut stream = self.streams.get_mut(id);
@@ -266,33 +282,92 @@ impl ConnectionState {
                 // It fails for streams that are gone.
                 let _ = stream.apply_priority(connection, *id);
             }
-            let has_ended = end_stream(connection, *id, *end);
-            if has_ended && let Some(stream) = stream {
-                stream.is_finished = *end == SendEnd::Finished;
+            let outcome = end_stream(connection, *id, *end);
+            if let Some(stream) = stream {
+                stream.on_end(*end, outcome, effects);
             }
-            !has_ended
+            outcome == EndOutcome::Unknown
         });
         self.early_ends.len() < before
     }
 
-    /// Ends this end's half of a stream.
+    /// Ends this end's half of a stream. Fails if its deadline has passed before it was finished.
     pub(crate) fn end<S: DatagramSocket>(
         &mut self,
         core: &mut EndpointCore<S>,
         handle: Handle,
         id: StreamId,
         end: SendEnd,
-    ) {
-        if self.over.is_some() {
-            return;
+        effects: &mut Effects,
+    ) -> Result<(), WriteError> {
+        self.check()?;
+        if end == SendEnd::Finished && self.has_expired(core, handle, id, effects) {
+            return Err(WriteError::Expired);
         }
         self.apply_priority(core, handle, id);
-        let Some(connection) = self.touch(core, handle) else { return };
-        if !end_stream(connection, id.0, end) {
+        let Some(connection) = core.connection_mut(handle) else { return Ok(()) };
+        let outcome = end_stream(connection, id.0, end);
+        if outcome == EndOutcome::Unknown {
             self.early_ends.insert(id.0, end);
-        } else if let Some(stream) = self.streams.get_mut(&id.0) {
-            stream.is_finished = end == SendEnd::Finished;
         }
+        if let Some(stream) = self.streams.get_mut(&id.0) {
+            stream.end = Some(end);
+            stream.on_end(end, outcome, effects);
+        }
+        Ok(())
+    }
+
+    /// Whether the deadline of a stream has passed before it was finished. It is reset then.
+    pub(crate) fn has_expired<S: DatagramSocket>(
+        &mut self,
+        core: &mut EndpointCore<S>,
+        handle: Handle,
+        id: StreamId,
+        effects: &mut Effects,
+    ) -> bool {
+        let deadline = self.streams.get(&id.0).and_then(|stream| stream.deadline);
+        if let Some(deadline) = deadline
+            && deadline <= clock()
+        {
+            self.expire(core, handle, id, effects);
+        }
+        // What the peer says counts more.
+        self.streams.get(&id.0).is_some_and(|stream| stream.expired && stream.stopped.is_none())
+    }
+
+    /// Resets a stream whose deadline has passed, if neither end has ended it.
+    pub(crate) fn expire<S: DatagramSocket>(
+        &mut self,
+        core: &mut EndpointCore<S>,
+        handle: Handle,
+        id: StreamId,
+        effects: &mut Effects,
+    ) {
+        if self.over.is_some() || !self.streams.get(&id.0).is_some_and(StreamState::is_open) {
+            return;
+        }
+        let Some(connection) = core.connection_mut(handle) else { return };
+        // The peer may have stopped it before.
+        self.note_stop(connection, id.0, effects);
+        let reset = SendEnd::Reset(self.deadline_error);
+        if let Some(stream) = self.streams.get_mut(&id.0)
+            && stream.is_open()
+        {
+            if end_stream(connection, id.0, reset) == EndOutcome::Unknown {
+                self.early_ends.insert(id.0, reset);
+            }
+            stream.on_expired(effects);
+        }
+    }
+
+    /// Sets when a stream expires if it is not finished before, and returns what was set.
+    pub(crate) fn replace_deadline(
+        &mut self,
+        id: StreamId,
+        deadline: Option<Instant>,
+    ) -> Option<Instant> {
+        let stream = self.streams.get_mut(&id.0)?;
+        std::mem::replace(&mut stream.deadline, deadline)
     }
 
     /// Sets urgency and `incremental` of a stream.
@@ -369,9 +444,9 @@ impl ConnectionState {
         effects: &mut Effects,
     ) {
         if self.is_delivered(core, handle, id)
-            && let Some(stream) = self.streams.get_mut(&id.0)
+            && let Some(stream) = self.streams.get(&id.0)
         {
-            effects.wake(stream.watcher.take());
+            stream.wake_watches(effects);
         }
     }
 
@@ -427,8 +502,7 @@ impl ConnectionState {
 
     fn add_stream(&mut self, id: StreamId, has_writer: bool, has_reader: bool) {
         let stopped = self.early_stops.remove(&id.0);
-        let stream = StreamState { has_reader, has_writer, stopped, ..Default::default() };
-        self.streams.insert(id.0, stream);
+        self.streams.insert(id.0, StreamState::new(has_writer, has_reader, stopped));
     }
 
     /// A stream that the application has a handle of.
@@ -436,10 +510,24 @@ impl ConnectionState {
         self.streams.get_mut(&id.0)
     }
 
-    /// Has the writer of a stream woken when there is room, or it is stopped, and
-    /// [`StreamState::watcher`] when it is stopped or delivered.
+    /// Has the writer of a stream woken when there is room, or it is stopped, and those that
+    /// [watch](Self::watch) it when it is stopped or delivered.
     pub(crate) fn wait_for(&mut self, id: StreamId) {
         self.turns.insert(id.0);
+    }
+
+    /// Adds a future that waits until a stream is stopped or delivered; the signal wakes it. The state of the stream
+    /// stays until [`unwatch`](Self::unwatch).
+    pub(crate) fn watch(&mut self, id: StreamId) -> Option<Arc<Notify>> {
+        self.streams.get_mut(&id.0).map(StreamState::add_watch)
+    }
+
+    /// The future is gone.
+    pub(crate) fn unwatch(&mut self, id: StreamId) {
+        if let Some(stream) = self.streams.get_mut(&id.0) {
+            stream.remove_watch();
+            self.forget_unused(id);
+        }
     }
 
     /// Has [`StreamState::end_watcher`] woken when the stream has ended or was reset.
@@ -453,15 +541,22 @@ impl ConnectionState {
         if is_writer {
             stream.has_writer = false;
             effects.drop_later(stream.writer.take());
-            effects.drop_later(stream.watcher.take());
-            self.turns.remove(id.0);
         } else {
             stream.has_reader = false;
             effects.drop_later(stream.reader.take());
             effects.drop_later(stream.end_watcher.take());
             self.watching.remove(&id.0);
         }
-        if !stream.has_reader && !stream.has_writer {
+        self.forget_unused(id);
+    }
+
+    /// Forgets what nobody needs of a stream any more.
+    fn forget_unused(&mut self, id: StreamId) {
+        let Some(stream) = self.streams.get(&id.0) else { return };
+        if !stream.has_writer && !stream.is_watched() {
+            self.turns.remove(id.0);
+        }
+        if !stream.is_used() {
             self.streams.remove(&id.0);
         }
     }

@@ -14,6 +14,7 @@ pub(crate) struct Effects {
     /// To be dropped: a waker may own a task, whose handles take the lock when they are dropped.
     dropped: Vec<Waker>,
     signals: Vec<Wake>,
+    of_streams: Vec<Arc<Notify>>,
     socket: Option<Box<dyn AsyncUdpSocket>>,
 }
 
@@ -40,6 +41,11 @@ impl Effects {
         self.signals.push((Arc::clone(signals), which));
     }
 
+    /// Wakes all that wait for the signal of a stream.
+    pub(crate) fn notify_stream(&mut self, signal: Arc<Notify>) {
+        self.of_streams.push(signal);
+    }
+
     /// Wakes all that wait for any signal of a connection.
     pub(crate) fn notify_all(&mut self, signals: &Arc<Signals>) {
         self.notify(signals, |signals| &signals.state);
@@ -55,6 +61,9 @@ impl Effects {
         for (signals, which) in self.signals {
             which(&signals).notify_waiters();
         }
+        for signal in self.of_streams {
+            signal.notify_waiters();
+        }
         for waker in self.wakers {
             waker.wake();
         }
@@ -64,7 +73,7 @@ impl Effects {
 /// What tasks wait for, of which any number may wait.
 #[derive(Default)]
 pub(crate) struct Signals {
-    /// The connection is established, or over.
+    /// The connection is established, can carry early data, or is over.
     pub(crate) state: Notify,
     /// The peer lets more streams be opened.
     pub(crate) stream_credit: Notify,

@@ -98,9 +98,10 @@ impl Endpoint {
         endpoint: EndpointConfig,
     ) -> Result<Self, Error> {
         let max_incoming = endpoint.max_connections;
+        let deadline_error = server.as_ref().map_or(0, |config| config.tack().deadline_error);
         let core = EndpointCore::new(socket, server, endpoint, clock())?;
         let local = core.local_addr();
-        let shared = Arc::new(Shared::new(core, max_incoming));
+        let shared = Arc::new(Shared::new(core, max_incoming, deadline_error));
         runtime.spawn(Driver::new(Arc::clone(&shared), timer));
         Ok(Self(Arc::new(EndpointRef { shared, local })))
     }
@@ -116,21 +117,57 @@ impl Endpoint {
         name: Option<&str>,
         config: &mut tacklib::Config,
     ) -> Result<Connecting, Error> {
+        self.begin(server, name, config, None)
+    }
+
+    /// Begins a connection to a server and resumes a session of an earlier one to it
+    /// ([`Connection::session`]), which saves the server its certificate and, if the configurations of both ends
+    /// enable early data, the client a round trip: see [`Connecting::into_early_data`]. A server that does not take
+    /// the session makes an ordinary handshake. Otherwise as [`connect`](Self::connect).
+    ///
+    /// Fails with [`Error::Session`] if these bytes are no session.
+    pub fn connect_with_session(
+        &self,
+        server: SocketAddr,
+        name: Option<&str>,
+        config: &mut tacklib::Config,
+        session: &[u8],
+    ) -> Result<Connecting, Error> {
+        self.begin(server, name, config, Some(session))
+    }
+
+    fn begin(
+        &self,
+        server: SocketAddr,
+        name: Option<&str>,
+        config: &mut tacklib::Config,
+        session: Option<&[u8]>,
+    ) -> Result<Connecting, Error> {
         let shared = &self.0.shared;
         let (handle, signals) = shared.with(|state, effects| {
             if let Some(failure) = &state.failure {
                 return Err(Error::Stopped(failure.clone()));
             }
             let handle = state.core.connect(clock(), server, name, config)?;
-            let signals = Arc::clone(&state.insert_outgoing(handle).signals);
+            // Whatever becomes of it, the driver has something to do.
             state.wake_driver(effects);
-            Ok((handle, signals))
+            if let Some(session) = session {
+                resume(&mut state.core, handle, session)?;
+            }
+            let deadline_error = config.tack().deadline_error;
+            let signals = &state.insert_outgoing(handle, deadline_error).signals;
+            Ok((handle, Arc::clone(signals)))
         })?;
-        let connection = Connection::new(Arc::clone(shared), handle, signals);
-        Ok(Connecting(Box::pin(connection.established())))
+        Ok(Connecting::new(Connection::new(Arc::clone(shared), handle, signals)))
     }
 
-    /// Accepts the next connection; `None` once the endpoint is closed or has failed.
+    /// Accepts the next connection; `None` once the endpoint is closed, or has failed, which
+    /// [`failure`](Self::failure) tells.
+    ///
+    /// Its handshake is complete, unless the server's configuration enables early data
+    /// ([`enable_early_data`](tacklib::quiche::Config::enable_early_data)): then a connection is accepted as soon as
+    /// early data has come, which an attacker may have recorded and sent again.
+    /// [`Connection::is_in_early_data`] tells that, and [`Connection::handshake_completed`] waits until it is over.
     ///
     /// Cancellation safe: a connection is taken only when this returns it. At most
     /// [`EndpointConfig::max_connections`] wait to be accepted; others are closed with code 0.
@@ -176,6 +213,12 @@ impl Endpoint {
         }
     }
 
+    /// Why the endpoint does not work any more: its socket has failed for good, or its runtime has ended. `None` while
+    /// it works, and after an ordinary end.
+    pub fn failure(&self) -> Option<ConnectionError> {
+        self.0.shared.with(|state, _| state.failure.clone())
+    }
+
     /// The address of the socket.
     pub fn local_addr(&self) -> SocketAddr {
         self.0.local
@@ -187,16 +230,67 @@ impl Endpoint {
     }
 }
 
+/// Has a connection that was begun resume a session, or ends it.
+fn resume(
+    core: &mut EndpointCore<Box<dyn AsyncUdpSocket>>,
+    handle: tack_endpoint::Handle,
+    session: &[u8],
+) -> Result<(), Error> {
+    let Some(connection) = core.connection_mut(handle) else { return Ok(()) };
+    connection.set_session(session).map_err(|error| {
+        // `Done` says that it is closed already.
+        let _ = connection.close(false, 0, b"");
+        Error::Session(error)
+    })
+}
+
+type Handshake = Pin<Box<dyn Future<Output = Result<Connection, ConnectionError>> + Send>>;
+
 /// A connection that is being made: a future that ends with it. Dropping it closes the connection.
+///
+/// A connection that was made and is over when this is polled is there all the same: what came on it can be accepted
+/// and read.
 #[must_use = "the connection is closed again if it is not waited for"]
-pub struct Connecting(
-    Pin<Box<dyn Future<Output = Result<Connection, ConnectionError>> + Send>>,
-);
+pub struct Connecting {
+    /// Until it is handed over.
+    connection: Option<Connection>,
+    handshake: Handshake,
+}
+
+impl Connecting {
+    fn new(connection: Connection) -> Self {
+        let waiting = connection.clone();
+        let handshake = Box::pin(async move {
+            waiting.handshake_completed().await?;
+            Ok(waiting)
+        });
+        Self { connection: Some(connection), handshake }
+    }
+
+    /// Waits until data can be written, and returns the connection: at once where the session of
+    /// [`Endpoint::connect_with_session`] and the configuration permit early data (0-RTT), as
+    /// [`Connection::is_in_early_data`] tells, or else when the handshake is complete.
+    ///
+    /// Early data can be recorded by an attacker and sent to the server again (RFC 9001 section 9.2): write only what
+    /// may be done twice before [`Connection::handshake_completed`]. Where the server refuses it, the connection
+    /// sends it again after the handshake.
+    pub async fn into_early_data(mut self) -> Result<Connection, ConnectionError> {
+        // A future that has ended must not be polled again, and says so.
+        let Some(connection) = self.connection.take() else { return self.await };
+        connection.usable().await?;
+        Ok(connection)
+    }
+}
 
 impl Future for Connecting {
     type Output = Result<Connection, ConnectionError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.0.as_mut().poll(cx)
+        let poll = self.handshake.as_mut().poll(cx);
+        if poll.is_ready() {
+            // Only what the application is given keeps it open now.
+            self.connection = None;
+        }
+        poll
     }
 }

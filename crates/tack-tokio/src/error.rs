@@ -12,6 +12,10 @@ pub enum Error {
     /// The socket, or the new connection, could not be made.
     #[error(transparent)]
     Endpoint(#[from] tack_endpoint::Error),
+    /// The session of an earlier connection cannot be resumed: it is not one that
+    /// [`Connection::session`](crate::Connection::session) has returned.
+    #[error("cannot resume the session: {0}; connect without it")]
+    Session(tacklib::quiche::Error),
     /// There is no tokio runtime to run the endpoint's task.
     #[error(
         "no tokio runtime here: open the endpoint inside of one that has I/O and time enabled"

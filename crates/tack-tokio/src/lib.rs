@@ -16,7 +16,8 @@
 //! | `connection_state`, `stream_state` | one connection in it: which streams there are, and who waits for what |
 //! | `driver` | the task: sends, waits, and turns the core |
 //! | `effects` | wake-ups and what else waits until the lock is free |
-//! | `socket`, `timer` | what the driver waits for |
+//! | `socket`, `timer`, `stream_deadlines` | what the driver waits for |
+//! | `readiness` | a socket that cannot be waited for |
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
@@ -33,10 +34,12 @@ mod driver;
 mod effects;
 mod endpoint;
 mod error;
+mod readiness;
 mod recv_stream;
 mod send_stream;
 mod shared;
 mod socket;
+mod stream_deadlines;
 mod stream_id;
 mod stream_state;
 mod timer;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
@@ -11,6 +11,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use tacklib::quiche;
 use tokio::io::AsyncWrite;
+use tokio::sync::Notify;
 
 use crate::connection::{Access, ConnectionRef};
 use crate::stream_id::StreamId;
@@ -27,7 +28,12 @@ pub struct SendStream {
     id: StreamId,
     end: Option<SendEnd>,
     written: u64,
+    /// What [`poll_stopped`](Self::poll_stopped) waits for.
+    stopping: Option<Stopping>,
 }
+
+type Stopping =
+    Pin<Box<dyn Future<Output = Result<Option<u64>, WriteError>> + Send + Sync + 'static>>;
 
 impl fmt::Debug for SendStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -39,7 +45,7 @@ impl fmt::Debug for SendStream {
 
 impl SendStream {
     pub(crate) fn new(connection: Arc<ConnectionRef>, id: StreamId) -> Self {
-        Self { connection, id, end: None, written: 0 }
+        Self { connection, id, end: None, written: 0, stopping: None }
     }
 
     /// The stream's id.
@@ -84,9 +90,10 @@ impl SendStream {
     }
 
     /// Ends the stream: nothing more is written, and the peer learns that it is complete. Does not wait;
-    /// [`stopped`](Self::stopped) tells when everything is delivered.
+    /// [`stopped`](Self::stopped) tells when everything is delivered, or that the peer had stopped the stream before.
     ///
-    /// Fails with [`WriteError::ClosedStream`] if the stream has been finished or reset.
+    /// Fails with [`WriteError::ClosedStream`] if the stream has been finished or reset, and with
+    /// [`WriteError::Expired`] if its deadline has passed.
     pub fn finish(&mut self) -> Result<(), WriteError> {
         if self.end.is_some() {
             return Err(WriteError::ClosedStream);
@@ -111,8 +118,9 @@ impl SendStream {
             access.state.check()?;
             // The driver has to send afterwards.
             access.touch();
-            access.state.end(access.core, access.handle, id, end);
-            Ok::<_, ConnectionError>(())
+            access.state.end(access.core, access.handle, id, end, access.effects)?;
+            access.set_deadline(id, None);
+            Ok::<_, WriteError>(())
         })??;
         self.end = Some(end);
         Ok(())
@@ -122,27 +130,41 @@ impl SendStream {
     /// peer has all of it; otherwise the peer has stopped the stream with this error code. Fails if the
     /// stream was reset, by this end or at its deadline, and when the connection is over before.
     ///
+    /// The future borrows nothing: one task can wait for the peer to stop a stream while another writes to it, and
+    /// several can. It is a handle of the connection, as the stream is, and goes on when the stream is dropped.
+    ///
     /// Of a stream on which both ends send, full delivery is known when the other half has ended and was
     /// read or dropped, or else when nothing at all is in flight; see
     /// [`stream_delivered`](tacklib::Connection::stream_delivered). Cancellation safe.
-    pub async fn stopped(&mut self) -> Result<Option<u64>, WriteError> {
-        poll_fn(|cx| self.poll_stopped(cx)).await
+    pub fn stopped(
+        &self,
+    ) -> impl Future<Output = Result<Option<u64>, WriteError>> + Send + Sync + 'static + use<>
+    {
+        // The stream is watched from now on, whether or not the future is polled before the handle is dropped.
+        let watch = Watch::new(Arc::clone(&self.connection), self.id);
+        async move { watch?.settled().await }
     }
 
-    /// Sets when the data of the stream is worth nothing any more, or takes that back: see
-    /// [`set_stream_deadline`](tacklib::Connection::set_stream_deadline). Writing fails then with
-    /// [`WriteError::Expired`].
+    /// Sets when the data of the stream is worth nothing any more, or takes that back (`None`).
+    ///
+    /// A stream that is not finished at its deadline is reset with
+    /// [`TackConfig::deadline_error`](tacklib::TackConfig::deadline_error): writing, finishing and
+    /// [`stopped`](Self::stopped) fail with [`WriteError::Expired`], and a task that waits for room is woken with
+    /// that. One that is finished is reset if some of it has not left by then, or turns out to be lost: see
+    /// [`set_stream_deadline`](tacklib::Connection::set_stream_deadline).
     pub fn set_deadline(
         &mut self,
         deadline: Option<impl Into<Instant>>,
     ) -> Result<(), WriteError> {
-        let (id, deadline) = (self.id.value(), deadline.map(Into::into));
+        let (id, deadline) = (self.id, deadline.map(Into::into));
         self.connection.with(|access| {
             access.state.check()?;
             let Some(connection) = access.touch() else {
                 return Err(ConnectionError::EndpointStopped.into());
             };
-            connection.set_stream_deadline(id, deadline).map_err(WriteError::Quic)
+            connection.set_stream_deadline(id.value(), deadline).map_err(WriteError::Quic)?;
+            access.set_deadline(id, deadline);
+            Ok(())
         })?
     }
 
@@ -182,39 +204,80 @@ impl SendStream {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<u64>, WriteError>> {
-        let id = self.id;
-        if matches!(self.end, Some(SendEnd::Reset(_))) {
-            return Poll::Ready(Err(WriteError::ClosedStream));
+        let mut stopping = match self.stopping.take() {
+            Some(stopping) => stopping,
+            None => Box::pin(self.stopped()),
+        };
+        let poll = stopping.as_mut().poll(cx);
+        if poll.is_pending() {
+            self.stopping = Some(stopping);
         }
-        self.connection.with(|access| {
-            let capacity =
-                access.core.inspect(access.handle).map(|open| open.stream_capacity(id.value()));
-            let Some(stream) = access.state.stream(id) else {
-                return Poll::Ready(Err(ConnectionError::EndpointStopped.into()));
-            };
-            if stream.is_delivered {
-                return Poll::Ready(Ok(None));
-            }
-            if let Some(Err(quiche::Error::StreamStopped(code))) = capacity {
-                stream.on_stopped(code, access.effects);
-            }
-            if let Some(code) = stream.stopped {
-                return Poll::Ready(Ok(Some(code)));
-            }
-            if stream.expired {
-                return Poll::Ready(Err(WriteError::Expired));
-            }
-            if access.state.is_delivered(access.core, access.handle, id) {
-                return Poll::Ready(Ok(None));
-            }
-            if let Some(stream) = access.state.stream(id) {
-                let old = stream.watcher.replace(cx.waker().clone());
-                access.effects.drop_later(old);
-            }
-            access.state.wait_for(id);
-            pending_unless_over(access)
-        })?
+        poll
     }
+}
+
+/// Waits until a stream is stopped or delivered.
+struct Watch {
+    connection: Arc<ConnectionRef>,
+    id: StreamId,
+    signal: Arc<Notify>,
+}
+
+impl Watch {
+    fn new(connection: Arc<ConnectionRef>, id: StreamId) -> Result<Self, WriteError> {
+        let signal = connection.with(|access| access.state.watch(id))?;
+        let signal = signal.ok_or(ConnectionError::EndpointStopped)?;
+        Ok(Self { connection, id, signal })
+    }
+
+    async fn settled(&self) -> Result<Option<u64>, WriteError> {
+        loop {
+            // Listens before it looks: nothing is missed between the two.
+            let mut signalled = pin!(self.signal.notified());
+            signalled.as_mut().enable();
+            let settled = self.connection.with(|access| settled(access, self.id))?;
+            if let Poll::Ready(result) = settled {
+                return result;
+            }
+            signalled.await;
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        // A connection that is lost has forgotten it.
+        let _ = self.connection.with(|access| access.state.unwatch(self.id));
+    }
+}
+
+/// What has become of a stream, or has those that watch it woken when that is known.
+fn settled(access: &mut Access<'_>, id: StreamId) -> Poll<Result<Option<u64>, WriteError>> {
+    let capacity =
+        access.core.inspect(access.handle).map(|open| open.stream_capacity(id.value()));
+    let Some(stream) = access.state.stream(id) else {
+        return Poll::Ready(Err(ConnectionError::EndpointStopped.into()));
+    };
+    if matches!(stream.end, Some(SendEnd::Reset(_))) {
+        return Poll::Ready(Err(WriteError::ClosedStream));
+    }
+    if stream.is_delivered {
+        return Poll::Ready(Ok(None));
+    }
+    if let Some(Err(quiche::Error::StreamStopped(code))) = capacity {
+        stream.on_stopped(code, access.effects);
+    }
+    if let Some(code) = stream.stopped {
+        return Poll::Ready(Ok(Some(code)));
+    }
+    if stream.expired {
+        return Poll::Ready(Err(WriteError::Expired));
+    }
+    if access.state.is_delivered(access.core, access.handle, id) {
+        return Poll::Ready(Ok(None));
+    }
+    access.state.wait_for(id);
+    pending_unless_over(access)
 }
 
 fn pending_unless_over<T>(access: &Access<'_>) -> Poll<Result<T, WriteError>> {
@@ -233,6 +296,9 @@ fn write(
 ) -> Poll<Result<usize, WriteError>> {
     if let Err(error) = access.state.check() {
         return Poll::Ready(Err(error.into()));
+    }
+    if access.has_expired(id) {
+        return Poll::Ready(Err(WriteError::Expired));
     }
     access.state.apply_priority(access.core, access.handle, id);
     let Some(connection) = access.touch() else {
@@ -299,6 +365,9 @@ impl Drop for SendStream {
         // Fails if the stream has ended, or the connection has.
         let _ = self.finish();
         let id = self.id;
-        let _ = self.connection.with(|access| access.state.drop_half(id, true, access.effects));
+        let _ = self.connection.with(|access| {
+            access.set_deadline(id, None);
+            access.state.drop_half(id, true, access.effects);
+        });
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
 use std::task::Waker;
+use std::time::Instant;
 
 use tack_endpoint::runtime::EndpointCore;
 use tack_endpoint::{CloseReason, Event, Handle};
@@ -12,6 +13,7 @@ use crate::ConnectionError;
 use crate::connection_state::ConnectionState;
 use crate::effects::Effects;
 use crate::socket::{AsyncUdpSocket, ClosedSocket};
+use crate::stream_deadlines::StreamDeadlines;
 
 /// The state of an endpoint, and what tasks that wait for the endpoint wait for.
 pub(crate) struct Shared {
@@ -23,14 +25,18 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// `deadline_error` is the error code of streams that a server's connections reset at their deadline.
     pub(crate) fn new(
         core: EndpointCore<Box<dyn AsyncUdpSocket>>,
         max_incoming: usize,
+        deadline_error: u64,
     ) -> Self {
         Self {
             state: Mutex::new(State {
                 core,
                 max_incoming,
+                deadline_error,
+                deadlines: StreamDeadlines::default(),
                 connections: HashMap::new(),
                 incoming: VecDeque::new(),
                 driver: None,
@@ -65,6 +71,13 @@ impl Shared {
     }
 }
 
+/// A connection, with what belongs to the endpoint.
+pub(crate) struct ConnectionParts<'a> {
+    pub(crate) state: &'a mut ConnectionState,
+    pub(crate) core: &'a mut EndpointCore<Box<dyn AsyncUdpSocket>>,
+    pub(crate) deadlines: &'a mut StreamDeadlines,
+}
+
 /// An endpoint and its connections.
 pub(crate) struct State {
     pub(crate) core: EndpointCore<Box<dyn AsyncUdpSocket>>,
@@ -73,6 +86,9 @@ pub(crate) struct State {
     incoming: VecDeque<Handle>,
     /// How many may wait.
     max_incoming: usize,
+    /// The error code of streams that connections of clients reset at their deadline.
+    deadline_error: u64,
+    pub(crate) deadlines: StreamDeadlines,
     /// The driver, if it sleeps.
     pub(crate) driver: Option<Waker>,
     /// The application has closed the endpoint.
@@ -92,16 +108,28 @@ impl State {
     }
 
     /// Adds a connection that this end has begun.
-    pub(crate) fn insert_outgoing(&mut self, handle: Handle) -> &ConnectionState {
-        self.connections.entry(handle).or_insert_with(|| ConnectionState::new(false))
+    pub(crate) fn insert_outgoing(
+        &mut self,
+        handle: Handle,
+        deadline_error: u64,
+    ) -> &ConnectionState {
+        let new = || ConnectionState::new(false, deadline_error);
+        self.connections.entry(handle).or_insert_with(new)
     }
 
     /// A connection that the application has, with the core's part of it.
-    pub(crate) fn connection(
-        &mut self,
-        handle: Handle,
-    ) -> Option<(&mut ConnectionState, &mut EndpointCore<Box<dyn AsyncUdpSocket>>)> {
-        self.connections.get_mut(&handle).map(|state| (state, &mut self.core))
+    pub(crate) fn connection(&mut self, handle: Handle) -> Option<ConnectionParts<'_>> {
+        let state = self.connections.get_mut(&handle)?;
+        Some(ConnectionParts { state, core: &mut self.core, deadlines: &mut self.deadlines })
+    }
+
+    /// Gives up the streams whose deadline has passed before they were finished.
+    pub(crate) fn expire_streams(&mut self, now: Instant, effects: &mut Effects) {
+        while let Some((handle, id)) = self.deadlines.take_due(now) {
+            if let Some(state) = self.connections.get_mut(&handle) {
+                state.expire(&mut self.core, handle, id, effects);
+            }
+        }
     }
 
     /// Takes a connection that waits to be accepted.
@@ -122,11 +150,7 @@ impl State {
         for (handle, state) in &mut self.connections {
             state.close(&mut self.core, *handle, code, reason, effects);
         }
-        for handle in self.incoming.drain(..) {
-            if let Some(state) = self.connections.get_mut(&handle) {
-                state.is_abandoned = true;
-            }
-        }
+        self.abandon_incoming(effects);
         self.core.shutdown(crate::driver::clock(), code, reason);
         self.wakes_incoming = true;
         self.wake_driver(effects);
@@ -136,10 +160,15 @@ impl State {
     pub(crate) fn abandon(&mut self, effects: &mut Effects) {
         self.is_abandoned = true;
         self.core.refuse_new();
+        self.abandon_incoming(effects);
+        self.wake_driver(effects);
+    }
+
+    /// Nobody accepts the connections that wait any more.
+    fn abandon_incoming(&mut self, effects: &mut Effects) {
         while let Some(handle) = self.incoming.pop_front() {
             self.abandon_connection(handle, effects);
         }
-        self.wake_driver(effects);
     }
 
     /// The application has dropped all handles of a connection.
@@ -204,7 +233,7 @@ impl State {
         if self.connections.contains_key(&handle) {
             return;
         }
-        self.connections.insert(handle, ConnectionState::new(true));
+        self.connections.insert(handle, ConnectionState::new(true, self.deadline_error));
         let is_full = self.incoming.len() >= self.max_incoming;
         if self.is_closed || self.is_abandoned || is_full {
             // Its handshake was on the way; or nobody accepts, and the core does not count those
@@ -249,5 +278,36 @@ impl State {
         }
         self.connections.retain(|_, state| !state.is_abandoned);
         (self.wakes_incoming, self.wakes_idle) = (true, true);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tack_endpoint::EndpointConfig;
+
+    use super::*;
+    use crate::driver::clock;
+
+    #[test]
+    fn connections_that_nobody_has_accepted_are_forgotten_when_the_endpoint_is_closed() {
+        let local = ([127, 0, 0, 1], 1000).into();
+        let socket: Box<dyn AsyncUdpSocket> = Box::new(ClosedSocket(local));
+        let core = EndpointCore::new(socket, None, EndpointConfig::default(), clock()).unwrap();
+        let shared = Shared::new(core, 10, 0);
+        let mut config = tacklib::Config::new(tacklib::quiche::PROTOCOL_VERSION).unwrap();
+        shared.with(|state, effects| {
+            // One is over already, the other is not.
+            for is_over in [true, false] {
+                let handle = state.core.connect(clock(), local, None, &mut config).unwrap();
+                state.announce(handle, effects);
+                if is_over {
+                    state.on_closed(handle, CloseReason::IdleTimeout, effects);
+                }
+            }
+            assert_eq!((state.connections.len(), state.incoming.len()), (2, 2));
+            state.close(0, b"", effects);
+            assert_eq!((state.connections.len(), state.incoming.len()), (1, 0));
+            assert!(state.connections.values().all(|left| left.is_abandoned));
+        });
     }
 }

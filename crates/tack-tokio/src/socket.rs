@@ -16,10 +16,17 @@ use tokio::io::Interest;
 pub trait AsyncUdpSocket: DatagramSocket + 'static {
     /// Tells whether [`receive`](DatagramSocket::receive) may find something; wakes the task when that
     /// changes. It may be wrong in saying yes, not in saying no.
+    ///
+    /// An error says that the socket cannot be waited for at present, and that the task will not be woken: the
+    /// endpoint receives to see what is wrong, and asks again after a pause of 1 ms, and up to 100 ms when that
+    /// fails, too. An endpoint whose socket has answered with errors alone for ten seconds fails
+    /// ([`ConnectionError::EndpointFailed`](crate::ConnectionError::EndpointFailed)), except with those that say
+    /// nothing of the socket, `WouldBlock` and `Interrupted`.
     fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
     /// Tells whether [`send`](DatagramSocket::send) may succeed; asked after it has said that it would
-    /// block. Wakes the task when that changes.
+    /// block. Wakes the task when that changes. Errors count as those of
+    /// [`poll_readable`](Self::poll_readable) do.
     fn poll_writable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 }
 

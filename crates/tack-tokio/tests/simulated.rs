@@ -19,6 +19,7 @@ use common::{Pair, STREAM_WINDOW, client_config, pattern, server_config};
 use tack_tokio::{
     CloseReason, ConnectionError, Endpoint, EndpointConfig, RecvStream, WriteError,
 };
+use tacklib::Profile;
 use tokio::io::AsyncReadExt;
 use tokio::time::Instant;
 
@@ -473,5 +474,170 @@ fn a_stream_is_not_delivered_because_all_was_acknowledged_before_it_was_finished
         let mut receive = pair.server.accept_uni().await.unwrap();
         assert_eq!(receive.read_to_end(20).await.unwrap(), b"hello world");
         assert_eq!(send.stopped().await.unwrap(), None);
+    });
+}
+
+#[test]
+fn a_connection_that_is_over_before_it_is_waited_for_gives_what_has_come() {
+    simulate(1, async {
+        let network = Network::new(1, CLEAN);
+        let endpoint = EndpointConfig::default();
+        let server = Some(server_config());
+        let server =
+            Endpoint::with_socket(network.socket(4433), server, endpoint.clone()).unwrap();
+        let client = Endpoint::with_socket(network.socket(1000), None, endpoint).unwrap();
+        let to = server.local_addr();
+        let data = pattern(100_000, 3);
+        let connecting = client.connect(to, Some("localhost"), &mut client_config()).unwrap();
+        let greeting = data.clone();
+        let serve = tokio::spawn(async move {
+            let connection = server.accept().await.unwrap();
+            let mut send = connection.open_uni().await.unwrap();
+            send.write_all(&greeting).await.unwrap();
+            send.finish().unwrap();
+            assert_eq!(send.stopped().await.unwrap(), None);
+            connection.close(7, b"all told");
+            server.wait_idle().await;
+        });
+        tokio::time::sleep(1000 * MS).await;
+        let connection = connecting.await.unwrap();
+        let mut receive = connection.accept_uni().await.unwrap();
+        assert!(receive.read_to_end(usize::MAX).await.unwrap() == data);
+        let reason = connection.closed().await;
+        assert!(matches!(&reason, ConnectionError::Closed(CloseReason::Peer { code: 7, .. })));
+        connection.handshake_completed().await.unwrap();
+        serve.await.unwrap();
+    });
+}
+
+#[test]
+fn a_stop_that_the_driver_has_not_looked_at_is_told_to_one_who_finishes_the_stream() {
+    for profile in [Profile::Default, Profile::Off] {
+        simulate(1, async {
+            let network = Network::new(1, CLEAN);
+            let endpoint = EndpointConfig::default();
+            let (mut config, mut server) = (client_config(), server_config());
+            config.set_profile(profile);
+            server.set_profile(profile);
+            let server = Some(server);
+            let server =
+                Endpoint::with_socket(network.socket(4433), server, endpoint.clone()).unwrap();
+            let client = Endpoint::with_socket(network.socket(1000), None, endpoint).unwrap();
+            let pair = Pair::connect(client, server, config).await;
+            let client = pair.client_endpoint.local_addr();
+            let mut send = pair.client.open_uni().await.unwrap();
+            send.write_all(b"data").await.unwrap();
+            let mut receive = pair.server.accept_uni().await.unwrap();
+            tokio::time::sleep(1000 * MS).await;
+            network.hold(client);
+            receive.stop(9).unwrap();
+            tokio::time::sleep(200 * MS).await;
+            // While the socket takes nothing, the core does not turn the connection.
+            network.fill(client, true);
+            pair.client.send_datagram(b"?").unwrap();
+            tokio::time::sleep(2 * MS).await;
+            network.release(client);
+            tokio::time::sleep(2 * MS).await;
+            send.finish().unwrap();
+            network.fill(client, false);
+            let stopped = tokio::time::timeout(2000 * MS, send.stopped()).await;
+            assert_eq!(stopped.expect("it hangs").unwrap(), Some(9), "{profile:?}");
+        });
+    }
+}
+
+#[test]
+fn tasks_wait_for_a_stop_while_another_writes() {
+    simulate(1, async {
+        let network = Network::new(1, CLEAN);
+        let pair = pair(&network).await;
+        let mut send = pair.client.open_uni().await.unwrap();
+        let waiting = [tokio::spawn(send.stopped()), tokio::spawn(send.stopped())];
+        let dropped = send.stopped();
+        let never_polled = send.stopped();
+        let data = vec![0; 2 * STREAM_WINDOW as usize];
+        let write = tokio::spawn(async move {
+            let written = send.write_all(&data).await;
+            (send, written)
+        });
+        tokio::time::sleep(200 * MS).await;
+        assert!(tokio::time::timeout(MS, dropped).await.is_err());
+        assert!(waiting.iter().all(|task| !task.is_finished()) && !write.is_finished());
+        pair.server.accept_uni().await.unwrap().stop(9).unwrap();
+        let (send, written) = write.await.unwrap();
+        assert!(matches!(written, Err(WriteError::Stopped(9))), "{written:?}");
+        for task in waiting {
+            assert_eq!(task.await.unwrap().unwrap(), Some(9));
+        }
+        drop(send);
+        assert_eq!(never_polled.await.unwrap(), Some(9));
+    });
+}
+
+#[test]
+fn the_end_of_a_stream_is_told_to_all_who_wait_for_it_though_its_handle_is_dropped() {
+    simulate(1, async {
+        let network = Network::new(1, CLEAN);
+        let pair = pair(&network).await;
+        let server = pair.server.clone();
+        tokio::spawn(async move {
+            while let Ok(mut receive) = server.accept_uni().await {
+                assert_eq!(receive.read_to_end(10).await.unwrap(), b"data");
+            }
+        });
+        let mut delivered = pair.client.open_uni().await.unwrap();
+        delivered.write_all(b"data").await.unwrap();
+        let waiting = [tokio::spawn(delivered.stopped()), tokio::spawn(delivered.stopped())];
+        let later = delivered.stopped();
+        tokio::time::sleep(200 * MS).await;
+        drop(delivered);
+        for task in waiting {
+            assert_eq!(task.await.unwrap().unwrap(), None);
+        }
+        assert_eq!(later.await.unwrap(), None);
+
+        let mut given_up = pair.client.open_uni().await.unwrap();
+        let waiting = [tokio::spawn(given_up.stopped()), tokio::spawn(given_up.stopped())];
+        tokio::time::sleep(200 * MS).await;
+        given_up.reset(1).unwrap();
+        for task in waiting {
+            let stopped = tokio::time::timeout(MS, task).await.unwrap().unwrap();
+            assert!(matches!(stopped, Err(WriteError::ClosedStream)), "{stopped:?}");
+        }
+    });
+}
+
+#[test]
+fn a_server_receives_more_than_its_limit_once_that_is_lifted() {
+    const LEN: usize = 1_000_000;
+    simulate(1, async {
+        let network = Network::new(1, CLEAN);
+        let mut endpoint = EndpointConfig::default();
+        endpoint.receive_limit = Some(10_000);
+        let server = Some(server_config());
+        let server =
+            Endpoint::with_socket(network.socket(4433), server, endpoint.clone()).unwrap();
+        let client = Endpoint::with_socket(network.socket(1000), None, endpoint).unwrap();
+        let pair = Pair::connect(client, server, client_config()).await;
+        let data = pattern(LEN, 6);
+        let mut send = pair.client.open_uni().await.unwrap();
+        let write = async {
+            send.write_all(&data).await.unwrap();
+            send.finish().unwrap();
+            assert_eq!(send.stopped().await.unwrap(), None);
+        };
+        let read = async {
+            let mut receive = pair.server.accept_uni().await.unwrap();
+            let mut received = vec![0; 1000];
+            receive.read_exact(&mut received).await.unwrap();
+            tokio::time::sleep(500 * MS).await;
+            assert!(pair.server.stats().unwrap().recv_bytes < 12_000);
+            pair.server.lift_receive_limit();
+            received.extend(receive.read_to_end(LEN).await.unwrap());
+            received
+        };
+        let both = async { tokio::join!(write, read).1 };
+        let received = tokio::time::timeout(15_000 * MS, both).await.expect("it hangs");
+        assert!(received == data);
     });
 }

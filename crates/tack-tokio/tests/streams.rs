@@ -286,7 +286,7 @@ async fn a_writer_that_is_dropped_finishes_its_stream_and_a_reader_that_is_dropp
         let (mut send, receive) = pair.client.open_bi().await.unwrap();
         send.write_all(b"all").await.unwrap();
         drop((send, receive));
-        let (mut back, mut received) = pair.server.accept_bi().await.unwrap();
+        let (back, mut received) = pair.server.accept_bi().await.unwrap();
         assert_eq!(received.read_to_end(10).await.unwrap(), b"all");
         assert_eq!(back.stopped().await.unwrap(), Some(0));
     })

@@ -217,7 +217,8 @@ impl<F: BufFactory> Connection<F> {
             self.on_path_mtu(mtu);
             layer.set_mss(self.seam.path_mtu.get());
             if self.has_ended_streams && layer.has_all_acknowledged() {
-                self.has_ended_streams = false;
+                // An end that is written and has not left is acknowledged later.
+                self.has_ended_streams = self.data_pending;
                 self.credits.grant(CreditReason::StreamLimit);
             }
         }

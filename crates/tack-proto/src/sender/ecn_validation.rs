@@ -20,7 +20,7 @@ const TEST_TIMEOUTS: u32 = 3;
 /// that another flow keeps at its threshold marks all of a test, which is a burst, and of Startup behind it; it leaves
 /// some alone once the flow has answered.
 const MOST_MARKED: u64 = 100;
-const MARKED_TIMEOUTS: u32 = 10;
+const MARKED_TIMEOUTS: u32 = 5;
 
 /// Probe timeouts in a row after which the marks may be the cause of the silence (TACK-5.8-5).
 const SILENT_TIMEOUTS: u32 = 2;
@@ -414,7 +414,7 @@ mod tests {
         assert_eq!(path.send(190), 190);
         assert_eq!(path.ack(180, Some([0, 0, 190])), 180);
         assert_eq!(path.state(), EcnState::Capable, "no time for an answer has passed");
-        path.now += 10 * TIMEOUT;
+        path.now += 5 * TIMEOUT;
         assert_eq!(path.ack(1, Some([0, 0, 191])), 0);
         assert_eq!((path.state(), path.send(20)), (EcnState::Failed, 0));
     }
@@ -427,7 +427,7 @@ mod tests {
         path.ack(10, Some([0, 0, 10]));
         path.send(200);
         path.ack(50, Some([0, 1, 59]));
-        path.now += 10 * TIMEOUT;
+        path.now += 5 * TIMEOUT;
         path.ack(150, Some([0, 1, 209]));
         assert_eq!(path.state(), EcnState::Capable);
     }

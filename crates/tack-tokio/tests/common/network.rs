@@ -67,6 +67,8 @@ struct Port {
     /// In the order of their arrival.
     arriving: BTreeMap<(Instant, u64), (SocketAddr, Vec<u8>)>,
     waker: Option<Waker>,
+    /// Takes nothing to send, and says so.
+    is_full: bool,
     /// What was to arrive waits here, once it is held up.
     held: Option<Vec<(SocketAddr, Vec<u8>)>>,
     last_sent: Vec<u8>,
@@ -98,6 +100,16 @@ impl Network {
         let mut state = self.0.lock().unwrap();
         for (from, datagram) in state.ports.entry(to).or_default().held.take().unwrap() {
             state.arrive(from, to, datagram, Duration::ZERO);
+        }
+    }
+
+    /// Has the socket of an address take nothing to send until it is told otherwise, as one whose buffer is full.
+    pub fn fill(&self, from: SocketAddr, is_full: bool) {
+        let mut state = self.0.lock().unwrap();
+        let port = state.ports.entry(from).or_default();
+        port.is_full = is_full;
+        if let Some(waker) = port.waker.take() {
+            waker.wake();
         }
     }
 
@@ -156,6 +168,9 @@ impl DatagramSocket for Socket {
 
     fn send(&mut self, burst: &Burst<'_>) -> io::Result<()> {
         let mut state = self.network.0.lock().unwrap();
+        if state.ports.entry(self.local).or_default().is_full {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
         let is_lost = state.random.below(100) < state.shape.loss_percent || state.is_cut;
         let datagram = burst.contents.to_vec();
         state.ports.entry(self.local).or_default().last_sent.clone_from(&datagram);
@@ -198,7 +213,13 @@ impl AsyncUdpSocket for Socket {
         self.sleep.as_mut().poll(cx).map(Ok)
     }
 
-    fn poll_writable(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_writable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut state = self.network.0.lock().unwrap();
+        let port = state.ports.get_mut(&self.local).unwrap();
+        if port.is_full {
+            port.waker = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
         Poll::Ready(Ok(()))
     }
 }

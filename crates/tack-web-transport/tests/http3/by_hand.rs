@@ -308,13 +308,13 @@ async fn a_second_session_and_streams_of_one_are_refused() {
     patiently(async {
         let mut client = Client::new().await;
         let opened = client.open(&settings(), &headers()).await;
-        let (mut send, mut receive) = client.bi(&headers()).await;
+        let (send, mut receive) = client.bi(&headers()).await;
         assert_eq!(send.stopped().await.unwrap(), Some(0x10b));
         let error = receive.read_chunk(1).await.unwrap_err();
         assert!(matches!(error, ReadError::Reset(0x10b)), "{error}");
 
-        let mut uni = client.uni(&[0x40, 0x54, 4, b'x']).await;
-        let (mut send, _receive) = client.bi(&[0x40, 0x41, 4, b'x']).await;
+        let uni = client.uni(&[0x40, 0x54, 4, b'x']).await;
+        let (send, _receive) = client.bi(&[0x40, 0x41, 4, b'x']).await;
         let own = async {
             let (_uni, _bi) =
                 tokio::join!(client.uni(&[0x40, 0x54, 0]), client.bi(&[0x40, 0x41, 0]));
@@ -416,10 +416,10 @@ async fn streams_that_nobody_has_accepted_go_with_the_session() {
         let mut client = Client::new().await;
         let Opened { session, connect: _connect, _control } =
             client.open(&settings(), &headers()).await;
-        let (mut send, mut receive) = client.bi(&[0x40, 0x41, 0, b'?']).await;
+        let (send, mut receive) = client.bi(&[0x40, 0x41, 0, b'?']).await;
         // One that comes later and is accepted: the first one waits then.
         let _accepted = client.uni(&[0x40, 0x54, 0]).await;
-        let mut uni = client.uni(&[0x40, 0x54, 0, b'?']).await;
+        let uni = client.uni(&[0x40, 0x54, 0, b'?']).await;
         drop(session.accept_uni().await.unwrap());
         drop(session);
         let error = receive.read_chunk(1).await.unwrap_err();
