@@ -9,10 +9,11 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use crate::handle::Handle;
+use crate::network::Network;
 
 /// How long a connection that has ended counts where a handshake may last for ever.
 const WITHOUT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -23,7 +24,7 @@ pub(crate) struct HalfOpen {
     /// Connections in their handshake.
     connections: usize,
     /// Those of each network, the oldest first.
-    of_network: HashMap<IpAddr, VecDeque<Handle>>,
+    of_network: HashMap<Network, VecDeque<Handle>>,
     /// Until when those count that ended before: never more than the limit.
     ended: BinaryHeap<Reverse<Instant>>,
 }
@@ -31,17 +32,9 @@ pub(crate) struct HalfOpen {
 /// A client that is counted as half-open.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HalfOpenClient {
-    network: IpAddr,
+    network: Network,
     /// Until when it counts if it ends before its handshake is done; none if it has proven its address.
     counts_until: Option<Instant>,
-}
-
-/// What one customer has of addresses: one of IPv4, and 2^64 of IPv6.
-fn network(ip: IpAddr) -> IpAddr {
-    match ip.to_canonical() {
-        IpAddr::V4(ip) => ip.into(),
-        IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() & !u128::from(u64::MAX)).into(),
-    }
 }
 
 impl HalfOpen {
@@ -66,7 +59,7 @@ impl HalfOpen {
 
     /// The one that gives way to a client at this address, if one does.
     pub(crate) fn gives_way_to(&self, ip: IpAddr) -> Option<Handle> {
-        let own = self.of_network.get(&network(ip)).map_or(0, VecDeque::len);
+        let own = self.of_network.get(&Network::of(ip)).map_or(0, VecDeque::len);
         let most = self.of_network.values().max_by_key(|handles| handles.len())?;
         most.front().copied().filter(|_| most.len() > own + 1)
     }
@@ -78,7 +71,7 @@ impl HalfOpen {
         ip: IpAddr,
         counts_until: Option<Instant>,
     ) -> HalfOpenClient {
-        let network = network(ip);
+        let network = Network::of(ip);
         self.connections += 1;
         self.of_network.entry(network).or_default().push_back(handle);
         HalfOpenClient { network, counts_until }

@@ -183,6 +183,7 @@ mod inbox;
 mod initial_close;
 mod keep_alive;
 mod key_log;
+mod network;
 mod path_mtu;
 #[cfg(feature = "qlog")]
 mod qlog;
@@ -218,6 +219,7 @@ pub use endpoint::Endpoint;
 pub use error::Error;
 pub use event::{CloseReason, Event};
 pub use handle::Handle;
+pub use network::Network;
 pub use stats::{DropStats, EndpointStats};
 pub use tack_packet::{QuicLbConfig, QuicLbError};
 pub use tacklib::Ecn;

@@ -9,7 +9,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant, SystemTime};
 
 use subtle::ConstantTimeEq;
-use tack_endpoint::{CloseReason, Endpoint, Event, Handle, QuicLbConfig, Waker};
+use tack_endpoint::{CloseReason, Endpoint, Event, Handle, Network, QuicLbConfig, Waker};
 
 use super::life::{Claims, Life};
 use super::mailbox::{Mailbox, Notify};
@@ -18,7 +18,7 @@ use super::pumps::Pumps;
 use super::rate_limit::RateLimits;
 use super::request::{Action, ServerEvent, Service};
 use super::shared::{SharedCcParameters, SharedStrangers};
-use super::strangers::{MAX_HELLO, MAX_OF_STRANGER, Network};
+use super::strangers::{MAX_HELLO, MAX_OF_STRANGER};
 use super::workers;
 use crate::cc_parameters::Store;
 use crate::error::Error;

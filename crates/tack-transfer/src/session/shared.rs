@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
+use tack_endpoint::Network;
 use tacklib::CcParameters;
 
-use super::strangers::{Network, Strangers};
+use super::strangers::Strangers;
 use crate::cc_parameters::{Cache, Store, path_to_client};
 
 /// Makes a server look at what it has been told.
