@@ -3,7 +3,6 @@
 mod all;
 mod conditions;
 mod described;
-mod muted;
 mod narrow;
 
 use std::time::Duration;

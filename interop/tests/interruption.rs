@@ -38,7 +38,7 @@ fn both_ends(runner: &Child) -> Vec<u32> {
     }
 }
 
-/// The state and the parent of a process; `None` if there is none.
+/// The state and the parent of a process; `None` if it is gone.
 fn state(pid: u32) -> Option<(char, u32)> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let mut rest = stat.rsplit_once(") ")?.1.split(' ');

@@ -267,7 +267,7 @@ fn the_end_of_a_stream_that_leaves_behind_an_acknowledgement_lets_the_peer_open_
         assert_eq!(pair.server.write(4 * index, b"answer", true), 6);
     }
     to_server(&mut pair.server, first);
-    // From here on nobody writes anything.
+    // Neither end writes anything more.
     pair.run_for(Duration::from_secs(1));
     assert_eq!(pair.client.peer_streams_left_bidi(), STREAMS);
 }

@@ -550,7 +550,7 @@ impl ConnectionState {
         self.forget_unused(id);
     }
 
-    /// Forgets what nobody needs of a stream any more.
+    /// Forgets a stream that no handle and no future needs any more.
     fn forget_unused(&mut self, id: StreamId) {
         let Some(stream) = self.streams.get(&id.0) else { return };
         if !stream.has_writer && !stream.is_watched() {

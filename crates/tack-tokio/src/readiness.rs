@@ -58,7 +58,7 @@ impl Readiness {
         }
     }
 
-    /// When to ask again, although the socket wakes nobody.
+    /// When to ask again after a failure, behind which the socket wakes no task.
     pub(crate) fn retry_at(&self) -> Option<Instant> {
         self.failure.as_ref().map(|failure| failure.retry_at)
     }

@@ -29,11 +29,23 @@ const LOSSY: Shape = Shape { delay: Duration::from_millis(20), loss_percent: 3 }
 const CLEAN: Shape = Shape { delay: Duration::from_millis(20), loss_percent: 0 };
 
 async fn pair(network: &Network) -> Pair {
-    let endpoint = EndpointConfig::default();
-    let server = Some(server_config());
-    let server = Endpoint::with_socket(network.socket(4433), server, endpoint.clone()).unwrap();
-    let client = Endpoint::with_socket(network.socket(1000), None, endpoint).unwrap();
+    let (server, client) = endpoints(network);
     Pair::connect(client, server, client_config()).await
+}
+
+/// A server, and the endpoint of a client.
+fn endpoints(network: &Network) -> (Endpoint, Endpoint) {
+    endpoints_with(network, EndpointConfig::default(), server_config())
+}
+
+fn endpoints_with(
+    network: &Network,
+    endpoint: EndpointConfig,
+    server: tacklib::Config,
+) -> (Endpoint, Endpoint) {
+    let socket = network.socket(4433);
+    let server = Endpoint::with_socket(socket, Some(server), endpoint.clone()).unwrap();
+    (server, Endpoint::with_socket(network.socket(1000), None, endpoint).unwrap())
 }
 
 #[test]
@@ -142,11 +154,7 @@ fn a_server_that_does_not_answer_is_told_after_the_handshake_timeout() {
 fn a_future_of_connect_that_is_dropped_leaves_nothing() {
     simulate(1, async {
         let network = Network::new(1, CLEAN);
-        let endpoint = EndpointConfig::default();
-        let server = Some(server_config());
-        let server =
-            Endpoint::with_socket(network.socket(4433), server, endpoint.clone()).unwrap();
-        let client = Endpoint::with_socket(network.socket(1000), None, endpoint).unwrap();
+        let (server, client) = endpoints(&network);
         let to = server.local_addr();
         for wait in [0, 1, 30, 50, 70] {
             let connecting =
@@ -164,10 +172,7 @@ fn connections_that_nobody_accepts_are_bounded_though_they_end() {
         let network = Network::new(1, CLEAN);
         let mut endpoint = EndpointConfig::default();
         endpoint.max_connections = 3;
-        let server = Some(server_config());
-        let server =
-            Endpoint::with_socket(network.socket(4433), server, endpoint.clone()).unwrap();
-        let client = Endpoint::with_socket(network.socket(1000), None, endpoint).unwrap();
+        let (server, client) = endpoints_with(&network, endpoint, server_config());
         for _ in 0..10 {
             let mut config = client_config();
             let connecting =
@@ -234,7 +239,6 @@ fn a_reader_that_does_not_read_bounds_what_is_written_and_what_is_kept() {
 
 /// A pair of connections on which a client may write so many bytes ahead.
 async fn pair_with_send_buffer(network: &Network, bytes: usize) -> Pair {
-    let endpoint = EndpointConfig::default();
     let mut config = client_config();
     let mut tack = *config.tack();
     tack.send_buffer = bytes;
@@ -243,9 +247,7 @@ async fn pair_with_send_buffer(network: &Network, bytes: usize) -> Pair {
     // Flow control is not what they wait for.
     server.set_initial_max_data(64 << 20);
     server.set_initial_max_stream_data_uni(64 << 20);
-    let server =
-        Endpoint::with_socket(network.socket(4433), Some(server), endpoint.clone()).unwrap();
-    let client = Endpoint::with_socket(network.socket(1000), None, endpoint).unwrap();
+    let (server, client) = endpoints_with(network, EndpointConfig::default(), server);
     Pair::connect(client, server, config).await
 }
 
@@ -481,11 +483,7 @@ fn a_stream_is_not_delivered_because_all_was_acknowledged_before_it_was_finished
 fn a_connection_that_is_over_before_it_is_waited_for_gives_what_has_come() {
     simulate(1, async {
         let network = Network::new(1, CLEAN);
-        let endpoint = EndpointConfig::default();
-        let server = Some(server_config());
-        let server =
-            Endpoint::with_socket(network.socket(4433), server, endpoint.clone()).unwrap();
-        let client = Endpoint::with_socket(network.socket(1000), None, endpoint).unwrap();
+        let (server, client) = endpoints(&network);
         let to = server.local_addr();
         let data = pattern(100_000, 3);
         let connecting = client.connect(to, Some("localhost"), &mut client_config()).unwrap();
@@ -519,10 +517,7 @@ fn a_stop_that_the_driver_has_not_looked_at_is_told_to_one_who_finishes_the_stre
             let (mut config, mut server) = (client_config(), server_config());
             config.set_profile(profile);
             server.set_profile(profile);
-            let server = Some(server);
-            let server =
-                Endpoint::with_socket(network.socket(4433), server, endpoint.clone()).unwrap();
-            let client = Endpoint::with_socket(network.socket(1000), None, endpoint).unwrap();
+            let (server, client) = endpoints_with(&network, endpoint, server);
             let pair = Pair::connect(client, server, config).await;
             let client = pair.client_endpoint.local_addr();
             let mut send = pair.client.open_uni().await.unwrap();
@@ -614,10 +609,7 @@ fn a_server_receives_more_than_its_limit_once_that_is_lifted() {
         let network = Network::new(1, CLEAN);
         let mut endpoint = EndpointConfig::default();
         endpoint.receive_limit = Some(10_000);
-        let server = Some(server_config());
-        let server =
-            Endpoint::with_socket(network.socket(4433), server, endpoint.clone()).unwrap();
-        let client = Endpoint::with_socket(network.socket(1000), None, endpoint).unwrap();
+        let (server, client) = endpoints_with(&network, endpoint, server_config());
         let pair = Pair::connect(client, server, client_config()).await;
         let data = pattern(LEN, 6);
         let mut send = pair.client.open_uni().await.unwrap();

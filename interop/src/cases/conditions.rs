@@ -10,7 +10,6 @@ use tack_link::compose::{BoxedLink, Deaf, Duplex, Omitting, Pauses};
 use tack_link::pipe::{PipeConfig, Reorder};
 
 use super::described::serialize_change;
-use super::muted::Muted;
 use super::narrow::Narrow;
 use crate::contract::Role;
 use crate::error::Error;
@@ -103,13 +102,14 @@ impl Conditions {
         let times = |times: &'static [(u64, u64)]| {
             times.iter().map(move |(start, length)| (ms(*start), ms(*length)))
         };
-        let pauses = Pauses::new(times(self.deaf_ms)).map_err(wrong)?;
-        let deaf = Deaf::new(Box::new(duplex), pauses);
+        let deaf = Pauses::new(times(self.deaf_ms)).map_err(wrong)?;
+        let deaf = Deaf::new(Box::new(duplex), deaf);
         let from_peer = match ours {
             Role::Client => Direction::Forward,
             Role::Server => Direction::Reverse,
         };
-        let muted = Muted::new(Box::new(deaf), from_peer, times(self.peer_muted_ms));
+        let muted = Pauses::new(times(self.peer_muted_ms)).map_err(wrong)?;
+        let muted = Deaf::one_way(Box::new(deaf), from_peer, muted);
         let omitted = self.omitted_to_server.iter().copied();
         let link = Box::new(Omitting::new(Box::new(muted), Direction::Reverse, omitted));
         let headers = if self.ipv6 { HEADERS_V6 } else { HEADERS_V4 };

@@ -3,11 +3,13 @@
 use super::{BoxedLink, Pauses};
 use crate::{Arrival, Direction, Link, Losses, Packet, Time};
 
-/// A link whose ends hear nothing at times: what would arrive meanwhile is lost, both ways, though
+/// A link whose ends hear nothing at times: what would arrive meanwhile is lost, both ways or one, though
 /// the link itself goes on. With [`Paused`](super::Paused) the same packets would come later.
 pub struct Deaf {
     link: BoxedLink,
     times: Pauses,
+    /// The only one that is lost, if there is one.
+    only: Option<Direction>,
     /// In the order of [`Direction::index`].
     swallowed: [u64; 2],
 }
@@ -15,7 +17,12 @@ pub struct Deaf {
 impl Deaf {
     /// The link, and when nothing comes out of it.
     pub const fn new(link: BoxedLink, times: Pauses) -> Self {
-        Self { link, times, swallowed: [0; 2] }
+        Self { link, times, only: None, swallowed: [0; 2] }
+    }
+
+    /// The link, and when nothing of that direction comes out of it; what goes the other way does.
+    pub const fn one_way(link: BoxedLink, direction: Direction, times: Pauses) -> Self {
+        Self { link, times, only: Some(direction), swallowed: [0; 2] }
     }
 }
 
@@ -31,7 +38,8 @@ impl Link for Deaf {
     fn arrival(&mut self, now: Time) -> Option<Arrival> {
         loop {
             let arrival = self.link.arrival(now)?;
-            if !self.times.cover(arrival.at) {
+            let is_heard = self.only.is_some_and(|only| only != arrival.direction);
+            if is_heard || !self.times.cover(arrival.at) {
                 return Some(arrival);
             }
             self.swallowed[arrival.direction.index()] += 1;
@@ -66,11 +74,22 @@ mod tests {
 
     #[test]
     fn what_would_arrive_meanwhile_is_lost_and_counted_and_nothing_else() {
+        assert_eq!(arrivals(Deaf::new), ([99, 150].to_vec(), [2, 1]));
+    }
+
+    #[test]
+    fn one_direction_can_be_lost_alone() {
+        let reverse = |link, times| Deaf::one_way(link, Direction::Reverse, times);
+        assert_eq!(arrivals(reverse), ([99, 100, 149, 150].to_vec(), [0, 1]));
+    }
+
+    /// When packets arrive, in ms, over a link that is deaf from 100 to 150 ms, and how many of each direction do not.
+    fn arrivals(deaf: impl FnOnce(BoxedLink, Pauses) -> Deaf) -> (Vec<u64>, [u64; 2]) {
         let delay = Schedule::constant(MS(10));
         let config = PipeConfig { delay, ..PipeConfig::default() };
         let times = Pauses::new([(MS(100), MS(50))]).unwrap();
         let duplex = Duplex::new(&config, &config, 1).unwrap();
-        let mut link = Deaf::new(Box::new(duplex), times);
+        let mut link = deaf(Box::new(duplex), times);
         let mut arrived = Vec::new();
         for (direction, sent) in [
             (Direction::Forward, 89),
@@ -86,9 +105,8 @@ mod tests {
                 arrived.push(arrival.at.as_nanos() / 1_000_000);
             }
         }
-        assert_eq!(arrived, [99, 150]);
-        assert_eq!(link.losses(Direction::Forward).prescribed, 2);
-        assert_eq!(link.losses(Direction::Reverse).prescribed, 1);
-        assert_eq!(link.losses(Direction::Reverse).total(), 1);
+        let losses = [Direction::Forward, Direction::Reverse].map(|way| link.losses(way));
+        assert_eq!(losses.map(|lost| lost.total()), losses.map(|lost| lost.prescribed));
+        (arrived, losses.map(|lost| lost.prescribed))
     }
 }
