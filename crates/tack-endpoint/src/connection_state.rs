@@ -14,6 +14,9 @@ use crate::keep_alive::KeepAlive;
 use crate::send_queue::{BufferPool, Meta, SendQueue};
 use crate::timer_guard::{Expiry, TimerGuard};
 
+/// RFC 9000 section 20.1.
+const CONNECTION_REFUSED: u64 = 0x02;
+
 pub(crate) struct ConnectionState {
     pub(crate) connection: tacklib::Connection,
     pub(crate) queue: SendQueue,
@@ -138,6 +141,13 @@ impl ConnectionState {
             // Fails only if the connection is over.
             let _ = self.connection.send_ack_eliciting();
         }
+    }
+
+    /// Ends a handshake of which the peer is not told.
+    pub(crate) fn give_up(&mut self) {
+        // `Done` only says that it was closed already.
+        let _ = self.connection.close(false, CONNECTION_REFUSED, b"");
+        self.is_unable_to_close = true;
     }
 
     /// Fills the send queue for as long as the connection has packets, the queue has room, and

@@ -57,11 +57,11 @@ impl HalfOpen {
         self.connections == 0
     }
 
-    /// The one that gives way to a client at this address, if one does.
-    pub(crate) fn gives_way_to(&self, ip: IpAddr) -> Option<Handle> {
+    /// Those of which one gives way to a client at this address, the oldest first; `None` if nobody does.
+    pub(crate) fn give_way_to(&self, ip: IpAddr) -> Option<&VecDeque<Handle>> {
         let own = self.of_network.get(&Network::of(ip)).map_or(0, VecDeque::len);
-        let most = self.of_network.values().max_by_key(|handles| handles.len())?;
-        most.front().copied().filter(|_| most.len() > own + 1)
+        let most = self.of_network.values().max_by_key(|handles| handles.len());
+        most.filter(|handles| handles.len() > own + 1)
     }
 
     /// A client at this address begins its handshake.
@@ -140,7 +140,7 @@ mod tests {
         }
 
         fn gives_way_to(&self, ip: &str) -> Option<Handle> {
-            self.half_open.gives_way_to(ip.parse().unwrap())
+            self.half_open.give_way_to(ip.parse().unwrap())?.front().copied()
         }
     }
 

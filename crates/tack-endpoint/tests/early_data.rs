@@ -30,21 +30,30 @@ struct Request {
 struct Server {
     endpoints: Vec<Endpoint>,
     requests: HashMap<(usize, Handle), Request>,
+    /// How connections have ended.
+    ends: Vec<String>,
 }
 
 impl Server {
     /// As many workers as there are ticket keys.
     fn new(certificate: &Certificate, ticket_keys: &[u8], retry: bool) -> Self {
+        let config = endpoint_config(|config| config.retry = retry);
+        Self::with_config(certificate, ticket_keys, &config)
+    }
+
+    fn with_config(
+        certificate: &Certificate,
+        ticket_keys: &[u8],
+        config: &EndpointConfig,
+    ) -> Self {
         let configs = ticket_keys.iter().map(|key| {
             let mut config = server_config(certificate);
             config.enable_early_data();
             config.set_ticket_key(&[*key; 48]).unwrap();
             config
         });
-        let config = endpoint_config(|config| config.retry = retry);
-        let endpoints =
-            Endpoint::workers(LOCALHOST.into(), configs.collect(), &config).unwrap();
-        Self { endpoints, requests: HashMap::new() }
+        let endpoints = Endpoint::workers(LOCALHOST.into(), configs.collect(), config).unwrap();
+        Self { endpoints, requests: HashMap::new(), ends: Vec::new() }
     }
 
     fn address(&self) -> SocketAddr {
@@ -55,8 +64,13 @@ impl Server {
         for (worker, endpoint) in self.endpoints.iter_mut().enumerate() {
             endpoint.poll(Some(STEP)).unwrap();
             while let Some(event) = endpoint.next_event() {
-                let (Event::Activity(handle) | Event::Connected(handle)) = event else {
-                    continue;
+                let handle = match event {
+                    Event::Activity(handle) | Event::Connected(handle) => handle,
+                    Event::Closed(_, reason) => {
+                        self.ends.push(reason.to_string());
+                        continue;
+                    }
+                    _ => continue,
                 };
                 let Some(connection) = endpoint.connection_mut(handle) else { continue };
                 let mut buffer = [0; 1024];
@@ -75,7 +89,11 @@ impl Server {
 
 /// Sends a request, early if there is a session; returns the session that the connection leaves.
 fn ask(server: &mut Server, session: Option<&[u8]>) -> Vec<u8> {
-    let mut client = Endpoint::client(LOCALHOST.into(), EndpointConfig::default()).unwrap();
+    ask_from(LOCALHOST.into(), server, session)
+}
+
+fn ask_from(local: SocketAddr, server: &mut Server, session: Option<&[u8]>) -> Vec<u8> {
+    let mut client = Endpoint::client(local, EndpointConfig::default()).unwrap();
     let mut config = client_config();
     config.enable_early_data();
     let handle = client.connect(server.address(), Some("localhost"), &mut config).unwrap();
@@ -107,6 +125,26 @@ fn ask(server: &mut Server, session: Option<&[u8]>) -> Vec<u8> {
         }
         server.turn();
     }
+}
+
+/// A client that sends an early request and does not go on with its handshake.
+fn ask_and_stop(server: &mut Server, session: &[u8]) -> Endpoint {
+    let mut client = Endpoint::client(LOCALHOST.into(), EndpointConfig::default()).unwrap();
+    let mut config = client_config();
+    config.enable_early_data();
+    let handle = client.connect(server.address(), Some("localhost"), &mut config).unwrap();
+    client.connection_mut(handle).unwrap().set_session(session).unwrap();
+    let before = server.requests.len();
+    // The first packet, then the request.
+    client.poll(Some(Duration::ZERO)).unwrap();
+    client.connection_mut(handle).unwrap().stream_send(0, REQUEST, true).unwrap();
+    client.poll(Some(Duration::ZERO)).unwrap();
+    let start = Instant::now();
+    while server.requests.len() == before {
+        assert!(start.elapsed() < PATIENCE, "the test hangs");
+        server.turn();
+    }
+    client
 }
 
 /// The requests that came, in no order.
@@ -163,4 +201,24 @@ fn workers_with_one_ticket_key_take_each_others_sessions() {
     assert_eq!(early(&server), [true; 12]);
     let workers = |worker| server.requests.keys().filter(|key| key.0 == worker).count();
     assert!(workers(0) > 0 && workers(1) > 0, "twelve ports of one worker");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn clients_that_stop_after_early_data_give_way_to_one_of_another_network() {
+    let certificate = Certificate::new();
+    let session = ask(&mut Server::new(&certificate, &[1], false), None);
+    let config = endpoint_config(|config| {
+        config.half_open_without_retry = 3;
+        config.max_connections = 3;
+        config.handshake_timeout = Duration::from_secs(3600);
+    });
+    let mut server = Server::with_config(&certificate, &[1], &config);
+    let _silent: Vec<Endpoint> = (0..3).map(|_| ask_and_stop(&mut server, &session)).collect();
+    assert_eq!(early(&server), [true; 3]);
+    server.requests.clear();
+    ask_from(SocketAddr::from(([127, 0, 0, 2], 0)), &mut server, None);
+    assert_eq!(early(&server), [false]);
+    assert_eq!(server.ends.len(), 1, "the application hears of it");
+    assert!(server.ends[0].contains("could not connect"), "{:?}", server.ends);
 }

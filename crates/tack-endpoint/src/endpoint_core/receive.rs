@@ -267,13 +267,7 @@ impl<S: DatagramSocket> EndpointCore<S> {
         to: SocketAddr,
     ) -> Option<Handle> {
         // Nobody gives way to an address that may be forged.
-        if self.is_full()
-            && admission.odcid.is_some()
-            && let Some(oldest) = self.half_open.gives_way_to(from.ip())
-        {
-            self.give_way(oldest);
-        }
-        if self.is_full() {
+        if self.is_full() && !(admission.odcid.is_some() && self.make_room_for(from.ip())) {
             self.stats.dropped.count(DropReason::NotAccepting);
             return None;
         }

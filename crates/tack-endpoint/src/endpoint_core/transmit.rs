@@ -1,5 +1,6 @@
 //! The connections' turns: timers, packets to send, and events for the application.
 
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use quiche::ConnectionId;
@@ -161,15 +162,28 @@ impl<S: DatagramSocket> EndpointCore<S> {
         Some(state)
     }
 
-    /// Ends a handshake, of which the application has not heard, for another client's. Nothing tells its client: that
-    /// begins another if it still wants to.
+    /// Ends a handshake for a client at this address, if one has to give way: the oldest of which the application has
+    /// not heard, or else the oldest that goes on. Nothing tells its client: that begins another if it still wants to.
+    /// Whether one has given way.
     #[cold]
-    pub(super) fn give_way(&mut self, handle: Handle) {
-        let is_known = |state: &ConnectionState| state.is_announced || state.is_finished;
-        if self.connections.get_mut(handle).is_some_and(|state| !is_known(state)) {
+    pub(super) fn make_room_for(&mut self, ip: IpAddr) -> bool {
+        let Some(of_network) = self.half_open.give_way_to(ip) else { return false };
+        let oldest = |is_eligible: fn(&ConnectionState) -> bool| {
+            let state = |handle| self.connections.get(handle);
+            of_network.iter().copied().find(|handle| state(*handle).is_some_and(is_eligible))
+        };
+        if let Some(unknown) = oldest(|state| !state.is_announced && !state.is_finished) {
             self.stats.handshakes_failed += 1;
-            self.remove(handle);
+            self.remove(unknown);
+            return true;
         }
+        // The application has heard of all of them, because they have sent early data: it hears of the end as well, and
+        // until the next turn there is one connection more.
+        let Some(known) = oldest(|state| !state.is_over()) else { return false };
+        let Some(state) = self.connections.get_mut(known) else { return false };
+        state.give_up();
+        self.make_ready(known);
+        true
     }
 }
 
