@@ -33,6 +33,7 @@ Examples:
 The token that tack serve prints is read from the variable TACK_TOKEN, or given with --token-file
 or --token. --fingerprint says which certificate the server must have.
 Options can be set in ~/.config/tack/config.toml: a section for each command, [hosts.NAME] for servers.
+--no-NAME takes the option NAME back that is set there.
 ";
 
 /// Moves files over QUIC with TACK: fewer acknowledgements, made for Wi-Fi, satellite and long

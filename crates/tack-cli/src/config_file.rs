@@ -6,6 +6,9 @@
 //! what it takes to reach a server that is called by that name: its `address`, and options such as
 //! `fingerprint` and `token-file`. They are those of `get`; a command that has not all of them goes without the others.
 //!
+//! `--no-NAME` on the command line, or `no-NAME` for a server, takes back the option `NAME`; where that begins with `no-`,
+//! what is behind it does.
+//!
 //! ```toml
 //! [send]
 //! preserve = true
@@ -24,7 +27,7 @@ use std::path::{Path, PathBuf};
 
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
-use clap::{Arg, ArgMatches, Command};
+use clap::{Arg, ArgAction, ArgMatches, Command};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -80,11 +83,35 @@ pub fn read(command: &Command, arguments: &[OsString]) -> Result<ArgMatches, Fai
     read_with(command, arguments, &files())
 }
 
+/// The command with a hidden opposite of each option that a file can set.
+fn with_opposites(command: &Command) -> Command {
+    let mut command = command.clone();
+    for name in COMMANDS {
+        let Some(subcommand) = command.find_subcommand(name) else { continue };
+        let opposites: Vec<Arg> = subcommand
+            .get_arguments()
+            .filter_map(|option| opposite(subcommand, option))
+            .collect();
+        command = command.mut_subcommand(name, |subcommand| subcommand.args(opposites));
+    }
+    command
+}
+
+/// `None` if there is an option of that name.
+fn opposite(command: &Command, option: &Arg) -> Option<Arg> {
+    let long = option.get_long()?;
+    let name = long.strip_prefix("no-").map_or_else(|| format!("no-{long}"), str::to_owned);
+    let is_free = find(command, &name).is_none();
+    let argument = Arg::new(name.clone()).long(name).action(ArgAction::SetTrue);
+    is_free.then(|| argument.hide(true).conflicts_with(option.get_id()))
+}
+
 fn read_with(
     command: &Command,
     arguments: &[OsString],
     files: &[PathBuf],
 ) -> Result<ArgMatches, Failure> {
+    let command = &with_opposites(command);
     // Only for the second reading: typing an option twice is a mistake.
     let again = command.clone().mut_subcommands(|command| command.args_override_self(true));
     let (given, lacks) = typed_alone(command, arguments)?;
@@ -404,6 +431,22 @@ mod tests {
             ["c"],
             "what is typed takes the place of what is set"
         );
+    }
+
+    #[test]
+    fn what_a_file_sets_can_be_taken_back() {
+        let files = files(&["[get]\npreserve = true\nbackup = true\nexclude = [\"a\"]\n\
+                             no-early-data = true\n[hosts.nas]\nno-preserve = true\n"]);
+        let args = files.get("tack get host/x");
+        assert!(args.transfer.preserve && args.connection.transport.no_early_data);
+        let taken_back = "--no-preserve --no-backup --no-exclude --early-data";
+        let args = files.get(&format!("tack get {taken_back} host/x"));
+        assert!(!args.transfer.preserve && !args.connection.transport.no_early_data);
+        assert!(args.transfer.backup.is_none() && args.transfer.exclude.is_empty());
+        assert!(!files.get("tack get nas:x").transfer.preserve);
+        assert!(files.get("tack get --preserve nas:x").transfer.preserve);
+        let both = files.read("tack get --preserve --no-preserve host/x").unwrap_err();
+        assert!(both.contains("cannot be used with"), "{both}");
     }
 
     #[test]

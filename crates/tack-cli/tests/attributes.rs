@@ -83,7 +83,7 @@ fn transfer(served: &Served, sends: bool, options: &[&str]) -> Finished {
 fn has_xattrs(path: &Path) -> bool {
     let has = set(path, "user.a", b"first \0 \xff");
     if !has {
-        eprintln!("skipped: no extended attributes on this file system");
+        common::skip("no extended attributes on this file system");
     }
     has
 }
@@ -91,7 +91,7 @@ fn has_xattrs(path: &Path) -> bool {
 fn is_root() -> bool {
     let is_root = rustix::process::geteuid().is_root();
     if !is_root {
-        eprintln!("skipped: only root may give files away");
+        common::skip("only root may give files away");
     }
     is_root
 }
@@ -181,7 +181,7 @@ fn attributes_that_grant_rights_stay_where_they_are() {
         let (served, source, dest) = places(sends);
         if !set(&source.join("small"), "trusted.a", b"no") || !has_xattrs(&source.join("small"))
         {
-            eprintln!("skipped: no trusted attributes on this file system");
+            common::skip("no trusted attributes on this file system");
             return;
         }
         transfer(&served, sends, &["--xattrs"]).expect(0);
@@ -304,7 +304,7 @@ fn rsync_finds_nothing_to_change_in_what_has_arrived() {
         rsync.status().is_ok_and(|status| status.success())
     };
     if !rsync() {
-        eprintln!("skipped: no rsync here");
+        common::skip("no rsync here");
         return;
     }
     for sends in [false, true] {

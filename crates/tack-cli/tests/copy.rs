@@ -559,7 +559,7 @@ fn waiting_for_an_answer_over_ssh_can_be_interrupted() {
 #[test]
 fn owners_are_copied_both_ways_on_request() {
     if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: only root may give files away");
+        common::skip("only root may give files away");
         return;
     }
     let ends = Ends::new();

@@ -37,7 +37,7 @@ impl Sshd {
         let (Some(sshd), Some(keygen), Some(_)) =
             (program("sshd"), program("ssh-keygen"), program("ssh"))
         else {
-            eprintln!("skipped: OpenSSH's server and client are not installed");
+            common::skip("OpenSSH's server and client are not installed");
             return None;
         };
         // sshd as root wants it for its privilege separation; Debian makes it when the service starts.
@@ -68,7 +68,7 @@ impl Sshd {
             return Some(started);
         }
         let log = fs::read_to_string(started.dir.path().join("log")).unwrap_or_default();
-        eprintln!("skipped: sshd lets this user not in: {log}");
+        common::skip(format_args!("sshd lets this user not in: {log}"));
         None
     }
 
@@ -135,7 +135,7 @@ fn trees_are_copied_over_ssh_so_that_rsync_has_nothing_to_do() {
     }
 
     let Some(rsync) = program("rsync") else {
-        eprintln!("skipped: rsync is not installed, which would compare the trees");
+        common::skip("rsync is not installed, which would compare the trees");
         return;
     };
     for copy in &copies {

@@ -32,7 +32,7 @@ fn text(path: &Path) -> String {
 fn the_package_has_the_program_its_pages_completions_and_a_service_that_is_not_started() {
     for program in ["dpkg-deb", "dpkg-shlibdeps", "strip"] {
         if !is_installed(program) {
-            eprintln!("skipped: {program} is not installed (Debian: dpkg-dev, binutils)");
+            common::skip(format_args!("{program} is not installed (Debian: dpkg-dev, binutils)"));
             return;
         }
     }
@@ -148,7 +148,7 @@ fn no_directory_of_the_services_state_is_in_another() {
 #[test]
 fn the_service_is_confined() {
     if !is_installed("systemd-analyze") {
-        eprintln!("skipped: systemd-analyze is not installed (Debian: systemd)");
+        common::skip("systemd-analyze is not installed (Debian: systemd)");
         return;
     }
     // Of 100, where 0 is a service that can do nothing.

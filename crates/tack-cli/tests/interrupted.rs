@@ -373,7 +373,7 @@ fn a_full_file_system_is_survived() {
         .args(["-rm", "sh", "-c", "mount -t tmpfs none \"$0\""])
         .arg(dir.path().join("served"));
     if !probe.stderr(Stdio::null()).status().is_ok_and(|status| status.success()) {
-        eprintln!("skipped: this system does not let us mount; the tests above cover the rest");
+        common::skip("this system does not let us mount; the tests above cover the rest");
         return;
     }
     let mut program = Command::new("unshare");

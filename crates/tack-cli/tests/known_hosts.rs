@@ -38,7 +38,7 @@ fn on_a_terminal(served: &Served, answers: &str) -> Option<(bool, String)> {
     script.args(["-qec", &command, "/dev/null"]);
     script.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     let Ok(mut child) = script.spawn() else {
-        eprintln!("skipped: script is not installed (Debian: bsdutils)");
+        common::skip("script is not installed (Debian: bsdutils)");
         return None;
     };
     let mut input = child.stdin.take().unwrap();

@@ -75,7 +75,7 @@ fn a_client_finishes_although_its_server_is_killed() {
         .find(|p| Path::new(p).exists());
     let module = Path::new("/usr/lib/nginx/modules/ngx_stream_module.so");
     let Some(nginx) = nginx.filter(|_| module.exists()) else {
-        eprintln!("skipped: nginx is not installed (Debian: nginx, libnginx-mod-stream)");
+        common::skip("nginx is not installed (Debian: nginx, libnginx-mod-stream)");
         return;
     };
     let dir = tempfile::tempdir().unwrap();

@@ -702,7 +702,7 @@ fn with_update_nothing_newer_makes_way_for_something_of_another_kind() {
 #[test]
 fn a_directory_that_cannot_be_looked_into_is_a_failure_to_delete() {
     if fs::metadata("/proc/self").unwrap().uid() != 0 {
-        eprintln!("skipped: only root can start a program as another user");
+        common::skip("only root can start a program as another user");
         return;
     }
     let served = Served::new(&[]);
@@ -946,7 +946,7 @@ fn nothing_is_deleted_if_a_link_cannot_be_made() {
 #[test]
 fn a_file_whose_permissions_may_not_be_changed_stops_no_other() {
     if fs::metadata("/proc/self").unwrap().uid() != 0 {
-        eprintln!("skipped: only root can start a program as another user");
+        common::skip("only root can start a program as another user");
         return;
     }
     for options in [&["-r"][..], &["-r", "--preserve"]] {

@@ -119,7 +119,7 @@ fn modes_times_and_links_of_a_tree_arrive_and_are_then_unchanged() {
 #[test]
 fn rsync_finds_nothing_to_do_afterwards() {
     if Command::new("rsync").arg("--version").output().is_err() {
-        eprintln!("skipped: there is no rsync on this machine");
+        common::skip("there is no rsync on this machine");
         return;
     }
     for sends in [false, true] {
@@ -408,7 +408,7 @@ fn a_group_that_an_access_control_list_keeps_out_stays_out() {
     }
     let (file, flags) = (File::open(source.join("file")).unwrap(), XattrFlags::empty());
     if rustix::fs::fsetxattr(&file, "system.posix_acl_access", &list, flags).is_err() {
-        eprintln!("skipped: no access control lists here");
+        common::skip("no access control lists here");
         return;
     }
     let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
@@ -454,7 +454,7 @@ fn of_two_things_of_one_name_the_first_is_sent_and_the_other_is_told() {
 #[test]
 fn permissions_are_set_of_a_file_that_its_owner_cannot_open() {
     if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: takes root");
+        common::skip("takes root");
         return;
     }
     for mode in [0o200, 0] {

@@ -130,7 +130,7 @@ fn nothing_is_deleted_that_was_there_before_the_connection_was_lost() {
 #[test]
 fn what_the_command_has_placed_is_not_taken_for_what_was_there() {
     if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: takes root");
+        common::skip("takes root");
         return;
     }
     for sends in [false, true] {

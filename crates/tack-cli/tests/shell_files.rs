@@ -25,7 +25,7 @@ fn read_by(program: &str, script: &str) -> Option<String> {
         .stdout(Stdio::piped())
         .stderr(Stdio::inherit())
         .spawn()
-        .map_err(|_| eprintln!("skipped: {program} is not installed"))
+        .map_err(|_| common::skip(format_args!("{program} is not installed")))
         .ok()?;
     child.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();

@@ -32,7 +32,7 @@ fn threads(process: u32) -> u64 {
 /// A server that `program` runs, in a directory of `user`; `None` where this is not root, who may choose users.
 fn served(user: u32, program: Command) -> Option<Served> {
     if !geteuid().is_root() {
-        eprintln!("skipped: takes root");
+        common::skip("takes root");
         return None;
     }
     let dir = tempfile::tempdir().unwrap();

@@ -3,6 +3,9 @@
 // Each test file uses its own part of this.
 #![allow(dead_code)]
 
+#[path = "../../../tack-ffi/tests/skip/mod.rs"]
+mod skip;
+
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -16,6 +19,8 @@ use nix::unistd::Pid;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde_json::Value;
+
+pub use skip::skip;
 
 /// The program under test.
 pub const TACK: &str = env!("CARGO_BIN_EXE_tack");
