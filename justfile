@@ -48,11 +48,16 @@ results-full *NAMES:
     cargo build --release -p tack-lab
     lab() { cargo run --release -q -p tack-lab -- "$@"; }
     mkdir -p docs/results/full target/results-full
+    page=target/results-full/page.md
     state=$(git describe --always)
     git diff --quiet HEAD -- . ':!docs/results' || state+=', changed,'
     for name in ${@:-$(lab list | awk 'NR > 2 { print $1 }')}; do
-        # A check that fails is a result, too.
-        lab run "$name" --out target/results-full >target/results-full/"$name".txt || true
+        # A check that fails is a result, too; a run that has not come to its last line is none.
+        lab run "$name" --out target/results-full >target/results-full/"$name".txt ||
+            tail -n 1 target/results-full/"$name".txt | grep -q 'Results are in ' || {
+            echo "tack-lab run $name has failed: its page stays as it was" >&2
+            exit 1
+        }
         {
             echo "# \`tack-lab run $name\`"
             echo
@@ -61,7 +66,8 @@ results-full *NAMES:
             echo '```text'
             grep -v '^Results are in ' target/results-full/"$name".txt
             echo '```'
-        } >docs/results/full/"$name".md
+        } >"$page"
+        mv "$page" docs/results/full/"$name".md
     done
 
 # Every cell of the interop matrix anew, and its page in docs/results/interop; wants an idle machine.
@@ -178,9 +184,14 @@ lint:
 doc:
     RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --workspace
 
-# Licences, sources and bans of the dependencies; needs cargo-deny.
-deny:
-    cargo deny check bans licenses sources
+# Licences, sources and bans of the dependencies, or other CHECKS; needs cargo-deny.
+deny *CHECKS="bans licenses sources":
+    #!/usr/bin/env bash
+    set -euo pipefail
+    # What users build or link; each has a lock file.
+    for manifest in Cargo.toml crates/tack-gstreamer/Cargo.toml examples/moq/Cargo.toml; do
+        cargo deny --manifest-path "$manifest" check {{ CHECKS }}
+    done
 
 # Fuzz every target for so many seconds each; needs cargo-fuzz and a nightly toolchain.
 fuzz seconds="60":
@@ -188,9 +199,13 @@ fuzz seconds="60":
     set -euo pipefail
     root=$PWD
     # A fuzz crate is a folder `fuzz` beside the crate that it feeds; each [[bin]] is a target.
-    while read -r manifest; do
+    manifests=$(git ls-files '*/fuzz/Cargo.toml')
+    [[ -n $manifests ]] || { echo "git knows of no fuzz crates here" >&2; exit 1; }
+    for manifest in $manifests; do
         cd "$root/$(dirname "$manifest")/.."
-        for target in $(cargo +nightly fuzz list); do
+        targets=$(cargo +nightly fuzz list)
+        [[ -n $targets ]] || { echo "$manifest has no targets" >&2; exit 1; }
+        for target in $targets; do
             found=$root/target/fuzz-corpus/$target
             mkdir -p "$found"
             kept=()
@@ -198,10 +213,9 @@ fuzz seconds="60":
             # Sanitizers would multiply the CPU time that is held to a bound. A hosted job runs the unsafe
             # crates' own tests with them.
             cargo +nightly fuzz run --sanitizer none "$target" "$found" "${kept[@]}" -- \
-                -max_total_time={{ seconds }} -timeout=20 -malloc_limit_mb=256
+                -max_total_time={{ seconds }} -timeout=20 -rss_limit_mb=512
         done
-        cd "$root"
-    done < <(git ls-files '*/fuzz/Cargo.toml')
+    done
 
 # A part that fails does not keep the others from running, and the last lines say what passed, failed
 # and was skipped. PARTS (lab, interop, fuzz, ignored, soak, rounds, paths, moq) names the ones to run; all take hours.

@@ -32,7 +32,9 @@ fn text(path: &Path) -> String {
 fn the_package_has_the_program_its_pages_completions_and_a_service_that_is_not_started() {
     for program in ["dpkg-deb", "dpkg-shlibdeps", "strip"] {
         if !is_installed(program) {
-            common::skip(format_args!("{program} is not installed (Debian: dpkg-dev, binutils)"));
+            common::skip(format_args!(
+                "{program} is not installed (Debian: dpkg-dev, binutils)"
+            ));
             return;
         }
     }

@@ -7,17 +7,24 @@ mod common;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use common::{can_emulate, comes_true, is_in_use};
 use rustix::process::{Pid, Signal, kill_process};
 
 const RUN_OVER_LINK: &str = env!("CARGO_BIN_EXE_run_over_link");
 
+/// The program with these arguments, on a machine that may be too busy for the link.
+fn run_over_link(arguments: &[&str]) -> Command {
+    let mut command = Command::new(RUN_OVER_LINK);
+    command.arg("--allow-misses").args(arguments);
+    command
+}
+
 /// Two shell commands, ready to start.
 fn shells(at_a: &str, at_b: &str) -> Command {
-    let mut command = Command::new(RUN_OVER_LINK);
-    command.args(["1", "sh", "-c", at_a, ":::", "sh", "-c", at_b]);
-    command
+    run_over_link(&["1", "sh", "-c", at_a, ":::", "sh", "-c", at_b])
 }
 
 fn run(at_a: &str, at_b: &str) -> Output {
@@ -48,13 +55,53 @@ fn the_exit_code_is_that_of_the_command_that_ended_first() {
     assert_eq!(run("exit 4", "sleep 60").status.code(), Some(4));
 }
 
+/// The exit code of a run whose commands succeed, and whose link stands still while packets are on it.
+fn code_of_a_late_run(options: &[&str]) -> Option<i32> {
+    let directory = tempfile::tempdir().unwrap();
+    let [sent, enough] = ["sent", "enough"].map(|name| directory.path().join(name));
+    let send = format!(
+        "until [[ -e {} ]]; do echo >/dev/udp/$TACK_LAB_PEER/9; : >{}; sleep 0.005; done",
+        enough.display(),
+        sent.display()
+    );
+    let mut command = Command::new(RUN_OVER_LINK);
+    command.args(options).args(["200", "sleep", "60", ":::", "bash", "-c", &send]);
+    let mut emulator = command.stderr(Stdio::null()).spawn().unwrap();
+    assert!(comes_true(|| sent.exists()));
+    let pid = Pid::from_child(&emulator);
+    thread::sleep(Duration::from_millis(100));
+    kill_process(pid, Signal::STOP).unwrap();
+    thread::sleep(Duration::from_millis(400));
+    kill_process(pid, Signal::CONT).unwrap();
+    fs::write(enough, "").unwrap();
+    emulator.wait().unwrap().code()
+}
+
+#[test]
+fn a_late_link_fails_the_run_unless_misses_are_allowed() {
+    if !can_emulate() {
+        return;
+    }
+    assert_eq!(code_of_a_late_run(&[]), Some(75));
+    assert_eq!(code_of_a_late_run(&["--allow-misses"]), Some(0));
+}
+
 #[test]
 fn when_both_are_waited_for_the_other_command_goes_on() {
     if !can_emulate() {
         return;
     }
     let mut command = Command::new(RUN_OVER_LINK);
-    command.args(["--both", "1", "true", ":::", "sh", "-c", "sleep 0.5; echo done; exit 6"]);
+    command.args([
+        "--both",
+        "--allow-misses",
+        "1",
+        "true",
+        ":::",
+        "sh",
+        "-c",
+        "sleep 0.5; echo done; exit 6",
+    ]);
     let output = command.output().unwrap();
     assert_eq!((stdout(&output).as_str(), output.status.code()), ("done\n", Some(6)));
 }
@@ -91,9 +138,8 @@ fn a_command_that_does_not_exist_gives_the_code_of_a_shell_and_its_name() {
     if !can_emulate() {
         return;
     }
-    let mut command = Command::new(RUN_OVER_LINK);
-    command.args(["1", "sleep", "60", ":::", "no-such-command"]);
-    let output = command.output().unwrap();
+    let output =
+        run_over_link(&["1", "sleep", "60", ":::", "no-such-command"]).output().unwrap();
     assert_eq!(output.status.code(), Some(127));
     let message = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(message.contains("no-such-command"), "{message}");
@@ -179,8 +225,8 @@ fn commands_do_not_inherit_blocked_signals() {
     if !can_emulate() {
         return;
     }
-    let mut command = Command::new(RUN_OVER_LINK);
-    command.args(["1", "sleep", "60", ":::", "grep", "SigBlk", "/proc/self/status"]);
+    let mut command =
+        run_over_link(&["1", "sleep", "60", ":::", "grep", "SigBlk", "/proc/self/status"]);
     // Directly: a shell would clear the mask.
     assert_eq!(stdout(&command.output().unwrap()), "SigBlk:\t0000000000000000\n");
 }

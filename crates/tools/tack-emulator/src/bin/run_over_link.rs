@@ -5,7 +5,10 @@
 //! ```
 //!
 //! The first argument is the delay of each direction in milliseconds. It is over when one of the
-//! commands has ended; with `--both` in front, when both have. Started as
+//! commands has ended; with `--both` in front, when both have.
+//!
+//! The exit code is the commands', or 75 (`EX_TEMPFAIL`) if they succeeded and the link was late, so that
+//! no figure of theirs counts; with `--allow-misses` in front that is only told. Started as
 //! `run_over_link init COMMAND`, it is the process that the library wants between itself and each
 //! command.
 
@@ -40,12 +43,18 @@ mod linux {
     use tack_link::compose::Duplex;
     use tack_link::pipe::{PipeConfig, Schedule};
 
+    /// The exit code of a run in which the link was late.
+    const LATE: u8 = 75;
+
     pub fn run(mut arguments: Vec<OsString>) -> Result<u8, Box<dyn Error>> {
-        const USAGE: &str = "usage: run_over_link [--both] DELAY_MS COMMAND ::: COMMAND";
-        let both = arguments.first().is_some_and(|first| first == "--both");
-        if both {
-            arguments.remove(0);
-        }
+        const USAGE: &str =
+            "usage: run_over_link [--both] [--allow-misses] DELAY_MS COMMAND ::: COMMAND";
+        let mut takes = |option: &str| {
+            let is_first = arguments.first().is_some_and(|first| first == option);
+            is_first.then(|| arguments.remove(0)).is_some()
+        };
+        let both = takes("--both");
+        let allow_misses = takes("--allow-misses");
         let separator = arguments.iter().position(|argument| argument == ":::").ok_or(USAGE)?;
         let second = arguments.split_off(separator).split_off(1);
         let delay = arguments.first().and_then(|delay| delay.to_str()).ok_or(USAGE)?;
@@ -62,6 +71,12 @@ mod linux {
             until: if both { Until::Both } else { Until::First },
         })?;
         eprintln!("{:?}", report.punctuality);
-        Ok(report.exit_code)
+        match (report.exit_code, report.punctuality.invalid) {
+            (0, Some(reason)) if !allow_misses => {
+                eprintln!("run_over_link: this run does not count: {reason}");
+                Ok(LATE)
+            }
+            (code, _) => Ok(code),
+        }
     }
 }
