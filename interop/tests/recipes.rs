@@ -3,10 +3,15 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail anywhere")]
 #![allow(missing_docs, reason = "nothing here is public")]
 
+#[path = "../../crates/tack-ffi/tests/skip/mod.rs"]
+mod skip;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+
+use skip::skip;
 
 /// Notes its arguments, and fails where they have the word in `FAILS`.
 const CARGO: &str =
@@ -66,7 +71,7 @@ fn the_nightly_run_goes_on_without_a_peer_and_fails_in_the_end() {
 #[test]
 fn new_results_are_made_without_a_peer_that_cannot_be_fetched() {
     if Command::new("just").arg("--version").output().is_err() {
-        eprintln!("`just` is not there: nothing was tested");
+        skip("just is not installed");
         return;
     }
     a_missing_peer_keeps_no_cell_from_running(&["justfile"], &["just", "interop-results"]);

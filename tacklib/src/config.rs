@@ -8,8 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use tack_proto::sender::{DEFAULT_LIFETIME, DEFAULT_MAX_JUMP};
 
+use crate::boringssl::{self, KeyLogCallback};
 use crate::lab::LabSwitches;
-use crate::quiche_compat::{Template, make_inert, restore_controller};
+use crate::negotiation::id;
+use crate::quiche_compat::{ControllerLook, Template, make_inert, restore_controller};
 
 /// Default limit of data written and not yet sent, bytes.
 const SEND_BUFFER: usize = 4 * 1024 * 1024;
@@ -144,13 +146,25 @@ impl Default for TackConfig {
 ///
 /// Everything of quiche's is reached through `Deref`. Its congestion control settings, but for the
 /// initial window, have no effect unless the profile is [`Profile::Off`]: the layer has its own
-/// controller. A connection that is made with such a setting logs a warning.
+/// controller. A connection that is made with such a setting logs a warning. Of settings that a function makes through
+/// `&mut quiche::Config` not all can be told (docs/quiche-api.md); a stateless reset token that is set so is not
+/// announced.
 pub struct Config {
     inner: quiche::Config,
     tack: TackConfig,
     lab: LabSwitches,
     stateless_reset_token: Option<u128>,
     template: Option<Template>,
+    /// The template was looked for since the configuration last changed, and may not be there.
+    is_captured: bool,
+    /// The application has set no limit of connection ids, as far as is known: with TACK it is raised.
+    raises_id_limit: bool,
+    /// It was.
+    has_raised_id_limit: bool,
+    /// The application's key log callback.
+    key_log: Option<KeyLogCallback>,
+    /// quiche's has taken its place for the layer.
+    is_key_log_displaced: bool,
     /// quiche's controller is out of the way.
     is_inert: bool,
     /// quiche's configuration has changed since, which may have brought it back.
@@ -167,15 +181,31 @@ struct Controller {
     pacing: Option<bool>,
     max_pacing_rate: Option<u64>,
     hystart: Option<bool>,
+    relaxed_loss_threshold: Option<bool>,
+    send_capacity_factor: Option<f64>,
+    #[cfg(feature = "internal")]
+    bbr: Option<quiche::BbrParams>,
 }
 
 impl Controller {
     /// Whether something is set that the layer's controller does without.
     fn is_ignored(&self) -> bool {
-        self.algorithm.is_some()
+        #[cfg(feature = "internal")]
+        let sets_bbr = self.bbr.is_some();
+        #[cfg(not(feature = "internal"))]
+        let sets_bbr = false;
+        sets_bbr
+            || self.algorithm.is_some()
             || self.pacing.is_some()
             || self.max_pacing_rate.is_some()
             || self.hystart.is_some()
+            || self.relaxed_loss_threshold.is_some()
+            || self.send_capacity_factor.is_some()
+    }
+
+    /// What quiche's controller looks like with it.
+    fn look(&self) -> ControllerLook {
+        ControllerLook::of_settings(self.algorithm, self.initial_window_packets, self.pacing)
     }
 
     fn apply(&self, config: &mut quiche::Config) {
@@ -194,42 +224,53 @@ impl Controller {
         if let Some(hystart) = self.hystart {
             config.enable_hystart(hystart);
         }
+        if let Some(relaxed) = self.relaxed_loss_threshold {
+            config.set_enable_relaxed_loss_threshold(relaxed);
+        }
+        if let Some(factor) = self.send_capacity_factor {
+            config.set_send_capacity_factor(factor);
+        }
+        #[cfg(feature = "internal")]
+        if let Some(parameters) = self.bbr {
+            config.set_custom_bbr_params(parameters);
+        }
     }
 }
 
 /// Addresses and ports that a client may have one after the other.
 const ADDRESSES: u64 = 8;
 
-fn with_more_addresses(mut config: quiche::Config) -> quiche::Config {
-    config.set_active_connection_id_limit(ADDRESSES);
-    config
-}
+/// quiche's own limit, and the default of RFC 9000 section 18.2.
+const QUICHES_ADDRESSES: u64 = 2;
 
 impl Config {
     /// Creates a configuration for a QUIC version, as [`quiche::Config::new`], but for
-    /// [`set_active_connection_id_limit`](quiche::Config::set_active_connection_id_limit): 8. quiche keeps a path for
-    /// each address of a client, and no more paths than that: a connection survives seven changes of the address, and
-    /// one with quiche's own limit of 2.
+    /// [`set_active_connection_id_limit`](Self::set_active_connection_id_limit): 8 where the application sets none, unless
+    /// the profile is [`Profile::Off`]. quiche keeps a path for each address of a client, and no more paths than that: a
+    /// connection survives seven changes of the address, and one with quiche's own limit of 2.
     pub fn new(version: u32) -> quiche::Result<Self> {
         Ok(Self::of_own(quiche::Config::new(version)?))
     }
 
     /// Creates a configuration with a TLS context of the application's, as
-    /// [`quiche::Config::with_boring_ssl_ctx_builder`] and [`Config::new`].
+    /// [`quiche::Config::with_boring_ssl_ctx_builder`] and [`Config::new`]. A key log callback of the context is called
+    /// as with quiche.
     pub fn with_boring_ssl_ctx_builder(
         version: u32,
         builder: boring::ssl::SslContextBuilder,
     ) -> quiche::Result<Self> {
+        let key_log = boringssl::key_log_callback(&builder);
         let config = quiche::Config::with_boring_ssl_ctx_builder(version, builder)?;
-        Ok(Self::of_own(config))
+        Ok(Self { key_log, ..Self::of_own(config) })
     }
 
     /// One that the application has not had in its hands yet.
     fn of_own(inner: quiche::Config) -> Self {
-        Self { logs_keys: false, ..Self::from_quiche(with_more_addresses(inner)) }
+        Self { logs_keys: false, raises_id_limit: true, ..Self::from_quiche(inner) }
     }
 
-    /// Takes over a configuration. Whether [`log_keys`](Self::log_keys) was called on it can't be told, and is assumed.
+    /// Takes over a configuration. Whether [`log_keys`](Self::log_keys) was called on it can't be told, and is assumed: a
+    /// key log callback of its TLS context is lost.
     pub fn from_quiche(inner: quiche::Config) -> Self {
         Self {
             inner,
@@ -237,6 +278,11 @@ impl Config {
             lab: LabSwitches::default(),
             stateless_reset_token: None,
             template: None,
+            is_captured: false,
+            raises_id_limit: false,
+            has_raised_id_limit: false,
+            key_log: None,
+            is_key_log_displaced: false,
             is_inert: false,
             is_changed: false,
             controller: Controller::default(),
@@ -262,17 +308,18 @@ impl Config {
     /// Sets the layer's settings.
     pub fn set_tack(&mut self, tack: TackConfig) {
         // What is announced depends on it.
-        self.template = None;
+        self.is_captured = false;
         self.tack = tack;
         if tack.profile == Profile::Off {
-            self.restore_controller();
+            self.restore_quiche();
         }
     }
 
     /// Has the secrets of connections logged where [`Connection::set_keylog`](crate::Connection::set_keylog) says,
-    /// as [`quiche::Config::log_keys`].
+    /// as [`quiche::Config::log_keys`], and no longer to a key log callback of the TLS context.
     pub fn log_keys(&mut self) {
         self.logs_keys = true;
+        self.key_log = None;
         self.inner.log_keys();
     }
 
@@ -288,6 +335,14 @@ impl Config {
     /// long packets that were lost in a row, or three probe timeouts without an acknowledgement.
     pub fn discover_pmtu(&mut self, discover: bool) {
         self.inner.discover_pmtu(discover);
+    }
+
+    /// Sets how many connection ids the peer may issue, as [`quiche::Config::set_active_connection_id_limit`].
+    pub fn set_active_connection_id_limit(&mut self, limit: u64) {
+        self.raises_id_limit = false;
+        self.has_raised_id_limit = false;
+        self.is_captured = false;
+        self.inner.set_active_connection_id_limit(limit);
     }
 
     /// Sets what the lab compares.
@@ -347,6 +402,31 @@ impl Config {
         self.set_controller();
     }
 
+    /// Relaxes the loss threshold behind spurious losses, as
+    /// [`quiche::Config::set_enable_relaxed_loss_threshold`]. It has an effect in [`Profile::Off`] alone: quiche would
+    /// judge losses by other thresholds than the layer.
+    pub fn set_enable_relaxed_loss_threshold(&mut self, enable: bool) {
+        self.controller.relaxed_loss_threshold = Some(enable);
+        self.set_controller();
+    }
+
+    /// Sets the send capacity factor, as [`quiche::Config::set_send_capacity_factor`]. It has an effect in
+    /// [`Profile::Off`] alone: beyond 1 it lets an application write more than the peer's flow control lets leave, which
+    /// the layer takes for data that waits.
+    pub fn set_send_capacity_factor(&mut self, factor: f64) {
+        self.controller.send_capacity_factor = Some(factor);
+        self.set_controller();
+    }
+
+    /// Sets parameters of quiche's BBR, as `quiche::Config::set_custom_bbr_params`. It has an effect in
+    /// [`Profile::Off`] alone.
+    #[cfg(feature = "internal")]
+    #[doc(hidden)]
+    pub fn set_custom_bbr_params(&mut self, parameters: quiche::BbrParams) {
+        self.controller.bbr = Some(parameters);
+        self.set_controller();
+    }
+
     fn set_controller(&mut self) {
         if !self.is_inert {
             self.controller.apply(&mut self.inner);
@@ -370,40 +450,73 @@ impl Config {
         self.stateless_reset_token
     }
 
+    /// The application's key log callback, which quiche's has taken the place of because the layer needs the secrets.
+    pub(crate) fn displaced_key_log(&self) -> Option<KeyLogCallback> {
+        self.key_log.filter(|_| self.is_key_log_displaced)
+    }
+
     /// quiche's configuration, ready for a connection: with its controller out of
     /// the way if the layer is going to take its place.
     pub(crate) fn prepared(&mut self) -> &mut quiche::Config {
-        if !self.is_enabled() || self.template().is_none() {
-            self.restore_controller();
-        } else if !self.is_inert || self.is_changed {
-            self.is_inert = true;
-            self.is_changed = false;
-            if self.controller.is_ignored() {
-                log::warn!(
-                    "quiche's congestion control settings have no effect: the layer has its own \
-                     controller (use Profile::Off to compare with quiche's)"
-                );
+        let controller = if self.is_enabled() { self.template() } else { None };
+        match controller.map(Template::controller) {
+            None => self.restore_quiche(),
+            Some(controller) if !self.is_inert || self.is_changed => {
+                self.displace_controller(controller);
             }
-            make_inert(&mut self.inner);
+            Some(_) => {}
         }
         &mut self.inner
     }
 
-    /// Gives quiche its controller back, with what was asked of it.
-    fn restore_controller(&mut self) {
+    /// Puts quiche's controller out of the way, which is `found` as it is.
+    fn displace_controller(&mut self, found: ControllerLook) {
+        let left = if self.is_inert { ControllerLook::INERT } else { self.controller.look() };
+        if self.controller.is_ignored() || found != left {
+            log::warn!(
+                "quiche's congestion control settings have no effect: the layer has its own \
+                 controller (use Profile::Off to compare with quiche's)"
+            );
+        }
+        make_inert(&mut self.inner);
+        self.is_inert = true;
+        self.is_changed = false;
+        self.is_key_log_displaced = true;
+    }
+
+    /// Gives quiche its controller back, with what was asked of it, and its own limit of connection ids.
+    fn restore_quiche(&mut self) {
         if std::mem::take(&mut self.is_inert) {
             restore_controller(&mut self.inner);
             self.controller.apply(&mut self.inner);
+        }
+        if std::mem::take(&mut self.has_raised_id_limit) {
+            self.inner.set_active_connection_id_limit(QUICHES_ADDRESSES);
         }
     }
 
     /// The transport parameters that quiche would send with this configuration,
     /// and our announcement; `None` if they cannot be had, which leaves plain quiche.
     pub(crate) fn template(&mut self) -> Option<&Template> {
-        if self.template.is_none() {
+        if !std::mem::replace(&mut self.is_captured, true) {
             self.template = Template::capture(&mut self.inner, self.tack.packet_trains);
+            self.raise_id_limit();
         }
         self.template.as_ref()
+    }
+
+    /// Lets the peer issue more connection ids, unless the application has set another limit than quiche's.
+    fn raise_id_limit(&mut self) {
+        let Some(template) = &mut self.template else { return };
+        let limit = template.active_connection_id_limit();
+        self.has_raised_id_limit &= limit == ADDRESSES;
+        if self.raises_id_limit
+            && limit == QUICHES_ADDRESSES
+            && template.set_integer(id::ACTIVE_CONNECTION_ID_LIMIT, ADDRESSES).is_ok()
+        {
+            self.inner.set_active_connection_id_limit(ADDRESSES);
+            self.has_raised_id_limit = true;
+        }
     }
 }
 
@@ -419,8 +532,28 @@ impl DerefMut for Config {
     fn deref_mut(&mut self) -> &mut quiche::Config {
         // What is changed may be a transport parameter, or what made quiche's
         // controller inert.
-        self.template = None;
+        self.is_captured = false;
         self.is_changed = true;
         &mut self.inner
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use boring::ssl::{SslContextBuilder, SslMethod, SslVersion};
+
+    use super::*;
+
+    #[test]
+    fn a_tls_context_that_cannot_start_a_handshake_is_tried_once() {
+        let mut builder = SslContextBuilder::new(SslMethod::tls()).unwrap();
+        builder.set_cipher_list("ECDHE-RSA-AES128-GCM-SHA256").unwrap();
+        builder.set_max_proto_version(Some(SslVersion::TLS1_2)).unwrap();
+        let version = quiche::PROTOCOL_VERSION;
+        let mut config = Config::with_boring_ssl_ctx_builder(version, builder).unwrap();
+        assert!(config.template().is_none());
+        assert!(config.is_captured);
+        config.set_max_idle_timeout(1000);
+        assert!(!config.is_captured, "it may have changed");
     }
 }

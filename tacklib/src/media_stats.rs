@@ -3,6 +3,8 @@
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
+use tack_proto::bandwidth::Bandwidth;
+use tack_proto::sender::Sender;
 
 use crate::layer::Layer;
 
@@ -11,6 +13,9 @@ const SAMPLES: usize = 64;
 
 /// What was sent is noted so often.
 const SENT_SPAN: Duration = Duration::from_millis(500);
+
+/// What was noted longer ago counts no more.
+const SENT_LONGEST: Duration = Duration::from_secs(1);
 
 /// Bytes of which nothing may be in flight any more before the controller's bandwidth counts as measured: an initial
 /// window (RFC 9002 section 7.2). The few packets that end a handshake show the rate of the handshake.
@@ -50,8 +55,8 @@ pub struct MediaStats {
     pub loss_rate: f64,
     /// Stream bytes that are written and have not left.
     pub backlog: u64,
-    /// Time until a byte leaves that is written now behind all others: backlog over the pacing rate.
-    /// Zero before the handshake is done.
+    /// Time until a byte leaves that is written now behind all others: backlog over the pacing rate, or over the
+    /// estimate where packet trains show less than the controller's bandwidth. Zero before the handshake is done.
     pub time_to_leave: Duration,
     /// Time until it arrives: `time_to_leave` and half of the median of the last 64 round trips.
     pub time_to_arrive_p50: Option<Duration>,
@@ -61,6 +66,16 @@ pub struct MediaStats {
     pub expired_streams: u64,
     /// DATAGRAMs that were dropped at theirs.
     pub expired_datagrams: u64,
+}
+
+/// What packet trains show, where that is less than the controller's bandwidth.
+///
+/// An application that sends less than it may never lowers that bandwidth: behind a fall of the path it says nothing of
+/// when something leaves. Packets that the controller lets go sooner wait on the path, where nothing overtakes them.
+pub(crate) fn rate_below_bandwidth(sender: &Sender, now: Instant) -> Option<Bandwidth> {
+    // Where no train says otherwise, the estimate is the bandwidth.
+    let estimate = sender.estimated_send_rate(now);
+    (estimate < sender.bandwidth()).then_some(estimate)
 }
 
 /// What has to be remembered for [`MediaStats`].
@@ -126,11 +141,16 @@ impl MediaRecord {
 
     /// Bytes per second that have left of late, and the share of these that were lost.
     fn sent_and_lost(&self, sent: Sent) -> (u64, f64) {
-        let Some(before) = self.sent[1].or(self.sent[0]) else { return (0, 0.0) };
-        let time = sent.at.saturating_duration_since(before.at).as_secs_f64();
+        // Nothing was noted in a pause, which is no part of the rate behind it.
+        let is_fresh =
+            |before: &Sent| sent.at.saturating_duration_since(before.at) <= SENT_LONGEST;
+        let [last, earlier] = self.sent.map(|before| before.filter(is_fresh));
+        let Some(before) = earlier.or(last) else { return (0, 0.0) };
+        // In less time a frame that leaves as a train would count as the rate of the source.
+        let time = sent.at.saturating_duration_since(before.at).max(SENT_SPAN).as_secs_f64();
         let bytes = (sent.bytes - before.bytes) as f64;
         let lost = (sent.lost - before.lost) as f64;
-        let rate = if time > 0.0 { (bytes / time) as u64 } else { 0 };
+        let rate = (bytes / time) as u64;
         // Losses are found after what was sent before: of less that was sent since there may be more.
         let share = if lost > 0.0 { (lost / bytes.max(lost)).min(1.0) } else { 0.0 };
         (rate, share)
@@ -180,7 +200,10 @@ impl MediaRecord {
         let Some(layer) = layer else { return counts };
         let sender = layer.sender();
         let (sent_rate, loss_rate) = self.sent_and_lost(Sent::now(now, layer));
-        let rate = sender.pacing_rate().bytes_per_second().max(1);
+        let pacing_rate = sender.pacing_rate();
+        let rate =
+            rate_below_bandwidth(sender, now).map_or(pacing_rate, |rate| rate.min(pacing_rate));
+        let rate = rate.bytes_per_second().max(1);
         let time_to_leave = Duration::from_secs_f64(backlog as f64 / rate as f64);
         let estimate = sender.estimated_send_rate(now).bytes_per_second();
         let arrival = |round_trip: Duration| time_to_leave + round_trip / 2;
@@ -252,6 +275,20 @@ mod tests {
             (0, 1.0),
             "of what was sent before"
         );
+    }
+
+    #[test]
+    fn a_pause_of_the_source_is_no_part_of_the_rate_behind_it() {
+        let start = Instant::now();
+        let sent = |ms: u32, bytes, lost| Sent { at: start + ms * MS, bytes, lost };
+        // 100 kB/s until 1 s, then nothing until 11 s.
+        let before = [Some(sent(1000, 100_000, 100)), Some(sent(500, 50_000, 0))];
+        let mut record = MediaRecord { sent: before, ..MediaRecord::default() };
+        assert_eq!(record.sent_and_lost(sent(11_000, 100_000, 100)), (0, 0.0));
+        record.sent = [Some(sent(11_000, 100_000, 100)), record.sent[0]];
+        assert_eq!(record.sent_and_lost(sent(11_600, 160_000, 100)), (100_000, 0.0));
+        // What one frame leaves at is no rate of the source.
+        assert_eq!(record.sent_and_lost(sent(11_005, 105_000, 100)), (10_000, 0.0));
     }
 
     #[test]

@@ -16,6 +16,7 @@ pub(crate) mod id {
     pub const INITIAL_MAX_STREAMS_BIDI: u64 = 0x08;
     pub const ACK_DELAY_EXPONENT: u64 = 0x0a;
     pub const MAX_ACK_DELAY: u64 = 0x0b;
+    pub const ACTIVE_CONNECTION_ID_LIMIT: u64 = 0x0e;
     pub const INITIAL_SOURCE_CONNECTION_ID: u64 = 0x0f;
     pub const RETRY_SOURCE_CONNECTION_ID: u64 = 0x10;
 }

@@ -196,16 +196,65 @@ fn the_same_stream_without_a_deadline_is_sent_again() {
 #[test]
 fn a_stream_that_is_acknowledged_has_nothing_to_expire() {
     let mut pair = pair();
-    // One whose end was written, and one that goes on and is idle.
-    for (stream_id, fin) in [(FIRST, true), (0, false)] {
-        pair.client.write(stream_id, &pattern(3000), fin);
+    // One that only the client writes to, and one that goes both ways.
+    for stream_id in [FIRST, 0] {
+        pair.client.write(stream_id, &pattern(3000), true);
         let deadline = Instant::now() + 1000 * MS;
         pair.client.set_stream_deadline(stream_id, Some(deadline)).unwrap();
     }
     pair.run_for(1500 * MS);
     assert!(expired(&mut pair.client).is_empty());
     assert_eq!(read_all(&mut pair, FIRST), (3000, Ok(true)));
-    assert_eq!(read_all(&mut pair, 0), (3000, Err(quiche::Error::Done)));
+    assert_eq!(read_all(&mut pair, 0), (3000, Ok(true)));
+}
+
+#[test]
+fn nothing_is_taken_behind_the_deadline_of_a_stream_without_an_end() {
+    // While what it has is on its way, and when all of it is acknowledged.
+    for wait in [60, 400] {
+        let mut pair = pair();
+        pair.client.stream_priority(FIRST, 0, false).unwrap();
+        assert_eq!(pair.client.write(FIRST, &pattern(3000), false), 3000);
+        pair.client.set_stream_deadline(FIRST, Some(Instant::now() + 50 * MS)).unwrap();
+        pair.run_for(wait * MS);
+        assert_eq!(expired(&mut pair.client), [FIRST], "{wait} ms");
+        let written = pair.client.stream_send(FIRST, &pattern(20_000), true);
+        assert!(written.is_err(), "{wait} ms: {written:?}");
+        pair.run_for(2000 * MS);
+        let (len, end) = read_all(&mut pair, FIRST);
+        assert!(len <= 3000 && end == Err(quiche::Error::StreamReset(LATE)), "{len}, {end:?}");
+        assert!(expired(&mut pair.client).is_empty(), "it is reported once");
+    }
+}
+
+#[test]
+fn a_stream_that_is_opened_behind_its_deadline_is_reset_before_it_leaves() {
+    // With a priority it is opened, and without one not before it is written to.
+    for has_priority in [true, false] {
+        let mut pair = pair();
+        if has_priority {
+            pair.client.stream_priority(FIRST, 0, false).unwrap();
+        }
+        pair.client.set_stream_deadline(FIRST, Some(Instant::now() + 50 * MS)).unwrap();
+        pair.run_for(60 * MS);
+        // It fails if the stream was reset at its deadline.
+        let _ = pair.client.stream_send(FIRST, &pattern(3000), true);
+        pair.run_for(500 * MS);
+        assert_eq!(read_all(&mut pair, FIRST), (0, Err(quiche::Error::StreamReset(LATE))));
+        assert_eq!(expired(&mut pair.client), [FIRST], "with a priority: {has_priority}");
+    }
+}
+
+#[test]
+fn another_deadline_lets_a_stream_leave_that_is_not_opened_yet() {
+    let mut pair = pair();
+    pair.client.set_stream_deadline(FIRST, Some(Instant::now())).unwrap();
+    pair.run_for(60 * MS);
+    pair.client.set_stream_deadline(FIRST, None).unwrap();
+    assert_eq!(pair.client.write(FIRST, &pattern(3000), true), 3000);
+    pair.run_for(500 * MS);
+    assert_eq!(read_all(&mut pair, FIRST), (3000, Ok(true)));
+    assert!(expired(&mut pair.client).is_empty());
 }
 
 #[test]
@@ -237,7 +286,7 @@ fn what_is_lost_of_reset_streams_takes_no_room_in_the_send_buffer() {
 #[test]
 fn the_deadline_is_among_the_timers_until_it_has_passed() {
     let mut pair = pair();
-    pair.client.write(FIRST, &[], false);
+    pair.client.write(FIRST, &[], true);
     pair.run_for(500 * MS);
     let deadline = Instant::now() + 30 * MS;
     pair.client.set_stream_deadline(FIRST, Some(deadline)).unwrap();
@@ -402,4 +451,27 @@ fn what_a_handshake_carries_is_no_measurement_of_the_rate() {
         assert_eq!(stats.rate_age, None, "{stats:?}");
         Instant::now() >= end
     });
+}
+
+#[test]
+fn a_tag_tells_which_datagram_was_dropped() {
+    let mut pair = pair();
+    fill(&mut pair);
+    for number in 0..40 {
+        let datagram = [number; 1000];
+        // The path takes one in 8 ms, and the stream has its part.
+        let lifetime = if number % 2 == 0 { 4000 * MS } else { 60 * MS };
+        let deadline = Instant::now() + lifetime;
+        pair.client.dgram_send_tagged(&datagram, deadline, number.into()).unwrap();
+    }
+    assert_eq!(pair.client.dgram_dropped_next(), None);
+    pair.client.dgram_purge_outgoing(|datagram| datagram[0] == 38);
+    pair.run_for(4000 * MS);
+    let received = received_datagrams(&mut pair);
+    let dropped: Vec<_> = std::iter::from_fn(|| pair.client.dgram_dropped_next()).collect();
+    assert_eq!(dropped[0], 38, "the application has dropped it itself");
+    assert!(dropped[1..].iter().all(|tag| tag % 2 == 1) && dropped.len() > 10, "{dropped:?}");
+    let all: std::collections::BTreeSet<_> =
+        dropped.iter().copied().chain(received.iter().map(|tag| (*tag).into())).collect();
+    assert_eq!((all.len(), received.len() + dropped.len()), (40, 40));
 }

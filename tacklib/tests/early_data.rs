@@ -120,3 +120,29 @@ fn early_data_that_the_server_refuses_does_not_count() {
         "refused early data is not in the record"
     );
 }
+
+// TACK-4.1-1
+#[test]
+fn early_data_that_is_read_with_the_end_of_the_handshake_does_not_count_as_lost() {
+    let mut pair = resumed(SAME_KEY);
+    let (start, ms) = (Instant::now(), Duration::from_millis(1));
+    let until = |pair: &mut Pair<Connection, Connection>, at: u32| {
+        pair.run_until(|_| Instant::now() >= start + at * ms);
+    };
+    assert_eq!(pair.client.write(STREAM, &[1; 2000], false), 2000);
+    until(&mut pair, 97);
+    assert!(pair.client.is_in_early_data());
+    assert_eq!(pair.client.write(STREAM, &[1; 8000], false), 8000);
+    until(&mut pair, 98);
+    // The server reads what follows in one batch.
+    pair.hold_up(true);
+    until(&mut pair, 101);
+    assert!(pair.client.is_established());
+    pair.client.write(STREAM, &[1; 5000], false);
+    until(&mut pair, 160);
+    pair.hold_up(false);
+    until(&mut pair, 600);
+    assert!(pair.client.is_resumed() && pair.client.is_tack());
+    assert_eq!(pair.client.tack_stats().lost_packets, 0);
+    assert_eq!(pair.client.stats().stream_retrans_bytes, 0);
+}

@@ -469,3 +469,54 @@ fn a_stream_that_the_peer_stops_is_an_error_for_a_body_without_a_copy_too() {
     let stopped = quiche::Error::StreamStopped(7);
     assert_eq!(refused, Err(h3::Error::TransportError(stopped)));
 }
+
+#[test]
+fn requests_that_a_quiet_client_has_cancelled_let_it_send_others_once_the_server_answers() {
+    const STREAMS: u64 = 4;
+    let (mut client, mut server) = (tack_config(), tack_config());
+    server.set_initial_max_streams_bidi(STREAMS);
+    let mut web = Web::new(&mut client, &mut server);
+    let streams: Vec<u64> = (0..STREAMS).map(|_| web.request(true)).collect();
+    web.run_until(|_, server, _| streams.iter().all(|stream| server.finished.contains(stream)));
+    for &stream in &streams {
+        web.pair.client.stream_shutdown(stream, quiche::Shutdown::Read, 7).unwrap();
+    }
+    web.pair.run_for(Duration::from_millis(500));
+    assert_eq!(web.pair.client.peer_streams_left_bidi(), 0);
+    let stopped = h3::Error::TransportError(quiche::Error::StreamStopped(7));
+    for stream in streams {
+        let response = [h3::Header::new(b":status", b"200")];
+        let answered =
+            web.server.http.send_response(&mut web.pair.server, stream, &response, true);
+        assert_eq!(answered, Err(stopped));
+    }
+    web.pair.run_for(Duration::from_millis(500));
+    assert_eq!(web.pair.client.peer_streams_left_bidi(), STREAMS);
+}
+
+#[test]
+fn bodies_that_a_quiet_client_has_stopped_let_it_send_other_requests_once_the_server_knows() {
+    const STREAMS: u64 = 4;
+    let (mut client, mut server) = (tack_config(), tack_config());
+    server.set_initial_max_streams_bidi(STREAMS);
+    let mut web = Web::new(&mut client, &mut server);
+    let streams: Vec<u64> = (0..STREAMS).map(|_| web.request(true)).collect();
+    web.run_until(|_, server, _| streams.iter().all(|stream| server.finished.contains(stream)));
+    let response = [h3::Header::new(b":status", b"200")];
+    for &stream in &streams {
+        let http = &mut web.server.http;
+        http.send_response(&mut web.pair.server, stream, &response, false).unwrap();
+    }
+    web.pair.run_for(Duration::from_millis(500));
+    for &stream in &streams {
+        web.pair.client.stream_shutdown(stream, quiche::Shutdown::Read, 7).unwrap();
+    }
+    web.pair.run_for(Duration::from_millis(500));
+    let stopped = h3::Error::TransportError(quiche::Error::StreamStopped(7));
+    for stream in streams {
+        let refused = web.server.http.send_body(&mut web.pair.server, stream, b"more", true);
+        assert_eq!(refused, Err(stopped));
+    }
+    web.pair.run_for(Duration::from_millis(500));
+    assert_eq!(web.pair.client.peer_streams_left_bidi(), STREAMS);
+}

@@ -165,6 +165,46 @@ fn the_idle_timeout_of_a_connection_is_announced_with_the_extensions() {
 }
 
 #[test]
+fn the_idle_timeout_of_a_servers_connection_is_announced_with_the_extensions() {
+    let (mut client, mut server) = (tack_config(), tack_config());
+    let mut connection = tack_server(&mut server);
+    connection.set_max_idle_timeout(4321).unwrap();
+    let mut pair = Pair::new(tack_client(&mut client), connection);
+    pair.handshake();
+    assert_eq!(pair.client.peer_transport_params().unwrap().max_idle_timeout, 4321);
+    assert!(pair.client.is_tack());
+}
+
+#[test]
+fn a_client_may_have_eight_addresses_with_tack_and_as_many_as_quiche_lets_it_without() {
+    let announced_ids = |server: &mut Config| {
+        let mut pair = Pair::new(tack_client(&mut tack_config()), tack_server(server));
+        pair.handshake();
+        pair.client.peer_transport_params().unwrap().active_conn_id_limit
+    };
+    let mut config = tack_config();
+    assert_eq!(announced_ids(&mut config), 8);
+    config.set_profile(Profile::Off);
+    assert_eq!(announced_ids(&mut config), 2);
+    config.set_profile(Profile::Default);
+    assert_eq!(announced_ids(&mut config), 8);
+    // What the application has chosen counts in each profile, by whichever type.
+    for chosen in [3, 2] {
+        let mut config = tack_config();
+        config.set_active_connection_id_limit(chosen);
+        assert_eq!(announced_ids(&mut config), chosen);
+        config.set_profile(Profile::Off);
+        assert_eq!(announced_ids(&mut config), chosen);
+    }
+    let mut config = tack_config();
+    let quiches: &mut quiche::Config = &mut config;
+    quiches.set_active_connection_id_limit(5);
+    assert_eq!(announced_ids(&mut config), 5);
+    config.set_profile(Profile::Off);
+    assert_eq!(announced_ids(&mut config), 5);
+}
+
+#[test]
 fn early_data_of_a_resumed_connection_is_acknowledged_and_tack_takes_over() {
     let (mut client, mut server) = (tack_config(), tack_config());
     for config in [&mut client, &mut server] {

@@ -76,3 +76,17 @@ fn what_does_not_fit_waits_for_the_next_buffer_and_is_no_error() {
     transfer(&mut pair, 4, 1_000_000, false);
     assert!(pair.client.written > 100 && pair.server.written > 100, "some do fit");
 }
+
+#[test]
+fn an_empty_buffer_is_too_short_as_it_is_for_quiche() {
+    let (mut client, mut server) = (tack_config(), tack_config());
+    let mut pair = Pair::new(tack_client(&mut client), tack_server(&mut server));
+    let info = RecvInfo { from: server_address(), to: client_address() };
+    for is_established in [false, true] {
+        let client = &mut pair.client;
+        assert_eq!(client.is_established(), is_established);
+        assert_eq!(client.recv(&mut [], info), Err(quiche::Error::BufferTooShort));
+        assert_eq!(client.send(&mut []).err(), Some(quiche::Error::BufferTooShort));
+        pair.handshake();
+    }
+}

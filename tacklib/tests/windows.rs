@@ -185,3 +185,140 @@ fn streams_that_are_read_to_their_end_let_a_quiet_peer_open_others() {
         pair.run_for(Duration::from_millis(150));
     }
 }
+
+/// Requests of a quiet client, which has used up its streams; all of it has come.
+fn asked() -> Pair<Connection, Connection> {
+    let mut pair = Pair::new(tack_client(&mut tack_config()), tack_server(&mut tack_config()))
+        .with_delay(Duration::from_millis(5));
+    pair.handshake();
+    for index in 0..REQUESTS {
+        assert_eq!(pair.client.write(4 * index, b"question", true), 8);
+    }
+    pair.run_for(Duration::from_millis(500));
+    assert_eq!(pair.client.peer_streams_left_bidi(), 0);
+    pair
+}
+
+/// What the tests' configurations let a peer open of each kind.
+const REQUESTS: u64 = 100;
+
+fn read_requests(server: &mut Connection) {
+    let mut buffer = [0; 64];
+    for index in 0..REQUESTS {
+        assert_eq!(server.read(4 * index, &mut buffer), Ok((8, true)));
+    }
+}
+
+#[test]
+fn streams_that_are_read_in_the_order_in_which_they_were_opened_let_a_quiet_peer_open_others() {
+    let stream = |index: u64| 4 * index + 2;
+    for ends in [true, false] {
+        let mut pair =
+            Pair::new(tack_client(&mut tack_config()), tack_server(&mut tack_config()))
+                .with_delay(Duration::from_millis(5));
+        pair.handshake();
+        for index in 0..REQUESTS {
+            // Those of which the server reads nothing may end or not.
+            assert_eq!(pair.client.write(stream(index), b"a frame", ends || index < 40), 7);
+        }
+        pair.run_for(Duration::from_millis(500));
+        assert_eq!(pair.client.peer_streams_left_uni(), 0);
+        let mut buffer = [0; 64];
+        for index in 0..40 {
+            assert_eq!(pair.server.read(stream(index), &mut buffer), Ok((7, true)));
+        }
+        pair.run_for(Duration::from_millis(100));
+        assert_eq!(pair.client.peer_streams_left_uni(), 40, "of streams that end: {ends}");
+    }
+}
+
+#[test]
+fn requests_that_the_server_resets_let_a_quiet_client_open_others() {
+    for reads_first in [true, false] {
+        let mut pair = asked();
+        if reads_first {
+            read_requests(&mut pair.server);
+        }
+        for index in 0..REQUESTS {
+            pair.server.stream_shutdown(4 * index, quiche::Shutdown::Write, 7).unwrap();
+        }
+        if !reads_first {
+            read_requests(&mut pair.server);
+        }
+        pair.run_for(Duration::from_millis(500));
+        assert_eq!(pair.client.peer_streams_left_bidi(), REQUESTS, "{reads_first}");
+    }
+}
+
+/// How a server learns that the client has stopped a stream.
+type Learn = fn(&mut Connection, u64);
+
+#[test]
+fn requests_that_a_quiet_client_cancels_let_it_open_others_once_the_server_knows() {
+    const STOPPED: quiche::Error = quiche::Error::StreamStopped(7);
+    let ways: [(&str, Learn); 4] = [
+        ("stream_send", |server, id| {
+            assert_eq!(server.stream_send(id, b"answer", true), Err(STOPPED));
+        }),
+        ("stream_send of nothing", |server, id| {
+            assert_eq!(server.stream_send(id, b"", true), Err(STOPPED));
+        }),
+        ("stream_capacity", |server, id| assert_eq!(server.stream_capacity(id), Err(STOPPED))),
+        ("stream_writable", |server, id| {
+            assert_eq!(server.stream_writable(id, 1), Err(STOPPED));
+        }),
+    ];
+    for (way, learn) in ways {
+        let mut pair = asked();
+        read_requests(&mut pair.server);
+        for index in 0..REQUESTS {
+            pair.client.stream_shutdown(4 * index, quiche::Shutdown::Read, 7).unwrap();
+        }
+        pair.run_for(Duration::from_millis(500));
+        for index in 0..REQUESTS {
+            learn(&mut pair.server, 4 * index);
+        }
+        pair.run_for(Duration::from_millis(500));
+        assert_eq!(pair.client.peer_streams_left_bidi(), REQUESTS, "{way}");
+    }
+}
+
+#[test]
+fn requests_that_are_stopped_when_they_were_reported_as_writable_let_the_client_open_others() {
+    let mut pair = asked();
+    read_requests(&mut pair.server);
+    // quiche forgets such streams as soon as its resets are acknowledged.
+    while pair.server.stream_writable_next().is_some() {}
+    for index in 0..REQUESTS {
+        pair.client.stream_shutdown(4 * index, quiche::Shutdown::Read, 7).unwrap();
+    }
+    pair.run_until(|pair| {
+        while pair.server.stream_writable_next().is_some() {}
+        pair.client.peer_streams_left_bidi() > 0
+    });
+}
+
+#[test]
+fn the_window_of_a_stream_beside_a_thousand_open_ones_reopens() {
+    const STREAMS: u64 = 1100;
+    let mut config = tack_config();
+    config.set_initial_max_streams_bidi(2 * STREAMS);
+    config.set_initial_max_stream_data_bidi_remote(WINDOW);
+    let mut pair = Pair::new(tack_client(&mut tack_config()), tack_server(&mut config))
+        .with_delay(Duration::from_millis(5));
+    pair.handshake();
+    let mut buffer = vec![0; 65_536];
+    for index in 0..STREAMS {
+        assert_eq!(pair.client.write(4 * index, &[1; 8], false), 8);
+    }
+    pair.run_for(Duration::from_millis(300));
+    for index in 0..STREAMS {
+        assert_eq!(pair.server.read(4 * index, &mut buffer), Ok((8, false)));
+    }
+    let last = 4 * STREAMS;
+    assert_eq!(pair.client.write(last, &vec![0; 2 * WINDOW as usize], false), WINDOW as usize);
+    pair.run_for(Duration::from_millis(300));
+    while pair.server.read(last, &mut buffer).is_ok() {}
+    pair.run_for(Duration::from_millis(100));
+    assert!(pair.client.write(last, &[0; 1000], false) > 0);
+}

@@ -16,69 +16,76 @@ constexpr std::uint64_t FRAMES_PER_SECOND = 30;
 constexpr std::uint64_t LOWEST_RATE = 25000;    // bytes per second
 constexpr std::uint64_t HIGHEST_RATE = 1250000; // bytes per second
 constexpr std::uint64_t DEADLINE = 300000000;   // nanoseconds
-constexpr std::uint8_t URGENCY = 3;
 
-// The encoder: its frames have the size that its rate allows.
+// The encoder: its frames have the size that its rate allows. Each needs the one before, except key frames.
 class Encoder {
   public:
     // Nine tenths of what the path could carry: the rest is for what frames differ by.
     void follow(std::uint64_t path_rate) {
         rate_ = std::clamp(path_rate * 9 / 10, LOWEST_RATE, HIGHEST_RATE);
     }
-    std::vector<std::uint8_t> frame() const {
-        std::size_t len = rate_ / FRAMES_PER_SECOND;
-        std::vector<std::uint8_t> frame(frames::HEADER_LEN + len, 0xf0);
-        for (std::size_t at = 0; at < frames::HEADER_LEN; at++) {
-            frame[at] = static_cast<std::uint8_t>(len >> (8 * (frames::HEADER_LEN - 1 - at)));
+    // A frame is not delivered: the next one must do without it.
+    void on_dropped() { last_ = TACK_NO_FRAME; }
+    // Gives the next frame to the sender. Returns whether it was taken.
+    bool encode(tack_frame_sender *sender, tack_conn *conn) {
+        std::vector<std::uint8_t> payload(rate_ / FRAMES_PER_SECOND, 0xf0);
+        auto kind = last_ == TACK_NO_FRAME ? TACK_FRAME_KEY : TACK_FRAME_DELTA;
+        std::int64_t number = tack_frame_sender_send(sender, conn, kind, 0, 0, DEADLINE, last_, payload.data(),
+                                                     payload.size());
+        if (number >= 0) {
+            last_ = static_cast<std::uint64_t>(number);
         }
-        return frame;
+        return number >= 0;
     }
     std::uint64_t rate() const { return rate_; }
 
   private:
     std::uint64_t rate_ = 10 * LOWEST_RATE;
+    std::uint64_t last_ = TACK_NO_FRAME;
 };
 
 struct Counts {
-    std::uint64_t sent = 0, dropped = 0, expired = 0;
+    std::uint64_t given = 0, taken = 0, dropped = 0;
 };
 
-// Sends a frame on a stream of its own, which is reset at its deadline.
-void send(tack_conn *conn, std::uint64_t stream, const std::vector<std::uint8_t> &frame, Counts &counts) {
-    // One that does not fit now would be late. The other streams are older: they go first.
-    if (tack_conn_stream_priority(conn, stream, URGENCY, false) != 0 ||
-        tack_conn_stream_writable(conn, stream, frame.size()) != 1) {
-        tack_conn_stream_shutdown(conn, stream, TACK_SHUTDOWN_WRITE, 0);
-        counts.dropped++;
-        return;
+// Follows what has become of frames.
+void follow(tack_frame_sender *sender, Encoder &encoder, Counts &counts) {
+    auto event = frames::sized<tack_frame_sender_event>();
+    while (tack_frame_sender_next(sender, &event) == 0) {
+        if (event.event_type == TACK_FRAME_SENDER_EVENT_TAKEN) {
+            counts.taken++;
+        } else if (event.event_type == TACK_FRAME_SENDER_EVENT_DROPPED) {
+            counts.dropped++;
+            encoder.on_dropped();
+        }
     }
-    std::uint64_t code = 0;
-    ssize_t written = tack_conn_stream_send(conn, stream, frame.data(), frame.size(), true, &code);
-    tack_conn_set_stream_deadline(conn, stream, DEADLINE);
-    counts.sent += written == static_cast<ssize_t>(frame.size());
+}
+
+void report(const frames::Endpoint &end, const Encoder &encoder, const Counts &counts) {
+    auto media = frames::sized<tack_media_stats>();
+    tack_conn_media_stats(end.conn(), &media);
+    std::printf("frames: %llu given, %llu taken, %llu dropped\n", static_cast<unsigned long long>(counts.given),
+                static_cast<unsigned long long>(counts.taken),
+                static_cast<unsigned long long>(counts.dropped));
+    std::printf("rate: encoder %llu, path %llu bytes/s\n", static_cast<unsigned long long>(encoder.rate()),
+                static_cast<unsigned long long>(media.estimated_send_rate));
 }
 
 bool run(frames::Endpoint &end, std::uint64_t frame_count) {
+    frames::Sender sender{tack_frame_sender_new(0)};
     Encoder encoder;
     Counts counts;
-    std::uint64_t stream = 2; // the client's unidirectional streams: 2, 6, 10, ...
     Clock::time_point next{}, end_at = Clock::time_point::max();
     while (!end.is_closed()) {
         std::uint64_t most = UINT64_MAX;
         if (tack_conn_is_established(end.conn())) {
             auto now = Clock::now();
-            if (now >= next && counts.sent + counts.dropped < frame_count) {
-                // Streams that the peer has not allowed yet wait for the next frame.
-                if (tack_conn_peer_streams_left_uni(end.conn()) > 0) {
-                    send(end.conn(), stream, encoder.frame(), counts);
-                    stream += 4;
-                } else {
-                    counts.dropped++;
-                }
+            if (now >= next && counts.given < frame_count) {
+                counts.given += encoder.encode(sender.get(), end.conn());
                 next = now + std::chrono::nanoseconds(1000000000 / FRAMES_PER_SECOND);
                 end_at = now + std::chrono::nanoseconds(2 * DEADLINE);
             }
-            bool is_last = counts.sent + counts.dropped == frame_count;
+            bool is_last = counts.given == frame_count;
             if (is_last && now >= end_at) {
                 tack_conn_close(end.conn(), true, 0, nullptr, 0);
             }
@@ -91,18 +98,11 @@ bool run(frames::Endpoint &end, std::uint64_t frame_count) {
         if (std::uint64_t rate = tack_conn_send_rate_change(end.conn()); rate > 0) {
             encoder.follow(rate);
         }
-        while (tack_conn_stream_expired_next(end.conn()) >= 0) {
-            counts.expired++;
-        }
+        // It fails where the connection is over.
+        (void)tack_frame_sender_flush(sender.get(), end.conn());
+        follow(sender.get(), encoder, counts);
     }
-    tack_media_stats media{};
-    media.size = sizeof(media);
-    tack_conn_media_stats(end.conn(), &media);
-    std::printf("frames: %llu sent, %llu dropped, %llu expired\n", static_cast<unsigned long long>(counts.sent),
-                static_cast<unsigned long long>(counts.dropped),
-                static_cast<unsigned long long>(counts.expired));
-    std::printf("rate: encoder %llu, path %llu bytes/s\n", static_cast<unsigned long long>(encoder.rate()),
-                static_cast<unsigned long long>(media.estimated_send_rate));
+    report(end, encoder, counts);
     return end.report();
 }
 

@@ -1,6 +1,5 @@
-// What the sender and the receiver of frames share: a frame is a unidirectional stream of its own, which begins
-// with the length of the frame in four bytes, high byte first. A stream whose deadline passes is reset, so a
-// frame that is shorter than it says was not delivered.
+// What the sender and the receiver of frames share: a configuration, and objects of the library that are freed where
+// they end.
 
 #ifndef TACK_EXAMPLES_FRAMES_HPP
 #define TACK_EXAMPLES_FRAMES_HPP
@@ -15,18 +14,28 @@
 namespace frames {
 
 constexpr const char *PROTOCOL = "tack-frames";
-constexpr std::size_t HEADER_LEN = 4;
 
-struct ConfigDeleter {
+struct Deleter {
     void operator()(tack_config *config) const { tack_config_free(config); }
+    void operator()(tack_frame_sender *sender) const { tack_frame_sender_free(sender); }
+    void operator()(tack_frame_receiver *receiver) const { tack_frame_receiver_free(receiver); }
 };
-using Config = std::unique_ptr<tack_config, ConfigDeleter>;
+using Config = std::unique_ptr<tack_config, Deleter>;
+using Sender = std::unique_ptr<tack_frame_sender, Deleter>;
+using Receiver = std::unique_ptr<tack_frame_receiver, Deleter>;
 
 // A configuration in the video profile.
 inline Config config() {
     Config config{endpoint_config(PROTOCOL)};
     tack_config_set_profile(config.get(), TACK_PROFILE_VIDEO);
     return config;
+}
+
+// A struct of the library that begins with its size.
+template <typename Sized> Sized sized() {
+    Sized value{};
+    value.size = sizeof(value);
+    return value;
 }
 
 // A socket and its connection, which end together.

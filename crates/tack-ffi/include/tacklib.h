@@ -34,12 +34,20 @@
 // A time that is not known.
 #define TACK_UNKNOWN UINT64_MAX
 
-// For tack_conn_set_stream_deadline: the stream has no deadline.
+// For tack_conn_set_stream_deadline and tack_frame_sender_send: there is no deadline.
 #define TACK_NO_DEADLINE UINT64_MAX
+
+// In the place of the number of a frame: there is none.
+#define TACK_NO_FRAME UINT64_MAX
 
 typedef struct tack_config tack_config;
 typedef struct tack_conn tack_conn;
 typedef struct tack_connection_id_iter tack_connection_id_iter;
+typedef struct tack_frame_receiver tack_frame_receiver;
+typedef struct tack_frame_receiver_event tack_frame_receiver_event;
+typedef struct tack_frame_sender tack_frame_sender;
+typedef struct tack_frame_sender_event tack_frame_sender_event;
+typedef struct tack_frame_stats tack_frame_stats;
 typedef struct tack_h3_config tack_h3_config;
 typedef struct tack_h3_conn tack_h3_conn;
 typedef struct tack_h3_event tack_h3_event;
@@ -59,6 +67,9 @@ typedef struct tack_transport_params tack_transport_params;
 
 // Room for what tack_conn_cc_parameters writes, bytes.
 #define TACK_CC_PARAMETERS_LEN 25
+
+// The longest frame, bytes.
+#define TACK_MAX_FRAME_LEN 16777216
 
 // QUIC version 1 (RFC 9000).
 #define TACK_PROTOCOL_VERSION 1
@@ -169,6 +180,76 @@ enum tack_error {
     // An argument is not valid: a NULL pointer, an address that is not one of IPv4 or IPv6, a connection id
     // of more than TACK_MAX_CONN_ID_LEN bytes, text that is not UTF-8, a number that has no meaning.
     TACK_ERR_INVALID_ARGUMENT = -100,
+};
+
+// Why a frame is not delivered.
+enum tack_frame_drop_cause {
+    // One that this version of the header does not name, or the frame was not dropped.
+    TACK_FRAME_DROP_UNKNOWN = 0,
+    // It would have come behind its deadline, and none of it has left.
+    TACK_FRAME_DROP_LATE = 1,
+    // Its deadline passed while it was on its way; it is not known to have arrived.
+    TACK_FRAME_DROP_EXPIRED = 2,
+    // A frame that it depends on is not delivered.
+    TACK_FRAME_DROP_DEPENDENCY = 3,
+    // Too many others were waiting. tack_frame_sender_send refuses such a frame instead.
+    TACK_FRAME_DROP_BACKLOG = 4,
+    // The receiver has stopped its stream.
+    TACK_FRAME_DROP_REFUSED = 5,
+};
+
+// What is wrong with a stream that holds no frame.
+enum tack_frame_error {
+    // Nothing.
+    TACK_FRAME_ERROR_NONE = 0,
+    // Its header has no end.
+    TACK_FRAME_ERROR_TRUNCATED = 1,
+    // The version of the format is not known.
+    TACK_FRAME_ERROR_VERSION = 2,
+    // The kind of the frame is not known.
+    TACK_FRAME_ERROR_KIND = 3,
+    // The frame depends on one before the first.
+    TACK_FRAME_ERROR_DEPENDENCY = 4,
+    // The frame is longer than it says or than is allowed, or too many are not whole.
+    TACK_FRAME_ERROR_TOO_LONG = 5,
+    // Something that this version of the header does not name.
+    TACK_FRAME_ERROR_UNKNOWN = 6,
+};
+
+// What a frame is of.
+enum tack_frame_kind {
+    // Not known: the header of the frame has not come.
+    TACK_FRAME_UNKNOWN = 0,
+    // A picture that needs no other.
+    TACK_FRAME_KEY = 1,
+    // A picture that needs another.
+    TACK_FRAME_DELTA = 2,
+    // A piece of sound.
+    TACK_FRAME_AUDIO = 3,
+};
+
+// Kinds of struct tack_frame_receiver_event.
+enum tack_frame_receiver_event_type {
+    // One that this version of the header does not name.
+    TACK_FRAME_RECEIVER_EVENT_UNKNOWN = 0,
+    // A frame has come whole.
+    TACK_FRAME_RECEIVER_EVENT_FRAME = 1,
+    // A frame will not come: its stream was reset, or has ended too early.
+    TACK_FRAME_RECEIVER_EVENT_LOST = 2,
+    // A stream that holds no frame was stopped.
+    TACK_FRAME_RECEIVER_EVENT_MALFORMED = 3,
+};
+
+// Kinds of struct tack_frame_sender_event.
+enum tack_frame_sender_event_type {
+    // One that this version of the header does not name.
+    TACK_FRAME_SENDER_EVENT_UNKNOWN = 0,
+    // The connection has taken all of the frame.
+    TACK_FRAME_SENDER_EVENT_TAKEN = 1,
+    // The frame is not delivered. Frames that depend on it are not either; each has an event of its own.
+    TACK_FRAME_SENDER_EVENT_DROPPED = 2,
+    // A stream that is not a frame's was reset at its deadline: the program's.
+    TACK_FRAME_SENDER_EVENT_OTHER_EXPIRED = 3,
 };
 
 // Errors of HTTP/3. Those of QUIC behind them are TACK_H3_TRANSPORT_ERR_...: the number of enum tack_error less
@@ -323,6 +404,19 @@ struct tack_conn;
 
 // Connection ids. It is a list of its own, and outlives the connection.
 struct tack_connection_id_iter;
+
+// Puts the frames of a sender at the other end together. What a sender can make it keep is bounded: 64 MiB of frames
+// that are not whole, and 64 MiB or 4,096 events that the program has not taken.
+struct tack_frame_receiver;
+
+// Sends frames over a connection, each on a unidirectional stream of its own: older and more urgent ones first, none
+// that would come behind its deadline, none without the frame that it depends on. Sound is more urgent than pictures,
+// and a lower layer than a higher one.
+//
+// A frame begins when no more than leaves in 10 ms waits in the send buffer of the connection, which other streams
+// share: what is sent beside frames is written at an urgency above 7, and only while `backlog` of
+// struct tack_media_stats is less than that.
+struct tack_frame_sender;
 
 // A configuration of HTTP/3. It can be freed before the connections that it was used for.
 struct tack_h3_config;
@@ -524,6 +618,67 @@ struct tack_h3_priority {
     uint8_t urgency;
     // Whether responses of one urgency take turns.
     bool incremental;
+};
+
+// What a receiver of frames has seen. Set `size` to `sizeof(struct tack_frame_receiver_event)` before
+// tack_frame_receiver_next: later versions of the library add fields at the end.
+struct tack_frame_receiver_event {
+    // Length of the struct, bytes; becomes how much of it was written.
+    size_t size;
+    // What has happened.
+    enum tack_frame_receiver_event_type event_type;
+    // What the frame is of; TACK_FRAME_UNKNOWN if its header has not come: then the fields of the header, down to
+    // `lifetime`, say nothing.
+    enum tack_frame_kind kind;
+    // What is wrong with the stream of TACK_FRAME_RECEIVER_EVENT_MALFORMED.
+    enum tack_frame_error error;
+    // Layer of a scalable encoder.
+    uint8_t layer;
+    // The number of the frame, or TACK_NO_FRAME. Numbers go up by one with each frame that the sender was given.
+    uint64_t number;
+    // The frame without which it cannot be shown, or TACK_NO_FRAME.
+    uint64_t depends_on;
+    // When it was captured, nanoseconds from the sender's start.
+    uint64_t captured;
+    // How long after that it is worth nothing, nanoseconds.
+    uint64_t lifetime;
+    // How long ago the last of it was read, nanoseconds; TACK_UNKNOWN if it is not whole.
+    uint64_t age;
+    // The bytes of a whole frame: they belong to the receiver, until the next tack_frame_receiver_next or
+    // tack_frame_receiver_free. NULL if there are none.
+    const uint8_t *payload;
+    // How many there are.
+    size_t payload_len;
+    // The stream of TACK_FRAME_RECEIVER_EVENT_MALFORMED; else 0.
+    uint64_t stream_id;
+};
+
+// What has become of a frame. Set `size` to `sizeof(struct tack_frame_sender_event)` before tack_frame_sender_next:
+// later versions of the library add fields at the end.
+struct tack_frame_sender_event {
+    // Length of the struct, bytes; becomes how much of it was written.
+    size_t size;
+    // What has happened.
+    enum tack_frame_sender_event_type event_type;
+    // Why the frame was dropped.
+    enum tack_frame_drop_cause cause;
+    // The frame; TACK_NO_FRAME if the event is about none.
+    uint64_t number;
+    // The stream of TACK_FRAME_SENDER_EVENT_OTHER_EXPIRED; else 0.
+    uint64_t stream_id;
+};
+
+// Statistics of a sender of frames. Set `size` to `sizeof(struct tack_frame_stats)` before
+// tack_frame_sender_stats: later versions of the library add fields at the end.
+struct tack_frame_stats {
+    // Length of the struct, bytes; becomes how much of it was written.
+    size_t size;
+    // Frames of which the connection has not taken all.
+    uint64_t waiting;
+    // Bytes of them.
+    uint64_t waiting_bytes;
+    // Frames that were dropped before the connection had taken any of them: the receiver hears of none.
+    uint64_t never_begun;
 };
 
 // A header field.
@@ -1094,16 +1249,22 @@ void tack_conn_set_packet_trains(struct tack_conn *conn,
 // Sets that the data of a stream is worth nothing any more in `nanos` from now; TACK_NO_DEADLINE takes that
 // back.
 //
-// If it is not all acknowledged then, the stream is reset: nothing of it is sent or sent again.
-// tack_conn_stream_expired_next tells. quiche tells of unidirectional streams whose end was written that all is
-// acknowledged; any other is reset unless the whole connection has nothing unsent or in flight. Returns 0 or an
-// error.
+// If its end is not written then, some of it has not left, or is to be sent again, the stream is reset; one that has
+// wholly left is reset as soon as some of it is lost, or when a probe timer expires. Nothing of it is sent or sent
+// again, nothing is taken for it any more, what waits in the
+// send buffer is dropped, and tack_conn_stream_expired_next tells. Of a stream that was reset for a probe it tells
+// when some of it turns out to be lost, or nothing is heard of it until the next probe: it may have arrived, and then
+// it has not expired.
+//
+// This holds for a deadline that is set before any of the stream leaves. Any other stream, and each with
+// TACK_PROFILE_OFF, is reset at its deadline unless all of it is acknowledged, which quiche tells of unidirectional
+// streams whose end was written, or nothing of the connection is unsent or in flight. Returns 0 or an error.
 int tack_conn_set_stream_deadline(struct tack_conn *conn,
                                   uint64_t stream_id,
                                   uint64_t nanos);
 
 // Returns the next stream that was reset because its deadline has passed, or -1. Each is told once. To be asked
-// after tack_conn_on_timeout and tack_conn_send.
+// after tack_conn_recv, tack_conn_on_timeout and tack_conn_send.
 int64_t tack_conn_stream_expired_next(struct tack_conn *conn);
 
 // Has an ack-eliciting packet sent on the path that data goes over. Returns 0 or an error.
@@ -1385,6 +1546,72 @@ ssize_t tack_conn_cc_parameters(const struct tack_conn *conn,
 int tack_conn_set_cc_parameters(struct tack_conn *conn,
                                 const uint8_t *buf,
                                 size_t buf_len);
+
+// Creates a receiver of frames for one connection.
+struct tack_frame_receiver *tack_frame_receiver_new(void);
+
+// Frees a receiver of frames, and the payload that it has handed out last. NULL is nothing to free.
+void tack_frame_receiver_free(struct tack_frame_receiver *receiver);
+
+// Reads all that has come on the peer's unidirectional streams; others are left to the program. To be called after
+// tack_conn_recv, and again when 64 MiB of frames or 4,096 events had been waiting: it reads nothing until then.
+// Returns 0 or an error.
+int tack_frame_receiver_read(struct tack_frame_receiver *receiver,
+                             struct tack_conn *conn);
+
+// Tells what tack_frame_receiver_read has seen: a frame, or one that will not come. Frames are told as they come,
+// which need not be in the order of their numbers. Each event is told once. Returns 0 or an error: TACK_ERR_DONE if
+// there is no event, TACK_ERR_BUFFER_TOO_SHORT if `size` is not set.
+int tack_frame_receiver_next(struct tack_frame_receiver *receiver,
+                             struct tack_frame_receiver_event *out);
+
+// Creates a sender of frames for one connection. It opens the unidirectional streams of this end, in their order;
+// the first `first_stream` of them it leaves to the program. Returns NULL if there are not so many.
+struct tack_frame_sender *tack_frame_sender_new(uint64_t first_stream);
+
+// Frees a sender of frames. What it has not sent is lost. NULL is nothing to free.
+void tack_frame_sender_free(struct tack_frame_sender *sender);
+
+// Begins the stream of each frame with these bytes, which a protocol between QUIC and the frames may want. A receiver
+// of frames expects none. Returns 0 or an error.
+int tack_frame_sender_set_preamble(struct tack_frame_sender *sender,
+                                   const uint8_t *preamble,
+                                   size_t preamble_len);
+
+// Takes a frame, and writes what the connection takes of it now. The payload is copied.
+//
+// The frame was captured `age` nanoseconds ago, and is worth nothing from `deadline` nanoseconds on, counted from now;
+// TACK_NO_DEADLINE is for one that stays worth something. `layer` is that of a scalable encoder, or 0. `depends_on` is
+// the number of the frame without which it cannot be shown, or TACK_NO_FRAME.
+//
+// Returns the number of the frame: they begin at 0 and go up by one. What becomes of it tack_frame_sender_next tells.
+// Or returns an error: TACK_ERR_INVALID_ARGUMENT if it is longer than TACK_MAX_FRAME_LEN, or depends on a frame that
+// has not been sent; TACK_ERR_DONE if 512 frames or 32 MiB wait: the frame has no number, and can be given again when
+// some have left; TACK_ERR_INVALID_STATE if the connection is over.
+int64_t tack_frame_sender_send(struct tack_frame_sender *sender,
+                               struct tack_conn *conn,
+                               enum tack_frame_kind kind,
+                               uint8_t layer,
+                               uint64_t age,
+                               uint64_t deadline,
+                               uint64_t depends_on,
+                               const uint8_t *payload,
+                               size_t payload_len);
+
+// Writes what the connection takes of the frames that wait, and drops what is too late. To be called after
+// tack_conn_recv and tack_conn_on_timeout. Returns 0 or an error: TACK_ERR_INVALID_STATE if the connection is over.
+int tack_frame_sender_flush(struct tack_frame_sender *sender,
+                            struct tack_conn *conn);
+
+// Tells what has become of a frame. Each event is told once; of more than 4,096 that were not asked for the last ones
+// are. tack_conn_stream_expired_next is not to be asked beside it: events tell of all streams. Returns 0 or an error:
+// TACK_ERR_DONE if there is no event, TACK_ERR_BUFFER_TOO_SHORT if `size` is not set.
+int tack_frame_sender_next(struct tack_frame_sender *sender,
+                           struct tack_frame_sender_event *out);
+
+// Tells the statistics of a sender of frames. Returns 0 or an error: TACK_ERR_BUFFER_TOO_SHORT if `size` is not set.
+int tack_frame_sender_stats(const struct tack_frame_sender *sender,
+                            struct tack_frame_stats *out);
 
 // Creates an HTTP/3 connection over a QUIC connection that is established or in early data, or returns NULL.
 struct tack_h3_conn *tack_h3_conn_new_with_transport(struct tack_conn *quic_conn,

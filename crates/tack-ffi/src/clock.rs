@@ -7,9 +7,19 @@ use std::time::{Duration, Instant};
 
 use nix::time::{ClockId, clock_gettime};
 
+/// The time now.
+pub(crate) fn now() -> Instant {
+    Instant::now()
+}
+
 /// The time so many nanoseconds from now; `None` if no clock gets there.
 pub(crate) fn from_now(nanos: u64) -> Option<Instant> {
-    Instant::now().checked_add(Duration::from_nanos(nanos))
+    after(Instant::now(), nanos)
+}
+
+/// The time so many nanoseconds after `now`; `None` if no clock gets there.
+pub(crate) fn after(now: Instant, nanos: u64) -> Option<Instant> {
+    now.checked_add(Duration::from_nanos(nanos))
 }
 
 /// What has waited longer for the program was not read from a socket's clock.
@@ -18,7 +28,11 @@ const LONGEST_AGE: Duration = Duration::from_secs(3600);
 /// The time so many nanoseconds ago; now, if that was more than an hour. A C program subtracts two readings of a clock
 /// that can be set back in between: what is below zero is a large number there.
 pub(crate) fn ago(nanos: u64) -> Instant {
-    let now = Instant::now();
+    before(Instant::now(), nanos)
+}
+
+/// The time so many nanoseconds before `now`, as `ago` tells it.
+pub(crate) fn before(now: Instant, nanos: u64) -> Instant {
     let age = Duration::from_nanos(nanos);
     if age > LONGEST_AGE { now } else { now.checked_sub(age).unwrap_or(now) }
 }

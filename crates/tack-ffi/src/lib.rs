@@ -36,6 +36,7 @@ mod clock;
 pub mod config;
 pub mod conn;
 pub mod error;
+pub mod frames;
 pub mod h3;
 pub mod library;
 pub mod number;

@@ -19,6 +19,8 @@ numbers! {
     CcAlgorithmNumber;
     /// `enum tack_ecn`.
     EcnNumber;
+    /// `enum tack_frame_kind`.
+    FrameKindNumber;
     /// `enum tack_h3_event_type`; -1 for no event.
     H3EventNumber;
     /// `enum tack_path_event_type`; -1 for no event.

@@ -14,6 +14,8 @@ use tack_quiche::h3::Priority;
 use crate::conn::media::tack_media_stats;
 use crate::conn::tack::tack_stats_tack;
 use crate::error::{Failure, INVALID_ARGUMENT, tack_error};
+use crate::frames::receiver::tack_frame_receiver_event;
+use crate::frames::sender::{tack_frame_sender_event, tack_frame_stats};
 use crate::h3::tack_h3_header;
 
 /// Bytes to read: `const uint8_t *`.
@@ -135,6 +137,19 @@ sized! {
 sized! {
     /// A place for statistics for live media: `struct tack_media_stats *`.
     MediaStatsOut, tack_media_stats
+}
+
+sized! {
+    /// A place for what has become of a frame: `struct tack_frame_sender_event *`.
+    FrameSenderEventOut, tack_frame_sender_event
+}
+sized! {
+    /// A place for statistics of a sender of frames: `struct tack_frame_stats *`.
+    FrameStatsOut, tack_frame_stats
+}
+sized! {
+    /// A place for a frame that has come: `struct tack_frame_receiver_event *`.
+    FrameReceiverEventOut, tack_frame_receiver_event
 }
 
 fn write_sized<T>(out: *mut T, value: &T) -> Result<(), Failure> {

@@ -2,9 +2,14 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
 
+#[path = "../../tack-ffi/tests/skip/mod.rs"]
+mod skip;
+
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+
+use skip::skip;
 
 /// Longer than anything takes, on a busy machine too.
 const LONG: Duration = Duration::from_secs(120);
@@ -127,7 +132,7 @@ fn from_nothing_to_a_picture() {
         [("x264enc", "ugly"), ("h264parse", "bad"), ("avdec_h264", "libav")]
     {
         if !shell.has(element) {
-            eprintln!("skipped: {element} is not installed (gstreamer1.0-plugins-{package})");
+            skip(format_args!("{element} is not installed (gstreamer1.0-plugins-{package})"));
             return;
         }
     }

@@ -3,6 +3,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
 
+#[path = "../../tack-ffi/tests/skip/mod.rs"]
+mod skip;
+
 mod common;
 
 use std::net::Ipv4Addr;
@@ -15,6 +18,7 @@ use common::{
     FRAME, Pipeline, frame, is_delta, is_discont, live_pair, number_of, pair, samples,
 };
 use gst::prelude::*;
+use skip::skip;
 use tack_examples::Relay;
 
 /// Counts the requests for key frames that the sink sends upstream.
@@ -538,7 +542,7 @@ fn elements_can_be_started_again() {
 fn the_bitrate_can_be_bound_to_an_encoder() {
     let (sender, receiver) = pair("deadline=20000 sync=false max-bitrate=700000", "sync=false");
     let Ok(encoder) = gst::ElementFactory::make("x264enc").build() else {
-        eprintln!("skipped: x264enc is not installed (gstreamer1.0-plugins-ugly)");
+        skip("x264enc is not installed (gstreamer1.0-plugins-ugly)");
         return;
     };
     let sink = sender.element("sink");

@@ -13,7 +13,7 @@ use crate::receiver::ReceivedFrame;
 /// Frames that the delay is chosen by: eight seconds of thirty a second.
 const TRANSITS: usize = 256;
 
-/// Frames that wait to be shown, at most; the oldest gives way.
+/// Frames that wait to be shown, at most; half of them, the oldest, give way then.
 const MOST_WAITING: usize = 2048;
 
 /// Bytes of them, at most: ten seconds of 50 Mbit/s.
@@ -22,6 +22,10 @@ const MOST_WAITING_BYTES: usize = 64 << 20;
 /// A sender's frames begin at number 0, but a receiver that joins late may never see these. It has joined late if the
 /// first number that comes is this or more: eight seconds of thirty a second.
 const JOINED_LATE: u64 = 256;
+
+/// The sender's clock has jumped where frames in a row are captured so much earlier than the one before, or come so much
+/// sooner than the fastest.
+const CLOCK_JUMP: Duration = Duration::from_secs(5);
 
 /// The delay comes down by this share of what it is too long, with each frame: in a second or two.
 const SHRINKS_BY: u32 = 64;
@@ -37,7 +41,8 @@ pub enum Missing {
     #[default]
     Skip,
     /// Stand still until it comes, or is known to be lost, or its deadline has passed by
-    /// [`JitterBufferConfig::longest`]: a frame that the sender drops before any of it has left is not told of.
+    /// [`JitterBufferConfig::longest`]: a frame that the sender drops before any of it has left is not told of. Nor is it
+    /// waited for when more frames have come behind it than the buffer holds.
     ///
     /// Its deadline is as far behind its capture as those of the frames next to it. A sender that gives its frames a
     /// day is waited for however late they come.
@@ -88,7 +93,7 @@ pub struct Due {
 /// Orders frames, and holds them back for as long as others are late as a rule.
 ///
 /// The clocks of sender and receiver are not synchronised: the fastest frame of late tells where the
-/// sender's clock is.
+/// sender's clock is. Where that jumps by seconds, the frames behind the jump are measured anew.
 #[derive(Debug)]
 pub struct JitterBuffer {
     config: JitterBufferConfig,
@@ -112,9 +117,17 @@ pub struct JitterBuffer {
     first: Option<u64>,
     /// How long the frame that was shown last was worth something.
     lifetime: Duration,
+    /// When the frame that was shown last was due.
+    last_shown: Option<Instant>,
+    /// The newest frame that has come, and when it was captured.
+    newest: Option<(u64, Duration)>,
+    /// The first frame behind the last jump of the sender's clock, and the least transit of those before it.
+    jump: Option<(u64, i128)>,
+    clock_jumps: u64,
     gone: Gone,
     late_frames: LateFrames,
     late: u64,
+    overflow: u64,
 }
 
 impl JitterBuffer {
@@ -135,9 +148,14 @@ impl JitterBuffer {
             next: None,
             first: None,
             lifetime: Duration::ZERO,
+            last_shown: None,
+            newest: None,
+            jump: None,
+            clock_jumps: 0,
             gone: Gone::default(),
             late_frames: LateFrames::default(),
             late: 0,
+            overflow: 0,
         }
     }
 
@@ -147,16 +165,8 @@ impl JitterBuffer {
         let number = frame.header.number;
         self.first.get_or_insert(if number < JOINED_LATE { 0 } else { number });
         // The frame itself may make the delay longer.
-        let was_due = self.shown_at(&frame);
-        let epoch = *self.epoch.get_or_insert(frame.arrived);
-        let arrived = frame.arrived.saturating_duration_since(epoch).as_nanos();
-        let transit = i128::try_from(arrived).unwrap_or(i128::MAX)
-            - i128::try_from(frame.header.captured.as_nanos()).unwrap_or(i128::MAX);
-        self.transits.push_back(transit);
-        if self.transits.len() > TRANSITS {
-            self.transits.pop_front();
-        }
-        self.follow_delay();
+        let was_due = self.shown_at(&frame).max(self.last_shown.unwrap_or(frame.arrived));
+        self.take_transit(&frame);
         if self.next.is_some_and(|next| number < next) || self.waiting.contains_key(&number) {
             self.late += 1;
             if !self.waiting.contains_key(&number) {
@@ -171,10 +181,8 @@ impl JitterBuffer {
         }
         self.waiting_bytes += frame.payload.len();
         self.waiting.insert(number, frame);
-        while (self.waiting.len() > MOST_WAITING || self.waiting_bytes > MOST_WAITING_BYTES)
-            && let Some((number, _)) = self.take_first()
-        {
-            self.gone.insert(number);
+        if self.waiting.len() > MOST_WAITING || self.waiting_bytes > MOST_WAITING_BYTES {
+            self.make_room();
         }
         true
     }
@@ -225,6 +233,7 @@ impl JitterBuffer {
         self.gone.insert_all(self.next.unwrap_or(0)..number);
         self.next = Some(number + 1);
         self.lifetime = frame.header.lifetime;
+        self.last_shown = Some(at);
         let is_whole = frame.header.depends_on.is_none_or(|on| !self.gone.contains(on));
         if is_whole {
             self.late_frames.on_whole(number, frame.header.kind);
@@ -276,6 +285,85 @@ impl JitterBuffer {
         self.late
     }
 
+    /// Frames that were never shown because more had come than the buffer holds.
+    pub fn overflow(&self) -> u64 {
+        self.overflow
+    }
+
+    /// How often the sender's clock has jumped by seconds.
+    pub fn clock_jumps(&self) -> u64 {
+        self.clock_jumps
+    }
+
+    /// Whether a frame was captured before the sender's clock jumped last.
+    pub(crate) fn is_before_jump(&self, number: u64) -> bool {
+        self.jump.is_some_and(|(first, _)| number < first)
+    }
+
+    /// Notes how long a frame was on its way.
+    fn take_transit(&mut self, frame: &ReceivedFrame) {
+        let (number, captured) = (frame.header.number, frame.header.captured);
+        if self.is_before_jump(number) {
+            return;
+        }
+        let epoch = *self.epoch.get_or_insert(frame.arrived);
+        let arrived = frame.arrived.saturating_duration_since(epoch).as_nanos();
+        let transit = i128::try_from(arrived).unwrap_or(i128::MAX)
+            - i128::try_from(captured.as_nanos()).unwrap_or(i128::MAX);
+        let longest = i128::try_from(CLOCK_JUMP.as_nanos()).unwrap_or(i128::MAX);
+        let goes_back =
+            self.newest.is_some_and(|(last, at)| number > last && captured + CLOCK_JUMP < at);
+        let goes_ahead = !self.transits.is_empty() && transit < self.fastest - longest;
+        if goes_back || goes_ahead {
+            self.jump = Some((number, self.fastest));
+            self.clock_jumps += 1;
+            self.transits.clear();
+            self.fastest = transit;
+            self.newest = None;
+        }
+        if self.newest.is_none_or(|(last, _)| number > last) {
+            self.newest = Some((number, captured));
+        }
+        self.transits.push_back(transit);
+        if self.transits.len() > TRANSITS {
+            self.transits.pop_front();
+        }
+        self.follow_delay();
+    }
+
+    /// Drops the older half of what waits, and goes on behind it with a frame that needs none of that. What is missing
+    /// before it is not waited for any more: nothing else would ever end the wait where frames live for days.
+    fn make_room(&mut self) {
+        let first = |buffer: &Self| {
+            buffer.waiting.first_key_value().map(|(_, frame)| frame.header.captured)
+        };
+        let before = first(self);
+        while self.waiting.len() > MOST_WAITING / 2
+            || self.waiting_bytes > MOST_WAITING_BYTES / 2
+            || self.is_delta_before_key()
+        {
+            let Some((number, _)) = self.take_first() else { break };
+            self.gone.insert(number);
+            self.overflow += 1;
+        }
+        let Some(&number) = self.waiting.keys().next() else { return };
+        self.gone.insert_all(self.next.or(self.first).unwrap_or(0)..number);
+        match &mut self.next {
+            Some(next) => *next = number.max(*next),
+            None => self.first = Some(number),
+        }
+        // Playback that was held back is by what was dropped less so.
+        let dropped =
+            first(self).zip(before).map(|(after, before)| after.saturating_sub(before));
+        self.pushed_back = self.pushed_back.saturating_sub(dropped.unwrap_or_default());
+    }
+
+    /// Whether the first frame that waits needs others, and a later one does not.
+    fn is_delta_before_key(&self) -> bool {
+        let mut kinds = self.waiting.values().map(|frame| frame.header.kind);
+        kinds.next() == Some(FrameKind::Delta) && kinds.any(|kind| kind == FrameKind::Key)
+    }
+
     fn take_first(&mut self) -> Option<(u64, ReceivedFrame)> {
         let (number, frame) = self.waiting.pop_first()?;
         self.waiting_bytes -= frame.payload.len();
@@ -316,7 +404,11 @@ impl JitterBuffer {
     fn fastest_at(&self, frame: &ReceivedFrame) -> Instant {
         let Some(epoch) = self.epoch else { return frame.arrived };
         let captured = i128::try_from(frame.header.captured.as_nanos()).unwrap_or(i128::MAX);
-        let nanos = u64::try_from((captured + self.fastest).max(0)).unwrap_or(u64::MAX / 4);
+        let fastest = match self.jump {
+            Some((first, before)) if frame.header.number < first => before,
+            _ => self.fastest,
+        };
+        let nanos = u64::try_from((captured + fastest).max(0)).unwrap_or(u64::MAX / 4);
         epoch + Duration::from_nanos(nanos)
     }
 
@@ -809,6 +901,81 @@ mod tests {
         assert!(buffer.delay() <= Duration::from_secs(1));
         let shown = show(&mut buffer, start + Duration::from_secs(40));
         assert!(shown.len() > 550, "{}", shown.len());
+    }
+
+    #[test]
+    fn a_senders_clock_that_jumps_costs_no_time_and_no_frames() {
+        let start = Instant::now();
+        for jump in [-3600, 3600] {
+            for missing in [Missing::Skip, Missing::Wait] {
+                let mut buffer = buffer(missing);
+                let mut shown = Vec::new();
+                for number in 0..900 {
+                    let mut frame = frame(start, number, 20 * MS);
+                    let hours = if number < 300 { 7200 } else { 7200 + jump };
+                    frame.header.captured += Duration::from_secs(u64::try_from(hours).unwrap());
+                    let now = frame.arrived + 12 * MS;
+                    buffer.push(frame);
+                    shown
+                        .extend(std::iter::from_fn(|| buffer.pop(now)).map(|due| due.is_whole));
+                }
+                let end = start + Duration::from_secs(40);
+                shown.extend(std::iter::from_fn(|| buffer.pop(end)).map(|due| due.is_whole));
+                assert_eq!(shown, vec![true; 900], "by {jump} s, {missing:?}");
+                assert!(buffer.stood(end) < 50 * MS, "{:?}", buffer.stood(end));
+                assert_eq!(buffer.clock_jumps(), 1);
+            }
+        }
+    }
+
+    #[test]
+    fn frames_that_wait_when_the_clock_goes_back_are_shown_at_their_time() {
+        let start = Instant::now();
+        let mut buffer = JitterBuffer::new(JitterBufferConfig {
+            shortest: 500 * MS,
+            ..JitterBufferConfig::default()
+        });
+        let mut times = Vec::new();
+        for number in 0..60 {
+            let mut frame = frame(start, number, 20 * MS);
+            let hours = if number < 30 { 2 } else { 1 };
+            frame.header.captured += Duration::from_secs(3600 * hours);
+            let now = frame.arrived;
+            buffer.push(frame);
+            times.extend(std::iter::from_fn(|| buffer.pop(now)).map(|due| due.at));
+        }
+        let rest = start + Duration::from_secs(9);
+        times.extend(std::iter::from_fn(|| buffer.pop(rest)).map(|due| due.at));
+        assert_eq!(times.len(), 60);
+        assert!(times.windows(2).all(|pair| pair[1] - pair[0] == 33 * MS), "{times:?}");
+    }
+
+    #[test]
+    fn a_gap_is_not_waited_for_when_more_has_come_behind_it_than_the_buffer_holds() {
+        let start = Instant::now();
+        let mut buffer = buffer(Missing::Wait);
+        let (mut shown, mut longest) = (Vec::new(), Duration::ZERO);
+        let mut last = start;
+        for number in (0..6000).filter(|number| *number != 100) {
+            let mut frame = frame(start, number, 20 * MS);
+            frame.header.lifetime = Duration::from_secs(24 * 3600);
+            if number % 30 == 0 {
+                (frame.header.kind, frame.header.depends_on) = (FrameKind::Key, None);
+            }
+            let now = frame.arrived;
+            buffer.push(frame);
+            while let Some(due) = buffer.pop(now) {
+                longest = longest.max(now - last);
+                last = now;
+                shown.push(due.is_whole);
+            }
+        }
+        let full = u32::try_from(MOST_WAITING).unwrap() * 33 * MS;
+        assert!(longest <= full + Duration::from_secs(1), "{longest:?}");
+        assert!(shown.iter().all(|is_whole| *is_whole), "it goes on with a key frame");
+        let waiting = buffer.waiting.len();
+        assert_eq!(shown.len() + waiting + usize::try_from(buffer.overflow()).unwrap(), 5999);
+        assert!(buffer.overflow() <= 1100, "{} frames were dropped", buffer.overflow());
     }
 
     #[test]

@@ -1,20 +1,25 @@
 //! What a viewer sees: how soon it starts, how often it stands still, what is missing.
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
+use crate::frame::FrameHeader;
 use crate::jitter_buffer::{Due, JitterBuffer};
-use crate::receiver::{ReceivedFrame, ReceiverEvent};
+use crate::receiver::ReceiverEvent;
 
 /// Counts what is played.
 #[derive(Debug)]
 pub struct Playback {
     began: Instant,
     first: Option<Instant>,
-    /// Arrival less capture, microseconds, above the fastest frame.
-    transits: Vec<i128>,
+    /// Arrival less capture of the last frames, microseconds; they may be negative.
+    transits: VecDeque<i64>,
+    /// The same above the fastest of them, of frames before the sender's clock jumped last.
+    before_jump: VecDeque<u64>,
+    clock_jumps: u64,
     epoch: Option<Instant>,
     shown: u64,
     broken: u64,
@@ -40,7 +45,12 @@ pub struct PlaybackReport {
     pub late: u64,
     /// Frames of which the network told that they will not come.
     pub lost: u64,
-    /// Median time from capture to arrival, above that of the fastest frame.
+    /// Frames that were never shown because more had come than the buffer holds.
+    pub overflow: u64,
+    /// How often the sender's clock has jumped by seconds.
+    pub clock_jumps: u64,
+    /// Median time from capture to arrival, above that of the fastest frame since the sender's clock jumped last; of
+    /// the last 216,000 frames, which is an hour of sixty a second.
     pub frame_delay_p50: Duration,
     /// Its 95th percentile.
     pub frame_delay_p95: Duration,
@@ -48,7 +58,7 @@ pub struct PlaybackReport {
     pub frame_delay_p99: Duration,
 }
 
-/// Frames that delays are taken of: an hour of sixty a second.
+/// Frames that delays are taken of, the last ones: an hour of sixty a second.
 const MOST_TRANSITS: usize = 216_000;
 
 impl Playback {
@@ -57,7 +67,9 @@ impl Playback {
         Self {
             began: now,
             first: None,
-            transits: Vec::new(),
+            transits: VecDeque::new(),
+            before_jump: VecDeque::new(),
+            clock_jumps: 0,
             epoch: None,
             shown: 0,
             broken: 0,
@@ -70,8 +82,9 @@ impl Playback {
     pub fn on_event(&mut self, buffer: &mut JitterBuffer, event: ReceiverEvent) {
         match event {
             ReceiverEvent::Frame(frame) => {
-                self.on_frame(&frame);
+                let (header, arrived) = (frame.header, frame.arrived);
                 self.late += u64::from(!buffer.push(frame));
+                self.on_frame(buffer, &header, arrived);
             }
             ReceiverEvent::Lost { header } => {
                 self.lost += 1;
@@ -111,29 +124,49 @@ impl Playback {
             broken: self.broken,
             late: self.late,
             lost: self.lost,
+            overflow: buffer.overflow(),
+            clock_jumps: buffer.clock_jumps(),
             frame_delay_p50: percentile(0.5),
             frame_delay_p95: percentile(0.95),
             frame_delay_p99: percentile(0.99),
         }
     }
 
-    fn on_frame(&mut self, frame: &ReceivedFrame) {
-        let epoch = *self.epoch.get_or_insert(frame.arrived);
-        let arrived = frame.arrived.saturating_duration_since(epoch).as_micros();
-        let captured = frame.header.captured.as_micros();
-        if self.transits.len() < MOST_TRANSITS {
-            let signed = |micros: u128| i128::try_from(micros).unwrap_or(i128::MAX / 2);
-            self.transits.push(signed(arrived) - signed(captured));
+    fn on_frame(&mut self, buffer: &JitterBuffer, header: &FrameHeader, arrived: Instant) {
+        if std::mem::replace(&mut self.clock_jumps, buffer.clock_jumps())
+            != buffer.clock_jumps()
+        {
+            // What came before is measured by the clock as it was.
+            let fastest = self.fastest();
+            let transits = self.transits.drain(..);
+            self.before_jump.extend(transits.map(|transit| transit.abs_diff(fastest)));
         }
+        if buffer.is_before_jump(header.number) {
+            return;
+        }
+        let epoch = *self.epoch.get_or_insert(arrived);
+        let since_epoch = arrived.saturating_duration_since(epoch).as_micros();
+        let signed = |micros: u128| i64::try_from(micros).unwrap_or(i64::MAX / 2);
+        self.transits.push_back(signed(since_epoch) - signed(header.captured.as_micros()));
+        if self.transits.len() + self.before_jump.len() > MOST_TRANSITS
+            && self.before_jump.pop_front().is_none()
+        {
+            self.transits.pop_front();
+        }
+    }
+
+    fn fastest(&self) -> i64 {
+        self.transits.iter().min().copied().unwrap_or(0)
     }
 
     fn delays(&self) -> Histogram<u64> {
         // Three digits of any number of microseconds: the bounds are in order.
         let mut delays = Histogram::new_with_bounds(1, u64::MAX / 2, 3)
             .unwrap_or_else(|_| unreachable!("constant bounds"));
-        let fastest = self.transits.iter().min().copied().unwrap_or(0);
-        for transit in &self.transits {
-            delays.saturating_record(u64::try_from(transit - fastest).unwrap_or(u64::MAX / 4));
+        let fastest = self.fastest();
+        let current = self.transits.iter().map(|transit| transit.abs_diff(fastest));
+        for delay in self.before_jump.iter().copied().chain(current) {
+            delays.saturating_record(delay);
         }
         delays
     }
@@ -143,12 +176,91 @@ impl Playback {
 #[allow(clippy::disallowed_methods)] // a test counts from some instant
 mod tests {
     use super::*;
-    use crate::frame::{FrameHeader, FrameKind};
+    use crate::frame::FrameKind;
     use crate::jitter_buffer::JitterBufferConfig;
+    use crate::receiver::ReceivedFrame;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// A frame of which nothing depends on another.
+    fn frame(start: Instant, number: u64, took: Duration) -> ReceivedFrame {
+        let captured = Duration::from_millis(number * 10);
+        let header = FrameHeader {
+            kind: FrameKind::Audio,
+            layer: 0,
+            number,
+            depends_on: None,
+            captured,
+            lifetime: 200 * MS,
+            len: 0,
+        };
+        ReceivedFrame { header, payload: Vec::new(), arrived: start + captured + took }
+    }
+
+    /// What a viewer sees of frames of which each takes what `took` says and is captured later by `ahead`.
+    fn play(
+        frames: u64,
+        took: impl Fn(u64) -> Duration,
+        ahead: impl Fn(u64) -> Duration,
+    ) -> PlaybackReport {
+        let start = Instant::now();
+        let mut playback = Playback::new(start);
+        let mut buffer = JitterBuffer::new(JitterBufferConfig::default());
+        let mut now = start;
+        for number in 0..frames {
+            let mut frame = frame(start, number, took(number));
+            frame.header.captured += ahead(number);
+            now = frame.arrived;
+            playback.on_event(&mut buffer, ReceiverEvent::Frame(frame));
+            while let Some(due) = buffer.pop(now) {
+                playback.on_shown(&due);
+            }
+        }
+        playback.report(now, &buffer)
+    }
+
+    #[test]
+    fn delays_are_of_the_last_frames() {
+        let most = MOST_TRANSITS as u64;
+        // The fastest is the last before the path becomes worse.
+        let took = |number| if number < most { 20 * MS } else { 80 * MS };
+        let report = play(most + 100_000, took, |_| Duration::ZERO);
+        assert!(report.frame_delay_p50 < MS && report.frame_delay_p95 >= 59 * MS, "{report:?}");
+        let report = play(most + 150_000, took, |_| Duration::ZERO);
+        assert!(report.frame_delay_p50 >= 59 * MS, "{report:?}");
+    }
+
+    #[test]
+    fn a_senders_clock_that_jumps_adds_nothing_to_delays_and_stalls() {
+        for behind in [0, 7200] {
+            let ahead = |number| Duration::from_secs(if number < 500 { 3600 } else { behind });
+            let report = play(1500, |number| Duration::from_millis(20 + number % 5), ahead);
+            assert!(report.frame_delay_p99 <= 5 * MS, "{report:?}");
+            assert!(report.stood < 50 * MS, "{report:?}");
+            assert_eq!((report.clock_jumps, report.late), (1, 0));
+        }
+    }
+
+    #[test]
+    fn frames_that_a_full_buffer_drops_are_counted() {
+        let start = Instant::now();
+        let mut playback = Playback::new(start);
+        let mut buffer = JitterBuffer::new(JitterBufferConfig::default());
+        for number in 0..5000 {
+            let event = ReceiverEvent::Frame(frame(start, number, 20 * MS));
+            playback.on_event(&mut buffer, event);
+        }
+        let now = start + Duration::from_secs(100);
+        while let Some(due) = buffer.pop(now) {
+            playback.on_shown(&due);
+        }
+        let report = playback.report(now, &buffer);
+        assert!(report.overflow > 2000, "{report:?}");
+        assert_eq!(report.shown + report.broken + report.overflow, 5000);
+    }
 
     #[test]
     fn playback_starts_with_a_frame_that_lacks_nothing() {
-        const MS: Duration = Duration::from_millis(1);
         let start = Instant::now();
         let mut playback = Playback::new(start);
         for (at, is_whole) in [(100, false), (300, true)] {

@@ -41,7 +41,7 @@ pub enum DropCause {
     Expired,
     /// A frame that it depends on is not delivered.
     Dependency,
-    /// Too many others were waiting.
+    /// Too many others were waiting. A [`FrameSender`] refuses such a frame instead ([`SendError::Full`]).
     Backlog,
     /// The receiver has stopped its stream.
     Refused,
@@ -80,6 +80,10 @@ pub enum SendError {
     /// It depends on a frame that has not been given to the sender.
     #[error("frame {0} that it depends on has not been sent yet")]
     UnknownDependency(u64),
+    /// 512 frames wait, or 32 MiB of them. The frame has no number, and can be given again when some have left; the
+    /// frames that depend on one that is left out cannot be decoded.
+    #[error("512 frames or 32 MiB wait to be sent; give the frame again when some have left")]
+    Full,
     /// The connection is closed, or about to be.
     #[error("the connection is over; no frame will leave")]
     Closed,
@@ -166,6 +170,9 @@ impl FrameSender {
 
     /// Takes a frame, and writes what the connection takes of it now. Its number; what is not delivered is told
     /// by [`FrameSender::poll_event`].
+    ///
+    /// Fails with [`SendError::Full`] while too many frames wait: a receiver would not hear of one that is dropped then,
+    /// and of frames that live for days would wait for it as long.
     pub fn send_frame<F: BufFactory>(
         &mut self,
         connection: &mut Connection<F>,
@@ -180,8 +187,29 @@ impl FrameSender {
         if let Some(on) = frame.depends_on.filter(|on| *on >= self.next_number) {
             return Err(SendError::UnknownDependency(on));
         }
+        if !self.has_room(payload.len()) {
+            // What is too late makes room.
+            self.flush(connection, now)?;
+            if !self.has_room(payload.len()) {
+                return Err(SendError::Full);
+            }
+        }
         let number = self.next_number;
         self.next_number += 1;
+        self.open.insert(number);
+        let frame = self.encode(number, &frame, payload);
+        self.waiting_bytes += frame.bytes.len();
+        self.waiting.push(frame);
+        self.flush(connection, now)?;
+        Ok(number)
+    }
+
+    fn has_room(&self, len: usize) -> bool {
+        self.waiting.len() < MOST_WAITING && self.waiting_bytes + len <= MOST_WAITING_BYTES
+    }
+
+    /// A frame with its bytes as they go onto its stream.
+    fn encode(&self, number: u64, frame: &Frame, payload: &[u8]) -> Waiting {
         let header = FrameHeader {
             kind: frame.kind,
             layer: frame.layer,
@@ -191,31 +219,19 @@ impl FrameSender {
             lifetime: frame.deadline.saturating_duration_since(frame.captured_at),
             len: payload.len(),
         };
-        let is_full = self.waiting.len() >= MOST_WAITING
-            || self.waiting_bytes + payload.len() > MOST_WAITING_BYTES;
-        if is_full {
-            self.never_begun += 1;
-            self.drop_frame(number, DropCause::Backlog);
-        } else {
-            let len = self.preamble.len() + MAX_HEADER + payload.len();
-            let mut bytes = Vec::with_capacity(len);
-            bytes.extend_from_slice(&self.preamble);
-            header.encode(&mut bytes);
-            bytes.extend_from_slice(payload);
-            self.waiting_bytes += bytes.len();
-            self.open.insert(number);
-            self.waiting.push(Waiting {
-                number,
-                depends_on: frame.depends_on,
-                urgency: frame.kind.urgency(frame.layer),
-                deadline: frame.deadline,
-                lifetime: header.lifetime,
-                bytes,
-                begun: None,
-            });
+        let mut bytes = Vec::with_capacity(self.preamble.len() + MAX_HEADER + payload.len());
+        bytes.extend_from_slice(&self.preamble);
+        header.encode(&mut bytes);
+        bytes.extend_from_slice(payload);
+        Waiting {
+            number,
+            depends_on: frame.depends_on,
+            urgency: frame.kind.urgency(frame.layer),
+            deadline: frame.deadline,
+            lifetime: header.lifetime,
+            bytes,
+            begun: None,
         }
-        self.flush(connection, now)?;
-        Ok(number)
     }
 
     /// Writes what the connection takes of the frames that wait, and drops what is too late. To be called

@@ -42,6 +42,7 @@ impl EcnCodepoint {
 
 /// What a sender marks its packets with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Ecn {
     /// Nothing.
     #[default]

@@ -76,6 +76,8 @@ fn in_a_child() {
         let (client, server) = established();
         assert_eq!(client.is_tack(), server.is_tack());
         println!("TACK: {}", client.is_tack());
+        let told = client.peer_transport_params().unwrap();
+        println!("connection ids: {}", told.active_conn_id_limit);
     }
     let config = quiche::Config::new(quiche::PROTOCOL_VERSION).unwrap();
     println!("profile: {:?}", config.tack().profile);
@@ -110,6 +112,10 @@ fn the_variable_chooses_the_profile_of_every_connection() {
             "{value:?}: {printed}"
         );
         assert!(printed.contains(&format!("profile: {profile}\n")), "{value:?}: {printed}");
+        // quiche's own where TACK is off.
+        let ids = if tack { 8 } else { 2 };
+        let ids = format!("connection ids: {ids}\n");
+        assert_eq!(printed.matches(&ids).count(), 2, "{value:?}: {printed}");
         assert!(!printed.contains("warning"), "{value:?}: {printed}");
     }
 }

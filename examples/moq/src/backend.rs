@@ -16,6 +16,9 @@ use tack_web_transport::http3::{self, ConnectRequest};
 /// How long a publisher stays for those who are behind; a relay never closes.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How long a client may take from its request to what MoQ begins a session with.
+const ACCEPT_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// Which QUIC stack carries a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
@@ -97,23 +100,49 @@ impl Listener {
         }
     }
 
-    /// Accepts the next session, with what `moq` publishes and subscribes to; `None` once the endpoint is closed.
-    pub async fn accept(&mut self, moq: &moq_net::Server) -> Result<Option<Connected>> {
+    /// Waits for the next client; `None` once the endpoint is closed.
+    pub async fn next(&mut self) -> Option<Request> {
         match self {
-            Self::Tack(server) => {
-                let Some(request) = server.accept().await else { return Ok(None) };
-                let protocol = select(request.protocols())?;
-                let session = request.accept_with_protocol(protocol).await?;
-                Ok(Some(accepted(moq, session).await?))
-            }
-            Self::Quinn(server, _) => {
-                let Some(request) = server.accept().await else { return Ok(None) };
-                let protocol = select(&request.protocols)?;
-                let response = web_transport_quinn::proto::ConnectResponse::OK;
-                let session = request.respond(response.with_protocol(protocol)).await?;
-                Ok(Some(accepted(moq, session).await?))
-            }
+            Self::Tack(server) => server.accept().await.map(Box::new).map(Request::Tack),
+            Self::Quinn(server, _) => server.accept().await.map(Box::new).map(Request::Quinn),
         }
+    }
+
+    /// Accepts the session of the next client, where it is the only one: others wait meanwhile.
+    pub async fn accept(&mut self, moq: &moq_net::Server) -> Result<Connected> {
+        self.next().await.context("the endpoint is closed")?.accept(moq).await
+    }
+}
+
+/// A client that asks for a session.
+pub enum Request {
+    /// Over TACK.
+    Tack(Box<http3::Request>),
+    /// Over quinn.
+    Quinn(Box<web_transport_quinn::Request>),
+}
+
+impl Request {
+    /// Accepts the session, with what `moq` publishes and subscribes to. It waits for the client, so a server that has
+    /// more than one does this in a task for each.
+    pub async fn accept(self, moq: &moq_net::Server) -> Result<Connected> {
+        let accepting = async {
+            match self {
+                Self::Tack(request) => {
+                    let protocol = select(request.protocols())?;
+                    let session = request.accept_with_protocol(protocol).await?;
+                    accepted(moq, session).await
+                }
+                Self::Quinn(request) => {
+                    let protocol = select(&request.protocols)?;
+                    let response = web_transport_quinn::proto::ConnectResponse::OK;
+                    let session = request.respond(response.with_protocol(protocol)).await?;
+                    accepted(moq, session).await
+                }
+            }
+        };
+        let in_time = tokio::time::timeout(ACCEPT_TIMEOUT, accepting).await;
+        in_time.context("the client begins no session of MoQ")?
     }
 }
 

@@ -75,8 +75,7 @@ pub async fn run_over(transport: Transport, comparison: &Comparison) -> Result<R
     let client = moq_net::Client::new().with_subscriber(there.clone());
     let connecting = connect(transport, wire.address(), &client);
     let (accepted, connected) = tokio::join!(listener.accept(&server), connecting);
-    let accepted = accepted?.context("the endpoint is closed")?;
-    let connected = connected?;
+    let (accepted, connected) = (accepted?, connected?);
     let received = subscribe(there.consume()).await?;
     drop(publishing.await??);
     drop((accepted, connected));

@@ -1,14 +1,13 @@
 //! `moq`: a publisher, a subscriber, a relay, and a comparison of transports.
 
 use std::net::SocketAddr;
-use std::pin::pin;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use clap::{Parser, Subcommand};
 use tack_example_moq::backend::{Listener, Transport, connect};
 use tack_example_moq::compare::{Comparison, compare, table};
-use tack_example_moq::publisher::{Source, new_origin, publish};
+use tack_example_moq::publisher::{self, Source, new_origin, publish};
 use tack_example_moq::relay::serve;
 use tack_example_moq::subscriber::{Received, subscribe};
 
@@ -102,29 +101,16 @@ async fn publish_over(
     server: Option<SocketAddr>,
     source: Source,
 ) -> Result<()> {
-    let origin = new_origin();
-    let publishing = publish(origin.clone(), source);
-    let mut sessions = Vec::new();
-    let _published = if let Some(address) = listen {
-        let mut listener = Listener::bind(transport, address, None)?;
+    let (_published, sessions) = if let Some(address) = listen {
+        let listener = Listener::bind(transport, address, None)?;
         println!("{}", listener.local_addr());
-        let server = moq_net::Server::new().with_publisher(&origin);
-        let mut publishing = pin!(publishing);
-        loop {
-            tokio::select! {
-                published = &mut publishing => break published?,
-                accepted = listener.accept(&server) => match accepted {
-                    Ok(Some(connected)) => sessions.push(connected),
-                    Ok(None) => bail!("the endpoint is closed"),
-                    Err(error) => eprintln!("no session: {error:#}"),
-                },
-            }
-        }
+        publisher::serve(listener, source).await?
     } else {
         let server = server.context("--listen or --connect")?;
+        let origin = new_origin();
         let client = moq_net::Client::new().with_publisher(&origin);
-        sessions.push(connect(transport, server, &client).await?);
-        publishing.await?
+        let connected = connect(transport, server, &client).await?;
+        (publish(origin, source).await?, vec![connected])
     };
     for session in sessions {
         session.finish().await;

@@ -5,8 +5,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Context as _, Result};
 use bytes::{BufMut as _, BytesMut};
 use moq_net::{Timestamp, origin, track};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior};
 
+use crate::backend::{Connected, Listener};
 use crate::{BROADCAST, TRACK};
 
 /// What a frame holds at least: when it was made, in microseconds since 1970.
@@ -82,4 +84,30 @@ pub async fn publish(origin: origin::Producer, source: Source) -> Result<Publish
     }
     track.finish()?;
     Ok(Published { _broadcast: broadcast, _track: track })
+}
+
+/// Publishes the track to all who connect, until all groups are made. Returns the sessions, in which some may be on
+/// their way.
+pub async fn serve(
+    mut listener: Listener,
+    source: Source,
+) -> Result<(Published, Vec<Connected>)> {
+    let origin = new_origin();
+    let moq = moq_net::Server::new().with_publisher(&origin);
+    let mut publishing = std::pin::pin!(publish(origin, source));
+    let (mut accepting, mut sessions) = (JoinSet::new(), Vec::new());
+    loop {
+        tokio::select! {
+            published = &mut publishing => return Ok((published?, sessions)),
+            request = listener.next() => {
+                let request = request.context("the endpoint is closed")?;
+                let moq = moq.clone();
+                accepting.spawn(async move { request.accept(&moq).await });
+            }
+            Some(accepted) = accepting.join_next() => match accepted? {
+                Ok(connected) => sessions.push(connected),
+                Err(error) => eprintln!("no session: {error:#}"),
+            },
+        }
+    }
 }

@@ -1,14 +1,16 @@
-//! A track arrives whole and in order, directly and through a relay between TACK and quinn.
+//! A track arrives whole and in order, directly and through a relay, with TACK and quinn at either end.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use tack_example_moq::backend::{Listener, Transport, connect};
 use tack_example_moq::compare::{Comparison, run_over};
-use tack_example_moq::publisher::{Source, new_origin, publish};
+use tack_example_moq::publisher::{self, Source, new_origin, publish};
 use tack_example_moq::relay::serve;
 use tack_example_moq::subscriber::{Received, subscribe};
 use tack_example_moq::wire::Path;
+use tack_web_transport::http3::{ConnectRequest, Url};
+use tokio::task::{JoinHandle, JoinSet};
 
 const SOURCE: Source = Source { groups: 20, frames: 5, fps: 200.0, frame_bytes: 3000 };
 
@@ -48,7 +50,7 @@ async fn a_track_arrives_whole_and_in_order_over_each_transport() {
             let client = moq_net::Client::new().with_subscriber(there.clone());
             let connecting = connect(transport, listener.local_addr(), &client);
             let (accepted, connected) = tokio::join!(listener.accept(&server), connecting);
-            let (accepted, connected) = (accepted.unwrap().unwrap(), connected.unwrap());
+            let (accepted, connected) = (accepted.unwrap(), connected.unwrap());
             let received = subscribe(there.consume()).await.unwrap();
             assert_whole(&received, SOURCE);
             assert_eq!(connected.session.version(), accepted.session.version());
@@ -60,9 +62,9 @@ async fn a_track_arrives_whole_and_in_order_over_each_transport() {
 
 #[tokio::test]
 #[allow(clippy::large_futures, reason = "`patiently` puts it on the heap")]
-async fn a_relay_forwards_between_tack_and_quinn() {
-    for (from, to) in [(Transport::Quinn, Transport::Tack), (Transport::Tack, Transport::Quinn)]
-    {
+async fn a_relay_forwards_whichever_transport_either_end_has() {
+    use Transport::{Quinn, Tack};
+    for (from, to) in [(Quinn, Tack), (Tack, Quinn), (Tack, Tack)] {
         patiently(async {
             let relayed = new_origin();
             let mut addresses = Vec::new();
@@ -80,6 +82,85 @@ async fn a_relay_forwards_between_tack_and_quinn() {
             let received = subscribe(there.consume()).await.unwrap();
             assert_whole(&received, SOURCE);
             publishing.abort();
+        })
+        .await;
+    }
+}
+
+/// Longer than a track takes, and shorter than a client is waited for.
+const SOON: Duration = Duration::from_secs(5);
+
+/// Opens sessions that say nothing of MoQ, one for each of its versions. They last as long as the task.
+fn open_mute_sessions(server: SocketAddr) -> JoinHandle<()> {
+    tokio::spawn(async move {
+        let client = web_transport_quinn::ClientBuilder::new().dangerous();
+        let client = client.with_no_certificate_verification().unwrap();
+        let mut sessions = JoinSet::new();
+        for version in moq_net::ALPNS {
+            let url = Url::parse(&format!("https://{server}/moq")).unwrap();
+            let (client, request) = (client.clone(), ConnectRequest::new(url));
+            sessions.spawn(async move {
+                let session = client.connect(request.with_protocol(*version)).await;
+                std::future::pending::<()>().await;
+                drop(session);
+            });
+        }
+        std::future::pending::<()>().await;
+    })
+}
+
+/// Subscribes to the track at a server, and reads it.
+async fn subscribe_to(transport: Transport, server: SocketAddr) -> Received {
+    let origin = new_origin();
+    let client = moq_net::Client::new().with_subscriber(origin.clone());
+    let _connected = connect(transport, server, &client).await.unwrap();
+    subscribe(origin.consume()).await.unwrap()
+}
+
+#[tokio::test]
+#[allow(clippy::large_futures, reason = "`patiently` puts it on the heap")]
+async fn clients_that_say_nothing_keep_no_subscriber_of_a_relay_waiting() {
+    for transport in [Transport::Tack, Transport::Quinn] {
+        patiently(async {
+            let relayed = new_origin();
+            let listener = Listener::bind(transport, local(), None).unwrap();
+            let relay = listener.local_addr();
+            tokio::spawn(serve(listener, relayed));
+            let mute = open_mute_sessions(relay);
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            let publish = tokio::spawn(async move {
+                let origin = new_origin();
+                let client = moq_net::Client::new().with_publisher(&origin);
+                let connected = connect(transport, relay, &client).await.unwrap();
+                let published = publish(origin, SOURCE).await.unwrap();
+                // The subscriber may be behind.
+                std::future::pending::<()>().await;
+                drop((published, connected));
+            });
+            let received = tokio::time::timeout(SOON, subscribe_to(transport, relay)).await;
+            assert!(!mute.is_finished(), "the mute sessions are open");
+            mute.abort();
+            publish.abort();
+            assert_whole(&received.expect("the relay serves others"), SOURCE);
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+#[allow(clippy::large_futures, reason = "`patiently` puts it on the heap")]
+async fn clients_that_say_nothing_keep_no_subscriber_of_a_publisher_waiting() {
+    for transport in [Transport::Tack, Transport::Quinn] {
+        patiently(async {
+            let listener = Listener::bind(transport, local(), None).unwrap();
+            let publisher = listener.local_addr();
+            let serving = tokio::spawn(publisher::serve(listener, SOURCE));
+            let mute = open_mute_sessions(publisher);
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            let received = tokio::time::timeout(SOON, subscribe_to(transport, publisher)).await;
+            mute.abort();
+            assert_whole(&received.expect("the publisher serves others"), SOURCE);
+            drop(serving.await.unwrap().unwrap());
         })
         .await;
     }

@@ -9,7 +9,7 @@
 //! }
 //! ```
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use tack_media::{
@@ -27,6 +27,8 @@ const MAX_HEADER: usize = 3 * 8;
 const RESERVE: usize = 40;
 /// Frames that wait for room in the queue of the connection, at most.
 const MOST_WAITING: usize = 256;
+/// How long behind its deadline the connection may tell that a frame was dropped.
+const TOLD_WITHIN: Duration = Duration::from_millis(500);
 /// How far below the newest frames are remembered that were dropped.
 const REMEMBERED: u64 = 1024;
 
@@ -40,12 +42,21 @@ struct Waiting {
     has_begun: bool,
 }
 
+/// A frame whose parts are all with the stack.
+#[derive(Debug)]
+struct Taken {
+    depends_on: Option<u64>,
+    deadline: Instant,
+}
+
 /// Sends frames in DATAGRAMs, as [`tack_media::FrameSender`] does on streams.
 #[derive(Debug)]
 pub struct DatagramSender {
     epoch: Instant,
     next_number: u64,
     waiting: VecDeque<Waiting>,
+    /// By number, until their deadline: parts of them may wait in the connection.
+    taken: BTreeMap<u64, Taken>,
     dropped: BTreeSet<u64>,
     events: VecDeque<SenderEvent>,
     /// DATAGRAMs that the stack has taken.
@@ -59,6 +70,7 @@ impl DatagramSender {
             epoch: now,
             next_number: 0,
             waiting: VecDeque::new(),
+            taken: BTreeMap::new(),
             dropped: BTreeSet::new(),
             events: VecDeque::new(),
             sent: 0,
@@ -116,20 +128,14 @@ impl DatagramSender {
         if connection.is_closed() || connection.is_draining() {
             return Err(SendError::Closed);
         }
+        self.follow_dropped(connection);
         while let Some(mut frame) = self.waiting.pop_front() {
-            let lacks = frame.depends_on.is_some_and(|on| self.dropped.contains(&on));
-            if lacks {
-                self.drop_frame(frame.number, DropCause::Dependency);
-                continue;
-            }
-            if frame.deadline <= now {
-                let began = frame.has_begun;
-                let cause = if began { DropCause::Expired } else { DropCause::Late };
+            if let Some(cause) = self.drops(&frame, now) {
                 self.drop_frame(frame.number, cause);
                 continue;
             }
             while let Some(part) = frame.parts.front() {
-                match connection.dgram_send_until(part, frame.deadline) {
+                match connection.dgram_send_tagged(part, frame.deadline, frame.number) {
                     Ok(()) => {
                         frame.parts.pop_front();
                         frame.has_begun = true;
@@ -143,9 +149,54 @@ impl DatagramSender {
                     Err(error) => return Err(error.into()),
                 }
             }
-            self.events.push_back(SenderEvent::Taken { number: frame.number });
+            let Waiting { number, depends_on, deadline, .. } = frame;
+            self.taken.insert(number, Taken { depends_on, deadline });
+            self.events.push_back(SenderEvent::Taken { number });
         }
+        // The connection drops at its deadline what has not left then, and tells at the next call.
+        self.taken.retain(|_, taken| now < taken.deadline + TOLD_WITHIN);
         Ok(())
+    }
+
+    /// Whether a frame that waits is worth nothing any more, and why.
+    fn drops(&self, frame: &Waiting, now: Instant) -> Option<DropCause> {
+        if frame.depends_on.is_some_and(|on| self.dropped.contains(&on)) {
+            return Some(DropCause::Dependency);
+        }
+        let is_late = frame.deadline <= now || self.dropped.contains(&frame.number);
+        is_late.then_some(if frame.has_begun { DropCause::Expired } else { DropCause::Late })
+    }
+
+    /// Frames of which the connection has dropped a part are gone, and so is all that depends on them: what of that waits
+    /// in the connection would take the place of frames that can be shown.
+    fn follow_dropped(&mut self, connection: &mut Connection) {
+        let mut has_dropped = false;
+        while let Some(number) = connection.dgram_dropped_next() {
+            if self.taken.remove(&number).is_some() {
+                self.drop_frame(number, DropCause::Expired);
+                has_dropped = true;
+            } else if self.waiting.front().is_some_and(|frame| frame.number == number) {
+                self.waiting.pop_front();
+                self.drop_frame(number, DropCause::Expired);
+                has_dropped = true;
+            }
+        }
+        if !has_dropped {
+            return;
+        }
+        let mut gone = BTreeSet::new();
+        for number in self.taken.keys().copied().collect::<Vec<_>>() {
+            // Frames depend on earlier ones: one look in that order is enough.
+            let on = self.taken.get(&number).and_then(|taken| taken.depends_on);
+            if on.is_some_and(|on| self.dropped.contains(&on)) {
+                self.taken.remove(&number);
+                self.drop_frame(number, DropCause::Dependency);
+                gone.insert(number);
+            }
+        }
+        connection.dgram_purge_outgoing(|datagram: &[u8]| {
+            Reader::new(datagram).read_varint().is_ok_and(|number| gone.contains(&number))
+        });
     }
 
     /// What has become of frames since the last call.

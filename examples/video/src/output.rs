@@ -3,7 +3,9 @@
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
-use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
 use anyhow::{Context, Result};
@@ -13,8 +15,8 @@ use crate::notice::{Notice, Notices};
 use crate::recording::{Recording, Written};
 use crate::sample::{Sample, TrackKind};
 
-/// Pieces that wait for a program that reads slowly: some ten seconds of them.
-const MOST_WAITING: usize = 1024;
+/// Bytes that wait for a program that reads slowly: ten seconds of 50 Mbit/s. A piece that is longer waits alone.
+const MOST_WAITING: usize = 64 << 20;
 
 /// A fragmented MP4 that grows. It begins with the first key frame that has an initialisation segment.
 #[derive(Debug)]
@@ -35,7 +37,9 @@ enum Target {
     File(BufWriter<File>),
     /// A thread writes, so that a program that reads slowly, or not at all, does not stop the connection.
     Pipe {
-        pieces: SyncSender<Vec<u8>>,
+        pieces: Sender<Vec<u8>>,
+        /// Bytes of pieces that are not written yet.
+        waiting: Arc<AtomicUsize>,
         thread: JoinHandle<()>,
     },
 }
@@ -50,16 +54,19 @@ impl Output {
 
     /// A pipe, such as standard output.
     pub fn pipe(mut writer: impl Write + Send + 'static) -> Result<Self> {
-        let (pieces, waiting) = sync_channel::<Vec<u8>>(MOST_WAITING);
+        let (pieces, handed_over) = channel::<Vec<u8>>();
+        let waiting = Arc::new(AtomicUsize::new(0));
+        let left = Arc::clone(&waiting);
         let thread = std::thread::Builder::new().name("output".into()).spawn(move || {
             // When writing fails, the channel is closed, which the player notices.
-            while let Ok(piece) = waiting.recv() {
+            while let Ok(piece) = handed_over.recv() {
                 if writer.write_all(&piece).and_then(|()| writer.flush()).is_err() {
                     return;
                 }
+                left.fetch_sub(piece.len(), Ordering::Relaxed);
             }
         })?;
-        Ok(Self::to(Target::Pipe { pieces, thread }))
+        Ok(Self::to(Target::Pipe { pieces, waiting, thread }))
     }
 
     fn to(target: Target) -> Self {
@@ -112,7 +119,7 @@ impl Output {
     pub fn finish(mut self) -> Result<()> {
         match self.to.take() {
             Some(Target::File(mut file)) => file.flush().context("writing the video"),
-            Some(Target::Pipe { pieces, thread }) => {
+            Some(Target::Pipe { pieces, thread, .. }) => {
                 drop(pieces);
                 thread.join().map_err(|_| anyhow::anyhow!("the thread of the output panicked"))
             }
@@ -144,14 +151,16 @@ impl Output {
             Some(Target::File(file)) => {
                 file.write_all(&bytes).err().map(|error| error.to_string())
             }
-            Some(Target::Pipe { pieces, .. }) => match pieces.try_send(bytes) {
-                Ok(()) => None,
-                Err(TrySendError::Full(_)) => {
+            Some(Target::Pipe { pieces, waiting, .. }) => {
+                let len = bytes.len();
+                let before = waiting.load(Ordering::Relaxed);
+                if before > 0 && before + len > MOST_WAITING {
                     self.on_slow(notices);
-                    None
+                    return;
                 }
-                Err(TrySendError::Disconnected(_)) => Some("the pipe is closed".to_owned()),
-            },
+                waiting.fetch_add(len, Ordering::Relaxed);
+                pieces.send(bytes).err().map(|_| "the pipe is closed".to_owned())
+            }
         };
         if let Some(why) = lost {
             self.to = None;

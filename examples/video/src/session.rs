@@ -339,7 +339,16 @@ impl Session {
             init,
             sample,
         };
-        let number = self.sink.send_frame(connection, now, frame, &payload.encode())?;
+        let number = match self.sink.send_frame(connection, now, frame, &payload.encode()) {
+            Ok(number) => number,
+            Err(SendError::Full) => {
+                // The rest of the group depends on it, and the next one begins with a key frame.
+                self.report.dropped.backlog += 1 + self.group.len() as u64;
+                self.group.clear();
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
         self.report.frames = number + 1;
         if is_video && is_reference {
             self.reference = Some(number);

@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // a test that cannot be set up has failed
 
+#[path = "../../../crates/tack-ffi/tests/skip/mod.rs"]
+mod skip;
+
 mod media;
 
 use std::collections::BTreeMap;
@@ -15,6 +18,7 @@ use std::time::Duration;
 
 use media::{FORMS, Ladder};
 use serde_json::Value;
+use skip::skip;
 use tack_endpoint::{Endpoint, EndpointConfig, Event};
 use tack_example_video::payload::Payload;
 use tack_example_video::session::SendOptions;
@@ -218,7 +222,7 @@ fn the_page_decodes_what_can_be_decoded() {
     certificate.write_page(&page, LOCAL, Duration::from_millis(250)).unwrap();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/page.js");
     let Ok(run) = Command::new("node").arg(script).arg(&page).output() else {
-        eprintln!("skipped: node is not installed");
+        skip("node is not installed");
         return;
     };
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));

@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // a test that cannot be set up has failed
 
+#[path = "../../../crates/tack-ffi/tests/skip/mod.rs"]
+mod skip;
+
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::channel;
@@ -9,6 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
+use skip::skip;
 
 /// A browser that cannot begin a session never ends.
 const GIVES_UP: Duration = Duration::from_secs(120);
@@ -25,9 +29,9 @@ fn browser() -> Option<&'static str> {
     };
     let found = ["chromium", "chromium-browser", "google-chrome"].into_iter().find(|n| runs(n));
     if found.is_none() {
-        eprintln!("skipped: neither chromium nor google-chrome is installed");
+        skip("neither chromium nor google-chrome is installed");
     } else if !tack_example_video::ffmpeg::is_installed() {
-        eprintln!("skipped: ffmpeg is not installed");
+        skip("ffmpeg is not installed");
         return None;
     }
     found

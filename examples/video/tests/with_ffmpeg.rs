@@ -2,12 +2,16 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // a test that cannot be set up has failed
 
+#[path = "../../../crates/tack-ffi/tests/skip/mod.rs"]
+mod skip;
+
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
 use serde_json::Value;
+use skip::skip;
 use tempfile::TempDir;
 
 const SECONDS: u64 = 4;
@@ -28,7 +32,7 @@ fn made() -> Option<&'static Path> {
         Some(directory)
     });
     if made.is_none() {
-        eprintln!("skipped: ffmpeg is not installed");
+        skip("ffmpeg is not installed");
     }
     made.as_ref().map(TempDir::path)
 }

@@ -58,7 +58,8 @@ impl<F: BufFactory> Connection<F> {
         ecn: EcnCodepoint,
         at: Option<Instant>,
     ) -> quiche::Result<usize> {
-        if !self.is_enabled() {
+        // quiche refuses an empty datagram.
+        if !self.is_enabled() || buf.is_empty() {
             return self.inner.recv(buf, info);
         }
         let at = self.arrivals.next(at, Instant::now());

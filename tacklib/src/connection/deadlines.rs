@@ -14,8 +14,11 @@ use super::Connection;
 use super::overdue::Overdue;
 use crate::quiche_compat::error_code;
 
-/// Streams kept for an application that does not ask which have expired.
+/// Streams, and tags of DATAGRAMs, kept for an application that does not ask which have expired.
 const REMEMBERED: usize = 4096;
+
+/// Streams that are remembered because they were not opened before their deadline.
+const MOST_UNOPENED: usize = 256;
 
 /// Deadlines that the application has set.
 #[derive(Debug, Default)]
@@ -23,6 +26,8 @@ pub(super) struct Deadlines {
     of_stream: BTreeMap<u64, Instant>,
     /// The same in the order of time.
     in_time: BTreeSet<(Instant, u64)>,
+    /// Streams behind their deadline that are not opened: they are reset when they are.
+    unopened: BTreeSet<u64>,
     /// Streams that were reset, and of which the application has not heard yet.
     expired: VecDeque<u64>,
     datagrams: DatagramDeadlines,
@@ -34,6 +39,7 @@ pub(super) struct Deadlines {
 impl Deadlines {
     fn set(&mut self, stream_id: u64, deadline: Option<Instant>) {
         self.overdue.on_deadline(stream_id, deadline.is_some());
+        self.unopened.remove(&stream_id);
         if let Some(old) = self.of_stream.remove(&stream_id) {
             self.in_time.remove(&(old, stream_id));
         }
@@ -53,10 +59,15 @@ impl Deadlines {
 
     fn on_stream_expired(&mut self, stream_id: u64) {
         self.expired_streams += 1;
-        if self.expired.len() == REMEMBERED {
-            self.expired.pop_front();
+        remember(&mut self.expired, stream_id);
+    }
+
+    /// The deadline of a stream has passed that is not opened.
+    fn on_unopened(&mut self, stream_id: u64) {
+        if self.unopened.len() >= MOST_UNOPENED {
+            self.unopened.pop_first();
         }
-        self.expired.push_back(stream_id);
+        self.unopened.insert(stream_id);
     }
 
     /// When the next one passes.
@@ -69,37 +80,51 @@ impl Deadlines {
     pub(super) fn counts(&self) -> (u64, u64) {
         (self.expired_streams, self.expired_datagrams)
     }
+}
 
-    pub(super) fn datagrams(&mut self) -> &mut DatagramDeadlines {
-        &mut self.datagrams
+/// Appends what the application is to be told; the oldest gives way.
+fn remember(told: &mut VecDeque<u64>, id: u64) {
+    if told.len() == REMEMBERED {
+        told.pop_front();
     }
+    told.push_back(id);
+}
+
+/// What is known of a DATAGRAM in quiche's queue.
+#[derive(Clone, Copy, Debug, Default)]
+struct QueuedDatagram {
+    deadline: Option<Instant>,
+    /// What the application calls it. One with a tag has a deadline, too.
+    tag: Option<u64>,
 }
 
 /// The deadlines of the DATAGRAMs in quiche's queue, in its order. Empty while none has one.
 #[derive(Debug, Default)]
 pub(super) struct DatagramDeadlines {
-    queue: VecDeque<Option<Instant>>,
+    queue: VecDeque<QueuedDatagram>,
     /// The earliest of them, or earlier.
     next: Option<Instant>,
+    /// Tags of those that were dropped, and of which the application has not heard yet.
+    dropped: VecDeque<u64>,
 }
 
 impl DatagramDeadlines {
     /// A DATAGRAM was queued, and `len` are in the queue now.
-    pub(super) fn on_queued(&mut self, len: usize, deadline: Option<Instant>) {
-        if deadline.is_none() && self.next.is_none() {
+    fn on_queued(&mut self, len: usize, datagram: QueuedDatagram) {
+        if datagram.deadline.is_none() && self.next.is_none() {
             self.queue.clear();
             return;
         }
         self.follow(len.saturating_sub(1));
-        self.queue.push_back(deadline);
-        self.next = [self.next, deadline].into_iter().flatten().min();
+        self.queue.push_back(datagram);
+        self.next = [self.next, datagram.deadline].into_iter().flatten().min();
     }
 
     /// `len` are in the queue: those before have left it. What came in unseen has no deadline.
     fn follow(&mut self, len: usize) {
         let left = self.queue.len().saturating_sub(len);
         self.queue.drain(..left);
-        self.queue.resize(len, None);
+        self.queue.resize(len, QueuedDatagram::default());
     }
 
     /// Which of the `len` in the queue have expired; their deadlines are gone then. `None` if no
@@ -107,29 +132,43 @@ impl DatagramDeadlines {
     fn take_due(&mut self, len: usize, now: Instant) -> Option<Vec<bool>> {
         self.next.filter(|next| *next <= now)?;
         self.follow(len);
-        let is_due = |at: &Option<Instant>| at.is_some_and(|at| at <= now);
+        let is_due = |datagram: &QueuedDatagram| datagram.deadline.is_some_and(|at| at <= now);
         let due: Vec<bool> = self.queue.iter().map(is_due).collect();
-        self.queue.retain(|at| !is_due(at));
-        self.next = self.queue.iter().flatten().min().copied();
+        self.remove(&due);
+        self.next = self.queue.iter().filter_map(|datagram| datagram.deadline).min();
         Some(due)
     }
 
-    /// The application purges the queue of `len`: `is_purged` tells of each whether it goes.
+    /// The queue of `len` is purged: `is_purged` tells of each whether it goes.
     fn on_purged(&mut self, len: usize, is_purged: &[bool]) {
         if self.next.is_some() {
             self.follow(len);
-            let mut purged = is_purged.iter();
-            self.queue.retain(|_| !purged.next().copied().unwrap_or_default());
+            self.remove(is_purged);
         }
+    }
+
+    /// Removes those that are dropped.
+    fn remove(&mut self, are_dropped: &[bool]) {
+        let mut are_dropped = are_dropped.iter();
+        let dropped = &mut self.dropped;
+        self.queue.retain(|datagram| {
+            let is_dropped = are_dropped.next().copied().unwrap_or_default();
+            if let Some(tag) = datagram.tag.filter(|_| is_dropped) {
+                remember(dropped, tag);
+            }
+            !is_dropped
+        });
     }
 }
 
 impl<F: BufFactory> Connection<F> {
     /// Sets when the data of a stream is worth nothing any more, or takes that back (`None`).
     ///
-    /// When the deadline passes before all data has left, or while some of it is to be sent again, the stream is
+    /// When the deadline passes before the end of the stream is written and all of it has left, or while some of it is
+    /// to be sent again, the stream is
     /// reset with [`TackConfig::deadline_error`](crate::TackConfig::deadline_error); one that is wholly on its way is
-    /// as soon as something of it is lost, or when a probe timer expires. No byte of it is sent or sent again, what
+    /// as soon as something of it is lost, or when a probe timer expires. One that is not opened by then is reset when
+    /// it is written to, before anything of it leaves. No byte of it is sent or sent again, what
     /// waits in the send buffer is dropped and its room is free at once, and
     /// [`stream_expired_next`](Self::stream_expired_next) reports the stream. One that was reset for a probe is
     /// reported when something of it turns out to be lost, or nothing is heard of it until the next probe: it may
@@ -141,8 +180,7 @@ impl<F: BufFactory> Connection<F> {
     ///
     /// Which packets a stream has left in is known if its deadline is set before the first one leaves, and not
     /// with [`Profile::Off`](crate::Profile::Off). Any other stream is reset at its deadline unless all of it is
-    /// acknowledged, as quiche (0.30) tells of unidirectional ones whose end was written, or nothing at all is
-    /// unsent or in flight.
+    /// acknowledged, as quiche (0.30) tells of unidirectional ones, or nothing at all is unsent or in flight.
     ///
     /// Fails with [`quiche::Error::InvalidStreamState`] on a stream that only the peer can write to.
     pub fn set_stream_deadline(
@@ -150,9 +188,7 @@ impl<F: BufFactory> Connection<F> {
         stream_id: u64,
         deadline: Option<Instant>,
     ) -> quiche::Result<()> {
-        // RFC 9000 section 2.1.
-        let (is_unidirectional, is_servers) = (stream_id & 2 != 0, stream_id & 1 != 0);
-        if is_unidirectional && is_servers != self.inner.is_server() {
+        if self.is_receive_only(stream_id) {
             return Err(quiche::Error::InvalidStreamState(stream_id));
         }
         self.deadlines.set(stream_id, deadline);
@@ -170,10 +206,37 @@ impl<F: BufFactory> Connection<F> {
     /// [`TackConfig::datagram_max_age`](crate::TackConfig::datagram_max_age) is shorter. Fails as
     /// [`quiche::Connection::dgram_send`] does.
     pub fn dgram_send_until(&mut self, buf: &[u8], deadline: Instant) -> quiche::Result<()> {
+        self.send_datagram_until(buf, deadline, None)
+    }
+
+    /// As [`dgram_send_until`](Self::dgram_send_until), and [`dgram_dropped_next`](Self::dgram_dropped_next) tells the
+    /// tag if the DATAGRAM is dropped. Tags may be used again, and by several DATAGRAMs.
+    pub fn dgram_send_tagged(
+        &mut self,
+        buf: &[u8],
+        deadline: Instant,
+        tag: u64,
+    ) -> quiche::Result<()> {
+        self.send_datagram_until(buf, deadline, Some(tag))
+    }
+
+    fn send_datagram_until(
+        &mut self,
+        buf: &[u8],
+        deadline: Instant,
+        tag: Option<u64>,
+    ) -> quiche::Result<()> {
         self.check_datagram(buf.len())?;
         self.inner.dgram_send(buf)?;
-        self.on_datagram_queued(Some(deadline));
+        self.queue_datagram(Some(deadline), tag);
         Ok(())
+    }
+
+    /// Takes the tag of a DATAGRAM that has not left and will not: its deadline has passed, no packet of the path
+    /// holds it any more, or [`dgram_purge_outgoing`](Self::dgram_purge_outgoing) has dropped it. Each is told
+    /// once; of more than 4,096 that were not asked for the last ones are.
+    pub fn dgram_dropped_next(&mut self) -> Option<u64> {
+        self.deadlines.datagrams.dropped.pop_front()
     }
 
     /// Drops DATAGRAMs that wait, as [`quiche::Connection::dgram_purge_outgoing`].
@@ -190,11 +253,16 @@ impl<F: BufFactory> Connection<F> {
 
     /// quiche has queued a DATAGRAM with that deadline of its own.
     pub(super) fn on_datagram_queued(&mut self, deadline: Option<Instant>) {
+        self.queue_datagram(deadline, None);
+    }
+
+    fn queue_datagram(&mut self, deadline: Option<Instant>, tag: Option<u64>) {
         self.data_pending = true;
         let by_age =
             self.config.datagram_max_age.and_then(|age| Instant::now().checked_add(age));
         let deadline = [deadline, by_age].into_iter().flatten().min();
-        self.deadlines.datagrams().on_queued(self.inner.dgram_send_queue_len(), deadline);
+        let len = self.inner.dgram_send_queue_len();
+        self.deadlines.datagrams.on_queued(len, QueuedDatagram { deadline, tag });
     }
 
     /// Drops all that is too late. To be called before quiche is asked for a packet.
@@ -205,13 +273,41 @@ impl<F: BufFactory> Connection<F> {
         {
             self.drop_expired(now);
         }
+        if !self.deadlines.unopened.is_empty() && self.data_pending {
+            self.reset_opened();
+        }
+    }
+
+    /// Resets streams that were opened behind their deadline.
+    #[cold]
+    fn reset_opened(&mut self) {
+        for stream_id in std::mem::take(&mut self.deadlines.unopened) {
+            if self.is_unopened(stream_id) {
+                self.deadlines.unopened.insert(stream_id);
+            } else {
+                self.reset_expired(stream_id);
+            }
+        }
+    }
+
+    /// Whether quiche has never known a stream.
+    fn is_unopened(&mut self, stream_id: u64) -> bool {
+        !self.inner.stream_closed(stream_id)
+            && !self.seam.stopped_streams.contains(stream_id)
+            && self.inner.stream_capacity(stream_id).is_err()
     }
 
     #[cold]
     fn drop_expired(&mut self, now: Instant) {
         let is_idle = self.has_all_acknowledged();
         while let Some(stream_id) = self.deadlines.take_due(now) {
-            let has_left = !self.seam.send_buffer.has_unsent(stream_id);
+            if self.is_unopened(stream_id) {
+                self.deadlines.on_unopened(stream_id);
+                continue;
+            }
+            // What the application wrote behind the deadline would leave.
+            let has_left =
+                !self.lacks_end(stream_id) && !self.seam.send_buffer.has_unsent(stream_id);
             if has_left && is_idle {
                 self.deadlines.overdue.forget(stream_id);
             } else if !(has_left && self.waits_for_packets(stream_id)) {
@@ -239,6 +335,12 @@ impl<F: BufFactory> Connection<F> {
             due.get(at.replace(at.get() + 1)).copied().unwrap_or_default()
         });
         self.deadlines.expired_datagrams += due.iter().filter(|is_due| **is_due).count() as u64;
+    }
+
+    /// Whether the end of a stream is known not to have been written, or not to have left.
+    fn lacks_end(&self, stream_id: u64) -> bool {
+        self.seam.stream_ends.is_unfinished(stream_id)
+            || self.deadlines.overdue.is_untouched(stream_id)
     }
 
     /// Whether what becomes of the packets of a stream decides, and not its deadline.
@@ -290,6 +392,10 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
+    fn until(deadline: Option<Instant>) -> QueuedDatagram {
+        QueuedDatagram { deadline, tag: None }
+    }
+
     #[test]
     fn streams_expire_in_the_order_of_their_deadlines_and_once() {
         let now = Instant::now();
@@ -310,14 +416,14 @@ mod tests {
     fn the_record_of_datagrams_follows_the_queue() {
         let now = Instant::now();
         let mut datagrams = DatagramDeadlines::default();
-        datagrams.on_queued(1, None);
-        datagrams.on_queued(2, Some(now + 10 * MS));
-        datagrams.on_queued(3, Some(now + 5 * MS));
+        datagrams.on_queued(1, until(None));
+        datagrams.on_queued(2, until(Some(now + 10 * MS)));
+        datagrams.on_queued(3, until(Some(now + 5 * MS)));
         // The first one has left, and one came in unseen.
         assert_eq!(datagrams.take_due(3, now + 4 * MS), None);
         assert_eq!(datagrams.take_due(2, now + 7 * MS), Some(vec![false, true]));
         assert_eq!(datagrams.next, Some(now + 10 * MS));
-        datagrams.on_queued(3, None);
+        datagrams.on_queued(3, until(None));
         assert_eq!(datagrams.take_due(3, now + 10 * MS), Some(vec![true, false, false]));
         assert_eq!(datagrams.next, None);
     }
@@ -327,7 +433,7 @@ mod tests {
         let now = Instant::now();
         let mut datagrams = DatagramDeadlines::default();
         for at in 1..=3 {
-            datagrams.on_queued(at, Some(now + MS * at as u32));
+            datagrams.on_queued(at, until(Some(now + MS * at as u32)));
         }
         datagrams.on_purged(3, &[false, true, false]);
         assert_eq!(datagrams.take_due(2, now + 2 * MS), Some(vec![true, false]));

@@ -148,7 +148,7 @@ impl<F: BufFactory> Connection<F> {
     }
 
     /// quiche has a control frame to send, which fits where stream data does not.
-    fn on_control_frame(&mut self) {
+    pub(super) fn on_control_frame(&mut self) {
         self.credits.grant(CreditReason::Application);
         self.data_pending = true;
     }

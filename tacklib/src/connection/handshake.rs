@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use quiche::{BufFactory, ConnectionId, SendInfo};
 use tack_packet::{CipherSuite, DatagramLayout, LongHeader};
+use tack_proto::transport_parameters::ParameterError;
 
 use super::Connection;
 use super::send::Wanted;
@@ -11,7 +12,7 @@ use super::send_credits::CreditReason;
 use crate::boringssl;
 use crate::config::Config;
 use crate::layer::{EarlyPacket, Layer, Parts, Plan};
-use crate::negotiation::Agreement;
+use crate::negotiation::{self, Agreement};
 use crate::quiche_compat::{ServerIds, Template, TrafficSecrets};
 
 /// 1-RTT and 0-RTT data that may leave before the handshake ends, bytes: the initial window of RFC 9002
@@ -104,6 +105,17 @@ impl Handshake {
     /// Whether the layer is going to take over.
     pub(super) fn is_enabled(&self) -> bool {
         self.awaited.is_some() || !self.parameters.is_empty()
+    }
+
+    /// Sets a parameter that is an integer: of those that we announce, or, as a server, are going to.
+    pub(super) fn set_parameter(&mut self, id: u64, value: u64) -> Result<(), ParameterError> {
+        if let Some(awaited) = &mut self.awaited {
+            awaited.template.set_integer(id, value)?;
+        }
+        if self.parameters.is_empty() {
+            return Ok(());
+        }
+        negotiation::set_integer(&mut self.parameters, id, value)
     }
 }
 

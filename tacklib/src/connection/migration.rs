@@ -61,6 +61,12 @@ impl Paths {
         self.received.as_ref().is_some_and(|path| path.0 == *local && path.1 == *peer)
     }
 
+    /// Whether data goes over this path, as far as is known, or one that differs in a port alone.
+    #[inline]
+    pub(super) fn is_usual(&self, path: AddressPair) -> bool {
+        self.active.is_none_or(|active| active == path || same_hosts(active, path))
+    }
+
     /// The path's number, if data does not go over it.
     #[inline]
     pub(super) fn other_than_active(&mut self, path: AddressPair) -> Option<PathId> {
@@ -173,6 +179,12 @@ impl<F: BufFactory> Connection<F> {
             // The answer to the challenge brings more.
             if path.sent == 0 && rest < ping + FIRST_FRAMES { left } else { rest }
         })
+    }
+
+    /// Whether quiche sends data over this path: the layer follows behind the first packet.
+    pub(super) fn carries_data(&self, path: AddressPair) -> bool {
+        let active = self.inner.path_stats().find(|path| path.active);
+        active.is_none_or(|active| (active.local_addr, active.peer_addr) == path)
     }
 
     /// Has quiche write a packet, for the path that the application wants.

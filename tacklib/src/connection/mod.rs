@@ -35,12 +35,13 @@ pub use constructors::{
 pub use constructors::{connect_with_dcid, connect_with_dcid_and_buffer_factory};
 pub use statistics::ReleaseDecision;
 
+use crate::boringssl;
 use crate::config::{Config, TackConfig};
 use crate::error::ExtensionError;
 use crate::lab::LabSwitches;
 use crate::layer::Layer;
 use crate::media_stats::MediaRecord;
-use crate::negotiation::{self, id};
+use crate::negotiation::id;
 use crate::quiche_compat::Seam;
 use arrival::Arrivals;
 use deadlines::Deadlines;
@@ -86,7 +87,7 @@ pub struct Connection<F: BufFactory = DefaultBufFactory> {
     sent_ecn: EcnCodepoint,
     /// quiche's timer has expired while quiche had no path: it is told once it was asked for a packet.
     timeout_deferred: bool,
-    /// The end of a stream was written since quiche was last asked for MAX_STREAMS.
+    /// The end of a stream was written, or it was reset, since quiche was last asked for MAX_STREAMS.
     has_ended_streams: bool,
     /// When streams and DATAGRAMs are worth nothing any more.
     deadlines: Deadlines,
@@ -99,6 +100,9 @@ impl<F: BufFactory> Connection<F> {
         let handshake = Handshake::default();
         if config.is_enabled() {
             inner.set_keylog(Box::new(handshake.secrets.clone()));
+        }
+        if let Some(callback) = config.displaced_key_log() {
+            boringssl::forward_key_log(inner.as_mut(), callback);
         }
         Self {
             inner,
@@ -150,7 +154,8 @@ impl<F: BufFactory> Connection<F> {
     ) -> quiche::Result<(usize, SendInfo)> {
         let now = Instant::now();
         self.expire(now);
-        if !self.is_enabled() {
+        // quiche refuses an empty buffer.
+        if !self.is_enabled() || out.is_empty() {
             return self.inner.send_on_path(out, from, to);
         }
         self.sent_ecn = EcnCodepoint::NotEct;
@@ -252,12 +257,10 @@ impl<F: BufFactory> Connection<F> {
     /// [`quiche::Connection::set_max_idle_timeout`].
     pub fn set_max_idle_timeout(&mut self, milliseconds: u64) -> quiche::Result<()> {
         self.inner.set_max_idle_timeout(milliseconds)?;
-        let parameters = &mut self.handshake.parameters;
-        if !parameters.is_empty() {
-            negotiation::set_integer(parameters, id::MAX_IDLE_TIMEOUT, milliseconds)
-                .map_err(|_| quiche::Error::InvalidTransportParam)?;
-            self.apply_parameters();
-        }
+        self.handshake
+            .set_parameter(id::MAX_IDLE_TIMEOUT, milliseconds)
+            .map_err(|_| quiche::Error::InvalidTransportParam)?;
+        self.apply_parameters();
         Ok(())
     }
 

@@ -45,6 +45,11 @@ impl Overdue {
         self.untouched.insert(stream_id);
     }
 
+    /// Whether a stream was opened, as far as is known, and no packet of it has left.
+    pub fn is_untouched(&self, stream_id: u64) -> bool {
+        self.untouched.contains(&stream_id)
+    }
+
     /// A stream gets a deadline, another one, or none.
     pub fn on_deadline(&mut self, stream_id: u64, has_one: bool) {
         self.waiting.remove(&stream_id);

@@ -120,6 +120,9 @@ impl<F: BufFactory> Connection<F> {
         let result = match scanned {
             Ok(Scanned { mut scan, sealed }) => {
                 let Seam { stopped_streams, .. } = &self.seam;
+                if !self.paths.is_usual((info.to, info.from)) {
+                    scan.forget_departure();
+                }
                 // quiche takes no notice of a frame for a stream that it has done with.
                 scan.retain_stopped(|id| !stopped_streams.is_forgotten(&mut self.inner, id));
                 let result = match sealed {
@@ -222,6 +225,8 @@ impl<F: BufFactory> Connection<F> {
                 self.credits.grant(CreditReason::StreamLimit);
             }
         }
+        // Such a stream ends with the reset that quiche is going to send.
+        self.has_ended_streams |= !applied.stopped.is_empty();
         if applied.acknowledged || applied.may_unblock {
             self.settle_stream_ends(layer);
         }

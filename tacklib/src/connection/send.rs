@@ -9,6 +9,7 @@ use tack_packet::{DatagramLayout, is_short};
 use super::Connection;
 use super::send_credits::CreditReason;
 use crate::layer::{Destination, Layer, Lost, Plan, Sent};
+use crate::media_stats::rate_below_bandwidth;
 use crate::quiche_compat::{AddressPair, Seam, request_carrier};
 
 /// Where the application wants the next datagram to leave and to go, if it does.
@@ -207,7 +208,11 @@ impl<F: BufFactory> Connection<F> {
         let carrier = Plan { is_carrier: true, stream_data: false, ..plan };
         request_carrier(&mut self.inner)?;
         let result = self.write(layer, now, out, wanted, &carrier);
-        if plan.due.is_some() && layer.due(now) == plan.due {
+        // A packet that tries another path is no carrier (TACK-2-6); the next one may be.
+        let tries_other = matches!(
+            &result, Ok(Some((_, info))) if !self.carries_data((info.from, info.to))
+        );
+        if plan.due.is_some() && !tries_other && layer.due(now) == plan.due {
             // Nothing can leave (closing, amplification limit), or nothing as long as that: the
             // acknowledgement is given up, or its timer would stay expired.
             layer.give_up_acknowledgement(now);
@@ -236,8 +241,9 @@ impl<F: BufFactory> Connection<F> {
             return None;
         }
         let datagrams = self.inner.dgram_send_queue_len() > 0;
-        // A DATAGRAM may need the whole packet: the acknowledgement goes before it, in its own.
-        let alone = datagrams && due.is_some() && !closing;
+        // A DATAGRAM may need the whole packet: the acknowledgement goes before it, in its own. So does one that needs
+        // more room than there is beside stream data (TACK-4.1-3).
+        let alone = due.is_some_and(|due| datagrams || layer.is_long(due)) && !closing;
         let stream_data = (may_send || is_probe || closing) && !alone;
         let mut plan = layer.plan(now, stream_data, due, &self.seam.stream_ends, datagrams);
         plan.is_probe = is_probe && stream_data;
@@ -320,6 +326,7 @@ impl<F: BufFactory> Connection<F> {
             dcid_lens: self.seam.connection_id_lengths,
             mtu: self.seam.path_mtu.get(),
             path: None,
+            carries_data: true,
             is_proven: true,
             response: None,
         };
@@ -347,6 +354,7 @@ impl<F: BufFactory> Connection<F> {
             dcid_lens: self.seam.connection_id_lengths,
             mtu: self.seam.path_mtu.get(),
             path: self.paths.other_than_active(path),
+            carries_data: self.carries_data(path),
             is_proven: self.is_proven(path),
             response: self.seam.path_responses.owed(path),
         };
@@ -418,7 +426,11 @@ impl<F: BufFactory> Connection<F> {
             return;
         };
         let sender = layer.sender();
-        let in_time = sender.bandwidth().max(sender.pacing_rate()).bytes_in(time);
+        let rate = match rate_below_bandwidth(sender, Instant::now()) {
+            Some(rate) => rate,
+            None => sender.bandwidth().max(sender.pacing_rate()),
+        };
+        let in_time = rate.bytes_in(time);
         let least = LEAST_BUFFERED * self.seam.path_mtu.get();
         let limit = usize::try_from(in_time).unwrap_or(usize::MAX).max(least);
         self.seam.send_buffer.set_limit(limit.min(self.config.send_buffer));

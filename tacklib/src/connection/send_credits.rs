@@ -22,7 +22,7 @@ pub enum CreditReason {
     NewPath = 8,
     /// The application has called for a control frame.
     Application = 16,
-    /// All that was sent is acknowledged: quiche may have done with streams of the peer, and then has
+    /// quiche has done with a stream of the peer, or may have as all that was sent is acknowledged, and then may have
     /// MAX_STREAMS to send.
     StreamLimit = 32,
 }

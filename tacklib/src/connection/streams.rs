@@ -5,7 +5,7 @@ use quiche::{BufFactory, BufSplit, Shutdown, StreamIter};
 
 use super::Connection;
 use super::send_credits::CreditReason;
-use crate::quiche_compat::{Seam, error_code};
+use crate::quiche_compat::{Seam, error_code, gives_back_stream};
 
 impl<F: BufFactory> Connection<F> {
     /// Writes stream data, as [`quiche::Connection::stream_send`]; takes no more
@@ -22,7 +22,8 @@ impl<F: BufFactory> Connection<F> {
         }
         let len = buf.len().min(self.writable_len(stream_id, buf.len())?);
         let fin = fin && len == buf.len();
-        let sent = self.inner.stream_send(stream_id, &buf[..len], fin)?;
+        let sent = self.inner.stream_send(stream_id, &buf[..len], fin);
+        let sent = self.follow_refusal(stream_id, sent)?;
         if len < buf.len() {
             self.block_stream(stream_id, 1);
         }
@@ -50,7 +51,8 @@ impl<F: BufFactory> Connection<F> {
         // What quiche takes as a whole leaves one remainder and not two.
         let rest = (room < len).then(|| buf.split_at(room));
         let fin = fin && rest.is_none();
-        let (sent, refused) = self.inner.stream_send_zc(stream_id, buf, fin)?;
+        let sent = self.inner.stream_send_zc(stream_id, buf, fin);
+        let (sent, refused) = self.follow_refusal(stream_id, sent)?;
         if rest.is_some() {
             self.block_stream(stream_id, 1);
         }
@@ -76,11 +78,11 @@ impl<F: BufFactory> Connection<F> {
         if is_reset {
             self.seam.send_buffer.on_dropped(stream_id);
             self.seam.stream_ends.on_reset(stream_id);
+            self.has_ended_streams = true;
         } else if let Some(layer) = &mut self.layer {
             self.seam.late_resets.forget(stream_id);
             // What was readable counts as read: a window may have to be announced.
             layer.windows().on_read(stream_id, unread);
-            layer.windows().on_finished(stream_id);
         }
         self.credits.grant(CreditReason::Application);
         self.data_pending = true;
@@ -138,7 +140,8 @@ impl<F: BufFactory> Connection<F> {
     /// What [`stream_send`](Self::stream_send) would take now, bytes, as
     /// [`quiche::Connection::stream_capacity`] and within the send buffer.
     pub fn stream_capacity(&mut self, stream_id: u64) -> quiche::Result<usize> {
-        let capacity = self.inner.stream_capacity(stream_id)?;
+        let capacity = self.inner.stream_capacity(stream_id);
+        let capacity = self.follow_refusal(stream_id, capacity)?;
         if self.is_enabled() {
             Ok(capacity.min(self.seam.send_buffer.room(&self.inner)))
         } else {
@@ -148,8 +151,15 @@ impl<F: BufFactory> Connection<F> {
 
     /// Whether `len` bytes can be written, as [`quiche::Connection::stream_writable`].
     pub fn stream_writable(&mut self, stream_id: u64, len: usize) -> quiche::Result<bool> {
-        let writable = self.inner.stream_writable(stream_id, len)?;
-        if writable && self.is_enabled() && self.seam.send_buffer.room(&self.inner) < len {
+        let writable = self.inner.stream_writable(stream_id, len);
+        let writable = self.follow_refusal(stream_id, writable)?;
+        if !self.is_enabled() {
+            return Ok(writable);
+        }
+        if !writable {
+            // quiche has DATA_BLOCKED or STREAM_DATA_BLOCKED to send.
+            self.on_control_frame();
+        } else if self.seam.send_buffer.room(&self.inner) < len {
             self.block_stream(stream_id, len);
             return Ok(false);
         }
@@ -165,8 +175,16 @@ impl<F: BufFactory> Connection<F> {
         if self.seam.send_buffer.room(&self.inner) == 0 {
             return None;
         }
-        let blocked = self.stream_unblocked_next();
-        blocked.or_else(|| self.inner.stream_writable_next())
+        if let Some(stream_id) = self.stream_unblocked_next() {
+            return Some(stream_id);
+        }
+        // Those that still wait for room are on quiche's list, too.
+        loop {
+            let stream_id = self.inner.stream_writable_next()?;
+            if !self.seam.send_buffer.is_blocked(stream_id) {
+                return Some(stream_id);
+            }
+        }
     }
 
     /// Takes a stream that was refused for lack of room and can be written to now. As
@@ -228,16 +246,52 @@ impl<F: BufFactory> Connection<F> {
             // Not opened yet: quiche opens it.
             Err(quiche::Error::InvalidStreamState(_)) => {
                 self.deadlines.overdue.on_opening(stream_id);
+                if room == 0 {
+                    let opened = self.inner.stream_send(stream_id, b"", false);
+                    self.follow_refusal(stream_id, opened)?;
+                }
                 room
             }
-            result => result?.min(room),
+            result => self.follow_refusal(stream_id, result)?.min(room),
         };
         if capacity == 0 {
+            if self.is_receive_only(stream_id) {
+                return Err(quiche::Error::InvalidStreamState(stream_id));
+            }
             // quiche is not asked: it would queue a DATA_BLOCKED for each time.
             self.block_stream(stream_id, 1);
             return Err(quiche::Error::Done);
         }
         Ok(capacity)
+    }
+
+    /// Whether only the peer can write to a stream (RFC 9000 section 2.1).
+    pub(super) fn is_receive_only(&self, stream_id: u64) -> bool {
+        let (is_unidirectional, is_servers) = (stream_id & 2 != 0, stream_id & 1 != 0);
+        is_unidirectional && is_servers != self.inner.is_server()
+    }
+
+    /// What quiche has said of a stream that was to be written to. With some of its refusals it has something to send.
+    #[inline]
+    fn follow_refusal<T>(
+        &mut self,
+        stream_id: u64,
+        result: quiche::Result<T>,
+    ) -> quiche::Result<T> {
+        match result {
+            Err(quiche::Error::StreamStopped(_)) => self.on_stream_over(stream_id),
+            // STREAMS_BLOCKED, if the application has switched that on.
+            Err(quiche::Error::StreamLimit) if self.is_enabled() => self.on_control_frame(),
+            _ => {}
+        }
+        result
+    }
+
+    /// The application has read all of a stream, or was told that it was reset or stopped: quiche may have done with it.
+    pub(crate) fn on_stream_over(&mut self, stream_id: u64) {
+        if self.layer.is_some() && gives_back_stream(&self.inner, stream_id) {
+            self.credits.grant(CreditReason::StreamLimit);
+        }
     }
 
     pub(super) fn on_written(&mut self, stream_id: u64, bytes: usize, fin: bool) {
@@ -264,8 +318,8 @@ impl<F: BufFactory> Connection<F> {
         stream_id: u64,
         read: quiche::Result<(usize, bool)>,
     ) -> quiche::Result<(usize, bool)> {
-        if let (Err(quiche::Error::StreamReset(_)), Some(layer)) = (&read, &mut self.layer) {
-            layer.windows().on_finished(stream_id);
+        if let Err(quiche::Error::StreamReset(_)) = &read {
+            self.on_stream_over(stream_id);
         }
         Ok(self.on_read(stream_id, read?))
     }
@@ -278,10 +332,12 @@ impl<F: BufFactory> Connection<F> {
         let Some(mut layer) = self.layer.take() else { return (read, fin) };
         layer.windows().on_read(stream_id, read);
         if fin {
-            layer.windows().on_finished(stream_id);
             self.settle_stream_ends(&layer);
         }
         self.layer = Some(layer);
+        if fin {
+            self.on_stream_over(stream_id);
+        }
         (read, fin)
     }
 }

@@ -172,7 +172,7 @@ impl Connection {
         if !is_whole && matches!(result, Ok(_) | Err(Error::Done)) {
             conn.block_stream(stream_id, LEAST_ROOM_FOR_DATA);
         }
-        let written = result?;
+        let written = follow_stop(conn, stream_id, result)?;
         Written::data(written, fin && written == body.len()).tell(conn, stream_id);
         Ok(written)
     }
@@ -193,7 +193,7 @@ impl Connection {
         let capacity = conn.followed().stream_capacity(stream_id);
         if matches!(capacity, Err(quiche::Error::StreamStopped(_))) {
             let refused = self.inner.send_body(conn.followed(), stream_id, &[], true);
-            return with_news(capacity, refused);
+            return follow_stop(conn, stream_id, with_news(capacity, refused));
         }
         let capacity = capacity.unwrap_or(usize::MAX);
         let fits = followed::payload_within(conn.send_room().min(capacity));
@@ -328,7 +328,19 @@ fn follow_write<R, F: BufFactory>(
         Written::headers(before.saturating_sub(after), fin && result.is_ok())
             .tell(conn, stream_id);
     }
-    with_news(before, result)
+    follow_stop(conn, stream_id, with_news(before, result))
+}
+
+/// What a call has returned that wrote to a stream: where the peer has stopped it, quiche may have done with it.
+fn follow_stop<R, F: BufFactory>(
+    conn: &mut crate::Connection<F>,
+    stream_id: u64,
+    result: Result<R>,
+) -> Result<R> {
+    if matches!(result, Err(Error::TransportError(quiche::Error::StreamStopped(_)))) {
+        conn.on_stream_over(stream_id);
+    }
+    result
 }
 
 /// What a call has returned for a stream of which `capacity` was told before: to ask for it may have used up the news

@@ -96,6 +96,13 @@ pub struct Applied {
 }
 
 impl IncomingScan<'_> {
+    /// It came over another path than the one that data goes over: when it left says nothing of that (TACK-5.3-6).
+    pub fn forget_departure(&mut self) {
+        if let Some(received) = &mut self.received {
+            received.departure = None;
+        }
+    }
+
     /// Keeps those of the streams that the peer asks not to send on for which `keep` is true.
     pub fn retain_stopped(&mut self, mut keep: impl FnMut(u64) -> bool) {
         self.effects.stopped.retain(|id| keep(*id));

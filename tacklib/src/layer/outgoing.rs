@@ -62,6 +62,9 @@ pub struct Destination {
     pub mtu: usize,
     /// The path, if it is not the one that data goes over.
     pub path: Option<PathId>,
+    /// Data goes over exactly these addresses. A change of the port alone makes no other path of it, and yet the peer
+    /// follows what is not a probe.
+    pub carries_data: bool,
     /// The address is proven, or not the peer's to prove.
     pub is_proven: bool,
     /// The data of a PATH_CHALLENGE that came over its path and has not been answered.
@@ -191,6 +194,7 @@ impl NumberSpace {
             self.stats.skipped += 1;
             return Err(Lost);
         }
+        self.learn_zero_rtt(&scan);
         let composed = self.compose(&opened, &scan, job, ends, frames);
         let is_unchanged = composed.ours == 0
             && !composed.marked
@@ -267,10 +271,13 @@ impl NumberSpace {
                 append_if_fits(frames, budget, |frames| encode_path_response(frames, data));
             composed.marked |= self.agreement.tack && composed.answers_challenge;
         }
-        if scan.ack_eliciting {
+        // TACK-2-6
+        if scan.ack_eliciting && job.to.carries_data {
             self.compose_requests(scan, len, job, ends, budget, &mut composed, frames);
         }
-        self.compose_acknowledgement(scan, job, budget, &mut composed, frames);
+        if job.to.carries_data {
+            self.compose_acknowledgement(scan, job, budget, &mut composed, frames);
+        }
         composed.ours = frames.len();
         // As long as its neighbours, or it would end the burst in which the system splits them.
         let slack = budget.saturating_sub(frames.len());
@@ -440,7 +447,7 @@ impl NumberSpace {
         }
         for frame in &scan.noted {
             match *frame {
-                Noted::ZeroRttAck(ref ranges) => self.learn_zero_rtt(ranges),
+                Noted::ZeroRttAck(_) => {}
                 Noted::MaxData(limit) => {
                     self.quiche_owes.update = false;
                     self.windows.on_max_data(limit);
@@ -480,16 +487,20 @@ impl NumberSpace {
         }
     }
 
-    /// Numbers below the first that the layer saw were received as 0-RTT.
-    fn learn_zero_rtt(&mut self, ranges: &[RangeInclusive<u64>]) {
-        let Some(first) = self.first_received.filter(|first| self.zero_rtt && *first > 0)
-        else {
+    /// What quiche acknowledges of 0-RTT was received: all numbers below the first that the layer saw, or all if it has
+    /// seen none. The acknowledgement that takes the place of quiche's names them.
+    fn learn_zero_rtt(&mut self, scan: &OutgoingScan) {
+        let below = self.first_received.unwrap_or(u64::MAX);
+        if !self.zero_rtt || below == 0 {
             return;
-        };
-        for range in ranges {
-            let end = (*range.end()).min(first - 1);
-            if *range.start() <= end {
-                self.receiver.on_received_elsewhere(*range.start()..=end);
+        }
+        for frame in &scan.noted {
+            let Noted::ZeroRttAck(ranges) = frame else { continue };
+            for range in ranges {
+                let end = (*range.end()).min(below - 1);
+                if *range.start() <= end {
+                    self.receiver.on_received_elsewhere(*range.start()..=end);
+                }
             }
         }
     }

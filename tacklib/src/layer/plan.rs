@@ -23,6 +23,9 @@ const IMMEDIATE_ACK_ROOM: usize = 1;
 /// the packet.
 const TACK_ROOM: usize = 200;
 
+/// Ranges for which that is enough, of four bytes where hundreds of packets are in flight.
+const RANGES_IN_ROOM: usize = 32;
+
 /// Room that quiche may leave in a packet although it has more to send: too
 /// little for another STREAM frame.
 const UNUSABLE_ROOM: usize = 32;
@@ -149,6 +152,11 @@ pub fn departure(departed: &Departed, ack_eliciting: bool, to: &Destination) -> 
 }
 
 impl Layer {
+    /// Whether an acknowledgement that is due needs more room than there is beside stream data (TACK-4.1-3).
+    pub fn is_long(&self, due: Due) -> bool {
+        self.space.agreement.tack && self.space.receiver.names_more_than(RANGES_IN_ROOM, due)
+    }
+
     /// What the next packet should carry. `stream_data` tells that stream data may leave, `due` what
     /// the receiver has to acknowledge, `datagrams` that DATAGRAMs wait in quiche.
     #[inline]

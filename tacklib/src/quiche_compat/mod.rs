@@ -44,8 +44,11 @@ pub use decrypted_in_place::SealedStart;
 pub use duplicate_window::is_duplicate_to_quiche;
 pub use error_codes::{error_code, shortened};
 pub use frame_order::{FirstFrame, first_frame};
-pub use inert_controller::{MAX_IN_FLIGHT_PACKETS, make_inert, restore_controller};
+pub use inert_controller::{
+    ControllerLook, MAX_IN_FLIGHT_PACKETS, make_inert, restore_controller,
+};
 pub use late_resets::{LateReset, fill as fill_late_reset, is_reset_of_whole};
+pub use max_streams::gives_back_stream;
 pub use no_usable_path::is_without_path;
 pub use path_flush_ping::{FlushPings, ping_packet_len};
 pub use path_response_padding::least_len as least_path_response_len;

@@ -12,9 +12,7 @@ use quiche::BufFactory;
 use tack_proto::transport_parameters::Parameters;
 use tack_proto::varint::Reader;
 
-use super::max_streams::MaxStreams;
-
-/// Streams followed at a time; the windows of others wait for the next TACK.
+/// Streams followed at a time. quiche is asked for the windows of others at each read.
 const MAX_STREAMS: usize = 1024;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -61,7 +59,6 @@ pub struct ReceiveWindows {
     connection: Window,
     streams: HashMap<u64, Stream>,
     limits: StreamLimits,
-    max_streams: MaxStreams,
     is_server: bool,
     /// Reads may have happened that were not counted.
     unseen_reads: bool,
@@ -98,7 +95,6 @@ impl ReceiveWindows {
             connection,
             streams,
             limits,
-            max_streams: MaxStreams::new(parameters, is_server),
             is_server,
             unseen_reads: false,
             needs_offsets: false,
@@ -134,15 +130,13 @@ impl ReceiveWindows {
         self.streams.get(&stream_id).is_some_and(|stream| stream.filled)
     }
 
-    /// The application has read a stream to its end, or was told that it was reset, or wants no more of it:
-    /// quiche may have forgotten it.
-    pub fn on_finished(&mut self, stream_id: u64) {
-        self.due |= self.max_streams.on_finished(stream_id);
-    }
-
     /// The peer has reset a stream: quiche counts what was not read of it as read, on the connection.
     pub fn on_reset(&mut self, stream_id: u64, final_size: u64) {
-        let Some(stream) = self.stream(stream_id) else { return };
+        let Some(stream) = self.stream(stream_id) else {
+            // How much of it was read is not known.
+            self.due = true;
+            return;
+        };
         let read = stream.window.consumed;
         let unread = final_size.saturating_sub(read);
         stream.received = final_size;
@@ -171,6 +165,9 @@ impl ReceiveWindows {
             stream.received = stream.received.max(stream.window.consumed);
             let due = !stream.finished && stream.window.is_due();
             self.due |= due;
+        } else {
+            // The peer may have used up its window, which is not known.
+            self.due = true;
         }
         self.connection.consumed = self.connection.consumed.saturating_add(read);
         self.due |= self.connection.is_due();
@@ -198,9 +195,6 @@ impl ReceiveWindows {
     pub fn take_due<F: BufFactory>(&mut self, connection: &quiche::Connection<F>) -> bool {
         if std::mem::take(&mut self.unseen_reads) {
             self.count_unseen_reads(connection);
-        }
-        if self.due {
-            self.max_streams.on_asked();
         }
         std::mem::take(&mut self.due)
     }

@@ -153,6 +153,11 @@ impl SendBuffer {
         self.blocked_limit = MOST_BLOCKED.max(2 * self.blocked.len());
     }
 
+    /// Whether a stream was refused for lack of room, and has not been reported since.
+    pub fn is_blocked(&self, stream_id: u64) -> bool {
+        !self.blocked.is_empty() && self.blocked.contains_key(&stream_id)
+    }
+
     /// The application writes no more to the stream.
     pub fn unblock(&mut self, stream_id: u64) {
         self.blocked.remove(&stream_id);

@@ -81,6 +81,11 @@ impl StreamEnds {
         self.ends.contains_key(&stream_id)
     }
 
+    /// Whether a stream has been written to, and its end has not been written.
+    pub fn is_unfinished(&self, stream_id: u64) -> bool {
+        self.lengths.contains_key(&stream_id)
+    }
+
     /// The stream has been given up: it has no end any more.
     pub fn on_reset(&mut self, stream_id: u64) {
         self.lengths.remove(&stream_id);

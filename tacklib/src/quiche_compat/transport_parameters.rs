@@ -2,7 +2,7 @@
 //!
 //! What: the encoded transport parameters of a configuration, with our announcement. Why: quiche encodes
 //! its parameters from a list that cannot be extended, but BoringSSL lets the encoded whole be replaced.
-//! What quiche would have sent is read from a throw-away handshake of the same configuration; the
+//! What quiche would have sent is read from a throw-away handshake of a client with the same configuration; the
 //! parameters that differ for each connection are then put in by hand (RFC 9000 section 18.2). Upstream:
 //! unknown parameters of the peer can be read, own ones cannot be sent. To delete: when quiche's
 //! configuration takes further parameters.
@@ -10,10 +10,14 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use quiche::ConnectionId;
-use tack_proto::transport_parameters::{self as parameters, Announced};
+use tack_proto::transport_parameters::{
+    self as parameters, Announced, ParameterError, Parameters,
+};
+use tack_proto::varint::Reader;
 
+use super::inert_controller::ControllerLook;
 use crate::boringssl;
-use crate::negotiation::{ack_delays, id, min_ack_delay};
+use crate::negotiation::{ack_delays, id, min_ack_delay, set_integer};
 
 /// What a server's parameters say of its connection ids.
 pub struct ServerIds<'a> {
@@ -30,13 +34,14 @@ pub struct ServerIds<'a> {
 #[derive(Clone)]
 pub struct Template {
     blob: Vec<u8>,
+    controller: ControllerLook,
 }
 
 impl Template {
     /// Reads what quiche sends with this configuration, and announces the extensions; `None` if the TLS
     /// context does not let a handshake begin.
     pub fn capture(config: &mut quiche::Config, wants_arrivals: bool) -> Option<Self> {
-        let mut blob = first_flight_parameters(config)?;
+        let (mut blob, controller) = first_flight(config)?;
         let (max_ack_delay, _) = ack_delays(&blob);
         parameters::remove(&mut blob, id::INITIAL_SOURCE_CONNECTION_ID).ok()?;
         let least_delay = min_ack_delay(max_ack_delay).as_micros() as u64;
@@ -45,7 +50,25 @@ impl Template {
         announced.timestamp = None;
         announced.wants_arrivals = wants_arrivals;
         announced.encode(&mut blob);
-        Some(Self { blob })
+        Some(Self { blob, controller })
+    }
+
+    /// quiche's controller in this configuration.
+    pub fn controller(&self) -> ControllerLook {
+        self.controller
+    }
+
+    /// Connection ids that the peer may issue.
+    pub fn active_connection_id_limit(&self) -> u64 {
+        let mut parameters = Parameters::new(&self.blob).flatten();
+        let value = parameters.find(|(id, _)| *id == id::ACTIVE_CONNECTION_ID_LIMIT);
+        // RFC 9000 section 18.2: 2 where it is absent.
+        value.and_then(|(_, value)| Reader::new(value).read_varint().ok()).unwrap_or(2)
+    }
+
+    /// Changes a parameter that is an integer.
+    pub fn set_integer(&mut self, parameter: u64, value: u64) -> Result<(), ParameterError> {
+        set_integer(&mut self.blob, parameter, value)
     }
 
     /// The parameters of a client.
@@ -70,20 +93,21 @@ impl Template {
     }
 }
 
-/// Runs a client's first flight into a server of the same configuration, and
-/// reads the parameters there. Nothing leaves the process.
-fn first_flight_parameters(config: &mut quiche::Config) -> Option<Vec<u8>> {
+/// Runs a client's first flight into a server, and reads the parameters there, and what the client shows of its
+/// controller. Nothing leaves the process. The server is a plain one: callbacks of the application's TLS context know of
+/// no client that names no server.
+fn first_flight(config: &mut quiche::Config) -> Option<(Vec<u8>, ControllerLook)> {
     let scid = ConnectionId::from_ref(&[0; 16]);
     let a = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
     let b = SocketAddr::from((Ipv4Addr::LOCALHOST, 2));
     let mut client = quiche::connect(None, &scid, a, b, config).ok()?;
-    let mut server = quiche::accept(&scid, None, b, a, config).ok()?;
+    let mut plain = quiche::Config::new(quiche::PROTOCOL_VERSION).ok()?;
+    let mut server = quiche::accept(&scid, None, b, a, &mut plain).ok()?;
     let mut datagram = vec![0; 65536];
     // A ClientHello with a post-quantum key share spans two datagrams.
     while let Ok((len, _)) = client.send(&mut datagram) {
         let packet = &mut datagram[..len];
-        // A configuration without a certificate fails here, after it has read
-        // the parameters.
+        // Without a certificate it fails here, after it has read the parameters.
         let received = server.recv(packet, quiche::RecvInfo { from: a, to: b });
         if received == Err(quiche::Error::UnknownVersion) {
             // A client that begins with a reserved version wants to negotiate.
@@ -91,12 +115,12 @@ fn first_flight_parameters(config: &mut quiche::Config) -> Option<Vec<u8>> {
             let mut offer = [0; 128];
             let len = quiche::negotiate_version(&header.scid, &header.dcid, &mut offer).ok()?;
             client.recv(&mut offer[..len], quiche::RecvInfo { from: b, to: a }).ok()?;
-            server = quiche::accept(&scid, None, b, a, config).ok()?;
+            server = quiche::accept(&scid, None, b, a, &mut plain).ok()?;
             continue;
         }
         let blob = boringssl::peer_transport_parameters(server.as_mut());
         if !blob.is_empty() {
-            return Some(blob);
+            return Some((blob, ControllerLook::of(&client)));
         }
     }
     None
@@ -105,8 +129,6 @@ fn first_flight_parameters(config: &mut quiche::Config) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
-
-    use tack_proto::transport_parameters::Parameters;
 
     use super::*;
     use crate::negotiation::{Agreement, MIN_ACK_DELAY};
@@ -127,7 +149,7 @@ mod tests {
         let max_data = Parameters::new(&template.blob)
             .flatten()
             .find(|(id, _)| *id == 0x04)
-            .map(|(_, value)| tack_proto::varint::Reader::new(value).read_varint().unwrap());
+            .map(|(_, value)| Reader::new(value).read_varint().unwrap());
         assert_eq!(max_data, Some(1_234_567));
     }
 
@@ -163,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_peer_without_our_parameters_gets_plain_quic() {
-        let blob = first_flight_parameters(&mut quiche_config()).unwrap();
+        let (blob, _) = first_flight(&mut quiche_config()).unwrap();
         let agreement = Agreement::from_peer(&blob).unwrap();
         assert!(!agreement.tack);
         assert_eq!(agreement.min_ack_delay, None);

@@ -1,8 +1,29 @@
 //! quiche's controller cannot be replaced, only kept out of the way: by the widest initial window that it
 //! accepts, which is not wide enough for every path.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use boring::ssl::{SslContextBuilder, SslMethod};
+
 use crate::harness::*;
 use crate::missing_hooks::has_only;
+
+#[test]
+fn secrets_that_quiche_logs_are_lost_to_the_contexts_own_callback() {
+    let lines = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&lines);
+    let mut builder = SslContextBuilder::new(SslMethod::tls()).unwrap();
+    builder.set_keylog_callback(move |_, _| {
+        counted.fetch_add(1, Ordering::Relaxed);
+    });
+    let version = quiche::PROTOCOL_VERSION;
+    let mut client = quiche::Config::with_boring_ssl_ctx_builder(version, builder).unwrap();
+    crate::common::configure(&mut client);
+    client.log_keys();
+    Ends::established_with(&mut client, &mut config());
+    assert_needed(lines.load(Ordering::Relaxed) == 0, "inert_controller.rs");
+}
 
 #[test]
 fn the_window_ends_at_20000_packets() {

@@ -20,6 +20,7 @@ use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde_json::Value;
 
+#[allow(unused_imports, reason = "not each test file skips")]
 pub use skip::skip;
 
 /// The program under test.

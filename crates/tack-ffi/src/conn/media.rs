@@ -96,10 +96,16 @@ pub extern "C" fn tack_conn_set_packet_trains(conn: Option<&mut tack_conn>, enab
 /// Sets that the data of a stream is worth nothing any more in `nanos` from now; TACK_NO_DEADLINE takes that
 /// back.
 ///
-/// If it is not all acknowledged then, the stream is reset: nothing of it is sent or sent again.
-/// tack_conn_stream_expired_next tells. quiche tells of unidirectional streams whose end was written that all is
-/// acknowledged; any other is reset unless the whole connection has nothing unsent or in flight. Returns 0 or an
-/// error.
+/// If its end is not written then, some of it has not left, or is to be sent again, the stream is reset; one that has
+/// wholly left is reset as soon as some of it is lost, or when a probe timer expires. Nothing of it is sent or sent
+/// again, nothing is taken for it any more, what waits in the
+/// send buffer is dropped, and tack_conn_stream_expired_next tells. Of a stream that was reset for a probe it tells
+/// when some of it turns out to be lost, or nothing is heard of it until the next probe: it may have arrived, and then
+/// it has not expired.
+///
+/// This holds for a deadline that is set before any of the stream leaves. Any other stream, and each with
+/// TACK_PROFILE_OFF, is reset at its deadline unless all of it is acknowledged, which quiche tells of unidirectional
+/// streams whose end was written, or nothing of the connection is unsent or in flight. Returns 0 or an error.
 #[unsafe(no_mangle)]
 pub extern "C" fn tack_conn_set_stream_deadline(
     conn: Option<&mut tack_conn>,
@@ -113,7 +119,7 @@ pub extern "C" fn tack_conn_set_stream_deadline(
 }
 
 /// Returns the next stream that was reset because its deadline has passed, or -1. Each is told once. To be asked
-/// after tack_conn_on_timeout and tack_conn_send.
+/// after tack_conn_recv, tack_conn_on_timeout and tack_conn_send.
 #[unsafe(no_mangle)]
 pub extern "C" fn tack_conn_stream_expired_next(conn: Option<&mut tack_conn>) -> i64 {
     stream_or_none(conn.and_then(|conn| conn.0.stream_expired_next()))

@@ -192,7 +192,7 @@ fn careful_resume_phase(phase: CarefulResumePhase) -> c_int {
         CarefulResumePhase::Unvalidated => c::TACK_CAREFUL_RESUME_UNVALIDATED,
         CarefulResumePhase::Validating => c::TACK_CAREFUL_RESUME_VALIDATING,
         CarefulResumePhase::SafeRetreat => c::TACK_CAREFUL_RESUME_SAFE_RETREAT,
-        CarefulResumePhase::Normal => c::TACK_CAREFUL_RESUME_NORMAL,
+        _ => c::TACK_CAREFUL_RESUME_NORMAL,
     };
     phase as c_int
 }

@@ -9,7 +9,25 @@ mod programs;
 mod quiche_examples;
 mod toolchain;
 
-/// Says on the terminal that a test is skipped, and why.
-fn skip(why: &str) {
-    eprintln!("skipped: {why}");
+#[path = "../skip/mod.rs"]
+mod skip;
+
+use std::process::Command;
+
+use skip::skip;
+
+#[test]
+#[ignore = "has nothing to test: the one below runs it"]
+fn one_that_is_skipped() {
+    skip("to be seen");
+}
+
+#[test]
+fn a_test_that_is_skipped_says_so_though_it_passes() {
+    let mut test = Command::new(std::env::current_exe().unwrap());
+    let output = test.args(["--ignored", "--exact", "one_that_is_skipped"]).output().unwrap();
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && printed.contains("1 passed"), "{printed}");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(told.contains("skipped: one_that_is_skipped: to be seen"), "{told:?}");
 }

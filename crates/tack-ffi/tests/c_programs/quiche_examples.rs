@@ -70,7 +70,7 @@ fn free_port() -> u16 {
 /// Has a client and a server of quiche's talk, and returns what the client prints, and its log.
 fn transfer(client: &str, server: &str, profile: &str) -> Option<(String, String)> {
     if let Some((header, package)) = missing_header() {
-        skip(&format!("quiche's examples need {header} (Debian: {package})"));
+        skip(format_args!("quiche's examples need {header} (Debian: {package})"));
         return None;
     }
     let folder = tempfile::tempdir().unwrap();

@@ -166,3 +166,31 @@ fn of_events_that_nobody_takes_the_newest_4096_are_kept() {
         .map(|number| SenderEvent::Dropped { number, cause: DropCause::Late });
     assert!(events.into_iter().eq(expected));
 }
+
+#[test]
+fn a_frame_that_there_is_no_room_for_is_refused_and_leaves_no_gap() {
+    let mut live = Live::new(Profile::Default);
+    let sent_at = Instant::now();
+    let sound = Frame {
+        kind: FrameKind::Audio,
+        layer: 0,
+        captured_at: sent_at,
+        deadline: sent_at + DAY,
+        depends_on: None,
+    };
+    let send = |live: &mut Live| {
+        live.sender.send_frame(&mut live.pair.client, Instant::now(), sound, [7; 2000])
+    };
+    let mut taken = 0;
+    while taken < 2000 && send(&mut live) == Ok(taken) {
+        taken += 1;
+    }
+    assert_eq!(send(&mut live), Err(SendError::Full));
+    assert!((MOST_WAITING as u64..2 * MOST_WAITING as u64).contains(&taken), "{taken}");
+    live.run_for(100 * MS);
+    assert_eq!(send(&mut live), Ok(taken), "it has the next number");
+    live.run_for(Duration::from_secs(5));
+    assert_eq!((live.received, live.sender.never_begun()), (taken + 1, 0));
+    let is_dropped = |event| matches!(event, SenderEvent::Dropped { .. });
+    assert!(!std::iter::from_fn(|| live.sender.poll_event()).any(is_dropped));
+}

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use crate::loss_detection::PACKET_THRESHOLD;
 
-/// Where every packet is acknowledged, acknowledgements are at least this far apart: a peer that floods
-/// draws no more of them than 8,000 a second.
+/// Where every packet is acknowledged, and where the peer asks, acknowledgements are at least this far apart: a peer
+/// that floods draws no more of them than 8,000 a second.
 const LEAST_SPACING: Duration = Duration::from_micros(125);
 
 /// Which rule decides.
@@ -87,18 +87,30 @@ impl AckPolicy {
         self.early_after_idle = true;
     }
 
-    /// Whether an IMMEDIATE_ACK may be answered (TACK-4.2-7): once for kPacketThreshold
+    /// IMMEDIATE_ACK has come; whether it is answered at once (TACK-4.2-7): once for kPacketThreshold
     /// packets, and else twice for each time that acknowledgements are held, which is a few
     /// times for each round trip. A sender gains nothing by more, and an answer may be thirty
     /// times as long as the question.
-    pub fn may_reply(&self, now: Instant) -> bool {
+    pub fn on_immediate_ack(&mut self, now: Instant) -> bool {
         let spacing = match self.rule {
             Rule::EveryPacket => Duration::ZERO,
             Rule::Tack { interval, .. } => interval / 2,
             Rule::Delayed { max_delay, .. } => max_delay / 2,
         };
-        let since = |sent| now.saturating_duration_since(sent);
-        self.pending >= PACKET_THRESHOLD || self.last_sent.is_none_or(|at| since(at) >= spacing)
+        let since = self.last_sent.map(|last| now.saturating_duration_since(last));
+        if since.is_none_or(|since| since >= spacing) {
+            self.immediate = true;
+            return true;
+        }
+        if self.pending < PACKET_THRESHOLD {
+            return false;
+        }
+        self.immediate = since.is_none_or(|since| since >= LEAST_SPACING);
+        if !self.immediate {
+            let at = self.last_sent.map_or(now, |last| last + LEAST_SPACING);
+            self.early.get_or_insert(at);
+        }
+        self.immediate
     }
 
     /// An ack-eliciting packet has come.
@@ -114,8 +126,7 @@ impl AckPolicy {
         self.first_pending.get_or_insert(now);
     }
 
-    /// The next acknowledgement is wanted at once (IMMEDIATE_ACK, the end of a
-    /// stream, a reordering threshold).
+    /// The next acknowledgement is wanted at once (the end of a stream, a reordering threshold).
     pub fn request_immediate(&mut self) {
         self.immediate = true;
     }
@@ -159,13 +170,12 @@ impl AckPolicy {
     fn deadline_of_rule(&self) -> Option<Instant> {
         let first = self.first_pending?;
         let latest = first + self.max_ack_delay;
-        if self.immediate {
-            return Some(first);
-        }
         Some(match self.rule {
+            // TACK-4.2-1
             Rule::EveryPacket => {
                 self.last_sent.map_or(first, |sent| first.max(sent + LEAST_SPACING))
             }
+            _ if self.immediate => first,
             // TACK-4.2-2
             Rule::Tack { packets, interval } if self.pending >= packets => {
                 let earliest = self.last_sent.map_or(first, |sent| sent + interval);
@@ -258,6 +268,26 @@ mod tests {
         policy.on_sent(t0 + MS);
         policy.on_ack_eliciting(t0 + 2 * MS);
         assert!(!policy.is_due(t0 + 2 * MS));
+    }
+
+    #[test]
+    fn a_peer_that_asks_draws_no_more_than_one_that_floods() {
+        let us = Duration::from_micros(1);
+        for rule in [Rule::EveryPacket, Rule::Tack { packets: 2, interval: 10 * MS }] {
+            let (mut policy, t0) = tack();
+            policy.set_rule(rule);
+            let mut sent = 0;
+            for n in 0..100_000 {
+                let now = t0 + n * us;
+                policy.on_ack_eliciting(now);
+                policy.on_immediate_ack(now);
+                if policy.is_due(now) {
+                    policy.on_sent(now);
+                    sent += 1;
+                }
+            }
+            assert!((1..=800).contains(&sent), "{sent} in 0.1 s, {rule:?}");
+        }
     }
 
     #[test]

@@ -93,7 +93,8 @@ fn bubbles_are_listed_once_lost_tacks_hide_more_than_one_loss_of_a_round_trip() 
 #[test]
 fn a_sender_that_asks_at_once_gets_the_bubbles_too() {
     for (unreported, due) in [(8, Due::Iack(IackEvent::Reply)), (12, Due::Tack)] {
-        let (mut receiver, now, next) = lossy(unreported, None);
+        let (mut receiver, before, next) = lossy(unreported, None);
+        let now = before + MS;
         two_bubbles(&mut receiver, now, next);
         receiver.on_immediate_ack(now);
         assert_eq!(receiver.due(now), Some(due), "{unreported} packets unreported");

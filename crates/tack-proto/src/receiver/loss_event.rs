@@ -128,16 +128,20 @@ impl LossEvents {
 
 /// Adds a hole, and forgets the oldest if there are too many.
 fn remember(holes: &mut VecDeque<Hole>, hole: Hole) {
-    if holes.len() == MAX_WATCHED {
-        holes.pop_front();
-    }
     holes.push_back(hole);
+    forget_oldest(holes);
+}
+
+fn forget_oldest(holes: &mut VecDeque<Hole>) {
+    let too_many = holes.len().saturating_sub(MAX_WATCHED);
+    holes.drain(..too_many);
 }
 
 /// Takes `pn` out of the hole that it lies in, which may leave a hole on either
 /// side; the hole as it was.
 fn fill(holes: &mut VecDeque<Hole>, pn: u64) -> Option<Hole> {
-    let at = holes.iter().position(|hole| (hole.first..=hole.last).contains(&pn))?;
+    // Most late packets are a few places late.
+    let at = holes.iter().rposition(|hole| (hole.first..=hole.last).contains(&pn))?;
     let hole = holes.remove(at)?;
     if pn < hole.last {
         holes.insert(at, Hole { first: pn + 1, ..hole });
@@ -145,6 +149,7 @@ fn fill(holes: &mut VecDeque<Hole>, pn: u64) -> Option<Hole> {
     if hole.first < pn {
         holes.insert(at, Hole { last: pn - 1, ..hole });
     }
+    forget_oldest(holes);
     Some(hole)
 }
 
@@ -259,5 +264,23 @@ mod tests {
             }
         }
         assert_eq!((events.holes.len(), events.reported.len()), (256, 256));
+    }
+
+    // TACK-9-3
+    #[test]
+    fn late_packets_that_split_holes_leave_the_bound_as_it_is() {
+        let now = crate::test_clock();
+        for is_reported in [false, true] {
+            let mut events = LossEvents::default();
+            for pn in (10..100_000).step_by(10) {
+                events.on_ahead(now, pn, 5);
+                if is_reported {
+                    events.on_reported(now);
+                }
+                events.on_late(now, pn - 3);
+                let holes = if is_reported { &events.reported } else { &events.holes };
+                assert!(holes.len() <= MAX_WATCHED, "{} holes", holes.len());
+            }
+        }
     }
 }

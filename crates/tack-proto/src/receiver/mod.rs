@@ -230,8 +230,11 @@ impl Receiver {
             }
             // TACK-4.3-3: between TACK peers loss events take the place of reordering.
             if !matches!(self.policy.rule(), Rule::Tack { .. }) {
-                let reordered = self.reordering.on_ack_eliciting(pn, &self.received);
-                if reordered && matches!(self.policy.rule(), Rule::Delayed { .. }) {
+                // RFC 9000 section 13.2.1. Where each packet is acknowledged that is at once anyway, but beside data.
+                let is_reordered = self.reordering.on_ack_eliciting(pn, &self.received);
+                let may_wait = matches!(self.policy.rule(), Rule::Delayed { .. })
+                    || self.budget.next().is_some();
+                if is_reordered && may_wait {
                     self.policy.request_immediate();
                 }
             }
@@ -308,10 +311,7 @@ impl Receiver {
     /// IMMEDIATE_ACK has been received. A peer that asks more often than it has a use for
     /// the answer is answered when an acknowledgement is due anyway.
     pub fn on_immediate_ack(&mut self, now: Instant) {
-        if self.policy.may_reply(now) {
-            self.policy.request_immediate();
-            self.reply_wanted = true;
-        }
+        self.reply_wanted |= self.policy.on_immediate_ack(now);
     }
 
     /// Whether packet `pn` has been received before.
@@ -358,6 +358,15 @@ impl Receiver {
         };
         let deadline = [self.policy.deadline(), loss].into_iter().flatten().min()?;
         Some(self.budgeted().map_or(deadline, |next| deadline.max(next)))
+    }
+
+    /// Whether what is `due` has to name more than so many ranges (TACK-4.1-1, TACK-4.3-4).
+    pub fn names_more_than(&self, count: usize, due: Due) -> bool {
+        let floor = match due {
+            Due::Tack | Due::Iack(IackEvent::Reply) => self.reported[0],
+            Due::Iack(_) => self.reported[REPETITIONS - 2],
+        };
+        self.received.newest_first().nth(count).is_some_and(|range| *range.end() > floor)
     }
 
     /// Ack-eliciting packets that no acknowledgement has covered yet.
@@ -465,7 +474,7 @@ impl Receiver {
             sequence: self.sequence,
             ack_delay_us: now.saturating_duration_since(newest.arrival).as_micros() as u64,
             received_bytes: self.delivery_rate.received_bytes(),
-            timing: self.one_way_delay.take(now),
+            timing: self.one_way_delay.timing(now),
             rate,
             ecn: self.marks.counts(),
             arrivals: self.stamped.as_ref().and_then(StampedArrivals::report),
@@ -484,24 +493,34 @@ impl Receiver {
         let young = self.youngest_reported();
         let most = if self.wants_bubbles() { self.most_gaps() } else { 0 };
         let bubbles = self.buffer.bubbles(young).take(most);
-        let Some(encoded) = encode_tack(out, &fields, ranges, bubbles, budget) else {
+        let Some(encoded) = encode_tack(out, &fields, ranges.clone(), bubbles, budget) else {
             return false;
         };
+        let is_cut = ranges.skip(encoded.ranges).any(|range| *range.end() > floor);
         if encoded.bubbles < most {
             self.buffer.on_listed(encoded.bubbles, young);
         }
         self.stats.bubbles += encoded.bubbles as u64;
         self.sequence += 1;
         self.stats.tacks += 1;
-        self.reported.rotate_left(1);
-        self.reported[REPETITIONS - 1] = largest;
+        if !is_cut {
+            self.on_all_named(largest);
+        }
         self.has_late = false;
+        self.one_way_delay.on_reported();
         self.delivery_rate.on_tack_sent(largest);
         if let Some(stamped) = &mut self.stamped {
             stamped.on_reported();
         }
         self.on_ack_sent(now);
         true
+    }
+
+    /// A TACK, or what came in the place of one, has named all that the last eight have not. One that had no room for
+    /// that does not count as one of eight (TACK-4.1-3).
+    fn on_all_named(&mut self, largest: u64) {
+        self.reported.rotate_left(1);
+        self.reported[REPETITIONS - 1] = largest;
     }
 
     fn write_iack(
@@ -532,15 +551,20 @@ impl Receiver {
             ecn: self.marks.counts(),
             grease: self.stats.iacks % GREASED_ONE_IN == GREASED_ONE_IN - 1,
         };
-        if encode_iack(out, &fields, ranges, budget) == 0 {
+        let count = encode_iack(out, &fields, ranges.clone(), budget);
+        if count == 0 {
             return false;
         }
+        let is_cut = ranges.skip(count).any(|range| *range.end() > floor);
         self.stats.iacks += 1;
         self.losses.on_reported(now);
         if event == IackEvent::Loss {
             self.losses.on_iack();
         }
         if event == IackEvent::Reply {
+            if let Some(largest) = self.received.largest().filter(|_| !is_cut) {
+                self.on_all_named(largest);
+            }
             self.policy.on_sent(now);
             self.reply_wanted = false;
         }

@@ -95,9 +95,14 @@ impl OneWayDelay {
         self.smoothed_us = None;
     }
 
-    /// What a TACK that leaves at `now` says of timing; starts a new interval.
-    pub fn take(&mut self, now: Instant) -> Option<Timing> {
-        let smallest = self.smallest.take()?;
+    /// A TACK has left: a new interval begins.
+    pub fn on_reported(&mut self) {
+        self.smallest = None;
+    }
+
+    /// What a TACK that leaves at `now` says of timing.
+    pub fn timing(&self, now: Instant) -> Option<Timing> {
+        let smallest = self.smallest?;
         let hold = now.saturating_duration_since(smallest.arrival);
         Some(Timing { departure: smallest.departure, hold_us: hold.as_micros() as u64 })
     }
@@ -125,9 +130,10 @@ mod tests {
         owd.on_timestamp(t0 + 25 * MS, peer(0), true); // 25 ms
         owd.on_timestamp(t0 + 21 * MS + 500 * Duration::from_micros(1), peer(1), true); // 20.5 ms
         owd.on_timestamp(t0 + 28 * MS, peer(2), true); // 26 ms
-        let timing = owd.take(t0 + 30 * MS).unwrap();
+        let timing = owd.timing(t0 + 30 * MS).unwrap();
+        owd.on_reported();
         assert_eq!(timing, Timing { departure: peer(1), hold_us: 8_500 });
-        assert_eq!(owd.take(t0 + 40 * MS), None, "an interval reports once");
+        assert_eq!(owd.timing(t0 + 40 * MS), None, "an interval reports once");
     }
 
     #[test]
@@ -163,7 +169,8 @@ mod tests {
         assert_eq!(owd.on_timestamp(t0 + 49 * MS, 1000, false), 23 * MS);
         assert_eq!(owd.on_timestamp(t0 + 22 * MS, 2000, false), Duration::ZERO);
         assert_eq!(owd.on_timestamp(t0 + 29 * MS, 3000, true), 6 * MS);
-        let timing = owd.take(t0 + 30 * MS).unwrap();
+        let timing = owd.timing(t0 + 30 * MS).unwrap();
+        owd.on_reported();
         assert_eq!(timing.departure, 0, "of those that elicit acknowledgements");
         owd.forget_lowest();
         assert_eq!(owd.on_timestamp(t0 + 99 * MS, 4000, true), Duration::ZERO);
@@ -187,7 +194,7 @@ mod tests {
         let mut owd = OneWayDelay::new(t0, 20);
         owd.on_timestamp(t0, (1 << 62) - 1, true);
         owd.on_timestamp(t0 + MS, 0, true);
-        assert!(owd.take(t0 + MS).is_some());
+        assert!(owd.timing(t0 + MS).is_some());
         assert!(owd.queueing().is_some());
     }
 }

@@ -417,6 +417,71 @@ fn an_end_that_has_no_data_waiting_acknowledges_as_the_sender_asks() {
     assert_eq!(receiver.due(t0 + MS), Some(Due::Tack));
 }
 
+// RFC 9000 section 13.2.1
+#[test]
+fn a_packet_out_of_order_is_acknowledged_at_once_beside_data_where_each_packet_is() {
+    let t0 = crate::test_clock();
+    let mut receiver = Receiver::new(t0, config(Schedule::Tack));
+    receiver.set_data_rate(Some(Bandwidth::from_bytes_per_second(160_000)));
+    receiver.on_packet(t0, data(0));
+    receiver.write_ack(t0, 3, 1000, &mut Vec::new());
+    receiver.on_packet(t0 + MS, data(1));
+    assert_eq!(receiver.due(t0 + MS), None);
+    receiver.on_packet(t0 + MS, data(3));
+    assert_eq!(receiver.due(t0 + MS), Some(Due::Tack));
+}
+
+/// All numbers that the acknowledgement in `frame` names.
+fn named_in(frame: &[u8]) -> Vec<u64> {
+    let located = Frames::new(frame).next().unwrap().unwrap();
+    let ranges = match located.frame {
+        Frame::Tack(tack) => tack.ranges,
+        Frame::Iack(iack) => iack.ranges,
+        other => panic!("{other:?}"),
+    };
+    ranges.iter().flatten().collect()
+}
+
+// TACK-4.1-3
+#[test]
+fn what_many_short_tacks_leave_out_is_named_by_one_with_room() {
+    const EACH: u64 = 100;
+    let (mut receiver, t0) = steady();
+    for interval in 0..12 {
+        let now = t0 + 10 * (interval as u32 + 1) * MS;
+        for n in 1..=EACH {
+            receiver.on_packet(now, data(2 * (interval * EACH + n)));
+        }
+        assert!(receiver.names_more_than(EACH as usize / 2, Due::Tack));
+        let mut frame = Vec::new();
+        assert!(receiver.write(now, Due::Tack, 190, &mut frame));
+        assert!(named_in(&frame).len() < EACH as usize, "the case that this test is about");
+    }
+    receiver.on_packet(t0 + 200 * MS, data(2 * 12 * EACH + 1));
+    let mut frame = Vec::new();
+    assert!(receiver.write(t0 + 200 * MS, Due::Tack, 8000, &mut frame));
+    let named = named_in(&frame);
+    assert!((1..=12 * EACH).all(|n| named.contains(&(2 * n))), "{} are named", named.len());
+}
+
+// TACK-4.2-6
+#[test]
+fn replies_to_a_peer_that_asks_with_each_packet_do_not_become_longer() {
+    let t0 = crate::test_clock();
+    let mut receiver = Receiver::new(t0, config(Schedule::Tack));
+    let mut lengths = Vec::new();
+    for n in 0..2000_u64 {
+        let now = t0 + n as u32 * MS / 4;
+        receiver.on_packet(now, data(2 * n));
+        receiver.on_immediate_ack(now);
+        let mut frame = Vec::new();
+        assert!(receiver.write(now, receiver.due(now).unwrap(), 1300, &mut frame));
+        lengths.push(frame.len());
+    }
+    let most = lengths.iter().max().unwrap();
+    assert!(*most < 150, "{most} bytes");
+}
+
 #[test]
 fn an_acknowledgement_without_room_stays_due_beside_data() {
     let t0 = crate::test_clock();

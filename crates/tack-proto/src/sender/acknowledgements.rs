@@ -406,7 +406,10 @@ impl Sender {
     /// paper, TACK-5.3-1); `None` if it left over another path.
     fn round_trip(&self, now: Instant, timing: Timing) -> Option<Duration> {
         let travelled = self.travelled(now, timing.departure)?;
-        if travelled > now.saturating_duration_since(self.path.since) {
+        let on_path = now.saturating_duration_since(self.path.since);
+        // What has left at the instant of a change of the path went over the other one.
+        let has_changed = self.path.since > self.epoch;
+        if travelled > on_path || has_changed && travelled == on_path {
             return None;
         }
         travelled.checked_sub(Duration::from_micros(timing.hold_us))

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::bbr::{Feedback, Phase};
 use super::path_model::{INITIAL_WINDOW_PACKETS, PathModel};
-use super::{PathId, Sender};
+use super::{PathId, Sender, packet_trains};
 use crate::bandwidth::Bandwidth;
 
 /// How old saved parameters may be by default. RFC 9959 section 4.3.1 counts in hours on stable paths
@@ -108,6 +108,7 @@ impl CcParameters {
 
 /// The phases of RFC 9959 section 3.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum CarefulResumePhase {
     /// The controller does what it always does, and the path is observed.
     #[default]
@@ -580,16 +581,44 @@ impl Sender {
         let own = self.path.bbr.pacing_rate(path);
         // TACK-6.8-2, TACK-6.8-5: the window stays the controller's.
         let is_clear = self.path.trains.is_clear(path.jitter);
-        let normal = match (self.train_rate(), self.train_may_be_faster()) {
+        let of_train = self.without_more_queue(self.train_rate(), path);
+        let normal = match (of_train, self.train_may_be_faster()) {
             (Some(of_train), true) if is_clear => of_train,
             (Some(of_train), true) => own.max(of_train),
             (Some(of_train), false) if is_clear => own.min(of_train),
+            (None, _) if is_clear => {
+                let behind_fall = self.without_more_queue(self.rate_behind_fall(), path);
+                behind_fall.map_or(own, |rate| own.min(rate))
+            }
             _ => own,
         };
         match self.path.bbr.phase() {
             Phase::Startup => self.path.careful_resume.bound_rate(normal),
             _ => normal,
         }
+    }
+
+    /// A rate of trains, which is the estimate's where something queues: faster trains would make the queue longer, and
+    /// what leaves behind data that waits shows the rate of the path anyway (TACK-6.8-2).
+    fn without_more_queue(
+        &self,
+        rate: Option<Bandwidth>,
+        path: &PathModel,
+    ) -> Option<Bandwidth> {
+        let least = 2 * path.jitter + packet_trains::QUEUE;
+        let round_trips = self.path.latest_rtt.zip(path.min_rtt);
+        let queues = round_trips.is_some_and(|(latest, min)| latest > min + least);
+        let most = self.path.trains.estimate().filter(|_| queues);
+        rate.map(|rate| most.map_or(rate, |most| rate.min(most)))
+    }
+
+    /// The rate of trains, where it is all that shows a fall of the path: of an application that makes pauses, BWmax
+    /// stays what it was, and a frame that goes on for longer than a train would leave at that (TACK-6.8-2).
+    fn rate_behind_fall(&self) -> Option<Bandwidth> {
+        let estimate = self.measured_by_trains(self.path.last_feedback)?;
+        let is_steady = matches!(self.path.bbr.phase(), Phase::Startup | Phase::ProbeBw);
+        let is_behind_fall = estimate < self.bandwidth().scaled(packet_trains::FALL);
+        self.path.trains.rate().filter(|_| is_steady && is_behind_fall)
     }
 
     /// How much may be in flight.

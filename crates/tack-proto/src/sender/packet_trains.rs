@@ -16,11 +16,18 @@ use crate::frame::Arrivals;
 /// IPv4 and UDP headers, which take their share of the path: small packets are not to show a slow one.
 pub(super) const HEADERS: u64 = 28;
 
-/// How much faster than the estimate a train leaves: BBR.ProbeBwUpPacingGain.
-const LEAST_GAIN: f64 = 1.25;
+/// How much faster than the estimate a train leaves where nothing queues: BBR.ProbeBwUpPacingGain.
+const GAIN: f64 = 1.25;
 
-/// The same behind trains that did not meet the limit.
-const MOST_GAIN: f64 = 2.0;
+/// A round trip is that much above RTTmin where a train is not to make the queue longer.
+pub(super) const QUEUE: Duration = Duration::from_millis(5);
+
+/// No train that was not stretched counts for more than so many times the estimate: the controller's rate may be far
+/// above that, and one train alone is a weak proof.
+const MOST_RISE: f64 = 2.0;
+
+/// So much of BWmax is less than what flows beside this one make the estimate vary by: the path has become slower.
+pub(super) const FALL: f64 = 0.6;
 
 /// A train is stretched if it arrives in so much more time than it left in.
 const STRETCHED: f64 = 1.06;
@@ -120,7 +127,6 @@ pub(super) struct PacketTrains {
     /// Of UDP payload in full-sized packets, bytes per second.
     estimate: Option<f64>,
     measured: Option<Instant>,
-    gain: f64,
     /// Bytes that were sent for trains alone.
     cost: u64,
 }
@@ -138,7 +144,6 @@ impl Default for PacketTrains {
             faster: None,
             estimate: None,
             measured: None,
-            gain: LEAST_GAIN,
             cost: 0,
         }
     }
@@ -283,7 +288,6 @@ impl PacketTrains {
         let ratio = if is_fast { STRETCHED } else { STRETCHED_SLOW };
         if train.is_stretched_by(ratio) {
             self.faster = None;
-            self.gain = LEAST_GAIN;
             self.on_stretched(train);
         } else {
             // A train cannot arrive faster than it left, and a report that says so is no proof.
@@ -293,12 +297,11 @@ impl PacketTrains {
             if !is_fast || estimate <= 0.0 {
                 return;
             }
-            let rate = rate.min(MOST_GAIN * estimate);
+            let rate = rate.min(MOST_RISE * estimate);
             let Some(before) = self.faster.replace(rate) else { return };
             let rate = f64::midpoint(before, rate);
             if rate > estimate || self.estimate.is_none() {
                 self.recent.clear();
-                self.gain = (self.gain * LEAST_GAIN).min(MOST_GAIN);
                 self.estimate = Some(rate * payload);
             }
         }
@@ -393,9 +396,9 @@ impl PacketTrains {
         self.recent.len() > 1 && self.recent.iter().rev().take(2).all(is_clear)
     }
 
-    /// The rate at which a train leaves.
+    /// The rate at which a train leaves that is to show whether the path carries more.
     pub fn rate(&self) -> Option<Bandwidth> {
-        self.estimate().map(|estimate| estimate.scaled(self.gain))
+        self.estimate().map(|estimate| estimate.scaled(GAIN))
     }
 }
 

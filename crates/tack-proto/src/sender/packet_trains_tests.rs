@@ -77,8 +77,29 @@ impl Source {
 #[test]
 fn a_source_that_sends_a_tenth_finds_what_the_path_carries() {
     let mut source = Source::new(5e6);
-    source.follow(24);
+    source.follow(40);
     assert!(source.error().abs() < 0.02, "{}", source.error());
+}
+
+// TACK-6.8-2
+#[test]
+fn no_train_leaves_at_more_than_a_quarter_above_the_estimate() {
+    let mut source = Source::new(1e9);
+    for _ in 0..40 {
+        source.follow(1);
+        if let (Some(rate), Some(estimate)) = (source.trains.rate(), source.trains.estimate()) {
+            assert!(rate <= estimate.scaled(1.251), "{rate:?} where {estimate:?} is known");
+        }
+    }
+    // At 30 frames a second, a path that has become twenty times as fast is found in less than a second.
+    let (mut frames, mut faster) = (0, Source::new(0.25e6));
+    faster.follow(40);
+    faster.rate *= 20.0;
+    while faster.error() < -0.1 {
+        faster.follow(1);
+        frames += 1;
+    }
+    assert!(frames < 30, "{frames} frames");
 }
 
 #[test]
@@ -88,14 +109,14 @@ fn trains_that_are_not_stretched_show_nothing_before_a_rate_is_known() {
     (0..10).for_each(|_| source.frame(4, 1e6, 1.0));
     assert_eq!((source.trains.estimate(), source.trains.measured()), (None, None));
     source.known = KNOWN;
-    source.follow(24);
+    source.follow(40);
     assert!(source.error().abs() < 0.02, "{}", source.error());
 }
 
 #[test]
 fn a_stretched_train_shows_a_slower_path_at_once() {
     let mut source = Source::new(5e6);
-    source.follow(24);
+    source.follow(40);
     source.rate = 0.6e6;
     source.follow(2);
     assert!(source.error().abs() < 0.02, "{}", source.error());
@@ -105,7 +126,7 @@ fn a_stretched_train_shows_a_slower_path_at_once() {
 #[test]
 fn a_train_that_was_held_up_is_no_slower_path() {
     // Before the limit is met, and behind trains that were stretched by it.
-    for (rate, frames) in [(1e9, 10), (5e6, 24)] {
+    for (rate, frames) in [(1e9, 10), (5e6, 40)] {
         let mut source = Source::new(rate);
         source.follow(frames);
         assert_eq!(source.trains.recent.is_empty(), frames == 10);
@@ -128,7 +149,7 @@ fn a_train_that_was_held_up_is_no_slower_path() {
 #[test]
 fn two_stretched_trains_in_a_row_show_a_slower_path_and_the_faster_counts() {
     let mut source = Source::new(1e9);
-    source.follow(24);
+    source.follow(40);
     source.rate = 0.6e6;
     source.frame(4, source.pace(), 3.0);
     source.follow(1);
@@ -138,7 +159,7 @@ fn two_stretched_trains_in_a_row_show_a_slower_path_and_the_faster_counts() {
 #[test]
 fn what_jitter_does_to_single_trains_is_evened_out() {
     let mut source = Source::new(5e6);
-    source.follow(24);
+    source.follow(40);
     let mut worst: f64 = 0.0;
     for claimed in [0.9, 1.1, 0.8, 1.1, 1.0, 1.2, 0.9, 1.0].into_iter().cycle().take(80) {
         source.frame(10, source.pace(), claimed);
@@ -198,7 +219,7 @@ fn small_frames_are_split_for_a_fiftieth_of_the_bytes_at_most() {
 #[test]
 fn trains_that_left_and_arrived_at_once_show_no_more_than_a_rate_that_grows_step_by_step() {
     let mut source = Source::new(5e6);
-    source.follow(24);
+    source.follow(40);
     let before = source.trains.estimate().unwrap().bytes_per_second();
     for _ in 0..2 {
         let mut arrivals = Arrivals::default();

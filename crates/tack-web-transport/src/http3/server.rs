@@ -1,28 +1,34 @@
 //! Sessions of an endpoint.
 
-use tack_tokio::Endpoint;
-use tokio::task::JoinSet;
+use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
+
+use tack_endpoint::Network;
+use tack_tokio::{Connection, Endpoint};
+use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 
 use super::Request;
 use crate::Error;
 
-/// So many connections may be about to ask for a session; others wait in the endpoint.
+/// So many connections may be about to ask for a session.
 const MAX_HANDSHAKES: usize = 256;
 
 /// Takes clients' requests for sessions from the connections of an endpoint.
 ///
-/// Connections on which no session is asked for are closed. Dropping it closes those that have not asked yet, and
-/// leaves the endpoint open if there are other handles of it.
+/// Connections on which no session is asked for are closed. Where 256 connections have not asked yet, the oldest of the
+/// network with most of them is closed for the next one: an IPv4 address or the first 64 bits of an IPv6 address cannot
+/// keep the clients of others out. Dropping it closes those that have not asked yet, and leaves the endpoint open if
+/// there are other handles of it.
 #[derive(Debug)]
 pub struct Server {
     endpoint: Endpoint,
-    handshakes: JoinSet<Result<Request, Error>>,
+    handshakes: Handshakes,
 }
 
 impl Server {
     /// Takes an endpoint whose configuration of a server is for HTTP/3: see [the module](super).
     pub fn new(endpoint: Endpoint) -> Self {
-        Self { endpoint, handshakes: JoinSet::new() }
+        Self { endpoint, handshakes: Handshakes::default() }
     }
 
     /// The endpoint.
@@ -33,16 +39,68 @@ impl Server {
     /// Waits for the next request; `None` once the endpoint is closed or has failed. Cancellation safe.
     pub async fn accept(&mut self) -> Option<Request> {
         loop {
-            let has_room = self.handshakes.len() < MAX_HANDSHAKES;
             tokio::select! {
-                connection = self.endpoint.accept(), if has_room => {
-                    self.handshakes.spawn(Request::receive(connection?));
-                }
-                Some(finished) = self.handshakes.join_next() => match finished {
+                // A request that is there does not give way any more.
+                biased;
+                Some(finished) = self.handshakes.next() => match finished {
                     Ok(Ok(request)) => return Some(request),
                     Ok(Err(error)) => log::debug!("no session on a connection: {error}"),
+                    Err(error) if error.is_cancelled() => {
+                        log::debug!("a connection without a request has given way to another");
+                    }
                     Err(error) => log::warn!("the handshake of a session: {error}"),
                 },
+                connection = self.endpoint.accept() => self.handshakes.begin(connection?),
+            }
+        }
+    }
+}
+
+/// Connections that are about to ask for a session.
+#[derive(Debug, Default)]
+struct Handshakes {
+    tasks: JoinSet<Result<Request, Error>>,
+    /// Those of each network, the oldest first.
+    of_network: HashMap<Option<Network>, VecDeque<AbortHandle>>,
+    network_of: HashMap<Id, Option<Network>>,
+}
+
+impl Handshakes {
+    /// Waits for a request on this connection, too.
+    fn begin(&mut self, connection: Connection) {
+        // Without an address it has no path any more, and ends by itself.
+        let network = connection.remote_address().as_ref().map(SocketAddr::ip).map(Network::of);
+        let task = self.tasks.spawn(Request::receive(connection));
+        self.network_of.insert(task.id(), network);
+        self.of_network.entry(network).or_default().push_back(task);
+        if self.network_of.len() > MAX_HANDSHAKES {
+            self.give_up_one();
+        }
+    }
+
+    /// Ends the oldest handshake of the network that has most.
+    fn give_up_one(&mut self) {
+        let most = self.of_network.values_mut().max_by_key(|tasks| tasks.len());
+        if let Some(task) = most.and_then(VecDeque::pop_front) {
+            task.abort();
+            self.forget(task.id());
+        }
+    }
+
+    /// Waits for the next that has ended; `None` if there is none.
+    async fn next(&mut self) -> Option<Result<Result<Request, Error>, JoinError>> {
+        let ended = self.tasks.join_next_with_id().await?;
+        let id = ended.as_ref().map_or_else(JoinError::id, |(id, _)| *id);
+        self.forget(id);
+        Some(ended.map(|(_, result)| result))
+    }
+
+    fn forget(&mut self, id: Id) {
+        let Some(network) = self.network_of.remove(&id) else { return };
+        if let Some(tasks) = self.of_network.get_mut(&network) {
+            tasks.retain(|task| task.id() != id);
+            if tasks.is_empty() {
+                self.of_network.remove(&network);
             }
         }
     }

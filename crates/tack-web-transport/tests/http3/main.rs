@@ -15,6 +15,7 @@ mod common;
 
 mod by_hand;
 mod by_hand_server;
+mod mute_clients;
 mod polled;
 mod quinn_peer;
 mod sessions;

@@ -107,7 +107,8 @@ fn seems_to_queue(departure: u64) -> u64 {
 fn acknowledgements_that_seem_to_queue_on_their_way_bring_nothing() {
     let honest = honest_goodput();
     let lie = &|frames: &[u8]| liar::rewrite_timestamps(frames, seems_to_queue);
-    let liar = goodput_with(Setup::tack(), SEEDS, Some(lie));
+    // Of 24 seeds the mean may be 2 % off, and this liar gains 4 % of the 5 that it may.
+    let liar = goodput_with(Setup::tack(), HONEST_SEEDS, Some(lie));
     println!("honest: {honest:.3} Mbit/s, liar: {liar:.3} Mbit/s");
     assert!(liar <= GAIN * honest, "{liar} instead of {honest} Mbit/s");
 }

@@ -2,8 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail anywhere")]
 
+#[path = "../../../tack-ffi/tests/skip/mod.rs"]
+mod skip;
+
 use std::time::Duration;
 
+use skip::skip;
 use tack_emulator::tcp::{Congestion, ConnectionOptions, SocketOptions};
 use tack_lab::application::adb::{self, Push};
 use tack_lab::application::kernel_tcp::{self, TcpError, TcpRun};
@@ -174,7 +178,7 @@ fn run_tcp(
     match kernel_tcp::run(options, client, server, Duration::from_secs(30)) {
         Ok(run) => Some(run),
         Err(error) if error.is_unavailable() => {
-            eprintln!("SKIPPED: {error}");
+            skip(format_args!("{error}"));
             None
         }
         Err(error) => panic!("{error}"),

@@ -7,7 +7,9 @@ use tack_link::{LinkSpec, PathSpec};
 
 use super::{Contender, Context, Error, Experiment, Findings, median};
 use crate::report::{Axis, Chart, Check, Colour, Plot, Series, Table};
-use crate::sim::{Flow, FlowReport, FrameRate, Frames, Load, Scenario, step_at};
+use crate::sim::{
+    Flow, FlowReport, FrameRate, Frames, Load, Scenario, ScenarioReport, step_at,
+};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "encoder",
@@ -86,85 +88,7 @@ fn measure(context: &Context) -> Result<Findings, Error> {
             Ok((format!("{link}, {source}"), scenario))
         },
     )?;
-    let mut checks = Vec::new();
-    let mut tables = Vec::new();
-    for (at, (link, _, as_datagrams)) in LINKS.iter().enumerate() {
-        let runs = &runs[at * SOURCES.len()..][..SOURCES.len()];
-        let mut table = Table::new(*link)
-            .text("source", "source")
-            .number("settled_ms", "worst step settled after", "ms", 0)
-            .number("error_percent", "mean error behind that", "%", 1)
-            .number("probing_percent", "probing", "%", 2)
-            .number("queue_p95_ms", "queue p95", "ms", 1)
-            .number("frame_delay_p50_ms", "frame p50", "ms", 1)
-            .number("frame_delay_p99_ms", "frame p99", "ms", 1)
-            .number("lost", "resent", "", 0);
-        for ((source, _, is_target), reports) in SOURCES.iter().zip(runs) {
-            let flows: Vec<_> = reports.iter().map(|report| &report.flows[0]).collect();
-            let of = |value: &dyn Fn(&FlowReport) -> f64| {
-                median(flows.iter().map(|flow| value(flow))).unwrap_or(f64::NAN)
-            };
-            let settled = of(&|flow| worst_settled_ms(estimates(flow)));
-            let error = of(&|flow| mean_error_percent(estimates(flow)));
-            let queue = of(&|flow| flow.queue_p95_ms.unwrap_or(f64::NAN));
-            let frames = |flow: &FlowReport| flow.delivered_frames.clone().unwrap_or_default();
-            let probing = of(&|flow| 100.0 * frames(flow).probing_share.unwrap_or(f64::NAN));
-            table.row([
-                (*source).into(),
-                settled.into(),
-                error.into(),
-                probing.into(),
-                queue.into(),
-                of(&|flow| frames(flow).delay_p50_ms.unwrap_or(f64::INFINITY)).into(),
-                of(&|flow| frames(flow).delay_p99_ms.unwrap_or(f64::INFINITY)).into(),
-                of(&|flow| flow.retransmitted as f64).into(),
-            ]);
-            if *is_target {
-                let what = |what: &str| format!("{link}, {source}: {what}");
-                checks.push(Check::at_most(
-                    what("worst step settled after"),
-                    settled,
-                    "ms",
-                    TARGET_SETTLED_MS,
-                ));
-                checks.push(Check::at_most(
-                    what("bytes for probing"),
-                    probing,
-                    "%",
-                    TARGET_PROBING_PERCENT,
-                ));
-                // Only packets with stream data tell what they have waited.
-                if !as_datagrams {
-                    checks.push(Check::at_most(
-                        what("queue p95"),
-                        queue,
-                        "ms",
-                        TARGET_QUEUE_MS,
-                    ));
-                }
-            }
-        }
-        tables.push(table);
-    }
-    let plots = LINKS.iter().enumerate().map(|(at, (link, ..))| {
-        let runs = &runs[at * SOURCES.len()..][..SOURCES.len()];
-        let truth = (0..DURATION.as_millis() as u64 / 10)
-            .map(|step| step as f64 / 100.0)
-            .map(|at| (at, payload_rate(at) / 1e6));
-        let mut series = vec![Series::measured("the path", Colour::Grey, truth.collect())];
-        let colours = [Colour::Blue, Colour::Sky, Colour::Violet, Colour::Red];
-        for (((source, ..), reports), colour) in SOURCES.iter().zip(runs).zip(colours) {
-            let points = estimates(&reports[0].flows[0]).iter();
-            let points = points.map(|(at, bps)| (*at, bps / 1e6)).collect();
-            series.push(Series::measured(*source, colour, points));
-        }
-        Plot::new(
-            format!("Estimated rate, {link}"),
-            Axis::linear("time, s"),
-            Axis::linear("rate, Mbit/s"),
-            Chart::Steps { series },
-        )
-    });
+    let links: Vec<_> = LINKS.into_iter().zip(runs.chunks(SOURCES.len())).collect();
     Ok(Findings {
         parameters: json!({
             "steps": STEPS,
@@ -175,17 +99,114 @@ fn measure(context: &Context) -> Result<Findings, Error> {
             "duration_s": DURATION.as_secs_f64(),
         }),
         seeds,
-        plots: plots.collect(),
-        tables,
-        checks,
+        plots: links.iter().map(|((link, ..), runs)| plot(link, runs)).collect(),
+        tables: links.iter().map(|((link, ..), runs)| table(link, runs)).collect(),
+        checks: links.iter().flat_map(|(link, runs)| checks(link, runs)).collect(),
         notes: vec![
             "The estimate is read when a frame is made. It has settled when 19 in 20 of all until the next \
              step are within a tenth of what the bottleneck carries in full-sized packets. The \
              source that sends nine tenths of the estimate overshoots where the path falls, as \
              any does that is told afterwards; its figures have no target."
                 .to_owned(),
+            "The p95 of the queue over packets is what most packets wait, and has the target. Of a source \
+             that follows the path few of them belong to the slow steps, and it hides the queue that a \
+             fall leaves behind. The other two are of the mean queue in each tenth of a second in which data \
+             arrived: p95 over the whole run, and over the step in which that is longest. They have no \
+             target: until the first train has shown a fall no sender knows of it."
+                .to_owned(),
         ],
     })
+}
+
+/// The median over the runs of a source.
+fn median_of(reports: &[ScenarioReport], value: &dyn Fn(&FlowReport) -> f64) -> f64 {
+    median(reports.iter().map(|report| value(&report.flows[0]))).unwrap_or(f64::NAN)
+}
+
+fn settled_ms(reports: &[ScenarioReport]) -> f64 {
+    median_of(reports, &|flow| worst_settled_ms(estimates(flow)))
+}
+
+fn probing_percent(reports: &[ScenarioReport]) -> f64 {
+    let share = |flow: &FlowReport| flow.delivered_frames.as_ref()?.probing_share;
+    median_of(reports, &|flow| 100.0 * share(flow).unwrap_or(f64::NAN))
+}
+
+fn queue_p95_ms(reports: &[ScenarioReport]) -> f64 {
+    median_of(reports, &|flow| flow.queue_p95_ms.unwrap_or(f64::NAN))
+}
+
+fn table(link: &str, runs: &[Vec<ScenarioReport>]) -> Table {
+    let mut table = Table::new(link)
+        .text("source", "source")
+        .number("settled_ms", "worst step settled after", "ms", 0)
+        .number("error_percent", "mean error behind that", "%", 1)
+        .number("probing_percent", "probing", "%", 2)
+        .number("queue_p95_ms", "queue p95 of packets", "ms", 1)
+        .number("queue_p95_of_time_ms", "of time", "ms", 1)
+        .number("queue_p95_of_worst_step_ms", "of the worst step", "ms", 1)
+        .number("frame_delay_p50_ms", "frame p50", "ms", 1)
+        .number("frame_delay_p99_ms", "frame p99", "ms", 1)
+        .number("lost", "resent", "", 0);
+    for ((source, ..), reports) in SOURCES.iter().zip(runs) {
+        let of = |value: &dyn Fn(&FlowReport) -> f64| median_of(reports, value);
+        let frames = |flow: &FlowReport| flow.delivered_frames.clone().unwrap_or_default();
+        table.row([
+            (*source).into(),
+            settled_ms(reports).into(),
+            of(&|flow| mean_error_percent(estimates(flow))).into(),
+            probing_percent(reports).into(),
+            queue_p95_ms(reports).into(),
+            of(&|flow| p95(queues(flow).map(|(_, ms)| ms))).into(),
+            of(&worst_step_queue_p95_ms).into(),
+            of(&|flow| frames(flow).delay_p50_ms.unwrap_or(f64::INFINITY)).into(),
+            of(&|flow| frames(flow).delay_p99_ms.unwrap_or(f64::INFINITY)).into(),
+            of(&|flow| flow.retransmitted as f64).into(),
+        ]);
+    }
+    table
+}
+
+fn checks(
+    (link, _, as_datagrams): &(&str, bool, bool),
+    runs: &[Vec<ScenarioReport>],
+) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for ((source, _, is_target), reports) in SOURCES.iter().zip(runs) {
+        if !is_target {
+            continue;
+        }
+        let mut at_most = |what: &str, value, unit, target| {
+            let what = format!("{link}, {source}: {what}");
+            checks.push(Check::at_most(what, value, unit, target));
+        };
+        at_most("worst step settled after", settled_ms(reports), "ms", TARGET_SETTLED_MS);
+        at_most("bytes for probing", probing_percent(reports), "%", TARGET_PROBING_PERCENT);
+        // Only packets with stream data tell what they have waited.
+        if !as_datagrams {
+            at_most("queue p95 of packets", queue_p95_ms(reports), "ms", TARGET_QUEUE_MS);
+        }
+    }
+    checks
+}
+
+fn plot(link: &str, runs: &[Vec<ScenarioReport>]) -> Plot {
+    let truth = (0..DURATION.as_millis() as u64 / 10)
+        .map(|step| step as f64 / 100.0)
+        .map(|at| (at, payload_rate(at) / 1e6));
+    let mut series = vec![Series::measured("the path", Colour::Grey, truth.collect())];
+    let colours = [Colour::Blue, Colour::Sky, Colour::Violet, Colour::Red];
+    for (((source, ..), reports), colour) in SOURCES.iter().zip(runs).zip(colours) {
+        let points = estimates(&reports[0].flows[0]).iter();
+        let points = points.map(|(at, bps)| (*at, bps / 1e6)).collect();
+        series.push(Series::measured(*source, colour, points));
+    }
+    Plot::new(
+        format!("Estimated rate, {link}"),
+        Axis::linear("time, s"),
+        Axis::linear("rate, Mbit/s"),
+        Chart::Steps { series },
+    )
 }
 
 fn bottleneck(wifi: bool) -> Result<LinkSpec, Error> {
@@ -248,4 +269,56 @@ fn mean_error_percent(estimates: &[(f64, f64)]) -> f64 {
     });
     let errors: Vec<_> = settled.map(|estimate| error(*estimate)).collect();
     100.0 * errors.iter().sum::<f64>() / errors.len() as f64
+}
+
+/// The mean queue in each bin in which data arrived, with the time at which it begins: what its packets took beyond the
+/// path's delay and the time of a full packet.
+fn queues(flow: &FlowReport) -> impl Iterator<Item = (f64, f64)> {
+    flow.timeline.iter().filter_map(|bin| {
+        let full_packet =
+            FULL_PACKET.1 * 8.0 / step_at(&STEPS, Duration::from_secs_f64(bin.at));
+        let least_ms = (RTT.as_secs_f64() / 2.0 + full_packet) * 1e3;
+        Some((bin.at, (bin.owd_ms? - least_ms).max(0.0)))
+    })
+}
+
+fn worst_step_queue_p95_ms(flow: &FlowReport) -> f64 {
+    let ends = STEPS.iter().skip(1).map(|(from, _)| *from).chain([DURATION.as_secs()]);
+    let of_steps = STEPS.iter().zip(ends).map(|((from, _), to)| {
+        let step = *from as f64..to as f64;
+        p95(queues(flow).filter(|(at, _)| step.contains(at)).map(|(_, ms)| ms))
+    });
+    of_steps.fold(f64::NAN, f64::max)
+}
+
+/// The 95th percentile; NaN of nothing.
+fn p95(values: impl Iterator<Item = f64>) -> f64 {
+    let mut sorted: Vec<_> = values.collect();
+    sorted.sort_by(f64::total_cmp);
+    let at = (sorted.len() * 95).div_ceil(100).saturating_sub(1);
+    sorted.get(at).copied().unwrap_or(f64::NAN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::Bin;
+
+    #[test]
+    fn the_queue_of_a_slow_step_shows_however_few_packets_it_has() {
+        // A queue of 100 ms for a second behind the fall at 6 s, and none elsewhere.
+        let bins = (0..420).map(|bin| {
+            let at = f64::from(bin) / 10.0;
+            let full_packet_ms = 1500.0 * 8e3 / step_at(&STEPS, Duration::from_secs_f64(at));
+            let queue_ms = if (6.0..7.0).contains(&at) { 100.0 } else { 0.0 };
+            Bin { at, owd_ms: Some(20.0 + full_packet_ms + queue_ms), ..Bin::default() }
+        });
+        let flow = FlowReport { timeline: bins.collect(), ..FlowReport::default() };
+        assert!(
+            p95(queues(&flow).map(|(_, ms)| ms)) < 1.0,
+            "a second is less than a twentieth"
+        );
+        assert!((worst_step_queue_p95_ms(&flow) - 100.0).abs() < 1e-6);
+        assert!(p95(std::iter::empty()).is_nan());
+    }
 }

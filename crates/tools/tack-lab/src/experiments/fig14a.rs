@@ -82,7 +82,7 @@ fn measure(context: &Context) -> Result<Findings, Error> {
         .into_iter()
         .flat_map(|profile| SHORT_STACKS.map(|stack| (profile, stack)))
         .collect();
-    let short_duration = Duration::from_secs(context.pick(30, 4));
+    let short_duration = Duration::from_secs(context.pick(30, 9));
     let short_runs = context.simulate(&short_cells, &seeds, |(profile, stack), seed| {
         scenario(*profile, *stack, (SHORT_RTT, Duration::ZERO), short_duration, seed)
     })?;
