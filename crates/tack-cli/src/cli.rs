@@ -18,7 +18,8 @@ use tack_transfer::{
     Filter, Fingerprint, NameError, Policy, Suffix, TransferOptions, Trust, printable,
 };
 
-const EXAMPLES: &str = "\
+/// The text behind the help of the program.
+pub const EXAMPLES: &str = "\
 Examples:
   tack serve ~/outbox                      share a directory; prints what to type elsewhere
   tack serve --write ~/inbox               let others send files into a directory
@@ -414,9 +415,12 @@ pub struct ConnectionArgs {
     /// File that holds the access token
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
-    /// Connects there, whatever the name of the server is
+    /// Connects there; the certificate has to be that of the server that is named all the same
     #[arg(long, value_name = "HOST[:PORT]")]
     pub address: Option<Target>,
+    /// The server that is meant by the name, which a configuration file gives it.
+    #[arg(long, hide = true)]
+    pub host_address: Option<Target>,
     /// SHA-256 fingerprint that the server's certificate must have
     #[arg(long, value_name = "SHA256", conflicts_with_all = ["ca", "insecure"])]
     pub fingerprint: Option<Fingerprint>,
@@ -478,7 +482,8 @@ pub struct TransferArgs {
     /// Leaves out what the patterns in FILE match, one a line
     #[arg(long, value_name = "FILE")]
     pub exclude_from: Vec<PathBuf>,
-    /// Keeps what matches, whatever else excludes it. Can be repeated
+    /// Keeps what matches, though other patterns exclude it; nothing within a directory that is excluded itself, as in
+    /// a .gitignore file. Can be repeated
     #[arg(long, value_name = "PATTERN")]
     pub include: Vec<String>,
     /// Removes what the source no longer has below directories that are transferred, and parts of unfinished transfers

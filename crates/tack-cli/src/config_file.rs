@@ -3,8 +3,8 @@
 //! the user's file.
 //!
 //! A section has the name of a command, and its long options without the dashes. A section `hosts.NAME` has
-//! what it takes to reach a server that is called by that name: its `address`, and options such as
-//! `fingerprint` and `token-file`. They are those of `get`; a command that has not all of them goes without the others.
+//! what it takes to reach a server that is called by that name: its `address`, which also says who it is, and options
+//! such as `fingerprint` and `token-file`. They are those of `get`; a command that has not all of them goes without the others.
 //!
 //! `--no-NAME` on the command line, or `no-NAME` for a server, takes back the option `NAME`; where that begins with `no-`,
 //! what is behind it does.
@@ -46,6 +46,10 @@ const COMMANDS: [&str; 7] = ["serve", "get", "send", "copy", "ls", "share", "rec
 /// The command whose options a server's section can have.
 const CLIENT: &str = "get";
 const HOSTS: &str = "hosts";
+/// The option that says where a server is, and what stands for it in a server's section: there it says who the server
+/// is as well.
+const ADDRESS: &str = "address";
+const HOST_ADDRESS: &str = "host-address";
 /// The argument that names a server, or whose last value does.
 const TARGET: &str = "source";
 const TARGET_IS_LAST: &str = "sources_and_dest";
@@ -80,7 +84,17 @@ pub enum Failure {
 
 /// Reads the command line together with the files that there are.
 pub fn read(command: &Command, arguments: &[OsString]) -> Result<ArgMatches, Failure> {
-    read_with(command, arguments, &files())
+    let files = files();
+    // A file that is named in so many words has to be there.
+    if std::env::var_os(VARIABLE).is_some()
+        && let [named] = &files[..]
+    {
+        named.metadata().map_err(|cause| {
+            let text = format!("{VARIABLE} names {}: {cause}", named.display());
+            Failure::File(Error::Usage(text))
+        })?;
+    }
+    read_with(command, arguments, &files)
 }
 
 /// The command with a hidden opposite of each option that a file can set.
@@ -151,8 +165,12 @@ fn read_with(
         }
         let places: Vec<&str> = settings.iter().map(|setting| setting.place.as_str()).collect();
         let text = error.render().to_string();
-        let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
-        Failure::File(Error::Usage(format!("{first} (set in {})", places.join(", "))))
+        // What is missing is on lines of its own; usage and tips follow behind an empty one.
+        let lines: Vec<&str> =
+            text.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
+        let text = lines.join(" ");
+        let text = text.trim_start_matches("error: ");
+        Failure::File(Error::Usage(format!("{text} (set in {})", places.join(", "))))
     })
 }
 
@@ -266,7 +284,10 @@ impl ConfigFile {
                         let text = format!("expected a section [{HOSTS}.{}]", host.get_ref());
                         return Err(source.error(host.span().start, &text));
                     };
-                    let settings = source.settings(section, command, CLIENT)?;
+                    let mut settings = source.settings(section, command, CLIENT)?;
+                    for setting in settings.iter_mut().filter(|one| one.option == ADDRESS) {
+                        setting.arguments = of_host_address(&setting.arguments);
+                    }
                     file.hosts.push((host.get_ref().to_string(), settings));
                 }
             } else if COMMANDS.contains(&name) {
@@ -298,6 +319,19 @@ impl ConfigFile {
         });
         section.into_iter().flat_map(|(_, settings)| settings)
     }
+}
+
+/// The same arguments for the option of a server's section.
+fn of_host_address(arguments: &[OsString]) -> Vec<OsString> {
+    let replaced = |argument: &OsString| {
+        let text = argument.to_string_lossy();
+        let value = text.strip_prefix(&format!("--{ADDRESS}=")).map(str::to_owned);
+        value.map_or_else(
+            || argument.clone(),
+            |value| format!("--{HOST_ADDRESS}={value}").into(),
+        )
+    };
+    arguments.iter().map(replaced).collect()
 }
 
 /// A file's text, for errors that say where they are.
@@ -497,6 +531,27 @@ mod tests {
     }
 
     #[test]
+    fn an_option_that_lacks_another_one_is_told_with_that() {
+        let files = files(&["[get]\nowner = true\n"]);
+        let error = files.read("tack get host/x").unwrap_err();
+        assert!(error.contains("were not provided: --preserve (set in "), "{error}");
+        assert!(error.ends_with("0.toml:2)"), "{error}");
+    }
+
+    #[test]
+    fn a_name_in_the_file_stands_for_another_server_and_an_address_only_says_where() {
+        let files = files(&["[hosts.nas]\naddress = \"files.example:5\"\n"]);
+        let args = files.get("tack get nas:x --address 192.0.2.7:6");
+        assert_eq!(args.connection.address.unwrap().to_string(), "192.0.2.7:6");
+        assert!(args.connection.host_address.is_none(), "what is typed wins");
+        let args = files.get("tack get nas:x");
+        assert!(args.connection.address.is_none());
+        assert_eq!(args.connection.host_address.unwrap().to_string(), "files.example:5");
+        let args = files.get("tack get nas:x --no-address");
+        assert!(args.connection.host_address.is_none());
+    }
+
+    #[test]
     fn a_server_that_is_called_by_its_name_has_its_address_and_options() {
         let fingerprint = "1".repeat(64);
         let text = format!(
@@ -504,10 +559,10 @@ mod tests {
         );
         let files = files(&[&text.replace("insecure = true", "retry = 4")]);
         let args = files.get("tack get nas:x");
-        assert_eq!(args.connection.address.unwrap().to_string(), "192.0.2.7:5");
+        assert_eq!(args.connection.host_address.unwrap().to_string(), "192.0.2.7:5");
         assert!(args.connection.fingerprint.is_some());
         assert_eq!(args.transfer.retry, 4);
-        assert!(files.get("tack get other:x").connection.address.is_none());
+        assert!(files.get("tack get other:x").connection.host_address.is_none());
     }
 
     #[test]
@@ -521,12 +576,12 @@ mod tests {
             panic!("another command")
         };
         assert_eq!((args.transfer.bwlimit, args.transfer.retry), (Some(10_000_000), 5));
-        assert_eq!(args.connection.address.unwrap().to_string(), "192.0.2.7:5");
+        assert_eq!(args.connection.host_address.unwrap().to_string(), "192.0.2.7:5");
         let cli::Command::Ls(args) = files.read("tack ls nas:").unwrap() else {
             panic!("another command")
         };
         assert!(args.recursive);
-        assert_eq!(args.connection.address.unwrap().to_string(), "192.0.2.7:5");
+        assert_eq!(args.connection.host_address.unwrap().to_string(), "192.0.2.7:5");
     }
 
     #[test]

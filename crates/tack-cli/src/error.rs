@@ -176,8 +176,11 @@ pub enum Error {
          try again later"
     )]
     ServerBusy,
+    /// Something else is where a directory is to be.
+    #[error("{}: is no directory, and one is fetched; name another place, or remove what is there", .0.display())]
+    InTheWay(PathBuf),
     /// A file of this machine can't be used.
-    #[error("{}: {cause}", .path.display())]
+    #[error("{}: {cause}{}", .path.display(), advice(.cause))]
     Local {
         /// The file.
         path: PathBuf,
@@ -265,6 +268,14 @@ impl From<tack_transfer::Error> for Error {
     }
 }
 
+/// What to do about an error of the system.
+fn advice(cause: &std::io::Error) -> &'static str {
+    match cause.kind() {
+        std::io::ErrorKind::PermissionDenied => "; check the permissions there",
+        _ => "",
+    }
+}
+
 /// The option that asks for something.
 fn option_of(feature: Feature) -> &'static str {
     match feature {
@@ -348,7 +359,7 @@ impl Error {
             | Self::StreamInterrupted
             | Self::ListingInterrupted
             | Self::Unreceived => Exit::Interrupted,
-            Self::Local { .. } | Self::Thread(_) => Exit::LocalIo,
+            Self::Local { .. } | Self::InTheWay(_) | Self::Thread(_) => Exit::LocalIo,
             Self::Transfer(e) => exit_of(e),
             Self::OtherEnd { exit, .. }
             | Self::Incomplete { exit, .. }

@@ -28,6 +28,7 @@ impl Exit {
     pub fn of_other_end(code: u8) -> Self {
         match code {
             code if code == Self::Usage as u8 => Self::Usage,
+            code if code == Self::Connection as u8 => Self::Connection,
             code if code == Self::Refused as u8 => Self::Refused,
             _ => Self::Remote,
         }
@@ -40,7 +41,7 @@ Exit codes:
   0  everything is where it should be
   1  an error inside tack
   2  the command line makes no sense
-  3  no connection, or it was lost; run get or send again to resume
+  3  no connection, or it was lost; run get or send again to resume; a port to listen on is taken
   4  refused: wrong token, untrusted certificate, not allowed by the server
   5  reading or writing on this machine failed, for example a full disk
   6  the other side failed, for example a missing file or its disk is full

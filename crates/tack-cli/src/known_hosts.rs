@@ -58,7 +58,7 @@ impl KnownHosts {
                     place()
                 )));
             };
-            if name == host {
+            if name.eq_ignore_ascii_case(host) {
                 let fingerprint = fingerprint.trim().parse().map_err(|reason| {
                     Error::Usage(format!("{}: {reason}; mend or remove the line", place()))
                 })?;
@@ -123,6 +123,7 @@ mod tests {
         assert_eq!(found.fingerprint, two);
         assert!(found.place.ends_with("known:3"), "{}", found.place);
         assert_eq!(hosts.find("host:1").unwrap().unwrap().fingerprint, one);
+        assert_eq!(hosts.find("HOST:1").unwrap().unwrap().fingerprint, one);
         assert_eq!(hosts.find("host:2").unwrap(), None);
         assert_eq!(hosts.path().metadata().unwrap().mode() & 0o777, 0o600);
     }

@@ -8,6 +8,7 @@
 //! | [`ssh`] | transfers that ssh starts |
 //! | [`ticket`] | all that it takes to receive what somebody shares |
 //! | [`termination`] | signals that end a command |
+//! | [`waiting`] | what may take for ever: ssh, name servers, answers of the user |
 //! | [`lb_config`] | what a server and a load balancer agree upon |
 //! | [`config_file`] | options that are set in a file |
 //! | [`commands`] | what the command line offers |
@@ -34,3 +35,4 @@ pub mod ticket;
 pub mod token;
 pub mod units;
 pub mod user_directories;
+pub mod waiting;

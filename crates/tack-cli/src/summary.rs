@@ -25,8 +25,12 @@ pub struct Summary {
     pub kept: u64,
     /// Files, links and directories that were removed.
     pub deleted: u64,
+    /// Files, links and directories that the source does not have, and that stay all the same.
+    pub not_deleted: u64,
     /// Symbolic and hard links that were made.
     pub linked: u64,
+    /// Files that were there already and got other permissions, and whatever else got other attributes.
+    pub attributes: u64,
     /// Files that could not be transferred.
     pub failed: u64,
     /// Things that are neither files nor directories, and were left out.
@@ -50,6 +54,8 @@ pub struct Summary {
     pub digests: Vec<FileDigest>,
     /// Everything that went wrong.
     pub errors: Vec<String>,
+    /// What is worth knowing and no failure.
+    pub notes: Vec<String>,
     /// What the connection measured.
     pub transport: Transport,
     /// Plain QUIC (`off`) or TACK (`default`).
@@ -75,11 +81,15 @@ pub struct Plan {
     pub bytes: u64,
     /// Files, links and directories that would be removed.
     pub deleted: u64,
+    /// Symbolic and hard links that would be made.
+    pub linked: u64,
+    /// Files that are there already and would get other permissions.
+    pub attributes: u64,
     /// Each of them.
     pub changes: Vec<PlannedFile>,
 }
 
-/// One file that would be transferred.
+/// One file that would be transferred, or something that would be linked or removed.
 #[derive(Debug, Serialize)]
 pub struct PlannedFile {
     /// Its path on the server.
@@ -110,7 +120,9 @@ impl Summary {
             equal: 0,
             kept: 0,
             deleted: 0,
+            not_deleted: 0,
             linked: 0,
+            attributes: 0,
             failed: 0,
             skipped: 0,
             bytes: 0,
@@ -122,6 +134,7 @@ impl Summary {
             plan: None,
             digests: Vec::new(),
             errors: Vec::new(),
+            notes: Vec::new(),
             transport: Transport::default(),
             profile,
             exit_code: 0,
@@ -139,6 +152,7 @@ impl Summary {
         }
         self.files += 1;
         self.equal += u64::from(outcome.equal);
+        self.attributes += u64::from(outcome.attributes);
         self.unread += u64::from(outcome.equal && outcome.digest.is_none());
         self.bytes += outcome.size;
         self.resumed_bytes += outcome.resumed;
@@ -148,10 +162,42 @@ impl Summary {
         }
     }
 
+    /// Takes a file out again that has been transferred once more over another connection.
+    pub fn take_back(&mut self, path: &str, outcome: &Outcome) {
+        if outcome.kept {
+            self.kept -= 1;
+            return;
+        }
+        self.files -= 1;
+        self.equal -= u64::from(outcome.equal);
+        self.attributes -= u64::from(outcome.attributes);
+        self.unread -= u64::from(outcome.equal && outcome.digest.is_none());
+        self.bytes -= outcome.size;
+        if let Some(at) = self.digests.iter().rposition(|file| file.path == path) {
+            self.digests.swap_remove(at);
+        }
+    }
+
+    /// Forgets what has failed over a connection that is lost: all of it is tried again.
+    pub fn try_again(&mut self) {
+        self.failed = 0;
+        self.errors.clear();
+        self.first_failure = None;
+    }
+
+    /// Keeps something that is worth knowing.
+    pub fn add_note(&mut self, text: &str) {
+        if self.notes.len() < MAX_ERRORS {
+            self.notes.push(text.to_owned());
+        }
+    }
+
     /// Counts what has changed beside the content of files.
     pub fn add_edit(&mut self, edit: EditKind, edited: Edited) {
         match (edit, edited) {
             (EditKind::Removal, Edited::Done) => self.deleted += 1,
+            (EditKind::Removal, Edited::Kept) => self.not_deleted += 1,
+            (EditKind::Attributes, Edited::Done) => self.attributes += 1,
             (EditKind::Link, Edited::Done) => self.linked += 1,
             (EditKind::Link, Edited::Kept) => self.kept += 1,
             _ => {}
@@ -173,9 +219,13 @@ impl Summary {
         let plan = self.plan.get_or_insert_default();
         match change {
             Change::Deleted => plan.deleted += 1,
-            _ => plan.files += 1,
+            Change::Linked => plan.linked += 1,
+            Change::Attributes => plan.attributes += 1,
+            _ => {
+                plan.files += 1;
+                plan.bytes += bytes;
+            }
         }
-        plan.bytes += bytes;
         if self.lists_files {
             plan.changes.push(PlannedFile { path, bytes, change });
         }
@@ -222,8 +272,14 @@ impl Summary {
             Some(plan) => {
                 let (files, bytes) = (named(plan.files), units::bytes(plan.bytes));
                 let mut parts = vec![format!("{files}, {bytes} would be transferred")];
-                if plan.deleted > 0 {
-                    parts.push(format!("{} would be deleted", plan.deleted));
+                for (count, what) in [
+                    (plan.linked, "be linked"),
+                    (plan.attributes, "get other permissions"),
+                    (plan.deleted, "be deleted"),
+                ] {
+                    if count > 0 {
+                        parts.push(format!("{count} would {what}"));
+                    }
                 }
                 parts
             }
@@ -245,6 +301,7 @@ impl Summary {
             (self.kept, "kept as they are"),
             (self.linked, "linked"),
             (self.deleted, "deleted"),
+            (self.not_deleted, "not deleted"),
             (self.skipped, "skipped"),
             (self.failed, "failed"),
         ] {

@@ -59,9 +59,18 @@ impl FromStr for Target {
             Some((_, path)) => (DEFAULT_PORT, path),
             None => (DEFAULT_PORT, ""),
         };
+        let server = ServerAddress::new(host, port);
+        if let Some(IpAddr::V6(address)) = server.ip()
+            && address.is_unicast_link_local()
+            && !host.contains('%')
+        {
+            return Err(format!(
+                "{address} is an address of one link; name this machine's interface to it, as in [{address}%eth0]"
+            ));
+        }
         let directory = path.ends_with('/');
         let path = WirePath::new(path.trim_matches('/')).map_err(|e| e.to_string())?;
-        Ok(Self { server: ServerAddress::new(host, port), path, directory })
+        Ok(Self { server, path, directory })
     }
 }
 
@@ -138,6 +147,12 @@ mod tests {
         let [SocketAddr::V6(address)] = addresses[..] else { panic!("{addresses:?}") };
         assert_ne!(address.scope_id(), 0);
         assert!(target("[fe80::1%nosuch0]:7").server().resolve().is_err());
+    }
+
+    #[test]
+    fn an_address_of_a_link_takes_its_interface() {
+        let error = "[fe80::1]:7/x".parse::<Target>().unwrap_err();
+        assert!(error.contains("[fe80::1%eth0]"), "{error}");
     }
 
     #[test]

@@ -39,6 +39,16 @@ impl Termination {
         });
     }
 
+    /// Does `work` as if this thread had taken over no signals: a process that it starts gets them. One that comes in
+    /// that moment may end this process at once.
+    pub fn suspended<T>(&self, work: impl FnOnce() -> T) -> T {
+        // Both fail only for an invalid argument.
+        let _ = self.signals.thread_unblock();
+        let done = work();
+        let _ = self.signals.thread_block();
+        done
+    }
+
     /// Is set when a signal has come; for other threads.
     pub fn flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.requested)

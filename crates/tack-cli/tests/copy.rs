@@ -269,8 +269,9 @@ fn what_is_wrong_at_the_other_end_is_told_with_what_to_do() {
         (&["--remote-tack", "exit 2;", "file", "host:"], 3, "same version"),
         (&["--remote-tack", "exit 255;", "file", "host:"], 3, "could not log in"),
         (&["--ssh", "/no/such/ssh", "file", "host:"], 3, "install OpenSSH"),
-        (&["file", "host:directory/../nowhere/x"], 6, "nowhere"),
+        (&["file", "host:missing/../nowhere/x"], 6, ".. leads nowhere"),
         (&["file", "host:~bob/x"], 2, "host: ~bob/x: only ~ alone"),
+        (&["file", "host:.x.tack-part"], 2, "keeps for unfinished transfers"),
         (&["host:~bob/x", "here"], 2, "./~bob/x"),
     ] {
         let finished = ends.copy(arguments).expect(code);
@@ -350,7 +351,7 @@ fn a_port_of_the_range_is_used_and_a_full_range_is_told() {
     fs::write(ends.here("file"), "x").unwrap();
     let taken = UdpSocket::bind("[::]:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
-    let finished = ends.copy(&["--udp-port", &port, "file", "host:"]).expect(2);
+    let finished = ends.copy(&["--udp-port", &port, "file", "host:"]).expect(3);
     assert!(finished.errors.contains(&format!("no UDP port of {port}")), "{}", finished.errors);
     drop(taken);
     ends.copy(&["--udp-port", &port, "file", "host:"]).expect(0);
@@ -745,4 +746,47 @@ fn an_other_end_that_leaves_something_out_is_told() {
     let finished = ends.copy(&["host:one", "host:two", "."]).expect(6);
     assert!(finished.errors.contains("1 of 2 things"), "{}", finished.errors);
     assert!(!ends.here("one").exists());
+}
+
+#[test]
+fn a_signal_while_ssh_logs_in_ends_the_command_with_its_own_exit_code() {
+    let ends = Ends::new();
+    fs::write(ends.here("file"), "x").unwrap();
+    let login = "case \"$*\" in *-G*) exit 1 ;; esac; sleep 0.3; touch \"$STAND_IN/started\"";
+    ends.script("ssh", &format!("#!/bin/sh\n{login}\nexec sleep 100\n"));
+    for sent in [Signal::SIGINT, Signal::SIGTERM] {
+        let mut client = ends.command(&["file", "host:"]);
+        let client = client.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        wait_until(|| ends.path("started").exists());
+        fs::remove_file(ends.path("started")).unwrap();
+        signal(&client, sent);
+        let ended = finish(client).expect(8);
+        assert!(ended.errors.contains("interrupted"), "{}", ended.errors);
+        assert_eq!(ended.number("exit_code"), 8);
+    }
+}
+
+#[test]
+fn events_name_paths_as_they_were_typed_whatever_was_there_before() {
+    let ends = Ends::new();
+    write(&ends.here("a/f"), b"f");
+    let told = |arguments: &[&str]| {
+        let mut copy = ends.command(arguments);
+        let output = copy.args(["-v"]).output().unwrap();
+        let lines = String::from_utf8(output.stdout).unwrap();
+        let lines = lines.lines().map(|line| serde_json::from_str(line).unwrap());
+        let paths = lines
+            .filter_map(|line: serde_json::Value| line["path"].as_str().map(str::to_owned));
+        paths.collect::<Vec<_>>()
+    };
+    for _ in 0..2 {
+        assert_eq!(told(&["-r", "a", "host:r1"]), ["r1/a/f"]);
+        assert_eq!(told(&["a/f", "host:r2/new"]), ["r2/new"]);
+        assert_eq!(told(&["-r", "a", "host:"]), ["a/f"]);
+        assert_eq!(told(&["-r", "host:r1/a", "got"]), ["r1/a/f"]);
+        assert_eq!(told(&["-r", "host:r1/./a/.", "content"]), ["r1/./a/f"]);
+    }
+    let refused = ends.copy(&["a/f", "host:/proc/x"]).expect(6);
+    let expected = "/proc/x: the other side reports: host: ";
+    assert!(refused.errors.contains(expected), "{}", refused.errors);
 }

@@ -6,6 +6,7 @@ mod common;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::net::UdpSocket;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -486,5 +487,31 @@ fn a_part_that_its_own_permissions_close_is_resumed() {
             }
             end_what_was_killed(sends, b"small", b"small", mode);
         }
+    }
+}
+
+#[test]
+fn a_signal_while_connecting_ends_a_command_with_its_own_exit_code_and_a_summary() {
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    silent.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let target = format!("{}/file", silent.local_addr().unwrap());
+    let dir = tempfile::tempdir().unwrap();
+    for (arguments, sent, has_summary) in [
+        (&["get", "--json", "--insecure"][..], Signal::SIGINT, true),
+        (&["get", "--json", "--insecure"], Signal::SIGTERM, true),
+        (&["ls", "--insecure"], Signal::SIGINT, false),
+    ] {
+        let mut client = Command::new(TACK);
+        client.args(arguments).arg(&target).current_dir(dir.path()).env("TACK_CONFIG", "");
+        client.env("XDG_STATE_HOME", dir.path()).env("XDG_DATA_HOME", dir.path());
+        let client = client.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        silent.recv(&mut [0; 2000]).unwrap();
+        signal(&client, sent);
+        let ended = finish(client).expect(8);
+        assert!(ended.errors.contains("interrupted"), "{}", ended.errors);
+        assert!(!has_summary || ended.number("exit_code") == 8, "{}", ended.summary);
+        silent.set_nonblocking(true).unwrap();
+        while silent.recv(&mut [0; 2000]).is_ok() {}
+        silent.set_nonblocking(false).unwrap();
     }
 }

@@ -305,12 +305,15 @@ fn a_dry_run_shows_links_and_changes_nothing() {
         let (served, source, dest) = places(sends);
         fill(&source);
         let planned = transfer(&served, sends, &["-n"]).expect(0);
-        assert_eq!(planned.summary["plan"]["files"], 11, "{}", planned.summary);
         assert!(!dest.exists());
-        transfer(&served, sends, &[]).expect(0);
+        let done = transfer(&served, sends, &[]).expect(0);
+        for name in ["files", "linked"] {
+            assert_eq!(planned.summary["plan"][name], done.number(name), "{name}");
+        }
         fs::remove_file(dest.join("inside")).unwrap();
         let planned = transfer(&served, sends, &["-n"]).expect(0);
-        assert_eq!(planned.summary["plan"]["files"], 1, "{}", planned.summary);
+        assert_eq!(planned.summary["plan"]["linked"], 1, "{}", planned.summary);
+        assert_eq!(planned.summary["plan"]["files"], 0, "{}", planned.summary);
     }
 }
 

@@ -271,3 +271,81 @@ fn what_is_printed_to_be_typed_keeps_the_ticket_out_of_the_arguments() {
     let (before, _) = line.split_once("tack1-").unwrap();
     assert!(before.ends_with("TACK_TICKET="), "{line}");
 }
+
+/// What `tack share` prints before it waits, and what it has said on standard error until it is ended.
+fn share_for_people(paths: &[&str], receive: impl FnOnce(&Path, &str)) -> (String, String) {
+    let dir = tempfile::tempdir().unwrap();
+    write(&dir.path().join("tree/small"), b"small");
+    write(&dir.path().join("file"), b"file");
+    let mut share = Command::new(TACK);
+    share.args(["share", "--keep", "--address", "127.0.0.1"]).args(paths);
+    share.current_dir(dir.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = share.spawn().unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    let mut printed = String::new();
+    while !printed.contains("tack receive") {
+        assert!(output.read_line(&mut printed).unwrap() > 0, "{printed}");
+    }
+    let ticket = printed.split("TACK_TICKET=").nth(1).unwrap().split(' ').next().unwrap();
+    receive(dir.path(), ticket);
+    common::signal(&child, Signal::SIGTERM);
+    let errors = finish(child).errors;
+    (printed, errors)
+}
+
+#[test]
+fn what_share_prints_receives_directories_too() {
+    let (printed, _) = share_for_people(&["tree", "file"], |dir, ticket| {
+        let mut receive = Command::new(TACK);
+        receive.args(["receive", "-r"]).env("TACK_TICKET", ticket).env("TACK_CONFIG", "");
+        fs::create_dir(dir.join("yours")).unwrap();
+        run(receive.current_dir(dir.join("yours"))).expect(0);
+    });
+    assert!(printed.contains(" tack receive -r\n"), "{printed}");
+    let (printed, _) = share_for_people(&["file"], |_, _| {});
+    assert!(printed.contains(" tack receive\n"), "{printed}");
+}
+
+#[test]
+fn nobody_hears_of_paths_and_programs_that_are_not_his() {
+    let mut heard = String::new();
+    let (_, said) = share_for_people(&["tree", "file"], |dir, ticket| {
+        let mut receive = Command::new(TACK);
+        receive.args(["receive", "-r", ticket, "yours"]).env("TACK_CONFIG", "");
+        let moved = dir.with_extension("moved");
+        fs::rename(dir, &moved).unwrap();
+        heard = run(receive.current_dir(&moved)).expect(6).errors;
+        fs::rename(&moved, dir).unwrap();
+    });
+    assert!(heard.contains("shared anew") && !heard.contains("/tmp"), "{heard}");
+    assert!(said.contains("share it anew") && !said.contains("tack serve"), "{said}");
+}
+
+#[test]
+fn what_nobody_can_receive_is_not_shared() {
+    for (shared, code) in [("/dev/null", 2), (".x.tack-part", 2), ("missing", 5)] {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join(".x.tack-part"), "").unwrap();
+        let mut share = Command::new(TACK);
+        share.args(["share", shared]).current_dir(dir.path()).env("TACK_CONFIG", "");
+        let refused = run(&mut share).expect(code);
+        assert!(refused.errors.contains(shared), "{}", refused.errors);
+    }
+}
+
+#[test]
+fn a_port_that_is_taken_has_one_exit_code_for_all_who_listen() {
+    let taken = std::net::UdpSocket::bind("[::]:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("file"), "").unwrap();
+    let listen = format!("[::]:{port}");
+    for arguments in [
+        &["share", "--udp-port", &port, "file"][..],
+        &["serve", "--no-token", "--identity", "identity", "--listen", &listen, "."],
+    ] {
+        let mut server = Command::new(TACK);
+        server.args(arguments).current_dir(dir.path()).env("TACK_CONFIG", "");
+        run(&mut server).expect(3);
+    }
+}

@@ -73,11 +73,30 @@ fn every_command_and_option_has_its_place_in_a_manual_page() {
     for command in tack.get_subcommands().filter(|command| !command.is_hide_set()) {
         let text = page(&format!("tack-{}", command.get_name()));
         assert!(page("tack").contains(&format!("tack\\-{}", command.get_name())));
-        for option in command.get_arguments().filter_map(|argument| argument.get_long()) {
+        let shown = command.get_arguments().filter(|argument| !argument.is_hide_set());
+        for option in shown.filter_map(|argument| argument.get_long()) {
             let escaped = format!("\\-\\-{}", option.replace('-', "\\-"));
             assert!(text.contains(&escaped), "{}: --{option}", command.get_name());
         }
         pages += 1;
     }
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), pages);
+}
+
+#[test]
+fn manual_pages_keep_the_lines_of_tables_and_name_codes_and_variables() {
+    let dir = tempfile::tempdir().unwrap();
+    let made = Command::new(TACK).arg("man").arg(dir.path()).status().unwrap();
+    assert!(made.success());
+    let page = |name: &str| fs::read_to_string(dir.path().join(format!("{name}.1"))).unwrap();
+    for name in ["tack", "tack-get", "tack-serve"] {
+        let text = page(name);
+        assert!(text.contains(".SH \"EXIT STATUS\"\n.nf\n  0  everything"), "{name}: {text}");
+        let environment = text.split(".SH ENVIRONMENT").nth(1).unwrap();
+        assert!(environment.contains("TACK_CONFIG"), "{name}: {text}");
+        assert!(!text.contains("SH EXTRA"), "{name}: {text}");
+    }
+    let text = page("tack");
+    assert!(text.contains(".SH EXAMPLES\n.nf\n  tack serve ~/outbox "), "{text}");
+    assert!(page("tack-get").contains(".SH NOTES\nDEST is the file"));
 }

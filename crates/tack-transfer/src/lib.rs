@@ -94,8 +94,8 @@ pub use client::{
 pub use error::{Error, Feature};
 pub use identity::Identity;
 pub use protocol::{
-    Change, Destination, Digest, EditKind, Edited, Fail, FailCode, Filter, Hasher, Mtime,
-    NameError, PassThrough, Policy, Root, RootError, Suffix, TransferError, WireError,
+    Change, Comparing, Destination, Digest, EditKind, Edited, Fail, FailCode, Filter, Hasher,
+    Mtime, NameError, PassThrough, Policy, Root, RootError, Suffix, TransferError, WireError,
     WirePath, is_closed, printable,
 };
 pub use server_address::{DEFAULT_PORT, ServerAddress};

@@ -41,6 +41,8 @@ pub const FEWER_ROUND_TRIPS: usize = 5;
 pub const CONTENT_AHEAD: usize = 7;
 /// The version of the protocol in which names may have a backslash.
 pub const BACKSLASHES: usize = 8;
+/// The version of the protocol in which a server tells what it has removed to make way for what it receives.
+pub const TELLS_REMOVED: usize = 8;
 /// The version of the protocol that brought edits.
 pub const EDITS: usize = 3;
 /// The version of the protocol from which on a server removes parts of unfinished transfers.

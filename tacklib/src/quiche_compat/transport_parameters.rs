@@ -9,6 +9,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
+use boring::ssl::{SslContextBuilder, SslMethod};
 use quiche::ConnectionId;
 use tack_proto::transport_parameters::{
     self as parameters, Announced, ParameterError, Parameters,
@@ -101,7 +102,10 @@ fn first_flight(config: &mut quiche::Config) -> Option<(Vec<u8>, ControllerLook)
     let a = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
     let b = SocketAddr::from((Ipv4Addr::LOCALHOST, 2));
     let mut client = quiche::connect(None, &scid, a, b, config).ok()?;
-    let mut plain = quiche::Config::new(quiche::PROTOCOL_VERSION).ok()?;
+    // One of quiche's own would read the system's certificates for each configuration.
+    let context = SslContextBuilder::new(SslMethod::tls()).ok()?;
+    let version = quiche::PROTOCOL_VERSION;
+    let mut plain = quiche::Config::with_boring_ssl_ctx_builder(version, context).ok()?;
     let mut server = quiche::accept(&scid, None, b, a, &mut plain).ok()?;
     let mut datagram = vec![0; 65536];
     // A ClientHello with a post-quantum key share spans two datagrams.

@@ -1,7 +1,7 @@
 //! How a command connects, for the first time and after a connection is lost.
 
 use std::fs::{File, OpenOptions};
-use std::io::{BufRead, BufReader, IsTerminal, Read, Write};
+use std::io::{self, BufRead, BufReader, IsTerminal, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -15,28 +15,31 @@ use crate::progress::print;
 use crate::target::Target;
 use crate::termination::Termination;
 use crate::user_directories;
+use crate::waiting::{Patience, aside, wait_for};
 
 /// Most bytes of answers to one question.
 const MOST_ANSWERS: u64 = 4096;
 
-/// An attempt to connect once more, after signals have been taken over.
+/// An attempt to connect, after signals have been taken over.
 #[derive(Clone, Copy)]
 pub(super) struct Attempt<'a> {
     /// Ends waiting.
     pub(super) stop: &'a Termination,
-    /// How much longer there can be another one.
-    pub(super) left: Duration,
+    /// How much longer there can be another one, where this is not the first one.
+    pub(super) left: Option<Duration>,
+}
+
+impl Attempt<'_> {
+    /// Whether the command has not been connected before: later, the user may be away.
+    pub(super) fn is_first(self) -> bool {
+        self.left.is_none()
+    }
 }
 
 /// Connects a command to its server.
 pub(super) trait Connector {
-    /// Connects. `rate` is the most bytes per second in each direction, if there is a limit; the first time is not
-    /// `again`.
-    fn connect(
-        &mut self,
-        rate: Option<u64>,
-        again: Option<Attempt<'_>>,
-    ) -> Result<Client, Error>;
+    /// Connects. `rate` is the most bytes per second in each direction, if there is a limit.
+    fn connect(&mut self, rate: Option<u64>, attempt: Attempt<'_>) -> Result<Client, Error>;
 
     /// What the user is told of an error that an operation has ended with.
     fn explain(&self, error: Error) -> Error {
@@ -50,6 +53,19 @@ pub(super) trait Connector {
     fn serves_one(&self) -> bool {
         false
     }
+}
+
+/// Connects a command for the first time; `stop` ends that. The error is explained.
+pub(super) fn first_connection(
+    server: &mut dyn Connector,
+    rate: Option<u64>,
+    stop: &Termination,
+) -> Result<Client, Error> {
+    let connected = server.connect(rate, Attempt { stop, left: None });
+    // A signal ends ssh as well, whose error tells nothing then.
+    connected.map_err(|error| {
+        if stop.is_requested() { Error::Interrupted } else { server.explain(error) }
+    })
 }
 
 /// Connects to a server that runs already.
@@ -67,50 +83,55 @@ impl<'a> Direct<'a> {
 }
 
 impl Connector for Direct<'_> {
-    fn connect(
-        &mut self,
-        rate: Option<u64>,
-        again: Option<Attempt<'_>>,
-    ) -> Result<Client, Error> {
-        let stop = again.map(|again| again.stop);
+    fn connect(&mut self, rate: Option<u64>, attempt: Attempt<'_>) -> Result<Client, Error> {
         let token = self.args.token()?;
-        let target = self.args.address.as_ref().unwrap_or(self.target);
-        let attempt = |trust| {
+        // A name of a configuration file stands for another one.
+        let target = self.args.host_address.as_ref().unwrap_or(self.target);
+        let server = match &self.args.address {
+            None => target.server().clone(),
+            Some(address) => {
+                let addresses = resolved(address.server(), attempt.stop)?.resolve()?;
+                let (host, port) = (target.server().host(), address.server().port());
+                ServerAddress::new(host, port).at(addresses)
+            }
+        };
+        let try_with = |trust| {
             let token = token.clone();
             let access =
                 Access { trust, token, ended: None, session: None, is_one_time: false };
-            connect(target.server(), access, &self.args.transport, rate, stop)
+            connect(&server, access, &self.args.transport, rate, attempt)
         };
         let trust = self.args.trust();
         if !matches!(trust, Trust::Authorities(None)) {
-            return attempt(trust);
+            return try_with(trust);
         }
         let file = self.args.known_hosts.as_deref();
         let Some(hosts) = file.map(KnownHosts::at).or_else(KnownHosts::of_user) else {
-            return attempt(trust);
+            return try_with(trust);
         };
         let host = target.to_string();
         self.known = hosts.find(&host)?;
         if let Some(known) = &self.known {
-            let connected = attempt(Trust::Pinned(known.fingerprint));
+            let connected = try_with(Trust::Pinned(known.fingerprint));
             return connected.map_err(|error| changed_since(known, error));
         }
-        // Later, the user may be away.
-        match attempt(trust) {
-            Err(Error::Untrusted(reason)) if stop.is_none() => {
-                let Some(mut terminal) = Terminal::open() else {
-                    return Err(Error::Untrusted(reason));
-                };
+        match try_with(trust) {
+            Err(Error::Untrusted(reason)) if attempt.is_first() => {
+                let terminal = Terminal::open();
                 // Asking takes longer than a server waits.
-                match attempt(Trust::Asked) {
-                    Err(Error::UnknownHost(fingerprint)) => {
-                        if !terminal.asks(&host, fingerprint, &hosts)? {
+                match (try_with(Trust::Asked), terminal) {
+                    (Err(Error::UnknownHost(fingerprint)), None) => {
+                        Err(Error::UnknownHost(fingerprint))
+                    }
+                    (_, None) => Err(Error::Untrusted(reason)),
+                    (Err(Error::UnknownHost(fingerprint)), Some(terminal)) => {
+                        if !terminal.asks(&host, fingerprint, &hosts, attempt.stop)? {
                             return Err(Error::Untrusted("you have said so".to_owned()));
                         }
                         hosts.add(&host, fingerprint)?;
-                        attempt(Trust::Pinned(fingerprint))
+                        try_with(Trust::Pinned(fingerprint))
                     }
-                    other => other,
+                    (other, Some(_)) => other,
                 }
             }
             result => result,
@@ -136,7 +157,7 @@ struct Terminal(File);
 impl Terminal {
     /// `None` if nobody would see a question: standard error goes elsewhere, or there is no terminal.
     fn open() -> Option<Self> {
-        if !std::io::stderr().is_terminal() {
+        if !io::stderr().is_terminal() {
             return None;
         }
         // Standard input may be what is sent.
@@ -144,10 +165,11 @@ impl Terminal {
     }
 
     fn asks(
-        &mut self,
+        mut self,
         host: &str,
         fingerprint: Fingerprint,
         hosts: &KnownHosts,
+        stop: &Termination,
     ) -> Result<bool, Error> {
         let path = hosts.path().display();
         let failed = || Error::local("/dev/tty");
@@ -158,16 +180,25 @@ impl Terminal {
              and keep it in {path} (yes/no)? "
         )
         .map_err(failed())?;
+        let answer = aside(move |told| {
+            // Fails if the wait is over.
+            let _ = told.send(self.answer());
+        })?;
+        wait_for(&answer, Patience::of_user(stop))?.map_err(failed())
+    }
+
+    /// What the user says: yes or no.
+    fn answer(&self) -> io::Result<bool> {
         let mut answers = BufReader::new(&self.0).take(MOST_ANSWERS);
         loop {
             let mut answer = String::new();
-            if answers.read_line(&mut answer).map_err(failed())? == 0 {
+            if answers.read_line(&mut answer)? == 0 {
                 return Ok(false);
             }
             match answer.trim().to_lowercase().as_str() {
                 "yes" => return Ok(true),
                 "no" => return Ok(false),
-                _ => write!(&self.0, "yes or no? ").map_err(failed())?,
+                _ => write!(&self.0, "yes or no? ")?,
             }
         }
     }
@@ -191,8 +222,9 @@ pub(super) fn connect(
     access: Access,
     args: &TransportArgs,
     rate: Option<u64>,
-    stop: Option<&Termination>,
+    attempt: Attempt<'_>,
 ) -> Result<Client, Error> {
+    let server = &resolved(server, attempt.stop)?;
     let is_anybody = matches!(access.trust, Trust::Anything);
     let mut options = ConnectOptions::new(access.trust);
     options.token = access.token;
@@ -202,11 +234,11 @@ pub(super) fn connect(
     options.qlog.clone_from(&args.qlog);
     options.cc_parameters = user_directories::cc_parameters(!args.no_careful_resume);
     // Who connects again has to know first whether there is a server.
-    let resumes = !args.no_early_data && stop.is_none();
+    let resumes = !args.no_early_data && attempt.is_first();
     options.sessions = user_directories::sessions(resumes && !access.is_one_time);
     options.session = access.session.filter(|_| resumes);
     options.rate = rate;
-    options.stop = stop.map(Termination::flag);
+    options.stop = Some(attempt.stop.flag());
     let mut client = Client::connect(server, options)?;
     if is_anybody && let Some(fingerprint) = client.fingerprint() {
         print(&format!(
@@ -215,6 +247,20 @@ pub(super) fn connect(
         ));
     }
     Ok(client)
+}
+
+/// The server with its addresses, which name servers may take long to tell.
+fn resolved(server: &ServerAddress, stop: &Termination) -> Result<ServerAddress, Error> {
+    if server.ip().is_some() {
+        return Ok(server.clone());
+    }
+    let asked = server.clone();
+    let told = aside(move |told| {
+        // Fails if the wait is over.
+        let _ = told.send(asked.resolve());
+    })?;
+    let addresses = wait_for(&told, Patience::of_user(stop))??;
+    Ok(server.clone().at(addresses))
 }
 
 /// The error when a server that the user has trusted before has another certificate.

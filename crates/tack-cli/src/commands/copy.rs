@@ -9,12 +9,14 @@ use std::time::{Duration, Instant};
 use tack_transfer::{Client, Place as ServerPlace, Source, Trust, WirePath};
 
 use super::connector::{Access, Attempt, Connector, connect};
-use super::fetch_several::{FetchOptions, Named, fetch_several};
+use super::event_paths::typed;
+use super::fetch_several::{FetchOptions, Thing, fetch_several};
 use super::run::refuse;
-use super::send::{send_to, sources, stream_to};
+use super::send::{Destination, send_to, sources, stream_to};
 use crate::cli::{CopyArgs, Profile, TOO_FEW};
 use crate::error::Error;
-use crate::ssh::{Login, Place, Request, Session, SshOptions, Unattended, VERSION, Wanted};
+use crate::ssh::{Login, Place, Request, Session, SshOptions, VERSION, Wanted};
+use crate::waiting::{Patience, Unattended};
 
 /// How long the other end waits for a client beyond the time that the client tries for, in seconds.
 const PATIENCE: u64 = 30;
@@ -27,12 +29,47 @@ const ANSWER_WITHIN: (Duration, Duration) = (Duration::from_secs(10), Duration::
 
 /// Copies files from or to another machine that ssh can log in to.
 pub fn copy(args: &CopyArgs) -> Result<(), Error> {
+    let plan = plan(&args.places).and_then(|plan| match &plan {
+        Plan::Send { paths, .. } if paths.iter().any(|path| path == Path::new("-")) => {
+            Ok((plan, Vec::new()))
+        }
+        Plan::Send { paths, .. } => {
+            let sources = sources(paths)?;
+            check_recursive(args, paths, &sources)?;
+            Ok((plan, sources))
+        }
+        Plan::Fetch { .. } => Ok((plan, Vec::new())),
+    });
+    match plan {
+        Ok((Plan::Fetch { login, from, to }, _)) => fetch(args, &to, (login, from)),
+        Ok((Plan::Send { paths, login, to }, sources)) => {
+            send(args, (&paths, &sources), login, to)
+        }
+        Err(error) => {
+            let profile = args.transport.profile;
+            refuse("copy", profile, &args.transfer, (Duration::ZERO, error))
+        }
+    }
+}
+
+/// What is copied where to.
+enum Plan {
+    /// From another machine.
+    Fetch { login: Login, from: Vec<String>, to: PathBuf },
+    /// To another machine.
+    Send { paths: Vec<PathBuf>, login: Login, to: String },
+}
+
+fn plan(places: &[OsString]) -> Result<Plan, Error> {
     let parse = |argument: &OsString| Place::parse(argument).map_err(Error::Usage);
-    let mut places = args.places.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
+    let mut places = places.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
     let destination = places.pop().filter(|_| !places.is_empty());
     match destination {
-        Some(Place::Here(to)) => fetch(args, &to, from_one_login(places)?),
-        Some(Place::There(login, path)) => {
+        Some(Place::Here(to)) => {
+            let (login, from) = from_one_login(places)?;
+            Ok(Plan::Fetch { login, from, to })
+        }
+        Some(Place::There(login, to)) => {
             let here = |place| match place {
                 Place::Here(path) => Ok(path),
                 Place::There(other, _) => Err(Error::Usage(format!(
@@ -40,14 +77,26 @@ pub fn copy(args: &CopyArgs) -> Result<(), Error> {
                      run it on one of the two"
                 ))),
             };
-            send(
-                args,
-                &places.into_iter().map(here).collect::<Result<Vec<_>, _>>()?,
-                login,
-                path,
-            )
+            let paths = places.into_iter().map(here).collect::<Result<_, _>>()?;
+            Ok(Plan::Send { paths, login, to })
         }
         None => Err(Error::Usage(format!("{TOO_FEW}, and one of them is [USER@]HOST:PATH"))),
+    }
+}
+
+/// Makes sure that a directory is only sent where the user wants that.
+fn check_recursive(
+    args: &CopyArgs,
+    paths: &[PathBuf],
+    sources: &[Source],
+) -> Result<(), Error> {
+    let mut named = paths.iter().zip(sources).filter(|_| !args.recursive);
+    match named.find(|(_, source)| source.is_directory()) {
+        Some((path, _)) => Err(Error::Usage(format!(
+            "{} is a directory; pass -r to send it with everything in it",
+            path.display()
+        ))),
+        None => Ok(()),
     }
 }
 
@@ -76,49 +125,45 @@ fn from_one_login(places: Vec<Place>) -> Result<(Login, Vec<String>), Error> {
     found.ok_or_else(|| Error::Usage("nothing to copy".to_owned()))
 }
 
-fn send(args: &CopyArgs, paths: &[PathBuf], login: Login, to: String) -> Result<(), Error> {
-    if paths.iter().any(|path| path == Path::new("-")) {
-        let mut server = OverSsh::new(args, login, Wanted::Write(to), Vec::new());
-        let served = Rc::clone(&server.served);
+fn send(
+    args: &CopyArgs,
+    (paths, sources): (&[PathBuf], &[Source]),
+    login: Login,
+    to: String,
+) -> Result<(), Error> {
+    let (shown, named) = (typed(&to), login.to_string());
+    let mut server = OverSsh::new(args, login, Wanted::Write(to), names_of(sources));
+    let served = Rc::clone(&server.served);
+    if paths.len() > sources.len() {
         let name = || {
             let served = served.borrow();
             served.paths.first().filter(|_| !served.is_directory).cloned()
         };
         return stream_to("copy", &mut server, paths.len() == 1, name, &args.transfer);
     }
-    let sources: Vec<Source> = match sources(paths) {
-        Ok(sources) => sources,
-        Err(error) => {
-            let profile = args.transport.profile;
-            return refuse("copy", profile, &args.transfer, (Duration::ZERO, error));
-        }
-    };
-    if let Some(directory) = sources.iter().position(Source::is_directory)
-        && !args.recursive
-    {
-        let path = paths[directory].display();
-        return Err(Error::Usage(format!(
-            "{path} is a directory; pass -r to send it with everything in it"
-        )));
-    }
-    let mut server = OverSsh::new(args, login, Wanted::Write(to), names_of(&sources));
-    let served = Rc::clone(&server.served);
     let dest = || {
         let served = served.borrow();
         let path = served.paths.first().cloned().unwrap_or_default();
-        if served.is_directory { ServerPlace::Into(path) } else { ServerPlace::As(path) }
+        let place =
+            if served.is_directory { ServerPlace::Into(path) } else { ServerPlace::As(path) };
+        Destination { place, shown: shown.clone(), login: Some(named.clone()) }
     };
-    send_to("copy", &mut server, &sources, dest, &args.transfer)
+    send_to("copy", &mut server, (paths, sources), dest, &args.transfer)
 }
 
 fn fetch(args: &CopyArgs, to: &Path, (login, from): (Login, Vec<String>)) -> Result<(), Error> {
-    let named =
-        |typed: &String| Named { shown: format!("{login}:{typed}"), name: name_of(typed) };
-    let things: Vec<Named> = from.iter().map(named).collect();
+    let thing = |path: &String| Thing {
+        shown: format!("{login}:{path}"),
+        name: name_of(path),
+        typed: Some(typed(path)),
+    };
+    let things: Vec<Thing> = from.iter().map(thing).collect();
+    let named = Some(login.to_string());
     let mut server = OverSsh::new(args, login.clone(), Wanted::Read(from), Vec::new());
     let served = Rc::clone(&server.served);
     let paths = || served.borrow().paths.clone();
-    let options = FetchOptions { to, recursive: args.recursive, transfer: &args.transfer };
+    let (recursive, transfer) = (args.recursive, &args.transfer);
+    let options = FetchOptions { to, recursive, transfer, login: named };
     fetch_several("copy", &mut server, &things, paths, &options)
 }
 
@@ -180,7 +225,7 @@ impl<'a> OverSsh<'a> {
     }
 
     /// Makes sure that there is another end: starts it unless it is there. Returns whether it was.
-    fn have_session(&mut self, again: Option<Attempt<'_>>) -> Result<bool, Error> {
+    fn have_session(&mut self, attempt: Attempt<'_>) -> Result<bool, Error> {
         let is_doubted = std::mem::take(&mut self.is_doubted);
         let is_there = self.session.as_mut().is_some_and(Session::is_alive);
         if !is_there {
@@ -189,15 +234,15 @@ impl<'a> OverSsh<'a> {
             return Ok(true);
         }
         // Later, the user may be away.
-        let unattended = again.map(|Attempt { stop, left }| Unattended {
-            stop,
+        let unattended = attempt.left.map(|left| Unattended {
             until: Instant::now() + left.clamp(ANSWER_WITHIN.0, ANSWER_WITHIN.1),
             // The connection that the session goes over is doubted as well.
             shares: !is_doubted,
         });
+        let patience = Patience { stop: attempt.stop, unattended };
         // A session that is doubted may be the only one that the user is there to log in for: if there is no other, the
         // next attempt is over it.
-        let session = Session::start(&self.options, &self.login, &self.request, unattended)?;
+        let session = Session::start(&self.options, &self.login, &self.request, patience)?;
         let paths = session.ready().paths.iter().map(|path| WirePath::new(path.as_str()));
         let paths = paths
             .collect::<Result<_, _>>()
@@ -212,11 +257,11 @@ impl<'a> OverSsh<'a> {
         &self,
         session: &Session,
         rate: Option<u64>,
-        again: Option<Attempt<'_>>,
+        attempt: Attempt<'_>,
     ) -> Result<Client, Error> {
         let ready = session.ready();
         let fingerprint = ready.fingerprint.parse().map_err(Error::Ssh)?;
-        let server = session.server();
+        let server = session.server(Patience::of_user(attempt.stop))?;
         let access = Access {
             trust: Trust::Pinned(fingerprint),
             token: Some(ready.token.clone()),
@@ -224,10 +269,9 @@ impl<'a> OverSsh<'a> {
             session: session.tls_session(&server),
             is_one_time: true,
         };
-        let stop = again.map(|again| again.stop);
-        let mut client = connect(&server, access, &self.args.transport, rate, stop)?;
+        let mut client = connect(&server, access, &self.args.transport, rate, attempt)?;
         // What an attempt before has sent is there.
-        if ready.has_nothing && again.is_none() {
+        if ready.has_nothing && attempt.is_first() {
             client.expect_nothing_there();
         }
         Ok(client)
@@ -256,16 +300,12 @@ fn is_unanswered(error: &Error) -> bool {
 }
 
 impl Connector for OverSsh<'_> {
-    fn connect(
-        &mut self,
-        rate: Option<u64>,
-        again: Option<Attempt<'_>>,
-    ) -> Result<Client, Error> {
-        let was_there = self.have_session(again)?;
+    fn connect(&mut self, rate: Option<u64>, attempt: Attempt<'_>) -> Result<Client, Error> {
+        let was_there = self.have_session(attempt)?;
         let Some(session) = &self.session else {
             return Err(Error::Ssh(format!("there is no session with {}", self.login)));
         };
-        let connected = self.connect_to(session, rate, again);
+        let connected = self.connect_to(session, rate, attempt);
         // What has just been started is there: UDP does not get through, for now or at all.
         self.is_doubted = was_there && connected.as_ref().is_err_and(is_unanswered);
         connected.map_err(|error| self.explain(error))

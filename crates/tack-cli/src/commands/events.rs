@@ -16,7 +16,7 @@ pub(super) struct FileEvent<'a> {
     bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     transferred_bytes: Option<u64>,
-    /// Why it failed, or was left out.
+    /// Why it failed, was left out, or stays.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) error: Option<String>,
 }
@@ -31,6 +31,7 @@ impl<'a> FileEvent<'a> {
     pub(super) fn of_file(path: &'a str, outcome: &Outcome) -> Self {
         let name = match outcome {
             Outcome { kept: true, .. } => "kept",
+            Outcome { attributes: true, .. } => "attributes",
             Outcome { equal: true, .. } => "unchanged",
             Outcome { resumed: 1.., .. } => "resumed",
             Outcome { reused: 1.., .. } => "updated",
@@ -43,7 +44,9 @@ impl<'a> FileEvent<'a> {
     /// Something was changed beside the content of files; `None` if it is not worth telling.
     pub(super) fn of_edit(path: &'a str, edit: EditKind, edited: Edited) -> Option<Self> {
         let name = match (edit, edited) {
+            (EditKind::Attributes, Edited::Done) => "attributes",
             (EditKind::Attributes, _) => return None,
+            (EditKind::Removal, Edited::Kept) => "not deleted",
             (_, Edited::Kept) => "kept",
             (_, Edited::Unchanged) => "unchanged",
             (EditKind::Removal, Edited::Done) => "deleted",
@@ -55,6 +58,11 @@ impl<'a> FileEvent<'a> {
     /// It failed.
     pub(super) fn of_failure(path: &'a str, error: &TransferError) -> Self {
         Self { error: Some(error.to_string()), ..Self::new(path, "failed") }
+    }
+
+    /// It stays at the destination, though the source may not have it.
+    pub(super) fn of_not_deleted(path: &'a str, reason: &str) -> Self {
+        Self { error: Some(reason.to_owned()), ..Self::new(path, "not deleted") }
     }
 
     /// It was left out, which may be a failure.

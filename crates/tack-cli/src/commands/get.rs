@@ -1,28 +1,28 @@
 //! `tack get`
 
 use std::path::Path;
+use std::time::Duration;
 
-use tack_transfer::{Destination, Get};
+use tack_transfer::{Destination, Event, Get, TransferOptions};
 
 use super::connector::Direct;
+use super::event_paths::{EventPaths, Named, destination};
 use super::run::{self, Again};
-use super::{check_tree, directory_as};
+use super::{check_mirror, check_tree, directory_as};
 use crate::cli::{GetArgs, TransferArgs};
 use crate::error::Error;
 
 /// Fetches a file or a directory.
 pub fn get(args: &GetArgs) -> Result<(), Error> {
+    let (options, dest, again) = match prepare(args) {
+        Ok(prepared) => prepared,
+        Err(error) => {
+            let profile = args.connection.transport.profile;
+            return run::refuse("get", profile, &args.transfer, (Duration::ZERO, error));
+        }
+    };
     let remote = args.source.path();
-    if args.recursive && args.dest.is_none() && remote.is_root() {
-        return Err(Error::Usage(
-            "name the directory that everything goes into (. is the current one)".to_owned(),
-        ));
-    }
-    check_tree(&args.transfer, args.recursive)?;
-    let mut options = args.transfer.options()?;
-    options.write_limit = args.write_limit;
-    let dest = args.dest.as_deref().unwrap_or(Path::new("."));
-    let (dest, again) = open_destination(dest, &args.transfer)?;
+    let paths = event_paths(args);
     let mut dest = Reopened::new(dest);
     let mut server = Direct::new(&args.source, &args.connection);
     run::run(
@@ -38,10 +38,42 @@ pub fn get(args: &GetArgs) -> Result<(), Error> {
             if args.dest.is_none() {
                 wanted = wanted.under_own_name();
             }
+            let observe = &mut |event: Event<'_>| paths.pass_on(event, observe);
             let got = client.get(vec![wanted], options, observe);
             got.map_err(directory_as(|_| Some(format!("{}/{remote}", args.source))))
         },
     )
+}
+
+/// Finds out, before connecting, how and where to.
+fn prepare(args: &GetArgs) -> Result<(TransferOptions, Destination, Again), Error> {
+    if args.recursive && args.dest.is_none() && args.source.path().is_root() {
+        return Err(Error::Usage(
+            "name the directory that everything goes into (. is the current one)".to_owned(),
+        ));
+    }
+    check_tree(&args.transfer, args.recursive)?;
+    if let Some(dest) = &args.dest {
+        check_mirror(&args.transfer, dest)?;
+    }
+    let mut options = args.transfer.options()?;
+    options.write_limit = args.write_limit;
+    let dest = args.dest.as_deref().unwrap_or(Path::new("."));
+    let (dest, again) = open_destination(dest, &args.transfer)?;
+    Ok((options, dest, again))
+}
+
+/// What is fetched is called at both ends as it is at the server; errors of this end name where it goes here.
+fn event_paths(args: &GetArgs) -> EventPaths {
+    let remote = args.source.path();
+    let name = remote.split_last().map(|(_, name)| name);
+    let local = match &args.dest {
+        Some(dest) if args.recursive => dest.clone(),
+        dest => destination(dest.as_deref().unwrap_or(Path::new(".")), name),
+    };
+    let shown = remote.as_str().to_owned();
+    let names = vec![Named { remote: remote.clone(), shown, local: Some(local) }];
+    EventPaths { names, ..EventPaths::default() }
 }
 
 /// Opens what is fetched into, before connecting: a pipe may have to wait for its reader. What has gone

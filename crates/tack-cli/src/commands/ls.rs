@@ -1,13 +1,13 @@
 //! `tack ls`
 
 use std::io::{self, BufWriter, Write};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use serde::Serialize;
-use tack_transfer::{Listed, ListedKind, TransferError, WirePath};
+use tack_transfer::{Listed, ListedKind, Notify, TransferError, WirePath};
 
-use super::connector::{Connector, Direct};
+use super::connector::{Connector, Direct, first_connection};
 use crate::cli::LsArgs;
 use crate::error::Error;
 use crate::exit::Exit;
@@ -19,11 +19,20 @@ use crate::units;
 /// Lists what a server has.
 pub fn ls(args: &LsArgs) -> Result<(), Error> {
     let mut server = Direct::new(&args.source, &args.connection);
-    let mut client = server.connect(None, None)?;
     // Before there are other threads, which inherit which signals are blocked.
     let stop = Termination::catch().map_err(Error::local("signals"))?;
-    let notify = client.waker();
-    stop.on_signal(move || notify());
+    // Nothing has to be told before there is a connection.
+    let notify: Arc<OnceLock<Notify>> = Arc::default();
+    let told = Arc::clone(&notify);
+    stop.on_signal(move || {
+        if let Some(notify) = told.get() {
+            notify();
+        }
+    });
+    let connected = first_connection(&mut server, None, &stop);
+    let mut client = connected.map_err(|error| of_listing(error, &args.source))?;
+    // It is set once.
+    let _ = notify.set(client.waker());
     let out = BufWriter::new(io::stdout());
     let mut printer = Printer::new(out, args.json, args.quiet);
     let errors = Arc::clone(&printer.errors);

@@ -3,6 +3,7 @@
 mod completions;
 mod connector;
 mod copy;
+mod event_paths;
 mod events;
 mod fetch_several;
 mod get;
@@ -18,6 +19,8 @@ mod serve_once;
 mod share;
 
 use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use clap::{CommandFactory, FromArgMatches};
 use tack_transfer::WirePath;
@@ -98,14 +101,47 @@ fn directory_as(
         tack_transfer::Error::Directory(path) => {
             shown(path).map_or_else(|| error.into(), Error::Directory)
         }
+        tack_transfer::Error::Local { path, cause }
+            if cause.kind() == io::ErrorKind::AlreadyExists =>
+        {
+            Error::InTheWay(path.clone())
+        }
         _ => error.into(),
     }
+}
+
+/// Refuses to mirror into a directory of which hardly anybody means all content, but what is fetched: that of the
+/// shell, with all above it, and the home.
+fn check_mirror(args: &TransferArgs, dest: &Path) -> Result<(), Error> {
+    if !args.delete {
+        return Ok(());
+    }
+    // What does not exist has nothing to lose.
+    let Ok(full) = dest.canonicalize() else { return Ok(()) };
+    let home = std::env::var_os("HOME").and_then(|home| Path::new(&home).canonicalize().ok());
+    let here = std::env::current_dir().and_then(|here| here.canonicalize()).ok();
+    let holds =
+        |path: &Option<PathBuf>| path.as_ref().is_some_and(|path| path.starts_with(&full));
+    let what = if full == Path::new("/") {
+        "is the root of the file system"
+    } else if holds(&home) {
+        "is your home directory, or holds it"
+    } else if holds(&here) {
+        "is the current directory, or holds it"
+    } else {
+        return Ok(());
+    };
+    Err(Error::Usage(format!(
+        "--delete would remove all that the source does not have from {}, which {what}; name a directory for the \
+         source alone, such as ./mirror",
+        dest.display()
+    )))
 }
 
 /// Prints a value as one line of JSON on standard output.
 fn print_json(value: &impl serde::Serialize) -> Result<(), Error> {
     use std::io::Write;
     let text = serde_json::to_string(value).unwrap_or_default();
-    let mut out = std::io::stdout().lock();
+    let mut out = io::stdout().lock();
     writeln!(out, "{text}").and_then(|()| out.flush()).map_err(Error::local("standard output"))
 }

@@ -10,6 +10,7 @@ use tack_transfer::{
 
 use super::serve::listen_address;
 use crate::error::Error;
+use crate::exit::Exit;
 use crate::ssh::{Ports, Scope, Wanted};
 
 /// The server, and what a client has to know.
@@ -72,8 +73,7 @@ fn port(ports: Option<Ports>) -> Result<u16, Error> {
     let any = listen_address(SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0))).ip();
     let is_free = |port: &u16| UdpSocket::bind((any, *port)).is_ok();
     ports.range().find(is_free).ok_or_else(|| {
-        Error::Usage(format!(
-            "no UDP port of {ports} is free there; name others with --udp-port"
-        ))
+        let text = format!("no UDP port of {ports} is free there; name others with --udp-port");
+        Error::OtherEnd { text, exit: Exit::Connection }
     })
 }

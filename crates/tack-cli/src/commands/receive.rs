@@ -1,24 +1,43 @@
 //! `tack receive`
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use tack_transfer::{Client, ServerAddress, Trust, printable};
 
 use super::connector::{Access, Attempt, Connector, connect};
-use super::fetch_several::{FetchOptions, Named, fetch_several};
+use super::fetch_several::{FetchOptions, Thing, fetch_several};
+use super::run::refuse;
 use crate::cli::{Profile, ReceiveArgs};
 use crate::error::Error;
 use crate::ticket::Ticket;
 
 /// Receives what somebody shares.
 pub fn receive(args: &ReceiveArgs) -> Result<(), Error> {
+    let (ticket, dest, things) = match prepare(args) {
+        Ok(prepared) => prepared,
+        Err(error) => {
+            let profile = args.transport.profile;
+            return refuse("receive", profile, &args.transfer, (Duration::ZERO, error));
+        }
+    };
+    let to = dest.as_deref().unwrap_or(Path::new("."));
+    let paths = || ticket.paths.clone();
+    let (recursive, transfer) = (args.recursive, &args.transfer);
+    let options = FetchOptions { to, recursive, transfer, login: None };
+    let mut server = WithTicket { ticket: &ticket, args };
+    fetch_several("receive", &mut server, &things, paths, &options)
+}
+
+/// The ticket, where to put what it stands for, and what that is.
+fn prepare(args: &ReceiveArgs) -> Result<(Ticket, Option<PathBuf>, Vec<Thing>), Error> {
     let (ticket, dest) = Ticket::find(args.ticket.as_deref(), args.dest.as_deref())?;
-    let things: Vec<Named> = ticket
+    let things: Vec<Thing> = ticket
         .paths
         .iter()
         .map(|path| {
             let name = path.split_last().map(|(_, name)| name.to_owned());
-            Named { shown: printable(path.as_str()), name }
+            Thing { shown: printable(path.as_str()), name, typed: None }
         })
         .collect();
     // Somebody else has chosen the names.
@@ -33,16 +52,7 @@ pub fn receive(args: &ReceiveArgs) -> Result<(), Error> {
             hidden.shown
         )));
     }
-    let to = dest.as_deref().unwrap_or(Path::new("."));
-    let paths = || ticket.paths.clone();
-    let options = FetchOptions { to, recursive: args.recursive, transfer: &args.transfer };
-    fetch_several(
-        "receive",
-        &mut WithTicket { ticket: &ticket, args },
-        &things,
-        paths,
-        &options,
-    )
+    Ok((ticket, dest, things))
 }
 
 /// Connects to the server of a ticket.
@@ -52,11 +62,7 @@ struct WithTicket<'a> {
 }
 
 impl Connector for WithTicket<'_> {
-    fn connect(
-        &mut self,
-        rate: Option<u64>,
-        again: Option<Attempt<'_>>,
-    ) -> Result<Client, Error> {
+    fn connect(&mut self, rate: Option<u64>, attempt: Attempt<'_>) -> Result<Client, Error> {
         let ticket = self.ticket;
         let token = Some(ticket.token.clone());
         let trust = Trust::Pinned(ticket.fingerprint);
@@ -66,7 +72,7 @@ impl Connector for WithTicket<'_> {
         };
         let (host, port) = (first.ip().to_string(), first.port());
         let server = ServerAddress::new(host, port).at(ticket.addresses.clone());
-        connect(&server, access, &self.args.transport, rate, again.map(|again| again.stop))
+        connect(&server, access, &self.args.transport, rate, attempt)
     }
 
     /// Whoever has a ticket knows of no token and of no `tack serve`.

@@ -77,8 +77,8 @@ impl Retry {
                 }
                 std::thread::sleep(left.min(SLICE));
             }
-            let attempt = Attempt { stop, left: self.left(Instant::now()) };
-            match server.connect(args.bwlimit, Some(attempt)) {
+            let attempt = Attempt { stop, left: Some(self.left(Instant::now())) };
+            match server.connect(args.bwlimit, attempt) {
                 Ok(client) => return Ok(client),
                 Err(error) if error.may_pass() => log::debug!("connecting again: {error}"),
                 Err(error) => return Err(error),

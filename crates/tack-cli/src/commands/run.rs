@@ -1,15 +1,18 @@
 //! Runs what a command transfers: connects, connects again when the connection is lost, shows what happens,
 //! and sums up.
 
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasher, RandomState};
 use std::io::ErrorKind;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tack_transfer::{
-    Change, Client, End, Event, Summary as Totals, TransferError, TransferOptions, printable,
+    Change, Client, Digest, EditKind, End, Event, Notify, Outcome, Summary as Totals,
+    TransferError, TransferOptions, printable,
 };
 
-use super::connector::Connector;
+use super::connector::{Connector, first_connection};
 use super::events::FileEvent;
 use super::print_json;
 use super::reconnect::Retry;
@@ -47,33 +50,33 @@ pub(super) fn run(
     ) -> Result<Totals, Error>,
 ) -> Result<(), Error> {
     let start = Instant::now();
-    let mut client = match server.connect(args.bwlimit, None) {
+    // Before there are other threads, which inherit which signals are blocked.
+    let stop = Termination::catch().map_err(Error::local("signals"))?;
+    // Nothing has to be told before there is a connection.
+    let notify: Arc<Mutex<Notify>> = Arc::new(Mutex::new(Arc::new(|| ())));
+    let current = Arc::clone(&notify);
+    stop.on_signal(move || (current.lock().unwrap_or_else(PoisonError::into_inner))());
+    let mut client = match first_connection(server, args.bwlimit, &stop) {
         Ok(client) => client,
         Err(error) => {
-            let error = server.explain(error);
             return refuse(command, server.profile(), args, (start.elapsed(), error));
         }
     };
-    // Before there are other threads, which inherit which signals are blocked.
-    let stop = Termination::catch().map_err(Error::local("signals"))?;
+    *notify.lock().unwrap_or_else(PoisonError::into_inner) = client.waker();
     options.stop = Some(stop.flag());
     options.leaves_at_once = server.serves_one();
-    let notify = Arc::new(Mutex::new(client.waker()));
-    let current = Arc::clone(&notify);
-    stop.on_signal(move || (current.lock().unwrap_or_else(PoisonError::into_inner))());
     let patience = if again == Again::Possible { args.retry } else { 0 };
     options.attempts = (patience > 0).then(Arc::default);
     let mut retry = Retry::new(Duration::from_secs(patience.into()));
-    let mut moved = 0;
+    let mut shown = Shown::new(args, new_summary(command, server.profile(), args));
+    shown.remembers = patience > 0;
     loop {
-        let mut shown = Shown::new(args, new_summary(command, server.profile(), args));
         let ended = match operate(&mut client, &options, &mut |event| shown.observe(event)) {
             // Each failure has been shown.
             Ok(_) | Err(Error::Incomplete { .. }) => Ok(()),
             Err(error) => Err(server.explain(error)),
         };
         shown.summary.transport = client.close();
-        moved += shown.moved;
         let is_lost = ended.as_ref().is_err_and(|error| {
             patience > 0
                 && matches!(
@@ -84,8 +87,9 @@ pub(super) fn run(
         let ended = match ended {
             Err(lost) if is_lost => {
                 shown.display.finish();
-                match retry.reconnect(server, args, &stop, moved, lost) {
+                match retry.reconnect(server, args, &stop, shown.all_moved(), lost) {
                     Ok(new) => {
+                        shown.try_again();
                         *notify.lock().unwrap_or_else(PoisonError::into_inner) = new.waker();
                         client = new;
                         continue;
@@ -96,7 +100,7 @@ pub(super) fn run(
             ended if again == Again::Impossible => ended.map_err(Error::of_stream),
             ended => ended,
         };
-        return shown.conclude(start.elapsed(), moved, ended);
+        return shown.conclude(start.elapsed(), ended);
     }
 }
 
@@ -136,15 +140,41 @@ struct Shown<'a> {
     args: &'a TransferArgs,
     display: Display,
     summary: Summary,
-    /// Bytes of content that have crossed the network.
+    /// Bytes of content that have crossed the network over this connection, and over those before it.
     moved: u64,
+    moved_before: u64,
+    /// Another connection may follow, over which all is found again.
+    remembers: bool,
+    told: Told,
     /// Why what would be transferred could not be printed.
     unprinted: Option<std::io::Error>,
 }
 
 impl<'a> Shown<'a> {
     fn new(args: &'a TransferArgs, summary: Summary) -> Self {
-        Self { args, display: Display::new(args.quiet), summary, moved: 0, unprinted: None }
+        Self {
+            args,
+            display: Display::new(args.quiet),
+            summary,
+            moved: 0,
+            moved_before: 0,
+            remembers: false,
+            told: Told::default(),
+            unprinted: None,
+        }
+    }
+
+    /// Bytes of content that have crossed the network over all connections.
+    fn all_moved(&self) -> u64 {
+        self.moved_before + self.moved
+    }
+
+    /// The operation begins again over another connection.
+    fn try_again(&mut self) {
+        self.moved_before = self.all_moved();
+        self.moved = 0;
+        self.display = Display::new(self.args.quiet);
+        self.summary.try_again();
     }
 
     fn observe(&mut self, event: Event<'_>) {
@@ -153,17 +183,18 @@ impl<'a> Shown<'a> {
                 self.moved = progress.moved();
                 self.display.update(progress);
             }
-            Event::File { path, outcome } => {
-                self.tell(&FileEvent::of_file(path, outcome));
-                self.summary.add_file(path.to_owned(), outcome);
-            }
+            Event::File { path, outcome } => self.file(path, outcome),
             Event::Failed { path, others, error } => self.failed(path, others, error),
+            // A file that has been transferred is told once.
+            Event::Edited { path, edit: EditKind::Attributes, .. }
+                if self.told.has_transferred(path) => {}
             Event::Edited { path, edit, edited } => {
                 if let Some(event) = FileEvent::of_edit(path, edit, edited) {
                     self.tell(&event);
                 }
                 self.summary.add_edit(edit, edited);
             }
+            Event::Planned { path, change, .. } if !self.is_new(path, change.name()) => {}
             Event::Planned { path, size, change } => {
                 if !self.args.json && self.unprinted.is_none() {
                     self.unprinted = print_planned(path, size, change).err();
@@ -171,9 +202,38 @@ impl<'a> Shown<'a> {
                 self.summary.add_planned(path.to_owned(), size, change);
             }
             Event::Skipped { path, reason, failed } => self.skipped(path, reason, failed),
-            Event::Note(text) => self.display.note(text),
+            Event::NotDeleted { path, .. } if !self.is_new(path, "not deleted") => {}
+            Event::NotDeleted { path, reason } => {
+                self.tell(&FileEvent::of_not_deleted(path, reason));
+                self.display.note(&format!("{path}: not deleted: {reason}"));
+                self.summary.not_deleted += 1;
+            }
+            Event::Note(text) if !self.is_new(text, "note") => {}
+            Event::Note(text) => {
+                self.display.note(text);
+                self.summary.add_note(text);
+            }
             _ => {}
         }
+    }
+
+    /// Whether this has not been told over an earlier connection.
+    fn is_new(&mut self, path: &str, what: &'static str) -> bool {
+        !self.remembers || self.told.is_new(path, what)
+    }
+
+    fn file(&mut self, path: &str, outcome: &Outcome) {
+        match self.told.file(path).copied() {
+            // It has been told what has become of it.
+            Some(_) if outcome.equal || outcome.kept => return,
+            Some(before) => self.summary.take_back(path, &before.outcome()),
+            None => {}
+        }
+        if self.remembers || self.args.verbose {
+            self.told.add_file(path, outcome);
+        }
+        self.tell(&FileEvent::of_file(path, outcome));
+        self.summary.add_file(path.to_owned(), outcome);
     }
 
     fn failed(&mut self, path: &str, others: &[String], error: &TransferError) {
@@ -191,8 +251,12 @@ impl<'a> Shown<'a> {
     }
 
     fn skipped(&mut self, path: &str, reason: &str, failed: Option<End>) {
+        if failed.is_none() && !self.is_new(path, "skipped") {
+            return;
+        }
         self.tell(&FileEvent::of_skipped(path, reason, failed.is_some()));
-        let text = format!("{path}: skipped, {reason}");
+        let what = if failed.is_some() { "failed" } else { "skipped" };
+        let text = format!("{path}: {what}, {reason}");
         let exit = failed.map(|end| match end {
             End::Local => Exit::LocalIo,
             End::Remote => Exit::Remote,
@@ -221,12 +285,8 @@ impl<'a> Shown<'a> {
     }
 
     /// Sums up.
-    fn conclude(
-        mut self,
-        elapsed: Duration,
-        moved: u64,
-        ended: Result<(), Error>,
-    ) -> Result<(), Error> {
+    fn conclude(mut self, elapsed: Duration, ended: Result<(), Error>) -> Result<(), Error> {
+        let moved = self.all_moved();
         self.display.finish();
         // Whoever reads it may have seen enough.
         let unprinted = self.unprinted.filter(|cause| cause.kind() != ErrorKind::BrokenPipe);
@@ -234,13 +294,76 @@ impl<'a> Shown<'a> {
             unprinted.map_or(Ok(()), |cause| Err(Error::local("standard output")(cause)));
         let ended = ended.and(printed);
         let result = self.summary.conclude(elapsed.as_secs_f64(), moved, ended);
-        if self.summary.has_something() {
+        // That there was nothing to do is worth a line, too; an error says why nothing was done.
+        if self.summary.has_something() || result.is_ok() {
             self.display.note(&self.summary.line());
         }
         if self.args.json {
             print_summary(&self.summary)?;
         }
         result
+    }
+}
+
+/// Files, and other things, that are remembered at most.
+const MAX_TOLD: usize = 1 << 21;
+
+/// What has been told, by hashes of paths: a command that connects again finds all of it once more.
+#[derive(Default)]
+struct Told {
+    hasher: RandomState,
+    files: HashMap<u64, ToldFile>,
+    others: HashSet<u64>,
+}
+
+/// What has been told of a file.
+#[derive(Clone, Copy)]
+struct ToldFile {
+    size: u64,
+    equal: bool,
+    attributes: bool,
+    kept: bool,
+    /// Its content was not read.
+    unread: bool,
+}
+
+impl ToldFile {
+    /// As much of the outcome as is remembered.
+    fn outcome(self) -> Outcome {
+        let mut outcome = Outcome::default();
+        outcome.size = self.size;
+        outcome.equal = self.equal;
+        outcome.attributes = self.attributes;
+        outcome.kept = self.kept;
+        outcome.digest = (!self.unread).then(|| Digest::of(b""));
+        outcome
+    }
+}
+
+impl Told {
+    fn file(&self, path: &str) -> Option<&ToldFile> {
+        self.files.get(&self.hasher.hash_one(path))
+    }
+
+    fn has_transferred(&self, path: &str) -> bool {
+        self.file(path).is_some_and(|file| !file.equal && !file.kept)
+    }
+
+    fn add_file(&mut self, path: &str, outcome: &Outcome) {
+        let Outcome { size, equal, attributes, kept, digest, .. } = *outcome;
+        if self.files.len() < MAX_TOLD {
+            let told = ToldFile { size, equal, attributes, kept, unread: digest.is_none() };
+            self.files.insert(self.hasher.hash_one(path), told);
+        }
+    }
+
+    /// Notes that something else has been told; whether that is new.
+    fn is_new(&mut self, path: &str, what: &'static str) -> bool {
+        let hash = self.hasher.hash_one((path, what));
+        if self.others.len() < MAX_TOLD {
+            return self.others.insert(hash);
+        }
+        !self.others.contains(&hash)
     }
 }
 

@@ -19,7 +19,7 @@ use crate::ssh::Wanted;
 use crate::termination::Termination;
 use crate::ticket::{self, Ticket};
 use crate::units;
-use tack_transfer::{Action, ServerEvent, WirePath, printable};
+use tack_transfer::{Action, RootError, ServerEvent, TransferError, WirePath, printable};
 
 /// What `--json` prints first.
 #[derive(Serialize)]
@@ -37,6 +37,11 @@ pub fn share(args: &ShareArgs) -> Result<(), Error> {
         let Some(text) = path.to_str() else {
             return Err(Error::Usage(format!("{}: the name is not UTF-8", path.display())));
         };
+        // What is neither could not be received. What does not exist is told below.
+        if path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+            let text = format!("{}: neither a file nor a directory", path.display());
+            return Err(Error::Usage(text));
+        }
         // Not a home, whatever it is called.
         paths.push(if text.starts_with('~') { format!("./{text}") } else { text.to_owned() });
     }
@@ -59,6 +64,8 @@ pub fn share(args: &ShareArgs) -> Result<(), Error> {
         given => given.iter().map(|address| SocketAddr::new(*address, port)).collect(),
     };
     let (fingerprint, token) = (started.fingerprint, started.token);
+    let is_directory = |path: &WirePath| started.scope.root.join(path.as_str()).is_dir();
+    let has_directory = started.scope.paths.iter().any(is_directory);
     let ticket =
         Ticket { addresses, fingerprint, token, paths: started.scope.paths }.to_string();
     if ticket.len() > Ticket::MAX_LENGTH {
@@ -69,7 +76,7 @@ pub fn share(args: &ShareArgs) -> Result<(), Error> {
     if args.json {
         print_json(&Ready { event: "ready", ticket })
     } else {
-        tell(&ticket, quiet)
+        tell(&ticket, has_directory, quiet)
     }?;
     let waker = server.waker();
     // Fails only if the server is gone.
@@ -83,7 +90,9 @@ pub fn share(args: &ShareArgs) -> Result<(), Error> {
 /// What can't be read is at this end here.
 fn at_this_end(error: Error) -> Error {
     match error {
-        Error::OtherEnd { text, .. } => Error::OtherEnd { text, exit: Exit::LocalIo },
+        Error::OtherEnd { text, exit: Exit::Remote | Exit::Refused } => {
+            Error::OtherEnd { text, exit: Exit::LocalIo }
+        }
         other => other,
     }
 }
@@ -101,15 +110,16 @@ fn check_names(paths: &[WirePath]) -> Result<(), Error> {
     }
 }
 
-fn tell(ticket: &str, quiet: bool) -> Result<(), Error> {
+fn tell(ticket: &str, has_directory: bool, quiet: bool) -> Result<(), Error> {
     let mut out = std::io::stdout().lock();
     let text = if quiet {
         format!("{ticket}\n")
     } else {
+        let recursive = if has_directory { " -r" } else { "" };
         // A variable, as other users see the arguments of a command.
         format!(
             "Whoever has this line can receive it, as long as this command runs:\n\n  \
-             {}={ticket} tack receive\n\n",
+             {}={ticket} tack receive{recursive}\n\n",
             ticket::VARIABLE
         )
     };
@@ -123,7 +133,7 @@ fn reporter(quiet: bool) -> Box<dyn Fn(ServerEvent) + Send + Sync> {
         let client = SocketAddr::new(event.client.ip().to_canonical(), event.client.port());
         let time = units::timestamp(SystemTime::now());
         match &event.result {
-            Err(error) => print(&format!("{time} {client} {}: {error}", event.path)),
+            Err(error) => print(&format!("{time} {client} {}: {}", event.path, told(error))),
             Ok(Some(outcome)) if !quiet && event.action == Action::Get => {
                 print(&format!(
                     "{time} {client} {}: {}",
@@ -134,6 +144,20 @@ fn reporter(quiet: bool) -> Box<dyn Fn(ServerEvent) + Send + Sync> {
             Ok(_) => {}
         }
     })
+}
+
+/// What whoever shares is told of an error: others can't do anything about it, and nothing is served.
+fn told(error: &TransferError) -> String {
+    match error {
+        TransferError::Disconnected => "the receiver left before it had all of this".to_owned(),
+        TransferError::Root(RootError::Replaced(path)) => {
+            let path = printable(path);
+            format!(
+                "{path} is another directory now, or gone; end this command, and share it anew"
+            )
+        }
+        other => other.to_string(),
+    }
 }
 
 /// Addresses of this machine that others may reach it at: none of one link alone.

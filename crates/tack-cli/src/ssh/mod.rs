@@ -7,13 +7,11 @@
 mod place;
 mod scope;
 mod session;
-mod unattended;
 mod wire;
 
 pub use place::{Login, Place};
 pub use scope::Scope;
 pub use session::{Session, SshOptions};
-pub use unattended::Unattended;
 pub use wire::{Answer, Ports, Ready, Refusal, Request, VERSION, Wanted, read_line};
 
 /// The command that is run at the other end.

@@ -57,7 +57,8 @@ impl Place {
             Some(user) => format!("{user}@{host}"),
             None => host.to_owned(),
         };
-        if host.is_empty() || user == Some("") || login.starts_with('-') {
+        let is_host = !host.is_empty() && !host.contains(['[', ']']);
+        if !is_host || user == Some("") || login.starts_with('-') {
             let shown = argument.to_string_lossy();
             return Err(format!(
                 "\"{shown}\" names no host; expected [USER@]HOST:PATH, and ./ before a file of this \
@@ -68,18 +69,20 @@ impl Place {
     }
 }
 
-/// What is before the colon that ends a host's name, and what is behind it.
+/// What is before the colon that ends a host's name, and what is behind it. Brackets count where a host begins, around
+/// an IPv6 address: elsewhere they are part of a path, or of no name at all.
 fn split(argument: &OsStr) -> Option<(&str, OsString)> {
     use std::os::unix::ffi::{OsStrExt, OsStringExt};
     let bytes = argument.as_bytes();
-    let brackets = bytes.iter().position(|byte| *byte == b'[');
-    let before_slash = bytes.iter().position(|byte| *byte == b'/').unwrap_or(bytes.len());
-    let from = match brackets.filter(|at| *at < before_slash) {
-        // Colons of an IPv6 address.
-        Some(open) => bytes[open..before_slash].iter().position(|byte| *byte == b']')? + open,
-        None => 0,
+    let before_slash = bytes.split(|byte| *byte == b'/').next().unwrap_or_default();
+    let first_colon = before_slash.iter().position(|byte| *byte == b':')?;
+    let user = before_slash[..first_colon].iter().rposition(|byte| *byte == b'@');
+    let host_at = user.map_or(0, |at| at + 1);
+    let colon = if before_slash[host_at] == b'[' {
+        before_slash.windows(2).skip(host_at).position(|pair| pair == b"]:")? + host_at + 1
+    } else {
+        first_colon
     };
-    let colon = bytes[from..before_slash].iter().position(|byte| *byte == b':')? + from;
     let host = std::str::from_utf8(&bytes[..colon]).ok()?;
     Some((host, OsString::from_vec(bytes[colon + 1..].to_vec())))
 }
@@ -106,6 +109,19 @@ mod tests {
         for here in ["a", "./a:b", "/a:b", "a/b:c", "../x:y/z", "[x/y:z"] {
             assert_eq!(parse(here), Ok(Place::Here(here.into())), "{here}");
         }
+    }
+
+    #[test]
+    fn brackets_of_a_path_are_no_brackets_of_a_host() {
+        assert_eq!(parse("host:new[1]").unwrap(), there("host", "new[1]"));
+        assert_eq!(parse("host:photo[1].jpg").unwrap(), there("host", "photo[1].jpg"));
+        assert_eq!(parse("root@host:new[1]:2").unwrap(), there("root@host", "new[1]:2"));
+        assert_eq!(parse("host:a@[b]:c").unwrap(), there("host", "a@[b]:c"));
+        assert_eq!(parse("host:[1]").unwrap(), there("host", "[1]"));
+        assert_eq!(parse("host:a[").unwrap(), there("host", "a["));
+        assert_eq!(parse("[::1]:new[1]:2").unwrap(), there("::1", "new[1]:2"));
+        assert_eq!(parse("[a]b:c"), Ok(Place::Here("[a]b:c".into())));
+        assert!(parse("new[1]:2").unwrap_err().contains("[USER@]HOST:PATH"));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use super::Wanted;
 use crate::error::Error;
 use crate::exit::Exit;
-use tack_transfer::{NameError, TransferError, WirePath, printable};
+use tack_transfer::{NameError, WirePath, printable};
 
 /// A directory, and paths below it. Links that the user has named are followed, as `cp` does: whoever may
 /// log in may read where they lead.
@@ -58,7 +58,8 @@ impl Scope {
 
     fn to_write(path: &str, home: &Path) -> Result<Self, Error> {
         let full = home.join(tilde(path)?);
-        let is_directory = path.is_empty() || path.ends_with('/');
+        // Only a directory has a name within it for itself.
+        let is_directory = path.is_empty() || path.ends_with('/') || path.ends_with("/.");
         match full.canonicalize() {
             Ok(found) if found.is_dir() => {
                 return Ok(Self {
@@ -79,11 +80,12 @@ impl Scope {
             Err(error) => return Err(failed(path)(error)),
         }
         // What does not exist yet is below something that does.
-        if full.components().any(|component| component == Component::ParentDir) {
-            return Err(failed(path)(io::ErrorKind::NotFound.into()));
-        }
         let existing = full.ancestors().skip(1).find(|ancestor| ancestor.exists());
         let existing = existing.unwrap_or(Path::new("/"));
+        let missing = full.strip_prefix(existing).unwrap_or(&full);
+        if missing.components().any(|component| component == Component::ParentDir) {
+            return Err(leads_nowhere(path));
+        }
         let root = existing.canonicalize().map_err(failed(path))?;
         if !root.is_dir() {
             return Err(failed(path)(io::ErrorKind::NotADirectory.into()));
@@ -124,10 +126,14 @@ fn common(left: &Path, right: &Path) -> PathBuf {
 fn below(root: &Path, path: &Path) -> Result<WirePath, Error> {
     let relative = path.strip_prefix(root).unwrap_or(path);
     let Some(text) = relative.to_str() else {
-        let name = NameError::NotUtf8(printable(&relative.to_string_lossy()));
-        return Err(TransferError::from(name).into());
+        return Err(unusable(&NameError::NotUtf8(printable(&relative.to_string_lossy()))));
     };
-    WirePath::new(text).map_err(|error| TransferError::from(error).into())
+    WirePath::new(text).map_err(|error| unusable(&error))
+}
+
+/// The error of a name that no command takes.
+fn unusable(name: &NameError) -> Error {
+    Error::OtherEnd { text: name.to_string(), exit: Exit::Usage }
 }
 
 /// What the client is told.
@@ -138,6 +144,15 @@ fn failed(path: &str) -> impl FnOnce(io::Error) -> Error {
         let exit = if is_denied { Exit::Refused } else { Exit::Remote };
         Error::OtherEnd { text: format!("{text}: {cause}"), exit }
     }
+}
+
+/// The error where `..` follows what does not exist.
+fn leads_nowhere(path: &str) -> Error {
+    let text = format!(
+        "{}: .. leads nowhere from a directory that does not exist; write the path without it",
+        printable(path)
+    );
+    Error::OtherEnd { text, exit: Exit::Remote }
 }
 
 #[cfg(test)]
@@ -203,11 +218,29 @@ mod tests {
             ("new", home.clone(), "new", false),
             ("a/x/y/", home.join("a"), "x/y", true),
             ("to-b/x", home.join("b"), "x", false),
+            ("a/../new", home.clone(), "new", false),
+            ("a/../new/er", home.clone(), "new/er", false),
+            ("new/.", home.clone(), "new", true),
+            ("b/.", home.join("b"), "", true),
         ] {
             let scope = find(path);
             assert_eq!((scope.root.clone(), paths(&scope)), (root, vec![expected]), "{path}");
             assert_eq!(scope.is_directory, is_directory, "{path}");
         }
+    }
+
+    #[test]
+    fn a_new_path_may_lead_out_of_a_directory_that_exists_and_of_no_other() {
+        let (_dir, home) = home();
+        let find = |path: &str| Scope::find(&Wanted::Write(path.to_owned()), &home);
+        let beside = find("../new").unwrap();
+        assert_eq!(
+            (beside.root.as_path(), paths(&beside)),
+            (home.parent().unwrap(), vec!["new"])
+        );
+        let error = find("missing/../new").unwrap_err();
+        assert!(error.to_string().contains("missing/../new: .. leads nowhere"), "{error}");
+        assert_eq!(error.exit(), Exit::Remote);
     }
 
     #[test]

@@ -7,19 +7,24 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant};
 
 use super::COMMAND;
 use data_encoding::BASE64_NOPAD;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use tack_transfer::{ServerAddress, TlsSession, printable};
 
 use super::place::Login;
-use super::unattended::{Unattended, aside, wait_for, wait_for_end};
 use super::wire::{Answer, Ready, Request, VERSION, read_line};
 use crate::error::Error;
 use crate::exit::Exit;
+use crate::waiting::{Patience, Unattended, aside, wait_for, wait_for_end};
 
 /// How long ssh may take to connect where nobody is asked anything, in seconds.
 const CONNECT_TIMEOUT: u32 = 10;
+/// How long ssh may take to end after a signal.
+const ENDS_WITHIN: Duration = Duration::from_secs(1);
 
 // What a shell says of a program that it cannot run.
 const NOT_EXECUTABLE: i32 = 126;
@@ -55,33 +60,32 @@ pub struct Session {
 }
 
 impl Session {
-    /// Has ssh start the other end. It may ask the user for what it needs, and take its time, unless it is
-    /// `unattended`.
+    /// Has ssh start the other end. It may ask the user for what it needs, and take its time, unless that is
+    /// unattended.
     pub fn start(
         options: &SshOptions,
         login: &Login,
         request: &Request,
-        unattended: Option<Unattended<'_>>,
+        patience: Patience<'_>,
     ) -> Result<Self, Error> {
-        let lookup = HostLookup::start(options, login)?;
-        let mut ssh = command(options, login, request, unattended).spawn().map_err(|cause| {
+        let lookup = HostLookup::start(options, login, patience)?;
+        let mut command = command(options, login, request, patience.unattended);
+        let mut ssh = spawn(&mut command, patience).map_err(|cause| {
             let program = options.program.to_string_lossy();
             failed(format!(
                 "{program} cannot be run ({cause}); install OpenSSH's client, or name another \
                  program with --ssh"
             ))
         })?;
-        let answer = exchange(&mut ssh, login, request, unattended)
-            .and_then(|answer| Ok((answer, lookup.finish(unattended)?)));
+        let answer = exchange(&mut ssh, login, request, patience)
+            .and_then(|answer| Ok((answer, lookup.finish(patience)?)));
         match answer {
             Ok((Exchanged { lifeline, ready, ended }, host)) => {
                 let login = login.clone();
                 Ok(Self { ssh, _lifeline: lifeline, login, host, ready, ended })
             }
             Err(error) => {
-                // It may still run, and ends by itself or not.
-                let _ = ssh.kill();
-                let _ = ssh.wait();
+                end(&mut ssh, patience);
                 Err(error)
             }
         }
@@ -117,19 +121,22 @@ impl Session {
 
     /// The server: at the address that ssh would look up, and at the one that it has come to. They differ
     /// behind address translators and jump hosts; the certificate tells the right one.
-    pub fn server(&self) -> ServerAddress {
+    pub fn server(&self, patience: Patience<'_>) -> Result<ServerAddress, Error> {
         let port = self.ready.port;
-        let mut addresses: Vec<SocketAddr> = (self.host.as_str(), port)
-            .to_socket_addrs()
-            .map(Iterator::collect)
-            .unwrap_or_default();
+        let host = self.host.clone();
+        let found = aside(move |told| {
+            let addresses = (host.as_str(), port).to_socket_addrs();
+            // Fails if the wait is over.
+            let _ = told.send(addresses.map(Iterator::collect).unwrap_or_default());
+        })?;
+        let mut addresses: Vec<SocketAddr> = wait_for(&found, patience)?;
         if let Some(address) = &self.ready.address
             && let Ok(address) = address.parse::<IpAddr>()
             && !addresses.iter().any(|known| known.ip() == address)
         {
             addresses.push(SocketAddr::new(address, port));
         }
-        ServerAddress::new(self.login.host(), port).at(addresses)
+        Ok(ServerAddress::new(self.login.host(), port).at(addresses))
     }
 }
 
@@ -138,7 +145,7 @@ fn command(
     options: &SshOptions,
     login: &Login,
     request: &Request,
-    unattended: Option<Unattended<'_>>,
+    unattended: Option<Unattended>,
 ) -> Command {
     let mut command = Command::new(&options.program);
     command.args(&options.arguments).args(["-T", "-x", "-o", "ClearAllForwardings=yes"]);
@@ -157,6 +164,33 @@ fn command(
     });
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     command
+}
+
+/// Starts ssh. It gets signals of the terminal where it may ask the user something there: it sets the terminal right
+/// when one ends it.
+fn spawn(command: &mut Command, patience: Patience<'_>) -> io::Result<Child> {
+    match patience.unattended {
+        Some(_) => command.spawn(),
+        None => patience.stop.suspended(|| command.spawn()),
+    }
+}
+
+/// Ends ssh, which may have ended by itself. It has a moment to set the terminal right that it may have asked the user
+/// something on.
+fn end(ssh: &mut Child, patience: Patience<'_>) {
+    if patience.unattended.is_none()
+        && let Ok(id) = i32::try_from(ssh.id())
+        && matches!(ssh.try_wait(), Ok(None))
+    {
+        // Fails only if it has just ended.
+        let _ = kill(Pid::from_raw(id), Signal::SIGTERM);
+        let deadline = Instant::now() + ENDS_WITHIN;
+        while matches!(ssh.try_wait(), Ok(None)) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+    let _ = ssh.kill();
+    let _ = ssh.wait();
 }
 
 /// What the other end's output has begun with, and what it is kept there by.
@@ -202,14 +236,14 @@ fn exchange(
     ssh: &mut Child,
     login: &Login,
     request: &Request,
-    unattended: Option<Unattended<'_>>,
+    patience: Patience<'_>,
 ) -> Result<Exchanged, Error> {
     let (Some(input), Some(output)) = (ssh.stdin.take(), ssh.stdout.take()) else {
         return Err(failed("ssh has no standard input or output".to_owned()));
     };
     let line = serde_json::to_string(request).map_err(|e| failed(e.to_string()))?;
     let (heard, ended) = talk(input, output, line)?;
-    let (lifeline, answer) = wait_for(&heard, unattended)?;
+    let (lifeline, answer) = wait_for(&heard, patience)?;
     let Ok(answer) = answer else {
         return Err(failed(format!(
             "{login} prints something else than what tack there says; nothing may be printed there by a login \
@@ -219,7 +253,7 @@ fn exchange(
     let Some(answer) = answer else {
         // Whatever runs there instead may wait for its end.
         drop(lifeline);
-        return Err(match wait_for_end(ssh, unattended) {
+        return Err(match wait_for_end(ssh, patience) {
             Ok(status) => without_answer(status, login),
             Err(error) => error,
         });
@@ -269,12 +303,16 @@ struct HostLookup {
 }
 
 impl HostLookup {
-    fn start(options: &SshOptions, login: &Login) -> Result<Self, Error> {
+    fn start(
+        options: &SshOptions,
+        login: &Login,
+        patience: Patience<'_>,
+    ) -> Result<Self, Error> {
         let mut command = Command::new(&options.program);
         command.args(&options.arguments).args(["-G", "--", login.as_str()]);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         // Not over there, where it would inherit that it gets no signals.
-        let lookup = command.spawn().ok();
+        let lookup = spawn(&mut command, patience).ok();
         let told = aside(move |told| {
             // Fails if the wait is over.
             let _ = told.send(lookup.and_then(host_told_by));
@@ -283,8 +321,8 @@ impl HostLookup {
     }
 
     /// The configuration may have it ask name servers, or run programs.
-    fn finish(self, unattended: Option<Unattended<'_>>) -> Result<String, Error> {
-        Ok(wait_for(&self.told, unattended)?.unwrap_or(self.otherwise))
+    fn finish(self, patience: Patience<'_>) -> Result<String, Error> {
+        Ok(wait_for(&self.told, patience)?.unwrap_or(self.otherwise))
     }
 }
 

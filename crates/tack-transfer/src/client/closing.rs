@@ -14,8 +14,8 @@ use crate::End;
 use crate::error::Feature;
 use crate::protocol::{
     Change, Edit, EditKind, Edited, Editor, Extraneous, Fail, FailCode, Filter, Group, IS_LINK,
-    LinkTarget, Message, Mtime, Names, Offer, Policy, RESERVED, Root, TransferError, Walk,
-    WalkItem, Wanted, WirePath, json_len, printed_below,
+    LinkTarget, MadeWay, Message, Mtime, Names, Offer, Policy, RESERVED, Root, TransferError,
+    Walk, WalkItem, Wanted, WirePath, json_len, printed_below,
 };
 use crate::session::Mailbox;
 
@@ -46,6 +46,8 @@ pub(super) struct Closing {
     remote: WirePath,
     /// Which attempt this is, if there may be others.
     attempt: Option<Arc<Attempt>>,
+    /// What of this machine's has made way for something of another kind.
+    made_way: MadeWay,
     collected: Arc<Mutex<Collected>>,
 }
 
@@ -66,12 +68,23 @@ struct Collected {
     first_names: HashMap<u64, WirePath>,
     /// There are such files, and each name becomes a file of its own.
     are_separated: bool,
+    /// Files with permissions that are not preserved.
+    special: u64,
     /// What the source has under names of kept files.
     like_kept: Names,
     /// Files that are named one by one.
     named: Vec<WirePath>,
-    /// Links that the server has, and files that it has in the place of the source's links, for a dry run.
-    links_there: HashMap<WirePath, (Option<LinkTarget>, Mtime)>,
+    /// What the server has in the place of the source's links and of files with several names, for a dry run.
+    there: HashMap<WirePath, There>,
+}
+
+/// A file or link that the server has.
+struct There {
+    /// Where a link leads.
+    target: Option<LinkTarget>,
+    /// The number of a file that has several names.
+    inode: Option<u64>,
+    modified: Mtime,
 }
 
 impl Closing {
@@ -83,7 +96,7 @@ impl Closing {
         attempt: Option<&Arc<Attempt>>,
     ) -> Self {
         let policy = options.policy.clone();
-        let extraneous = Extraneous::keeping(policy.backup.clone());
+        let extraneous = Extraneous::keeping(policy.backup.clone()).with_sizes(options.dry_run);
         let collected = Collected { extraneous, ..Collected::default() };
         Self {
             policy,
@@ -93,6 +106,7 @@ impl Closing {
             dry_run: options.dry_run,
             remote,
             attempt: attempt.filter(|_| !options.dry_run).cloned(),
+            made_way: MadeWay::default(),
             collected: Arc::new(Mutex::new(collected)),
         }
     }
@@ -105,6 +119,16 @@ impl Closing {
     /// Whether nothing is changed.
     pub(super) fn policy(&self) -> &Policy {
         &self.policy
+    }
+
+    /// Where what makes way here for something of another kind is noted.
+    pub(super) fn made_way(&self) -> MadeWay {
+        self.made_way.clone()
+    }
+
+    /// Tells what has made way here.
+    pub(super) fn tell_made_way(&self, told: &Reporter) {
+        told.removed(&self.remote, self.made_way.take());
     }
 
     /// Notes that something is in place, `theirs` at the server, if its attributes are wanted.
@@ -193,7 +217,7 @@ impl Closing {
         item: &WalkItem,
     ) -> Result<(), TransferError> {
         match item {
-            WalkItem::Skipped { name, .. } => {
+            WalkItem::Skipped { name, .. } | WalkItem::Reserved(name) => {
                 self.add_left_out_name(&printed_below(base, name))
             }
             _ => Ok(()),
@@ -296,7 +320,7 @@ impl Closing {
         inode: Option<u64>,
         listed: &Offer,
     ) -> Result<bool, TransferError> {
-        let Some(inode) = inode.filter(|_| self.policy.preserve && !self.dry_run) else {
+        let Some(inode) = inode.filter(|_| self.policy.preserve) else {
             return Ok(false);
         };
         let mut collected = self.collected();
@@ -310,6 +334,11 @@ impl Closing {
         };
         collected.hard_links.push((Edit::HardLink(path.clone(), first), *listed));
         collected.check().map(|()| true)
+    }
+
+    /// Notes a file with permissions that are not preserved.
+    pub(super) fn add_special(&self) {
+        self.collected().special += u64::from(self.policy.preserve);
     }
 
     /// Notes that the receiver could not make `directory` below `base`, or take a file that lies in it.
@@ -340,10 +369,14 @@ impl Closing {
         }
         let (closing, told) = (self.clone(), reporter.clone());
         let work = Box::new(move |mailbox: &Mailbox| {
+            closing.tell_made_way(&told);
             if let (Some(root), true) = (&root, closing.may_delete(&told)) {
                 closing.look_here(&told, root)?;
             }
             let is_as_listed = |first: &WirePath, listed: &Offer| {
+                if closing.dry_run {
+                    return true;
+                }
                 let found = root.as_ref().and_then(|root| root.offer(first));
                 found.is_some_and(|found| is_same(listed, &found))
             };
@@ -364,8 +397,10 @@ impl Closing {
                 Some(editor) if !self.dry_run => {
                     told.edited(name, &edit, editor.apply(&edit));
                 }
+                Some(editor) if editor.leaves(&edit) => {}
                 editor => {
-                    plan(told, name, &edit, finds_here(editor, &edit), &self.policy);
+                    let size = self.collected().extraneous.size_of(edit.path());
+                    plan(told, (name, size), &edit, finds_here(editor, &edit), &self.policy);
                 }
             }
         }
@@ -375,6 +410,7 @@ impl Closing {
     pub(super) fn finish_there(&self, reporter: &Reporter, directories: Vec<WirePath>) {
         let is_needed = !directories.is_empty()
             || self.wanted.anything()
+            || self.dry_run
             || !self.collected().hard_links.is_empty();
         if !self.needs_links() || !is_needed {
             return;
@@ -398,8 +434,9 @@ impl Closing {
             let edits = closing.edits(&told, End::Remote, |first, _| !changed.contains(first));
             if closing.dry_run {
                 for edit in &edits {
-                    let name = edit.name();
-                    plan(&told, name, edit, closing.finds_there(edit), &closing.policy);
+                    let size = closing.collected().extraneous.size_of(edit.path());
+                    let (name, found) = ((edit.name(), size), closing.finds_there(edit));
+                    plan(&told, name, edit, found, &closing.policy);
                 }
                 return Ok(None);
             }
@@ -485,6 +522,7 @@ impl Closing {
         if collected.are_separated {
             told.note(SEPARATED);
         }
+        tell_special(told, collected.special);
         let has_all = told.has_all_files();
         let (mut links, mut is_whole) = (Vec::new(), true);
         for (edit, listed) in std::mem::take(&mut collected.hard_links) {
@@ -553,12 +591,12 @@ impl Closing {
         let Some(kept) = kept.filter(|kept| collected.like_kept.contains(kept)) else {
             return true;
         };
-        let reason = format!(
-            "stays, because it would be kept as {kept}, which the source has; choose another suffix"
-        );
+        let reason =
+            format!("it would be kept as {kept}, which the source has; choose another suffix");
         if edit.kind() == EditKind::Removal {
-            told.note(&format!("{path}: {reason}"));
+            told.not_deleted(&printed_below(&self.remote, &edit.name()), &reason, None);
         } else {
+            let reason = format!("stays, because {reason}");
             let name = self.remote.join(path).unwrap_or_default();
             told.edited(name.as_str().to_owned(), edit, Err(TransferError::Skipped(reason)));
         }
@@ -614,8 +652,7 @@ impl Closing {
         if !ask_for_listing(mailbox, directory, None, true)? {
             return Ok(());
         }
-        let links: HashSet<_> =
-            self.collected().links.iter().map(|edit| edit.path().clone()).collect();
+        let links = self.collected().names_of_links();
         let take = |groups: &[Group]| {
             let mut collected = self.collected();
             if self.dry_run {
@@ -641,10 +678,17 @@ impl Closing {
 
     /// What is at the place of a link on the server.
     fn finds_there(&self, edit: &Edit) -> Option<(bool, Mtime)> {
-        let Edit::Symlink(path, target, _) = edit else { return None };
         let collected = self.collected();
-        let (found, modified) = collected.links_there.get(path)?;
-        Some((found.as_ref() == Some(target), *modified))
+        let There { target: found, inode, modified } = collected.there.get(edit.path())?;
+        let is_right = match edit {
+            Edit::Symlink(_, target, _) => found.as_ref() == Some(target),
+            Edit::HardLink(_, first) => {
+                let first = collected.there.get(first).and_then(|first| first.inode);
+                inode.is_some() && *inode == first
+            }
+            _ => return None,
+        };
+        Some((is_right, *modified))
     }
 
     fn collected(&self) -> MutexGuard<'_, Collected> {
@@ -654,6 +698,17 @@ impl Closing {
 }
 
 impl Collected {
+    /// Links, and all names of files that have several.
+    fn names_of_links(&self) -> HashSet<WirePath> {
+        let mut names: HashSet<_> = self.links.iter().map(|edit| edit.path().clone()).collect();
+        for (edit, _) in &self.hard_links {
+            if let Edit::HardLink(name, first) = edit {
+                names.extend([name.clone(), first.clone()]);
+            }
+        }
+        names
+    }
+
     /// Notes what of a listing below `directory` of the server could be in the place of one of these `links`.
     fn look_at(
         &mut self,
@@ -663,12 +718,14 @@ impl Collected {
     ) -> Result<(), TransferError> {
         let parent = directory.join(&group.directory)?;
         for (name, target, modified) in &group.links {
-            self.links_there.insert(parent.join(name)?, (Some(target.clone()), *modified));
+            let (target, modified) = (Some(target.clone()), *modified);
+            self.there.insert(parent.join(name)?, There { target, inode: None, modified });
         }
-        for file in &group.files {
+        for (position, file) in group.files.iter().enumerate() {
             let path = parent.join(file.name())?;
             if links.contains(&path) {
-                self.links_there.insert(path, (None, file.offer().modified));
+                let (inode, modified) = (group.inode(position), file.offer().modified);
+                self.there.insert(path, There { target: None, inode, modified });
             }
         }
         self.check()
@@ -679,10 +736,20 @@ impl Collected {
             + self.hard_links.len()
             + self.directories.len()
             + self.in_place.len();
-        if edits + self.first_names.len() + self.links_there.len() <= MAX_EDITS {
+        if edits + self.first_names.len() + self.there.len() <= MAX_EDITS {
             return Ok(());
         }
         Err(TransferError::TooManyNames(MAX_EDITS))
+    }
+}
+
+/// Says how many files have lost permissions that are not preserved.
+fn tell_special(told: &Reporter, files: u64) {
+    if files > 0 {
+        let these = if files == 1 { "1 file has" } else { &format!("{files} files have") };
+        told.note(&format!(
+            "{these} setuid, setgid or sticky bits at the source, which are not preserved"
+        ));
     }
 }
 
@@ -716,14 +783,15 @@ fn is_same(listed: &Offer, found: &Offer) -> bool {
 fn finds_here(editor: Option<&Editor>, edit: &Edit) -> Option<(bool, Mtime)> {
     match edit {
         Edit::Symlink(path, target, _) => editor?.find_symlink(path, target),
+        Edit::HardLink(path, first) => editor?.find_hard_link(path, first),
         _ => None,
     }
 }
 
-/// Says what would be done; `found` is whether the right link is there, and since when, if anything is.
+/// Says what would be done with a name, behind which is the size of what it is; `found` is whether the right link is there, and since when, if anything is.
 fn plan(
     told: &Reporter,
-    name: String,
+    (name, size): (String, u64),
     edit: &Edit,
     found: Option<(bool, Mtime)>,
     policy: &Policy,
@@ -732,14 +800,15 @@ fn plan(
         (Edit::Remove(_) | Edit::RemovePart(_) | Edit::RemoveDirectory(_), _) => {
             Change::Deleted
         }
-        (Edit::Symlink(..), None) => Change::New,
+        (Edit::Symlink(..) | Edit::HardLink(..), None)
+        | (Edit::HardLink(..), Some((false, _))) => Change::Linked,
         (Edit::Symlink(_, _, modified), Some((false, there))) => {
             let is_newer = policy.update && there > *modified;
-            if policy.ignore_existing || is_newer { Change::Kept } else { Change::Changed }
+            if policy.ignore_existing || is_newer { Change::Kept } else { Change::Linked }
         }
         _ => return,
     };
-    told.planned(name, 0, change);
+    told.planned(name, size, change);
 }
 
 /// Sends edits, a request behind the other.

@@ -39,7 +39,10 @@ impl Comparison {
         found: Option<u64>,
         change: Change,
     ) -> Result<(), TransferError> {
-        let depends = matches!(change, Change::Changed | Change::Compared | Change::Unchanged);
+        let depends = matches!(
+            change,
+            Change::Changed | Change::Compared | Change::Unchanged | Change::Attributes
+        );
         if !self.by_content || !depends || found != Some(file.size) {
             told.planned(file.theirs.as_str().to_owned(), file.size, change);
             return Ok(());

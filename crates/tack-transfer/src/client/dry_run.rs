@@ -3,10 +3,11 @@
 //! The server is only asked what there is, and whether it may be changed, so that nothing changes there, whatever its
 //! version.
 
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::io::ErrorKind;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 
 use super::attributes::Ours;
 use super::closing::Closing;
@@ -17,8 +18,9 @@ use super::producer::{Producer, Reporter};
 use super::refused::{Directory, Refused};
 use crate::error::Error;
 use crate::protocol::{
-    Change, EntryKind, Fail, FailCode, FileSource, Filter, Found, Grain, Group, Message, Mtime,
-    Offer, Policy, Root, RootError, TransferError, Walk, WalkItem, WirePath, check_place,
+    Change, EntryKind, Fail, FailCode, FileSource, Filter, Found, Grain, Group, IS_SPECIAL,
+    Message, Mtime, Offer, Policy, Root, RootError, TransferError, Walk, WalkItem, WirePath,
+    check_backup, check_place, number_at, printable,
 };
 use crate::quic::{BACKSLASHES, EDITS};
 use crate::session::Mailbox;
@@ -46,6 +48,8 @@ pub(super) enum Local {
     File(PathBuf, WirePath),
     /// Below this directory.
     Directory(PathBuf),
+    /// Nowhere: it would go through a pipe or device.
+    Through,
 }
 
 impl GetPlan {
@@ -57,7 +61,12 @@ impl GetPlan {
         local: &Local,
     ) -> Result<(), TransferError> {
         let mut comparison = Comparison::new(self.checksum);
-        let (Local::File(directory, _) | Local::Directory(directory)) = local;
+        let (Local::File(directory, _) | Local::Directory(directory)) = local else {
+            expect_end(mailbox)?;
+            let EntryKind::File { size } = kind else { return Ok(()) };
+            self.told.planned(self.remote.as_str().to_owned(), size, Change::New);
+            return Ok(());
+        };
         let root = match Root::open(directory) {
             Ok(root) => Some(Arc::new(root)),
             // It would be made.
@@ -107,12 +116,13 @@ impl GetPlan {
         let change = match listed {
             _ if root.keeps(name, &self.policy, &or_latest(listed, size)) => Change::Kept,
             Some(listed) if Change::of(&listed, found.as_ref()) == Change::Unchanged => {
-                Change::Unchanged
+                Change::by(&self.policy, &listed, found.as_ref())
             }
             _ => {
                 // What is named has no directory make way.
                 let policy = Policy { make_way: false, ..(*self.policy).clone() };
                 check_place(root, name, &policy)?;
+                check_backup(root, name, &policy)?;
                 Change::of_size(size, there)
             }
         };
@@ -129,7 +139,7 @@ impl GetPlan {
     ) -> Result<(), TransferError> {
         self.closing.add_names(groups)?;
         for group in groups.iter().filter(|group| self.filter.keeps_whole(&group.directory)) {
-            match root.map(|root| check_directory(root, &group.directory, &self.policy)) {
+            match root.map(|root| self.check_directory(root, &group.directory)) {
                 Some(Ok(true)) => self.closing.add_expected(&group.directory),
                 Some(Err(error)) => {
                     refused.add(self.refused(group, error)?, &self.told);
@@ -137,34 +147,14 @@ impl GetPlan {
                 }
                 _ => {}
             }
-            for entry in group.paths(&WirePath::root()) {
+            for (position, entry) in group.paths(&WirePath::root()).enumerate() {
                 let (path, offer) = entry?;
-                if !self.filter.keeps(&path, false) {
-                    continue;
+                let inode = group.inode(position);
+                if self.filter.keeps(&path, false)
+                    && !self.closing.is_another_name(&path, inode, &offer)?
+                {
+                    self.compare_file(path, &offer, root, comparison)?;
                 }
-                let theirs = self.remote.join(&path)?;
-                let Some(root) = root else {
-                    self.told.planned(theirs.as_str().to_owned(), offer.size, Change::New);
-                    continue;
-                };
-                if root.keeps(&path, &self.policy, &offer) {
-                    self.closing.add_expected(&path);
-                    self.told.planned(theirs.as_str().to_owned(), offer.size, Change::Kept);
-                    continue;
-                }
-                if let Err(error) = check_place(root, &path, &self.policy) {
-                    self.told.file(theirs.as_str().to_owned(), Err(error));
-                    continue;
-                }
-                let found = root.found(&path);
-                if found.is_some() {
-                    self.closing.add_expected(&path);
-                }
-                let change = Change::by(&self.policy, &offer, found.as_ref());
-                let ours = Ours::Below(Arc::clone(root), path);
-                let file = ComparedFile { theirs, ours, size: offer.size };
-                let found = found.map(|found| found.offer.size);
-                comparison.plan(&self.told, file, found, change)?;
             }
             for (name, target, modified) in &group.links {
                 let path = group.directory.join(name)?;
@@ -174,6 +164,59 @@ impl GetPlan {
             }
         }
         Ok(())
+    }
+
+    /// Holds a file of the listing against what is there.
+    fn compare_file(
+        &self,
+        path: WirePath,
+        offer: &Offer,
+        root: Option<&Arc<Root>>,
+        comparison: &mut Comparison,
+    ) -> Result<(), TransferError> {
+        let theirs = self.remote.join(&path)?;
+        let name = theirs.as_str().to_owned();
+        let Some(root) = root else {
+            self.told.planned(name, offer.size, Change::New);
+            return Ok(());
+        };
+        if root.keeps(&path, &self.policy, offer) {
+            self.closing.add_expected(&path);
+            self.told.planned(name, offer.size, Change::Kept);
+            return Ok(());
+        }
+        if let Err(error) = check_place(root, &path, &self.policy) {
+            self.told.file(name, Err(error));
+            return Ok(());
+        }
+        if root.directory(&path).is_ok() {
+            // It makes way for the file.
+            self.told.planned(name.clone(), 0, Change::Deleted);
+        }
+        let found = root.found(&path);
+        if found.is_some() {
+            self.closing.add_expected(&path);
+        }
+        let change = Change::by(&self.policy, offer, found.as_ref());
+        if !matches!(change, Change::Unchanged | Change::Attributes)
+            && let Err(error) = check_backup(root, &path, &self.policy)
+        {
+            self.told.file(name, Err(error));
+            return Ok(());
+        }
+        let ours = Ours::Below(Arc::clone(root), path);
+        let file = ComparedFile { theirs, ours, size: offer.size };
+        let found = found.map(|found| found.offer.size);
+        comparison.plan(&self.told, file, found, change)
+    }
+
+    /// Whether there is a directory at `path`, as by [`check_directory`]. Tells what would make way for one.
+    fn check_directory(&self, root: &Root, path: &WirePath) -> Result<bool, TransferError> {
+        if let Some(size) = root.in_the_way(path, &self.policy)? {
+            let name = self.remote.join(path)?;
+            self.told.planned(name.as_str().to_owned(), size, Change::Deleted);
+        }
+        check_directory(root, path, &self.policy)
     }
 
     /// A directory that could not be made, with the files in it that are not left out.
@@ -222,14 +265,10 @@ pub(super) fn send(
     closing: &Closing,
     checksum: bool,
 ) -> Result<(), Error> {
-    if let Some(first) = sent.first()
-        && run.protocol_version()? >= EDITS
-    {
-        let mailbox = run.open()?;
-        let work = Box::new(|mailbox: &Mailbox| ask_to_write(mailbox).map(|()| None));
-        let name = first.remote.to_string();
-        run.spawn_inquiry(mailbox, Job { kind: Kind::Inquiry, name, work })?;
-    }
+    let refusal = match sent.first() {
+        Some(first) if run.protocol_version()? >= EDITS => may_write(run, &first.remote)?,
+        _ => None,
+    };
     let backslashes = run.protocol_version()? >= BACKSLASHES;
     let trees = sent.iter().filter(|sent| sent.is_directory);
     let trees: Vec<WirePath> = trees.map(|sent| sent.remote.clone()).collect();
@@ -237,8 +276,11 @@ pub(super) fn send(
         let mailbox = run.open()?;
         let (producer, filter) = (producer.clone(), filter.clone());
         let (policy, closing) = (policy.clone(), closing.clone());
-        let name = sent.remote.to_string();
+        let (name, refusal) = (sent.remote.to_string(), refusal.clone());
         let work = Box::new(move |mailbox: &Mailbox| {
+            if let Some(refusal) = refusal {
+                return refuse(&sent, filter, &producer, refusal).map(|()| None);
+            }
             let there = Remote::ask(mailbox, &sent.remote)?;
             let mut comparison = Comparison::new(checksum);
             let (producer, policy, closing) = (&producer, &policy, &closing);
@@ -257,6 +299,24 @@ pub(super) fn send(
     Ok(())
 }
 
+/// Why the server takes nothing, if it is read-only. `first` is what is told where that can't be found out.
+fn may_write(run: &mut Run<'_>, first: &WirePath) -> Result<Option<Fail>, Error> {
+    let (tell, answer) = mpsc::channel();
+    let mailbox = run.open()?;
+    let work = Box::new(move |mailbox: &Mailbox| {
+        let refusal = match ask_to_write(mailbox) {
+            Err(TransferError::Remote(fail)) if fail.code == FailCode::Refused => Some(fail),
+            asked => asked.map(|()| None)?,
+        };
+        // Fails only if the operation has ended.
+        let _ = tell.send(refusal);
+        Ok(None)
+    });
+    let name = first.to_string();
+    run.spawn_inquiry(mailbox, Job { kind: Kind::Inquiry, name, work })?;
+    Ok(run.wait_for(&answer)?.flatten())
+}
+
 /// Asks for no edit at all: a server that is read-only refuses that, too.
 fn ask_to_write(mailbox: &Mailbox) -> Result<(), TransferError> {
     mailbox.send(Message::Edit { edits: Vec::new(), policy: Policy::default() })?;
@@ -266,6 +326,34 @@ fn ask_to_write(mailbox: &Mailbox) -> Result<(), TransferError> {
     }
 }
 
+/// Tells that nothing of what would be sent is taken.
+fn refuse(
+    sent: &Sent,
+    filter: Filter,
+    told: &Reporter,
+    refusal: Fail,
+) -> Result<(), TransferError> {
+    let mut names = Vec::new();
+    if sent.is_directory {
+        let root = Root::open(&sent.path).map(Arc::new).map_err(TransferError::reading)?;
+        let mut directory = sent.remote.clone();
+        for item in Walk::filtered(root, WirePath::root(), filter) {
+            match item {
+                WalkItem::Directory(group) => directory = sent.remote.join(&group.directory)?,
+                WalkItem::File(file) if names.len() < MAX_LISTED => {
+                    names.push(directory.join(file.name())?.as_str().to_owned());
+                }
+                other => told.left_out(&sent.remote, &other),
+            }
+        }
+    }
+    if names.is_empty() {
+        names.push(sent.remote.to_string());
+    }
+    told.batch_failed(names, TransferError::Remote(refusal));
+    Ok(())
+}
+
 /// What is below a directory of the server.
 #[derive(Default)]
 struct Tree {
@@ -273,6 +361,72 @@ struct Tree {
     directories: HashSet<WirePath>,
     /// With the time of modification.
     links: HashMap<WirePath, Mtime>,
+    /// Pipes, devices and sockets, as they are printed.
+    specials: HashSet<String>,
+    /// Directories that have something in them.
+    full: HashSet<WirePath>,
+}
+
+impl Tree {
+    fn take(&mut self, groups: &[Group]) -> Result<(), TransferError> {
+        for group in groups {
+            self.note_full(group.directory.split_last().map(|(parent, _)| parent));
+            if !group.files.is_empty() || !group.links.is_empty() {
+                self.note_full(Some(group.directory.clone()));
+            }
+            self.directories.insert(group.directory.clone());
+            for (name, _, modified) in &group.links {
+                self.links.insert(group.directory.join(name)?, *modified);
+            }
+            let grain = group.grain.unwrap_or(Grain::FINEST);
+            for entry in group.paths(&WirePath::root()) {
+                let (path, offer) = entry?;
+                self.files.insert(path, Found { offer, grain });
+            }
+        }
+        if self.files.len() + self.directories.len() + self.links.len() <= MAX_LISTED {
+            return Ok(());
+        }
+        Err(TransferError::Protocol(format!("a listing of more than {MAX_LISTED} files")))
+    }
+
+    /// Takes in what the server leaves out of the listing; its name is printable.
+    fn take_left_out(&mut self, name: &str, reason: &str) {
+        let parent = name.rsplit_once('/').map_or("", |(parent, _)| parent);
+        self.note_full(WirePath::new(parent).ok());
+        if reason == IS_SPECIAL && self.specials.len() < MAX_LISTED {
+            self.specials.insert(name.to_owned());
+        }
+    }
+
+    fn note_full(&mut self, directory: Option<WirePath>) {
+        if let Some(directory) = directory.filter(|_| self.full.len() <= MAX_LISTED) {
+            self.full.insert(directory);
+        }
+    }
+
+    /// Why the directory at `path` could not make way for a file.
+    fn stays(&self, path: &WirePath, policy: &Policy) -> Option<RootError> {
+        let because = |path: String, why| Some(RootError::WrongKind(path, why));
+        if !policy.make_way {
+            return Some(has_a_directory(path));
+        }
+        if policy.backup.is_some() && self.full.contains(path) {
+            return because(path.to_string(), HAS_CONTENT);
+        }
+        let above = format!("{path}/");
+        let special = self.specials.iter().find(|name| name.starts_with(&above))?;
+        because(special.clone(), "file or directory, and therefore not removed")
+    }
+
+    /// Why what is at `path` could not be kept under another name.
+    fn cannot_keep(&self, path: &WirePath, policy: &Policy) -> Option<RootError> {
+        let kept = policy.backup.as_ref()?.name_of(path.as_str()).ok()?;
+        let is_taken = WirePath::new(&kept).is_ok_and(|kept| self.directories.contains(&kept))
+            || self.specials.contains(&printable(&kept));
+        let why = "file to keep another one in";
+        is_taken.then(|| RootError::WrongKind(printable(&kept), why))
+    }
 }
 
 /// What the server has at a path.
@@ -299,26 +453,11 @@ impl Remote {
             }
             Err(error) => return Err(error),
         };
-        let (mut tree, top) = (Tree::default(), WirePath::root());
-        let take = |groups: &[Group]| {
-            for group in groups {
-                tree.directories.insert(group.directory.clone());
-                for (name, _, modified) in &group.links {
-                    tree.links.insert(group.directory.join(name)?, *modified);
-                }
-                let grain = group.grain.unwrap_or(Grain::FINEST);
-                for entry in group.paths(&top) {
-                    let (path, offer) = entry?;
-                    tree.files.insert(path, Found { offer, grain });
-                }
-            }
-            if tree.files.len() + tree.directories.len() + tree.links.len() <= MAX_LISTED {
-                return Ok(());
-            }
-            Err(TransferError::Protocol(format!("a listing of more than {MAX_LISTED} files")))
-        };
-        // What the server leaves out of the listing would not be touched.
-        Reporter::look_at_listing(mailbox, take)?;
+        let tree = RefCell::new(Tree::default());
+        let take = |groups: &[Group]| tree.borrow_mut().take(groups);
+        let skipped = |name: &str, reason: &str| tree.borrow_mut().take_left_out(name, reason);
+        Reporter::look_at_listing_of_all(mailbox, take, skipped)?;
+        let tree = tree.into_inner();
         Ok(match kind {
             EntryKind::File { size } => Self::File(size, tree.files.into_values().next()),
             EntryKind::Directory { .. } => Self::Directory(tree),
@@ -357,11 +496,33 @@ impl Remote {
         if self.keeps(path, policy, offer) {
             return None;
         }
-        if there.directories.contains(path) && !policy.make_way {
-            return Some(refusal(has_a_directory(path)));
+        if there.directories.contains(path) {
+            return there.stays(path, policy).map(refusal);
         }
-        let is_link = there.links.contains_key(path) && !policy.preserve;
-        is_link.then(|| refusal(RootError::Symlink(path.to_string())))
+        if there.specials.contains(&path.to_string()) {
+            let why = "file: a pipe, device or socket has this name";
+            return Some(refusal(RootError::WrongKind(path.to_string(), why)));
+        }
+        if there.links.contains_key(path) && !policy.preserve {
+            return Some(refusal(RootError::Symlink(path.to_string())));
+        }
+        None
+    }
+
+    /// Why what a file at `path` below this replaces could not be kept.
+    fn cannot_keep(&self, path: &WirePath, policy: &Policy) -> Option<TransferError> {
+        let Self::Directory(there) = self else { return None };
+        there.cannot_keep(path, policy).map(refusal)
+    }
+
+    /// What would make way for a directory, or for something else, at `path` below this, and its size.
+    fn makes_way(&self, path: &WirePath, for_directory: bool) -> Option<u64> {
+        let Self::Directory(there) = self else { return None };
+        if !for_directory {
+            return there.directories.contains(path).then_some(0);
+        }
+        let file = there.files.get(path).map(|found| found.offer.size);
+        file.or_else(|| there.links.contains_key(path).then_some(0))
     }
 
     /// Why `path` below this could not be a directory.
@@ -381,10 +542,18 @@ impl Remote {
                 return Some(refusal(RootError::Symlink(path.to_string())));
             }
             let is_file = there.files.contains_key(&path) && !policy.make_way;
-            if is_file { is_none(&path) } else { None }
+            if is_file || there.specials.contains(&path.to_string()) {
+                return is_none(&path);
+            }
+            let is_there = there.files.contains_key(&path) || there.links.contains_key(&path);
+            there.cannot_keep(&path, policy).filter(|_| is_there).map(refusal)
         })
     }
 }
+
+/// Why a directory that has content makes no way where what makes way is kept.
+const HAS_CONTENT: &str =
+    "file: a directory with something in it has this name, and can't be kept";
 
 /// The error where a file would go into the place of a directory.
 fn has_a_directory(path: &WirePath) -> RootError {
@@ -417,6 +586,10 @@ impl SendPlan<'_> {
         let (closing, policy) = (self.closing, self.policy);
         closing.add_file_name(sent.remote.as_str())?;
         let offer = FileSource::look_at(&sent.path).map_err(TransferError::reading)?;
+        let number = number_at(&sent.path).map_err(TransferError::reading)?;
+        if closing.is_another_name(&sent.remote, number, &offer)? {
+            return Ok(());
+        }
         let (change, found) = match there {
             Remote::Nothing => (Change::New, None),
             Remote::File(size, Some(found)) => {
@@ -457,9 +630,11 @@ impl SendPlan<'_> {
                     if let Some(last) = within.take() {
                         refused.add(last, producer);
                     }
-                    within = there
-                        .refuses_directory(&directory, self.policy)
-                        .map(|error| Directory { path, files: Vec::new(), error });
+                    let refused = there.refuses_directory(&directory, self.policy);
+                    if let (None, Some(size)) = (&refused, there.makes_way(&directory, true)) {
+                        producer.planned(path.as_str().to_owned(), size, Change::Deleted);
+                    }
+                    within = refused.map(|error| Directory { path, files: Vec::new(), error });
                 }
                 WalkItem::Link(name, target, modified) => {
                     let path = base.join(&directory.join(&name)?)?;
@@ -469,8 +644,10 @@ impl SendPlan<'_> {
                 WalkItem::File(file) => {
                     let (path, offer) = (directory.join(file.name())?, file.offer());
                     closing.add_file_name(base.join(&path)?.as_str())?;
+                    let theirs = base.join(&path)?;
                     match &mut within {
-                        Some(last) => last.files.push(base.join(&path)?.as_str().to_owned()),
+                        _ if closing.is_another_name(&theirs, file.inode(), &offer)? => {}
+                        Some(last) => last.files.push(theirs.as_str().to_owned()),
                         None => self.below(base, there, (&root, path), &offer, comparison)?,
                     }
                 }
@@ -502,6 +679,15 @@ impl SendPlan<'_> {
             return Ok(());
         }
         let (change, found) = there.change(&path, self.policy, offer);
+        if !matches!(change, Change::Unchanged | Change::Attributes | Change::Kept)
+            && let Some(error) = there.cannot_keep(&path, self.policy)
+        {
+            self.producer.file(theirs.as_str().to_owned(), Err(error));
+            return Ok(());
+        }
+        if change != Change::Kept && there.makes_way(&path, false).is_some() {
+            self.producer.planned(theirs.as_str().to_owned(), 0, Change::Deleted);
+        }
         let ours = Ours::Below(Arc::clone(root), path);
         let file = ComparedFile { theirs, ours, size: offer.size };
         comparison.plan(self.producer, file, found, change)

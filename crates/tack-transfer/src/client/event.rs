@@ -54,6 +54,13 @@ pub enum Event<'a> {
         /// The end at which this is a failure, if it is one.
         failed: Option<End>,
     },
+    /// Something stays at the destination that the source may not have, and that would have been removed.
+    NotDeleted {
+        /// Its name, printable.
+        path: &'a str,
+        /// Why.
+        reason: &'a str,
+    },
     /// Something worth knowing that is no failure, in words.
     Note(&'a str),
 }

@@ -21,7 +21,7 @@ use crate::protocol::{
     TransferError, Tree, WirePath, is_absent, printable,
 };
 use crate::quic::FEWER_ROUND_TRIPS;
-use crate::session::{Mailbox, kept, receive_content, unchanged};
+use crate::session::{Mailbox, kept, receive_content, unchanged, with_attributes};
 
 /// A file or directory to fetch, and where to put it.
 #[derive(Debug)]
@@ -255,7 +255,8 @@ impl Listing {
         };
         let (base, limit) = (WirePath::root(), self.write_limit);
         let tree = Tree::new(Arc::clone(&root), base, self.checksum, limit);
-        let mut tree = tree.with_policy(Arc::clone(&self.policy_within));
+        let tree = tree.with_policy(Arc::clone(&self.policy_within));
+        let mut tree = tree.with_made_way(self.closing.made_way());
         self.closing.add_tree(&WirePath::root(), &self.filter);
         let take = |groups: &[_]| self.take_groups(&mut tree, &root, groups);
         let skipped = |name: &str| {
@@ -331,8 +332,11 @@ impl Listing {
         let is_placed = found.is_some_and(|found| {
             self.closing.has_placed_here(&self.remote, &listed.unwrap_or(found), Some(&found))
         });
-        if is_placed || !stays && self.is_unchanged(root, &name, listed)? {
-            self.told.file(self.remote.as_str().to_owned(), Ok(unchanged(&offer)));
+        let standing = if stays { None } else { self.standing(root, &name, listed)? };
+        if is_placed || standing.is_some() {
+            let has_changed = standing == Some(Standing::Attributes);
+            let outcome = if has_changed { with_attributes(&offer) } else { unchanged(&offer) };
+            self.told.file(self.remote.as_str().to_owned(), Ok(outcome));
             let ours = Ours::Below(Arc::clone(root), name);
             self.closing.add_in_place(self.remote.clone(), ours)?;
         } else if stays {
@@ -346,17 +350,19 @@ impl Listing {
         Ok(())
     }
 
-    /// Whether the only file is there with the size and time of what is listed.
-    fn is_unchanged(
+    /// How the only file stands that is there with the size and time of what is listed, if it is.
+    fn standing(
         &self,
         root: &Arc<Root>,
         name: &WirePath,
         listed: Option<Offer>,
-    ) -> Result<bool, TransferError> {
-        let Some(listed) = listed.filter(|_| !self.checksum) else { return Ok(false) };
+    ) -> Result<Option<Standing>, TransferError> {
+        let Some(listed) = listed.filter(|_| !self.checksum) else { return Ok(None) };
         let mut tree = Tree::new(Arc::clone(root), WirePath::root(), false, self.write_limit)
             .with_policy(Arc::clone(&self.policy));
-        Ok(tree.standing(name, &listed, None)? == Standing::Unchanged)
+        let standing = tree.standing(name, &listed, None)?;
+        let is_there = matches!(standing, Standing::Unchanged | Standing::Attributes);
+        Ok(is_there.then_some(standing))
     }
 
     fn finish_attributes(&self) {
@@ -401,14 +407,19 @@ impl Listing {
     ) -> Job {
         let (root, limit) = (Arc::clone(root), self.write_limit);
         let (policy, closing) = (Arc::clone(policy), self.closing.clone());
-        let progress = Arc::clone(&self.told.progress);
+        let (progress, told) = (Arc::clone(&self.told.progress), self.told.clone());
         progress.expect(size);
         let name = remote.as_str().to_owned();
         let work = Box::new(move |mailbox: &Mailbox| {
-            let incoming = Incoming::open(&root, &local, size, limit, &policy)?;
+            let comparing = progress.comparing();
+            let incoming =
+                Incoming::open_counted(&root, &local, size, limit, &policy, comparing)?;
+            let incoming = incoming.with_made_way(closing.made_way());
             let resume = incoming.resume;
             mailbox.send(Message::Get { path: remote.clone(), resume })?;
-            let outcome = receive_content(mailbox, incoming, None, &progress)?;
+            let received = receive_content(mailbox, incoming, None, &progress);
+            closing.tell_made_way(&told);
+            let outcome = received?;
             closing.add_in_place(remote, Ours::Below(root, local))?;
             Ok(Some(outcome))
         });
@@ -519,6 +530,10 @@ fn place_of(wanted: Get, kind: EntryKind, dry_run: bool) -> Result<Place, Error>
             ));
         }
     };
+    // A file alone goes through: into a directory it goes by its name.
+    if dry_run && matches!(kind, EntryKind::File { .. }) && leads_through(&dest)? {
+        return Ok(Place::Planned(Local::Through));
+    }
     let (directory, name) = names_of(dest, wanted.name, wanted.is_named, kind)?;
     if dry_run {
         return Ok(Place::Planned(match name {
@@ -532,6 +547,11 @@ fn place_of(wanted: Get, kind: EntryKind, dry_run: bool) -> Result<Place, Error>
         None => Place::Directory(root),
         Some(name) => Place::File(root, name),
     })
+}
+
+/// Whether a file would be written through `dest` to a pipe or device.
+fn leads_through(dest: &Path) -> Result<bool, Error> {
+    Destination::leads_through(dest).map_err(Error::local(dest))
 }
 
 /// Creates what is missing of `directory`, which is to hold what `kind` says.

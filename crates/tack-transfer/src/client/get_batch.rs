@@ -12,7 +12,7 @@ use crate::protocol::{
     Want, WantGroup, WirePath,
 };
 use crate::session::{
-    Expected, Mailbox, Results, kept, receive_bundles, unchanged, uncommitted,
+    Expected, Mailbox, Results, kept, receive_bundles, unchanged, uncommitted, with_attributes,
 };
 
 /// Small files that are wanted.
@@ -36,7 +36,9 @@ impl Listing {
             if !self.filter.keeps_whole(&group.directory) {
                 continue;
             }
-            if let Err(error) = tree.create(&group.directory, &group.modes) {
+            let created = tree.create(&group.directory, &group.modes);
+            self.closing.tell_made_way(&self.told);
+            if let Err(error) = created {
                 self.refuse(group, error)?;
                 continue;
             }
@@ -51,6 +53,9 @@ impl Listing {
                     || self.closing.is_another_name(&path, inode, &file.offer())?
                 {
                     continue;
+                }
+                if group.special.contains(&(position as u32)) {
+                    self.closing.add_special();
                 }
                 self.closing.add_expected(&path);
                 let lateness = self.policy.lateness(&path);
@@ -100,9 +105,13 @@ impl Listing {
                             self.told.file(remote.as_str().to_owned(), Err(error));
                             continue;
                         }
-                        Ok(Standing::Unchanged) => {
+                        Ok(standing @ (Standing::Unchanged | Standing::Attributes)) => {
                             self.add_in_place(root, &path)?;
-                            self.told.file(remote.as_str().to_owned(), Ok(unchanged(&offer)));
+                            let outcome = match standing {
+                                Standing::Attributes => with_attributes(&offer),
+                                _ => unchanged(&offer),
+                            };
+                            self.told.file(remote.as_str().to_owned(), Ok(outcome));
                             continue;
                         }
                         Ok(Standing::Kept) => {
@@ -171,7 +180,8 @@ impl Listing {
             let GetBatch { groups, expected } = batch;
             let mut tree =
                 Tree::new(Arc::clone(&root), WirePath::root(), true, listing.write_limit)
-                    .with_policy(Arc::clone(&listing.policy_within));
+                    .with_policy(Arc::clone(&listing.policy_within))
+                    .with_made_way(listing.closing.made_way());
             let mut results = Results::new();
             let base = listing.remote.clone();
             let ended = mailbox.send(Message::GetMany { base, groups }).and_then(|()| {
@@ -187,6 +197,7 @@ impl Listing {
             if let Err(error) = &ended {
                 mailbox.fail(error);
             }
+            listing.closing.tell_made_way(&listing.told);
             listing.conclude(&root, &expected, results, ended)?;
             Ok(None)
         });

@@ -412,6 +412,9 @@ impl<'a> Run<'a> {
                 }
             }
             Report::Skipped { name, reason, failed } => self.skipped(name, reason, failed),
+            Report::NotDeleted { name, reason } => {
+                self.tell(Event::NotDeleted { path: &name, reason: &reason });
+            }
             Report::Note(text) => (self.observe)(Event::Note(&text)),
         }
     }

@@ -9,7 +9,7 @@ use super::event::End;
 use super::jobs::{Job, Kind};
 use crate::error::Error;
 use crate::protocol::{
-    Change, Edit, EditKind, Edited, Group, Message, RESERVED, TransferError, WalkItem,
+    Change, Edit, EditKind, Edited, Group, Message, RESERVED, Removed, TransferError, WalkItem,
     WirePath, printable, printed_below,
 };
 use crate::session::{Mailbox, Notify, Outcome, Progress};
@@ -40,6 +40,8 @@ pub(super) enum Report {
     Refused(Error),
     /// A change beside the content of files has been made or has failed.
     Edited { name: String, edit: EditKind, result: Result<Edited, TransferError> },
+    /// Something stays at the destination that the source may not have.
+    NotDeleted { name: String, reason: String },
     /// Something worth knowing.
     Note(String),
     /// Something was left out; with the end at which this is a failure, if it is one.
@@ -142,6 +144,21 @@ impl Reporter {
         let _ = self.reports.send(Report::Edited { name, edit, result });
     }
 
+    /// Says what has been removed below `base` to make way for something of another kind.
+    pub(super) fn removed(&self, base: &WirePath, removed: Removed) {
+        for path in removed.paths {
+            let (name, edit) = (printed_below(base, &path), EditKind::Removal);
+            // Fails only if the operation has ended.
+            let _ = self.reports.send(Report::Edited { name, edit, result: Ok(Edited::Done) });
+        }
+        if removed.others > 0 {
+            self.note(&format!(
+                "{} more files and directories are deleted to make way for what is transferred",
+                removed.others
+            ));
+        }
+    }
+
     /// Queues a job from within a job, which must not wait for others to end.
     pub(super) fn follow_up(&self, job: Job) {
         // Fails only if the operation has ended.
@@ -170,9 +187,9 @@ impl Reporter {
     pub(super) fn left_out(&self, base: &WirePath, item: &WalkItem) {
         match item {
             WalkItem::Directory(_) | WalkItem::File(_) | WalkItem::Link(..) => {}
-            // It may be a file that the user counts on.
+            // It may be a file that the user counts on; most likely an interrupted transfer has left it.
             WalkItem::Reserved(name) => {
-                self.skip(&printed_below(base, name), RESERVED, Some(End::Local));
+                self.skip(&printed_below(base, name), RESERVED, None);
             }
             WalkItem::Skipped { name, reason, error, .. } => {
                 let failed = error.then_some(End::Local);
@@ -222,9 +239,11 @@ impl Reporter {
     /// could not be looked into.
     pub(super) fn not_deleted(&self, name: &str, reason: &str, failed: Option<End>) {
         if failed.is_some() {
-            return self.skip(name, &format!("and not deleted: {reason}"), failed);
+            return self.skip(name, &format!("not deleted: {reason}"), failed);
         }
-        self.note(&format!("{name}: not deleted: {reason}"));
+        let (name, reason) = (name.to_owned(), reason.to_owned());
+        // Fails only once the run is over and no report counts.
+        let _ = self.reports.send(Report::NotDeleted { name, reason });
     }
 
     /// Takes in a listing behind its first message, of something that is not transferred.
@@ -233,6 +252,18 @@ impl Reporter {
         take: impl FnMut(&[Group]) -> Result<(), TransferError>,
     ) -> Result<(), TransferError> {
         Self::read_listing(mailbox, take, |_| Ok(()))
+    }
+
+    /// The same; `skipped` hears name and reason of what is left out.
+    pub(super) fn look_at_listing_of_all(
+        mailbox: &Mailbox,
+        take: impl FnMut(&[Group]) -> Result<(), TransferError>,
+        mut skipped: impl FnMut(&str, &str),
+    ) -> Result<(), TransferError> {
+        Self::read_listing(mailbox, take, |left_out| {
+            skipped(&left_out.name, &left_out.reason);
+            Ok(())
+        })
     }
 
     /// `skipped` hears of what is left out.

@@ -10,10 +10,12 @@ use super::closing::Closing;
 use super::jobs::{Job, Kind};
 use super::producer::Reporter;
 use crate::protocol::{
-    Digest, Fail, FileSource, Group, Message, Offer, Policy, Resume, Root, SMALL_FILE, Sender,
-    SmallFile, TransferError, WirePath,
+    Digest, Fail, FileSource, Group, Message, Offer, Policy, Removed, Resume, Root, SMALL_FILE,
+    Sender, SmallFile, TransferError, WirePath,
 };
-use crate::session::{Mailbox, Outcome, kept, send_bundles, send_content, unchanged};
+use crate::session::{
+    Mailbox, Outcome, kept, send_bundles, send_content, unchanged, with_attributes,
+};
 
 /// Where the files of a batch are on this machine.
 #[derive(Clone)]
@@ -109,15 +111,20 @@ impl Exchange {
         if ahead {
             self.send_ahead(mailbox)?;
         }
+        // Of a large file the server reads what it has before it answers.
+        let progress = Arc::clone(&self.told.progress);
+        let waiting = sole.then(|| progress.comparing().wait());
         let WantedFiles { files: wanted, compare, resume } = self.wanted(mailbox)?;
+        drop(waiting);
         for file in &wanted {
             let (path, _) = self.file(*file)?;
             self.batch.closing.note_begun(&self.batch.base.join(&path)?);
         }
         if let (Some(resume), Some(sender)) = (resume, &mut large) {
-            let progress = Arc::clone(&self.told.progress);
             progress.expect(sender.offer().size);
-            let outcome = send_content(mailbox, sender, &resume, &progress)?;
+            let told = self.told.clone();
+            let removed = |removed| told.removed(&WirePath::root(), removed);
+            let outcome = send_content(mailbox, sender, &resume, &progress, removed)?;
             let sent = sender.offer();
             self.note_state(0, &sent)?;
             self.report(0, Ok(outcome));
@@ -148,6 +155,7 @@ impl Exchange {
         loop {
             match mailbox.recv()? {
                 Message::Stored => break,
+                Message::Removed { paths, others } => self.removed(paths, others),
                 Message::Fault { file, fail } if self.sent.remove(&file).is_some() => {
                     self.report(file, Err(TransferError::Remote(fail)));
                 }
@@ -207,7 +215,16 @@ impl Exchange {
                     self.file(file)?;
                     self.report(file, Err(TransferError::Remote(fail)));
                 }
-                Message::Wanted { files, compare, kept: stays, resume, within, refused } => {
+                Message::Removed { paths, others } => self.removed(paths, others),
+                Message::Wanted {
+                    files,
+                    compare,
+                    kept: stays,
+                    attributes,
+                    resume,
+                    within,
+                    refused,
+                } => {
                     if within {
                         self.move_within()?;
                     }
@@ -217,6 +234,10 @@ impl Exchange {
                             self.batch.closing.has_placed(&self.batch.base.join(&path)?);
                         let outcome = if placed { unchanged(&offer) } else { kept(&offer) };
                         self.report(file, Ok(outcome));
+                    }
+                    for file in attributes {
+                        let (_, offer) = self.file(file)?;
+                        self.report(file, Ok(with_attributes(&offer)));
                     }
                     for (group, fail) in refused {
                         self.refuse(group, fail)?;
@@ -228,6 +249,10 @@ impl Exchange {
                 other => return Err(TransferError::unexpected(&other)),
             }
         }
+    }
+
+    fn removed(&self, paths: Vec<String>, others: u64) {
+        self.told.removed(&WirePath::root(), Removed { paths, others });
     }
 
     /// The server can't make a directory, which is told unless files in it have been.
@@ -314,7 +339,7 @@ impl Exchange {
         let (path, listed) = self.file(file)?;
         let remote = self.batch.base.join(&path)?;
         let origin = self.batch.origin.clone();
-        let progress = Arc::clone(&self.told.progress);
+        let (progress, told) = (Arc::clone(&self.told.progress), self.told.clone());
         let (policy, closing) =
             (self.batch.policy.as_ref().clone(), self.batch.closing.clone());
         progress.expect(listed.size);
@@ -324,9 +349,15 @@ impl Exchange {
             let mut sender = Sender::new(source).map_err(TransferError::reading)?;
             let (path_there, offer) = (remote.clone(), sender.offer());
             mailbox.send(Message::Put { path: path_there, offer, policy })?;
-            match mailbox.recv()? {
+            // The server reads what it has of the file before it answers.
+            let waiting = progress.comparing().wait();
+            let answer = mailbox.recv()?;
+            drop(waiting);
+            match answer {
                 Message::Resume(resume) => {
-                    let outcome = send_content(mailbox, &mut sender, &resume, &progress)?;
+                    let removed = |removed| told.removed(&WirePath::root(), removed);
+                    let outcome =
+                        send_content(mailbox, &mut sender, &resume, &progress, removed)?;
                     closing.note_state(&remote, &listed, &sender.offer());
                     if let Some(ours) = origin.ours(file, &path) {
                         closing.add_in_place(remote, ours)?;
@@ -466,8 +497,9 @@ mod tests {
     fn wanted(files: Vec<u32>) -> Message {
         Message::Wanted {
             files,
-            compare: Vec::new(),
-            kept: Vec::new(),
+            compare: Box::default(),
+            kept: Box::default(),
+            attributes: Box::default(),
             resume: None,
             within: false,
             refused: Box::default(),

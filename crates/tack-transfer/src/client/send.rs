@@ -294,6 +294,9 @@ impl Sending {
             && !self.closing.is_another_name(remote, file.inode(), &file.offer())?;
         if is_sent {
             self.closing.add_expected(remote);
+            if file.is_special() {
+                self.closing.add_special();
+            }
         }
         Ok(is_sent)
     }

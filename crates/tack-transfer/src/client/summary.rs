@@ -18,6 +18,8 @@ pub struct Summary {
     pub kept: u64,
     /// Files, links and directories that were removed.
     pub deleted: u64,
+    /// Files, links and directories that the source does not have, and that stay all the same.
+    pub not_deleted: u64,
     /// Symbolic and hard links that were made.
     pub linked: u64,
     /// Files that could not be transferred.
@@ -63,10 +65,12 @@ impl Summary {
             }
             Event::Edited { edit, edited, .. } => match (edit, edited) {
                 (EditKind::Removal, Edited::Done) => self.deleted += 1,
+                (EditKind::Removal, Edited::Kept) => self.not_deleted += 1,
                 (EditKind::Link, Edited::Done) => self.linked += 1,
                 (EditKind::Link, Edited::Kept) => self.kept += 1,
                 _ => {}
             },
+            Event::NotDeleted { .. } => self.not_deleted += 1,
             Event::Planned { change: Change::Unchanged | Change::Kept, .. } => {}
             Event::Planned { .. } => self.planned += 1,
             Event::Skipped { failed: None, .. } => self.skipped += 1,

@@ -199,6 +199,27 @@ impl Editor {
         Some((place.leads_to(target), offer_of(place.entry.as_ref()?).modified))
     }
 
+    /// Whether the entry at `path` is one file with the one at `first`, and when it was modified; `None` where there is
+    /// nothing.
+    pub fn find_hard_link(&self, path: &WirePath, first: &WirePath) -> Option<(bool, Mtime)> {
+        let entry = self.place(path).ok()?.entry?;
+        let other = self.place(first).ok().and_then(|place| place.entry);
+        let number = |entry: &Stat| (entry.st_dev, entry.st_ino);
+        let is_same = other.is_some_and(|other| number(&other) == number(&entry));
+        Some((is_same, offer_of(&entry).modified))
+    }
+
+    /// Whether a removal leaves what it names, because that lies in a file system that is mounted below the root.
+    pub fn leaves(&self, edit: &Edit) -> bool {
+        let Ok(place) = self.place(edit.path()) else { return false };
+        let stat = match edit {
+            Edit::RemoveDirectory(_) => place.entry,
+            Edit::Remove(_) | Edit::RemovePart(_) => rustix::fs::fstat(&place.directory).ok(),
+            _ => None,
+        };
+        stat.is_some_and(|stat| self.is_mounted(&stat).unwrap_or(false))
+    }
+
     /// Looks at the place of an entry without following anything.
     fn place(&self, path: &WirePath) -> Result<Place, TransferError> {
         let Some((parent, name)) = path.split_last() else {

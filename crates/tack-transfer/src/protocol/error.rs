@@ -22,7 +22,7 @@ pub enum TransferError {
         cause: io::Error,
     },
     /// A path can't be opened or created.
-    #[error(transparent)]
+    #[error("{error}{advice}", error = .0, advice = advice_on_root(.0))]
     Root(#[from] RootError),
     /// A name can't cross the wire.
     #[error(transparent)]
@@ -136,13 +136,28 @@ impl TransferError {
             Self::Verification | Self::BasisChanged => FailCode::Verification,
             Self::Protocol(_) | Self::Wire(_) | Self::TooManyNames(_) => FailCode::Protocol,
         };
-        Some(Fail { code, text: self.to_string() })
+        let text = match self {
+            // Its path is the server's own.
+            Self::Root(RootError::Replaced(_)) => {
+                "what is shared is another directory now, or gone; it has to be shared anew"
+                    .to_owned()
+            }
+            _ => self.to_string(),
+        };
+        Some(Fail { code, text })
     }
 }
 
 fn is_full(cause: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     matches!(cause.kind(), StorageFull | QuotaExceeded | FileTooLarge)
+}
+
+fn advice_on_root(error: &RootError) -> &'static str {
+    match error {
+        RootError::Io(cause) => advice(cause),
+        _ => "",
+    }
 }
 
 fn advice(cause: &io::Error) -> &'static str {
@@ -177,6 +192,13 @@ mod tests {
         ] {
             assert_eq!(error.to_fail().map(|fail| fail.code), Some(FailCode::Io), "{error:?}");
         }
+    }
+
+    #[test]
+    fn a_peer_does_not_hear_the_path_of_what_is_shared() {
+        let error = TransferError::from(RootError::Replaced("/home/secret".to_owned()));
+        assert!(!error.to_fail().unwrap().text.contains("secret"));
+        assert!(error.to_string().contains("secret"), "the server's own user hears it");
     }
 
     #[test]

@@ -3,8 +3,9 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use rustix::fs::{AtFlags, Dir, FileType};
+use rustix::fs::{AtFlags, Dir, FileType, Stat};
 
 use super::owner_writes;
 use super::part_file::{is_held, may_chown_to};
@@ -12,6 +13,39 @@ use super::policy::Policy;
 use super::printable;
 use super::replace::{backup_name, entry_at, keep, kind_of};
 use super::root::{Root, RootError, open_directory};
+
+/// Names that are kept until they are told; of further ones only the number is.
+const MAX_NAMES: usize = 1 << 18;
+
+/// What has been removed because something of another kind takes its place, until that is told. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct MadeWay(Arc<Mutex<Removed>>);
+
+/// What has been removed.
+#[derive(Debug, Default)]
+pub struct Removed {
+    /// The paths of files, links and directories.
+    pub paths: Vec<String>,
+    /// How many there were beside these.
+    pub others: u64,
+}
+
+impl MadeWay {
+    /// Takes what has not been told yet.
+    pub fn take(&self) -> Removed {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn add(&self, path: &str) {
+        // What is in it is whole whenever the lock is free.
+        let mut removed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if removed.paths.len() < MAX_NAMES {
+            removed.paths.push(path.to_owned());
+        } else {
+            removed.others += 1;
+        }
+    }
+}
 
 /// Whether the directory `name`, at `path`, can be removed with everything in it. With a backup
 /// nothing may be in it: a file is kept beside its old place, and so would keep the directory.
@@ -56,8 +90,13 @@ pub(super) fn check_directory(
     Ok(())
 }
 
-/// Removes the directory `name`, if it is one, with everything in it. Nothing is followed out of it.
-pub(super) fn remove_directory(parent: &OwnedFd, name: &str) -> io::Result<()> {
+/// Removes the directory `name`, at `path`, if it is one, with everything in it. Nothing is followed out of it.
+pub(super) fn remove_directory(
+    parent: &OwnedFd,
+    name: &str,
+    path: &str,
+    made_way: &MadeWay,
+) -> io::Result<()> {
     let is_directory = |parent: &OwnedFd, name: &str| {
         let entry = entry_at(parent, name)?;
         io::Result::Ok(entry.is_some_and(|stat| kind_of(&stat) == FileType::Directory))
@@ -71,33 +110,72 @@ pub(super) fn remove_directory(parent: &OwnedFd, name: &str) -> io::Result<()> {
         return Err(io::Error::other("a transfer into the directory is running"));
     }
     for entry in entries {
+        let path = format!("{path}/{entry}");
         if is_directory(&directory, &entry)? {
-            remove_directory(&directory, &entry)?;
+            remove_directory(&directory, &entry, &path, made_way)?;
         } else {
             let remove = || rustix::fs::unlinkat(&directory, entry.as_str(), AtFlags::empty());
             owner_writes::change(&directory, remove)?;
+            made_way.add(&path);
         }
     }
     let remove = || rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR);
-    Ok(owner_writes::change(parent, remove)?)
+    owner_writes::change(parent, remove)?;
+    made_way.add(path);
+    Ok(())
 }
 
-/// Removes the file, or where links are preserved the link, that has the name of a directory, or
+/// Removes the file, or where links are preserved the link, that has the name of a directory, at `path`, or
 /// keeps it under another name. Whether there is room now.
 pub(super) fn for_directory(
     root: &Root,
     parent: &OwnedFd,
     name: &str,
+    path: &str,
     policy: &Policy,
+    made_way: &MadeWay,
 ) -> Result<bool, RootError> {
     let Some(entry) = entry_at(parent, name)? else { return Ok(true) };
-    let goes = match kind_of(&entry) {
+    match check_for_directory(root, parent, name, &entry, policy)? {
+        ForDirectory::Stays => return Ok(false),
+        ForDirectory::IsKept(kept) => keep(parent, name, &kept)?,
+        ForDirectory::Goes => {}
+    }
+    match rustix::fs::unlinkat(parent, name, AtFlags::empty()) {
+        // Its file system has no hard links, and it has been renamed.
+        Ok(()) | Err(rustix::io::Errno::NOENT) => {
+            made_way.add(path);
+            Ok(true)
+        }
+        Err(error) => Err(io::Error::from(error).into()),
+    }
+}
+
+/// What becomes of an entry that has the name of a directory.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum ForDirectory {
+    /// It makes no way.
+    Stays,
+    Goes,
+    /// It gets this name.
+    IsKept(String),
+}
+
+/// Whether an entry makes way for a directory, and how.
+pub(super) fn check_for_directory(
+    root: &Root,
+    parent: &OwnedFd,
+    name: &str,
+    entry: &Stat,
+    policy: &Policy,
+) -> Result<ForDirectory, RootError> {
+    let goes = match kind_of(entry) {
         FileType::RegularFile => true,
         FileType::Symlink => policy.preserve,
         _ => false,
     };
     if !goes || !policy.make_way || policy.ignore_existing {
-        return Ok(false);
+        return Ok(ForDirectory::Stays);
     }
     if root.hides(parent, name) {
         return Err(RootError::Hidden(printable(name)));
@@ -105,15 +183,10 @@ pub(super) fn for_directory(
     if !may_chown_to(entry.st_uid) {
         return Err(RootError::Foreign(printable(name)));
     }
-    if let Some(suffix) = &policy.backup {
-        let kept = backup_name(root, parent, name, suffix)?;
-        keep(parent, name, &kept)?;
-    }
-    match rustix::fs::unlinkat(parent, name, AtFlags::empty()) {
-        // Its file system has no hard links, and it has been renamed.
-        Ok(()) | Err(rustix::io::Errno::NOENT) => Ok(true),
-        Err(error) => Err(io::Error::from(error).into()),
-    }
+    Ok(match &policy.backup {
+        Some(suffix) => ForDirectory::IsKept(backup_name(root, parent, name, suffix)?),
+        None => ForDirectory::Goes,
+    })
 }
 
 /// The names of a directory's entries. They are read before anything is removed.
@@ -162,9 +235,14 @@ mod tests {
     fn a_directory_goes_with_everything_in_it_and_nothing_that_a_link_leads_to() {
         let (dir, root, fd) = tree();
         check_directory(&root, &fd, "d", "d", &policy()).unwrap();
-        remove_directory(&fd, "d").unwrap();
-        remove_directory(&fd, "d").unwrap();
-        remove_directory(&fd, "file").unwrap();
+        let made_way = MadeWay::default();
+        remove_directory(&fd, "d", "in/d", &made_way).unwrap();
+        let mut removed = made_way.take().paths;
+        removed.sort_unstable();
+        assert_eq!(removed, ["in/d", "in/d/out", "in/d/sub", "in/d/sub/deep"]);
+        remove_directory(&fd, "d", "in/d", &made_way).unwrap();
+        remove_directory(&fd, "file", "in/file", &made_way).unwrap();
+        assert!(made_way.take().paths.is_empty());
         assert!(!dir.path().join("tree/d").exists() && dir.path().join("tree/file").exists());
         assert_eq!(fs::read(dir.path().join("outside")).unwrap(), b"outside");
     }
@@ -188,14 +266,22 @@ mod tests {
         );
     }
 
+    /// Whether `name` has made way for a directory, and is told to have.
+    fn makes_way(root: &Root, fd: &OwnedFd, name: &str, policy: &Policy) -> bool {
+        let made_way = MadeWay::default();
+        let is_gone = for_directory(root, fd, name, name, policy, &made_way).unwrap();
+        assert_eq!(made_way.take().paths, if is_gone { vec![name.to_owned()] } else { vec![] });
+        is_gone
+    }
+
     #[test]
     fn a_file_makes_way_for_a_directory_only_where_that_is_wanted() {
         let (dir, root, fd) = tree();
-        assert!(!for_directory(&root, &fd, "file", &Policy::default()).unwrap());
+        assert!(!makes_way(&root, &fd, "file", &Policy::default()));
         let stays = Policy { ignore_existing: true, ..policy() };
-        assert!(!for_directory(&root, &fd, "file", &stays).unwrap());
+        assert!(!makes_way(&root, &fd, "file", &stays));
         let backup = Some(Suffix::new("~").unwrap());
-        assert!(for_directory(&root, &fd, "file", &Policy { backup, ..policy() }).unwrap());
+        assert!(makes_way(&root, &fd, "file", &Policy { backup, ..policy() }));
         assert!(!dir.path().join("tree/file").exists());
         assert_eq!(fs::read(dir.path().join("tree/file~")).unwrap(), b"file");
     }
@@ -205,9 +291,9 @@ mod tests {
         let (dir, root, fd) = tree();
         let link = dir.path().join("tree/link");
         symlink("d", &link).unwrap();
-        assert!(!for_directory(&root, &fd, "link", &policy()).unwrap());
+        assert!(!makes_way(&root, &fd, "link", &policy()));
         let preserving = Policy { preserve: true, ..policy() };
-        assert!(for_directory(&root, &fd, "link", &preserving).unwrap());
+        assert!(makes_way(&root, &fd, "link", &preserving));
         assert!(link.symlink_metadata().is_err() && dir.path().join("tree/d/sub").exists());
     }
 }

@@ -38,6 +38,9 @@ pub struct Group {
     /// Positions of files that have several names, and numbers: the same for names of the same file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inodes: Vec<(u32, u64)>,
+    /// Positions of files with permissions that are not preserved: setuid, setgid or sticky.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub special: Vec<u32>,
     /// How exactly times of files in it are kept, if that is not to the nanosecond; in listings that ask for links, and
     /// of a single file. Peers that do not know the field take all times for exact.
     #[serde(default, skip_serializing_if = "is_finest")]
@@ -64,6 +67,7 @@ pub struct FileEntry(
     u32,
     #[serde(skip)] Option<u64>,
     #[serde(skip)] Option<Grain>,
+    #[serde(skip)] bool,
 );
 
 /// Reads the name of a file in a directory.
@@ -93,7 +97,7 @@ impl FileEntry {
     /// The file `name` that is offered.
     pub fn new(name: WirePath, offer: Offer) -> Self {
         let Mtime { seconds, nanos } = offer.modified;
-        Self(name, offer.size, seconds, nanos, offer.mode, None, None)
+        Self(name, offer.size, seconds, nanos, offer.mode, None, None, false)
     }
 
     /// The same, one of several names of the file with this number.
@@ -113,6 +117,18 @@ impl FileEntry {
     pub fn with_grain(mut self, grain: Grain) -> Self {
         self.6 = Some(grain);
         self
+    }
+
+    /// The same, which has permissions that are not preserved: setuid, setgid or sticky.
+    #[must_use]
+    pub fn with_special(mut self, special: bool) -> Self {
+        self.7 = special;
+        self
+    }
+
+    /// Whether it has such permissions, if this machine has listed it.
+    pub fn is_special(&self) -> bool {
+        self.7
     }
 
     /// The name, relative to the directory.
@@ -143,6 +159,9 @@ impl Group {
     pub fn add(&mut self, file: FileEntry) {
         if let Some(inode) = file.inode() {
             self.inodes.push((self.files.len() as u32, inode));
+        }
+        if file.is_special() {
+            self.special.push(self.files.len() as u32);
         }
         if let Some(grain) = file.6 {
             self.grain = Some(self.grain.map_or(grain, |finest| finest.min(grain)));
@@ -217,6 +236,10 @@ impl Manifest {
         if let Some(inode) = file.inode() {
             let list = if group.inodes.is_empty() { ",\"inodes\":[]".len() } else { 0 };
             json += list + json_len(&(group.files.len(), inode)) + COMMA;
+        }
+        if file.is_special() {
+            let list = if group.special.is_empty() { ",\"special\":[]".len() } else { 0 };
+            json += list + json_len(&group.files.len()) + COMMA;
         }
         if file.6.is_some() && group.grain.is_none() {
             // The longest there is.
@@ -494,7 +517,10 @@ mod tests {
                 let group = Group::new(directory.clone(), vec![0o3777; depth]);
                 messages.extend(manifest.directory(Group { modified, ..group }));
                 let name = format!("{n}{}", "\u{1}".repeat(250));
-                let file = file(&name, 1).with_inode(Some(u64::MAX)).with_grain(Grain::FINEST);
+                let file = file(&name, 1)
+                    .with_inode(Some(u64::MAX))
+                    .with_grain(Grain::FINEST)
+                    .with_special(true);
                 messages.extend(manifest.file(file));
             }
             messages.push(manifest.take());

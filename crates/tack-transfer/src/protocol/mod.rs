@@ -28,6 +28,9 @@
 //! Owners and extended attributes come behind the files: as `Edit`s to a server, as answers to `GetAttributes` from
 //! one. Peers of version 3 know neither.
 //!
+//! Where something of another kind has made way for what a client sends, a server of version 8 tells what it has removed:
+//! by `Removed` … before `Stored`, or before a `Wanted` that nothing follows.
+//!
 //! Either end may send `Fail` at any point instead of what was expected of it.
 //!
 //! What arrives is kept under a temporary name ([`part_file::PartFile`]) until its size and BLAKE3 digest
@@ -41,6 +44,7 @@ mod attributes;
 mod basis;
 mod bundle;
 mod chunking;
+mod comparing;
 mod creation_mask;
 mod delta;
 mod digest;
@@ -77,6 +81,8 @@ pub use attributes::{Attributes, Wanted};
 pub use basis::Basis;
 pub use bundle::{Bundle, Content, Record, Records};
 pub use chunking::ChunkSize;
+pub use comparing::Comparing;
+pub(crate) use comparing::Waiting;
 pub use delta::KnownChunks;
 pub use digest::{Digest, Hasher};
 pub use disk::{FileSource, Found, Grain, WriteLimit, number_at};
@@ -85,9 +91,10 @@ pub use error::TransferError;
 pub use filter::Filter;
 pub use group_commit::GroupCommit;
 pub use inodes::Inodes;
+pub use make_way::{MadeWay, Removed};
 pub use manifest::{FileEntry, Group, MAX_FILES, Manifest, SMALL_FILE};
 pub use names::{Extraneous, Names};
-pub use part_file::{Incoming, PartFile, RESERVED, check_place, is_absent};
+pub use part_file::{Incoming, PartFile, RESERVED, check_backup, check_place, is_absent};
 pub use pass_through::{Destination, PassThrough, is_closed};
 pub use paths::{NameError, WirePath, printable};
 pub use plan::Change;
@@ -97,7 +104,7 @@ pub use root::{Root, RootError};
 pub use sender::Sender;
 pub use small_file::SmallFile;
 pub use tree::{Standing, Tree};
-pub use walk::{IS_LINK, Walk, WalkItem, printed_below};
+pub use walk::{IS_LINK, IS_SPECIAL, Walk, WalkItem, printed_below};
 pub use wire::{
     CHUNK, Decoder, Encoded, EntryKind, Fail, FailCode, MAX_CONTROL, Message, Mtime, Offer,
     Resume, Secret, UNKNOWN_SIZE, Want, WantGroup, WireError, json_len,

@@ -1,6 +1,6 @@
 //! What a source has, and what of a destination it therefore does not (`--delete`).
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use super::manifest::Group;
@@ -81,6 +81,8 @@ pub struct Extraneous {
     /// Parts of unfinished transfers.
     parts: Vec<Edit>,
     files: Vec<Edit>,
+    /// Their sizes, if they are of interest.
+    sizes: Option<HashMap<WirePath, u64>>,
     directories: Vec<Edit>,
     /// Those of them that keep something which stays.
     not_empty: HashSet<WirePath>,
@@ -90,6 +92,17 @@ impl Extraneous {
     /// Leaves kept files alone, whose names end with `backup`.
     pub fn keeping(backup: Option<Suffix>) -> Self {
         Self { backup, ..Self::default() }
+    }
+
+    /// The same, and notes the sizes of files that are to be removed, if so wanted.
+    #[must_use]
+    pub fn with_sizes(self, wanted: bool) -> Self {
+        Self { sizes: wanted.then(HashMap::new), ..self }
+    }
+
+    /// Size of what is to be removed at `path`, as far as it is noted.
+    pub fn size_of(&self, path: &WirePath) -> u64 {
+        self.sizes.as_ref().and_then(|sizes| sizes.get(path)).copied().unwrap_or_default()
     }
 
     /// Notes that the source has `path`, also as it is printed.
@@ -153,13 +166,16 @@ impl Extraneous {
             } else if !is_base {
                 self.keep_parents(&directory);
             }
-            let files = group.files.iter().map(super::FileEntry::name);
-            for name in files.chain(group.links.iter().map(|(name, ..)| name)) {
+            let files = group.files.iter().map(|file| (file.name(), file.offer().size));
+            for (name, size) in files.chain(group.links.iter().map(|(name, ..)| (name, 0))) {
                 let path = directory.join(name)?;
                 self.see(path.as_str());
                 let is_gone = self.is_gone(&path, false);
                 if is_gone {
                     self.files.push(Edit::Remove(path.clone()));
+                    if let Some(sizes) = &mut self.sizes {
+                        sizes.insert(path.clone(), size);
+                    }
                 }
                 if goes && (!is_gone || self.backup.is_some()) {
                     self.keep_parents(&path);

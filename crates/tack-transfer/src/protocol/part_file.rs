@@ -15,6 +15,7 @@ use super::acl;
 use super::creation_mask::creation_mask;
 use super::disk::has_same_content;
 use super::edit::Edited;
+use super::make_way::{self, MadeWay};
 use super::part_opening::{open_locked, still_named};
 use super::policy::Policy;
 use super::receiver::Store;
@@ -23,13 +24,13 @@ use super::root::{Root, RootError, open_file};
 use super::sender::{Source, Stamp};
 use super::wire::{Mtime, Offer, Prefix, Resume, UNKNOWN_SIZE};
 use super::{
-    Basis, Digest, FileSource, Hasher, SMALL_FILE, TransferError, WirePath, WriteLimit,
-    make_way,
+    Basis, Comparing, Digest, FileSource, Hasher, SMALL_FILE, TransferError, WirePath,
+    WriteLimit,
 };
 
 /// How often to start over when the part is renamed away between opening and locking it.
 const LOCK_ATTEMPTS: usize = 8;
-/// So many zeros, aligned, are left out where holes are wanted: what common file systems store.
+/// So many zeros, aligned, are left out: what common file systems store.
 const HOLE: usize = 4096;
 
 /// Why a file with such a name is left out.
@@ -74,12 +75,16 @@ pub struct PartFile {
     directory: Arc<OwnedFd>,
     final_name: String,
     part_name: String,
+    path: WirePath,
     file: File,
     length: u64,
+    /// Zeros at its end have been left out, so that it is shorter as yet.
+    ends_with_hole: bool,
     limit: Option<WriteLimit>,
     policy: Arc<Policy>,
     /// Where what it replaces is kept.
     backup: Option<String>,
+    made_way: MadeWay,
     /// The file that has the final name, as it was when the sender was told its digest.
     compared: Option<(Stamp, Digest)>,
 }
@@ -118,17 +123,36 @@ impl Incoming<PartFile> {
         write_limit: Option<u64>,
         policy: &Arc<Policy>,
     ) -> Result<Self, TransferError> {
+        Self::open_counted(root, path, size, write_limit, policy, &Comparing::default())
+    }
+
+    /// The same; `comparing` counts what is read.
+    pub fn open_counted(
+        root: &Arc<Root>,
+        path: &WirePath,
+        size: u64,
+        write_limit: Option<u64>,
+        policy: &Arc<Policy>,
+        comparing: &Comparing,
+    ) -> Result<Self, TransferError> {
         let mut part = PartFile::open(root, path, policy)?;
         part.set_write_limit(write_limit);
         let mut hasher = Hasher::default();
         let basis = part.basis().filter(|_| size > SMALL_FILE && !policy.whole_file);
         let chunk_size = basis.as_ref().map(Basis::chunk_size);
-        let mut resume = Resume { part: None, whole: part.whole(size)?, basis: chunk_size };
+        let mut resume =
+            Resume { part: None, whole: part.whole(size, comparing)?, basis: chunk_size };
         if (1..=size).contains(&part.length) {
-            part.hash(&mut hasher).map_err(TransferError::reading)?;
+            part.hash(&mut hasher, comparing).map_err(TransferError::reading)?;
             resume.part = Some(Prefix { length: part.length, digest: hasher.digest() });
         }
         Ok(Self { store: part, resume, hasher, basis })
+    }
+
+    /// The same; `made_way` hears what is removed for the file.
+    #[must_use]
+    pub fn with_made_way(self, made_way: MadeWay) -> Self {
+        Self { store: self.store.with_made_way(made_way), ..self }
     }
 }
 
@@ -172,11 +196,14 @@ impl PartFile {
                 directory,
                 final_name,
                 part_name,
+                path: path.clone(),
                 file,
                 length,
+                ends_with_hole: false,
                 limit,
                 policy,
                 backup,
+                made_way: MadeWay::default(),
                 compared: None,
             });
         }
@@ -184,7 +211,11 @@ impl PartFile {
     }
 
     /// Digest of the file that has the final name, if it has `size` bytes.
-    fn whole(&mut self, size: u64) -> Result<Option<Digest>, TransferError> {
+    fn whole(
+        &mut self,
+        size: u64,
+        comparing: &Comparing,
+    ) -> Result<Option<Digest>, TransferError> {
         let Ok(file) = open_file(&self.directory, &self.final_name) else {
             return Ok(None);
         };
@@ -194,7 +225,9 @@ impl PartFile {
             return Ok(None);
         }
         let mut hasher = Hasher::default();
-        hasher.read(&mut source.0, size).map_err(TransferError::reading)?;
+        let mut reader = comparing.reader(&mut source.0, size);
+        hasher.read(&mut reader, size).map_err(TransferError::reading)?;
+        drop(reader);
         let digest = hasher.digest();
         self.compared = Some((stamp, digest));
         Ok(Some(digest))
@@ -207,9 +240,10 @@ impl PartFile {
         (length > SMALL_FILE).then(|| Basis::new(file, length))
     }
 
-    fn hash(&mut self, hasher: &mut Hasher) -> io::Result<()> {
+    fn hash(&mut self, hasher: &mut Hasher, comparing: &Comparing) -> io::Result<()> {
         self.file.seek(SeekFrom::Start(0))?;
-        self.length = hasher.read(&mut self.file, self.length)?;
+        let mut reader = comparing.reader(&mut self.file, self.length);
+        self.length = hasher.read(&mut reader, self.length)?;
         Ok(())
     }
 
@@ -219,8 +253,7 @@ impl PartFile {
 
     /// Gives the temporary file the permissions and the time of `offer`.
     pub(super) fn set_attributes(&self, offer: &Offer) -> io::Result<()> {
-        if self.policy.preserve {
-            // There may be a hole at its end.
+        if self.ends_with_hole {
             self.file.set_len(self.length)?;
         }
         let mode = match replaced_by(&self.directory, &self.final_name) {
@@ -236,7 +269,8 @@ impl PartFile {
     /// Renames the temporary file; its content must be on disk.
     pub(super) fn take_final_name(&self) -> io::Result<()> {
         if self.policy.make_way {
-            make_way::remove_directory(&self.directory, &self.final_name)?;
+            let (name, path) = (&self.final_name, self.path.as_str());
+            make_way::remove_directory(&self.directory, name, path, &self.made_way)?;
         }
         if let Some(kept) = &self.backup
             && !self.is_in_place()
@@ -271,6 +305,13 @@ impl PartFile {
     /// The directory that it lies in.
     pub(super) fn directory(&self) -> Arc<OwnedFd> {
         Arc::clone(&self.directory)
+    }
+
+    /// The same; `made_way` hears what is removed for the file.
+    #[must_use]
+    pub(super) fn with_made_way(mut self, made_way: MadeWay) -> Self {
+        self.made_way = made_way;
+        self
     }
 
     /// Holds writing down to so many bytes per second.
@@ -323,11 +364,7 @@ impl Store for PartFile {
             if let Some(limit) = &mut self.limit {
                 limit.wait(piece.len());
             }
-            if self.policy.preserve {
-                write_sparse(&mut self.file, self.length, piece)?;
-            } else {
-                self.file.write_all(piece)?;
-            }
+            self.ends_with_hole = write_sparse(&mut self.file, self.length, piece)?;
             self.length += piece.len() as u64;
         }
         Ok(())
@@ -337,6 +374,7 @@ impl Store for PartFile {
         self.file.set_len(length)?;
         self.file.seek(SeekFrom::Start(length))?;
         self.length = length;
+        self.ends_with_hole = false;
         Ok(())
     }
 
@@ -457,9 +495,9 @@ pub(super) fn times(modified: Mtime) -> Timestamps {
 }
 
 /// Appends `data` at `offset`, where the file is positioned; leaves out blocks of zeros, which the
-/// file system then need not store.
-pub(super) fn write_sparse(file: &mut File, offset: u64, data: &[u8]) -> io::Result<()> {
-    let mut done = 0;
+/// file system then need not store. Whether there are such behind the last byte that is written.
+pub(super) fn write_sparse(file: &mut File, offset: u64, data: &[u8]) -> io::Result<bool> {
+    let (mut done, mut ends_with_hole) = (0, false);
     while done < data.len() {
         // Up to the next boundary of blocks in the file, and then block by block.
         let length_of = |at: usize| {
@@ -472,13 +510,14 @@ pub(super) fn write_sparse(file: &mut File, offset: u64, data: &[u8]) -> io::Res
         while done < data.len() && is_hole(done) == hole {
             done += length_of(done);
         }
+        ends_with_hole = hole;
         if hole {
             file.seek(SeekFrom::Start(offset + done as u64))?;
         } else {
             file.write_all(&data[start..done])?;
         }
     }
-    Ok(())
+    Ok(ends_with_hole)
 }
 
 /// Whether a file could be received into `path`, as far as what is there tells.
@@ -491,6 +530,18 @@ pub fn check_place(root: &Root, path: &WirePath, policy: &Policy) -> Result<(), 
         Err(RootError::Symlink(_)) if policy.make_way && policy.preserve => Ok(()),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Whether what a file at `path` replaces could be kept under another name, if that is wanted.
+pub fn check_backup(
+    root: &Root,
+    path: &WirePath,
+    policy: &Policy,
+) -> Result<(), TransferError> {
+    if let (Some(suffix), Ok(Some((directory, name)))) = (&policy.backup, root.place(path)) {
+        replace::backup_name(root, &directory, &name, suffix)?;
+    }
+    Ok(())
 }
 
 /// Only a regular file is replaced, a link where links are preserved, and a directory where the policy

@@ -33,18 +33,41 @@ pub enum Destination {
     PassThrough(PassThrough),
 }
 
+/// What a name leads to.
+enum Target {
+    StandardOutput,
+    /// A pipe or device that content is written through to.
+    Through(PathBuf),
+    Path(PathBuf),
+}
+
 impl Destination {
     /// Looks at `path`. Waits for the reader if it is a pipe. `-` and `/dev/stdout` are the
     /// standard output, whatever that leads to.
     pub fn open(path: &Path) -> io::Result<Self> {
+        let file = match Target::of(path)? {
+            Target::Path(path) => return Ok(Self::Path(path)),
+            Target::StandardOutput if is_closed(&io::stdout()) => {
+                return Err(refused("standard output is closed"));
+            }
+            Target::StandardOutput => File::from(io::stdout().as_fd().try_clone_to_owned()?),
+            Target::Through(path) => OpenOptions::new().write(true).open(&path)?,
+        };
+        Ok(Self::PassThrough(PassThrough { file, written: 0 }))
+    }
+
+    /// Whether content would be written through `path` to something else, which is not opened.
+    pub(crate) fn leads_through(path: &Path) -> io::Result<bool> {
+        Ok(!matches!(Target::of(path)?, Target::Path(_)))
+    }
+}
+
+impl Target {
+    fn of(path: &Path) -> io::Result<Self> {
         let mut path = path.to_owned();
         for _ in 0..MAX_LINKS {
             if is_standard_output(&path) {
-                if is_closed(&io::stdout()) {
-                    return Err(refused("standard output is closed"));
-                }
-                let file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
-                return Ok(Self::PassThrough(PassThrough { file, written: 0 }));
+                return Ok(Self::StandardOutput);
             }
             let Ok(metadata) = path.symlink_metadata() else { return Ok(Self::Path(path)) };
             let kind = metadata.file_type();
@@ -58,8 +81,7 @@ impl Destination {
             }
             let kind = path.metadata()?.file_type();
             if kind.is_fifo() || kind.is_char_device() {
-                let file = OpenOptions::new().write(true).open(&path)?;
-                return Ok(Self::PassThrough(PassThrough { file, written: 0 }));
+                return Ok(Self::Through(path));
             }
             if kind.is_block_device() || kind.is_socket() || is_of_process(&path) {
                 return Err(refused("neither a file, a directory, a pipe nor a terminal"));

@@ -16,10 +16,14 @@ pub enum Change {
     Compared,
     /// One of the same size and time of modification.
     Unchanged,
+    /// One of the same size and time of modification, which gets other permissions.
+    Attributes,
     /// Something that stays, whatever is offered.
     Kept,
-    /// Something that the source no longer has, and is removed.
+    /// Something that the source no longer has, or that makes way for something of another kind, and is removed.
     Deleted,
+    /// Nothing, or something else than the symbolic link or the further name of a file that is made.
+    Linked,
 }
 
 impl Change {
@@ -40,6 +44,12 @@ impl Change {
     pub fn by(policy: &Policy, offer: &Offer, found: Option<&Found>) -> Self {
         match found {
             Some(found) if policy.keeps(&found.offer, offer) => Self::Kept,
+            Some(found) if Self::of(offer, Some(found)) == Self::Unchanged => {
+                let there = found.offer.mode;
+                let narrower = there & offer.mode;
+                let mode = if policy.preserve { offer.mode } else { narrower };
+                if mode == there { Self::Unchanged } else { Self::Attributes }
+            }
             found => Self::of(offer, found),
         }
     }
@@ -60,8 +70,10 @@ impl Change {
             Self::Changed => "changed",
             Self::Compared => "compared",
             Self::Unchanged => "unchanged",
+            Self::Attributes => "attributes",
             Self::Kept => "kept",
             Self::Deleted => "deleted",
+            Self::Linked => "linked",
         }
     }
 }

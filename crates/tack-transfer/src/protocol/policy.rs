@@ -23,7 +23,7 @@ pub struct Policy {
     pub ignore_existing: bool,
     /// What is replaced or removed is kept under its name with this behind it.
     pub backup: Option<Suffix>,
-    /// Permissions are the sender's and not merely no wider, and zeros become holes.
+    /// Permissions are the sender's and not merely no wider.
     pub preserve: bool,
     /// Owners follow behind the files: until then what replaces a file is this user's, and not the old owner's, for
     /// whom it may not be meant.

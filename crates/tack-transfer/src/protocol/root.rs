@@ -16,9 +16,10 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use super::acl;
 use super::disk::Found;
 use super::hidden::Hidden;
+use super::make_way::{self, ForDirectory, MadeWay};
 use super::policy::Policy;
 use super::replace::entry_at;
-use super::{EntryKind, Offer, WirePath, make_way};
+use super::{EntryKind, Offer, WirePath};
 
 const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
@@ -40,8 +41,17 @@ struct Create<'a> {
     /// Permissions of the last directories of the path, which those that are created do not exceed, but for their
     /// owner.
     modes: &'a [u32],
-    /// The first component that something else may have to make way for, and by which policy.
-    way: Option<(usize, &'a Policy)>,
+    way: Option<Way<'a>>,
+}
+
+/// What may have to make way for directories.
+#[derive(Clone, Copy)]
+struct Way<'a> {
+    /// The first component of a path that it may have the name of.
+    first: usize,
+    policy: &'a Policy,
+    /// Hears what has.
+    told_to: &'a MadeWay,
 }
 
 /// A path that can't be used.
@@ -51,7 +61,10 @@ pub enum RootError {
     #[error("{0}: no such file or directory")]
     NotFound(String),
     /// A component is a symbolic link.
-    #[error("{0}: symbolic links are not followed")]
+    #[error(
+        "{0}: symbolic links are not followed; name what it leads to, or take the directory that it is in with \
+         --preserve, which keeps links"
+    )]
     Symlink(String),
     /// It is not what it should be.
     #[error("{0}: not a {1}")]
@@ -155,15 +168,17 @@ impl Root {
 
     /// Opens the directory `path` below `base`, both of which are created where they are missing. `modes` are the
     /// permissions of the last directories, which those that are created do not exceed, but for their owner. What has
-    /// the name of a directory below `base` may make way by the `policy`.
+    /// the name of a directory below `base` may make way by the `policy`, and is told to `made_way`.
     pub fn create_directory_below(
         &self,
         base: &WirePath,
         path: &WirePath,
         modes: &[u32],
         policy: &Policy,
+        made_way: &MadeWay,
     ) -> Result<OwnedFd, RootError> {
-        let way = policy.make_way.then_some((base.components().count(), policy));
+        let first = base.components().count();
+        let way = policy.make_way.then_some(Way { first, policy, told_to: made_way });
         self.descend(path, Some(Create { modes, way }))
     }
 
@@ -203,6 +218,20 @@ impl Root {
         let Ok(Some((directory, name))) = self.place(path) else { return false };
         let Ok(Some(stat)) = entry_at(&directory, &name) else { return false };
         policy.keeps_entry(&stat, offer)
+    }
+
+    /// Size of the file or link at `path` that makes way for a directory, if there is one.
+    pub fn in_the_way(
+        &self,
+        path: &WirePath,
+        policy: &Policy,
+    ) -> Result<Option<u64>, RootError> {
+        let Ok(Some((directory, name))) = self.place(path) else { return Ok(None) };
+        let Some(entry) = entry_at(&directory, &name)? else { return Ok(None) };
+        let goes = make_way::check_for_directory(self, &directory, &name, &entry, policy)?;
+        let is_file = FileType::from_raw_mode(entry.st_mode) == FileType::RegularFile;
+        let size = if is_file { entry.st_size as u64 } else { 0 };
+        Ok((goes != ForDirectory::Stays).then_some(size))
     }
 
     /// Says what `path` is.
@@ -249,7 +278,7 @@ impl Root {
                     create.below(&directory, name, depth - at)?
                 }
                 (Err(error), Some(create))
-                    if self.makes_way(create, at, &directory, name)? =>
+                    if self.makes_way(create, (path, at), &directory, name)? =>
                 {
                     log::debug!("{name} makes way for a directory: {error}");
                     create.below(&directory, name, depth - at)?
@@ -264,13 +293,15 @@ impl Root {
     fn makes_way(
         &self,
         create: Create<'_>,
-        at: usize,
+        (path, at): (&WirePath, usize),
         directory: &OwnedFd,
         name: &str,
     ) -> Result<bool, RootError> {
         match create.way {
-            Some((first, policy)) if at >= first => {
-                make_way::for_directory(self, directory, name, policy)
+            Some(Way { first, policy, told_to }) if at >= first => {
+                let path: Vec<_> = path.components().take(at + 1).collect();
+                let path = path.join("/");
+                make_way::for_directory(self, directory, name, &path, policy, told_to)
             }
             _ => Ok(false),
         }

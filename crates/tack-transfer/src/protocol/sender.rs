@@ -5,7 +5,7 @@ use std::io;
 use super::chunking::ChunkSize;
 use super::delta::{Delta, KnownChunks, Piece};
 use super::wire::{CHUNK, Fail, FailCode, Message, Mtime, Offer, Prefix, Resume};
-use super::{Digest, Hasher, SMALL_FILE};
+use super::{Comparing, Digest, Hasher, SMALL_FILE};
 
 /// How often a file may change under the sender before it gives up.
 const MAX_RESTARTS: u32 = 3;
@@ -41,6 +41,8 @@ pub struct Sender<S> {
     restarts: u32,
     /// Tells what the receiver has of the file in another version, if that is known.
     delta: Option<Delta>,
+    /// Counts what is read to be compared.
+    comparing: Comparing,
     phase: Phase,
 }
 
@@ -65,8 +67,14 @@ impl<S: Source> Sender<S> {
             offset: 0,
             restarts: 0,
             delta: None,
+            comparing: Comparing::default(),
             phase: Phase::Content,
         })
+    }
+
+    /// Has `comparing` count what is read to be compared.
+    pub fn count_by(&mut self, comparing: &Comparing) {
+        self.comparing = comparing.clone();
     }
 
     /// What is offered to the receiver.
@@ -183,7 +191,7 @@ impl<S: Source> Sender<S> {
     }
 
     fn hash(&mut self, length: u64) -> io::Result<()> {
-        let mut reader = Reader(&mut self.source);
+        let mut reader = self.comparing.reader(Reader(&mut self.source), length);
         self.position += self.hasher.read(&mut reader, length)?;
         Ok(())
     }

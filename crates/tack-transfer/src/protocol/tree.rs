@@ -9,6 +9,7 @@ use rustix::fs::{AtFlags, FileType, Mode, Stat};
 use super::disk::is_same_time;
 use super::edit::DIRECTORY_MODE;
 use super::inodes::{Inodes, separate};
+use super::make_way::MadeWay;
 use super::part_file::{PartFile, keep_equal, may_chown_to};
 use super::policy::Policy;
 use super::root::{Root, RootError, open_file};
@@ -22,6 +23,8 @@ pub enum Standing {
     Wanted,
     /// A file of the same size and time of modification.
     Unchanged,
+    /// The same, which has got the offered permissions.
+    Attributes,
     /// Something that is to stay, whatever is offered.
     Kept,
     /// A file of the same size with this digest, which the sender has to compare.
@@ -37,6 +40,7 @@ pub struct Tree {
     write_limit: Option<u64>,
     policy: Arc<Policy>,
     inodes: Arc<Inodes>,
+    made_way: MadeWay,
     /// The directory that was used last, opened.
     current: Option<(WirePath, Arc<OwnedFd>)>,
 }
@@ -50,8 +54,8 @@ impl Tree {
         checksum: bool,
         write_limit: Option<u64>,
     ) -> Self {
-        let (policy, inodes) = (Arc::default(), Arc::default());
-        Self { root, base, checksum, write_limit, policy, inodes, current: None }
+        let (policy, inodes, made_way) = (Arc::default(), Arc::default(), MadeWay::default());
+        Self { root, base, checksum, write_limit, policy, inodes, made_way, current: None }
     }
 
     /// The same by another policy.
@@ -64,6 +68,12 @@ impl Tree {
     #[must_use]
     pub fn with_inodes(self, inodes: Arc<Inodes>) -> Self {
         Self { inodes, ..self }
+    }
+
+    /// The same; `made_way` hears what is removed for something of another kind.
+    #[must_use]
+    pub fn with_made_way(self, made_way: MadeWay) -> Self {
+        Self { made_way, ..self }
     }
 
     /// Creates `directory`; `modes` are its permissions and before them those of its parents.
@@ -134,7 +144,7 @@ impl Tree {
             // transferred, and stops no other.
             return Standing::Wanted;
         }
-        Standing::Unchanged
+        if has_mode { Standing::Attributes } else { Standing::Unchanged }
     }
 
     /// An empty temporary file for `path`.
@@ -144,7 +154,7 @@ impl Tree {
         let mut part = PartFile::open_in(&self.root, &directory, &name, &path, &self.policy)?;
         part.cut(0).map_err(TransferError::writing)?;
         part.set_write_limit(self.write_limit);
-        Ok(part)
+        Ok(part.with_made_way(self.made_way.clone()))
     }
 
     /// Notes that the file at `path` has the content that is offered, whose digest is this, if it still has.
@@ -165,7 +175,8 @@ impl Tree {
     }
 
     fn create_directory(&self, path: &WirePath, modes: &[u32]) -> Result<OwnedFd, RootError> {
-        self.root.create_directory_below(&self.base, path, modes, &self.policy)
+        let (base, made_way) = (&self.base, &self.made_way);
+        self.root.create_directory_below(base, path, modes, &self.policy, made_way)
     }
 
     /// The directory that `path` lies in, its name there, and where it is below the root.
@@ -262,8 +273,12 @@ mod tests {
         assert_eq!(standing(4, 1001), Standing::Wanted);
         assert_eq!(standing(5, 1000), Standing::Wanted);
         assert_ne!(mode_of(&dir.path().join("file")), 0o600);
-        assert_eq!(standing(4, 1000), Standing::Unchanged);
+        assert_eq!(standing(4, 1000), Standing::Attributes);
         assert_eq!(mode_of(&dir.path().join("file")), 0o600, "what was taken away is");
+        assert_eq!(
+            tree.standing(&path("file"), &offer(4, 1000), None).unwrap(),
+            Standing::Unchanged
+        );
     }
 
     #[test]
@@ -290,7 +305,7 @@ mod tests {
         let policy = Policy { preserve: true, ..Policy::default() };
         let mut tree = tree(dir.path(), false).with_policy(Arc::new(policy));
         let offer = offer(4, 1000);
-        assert_eq!(tree.standing(&path("one"), &offer, None).unwrap(), Standing::Unchanged);
+        assert_eq!(tree.standing(&path("one"), &offer, None).unwrap(), Standing::Attributes);
         // In the way of the copy.
         std::fs::create_dir(dir.path().join(PartName::of("two\\"))).unwrap();
         let failed = tree.standing(&path("two"), &offer, None);

@@ -19,6 +19,11 @@ use super::root::open_file;
 use super::wire::{Mtime, Offer};
 use super::{LinkTarget, NameError, Root, TransferError, WirePath, printable};
 
+/// Permissions of files that are not preserved: setuid, setgid, sticky.
+const SPECIAL: u32 = 0o7000;
+
+/// Why a pipe, a device or a socket is left out.
+pub const IS_SPECIAL: &str = "neither a file nor a directory";
 /// Why a symbolic link is left out.
 pub const IS_LINK: &str = "a symbolic link, which is not followed";
 
@@ -166,7 +171,7 @@ impl Walk {
             return Some(match kind {
                 Some(FileType::RegularFile) => WalkItem::Reserved(shown),
                 // No part of a transfer, whatever it is called.
-                _ => skipped(&open.path, &printable(name), RESERVED.to_owned(), true),
+                _ => skipped(&open.path, &printable(name), RESERVED.to_owned(), false),
             });
         }
         if self.root.hides(&open.directory, name) {
@@ -207,7 +212,8 @@ impl Walk {
                 let several = self.links && stat.st_nlink > 1;
                 let inode = several.then(|| number_of(stat));
                 let offer = offer_at(&open.directory, name, stat);
-                let file = FileEntry::new(file, offer).with_inode(inode);
+                let special = self.links && stat.st_mode & SPECIAL != 0;
+                let file = FileEntry::new(file, offer).with_inode(inode).with_special(special);
                 Some(WalkItem::File(if self.grains {
                     file.with_grain(Grain::of(stat))
                 } else {
@@ -225,7 +231,7 @@ impl Walk {
             other => {
                 let reason = match other {
                     FileType::Symlink => IS_LINK,
-                    _ => "neither a file nor a directory",
+                    _ => IS_SPECIAL,
                 };
                 Some(skipped(&open.path, &printable(name), reason.to_owned(), false))
             }

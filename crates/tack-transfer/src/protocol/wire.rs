@@ -168,10 +168,13 @@ pub enum Message {
         /// Small files are sent behind this message, others with a `Put` each.
         files: Vec<u32>,
         /// The small ones among them to be compared first.
-        compare: Vec<(u32, Digest)>,
+        compare: Box<[(u32, Digest)]>,
         /// Those that the policy keeps as they are.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        kept: Vec<u32>,
+        #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
+        kept: Box<[u32]>,
+        /// Those that are there already, and have got other permissions.
+        #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
+        attributes: Box<[u32]>,
         /// What the receiver has of the sole file: its content is to follow behind this message.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         resume: Option<Box<Resume>>,
@@ -243,6 +246,15 @@ pub enum Message {
         /// Digest of the whole file.
         digest: Digest,
     },
+    /// What the server has removed to make way for what it receives: it is told before the answer that ends the exchange,
+    /// and to clients of version 8 only.
+    Removed {
+        /// Paths below the served directory.
+        paths: Vec<String>,
+        /// How many there were beside these.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        others: u64,
+    },
     /// The receiver has verified and stored the file.
     Stored,
     /// The request failed.
@@ -282,6 +294,11 @@ impl Message {
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
 fn is_false(value: &bool) -> bool {
     !value
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(value: &u64) -> bool {
+    *value == 0
 }
 
 /// A directory of `GetMany` and the files that are wanted of it.
@@ -688,8 +705,9 @@ mod tests {
         };
         let wanted = Message::Wanted {
             files: vec![1],
-            compare: vec![],
-            kept: vec![],
+            compare: Box::default(),
+            kept: Box::default(),
+            attributes: Box::default(),
             resume: None,
             within: false,
             refused: Box::default(),

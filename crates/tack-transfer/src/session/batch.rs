@@ -222,6 +222,11 @@ pub fn unchanged(offer: &Offer) -> Outcome {
     Outcome { size: offer.size, equal: true, ..Outcome::default() }
 }
 
+/// The outcome for a file that is there already, and has got other permissions.
+pub fn with_attributes(offer: &Offer) -> Outcome {
+    Outcome { attributes: true, ..unchanged(offer) }
+}
+
 /// The outcome for a file in whose place something stays.
 pub fn kept(offer: &Offer) -> Outcome {
     Outcome { size: offer.size, kept: true, ..Outcome::default() }

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Mailbox;
 use crate::protocol::{
-    CHUNK, Digest, FileSource, Incoming, KnownChunks, Message, Offer, Receiver, Resume, Sender,
-    Step, Store, TransferError,
+    CHUNK, Comparing, Digest, FileSource, Incoming, KnownChunks, Message, Offer, Receiver,
+    Removed, Resume, Sender, Step, Store, TransferError, Waiting,
 };
 
 /// Running totals that other threads may read, in bytes.
@@ -15,6 +15,7 @@ pub struct Progress {
     total: AtomicU64,
     settled: AtomicU64,
     moved: AtomicU64,
+    comparing: Comparing,
 }
 
 /// A file that arrived, or was there already.
@@ -31,6 +32,8 @@ pub struct Outcome {
     pub reused: u64,
     /// The receiver had an equal file.
     pub equal: bool,
+    /// The receiver had an equal file, which has got other permissions.
+    pub attributes: bool,
     /// The receiver has kept what it had, which may be another file.
     pub kept: bool,
     /// Digest of the whole file, if it was read.
@@ -63,6 +66,11 @@ impl Progress {
     /// Bytes of content that crossed the network.
     pub fn moved(&self) -> u64 {
         self.moved.load(Ordering::Relaxed)
+    }
+
+    /// How far files have been read that are compared.
+    pub fn comparing(&self) -> &Comparing {
+        &self.comparing
     }
 }
 
@@ -105,18 +113,22 @@ impl<'a> Share<'a> {
 }
 
 /// Sends the content of a file to a receiver that has what `resume` says, and waits until it
-/// is stored.
+/// is stored. `removed` hears what has made way for it there.
 pub fn send_content(
     mailbox: &Mailbox,
     sender: &mut Sender<FileSource>,
     resume: &Resume,
     progress: &Progress,
+    removed: impl FnMut(Removed),
 ) -> Result<Outcome, TransferError> {
     let mut share = Share::new(progress);
+    sender.count_by(progress.comparing());
     let mut first = sender.begin(resume).map_err(TransferError::reading)?;
     if first == Message::WantChunks {
         mailbox.send(first)?;
+        let waiting = progress.comparing().wait();
         let known = receive_chunks(mailbox)?;
+        drop(waiting);
         first = sender.begin_with(known).map_err(TransferError::reading)?;
     }
     let equal = first == Message::Equal;
@@ -132,21 +144,30 @@ pub fn send_content(
         }
         mailbox.send(message)?;
     }
-    let answer = match mailbox.recv() {
-        Err(TransferError::Disconnected) if mailbox.peer_has_all() => Message::Stored,
-        answer => answer?,
-    };
-    match answer {
-        Message::Stored => Ok(Outcome {
-            size: sender.offer().size,
-            moved: share.moved,
-            reused: share.reused,
-            resumed: sender.offset(),
-            equal,
-            kept: false,
-            digest: Some(sender.digest()),
-        }),
-        other => Err(TransferError::unexpected(&other)),
+    await_stored(mailbox, removed)?;
+    Ok(Outcome {
+        size: sender.offer().size,
+        moved: share.moved,
+        reused: share.reused,
+        resumed: sender.offset(),
+        equal,
+        digest: Some(sender.digest()),
+        ..Outcome::default()
+    })
+}
+
+fn await_stored(
+    mailbox: &Mailbox,
+    mut removed: impl FnMut(Removed),
+) -> Result<(), TransferError> {
+    loop {
+        match mailbox.recv() {
+            Err(TransferError::Disconnected) if mailbox.peer_has_all() => return Ok(()),
+            Err(error) => return Err(error),
+            Ok(Message::Stored) => return Ok(()),
+            Ok(Message::Removed { paths, others }) => removed(Removed { paths, others }),
+            Ok(other) => return Err(TransferError::unexpected(&other)),
+        }
     }
 }
 
@@ -158,13 +179,27 @@ pub fn receive_content(
     offer: Option<Offer>,
     progress: &Progress,
 ) -> Result<Outcome, TransferError> {
+    receive_content_and(mailbox, incoming, offer, progress, || Ok(()))
+}
+
+/// The same; does something before the sender hears that the file is stored.
+pub(super) fn receive_content_and(
+    mailbox: &Mailbox,
+    incoming: Incoming<impl Store>,
+    offer: Option<Offer>,
+    progress: &Progress,
+    stored: impl FnOnce() -> Result<(), TransferError>,
+) -> Result<Outcome, TransferError> {
+    // The sender compares what is here before it sends anything.
+    let is_compared = incoming.resume != Resume::default();
     let mut receiver = Receiver::new(incoming.store, incoming.resume, incoming.hasher)
         .with_basis(incoming.basis);
     if let Some(offer) = offer {
         receiver = receiver.with_offer(offer);
     }
     let mut share = Share::new(progress);
-    let received = receive_all(mailbox, &mut receiver, &mut share);
+    let waiting = is_compared.then(|| progress.comparing().wait());
+    let received = receive_all(mailbox, &mut receiver, &mut share, waiting);
     if received.is_err() {
         receiver.abandon();
     }
@@ -173,9 +208,11 @@ pub fn receive_content(
     // Removes what was only needed on the way, so that none of it is left when the sender
     // hears of the end.
     drop(receiver);
+    stored()?;
     mailbox.send(Message::Stored)?;
     let (moved, reused) = (share.moved, share.reused);
-    Ok(Outcome { size, moved, resumed, reused, equal, kept: false, digest: Some(digest) })
+    let digest = Some(digest);
+    Ok(Outcome { size, moved, resumed, reused, equal, digest, ..Outcome::default() })
 }
 
 /// What has been received of a file.
@@ -190,10 +227,15 @@ fn receive_all(
     mailbox: &Mailbox,
     receiver: &mut Receiver<impl Store>,
     share: &mut Share<'_>,
+    mut waiting: Option<Waiting>,
 ) -> Result<Received, TransferError> {
     let (mut announced, mut resumed) = (receiver.announced(), 0);
     loop {
-        match receiver.on_message(mailbox.recv()?)? {
+        let message = mailbox.recv()?;
+        if !matches!(message, Message::Offer(_)) {
+            drop(waiting.take());
+        }
+        match receiver.on_message(message)? {
             Step::Offered(size) => announced = size,
             Step::Started(offset, size) => {
                 (resumed, announced) = (offset, size);

@@ -21,6 +21,7 @@ mod pump;
 mod pumps;
 mod race;
 mod rate_limit;
+mod removed;
 mod request;
 #[cfg(test)]
 mod request_tests;
@@ -33,6 +34,7 @@ mod workers;
 
 pub use batch::{
     Expected, Results, kept, receive_bundles, send_bundles, unchanged, uncommitted,
+    with_attributes,
 };
 pub use client::{ConnectOptions, EarlyData, Link, Transport};
 pub use content::{Outcome, Progress, receive_content, send_content};

@@ -3,9 +3,10 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::batch::{Expected, Results, kept, unchanged};
+use super::batch::{Expected, Results, kept, unchanged, with_attributes};
 use crate::protocol::{
-    Digest, Fail, Group, SMALL_FILE, Standing, TransferError, Tree, WirePath, json_len,
+    Digest, Fail, Group, Message, Resume, SMALL_FILE, Standing, TransferError, Tree, WirePath,
+    json_len,
 };
 
 /// Bytes of JSON of what is told of directories that can't be made; of further ones less is. All have to fit into a
@@ -23,6 +24,8 @@ pub(super) struct Offered {
     pub(super) compare: Vec<(u32, Digest)>,
     /// Those that the policy keeps as they are.
     pub(super) kept: Vec<u32>,
+    /// Those that are there already, and have got other permissions.
+    pub(super) attributes: Vec<u32>,
     /// The small ones that are wanted.
     pub(super) expected: Vec<Expected>,
     /// Directories without files that could not be made.
@@ -49,6 +52,25 @@ impl Offered {
             }
         }
         Ok(offered)
+    }
+
+    /// Whether a large file is all that there is, and is wanted.
+    pub(super) fn is_sole_large_one(&self) -> bool {
+        self.files == [0] && self.paths.len() == 1 && self.expected.is_empty()
+    }
+
+    /// The answer to the offer; `resume` is what there is of the only file.
+    pub(super) fn wanted(&mut self, resume: Option<Resume>, within: bool) -> Message {
+        let take = std::mem::take::<Vec<u32>>;
+        Message::Wanted {
+            files: take(&mut self.files),
+            compare: std::mem::take(&mut self.compare).into_boxed_slice(),
+            kept: take(&mut self.kept).into_boxed_slice(),
+            attributes: take(&mut self.attributes).into_boxed_slice(),
+            resume: resume.map(Box::new),
+            within,
+            refused: std::mem::take(&mut self.refused).into_boxed_slice(),
+        }
     }
 
     /// Expects what comes without being asked for as well.
@@ -97,6 +119,11 @@ impl Offered {
                     self.results.insert(file, Ok(unchanged(&offer)));
                     continue;
                 }
+                Ok(Standing::Attributes) => {
+                    self.results.insert(file, Ok(with_attributes(&offer)));
+                    self.attributes.push(file);
+                    continue;
+                }
                 Ok(Standing::Kept) => {
                     self.results.insert(file, Ok(kept(&offer)));
                     self.kept.push(file);
@@ -121,7 +148,7 @@ impl Offered {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::{Encoded, Manifest, Message, Root};
+    use crate::protocol::{Encoded, Manifest, Root};
 
     #[test]
     fn what_is_told_of_directories_that_cannot_be_made_fits_into_a_message() {
@@ -147,7 +174,8 @@ mod tests {
         let message = Message::Wanted {
             files: (0..256).collect(),
             compare: (0..256).map(|file| (file, digest)).collect(),
-            kept: Vec::new(),
+            kept: Box::default(),
+            attributes: (0..256).collect(),
             resume: None,
             within: true,
             refused: offered.refused.clone().into_boxed_slice(),

@@ -4,18 +4,19 @@ use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use super::batch::{receive_bundles, send_bundles, shortened};
-use super::content::{Outcome, Progress, receive_content, send_content, sender_of};
+use super::batch::{Expected, Results, receive_bundles, send_bundles, shortened};
+use super::content::{Outcome, Progress, receive_content_and, send_content, sender_of};
 use super::life::{Claims, Life};
 use super::mailbox::Mailbox;
 use super::offered::Offered;
+use super::removed::tell_removed;
 use crate::protocol::{
     Attributes, Digest, Edit, EditKind, Edited, Editor, EntryKind, FileEntry, FileSource,
-    Group, GroupCommit, Hasher, Incoming, MAX_FILES, Manifest, Message, Offer, Policy,
+    Group, GroupCommit, Hasher, Incoming, MAX_FILES, MadeWay, Manifest, Message, Offer, Policy,
     RESERVED, Resume, Root, SmallFile, TransferError, Tree, Walk, WalkItem, Want, WantGroup,
     Wanted, WirePath,
 };
-use crate::quic::BACKSLASHES;
+use crate::quic::{BACKSLASHES, TELLS_REMOVED};
 
 /// What all workers of a server share.
 pub(super) struct Service {
@@ -203,6 +204,7 @@ impl Service {
                 (Action::Get, path, result)
             }
             Message::Put { path, offer, policy } => {
+                let policy = (policy, &MadeWay::default());
                 let result = self.put(mailbox, life, &path, offer, policy, Message::Resume);
                 let result = result.map(Some);
                 (Action::Put, path, result)
@@ -267,7 +269,7 @@ impl Service {
     ) -> Result<Outcome, TransferError> {
         let mut sender = sender_of(self.root.file(path)?)?;
         mailbox.send(Message::Offer(sender.offer()))?;
-        send_content(mailbox, &mut sender, resume, &Progress::default())
+        send_content(mailbox, &mut sender, resume, &Progress::default(), drop)
     }
 
     fn put(
@@ -276,7 +278,7 @@ impl Service {
         life: &Arc<Life>,
         path: &WirePath,
         offer: Offer,
-        policy: Policy,
+        (policy, made_way): (Policy, &MadeWay),
         answer: impl FnOnce(Resume) -> Message,
     ) -> Result<Outcome, TransferError> {
         self.check_writable()?;
@@ -285,8 +287,10 @@ impl Service {
         let _claim = self.claims.claim(path, life)?;
         let (limit, policy) = (self.write_limit, Arc::new(policy));
         let incoming = Incoming::open(&self.root, path, offer.size, limit, &policy)?;
+        let incoming = incoming.with_made_way(made_way.clone());
         mailbox.send(answer(incoming.resume))?;
-        receive_content(mailbox, incoming, Some(offer), &Progress::default())
+        let tell = || tell_removed_to(life, mailbox, made_way);
+        receive_content_and(mailbox, incoming, Some(offer), &Progress::default(), tell)
     }
 
     fn get_many(
@@ -326,61 +330,72 @@ impl Service {
         limit(offer.groups.iter().map(|group| group.files.len()).sum())?;
         let _claim = self.claims.claim_tree(&offer.base, life);
         let within = offer.move_within(&self.root);
-        let PutOffer { base, groups, checksum, policy, sole, brief, ahead, .. } = &*offer;
-        let tree = Tree::new(Arc::clone(&self.root), base.clone(), *checksum, self.write_limit);
-        let tree = tree.with_inodes(Arc::clone(&life.inodes));
-        let mut tree = tree.with_policy(Arc::new(policy.clone()));
-        let Offered { paths, files, compare, kept, expected, refused, mut results, .. } =
-            offer.look_at(&mut tree, mailbox)?;
-        let refused = refused.into_boxed_slice();
-        send_faults(mailbox, results.iter())?;
+        let made_way = MadeWay::default();
+        let mut tree = self.tree_of(offer, life).with_made_way(made_way.clone());
+        let PutOffer { base, groups, policy, sole, brief, ahead, .. } = &*offer;
+        let mut offered = offer.look_at(&mut tree, mailbox)?;
+        send_faults(mailbox, offered.results.iter())?;
         if *sole
-            && let ([0], [path], true) = (&files[..], &paths[..], expected.is_empty())
+            && let (true, [path]) = (offered.is_sole_large_one(), &offered.paths[..])
             && let Some(file) = groups.iter().flat_map(|group| &group.files).next()
         {
             let (path, offer) = (base.join(path)?, file.offer());
-            let answer = |resume| {
-                let resume = Some(Box::new(resume));
-                Message::Wanted { files, compare, kept, resume, within, refused }
-            };
-            let result = self.put(mailbox, life, &path, offer, policy.clone(), answer);
+            let answer = |resume| offered.wanted(Some(resume), within);
+            let policy = (policy.clone(), &made_way);
+            let result = self.put(mailbox, life, &path, offer, policy, answer);
             if let Err(error) = &result {
                 mailbox.fail(error);
             }
             log(Action::Put, path, result.map(Some));
             return Ok(());
         }
-        let known: HashSet<u32> = results.keys().copied().collect();
-        let is_over = *brief && files.is_empty() && !*ahead;
-        mailbox.send(Message::Wanted {
-            files,
-            compare,
-            kept,
-            resume: None,
-            within,
-            refused,
-        })?;
+        let is_over = *brief && offered.files.is_empty() && !*ahead;
+        if is_over {
+            tell_removed_to(life, mailbox, &made_way)?;
+        }
+        mailbox.send(offered.wanted(None, within))?;
+        let Offered { paths, expected, mut results, .. } = offered;
         let answered = if is_over {
             Ok(())
         } else {
-            let (commit, progress) = (&self.commit, Progress::default());
-            receive_bundles(mailbox, &mut tree, commit, expected, &progress, &mut results)
-                .and_then(|()| {
-                    // The client knows what it could not send.
-                    let is_news = |file, result: &Result<_, _>| {
-                        !known.contains(file)
-                            && !matches!(result, Err(TransferError::Remote(_)))
-                    };
-                    let new = results.iter().filter(|(file, result)| is_news(file, result));
-                    send_faults(mailbox, new)?;
-                    mailbox.send(Message::Stored)
-                })
+            let received = self.receive(mailbox, &mut tree, expected, &mut results);
+            received.and_then(|()| {
+                tell_removed_to(life, mailbox, &made_way)?;
+                mailbox.send(Message::Stored)
+            })
         };
         for (file, result) in results {
             let path = paths.get(file as usize).and_then(|path| base.join(path).ok());
             log(Action::Put, path.unwrap_or_default(), result.map(Some));
         }
         answered
+    }
+
+    /// Where what is offered goes.
+    fn tree_of(&self, offer: &PutOffer, life: &Life) -> Tree {
+        let PutOffer { base, checksum, policy, .. } = offer;
+        let tree = Tree::new(Arc::clone(&self.root), base.clone(), *checksum, self.write_limit);
+        let tree = tree.with_inodes(Arc::clone(&life.inodes));
+        tree.with_policy(Arc::new(policy.clone()))
+    }
+
+    /// Receives small files, and tells which of them could not be stored.
+    fn receive(
+        &self,
+        mailbox: &Mailbox,
+        tree: &mut Tree,
+        expected: Vec<Expected>,
+        results: &mut Results,
+    ) -> Result<(), TransferError> {
+        let known: HashSet<u32> = results.keys().copied().collect();
+        let (commit, progress) = (&self.commit, Progress::default());
+        receive_bundles(mailbox, tree, commit, expected, &progress, results)?;
+        // The client knows what it could not send.
+        let is_news = |file, result: &Result<_, _>| {
+            !known.contains(file) && !matches!(result, Err(TransferError::Remote(_)))
+        };
+        let new = results.iter().filter(|(file, result)| is_news(file, result));
+        send_faults(mailbox, new)
     }
 
     /// Applies edits, as long as the client has some.
@@ -610,6 +625,18 @@ impl Service {
     fn check_writable(&self) -> Result<(), TransferError> {
         if self.read_only { Err(TransferError::ReadOnly) } else { Ok(()) }
     }
+}
+
+/// Tells a client what has made way for what it sends, if it knows what that means.
+fn tell_removed_to(
+    life: &Life,
+    mailbox: &Mailbox,
+    made_way: &MadeWay,
+) -> Result<(), TransferError> {
+    if life.version() < TELLS_REMOVED {
+        return Ok(());
+    }
+    tell_removed(mailbox, made_way)
 }
 
 /// Tells the client about files that can't be stored.
