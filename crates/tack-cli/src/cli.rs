@@ -507,8 +507,8 @@ pub struct TransferArgs {
     #[arg(default_missing_value = "~", value_parser = parse_suffix)]
     pub backup: Option<Suffix>,
     /// Keeps permissions exactly, times of directories, symbolic links (as they are, wherever they
-    /// lead; none is followed but those that are named themselves), hard links (not between files that are fetched one
-    /// by one), and holes in files; setuid, setgid and the sticky bit of files and setuid of directories are dropped
+    /// lead; none is followed but those that are named themselves), and hard links between files (not those that are
+    /// fetched one by one); setuid, setgid and the sticky bit of files and setuid of directories are dropped
     #[arg(long, short)]
     pub preserve: bool,
     /// Keeps owners and groups, too, as numbers: where the receiver runs as root, or where they are its own. Takes

@@ -248,7 +248,11 @@ impl<F: BufFactory> Connection<F> {
                 self.deadlines.overdue.on_opening(stream_id);
                 if room == 0 {
                     let opened = self.inner.stream_send(stream_id, b"", false);
-                    self.follow_refusal(stream_id, opened)?;
+                    match self.follow_refusal(stream_id, opened) {
+                        // It waits for the peer's flow control as well.
+                        Err(quiche::Error::Done) => {}
+                        opened => drop(opened?),
+                    }
                 }
                 room
             }

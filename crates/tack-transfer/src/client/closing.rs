@@ -788,7 +788,8 @@ fn finds_here(editor: Option<&Editor>, edit: &Edit) -> Option<(bool, Mtime)> {
     }
 }
 
-/// Says what would be done with a name, behind which is the size of what it is; `found` is whether the right link is there, and since when, if anything is.
+/// Says what would be done with a name, behind which is the size of what it is; `found` is whether the right link is
+/// there, and since when, if anything is.
 fn plan(
     told: &Reporter,
     (name, size): (String, u64),
