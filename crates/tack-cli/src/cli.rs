@@ -492,7 +492,7 @@ pub struct TransferArgs {
     /// source, as those do that take upper and lower case for the same or leave out dots at the end. Without
     /// --exclude, --update and --ignore-existing, and unless several sources go into one directory, what is of another
     /// kind makes way at once: a directory with all that is in it for a file, a file (or, with --preserve, a link) for
-    /// a directory
+    /// a directory. What would empty the current directory, the home or what holds one of them here is refused
     #[arg(long)]
     pub delete: bool,
     /// Leaves files and links alone that were modified later than the source's
