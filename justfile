@@ -175,9 +175,9 @@ static arch="x86_64":
 test:
     cargo test --workspace
 
-# Formatting and clippy, warnings denied.
+# Formatting, that of the workspaces beside this one too, and clippy, warnings denied.
 lint:
-    cargo fmt --all --check
+    git ls-files '*Cargo.toml' | xargs grep -l '^\[workspace\]' | xargs -I% cargo fmt --manifest-path % --all --check
     cargo clippy --workspace --all-targets -- -D warnings
 
 # The documentation, warnings denied.

@@ -370,7 +370,9 @@ impl Worker {
 fn report(address: &str, connection: &mut tacklib::Connection, result: Result<(), SendError>) {
     match result {
         Ok(()) | Err(SendError::Closed) => {}
-        Err(error @ (SendError::TooLong(_) | SendError::Full)) => gst::warning!(CAT, "{address}: {error}"),
+        Err(error @ (SendError::TooLong(_) | SendError::Full)) => {
+            gst::warning!(CAT, "{address}: {error}")
+        }
         Err(error) => {
             gst::warning!(CAT, "{address}: {error}");
             // Fails if it is closed already.
