@@ -371,7 +371,7 @@ fn report(address: &str, connection: &mut tacklib::Connection, result: Result<()
     match result {
         Ok(()) | Err(SendError::Closed) => {}
         Err(error @ (SendError::TooLong(_) | SendError::Full)) => {
-            gst::warning!(CAT, "{address}: {error}")
+            gst::warning!(CAT, "{address}: {error}");
         }
         Err(error) => {
             gst::warning!(CAT, "{address}: {error}");
