@@ -55,14 +55,18 @@ fn with_data<S: End>(pair: &mut Pair<Connection, S>, stream_id: u64) -> Vec<Vec<
 }
 
 fn ends<S: End>(pair: &mut Pair<Connection, S>, stream_id: u64) {
+    ends_after(pair, stream_id, 1000);
+}
+
+fn ends_after<S: End>(pair: &mut Pair<Connection, S>, stream_id: u64, expected: usize) {
     let mut received = 0;
     pair.run_until(|pair| {
-        let mut buffer = [0; 2000];
+        let mut buffer = vec![0; 20_000];
         let (len, fin) = pair.server.read(stream_id, &mut buffer).unwrap_or((0, false));
         received += len;
         fin
     });
-    assert_eq!(received, 1000);
+    assert_eq!(received, expected);
 }
 
 fn tack_to_tack() -> Pair<Connection, Connection> {
@@ -98,6 +102,56 @@ fn it_arrives_where_the_data_is_acknowledged_before_it_has_left() {
 fn it_arrives_where_its_packet_is_lost() {
     arrives_where_its_packet_is_lost(tack_to_tack());
     arrives_where_its_packet_is_lost(tack_to_stock());
+}
+
+/// A stream of several packets, the first of which is lost. It goes both ways: quiche does not forget it when its data
+/// is acknowledged.
+const SEVERAL_PACKETS: usize = 8000;
+
+/// All of the stream has left, and what arrived is on the server.
+fn with_its_first_packet_lost<S: End>(pair: &mut Pair<Connection, S>) {
+    pair.handshake();
+    assert_eq!(pair.client.write(BOTH_WAYS, &[7; SEVERAL_PACKETS], false), SEVERAL_PACKETS);
+    let mut data = datagrams(&mut pair.client);
+    assert!(data.len() > 4, "{} packets", data.len());
+    data.remove(0);
+    to_server(&mut pair.server, data);
+}
+
+fn another_stream_arrives<S: End>(pair: &mut Pair<Connection, S>) {
+    pair.client.write(BOTH_WAYS + 4, &[8; SEVERAL_PACKETS], false);
+    let data = datagrams(&mut pair.client);
+    to_server(&mut pair.server, data);
+}
+
+fn arrives_where_it_is_lost_with_data_before_the_last<S: End>(mut pair: Pair<Connection, S>) {
+    with_its_first_packet_lost(&mut pair);
+    pair.client.write(BOTH_WAYS, &[], true);
+    assert!(!datagrams(&mut pair.client).is_empty(), "the end leaves, and is lost");
+    another_stream_arrives(&mut pair);
+    let acknowledgements = acknowledgements(&mut pair.server);
+    to_client(&mut pair.client, acknowledgements);
+    ends_after(&mut pair, BOTH_WAYS, SEVERAL_PACKETS);
+}
+
+#[test]
+fn it_arrives_where_it_is_lost_with_data_before_the_last() {
+    arrives_where_it_is_lost_with_data_before_the_last(tack_to_tack());
+    arrives_where_it_is_lost_with_data_before_the_last(tack_to_stock());
+}
+
+fn arrives_where_it_is_written_while_lost_data_waits<S: End>(mut pair: Pair<Connection, S>) {
+    with_its_first_packet_lost(&mut pair);
+    let acknowledgements = acknowledgements(&mut pair.server);
+    to_client(&mut pair.client, acknowledgements);
+    pair.client.write(BOTH_WAYS, &[], true);
+    ends_after(&mut pair, BOTH_WAYS, SEVERAL_PACKETS);
+}
+
+#[test]
+fn it_arrives_where_it_is_written_while_lost_data_waits() {
+    arrives_where_it_is_written_while_lost_data_waits(tack_to_tack());
+    arrives_where_it_is_written_while_lost_data_waits(tack_to_stock());
 }
 
 #[test]

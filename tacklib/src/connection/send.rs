@@ -203,7 +203,9 @@ impl<F: BufFactory> Connection<F> {
     ) -> quiche::Result<Option<(usize, SendInfo)>> {
         self.on_nothing_written(layer, now, &plan);
         if plan.due.is_none() && plan.ends_room == 0 {
-            return Err(quiche::Error::Done);
+            let is_idle = plan.stream_data && layer.has_all_acknowledged();
+            let owes_end = is_idle && self.seam.stream_ends.on_idle();
+            return if owes_end { Ok(None) } else { Err(quiche::Error::Done) };
         }
         let carrier = Plan { is_carrier: true, stream_data: false, ..plan };
         request_carrier(&mut self.inner)?;

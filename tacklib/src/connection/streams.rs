@@ -306,7 +306,10 @@ impl<F: BufFactory> Connection<F> {
         if bytes > 0 || fin {
             self.seam.stale_streams.on_written(&mut self.inner, stream_id);
         }
-        self.seam.stream_ends.on_written(stream_id, bytes, fin);
+        let Seam { stream_ends, stale_streams, send_buffer, .. } = &mut self.seam;
+        let is_repeating =
+            || stale_streams.is_repeating() && !send_buffer.has_unsent(stream_id);
+        stream_ends.on_written(stream_id, bytes, fin, fin && is_repeating());
         self.has_ended_streams |= fin;
     }
 

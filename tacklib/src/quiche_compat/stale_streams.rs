@@ -46,6 +46,12 @@ impl StaleStreams {
         self.is_possible = true;
     }
 
+    /// Whether quiche may have something to send again.
+    #[inline]
+    pub fn is_repeating(&self) -> bool {
+        self.is_possible
+    }
+
     /// Sets the priority of a stream for the application: at once, or when it is written to.
     pub fn set_priority<F: BufFactory>(
         &mut self,

@@ -20,3 +20,39 @@ fn an_end_that_is_written_before_its_data_is_acknowledged_never_leaves() {
     assert_eq!(ends.server.stream_recv(STREAM, &mut [0; 2000]), Ok((1000, false)));
     assert_needed(!ends.server.stream_finished(STREAM), "stream_ends.rs");
 }
+
+/// A stream of several packets, the first of which is lost.
+fn with_its_first_packet_lost() -> Ends {
+    let mut ends = Ends::established();
+    for datagram in ends.client_writes(STREAM, &[7; 5000]).into_iter().skip(1) {
+        ends.deliver_to_server(datagram).unwrap();
+    }
+    ends
+}
+
+fn assert_has_no_end(mut ends: Ends) {
+    ends.exchange();
+    assert_eq!(ends.server.stream_recv(STREAM, &mut [0; 6000]), Ok((5000, false)));
+    assert_needed(!ends.server.stream_finished(STREAM), "stream_ends.rs");
+}
+
+#[test]
+fn an_end_that_is_lost_with_data_before_the_last_is_not_repeated() {
+    let mut ends = with_its_first_packet_lost();
+    ends.client.stream_send(STREAM, &[], true).unwrap();
+    assert!(!sent(&mut ends.client).is_empty(), "the end leaves, and is lost");
+    for datagram in ends.client_writes(STREAM + 4, &[8; 5000]) {
+        ends.deliver_to_server(datagram).unwrap();
+    }
+    assert_has_no_end(ends);
+}
+
+#[test]
+fn an_end_that_is_written_while_data_before_the_last_waits_to_be_repeated_never_leaves() {
+    let mut ends = with_its_first_packet_lost();
+    for (datagram, _) in sent(&mut ends.server) {
+        ends.deliver_to_client(datagram).unwrap();
+    }
+    ends.client.stream_send(STREAM, &[], true).unwrap();
+    assert_has_no_end(ends);
+}
