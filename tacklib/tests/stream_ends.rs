@@ -169,6 +169,33 @@ fn it_arrives_where_reading_the_other_half_makes_quiche_forget_the_stream() {
 }
 
 #[test]
+fn a_stream_that_is_given_up_while_it_waits_to_send_gets_none() {
+    let mut pair = tack_to_tack();
+    pair.handshake();
+    let (len, urgent) = (3000, ONE_WAY + 4);
+    assert_eq!(pair.client.write(ONE_WAY, &vec![7; len], false), len);
+    let mut buffer = [0; 1200];
+    let (written, _) = pair.client.transmit(&mut buffer).unwrap();
+    to_server(&mut pair.server, vec![buffer[..written].to_vec()]);
+    pair.client.stream_priority(urgent, 0, false).unwrap();
+    pair.client.write(urgent, &[8; 5000], false);
+    pair.client.stream_shutdown(ONE_WAY, quiche::Shutdown::Write, 9).unwrap();
+    let mut others = datagrams(&mut pair.client);
+    assert!(others.len() > 3, "more urgent data fills the packet with the reset, which is lost");
+    others.remove(0);
+    to_server(&mut pair.server, others);
+    let mut read = 0;
+    pair.run_until(|pair| match pair.server.read(ONE_WAY, &mut buffer) {
+        Ok((len, is_end)) => {
+            read += len;
+            assert!(!is_end, "{read} bytes seem to be all of {len}");
+            false
+        }
+        result => result == Err(quiche::Error::StreamReset(9)),
+    });
+}
+
+#[test]
 fn many_of_them_arrive() {
     let mut pair = tack_to_tack();
     pair.handshake();

@@ -184,11 +184,12 @@ impl<F: BufFactory> Connection<F> {
             self.may_repeat = true;
             self.seam.stale_streams.on_lost();
         }
-        for &stream_id in &applied.stopped {
+        for &stop in &applied.stopped {
+            let stream_id = stop.stream_id;
             self.seam.send_buffer.on_dropped(stream_id);
             // quiche answers with a reset, at what has left.
             self.seam.stream_ends.on_reset(stream_id);
-            self.seam.stopped_streams.on_stopped(stream_id);
+            self.seam.stopped_streams.on_stopped(stop);
         }
         for &reset in &applied.late_resets {
             let Seam { stopped_streams, .. } = &self.seam;

@@ -166,11 +166,14 @@ impl<F: BufFactory> Connection<F> {
         Ok(writable)
     }
 
-    /// The next stream that can be written to, as
-    /// [`quiche::Connection::stream_writable_next`].
+    /// The next stream that can be written to, as [`quiche::Connection::stream_writable_next`], and each that the peer
+    /// has stopped, so that writing to it tells that.
     pub fn stream_writable_next(&mut self) -> Option<u64> {
         if !self.is_enabled() {
             return self.inner.stream_writable_next();
+        }
+        if let Some(stream_id) = self.seam.stopped_streams.take_unlisted() {
+            return Some(stream_id);
         }
         if self.seam.send_buffer.room(&self.inner) == 0 {
             return None;
@@ -242,7 +245,8 @@ impl<F: BufFactory> Connection<F> {
             return Ok(0);
         }
         let room = self.seam.send_buffer.room(&self.inner);
-        let capacity = match self.inner.stream_capacity(stream_id) {
+        let capacity = self.inner.stream_capacity(stream_id);
+        let capacity = match self.follow_refusal(stream_id, capacity) {
             // Not opened yet: quiche opens it.
             Err(quiche::Error::InvalidStreamState(_)) => {
                 self.deadlines.overdue.on_opening(stream_id);
@@ -256,7 +260,7 @@ impl<F: BufFactory> Connection<F> {
                 }
                 room
             }
-            result => self.follow_refusal(stream_id, result)?.min(room),
+            result => result?.min(room),
         };
         if capacity == 0 {
             if self.is_receive_only(stream_id) {
@@ -286,6 +290,12 @@ impl<F: BufFactory> Connection<F> {
             Err(quiche::Error::StreamStopped(_)) => self.on_stream_over(stream_id),
             // STREAMS_BLOCKED, if the application has switched that on.
             Err(quiche::Error::StreamLimit) if self.is_enabled() => self.on_control_frame(),
+            // It may be one that was stopped and that quiche has forgotten since.
+            Err(quiche::Error::Done | quiche::Error::InvalidStreamState(_)) => {
+                if let Some(stopped) = self.seam.stopped_streams.error(stream_id) {
+                    return Err(stopped);
+                }
+            }
             _ => {}
         }
         result

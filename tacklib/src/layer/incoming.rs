@@ -15,7 +15,7 @@ use tack_proto::sender::AckOutcome;
 use super::{Layer, NumberSpace, SHORTEST_PAYLOAD};
 use crate::error::ExtensionError;
 use crate::qlog::Direction;
-use crate::quiche_compat::{self, LateReset, fill_late_reset, is_reset_of_whole};
+use crate::quiche_compat::{self, LateReset, Stop, fill_late_reset, is_reset_of_whole};
 
 /// Buffers of the incoming pipeline, taken out of the layer while a packet passes through it.
 #[derive(Debug, Default)]
@@ -84,7 +84,7 @@ pub struct Applied {
     /// Something was acknowledged.
     pub acknowledged: bool,
     /// Streams that the peer asked not to send on.
-    pub stopped: Vec<u64>,
+    pub stopped: Vec<Stop>,
     /// Streams that the peer has reset and that quiche takes for whole.
     pub late_resets: Vec<LateReset>,
     /// The data of a PATH_CHALLENGE in it.
@@ -105,7 +105,7 @@ impl IncomingScan<'_> {
 
     /// Keeps those of the streams that the peer asks not to send on for which `keep` is true.
     pub fn retain_stopped(&mut self, mut keep: impl FnMut(u64) -> bool) {
-        self.effects.stopped.retain(|id| keep(*id));
+        self.effects.stopped.retain(|stop| keep(stop.stream_id));
     }
 }
 
@@ -546,7 +546,9 @@ impl NumberSpace {
             Frame::ResetStream { stream_id, final_size, .. } => {
                 scan.reset_streams.push((stream_id, final_size));
             }
-            Frame::StopSending { stream_id, .. } => scan.effects.stopped.push(stream_id),
+            Frame::StopSending { stream_id, error_code } => {
+                scan.effects.stopped.push(Stop { stream_id, error: error_code });
+            }
             Frame::PathChallenge(data) => scan.effects.path_challenge = Some(data),
             Frame::PathResponse(data) => scan.effects.path_response = Some(data),
             Frame::NewConnectionId { cid, .. } => scan.effects.issued_id_lens.push(cid.len()),

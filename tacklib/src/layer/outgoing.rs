@@ -25,6 +25,9 @@ const MAX_SKIPPED: u64 = 1 << 12;
 /// Payload of a packet that only ends a packet train: as short as it may be to show a rate.
 const TRAIN_TAIL: usize = 30;
 
+/// PING (RFC 9000 section 19.2).
+const PING: u8 = 0x01;
+
 /// A packet that has left.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sent {
@@ -182,7 +185,7 @@ impl NumberSpace {
                 && self.receiver.ecn_counts().is_some(),
             ..OutgoingScan::default()
         };
-        scan.read(opened.payload(), takes_acks_out, self.zero_rtt);
+        scan.read(opened.payload(), takes_acks_out, self.zero_rtt, ends);
         plan.assert_may_carry(scan.stream_bytes);
         self.sends_data |= scan.stream_bytes > 0;
         let pn = opened.header().packet_number;
@@ -265,6 +268,10 @@ impl NumberSpace {
         let ends_full =
             scan.stream_bytes > 0 && !plan.leaves_no_room && !plan.is_tail(len, room);
         let mut composed = Composed { ends_train, ..Composed::default() };
+        if scan.has_false_end {
+            // It is shorter, and acknowledged as well.
+            frames.push(PING);
+        }
         self.compose_ecn(payload, scan, budget, &mut composed, frames);
         if let Some(data) = job.to.response.filter(|_| !scan.answers_challenge) {
             composed.answers_challenge =
@@ -569,6 +576,8 @@ struct OutgoingScan {
     kept: Ranges,
     /// Bytes of quiche's that do not.
     taken_out: usize,
+    /// An end of a stream that was given up is one of them.
+    has_false_end: bool,
     is_padded: bool,
     had_ack: bool,
     /// quiche's acknowledgement is left in.
@@ -607,7 +616,13 @@ enum Noted {
 impl OutgoingScan {
     /// Reads the frames of a packet; with `takes_acks_out` quiche's acknowledgement and padding are left
     /// out. A frame that cannot be read stays, with all behind it.
-    fn read(&mut self, payload: &[u8], takes_acks_out: bool, notes_acks: bool) {
+    fn read(
+        &mut self,
+        payload: &[u8],
+        takes_acks_out: bool,
+        notes_acks: bool,
+        ends: &StreamEnds,
+    ) {
         let mut end = 0;
         for located in Frames::new(payload) {
             let Ok(Located { frame, range }) = located else {
@@ -623,8 +638,26 @@ impl OutgoingScan {
             {
                 self.noted.push(Noted::ZeroRttAck(ack.ranges.iter().collect()));
             }
+            if self.is_false_end(&frame, ends) {
+                self.has_false_end = true;
+                self.ack_eliciting = true;
+                self.is_non_probing = true;
+                self.wants_look = true;
+                self.taken_out += range.len();
+                continue;
+            }
             self.see(&frame, range, takes_acks_out);
         }
+    }
+
+    /// Whether the frame says that a stream is complete that was given up, in this packet or before.
+    fn is_false_end(&self, frame: &Frame<'_>, ends: &StreamEnds) -> bool {
+        let Frame::Stream(Stream { stream_id, len: 0, fin: true, .. }) = *frame else {
+            return false;
+        };
+        let is_this =
+            |noted: &Noted| matches!(noted, Noted::Reset { stream_id: id } if *id == stream_id);
+        ends.is_given_up(stream_id) || self.noted.iter().any(is_this)
     }
 
     fn see(&mut self, frame: &Frame<'_>, range: Range<usize>, takes_acks_out: bool) {

@@ -55,6 +55,7 @@ pub use path_response_padding::least_len as least_path_response_len;
 pub use path_validation::AddressPair;
 pub use quiche_counters::{QuicheCounters, QuicheDelta};
 pub use receive_windows::ReceiveWindows;
+pub use stopped_streams::Stop;
 pub use stream_ends::StreamEnds;
 pub use traffic_secrets::TrafficSecrets;
 pub use transport_parameters::{ServerIds, Template};

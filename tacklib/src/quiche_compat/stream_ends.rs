@@ -8,7 +8,8 @@
 //! has left, and does not repeat it where the packet with it is lost. And an end on its own is no data: quiche
 //! queues the stream for it, unless the stream is queued already (`stream_send`, and what it does with lost frames).
 //! Where that is for lost data before the last, the data leaves without the end. Upstream: cloudflare/quiche issue
-//! 2525 is the first; the second is not reported. To delete: when quiche repeats ends as it does data.
+//! 2525 is the first; the second is not reported. To delete: when quiche repeats ends as it does data. It also tells which
+//! ends must not leave: those that quiche writes for streams that were given up (`SendBuf::reset`, not reported either).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +25,7 @@ pub const FRAME_ROOM: usize = 1 + 8 + 8 + 1;
 const MAX_FRAMES: usize = 4;
 
 /// Streams that were given up and are remembered.
-const MAX_RESET: usize = 256;
+const MAX_RESET: usize = 4096;
 
 #[derive(Debug, Default)]
 struct End {
@@ -42,8 +43,8 @@ pub struct StreamEnds {
     /// What has been written to streams without an end yet.
     lengths: BTreeMap<u64, u64>,
     ends: BTreeMap<u64, End>,
-    /// Streams that were given up last. quiche (0.30) writes an end, too, for those of them that waited to
-    /// send: it belongs to the reset and must not be sent without it.
+    /// Streams that were given up last. quiche (0.30) writes an end, too, for those of them that waited to send, at what
+    /// has left: a peer that has all of that takes the stream for complete.
     reset: BTreeSet<u64>,
 }
 
@@ -97,6 +98,11 @@ impl StreamEnds {
         if self.reset.len() > MAX_RESET {
             self.reset.pop_first();
         }
+    }
+
+    /// Whether an end of the stream must not be sent: the stream was given up (RFC 9000 section 3.1).
+    pub fn is_given_up(&self, stream_id: u64) -> bool {
+        self.reset.contains(&stream_id)
     }
 
     /// Something was acknowledged. `was_delivered` tells what became of a packet, `is_forgotten`

@@ -1,6 +1,8 @@
 //! quiche takes a stream for delivered once its data is acknowledged, whether or not its end is
 //! (cloudflare/quiche#2525).
 
+use tack_proto::frame::Frame;
+
 use crate::harness::*;
 
 const STREAM: u64 = 2;
@@ -55,4 +57,20 @@ fn an_end_that_is_written_while_data_before_the_last_waits_to_be_repeated_never_
     }
     ends.client.stream_send(STREAM, &[], true).unwrap();
     assert_has_no_end(ends);
+}
+
+#[test]
+fn a_stream_that_is_given_up_while_it_waits_to_send_gets_an_end() {
+    let mut ends = Ends::established();
+    let (mut keys, _) = ends.keys();
+    ends.client.stream_send(STREAM, &[7; 5000], false).unwrap();
+    ends.client.send(&mut [0; 1200]).unwrap();
+    ends.client.stream_shutdown(STREAM, quiche::Shutdown::Write, 9).unwrap();
+    let is_end = |frame: &Frame<'_>| matches!(frame, Frame::Stream(stream) if stream.fin);
+    let mut has_end =
+        sent(&mut ends.client).into_iter().map(|(packet, _)| keys.finds(&packet, is_end));
+    assert_needed(
+        has_end.any(|has_end| has_end),
+        "stream_ends.rs (of streams that were given up)",
+    );
 }
