@@ -8,10 +8,11 @@
 //! no place left, one of the network that has begun most of them gives way to a client of a network that has begun fewer.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::collections::{BinaryHeap, VecDeque};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
+use crate::by_network::ByNetwork;
 use crate::handle::Handle;
 use crate::network::Network;
 
@@ -22,9 +23,7 @@ const WITHOUT_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) struct HalfOpen {
     limit: usize,
     /// Connections in their handshake.
-    connections: usize,
-    /// Those of each network, the oldest first.
-    of_network: HashMap<Network, VecDeque<Handle>>,
+    connections: ByNetwork<Handle>,
     /// Until when those count that ended before: never more than the limit.
     ended: BinaryHeap<Reverse<Instant>>,
 }
@@ -39,7 +38,7 @@ pub(crate) struct HalfOpenClient {
 
 impl HalfOpen {
     pub(crate) fn new(limit: usize) -> Self {
-        Self { limit, connections: 0, of_network: HashMap::new(), ended: BinaryHeap::new() }
+        Self { limit, connections: ByNetwork::default(), ended: BinaryHeap::new() }
     }
 
     /// Until when a connection counts that a client opens now.
@@ -49,19 +48,18 @@ impl HalfOpen {
 
     /// Whether one more may begin its handshake without a Retry.
     pub(crate) fn has_room(&self) -> bool {
-        self.connections.saturating_add(self.ended.len()) < self.limit
+        self.connections.len().saturating_add(self.ended.len()) < self.limit
     }
 
     /// Whether there is none.
     pub(crate) fn is_empty(&self) -> bool {
-        self.connections == 0
+        self.connections.is_empty()
     }
 
     /// Those of which one gives way to a client at this address, the oldest first; `None` if nobody does.
     pub(crate) fn give_way_to(&self, ip: IpAddr) -> Option<&VecDeque<Handle>> {
-        let own = self.of_network.get(&Network::of(ip)).map_or(0, VecDeque::len);
-        let most = self.of_network.values().max_by_key(|handles| handles.len());
-        most.filter(|handles| handles.len() > own + 1)
+        let own = self.connections.count(Network::of(ip));
+        self.connections.most().filter(|handles| handles.len() > own + 1)
     }
 
     /// A client at this address begins its handshake.
@@ -72,32 +70,21 @@ impl HalfOpen {
         counts_until: Option<Instant>,
     ) -> HalfOpenClient {
         let network = Network::of(ip);
-        self.connections += 1;
-        self.of_network.entry(network).or_default().push_back(handle);
+        self.connections.push(network, handle);
         HalfOpenClient { network, counts_until }
     }
 
     pub(crate) fn on_established(&mut self, handle: Handle, client: HalfOpenClient) {
-        self.forget(handle, client);
+        self.connections.remove(client.network, &handle);
     }
 
     /// One has ended before its handshake was done; it counts until its time.
     pub(crate) fn on_failed(&mut self, handle: Handle, client: HalfOpenClient) {
-        self.forget(handle, client);
+        self.connections.remove(client.network, &handle);
         if let Some(until) = client.counts_until
             && self.ended.len() < self.limit
         {
             self.ended.push(Reverse(until));
-        }
-    }
-
-    fn forget(&mut self, handle: Handle, client: HalfOpenClient) {
-        self.connections -= 1;
-        if let Some(handles) = self.of_network.get_mut(&client.network) {
-            handles.retain(|other| *other != handle);
-            if handles.is_empty() {
-                self.of_network.remove(&client.network);
-            }
         }
     }
 
@@ -196,7 +183,7 @@ mod tests {
                 clients.fail();
             }
             assert_eq!(clients.half_open.ended.len(), limit);
-            assert!(clients.half_open.of_network.is_empty());
+            assert!(clients.half_open.connections.is_empty());
         }
     }
 

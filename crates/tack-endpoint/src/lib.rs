@@ -143,6 +143,7 @@
 //! | `send_queue` | packets that wait for their release time, and bursts of them |
 //! | `close_packet` | the CONNECTION_CLOSE, repeated to a peer that goes on sending |
 //! | `half_open` | clients in their handshake: how many begin without a Retry, which gives way |
+//! | `network`, `by_network` | what one party has of addresses; which network has most clients |
 //! | `keep_alive` | when to send a PING while no packets arrive |
 //! | `timers`, `timer_guard` | deadlines; timers that expire to no effect |
 //! | `timer_fd` | a timer of nanoseconds |
@@ -167,6 +168,7 @@ struct Readme;
 extern crate self as tack_endpoint;
 
 mod arrival_clock;
+mod by_network;
 pub mod certificate;
 mod cid_generator;
 mod close_packet;
@@ -214,6 +216,7 @@ pub mod runtime {
     pub use crate::timer_fd::TimerFd;
 }
 
+pub use by_network::ByNetwork;
 pub use config::{EndpointConfig, INITIAL_RTT};
 pub use endpoint::Endpoint;
 pub use error::Error;

@@ -1,9 +1,9 @@
 //! Sessions of an endpoint.
 
 use std::collections::{HashMap, VecDeque};
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
-use tack_endpoint::Network;
+use tack_endpoint::{ByNetwork, Network};
 use tack_tokio::{Connection, Endpoint};
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 
@@ -60,30 +60,31 @@ impl Server {
 #[derive(Debug, Default)]
 struct Handshakes {
     tasks: JoinSet<Result<Request, Error>>,
-    /// Those of each network, the oldest first.
-    of_network: HashMap<Option<Network>, VecDeque<AbortHandle>>,
-    network_of: HashMap<Id, Option<Network>>,
+    by_network: ByNetwork<Id>,
+    /// Where each of them is in `by_network`, and what ends it.
+    running: HashMap<Id, (Network, AbortHandle)>,
 }
 
 impl Handshakes {
     /// Waits for a request on this connection, too.
     fn begin(&mut self, connection: Connection) {
-        // Without an address it has no path any more, and ends by itself.
-        let network = connection.remote_address().as_ref().map(SocketAddr::ip).map(Network::of);
+        // Without an address it has no path any more, and ends by itself. No client has the address that it counts for.
+        let none = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+        let network =
+            Network::of(connection.remote_address().map_or(none, |address| address.ip()));
         let task = self.tasks.spawn(Request::receive(connection));
-        self.network_of.insert(task.id(), network);
-        self.of_network.entry(network).or_default().push_back(task);
-        if self.network_of.len() > MAX_HANDSHAKES {
+        self.by_network.push(network, task.id());
+        self.running.insert(task.id(), (network, task));
+        if self.by_network.len() > MAX_HANDSHAKES {
             self.give_up_one();
         }
     }
 
     /// Ends the oldest handshake of the network that has most.
     fn give_up_one(&mut self) {
-        let most = self.of_network.values_mut().max_by_key(|tasks| tasks.len());
-        if let Some(task) = most.and_then(VecDeque::pop_front) {
+        let oldest = self.by_network.most().and_then(VecDeque::front).copied();
+        if let Some(task) = oldest.and_then(|id| self.forget(id)) {
             task.abort();
-            self.forget(task.id());
         }
     }
 
@@ -95,13 +96,9 @@ impl Handshakes {
         Some(ended.map(|(_, result)| result))
     }
 
-    fn forget(&mut self, id: Id) {
-        let Some(network) = self.network_of.remove(&id) else { return };
-        if let Some(tasks) = self.of_network.get_mut(&network) {
-            tasks.retain(|task| task.id() != id);
-            if tasks.is_empty() {
-                self.of_network.remove(&network);
-            }
-        }
+    fn forget(&mut self, id: Id) -> Option<AbortHandle> {
+        let (network, task) = self.running.remove(&id)?;
+        self.by_network.remove(network, &id);
+        Some(task)
     }
 }
