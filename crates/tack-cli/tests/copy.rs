@@ -121,6 +121,48 @@ fn a_file_is_sent_to_the_home_of_the_other_end_and_back() {
 }
 
 #[test]
+fn closed_directories_are_copied_as_they_are() {
+    let ends = Ends::new();
+    let set_mode = |path: &Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let tree = ends.here("tree");
+    make_tree(&tree);
+    write(&tree.join("deep/private/file"), b"content");
+    for (name, mode) in
+        [("deep/private", 0o500), ("deep", 0o555), ("hollow", 0o500), ("", 0o555)]
+    {
+        set_mode(&tree.join(name), mode);
+    }
+    let compare = |copy: &Path| {
+        let mut rsync = Command::new("rsync");
+        let output = rsync.arg("-nrlptHi").arg(tree.join("")).arg(copy.join("")).output();
+        let Ok(output) = output else { return common::skip("there is no rsync here") };
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), "", "{}", copy.display());
+    };
+    for _ in 0..2 {
+        ends.copy(&["-r", "--preserve", "tree", "host:backup"]).expect(0);
+        compare(&ends.there("backup/tree"));
+        ends.copy(&["-r", "--preserve", "host:backup/tree", "copies"]).expect(0);
+        compare(&ends.here("copies/tree"));
+    }
+    // Without it, too.
+    ends.copy(&["-r", "tree", "host:plain"]).expect(0);
+    for (name, mode) in [("", 0o555), ("deep", 0o555), ("deep/private", 0o500)] {
+        let copy = ends.there("plain/tree").join(name);
+        assert_eq!(copy.metadata().unwrap().mode() & 0o7777, mode, "{name}");
+    }
+    // An ordinary user could not remove them.
+    for copy in
+        [tree, ends.there("backup/tree"), ends.here("copies/tree"), ends.there("plain/tree")]
+    {
+        for name in ["", "deep", "deep/private", "hollow"] {
+            set_mode(&copy.join(name), 0o755);
+        }
+    }
+}
+
+#[test]
 fn directories_keep_their_names_in_both_directions_and_each_time() {
     let ends = Ends::new();
     make_tree(&ends.here("tree"));

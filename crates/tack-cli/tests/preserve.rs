@@ -366,6 +366,8 @@ fn no_name_is_made_of_a_file_that_has_taken_the_place_of_the_one_that_was_listed
         let original = noise(300_000, 2);
         write(&source.join("sub/a"), &original);
         fs::hard_link(source.join("sub/a"), source.join("sub/b")).unwrap();
+        // Files with several names are sent behind all others, and this one before those.
+        fs::hard_link(source.join("long"), served.outside("spare")).unwrap();
         let mut names = fs::read_dir(source.join("sub")).unwrap();
         let first = names.next().unwrap().unwrap().path();
         let other = names.next().unwrap().unwrap().path();

@@ -489,7 +489,7 @@ fn ends_of_different_versions_refuse_each_other_and_say_so() {
 
     // A server of the version before.
     let finished = with_server_of(&served, b"tack-file/1", &[]).expect(3);
-    assert!(finished.errors.contains("versions 2 to 8"), "{}", finished.errors);
+    assert!(finished.errors.contains("versions 2 to 9"), "{}", finished.errors);
 }
 
 /// What a client makes of a server that speaks nothing but `protocol`, and answers no request.

@@ -17,9 +17,10 @@ pub use crate::pin::Pin;
 /// The number is the version of the file transfer protocol: two ends that share none refuse each
 /// other in the handshake (RFC 7301 section 3.2). A server of version 2 would pass over what version 3
 /// adds to requests, one of version 3 close the connection over the messages of version 4, one of version 4 pass over
-/// what version 5 adds, one of version 6 over what version 7 does, and one of version 7 close the connection over the names of version 8: clients
-/// ask for that in these versions only.
-pub const ALPN: [&[u8]; 7] = [
+/// what version 5 adds, one of version 6 over what version 7 does, one of version 7 close the connection over the names of version 8, and one of version 8 over the
+/// holes of version 9: peers ask for that, and send it, in these versions only.
+pub const ALPN: [&[u8]; 8] = [
+    b"tack-file/9",
     b"tack-file/8",
     b"tack-file/7",
     b"tack-file/6",
@@ -43,6 +44,10 @@ pub const CONTENT_AHEAD: usize = 7;
 pub const BACKSLASHES: usize = 8;
 /// The version of the protocol in which a server tells what it has removed to make way for what it receives.
 pub const TELLS_REMOVED: usize = 8;
+/// The version of the protocol in which zeros of large files cross the network as their number.
+pub const HOLES: usize = 9;
+/// The version of the protocol in which a file is offered with its other names, and a server says which of them it has.
+pub const OTHER_NAMES: usize = 9;
 /// The version of the protocol that brought edits.
 pub const EDITS: usize = 3;
 /// The version of the protocol from which on a server removes parts of unfinished transfers.

@@ -66,6 +66,8 @@ struct Collected {
     in_place: Vec<InPlace>,
     /// The first names of files with several.
     first_names: HashMap<u64, WirePath>,
+    /// First names under which the receiver does not have the file, and those under which it does.
+    elsewhere: HashMap<WirePath, WirePath>,
     /// There are such files, and each name becomes a file of its own.
     are_separated: bool,
     /// Files with permissions that are not preserved.
@@ -336,6 +338,35 @@ impl Closing {
         collected.check().map(|()| true)
     }
 
+    /// The number of a file that waits until all its names are known: the receiver may have it under another than the
+    /// first.
+    pub(super) fn waits_for_names(&self, inode: Option<u64>) -> Option<u64> {
+        let Policy { preserve, update, ignore_existing, .. } = self.policy;
+        inode.filter(|_| preserve && !update && !ignore_existing)
+    }
+
+    /// All other names of files whose first ones are these.
+    pub(super) fn other_names(
+        &self,
+        firsts: &HashSet<WirePath>,
+    ) -> HashMap<WirePath, Vec<WirePath>> {
+        let mut names: HashMap<_, Vec<_>> = HashMap::new();
+        for (edit, _) in &self.collected().hard_links {
+            if let Edit::HardLink(name, first) = edit
+                && firsts.contains(first)
+            {
+                names.entry(first.clone()).or_default().push(name.clone());
+            }
+        }
+        names
+    }
+
+    /// Notes that the receiver has a file under this of its `other` names: its `first` one becomes a link to that, as
+    /// all the rest do.
+    pub(super) fn note_elsewhere(&self, first: WirePath, other: WirePath) {
+        self.collected().elsewhere.insert(first, other);
+    }
+
     /// Notes a file with permissions that are not preserved.
     pub(super) fn add_special(&self) {
         self.collected().special += u64::from(self.policy.preserve);
@@ -525,7 +556,7 @@ impl Closing {
         tell_special(told, collected.special);
         let has_all = told.has_all_files();
         let (mut links, mut is_whole) = (Vec::new(), true);
-        for (edit, listed) in std::mem::take(&mut collected.hard_links) {
+        for (edit, listed) in collected.take_hard_links() {
             let is_meant =
                 matches!(&edit, Edit::HardLink(_, first) if is_as_listed(first, &listed));
             if has_all && is_meant {
@@ -698,6 +729,21 @@ impl Closing {
 }
 
 impl Collected {
+    /// The names that become links, each to the one under which the receiver has the file.
+    fn take_hard_links(&mut self) -> Vec<(Edit, Offer)> {
+        let mut links = std::mem::take(&mut self.hard_links);
+        for (edit, _) in &mut links {
+            let Edit::HardLink(name, to) = edit else { continue };
+            if let Some(other) = self.elsewhere.get(to) {
+                if name == other {
+                    name.clone_from(to);
+                }
+                to.clone_from(other);
+            }
+        }
+        links
+    }
+
     /// Links, and all names of files that have several.
     fn names_of_links(&self) -> HashSet<WirePath> {
         let mut names: HashSet<_> = self.links.iter().map(|edit| edit.path().clone()).collect();
@@ -955,6 +1001,7 @@ mod tests {
             owner: true,
             whole_file: true,
             make_way: true,
+            opens_directories: true,
         };
         let (told, _heard) = reporter();
         let mailbox = Mailbox::answered_by(|message| {

@@ -16,13 +16,14 @@ use super::get::{expect_end, or_latest};
 use super::jobs::{Job, Kind, Run};
 use super::producer::{Producer, Reporter};
 use super::refused::{Directory, Refused};
+use super::waiting::Waiting;
 use crate::error::Error;
 use crate::protocol::{
-    Change, EntryKind, Fail, FailCode, FileSource, Filter, Found, Grain, Group, IS_SPECIAL,
-    Message, Mtime, Offer, Policy, Root, RootError, TransferError, Walk, WalkItem, WirePath,
-    check_backup, check_place, number_at, printable,
+    Change, EntryKind, Fail, FailCode, FileEntry, FileSource, Filter, Found, Grain, Group,
+    IS_SPECIAL, Message, Mtime, Offer, Policy, Root, RootError, TransferError, Walk, WalkItem,
+    WirePath, check_backup, check_place, number_at, printable,
 };
-use crate::quic::{BACKSLASHES, EDITS};
+use crate::quic::{BACKSLASHES, EDITS, OTHER_NAMES};
 use crate::session::Mailbox;
 
 /// Most files of a server's directory that are held against this machine's.
@@ -40,6 +41,7 @@ pub(super) struct GetPlan {
     pub(super) closing: Closing,
     /// The content of files decides.
     pub(super) checksum: bool,
+    pub(super) waiting: RefCell<Waiting<Offer>>,
 }
 
 /// Where a dry run of `get` looks.
@@ -96,6 +98,9 @@ impl GetPlan {
             Ok(self.filter.keeps_printed(name))
         };
         self.told.take_listing(mailbox, &self.remote, take, skipped)?;
+        for (path, offer) in self.waiting.take().take() {
+            self.compare_file(path, &offer, root.as_ref(), &mut comparison)?;
+        }
         refused.tell(&self.told);
         comparison.submit(&self.told);
         self.closing.finish_here(&self.told, root);
@@ -150,9 +155,7 @@ impl GetPlan {
             for (position, entry) in group.paths(&WirePath::root()).enumerate() {
                 let (path, offer) = entry?;
                 let inode = group.inode(position);
-                if self.filter.keeps(&path, false)
-                    && !self.closing.is_another_name(&path, inode, &offer)?
-                {
+                if self.filter.keeps(&path, false) && !self.waits(&path, inode, &offer, root)? {
                     self.compare_file(path, &offer, root, comparison)?;
                 }
             }
@@ -164,6 +167,21 @@ impl GetPlan {
             }
         }
         Ok(())
+    }
+
+    /// Whether a file of the listing is not yet held against what is there, or not at all: it may be there under another
+    /// name.
+    fn waits(
+        &self,
+        path: &WirePath,
+        inode: Option<u64>,
+        offer: &Offer,
+        root: Option<&Arc<Root>>,
+    ) -> Result<bool, TransferError> {
+        let found = root.and_then(|root| root.found(path));
+        let is_there = is_there(found.as_ref(), offer, self.checksum);
+        let name = Name { path, inode, offer, is_there };
+        name.waits(&self.closing, &mut self.waiting.borrow_mut(), *offer)
     }
 
     /// Holds a file of the listing against what is there.
@@ -232,6 +250,45 @@ impl GetPlan {
     }
 }
 
+/// Whether what is found may be what is offered.
+fn is_there(found: Option<&Found>, offer: &Offer, checksum: bool) -> bool {
+    let is_as_long = found.is_some_and(|found| found.offer.size == offer.size);
+    checksum && is_as_long || Change::of(offer, found) == Change::Unchanged
+}
+
+/// A name of a file.
+struct Name<'a> {
+    path: &'a WirePath,
+    inode: Option<u64>,
+    offer: &'a Offer,
+    /// The receiver has the file under this name.
+    is_there: bool,
+}
+
+impl Name<'_> {
+    /// Whether the file waits, or is there under another name.
+    fn waits<T>(
+        &self,
+        closing: &Closing,
+        waiting: &mut Waiting<T>,
+        file: T,
+    ) -> Result<bool, TransferError> {
+        let Self { path, inode, offer, is_there } = *self;
+        let is_another = closing.is_another_name(path, inode, offer)?;
+        let Some(inode) = closing.waits_for_names(inode) else { return Ok(is_another) };
+        if !is_another && !is_there {
+            waiting.add(inode, path.clone(), file);
+            return Ok(true);
+        }
+        let first = if is_there { waiting.remove(inode) } else { None };
+        let is_elsewhere = first.is_some();
+        if let Some(first) = first {
+            closing.note_elsewhere(first, path.clone());
+        }
+        Ok(is_another && !is_elsewhere)
+    }
+}
+
 /// Whether there is a directory at `path`, into which or in whose place others could be received. What would make way
 /// for one does not count.
 fn check_directory(
@@ -269,7 +326,7 @@ pub(super) fn send(
         Some(first) if run.protocol_version()? >= EDITS => may_write(run, &first.remote)?,
         _ => None,
     };
-    let backslashes = run.protocol_version()? >= BACKSLASHES;
+    let version = run.protocol_version()?;
     let trees = sent.iter().filter(|sent| sent.is_directory);
     let trees: Vec<WirePath> = trees.map(|sent| sent.remote.clone()).collect();
     for sent in sent {
@@ -284,7 +341,7 @@ pub(super) fn send(
             let there = Remote::ask(mailbox, &sent.remote)?;
             let mut comparison = Comparison::new(checksum);
             let (producer, policy, closing) = (&producer, &policy, &closing);
-            let plan = SendPlan { backslashes, producer, policy, closing };
+            let plan = SendPlan { version, producer, policy, closing, checksum };
             if sent.is_directory {
                 plan.tree(&sent, &there, filter, &mut comparison)?;
             } else {
@@ -568,11 +625,12 @@ fn refusal(error: RootError) -> TransferError {
 
 /// What a dry run of sending goes by.
 struct SendPlan<'a> {
-    /// The server knows [`BACKSLASHES`].
-    backslashes: bool,
+    /// The version of the protocol that the server speaks.
+    version: usize,
     producer: &'a Producer,
     policy: &'a Policy,
     closing: &'a Closing,
+    checksum: bool,
 }
 
 impl SendPlan<'_> {
@@ -620,7 +678,9 @@ impl SendPlan<'_> {
         // Files of the directory that the walk is in, if that could not be made.
         let mut within: Option<Directory> = None;
         let walk = Walk::filtered(Arc::clone(&root), WirePath::root(), filter);
-        let walk = walk.with_links(self.policy.preserve).with_backslashes(self.backslashes);
+        let walk = walk.with_links(self.policy.preserve);
+        let walk = walk.with_backslashes(self.version >= BACKSLASHES);
+        let mut waiting = Waiting::default();
         for item in walk.with_prefix(base.clone()) {
             match item {
                 WalkItem::Directory(group) => {
@@ -643,11 +703,15 @@ impl SendPlan<'_> {
                 }
                 WalkItem::File(file) => {
                     let (path, offer) = (directory.join(file.name())?, file.offer());
-                    closing.add_file_name(base.join(&path)?.as_str())?;
                     let theirs = base.join(&path)?;
+                    closing.add_file_name(theirs.as_str())?;
                     match &mut within {
-                        _ if closing.is_another_name(&theirs, file.inode(), &offer)? => {}
-                        Some(last) => last.files.push(theirs.as_str().to_owned()),
+                        Some(last) => {
+                            if !closing.is_another_name(&theirs, file.inode(), &offer)? {
+                                last.files.push(theirs.as_str().to_owned());
+                            }
+                        }
+                        None if self.waits(&theirs, there, &path, &file, &mut waiting)? => {}
                         None => self.below(base, there, (&root, path), &offer, comparison)?,
                     }
                 }
@@ -657,11 +721,37 @@ impl SendPlan<'_> {
                 }
             }
         }
+        for (_, (path, offer)) in waiting.take() {
+            self.below(base, there, (&root, path), &offer, comparison)?;
+        }
         if let Some(last) = within {
             refused.add(last, producer);
         }
         refused.tell(producer);
         Ok(())
+    }
+
+    /// Whether a file at `path` below a directory is not yet held against what is there, or not at all: it may be there
+    /// under another name than `theirs`.
+    fn waits(
+        &self,
+        theirs: &WirePath,
+        there: &Remote,
+        path: &WirePath,
+        file: &FileEntry,
+        waiting: &mut Waiting<(WirePath, Offer)>,
+    ) -> Result<bool, TransferError> {
+        let (inode, offer) = (file.inode(), &file.offer());
+        if self.version < OTHER_NAMES {
+            return self.closing.is_another_name(theirs, inode, offer);
+        }
+        let found = match there {
+            Remote::Directory(there) => there.files.get(path),
+            Remote::Nothing | Remote::File(..) => None,
+        };
+        let is_there = is_there(found, offer, self.checksum);
+        let name = Name { path: theirs, inode, offer, is_there };
+        name.waits(self.closing, waiting, (path.clone(), *offer))
     }
 
     /// Holds a file at `path` below a directory against what is there.
@@ -697,7 +787,6 @@ impl SendPlan<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::FileEntry;
 
     fn path(text: &str) -> WirePath {
         WirePath::new(text).unwrap()

@@ -1,5 +1,6 @@
 //! Fetching files and directories.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsStr;
 use std::os::unix::fs::DirBuilderExt;
@@ -14,6 +15,7 @@ use super::jobs::{Job, Kind, Run};
 use super::options::TransferOptions;
 use super::producer::{Producer, Reporter};
 use super::refused::Refused;
+use super::waiting::Waiting;
 use crate::error::{Error, Feature};
 use crate::protocol::{
     Destination, EntryKind, FileEntry, Filter, Group, GroupCommit, Hasher, Incoming, Message,
@@ -171,6 +173,7 @@ pub(super) fn start(wanted: Get, run: &mut Run<'_>, producer: Producer) -> Resul
         producer: Mutex::new(Some(producer)),
         places: Arc::clone(&run.places),
         refused: Mutex::default(),
+        waiting: Mutex::default(),
         late: Mutex::default(),
     });
     let (name, dry_run) = (remote.to_string(), options.dry_run);
@@ -205,6 +208,8 @@ pub(super) struct Listing {
     /// Where directories of the same operation go.
     places: Arc<Mutex<HashSet<(u64, u64)>>>,
     pub(super) refused: Mutex<Refused>,
+    /// With their directories.
+    pub(super) waiting: Mutex<Waiting<(WirePath, FileEntry)>>,
     /// What of the listing comes behind all others.
     pub(super) late: Mutex<BTreeMap<usize, Vec<Group>>>,
 }
@@ -249,7 +254,8 @@ impl Listing {
                 let (told, policy) = (self.told.clone(), Arc::clone(&self.policy_within));
                 let closing = self.closing.clone();
                 let checksum = self.checksum;
-                let plan = GetPlan { remote, filter, told, policy, closing, checksum };
+                let waiting = RefCell::default();
+                let plan = GetPlan { remote, filter, told, policy, closing, checksum, waiting };
                 return plan.follow(mailbox, kind, &local);
             }
         };
@@ -266,6 +272,7 @@ impl Listing {
         self.told.take_listing(mailbox, &self.remote, take, skipped)?;
         self.closing.tell_missing(&self.told, End::Remote);
         locked(&self.refused).tell(&self.told);
+        self.take_waiting(&mut tree, &root)?;
         self.take_late(tree, &root);
         self.closing.finish_here(&self.told, Some(root));
         // The jobs that are to come wait for those of the producer.
@@ -560,8 +567,8 @@ fn create_destination(directory: &Path, kind: EntryKind) -> std::io::Result<()> 
         && !directory.exists()
     {
         std::fs::create_dir_all(parent)?;
-        // No wider than the server's, but its owner has to be able to fill it.
-        let created = std::fs::DirBuilder::new().mode(mode & 0o777 | 0o700).create(directory);
+        // No wider than the server's, but its owner has to be able to find what is in it.
+        let created = std::fs::DirBuilder::new().mode(mode & 0o777 | 0o500).create(directory);
         // Another thing of the same name may have been quicker.
         return if directory.is_dir() { Ok(()) } else { created };
     }

@@ -8,8 +8,8 @@ use super::get::{Listing, locked};
 use super::jobs::{Job, Kind};
 use super::refused::Directory;
 use crate::protocol::{
-    Fail, FailCode, Group, Message, Offer, Root, SMALL_FILE, Standing, TransferError, Tree,
-    Want, WantGroup, WirePath,
+    Fail, FailCode, FileEntry, Group, Manifest, Message, Offer, Root, SMALL_FILE, Standing,
+    TransferError, Tree, Want, WantGroup, WirePath,
 };
 use crate::session::{
     Expected, Mailbox, Results, kept, receive_bundles, unchanged, uncommitted, with_attributes,
@@ -49,17 +49,28 @@ impl Listing {
             for (position, file) in group.files.iter().enumerate() {
                 let path = group.directory.join(file.name())?;
                 let inode = group.inode(position);
-                if !self.filter.keeps(&path, false)
-                    || self.closing.is_another_name(&path, inode, &file.offer())?
-                {
+                if !self.filter.keeps(&path, false) {
                     continue;
                 }
-                if group.special.contains(&(position as u32)) {
+                let is_another = self.closing.is_another_name(&path, inode, &file.offer())?;
+                let file = file.clone().with_inode(inode);
+                if is_another && !self.is_elsewhere(tree, &path, &file) {
+                    continue;
+                }
+                if !is_another && group.special.contains(&(position as u32)) {
                     self.closing.add_special();
                 }
-                self.closing.add_expected(&path);
                 let lateness = self.policy.lateness(&path);
-                files.entry(lateness).or_default().push(file.clone().with_inode(inode));
+                if lateness == 0
+                    && !is_another
+                    && let Some(inode) = self.waits(tree, &path, &file)
+                {
+                    let file = (group.directory.clone(), file);
+                    locked(&self.waiting).add(inode, path, file);
+                    continue;
+                }
+                self.closing.add_expected(&path);
+                files.entry(lateness).or_default().push(file);
             }
             let with =
                 |files| Group { files, ..Group::new(group.directory.clone(), Vec::new()) };
@@ -69,6 +80,51 @@ impl Listing {
             }
         }
         self.take_files(tree, root, &now)
+    }
+
+    /// The number of a file that waits until all its names are known, because it is not here under its first one.
+    fn waits(&self, tree: &Tree, path: &WirePath, file: &FileEntry) -> Option<u64> {
+        self.closing.waits_for_names(file.inode()).filter(|_| !tree.has(path, &file.offer()))
+    }
+
+    /// Asks for files that have waited, and are here under none of their names.
+    pub(super) fn take_waiting(
+        self: &Arc<Self>,
+        tree: &mut Tree,
+        root: &Arc<Root>,
+    ) -> Result<(), TransferError> {
+        let (mut manifest, mut begun) = (Manifest::default(), None);
+        let waiting = locked(&self.waiting).take();
+        for (path, (directory, file)) in waiting {
+            self.closing.add_expected(&path);
+            if begun.as_ref() != Some(&directory) {
+                begun = Some(directory.clone());
+                if let Some(full) = manifest.directory(Group::new(directory, Vec::new())) {
+                    self.take_files(tree, root, &full)?;
+                }
+            }
+            if let Some(full) = manifest.file(file) {
+                self.take_files(tree, root, &full)?;
+            }
+        }
+        self.take_files(tree, root, &manifest.take())
+    }
+
+    /// Whether a file that waits is here under this other name.
+    fn is_elsewhere(&self, tree: &Tree, path: &WirePath, file: &FileEntry) -> bool {
+        let mut waiting = locked(&self.waiting);
+        let Some(inode) = file.inode().filter(|inode| waiting.contains(*inode)) else {
+            return false;
+        };
+        if self.policy.lateness(path) > 0 || !tree.has(path, &file.offer()) {
+            return false;
+        }
+        let first = waiting.remove(inode);
+        let is_elsewhere = first.is_some();
+        if let Some(first) = first {
+            self.closing.note_elsewhere(first, path.clone());
+        }
+        is_elsewhere
     }
 
     /// Notes that a directory can't be made.

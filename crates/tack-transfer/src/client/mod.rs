@@ -21,6 +21,7 @@ mod requests;
 mod send;
 mod send_stream;
 mod summary;
+mod waiting;
 
 use std::io::{self, Read};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -83,7 +83,7 @@ impl TransferOptions {
         // What a filter leaves out stays, and so does the directory that it may lie in. What a directory holds may be
         // newer than whatever has its name at the source.
         let make_way = self.delete && self.filter.keeps_all() && !update && !ignore_existing;
-        Policy { make_way, ..self.policy() }
+        Policy { make_way, opens_directories: true, ..self.policy() }
     }
 
     pub(super) fn check(&self) -> Result<(), Error> {

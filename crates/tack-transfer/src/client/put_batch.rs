@@ -10,9 +10,10 @@ use super::closing::Closing;
 use super::jobs::{Job, Kind};
 use super::producer::Reporter;
 use crate::protocol::{
-    Digest, Fail, FileSource, Group, Message, Offer, Policy, Removed, Resume, Root, SMALL_FILE,
-    Sender, SmallFile, TransferError, WirePath,
+    Digest, Fail, FileEntry, FileSource, Group, Manifest, Message, Offer, Policy, Removed,
+    Resume, Root, SMALL_FILE, Sender, SmallFile, TransferError, WirePath,
 };
+use crate::quic::HOLES;
 use crate::session::{
     Mailbox, Outcome, kept, send_bundles, send_content, unchanged, with_attributes,
 };
@@ -40,6 +41,8 @@ pub(super) struct PutBatch {
     pub(super) is_brief: bool,
     /// The server is thought to have nothing of it: small files follow at once.
     pub(super) is_ahead: bool,
+    /// The version of the protocol that the server speaks.
+    pub(super) version: usize,
 }
 
 impl PutBatch {
@@ -68,6 +71,8 @@ struct Exchange {
     failed: Vec<WirePath>,
     /// The directories that are offered.
     directories: Vec<WirePath>,
+    /// Other names of files that have several, and what is known of these files.
+    names: HashMap<u32, (Vec<WirePath>, FileEntry)>,
     /// Files that have been sent, and count once the server has stored them.
     sent: BTreeMap<u32, Outcome>,
 }
@@ -87,8 +92,9 @@ impl Exchange {
         let files = batch.groups.iter().flat_map(|group| group.paths(&root));
         let files = files.collect::<Result<_, _>>()?;
         let directories = batch.groups.iter().map(|group| group.directory.clone()).collect();
+        let names = other_names(&batch.groups);
         let (settled, failed, sent) = (HashSet::new(), Vec::new(), BTreeMap::new());
-        Ok(Self { batch, told, files, settled, failed, directories, sent })
+        Ok(Self { batch, told, files, settled, failed, directories, names, sent })
     }
 
     fn run(&mut self, mailbox: &Mailbox) -> Result<(), TransferError> {
@@ -174,7 +180,7 @@ impl Exchange {
     /// which only an answer tells.
     fn is_ahead(&self) -> bool {
         let Policy { update, ignore_existing, backup, .. } = &*self.batch.policy;
-        let is_plain = !update && !ignore_existing && backup.is_none();
+        let is_plain = !update && !ignore_existing && backup.is_none() && self.names.is_empty();
         let has_small = self.files.iter().any(|(_, offer)| offer.size <= SMALL_FILE);
         self.batch.is_ahead && is_plain && has_small && self.batch.name_within.is_none()
     }
@@ -203,7 +209,8 @@ impl Exchange {
         if offer.size <= SMALL_FILE {
             return None;
         }
-        let sender = Sender::new(FileSource(self.batch.origin.open(0, path).ok()?)).ok()?;
+        let mut sender = Sender::new(FileSource(self.batch.origin.open(0, path).ok()?)).ok()?;
+        sender.find_holes(self.batch.version >= HOLES);
         (sender.offer() == *offer).then_some(sender)
     }
 
@@ -216,6 +223,7 @@ impl Exchange {
                     self.report(file, Err(TransferError::Remote(fail)));
                 }
                 Message::Removed { paths, others } => self.removed(paths, others),
+                Message::Elsewhere(files) => self.take_elsewhere(&files)?,
                 Message::Wanted {
                     files,
                     compare,
@@ -242,6 +250,7 @@ impl Exchange {
                     for (group, fail) in refused {
                         self.refuse(group, fail)?;
                     }
+                    self.expect_first_names()?;
                     let files = files.into_iter().collect();
                     let compare = compare.into_iter().collect();
                     return Ok(WantedFiles { files, compare, resume });
@@ -249,6 +258,53 @@ impl Exchange {
                 other => return Err(TransferError::unexpected(&other)),
             }
         }
+    }
+
+    /// The server has these files under other names, which are offered in their place.
+    fn take_elsewhere(&mut self, elsewhere: &[(u32, u32)]) -> Result<(), TransferError> {
+        let (closing, base) = (&self.batch.closing, &self.batch.base);
+        let mut offered = Offered::default();
+        for (file, name) in elsewhere {
+            let unknown = || {
+                TransferError::Protocol(format!(
+                    "it names a name of file {file} that it has not"
+                ))
+            };
+            let (names, entry) = self.names.remove(file).ok_or_else(unknown)?;
+            let other = names.get(*name as usize).ok_or_else(unknown)?;
+            let (first, _) = self.files.get(*file as usize).ok_or_else(unknown)?;
+            let theirs = base.join(other)?;
+            closing.note_elsewhere(base.join(first)?, theirs.clone());
+            closing.add_expected(&theirs);
+            self.settled.insert(*file);
+            offered.add(self.batch.origin.path_of(*file), other, &entry)?;
+        }
+        for (groups, paths) in offered.take() {
+            let batch = PutBatch {
+                base: base.clone(),
+                groups,
+                origin: self.batch.origin.with_paths(paths),
+                policy: Arc::clone(&self.batch.policy),
+                closing: closing.clone(),
+                name_within: None,
+                checksum: self.batch.checksum,
+                is_brief: self.batch.is_brief,
+                is_ahead: false,
+                version: self.batch.version,
+            };
+            self.told.follow_up(batch.into_job(&self.told));
+        }
+        Ok(())
+    }
+
+    /// All files that are not elsewhere are there under their first names in the end.
+    fn expect_first_names(&self) -> Result<(), TransferError> {
+        for file in self.names.keys() {
+            if let Some((first, _)) = self.files.get(*file as usize) {
+                self.batch.closing.add_expected(&self.batch.base.join(first)?);
+            }
+        }
+        Ok(())
     }
 
     fn removed(&self, paths: Vec<String>, others: u64) {
@@ -342,11 +398,13 @@ impl Exchange {
         let (progress, told) = (Arc::clone(&self.told.progress), self.told.clone());
         let (policy, closing) =
             (self.batch.policy.as_ref().clone(), self.batch.closing.clone());
+        let has_holes = self.batch.version >= HOLES;
         progress.expect(listed.size);
         let name = remote.as_str().to_owned();
         let work = Box::new(move |mailbox: &Mailbox| {
             let source = FileSource(origin.open(file, &path)?);
             let mut sender = Sender::new(source).map_err(TransferError::reading)?;
+            sender.find_holes(has_holes);
             let (path_there, offer) = (remote.clone(), sender.offer());
             mailbox.send(Message::Put { path: path_there, offer, policy })?;
             // The server reads what it has of the file before it answers.
@@ -424,7 +482,87 @@ impl Exchange {
     }
 }
 
+/// Files that have several names, by their numbers, with the others.
+fn other_names(groups: &[Group]) -> HashMap<u32, (Vec<WirePath>, FileEntry)> {
+    let mut found = HashMap::new();
+    let mut number = 0;
+    for group in groups {
+        for (position, file) in group.files.iter().enumerate() {
+            let names = group.names(position);
+            if !names.is_empty() {
+                let file = file.clone().with_inode(group.inode(position));
+                found.insert(number, (names.to_vec(), file));
+            }
+            number += 1;
+        }
+    }
+    found
+}
+
+/// Files that are offered under other names.
+#[derive(Default)]
+struct Offered {
+    manifest: Manifest,
+    /// The directory that has been begun.
+    begun: Option<WirePath>,
+    /// Where the files are here, if they are named one by one.
+    paths: Vec<PathBuf>,
+    full: Vec<(Vec<Group>, Vec<PathBuf>)>,
+}
+
+impl Offered {
+    /// Offers what is known of a file under this `name`.
+    fn add(
+        &mut self,
+        path: Option<PathBuf>,
+        name: &WirePath,
+        file: &FileEntry,
+    ) -> Result<(), TransferError> {
+        let (directory, name) = name.split_last().unwrap_or_default();
+        if self.begun.as_ref() != Some(&directory) {
+            self.begun = Some(directory.clone());
+            let full = self.manifest.directory(Group::new(directory, Vec::new()));
+            self.end(full);
+        }
+        let entry = FileEntry::new(WirePath::new(name)?, file.offer()).with_inode(file.inode());
+        let full = self.manifest.file(entry);
+        self.end(full);
+        self.paths.extend(path);
+        Ok(())
+    }
+
+    fn end(&mut self, full: Option<Vec<Group>>) {
+        let paths = full.map(|groups| (groups, std::mem::take(&mut self.paths)));
+        self.full.extend(paths);
+    }
+
+    /// All of them, message by message.
+    fn take(mut self) -> Vec<(Vec<Group>, Vec<PathBuf>)> {
+        if self.begun.is_some() {
+            let last = self.manifest.take();
+            self.end(Some(last));
+        }
+        self.full
+    }
+}
+
 impl Origin {
+    /// Where a file is on this machine, if it is named by that.
+    fn path_of(&self, file: u32) -> Option<PathBuf> {
+        match self {
+            Self::Tree(_) => None,
+            Self::Files(files) => files.get(file as usize).cloned(),
+        }
+    }
+
+    /// The same for files that are named by these paths, or lie below the same directory.
+    fn with_paths(&self, paths: Vec<PathBuf>) -> Self {
+        match self {
+            Self::Tree(root) => Self::Tree(Arc::clone(root)),
+            Self::Files(_) => Self::Files(paths),
+        }
+    }
+
     fn ours(&self, file: u32, path: &WirePath) -> Option<Ours> {
         match self {
             Self::Tree(root) => Some(Ours::Below(Arc::clone(root), path.clone())),
@@ -450,7 +588,8 @@ mod tests {
     use super::super::options::TransferOptions;
     use super::super::producer::Report;
     use super::*;
-    use crate::protocol::{FailCode, FileEntry};
+    use crate::protocol::FailCode;
+    use crate::quic::CONTENT_AHEAD;
 
     /// Sends three files ahead, under this policy, to a server that answers once all have come and wants the first one
     /// only. What became of them; `None` if nothing has come before an answer.
@@ -475,6 +614,7 @@ mod tests {
             name_within: None,
             is_brief: true,
             is_ahead: true,
+            version: CONTENT_AHEAD,
         };
         let (report, reports) = mpsc::channel();
         let told = Reporter::new(report, Arc::new(|| {}), Arc::default(), Arc::default());

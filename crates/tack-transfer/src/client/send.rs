@@ -19,7 +19,7 @@ use crate::protocol::{
     NameError, Names, Policy, Root, TransferError, Walk, WalkItem, WirePath, number_at,
     printable,
 };
-use crate::quic::{BACKSLASHES, CONTENT_AHEAD, FEWER_ROUND_TRIPS, REMOVES_PARTS};
+use crate::quic::{BACKSLASHES, CONTENT_AHEAD, FEWER_ROUND_TRIPS, OTHER_NAMES, REMOVES_PARTS};
 use crate::session::Mailbox;
 
 /// Where things go on the server.
@@ -47,8 +47,7 @@ pub(super) fn start(
     if let Some(feature) = beyond_version_2(options, true) {
         run.require_current(feature)?;
     }
-    let backslashes = run.protocol_version()? >= BACKSLASHES;
-    if !backslashes {
+    if run.protocol_version()? < BACKSLASHES {
         if place.path().has_backslash() {
             run.require_current(Feature::Backslashes)?;
         }
@@ -59,8 +58,9 @@ pub(super) fn start(
     let closing = Closing::new(options, WirePath::root(), removes_parts, attempt);
     check(&sources)?;
     let filter = options.filter.clone();
-    let is_current = run.protocol_version()? >= FEWER_ROUND_TRIPS;
-    let is_ahead = is_ahead && run.protocol_version()? >= CONTENT_AHEAD;
+    let version = run.protocol_version()?;
+    let is_current = version >= FEWER_ROUND_TRIPS;
+    let is_ahead = is_ahead && version >= CONTENT_AHEAD;
     let place = if !options.dry_run && is_current {
         place.known(&sources).unwrap_or_else(|| place.clone())
     } else {
@@ -87,9 +87,8 @@ pub(super) fn start(
         policy,
         policy_within,
         closing,
-        is_current,
         is_ahead,
-        backslashes,
+        version,
     };
     let produce = move || sending.produce(&sources, &place);
     std::thread::Builder::new().spawn(produce).map(drop).map_err(Error::Thread)
@@ -265,12 +264,10 @@ struct Sending {
     /// For what is in directories.
     policy_within: Arc<Policy>,
     closing: Closing,
-    /// The server knows [`FEWER_ROUND_TRIPS`].
-    is_current: bool,
     /// As in [`PutBatch`].
     is_ahead: bool,
-    /// The server knows [`BACKSLASHES`].
-    backslashes: bool,
+    /// Of the protocol that the server speaks.
+    version: usize,
 }
 
 impl Sending {
@@ -286,19 +283,54 @@ impl Sending {
         Ok(is_new)
     }
 
-    /// Notes a file of a tree; whether its content is sent, because no other source has sent something of this name and
-    /// it does not become a link to another file.
-    fn takes_file(&self, remote: &WirePath, file: &FileEntry) -> Result<bool, TransferError> {
+    /// Notes a file of a tree; when its content is sent. Never if another source has sent something of this name, or if
+    /// it becomes a link to another file.
+    fn turn_of(&self, remote: &WirePath, file: &FileEntry) -> Result<Turn, TransferError> {
         self.closing.add_file_name(remote.as_str())?;
-        let is_sent = self.takes(remote)?
-            && !self.closing.is_another_name(remote, file.inode(), &file.offer())?;
-        if is_sent {
-            self.closing.add_expected(remote);
-            if file.is_special() {
-                self.closing.add_special();
-            }
+        if !self.takes(remote)?
+            || self.closing.is_another_name(remote, file.inode(), &file.offer())?
+        {
+            return Ok(Turn::Never);
         }
-        Ok(is_sent)
+        if file.is_special() {
+            self.closing.add_special();
+        }
+        if self.waits(remote, file.inode()) {
+            return Ok(Turn::Waits);
+        }
+        self.closing.add_expected(remote);
+        Ok(match self.policy.lateness(remote) {
+            0 => Turn::Now,
+            lateness => Turn::Late(lateness),
+        })
+    }
+
+    /// Whether a file that is sent waits until it is known under which of its names the server may have it.
+    fn waits(&self, remote: &WirePath, inode: Option<u64>) -> bool {
+        self.version >= OTHER_NAMES
+            && !self.is_ahead
+            && self.policy.lateness(remote) == 0
+            && self.closing.waits_for_names(inode).is_some()
+    }
+
+    /// The files that wait, which are these below `base`, with their other names there. The server is expected to have
+    /// one without others under this one.
+    fn with_names<P>(
+        &self,
+        base: &WirePath,
+        waiting: Vec<(WirePath, (P, FileEntry))>,
+    ) -> Vec<(P, FileEntry)> {
+        let firsts = waiting.iter().map(|(remote, _)| remote.clone()).collect();
+        let mut names = self.closing.other_names(&firsts);
+        let with_names = |(remote, (place, file)): (WirePath, (P, FileEntry))| {
+            let others = names.remove(&remote).unwrap_or_default();
+            let file = file.with_names(others.iter().filter_map(|name| name.below(base)));
+            if !file.has_names() {
+                self.closing.add_expected(&remote);
+            }
+            (place, file)
+        };
+        waiting.into_iter().map(with_names).collect()
     }
 
     /// Lets everything that was named become jobs.
@@ -357,10 +389,10 @@ impl Sending {
         self.closing.add_tree(base, &self.filter);
         let (mut manifest, mut late) = (Manifest::default(), BTreeMap::<_, Late>::new());
         let (mut directory, mut local) = (base.clone(), WirePath::root());
-        let mut walked = Group::default();
+        let (mut walked, mut waiting) = (Arc::default(), Vec::new());
         let walk = Walk::filtered(Arc::clone(&root), WirePath::root(), self.filter.clone());
-        let walk = walk.with_links(self.policy.preserve).with_backslashes(self.backslashes);
-        for item in walk.with_prefix(base.clone()) {
+        let walk = walk.with_links(self.policy.preserve).with_prefix(base.clone());
+        for item in walk.with_backslashes(self.version >= BACKSLASHES) {
             let full = match item {
                 WalkItem::Directory(group) => {
                     directory = base.join(&group.directory)?;
@@ -369,31 +401,32 @@ impl Sending {
                     let ours = Ours::Below(Arc::clone(&root), group.directory.clone());
                     self.closing.add_in_place(directory.clone(), ours)?;
                     local.clone_from(&group.directory);
-                    walked = Group::new(group.directory.clone(), group.modes.clone());
+                    walked = Arc::new(Group::new(group.directory.clone(), group.modes.clone()));
                     manifest.directory(group)
                 }
                 WalkItem::File(file) => {
                     let remote = directory.join(file.name())?;
-                    if !self.takes_file(&remote, &file)? {
-                        continue;
-                    }
-                    match self.policy.lateness(&remote) {
-                        0 => manifest.file(file),
-                        lateness => {
-                            late.entry(lateness).or_default().file(&walked, file);
-                            continue;
+                    match self.turn_of(&remote, &file)? {
+                        Turn::Now => manifest.file(file),
+                        Turn::Waits => {
+                            waiting.push((remote, (Arc::clone(&walked), file)));
+                            None
                         }
+                        Turn::Late(lateness) => {
+                            late.entry(lateness).or_default().file(&walked, file);
+                            None
+                        }
+                        Turn::Never => None,
                     }
                 }
                 WalkItem::Link(name, target, modified) => {
                     let remote = directory.join(&name)?;
                     self.closing.add_file_name(remote.as_str())?;
-                    if !self.takes(&remote)? {
-                        continue;
+                    if self.takes(&remote)? {
+                        let ours = Ours::Below(Arc::clone(&root), local.join(&name)?);
+                        self.closing.add_in_place(remote.clone(), ours)?;
+                        self.closing.add_link(&self.producer, remote, target, modified)?;
                     }
-                    let ours = Ours::Below(Arc::clone(&root), local.join(&name)?);
-                    self.closing.add_in_place(remote.clone(), ours)?;
-                    self.closing.add_link(&self.producer, remote, target, modified)?;
                     None
                 }
                 other => {
@@ -408,9 +441,25 @@ impl Sending {
                 return Ok(false);
             }
         }
-        let is_taken = self.submit(base, manifest.take(), Origin::Tree(Arc::clone(&root)));
+        let is_taken = self.submit(base, manifest.take(), Origin::Tree(Arc::clone(&root)))
+            && self.submit_waiting(base, &root, waiting);
         self.take_late(base, &root, late, late_jobs);
         Ok(is_taken)
+    }
+
+    /// Makes jobs of files that have waited until all their names are known; false if all workers have ended.
+    fn submit_waiting(
+        &self,
+        base: &WirePath,
+        root: &Arc<Root>,
+        waiting: Vec<(WirePath, (Arc<Group>, FileEntry))>,
+    ) -> bool {
+        let mut files = Late::default();
+        for (directory, file) in self.with_names(base, waiting) {
+            files.file(&directory, file);
+        }
+        let mut messages = files.take().into_iter();
+        messages.all(|groups| self.submit(base, groups, Origin::Tree(Arc::clone(root))))
     }
 
     /// Makes jobs of what comes behind all others.
@@ -457,10 +506,21 @@ impl Sending {
             policy,
             closing,
             name_within,
-            is_brief: self.is_current,
+            is_brief: self.version >= FEWER_ROUND_TRIPS,
             is_ahead: self.is_ahead,
+            version: self.version,
         }
     }
+}
+
+/// When a file of a tree is sent.
+enum Turn {
+    Now,
+    /// Once all its names are known.
+    Waits,
+    /// Behind so many others.
+    Late(usize),
+    Never,
 }
 
 /// Files that are named one by one, on their way into one directory.
@@ -469,6 +529,8 @@ struct Files<'a> {
     base: WirePath,
     manifest: Manifest,
     paths: Vec<PathBuf>,
+    /// Files that wait until all their names are known.
+    waiting: Vec<(WirePath, (PathBuf, FileEntry))>,
     /// The name of the only one, if it may turn out to go into a directory.
     name_within: Option<WirePath>,
     /// How many others they come behind.
@@ -478,7 +540,8 @@ struct Files<'a> {
 impl<'a> Files<'a> {
     fn new(sending: &'a Sending, name_within: Option<WirePath>) -> Self {
         let (base, manifest) = (WirePath::root(), Manifest::default());
-        Self { sending, base, manifest, paths: Vec::new(), name_within, lateness: 0 }
+        let (paths, waiting) = (Vec::new(), Vec::new());
+        Self { sending, base, manifest, paths, waiting, name_within, lateness: 0 }
     }
 
     fn late(sending: &'a Sending, lateness: usize) -> Self {
@@ -502,16 +565,25 @@ impl<'a> Files<'a> {
             return Ok(());
         }
         self.sending.closing.add_named(remote);
-        if self.paths.is_empty() {
+        if self.paths.is_empty() && self.waiting.is_empty() {
             // The directory that all of them go into.
             self.manifest.directory(Group::default());
             self.base = base;
         }
+        if self.sending.waits(remote, number) {
+            let file = file.with_inode(number);
+            self.waiting.push((remote.clone(), (path.to_owned(), file)));
+        } else {
+            self.file(path.to_owned(), file, late);
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, path: PathBuf, file: FileEntry, late: &mut LateJobs) {
         if let Some(full) = self.manifest.file(file) {
             self.submit(full, late);
         }
-        self.paths.push(path.to_owned());
-        Ok(())
+        self.paths.push(path);
     }
 
     fn submit(&mut self, groups: Vec<Group>, late: &mut LateJobs) {
@@ -528,6 +600,10 @@ impl<'a> Files<'a> {
     }
 
     fn end(mut self, late: &mut LateJobs) {
+        let waiting = std::mem::take(&mut self.waiting);
+        for (path, file) in self.sending.with_names(&self.base.clone(), waiting) {
+            self.file(path, file, late);
+        }
         if !self.paths.is_empty() {
             let groups = self.manifest.take();
             self.submit(groups, late);
@@ -538,7 +614,7 @@ impl<'a> Files<'a> {
 /// Jobs that come behind all others, by [`Policy::lateness`](crate::Policy::lateness) of their files.
 type LateJobs = BTreeMap<usize, Vec<Job>>;
 
-/// Files of a tree that come behind all others.
+/// Files of a tree that come behind others.
 #[derive(Default)]
 struct Late {
     /// The directory that has been begun.

@@ -285,7 +285,8 @@ impl Editor {
                 return Ok(Edited::Kept);
             }
             replace(directory, name, |temporary| {
-                rustix::fs::symlinkat(target.as_str(), directory, temporary)
+                let link = || rustix::fs::symlinkat(target.as_str(), directory, temporary);
+                owner_writes::change(directory, link)
             })
             .map_err(TransferError::writing)?;
         }
@@ -323,7 +324,9 @@ impl Editor {
         let (directory, name) = (&place.directory, place.name.as_str());
         replace(directory, name, |temporary| {
             let (from, name) = (&other.directory, other.name.as_str());
-            rustix::fs::linkat(from, name, directory, temporary, AtFlags::empty())
+            let link =
+                || rustix::fs::linkat(from, name, directory, temporary, AtFlags::empty());
+            owner_writes::change(directory, link)
         })
         .map_err(TransferError::writing)?;
         Ok(Edited::Done)

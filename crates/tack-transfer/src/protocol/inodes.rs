@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use rustix::fs::{Gid, Mode, OFlags, Stat, Uid};
 
 use super::acl;
+use super::owner_writes;
 use super::part_file::{times, write_sparse};
 use super::replace::replace;
 use super::root::open_file;
@@ -56,7 +57,8 @@ fn copy(directory: &OwnedFd, name: &str, temporary: &str) -> io::Result<()> {
     let old = rustix::fs::fstat(&from)?;
     let flags =
         OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let created = rustix::fs::openat(directory, temporary, flags, Mode::from_raw_mode(0o600))?;
+    let create = || rustix::fs::openat(directory, temporary, flags, Mode::from_raw_mode(0o600));
+    let created = owner_writes::change(directory, create)?;
     let mut to = File::from(created);
     let (mut piece, mut length) = (vec![0; PIECE], 0);
     loop {

@@ -141,7 +141,8 @@ pub(super) fn for_directory(
         ForDirectory::IsKept(kept) => keep(parent, name, &kept)?,
         ForDirectory::Goes => {}
     }
-    match rustix::fs::unlinkat(parent, name, AtFlags::empty()) {
+    let remove = || rustix::fs::unlinkat(parent, name, AtFlags::empty());
+    match owner_writes::change(parent, remove) {
         // Its file system has no hard links, and it has been renamed.
         Ok(()) | Err(rustix::io::Errno::NOENT) => {
             made_way.add(path);

@@ -17,6 +17,10 @@ const MAX_BYTES: u64 = 2 << 20;
 /// Most bytes of JSON in one message, unless a directory and one thing in it take more. The longest path to it all and
 /// a digest for each file still fit into [`MAX_CONTROL`](super::wire::MAX_CONTROL) beside them.
 const MAX_JSON: usize = 18 * 1024;
+/// Most other names that a file is offered with.
+const MAX_NAMES: usize = 64;
+/// Most bytes of JSON that these take.
+const MAX_NAMES_JSON: usize = 8 * 1024;
 /// What stands between two of a list.
 const COMMA: usize = 1;
 
@@ -41,6 +45,11 @@ pub struct Group {
     /// Positions of files with permissions that are not preserved: setuid, setgid or sticky.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub special: Vec<u32>,
+    /// Positions of files that have several names, and other names of theirs, with their paths below the base of the
+    /// request: where the receiver has one of these, it need not be sent the file. Peers of versions before 9 do not
+    /// know the field.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<(u32, Vec<WirePath>)>,
     /// How exactly times of files in it are kept, if that is not to the nanosecond; in listings that ask for links, and
     /// of a single file. Peers that do not know the field take all times for exact.
     #[serde(default, skip_serializing_if = "is_finest")]
@@ -68,6 +77,7 @@ pub struct FileEntry(
     #[serde(skip)] Option<u64>,
     #[serde(skip)] Option<Grain>,
     #[serde(skip)] bool,
+    #[serde(skip)] Vec<WirePath>,
 );
 
 /// Reads the name of a file in a directory.
@@ -97,7 +107,7 @@ impl FileEntry {
     /// The file `name` that is offered.
     pub fn new(name: WirePath, offer: Offer) -> Self {
         let Mtime { seconds, nanos } = offer.modified;
-        Self(name, offer.size, seconds, nanos, offer.mode, None, None, false)
+        Self(name, offer.size, seconds, nanos, offer.mode, None, None, false, Vec::new())
     }
 
     /// The same, one of several names of the file with this number.
@@ -131,6 +141,23 @@ impl FileEntry {
         self.7
     }
 
+    /// The same with other names of the same file, as paths below the base of a request: as many as fit beside it.
+    #[must_use]
+    pub fn with_names(mut self, names: impl IntoIterator<Item = WirePath>) -> Self {
+        let mut json = 0;
+        let fits = |name: &WirePath| {
+            json += json_len(name) + COMMA;
+            json <= MAX_NAMES_JSON
+        };
+        self.8 = names.into_iter().take(MAX_NAMES).take_while(fits).collect();
+        self
+    }
+
+    /// Whether it is offered with other names.
+    pub fn has_names(&self) -> bool {
+        !self.8.is_empty()
+    }
+
     /// The name, relative to the directory.
     pub fn name(&self) -> &WirePath {
         &self.0
@@ -155,8 +182,18 @@ impl Group {
         found.map(|(_, inode)| *inode)
     }
 
+    /// Other names of the file at a position.
+    pub fn names(&self, position: usize) -> &[WirePath] {
+        let found = self.names.iter().find(|(at, _)| *at as usize == position);
+        found.map_or(&[], |(_, names)| names)
+    }
+
     /// Adds a file. The finest time of all that are listed counts: by chance, one may look coarse.
-    pub fn add(&mut self, file: FileEntry) {
+    pub fn add(&mut self, mut file: FileEntry) {
+        let names = std::mem::take(&mut file.8);
+        if !names.is_empty() {
+            self.names.push((self.files.len() as u32, names));
+        }
         if let Some(inode) = file.inode() {
             self.inodes.push((self.files.len() as u32, inode));
         }
@@ -240,6 +277,10 @@ impl Manifest {
         if file.is_special() {
             let list = if group.special.is_empty() { ",\"special\":[]".len() } else { 0 };
             json += list + json_len(&group.files.len()) + COMMA;
+        }
+        if !file.8.is_empty() {
+            let list = if group.names.is_empty() { ",\"names\":[]".len() } else { 0 };
+            json += list + json_len(&(group.files.len(), &file.8)) + COMMA;
         }
         if file.6.is_some() && group.grain.is_none() {
             // The longest there is.
@@ -330,6 +371,7 @@ mod tests {
             owner: true,
             whole_file: true,
             make_way: true,
+            opens_directories: true,
         }
     }
 
@@ -409,6 +451,21 @@ mod tests {
         }
     }
 
+    #[test]
+    fn no_more_other_names_are_offered_than_fit_beside_a_file() {
+        let names = |count: usize, length| (0..count).map(move |_| worst(length));
+        let kept = |names: &mut dyn Iterator<Item = WirePath>| {
+            let mut group = Group::default();
+            group.add(file("file", 1).with_names(names));
+            assert!(json_len(&group.names(0)) <= MAX_NAMES_JSON + 2);
+            group.names(0).len()
+        };
+        assert_eq!(kept(&mut names(3, 10)), 3);
+        assert_eq!(kept(&mut names(1000, 10)), MAX_NAMES);
+        assert_eq!(kept(&mut names(1000, 1000)), 1);
+        assert_eq!(kept(&mut names(1, 4000)), 0);
+    }
+
     /// A name of up to 255 bytes, of which some take several in JSON.
     fn any_name(random: &mut Pcg64Mcg) -> String {
         let length = if random.random_bool(0.2) { 255 } else { random.random_range(1..40) };
@@ -439,11 +496,17 @@ mod tests {
                 let offer = Offer { size, modified, mode: 0o777 };
                 let file = FileEntry::new(path(&any_name(random)), offer);
                 let grains = ["1", "100", "1000000000"].map(grain);
-                let file = if kind < 4 {
-                    let inode = random.random_bool(0.5).then_some(u64::MAX);
-                    file.with_inode(inode).with_grain(grains[random.random_range(0..3)])
-                } else {
-                    file
+                let file = match kind {
+                    2 | 3 => {
+                        let inode = random.random_bool(0.5).then_some(u64::MAX);
+                        file.with_inode(inode).with_grain(grains[random.random_range(0..3)])
+                    }
+                    4 => {
+                        let count = random.random_range(0..200);
+                        let names = (0..count).map(|_| path(&any_name(random)));
+                        file.with_names(names.collect::<Vec<_>>())
+                    }
+                    _ => file,
                 };
                 manifest.file(file)
             }
@@ -466,7 +529,7 @@ mod tests {
                 let groups = &manifest.groups;
                 let (counted, taken) = (manifest.json, json_len(groups));
                 // A comma behind the last of each list, and a grain that is shorter, or finest and not told.
-                let more = groups.len() * (4 + ",\"grain\":1000000000".len());
+                let more = groups.len() * (5 + ",\"grain\":1000000000".len());
                 assert!(taken <= counted + 2, "{counted} {taken}, seed {SEED}, round {round}");
                 assert!(counted <= taken + more, "{counted} {taken}, seed {SEED}, {round}");
             }

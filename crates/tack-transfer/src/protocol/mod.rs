@@ -54,6 +54,7 @@ mod error;
 mod filter;
 mod group_commit;
 mod hidden;
+mod holes;
 mod inodes;
 mod make_way;
 mod manifest;

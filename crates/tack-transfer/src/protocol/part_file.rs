@@ -16,6 +16,7 @@ use super::creation_mask::creation_mask;
 use super::disk::has_same_content;
 use super::edit::Edited;
 use super::make_way::{self, MadeWay};
+use super::owner_writes;
 use super::part_opening::{open_locked, still_named};
 use super::policy::Policy;
 use super::receiver::Store;
@@ -188,7 +189,8 @@ impl PartFile {
         };
         let part_name = PartName::of(name);
         for _ in 0..LOCK_ATTEMPTS {
-            let Some(file) = open_locked(directory, &part_name)? else { continue };
+            let opened = open_locked(directory, &part_name, policy.opens_directories)?;
+            let Some(file) = opened else { continue };
             let length = file.metadata().map_err(TransferError::reading)?.len();
             let (directory, final_name) = (Arc::clone(directory), name.to_owned());
             let (limit, policy) = (None, Arc::clone(policy));
@@ -248,7 +250,9 @@ impl PartFile {
     }
 
     fn unlink(&self) -> io::Result<()> {
-        Ok(rustix::fs::unlinkat(&self.directory, &self.part_name, AtFlags::empty())?)
+        let (directory, name) = (&self.directory, self.part_name.as_str());
+        let remove = || rustix::fs::unlinkat(directory, name, AtFlags::empty());
+        Ok(owner_writes::change(directory, remove)?)
     }
 
     /// Gives the temporary file the permissions and the time of `offer`.
@@ -277,8 +281,9 @@ impl PartFile {
         {
             replace::keep(&self.directory, &self.final_name, kept)?;
         }
-        let (dir, from, to) = (&self.directory, &self.part_name, &self.final_name);
-        Ok(rustix::fs::renameat(dir, from, dir, to)?)
+        let dir = &self.directory;
+        let (from, to) = (self.part_name.as_str(), self.final_name.as_str());
+        Ok(owner_writes::change(dir, || rustix::fs::renameat(dir, from, dir, to))?)
     }
 
     /// Whether the file that has the final name has this content already: an earlier run of the same transfer may
@@ -370,6 +375,13 @@ impl Store for PartFile {
         Ok(())
     }
 
+    fn append_zeros(&mut self, bytes: u64) -> io::Result<()> {
+        self.length += bytes;
+        self.file.seek(SeekFrom::Start(self.length))?;
+        self.ends_with_hole |= bytes > 0;
+        Ok(())
+    }
+
     fn cut(&mut self, length: u64) -> io::Result<()> {
         self.file.set_len(length)?;
         self.file.seek(SeekFrom::Start(length))?;
@@ -454,7 +466,8 @@ pub(super) fn remove_part(directory: &OwnedFd, name: &str) -> io::Result<Edited>
     if !still_named(directory, &part_name, &file) {
         return Ok(Edited::Unchanged);
     }
-    rustix::fs::unlinkat(directory, &part_name, AtFlags::empty())?;
+    let remove = || rustix::fs::unlinkat(directory, part_name.as_str(), AtFlags::empty());
+    owner_writes::change(directory, remove)?;
     Ok(Edited::Done)
 }
 

@@ -8,16 +8,20 @@ use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::TransferError;
+use super::owner_writes;
 use super::root::RootError;
 
 /// Opens and locks `part_name`. `None` if it has to be tried again: it was renamed or removed before it was locked,
 /// because the transfer that held it has just ended; or it was not this user's alone, and has been removed. Whoever
-/// owns a file, or has another name for it, could read and change what is received into it.
+/// owns a file, or has another name for it, could read and change what is received into it. The directory may be
+/// opened to its owner where it `opens`.
 pub(super) fn open_locked(
     directory: &OwnedFd,
     part_name: &str,
+    opens: bool,
 ) -> Result<Option<File>, TransferError> {
-    let Some((file, is_new)) = open_or_create(directory, part_name)? else { return Ok(None) };
+    let opened = open_or_create(directory, part_name, opens)?;
+    let Some((file, is_new)) = opened else { return Ok(None) };
     let stat = rustix::fs::fstat(&file).map_err(|e| TransferError::reading(e.into()))?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return Err(RootError::WrongKind(part_name.to_owned(), "regular file").into());
@@ -28,7 +32,8 @@ pub(super) fn open_locked(
     }
     // Some file systems give what is created to somebody else.
     if !is_own(&stat) && !is_new {
-        rustix::fs::unlinkat(directory, part_name, AtFlags::empty())
+        let remove = || rustix::fs::unlinkat(directory, part_name, AtFlags::empty());
+        owner_writes::change(directory, remove)
             .map_err(|e| TransferError::writing(e.into()))?;
         return Ok(None);
     }
@@ -52,11 +57,14 @@ fn lock(directory: &OwnedFd, part_name: &str, file: &File) -> Result<bool, Trans
 fn open_or_create(
     directory: &OwnedFd,
     part_name: &str,
+    opens: bool,
 ) -> Result<Option<(OwnedFd, bool)>, TransferError> {
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let open =
         |flags| rustix::fs::openat(directory, part_name, flags, Mode::from_raw_mode(0o600));
-    match open(flags | OFlags::CREATE | OFlags::EXCL) {
+    let create = || open(flags | OFlags::CREATE | OFlags::EXCL);
+    let created = if opens { owner_writes::change(directory, create) } else { create() };
+    match created {
         Ok(file) => return Ok(Some((file, true))),
         Err(Errno::EXIST) => {}
         Err(error) => return Err(TransferError::writing(error.into())),

@@ -34,6 +34,15 @@ pub struct Policy {
     /// a file, and for a directory a file or, with [`preserve`](Self::preserve), a link. A client sets this where what
     /// is extraneous is deleted and nothing is filtered.
     pub make_way: bool,
+    /// A directory that is transferred and that its owner may not write to is closed from the beginning, and opened
+    /// for each change in it. Receivers that do not know the field leave it open until all of it is in place.
+    #[serde(skip_serializing_if = "is_false")]
+    pub opens_directories: bool,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 impl Policy {

@@ -2,13 +2,18 @@
 
 use std::io;
 
-use super::wire::{CHUNK, Message, Offer, Resume, UNKNOWN_SIZE};
+use super::holes::ZEROS;
+use super::wire::{CHUNK, MAX_HOLE, Message, Offer, Resume, UNKNOWN_SIZE};
 use super::{Basis, Digest, Hasher, TransferError};
 
 /// Where the content goes until it is verified.
 pub trait Store {
     /// Appends to what is there.
     fn append(&mut self, data: &[u8]) -> io::Result<()>;
+    /// Appends so many zeros.
+    fn append_zeros(&mut self, bytes: u64) -> io::Result<()> {
+        pieces_of_zeros(bytes).try_for_each(|zeros| self.append(zeros))
+    }
     /// Cuts down to `length` bytes.
     fn cut(&mut self, length: u64) -> io::Result<()>;
     /// Makes the content durable and gives it its final name.
@@ -55,6 +60,8 @@ pub enum Step {
     Stored(usize),
     /// The sender wants [`chunks`](Receiver::chunks) to be told.
     ChunksWanted,
+    /// This many zeros belong there, which have not been sent.
+    Hole(u64),
     /// This many bytes were copied from the file that is to be replaced.
     Copied(u64),
     /// The file is there already; nothing was transferred.
@@ -125,6 +132,7 @@ impl<S: Store> Receiver<S> {
                 self.start(0)
             }
             (Phase::Content, Message::Data(data)) => self.data(&data),
+            (Phase::Content, Message::Hole { bytes }) => self.hole(bytes),
             (Phase::Content, Message::Copy { first, count, bytes }) => {
                 self.copy(first, count, bytes)
             }
@@ -172,6 +180,19 @@ impl<S: Store> Receiver<S> {
         self.check_room(data.len() as u64)?;
         self.append(data)?;
         Ok(Step::Stored(data.len()))
+    }
+
+    fn hole(&mut self, bytes: u64) -> Result<Step, TransferError> {
+        if bytes > MAX_HOLE {
+            return Err(TransferError::Protocol(format!(
+                "a hole of {bytes} bytes exceeds the limit of {MAX_HOLE}"
+            )));
+        }
+        self.check_room(bytes)?;
+        self.store.append_zeros(bytes).map_err(TransferError::writing)?;
+        pieces_of_zeros(bytes).for_each(|zeros| self.hasher.update(zeros));
+        self.position += bytes;
+        Ok(Step::Hole(bytes))
     }
 
     fn copy(&mut self, first: u32, count: u32, bytes: u64) -> Result<Step, TransferError> {
@@ -228,6 +249,16 @@ impl<S: Store> Receiver<S> {
             }
         }
     }
+}
+
+/// So many zeros, piece by piece.
+fn pieces_of_zeros(bytes: u64) -> impl Iterator<Item = &'static [u8]> {
+    let mut left = bytes;
+    std::iter::from_fn(move || {
+        let length = usize::try_from(left).unwrap_or(CHUNK).min(CHUNK);
+        left -= length as u64;
+        ZEROS.get(..length).filter(|zeros| !zeros.is_empty())
+    })
 }
 
 #[cfg(test)]
@@ -383,6 +414,39 @@ mod tests {
             assert!(matches!(result, Err(TransferError::Verification)));
             assert!(!receiver.store.committed && receiver.store.discarded);
         }
+    }
+
+    #[test]
+    fn a_hole_is_as_good_as_zeros() {
+        let content = [&b"foo"[..], &vec![0; 100_000], b"bar"].concat();
+        let mut receiver = new();
+        let steps = feed(
+            &mut receiver,
+            vec![
+                offer(content.len()),
+                Message::Start { offset: 0 },
+                Message::Data(b"foo".to_vec()),
+                Message::Hole { bytes: 100_000 },
+                Message::Data(b"bar".to_vec()),
+                Message::End { digest: Digest::of(&content) },
+            ],
+        );
+        assert_eq!(steps[3], Step::Hole(100_000));
+        assert!(receiver.store.committed && receiver.store.content == content);
+    }
+
+    #[test]
+    fn a_hole_that_is_too_long_or_that_nothing_has_announced_is_refused() {
+        for (announced, bytes) in
+            [(9, 10), (usize::MAX, MAX_HOLE + 1), (usize::MAX - 1, u64::MAX), (9, u64::MAX)]
+        {
+            let mut receiver = new();
+            feed(&mut receiver, vec![offer(announced), Message::Start { offset: 0 }]);
+            let result = receiver.on_message(Message::Hole { bytes });
+            assert!(matches!(result, Err(TransferError::Protocol(_))), "{announced} {bytes}");
+            assert!(receiver.store.content.is_empty());
+        }
+        assert!(new().on_message(Message::Hole { bytes: 1 }).is_err(), "before the content");
     }
 
     #[test]

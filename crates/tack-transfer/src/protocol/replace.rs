@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use rustix::fs::{AtFlags, FileType, Stat};
 use rustix::io::Errno;
 
+use super::owner_writes;
 use super::part_file::PartName;
 use super::policy::Suffix;
 use super::root::{Root, RootError};
@@ -47,12 +48,17 @@ pub(super) fn backup_name(
 /// where there is nothing.
 pub(super) fn keep(directory: &OwnedFd, name: &str, kept: &str) -> io::Result<()> {
     let linked = replace(directory, kept, |temporary| {
-        rustix::fs::linkat(directory, name, directory, temporary, AtFlags::empty())
+        let link =
+            || rustix::fs::linkat(directory, name, directory, temporary, AtFlags::empty());
+        owner_writes::change(directory, link)
     });
     match linked {
         Err(error) if Errno::from_io_error(&error) == Some(Errno::NOENT) => Ok(()),
         // A file system without hard links: for a moment there is nothing under the name.
-        Err(_) => Ok(rustix::fs::renameat(directory, name, directory, kept)?),
+        Err(_) => {
+            let rename = || rustix::fs::renameat(directory, name, directory, kept);
+            Ok(owner_writes::change(directory, rename)?)
+        }
         Ok(()) => Ok(()),
     }
 }
@@ -74,7 +80,8 @@ pub(super) fn move_to(directory: &OwnedFd, name: &str, kept: &str) -> rustix::io
     }
 }
 
-/// Makes an entry under a temporary name with `create`, and gives it the name `name` in one step.
+/// Makes an entry under a temporary name with `create`, and gives it the name `name` in one step. Where `directory` is
+/// closed to its owner, it is for `create` to open it.
 pub(super) fn replace(
     directory: &OwnedFd,
     name: &str,
@@ -82,23 +89,28 @@ pub(super) fn replace(
 ) -> io::Result<()> {
     // No file can have the inner name, so that this is no transfer's temporary name.
     let temporary = PartName::of(&format!("{name}\\"));
+    let remove = || {
+        let remove = || rustix::fs::unlinkat(directory, temporary.as_str(), AtFlags::empty());
+        owner_writes::change(directory, remove)
+    };
     let mut created = create(&temporary);
     if created == Err(Errno::EXIST) {
         // Left behind by a process that was killed.
-        rustix::fs::unlinkat(directory, &temporary, AtFlags::empty())?;
+        remove()?;
         created = create(&temporary);
     }
     if let Err(error) = created {
         // It may have been made in part. An entry that is in the way (EXIST) is another process's.
         if error != Errno::EXIST {
             // Fails where nothing has been made.
-            let _ = rustix::fs::unlinkat(directory, &temporary, AtFlags::empty());
+            let _ = remove();
         }
         return Err(error.into());
     }
-    let renamed = rustix::fs::renameat(directory, &temporary, directory, name);
+    let rename = || rustix::fs::renameat(directory, temporary.as_str(), directory, name);
+    let renamed = owner_writes::change(directory, rename);
     // Still there if it could not be renamed, or if both are names of the same file (rename(2)).
-    match rustix::fs::unlinkat(directory, &temporary, AtFlags::empty()) {
+    match remove() {
         Ok(()) | Err(Errno::NOENT) => Ok(renamed?),
         Err(error) => Err(error.into()),
     }

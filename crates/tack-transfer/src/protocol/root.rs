@@ -17,12 +17,16 @@ use super::acl;
 use super::disk::Found;
 use super::hidden::Hidden;
 use super::make_way::{self, ForDirectory, MadeWay};
+use super::owner_writes;
 use super::policy::Policy;
 use super::replace::entry_at;
 use super::{EntryKind, Offer, WirePath};
 
 const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// What the owner of a directory needs that can be opened for what is changed in it.
+pub(super) const OPENED: u32 = 0o500;
 
 /// An open directory under which paths are resolved.
 #[derive(Debug)]
@@ -41,6 +45,8 @@ struct Create<'a> {
     /// Permissions of the last directories of the path, which those that are created do not exceed, but for their
     /// owner.
     modes: &'a [u32],
+    /// From how many components on directories may be opened to their owner for what is created in them.
+    opens_from: Option<usize>,
     way: Option<Way<'a>>,
 }
 
@@ -163,7 +169,7 @@ impl Root {
 
     /// Opens a directory below the root; creates what is missing.
     pub fn create_directory(&self, path: &WirePath) -> Result<OwnedFd, RootError> {
-        self.descend(path, Some(Create { modes: &[], way: None }))
+        self.descend(path, Some(Create { modes: &[], opens_from: None, way: None }))
     }
 
     /// Opens the directory `path` below `base`, both of which are created where they are missing. `modes` are the
@@ -179,7 +185,8 @@ impl Root {
     ) -> Result<OwnedFd, RootError> {
         let first = base.components().count();
         let way = policy.make_way.then_some(Way { first, policy, told_to: made_way });
-        self.descend(path, Some(Create { modes, way }))
+        let opens_from = policy.opens_directories.then_some(first);
+        self.descend(path, Some(Create { modes, opens_from, way }))
     }
 
     /// Opens a regular file for reading.
@@ -269,19 +276,18 @@ impl Root {
     ) -> Result<OwnedFd, RootError> {
         use rustix::io::Errno;
         let mut directory = self.directory.try_clone()?;
-        let depth = path.components().count();
         for (at, name) in path.components().enumerate() {
             let opened = rustix::fs::openat(&directory, name, DIRECTORY, Mode::empty());
             directory = match (opened, create) {
                 (Ok(below), _) => below,
                 (Err(Errno::NOENT), Some(create)) => {
-                    create.below(&directory, name, depth - at)?
+                    create.below(&directory, name, (path, at))?
                 }
                 (Err(error), Some(create))
                     if self.makes_way(create, (path, at), &directory, name)? =>
                 {
                     log::debug!("{name} makes way for a directory: {error}");
-                    create.below(&directory, name, depth - at)?
+                    create.below(&directory, name, (path, at))?
                 }
                 (Err(error), _) => return Err(explain(&directory, name, error, "directory")),
             };
@@ -309,12 +315,24 @@ impl Root {
 }
 
 impl Create<'_> {
-    /// Creates and opens the directory `name`; it and what follows are the `last` ones of a path.
-    fn below(self, directory: &OwnedFd, name: &str, last: usize) -> Result<OwnedFd, RootError> {
+    /// Creates and opens the directory `name`, the component at this place of a path.
+    fn below(
+        self,
+        directory: &OwnedFd,
+        name: &str,
+        (path, at): (&WirePath, usize),
+    ) -> Result<OwnedFd, RootError> {
+        let last = path.components().count() - at;
         let given = self.modes.len().checked_sub(last).and_then(|at| self.modes.get(at));
         // Whoever creates it has to be able to fill it.
-        let mode = given.map_or(0o777, |mode| mode & 0o777 | 0o700);
-        match rustix::fs::mkdirat(directory, name, Mode::from_raw_mode(mode)) {
+        let owner = if self.opens_from.is_some() { OPENED } else { 0o700 };
+        let mode = Mode::from_raw_mode(given.map_or(0o777, |mode| mode & 0o777 | owner));
+        let create = || rustix::fs::mkdirat(directory, name, mode);
+        let created = match self.opens_from {
+            Some(first) if at >= first => owner_writes::change(directory, create),
+            _ => create(),
+        };
+        match created {
             Ok(()) | Err(rustix::io::Errno::EXIST) => {}
             Err(e) => return Err(RootError::Io(e.into())),
         }

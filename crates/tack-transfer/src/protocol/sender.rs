@@ -4,6 +4,7 @@ use std::io;
 
 use super::chunking::ChunkSize;
 use super::delta::{Delta, KnownChunks, Piece};
+use super::holes::Holes;
 use super::wire::{CHUNK, Fail, FailCode, Message, Mtime, Offer, Prefix, Resume};
 use super::{Comparing, Digest, Hasher, SMALL_FILE};
 
@@ -43,6 +44,8 @@ pub struct Sender<S> {
     delta: Option<Delta>,
     /// Counts what is read to be compared.
     comparing: Comparing,
+    /// Takes zeros out of the content, if the receiver knows holes.
+    holes: Option<Holes>,
     phase: Phase,
 }
 
@@ -68,6 +71,7 @@ impl<S: Source> Sender<S> {
             restarts: 0,
             delta: None,
             comparing: Comparing::default(),
+            holes: None,
             phase: Phase::Content,
         })
     }
@@ -75,6 +79,11 @@ impl<S: Source> Sender<S> {
     /// Has `comparing` count what is read to be compared.
     pub fn count_by(&mut self, comparing: &Comparing) {
         self.comparing = comparing.clone();
+    }
+
+    /// Sends blocks of zeros as their number, if the receiver `knows` that.
+    pub fn find_holes(&mut self, knows: bool) {
+        self.holes = knows.then(Holes::default);
     }
 
     /// What is offered to the receiver.
@@ -129,6 +138,20 @@ impl<S: Source> Sender<S> {
 
     /// The next message to send; `None` once the last one has been given out.
     pub fn next_message(&mut self) -> io::Result<Option<Message>> {
+        loop {
+            if let Some(ready) = self.holes.as_mut().and_then(Holes::next) {
+                return Ok(Some(ready));
+            }
+            let next = self.read_message()?;
+            match (&mut self.holes, next) {
+                (Some(holes), Some(next)) => holes.take(next),
+                (_, next) => return Ok(next),
+            }
+        }
+    }
+
+    /// The next message, with zeros as content.
+    fn read_message(&mut self) -> io::Result<Option<Message>> {
         if matches!(self.phase, Phase::Done) {
             return Ok(None);
         }
@@ -325,6 +348,28 @@ mod tests {
     }
 
     /// Sends everything: bytes since the last start, how often it restarted, the last message.
+    #[test]
+    fn zeros_are_sent_as_their_number_to_a_receiver_that_knows_holes_and_to_no_other() {
+        let content = [noise(100_000, 1), vec![0; 300_000], noise(10, 2)].concat();
+        for knows in [false, true] {
+            let mut sender = Sender::new(Memory::new(&content)).unwrap();
+            sender.find_holes(knows);
+            sender.begin(&Resume::default()).unwrap();
+            let (mut sent, mut zeros) = (0, 0);
+            loop {
+                match sender.next_message().unwrap().unwrap() {
+                    Message::Data(bytes) => sent += bytes.len(),
+                    Message::Hole { bytes } => zeros += bytes,
+                    Message::End { digest } => break assert_eq!(digest, Digest::of(&content)),
+                    other => panic!("{other:?}"),
+                }
+            }
+            assert_eq!(sent as u64 + zeros, 400_010);
+            assert_eq!(zeros > 290_000, knows, "{zeros}");
+            assert_eq!(sender.next_message().unwrap(), None);
+        }
+    }
+
     fn run(sender: &mut Sender<Memory>) -> (Vec<u8>, u32, Message) {
         let (mut bytes, mut restarts) = (Vec::new(), 0);
         loop {

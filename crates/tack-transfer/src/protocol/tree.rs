@@ -7,12 +7,12 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, FileType, Mode, Stat};
 
 use super::disk::is_same_time;
-use super::edit::DIRECTORY_MODE;
 use super::inodes::{Inodes, separate};
 use super::make_way::MadeWay;
 use super::part_file::{PartFile, keep_equal, may_chown_to};
 use super::policy::Policy;
-use super::root::{Root, RootError, open_file};
+use super::replace::{entry_at, kind_of};
+use super::root::{OPENED, Root, RootError, open_file};
 use super::wire::Offer;
 use super::{Digest, Hasher, SMALL_FILE, TransferError, WirePath};
 
@@ -80,11 +80,16 @@ impl Tree {
     pub fn create(&mut self, directory: &WirePath, modes: &[u32]) -> Result<(), TransferError> {
         let path = self.base.join(directory)?;
         let opened = Arc::new(self.create_directory(&path, modes)?);
+        self.current = Some((path, Arc::clone(&opened)));
+        // What is named, and not transferred, has none.
+        let Some(mode) = modes.last().copied() else { return Ok(()) };
         if self.policy.preserve {
-            let mode = modes.last().copied().unwrap_or(DIRECTORY_MODE);
-            keep_out_others(&opened, mode).map_err(TransferError::writing)?;
+            let owner = if self.policy.opens_directories { OPENED } else { OWNER };
+            keep_out_others(&opened, mode, owner).map_err(TransferError::writing)?;
+        } else if self.policy.opens_directories && !directory.is_root() {
+            // What is named has the permissions that its owner has given it.
+            close_to_owner(&opened, mode).map_err(TransferError::writing)?;
         }
-        self.current = Some((path, opened));
         Ok(())
     }
 
@@ -120,6 +125,18 @@ impl Tree {
             return Ok(Standing::Wanted);
         }
         Ok(self.with_mode(&directory, &name, &stat, offer))
+    }
+
+    /// Whether there is a file that may be linked to, and that is what is offered, as far as its size tells and, where
+    /// content is not compared, its time.
+    pub fn has(&self, path: &WirePath, offer: &Offer) -> bool {
+        let Ok(path) = self.base.join(path) else { return false };
+        let Ok(Some((directory, name))) = self.root.place(&path) else { return false };
+        let Ok(Some(stat)) = entry_at(&directory, &name) else { return false };
+        kind_of(&stat) == FileType::RegularFile
+            && stat.st_size as u64 == offer.size
+            && (self.checksum || is_same_time(&stat, offer.modified))
+            && may_chown_to(stat.st_uid)
     }
 
     /// Gives a file of the same size and time the offered permissions.
@@ -216,14 +233,29 @@ fn compared(directory: &OwnedFd, name: &str, offer: &Offer) -> Standing {
     }
 }
 
+/// What the owner of a directory needs to fill it.
+const OWNER: u32 = 0o300;
+
 /// Keeps those out of a directory for whom the sender's is closed, before there is anything in it that they may not
-/// see; and lets its owner fill it, whom an earlier transfer may have closed it to. Its permissions are set again
-/// behind the last file. Another user's directory stays as it is.
-fn keep_out_others(directory: &OwnedFd, sent: u32) -> io::Result<()> {
-    const OWNER: u32 = 0o300;
+/// see; and gives its `owner`, whom an earlier transfer may have closed it to, what it takes to fill it. Its permissions
+/// are set again behind the last file. Another user's directory stays as it is.
+fn keep_out_others(directory: &OwnedFd, sent: u32, owner: u32) -> io::Result<()> {
     let stat = rustix::fs::fstat(directory)?;
     let mode = stat.st_mode & 0o7777;
-    let wanted = mode & (sent | !0o077) | OWNER;
+    // Where the sender's is open, so is this, and need not be opened for each file.
+    let wanted = mode & (sent | !0o077) | owner | sent & OWNER;
+    if wanted != mode && may_chown_to(stat.st_uid) {
+        rustix::fs::fchmod(directory, Mode::from_raw_mode(wanted))?;
+    }
+    Ok(())
+}
+
+/// Closes a directory to writing by its owner, if the sender's is. Another user's stays as it is.
+fn close_to_owner(directory: &OwnedFd, sent: u32) -> io::Result<()> {
+    const WRITES: u32 = 0o200;
+    let stat = rustix::fs::fstat(directory)?;
+    let mode = stat.st_mode & 0o7777;
+    let wanted = mode & (sent | !WRITES);
     if wanted != mode && may_chown_to(stat.st_uid) {
         rustix::fs::fchmod(directory, Mode::from_raw_mode(wanted))?;
     }
@@ -338,6 +370,25 @@ mod tests {
     }
 
     #[test]
+    fn a_directory_that_is_there_is_closed_to_its_owner_where_the_senders_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let directory = dir.path().join("directory");
+        std::fs::create_dir(&directory).unwrap();
+        let named = mode_of(dir.path());
+        for (there, sent, left) in
+            [(0o775, 0o555, 0o575), (0o755, 0o700, 0o755), (0o555, 0o755, 0o555)]
+        {
+            std::fs::set_permissions(&directory, PermissionsExt::from_mode(there)).unwrap();
+            let policy = Policy { opens_directories: true, ..Policy::default() };
+            let mut tree = tree(dir.path(), false).with_policy(Arc::new(policy));
+            tree.create(&path("directory"), &[0o700, sent]).unwrap();
+            assert_eq!(mode_of(&directory), left);
+            tree.create(&WirePath::root(), &[0o555]).unwrap();
+            assert_eq!(mode_of(dir.path()), named, "what is named stays as it is");
+        }
+    }
+
+    #[test]
     fn directories_are_no_wider_than_the_senders() {
         let dir = tempfile::tempdir().unwrap();
         let mut tree = tree(dir.path(), false);
@@ -345,8 +396,14 @@ mod tests {
         assert_eq!(mode_of(&dir.path().join("given/a")), 0o700);
         assert_eq!(mode_of(&dir.path().join("given/a/b")) & 0o022, 0);
         // Its owner has to be able to fill it.
-        tree.create(&path("closed"), &[0o050]).unwrap();
-        assert_eq!(mode_of(&dir.path().join("closed")), 0o750);
+        for (opens_directories, name, mode) in
+            [(false, "filled", 0o750), (true, "opened", 0o550)]
+        {
+            let policy = Policy { opens_directories, ..Policy::default() };
+            tree = tree.with_policy(Arc::new(policy));
+            tree.create(&path(name), &[0o050]).unwrap();
+            assert_eq!(mode_of(&dir.path().join(name)), mode);
+        }
         // One that is there already stays as it is.
         tree.create(&path("given/a"), &[0o777]).unwrap();
         assert_eq!(mode_of(&dir.path().join("given/a")), 0o700);

@@ -4,6 +4,9 @@
 //! is a message as JSON, at most [`MAX_CONTROL`] bytes; kind 1 is content of one file, kind 2 a
 //! [bundle](super::Bundle) of whole files, kind 3 digests of chunks, each at most [`MAX_DATA`] bytes. The
 //! limits are checked before anything is allocated.
+//!
+//! The content of one file is the frames of kind 1 and the [`Message::Hole`]s and [`Message::Copy`]s between them, in
+//! their order: bytes, a number of zeros, chunks that the receiver has.
 
 use std::{fmt, io};
 
@@ -19,6 +22,9 @@ pub const MAX_CONTROL: usize = 60 * 1024;
 pub const MAX_DATA: usize = 256 * 1024;
 /// Bytes of file content that this implementation puts into one frame.
 pub const CHUNK: usize = 64 * 1024;
+
+/// Most zeros in one [`Message::Hole`]: they take a receiver time, though no room.
+pub const MAX_HOLE: u64 = 16 << 20;
 
 /// Size of a file that is not known before its end.
 pub const UNKNOWN_SIZE: u64 = u64::MAX;
@@ -185,6 +191,9 @@ pub enum Message {
         #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
         refused: Box<[(u32, Fail)]>,
     },
+    /// Files of `PutMany` that are there under another of their names, and which of those they were offered with. Comes
+    /// before `Wanted`, which they are not among.
+    Elsewhere(Vec<(u32, u32)>),
     /// A file of `GetMany` or `PutMany` that its sender can't read or its receiver can't store.
     Fault {
         /// Its number.
@@ -237,6 +246,11 @@ pub enum Message {
         /// How many there are.
         count: u32,
         /// Their length together.
+        bytes: u64,
+    },
+    /// The next bytes of the file are zeros. Peers of versions before 9 are sent them as content.
+    Hole {
+        /// How many there are, at most [`MAX_HOLE`].
         bytes: u64,
     },
     /// The sender's file changed while it was read: content follows from offset 0.

@@ -99,6 +99,11 @@ impl<'a> Share<'a> {
         self.reused += bytes;
     }
 
+    /// These bytes are zeros, and need not cross the network.
+    fn skip(&mut self, bytes: u64) {
+        self.settle_at(self.settled + bytes);
+    }
+
     /// Nothing of what has come counts any more.
     fn restart(&mut self) {
         self.settle_at(0);
@@ -138,6 +143,7 @@ pub fn send_content(
         match &message {
             Message::Data(data) => share.advance(data.len()),
             Message::Copy { bytes, .. } => share.reuse(*bytes),
+            Message::Hole { bytes } => share.skip(*bytes),
             Message::Restart(_) => share.restart(),
             Message::Fail(fail) => return Err(TransferError::SourceChanged(fail.clone())),
             _ => {}
@@ -244,6 +250,7 @@ fn receive_all(
             }
             Step::ChunksWanted => send_chunks(mailbox, &receiver.chunks()?)?,
             Step::Copied(bytes) => share.reuse(bytes),
+            Step::Hole(bytes) => share.skip(bytes),
             Step::Stored(bytes) => share.advance(bytes),
             Step::Equal(digest) => {
                 return Ok(Received { size: announced, resumed, equal: true, digest });

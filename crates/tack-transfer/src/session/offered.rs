@@ -28,6 +28,8 @@ pub(super) struct Offered {
     pub(super) attributes: Vec<u32>,
     /// The small ones that are wanted.
     pub(super) expected: Vec<Expected>,
+    /// Those of which another name is there, and which.
+    pub(super) elsewhere: Vec<(u32, u32)>,
     /// Directories without files that could not be made.
     pub(super) refused: Vec<(u32, Fail)>,
     /// What that takes.
@@ -133,7 +135,13 @@ impl Offered {
                     self.compare.push((file, found));
                     digest = Some(found);
                 }
-                Ok(Standing::Wanted) => {}
+                Ok(Standing::Wanted) => {
+                    let is_there = |name: &WirePath| tree.has(name, &offer);
+                    if let Some(name) = group.names(position).iter().position(is_there) {
+                        self.elsewhere.push((file, name as u32));
+                        continue;
+                    }
+                }
             }
             self.files.push(file);
             if offer.size <= SMALL_FILE {

@@ -16,7 +16,7 @@ use crate::protocol::{
     RESERVED, Resume, Root, SmallFile, TransferError, Tree, Walk, WalkItem, Want, WantGroup,
     Wanted, WirePath,
 };
-use crate::quic::{BACKSLASHES, TELLS_REMOVED};
+use crate::quic::{BACKSLASHES, HOLES, TELLS_REMOVED};
 
 /// What all workers of a server share.
 pub(super) struct Service {
@@ -200,7 +200,7 @@ impl Service {
         };
         let (action, path, result) = match request {
             Message::Get { path, resume } => {
-                let result = self.get(mailbox, &path, &resume).map(Some);
+                let result = self.get(mailbox, &path, &resume, life.version()).map(Some);
                 (Action::Get, path, result)
             }
             Message::Put { path, offer, policy } => {
@@ -266,8 +266,10 @@ impl Service {
         mailbox: &Mailbox,
         path: &WirePath,
         resume: &Resume,
+        version: usize,
     ) -> Result<Outcome, TransferError> {
         let mut sender = sender_of(self.root.file(path)?)?;
+        sender.find_holes(version >= HOLES);
         mailbox.send(Message::Offer(sender.offer()))?;
         send_content(mailbox, &mut sender, resume, &Progress::default(), drop)
     }
@@ -335,6 +337,9 @@ impl Service {
         let PutOffer { base, groups, policy, sole, brief, ahead, .. } = &*offer;
         let mut offered = offer.look_at(&mut tree, mailbox)?;
         send_faults(mailbox, offered.results.iter())?;
+        if !offered.elsewhere.is_empty() {
+            mailbox.send(Message::Elsewhere(std::mem::take(&mut offered.elsewhere)))?;
+        }
         if *sole
             && let (true, [path]) = (offered.is_sole_large_one(), &offered.paths[..])
             && let Some(file) = groups.iter().flat_map(|group| &group.files).next()
@@ -548,7 +553,8 @@ impl Service {
     ) -> (Action, Result<Option<Outcome>, TransferError>) {
         match self.list(mailbox, path, asked) {
             Ok(EntryKind::File { .. }) if asked.content => {
-                (Action::Get, self.get(mailbox, path, &Resume::default()).map(Some))
+                let sent = self.get(mailbox, path, &Resume::default(), asked.version);
+                (Action::Get, sent.map(Some))
             }
             listed => (Action::List, listed.map(|_| None)),
         }

@@ -13,6 +13,7 @@ use crate::protocol::{
     Bundle, Content, Digest, EntryKind, Fail, FailCode, FileEntry, Group, GroupCommit, Hasher,
     Message, Mtime, Offer, Policy, Record, Resume, Root, WirePath,
 };
+use crate::quic::{HOLES, VERSIONS};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -31,6 +32,11 @@ struct Request {
 
 impl Request {
     fn begin(served: &Path, message: Message) -> Self {
+        Self::of_version(served, message, *VERSIONS.end())
+    }
+
+    /// The same of a client that speaks this version of the protocol.
+    fn of_version(served: &Path, message: Message, version: usize) -> Self {
         let (report, reports) = mpsc::channel();
         let report = Mutex::new(report);
         let service = Service {
@@ -57,6 +63,7 @@ impl Request {
         std::thread::spawn(move || {
             let life = Life::new(Arc::new(|| {}));
             life.handshake.open();
+            life.version.store(version, Ordering::Relaxed);
             service.serve(&mailbox, &life, SocketAddr::from(([127, 0, 0, 1], 1)));
         });
         let mut request = Self { stream, noticed, reports, client_has_all };
@@ -194,6 +201,74 @@ fn earlier_clients_ask_for_a_large_file_once_more() {
         panic!("the content would follow on a stream that nothing follows on");
     };
     assert_eq!(files, [0]);
+}
+
+#[test]
+fn holes_are_sent_to_clients_that_know_them() {
+    let served = tempfile::tempdir().unwrap();
+    std::fs::File::create(served.path().join("file")).unwrap().set_len(300_000).unwrap();
+    for version in [HOLES - 1, HOLES] {
+        let get = Message::Get { path: path("file"), resume: Resume::default() };
+        let mut request = Request::of_version(served.path(), get, version);
+        assert!(matches!(request.hear(), Message::Offer(Offer { size: 300_000, .. })));
+        assert_eq!(request.hear(), Message::Start { offset: 0 });
+        let first = request.hear();
+        let is_hole = first == Message::Hole { bytes: 300_000 };
+        assert_eq!(is_hole, version == HOLES, "{version}");
+        assert!(is_hole || matches!(first, Message::Data(_)));
+    }
+}
+
+/// Offers a file under a new name, with its others, and tells what is wanted of it.
+fn put_new_name(served: &Path, others: &[&str], policy: Policy) -> (Vec<u32>, Vec<(u32, u32)>) {
+    let names = others.iter().map(|name| path(name));
+    let file = FileEntry::new(path("new"), offer(b"content")).with_inode(Some(7));
+    let mut group = Group::new(path("directory"), vec![0o700]);
+    group.add(file.with_names(names));
+    let mut request = Request::begin(
+        served,
+        Message::PutMany {
+            base: WirePath::root(),
+            groups: vec![group],
+            checksum: false,
+            policy,
+            sole: false,
+            name_within: None,
+            brief: true,
+            ahead: false,
+        },
+    );
+    let mut elsewhere = Vec::new();
+    loop {
+        match request.hear() {
+            Message::Elsewhere(files) => elsewhere = files,
+            Message::Wanted { files, .. } => break (files, elsewhere),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_server_says_under_which_of_its_names_it_has_a_file() {
+    let served = tempfile::tempdir().unwrap();
+    let preserve = || Policy { preserve: true, ..Policy::default() };
+    let others = ["missing/a", "deep/other", "deep/one"];
+    assert_eq!(put_new_name(served.path(), &others, preserve()), (vec![0], vec![]));
+    assert!(!served.path().join("missing").exists(), "nothing is made for a question");
+    std::fs::create_dir(served.path().join("deep")).unwrap();
+    for (name, content, seconds) in
+        [("other", "CONTENT", 1_000_000_001), ("one", "content", 1_000_000_000)]
+    {
+        let path = served.path().join("deep").join(name);
+        std::fs::write(&path, content).unwrap();
+        let time = std::time::UNIX_EPOCH + Duration::from_secs(seconds);
+        std::fs::File::open(&path).unwrap().set_modified(time).unwrap();
+    }
+    assert_eq!(put_new_name(served.path(), &others, preserve()), (vec![], vec![(0, 2)]));
+    // No link leads out, and none counts as the file.
+    let out = served.path().join("out");
+    std::os::unix::fs::symlink("deep/one", &out).unwrap();
+    assert_eq!(put_new_name(served.path(), &["out"], preserve()), (vec![0], vec![]));
 }
 
 #[test]
