@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::exit;
 use crate::lb_config::Octets;
 use crate::ssh::{Ports, SshOptions};
-use crate::target::Target;
+use crate::target::{Address, Target};
 use crate::token;
 use crate::units::{parse_rate, parse_workers};
 use tack_transfer::{
@@ -415,12 +415,13 @@ pub struct ConnectionArgs {
     /// File that holds the access token
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
-    /// Connects there; the certificate has to be that of the server that is named all the same
+    /// Connects there, at the port of the server that is named if PORT is missing; the certificate has to be that of the named
+    /// server all the same
     #[arg(long, value_name = "HOST[:PORT]")]
-    pub address: Option<Target>,
+    pub address: Option<Address>,
     /// The server that is meant by the name, which a configuration file gives it.
-    #[arg(long, hide = true)]
-    pub host_address: Option<Target>,
+    #[arg(long, value_name = "HOST[:PORT]", hide = true)]
+    pub host_address: Option<Address>,
     /// SHA-256 fingerprint that the server's certificate must have
     #[arg(long, value_name = "SHA256", conflicts_with_all = ["ca", "insecure"])]
     pub fingerprint: Option<Fingerprint>,

@@ -6,6 +6,7 @@
 //! what it takes to reach a server that is called by that name: its `address`, which also says who it is, and options
 //! such as `fingerprint` and `token-file`. They are those of `get`; a command that has not all of them goes without the others.
 //!
+//! `NAME = false`, or an empty list, only takes back what is set as `NAME` before; other options stay as they are set.
 //! `--no-NAME` on the command line, or `no-NAME` for a server, takes back the option `NAME`; where that begins with `no-`,
 //! what is behind it does.
 //!
@@ -142,13 +143,12 @@ fn read_with(
         // What is set for a server is set for all commands, of which some have fewer options.
         let known = |setting: &&Setting| find(subcommand, &setting.option).is_some();
         let of_host = file.for_host(typed).filter(known);
-        for setting in file.for_command(name).chain(of_host) {
-            // The later file wins, and what is said of one server.
-            settings.retain(|other| !takes_the_place(subcommand, setting, other));
-            settings.push(setting.clone());
-        }
+        // The later file wins, and what is said of one server.
+        settings.extend(file.for_command(name).chain(of_host).cloned());
     }
+    // First what the command line takes back: it excludes nothing either.
     settings.retain(|setting| !is_overridden(subcommand, typed, &setting.option));
+    let settings = those_that_count(subcommand, settings);
     if settings.is_empty() {
         return complete(given, lacks);
     }
@@ -164,7 +164,9 @@ fn read_with(
             return Failure::CommandLine(lacks);
         }
         let places: Vec<&str> = settings.iter().map(|setting| setting.place.as_str()).collect();
+        // The user has written `address`.
         let text = error.render().to_string();
+        let text = text.replace(&format!("--{HOST_ADDRESS} "), &format!("--{ADDRESS} "));
         // What is missing is on lines of its own; usage and tips follow behind an empty one.
         let lines: Vec<&str> =
             text.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
@@ -194,13 +196,31 @@ fn complete(given: ArgMatches, lacks: Option<clap::Error>) -> Result<ArgMatches,
     lacks.map_or(Ok(given), |lacks| Err(Failure::CommandLine(lacks)))
 }
 
-/// Whether a later setting takes the place of an earlier one: of the same option, or of one that it excludes.
-fn takes_the_place(command: &Command, later: &Setting, earlier: &Setting) -> bool {
+/// The settings that count: of the same option the last, and none that a later one excludes.
+fn those_that_count(command: &Command, settings: Vec<Setting>) -> Vec<Setting> {
+    let mut count: Vec<Setting> = Vec::new();
+    // First of the same option: what is taken back again excludes nothing.
+    for setting in settings {
+        count.retain(|earlier| earlier.option != setting.option);
+        count.push(setting);
+    }
+    // `false` sets nothing that could exclude another option: `insecure = false` keeps a fingerprint.
+    count.retain(|setting| !setting.arguments.is_empty());
+    let mut later: Vec<Setting> = Vec::new();
+    for setting in count.into_iter().rev() {
+        if !later.iter().any(|later| exclude_each_other(command, later, &setting)) {
+            later.push(setting);
+        }
+    }
+    later.reverse();
+    later
+}
+
+fn exclude_each_other(command: &Command, one: &Setting, other: &Setting) -> bool {
     let find = |setting: &Setting| find(command, &setting.option);
-    later.option == earlier.option
-        || find(later).zip(find(earlier)).is_some_and(|(later, earlier)| {
-            excludes(command, later, earlier) || excludes(command, earlier, later)
-        })
+    find(one).zip(find(other)).is_some_and(|(one, other)| {
+        excludes(command, one, other) || excludes(command, other, one)
+    })
 }
 
 fn excludes(command: &Command, one: &Arg, other: &Arg) -> bool {
@@ -414,6 +434,7 @@ mod tests {
 
     use super::*;
     use crate::cli::{self, Cli};
+    use crate::target::Address;
 
     struct Files {
         _dir: tempfile::TempDir,
@@ -446,6 +467,10 @@ mod tests {
                 other => panic!("{other:?}"),
             }
         }
+    }
+
+    fn address(text: &str) -> Address {
+        text.parse().unwrap()
     }
 
     #[test]
@@ -508,6 +533,63 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_set_takes_the_place_of_nothing_but_itself() {
+        let pin = format!("fingerprint = \"{}\"\n", "ab".repeat(32));
+        let nothing = ["insecure = false\n", "insecure = []\n"];
+        for (trusted, not_set) in [pin.as_str(), "ca = \"ca.pem\"\n"]
+            .into_iter()
+            .flat_map(|trusted| nothing.map(|not_set| (trusted, not_set)))
+        {
+            for texts in [
+                vec![format!("[ls]\n{trusted}{not_set}")],
+                vec![format!("[ls]\n{not_set}{trusted}")],
+                vec![format!("[hosts.nas]\n{trusted}{not_set}")],
+                vec![format!("[hosts.nas]\n{not_set}{trusted}")],
+                vec![format!("[ls]\n{trusted}[hosts.nas]\n{not_set}")],
+                vec![format!("[ls]\n{not_set}[hosts.nas]\n{trusted}")],
+                vec![format!("[ls]\n{trusted}"), format!("[ls]\n{not_set}")],
+                vec![format!("[hosts.nas]\n{not_set}"), format!("[hosts.nas]\n{trusted}")],
+            ] {
+                let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+                let cli::Command::Ls(args) = files(&texts).read("tack ls nas:").unwrap() else {
+                    panic!("another command")
+                };
+                let connection = &args.connection;
+                let is_pinned = connection.fingerprint.is_some();
+                assert_eq!(is_pinned, trusted == pin, "{texts:?}");
+                assert_eq!(connection.ca.is_some(), trusted != pin, "{texts:?}");
+                assert!(!connection.insecure, "{texts:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_taken_back_stays_and_what_is_set_no_more_goes() {
+        for (text, preserve) in [
+            ("[get]\npreserve = true\n[hosts.nas]\nno-preserve = false\n", true),
+            ("[hosts.nas]\nno-preserve = false\npreserve = true\n", true),
+            ("[get]\npreserve = true\n[hosts.nas]\npreserve = false\n", false),
+            ("[get]\nno-preserve = true\n[hosts.nas]\npreserve = true\n", true),
+            ("[get]\npreserve = true\n[hosts.nas]\nno-preserve = true\n", false),
+        ] {
+            assert_eq!(
+                files(&[text]).get("tack get nas:x").transfer.preserve,
+                preserve,
+                "{text}"
+            );
+        }
+        let pin = format!("[get]\nfingerprint = \"{}\"\n", "ab".repeat(32));
+        let insecure = "[get]\ninsecure = true\n";
+        for (texts, typed) in [
+            (&[&pin, insecure, "[get]\ninsecure = false\n"][..], "tack get host/x"),
+            (&[&pin, insecure], "tack get --no-insecure host/x"),
+        ] {
+            let connection = files(texts).get(typed).connection;
+            assert!(!connection.insecure && connection.fingerprint.is_some(), "{typed}");
+        }
+    }
+
+    #[test]
     fn a_home_that_is_no_directory_has_no_file() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let path = file.path().join("tack").join(FILE);
@@ -542,11 +624,11 @@ mod tests {
     fn a_name_in_the_file_stands_for_another_server_and_an_address_only_says_where() {
         let files = files(&["[hosts.nas]\naddress = \"files.example:5\"\n"]);
         let args = files.get("tack get nas:x --address 192.0.2.7:6");
-        assert_eq!(args.connection.address.unwrap().to_string(), "192.0.2.7:6");
+        assert_eq!(args.connection.address, Some(address("192.0.2.7:6")));
         assert!(args.connection.host_address.is_none(), "what is typed wins");
         let args = files.get("tack get nas:x");
         assert!(args.connection.address.is_none());
-        assert_eq!(args.connection.host_address.unwrap().to_string(), "files.example:5");
+        assert_eq!(args.connection.host_address, Some(address("files.example:5")));
         let args = files.get("tack get nas:x --no-address");
         assert!(args.connection.host_address.is_none());
     }
@@ -559,7 +641,7 @@ mod tests {
         );
         let files = files(&[&text.replace("insecure = true", "retry = 4")]);
         let args = files.get("tack get nas:x");
-        assert_eq!(args.connection.host_address.unwrap().to_string(), "192.0.2.7:5");
+        assert_eq!(args.connection.host_address, Some(address("192.0.2.7:5")));
         assert!(args.connection.fingerprint.is_some());
         assert_eq!(args.transfer.retry, 4);
         assert!(files.get("tack get other:x").connection.host_address.is_none());
@@ -576,12 +658,12 @@ mod tests {
             panic!("another command")
         };
         assert_eq!((args.transfer.bwlimit, args.transfer.retry), (Some(10_000_000), 5));
-        assert_eq!(args.connection.host_address.unwrap().to_string(), "192.0.2.7:5");
+        assert_eq!(args.connection.host_address, Some(address("192.0.2.7:5")));
         let cli::Command::Ls(args) = files.read("tack ls nas:").unwrap() else {
             panic!("another command")
         };
         assert!(args.recursive);
-        assert_eq!(args.connection.host_address.unwrap().to_string(), "192.0.2.7:5");
+        assert_eq!(args.connection.host_address, Some(address("192.0.2.7:5")));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Servers and paths on them, as users write them: `HOST[:PORT][/PATH]` or `HOST:PATH`.
+//! Servers and paths on them, as users write them: `HOST[:PORT][/PATH]` or `HOST:PATH`. An address is `HOST[:PORT]`.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -44,6 +44,13 @@ impl FromStr for Target {
     fn from_str(text: &str) -> Result<Self, String> {
         let form =
             "expected HOST[:PORT][/PATH], for example host.example:4433/dir/file, or HOST:PATH";
+        Self::parse(text, form).map(|(target, _port)| target)
+    }
+}
+
+impl Target {
+    /// A target, and the port if the text has one; `form` is what an error says is expected.
+    fn parse(text: &str, form: &str) -> Result<(Self, Option<u16>), String> {
         let (host, rest) =
             split_host(text).ok_or(format!("\"{text}\" names no host; {form}"))?;
         let (port, path) = match rest.split_at_checked(1) {
@@ -51,15 +58,15 @@ impl FromStr for Target {
                 let (word, path) = rest.split_once('/').unwrap_or((rest, ""));
                 if !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit()) {
                     let port = word.parse().ok().filter(|port| *port > 0);
-                    (port.ok_or(format!("\"{word}\" is not a port; {form}"))?, path)
+                    (Some(port.ok_or(format!("\"{word}\" is not a port; {form}"))?), path)
                 } else {
-                    (DEFAULT_PORT, rest)
+                    (None, rest)
                 }
             }
-            Some((_, path)) => (DEFAULT_PORT, path),
-            None => (DEFAULT_PORT, ""),
+            Some((_, path)) => (None, path),
+            None => (None, ""),
         };
-        let server = ServerAddress::new(host, port);
+        let server = ServerAddress::new(host, port.unwrap_or(DEFAULT_PORT));
         if let Some(IpAddr::V6(address)) = server.ip()
             && address.is_unicast_link_local()
             && !host.contains('%')
@@ -70,7 +77,36 @@ impl FromStr for Target {
         }
         let directory = path.ends_with('/');
         let path = WirePath::new(path.trim_matches('/')).map_err(|e| e.to_string())?;
-        Ok(Self { server, path, directory })
+        Ok((Self { server, path, directory }, port))
+    }
+}
+
+/// Where a server is, or who it is, as users write that: `HOST[:PORT]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// Without brackets.
+    host: String,
+    port: Option<u16>,
+}
+
+impl Address {
+    /// The address in the place of the one that `named` has; without a port of its own it takes that one's.
+    pub fn for_server(&self, named: &ServerAddress) -> ServerAddress {
+        ServerAddress::new(self.host.clone(), self.port.unwrap_or(named.port()))
+    }
+}
+
+impl FromStr for Address {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let form = "expected HOST[:PORT], for example host.example:4433";
+        let (target, port) = Target::parse(text, form)?;
+        // It would be ignored: what is transferred is named elsewhere.
+        if !target.path.is_root() {
+            return Err(format!("\"{text}\" names a path ({}); {form}", target.path.as_str()));
+        }
+        Ok(Self { host: target.server.host().to_owned(), port })
     }
 }
 
@@ -139,6 +175,30 @@ mod tests {
         assert_eq!(target("[fe80::1%lo]:1").server().ip(), Some("fe80::1".parse().unwrap()));
         assert_eq!(target("host:1").server().ip(), None);
         assert_eq!(target("host").to_string(), "host:4433");
+    }
+
+    #[test]
+    fn an_address_takes_the_port_that_it_lacks_from_the_server_and_has_no_path() {
+        let named = ServerAddress::new("nas", 7);
+        for (text, expected) in [
+            ("192.0.2.7", "192.0.2.7:7"),
+            ("192.0.2.7:4433", "192.0.2.7:4433"),
+            ("host:", "host:7"),
+            ("[::1]", "[::1]:7"),
+            ("[::1]:5", "[::1]:5"),
+            ("[fe80::1%lo]", "[fe80::1%lo]:7"),
+        ] {
+            let address: Address = text.parse().unwrap();
+            assert_eq!(address.for_server(&named).to_string(), expected, "{text}");
+        }
+        for text in ["127.0.0.1:45037/foo", "127.0.0.1/foo/", "host:foo", "host:44x3"] {
+            let error = text.parse::<Address>().unwrap_err();
+            assert!(error.contains("names a path"), "{text}: {error}");
+            assert!(error.contains("expected HOST[:PORT],"), "{text}: {error}");
+        }
+        for text in ["", "::1:5", "host:0", "[fe80::1]:5", "host/../x"] {
+            assert!(text.parse::<Address>().is_err(), "{text}");
+        }
     }
 
     #[test]

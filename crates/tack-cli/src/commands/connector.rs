@@ -80,19 +80,25 @@ impl<'a> Direct<'a> {
     pub(super) fn new(target: &'a Target, args: &'a ConnectionArgs) -> Self {
         Self { target, args, known: None }
     }
+
+    /// The server whose certificate is expected: a name of a configuration file stands for another one.
+    fn named(&self) -> ServerAddress {
+        let typed = self.target.server();
+        let meant = self.args.host_address.as_ref();
+        meant.map_or_else(|| typed.clone(), |address| address.for_server(typed))
+    }
 }
 
 impl Connector for Direct<'_> {
     fn connect(&mut self, rate: Option<u64>, attempt: Attempt<'_>) -> Result<Client, Error> {
         let token = self.args.token()?;
-        // A name of a configuration file stands for another one.
-        let target = self.args.host_address.as_ref().unwrap_or(self.target);
+        let named = self.named();
         let server = match &self.args.address {
-            None => target.server().clone(),
+            None => named.clone(),
             Some(address) => {
-                let addresses = resolved(address.server(), attempt.stop)?.resolve()?;
-                let (host, port) = (target.server().host(), address.server().port());
-                ServerAddress::new(host, port).at(addresses)
+                let place = address.for_server(&named);
+                let addresses = resolved(&place, attempt.stop)?.resolve()?;
+                ServerAddress::new(named.host(), place.port()).at(addresses)
             }
         };
         let try_with = |trust| {
@@ -109,7 +115,7 @@ impl Connector for Direct<'_> {
         let Some(hosts) = file.map(KnownHosts::at).or_else(KnownHosts::of_user) else {
             return try_with(trust);
         };
-        let host = target.to_string();
+        let host = named.to_string();
         self.known = hosts.find(&host)?;
         if let Some(known) = &self.known {
             let connected = try_with(Trust::Pinned(known.fingerprint));

@@ -1,6 +1,6 @@
 //! `tack get`
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tack_transfer::{Destination, Event, Get, TransferOptions};
@@ -53,14 +53,21 @@ fn prepare(args: &GetArgs) -> Result<(TransferOptions, Destination, Again), Erro
         ));
     }
     check_tree(&args.transfer, args.recursive)?;
-    if let Some(dest) = &args.dest {
-        check_mirror(&args.transfer, dest)?;
-    }
+    check_mirror(&args.transfer, &tree_destination(args))?;
     let mut options = args.transfer.options()?;
     options.write_limit = args.write_limit;
     let dest = args.dest.as_deref().unwrap_or(Path::new("."));
     let (dest, again) = open_destination(dest, &args.transfer)?;
     Ok((options, dest, again))
+}
+
+/// The directory that the content of a directory goes into: without DEST, one of its name.
+fn tree_destination(args: &GetArgs) -> PathBuf {
+    let here = Path::new(".");
+    args.dest.clone().unwrap_or_else(|| match args.source.path().split_last() {
+        Some((_, name)) => here.join(name),
+        None => here.to_owned(),
+    })
 }
 
 /// What is fetched is called at both ends as it is at the server; errors of this end name where it goes here.

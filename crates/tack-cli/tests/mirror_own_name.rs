@@ -1,0 +1,67 @@
+//! A mirror without a destination, which goes into a directory of the source's name.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use common::{Finished, Served, run, write};
+
+/// Mirrors the served directory `home` in `here`, with the home `served.outside("base/home")`.
+fn mirror(served: &Served, here: &Path, more: &[&str]) -> Finished {
+    let mut client = served.client("get");
+    client.args(["-r", "--delete"]).args(more).arg(served.target("home"));
+    run(client.current_dir(here).env("HOME", served.outside("base/home")))
+}
+
+fn assert_refused(served: &Served, here: &Path) {
+    for more in [&[][..], &["-n"]] {
+        let refused = mirror(served, here, more).expect(2);
+        assert!(refused.errors.contains("./home, which "), "{}", refused.errors);
+        assert!(refused.errors.contains("name a directory"), "{}", refused.errors);
+        assert_eq!(refused.number("exit_code"), 2);
+        let kept = fs::read(served.outside("base/home/docs/mine")).unwrap();
+        assert_eq!(kept, b"mine");
+        assert!(!served.outside("base/home/theirs").exists());
+    }
+}
+
+fn served() -> Served {
+    let served = Served::new(&[]);
+    served.write("home/theirs", b"theirs");
+    write(&served.outside("base/home/docs/mine"), b"mine");
+    served
+}
+
+#[test]
+fn a_mirror_called_as_the_home_never_empties_it() {
+    let served = served();
+    assert_refused(&served, &served.outside("base"));
+}
+
+#[test]
+fn a_link_of_the_sources_name_never_leads_a_mirror_to_the_home_or_the_current_directory() {
+    let served = served();
+    let here = served.outside("elsewhere");
+    fs::create_dir(&here).unwrap();
+    for to in [served.outside("base/home"), served.outside("base"), here.clone()] {
+        symlink(to, here.join("home")).unwrap();
+        write(&here.join("mine"), b"mine");
+        assert_refused(&served, &here);
+        assert!(here.join("mine").exists());
+        fs::remove_file(here.join("home")).unwrap();
+    }
+}
+
+#[test]
+fn a_mirror_elsewhere_takes_the_sources_name_as_before() {
+    let served = served();
+    let here = served.outside("elsewhere");
+    write(&here.join("home/gone"), b"gone");
+    write(&here.join("mine"), b"mine");
+    assert_eq!(mirror(&served, &here, &[]).expect(0).number("deleted"), 1);
+    assert!(here.join("home/theirs").exists() && here.join("mine").exists());
+}
