@@ -1,5 +1,7 @@
 //! Links that lose packets.
 
+#![allow(clippy::unwrap_used)] // a test may fail anywhere
+
 mod common;
 
 use std::time::{Duration, Instant};
@@ -70,6 +72,50 @@ fn an_urgent_stream_that_was_acknowledged_late_does_not_hold_up_the_others() {
     pair.server.stream_send(idle, &[1; 4000], false).unwrap();
     pair.run_until(|pair| pair.client.stream_readable_len(idle, usize::MAX) == 8000);
     assert!(pair.client.stream_readable_len(other, usize::MAX) < 100_000);
+}
+
+/// A stream whose lost data is acknowledged before all of it has left again: after an outage of the way up.
+fn others_arrive_after_an_outage(window: u64, takes_writable: bool, is_urgent: bool) {
+    for ms in (100..1000).step_by(100) {
+        let mut config = tack_config();
+        config.set_initial_max_stream_data_uni(window);
+        let mut pair = Pair::new(tack_client(&mut tack_config()), tack_server(&mut config))
+            .with_delay(Duration::from_millis(20));
+        pair.handshake();
+        let (idle, other) = (2, 0);
+        if is_urgent {
+            pair.client.stream_priority(idle, 0, false).unwrap();
+        }
+        assert_eq!(pair.client.stream_send(idle, &[1; 3000], false), Ok(3000));
+        pair.hold_up(true);
+        // What applications do that wait to write.
+        let run_for = |pair: &mut Pair<Connection, Connection>, time| {
+            let until = Instant::now() + time;
+            pair.run_until(|pair| {
+                while takes_writable && pair.client.stream_writable_next().is_some() {}
+                Instant::now() >= until
+            });
+        };
+        run_for(&mut pair, Duration::from_millis(ms));
+        pair.hold_up(false);
+        run_for(&mut pair, Duration::from_millis(300));
+        transfer(&mut pair, other, 100_000, false);
+    }
+}
+
+#[test]
+fn a_stream_that_was_acknowledged_late_and_is_known_to_be_writable_does_not_hold_up_the_others()
+{
+    for is_urgent in [false, true] {
+        others_arrive_after_an_outage(1 << 20, true, is_urgent);
+    }
+}
+
+#[test]
+fn a_stream_that_was_acknowledged_late_and_waits_for_its_window_does_not_hold_up_the_others() {
+    for is_urgent in [false, true] {
+        others_arrive_after_an_outage(3000, false, is_urgent);
+    }
 }
 
 #[test]

@@ -181,7 +181,10 @@ fn a_stream_that_is_given_up_while_it_waits_to_send_gets_none() {
     pair.client.write(urgent, &[8; 5000], false);
     pair.client.stream_shutdown(ONE_WAY, quiche::Shutdown::Write, 9).unwrap();
     let mut others = datagrams(&mut pair.client);
-    assert!(others.len() > 3, "more urgent data fills the packet with the reset, which is lost");
+    assert!(
+        others.len() > 3,
+        "more urgent data fills the packet with the reset, which is lost"
+    );
     others.remove(0);
     to_server(&mut pair.server, others);
     let mut read = 0;
@@ -216,6 +219,88 @@ fn many_of_them_arrive() {
         left.retain(|id| !pair.server.read(*id, &mut buffer).is_ok_and(|(_, fin)| fin));
         left.is_empty()
     });
+}
+
+#[test]
+fn more_of_them_than_a_packet_takes_arrive_where_quiche_repeats_one_itself() {
+    let mut pair = tack_to_tack();
+    pair.handshake();
+    let streams = [BOTH_WAYS, 2, 6, 10, 14, 18, 22];
+    for stream_id in streams {
+        assert_eq!(pair.client.write(stream_id, &[7; 100], false), 100);
+    }
+    let data = datagrams(&mut pair.client);
+    to_server(&mut pair.server, data);
+    let of_data = acknowledgements(&mut pair.server);
+    for stream_id in streams {
+        pair.client.write(stream_id, &[], true);
+    }
+    assert!(!datagrams(&mut pair.client).is_empty(), "the ends leave, and are lost");
+    to_client(&mut pair.client, of_data);
+    another_stream_arrives(&mut pair);
+    let of_other = acknowledgements(&mut pair.server);
+    to_client(&mut pair.client, of_other);
+    let mut left = streams.to_vec();
+    pair.run_until(|pair| {
+        let mut buffer = [0; 200];
+        left.retain(|id| !pair.server.read(*id, &mut buffer).is_ok_and(|(_, fin)| fin));
+        left.is_empty()
+    });
+}
+
+/// Buffers that quiche takes without a copy.
+#[derive(Clone, Debug, Default)]
+struct Shared;
+
+impl quiche::BufFactory for Shared {
+    type Buf = bytes::Bytes;
+    type DgramBuf = Vec<u8>;
+
+    fn buf_from_slice(buf: &[u8]) -> Self::Buf {
+        bytes::Bytes::copy_from_slice(buf)
+    }
+
+    fn dgram_buf_from_slice(buf: &[u8]) -> Vec<u8> {
+        buf.to_vec()
+    }
+}
+
+#[test]
+fn it_arrives_where_it_is_written_as_an_empty_buffer() {
+    let scid = quiche::ConnectionId::from_ref(&[0xc1; 16]);
+    let (from, to) = (client_address(), server_address());
+    let mut config = tack_config();
+    let mut client =
+        tacklib::connect_with_buffer_factory::<Shared>(None, &scid, from, to, &mut config)
+            .unwrap();
+    let mut server = tack_server(&mut tack_config());
+    let run = |client: &mut Connection<Shared>, server: &mut Connection, returns: bool| {
+        let (mut out, mut kept) = ([0; 2000], Vec::new());
+        for _ in 0..60 {
+            while let Ok((len, _)) = client.send(&mut out) {
+                server.recv(&mut out[..len], RecvInfo { from, to }).unwrap();
+            }
+            while let Ok((len, _)) = server.send(&mut out) {
+                kept.push(out[..len].to_vec());
+            }
+            if returns {
+                for mut datagram in kept.drain(..) {
+                    client.recv(&mut datagram, RecvInfo { from: to, to: from }).unwrap();
+                }
+            }
+            advance(Duration::from_millis(1));
+        }
+        kept
+    };
+    run(&mut client, &mut server, true);
+    assert_eq!(client.stream_send(ONE_WAY, &[7; 1000], false), Ok(1000));
+    let acknowledgements = run(&mut client, &mut server, false);
+    client.stream_send_zc(ONE_WAY, bytes::Bytes::new(), true).unwrap();
+    for mut datagram in acknowledgements {
+        client.recv(&mut datagram, RecvInfo { from: to, to: from }).unwrap();
+    }
+    run(&mut client, &mut server, true);
+    assert_eq!(server.stream_recv(ONE_WAY, &mut [0; 2000]), Ok((1000, true)));
 }
 
 /// Whether the client takes the stream for delivered; the server, which does, has its end then.

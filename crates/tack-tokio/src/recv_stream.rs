@@ -113,8 +113,8 @@ impl RecvStream {
 
     /// Tells the peer that no more of the stream is wanted (STOP_SENDING), and throws away what has come.
     ///
-    /// quiche (0.30) does not give the peer another stream for one on which only the peer sends and which
-    /// was stopped before its end had come.
+    /// With [`Profile::Off`](tacklib::Profile::Off) quiche (0.30) does not give the peer another stream for one on which
+    /// only the peer sends and which was stopped before its end had come.
     ///
     /// Fails with [`ReadError::ClosedStream`] if the stream has been stopped, and does nothing at its end.
     pub fn stop(&mut self, code: u64) -> Result<(), ReadError> {

@@ -7,8 +7,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use quiche::{
-    BufFactory, ConnectionError, ConnectionId, SocketAddrIter, Stats, StreamIter,
-    TransportParams,
+    BufFactory, ConnectionError, ConnectionId, SocketAddrIter, StreamIter, TransportParams,
 };
 
 use super::Connection;
@@ -68,7 +67,6 @@ quiches! {
     fn session(&self) -> Option<&[u8]>;
     fn source_id(&self) -> ConnectionId<'_>;
     fn source_ids(&self) -> impl Iterator<Item = &ConnectionId<'_>>;
-    fn stats(&self) -> Stats;
     fn stream_closed(&self, stream_id: u64) -> bool;
     fn stream_finished(&self, stream_id: u64) -> bool;
     fn stream_readable(&self, stream_id: u64) -> bool;

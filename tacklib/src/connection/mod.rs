@@ -42,7 +42,7 @@ use crate::lab::LabSwitches;
 use crate::layer::Layer;
 use crate::media_stats::MediaRecord;
 use crate::negotiation::id;
-use crate::quiche_compat::Seam;
+use crate::quiche_compat::{Seam, drop_readable};
 use arrival::Arrivals;
 use deadlines::Deadlines;
 use handshake::Handshake;
@@ -275,6 +275,17 @@ impl<F: BufFactory> Connection<F> {
         let Seam { stream_ends, stopped_streams, .. } = &mut self.seam;
         stream_ends
             .settle(was_delivered, |id| stopped_streams.is_forgotten(&mut self.inner, id));
+    }
+
+    /// Drops what has come of streams that this end reads no more.
+    #[inline]
+    fn drop_unwanted(&mut self) {
+        while let Some(layer) = &mut self.layer
+            && let Some(stream_id) = layer.stopped_reads().take_touched()
+        {
+            let dropped = drop_readable(&mut self.inner, stream_id);
+            self.on_dropped(stream_id, dropped);
+        }
     }
 
     /// Writes what the layer noted through quiche's own qlog streamer, so that one

@@ -94,6 +94,7 @@ impl<F: BufFactory> Connection<F> {
         };
         if is_accepted {
             layer.apply_data(arrival.at, &data, arrival.ecn, &self.inner);
+            self.drop_unwanted();
             self.follow_validation(&info, is_same_path, None);
             self.check_answers()?;
         } else {
@@ -147,6 +148,7 @@ impl<F: BufFactory> Connection<F> {
         };
         layer.return_buffers(buffers);
         self.layer = Some(layer);
+        self.drop_unwanted();
         self.close_at_aead_limit();
         result.and_then(|()| self.check_answers())
     }
@@ -230,6 +232,7 @@ impl<F: BufFactory> Connection<F> {
         self.has_ended_streams |= !applied.stopped.is_empty();
         if applied.acknowledged || applied.may_unblock {
             self.settle_stream_ends(layer);
+            layer.settle_stopped_reads();
         }
         let is_same_path = self.paths.is_received(&info.to, &info.from);
         self.follow_validation(info, is_same_path, applied.path_response);

@@ -152,11 +152,13 @@ impl<F: BufFactory> Connection<F> {
             }
         }
         let mut result = self.write(layer, now, out, wanted, &plan);
-        if matches!(result, Err(quiche::Error::Done))
-            && plan.stream_data
-            && self.moves_stale_streams()
-        {
-            result = self.write(layer, now, out, wanted, &plan);
+        if matches!(result, Err(quiche::Error::Done)) && plan.stream_data {
+            for _ in 0..self.move_stale_streams() {
+                result = self.write(layer, now, out, wanted, &plan);
+                if !matches!(result, Err(quiche::Error::Done)) {
+                    break;
+                }
+            }
         }
         match result {
             Err(quiche::Error::Done) if self.owes_train_tail(layer, now, &plan) => {
@@ -184,11 +186,12 @@ impl<F: BufFactory> Connection<F> {
             && layer.sender().owes_train_tail(now)
     }
 
-    /// Whether quiche may have something to send after all.
+    /// How often quiche may be asked again, as it may have something to send after all.
     #[cold]
-    fn moves_stale_streams(&mut self) -> bool {
-        let Seam { stale_streams, send_buffer, .. } = &mut self.seam;
-        stale_streams.on_nothing_to_send(&mut self.inner, |id| send_buffer.has_unsent(id))
+    fn move_stale_streams(&mut self) -> usize {
+        let Seam { stale_streams, stream_ends, send_buffer, .. } = &mut self.seam;
+        let has_unsent = |id| send_buffer.has_unsent(id);
+        stale_streams.on_nothing_to_send(&mut self.inner, stream_ends.unfinished(), has_unsent)
     }
 
     /// quiche had nothing to write where something was planned, or where it was asked in vain.
@@ -202,7 +205,7 @@ impl<F: BufFactory> Connection<F> {
         plan: Plan,
     ) -> quiche::Result<Option<(usize, SendInfo)>> {
         self.on_nothing_written(layer, now, &plan);
-        if plan.due.is_none() && plan.ends_room == 0 {
+        if plan.due.is_none() && plan.owed_room == 0 {
             let is_idle = plan.stream_data && layer.has_all_acknowledged();
             let owes_end = is_idle && self.seam.stream_ends.on_idle();
             return if owes_end { Ok(None) } else { Err(quiche::Error::Done) };
@@ -232,13 +235,13 @@ impl<F: BufFactory> Connection<F> {
         let may_send = layer.may_send(now, self.data_pending);
         let is_probe = !may_send && self.credits.has_probe();
         let due = layer.due(now);
-        let owes_end = self.seam.stream_ends.owes();
+        let owes_frames = self.seam.stream_ends.owes() || layer.stopped_reads().owes();
         let wanted = closing
             || self.data_pending && may_send
             || self.credits.has_probe()
             || self.credits.has_control()
             || due.is_some()
-            || owes_end;
+            || owes_frames;
         if !wanted {
             return None;
         }
@@ -335,7 +338,7 @@ impl<F: BufFactory> Connection<F> {
         let longest = to.mtu.max(len).min(out.len());
         let packet = (&mut out[..longest], len);
         let sent = layer.finish(now, packet, &to, plan, &mut self.seam.stream_ends).ok()?;
-        self.on_finished(&sent, (info.from, info.to));
+        self.on_finished(&sent, (info.from, info.to), plan);
         Some(sent.len)
     }
 
@@ -375,7 +378,7 @@ impl<F: BufFactory> Connection<F> {
                         self.seam.path_responses.on_answered(path, data);
                     }
                 }
-                self.on_finished(&sent, path);
+                self.on_finished(&sent, path, plan);
                 Some(at + sent.len)
             }
             Err(Lost) => (at > 0).then_some(at),
@@ -384,7 +387,7 @@ impl<F: BufFactory> Connection<F> {
 
     /// A packet is ready to leave.
     #[inline]
-    fn on_finished(&mut self, sent: &Sent, path: AddressPair) {
+    fn on_finished(&mut self, sent: &Sent, path: AddressPair, plan: &Plan) {
         self.sent_ecn = sent.ecn;
         self.seam.send_buffer.on_sent(sent.stream_id, sent.stream_bytes);
         let Sent { packet_number, stream_id, stream_bytes, .. } = *sent;
@@ -399,7 +402,9 @@ impl<F: BufFactory> Connection<F> {
         }
         if sent.is_ack_only {
             // quiche has no control frame, or none that fits behind its acknowledgement. That it repeats
-            // each time while it owes a PING that does not fit either, and would do so for ever.
+            // each time while it owes a PING that does not fit either, and would do so for ever. What is left, if anything
+            // is, leaves when the sender may send.
+            self.data_pending |= self.credits.has_control() && !plan.stream_data;
             self.credits.clear_control();
         }
     }

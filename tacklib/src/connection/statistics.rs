@@ -46,6 +46,14 @@ impl ReleaseDecision {
 }
 
 impl<F: BufFactory> Connection<F> {
+    /// Statistics of the connection, as [`quiche::Connection::stats`]. Each call adds up the buffers of all streams.
+    pub fn stats(&self) -> quiche::Stats {
+        let mut stats = self.inner.stats();
+        let stops = self.layer.as_ref().map_or(0, |layer| layer.counted_stops());
+        stats.stopped_stream_count_local += stops;
+        stats
+    }
+
     /// Whether both ends speak TACK. False until the handshake is done.
     pub fn is_tack(&self) -> bool {
         self.layer.as_ref().is_some_and(|layer| layer.agreement().tack)

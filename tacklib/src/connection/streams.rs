@@ -5,7 +5,7 @@ use quiche::{BufFactory, BufSplit, Shutdown, StreamIter};
 
 use super::Connection;
 use super::send_credits::CreditReason;
-use crate::quiche_compat::{Seam, error_code, gives_back_stream};
+use crate::quiche_compat::{Dropped, Seam, drop_readable, error_code, gives_back_stream};
 
 impl<F: BufFactory> Connection<F> {
     /// Writes stream data, as [`quiche::Connection::stream_send`]; takes no more
@@ -56,7 +56,9 @@ impl<F: BufFactory> Connection<F> {
         if rest.is_some() {
             self.block_stream(stream_id, 1);
         }
-        self.on_written(stream_id, sent, fin && refused.is_none());
+        // quiche returns an empty buffer although it has taken the end.
+        let is_taken = refused.as_ref().is_none_or(|refused| refused.as_ref().is_empty());
+        self.on_written(stream_id, sent, fin && is_taken);
         Ok((sent, refused.or(rest)))
     }
 
@@ -69,7 +71,9 @@ impl<F: BufFactory> Connection<F> {
         error: u64,
     ) -> quiche::Result<()> {
         let error = error_code(error);
-        let unread = self.inner.stream_readable_len(stream_id, usize::MAX);
+        if direction == Shutdown::Read && self.layer.is_some() {
+            return self.stop_reading(stream_id, error);
+        }
         let is_reset = direction == Shutdown::Write;
         if is_reset {
             self.seam.send_buffer.unblock(stream_id);
@@ -79,14 +83,47 @@ impl<F: BufFactory> Connection<F> {
             self.seam.send_buffer.on_dropped(stream_id);
             self.seam.stream_ends.on_reset(stream_id);
             self.has_ended_streams = true;
-        } else if let Some(layer) = &mut self.layer {
-            self.seam.late_resets.forget(stream_id);
-            // What was readable counts as read: a window may have to be announced.
-            layer.windows().on_read(stream_id, unread);
         }
-        self.credits.grant(CreditReason::Application);
-        self.data_pending = true;
+        self.on_control_frame();
         Ok(())
+    }
+
+    /// Reads no more of a stream, and asks the peer to stop sending on it if its end has not come.
+    fn stop_reading(&mut self, stream_id: u64, error: u64) -> quiche::Result<()> {
+        if self.is_send_only(stream_id) {
+            return Err(quiche::Error::InvalidStreamState(stream_id));
+        }
+        let is_unknown = !self.seam.stopped_streams.contains(stream_id)
+            && self.inner.stream_capacity(stream_id)
+                == Err(quiche::Error::InvalidStreamState(stream_id));
+        let Some(layer) = self.layer.as_mut().filter(|_| !is_unknown) else {
+            return Err(quiche::Error::Done);
+        };
+        let stops = layer.stopped_reads();
+        if stops.contains(stream_id) {
+            return Err(quiche::Error::Done);
+        }
+        stops.count();
+        self.seam.late_resets.forget(stream_id);
+        let dropped = drop_readable(&mut self.inner, stream_id);
+        if !dropped.is_over {
+            stops.insert(stream_id, error);
+        }
+        self.on_dropped(stream_id, dropped);
+        self.on_control_frame();
+        Ok(())
+    }
+
+    /// Something of a stream that this end reads no more was dropped: it counts as read, and a window may have to be
+    /// announced.
+    pub(super) fn on_dropped(&mut self, stream_id: u64, dropped: Dropped) {
+        if dropped.is_over
+            && let Some(layer) = &mut self.layer
+        {
+            layer.stopped_reads().remove(stream_id);
+            self.seam.late_resets.forget(stream_id);
+        }
+        self.on_read(stream_id, (dropped.len, dropped.is_over));
     }
 
     /// Bytes of a stream that can be read, `max_len` at most, as [`quiche::Connection::stream_readable_len`]. None of
@@ -271,6 +308,12 @@ impl<F: BufFactory> Connection<F> {
             return Err(quiche::Error::Done);
         }
         Ok(capacity)
+    }
+
+    /// Whether only this end can write to a stream.
+    fn is_send_only(&self, stream_id: u64) -> bool {
+        let (is_unidirectional, is_servers) = (stream_id & 2 != 0, stream_id & 1 != 0);
+        is_unidirectional && is_servers == self.inner.is_server()
     }
 
     /// Whether only the peer can write to a stream (RFC 9000 section 2.1).

@@ -15,7 +15,9 @@ use tack_proto::sender::AckOutcome;
 use super::{Layer, NumberSpace, SHORTEST_PAYLOAD};
 use crate::error::ExtensionError;
 use crate::qlog::Direction;
-use crate::quiche_compat::{self, LateReset, Stop, fill_late_reset, is_reset_of_whole};
+use crate::quiche_compat::{
+    self, LateReset, Stop, fill_late_reset, is_reset_of_whole, may_fill,
+};
 
 /// Buffers of the incoming pipeline, taken out of the layer while a packet passes through it.
 #[derive(Debug, Default)]
@@ -57,6 +59,8 @@ pub struct IncomingScan<'a> {
     streams: Vec<Stream>,
     /// Stream and final size.
     reset_streams: Vec<(u64, u64)>,
+    /// Streams that were reset although quiche has all of them.
+    whole_streams: Vec<u64>,
     updates: Vec<AckFrequency>,
     immediate_ack: bool,
     confirms_handshake: bool,
@@ -268,7 +272,7 @@ impl NumberSpace {
         for located in Frames::new(payload) {
             let Located { frame, range } = located?;
             self.notes.on_frame(Direction::Received, reader.packet_number, &frame);
-            if self.is_past_reset(&frame, readable) {
+            if self.is_past_reset(&frame, readable, &mut reader.scan.whole_streams) {
                 (reader.ack_eliciting, reader.has_extension) = (true, true);
                 continue;
             }
@@ -319,10 +323,15 @@ impl NumberSpace {
         for reset in &effects.late_resets {
             self.receiver.on_reset_stream(reset.stream_id);
             self.windows.on_filled(reset.stream_id);
+            self.stopped_reads.on_received(reset.stream_id);
+        }
+        for &stream_id in &scan.whole_streams {
+            self.windows.on_filled(stream_id);
         }
         for &(stream_id, final_size) in &scan.reset_streams {
             self.windows.on_reset(stream_id, final_size);
             self.receiver.on_reset_stream(stream_id);
+            self.stopped_reads.on_received(stream_id);
         }
         effects
     }
@@ -373,6 +382,7 @@ impl NumberSpace {
         connection: &quiche::Connection<F>,
     ) {
         self.windows.on_received(stream.stream_id, stream.data().end, stream.fin);
+        self.stopped_reads.on_received(stream.stream_id);
         if self.records_streams() {
             self.record_stream(now, pn, stream, connection);
         }
@@ -400,7 +410,7 @@ impl NumberSpace {
 
     /// Whether more has to be known of stream data than number and size of its packets (TACK-2-4).
     fn follows_streams(&self) -> bool {
-        self.windows.needs_offsets() || self.records_streams()
+        self.windows.needs_offsets() || self.records_streams() || !self.stopped_reads.is_empty()
     }
 
     /// Whether the receiver's record of stream data is worth reading every packet for. After
@@ -502,12 +512,25 @@ impl NumberSpace {
 
     /// Whether a frame resets a stream of which quiche has all: what came in place of an earlier reset, or what the
     /// peer has sent, of a stream that goes both ways.
-    fn is_past_reset(&self, frame: &Frame<'_>, readable: &dyn Fn(u64) -> usize) -> bool {
+    /// Such a stream is one of `whole`: the question takes as long as what has come of it has pieces, and must not be
+    /// asked twice.
+    fn is_past_reset(
+        &self,
+        frame: &Frame<'_>,
+        readable: &dyn Fn(u64) -> usize,
+        whole: &mut Vec<u64>,
+    ) -> bool {
         let &Frame::ResetStream { stream_id, final_size, .. } = frame else { return false };
+        if self.windows.is_filled(stream_id) || whole.contains(&stream_id) {
+            return true;
+        }
         let is_whole =
-            |read| is_reset_of_whole(stream_id, read, readable(stream_id), final_size);
-        self.windows.is_filled(stream_id)
-            || self.windows.read_of_ended(stream_id).is_some_and(is_whole)
+            |read| is_reset_of_whole(stream_id, read, || readable(stream_id), final_size);
+        let is_past = self.windows.read_of_ended(stream_id).is_some_and(is_whole);
+        if is_past {
+            whole.push(stream_id);
+        }
+        is_past
     }
 
     /// Whether quiche gets the rest of a stream in place of its reset.
@@ -518,7 +541,9 @@ impl NumberSpace {
         filled: &mut u64,
         rest: &mut Vec<u8>,
     ) -> bool {
-        self.windows.read_of_ended(stream_id).is_some_and(|read| {
+        let read = self.windows.read_of_ended(stream_id);
+        let read = read.filter(|_| may_fill(stream_id, self.stopped_reads.contains(stream_id)));
+        read.is_some_and(|read| {
             fill_late_reset(stream_id, read, final_size, filled, rest).is_some()
         })
     }

@@ -25,7 +25,7 @@ use crate::config::TackConfig;
 use crate::lab::LabSwitches;
 use crate::negotiation::{self, Agreement};
 use crate::qlog::EventNotes;
-use crate::quiche_compat::{self, FlushPings, ReceiveWindows};
+use crate::quiche_compat::{self, FlushPings, ReceiveWindows, StoppedReads};
 
 /// Shortest payload that header protection can sample (RFC 9001 section 5.4.2).
 const SHORTEST_PAYLOAD: usize = 4;
@@ -48,6 +48,7 @@ struct NumberSpace {
     sender: Sender,
     receiver: Receiver,
     windows: ReceiveWindows,
+    stopped_reads: StoppedReads,
     /// What happened since the last event was written to qlog.
     notes: EventNotes,
     flush_pings: FlushPings,
@@ -162,6 +163,7 @@ impl Layer {
             sender,
             receiver: Receiver::new(parts.now, receiver),
             windows: ReceiveWindows::new(parts.parameters, parts.is_server),
+            stopped_reads: StoppedReads::default(),
             notes: EventNotes::default(),
             flush_pings: FlushPings::default(),
             largest_received: None,
@@ -257,6 +259,7 @@ impl Layer {
     /// The probe timer has expired.
     pub fn on_probe_timeout(&mut self) {
         self.space.sender.on_probe_timeout();
+        self.space.stopped_reads.on_probe_timeout();
     }
 
     /// Follows the size of packets that the path takes.
@@ -286,6 +289,24 @@ impl Layer {
     /// The mirror of quiche's receive windows.
     pub fn windows(&mut self) -> &mut ReceiveWindows {
         &mut self.space.windows
+    }
+
+    /// The streams that this end has stopped reading.
+    pub fn stopped_reads(&mut self) -> &mut StoppedReads {
+        &mut self.space.stopped_reads
+    }
+
+    /// How many streams the application has stopped reading through the layer.
+    pub fn counted_stops(&self) -> u64 {
+        self.space.stopped_reads.counted()
+    }
+
+    /// Follows what has become of the frames that ask the peer to stop.
+    pub fn settle_stopped_reads(&mut self) {
+        let NumberSpace { sender, stopped_reads, .. } = &mut self.space;
+        if !stopped_reads.is_empty() {
+            stopped_reads.settle(|pn| sender.was_delivered(pn));
+        }
     }
 
     /// Whether quiche has got a window update to send since the last call.

@@ -217,9 +217,10 @@ impl NumberSpace {
             ..departure(&departed, scan.ack_eliciting || composed.answers_challenge, job.to)
         };
         let ecn = self.sender.on_packet_sent(now, &sent);
+        // First those that were encoded, as they were chosen before quiche's were known to leave.
+        self.on_composed_sent(now, pn, &composed, ends, frames);
         self.on_content_sent(now, pn, &scan, composed.drops_ack, ends);
         self.count_train_cost(plan, &scan, &composed, departed.len);
-        self.on_composed_sent(now, pn, &composed, ends, frames);
         if composed.answers_challenge {
             self.path_responses.extend(job.to.response);
         }
@@ -347,7 +348,7 @@ impl NumberSpace {
         self.receiver.ecn_counts().map_or(0, EcnCounts::encoded_len)
     }
 
-    /// TIMESTAMP, ACK_FREQUENCY, IMMEDIATE_ACK and ends of streams, where the packet elicits an
+    /// TIMESTAMP, ACK_FREQUENCY, IMMEDIATE_ACK, ends of streams and STOP_SENDING, where the packet elicits an
     /// acknowledgement and they fit.
     #[allow(clippy::too_many_arguments)] // one step of `compose`
     fn compose_requests(
@@ -379,8 +380,10 @@ impl NumberSpace {
         if plan.immediate_ack || is_tail && self.sender.wants_immediate_ack(now, true) {
             composed.asks = append_if_fits(frames, budget, encode_immediate_ack);
         }
-        if plan.ends_room > 0 {
+        if plan.owed_room > 0 {
             composed.ends = append_if_fits(frames, budget, |frames| ends.encode(frames));
+            let stops = &self.stopped_reads;
+            composed.stops = append_if_fits(frames, budget, |frames| stops.encode(frames));
         }
         composed.marked |= self.agreement.tack && !frames.is_empty();
     }
@@ -487,6 +490,9 @@ impl NumberSpace {
         if composed.ends {
             ends.on_encoded_sent(pn);
         }
+        if composed.stops {
+            self.stopped_reads.on_encoded_sent(pn);
+        }
         if self.notes.is_enabled() {
             for located in Frames::new(&frames[..composed.ours]).flatten() {
                 self.notes.on_frame(Direction::Sent, pn, &located.frame);
@@ -542,6 +548,8 @@ struct Composed {
     asks: bool,
     /// Ends of streams are in it.
     ends: bool,
+    /// So are requests to stop.
+    stops: bool,
     /// A PATH_RESPONSE that quiche has forgotten is in it.
     answers_challenge: bool,
     /// quiche's acknowledgement is left out for want of room for its ECN counts.

@@ -41,8 +41,8 @@ pub struct Plan {
     pub update: bool,
     /// An acknowledgement is wanted at once, whatever the packet turns out to be.
     pub immediate_ack: bool,
-    /// Room for ends of streams that quiche has forgotten.
-    pub ends_room: usize,
+    /// Room for ends of streams that quiche has forgotten, and for requests to stop.
+    pub owed_room: usize,
     /// It is the last packet for a path that quiche no longer sends data on.
     pub flushes_path: bool,
     /// Stream data may leave in it.
@@ -75,7 +75,7 @@ impl Plan {
     /// (RFC 9000 section 8.1).
     #[must_use]
     pub fn to_unproven_address(self) -> Self {
-        Self { timestamp: false, update: false, immediate_ack: false, ends_room: 0, ..self }
+        Self { timestamp: false, update: false, immediate_ack: false, owed_room: 0, ..self }
     }
 
     /// A packet whose number is skipped if nothing in it matters.
@@ -105,7 +105,7 @@ impl Plan {
             && !self.timestamp
             && !self.update
             && !self.immediate_ack
-            && self.ends_room == 0
+            && self.owed_room == 0
             && !self.flushes_path
             && !self.is_train_tail
     }
@@ -124,7 +124,7 @@ impl Plan {
             + room_if(self.update, ACK_FREQUENCY_ROOM)
             + room_if(self.due.is_some(), TACK_ROOM)
             + room_if(self.immediate_ack, IMMEDIATE_ACK_ROOM)
-            + self.ends_room
+            + self.owed_room
             + self.ecn_room
     }
 
@@ -173,7 +173,7 @@ impl Layer {
             update: stream_data && sender.frequency_update().is_some(),
             timestamp: stream_data && self.space.agreement.tack && sender.wants_timestamp(now),
             immediate_ack: sender.wants_immediate_ack(now, false),
-            ends_room: ends.room(),
+            owed_room: ends.room() + self.space.stopped_reads.room(),
             stream_data,
             due,
             ecn_room: self.space.ecn_room(),
@@ -191,7 +191,7 @@ mod tests {
     fn an_unproven_address_gets_no_more_than_quiche_wrote_and_the_acknowledgement() {
         let plan = Plan {
             immediate_ack: true,
-            ends_room: 18,
+            owed_room: 18,
             due: Some(Due::Tack),
             ..Plan::default()
         };

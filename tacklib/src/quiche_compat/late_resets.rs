@@ -5,7 +5,7 @@
 //! `RecvBuf::reset`) does not tell of such a reset: the stream is never readable again, is never forgotten, and the
 //! peer may never open another one instead. A video that resets what it could not repeat in time stops when so many
 //! frames are lost as streams may be open. Streams that go both ways are often read by `quiche::h3`, which must not
-//! take zeros for a body: where all of such a stream has come, quiche does not get the reset, and the application gets
+//! take zeros for a body: unless this end has stopped reading it, where all of such a stream has come, quiche does not get the reset, and the application gets
 //! the stream (RFC 9000 section 3.2 allows both); where something lacks, the reset stays what it is for quiche. So
 //! does one of a stream that an application reads from quiche itself. Upstream: not reported. To delete: when quiche
 //! makes a stream readable that is reset behind its end.
@@ -30,6 +30,11 @@ pub struct LateReset {
     pub error: u64,
 }
 
+/// Whether a stream may be filled: no end goes back on it, or this one `is_stopped` and drops what comes.
+pub const fn may_fill(stream_id: u64, is_stopped: bool) -> bool {
+    stream_id & 2 != 0 || is_stopped
+}
+
 /// The STREAM frame that takes the place of a RESET_STREAM, of a stream of which `read` bytes were read. `filled` are
 /// the zeros of the packet so far. `None` if RESET_STREAM does no harm, or if it would be too long.
 pub fn fill(
@@ -40,7 +45,7 @@ pub fn fill(
     frames: &mut Vec<u8>,
 ) -> Option<()> {
     let len = final_size.checked_sub(read).filter(|len| *len > 0)?;
-    if stream_id & 2 == 0 || *filled + len > MOST_FILLED {
+    if *filled + len > MOST_FILLED {
         return None;
     }
     *filled += len;
@@ -51,14 +56,15 @@ pub fn fill(
     Some(())
 }
 
-/// Whether all of a stream that goes both ways has come before its reset: `read` bytes, and `readable` ones.
-pub const fn is_reset_of_whole(
+/// Whether all of a stream that goes both ways has come before its reset: `read` bytes, and `readable` ones, which quiche
+/// has to count.
+pub fn is_reset_of_whole(
     stream_id: u64,
     read: u64,
-    readable: usize,
+    readable: impl FnOnce() -> usize,
     final_size: u64,
 ) -> bool {
-    stream_id & 2 == 0 && read + readable as u64 == final_size
+    stream_id & 2 == 0 && read <= final_size && read + readable() as u64 == final_size
 }
 
 /// Those of which the application has not heard.
@@ -113,7 +119,7 @@ mod tests {
         assert_eq!(frames, [0x0e, 7, 10, 3, 0, 0, 0]);
         assert_eq!(fill(11, 0, MOST_FILLED - 2, &mut filled, &mut frames), None);
         assert_eq!(fill(11, 5, 5, &mut filled, &mut frames), None, "all has been read");
-        assert_eq!(fill(4, 0, 5, &mut filled, &mut frames), None, "it goes both ways");
+        assert!(may_fill(7, false) && may_fill(4, true) && !may_fill(4, false));
         assert_eq!((filled, frames.len()), (3, 7));
     }
 }

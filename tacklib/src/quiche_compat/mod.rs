@@ -30,6 +30,7 @@ mod quiche_counters;
 mod receive_windows;
 mod send_buffer;
 mod stale_streams;
+mod stopped_reads;
 mod stopped_streams;
 mod stream_ends;
 mod traffic_secrets;
@@ -47,7 +48,7 @@ pub use frame_order::{FirstFrame, first_frame};
 pub use inert_controller::{
     ControllerLook, MAX_IN_FLIGHT_PACKETS, make_inert, restore_controller,
 };
-pub use late_resets::{LateReset, fill as fill_late_reset, is_reset_of_whole};
+pub use late_resets::{LateReset, fill as fill_late_reset, is_reset_of_whole, may_fill};
 pub use max_streams::gives_back_stream;
 pub use no_usable_path::is_without_path;
 pub use path_flush_ping::{FlushPings, ping_packet_len};
@@ -55,6 +56,7 @@ pub use path_response_padding::least_len as least_path_response_len;
 pub use path_validation::AddressPair;
 pub use quiche_counters::{QuicheCounters, QuicheDelta};
 pub use receive_windows::ReceiveWindows;
+pub use stopped_reads::{Dropped, StoppedReads, drop_readable};
 pub use stopped_streams::Stop;
 pub use stream_ends::StreamEnds;
 pub use traffic_secrets::TrafficSecrets;

@@ -73,7 +73,10 @@ impl QuicheCounters {
         QuicheDelta {
             accepted: accepted.max(usize::from(has_accepted)),
             losses: now.lost > before.lost,
-            probe_timeout: now.probe_timeouts != before.probe_timeouts,
+            // quiche (0.30) counts each expiry of the loss detection timer, that of the time threshold, too, which is
+            // what it expires for where packets have become lost (RFC 9002 section 6.1.2).
+            probe_timeout: now.probe_timeouts != before.probe_timeouts
+                && now.lost == before.lost,
         }
     }
 

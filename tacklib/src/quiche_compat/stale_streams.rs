@@ -1,8 +1,8 @@
 //! Streams that quiche asks for data that they do not have any more.
 //!
 //! What: makes idle streams the least urgent ones when quiche says that it has nothing to send although
-//! something was lost since it last did, and asks again; what is written to them later has its priority
-//! back. Why: quiche (0.30, `send_single`) queues a stream whose data was lost. If that data is
+//! something was lost since it last did, and asks again, once for each of them; what is written to them later has its
+//! priority back. Why: quiche (0.30, `send_single`) queues a stream whose data was lost. If that data is
 //! acknowledged before it is sent again (a late acknowledgement after a probe timeout does it), the
 //! stream stays in the queue, and each time that it is its turn no stream is served: one that is not
 //! incremental, as HTTP/3's control streams are, or that is more urgent, holds up all others for ever.
@@ -85,20 +85,24 @@ impl StaleStreams {
         }
     }
 
-    /// quiche has nothing to send: moves streams behind the others that have nothing unsent. Whether
-    /// quiche is worth another question.
+    /// quiche has nothing to send: moves streams behind the others that have nothing unsent, those that it has on its
+    /// list of writable ones and the `unfinished` ones, which it may have told of before or which have to wait for their
+    /// window. How many questions quiche is worth: with each that is in vain it goes on to the next stream of those.
     pub fn on_nothing_to_send<F: BufFactory>(
         &mut self,
         connection: &mut quiche::Connection<F>,
+        unfinished: impl Iterator<Item = u64>,
         has_unsent: impl Fn(u64) -> bool,
-    ) -> bool {
+    ) -> usize {
         if !std::mem::take(&mut self.is_possible) {
-            return false;
+            return 0;
         }
         let (urgency, incremental) = LAST;
-        let mut moved = 0;
         // They come with the most urgent ones first.
-        for stream_id in connection.writable().take(LOOKED_AT).filter(|id| !has_unsent(*id)) {
+        let mut candidates: BTreeSet<u64> = connection.writable().take(LOOKED_AT).collect();
+        candidates.extend(unfinished.take(LOOKED_AT));
+        let mut moved = 0;
+        for &stream_id in candidates.iter().filter(|id| !has_unsent(**id)) {
             if !self.moved.contains(&stream_id)
                 && connection.stream_priority(stream_id, urgency, incremental).is_ok()
             {
@@ -107,11 +111,11 @@ impl StaleStreams {
             }
         }
         // There may be more.
-        self.is_possible = moved == LOOKED_AT;
+        self.is_possible = moved >= LOOKED_AT;
         if self.moved.len() > self.moved_limit.max(LOOKED_AT) {
             self.moved.retain(|id| !connection.stream_closed(*id));
             self.moved_limit = 2 * self.moved.len();
         }
-        moved > 0
+        candidates.len()
     }
 }

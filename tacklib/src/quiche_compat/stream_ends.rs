@@ -11,7 +11,7 @@
 //! 2525 is the first; the second is not reported. To delete: when quiche repeats ends as it does data. It also tells which
 //! ends must not leave: those that quiche writes for streams that were given up (`SendBuf::reset`, not reported either).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use tack_proto::varint;
 
@@ -46,6 +46,8 @@ pub struct StreamEnds {
     /// Streams that were given up last. quiche (0.30) writes an end, too, for those of them that waited to send, at what
     /// has left: a peer that has all of that takes the stream for complete.
     reset: BTreeSet<u64>,
+    /// In the order in which that was.
+    reset_order: VecDeque<u64>,
 }
 
 impl StreamEnds {
@@ -90,13 +92,23 @@ impl StreamEnds {
         self.lengths.contains_key(&stream_id)
     }
 
+    /// Streams that have been written to, and whose end has not been written.
+    pub fn unfinished(&self) -> impl Iterator<Item = u64> {
+        self.lengths.keys().copied()
+    }
+
     /// The stream has been given up: it has no end any more.
     pub fn on_reset(&mut self, stream_id: u64) {
         self.lengths.remove(&stream_id);
         self.ends.remove(&stream_id);
-        self.reset.insert(stream_id);
-        if self.reset.len() > MAX_RESET {
-            self.reset.pop_first();
+        if !self.reset.insert(stream_id) {
+            return;
+        }
+        self.reset_order.push_back(stream_id);
+        if self.reset_order.len() > MAX_RESET
+            && let Some(oldest) = self.reset_order.pop_front()
+        {
+            self.reset.remove(&oldest);
         }
     }
 

@@ -466,7 +466,7 @@ impl<C: End, S: End> Pair<C, S> {
         ]
     }
 
-    fn wait(&self) {
+    pub fn wait(&self) {
         let longest = Instant::now() + Duration::from_millis(5);
         let next = self.deadlines().into_iter().flatten().min();
         advance_to(next.unwrap_or(longest).min(longest));

@@ -41,6 +41,7 @@ mod retry_backoff;
 mod skipped_packet_numbers;
 mod stale_streams;
 mod stats_cost;
+mod stopped_reads;
 mod stopped_streams;
 mod stream_ends;
 mod transport_parameters;

@@ -1,0 +1,232 @@
+//! Streams that this end has stopped reading.
+//!
+//! What: asks the peer to stop sending on them (STOP_SENDING), and drops what comes until they end. Why: a stream that
+//! quiche (0.30) is told to stop reading is never readable again (`RecvBuf::shutdown`), and quiche forgets a stream
+//! when it is read to its end: one that only the peer sends on, or that ends behind this end's half, stays for ever, and
+//! the peer may not open another in its place. A viewer that stops frames which come too late gets no more of them
+//! once it has stopped as many as may be open. Upstream: not reported. To delete: when quiche gives a stream back whose
+//! end comes after it was stopped.
+
+use std::collections::BTreeMap;
+
+use quiche::BufFactory;
+use tack_proto::varint;
+
+/// STOP_SENDING (RFC 9000 section 19.5).
+const STOP_SENDING: u8 = 0x05;
+
+/// The longest that [`StoppedReads::encode`] makes a frame: type, stream and error code.
+const FRAME_ROOM: usize = 1 + 8 + 8;
+
+/// Frames in one packet at most.
+const MAX_FRAMES: usize = 4;
+
+#[derive(Debug)]
+struct Asked {
+    error: u64,
+    /// Packets on their way with the frame.
+    packets: Vec<u64>,
+    /// The frame has to be sent.
+    owed: bool,
+    /// The peer has it.
+    is_told: bool,
+}
+
+/// The streams that this end has stopped reading, until they end.
+#[derive(Debug, Default)]
+pub struct StoppedReads {
+    asked: BTreeMap<u64, Asked>,
+    /// Those of which something has come in the last packet.
+    touched: Vec<u64>,
+    /// How many there have been.
+    count: u64,
+}
+
+/// What was dropped of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dropped {
+    /// Bytes.
+    pub len: usize,
+    /// Nothing more comes.
+    pub is_over: bool,
+}
+
+/// Drops what can be read of a stream.
+pub fn drop_readable<F: BufFactory>(
+    connection: &mut quiche::Connection<F>,
+    stream_id: u64,
+) -> Dropped {
+    let mut dropped = Dropped { len: 0, is_over: false };
+    while !dropped.is_over {
+        match connection.stream_discard(stream_id, usize::MAX) {
+            Ok((len, fin)) => {
+                dropped.len += len;
+                dropped.is_over = fin;
+            }
+            Err(quiche::Error::Done) => {
+                // It may have been read to its end before.
+                dropped.is_over = connection.stream_finished(stream_id);
+                break;
+            }
+            // It was reset, or is gone.
+            Err(_) => dropped.is_over = true,
+        }
+    }
+    dropped
+}
+
+impl StoppedReads {
+    /// The application reads a stream no more.
+    pub fn insert(&mut self, stream_id: u64, error: u64) {
+        let asked = Asked { error, packets: Vec::new(), owed: true, is_told: false };
+        self.asked.insert(stream_id, asked);
+    }
+
+    /// The application has stopped reading one more stream.
+    pub fn count(&mut self) {
+        self.count += 1;
+    }
+
+    /// How many streams the application has stopped reading.
+    pub fn counted(&self) -> u64 {
+        self.count
+    }
+
+    /// Whether this end reads no more of any stream that has not ended.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.asked.is_empty()
+    }
+
+    /// Whether this end reads no more of a stream that has not ended.
+    #[inline]
+    pub fn contains(&self, stream_id: u64) -> bool {
+        !self.asked.is_empty() && self.asked.contains_key(&stream_id)
+    }
+
+    /// The stream has ended.
+    pub fn remove(&mut self, stream_id: u64) {
+        self.asked.remove(&stream_id);
+    }
+
+    /// quiche has accepted a packet with something of a stream.
+    #[inline]
+    pub fn on_received(&mut self, stream_id: u64) {
+        if self.contains(stream_id) {
+            self.touched.push(stream_id);
+        }
+    }
+
+    /// Takes a stream of which something may have to be dropped.
+    #[inline]
+    pub fn take_touched(&mut self) -> Option<u64> {
+        self.touched.pop()
+    }
+
+    /// Something was acknowledged. `was_delivered` tells what became of a packet.
+    pub fn settle(&mut self, was_delivered: impl Fn(u64) -> Option<bool>) {
+        for asked in self.asked.values_mut().filter(|asked| !asked.packets.is_empty()) {
+            asked.is_told |= asked.packets.iter().any(|pn| was_delivered(*pn) == Some(true));
+            asked.packets.retain(|pn| was_delivered(*pn).is_none());
+            asked.owed = !asked.is_told && (asked.owed || asked.packets.is_empty());
+            if asked.is_told {
+                asked.packets.clear();
+            }
+        }
+    }
+
+    /// The probe timer has expired (RFC 9002 section 6.2.4): what is on its way may as well go again.
+    pub fn on_probe_timeout(&mut self) {
+        for asked in self.asked.values_mut() {
+            asked.owed = !asked.is_told;
+        }
+    }
+
+    /// Whether a frame has to be sent.
+    #[inline]
+    pub fn owes(&self) -> bool {
+        !self.asked.is_empty() && self.asked.values().any(|asked| asked.owed)
+    }
+
+    /// Bytes that the frames of the next packet take at most.
+    #[inline]
+    pub fn room(&self) -> usize {
+        if self.asked.is_empty() {
+            return 0;
+        }
+        self.asked.values().filter(|asked| asked.owed).take(MAX_FRAMES).count() * FRAME_ROOM
+    }
+
+    /// Appends the frames for a packet, which has left only with [`Self::on_encoded_sent`].
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let owed = self.asked.iter().filter(|(_, asked)| asked.owed);
+        for (&stream_id, asked) in owed.take(MAX_FRAMES) {
+            out.push(STOP_SENDING);
+            varint::put(out, stream_id);
+            varint::put(out, asked.error);
+        }
+    }
+
+    /// What was encoded last has left in packet `pn`.
+    pub fn on_encoded_sent(&mut self, pn: u64) {
+        for asked in self.asked.values_mut().filter(|asked| asked.owed).take(MAX_FRAMES) {
+            asked.owed = false;
+            asked.packets.push(pn);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn encoded(stops: &mut StoppedReads, pn: u64) -> Vec<u8> {
+        let mut out = Vec::new();
+        stops.encode(&mut out);
+        stops.on_encoded_sent(pn);
+        out
+    }
+
+    #[test]
+    fn the_peer_is_asked_until_it_knows() {
+        let mut stops = StoppedReads::default();
+        assert!(!stops.owes());
+        stops.insert(6, 9);
+        assert!(stops.owes());
+        assert_eq!(encoded(&mut stops, 1), [0x05, 6, 9]);
+        stops.settle(|_| None);
+        assert!(!stops.owes(), "it is on its way");
+        stops.settle(|_| Some(false));
+        assert_eq!(encoded(&mut stops, 3), [0x05, 6, 9], "it was lost");
+        stops.on_probe_timeout();
+        assert_eq!(encoded(&mut stops, 5), [0x05, 6, 9]);
+        stops.settle(|pn| (pn == 3).then_some(true));
+        stops.on_probe_timeout();
+        assert!(!stops.owes() && stops.contains(6), "it knows, and may not have answered");
+        stops.remove(6);
+        assert!(stops.is_empty());
+    }
+
+    #[test]
+    fn no_packet_gets_more_frames_than_there_was_room_for() {
+        let mut stops = StoppedReads::default();
+        for stream_id in 0..10 {
+            stops.insert(stream_id << 40, u64::MAX >> 2);
+        }
+        for pn in 0..3 {
+            let room = stops.room();
+            assert!(encoded(&mut stops, pn).len() <= room, "packet {pn}");
+        }
+        assert!(!stops.owes());
+    }
+
+    #[test]
+    fn streams_of_a_packet_are_looked_at_if_they_were_stopped() {
+        let mut stops = StoppedReads::default();
+        stops.on_received(2);
+        stops.insert(2, 0);
+        stops.on_received(6);
+        stops.on_received(2);
+        assert_eq!([(); 2].map(|()| stops.take_touched()), [Some(2), None]);
+    }
+}
