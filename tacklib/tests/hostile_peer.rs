@@ -87,6 +87,29 @@ fn challenges_that_come_together_are_answered_once_each() {
     assert_eq!(long.get(), 1, "packets that are as long as an answer has to be");
 }
 
+/// A sender that writes the end behind the data repeats the data with it if no acknowledgement comes.
+#[test]
+fn an_end_that_comes_with_data_that_was_read_is_told() {
+    let (mut pair, mut keys) = pair(Profile::Default);
+    // A byte of the server's stream 3, and the same with the end.
+    let mut says = vec![vec![0x0f, 3, 0, 1, b'x'], vec![0x0e, 3, 0, 1, b'x']];
+    pair.tamper_down(Box::new(move |mut datagram| {
+        let Some(frames) = says.pop() else { return Some(datagram) };
+        let opened = keys.open(&mut datagram, 16, 0).unwrap();
+        datagram.truncate(opened.payload.start);
+        datagram.extend_from_slice(&frames);
+        datagram.resize(datagram.len() + TAG_LEN, 0);
+        datagram[0] |= 0x18;
+        keys.seal(opened.generation, &mut datagram, &opened.header, frames.len()).unwrap();
+        Some(datagram)
+    }));
+    let mut buffer = [0; 10];
+    pair.server.send_ack_eliciting().unwrap();
+    pair.run_until(|pair| pair.client.stream_recv(3, &mut buffer) == Ok((1, false)));
+    pair.server.send_ack_eliciting().unwrap();
+    pair.run_until(|pair| pair.client.stream_recv(3, &mut buffer) == Ok((0, true)));
+}
+
 const PROTOCOL_VIOLATION: Option<(bool, u64)> = Some((false, 0x0a));
 const FRAME_ENCODING_ERROR: Option<(bool, u64)> = Some((false, 0x07));
 

@@ -222,9 +222,14 @@ impl<F: BufFactory> Connection<F> {
         layer.set_mss(self.seam.path_mtu.get());
         if delta.probe_timeout {
             layer.on_probe_timeout();
+        }
+        if delta.loss_timer {
+            layer.stopped_reads().on_loss_timer();
+            let largest_acked = layer.sender().largest_acked();
+            let has_overtaken = |pn| largest_acked.is_some_and(|largest| pn < largest);
             let Seam { stream_ends, stopped_streams, .. } = &mut self.seam;
-            stream_ends
-                .on_probe_timeout(|id| stopped_streams.is_forgotten(&mut self.inner, id));
+            let is_forgotten = |id| stopped_streams.is_forgotten(&mut self.inner, id);
+            stream_ends.on_loss_timer(has_overtaken, is_forgotten);
         }
     }
 

@@ -5,7 +5,9 @@ use quiche::{BufFactory, BufSplit, Shutdown, StreamIter};
 
 use super::Connection;
 use super::send_credits::CreditReason;
-use crate::quiche_compat::{Dropped, Seam, drop_readable, error_code, gives_back_stream};
+use crate::quiche_compat::{
+    Dropped, Seam, WrittenState, drop_readable, error_code, gives_back_stream,
+};
 
 impl<F: BufFactory> Connection<F> {
     /// Writes stream data, as [`quiche::Connection::stream_send`]; takes no more
@@ -360,9 +362,10 @@ impl<F: BufFactory> Connection<F> {
             self.seam.stale_streams.on_written(&mut self.inner, stream_id);
         }
         let Seam { stream_ends, stale_streams, send_buffer, .. } = &mut self.seam;
-        let is_repeating =
-            || stale_streams.is_repeating() && !send_buffer.has_unsent(stream_id);
-        stream_ends.on_written(stream_id, bytes, fin, fin && is_repeating());
+        stream_ends.on_written(stream_id, bytes, fin, || WrittenState {
+            has_left: !send_buffer.has_unsent(stream_id),
+            is_repeating: stale_streams.is_repeating(),
+        });
         self.has_ended_streams |= fin;
     }
 

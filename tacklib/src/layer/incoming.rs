@@ -16,7 +16,7 @@ use super::{Layer, NumberSpace, SHORTEST_PAYLOAD};
 use crate::error::ExtensionError;
 use crate::qlog::Direction;
 use crate::quiche_compat::{
-    self, LateReset, Stop, fill_late_reset, is_reset_of_whole, may_fill,
+    self, LateReset, Stop, fill_late_reset, is_reset_of_whole, may_fill, put_end,
 };
 
 /// Buffers of the incoming pipeline, taken out of the layer while a packet passes through it.
@@ -503,11 +503,28 @@ impl NumberSpace {
             }
             standard => {
                 reader.left_eliciting |= standard.is_ack_eliciting();
-                rest.extend_from_slice(encoded);
+                self.pass_on(&standard, encoded, reader, rest);
                 self.scan_standard(now, standard, reader)?;
             }
         }
         Ok(())
+    }
+
+    /// Puts a frame of quiche's into what quiche is to see.
+    fn pass_on(
+        &self,
+        frame: &Frame<'_>,
+        encoded: &[u8],
+        reader: &mut FrameReader<'_>,
+        rest: &mut Vec<u8>,
+    ) {
+        match frame {
+            Frame::Stream(stream) if self.is_end_of_read(stream) => {
+                reader.has_extension = true;
+                put_end(stream, rest);
+            }
+            _ => rest.extend_from_slice(encoded),
+        }
     }
 
     /// Whether a frame resets a stream of which quiche has all: what came in place of an earlier reset, or what the
@@ -531,6 +548,12 @@ impl NumberSpace {
             whole.push(stream_id);
         }
         is_past
+    }
+
+    /// Whether the frame brings the end of a stream behind data that has been read.
+    fn is_end_of_read(&self, stream: &Stream) -> bool {
+        let end = stream.data().end;
+        stream.fin && stream.len > 0 && self.windows.may_have_read(stream.stream_id, end)
     }
 
     /// Whether quiche gets the rest of a stream in place of its reset.

@@ -259,7 +259,6 @@ impl Layer {
     /// The probe timer has expired.
     pub fn on_probe_timeout(&mut self) {
         self.space.sender.on_probe_timeout();
-        self.space.stopped_reads.on_probe_timeout();
     }
 
     /// Follows the size of packets that the path takes.

@@ -25,6 +25,9 @@ const MAX_SKIPPED: u64 = 1 << 12;
 /// Payload of a packet that only ends a packet train: as short as it may be to show a rate.
 const TRAIN_TAIL: usize = 30;
 
+/// The bit of a STREAM frame's type that says that it ends the stream (RFC 9000 section 19.8).
+const STREAM_FIN: u8 = 0x01;
+
 /// PING (RFC 9000 section 19.2).
 const PING: u8 = 0x01;
 
@@ -201,7 +204,7 @@ impl NumberSpace {
         let composed = self.compose(&opened, &scan, job, ends, frames);
         let is_unchanged = composed.ours == 0
             && !composed.marked
-            && scan.taken_out == 0
+            && scan.keeps_all()
             && frames.len() == opened.payload().len();
         let departed = if is_unchanged && opened.can_pass() {
             opened.pass()
@@ -292,9 +295,7 @@ impl NumberSpace {
         if ends_full && slack <= TIMESTAMP_ROOM {
             frames.resize(frames.len() + slack, 0);
         }
-        for range in &scan.kept.ranges {
-            frames.extend_from_slice(&payload[range.clone()]);
-        }
+        scan.put_kept(payload, frames);
         let mut least = SHORTEST_PAYLOAD;
         if scan.is_padded {
             // For its length, which our frames may be part of.
@@ -455,6 +456,9 @@ impl NumberSpace {
         if scan.answers_challenge {
             self.path_responses.clear();
         }
+        if let Some((_, stream_id)) = scan.taken_off {
+            ends.on_taken_off(stream_id);
+        }
         for frame in &scan.noted {
             match *frame {
                 Noted::ZeroRttAck(_) => {}
@@ -584,6 +588,8 @@ struct OutgoingScan {
     kept: Ranges,
     /// Bytes of quiche's that do not.
     taken_out: usize,
+    /// Where the STREAM frame is whose end leaves alone, and its stream.
+    taken_off: Option<(usize, u64)>,
     /// An end of a stream that was given up is one of them.
     has_false_end: bool,
     is_padded: bool,
@@ -654,7 +660,7 @@ impl OutgoingScan {
                 self.taken_out += range.len();
                 continue;
             }
-            self.see(&frame, range, takes_acks_out);
+            self.see(&frame, range, takes_acks_out, ends);
         }
     }
 
@@ -668,7 +674,13 @@ impl OutgoingScan {
         ends.is_given_up(stream_id) || self.noted.iter().any(is_this)
     }
 
-    fn see(&mut self, frame: &Frame<'_>, range: Range<usize>, takes_acks_out: bool) {
+    fn see(
+        &mut self,
+        frame: &Frame<'_>,
+        range: Range<usize>,
+        takes_acks_out: bool,
+        ends: &StreamEnds,
+    ) {
         self.ack_eliciting |= frame.is_ack_eliciting();
         self.needs_repair |= needs_repair(frame);
         self.is_non_probing |= !frame.is_probing();
@@ -692,7 +704,9 @@ impl OutgoingScan {
                 self.stream_bytes += len as usize;
                 self.stream_id = Some(stream_id);
                 self.ends_stream |= fin;
-                if fin {
+                if fin && len > 0 && ends.leaves_alone(stream_id) {
+                    self.taken_off = Some((range.start, stream_id));
+                } else if fin {
                     self.noted.push(Noted::End { stream_id, offset, len });
                 }
             }
@@ -724,6 +738,24 @@ impl OutgoingScan {
             self.ack = Some(range.clone());
         }
         takes
+    }
+
+    /// Whether quiche's frames leave as they are.
+    fn keeps_all(&self) -> bool {
+        self.taken_out == 0 && self.taken_off.is_none()
+    }
+
+    /// Appends the frames that stay.
+    fn put_kept(&self, payload: &[u8], frames: &mut Vec<u8>) {
+        for range in &self.kept.ranges {
+            let begin = frames.len();
+            frames.extend_from_slice(&payload[range.clone()]);
+            if let Some((at, _)) = self.taken_off
+                && range.contains(&at)
+            {
+                frames[begin + at - range.start] &= !STREAM_FIN;
+            }
+        }
     }
 
     /// Whether the other end knows enough of the packet when it leaves without the mark.

@@ -28,7 +28,9 @@ pub struct QuicheDelta {
     pub accepted: usize,
     /// Packets were taken for lost.
     pub losses: bool,
-    /// The probe timer (RFC 9002 section 6.2) has expired.
+    /// The loss detection timer has expired (RFC 9002 appendix A.9).
+    pub loss_timer: bool,
+    /// It was the probe timer (RFC 9002 section 6.2).
     pub probe_timeout: bool,
 }
 
@@ -69,14 +71,15 @@ impl QuicheCounters {
         let before = std::mem::replace(self, now);
         let accepted = now.received.saturating_sub(before.received + before.known);
         // A path that quiche gives up takes its counts along, and only a packet that it has accepted makes it do so.
+        let loss_timer = now.probe_timeouts != before.probe_timeouts;
         let has_accepted = now.paths != before.paths;
         QuicheDelta {
             accepted: accepted.max(usize::from(has_accepted)),
             losses: now.lost > before.lost,
-            // quiche (0.30) counts each expiry of the loss detection timer, that of the time threshold, too, which is
-            // what it expires for where packets have become lost (RFC 9002 section 6.1.2).
-            probe_timeout: now.probe_timeouts != before.probe_timeouts
-                && now.lost == before.lost,
+            loss_timer,
+            // quiche (0.30) counts each expiry of the timer, that of the time threshold, too, which is what it expires
+            // for where packets have become lost (RFC 9002 section 6.1.2).
+            probe_timeout: loss_timer && now.lost == before.lost,
         }
     }
 

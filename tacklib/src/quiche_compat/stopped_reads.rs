@@ -135,8 +135,8 @@ impl StoppedReads {
         }
     }
 
-    /// The probe timer has expired (RFC 9002 section 6.2.4): what is on its way may as well go again.
-    pub fn on_probe_timeout(&mut self) {
+    /// The loss detection timer has expired (RFC 9002 section 6.2.4): what is on its way may as well go again.
+    pub fn on_loss_timer(&mut self) {
         for asked in self.asked.values_mut() {
             asked.owed = !asked.is_told;
         }
@@ -198,10 +198,10 @@ mod tests {
         assert!(!stops.owes(), "it is on its way");
         stops.settle(|_| Some(false));
         assert_eq!(encoded(&mut stops, 3), [0x05, 6, 9], "it was lost");
-        stops.on_probe_timeout();
+        stops.on_loss_timer();
         assert_eq!(encoded(&mut stops, 5), [0x05, 6, 9]);
         stops.settle(|pn| (pn == 3).then_some(true));
-        stops.on_probe_timeout();
+        stops.on_loss_timer();
         assert!(!stops.owes() && stops.contains(6), "it knows, and may not have answered");
         stops.remove(6);
         assert!(stops.is_empty());

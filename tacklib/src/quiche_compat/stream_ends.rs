@@ -8,7 +8,9 @@
 //! has left, and does not repeat it where the packet with it is lost. And an end on its own is no data: quiche
 //! queues the stream for it, unless the stream is queued already (`stream_send`, and what it does with lost frames).
 //! Where that is for lost data before the last, the data leaves without the end. Upstream: cloudflare/quiche issue
-//! 2525 is the first; the second is not reported. To delete: when quiche repeats ends as it does data. It also tells which
+//! 2525 is the first; the second is not reported. To delete: when quiche repeats ends as it does data. A peer that is
+//! quiche itself does not tell of an end that comes with data which was read (see `read_ends.rs`): an end that was
+//! written behind all data leaves alone each time. It also tells which
 //! ends must not leave: those that quiche writes for streams that were given up (`SendBuf::reset`, not reported either).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -35,6 +37,17 @@ struct End {
     packets: Vec<u64>,
     /// It has to be sent from here.
     owed: bool,
+    /// All data had left when it was written: what leaves with it is repeated.
+    is_behind: bool,
+}
+
+/// What is known of a stream when its end is written.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WrittenState {
+    /// All of its data has left.
+    pub has_left: bool,
+    /// quiche may have some of it to send again.
+    pub is_repeating: bool,
 }
 
 /// The streams whose end has been written alone, until it is acknowledged.
@@ -51,9 +64,14 @@ pub struct StreamEnds {
 }
 
 impl StreamEnds {
-    /// The application has written `bytes` to a stream, and its end if `fin`. `is_repeating` tells whether quiche may
-    /// have something to send of the stream that is all older than this.
-    pub fn on_written(&mut self, stream_id: u64, bytes: usize, fin: bool, is_repeating: bool) {
+    /// The application has written `bytes` to a stream, and its end if `fin`. `state` is asked for then.
+    pub fn on_written(
+        &mut self,
+        stream_id: u64,
+        bytes: usize,
+        fin: bool,
+        state: impl FnOnce() -> WrittenState,
+    ) {
         let bytes = bytes as u64;
         if !fin {
             *self.lengths.entry(stream_id).or_default() += bytes;
@@ -63,7 +81,14 @@ impl StreamEnds {
         // break the connection. Without it the end is followed from when quiche sends it.
         let Some(len) = self.lengths.remove(&stream_id) else { return };
         if bytes == 0 {
-            self.ends.insert(stream_id, End { len, packets: Vec::new(), owed: is_repeating });
+            let WrittenState { has_left, is_repeating } = state();
+            let end = End {
+                len,
+                packets: Vec::new(),
+                owed: has_left && is_repeating,
+                is_behind: has_left,
+            };
+            self.ends.insert(stream_id, end);
         }
     }
 
@@ -112,6 +137,18 @@ impl StreamEnds {
         }
     }
 
+    /// Whether the end of the stream, which quiche has put behind data, leaves alone: it has to be sent from here then.
+    pub fn leaves_alone(&self, stream_id: u64) -> bool {
+        self.ends.get(&stream_id).is_some_and(|end| end.is_behind)
+    }
+
+    /// The end of a stream was taken from its data.
+    pub fn on_taken_off(&mut self, stream_id: u64) {
+        if let Some(end) = self.ends.get_mut(&stream_id) {
+            end.owed = true;
+        }
+    }
+
     /// Whether an end of the stream must not be sent: the stream was given up (RFC 9000 section 3.1).
     pub fn is_given_up(&self, stream_id: u64) -> bool {
         self.reset.contains(&stream_id)
@@ -147,11 +184,17 @@ impl StreamEnds {
         owes
     }
 
-    /// The probe timer has expired (RFC 9002 section 6.2.4): what is on its way may as well go
-    /// again.
-    pub fn on_probe_timeout(&mut self, mut is_forgotten: impl FnMut(u64) -> bool) {
+    /// The loss detection timer has expired (RFC 9002 section 6.2.4): what is on its way may as well go again. So may
+    /// what is not known to be lost here, and to quiche is, where a later packet `has_overtaken` it.
+    pub fn on_loss_timer(
+        &mut self,
+        has_overtaken: impl Fn(u64) -> bool,
+        mut is_forgotten: impl FnMut(u64) -> bool,
+    ) {
         for (&stream_id, end) in &mut self.ends {
-            end.owed = end.owed || is_forgotten(stream_id);
+            let mut packets = end.packets.iter();
+            let is_overtaken = !end.packets.is_empty() && packets.all(|pn| has_overtaken(*pn));
+            end.owed = end.owed || is_overtaken || is_forgotten(stream_id);
         }
     }
 
@@ -191,12 +234,14 @@ impl StreamEnds {
 mod tests {
     use super::*;
 
+    const REPEATING: WrittenState = WrittenState { has_left: true, is_repeating: true };
+
     /// A stream of 1,000 bytes whose end was written alone.
     fn ended() -> StreamEnds {
         let mut ends = StreamEnds::default();
-        ends.on_written(4, 600, false, false);
-        ends.on_written(4, 400, false, false);
-        ends.on_written(4, 0, true, false);
+        ends.on_written(4, 600, false, WrittenState::default);
+        ends.on_written(4, 400, false, WrittenState::default);
+        ends.on_written(4, 0, true, WrittenState::default);
         ends
     }
 
@@ -224,7 +269,7 @@ mod tests {
         assert!(!settle(&mut ends, None, true), "it is on its way");
         assert!(settle(&mut ends, Some(false), true), "it was lost");
         assert_eq!(encoded(&mut ends, 9), FRAME);
-        ends.on_probe_timeout(|_| true);
+        ends.on_loss_timer(|_| false, |_| true);
         assert_eq!(encoded(&mut ends, 11), FRAME);
         ends.settle(|pn| (pn == 9).then_some(true), |_| true);
         assert!(ends.ends.is_empty());
@@ -260,10 +305,23 @@ mod tests {
     #[test]
     fn an_end_behind_lost_data_leaves_with_the_next_packet() {
         let mut ends = StreamEnds::default();
-        ends.on_written(4, 1000, false, true);
-        ends.on_written(4, 0, true, true);
+        ends.on_written(4, 1000, false, || REPEATING);
+        ends.on_written(4, 0, true, || REPEATING);
         assert!(ends.owes());
         assert_eq!(encoded(&mut ends, 5), FRAME);
+        assert!(ends.leaves_alone(4), "not with data that has left before");
+        ends.on_taken_off(4);
+        assert_eq!(encoded(&mut ends, 6), FRAME);
+    }
+
+    #[test]
+    fn an_end_that_a_later_packet_has_overtaken_goes_again_when_the_loss_timer_expires() {
+        let mut ends = StreamEnds::default();
+        ends.on_sent(3, 4, 1000, 0);
+        ends.on_loss_timer(|pn| pn < 3, |_| false);
+        assert!(!ends.owes(), "quiche repeats it, if that was its timer");
+        ends.on_loss_timer(|pn| pn < 4, |_| false);
+        assert_eq!(encoded(&mut ends, 8), FRAME);
     }
 
     #[test]
@@ -277,7 +335,7 @@ mod tests {
     #[test]
     fn an_end_with_data_and_a_stream_given_up_are_none_of_its_business() {
         let mut ends = StreamEnds::default();
-        ends.on_written(0, 10, true, false);
+        ends.on_written(0, 10, true, WrittenState::default);
         ends.on_sent(3, 8, 0, 10);
         assert!(!settle(&mut ends, Some(false), true));
         let mut ends = ended();
@@ -298,14 +356,14 @@ mod tests {
     #[test]
     fn an_end_that_is_written_again_changes_nothing() {
         let mut ends = ended();
-        ends.on_written(4, 0, true, false);
+        ends.on_written(4, 0, true, WrittenState::default);
         assert!(settle(&mut ends, None, true));
         assert_eq!(encoded(&mut ends, 7), FRAME);
         ends.settle(|_| Some(true), |_| true);
-        ends.on_written(4, 0, true, false);
+        ends.on_written(4, 0, true, WrittenState::default);
         assert!(!settle(&mut ends, None, true), "after its acknowledgement");
-        ends.on_written(8, 10, true, false);
-        ends.on_written(8, 0, true, false);
+        ends.on_written(8, 10, true, WrittenState::default);
+        ends.on_written(8, 0, true, WrittenState::default);
         assert!(!settle(&mut ends, None, true), "behind an end with data");
     }
 
@@ -313,8 +371,8 @@ mod tests {
     fn no_packet_gets_more_ends_than_there_was_room_for() {
         let mut ends = StreamEnds::default();
         for stream_id in 0..10 {
-            ends.on_written(stream_id * 4, 1, false, false);
-            ends.on_written(stream_id * 4, 0, true, false);
+            ends.on_written(stream_id * 4, 1, false, WrittenState::default);
+            ends.on_written(stream_id * 4, 0, true, WrittenState::default);
         }
         assert!(settle(&mut ends, None, true));
         for pn in 0..3 {

@@ -35,6 +35,7 @@ mod path_flush_ping;
 mod path_mtu;
 mod path_response_padding;
 mod path_responses;
+mod read_ends;
 mod rejected_parameters;
 mod reserved_bits;
 mod retry_backoff;
