@@ -218,7 +218,7 @@ fuzz seconds="60":
     done
 
 # A part that fails does not keep the others from running, and the last lines say what passed, failed
-# and was skipped. PARTS (lab, interop, fuzz, ignored, soak, rounds, paths, moq) names the ones to run; all take hours.
+# and was skipped. PARTS (lab, interop, fuzz, ignored, soak, rounds, paths, streams, moq) names the ones to run; all take hours.
 # What takes too long for each change: full lab, whole interop matrix, fuzzing, ignored tests, soak.
 nightly *PARTS:
     ./.ci/nightly "$@"

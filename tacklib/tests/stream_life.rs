@@ -438,13 +438,13 @@ fn stock() -> quiche::Config {
     config
 }
 
-/// `STREAM_LIFE_SEEDS` has another number of them tried, and `STREAM_LIFE_FROM` others.
+/// `TACK_STREAM_LIFE_SEEDS` has another number of them tried, and `TACK_STREAM_LIFE_FROM` others.
 fn seeds() -> Range<u64> {
     let number = |name, default| {
         std::env::var(name).map_or(default, |number| number.parse().expect("a number"))
     };
-    let from = number("STREAM_LIFE_FROM", 1);
-    from..from + number("STREAM_LIFE_SEEDS", 40)
+    let from = number("TACK_STREAM_LIFE_FROM", 1);
+    from..from + number("TACK_STREAM_LIFE_SEEDS", 40)
 }
 
 #[test]
