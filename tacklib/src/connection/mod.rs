@@ -285,6 +285,13 @@ impl<F: BufFactory> Connection<F> {
     /// Drops what has come of streams that this end reads no more.
     #[inline]
     fn drop_unwanted(&mut self) {
+        if self.layer.as_ref().is_some_and(|layer| layer.has_unwanted()) {
+            self.drop_touched();
+        }
+    }
+
+    #[cold]
+    fn drop_touched(&mut self) {
         while let Some(layer) = &mut self.layer
             && let Some(stream_id) = layer.stopped_reads().take_touched()
         {

@@ -295,6 +295,12 @@ impl Layer {
         &mut self.space.stopped_reads
     }
 
+    /// Whether something has come of such a stream.
+    #[inline]
+    pub fn has_unwanted(&self) -> bool {
+        self.space.stopped_reads.has_touched()
+    }
+
     /// How many streams the application has stopped reading through the layer.
     pub fn counted_stops(&self) -> u64 {
         self.space.stopped_reads.counted()

@@ -117,8 +117,13 @@ impl StoppedReads {
         }
     }
 
-    /// Takes a stream of which something may have to be dropped.
+    /// Whether there is a stream of which something may have to be dropped.
     #[inline]
+    pub fn has_touched(&self) -> bool {
+        !self.touched.is_empty()
+    }
+
+    /// Takes such a stream.
     pub fn take_touched(&mut self) -> Option<u64> {
         self.touched.pop()
     }
