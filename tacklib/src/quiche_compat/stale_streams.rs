@@ -116,6 +116,6 @@ impl StaleStreams {
             self.moved.retain(|id| !connection.stream_closed(*id));
             self.moved_limit = 2 * self.moved.len();
         }
-        candidates.len()
+        candidates.len().min(LOOKED_AT)
     }
 }
