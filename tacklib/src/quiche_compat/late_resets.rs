@@ -7,9 +7,8 @@
 //! frames are lost as streams may be open. Streams that go both ways are often read by `quiche::h3`, which must not
 //! take zeros for a body, unless this end has stopped reading: where all of such a stream has come, quiche does not get
 //! the reset, and the application gets the stream (RFC 9000 section 3.2 allows both); where something lacks, the reset
-//! stays what it is for quiche. So
-//! does one of a stream that an application reads from quiche itself. Upstream: not reported. To delete: when quiche
-//! makes a stream readable that is reset behind its end.
+//! stays what it is for quiche. So does one of a stream that an application reads from quiche itself. Upstream: not
+//! reported. To delete: when quiche makes a stream readable that is reset behind its end.
 
 use std::collections::BTreeMap;
 
